@@ -1,0 +1,157 @@
+"""Frozen dataclasses from text, JSON and dotted keys and back, with one clear line for whatever does not fit."""
+
+import dataclasses
+import difflib
+import json
+import math
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, get_args, get_origin
+
+
+def require(holds: bool, rule: str, value: object) -> None:
+    """Raises ValueError with the rule, then the value, unless the rule holds."""
+    if not holds:
+        raise ValueError(f"{rule}, got {value}")
+
+
+def require_name(name: str, known: Iterable[str], what: str) -> None:
+    """Raises ValueError that lists the right names, nearest first, unless `name` is one of them."""
+    names = list(known)
+    if name not in names:
+        raise ValueError(f"unknown {what} '{name}'; {nearest_first(name, names)}")
+
+
+def nearest_first(name: str, names: list[str]) -> str:
+    """`did you mean 'x'? known: x, y, z`, nearest first."""
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    return f"{hint}known: {', '.join(near + sorted(set(names) - set(near)))}"
+
+
+def to_dict(value: Any) -> Any:
+    """Dataclasses and mappings as plain dictionaries, tuples as lists."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_dict(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {key: to_dict(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [to_dict(item) for item in value]
+    return value
+
+
+def set_in_tree(tree: dict[str, Any], key: str, value: Any) -> None:
+    """Sets one dotted key; text is read as JSON where it is JSON (`8`, `true`, `null`, `[1]`), else kept as text."""
+    *parents, last = key.split(".")
+    node: Any = tree
+    for position, part in enumerate(parents):
+        node = node[index_of(node, part, key, ".".join(parents[:position]))]
+        if not isinstance(node, dict | list):
+            raise ValueError(f"{'.'.join(parents[: position + 1])} is a single value, it has no '{last}'")
+    node[index_of(node, last, key, ".".join(parents))] = value
+
+
+def index_of(node: dict[str, Any] | list[Any], part: str, key: str, parent: str) -> str | int:
+    """The index in a list, or the key in a dictionary, that `part` of a dotted key stands for."""
+    if isinstance(node, list):
+        if not part.isdigit() or int(part) >= len(node):
+            raise ValueError(f"{parent} has positions 0..{len(node) - 1}, got '{part}' in '{key}'")
+        return int(part)
+    where = f"{parent}." if parent else ""
+    require_name(f"{where}{part}", [f"{where}{name}" for name in node], "key")
+    return part
+
+
+def from_dict(cls: Any, tree: Any, where: str) -> Any:
+    """Builds the dataclass `cls` from plain dictionaries and lists."""
+    if not isinstance(tree, Mapping):
+        raise ValueError(f"{where or 'a configuration'} must be a group of keys, got {tree!r}")
+    hints = typing.get_type_hints(cls)
+    prefix = f"{where}." if where else ""
+    for key in tree:
+        require_name(f"{prefix}{key}", [f"{prefix}{name}" for name in hints], "key")
+    values = {key: read_value(hints[key], item, f"{prefix}{key}") for key, item in tree.items()}
+    missing = [f.name for f in dataclasses.fields(cls) if f.name not in values and is_required(f)]
+    if missing:
+        raise ValueError(f"{prefix}{missing[0]} is missing")
+    return cls(**values)
+
+
+def is_required(f: "dataclasses.Field[Any]") -> bool:
+    return f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+
+
+def read_value(hint: Any, item: Any, where: str) -> Any:
+    """`item` as the type `hint` says: a nested dataclass, a tuple, a mapping, or a scalar (text is parsed)."""
+    if dataclasses.is_dataclass(hint):
+        return from_dict(hint, item, where)
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is tuple:
+        item = split_text(item) if isinstance(item, str) else item
+        if not isinstance(item, list | tuple):
+            raise ValueError(f"{where} must be a list, got {item!r}")
+        return tuple(read_value(arguments[0], part, f"{where}.{index}") for index, part in enumerate(item))
+    if origin in (Mapping, dict) or (isinstance(origin, type) and issubclass(origin, Mapping)):
+        return {key: read_value(arguments[1], part, f"{where}.{key}") for key, part in item.items()}
+    return read_scalar(hint, item, where)
+
+
+def split_text(text: str) -> list[Any]:
+    """`sst,qqp` or `["sst","qqp"]` as a list."""
+    return json.loads(text) if text.startswith("[") else [part for part in text.split(",") if part]
+
+
+def read_scalar(hint: Any, item: Any, where: str) -> Any:
+    """A number, truth value, word or None, read from text where it came as text."""
+    choices = get_args(hint) if get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
+    if isinstance(item, str) and str not in choices and not any(get_origin(c) is Literal for c in choices):
+        item = parse_text(item, choices, where)
+    if float in choices and isinstance(item, int) and not isinstance(item, bool):
+        item = float(item)
+    check_value(hint, item, where)
+    return item
+
+
+def parse_text(text: str, choices: tuple[Any, ...], where: str) -> Any:
+    """Text from a command line as the first of the types that reads it."""
+    if type(None) in choices and text.lower() in ("none", "null"):
+        return None
+    if bool in choices and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for number in (int, float):
+        if number in choices:
+            try:
+                return number(text)
+            except ValueError:
+                continue
+    raise ValueError(f"{where} must be {type_name(choices)}, got '{text}'")
+
+
+def check_types(value: Any) -> None:
+    """Checks every field of a dataclass against its annotation; an int where a float belongs becomes a float."""
+    hints = typing.get_type_hints(type(value))
+    for f in dataclasses.fields(value):
+        item, hint = getattr(value, f.name), hints[f.name]
+        if isinstance(item, int) and not isinstance(item, bool) and float in (hint, *get_args(hint)):
+            object.__setattr__(value, f.name, float(item))
+        elif isinstance(item, list):
+            object.__setattr__(value, f.name, tuple(item))
+        check_value(hint, getattr(value, f.name), f.name)
+
+
+def check_value(hint: Any, item: Any, where: str) -> None:
+    """Raises ValueError unless `item` is of the type that `hint` says and, if a float, finite."""
+    origin = get_origin(hint)
+    if origin is Literal:
+        require(item in get_args(hint), f"{where} must be one of {', '.join(map(str, get_args(hint)))}", item)
+        return
+    allowed = get_args(hint) if origin in (types.UnionType, typing.Union) else (origin or hint,)
+    is_wrong = not isinstance(item, allowed) or (isinstance(item, bool) and bool not in allowed)
+    require(not is_wrong, f"{where} must be {type_name(allowed)}", repr(item))
+    require(not isinstance(item, float) or math.isfinite(item), f"{where} must be finite", item)
+
+
+def type_name(choices: Iterable[Any]) -> str:
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "none"}
+    return " or ".join(names.get(choice, getattr(choice, "__name__", str(choice))) for choice in choices)

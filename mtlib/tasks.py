@@ -1,0 +1,112 @@
+"""The tasks that one encoder learns together: what each file holds and how its predictions are scored.
+
+This is the only file that names tasks. A new task is one entry in `TASKS`, and its data.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["classes", "binary", "regression"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """Facts about one task: its files, its labels and its score. What can be searched is in `TaskConfig`."""
+
+    name: str
+    """Key in `TASKS`, in configurations (`tasks.<name>.batch_size`) and in every record."""
+    title: str
+    """Name for people, as in a column of a table."""
+    kind: Kind
+    """`classes`: labels 0..num_classes-1; `binary`: labels 0 and 1; `regression`: any real in `label_range`."""
+    label_range: tuple[float, float]
+    """Lowest and highest label, both allowed. Regression predictions are clipped to it at evaluation only."""
+    text_columns: tuple[str, ...]
+    """One column for a single sentence, two for a pair."""
+    label_column: str
+    """Column of the label; absent from test files."""
+    file_stem: str
+    """Files are `<stem>-train.csv`, `<stem>-dev.csv` and `<stem>-test-student.csv`."""
+    scored_train_rows: int = 0
+    """How many fixed rows of train are scored beside dev each epoch, to see over-fitting; 0 for none."""
+
+    @property
+    def is_pair(self) -> bool:
+        return len(self.text_columns) == 2
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes; 1 for regression."""
+        return 1 if self.kind == "regression" else int(self.label_range[1]) + 1
+
+    @property
+    def num_logits(self) -> int:
+        """Width of the head's output: one per class, one for a binary task, one for regression."""
+        return self.num_classes if self.kind == "classes" else 1
+
+    @property
+    def metric(self) -> str:
+        """The metric that stands for the task in the overall score."""
+        return "pearson" if self.kind == "regression" else "accuracy"
+
+    @property
+    def default_loss(self) -> str:
+        return {"classes": "cross_entropy", "binary": "binary_cross_entropy", "regression": "mean_squared_error"}[
+            self.kind
+        ]
+
+    @property
+    def default_encoding(self) -> str:
+        return "cross" if self.is_pair else "single"
+
+    def file_name(self, split: str) -> str:
+        """Name of the file of `split` (`train`, `dev` or `test`) in the CS224N layout."""
+        return f"{self.file_stem}-{'test-student' if split == 'test' else split}.csv"
+
+
+TASKS: dict[str, Task] = {
+    task.name: task
+    for task in (
+        Task(
+            name="sst",
+            title="SST",
+            kind="classes",
+            label_range=(0, 4),
+            text_columns=("sentence",),
+            label_column="sentiment",
+            file_stem="ids-sst",
+            scored_train_rows=2000,
+        ),
+        Task(
+            name="qqp",
+            title="QQP",
+            kind="binary",
+            label_range=(0, 1),
+            text_columns=("sentence1", "sentence2"),
+            label_column="is_duplicate",
+            file_stem="quora",
+        ),
+        Task(
+            name="sts",
+            title="STS",
+            kind="regression",
+            label_range=(0, 5),
+            text_columns=("sentence1", "sentence2"),
+            label_column="similarity",
+            file_stem="sts",
+        ),
+    )
+}
+
+
+def overall_score(scores: dict[str, float]) -> float:
+    """Mean over tasks of accuracy, and of (1 + r) / 2 for a correlation r: the three papers' overall score.
+
+    Args:
+        scores: main metric by task name; accuracy in 0..1, Pearson in -1..1. Not empty.
+
+    Returns:
+        A number in 0..1. For SST, QQP and STS it is `(SST + QQP + (1 + STS) / 2) / 3`.
+    """
+    parts = [(1 + score) / 2 if TASKS[name].metric == "pearson" else score for name, score in scores.items()]
+    return sum(parts) / len(parts)
