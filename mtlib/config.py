@@ -117,9 +117,9 @@ class OptimizerConfig:
     epsilon: float = 1e-8
     """Added to the root of the second moment, above 0."""
     schedule: Schedule = "constant"
-    """`constant`, or `slanted_triangular`: linear from 0 to the peak, then linear to 0 (Howard and Ruder 2018; MP 4.1)."""
+    """`constant`, or `slanted_triangular`: linear from 0 to the peak, then linear to 0. Source: MP 4.1."""
     warmup_fraction: float = 0.1
-    """Part of a stage's steps that the slanted triangle rises, above 0 and below 1; ignored when constant. Source: MP 4.1."""
+    """Part of a stage's steps that the slanted triangle rises, above 0 and below 1. Source: MP 4.1."""
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -141,8 +141,8 @@ class SmartConfig:
     tasks: tuple[str, ...] = ()
     """Tasks that carry the penalty. Source: BB 3.5 uses SST and QQP, not STS."""
     mode: SmartMode = "unit_norm"
-    """How noise becomes a perturbation. `unit_norm`: noise plus a gradient step, scaled to inf-norm 1 per token (what BB
-    ran). `paper`: a step of `step_size` along the gradient over its inf-norm, projected on the ball of radius
+    """How noise becomes a perturbation. `unit_norm`: noise plus a gradient step, scaled to inf-norm 1 per token (what
+    BB ran). `paper`: a step of `step_size` along the gradient over its inf-norm, projected on the ball of radius
     `epsilon` (Jiang et al. 2020, algorithm 1). `random`: scaled as `unit_norm`, no gradient step, for a lower cost."""
     noise_std: float = 1e-5
     """sigma, standard deviation of the first noise, in units of the embedding output, at least 0. Source: BB 4.3."""
@@ -227,7 +227,7 @@ class TrialConfig:
     seed: int = 0
     """Seed of the sweep, at least 0."""
     replicate: int = 0
-    """Which repetition of the configuration this is, from 0. Streams of random numbers follow from seed and replicate."""
+    """Which repetition of the configuration this is, from 0. Random streams follow from seed and replicate."""
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -1,0 +1,129 @@
+"""Exact state of a trial, so that a killed one goes on bit for bit, and the weights of its best epochs.
+
+A folder holds `state-<step>/` (the two newest; a damaged one is passed over), `weights/epoch-<n>.safetensors` and
+`best.json`. Tensors are safetensors, the rest is JSON; nothing is pickled. Everything is written whole, then renamed.
+"""
+
+import json
+import shutil
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+STATES_KEPT = 2
+"""The newest state, and the one before it in case the newest is damaged."""
+WEIGHTS_KEPT_BYTES = 4
+"""Bytes of one parameter's weight on disk (fp32)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateFolder:
+    """Where a trial keeps its states and best weights, and how often."""
+
+    path: Path
+    every_steps: int = 500
+    """Optimizer steps between states within an epoch; one is kept at each epoch's end as well."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """One moment of a trial."""
+
+    tensors: Mapping[str, Tensor]
+    numbers: Mapping[str, Any]
+    """Position, sums, best scores: JSON, whose floats are read back exactly."""
+
+
+def save_state(folder: StateFolder, step: int, state: State) -> None:
+    """Writes the state after optimizer step `step` and removes all but the newest `STATES_KEPT`."""
+    target = folder.path / f"state-{step:09d}"
+    partial = folder.path / f".state-{step:09d}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}, partial / "tensors")
+    described = {"checksum": checksum(partial / "tensors"), "numbers": dict(state.numbers)}
+    (partial / "state.json").write_text(json.dumps(described))
+    shutil.rmtree(target, ignore_errors=True)
+    partial.rename(target)
+    for old in saved_states(folder)[STATES_KEPT:]:
+        shutil.rmtree(old)
+
+
+def load_state(folder: StateFolder) -> State | None:
+    """The newest undamaged state, or None."""
+    for path in saved_states(folder):
+        state = read_state(path)
+        if state is not None:
+            return state
+    return None
+
+
+def saved_states(folder: StateFolder) -> list[Path]:
+    """Folders of states, newest first."""
+    return sorted(folder.path.glob("state-*"), reverse=True)
+
+
+def read_state(path: Path) -> State | None:
+    """The state at `path`; None if it is truncated or its checksum is wrong."""
+    try:
+        described = json.loads((path / "state.json").read_text())
+        if described["checksum"] != checksum(path / "tensors"):
+            return None
+        return State(tensors=load_file(path / "tensors"), numbers=described["numbers"])
+    except (OSError, ValueError, KeyError, SafetensorError):
+        return None
+
+
+def checksum(path: Path) -> int:
+    """CRC-32 of a file."""
+    value = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            value = zlib.crc32(block, value)
+    return value
+
+
+def drop_states(folder: StateFolder) -> None:
+    """Removes the states of a trial that has ended; its best weights stay."""
+    for path in (*saved_states(folder), *folder.path.glob(".state-*")):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def keep_best(folder: StateFolder, epoch: int, best_epochs: Mapping[str, int], weights: Mapping[str, Tensor]) -> None:
+    """Keeps the weights of the best epochs and removes those of epochs that are best no more.
+
+    Args:
+        folder: where.
+        epoch: the epoch that has just been scored.
+        best_epochs: best epoch by task name and `overall`; `weights` are written if `epoch` is among them.
+        weights: the model's weights after that epoch.
+    """
+    kept = folder.path / "weights"
+    kept.mkdir(parents=True, exist_ok=True)
+    if epoch in best_epochs.values():
+        partial = kept / f".{epoch}.partial"
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, partial)
+        partial.rename(weights_path(folder, epoch))
+    partial = folder.path / ".best.partial"
+    partial.write_text(json.dumps(dict(best_epochs), sort_keys=True))
+    partial.rename(folder.path / "best.json")
+    wanted = {weights_path(folder, best) for best in best_epochs.values()}
+    for path in kept.glob("epoch-*.safetensors"):
+        if path not in wanted:
+            path.unlink()
+
+
+def weights_path(folder: StateFolder, epoch: int) -> Path:
+    """Where the weights of a best epoch are."""
+    return folder.path / "weights" / f"epoch-{epoch:04d}.safetensors"
+
+
+def estimate_bytes(num_parameters: int) -> tuple[int, int]:
+    """Bytes on disk of one epoch's weights, and of one state (weights and AdamW's two moments)."""
+    return WEIGHTS_KEPT_BYTES * num_parameters, 3 * WEIGHTS_KEPT_BYTES * num_parameters

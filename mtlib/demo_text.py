@@ -1,0 +1,216 @@
+"""Sentences of the demonstration corpus: reviews, pairs of questions, pairs of captions, from a small grammar.
+
+What a text means is drawn first and its wording after that, without regard to the label, so that the words alone say
+little: a paraphrase may exchange active for passive, `before` for `after`, `bigger` for `smaller` or a word for its
+synonym, and a question that asks something else may hold the same words in other places.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+
+from mtlib import demo_words as words
+from mtlib.demo_words import Concept, Word
+
+LABEL_NOISE = {"sst": 0.15, "qqp": 0.05}
+"""Part of the rows, in every split, whose label is off: by one class in reviews, the other one in questions."""
+SCORE_NOISE = 0.4
+"""Standard deviation of what is added to a similarity of 0..5."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    """A kind of sentence: which concepts fill it and in how many ways it can be said."""
+
+    slots: Mapping[str, tuple[Concept, ...]]
+    """Concepts by slot. `a` and `b` are the two that can change places."""
+    wordings: tuple[str, ...]
+    """Ways to say the same; `{a[0]}` is the first form of the word in slot `a`."""
+
+
+Meaning = dict[str, Concept]
+"""A concept for each slot of a frame."""
+
+QUESTIONS = (
+    Frame(
+        slots={"q": words.QUESTION_WORDS, "a": words.PEOPLE, "v": words.ACTIONS, "b": words.PEOPLE},
+        wordings=("{q[0]} does the {a[0]} {v[0]} the {b[0]} ?", "{q[0]} is the {b[0]} {v[2]} by the {a[0]} ?"),
+    ),
+    Frame(
+        slots={"v": words.TRAVELS, "q": words.QUESTION_WORDS[1:3], "a": words.CITIES, "b": words.CITIES},
+        wordings=("{q[0]} can i {v[0]} from {a[0]} to {b[0]} ?", "{q[0]} can i {v[0]} to {b[0]} from {a[0]} ?"),
+    ),
+    Frame(
+        slots={"a": words.HABITS, "b": words.HABITS},
+        wordings=(
+            "should i {a[0]} before i {b[0]} ?",
+            "should i {b[0]} after i {a[0]} ?",
+            "is it wise to {a[0]} before i {b[0]} ?",
+            "is it wise to {b[0]} after i {a[0]} ?",
+        ),
+    ),
+    Frame(
+        slots={"a": words.ANIMALS, "b": words.ANIMALS, "m": words.COMPARISONS},
+        wordings=("is the {a[0]} {m[0]} than the {b[0]} ?", "is the {b[0]} {m[1]} than the {a[0]} ?"),
+    ),
+    Frame(
+        slots={"p": words.PEOPLE, "a": words.HABITS, "b": words.HABITS},
+        wordings=("why does the {p[0]} {a[0]} but not {b[0]} ?", "why does the {p[0]} not {b[0]} but {a[0]} ?"),
+    ),
+)
+
+CAPTION = Frame(
+    slots={"a": words.PEOPLE, "v": words.ACTIONS, "b": words.PEOPLE, "p": words.PLACES},
+    wordings=(
+        "the {a[0]} is {v[3]} the {b[0]} in the {p[0]} .",
+        "the {b[0]} is {v[2]} by the {a[0]} in the {p[0]} .",
+        "in the {p[0]} the {a[0]} is {v[3]} the {b[0]} .",
+    ),
+)
+SLOT_WEIGHTS = {"a": 1.5, "v": 1.5, "b": 1.25, "p": 0.75}
+"""What each slot of a caption adds to a similarity, 5 in all."""
+
+
+def write_review(random: Random) -> tuple[tuple[str, ...], float]:
+    """A film review and its sentiment, 0 (very negative) to 4 (very positive), each as likely as the others."""
+    wanted = random.choice((-2, -1, 0, 1, 2))
+    clause = write_clause(random, wanted)
+    text = random.choice((join_alike, concede_first, concede_last, say_alone))(random, clause, wanted)
+    if random.random() < LABEL_NOISE["sst"]:
+        wanted = wanted + random.choice((-1, 1)) if abs(wanted) < 2 else wanted - wanted // 2
+    return (f"{text} .",), float(wanted + 2)
+
+
+def say_alone(random: Random, clause: str, value: int) -> str:
+    return clause
+
+
+def join_alike(random: Random, clause: str, value: int) -> str:
+    return f"{clause} and {write_clause(random, value)}"
+
+
+def concede_first(random: Random, clause: str, value: int) -> str:
+    """What comes after `but` counts."""
+    return f"{write_clause(random, other_value(random, value))} , but {clause}"
+
+
+def concede_last(random: Random, clause: str, value: int) -> str:
+    """What comes after `although` does not count."""
+    return f"{clause} , although {write_clause(random, other_value(random, value))}"
+
+
+def other_value(random: Random, value: int) -> int:
+    return random.choice([other for other in (-2, -1, 0, 1, 2) if other != value])
+
+
+def write_clause(random: Random, value: int) -> str:
+    """A clause such as `the plot is not very good` whose sentiment is `value`, -2..2."""
+    predicate = random.choice(PREDICATES[value])(random, value)
+    return f"the {random.choice(words.ASPECTS)} {random.choice(('is', 'seems'))} {predicate}"
+
+
+def adjective(random: Random, value: int) -> str:
+    return random.choice(words.STRENGTH[value])
+
+
+def plain(random: Random, value: int) -> str:
+    return adjective(random, value)
+
+
+def strengthened(random: Random, value: int) -> str:
+    return f"{random.choice(words.STRENGTHENERS)} {adjective(random, value // 2)}"
+
+
+def weakened(random: Random, value: int) -> str:
+    return f"{random.choice(words.WEAKENERS)} {adjective(random, value * 2 or random.choice((-1, 1)))}"
+
+
+def negated(random: Random, value: int) -> str:
+    opposite = adjective(random, -value * random.choice((1, 2)))
+    between = random.choice(("", f"{random.choice(words.STRENGTHENERS)} "))
+    return f"{random.choice(words.NEGATORS)} {between}{opposite}"
+
+
+def reversed_(random: Random, value: int) -> str:
+    return f"{words.REVERSER} {adjective(random, -value // 2 * random.choice((1, 2)))}"
+
+
+def neither(random: Random, value: int) -> str:
+    pair = [adjective(random, sign * random.choice((1, 2))) for sign in random.sample((-1, 1), 2)]
+    return f"neither {pair[0]} nor {pair[1]}"
+
+
+PREDICATES: dict[int, tuple[Callable[[Random, int], str], ...]] = {
+    0: (weakened, neither),
+    1: (plain, negated, negated, weakened),
+    -1: (plain, negated, negated, weakened),
+    2: (plain, strengthened, reversed_),
+    -2: (plain, strengthened, reversed_),
+}
+"""How each sentiment can be said."""
+
+
+def write_questions(random: Random) -> tuple[tuple[str, ...], float]:
+    """Two questions and whether they ask the same, 0 or 1, each as likely as the other."""
+    frame = random.choice(QUESTIONS)
+    meaning = draw_meaning(random, frame)
+    is_duplicate = random.random() < 0.5
+    other = meaning if is_duplicate else change_question(random, frame, meaning)
+    texts = tuple(random.choice(words.OPENERS) + say(random, frame, each) for each in (meaning, other))
+    is_noisy = random.random() < LABEL_NOISE["qqp"]
+    return tuple(map(capitalise, texts)), float(is_duplicate != is_noisy)
+
+
+def change_question(random: Random, frame: Frame, meaning: Meaning) -> Meaning:
+    """Another meaning: mostly `a` and `b` change places, so that the words stay; otherwise one concept is replaced."""
+    if random.random() < 0.75:
+        return {**meaning, "a": meaning["b"], "b": meaning["a"]}
+    return replace_slot(random, frame, meaning, random.choice(list(frame.slots)))
+
+
+def write_captions(random: Random) -> tuple[tuple[str, ...], float]:
+    """Two captions and how alike they are, 0 to 5 in steps of .2: the more slots agree, the more alike."""
+    meaning = draw_meaning(random, CAPTION)
+    other, score = meaning, 5.0
+    for slot in random.sample(list(SLOT_WEIGHTS), random.randrange(len(SLOT_WEIGHTS) + 1)):
+        other, kept = change_caption(random, other, slot)
+        score -= SLOT_WEIGHTS[slot] * (1 - kept)
+    if random.random() < 0.35:
+        other = {**other, "a": other["b"], "b": other["a"]}
+        score *= 0.5
+    noisy = min(5.0, max(0.0, random.gauss(score, SCORE_NOISE)))
+    texts = tuple(capitalise(say(random, CAPTION, each)) for each in (meaning, other))
+    return texts, round(noisy * 5) / 5
+
+
+def change_caption(random: Random, meaning: Meaning, slot: str) -> tuple[Meaning, float]:
+    """Replaces a slot by something alike, which keeps half of its weight, or by anything else."""
+    concepts = CAPTION.slots[slot]
+    neighbour = concepts[concepts.index(meaning[slot]) ^ 1]
+    if random.random() < 0.4 and neighbour not in meaning.values():
+        return {**meaning, slot: neighbour}, 0.5
+    return replace_slot(random, CAPTION, meaning, slot), 0.0
+
+
+def draw_meaning(random: Random, frame: Frame) -> Meaning:
+    """A concept for each slot, none twice."""
+    meaning: Meaning = {}
+    for slot, concepts in frame.slots.items():
+        meaning[slot] = random.choice([concept for concept in concepts if concept not in meaning.values()])
+    return meaning
+
+
+def replace_slot(random: Random, frame: Frame, meaning: Meaning, slot: str) -> Meaning:
+    return {**meaning, slot: random.choice([c for c in frame.slots[slot] if c not in meaning.values()])}
+
+
+def say(random: Random, frame: Frame, meaning: Meaning) -> str:
+    """One of the ways to put a meaning into words."""
+    chosen: dict[str, Word] = {slot: random.choice(concept) for slot, concept in meaning.items()}
+    return random.choice(frame.wordings).format(**chosen)
+
+
+def capitalise(text: str) -> str:
+    """The text as one writes it: a capital first, no space before its signs."""
+    tidy = text.replace(" ?", "?").replace(" .", ".").replace(" ,", ",").replace(" :", ":")
+    return tidy[0].upper() + tidy[1:]

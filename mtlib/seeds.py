@@ -1,0 +1,33 @@
+"""Streams of random numbers: one seed per purpose, so that no use of chance disturbs another.
+
+A stream is named by what it is for (seed, replicate, stage, purpose, task, step, ...), not by what was drawn before.
+So a run that is resumed, forked or started in a warm process draws what an undisturbed one draws.
+"""
+
+import hashlib
+
+import numpy as np
+import torch
+
+
+def stream_seed(*name: int | str) -> int:
+    """The seed of the stream with this name.
+
+    Args:
+        name: whole numbers and words; different names give independent seeds.
+
+    Returns:
+        A whole number, 0 <= seed < 2**63.
+    """
+    digest = hashlib.sha256(repr(name).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def numpy_stream(*name: int | str) -> np.random.Generator:
+    """A NumPy generator of the stream with this name."""
+    return np.random.default_rng(stream_seed(*name))
+
+
+def torch_stream(*name: int | str, device: torch.device | str = "cpu") -> torch.Generator:
+    """A torch generator on `device` of the stream with this name."""
+    return torch.Generator(device=device).manual_seed(stream_seed(*name))

@@ -1,0 +1,118 @@
+"""What a tokenizer adds to word pieces and takes from them: special tokens, truncation; and its fingerprint."""
+
+import hashlib
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+ORIGIN_KEYS = ("name_or_path", "is_local", "local_files_only")  # of a saved tokenizer: say where it came from
+
+
+@dataclass(frozen=True, kw_only=True)
+class Template:
+    """Where a tokenizer puts special tokens around one text or two, e.g. `[CLS] a [SEP] b [SEP]`."""
+
+    special: tuple[tuple[tuple[int, int], ...], ...]
+    """(token id, segment id) of each special token: before the first text, between texts, after the last."""
+    text_segments: tuple[int, ...]
+    """Segment id of each text's word pieces."""
+
+    @property
+    def num_special(self) -> int:
+        return sum(len(part) for part in self.special)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecialTokens:
+    """What a tokenizer adds to word pieces."""
+
+    single: Template
+    pair: Template
+    pad: tuple[int, int]
+    """Token id and segment id of padding."""
+
+
+def find_special_tokens(tokenizer: "PreTrainedTokenizerBase") -> SpecialTokens:
+    """The special tokens of a tokenizer, found by letting it encode two short texts.
+
+    Raises:
+        ValueError: the tokenizer has no padding token.
+    """
+    if tokenizer.pad_token_id is None:
+        raise ValueError(f"an encoder's tokenizer must have a padding token, got a {type(tokenizer).__name__} without")
+    return SpecialTokens(
+        single=find_template(tokenizer, "a"),
+        pair=find_template(tokenizer, "a", "b"),
+        pad=(tokenizer.pad_token_id, tokenizer.pad_token_type_id),
+    )
+
+
+def tokenizer_fingerprint(tokenizer: "PreTrainedTokenizerBase") -> str:
+    """SHA-256, in hexadecimal, of all that decides a tokenizer's output; not of where it was loaded from."""
+    special = repr(find_special_tokens(tokenizer))
+    if not tokenizer.is_fast:
+        return hash_parts(special, *saved_files(tokenizer))
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    state["truncation"] = state["padding"] = None  # set by whoever called it last
+    return hash_parts(special, json.dumps(state))
+
+
+def truncate_longest_first(lengths: np.ndarray, budget: int) -> np.ndarray:
+    """How much of each text is left when the longer one is cut first, and then both alike.
+
+    Args:
+        lengths: (1, rows) or (2, rows), word pieces of each text.
+        budget: most word pieces of a row, at least 0.
+
+    Returns:
+        As `lengths`. Where both are cut and the budget is odd, the text that was longer keeps one more (the second if
+        they were equal).
+
+    Source: `LongestFirst` of the `tokenizers` library. Tokenizers in Python give the odd one to the first text.
+    """
+    if len(lengths) == 1:
+        return np.minimum(lengths, budget)  # type: ignore[no-any-return]
+    shorter = np.minimum(lengths.min(axis=0), budget // 2)
+    longer = np.minimum(lengths.max(axis=0), budget - shorter)
+    is_first_longer = lengths[0] > lengths[1]
+    return np.where(is_first_longer, [longer, shorter], [shorter, longer])
+
+
+def find_template(tokenizer: "PreTrainedTokenizerBase", *texts: str) -> Template:
+    """What the tokenizer puts before, between and after the word pieces of `texts`."""
+    encoded = tokenizer(*texts, return_special_tokens_mask=True)
+    ids = encoded["input_ids"]
+    tokens = list(zip(ids, encoded.get("token_type_ids", [0] * len(ids)), strict=True))
+    special: list[list[tuple[int, int]]] = [[]]
+    text_segments, position = [], 0
+    for text in texts:
+        while encoded["special_tokens_mask"][position]:
+            special[-1].append(tokens[position])
+            position += 1
+        text_segments.append(tokens[position][1])
+        position += len(tokenizer(text, add_special_tokens=False)["input_ids"])
+        special.append([])
+    special[-1] = tokens[position:]
+    return Template(special=tuple(tuple(part) for part in special), text_segments=tuple(text_segments))
+
+
+def saved_files(tokenizer: "PreTrainedTokenizerBase") -> list[str]:
+    """Names and contents of what a tokenizer saves, without the keys that say where it came from."""
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer.save_pretrained(folder)
+        files = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
+    settings = json.loads(files.pop("tokenizer_config.json"))
+    kept = {key: value for key, value in settings.items() if key not in ORIGIN_KEYS}
+    hashes = [f"{name} {hashlib.sha256(data).hexdigest()}" for name, data in files.items()]
+    return [json.dumps(kept, sort_keys=True), *hashes]
+
+
+def hash_parts(*parts: str) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -1,0 +1,43 @@
+"""What trials, lanes and the sweep tell one another through the mailbox."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+End = Literal["complete", "pruned", "failed", "interrupted"]
+"""How a trial can end."""
+
+EventKind = Literal["lane_open", "lane_lost", "started", "resumed", "progress", "report", "ended"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    """A trial for a lane to train."""
+
+    trial_id: str
+    config: str
+    """The configuration, as canonical JSON."""
+    attempt: int
+    """From 1; above 1 the trial goes on from its last state."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A trial's end."""
+
+    how: End
+    error: str | None = None
+    """Why it failed, in one line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something that happened, for the sweep's records and display."""
+
+    kind: EventKind
+    lane: str | None = None
+    trial_id: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    time: float = field(default_factory=time.time)
+    """Seconds since 1970."""

@@ -1,0 +1,147 @@
+"""What a sweep is asked to do (`SweepOptions`) and what it was decided to do (`SweepPlan`), both checked when built."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from mtlib.config import TrialConfig
+from mtlib.schema import check_value, require
+from search_spaces.space import SearchSpace, grid_trials
+
+Search = Literal["grid", "tpe", "random"]
+Scheduler = Literal["asha", "none"]
+
+DEFAULT_TRIALS = 20
+"""How many configurations `tpe` and `random` draw when --trials is left out."""
+
+SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOptions:
+    """The command line, checked value by value; nothing is opened or looked up.
+
+    Raises:
+        ValueError: one line with the flag, the rule and what came.
+    """
+
+    space: str
+    """Name of a search space."""
+    data: Path | None = None
+    """Folder of the tasks' files; None for the demonstration corpus."""
+    encoder: str | None = None
+    """Hub name or folder; None for the space's own encoder, or the demonstration encoder where `data` is None too."""
+    workers: int = 1
+    """Workers that train one trial together, at least 1."""
+    cpus_per_worker: int = 1
+    """CPUs, and threads, of each worker, at least 1."""
+    gpus_per_worker: float = 0.0
+    """GPUs of each worker: 0, 1, or a part of one that several trials share."""
+    concurrent: int | None = None
+    """At most so many trials at a time, at least 1; None for as many as fit."""
+    search: Search = "grid"
+    trials: int | None = None
+    """Configurations drawn by `tpe` or `random`; None for `DEFAULT_TRIALS`. A grid has its own number."""
+    replicates: int = 1
+    """How often each configuration is trained, with different seeds, at least 1."""
+    scheduler: Scheduler = "none"
+    name: str
+    """Name of the sweep and of its folder."""
+    storage: Path
+    """Absolute local folder that holds the sweeps."""
+    mirror: str | None = None
+    """URI that receives copies of the records."""
+    seed: int = 0
+    changes: Mapping[str, str] = field(default_factory=dict)
+    """Dotted configuration keys and their values as typed (--set)."""
+    address: str | None = None
+    """Ray cluster to use; None for this machine."""
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        for flag in ("workers", "cpus-per-worker", "concurrent", "trials", "replicates"):
+            value = getattr(self, flag.replace("-", "_"))
+            require(value is None or value >= 1, f"--{flag} must be at least 1", value)
+        check_value(Search, self.search, "--search")
+        check_value(Scheduler, self.scheduler, "--scheduler")
+        require(self.seed >= 0, "--seed must be at least 0", self.seed)
+        require(0 <= self.gpus_per_worker <= 1, "--gpus-per-worker must be from 0 to 1", self.gpus_per_worker)
+        is_split = 0 < self.gpus_per_worker < 1 and self.workers > 1
+        rule = "--gpus-per-worker must be 0 or 1 with several workers, as each of them needs a GPU of its own"
+        require(not is_split, rule, self.gpus_per_worker)
+        rule = "--trials must be left out with --search grid, which trains each grid point once"
+        require(self.search != "grid" or self.trials is None, rule, self.trials)
+        rule = "--name must be letters, digits, '.', '_' and '-', at most 100, and begin with a letter or digit"
+        require(SAFE_NAME.fullmatch(self.name) is not None, rule, repr(self.name))
+
+    @property
+    def folder(self) -> Path:
+        """The sweep's own folder."""
+        return self.storage / self.name
+
+    @property
+    def cache_folder(self) -> Path:
+        """Folder of what sweeps share: token cache, demonstration files. No sweep's name begins with a dot."""
+        return self.storage / ".cache"
+
+    @property
+    def num_trials(self) -> int | None:
+        """Configurations to draw; None for a grid."""
+        return None if self.search == "grid" else (self.trials or DEFAULT_TRIALS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepPlan:
+    """All that the tuner needs: data and encoder are known to be readable, the folder exists."""
+
+    name: str
+    folder: Path
+    """Folder of this sweep's records, absolute."""
+    space: SearchSpace
+    """The question, with `base` as its base configuration."""
+    base: TrialConfig
+    """What every trial starts from: the space's base with encoder, seed and --set applied."""
+    search: Search
+    num_trials: int | None
+    """Configurations to draw; None for a grid."""
+    replicates: int
+    scheduler: Scheduler
+    seed: int
+    num_workers: int
+    cpus_per_worker: int
+    gpus_per_worker: float
+    concurrent: int | None
+    address: str | None
+    data_folder: Path
+    cache_folder: Path
+    state_steps: int = 500
+    """Optimizer steps between two saved states of a running trial."""
+
+    @property
+    def num_configurations(self) -> int:
+        """Configurations of the whole sweep, replicates not counted."""
+        return len(grid_trials(self.space)) if self.num_trials is None else self.num_trials
+
+
+def make_plan(options: SweepOptions, space: SearchSpace, data_folder: Path) -> SweepPlan:
+    """The plan for checked options, a space whose base holds every override, and a folder of readable data."""
+    return SweepPlan(
+        name=options.name,
+        folder=options.folder,
+        space=space,
+        base=space.base,
+        search=options.search,
+        num_trials=options.num_trials,
+        replicates=options.replicates,
+        scheduler=options.scheduler,
+        seed=options.seed,
+        num_workers=options.workers,
+        cpus_per_worker=options.cpus_per_worker,
+        gpus_per_worker=options.gpus_per_worker,
+        concurrent=options.concurrent,
+        address=options.address,
+        data_folder=data_folder,
+        cache_folder=options.cache_folder,
+    )

@@ -1,0 +1,97 @@
+"""A tiny encoder and a tiny corpus that every test shares."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mtlib.config import StageConfig, TrialConfig
+from mtlib.data import read_folder
+from mtlib.encoder import PretrainedEncoder, load_encoder
+from mtlib.tasks import TASKS
+from mtlib.tokens import Corpus, tokenize
+
+WORDS = "the a film dog cat car road good bad fine dull bright slow fast runs sleeps sings very not old new red".split()
+ROWS = {"sst": 30, "qqp": 70, "sts": 22}
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train, dev and test files in the CS224N layout, random words and labels."""
+    folder = tmp_path_factory.mktemp("data")
+    for name, count in ROWS.items():
+        for split, rows in (("train", count), ("dev", 13), ("test", 5)):
+            write_rows(folder, name, split, rows)
+    return folder
+
+
+def write_rows(folder: Path, name: str, split: str, count: int) -> None:
+    """Writes one file of random rows."""
+    task, stream = TASKS[name], np.random.default_rng(len(name) + 7 * count)
+    columns = ["", "id", *task.text_columns] + ([] if split == "test" else [task.label_column])
+    lines = ["\t".join(columns)]
+    for row in range(count):
+        texts = [" ".join(stream.choice(WORDS, stream.integers(2, 12))) for _ in task.text_columns]
+        labels = [] if split == "test" else [label_text(name, stream)]
+        lines.append("\t".join([str(row), f"{name}{split}{row}", *texts, *labels]))
+    (folder / task.file_name(split)).write_text("\n".join(lines) + "\n")
+
+
+def label_text(name: str, stream: np.random.Generator) -> str:
+    """A random label as the files write it."""
+    return {"sst": str(stream.integers(5)), "qqp": f"{stream.integers(2)}.0"}.get(name, f"{stream.uniform(0, 5):.2f}")
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BERT of two layers, 32 wide, with a vocabulary of its own."""
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    folder = tmp_path_factory.mktemp("encoder")
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
+    BertTokenizerFast(vocab=str(folder / "vocab.txt"), model_max_length=64).save_pretrained(folder)
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=64,
+    )
+    BertModel(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder(tiny_encoder_folder: Path) -> PretrainedEncoder:
+    return load_encoder(str(tiny_encoder_folder))
+
+
+@pytest.fixture(scope="session")
+def tiny_corpus(tiny_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return tokenize(read_folder(tiny_folder, tuple(ROWS)), tiny_encoder.tokenizer, tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture
+def tiny_config() -> TrialConfig:
+    """Staggered fine-tuning in small: QQP alone, then all three with SMART on two; dropout on."""
+    changes: Mapping[str, Any] = {
+        "encoder.name": "tiny",
+        "encoder.max_length": 32,
+        "encoder.dropout": 0.1,
+        "optimizer.learning_rate": 1e-3,
+        "smart.weight": 0.5,
+        "smart.tasks": ["sst", "qqp"],
+        "tasks.sst.scored_train_rows": 11,
+        **{f"tasks.{name}.batch_size": size for name, size in (("sst", 8), ("qqp", 8), ("sts", 5))},
+    }
+    stages = (
+        StageConfig(tasks=("qqp",), epochs=1, steps_per_epoch=4),
+        StageConfig(tasks=("sst", "qqp", "sts"), order="sampled_round_robin", epochs=2),
+    )
+    return TrialConfig(stages=stages).override(changes)

@@ -1,0 +1,351 @@
+"""The loop: exact resumption, several workers, divergence, a fourth task."""
+
+import dataclasses
+import gc
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.multiprocessing as multiprocessing
+from safetensors.torch import load_file
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import mtlib.step
+from mtlib.checkpoint import StateFolder, load_state, weights_path
+from mtlib.config import StageConfig, TrialConfig, default_task_config
+from mtlib.data import read_folder
+from mtlib.encoder import PretrainedEncoder
+from mtlib.objective import Objective
+from mtlib.reports import EpochReport, Progress
+from mtlib.step import Interrupted, TrainingDiverged
+from mtlib.tasks import TASKS, Task
+from mtlib.tokens import Corpus, tokenize
+from mtlib.train import train
+
+
+@dataclasses.dataclass
+class Trace:
+    """Everything a run showed, to compare runs bit for bit."""
+
+    reports: dict[int, EpochReport] = dataclasses.field(default_factory=dict)
+    weights: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
+
+    def watch(self, objective: nn.Module) -> nn.Module:
+        assert isinstance(objective, Objective)
+        self.model = objective.model
+        return objective
+
+    def note(self, report: EpochReport) -> bool:
+        self.reports[report.epoch] = report
+        self.weights = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
+        return True
+
+
+def scores_of(report: EpochReport) -> list[tuple[Any, ...]]:
+    return [(point.step, point.task, point.split, point.metric, point.value) for point in report.points]
+
+
+def assert_same(first: Trace, second: Trace) -> None:
+    """Weights, scores and predictions are equal bit for bit."""
+    assert first.reports.keys() == second.reports.keys()
+    for epoch, report in first.reports.items():
+        assert scores_of(report) == scores_of(second.reports[epoch])
+        for one, other in zip(report.predictions, second.reports[epoch].predictions, strict=True):
+            assert np.array_equal(one.logits, other.logits)
+            assert one.ids == other.ids
+    for name, tensor in first.weights.items():
+        assert torch.equal(tensor, second.weights[name]), name
+
+
+def run_whole(config: TrialConfig, corpus: Corpus, encoder: PretrainedEncoder, **arguments: Any) -> Trace:
+    trace = Trace()
+    train(config, corpus, encoder, wrap=trace.watch, on_epoch=trace.note, **arguments)
+    return trace
+
+
+class Killed(Exception):
+    """Stands for a kill: nothing after it runs."""
+
+
+def killer(step: int) -> Callable[[Progress], bool]:
+    def kill(progress: Progress) -> bool:
+        if progress.step == step:
+            raise Killed
+        return True
+
+    return kill
+
+
+@pytest.mark.parametrize("killed_after", range(1, 23))
+def test_a_run_killed_after_any_step_ends_where_the_undisturbed_one_ends(
+    killed_after: int, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    whole = run_whole(tiny_config, tiny_corpus, tiny_encoder)
+    states, resumed = StateFolder(path=tmp_path, every_steps=3), Trace()
+    arguments = {"wrap": resumed.watch, "on_epoch": resumed.note, "states": states}
+    with pytest.raises(Killed):
+        train(tiny_config, tiny_corpus, tiny_encoder, on_step=killer(killed_after), **arguments)  # type: ignore[arg-type]
+    torch.manual_seed(killed_after)  # another process would have another global stream
+    train(tiny_config, tiny_corpus, tiny_encoder, **arguments)  # type: ignore[arg-type]
+    assert_same(whole, resumed)
+
+
+def test_a_run_killed_while_it_reports_reports_the_same_epoch_again(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    whole = run_whole(tiny_config, tiny_corpus, tiny_encoder)
+    states, resumed, killed = StateFolder(path=tmp_path), Trace(), []
+
+    def note_once(report: EpochReport) -> bool:
+        if report.epoch == 2 and not killed:
+            killed.append(scores_of(report))
+            raise Killed
+        return resumed.note(report)
+
+    for _ in range(2):
+        try:
+            train(tiny_config, tiny_corpus, tiny_encoder, wrap=resumed.watch, on_epoch=note_once, states=states)
+        except Killed:
+            continue
+    assert killed == [scores_of(resumed.reports[2])]
+    assert_same(whole, resumed)
+
+
+def test_an_interrupted_run_loses_no_step(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    states, seen = StateFolder(path=tmp_path), []
+
+    def stop_at_six(progress: Progress) -> bool:
+        seen.append(progress.step)
+        return progress.step < 6
+
+    with pytest.raises(Interrupted):
+        train(tiny_config, tiny_corpus, tiny_encoder, on_step=stop_at_six, states=states)
+    state = load_state(states)
+    assert state is not None
+    assert (state.numbers["stage"], state.numbers["step"]) == (1, 2)
+    seen.clear()
+    resumed = run_whole(tiny_config, tiny_corpus, tiny_encoder, states=states, on_step=lambda p: not seen.append(p.step))
+    assert seen[0] == 7
+    whole = run_whole(tiny_config, tiny_corpus, tiny_encoder)
+    for epoch in resumed.reports:
+        assert scores_of(whole.reports[epoch]) == scores_of(resumed.reports[epoch])
+
+
+def test_a_state_of_another_configuration_is_refused(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    states = StateFolder(path=tmp_path)
+    with pytest.raises(Interrupted):
+        train(tiny_config, tiny_corpus, tiny_encoder, on_step=lambda _: False, states=states)
+    with pytest.raises(ValueError, match="a saved state must be of configuration"):
+        train(tiny_config.override({"seed": 5}), tiny_corpus, tiny_encoder, states=states)
+
+
+def test_overall_scores_begin_once_every_task_has_been_active(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    reports = run_whole(tiny_config, tiny_corpus, tiny_encoder).reports
+    assert [report.scored_epoch for report in reports.values()] == [0, 1, 2]
+    assert [report.num_scored_epochs for report in reports.values()] == [2, 2, 2]
+    assert [report.overall is None for report in reports.values()] == [True, False, False]
+    assert [report.is_last for report in reports.values()] == [False, False, True]
+    assert {point.task for point in reports[1].points} == {"qqp"}
+    last = {(p.task, p.split, p.metric): p.value for p in reports[3].points}
+    sst, qqp, sts = (
+        last["sst", "dev", "accuracy"],
+        last["qqp", "dev", "accuracy"],
+        last["sts", "dev", "pearson"],
+    )
+    assert last["overall", "dev", "overall"] == pytest.approx((sst + qqp + (1 + sts) / 2) / 3)
+    assert ("sst", "train", "accuracy") in last
+    assert last["sst", "train", "smart_penalty"] > 0
+    assert ("sts", "train", "smart_penalty") not in last
+
+
+def test_an_on_epoch_that_says_no_ends_the_trial_there(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    seen: list[int] = []
+    train(tiny_config, tiny_corpus, tiny_encoder, on_epoch=lambda report: bool(seen.append(report.epoch)))
+    assert seen == [1]
+
+
+def test_best_weights_are_those_of_the_best_epochs(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    states, after = StateFolder(path=tmp_path), {}
+    trace = Trace()
+
+    def note(report: EpochReport) -> bool:
+        trace.note(report)
+        after[report.epoch] = dict(trace.weights)
+        return True
+
+    train(tiny_config, tiny_corpus, tiny_encoder, wrap=trace.watch, on_epoch=note, states=states)
+    overall = {epoch: report.overall for epoch, report in trace.reports.items() if report.overall is not None}
+    best = max(overall, key=lambda epoch: overall[epoch])
+    kept = load_file(weights_path(states, best))
+    assert all(torch.equal(kept[name], tensor) for name, tensor in after[best].items())
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_loss_that_is_not_finite_fails_with_task_step_and_loss(
+    value: float,
+    tiny_config: TrialConfig,
+    tiny_corpus: Corpus,
+    tiny_encoder: PretrainedEncoder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    count_details = mtlib.step.count_details
+
+    def poisoned(run: Any, batches: Any, details: Any) -> None:
+        if run.total_step == 5:
+            details = [[value, *details[0][1:]]]
+        count_details(run, batches, details)
+
+    monkeypatch.setattr(mtlib.step, "count_details", poisoned)
+    reports: list[int] = []
+    with pytest.raises(TrainingDiverged, match=rf"^(sst|qqp|sts): loss is {value} at step 6$"):
+        train(
+            tiny_config, tiny_corpus, tiny_encoder, on_epoch=lambda report: not reports.append(report.epoch)
+        )
+    assert reports == [1]
+
+
+def test_an_exploding_rate_is_noticed_at_the_step_it_explodes(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    wild = tiny_config.override({"optimizer.learning_rate": 1e38})
+    with pytest.raises(TrainingDiverged, match="qqp: (loss|smart_penalty) is (nan|inf) at step [23]"):
+        train(wild, tiny_corpus, tiny_encoder)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"stages.1.sum_losses": True, "stages.1.order": "batch_round_robin"},
+        {"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"},
+        {"optimizer.schedule": "slanted_triangular", "data.bucket_by_length": False},
+        {"precision": "bf16"},
+    ],
+)
+def test_training_lowers_the_loss(
+    changes: dict[str, Any], tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    longer = {"stages.1.epochs": 25, "optimizer.learning_rate": 1e-3, "encoder.dropout": 0, "smart.weight": 0.1}
+    reports = run_whole(tiny_config.override({**longer, **changes}), tiny_corpus, tiny_encoder).reports
+    losses = [
+        {point.task: point.value for point in report.points if (point.split, point.metric) == ("train", "loss")}
+        for report in reports.values()
+    ]
+    assert {task: last < 0.9 * losses[1][task] for task, last in losses[-1].items()} == dict.fromkeys(("sst", "qqp", "sts"), True), losses
+
+
+def test_a_fourth_task_is_one_entry_and_its_data(
+    tiny_folder: Path,
+    tiny_encoder: PretrainedEncoder,
+    tiny_config: TrialConfig,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    review = Task(
+        name="review",
+        title="Reviews",
+        kind="binary",
+        label_range=(0, 1),
+        text_columns=("sentence",),
+        label_column="sentiment",
+        file_stem="review",
+    )
+    monkeypatch.setitem(TASKS, "review", review)
+    for path in tiny_folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    for split in ("train", "dev"):
+        rows = [f"{row}\tr{row}\ta {('good', 'bad')[row % 2]} film\t{row % 2}" for row in range(20)]
+        (tmp_path / f"review-{split}.csv").write_text("\n".join(["\tid\tsentence\tsentiment", *rows]) + "\n")
+    stages = (StageConfig(tasks=("sst", "qqp", "sts", "review"), epochs=8),)
+    tasks = {**tiny_config.tasks, "review": default_task_config("review")}
+    config = dataclasses.replace(tiny_config, stages=stages, tasks=tasks).override({"encoder.dropout": 0})
+    corpus = tokenize(read_folder(tmp_path, config.active_tasks), tiny_encoder.tokenizer, tmp_path / "cache")
+    report = run_whole(config, corpus, tiny_encoder).reports[8]
+    scores = {(p.task, p.metric): p.value for p in report.points if p.split == "dev"}
+    assert scores["review", "accuracy"] == 1
+    parts = [scores["sst", "accuracy"], scores["qqp", "accuracy"], (1 + scores["sts", "pearson"]) / 2, 1]
+    assert scores["overall", "overall"] == pytest.approx(sum(parts) / 4)
+
+
+LONG = {"encoder.dropout": 0, "encoder.attention_dropout": 0, "stages.1.epochs": 4, "stages.0.steps_per_epoch": 7}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"stages.1.sum_losses": True},
+        {"tasks.qqp.encoding": "bi", "smart.mode": "paper", "smart.epsilon": 0.1, "smart.noise_std": 0.05},
+        {"tasks.sst.batch_size": 1},
+    ],
+    ids=["smart", "summed", "bi-encoder", "empty shard"],
+)
+def test_two_workers_give_the_losses_of_one(
+    changes: dict[str, Any],
+    tiny_config: TrialConfig,
+    tiny_corpus: Corpus,
+    tiny_encoder: PretrainedEncoder,
+    tmp_path: Path,
+) -> None:
+    config = tiny_config.override({**LONG, **changes})
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    multiprocessing.spawn(train_as_worker, args=(port, config.to_json(), tiny_corpus, tiny_encoder, tmp_path), nprocs=2)
+    shared = [torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2)]
+    alone = record_losses(config, tiny_corpus, tiny_encoder, lambda objective: objective)
+    assert len(alone) >= 40
+    assert torch.equal(shared[0], shared[1])
+    assert torch.allclose(shared[0][:50], alone[:50], rtol=0, atol=1e-5)
+
+
+def train_as_worker(
+    rank: int, port: int, config: str, corpus: Corpus, encoder: PretrainedEncoder, folder: Path
+) -> None:
+    """One of two workers: trains under DDP and writes the losses it saw."""
+    torch.set_num_threads(1)
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
+
+    def wrap(objective: nn.Module) -> nn.Module:
+        return DistributedDataParallel(objective, find_unused_parameters=True)
+
+    torch.save(record_losses(TrialConfig.from_json(config), corpus, encoder, wrap), folder / f"{rank}.pt")
+    torch.distributed.barrier()  # neither leaves while the other may still hear from it
+    gc.collect()  # DDP's reducer holds the group
+    torch.distributed.destroy_process_group()
+
+
+def record_losses(
+    config: TrialConfig, corpus: Corpus, encoder: PretrainedEncoder, wrap: Callable[[nn.Module], nn.Module]
+) -> torch.Tensor:
+    """Loss and penalty of every batch of every step, over the global batch; (steps, 2)."""
+    seen: list[list[float]] = []
+    count_details = mtlib.step.count_details
+
+    def listening(run: Any, batches: Any, details: list[list[float]]) -> None:
+        seen.extend(numbers[:2] for numbers in details)
+        count_details(run, batches, details)
+
+    mtlib.step.count_details = listening
+    try:
+        train(config, corpus, encoder, wrap=wrap)
+    finally:
+        mtlib.step.count_details = count_details
+    return torch.tensor(seen)
