@@ -18,7 +18,7 @@ class Inputs:
     attention_mask: torch.Tensor
     """1 for tokens, 0 for padding."""
     token_type_ids: torch.Tensor
-    """Segment ids as the tokenizer gives them; 0 everywhere for one that has none."""
+    """Segment ids as the tokenizer gives them when asked; an encoder with a single segment is not to be given them."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

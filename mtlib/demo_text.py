@@ -34,7 +34,7 @@ Meaning = dict[str, Concept]
 QUESTIONS = (
     Frame(
         slots={"q": words.QUESTION_WORDS, "a": words.PEOPLE, "v": words.ACTIONS, "b": words.PEOPLE},
-        wordings=("{q[0]} does the {a[0]} {v[0]} the {b[0]} ?", "{q[0]} is the {b[0]} {v[2]} by the {a[0]} ?"),
+        wordings=("{q[0]} do {a[1]} {v[0]} {b[1]} ?", "{q[0]} are {b[1]} {v[2]} by {a[1]} ?"),
     ),
     Frame(
         slots={"v": words.TRAVELS, "q": words.QUESTION_WORDS[1:3], "a": words.CITIES, "b": words.CITIES},
@@ -42,30 +42,21 @@ QUESTIONS = (
     ),
     Frame(
         slots={"a": words.HABITS, "b": words.HABITS},
-        wordings=(
-            "should i {a[0]} before i {b[0]} ?",
-            "should i {b[0]} after i {a[0]} ?",
-            "is it wise to {a[0]} before i {b[0]} ?",
-            "is it wise to {b[0]} after i {a[0]} ?",
-        ),
+        wordings=("should i {a[0]} before i {b[0]} ?", "should i {b[0]} after i {a[0]} ?"),
     ),
     Frame(
         slots={"a": words.ANIMALS, "b": words.ANIMALS, "m": words.COMPARISONS},
-        wordings=("is the {a[0]} {m[0]} than the {b[0]} ?", "is the {b[0]} {m[1]} than the {a[0]} ?"),
+        wordings=("are {a[0]} {m[0]} than {b[0]} ?", "are {b[0]} {m[1]} than {a[0]} ?"),
     ),
     Frame(
         slots={"p": words.PEOPLE, "a": words.HABITS, "b": words.HABITS},
-        wordings=("why does the {p[0]} {a[0]} but not {b[0]} ?", "why does the {p[0]} not {b[0]} but {a[0]} ?"),
+        wordings=("why do {p[1]} {a[0]} but not {b[0]} ?", "why do {p[1]} not {b[0]} but {a[0]} ?"),
     ),
 )
 
 CAPTION = Frame(
     slots={"a": words.PEOPLE, "v": words.ACTIONS, "b": words.PEOPLE, "p": words.PLACES},
-    wordings=(
-        "the {a[0]} is {v[3]} the {b[0]} in the {p[0]} .",
-        "the {b[0]} is {v[2]} by the {a[0]} in the {p[0]} .",
-        "in the {p[0]} the {a[0]} is {v[3]} the {b[0]} .",
-    ),
+    wordings=("{a[0]} {v[1]} {b[0]} in {p[0]}", "{b[0]} {v[2]} by {a[0]} in {p[0]}", "in {p[0]} {a[0]} {v[1]} {b[0]}"),
 )
 SLOT_WEIGHTS = {"a": 1.5, "v": 1.5, "b": 1.25, "p": 0.75}
 """What each slot of a caption adds to a similarity, 5 in all."""

@@ -17,18 +17,18 @@ def read_concepts(table: str) -> tuple[Concept, ...]:
 
 PEOPLE = read_concepts(
     """
-    teacher | instructor
-    student | pupil
-    doctor | physician
-    nurse
-    lawyer | attorney
-    judge
-    boss | manager
-    worker | employee
-    cook | chef
-    waiter
-    child | kid
-    parent
+    teacher teachers | instructor instructors
+    student students | pupil pupils
+    doctor doctors | physician physicians
+    nurse nurses
+    lawyer lawyers | attorney attorneys
+    judge judges
+    boss bosses | manager managers
+    worker workers | employee employees
+    cook cooks | chef chefs
+    waiter waiters
+    child children | kid kids
+    parent parents
     """
 )
 """Who acts and who is acted upon. Neighbours (teacher and student, doctor and nurse, ...) are alike."""
@@ -89,7 +89,7 @@ HABITS = read_concepts(
 )
 """What one does alone."""
 
-ANIMALS = read_concepts("\n".join(("dog", "cat", "horse", "cow", "wolf", "fox", "bear", "goat", "lion", "mouse")))
+ANIMALS = read_concepts("\n".join(("dogs", "cats", "horses", "cows", "wolves", "foxes", "bears", "goats", "lions", "mice")))
 """Things that are compared."""
 
 COMPARISONS = read_concepts(
@@ -104,7 +104,7 @@ COMPARISONS = read_concepts(
 """More of something, and less of it."""
 
 QUESTION_WORDS = read_concepts("why\nhow\nwhen\nwhere")
-OPENERS = ("", "", "", "Tell me : ", "One question : ", "Please , ", "Honestly , ", "Again , ")
+OPENERS = ("", "", "", "", "Please , ", "Honestly , ")
 """Words before a question that change nothing."""
 
 ASPECTS = tuple(

@@ -86,10 +86,12 @@ def truncate_longest_first(lengths: np.ndarray, budget: int) -> np.ndarray:
 
 
 def find_template(tokenizer: "PreTrainedTokenizerBase", *texts: str) -> Template:
-    """What the tokenizer puts before, between and after the word pieces of `texts`."""
-    encoded = tokenizer(*texts, return_special_tokens_mask=True)
-    ids = encoded["input_ids"]
-    tokens = list(zip(ids, encoded.get("token_type_ids", [0] * len(ids)), strict=True))
+    """What the tokenizer puts before, between and after the word pieces of `texts`.
+
+    Segment ids are asked for: ALBERT's tokenizer and the generic one of transformers 5 know them but leave them out.
+    """
+    encoded = tokenizer(*texts, return_special_tokens_mask=True, return_token_type_ids=True)
+    tokens = list(zip(encoded["input_ids"], encoded["token_type_ids"], strict=True))
     special: list[list[tuple[int, int]]] = [[]]
     text_segments, position = [], 0
     for text in texts:
@@ -104,12 +106,12 @@ def find_template(tokenizer: "PreTrainedTokenizerBase", *texts: str) -> Template
 
 
 def saved_files(tokenizer: "PreTrainedTokenizerBase") -> list[str]:
-    """Names and contents of what a tokenizer saves, without the keys that say where it came from."""
+    """Names and contents of what a tokenizer saves, without keys that are unset or say where it came from."""
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save_pretrained(folder)
         files = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
     settings = json.loads(files.pop("tokenizer_config.json"))
-    kept = {key: value for key, value in settings.items() if key not in ORIGIN_KEYS}
+    kept = {key: value for key, value in settings.items() if key not in ORIGIN_KEYS and value is not None}
     hashes = [f"{name} {hashlib.sha256(data).hexdigest()}" for name, data in files.items()]
     return [json.dumps(kept, sort_keys=True), *hashes]
 

@@ -17,7 +17,6 @@ from results.predictions import (
     TrialEpoch,
     iter_predictions,
     list_parts,
-    open_groups,
     prediction_table,
     table_path,
 )
@@ -27,7 +26,7 @@ from results.storage import (
     Location,
     list_files,
     open_folder,
-    read_table,
+    read_if_there,
     table_writer,
     write_group,
     write_table,
@@ -75,19 +74,17 @@ def curve_rows(trial: str, points: Iterable["Point"]) -> pa.Table:
 
 def read_trial_curves(root: fs.SubTreeFileSystem, trial: str) -> pa.Table:
     """A trial's curves: its own file, or what has become of it in the table."""
-    try:
-        return read_table(root, curves_path(trial), CURVES)
-    except FileNotFoundError:
-        table = read_compacted_curves(root)
-        return table.filter(pc.equal(table["trial"], trial))
+    own = read_if_there(root, curves_path(trial), CURVES)
+    if own is not None:
+        return own
+    table = read_compacted_curves(root)
+    return table.filter(pc.equal(table["trial"], trial))
 
 
 def read_compacted_curves(root: fs.SubTreeFileSystem) -> pa.Table:
     """`curves.parquet`; no rows where nothing has been compacted."""
-    try:
-        return read_table(root, CURVES_FILE, CURVES)
-    except FileNotFoundError:
-        return CURVES.empty_table()
+    table = read_if_there(root, CURVES_FILE, CURVES)
+    return CURVES.empty_table() if table is None else table
 
 
 def read_curves(folder: Location) -> pa.Table:
@@ -104,14 +101,10 @@ def read_curves(folder: Location) -> pa.Table:
 
 def merged_curves(root: fs.SubTreeFileSystem) -> tuple[pa.Table, list[str]]:
     """The curves of a sweep, and the trials that have a file of their own still."""
-    files = [info.path.split("/") for info in list_files(root, "trials") if info.path.endswith("/curves.parquet")]
-    own = {}
-    for _, trial, _ in files:
-        try:
-            own[trial] = read_table(root, curves_path(trial), CURVES)
-        except FileNotFoundError:  # compacted since it was listed: the table, read below, holds it
-            continue
-    table = read_compacted_curves(root)
+    trials = [info.path.split("/")[1] for info in list_files(root, "trials") if info.path.endswith("/curves.parquet")]
+    found = {trial: read_if_there(root, curves_path(trial), CURVES) for trial in trials}
+    own = {trial: table for trial, table in found.items() if table is not None}  # None: compacted since it was listed
+    table = read_compacted_curves(root)  # after them: it holds what has just been compacted
     is_newer = pc.is_in(table["trial"], pa.array(list(own), pa.string()))
     merged = pa.concat_tables([table.filter(pc.invert(is_newer)), *own.values()])
     return merged.sort_by("trial"), list(own)
@@ -153,7 +146,7 @@ def compact(folder: Location) -> None:
     The tables are written whole, predictions before the curves that point at them, and only then are the files of
     trials that have ended (by `trials.parquet`) deleted: a kill at any point loses nothing, and running it again, in
     mid-sweep too, changes nothing that a reader sees. Its cost grows with all predictions of the sweep, not with what
-    is new: 5,000 epochs of 2,000 examples take seconds. One process at a time may run it.
+    is new: about 1 ms for each 2,000 examples. One process at a time may run it.
 
     Raises:
         ValueError: a file is damaged or of another schema; one line names it. Nothing has been deleted then.

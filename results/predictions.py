@@ -6,7 +6,7 @@ the newer one.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
 from results.records import PREDICTIONS
-from results.storage import full_name, list_files, open_folder, open_table, read_table, reading
+from results.storage import full_name, list_files, open_table, read_if_there, reading
 
 PART = re.compile(r"trials/(?P<trial>[^/]+)/predictions/(?P<task>.+)-(?P<split>[^-]+)-(?P<epoch>\d+)\.parquet")
 
@@ -46,8 +46,11 @@ def table_path(task: str, split: str) -> str:
 def list_parts(root: fs.SubTreeFileSystem) -> list[PredictionPart]:
     """Every part that has not been compacted, sorted by path."""
     matches = (PART.fullmatch(info.path) for info in list_files(root, "trials"))
-    found = [match.groupdict() for match in matches if match]
-    return [PredictionPart(**{**part, "epoch": int(part["epoch"])}) for part in found]
+    return [
+        PredictionPart(trial=match["trial"], task=match["task"], split=match["split"], epoch=int(match["epoch"]))
+        for match in matches
+        if match
+    ]
 
 
 def prediction_table(
@@ -103,15 +106,13 @@ def iter_predictions(
     parts = {(part.trial, part.epoch): part for part in list_parts(root) if (part.task, part.split) == (task, split)}
     file, groups = open_groups(root, task, split)
     for key in wanted:
-        if key in parts:
-            try:
-                yield key, read_table(root, parts[key].path, PREDICTIONS)
-                continue
-            except FileNotFoundError:  # compacted since it was listed
-                file, groups = open_groups(root, task, split)
-        if key in groups:
+        table = read_if_there(root, parts[key].path, PREDICTIONS) if key in parts else None
+        if table is None and key in parts:  # compacted since it was listed
+            file, groups = open_groups(root, task, split)
+        if table is None and key in groups:
             with reading(full_name(root, table_path(task, split))):
                 table = file.read_row_group(groups[key])
+        if table is not None:
             yield key, table
 
 
@@ -131,17 +132,19 @@ def stack_predictions(
     Raises:
         ValueError: an epoch is missing, two trials were scored on other examples, or a file is damaged.
     """
-    found = dict(iter_predictions(root, task, split, wanted))
     name = full_name(root, table_path(task, split))
-    for trial, epoch in wanted:
-        if (trial, epoch) not in found:
-            raise ValueError(f"{name}: predictions of trial {trial} at epoch {epoch} are missing")
-    first = found[wanted[0]]
-    for (trial, epoch), table in found.items():
+    logits: dict[TrialEpoch, npt.NDArray[np.float32]] = {}
+    first = None
+    for (trial, epoch), table in iter_predictions(root, task, split, wanted):
+        first = table if first is None else first
         if not same_examples(table, first):
             raise ValueError(f"{name}: trial {trial} at epoch {epoch} was not scored on the examples of {wanted[0][0]}")
-    logits = np.stack([logits_of(found[key]) for key in wanted])
-    return first["label"].to_numpy(), logits
+        logits[trial, epoch] = logits_of(table)
+    for trial, epoch in wanted:
+        if (trial, epoch) not in logits:
+            raise ValueError(f"{name}: predictions of trial {trial} at epoch {epoch} are missing")
+    assert first is not None
+    return first["label"].to_numpy(), np.stack([logits[key] for key in wanted])
 
 
 def same_examples(table: pa.Table, other: pa.Table) -> bool:

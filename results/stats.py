@@ -41,9 +41,9 @@ def example_values(task: Task, logits: npt.ArrayLike, labels: npt.ArrayLike) -> 
     """
     values = np.asarray(logits, dtype=np.float64)
     if task.kind == "regression":
-        return np.clip(values[..., 0], *task.label_range)
+        return np.asarray(np.clip(values[..., 0], *task.label_range))
     chosen = values.argmax(-1) if task.kind == "classes" else values[..., 0] > 0
-    return (chosen == np.asarray(labels)).astype(np.float64)
+    return np.asarray(chosen == np.asarray(labels), dtype=np.float64)
 
 
 def score_examples(task: Task, values: Floats, labels: npt.ArrayLike) -> Floats:
@@ -94,7 +94,7 @@ def score_counts(task: Task, counts: Floats, values: Floats, labels: npt.ArrayLi
     """The main metric on examples that are counted several times or not at all: (trials, resamples)."""
     if task.metric == "pearson":
         return weighted_pearson(counts, values, np.asarray(labels, dtype=np.float64))
-    return (counts @ values.T / counts.sum(axis=1, keepdims=True)).T
+    return np.asarray(counts @ values.T / counts.sum(axis=1, keepdims=True)).T
 
 
 def weighted_pearson(counts: Floats, values: Floats, labels: Floats) -> Floats:
@@ -117,7 +117,7 @@ def weighted_pearson(counts: Floats, values: Floats, labels: Floats) -> Floats:
     scale = np.sqrt(variance(weights @ (x * x).T, mean_x) * variance((weights @ (y * y))[:, None], mean_y))
     covariance = weights @ (x * y).T - mean_x * mean_y
     correlation = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0)
-    return np.clip(correlation, -1, 1).T
+    return np.asarray(np.clip(correlation, -1, 1)).T
 
 
 def variance(mean_square: Floats, mean: Floats) -> Floats:
@@ -155,4 +155,4 @@ def cannot_be_told_from(best: Floats, others: Floats, confidence: float = CONFID
     """
     tail = (1 - confidence) / 2
     low, high = np.quantile(best - others, (tail, 1 - tail), axis=-1)
-    return (low <= 0) & (high >= 0)
+    return np.asarray((low <= 0) & (high >= 0))

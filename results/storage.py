@@ -18,6 +18,9 @@ Location = str | Path
 TEMPORARY_SUFFIX = ".tmp"
 """Names that end so belong to files that are being written, or that a kill left behind."""
 
+NEVER_REPEATED = ("id", "logits", "value")
+"""Columns that a dictionary of their values makes larger and slower."""
+
 
 def open_folder(location: Location) -> fs.SubTreeFileSystem:
     """The file system whose root is the folder at `location`; the folder need not exist yet.
@@ -55,7 +58,7 @@ def rename(root: fs.SubTreeFileSystem, source: str, target: str) -> None:
 def writing(root: fs.SubTreeFileSystem, path: str) -> Iterator[IO[bytes]]:
     """A stream to a temporary file in the same folder, which takes the name `path` once the block ends well."""
     folder, name = posixpath.split(path)
-    root.create_dir(folder, recursive=True)
+    root.base_fs.create_dir(posixpath.join(root.base_path, folder), recursive=True)
     temporary = posixpath.join(folder, f".{name}.{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
     try:
         with root.open_output_stream(temporary) as stream:
@@ -75,7 +78,10 @@ def write_table(root: fs.SubTreeFileSystem, path: str, table: pa.Table) -> None:
 
 def table_writer(stream: IO[bytes], schema: pa.Schema) -> pq.ParquetWriter:
     """A Parquet writer whose pages carry checksums."""
-    return pq.ParquetWriter(stream, schema, compression="zstd", write_page_checksum=True)
+    repeated = [name for name in schema.names if name not in NEVER_REPEATED]
+    return pq.ParquetWriter(
+        stream, schema, compression="zstd", use_dictionary=repeated, write_page_checksum=True, write_statistics=True
+    )
 
 
 def write_group(writer: pq.ParquetWriter, table: pa.Table) -> None:
@@ -116,6 +122,14 @@ def read_table(root: fs.SubTreeFileSystem, path: str, declared: pa.Schema) -> pa
     """A whole Parquet file that must have the declared schema; raises as `open_table` does."""
     with open_table(root, path, declared) as file, reading(full_name(root, path)):
         return file.read()
+
+
+def read_if_there(root: fs.SubTreeFileSystem, path: str, declared: pa.Schema) -> pa.Table | None:
+    """`read_table`, or None where there is no such file."""
+    try:
+        return read_table(root, path, declared)
+    except FileNotFoundError:
+        return None
 
 
 def check_schema(found: pa.Schema, declared: pa.Schema, name: str) -> None:

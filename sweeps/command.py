@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 from mtlib.schema import require_name
+from mtlib.tasks import TASKS
 from search_spaces.space import space_names
 from sweeps.options import DEFAULT_TRIALS, Scheduler, Search, SweepOptions
 
@@ -18,7 +19,8 @@ examples:
     python sweeps/run.py --space smart_lambda
   what that would do: every trial, its stages, steps and disk; starts nothing
     python sweeps/run.py --space smart_lambda --dry-run
-  your own data (the CS224N files ids-sst-train.csv, quora-dev.csv, ...) on one GPU
+  your own data ({", ".join(task.file_name("train") for task in TASKS.values())}
+  and their dev files) on one GPU
     python sweeps/run.py --space smart_lambda --data DIR --encoder bert-base-uncased --gpus-per-worker 1
   two workers per trial, at most three trials at a time
     python sweeps/run.py --space smart_lambda --workers 2 --concurrent 3
@@ -106,7 +108,9 @@ def add_place(group: argparse._ArgumentGroup) -> None:
         default=DEFAULT_STORAGE,
         help="folder of all sweeps, or a URI that receives copies of the records (default: %(default)s)",
     )
-    group.add_argument("--address", metavar="ADDR", help="Ray cluster, e.g. auto (default: this machine)")
+    group.add_argument(
+        "--address", metavar="ADDR", help="Ray cluster, e.g. auto (default: $RAY_ADDRESS, else this machine)"
+    )
 
 
 def read_command(arguments: Sequence[str]) -> argparse.Namespace:
@@ -129,18 +133,20 @@ def read_command(arguments: Sequence[str]) -> argparse.Namespace:
     return found
 
 
-def read_options(found: argparse.Namespace, now: datetime) -> SweepOptions:
+def read_options(found: argparse.Namespace, now: datetime, default_address: str | None) -> SweepOptions:
     """The options of a command line.
 
     Args:
         found: what `read_command` returned.
         now: time for the default name.
+        default_address: Ray cluster that is used if no other is named; None for this machine.
 
     Raises:
         ValueError: a value is missing or wrong.
     """
     if not found.space:
         raise ValueError(f"--space must name a search space, got none; known: {', '.join(space_names())}")
+    require_name(found.space, space_names(), "search space")
     storage, mirror = split_storage(found.storage)
     return SweepOptions(
         space=found.space,
@@ -159,7 +165,7 @@ def read_options(found: argparse.Namespace, now: datetime) -> SweepOptions:
         mirror=mirror,
         seed=read_whole("--seed", found.seed),
         changes=dict(read_change(text) for text in found.set),
-        address=found.address,
+        address=found.address or default_address,
         dry_run=found.dry_run,
     )
 

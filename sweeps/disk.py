@@ -74,7 +74,7 @@ def describe_disk(disk: Disk, free: int) -> list[str]:
 def in_units(num_bytes: int) -> str:
     """`1.5 GB` and the like."""
     size, units = float(num_bytes), ["TB", "GB", "MB", "kB", "B"]
-    while size >= 1000 and len(units) > 1:
+    while size >= 999.5 and len(units) > 1:
         size, _ = size / 1000, units.pop()
     return f"{size:.3g} {units[-1]}"
 

@@ -11,7 +11,7 @@ from mtlib.plan import PlannedStage, plan_stages
 from search_spaces.space import Choice, Float, Range, grid_trials, key_title, search_domain
 from sweeps.disk import describe_disk, estimate_disk
 from sweeps.options import SweepOptions
-from sweeps.prepare import Material, planned_configs
+from sweeps.prepare import Material, mirror_location, planned_configs
 
 Plan = tuple[PlannedStage, ...]
 
@@ -22,12 +22,13 @@ MOST_SKIPPED = 10
 def describe_sweep(options: SweepOptions, material: Material) -> list[str]:
     """The question, what it is asked of, and where the answer goes."""
     space = material.space
-    rows = ", ".join(f"{task} {material.num_rows[task, 'train']:,}" for task in material.num_train_rows)
+    rows = ", ".join(f"{task} {rows:,}" for task, rows in material.num_train_rows.items())
+    copies = f", copies of the records in {mirror_location(options)}" if options.mirror else ""
     lines = [
         f"Sweep {options.name}: {space.question}",
         f"Data: {material.data_folder} (train rows: {rows})",
         f"Encoder: {space.base.encoder.name}",
-        f"Files: {options.folder}" + (f", copies of the records in {options.mirror}" if options.mirror else ""),
+        f"Files: {options.folder}{copies}",
         *material.notes,
     ]
     return lines + describe_skipped(material.skipped)
@@ -73,20 +74,25 @@ def plain(value: Any) -> str:
 
 def describe_stages(options: SweepOptions, material: Material) -> list[str]:
     """Stages and optimizer steps of every group of trials that have the same plan, and their sum."""
-    configs = planned_configs(options, material.space)
-    plans = [plan_stages(config, material.num_train_rows) for config in configs]
     groups: dict[Plan, list[int]] = {}
-    for number, plan in enumerate(plans):
+    for number, plan in enumerate(planned_stages(options, material)):
         groups.setdefault(plan, []).append(number)
     lines: list[str] = []
     for plan, numbers in groups.items():
         names = ", ".join(f"{number:04d}" for number in numbers)
         lines += ["Stages of each trial:" if len(groups) == 1 else f"Stages of {names}:", *stage_lines(plan)]
-    return [*lines, describe_total(options, plans)]
+    return [*lines, describe_total(options, material)]
 
 
-def describe_total(options: SweepOptions, plans: list[Plan]) -> str:
+def planned_stages(options: SweepOptions, material: Material) -> list[Plan]:
+    """The plan of every configuration."""
+    configs = planned_configs(options, material.space)
+    return [plan_stages(config, material.num_train_rows) for config in configs]
+
+
+def describe_total(options: SweepOptions, material: Material) -> str:
     """Trainings and optimizer steps of the whole sweep."""
+    plans = planned_stages(options, material)
     steps = sum(num_steps(plan) for plan in plans) * options.replicates
     total = f"In all {len(plans) * options.replicates} trainings and {steps:,} optimizer steps"
     drawn = ", counted as in the space's base configuration" if options.num_trials is not None else ""

@@ -8,6 +8,7 @@ lane's workers anew.
 
 import functools
 import gc
+import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ class LaneSetup:
     """What a lane needs to know, the same for all its trials."""
 
     lane: str
-    mailbox: ActorHandle
+    mailbox: ActorHandle[Any]
     base: str
     """The sweep's base configuration as JSON: what is loaded before the first trial is asked for."""
     metric: str
@@ -56,15 +57,16 @@ class LaneSetup:
 def run_lane(setup: LaneSetup) -> None:
     """Trains trials until the mailbox has none; runs on every worker of the lane."""
     torch.set_num_threads(setup.cpus_per_worker)
-    host = socket.gethostname()
     if not tell(lambda: ray.get(setup.mailbox.open_lane.remote(setup.lane))):
         return
     refusal = agree_on_error(lambda: load(setup, TrialConfig.from_json(setup.base)))
     if refusal is not None:
         tell(lambda: ray.get(setup.mailbox.refuse_lane.remote(setup.lane, refusal)))
         return
-    while assignment := tell(lambda: ray.get(setup.mailbox.next_trial.remote(setup.lane, host))):
-        run_assignment(setup, assignment)
+    place = socket.gethostname(), os.getpid()
+    while (answer := tell(lambda: ray.get(setup.mailbox.next_trial.remote(setup.lane, *place)))) != "close":
+        if isinstance(answer, Assignment):
+            run_assignment(setup, answer)
 
 
 def tell(ask: Callable[[], Any]) -> Any:
@@ -111,12 +113,13 @@ def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
     device = ray.train.torch.get_device()
     reset_peak_memory(device)
     link = LaneLink(setup.mailbox, setup.folder, assignment.trial_id, setup.metric)
-    states = StateFolder(setup.folder / "trials" / assignment.trial_id / "checkpoint", setup.state_steps)
+    folder = setup.folder / "trials" / assignment.trial_id / "checkpoint"
+    states = StateFolder(path=folder, every_steps=setup.state_steps)
     try:
         how, error = train_trial(setup, TrialConfig.from_json(assignment.config), device, link, states)
     except Exception as found:
-        if num_workers() > 1:
-            link.suspect(describe(found), is_own_fault=not may_be_of_peer(found))
+        if not is_contained(found, device):
+            say_why(link, found)
             raise
         how, error = "failed", describe(found)
     if worker_rank() == 0:
@@ -146,7 +149,7 @@ def train_trial(
             states=states,
         )
     except Interrupted:
-        return ("failed", "withdrawn") if link.is_withdrawn else ("interrupted", None)
+        return "interrupted", None
     except (TrainingDiverged, ValueError) as error:
         return "failed", describe(error)
     return ("pruned" if link.is_stopped else "complete"), None
@@ -167,9 +170,22 @@ def describe(error: BaseException) -> str:
     return text if isinstance(error, ValueError | TrainingDiverged) else f"{type(error).__name__}: {text}"
 
 
-def may_be_of_peer(error: BaseException) -> bool:
-    """Whether an error may only mean that another worker has gone: torch's collectives raise RuntimeError then."""
+def is_contained(error: BaseException, device: torch.device) -> bool:
+    """Whether this process can train the next trial: no other worker waits for it, and no CUDA error has spoilt it."""
+    return num_workers() == 1 and not (device.type == "cuda" and may_come_from_outside(error))
+
+
+def may_come_from_outside(error: BaseException) -> bool:
+    """Whether the trial may be innocent: torch says with a RuntimeError that a peer has gone or a GPU is broken."""
     return isinstance(error, RuntimeError) and not isinstance(error, torch.OutOfMemoryError | NotImplementedError)
+
+
+def say_why(link: LaneLink, error: BaseException) -> None:
+    """Tells the mailbox what this worker dies of: the trial's own fault, or one that another attempt may not meet."""
+    if may_come_from_outside(error):
+        link.suspect(describe(error))
+    else:
+        link.ended("failed", describe(error), {})
 
 
 def free_memory() -> None:

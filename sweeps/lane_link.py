@@ -22,7 +22,7 @@ PROGRESS_SECONDS = 0.5
 class LaneLink:
     """What one trial says to the mailbox and hears from it. Only the first worker talks."""
 
-    def __init__(self, mailbox: ActorHandle, folder: Path, trial_id: str, metric: str) -> None:
+    def __init__(self, mailbox: ActorHandle[Any], folder: Path, trial_id: str, metric: str) -> None:
         """Makes the line.
 
         Args:
@@ -37,7 +37,7 @@ class LaneLink:
         self._folder = folder
         self._trial_id = trial_id
         self._metric = metric
-        self._asked: ray.ObjectRef | None = None
+        self._asked: ray.ObjectRef[bool] | None = None
         self._next_time = 0.0
 
     def on_step(self, progress: Progress) -> bool:
@@ -45,9 +45,8 @@ class LaneLink:
         if worker_rank() > 0:
             return True
         if self._asked is not None and ray.wait([self._asked], timeout=0)[0]:
-            must_stop = ray.get(self._asked)
-            self._asked = None
-            if must_stop:
+            asked, self._asked = self._asked, None
+            if ray.get(asked):
                 return False
         if self._asked is None and time.monotonic() >= self._next_time:
             self._asked = self._mailbox.progress.remote(self._trial_id, asdict(progress))
@@ -89,7 +88,5 @@ def dev_scores(report: EpochReport) -> dict[str, float]:
     """The main dev score of each task that has been active, and the overall score if there is one."""
     names = {task.name: task.metric for task in TASKS.values()} | {"overall": "overall"}
     return {
-        point.task: point.value
-        for point in report.points
-        if point.split == "dev" and point.metric == names[point.task]
+        point.task: point.value for point in report.points if point.split == "dev" and point.metric == names[point.task]
     }

@@ -5,10 +5,11 @@ device; whoever waits, waits in one of its methods. It also remembers what has h
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from sweeps.messages import Assignment, End, Ended, Event, EventKind
 
@@ -16,6 +17,8 @@ MAX_ATTEMPTS = 2
 """A trial whose lane has died is handed back until it has had so many attempts."""
 MAX_OPENINGS = 3
 """A lane that was opened so often in a row without asking for a trial is given up."""
+IDLE_SECONDS = 60.0
+"""How long a lane waits for a trial before it asks again: its other workers wait in a collective, which times out."""
 UNEXPLAINED = "a worker process died, perhaps for want of memory"
 
 
@@ -60,21 +63,32 @@ class Mailbox:
         self._openings[lane] = self._openings.get(lane, 0) + 1
         return self._openings[lane] <= MAX_OPENINGS and not self._is_closed
 
-    async def next_trial(self, lane: str, host: str) -> Assignment | None:
-        """Waits for the lane's next trial; None means that the lane must close.
+    async def refuse_lane(self, lane: str, why: str) -> None:
+        """A lane cannot load what the sweep asks for, and no other lane could."""
+        self._happened(Event(kind="lane_refused", lane=lane, facts={"why": why}))
+
+    async def next_trial(self, lane: str, host: str, pid: int) -> Assignment | Literal["wait", "close"]:
+        """Waits for the lane's next trial; `wait` means ask again, `close` that the lane is not needed any more.
 
         A lane that already has a trial was restarted: it gets the trial back, or that trial has failed.
+
+        Args:
+            lane: the lane.
+            host, pid: where its first worker is.
         """
         if self._openings.pop(lane, 0):
-            self._happened(Event(kind="lane_open", lane=lane, facts={"host": host}))
+            self._happened(Event(kind="lane_open", lane=lane, facts={"host": host, "pid": pid}))
         call = self._calls[lane] = self._calls.get(lane, 0) + 1
         held = self._held_by(lane)
         if held is not None and self._may_go_on(held):
-            return self._assign(held, lane, host)
-        # The call of a lane that died while it waited must not take a trial.
-        await self._until(lambda: self._is_closed or bool(self._queue) or self._calls[lane] != call)
-        is_over = self._is_closed or self._calls[lane] != call
-        return None if is_over else self._assign(self._queue.popleft(), lane, host)
+            return self._assign(held, lane, host, pid)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(IDLE_SECONDS):
+                await self._until(lambda: self._is_closed or bool(self._queue) or self._calls[lane] != call)
+        # The call of a lane that has died while it waited must not take a trial.
+        if self._is_closed or self._calls[lane] != call:
+            return "close"
+        return self._assign(self._queue.popleft(), lane, host, pid) if self._queue else "wait"
 
     async def progress(self, trial_id: str, facts: Mapping[str, Any]) -> bool:
         """Says where a trial is; answers whether it must stop at its next step."""
@@ -198,10 +212,10 @@ class Mailbox:
             self._finish(trial_id, "failed", f"killed its lane twice: {trial.suspicion or UNEXPLAINED}")
         return trial.end is None
 
-    def _assign(self, trial_id: str, lane: str, host: str) -> Assignment:
+    def _assign(self, trial_id: str, lane: str, host: str, pid: int) -> Assignment:
         trial = self._trials[trial_id]
         trial.lane, trial.attempt = lane, trial.attempt + 1
-        facts = {"host": host, "attempt": trial.attempt, "why": trial.suspicion}
+        facts = {"host": host, "pid": pid, "attempt": trial.attempt, "why": trial.suspicion}
         kind: EventKind = "started" if trial.attempt == 1 else "resumed"
         self._happened(Event(kind=kind, lane=lane, trial_id=trial_id, facts=facts))
         return Assignment(trial_id=trial_id, config=trial.config, attempt=trial.attempt)

@@ -8,7 +8,9 @@ from typing import Any, Literal
 End = Literal["complete", "pruned", "failed", "interrupted"]
 """How a trial can end."""
 
-EventKind = Literal["lane_open", "lane_lost", "started", "resumed", "progress", "report", "ended"]
+EventKind = Literal[
+    "note", "lane_open", "lane_refused", "lane_lost", "started", "resumed", "progress", "report", "ended"
+]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from mtlib.data import content_fingerprint, read_folder
 from mtlib.demo import DEMO_NOTE, DEMO_OVERRIDES, demo_folder
 from mtlib.schema import require
 from mtlib.tasks import TASKS
+from results.storage import first_line, list_files, open_folder
 from search_spaces.space import (
     Choice,
     SearchSpace,
@@ -58,6 +59,26 @@ class Material:
     def num_train_rows(self) -> dict[str, int]:
         """Usable train rows by task."""
         return {task: rows for (task, split), rows in self.num_rows.items() if split == "train"}
+
+
+def check_name_is_free(options: SweepOptions) -> None:
+    """Raises ValueError if a sweep of this name is there already, here or at the mirror."""
+    rule = "a sweep's name must be new; choose another with --name, or leave it out for one made from the time"
+    require(not options.folder.exists(), rule, options.folder)
+    if options.mirror is not None:
+        try:
+            is_used = bool(list_files(open_folder(mirror_location(options)), ""))
+        except OSError as error:
+            raise ValueError(
+                f"--storage must be a URI that can be read, got {options.mirror}: {first_line(error)}"
+            ) from error
+        require(not is_used, rule, mirror_location(options))
+
+
+def mirror_location(options: SweepOptions) -> str:
+    """Where the copies of this sweep's records go."""
+    assert options.mirror is not None
+    return f"{options.mirror.rstrip('/')}/{options.name}"
 
 
 def prepare(options: SweepOptions) -> Material:
@@ -143,19 +164,3 @@ def grid_configs(space: SearchSpace) -> list[TrialConfig]:
 def planned_configs(options: SweepOptions, space: SearchSpace) -> list[TrialConfig]:
     """One configuration per trial: those of the grid, or the base for each that is yet to be drawn."""
     return grid_configs(space) if options.num_trials is None else [space.base] * options.num_trials
-
-
-def check_machine(options: SweepOptions, num_cpus: int, num_gpus: int) -> None:
-    """Raises ValueError if one trial needs more than this machine has.
-
-    Args:
-        options: how many workers a trial has, and what each needs.
-        num_cpus: CPUs of this machine.
-        num_gpus: GPUs of this machine.
-    """
-    cpus, gpus = options.workers * options.cpus_per_worker, options.workers * options.gpus_per_worker
-    what = f"{options.workers} worker{'s' * (options.workers > 1)} with {{}} each"
-    rule = f"a trial must fit the machine, which has {num_cpus} CPUs"
-    require(cpus <= num_cpus, rule, what.format(f"--cpus-per-worker {options.cpus_per_worker}"))
-    rule = f"a trial must fit the machine, which has {num_gpus or 'no'} GPU{'s' * (num_gpus > 1)}"
-    require(gpus <= num_gpus, rule, what.format(f"--gpus-per-worker {options.gpus_per_worker:g}"))

@@ -5,12 +5,9 @@ import os
 import platform
 import shlex
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 PACKAGES = (
     "multitask-sweeps",
@@ -67,7 +64,7 @@ def describe_machine() -> dict[str, Any]:
         "platform": platform.platform(),
         "processor": processor_name(),
         "num_cpus": os.cpu_count(),
-        "memory_bytes": psutil.virtual_memory().total,
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "gpus": gpu_names(),
     }
 
@@ -86,6 +83,5 @@ def gpu_names() -> list[str]:
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """The command as it can be typed again."""
-    script = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "run.py"
-    return shlex.join(["python", f"sweeps/{script}" if script == "run.py" else script, *arguments])
+    """The command as it can be typed again in the project's folder."""
+    return shlex.join(["python", "sweeps/run.py", *arguments])

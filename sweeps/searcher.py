@@ -47,7 +47,7 @@ class Configuration:
     """Best scores of its completed trials."""
 
 
-class SweepSearcher(Searcher):  # type: ignore[misc]
+class SweepSearcher(Searcher):
     """Ask and tell over an Optuna study, for grid, random and TPE alike."""
 
     def __init__(
@@ -58,7 +58,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         Args:
             plan: the sweep.
             study: a new study.
-            on_new: called with every trial before it is suggested; with the reason, if its configuration is not allowed.
+            on_new: called with every trial before it is suggested, and why if its configuration is not allowed.
             max_live: how many trials may be under way at a time.
         """
         super().__init__(metric="best", mode="max")
@@ -75,7 +75,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         if plan.search == "grid":
             enqueue_grid(study, grid_trials(plan.space), self._domain)
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:  # type: ignore[override]
         """The next trial for Tune; None if it must wait, FINISHED if there is no more."""
         if self._is_stopped:
             return str(Searcher.FINISHED)
@@ -109,11 +109,13 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         if has_value and result is not None and spec.replicate == 0:
             self._report(spec, result)
         if spec.replicate == 0 and not (has_value and result is not None and result["is_last"]):
+            if error and self._is_stopped:
+                configuration.draw.trial.set_user_attr("interrupted", True)
             self._tell(spec.number, TrialState.PRUNED if has_value else TrialState.FAIL)
             return
         if has_value and result is not None:
             configuration.bests.append(result["best"])
-        if spec.replicate == 0 and not self._is_stopped:
+        if spec.replicate == 0:
             self._queue_replicates(spec, configuration)
         if configuration.open_trials == 0:
             self._tell(spec.number, TrialState.COMPLETE)
@@ -121,9 +123,16 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
     def stop(self) -> None:
         """No more suggestions; what still ends is told as it ends."""
         self._is_stopped = True
-        for spec in self._replicates:
-            self._configurations[spec.number].open_trials -= 1
-        self._replicates.clear()
+
+    def finish(self) -> None:
+        """Tells what is known of configurations whose replicates will not come; Tune has ended."""
+        for number, configuration in list(self._configurations.items()):
+            if configuration.bests:
+                self._tell(number, TrialState.COMPLETE)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Nothing for Tune's pickle of its own settings, which is never read."""
+        return {}
 
     def save(self, checkpoint_path: str) -> None:
         """Nothing: the study has a journal."""

@@ -17,11 +17,11 @@ HEAD_NODE = {"node:__internal_head__": 0.001}
 """Next to nothing of the head node: Tune refuses a trial that asks for nothing."""
 
 
-class TrialFailed(RuntimeError):
+class TrialFailed(RuntimeError):  # noqa: N818 - says what happened
     """The trial ended on its lane without a result."""
 
 
-def trial_function(mailbox: ActorHandle) -> Callable[[dict[str, Any]], None]:
+def trial_function(mailbox: ActorHandle[Any]) -> Callable[[dict[str, Any]], None]:
     """The function that Tune runs for every trial, with the little it needs of the cluster."""
 
     def trial(config: dict[str, Any]) -> None:
@@ -30,7 +30,7 @@ def trial_function(mailbox: ActorHandle) -> Callable[[dict[str, Any]], None]:
     return tune.with_resources(trial, HEAD_NODE)  # type: ignore[no-any-return]
 
 
-def pass_reports_on(mailbox: ActorHandle, trial_id: str, config: str, title: str) -> None:
+def pass_reports_on(mailbox: ActorHandle[Any], trial_id: str, config: str, title: str) -> None:
     """Submits a trial and reports to Tune until it has ended.
 
     Args:

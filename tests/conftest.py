@@ -20,7 +20,7 @@ ROWS = {"sst": 30, "qqp": 70, "sts": 22}
 
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train, dev and test files in the CS224N layout, random words and labels."""
+    """Train, dev and test files in the CS224N layout: random words, of which the first decides the label."""
     folder = tmp_path_factory.mktemp("data")
     for name, count in ROWS.items():
         for split, rows in (("train", count), ("dev", 13), ("test", 5)):
@@ -29,20 +29,20 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_rows(folder: Path, name: str, split: str, count: int) -> None:
-    """Writes one file of random rows."""
+    """Writes one file of random texts."""
     task, stream = TASKS[name], np.random.default_rng(len(name) + 7 * count)
     columns = ["", "id", *task.text_columns] + ([] if split == "test" else [task.label_column])
     lines = ["\t".join(columns)]
     for row in range(count):
         texts = [" ".join(stream.choice(WORDS, stream.integers(2, 12))) for _ in task.text_columns]
-        labels = [] if split == "test" else [label_text(name, stream)]
+        labels = [] if split == "test" else [label_text(name, WORDS.index(texts[0].split()[0]))]
         lines.append("\t".join([str(row), f"{name}{split}{row}", *texts, *labels]))
     (folder / task.file_name(split)).write_text("\n".join(lines) + "\n")
 
 
-def label_text(name: str, stream: np.random.Generator) -> str:
-    """A random label as the files write it."""
-    return {"sst": str(stream.integers(5)), "qqp": f"{stream.integers(2)}.0"}.get(name, f"{stream.uniform(0, 5):.2f}")
+def label_text(name: str, word: int) -> str:
+    """The label that a text's first word decides, as the files write it."""
+    return {"sst": str(word % 5), "qqp": f"{word % 2}.0"}.get(name, f"{5 * word / len(WORDS):.2f}")
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ NOW = datetime(2025, 3, 7, 14, 15, 3)
 
 
 def read(*arguments: str) -> SweepOptions:
-    return read_options(read_command(arguments), NOW)
+    return read_options(read_command(arguments), NOW, None)
 
 
 def test_only_a_space_is_needed() -> None:
@@ -54,21 +54,28 @@ def test_every_flag_reaches_its_option(tmp_path: Path) -> None:
 
 
 def test_set_may_be_repeated_or_take_several_values_and_the_last_one_wins() -> None:
-    options = read("--space", "s", "--set", "a=1", "b.c=x=y", "--set", "d=[1, 2]", "--set", "a=2")
+    options = read("--space", "smart_lambda", "--set", "a=1", "b.c=x=y", "--set", "d=[1, 2]", "--set", "a=2")
     assert options.changes == {"a": "2", "b.c": "x=y", "d": "[1, 2]"}
 
 
 def test_relative_and_home_folders_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
-    options = read("--space", "s", "--data", "data", "--encoder", "data", "--storage", "sweeps")
+    options = read("--space", "smart_lambda", "--data", "data", "--encoder", "data", "--storage", "sweeps")
     assert (options.data, options.encoder) == (tmp_path / "data", str(tmp_path / "data"))
     assert options.storage == tmp_path / "sweeps"
-    assert read("--space", "s", "--storage", "~/here").storage == Path.home().resolve() / "here"
+    assert read("--space", "smart_lambda", "--storage", "~/here").storage == Path.home().resolve() / "here"
+
+
+def test_the_address_of_the_surrounding_ray_is_the_default() -> None:
+    found = read_command(["--space", "smart_lambda"])
+    assert read_options(found, NOW, "10.0.0.1:6379").address == "10.0.0.1:6379"
+    found = read_command(["--space", "smart_lambda", "--address", "local"])
+    assert read_options(found, NOW, "10.0.0.1:6379").address == "local"
 
 
 def test_a_storage_uri_is_a_mirror_of_local_work() -> None:
-    options = read("--space", "s", "--storage", "s3://bucket/sweeps")
+    options = read("--space", "smart_lambda", "--storage", "s3://bucket/sweeps")
     assert options.mirror == "s3://bucket/sweeps"
     assert options.storage == Path.home().resolve() / "multitask-sweeps"
 
@@ -77,19 +84,23 @@ def test_a_storage_uri_is_a_mirror_of_local_work() -> None:
     ("arguments", "message"),
     [
         ([], r"--space must name a search space, got none; known: .*smart_lambda"),
+        (["--space", "smart_lamda"], r"unknown search space 'smart_lamda'; did you mean 'smart_lambda'\?"),
         (["--space"], r"--space: expected one argument"),
         (["--wokers", "2"], r"unknown flag '--wokers'; did you mean '--workers'\?"),
         (["--work", "2"], r"unknown flag '--work'; did you mean '--workers'\?"),
         (["smart_lambda"], r"every value must follow its flag, got 'smart_lambda'"),
-        (["--space", "s", "--workers", "two"], r"--workers must be a whole number, got 'two'"),
-        (["--space", "s", "--workers", "1.5"], r"--workers must be a whole number, got '1.5'"),
-        (["--space", "s", "--gpus-per-worker", "x"], r"--gpus-per-worker must be a number, got 'x'"),
-        (["--space", "s", "--set", "a"], r"--set must be KEY=VALUE, e\.g\. .*, got 'a'"),
-        (["--space", "s", "--set", "=1"], r"--set must be KEY=VALUE"),
-        (["--space", "s", "--data", "/no/such"], r"--data must be a folder that exists, got '/no/such'"),
-        (["--space", "s", "--encoder", "./no"], r"--encoder must be a hub name or a folder that exists, got './no'"),
-        (["--space", "s", "--seed", "-1"], r"--seed must be at least 0, got -1"),
-        (["--space", "s", "--name", ""], r"--name must be letters"),
+        (["--space", "smart_lambda", "--workers", "two"], r"--workers must be a whole number, got 'two'"),
+        (["--space", "smart_lambda", "--workers", "1.5"], r"--workers must be a whole number, got '1.5'"),
+        (["--space", "smart_lambda", "--gpus-per-worker", "x"], r"--gpus-per-worker must be a number, got 'x'"),
+        (["--space", "smart_lambda", "--set", "a"], r"--set must be KEY=VALUE, e\.g\. .*, got 'a'"),
+        (["--space", "smart_lambda", "--set", "=1"], r"--set must be KEY=VALUE"),
+        (["--space", "smart_lambda", "--data", "/no/such"], r"--data must be a folder that exists, got '/no/such'"),
+        (
+            ["--space", "smart_lambda", "--encoder", "./no"],
+            r"--encoder must be a hub name or a folder that exists, got './no'",
+        ),
+        (["--space", "smart_lambda", "--seed", "-1"], r"--seed must be at least 0, got -1"),
+        (["--space", "smart_lambda", "--name", ""], r"--name must be letters"),
     ],
 )
 def test_a_mistake_is_one_line(arguments: list[str], message: str) -> None:

@@ -1,0 +1,128 @@
+"""Shows a ranking to people: a table that fits 100 columns, its legend in plain words, and what failed."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from mtlib.tasks import TASKS
+from results.ranking import TOTAL, Column, RankedConfiguration, Score, score_columns
+
+MARK = "*"
+
+MAX_PARAM_COLUMNS = 2
+"""Searched keys that get a column each; where there are more, they share one column, a line each."""
+
+HEADER_WIDTH = 12
+"""A longer dotted key is broken after a dot."""
+
+
+def render_ranking(rows: Sequence[RankedConfiguration]) -> Group:
+    """A ranking as something to print: a row per configuration, the best first, then the legend and what failed.
+
+    Columns are those of BERT and Beyond, table 6: what was searched, each task's dev score (and its train score where
+    train is scored), the overall score, the epoch of its maximum, and the status where some trial has not completed.
+    Each score carries its standard error over examples and, where there are replicates, over these.
+    """
+    names = list(dict.fromkeys(name for row in rows for name in row.params))
+    columns = score_columns(rows)
+    has_status = any(row.status != "complete" for row in rows)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for header in param_headers(names):
+        table.add_column(header, overflow="fold")
+    for column in columns:
+        table.add_column(column_title(column), min_width=6)
+    table.add_column("epoch", justify="right", no_wrap=True)
+    if has_status:
+        table.add_column("status")
+    for row in rows:
+        cells = [*param_cells(names, row), *(score_cell(row, column) for column in columns), epoch_cell(row)]
+        table.add_row(*cells, *([row.status] if has_status else []))
+    return Group(table, *(Text(line) for line in ("", *legend(rows), *failures(rows))))
+
+
+def param_headers(names: Sequence[str]) -> list[str]:
+    """Titles of the columns of what was searched."""
+    return ["searched"] if len(names) > MAX_PARAM_COLUMNS else [broken_key(name) for name in names]
+
+
+def broken_key(key: str) -> str:
+    """A dotted key in lines of at most `HEADER_WIDTH`, broken after dots only."""
+    lines = [""]
+    for part in key.replace(".", ".\n").split("\n"):
+        if lines[-1] and len(lines[-1]) + len(part) > HEADER_WIDTH:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
+
+
+def param_cells(names: Sequence[str], row: RankedConfiguration) -> list[str]:
+    """What was searched, a cell per column."""
+    values = [value_text(row.params.get(name)) for name in names]
+    if len(names) <= MAX_PARAM_COLUMNS:
+        return values
+    return ["\n".join(f"{name} {value}" for name, value in zip(names, values, strict=True))]
+
+
+def value_text(value: Any) -> str:
+    """A searched value, short."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "-".join(map(value_text, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def column_title(column: Column) -> str:
+    """E.g. `SST dev`; `overall` for the total."""
+    task, split = column
+    return task if column == TOTAL else f"{TASKS[task].title} {split}"
+
+
+def score_cell(row: RankedConfiguration, column: Column) -> str:
+    """E.g. `0.540 ±.015`, with a mark on the total of what cannot be told from the best; `-` where there is none."""
+    score = row.scores.get(column)
+    if score is None:
+        return "-"
+    mark = "" if column != TOTAL else MARK if row.is_close else " "
+    return f"{score.value:.3f}{mark} {error_text(score)}"
+
+
+def error_text(score: Score) -> str:
+    """E.g. `±.015`, or `±.015 ±.004` with replicates."""
+    errors = [score.example_error, *([] if score.replicate_error is None else [score.replicate_error])]
+    return " ".join(f"±{error:.3f}".replace("±0.", "±.") for error in errors)
+
+
+def epoch_cell(row: RankedConfiguration) -> str:
+    """The epoch of the best overall score, `-` where there is none; replicates' mean may fall between two."""
+    return "-" if row.best_epoch is None else f"{row.best_epoch:.1f}".removesuffix(".0")
+
+
+def legend(rows: Sequence[RankedConfiguration]) -> list[str]:
+    """What the signs in the table mean, and what its first row is not."""
+    scored = [row for row in rows if row.scores]
+    if not scored:
+        return ["No configuration has an overall score yet." if rows else "No trials yet."]
+    has_replicates = any(row.scores[TOTAL].replicate_error is not None for row in scored)
+    lines = ["Scores are at the epoch of the highest overall dev score, in the column epoch."]
+    lines.append("± standard error over the examples: how far the score would move with other examples of the kind.")
+    if has_replicates:
+        lines.append("Second ±: standard error over replicates, which differ in their random numbers only.")
+    if any(row.is_close for row in rows):
+        lines.append(
+            f"{MARK} cannot be told from the best row: scored on the same resampled dev examples, the 95 % interval of "
+            "their difference contains 0."
+        )
+    if len(scored) > 1:
+        lines.append(
+            f"The first row is the best of {len(scored)}, picked on these very dev examples, so its score is "
+            "optimistic: expect less on new text."
+        )
+    return lines
+
+
+def failures(rows: Sequence[RankedConfiguration]) -> list[str]:
+    """A line for each failed trial, with the first line of its reason."""
+    return [f"failed {(reason.splitlines() or [reason])[0]}" for row in rows for reason in row.failures]

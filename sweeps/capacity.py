@@ -1,0 +1,88 @@
+"""How many lanes fit a cluster, by CPUs, GPUs and memory."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import ray
+from ray._private.state import available_resources_per_node
+
+from sweeps.options import SweepPlan
+
+BASE_BYTES = 800 * 2**20
+"""Memory of a worker that has loaded its libraries."""
+CPU_BYTES_PER_PARAMETER = 36
+"""On a CPU: the pretrained copy, weights, gradient, AdamW's two moments and a copy while saving, four bytes each, and
+half as much again for activations."""
+GPU_BYTES_PER_PARAMETER = 12
+"""Beside a GPU: the pretrained copy and what is copied there and back."""
+USABLE = 0.9
+"""Part of a node's memory that lanes may take."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """What a node has, or what a worker needs."""
+
+    cpus: float
+    gpus: float
+    memory: float
+    """Bytes."""
+
+
+def worker_need(plan: SweepPlan, num_parameters: int | None) -> Room:
+    """What one worker of a lane needs; memory is guessed from the encoder's size, where that is known."""
+    per_parameter = GPU_BYTES_PER_PARAMETER if plan.gpus_per_worker else CPU_BYTES_PER_PARAMETER
+    memory = BASE_BYTES + per_parameter * (num_parameters or 0)
+    return Room(cpus=plan.cpus_per_worker, gpus=plan.gpus_per_worker, memory=memory)
+
+
+def workers_that_fit(node: Room, need: Room) -> int:
+    """Workers that one node has room for."""
+    parts = (("cpus", 1.0), ("gpus", 1.0), ("memory", USABLE))
+    # 1e-9: three workers of a third of a GPU each fit one.
+    return int(
+        min(share * getattr(node, part) / getattr(need, part) + 1e-9 for part, share in parts if getattr(need, part))
+    )
+
+
+def lanes_that_fit(nodes: Sequence[Room], need: Room, num_workers: int) -> int:
+    """Lanes of `num_workers` workers that the nodes have room for; the workers of a lane may be on several."""
+    return sum(workers_that_fit(node, need) for node in nodes) // num_workers
+
+
+def num_lanes(plan: SweepPlan, num_parameters: int | None) -> int:
+    """How many lanes the sweep opens: what fits the part of the cluster that is free, at least one.
+
+    Raises:
+        ValueError: not even one lane fits the whole cluster.
+    """
+    need = worker_need(plan, num_parameters)
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    totals = [room_of(node["Resources"]) for node in nodes]
+    if lanes_that_fit(totals, need, plan.num_workers) < 1:
+        raise ValueError(
+            f"a trial must fit the cluster, which has {describe(totals)}; it needs {describe_lane(plan, need)}"
+        )
+    free = available_resources_per_node()
+    rooms = [room_of(free.get(node["NodeID"], {})) for node in nodes]
+    fitting = max(1, lanes_that_fit(rooms, need, plan.num_workers))
+    most = plan.num_configurations * plan.replicates
+    return min(fitting, most, plan.concurrent or most)
+
+
+def room_of(resources: dict[str, float]) -> Room:
+    """A node's resources as Ray tells them."""
+    return Room(cpus=resources.get("CPU", 0), gpus=resources.get("GPU", 0), memory=resources.get("memory", 0))
+
+
+def describe(rooms: Sequence[Room]) -> str:
+    """The sum over nodes, for people."""
+    cpus, gpus, memory = (sum(getattr(room, part) for room in rooms) for part in ("cpus", "gpus", "memory"))
+    return f"{cpus:g} CPUs, {gpus:g} GPUs and {memory / 1e9:.0f} GB of memory"
+
+
+def describe_lane(plan: SweepPlan, need: Room) -> str:
+    """What a lane needs, for people."""
+    gpus = f", {need.gpus:g} GPUs" if need.gpus else ""
+    each = f"{need.cpus:g} CPUs{gpus} and about {need.memory / 1e9:.1f} GB of memory"
+    return f"{plan.num_workers} workers of {each} each"

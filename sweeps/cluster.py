@@ -1,0 +1,126 @@
+"""Ray for one sweep: started on this machine or reached at an address, quiet, and ended as it was found."""
+
+import contextlib
+import logging
+import os
+import socket
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import ray
+from ray._private.worker import BaseContext
+
+ROOT = Path(__file__).resolve().parent.parent
+"""Folder of the four packages, from which Ray's workers import them."""
+
+OBJECT_STORE_BYTES = 200 * 2**20
+"""Shared memory of a Ray of our own: sweeps pass small messages only, Ray would take a third of the machine's."""
+
+DRIVER_SETTINGS = {
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # our own records say all
+    "TUNE_GLOBAL_CHECKPOINT_S": "1000000",  # Tune's snapshots are not used: no time is spent on them
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths mean what they meant
+}
+"""What Ray reads in our process."""
+
+WORKER_SETTINGS = {
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon a worker that has died or ended is seen; 2 by default
+    "TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S": "2",  # 30 by default: a worker stuck in a collective is killed anyway
+    "TOKENIZERS_PARALLELISM": "false",
+}
+"""What Ray and libraries read in its workers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """The Ray that a sweep runs on."""
+
+    is_own: bool
+    """Whether it was started for the sweep and ends with it."""
+    dashboard: str | None
+    """Address of its dashboard."""
+
+
+@contextlib.contextmanager
+def ray_cluster(address: str | None) -> Iterator[Cluster]:
+    """Connects to Ray, and disconnects at the end; a Ray that was started here is ended too.
+
+    Args:
+        address: a cluster, e.g. `auto`; None for this machine alone. Ignored where Ray is connected already.
+
+    Raises:
+        ValueError: there is no cluster at the address.
+    """
+    be_quiet()
+    if ray.is_initialized():
+        yield Cluster(is_own=False, dashboard=None)
+        return
+    is_own = address in (None, "local")
+    try:
+        context = start_local() if is_own else connect(address)
+        dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else None
+        yield Cluster(is_own=is_own, dashboard=dashboard)
+    finally:
+        ray.shutdown()
+
+
+def be_quiet() -> None:
+    """Keeps Ray's own messages off the terminal; what matters is said by the sweep. Set variables stay."""
+    for name, value in DRIVER_SETTINGS.items():
+        os.environ.setdefault(name, value)
+    warnings.filterwarnings("ignore", module=r"ray\.")
+    for name in ("ray", "ray.tune", "ray.train", "ray.data"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def start_local() -> BaseContext:
+    """A Ray of our own on this machine, with a dashboard."""
+    port = free_port()
+    host = ray.util.get_node_ip_address()
+    os.environ["RAY_GCS_SERVER_PORT"] = str(port)
+    try:
+        # Workers that look for their cluster would take any Ray of this machine: they are told which it is.
+        return ray.init(
+            address="local",
+            include_dashboard=True,
+            object_store_memory=OBJECT_STORE_BYTES,
+            runtime_env=worker_environment({"RAY_ADDRESS": f"{host}:{port}"}),
+            log_to_driver=False,
+            logging_level=logging.CRITICAL + 1,
+        )
+    finally:
+        del os.environ["RAY_GCS_SERVER_PORT"]
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def connect(address: str | None) -> BaseContext:
+    """A connection to a cluster that is there."""
+    try:
+        return ray.init(
+            address=address,
+            runtime_env=worker_environment({}),
+            log_to_driver=False,
+            logging_level=logging.CRITICAL + 1,
+        )
+    except (ConnectionError, ValueError) as error:
+        raise ValueError(
+            f"--address must be a running Ray cluster, got {address}: {str(error).splitlines()[0]}"
+        ) from error
+
+
+def worker_environment(more: dict[str, str]) -> dict[str, dict[str, str]]:
+    """The runtime environment of all processes of the sweep."""
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    settings = {name: os.environ.get(name, value) for name, value in WORKER_SETTINGS.items()}
+    return {"env_vars": {**settings, "PYTHONPATH": path, **more}}

@@ -1,0 +1,82 @@
+"""A sweep's end: its ranking and what failed, where the files are, what to run next, and the exit code."""
+
+import shlex
+import sys
+from pathlib import Path
+
+from results.mirror import mirror
+from results.storage import first_line
+from results.table import load_sweep, print_ranking
+from sweeps.opening import ROOT
+from sweeps.options import SweepOptions
+from sweeps.prepare import mirror_location
+from sweeps.study import JOURNAL_NAME
+from sweeps.tuner import SweepOutcome
+
+ALL_ENDED_WELL, SWEEP_FAILED, WRONG_USE, SOME_FAILED, INTERRUPTED = 0, 1, 2, 3, 130
+"""Exit codes of `sweeps/run.py`."""
+
+
+def finish(options: SweepOptions, outcome: SweepOutcome) -> int:
+    """Says how a sweep ended, and copies its records if it has a mirror.
+
+    Args:
+        options: the checked command line.
+        outcome: how it ended; its records are in `options.folder`.
+
+    Returns:
+        The exit code.
+    """
+    print()
+    print_ranking(load_sweep(options.folder))
+    print()
+    for line in describe_files(options):
+        print(line)
+    error = copy_records(options)
+    for line in [*describe_outcome(outcome), *([error] if error else [])]:
+        print(line, file=sys.stderr)
+    return SWEEP_FAILED if error else exit_code(outcome)
+
+
+def exit_code(outcome: SweepOutcome) -> int:
+    """The exit code that says how the sweep ended."""
+    if outcome.error is not None:
+        return SWEEP_FAILED
+    if outcome.is_interrupted:
+        return INTERRUPTED
+    return SOME_FAILED if outcome.failures else ALL_ENDED_WELL
+
+
+def describe_outcome(outcome: SweepOutcome) -> list[str]:
+    """What went wrong, in a line; nothing if nothing did. Failed trials are named below the ranking."""
+    counts = ", ".join(f"{count} {status}" for status, count in outcome.counts.items())
+    if outcome.error is not None:
+        return [f"The sweep failed: {outcome.error} (trials: {counts})"]
+    if outcome.is_interrupted:
+        return [f"Interrupted (trials: {counts}); what had finished is kept and ranked."]
+    return [f"{len(outcome.failures)} of {sum(outcome.counts.values())} trials failed."] if outcome.failures else []
+
+
+def describe_files(options: SweepOptions) -> list[str]:
+    """Where the records are, and commands that go on from them."""
+    folder = shlex.quote(str(options.folder))
+    copies = [f"Copies: {mirror_location(options)}"] if options.mirror else []
+    again = "python results/table.py" if Path.cwd() == ROOT else "python -m results.table"
+    return [
+        f"Files: {options.folder}",
+        *copies,
+        "Next:",
+        f"  {again} {folder}    # this ranking again; --csv for all digits",
+        f"  optuna-dashboard {folder}/{JOURNAL_NAME}    # the search in a browser; pip install optuna-dashboard",
+    ]
+
+
+def copy_records(options: SweepOptions) -> str | None:
+    """Copies the records to the mirror, if there is one; why that failed, if it did."""
+    if options.mirror is None:
+        return None
+    try:
+        mirror(options.folder, mirror_location(options))
+    except (OSError, ValueError) as error:
+        return f"The records could not be copied to {mirror_location(options)}: {first_line(error)}"
+    return None

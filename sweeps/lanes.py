@@ -1,0 +1,72 @@
+"""Opens lanes: each is one run of Ray Train that lasts as long as the sweep, watched by a thread of the driver."""
+
+import threading
+from pathlib import Path
+
+from ray.train.torch import TorchTrainer
+from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
+
+from mtlib.encoder import first_line
+from sweeps.lane import LaneSetup, run_lane
+from sweeps.options import SweepPlan
+
+STARTS_IN_VAIN = 3
+"""How often Ray Train may fail to start a lane's workers; what they do once started is the mailbox's to judge."""
+
+
+class Lane:
+    """A lane as the driver sees it."""
+
+    def __init__(self, trainer: TorchTrainer, name: str) -> None:
+        """Starts the lane; it opens in its own time."""
+        self.name = name
+        self.error: str | None = None
+        """Why its run ended, if not because it was told to."""
+        self._trainer = trainer
+        # Not the main thread: there Ray Train would take over Ctrl-C.
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its run has ended, its workers are gone and their resources free."""
+        return not self._thread.is_alive()
+
+    def wait(self, seconds: float) -> None:
+        """Waits for its end, at most so long."""
+        self._thread.join(max(0.0, seconds))
+
+    def _run(self) -> None:
+        try:
+            self._trainer.fit()
+        except Exception as error:  # whatever ends a run of Ray Train ends this lane, not the sweep
+            self.error = f"{type(error).__name__}: {first_line(error)}"
+
+
+def open_lane(plan: SweepPlan, setup: LaneSetup, storage: Path) -> Lane:
+    """Opens one lane.
+
+    Args:
+        plan: the sweep.
+        setup: what the lane's workers need to know.
+        storage: where Ray Train may keep what it likes.
+    """
+    resources = {"CPU": float(plan.cpus_per_worker), "GPU": plan.gpus_per_worker}
+
+    def train_loop() -> None:
+        run_lane(setup)
+
+    trainer = TorchTrainer(
+        train_loop,
+        scaling_config=ScalingConfig(
+            num_workers=plan.num_workers,
+            use_gpu=plan.gpus_per_worker > 0,
+            resources_per_worker={name: amount for name, amount in resources.items() if amount},
+        ),
+        run_config=RunConfig(
+            name=setup.lane,
+            storage_path=str(storage),
+            failure_config=FailureConfig(max_failures=-1, controller_failure_limit=STARTS_IN_VAIN),
+        ),
+    )
+    return Lane(trainer, setup.lane)

@@ -1,0 +1,32 @@
+"""How much memory a trial has used at most, in a process that trains many."""
+
+import contextlib
+import resource
+import sys
+from pathlib import Path
+
+import torch
+
+RESET_PEAK = "5"
+"""What Linux wants to hear to forget a process's peak of resident memory (man 5 proc, `clear_refs`)."""
+
+
+def reset_peak_memory(device: torch.device) -> None:
+    """Starts counting anew; where the system cannot, the peak of the process's whole life stays."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text(RESET_PEAK)
+
+
+def peak_memory(device: torch.device) -> int:
+    """Bytes held at most since the last reset: of the GPU's memory, or resident memory of the process on a CPU."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

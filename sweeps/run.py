@@ -1,0 +1,115 @@
+"""The command that trains every configuration of a search space and ranks them; `--help` shows how.
+
+Exit codes: 0 all trials ended well, 1 the sweep failed, 2 wrong use, 3 some trials failed, 130 interrupted.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+if not __package__:  # started as a script: imports begin at the project's folder, not at this one
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from search_spaces.space import grid_trials, list_spaces
+from sweeps.command import read_command, read_options
+from sweeps.options import SweepOptions, SweepPlan
+
+WRONG_USE = 2
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Does what a command line says; a user's mistake is one line on standard error.
+
+    Args:
+        arguments: the words after the command's name; None for those of this process.
+
+    Returns:
+        The exit code.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        found = read_command(arguments)
+        if found.list_spaces:
+            return show(space_lines())
+        options = read_options(found, datetime.now(), os.environ.get("RAY_ADDRESS"))
+        return preview(options) if options.dry_run else sweep(options, arguments)
+    except ValueError as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return WRONG_USE
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def show(lines: Iterable[str]) -> int:
+    """Prints lines."""
+    for line in lines:
+        print(line, flush=True)
+    return 0
+
+
+def space_lines() -> list[str]:
+    """Every search space with its size and question."""
+    spaces = list_spaces()
+    width = max(len(space.name) for space in spaces)
+    sizes = {space.name: f"{len(grid_trials(space))} on the grid" if space.grid else "ranges only" for space in spaces}
+    return [f"{space.name:{width}}  {sizes[space.name]:>14}  {space.question}" for space in spaces]
+
+
+# What follows is imported where it is used: --help and --list-spaces answer at once, --dry-run loads no Ray.
+
+
+def preview(options: SweepOptions) -> int:
+    """Says what a sweep would do."""
+    from sweeps.disk import count_parameters
+    from sweeps.dry_run import describe_need, describe_stages, describe_sweep, describe_trials
+    from sweeps.prepare import check_name_is_free, prepare
+
+    check_name_is_free(options)
+    material = prepare(options)
+    num_parameters = count_parameters(material.space.base.encoder.name)
+    show(describe_sweep(options, material))
+    show(describe_trials(options, material))
+    show(describe_stages(options, material))
+    show(describe_need(options, material, num_parameters))
+    return show(["Dry run: nothing was started."])
+
+
+def sweep(options: SweepOptions, arguments: Sequence[str]) -> int:
+    """Runs a sweep from its checks to its ranking."""
+    from sweeps.dry_run import describe_need, describe_sweep, describe_total
+    from sweeps.opening import check_encoder, check_machine, open_sweep
+    from sweeps.prepare import check_name_is_free, prepare
+
+    check_name_is_free(options)
+    check_machine(options)
+    material = prepare(options)
+    show(describe_sweep(options, material))
+    num_parameters = check_encoder(options, material)
+    show([describe_total(options, material), *describe_need(options, material, num_parameters)])
+    return run_and_finish(options, open_sweep(options, material, arguments))
+
+
+def run_and_finish(options: SweepOptions, plan: SweepPlan) -> int:
+    """Runs a sweep whose folder is open, and says how it ended; leaves no folder if wrong use let no trial start."""
+    from rich.console import Console
+
+    from sweeps.finish import finish
+    from sweeps.opening import discard_unstarted
+    from sweeps.progress import show_progress
+    from sweeps.tuner import run_sweep
+
+    try:
+        with show_progress(Console()) as on_event:
+            outcome = run_sweep(plan, on_event)
+    except ValueError:
+        discard_unstarted(plan.folder)
+        raise
+    return finish(options, outcome)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,212 @@
+"""Runs a sweep: opens lanes, lets Tune suggest and judge trials, keeps the records, and closes everything."""
+
+import queue
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray.actor import ActorHandle
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from results.epochs import compact
+from sweeps.capacity import num_lanes
+from sweeps.cluster import Cluster, ray_cluster
+from sweeps.disk import count_parameters
+from sweeps.interrupts import Interrupts
+from sweeps.lane import LaneSetup
+from sweeps.lanes import Lane, open_lane
+from sweeps.ledger import Ledger, add_trial, apply, close_ledger, open_ledger, save
+from sweeps.mailbox import Mailbox
+from sweeps.messages import Event
+from sweeps.options import SweepPlan
+from sweeps.scheduler import make_scheduler
+from sweeps.search import Search
+from sweeps.searcher import SweepSearcher, TrialSpec
+from sweeps.study import open_study
+
+OnEvent = Callable[[Event, Ledger], None]
+
+POLL_SECONDS = 0.25
+"""How long the driver waits for news before it looks after lanes and Ctrl-C."""
+PATIENCE_SECONDS = 6.0
+"""How long trials have, after Ctrl-C, to save their state."""
+CLOSING_SECONDS = 20.0
+"""How long lanes have to close on a cluster that stays; a Ray of our own is ended with all that is in it."""
+SCRATCH = ".ray"
+"""Folder, inside the sweep's, for what Ray insists on writing; removed at the end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOutcome:
+    """How a sweep ended."""
+
+    counts: Mapping[str, int]
+    """Trials by status."""
+    failures: Mapping[str, str]
+    """Why each failed trial failed, by its id."""
+    is_interrupted: bool
+    error: str | None
+    """Why the sweep itself failed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """All that is open while a sweep runs."""
+
+    plan: SweepPlan
+    ledger: Ledger
+    on_event: OnEvent
+    mailbox: ActorHandle[Any]
+    lanes: list[Lane]
+    searcher: SweepSearcher
+    search: Search
+    suggested: "queue.SimpleQueue[tuple[TrialSpec, str | None]]"
+    """Trials that Tune's thread has suggested and the ledger does not know yet."""
+
+
+def run_sweep(plan: SweepPlan, on_event: OnEvent) -> SweepOutcome:
+    """Runs all trials of a plan.
+
+    Args:
+        plan: the sweep; its folder exists.
+        on_event: called in this thread with each event and the ledger after it.
+
+    Raises:
+        ValueError: no trial fits the cluster, there is no cluster, or a lane cannot load data or encoder.
+        KeyboardInterrupt: interrupted twice.
+    """
+    ledger = open_ledger(plan)
+    save(ledger, plan.folder)
+    try:
+        with Interrupts() as interrupts, ray_cluster(plan.address) as cluster:
+            interrupts.catch()
+            error = run_on(cluster, plan, ledger, on_event, interrupts)
+    finally:
+        close_ledger(ledger)
+        save(ledger, plan.folder)
+        compact(plan.folder)
+        shutil.rmtree(plan.folder / SCRATCH, ignore_errors=True)
+    failures = {name: record.error or "" for name, record in ledger.records.items() if record.status == "failed"}
+    return SweepOutcome(
+        counts=ledger.counts, failures=failures, is_interrupted=interrupts.count > 0 and error is None, error=error
+    )
+
+
+def run_on(cluster: Cluster, plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: Interrupts) -> str | None:
+    """Runs the sweep on a cluster and leaves it as it was; why the sweep failed, if it did."""
+    sweep = open_sweep(plan, ledger, on_event)
+    if cluster.dashboard:
+        tell(sweep, Event(kind="note", facts={"text": f"Ray's dashboard: {cluster.dashboard}"}))
+    try:
+        return follow(sweep, interrupts)
+    finally:
+        close_sweep(sweep, 0.0 if cluster.is_own or interrupts.count > 1 else CLOSING_SECONDS)
+
+
+def open_sweep(plan: SweepPlan, ledger: Ledger, on_event: OnEvent) -> Sweep:
+    """Opens mailbox, lanes and search; they start side by side."""
+    count = num_lanes(plan, count_parameters(plan.base.encoder.name))
+    suggested: queue.SimpleQueue[tuple[TrialSpec, str | None]] = queue.SimpleQueue()
+    study = open_study(plan.folder, plan.name)
+    searcher = SweepSearcher(plan, study, lambda spec, error: suggested.put((spec, error)), max_live=count)
+    mailbox = open_mailbox(plan)
+    scratch = plan.folder / SCRATCH
+    return Sweep(
+        plan=plan,
+        ledger=ledger,
+        on_event=on_event,
+        mailbox=mailbox,
+        lanes=[open_lane(plan, lane_setup(plan, mailbox, number), scratch) for number in range(count)],
+        searcher=searcher,
+        search=Search(mailbox, searcher, make_scheduler(plan), scratch),
+        suggested=suggested,
+    )
+
+
+def open_mailbox(plan: SweepPlan) -> ActorHandle[Any]:
+    """The mailbox as an actor without a device, on the driver's node."""
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    actor: Any = ray.remote(num_cpus=0)(Mailbox)
+    mailbox: ActorHandle[Any] = actor.options(scheduling_strategy=here, name=f"{plan.name}-mailbox").remote()
+    return mailbox
+
+
+def lane_setup(plan: SweepPlan, mailbox: ActorHandle[Any], number: int) -> LaneSetup:
+    """What the workers of lane `number` need to know."""
+    return LaneSetup(
+        lane=f"{plan.name}-lane{number}",
+        mailbox=mailbox,
+        base=plan.base.to_json(),
+        metric=plan.space.metric,
+        folder=plan.folder,
+        data_folder=plan.data_folder,
+        cache_folder=plan.cache_folder,
+        cpus_per_worker=plan.cpus_per_worker,
+        state_steps=plan.state_steps,
+    )
+
+
+def follow(sweep: Sweep, interrupts: Interrupts) -> str | None:
+    """Keeps the records until Tune has ended, or until patience has after an interruption.
+
+    Returns:
+        Why the sweep failed, if it did.
+
+    Raises:
+        ValueError: a lane cannot load what the sweep asks for.
+    """
+    error: str | None = None
+    deadline = float("inf")
+    while not sweep.search.is_over and time.monotonic() < deadline:
+        take_news(sweep, POLL_SECONDS)
+        error = error or lose_lanes(sweep)
+        if (interrupts.count or error) and deadline == float("inf"):
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            sweep.searcher.stop()
+            ray.get(sweep.mailbox.interrupt.remote())
+    take_news(sweep, 0.0)
+    return error or sweep.search.error
+
+
+def take_news(sweep: Sweep, timeout: float) -> None:
+    """Waits for events, at most `timeout` seconds, and enters them."""
+    events: list[Event] = ray.get(sweep.mailbox.take_events.remote(timeout))
+    while not sweep.suggested.empty():
+        add_trial(sweep.ledger, *sweep.suggested.get())
+    for event in events:
+        tell(sweep, event)
+    save(sweep.ledger, sweep.plan.folder)
+
+
+def tell(sweep: Sweep, event: Event) -> None:
+    """Enters an event and shows it."""
+    if event.kind == "lane_refused":
+        raise ValueError(event.facts["why"])
+    apply(sweep.ledger, event)
+    sweep.on_event(event, sweep.ledger)
+
+
+def lose_lanes(sweep: Sweep) -> str | None:
+    """Gives up lanes whose run has ended by itself; an error if none is left."""
+    for lane in [lane for lane in sweep.lanes if lane.is_over]:
+        sweep.lanes.remove(lane)
+        why = lane.error or "its workers died again and again while they were loading"
+        ray.get(sweep.mailbox.lose_lane.remote(lane.name, why))
+        if not sweep.lanes:
+            return f"no lane is left: {why}"
+    return None
+
+
+def close_sweep(sweep: Sweep, patience: float) -> None:
+    """Closes lanes and search, waiting at most `patience` seconds for each to give its resources back."""
+    deadline = time.monotonic() + patience
+    sweep.searcher.stop()
+    ray.get(sweep.mailbox.interrupt.remote())
+    for part in (sweep.search, *sweep.lanes):
+        part.wait(deadline - time.monotonic())
+    if sweep.search.is_over:
+        sweep.searcher.finish()
+    ray.kill(sweep.mailbox)

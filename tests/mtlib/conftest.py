@@ -1,0 +1,91 @@
+"""Tokenizers small enough to read, and tables to tokenise: what the tests of tokens and batches share."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+from mtlib.data import Table
+from mtlib.tasks import TASKS
+
+WORDS = ["the", "cat", "sat", "a", "b", "road", "un", "##able", "##s", "?", "film"]
+
+
+@pytest.fixture(scope="session")
+def bert_tokenizer() -> PreTrainedTokenizerFast:
+    """`[CLS] a [SEP] b [SEP]` with segment ids 0 and 1; lower case; [PAD] is 0, [CLS] 2, [SEP] 3."""
+    vocabulary = {word: index for index, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS])}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer, unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", pad_token="[PAD]"
+    )
+
+
+@pytest.fixture(scope="session")
+def roberta_tokenizer() -> PreTrainedTokenizerFast:
+    """`<s> a </s></s> b </s>`, segment ids all 0; one token per byte; <s> is 0, <pad> 1, </s> 2."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {token: index for index, token in enumerate(["<s>", "<pad>", "</s>", *alphabet])}
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer,
+        cls_token="<s>",
+        sep_token="</s>",
+        pad_token="<pad>",
+    )
+
+
+@pytest.fixture(params=["bert", "roberta"])
+def tokenizer(request: pytest.FixtureRequest) -> PreTrainedTokenizerFast:
+    """Both kinds, in turn."""
+    chosen: PreTrainedTokenizerFast = request.getfixturevalue(f"{request.param}_tokenizer")
+    return chosen
+
+
+@pytest.fixture
+def make_table() -> Callable[..., Table]:
+    return build_table
+
+
+def build_table(name: str, *texts: list[str], labels: list[float] | None = None) -> Table:
+    """A checked table of the task `name` with one list per text column; a test table where labels are None."""
+    split = "train" if labels is not None else "test"
+    return Table(
+        task=name,
+        split=split,
+        path=Path(TASKS[name].file_name(split)),
+        ids=[f"{name}{row}" for row in range(len(texts[0]))],
+        texts=texts,
+        labels=None if labels is None else np.array(labels, dtype=np.float32),
+        skipped=(),
+    )
+
+
+@pytest.fixture
+def pair_table() -> Table:
+    """50 pairs of 1 to 14 words each, some of them unknown or of several pieces."""
+    stream = np.random.default_rng(0)
+    texts = [random_texts(stream, 50) for _ in range(2)]
+    return build_table("qqp", *texts, labels=stream.integers(0, 2, 50).tolist())
+
+
+@pytest.fixture
+def single_table() -> Table:
+    """40 texts of 1 to 14 words."""
+    stream = np.random.default_rng(1)
+    return build_table("sst", random_texts(stream, 40), labels=stream.integers(0, 5, 40).tolist())
+
+
+def random_texts(stream: np.random.Generator, count: int) -> list[str]:
+    words = ["The", "cats", "sat", "unable", "roads?", "naïve", "a", "film"]
+    return [" ".join(stream.choice(words, stream.integers(1, 15))) for _ in range(count)]

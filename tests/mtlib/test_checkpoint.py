@@ -1,0 +1,294 @@
+"""States come back bit for bit, damage falls back on the state before, and only what is needed stays on disk."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from mtlib.checkpoint import (
+    State,
+    StateFolder,
+    drop_states,
+    estimate_bytes,
+    keep_best,
+    load_state,
+    save_state,
+    saved_states,
+    weights_path,
+)
+from mtlib.config import TrialConfig
+from mtlib.encoder import PretrainedEncoder
+from mtlib.model import MultiTaskModel
+from mtlib.optim import make_optimizer, optimizer_tensors
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> StateFolder:
+    return StateFolder(path=tmp_path / "trial")
+
+
+def state(value: float) -> State:
+    """A state that can be told from others by its value."""
+    return State(tensors={"w": torch.full((300,), value)}, numbers={"value": value})
+
+
+def loaded_value(folder: StateFolder) -> float | None:
+    """The value of the state that is loaded, checked in tensors and numbers; None if there is none."""
+    found = load_state(folder)
+    if found is None:
+        return None
+    assert found.tensors["w"].tolist() == [found.numbers["value"]] * 300
+    return float(found.numbers["value"])
+
+
+def bytes_of(tensor: torch.Tensor) -> list[int]:
+    flat = tensor.detach().contiguous().flatten()
+    return flat.view(torch.uint8).tolist()
+
+
+def test_an_empty_folder_and_one_that_is_not_there_hold_no_state(folder: StateFolder) -> None:
+    assert load_state(folder) is None
+    folder.path.mkdir()
+    assert load_state(folder) is None
+
+
+def test_tensors_come_back_bit_for_bit(folder: StateFolder) -> None:
+    odd = torch.tensor([float("nan"), float("inf"), -0.0, 1e-45, 1 / 3, torch.finfo(torch.float32).max])
+    tensors = {
+        "odd": odd,
+        "half": torch.tensor([1 / 3], dtype=torch.bfloat16),
+        "count": torch.tensor(7.0),
+        "whole": torch.tensor([2**62]),
+        "turned": torch.arange(6.0).reshape(2, 3).T,
+        "trained": torch.nn.Parameter(torch.ones(2)),
+        "nothing": torch.zeros(0, 3),
+    }
+    save_state(folder, 5, State(tensors=tensors, numbers={}))
+    found = load_state(folder)
+    assert found is not None
+    assert found.tensors.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        back = found.tensors[name]
+        assert (back.dtype, back.shape) == (tensor.dtype, tensor.shape)
+        assert bytes_of(back) == bytes_of(tensor)
+
+
+def test_numbers_come_back_exactly(folder: StateFolder) -> None:
+    numbers: dict[str, Any] = {
+        "sums": {"sst": [0.1 + 0.2, 1e-320, 1.7976931348623157e308, -0.0], "qqp": [math.pi, math.nextafter(1, 2)]},
+        "step": 2**53 + 1,
+        "best": {"overall": [0.7000000000000001, 3]},
+        "nothing": None,
+        "text": "naïve ✓",
+    }
+    save_state(folder, 1, State(tensors={}, numbers=numbers))
+    found = load_state(folder)
+    assert found is not None
+    assert found.numbers == numbers
+    assert math.copysign(1, found.numbers["sums"]["sst"][3]) == -1
+
+
+def test_model_and_optimizer_of_a_trial_come_back_bit_for_bit(
+    folder: StateFolder, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
+) -> None:
+    model = MultiTaskModel(tiny_config, tiny_encoder)
+    optimizer = make_optimizer(tiny_config.optimizer, model, tiny_config.active_tasks)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    optimizer.step()
+    tensors = {**model.state_dict(), **optimizer_tensors(optimizer, model)}
+    save_state(folder, 1, State(tensors=tensors, numbers={}))
+    kept = {name: tensor.clone() for name, tensor in tensors.items()}
+    optimizer.step()
+    found = load_state(folder)
+    assert found is not None
+    assert all(torch.equal(found.tensors[name], tensor) for name, tensor in kept.items())
+    assert found.tensors.keys() == kept.keys()
+
+
+def test_the_newest_state_is_loaded_and_only_two_are_kept(folder: StateFolder) -> None:
+    for step in (3, 9, 10, 200, 1000):
+        save_state(folder, step, state(step))
+        assert loaded_value(folder) == step
+    assert [path.name for path in saved_states(folder)] == ["state-000001000", "state-000000200"]
+    assert sorted(path.name for path in folder.path.iterdir()) == ["state-000000200", "state-000001000"]
+
+
+def test_a_state_saved_again_at_the_same_step_replaces_the_first(folder: StateFolder) -> None:
+    save_state(folder, 4, state(1.0))
+    save_state(folder, 4, state(2.0))
+    assert loaded_value(folder) == 2.0
+    assert len(saved_states(folder)) == 1
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("damage", [cut, empty, flip, Path.unlink])
+@pytest.mark.parametrize("file", ["tensors", "state.json"])
+def test_a_damaged_state_is_passed_over_for_the_one_before(
+    damage: Callable[[Path], None], file: str, folder: StateFolder
+) -> None:
+    save_state(folder, 1, state(1.0))
+    save_state(folder, 2, state(2.0))
+    damage(folder.path / "state-000000002" / file)
+    found = load_state(folder)
+    assert found is not None
+    assert found.numbers == {"value": 1.0}
+    damage(folder.path / "state-000000001" / file)
+    assert load_state(folder) is None
+
+
+def test_a_number_that_changed_on_the_disk_is_noticed(folder: StateFolder) -> None:
+    save_state(folder, 1, state(1.0))
+    save_state(folder, 2, state(2.0))
+    path = folder.path / "state-000000002" / "state.json"
+    text = path.read_text()
+    assert "2.0" in text
+    path.write_text(text.replace("2.0", "3.0"))
+    assert loaded_value(folder) == 1.0
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "{}", '{"checksum": 0}', "\udcff"])
+def test_json_of_another_shape_is_damage_too(text: str, folder: StateFolder) -> None:
+    save_state(folder, 1, state(1.0))
+    save_state(folder, 2, state(2.0))
+    path = folder.path / "state-000000002" / "state.json"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    assert loaded_value(folder) == 1.0
+
+
+def test_a_damaged_state_does_not_stop_the_next_from_being_saved(folder: StateFolder) -> None:
+    save_state(folder, 1, state(1.0))
+    empty(folder.path / "state-000000001" / "state.json")
+    save_state(folder, 2, state(2.0))
+    assert loaded_value(folder) == 2.0
+
+
+class Killed(Exception):
+    """Stands for a kill: nothing after it runs."""
+
+
+def kill(*_arguments: Any, **_named: Any) -> None:
+    raise Killed
+
+
+@pytest.mark.parametrize("step", [2, 3])
+def test_a_kill_between_write_and_rename_leaves_the_last_good_state(
+    step: int, folder: StateFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_state(folder, 1, state(1.0))
+    save_state(folder, 2, state(2.0))
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", kill)
+        with pytest.raises(Killed):
+            save_state(folder, step, state(3.0))
+    assert loaded_value(folder) == 2.0
+    save_state(folder, step, state(4.0))
+    assert loaded_value(folder) == 4.0
+    assert not list(folder.path.glob(".state-*"))
+
+
+def test_a_process_killed_in_the_middle_of_writing_leaves_the_last_good_state(folder: StateFolder) -> None:
+    save_state(folder, 1, state(1.0))
+    partial = folder.path / ".state-000000002.partial"
+    partial.mkdir()
+    (partial / "tensors").write_bytes(b"half of it")
+    assert loaded_value(folder) == 1.0
+    save_state(folder, 2, state(2.0))
+    assert loaded_value(folder) == 2.0
+    assert not partial.exists()
+
+
+def test_states_of_a_trial_that_has_ended_go_and_its_best_weights_stay(folder: StateFolder) -> None:
+    save_state(folder, 1, state(1.0))
+    (folder.path / ".state-000000002.partial").mkdir()
+    keep_best(folder, 1, {"overall": 1}, {"w": torch.ones(2)})
+    drop_states(folder)
+    assert load_state(folder) is None
+    assert sorted(path.name for path in folder.path.iterdir()) == ["best.json", "weights"]
+    assert weights_path(folder, 1).exists()
+    drop_states(folder)
+
+
+def kept_epochs(folder: StateFolder) -> list[int]:
+    """Epochs whose weights are on disk, each holding its own number."""
+    found = sorted((folder.path / "weights").iterdir())
+    numbers = [int(load_file(path)["w"][0]) for path in found]
+    assert found == [weights_path(folder, number) for number in numbers]
+    return numbers
+
+
+def test_weights_of_the_best_epochs_are_kept_and_others_removed(folder: StateFolder) -> None:
+    history: list[tuple[dict[str, int], list[int]]] = [
+        ({"sst": 1, "overall": 1}, [1]),
+        ({"sst": 2, "overall": 1}, [1, 2]),
+        ({"sst": 2, "overall": 1}, [1, 2]),  # epoch 3 is best for nothing
+        ({"sst": 2, "overall": 4}, [2, 4]),
+        ({"sst": 5, "overall": 5}, [5]),
+    ]
+    for epoch, (best, expected) in enumerate(history, start=1):
+        keep_best(folder, epoch, best, {"w": torch.full((4,), float(epoch))})
+        assert kept_epochs(folder) == expected
+        assert json.loads((folder.path / "best.json").read_text()) == best
+
+
+def test_keeping_the_same_epoch_again_after_a_resumption_changes_nothing(folder: StateFolder) -> None:
+    for _ in range(2):
+        keep_best(folder, 1, {"overall": 1}, {"w": torch.ones(4)})
+    assert kept_epochs(folder) == [1]
+
+
+def test_a_kill_while_weights_are_written_leaves_the_best_before(
+    folder: StateFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_best(folder, 1, {"overall": 1}, {"w": torch.ones(4)})
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", kill)
+        with pytest.raises(Killed):
+            keep_best(folder, 2, {"overall": 2}, {"w": torch.full((4,), 2.0)})
+    best = json.loads((folder.path / "best.json").read_text())
+    assert best == {"overall": 1}
+    assert load_file(weights_path(folder, 1))["w"].tolist() == [1.0] * 4
+    keep_best(folder, 2, {"overall": 2}, {"w": torch.full((4,), 2.0)})
+    assert kept_epochs(folder) == [2]
+
+
+def test_the_disk_that_is_foretold_is_the_disk_that_is_used(
+    folder: StateFolder, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
+) -> None:
+    model = MultiTaskModel(tiny_config, tiny_encoder)
+    optimizer = make_optimizer(tiny_config.optimizer, model, tiny_config.active_tasks)
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    weights = model.state_dict()
+    save_state(folder, 1, State(tensors={**weights, **optimizer_tensors(optimizer, model)}, numbers={}))
+    keep_best(folder, 1, {"overall": 1}, weights)
+    sizes = weights_path(folder, 1).stat().st_size, (folder.path / "state-000000001" / "tensors").stat().st_size
+    expected = estimate_bytes(sum(parameter.numel() for parameter in model.parameters()))
+    # Names and shapes come on top: a few kilobytes, which matter in a model this small only.
+    assert all(0 <= size - foretold < 20_000 for size, foretold in zip(sizes, expected, strict=True))
+
+
+def test_nothing_is_pickled(folder: StateFolder) -> None:
+    save_state(folder, 1, state(1.0))
+    keep_best(folder, 1, {"overall": 1}, {"w": torch.ones(2)})
+    for path in folder.path.rglob("*"):
+        assert path.is_dir() or not path.read_bytes().startswith((b"\x80", b"PK"))

@@ -1,0 +1,343 @@
+"""`TrialConfig`: every range refused with rule then value, canonical JSON, and a hash that means equality."""
+
+import ast
+import dataclasses
+import itertools
+import json
+import os
+import subprocess
+import sys
+import typing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtlib.config import (
+    DataConfig,
+    EncoderConfig,
+    EvaluationConfig,
+    OptimizerConfig,
+    SmartConfig,
+    StageConfig,
+    TaskConfig,
+    TrialConfig,
+    default_task_config,
+)
+from mtlib.losses import LOSSES
+from mtlib.tasks import TASKS, Task
+
+ROOT = Path(__file__).parents[2]
+BASE = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp", "sts")),))
+
+RANGES: list[tuple[str, Any, str, Any]] = [
+    # key, a value just outside, the rule, the nearest value inside
+    ("encoder.dropout", -1e-9, "encoder.dropout must be at least 0 and below 1", 0.0),
+    ("encoder.dropout", 1.0, "encoder.dropout must be at least 0 and below 1", 0.999),
+    ("encoder.attention_dropout", -1e-9, "encoder.attention_dropout must be at least 0 and below 1", 0.0),
+    ("encoder.attention_dropout", 1.0, "encoder.attention_dropout must be at least 0 and below 1", 0.999),
+    ("encoder.max_length", 7, "encoder.max_length must be at least 8", 8),
+    ("encoder.name", "", "encoder.name must be a hub name or a folder", "x"),
+    ("tasks.sst.batch_size", 0, "batch_size must be at least 1", 1),
+    ("tasks.sst.loss_weight", 0.0, "loss_weight must be above 0", 1e-9),
+    ("tasks.sst.scored_train_rows", -1, "scored_train_rows must be at least 0", 0),
+    ("tasks.sst.loss", "binary_cross_entropy", "tasks.sst.loss must be one of cross_entropy", "cross_entropy"),
+    ("tasks.qqp.loss", "cross_entropy", "tasks.qqp.loss must be one of binary_cross_entropy", "binary_cross_entropy"),
+    ("tasks.sts.loss", "cross_entropy", "tasks.sts.loss must be one of mean_squared_error", "mean_squared_error"),
+    ("tasks.sst.encoding", "cross", "tasks.sst.encoding must be one of single", "single"),
+    ("tasks.qqp.encoding", "single", "tasks.qqp.encoding must be one of cross, bi", "bi"),
+    ("tasks.sts.encoding", "single", "tasks.sts.encoding must be one of cross, bi", "bi"),
+    ("stages", [], "stages must hold at least one stage", [{"tasks": ["sst"]}]),
+    ("stages.0.tasks", [], "a stage must name at least one task", ["sst"]),
+    ("stages.0.tasks", ["sst", "sst"], "a stage must not name a task twice", ["qqp", "sst"]),
+    ("stages.0.order", "round_robin", "stages.0.order must be one of batch_round_robin, ", "sampled_round_robin"),
+    ("stages.0.epochs", 0, "epochs must be at least 1", 1),
+    ("stages.0.steps_per_epoch", 0, "steps_per_epoch must be at least 1", 1),
+    ("optimizer.learning_rate", 0.0, "optimizer.learning_rate must be above 0", 1e-12),
+    ("optimizer.weight_decay", -1e-9, "optimizer.weight_decay must be at least 0", 0.0),
+    ("optimizer.beta1", -1e-9, "optimizer.beta1 must be at least 0 and below 1", 0.0),
+    ("optimizer.beta1", 1.0, "optimizer.beta1 must be at least 0 and below 1", 0.999),
+    ("optimizer.beta2", -1e-9, "optimizer.beta2 must be at least 0 and below 1", 0.0),
+    ("optimizer.beta2", 1.0, "optimizer.beta2 must be at least 0 and below 1", 0.9999),
+    ("optimizer.epsilon", 0.0, "optimizer.epsilon must be above 0", 1e-12),
+    ("optimizer.schedule", "cosine", "optimizer.schedule must be one of constant, slanted_", "slanted_triangular"),
+    ("optimizer.warmup_fraction", 0.0, "optimizer.warmup_fraction must be above 0 and below 1", 0.001),
+    ("optimizer.warmup_fraction", 1.0, "optimizer.warmup_fraction must be above 0 and below 1", 0.999),
+    ("smart.weight", -1e-9, "smart.weight must be at least 0", 0.0),
+    ("smart.mode", "inf", "smart.mode must be one of unit_norm, paper, random", "random"),
+    ("smart.noise_std", -1e-9, "smart.noise_std must be at least 0", 0.0),
+    ("smart.step_size", 0.0, "smart.step_size must be above 0", 1e-12),
+    ("smart.epsilon", 0.0, "smart.epsilon must be above 0", 1e-12),
+    ("smart.num_steps", 0, "smart.num_steps must be at least 1", 1),
+    ("smart.reduction", "max", "smart.reduction must be one of mean, sum", "sum"),
+    ("data.bucket_batches", 0, "data.bucket_batches must be at least 1", 1),
+    ("evaluation.batch_size", 0, "evaluation.batch_size must be at least 1", 1),
+    ("precision", "fp16", "precision must be one of fp32, bf16", "bf16"),
+    ("seed", -1, "seed must be at least 0", 0),
+    ("replicate", -1, "replicate must be at least 0", 0),
+]
+GROUPS = {
+    "encoder": EncoderConfig,
+    "tasks.sst": TaskConfig,
+    "stages.0": StageConfig,
+    "optimizer": OptimizerConfig,
+    "smart": SmartConfig,
+    "data": DataConfig,
+    "evaluation": EvaluationConfig,
+}
+
+
+def message_of(key: str, value: Any) -> str:
+    """The message with which an override is refused."""
+    with pytest.raises(ValueError) as caught:
+        BASE.override({key: value})
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("key", "outside", "rule", "inside"), RANGES)
+def test_a_value_out_of_range_is_refused_with_rule_then_value(key: str, outside: Any, rule: str, inside: Any) -> None:
+    message = message_of(key, outside)
+    assert message.startswith(rule)
+    assert message.endswith((f", got {outside}", f", got {outside!r}"))
+    BASE.override({key: inside})
+
+
+def test_every_field_with_a_range_is_in_the_list_above() -> None:
+    keys = {f"{group}.{f.name}" for group, cls in GROUPS.items() for f in dataclasses.fields(cls)}
+    unlimited = {"smart.tasks", "data.bucket_by_length", "stages.0.sum_losses"}  # names are checked below; true or false
+    listed = {key.replace("tasks.qqp", "tasks.sst").replace("tasks.sts", "tasks.sst") for key, *_ in RANGES}
+    assert listed - {"stages", "precision", "seed", "replicate"} == keys - unlimited
+    whole = {f.name for f in dataclasses.fields(TrialConfig)}
+    assert whole == {"encoder", "tasks", "stages", "optimizer", "smart", "data", "evaluation", "precision", "seed", "replicate"}
+
+
+@pytest.mark.parametrize("key", [key for key, outside, *_ in RANGES if isinstance(outside, float)])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "nan", "-inf"])
+def test_numbers_that_are_not_finite_are_refused_everywhere(key: str, value: Any) -> None:
+    assert message_of(key, value) == f"{key} must be finite, got {float(value)}"
+
+
+@pytest.mark.parametrize("key", [key for key, outside, *_ in RANGES if type(outside) is int])
+@pytest.mark.parametrize("value", [1.5, True, "two"])
+def test_counts_must_be_whole_numbers_everywhere(key: str, value: Any) -> None:
+    assert message_of(key, value).startswith(f"{key} must be a whole number")
+
+
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        ("optimiser.learning_rate", "unknown key 'optimiser'; did you mean 'optimizer'?"),
+        ("optimizer.learning_rat", "unknown key 'optimizer.learning_rat'; did you mean 'optimizer.learning_rate'?"),
+        ("tasks.ssst.batch_size", "unknown key 'tasks.ssst'; did you mean 'tasks.sst'?"),
+        ("tasks.sst.batchsize", "unknown key 'tasks.sst.batchsize'; did you mean 'tasks.sst.batch_size'?"),
+        ("stages.0.epoch", "unknown key 'stages.0.epoch'; did you mean 'stages.0.epochs'?"),
+        ("stages.1.epochs", "stages has positions 0..0, got '1' in 'stages.1.epochs'"),
+        ("smart", "smart must be a group of keys, got 1"),
+        ("smart.weight.sst", "smart.weight is a single value, it has no 'sst'"),
+        ("tasks", "tasks must be a group of keys, got 1"),
+        ("tasks.sst", "tasks.sst must be a group of keys, got 1"),
+    ],
+)
+def test_a_key_that_does_not_fit_is_answered_with_the_nearest_that_does(key: str, line: str) -> None:
+    assert message_of(key, 1).startswith(line)
+
+
+@pytest.mark.parametrize("key", ["smart.tasks", "stages.0.tasks"])
+def test_an_unknown_task_is_answered_with_the_nearest_name(key: str) -> None:
+    assert message_of(key, "qpp") == "unknown task 'qpp'; did you mean 'qqp'? known: qqp, sst, sts"
+
+
+def test_a_stage_may_only_train_tasks_that_the_configuration_has() -> None:
+    tasks = {"sst": default_task_config("sst")}
+    assert TrialConfig(stages=(StageConfig(tasks=("sst",)),), tasks=tasks).active_tasks == ("sst",)
+    with pytest.raises(ValueError, match="unknown task 'qqp'; known: sst"):
+        TrialConfig(stages=(StageConfig(tasks=("sst", "qqp")),), tasks=tasks)
+
+
+@pytest.mark.parametrize("text", ["[]", "5", "null", '"x"', "{", '{"tasks": null}', '{"tasks": []}', '{"tasks": {"sst": 5}}'])
+def test_json_that_is_no_configuration_is_refused_as_a_wrong_value(text: str) -> None:
+    with pytest.raises(ValueError):
+        TrialConfig.from_json(text)
+
+
+def test_unknown_keys_in_json_are_answered_with_the_nearest_name() -> None:
+    with pytest.raises(ValueError, match=r"unknown key 'optimizer\.beta'; did you mean 'optimizer\.beta[12]'\?"):
+        TrialConfig.from_json('{"stages": [{"tasks": ["sst"]}], "optimizer": {"beta": 0.9}}')
+    with pytest.raises(ValueError, match="unknown task 'sstt'; did you mean 'sst'"):
+        TrialConfig.from_json('{"stages": [{"tasks": ["sst"]}], "tasks": {"sstt": {}}}')
+
+
+def test_canonical_json_comes_back_as_the_same_configuration(tiny_config: TrialConfig) -> None:
+    for config in (BASE, tiny_config, BASE.override({"encoder.dropout": None, "optimizer.epsilon": 1e-320})):
+        again = TrialConfig.from_json(config.to_json())
+        assert again == config
+        assert again.to_json() == config.to_json()
+        assert hash(again) == hash(config)
+
+
+def test_canonical_json_is_sorted_compact_and_complete() -> None:
+    text = BASE.to_json()
+    tree = json.loads(text)
+    assert text == json.dumps(tree, sort_keys=True, separators=(",", ":"))
+    assert set(tree) == {f.name for f in dataclasses.fields(TrialConfig)}
+    assert {name: set(group) for name, group in tree["tasks"].items()} == {
+        name: {f.name for f in dataclasses.fields(TaskConfig)} for name in TASKS
+    }
+
+
+def test_json_that_leaves_fields_out_takes_the_defaults_of_each_task() -> None:
+    config = TrialConfig.from_json('{"stages": [{"tasks": ["sst"]}], "tasks": {"qqp": {}, "sst": {"batch_size": 4}}}')
+    assert config.tasks["sst"] == dataclasses.replace(default_task_config("sst"), batch_size=4)
+    assert config.tasks["qqp"] == default_task_config("qqp")
+    assert TrialConfig.from_json('{"stages": [{"tasks": ["sst", "qqp", "sts"]}]}') == BASE
+
+
+def reversed_tree(value: Any) -> Any:
+    """The same dictionaries with their keys in the opposite order."""
+    if isinstance(value, dict):
+        return {key: reversed_tree(value[key]) for key in reversed(value)}
+    return [reversed_tree(item) for item in value] if isinstance(value, list) else value
+
+
+def test_the_hash_does_not_depend_on_the_order_of_fields_or_tasks(tiny_config: TrialConfig) -> None:
+    text = json.dumps(reversed_tree(json.loads(tiny_config.to_json())))
+    assert text != tiny_config.to_json()
+    assert TrialConfig.from_json(text).content_hash == tiny_config.content_hash
+    turned = dataclasses.replace(tiny_config, tasks=dict(reversed(tiny_config.tasks.items())))
+    assert turned == tiny_config
+    assert turned.content_hash == tiny_config.content_hash
+
+
+def test_the_hash_is_the_same_in_every_process(tiny_config: TrialConfig) -> None:
+    code = "import sys; from mtlib.config import TrialConfig; print(TrialConfig.from_json(sys.stdin.read()).content_hash)"
+    for seed in ("0", "1", "4242"):
+        hashes = subprocess.run(
+            [sys.executable, "-c", code],
+            input=tiny_config.to_json(),
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert hashes.stdout.strip() == tiny_config.content_hash
+
+
+@pytest.mark.parametrize(
+    ("key", "spellings"),
+    [
+        ("smart.weight", (1, 1.0, "1", "1.0", "1e0", "+1")),
+        ("optimizer.learning_rate", (2e-5, 0.00002, "2e-5", "0.00002", "20e-6")),
+        ("smart.weight", (0, 0.0, "0", "0.0", -0.0, "-0")),
+        ("encoder.dropout", (0, 0.0, "0")),
+        ("encoder.dropout", (None, "none", "null")),
+        ("stages.0.tasks", ("sst,qqp", ["sst", "qqp"], ("sst", "qqp"), '["sst", "qqp"]')),
+        ("tasks.qqp.batch_size", (10, "10")),
+    ],
+)
+def test_different_spellings_of_one_value_give_one_hash(key: str, spellings: tuple[Any, ...]) -> None:
+    assert len({BASE.override({key: spelling}).content_hash for spelling in spellings}) == 1
+    assert len({BASE.override({key: spelling}) for spelling in spellings}) == 1
+
+
+def test_whole_numbers_given_in_python_hash_as_the_floats_they_are() -> None:
+    first = dataclasses.replace(BASE, smart=SmartConfig(weight=3), optimizer=OptimizerConfig(weight_decay=0))
+    second = dataclasses.replace(BASE, smart=SmartConfig(weight=3.0), optimizer=OptimizerConfig(weight_decay=0.0))
+    assert first.content_hash == second.content_hash
+
+
+def test_a_change_of_any_field_changes_the_hash() -> None:
+    changes = {key: inside for key, _, _, inside in RANGES} | {
+        "encoder.dropout": 0.25,
+        "encoder.attention_dropout": 0.25,
+        "encoder.max_length": 9,
+        "tasks.sst.scored_train_rows": 1,
+        "stages.0.epochs": 2,
+        "stages.0.sum_losses": True,
+        "smart.weight": 0.5,
+        "smart.num_steps": 2,
+        "smart.tasks": ["sst"],
+        "data.bucket_by_length": False,
+        "seed": 1,
+        "replicate": 1,
+    }
+    same = {"tasks.sst.loss", "tasks.qqp.loss", "tasks.sts.loss", "tasks.sst.encoding"}  # only one value fits
+    hashes = {BASE.override({key: value}).content_hash for key, value in changes.items() if key not in same}
+    assert BASE.content_hash not in hashes
+    assert len(hashes) == len(changes) - len(same)
+
+
+def test_an_override_leaves_the_original_as_it_was() -> None:
+    before = BASE.to_json()
+    changed = BASE.override({"tasks.sst.batch_size": 4, "stages.0.epochs": 3})
+    assert (changed.tasks["sst"].batch_size, changed.stages[0].epochs) == (4, 3)
+    assert BASE.to_json() == before
+    assert BASE.override({}) == BASE
+
+
+def test_the_tasks_of_a_configuration_cannot_be_changed() -> None:
+    with pytest.raises(TypeError):
+        BASE.tasks["sst"] = default_task_config("sst")  # type: ignore[index]
+    own = {name: default_task_config(name) for name in TASKS}
+    config = dataclasses.replace(BASE, tasks=own)
+    own.pop("sst")
+    assert "sst" in config.tasks
+
+
+def test_active_tasks_are_those_of_all_stages_in_the_order_of_tasks() -> None:
+    stages = (StageConfig(tasks=("sts",)), StageConfig(tasks=("qqp", "sst")), StageConfig(tasks=("sts", "qqp")))
+    assert dataclasses.replace(BASE, stages=stages).active_tasks == ("sst", "qqp", "sts")
+    assert dataclasses.replace(BASE, stages=stages[:1]).active_tasks == ("sts",)
+
+
+def test_a_fourth_task_is_configured_by_its_entry_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    review = Task(
+        name="review",
+        title="Reviews",
+        kind="classes",
+        label_range=(0, 2),
+        text_columns=("left", "right"),
+        label_column="label",
+        file_stem="review",
+        scored_train_rows=7,
+    )
+    monkeypatch.setitem(TASKS, "review", review)
+    config = TrialConfig(stages=(StageConfig(tasks=("review", "sst")),), smart=SmartConfig(tasks=("review",)))
+    assert config.tasks["review"] == TaskConfig(loss="cross_entropy", encoding="cross", scored_train_rows=7)
+    assert config.active_tasks == ("sst", "review")
+    changed = config.override({"tasks.review.batch_size": "4", "tasks.review.encoding": "bi"})
+    assert changed.tasks["review"].batch_size == 4
+    assert TrialConfig.from_json(changed.to_json()) == changed
+    assert changed.content_hash != config.content_hash
+
+
+def test_the_names_of_losses_and_kinds_agree_with_the_losses_there_are() -> None:
+    assert set(typing.get_args(typing.get_type_hints(TaskConfig)["loss"])) == set(LOSSES)
+
+
+def test_the_defaults_are_those_of_bert_and_beyond() -> None:
+    optimizer, smart = BASE.optimizer, BASE.smart
+    assert (optimizer.learning_rate, optimizer.weight_decay) == (2e-5, 0.01)
+    assert (optimizer.beta1, optimizer.beta2) == (0.9, 0.999)
+    assert BASE.encoder.dropout == 0.3
+    assert (smart.num_steps, smart.noise_std, smart.epsilon, smart.step_size) == (1, 1e-5, 1e-6, 1e-3)
+
+
+def test_every_field_of_every_group_is_described_under_it() -> None:
+    module = ast.parse((ROOT / "mtlib" / "config.py").read_text())
+    classes = {node.name: node.body for node in module.body if isinstance(node, ast.ClassDef)}
+    for cls in GROUPS.values():
+        body = classes[cls.__name__]
+        for node, below in itertools.pairwise(body):
+            if isinstance(node, ast.AnnAssign):
+                is_text = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+                assert is_text, f"{cls.__name__}.{ast.unparse(node.target)}"
+
+
+def test_configurations_are_read_without_torch() -> None:
+    code = "import sys, mtlib.config; print('torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,237 @@
+"""Loading and copying of encoders, against what transformers itself gives."""
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import AutoModel, AutoTokenizer, DistilBertConfig, ModernBertConfig, RobertaConfig, T5Config
+
+from mtlib.config import EncoderConfig
+from mtlib.encoder import PretrainedEncoder, build_encoder, embedding_layer, load_encoder
+
+AS_IT_IS = EncoderConfig(dropout=None, max_length=32)
+SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 40}
+
+
+@pytest.fixture
+def copy_of_encoder(tiny_encoder_folder: Path, tmp_path: Path) -> Path:
+    """A copy of the tiny encoder's folder, to be changed."""
+    return Path(shutil.copytree(tiny_encoder_folder, tmp_path / "copy"))
+
+
+def change_weights(folder: Path, change: Callable[[dict[str, Tensor]], None]) -> None:
+    """Rewrites the weights in a folder."""
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def untrained(config: Any, longest: int = 512) -> PretrainedEncoder:
+    """An encoder of any architecture with random weights."""
+    torch.manual_seed(0)
+    model = AutoModel.from_config(config)
+    weights = {key: weight for key, weight in model.state_dict().items() if not key.startswith("pooler.")}
+    tokenizer = SimpleNamespace(model_max_length=longest)
+    return PretrainedEncoder(name="random", config=config, weights=weights, tokenizer=tokenizer, fingerprint="")
+
+
+def dropouts_of(model: nn.Module) -> dict[str, float]:
+    return {name: module.p for name, module in model.named_modules() if isinstance(module, nn.Dropout)}
+
+
+def test_a_copy_gives_the_hidden_states_that_transformers_gives(
+    tiny_encoder: PretrainedEncoder, tiny_encoder_folder: Path
+) -> None:
+    inputs = AutoTokenizer.from_pretrained(tiny_encoder_folder)(
+        ["the cat runs", "a road"], ["a slow car", "the dog sings very fast"], padding=True, return_tensors="pt"
+    )
+    reference = AutoModel.from_pretrained(tiny_encoder_folder).eval()
+    own = build_encoder(tiny_encoder, AS_IT_IS).eval()
+    with torch.no_grad():
+        assert torch.equal(own(**inputs).last_hidden_state, reference(**inputs).last_hidden_state)
+    assert inputs["token_type_ids"].max() == 1
+
+
+def test_the_tokenizer_is_that_of_the_folder(tiny_encoder: PretrainedEncoder, tiny_encoder_folder: Path) -> None:
+    text = "the dog [SEP] unheard sings"
+    assert tiny_encoder.tokenizer(text) == AutoTokenizer.from_pretrained(tiny_encoder_folder)(text)
+    assert tiny_encoder.tokenizer.is_fast
+
+
+def test_the_pooler_is_left_out_and_all_else_is_there(tiny_encoder: PretrainedEncoder, tiny_encoder_folder: Path) -> None:
+    saved = {key: weight for key, weight in load_file(tiny_encoder_folder / "model.safetensors").items()}
+    kept = {key: weight for key, weight in saved.items() if not key.startswith("pooler.")}
+    assert len(kept) < len(saved)
+    assert tiny_encoder.weights.keys() == kept.keys()
+    assert all(torch.equal(tiny_encoder.weights[key], weight) for key, weight in kept.items())
+    assert tiny_encoder.num_parameters == sum(weight.numel() for weight in kept.values())
+    built = build_encoder(tiny_encoder, AS_IT_IS)
+    assert sum(parameter.numel() for parameter in built.parameters()) == tiny_encoder.num_parameters
+    assert all(parameter.requires_grad for parameter in built.parameters())
+
+
+def test_training_a_copy_changes_neither_the_original_nor_another_copy(tiny_encoder: PretrainedEncoder) -> None:
+    before = {key: weight.clone() for key, weight in tiny_encoder.weights.items()}
+    first, second = (build_encoder(tiny_encoder, AS_IT_IS) for _ in range(2))
+    with torch.no_grad():
+        for parameter in first.parameters():
+            parameter.add_(1)
+    for key, weight in second.state_dict().items():
+        assert torch.equal(weight, before[key])
+        assert torch.equal(tiny_encoder.weights[key], before[key])
+
+
+def test_building_a_copy_leaves_the_global_stream_alone(tiny_encoder: PretrainedEncoder) -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    build_encoder(tiny_encoder, AS_IT_IS)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_both_dropouts_are_set_where_bert_has_them(tiny_encoder: PretrainedEncoder) -> None:
+    model = build_encoder(tiny_encoder, EncoderConfig(dropout=0.25, attention_dropout=0.5, max_length=32))
+    found = dropouts_of(model)
+    assert {name: p for name, p in found.items() if "attention.self" in name} == {
+        f"encoder.layer.{layer}.attention.self.dropout": 0.5 for layer in range(2)
+    }
+    assert {p for name, p in found.items() if "attention.self" not in name} == {0.25}
+    assert "embeddings.dropout" in found
+
+
+def test_a_dropout_that_is_not_set_stays_the_encoders_own(tiny_encoder: PretrainedEncoder) -> None:
+    own = dataclasses.replace(tiny_encoder, config=type(tiny_encoder.config)(**{**tiny_encoder.config.to_dict()}))
+    own.config.hidden_dropout_prob, own.config.attention_probs_dropout_prob = 0.15, 0.35
+    assert set(dropouts_of(build_encoder(own, AS_IT_IS)).values()) == {0.15, 0.35}
+    zero = EncoderConfig(dropout=0, attention_dropout=0, max_length=32)
+    assert set(dropouts_of(build_encoder(own, zero)).values()) == {0.0}
+    assert (own.config.hidden_dropout_prob, own.config.attention_probs_dropout_prob) == (0.15, 0.35)
+
+
+def test_dropouts_are_found_under_the_names_of_other_architectures() -> None:
+    distil = untrained(DistilBertConfig(dim=16, n_layers=1, n_heads=2, hidden_dim=16, vocab_size=40))
+    modern = untrained(ModernBertConfig(**SMALL, pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1))
+    for encoder in (distil, modern):
+        changed = build_encoder(encoder, EncoderConfig(dropout=0.25, attention_dropout=0.5, max_length=32))
+        config: Any = changed.config
+        assert config.attention_dropout == 0.5
+        assert 0.25 in (getattr(config, "dropout", None), getattr(config, "mlp_dropout", None))
+        assert 0.25 in dropouts_of(changed).values()
+
+
+def test_a_dropout_that_an_encoder_does_not_know_is_refused_by_name() -> None:
+    unknown = untrained(T5Config(d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, vocab_size=40))
+    with pytest.raises(ValueError, match=r"^encoder\.dropout cannot be set for random \(t5\): set it to none$"):
+        build_encoder(unknown, EncoderConfig(dropout=0.1, max_length=32))
+    with pytest.raises(ValueError, match=r"^encoder\.attention_dropout cannot be set for random"):
+        build_encoder(unknown, EncoderConfig(dropout=None, attention_dropout=0.1, max_length=32))
+
+
+def test_the_longest_input_is_what_the_encoder_has_positions_for(tiny_encoder: PretrainedEncoder) -> None:
+    build_encoder(tiny_encoder, EncoderConfig(max_length=64))
+    with pytest.raises(ValueError, match=r"^encoder\.max_length must be at most 64 for .*, got 65$"):
+        build_encoder(tiny_encoder, EncoderConfig(max_length=65))
+
+
+@pytest.mark.parametrize("tokenizer_limit", [32, 10**30])
+def test_a_robertas_longest_input_really_fits(tokenizer_limit: int) -> None:
+    # It counts positions from its padding token's number on: 34 of them are 32 tokens.
+    roberta = untrained(RobertaConfig(**SMALL, max_position_embeddings=34, pad_token_id=1), tokenizer_limit)
+    model = build_encoder(roberta, EncoderConfig(max_length=32)).eval()
+    assert model(torch.full((1, 32), 5)).last_hidden_state.shape == (1, 32, 16)
+    with pytest.raises(ValueError, match=r"encoder\.max_length must be at most 32"):
+        build_encoder(roberta, EncoderConfig(max_length=33))
+
+
+def test_the_fingerprint_follows_content_and_not_place(tiny_encoder: PretrainedEncoder, copy_of_encoder: Path) -> None:
+    assert load_encoder(str(copy_of_encoder)).fingerprint == tiny_encoder.fingerprint
+
+    def nudge(weights: dict[str, Tensor]) -> None:
+        weights["encoder.layer.1.output.dense.bias"][0] += 1e-3
+
+    change_weights(copy_of_encoder, nudge)
+    assert load_encoder(str(copy_of_encoder)).fingerprint != tiny_encoder.fingerprint
+
+
+def test_the_fingerprint_follows_the_architecture(tiny_encoder: PretrainedEncoder, copy_of_encoder: Path) -> None:
+    path = copy_of_encoder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "layer_norm_eps": 1e-7}))
+    assert load_encoder(str(copy_of_encoder)).fingerprint != tiny_encoder.fingerprint
+
+
+def test_loading_twice_gives_the_same_even_where_the_checkpoint_has_no_pooler(
+    tiny_encoder: PretrainedEncoder, copy_of_encoder: Path
+) -> None:
+    def drop_pooler(weights: dict[str, Tensor]) -> None:
+        for key in [key for key in weights if key.startswith("pooler.")]:
+            del weights[key]
+
+    change_weights(copy_of_encoder, drop_pooler)
+    assert load_encoder(str(copy_of_encoder)).fingerprint == tiny_encoder.fingerprint
+
+
+def refusal(folder: Path) -> str:
+    """The one line with which an encoder is refused."""
+    with pytest.raises(ValueError) as caught:
+        load_encoder(str(folder))
+    message = str(caught.value)
+    assert "\n" not in message
+    assert str(folder) in message
+    return message
+
+
+def test_a_folder_that_is_not_there_is_named_in_one_line(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "nothing").startswith(f"encoder '{tmp_path}/nothing' cannot be loaded: ")
+
+
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors", "tokenizer.json"])
+@pytest.mark.parametrize("content", [b"", b"{", b"\x00" * 64])
+def test_a_damaged_file_is_refused_in_one_line(file: str, content: bytes, copy_of_encoder: Path) -> None:
+    (copy_of_encoder / file).write_bytes(content)
+    refusal(copy_of_encoder)
+
+
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors"])
+def test_a_folder_that_lacks_a_file_is_refused_in_one_line(file: str, copy_of_encoder: Path) -> None:
+    (copy_of_encoder / file).unlink()
+    refusal(copy_of_encoder)
+
+
+def test_a_folder_without_a_tokenizer_is_refused(copy_of_encoder: Path) -> None:
+    for path in (*copy_of_encoder.glob("tokenizer*"), copy_of_encoder / "vocab.txt"):
+        path.unlink()
+    refusal(copy_of_encoder)
+
+
+def test_weights_of_another_size_are_refused_in_one_line(copy_of_encoder: Path) -> None:
+    path = copy_of_encoder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "intermediate_size": 48}))
+    refusal(copy_of_encoder)
+
+
+def test_a_checkpoint_that_lacks_a_layer_is_refused(copy_of_encoder: Path) -> None:
+    path = copy_of_encoder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "num_hidden_layers": 3}))
+    refusal(copy_of_encoder)
+
+
+def test_the_embedding_layer_gives_what_enters_the_first_layer(tiny_encoder: PretrainedEncoder) -> None:
+    model = build_encoder(tiny_encoder, AS_IT_IS).eval()
+    ids = torch.tensor([[2, 5, 6, 3]])
+    layer = embedding_layer(model)
+    with torch.no_grad():
+        states = model(ids, output_hidden_states=True).hidden_states
+        assert torch.equal(layer(input_ids=ids), states[0])
+
+
+def test_an_architecture_without_an_embedding_layer_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="SMART cannot enter Sequential"):
+        embedding_layer(nn.Sequential())

@@ -1,0 +1,91 @@
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
+
+from mtlib.special_tokens import Template, find_special_tokens, tokenizer_fingerprint, truncate_longest_first
+
+
+def test_a_bert_like_pair_has_its_second_segment_from_the_second_text_on(
+    bert_tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    special = find_special_tokens(bert_tokenizer)
+    assert special.pair == Template(special=(((2, 0),), ((3, 0),), ((3, 1),)), text_segments=(0, 1))
+    assert special.single == Template(special=(((2, 0),), ((3, 0),)), text_segments=(0,))
+    assert (special.pair.num_special, special.single.num_special, special.pad) == (3, 2, (0, 0))
+
+
+def test_a_roberta_like_pair_has_two_separators_and_one_segment(roberta_tokenizer: PreTrainedTokenizerFast) -> None:
+    special = find_special_tokens(roberta_tokenizer)
+    assert special.pair == Template(special=(((0, 0),), ((2, 0), (2, 0)), ((2, 0),)), text_segments=(0, 0))
+    assert (special.pair.num_special, special.single.num_special, special.pad) == (4, 2, (1, 0))
+
+
+def test_a_tokenizer_written_in_python_is_understood_too() -> None:
+    special = find_special_tokens(ByT5Tokenizer())
+    assert special.pair == Template(special=((), ((1, 0),), ((1, 0),)), text_segments=(0, 0))  # a </s> b </s>
+
+
+def test_a_tokenizer_without_padding_is_refused(roberta_tokenizer: PreTrainedTokenizerFast) -> None:
+    bare = PreTrainedTokenizerFast(tokenizer_object=roberta_tokenizer.backend_tokenizer)  # type: ignore[no-untyped-call]
+    with pytest.raises(ValueError, match=r"must have a padding token, got a .* without"):
+        find_special_tokens(bare)
+
+
+def test_truncation_agrees_with_the_tokenizer_for_all_short_pairs(bert_tokenizer: PreTrainedTokenizerFast) -> None:
+    texts = ["cat " * count for count in range(10)]
+    firsts, seconds = zip(*itertools.product(texts, texts), strict=True)
+    for budget in range(1, 20):
+        encoded = bert_tokenizer(
+            list(firsts), list(seconds), truncation="longest_first", max_length=budget + 3, return_token_type_ids=True
+        )
+        second = [sum(segments) - 1 for segments in encoded["token_type_ids"]]
+        first = [len(ids) - 3 - count for ids, count in zip(encoded["input_ids"], second, strict=True)]
+        lengths = np.array(list(itertools.product(range(10), range(10)))).T
+        assert truncate_longest_first(lengths, budget).tolist() == [first, second]
+
+
+def test_truncation_of_one_text_keeps_the_budget() -> None:
+    assert truncate_longest_first(np.array([[0, 3, 4, 5]]), 4).tolist() == [[0, 3, 4, 4]]
+
+
+def test_the_fingerprint_does_not_follow_who_called_last(bert_tokenizer: PreTrainedTokenizerFast) -> None:
+    before = tokenizer_fingerprint(bert_tokenizer)
+    bert_tokenizer(["the cat", "sat"], truncation=True, max_length=3, padding=True)
+    assert tokenizer_fingerprint(bert_tokenizer) == before
+
+
+@pytest.mark.parametrize("kind", ["fast", "python"])
+def test_the_fingerprint_does_not_follow_the_folder(
+    kind: str, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
+) -> None:
+    tokenizer = bert_tokenizer if kind == "fast" else ByT5Tokenizer()
+    prints = {tokenizer_fingerprint(tokenizer)}
+    for name in ("one", "two"):
+        tokenizer.save_pretrained(tmp_path / name)
+        prints.add(tokenizer_fingerprint(type(tokenizer).from_pretrained(tmp_path / name)))
+    assert len(prints) == 1
+
+
+def test_the_fingerprint_follows_vocabulary_case_and_padding(bert_tokenizer: PreTrainedTokenizerFast) -> None:
+    state = bert_tokenizer.backend_tokenizer.to_str()
+    changes = [
+        (state, "[PAD]"),
+        (state.replace('"film"', '"movie"'), "[PAD]"),
+        (state.replace('"lowercase":true', '"lowercase":false'), "[PAD]"),
+        (state, "[UNK]"),
+    ]
+    prints = {tokenizer_fingerprint(load(text, pad)) for text, pad in changes}
+    assert len(prints) == len(changes)
+
+
+def test_the_fingerprint_of_a_python_tokenizer_follows_its_settings() -> None:
+    assert tokenizer_fingerprint(ByT5Tokenizer()) != tokenizer_fingerprint(ByT5Tokenizer(extra_ids=5))
+
+
+def load(state: str, pad: str) -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer.from_str(state)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=pad)  # type: ignore[no-untyped-call]

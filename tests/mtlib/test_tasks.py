@@ -1,0 +1,98 @@
+"""Facts about tasks, and the overall score against the papers' own tables."""
+
+import dataclasses
+
+import pytest
+
+from mtlib.config import LOSSES_OF_KIND
+from mtlib.losses import LOSSES
+from mtlib.tasks import TASKS, Task, overall_score
+
+TABLE_6 = [
+    # SST dev, QQP dev, STS dev, overall: BERT and Beyond, table 6, one row per weight.
+    (0.519, 0.887, 0.876, 0.781),
+    (0.533, 0.888, 0.892, 0.789),
+    (0.540, 0.888, 0.885, 0.790),
+    (0.535, 0.890, 0.878, 0.788),
+    (0.523, 0.886, 0.885, 0.784),
+    (0.540, 0.885, 0.882, 0.789),
+    (0.539, 0.883, 0.889, 0.789),
+]
+
+
+@pytest.mark.parametrize(("sst", "qqp", "sts", "overall"), TABLE_6)
+def test_the_overall_score_is_that_of_the_published_table(sst: float, qqp: float, sts: float, overall: float) -> None:
+    # Three digits are printed of each score, so the mean of three is known to one unit of the last.
+    assert overall_score({"sst": sst, "qqp": qqp, "sts": sts}) == pytest.approx(overall, abs=0.001)
+
+
+def test_the_overall_score_maps_a_correlation_to_between_nought_and_one() -> None:
+    assert overall_score({"sts": -1.0}) == 0.0
+    assert overall_score({"sts": 0.0}) == 0.5
+    assert overall_score({"sts": 1.0}) == 1.0
+    assert overall_score({"sst": 0.0, "qqp": 0.0, "sts": -1.0}) == 0.0
+    assert overall_score({"sst": 1.0, "qqp": 1.0, "sts": 1.0}) == 1.0
+
+
+def test_the_overall_score_is_the_mean_over_the_tasks_that_are_given() -> None:
+    assert overall_score({"sst": 0.25}) == 0.25
+    assert overall_score({"sst": 0.25, "qqp": 0.75}) == 0.5
+    assert overall_score({"sts": 0.4, "qqp": 0.8}) == pytest.approx((0.7 + 0.8) / 2)
+
+
+def test_a_fourth_task_counts_as_much_as_each_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TASKS, "nli", dataclasses.replace(TASKS["sts"], name="nli"))
+    assert overall_score({"sst": 0.5, "qqp": 0.9, "sts": 0.8, "nli": 0.2}) == pytest.approx((0.5 + 0.9 + 0.9 + 0.6) / 4)
+
+
+def test_the_files_are_named_as_the_course_names_them() -> None:
+    names = [TASKS[name].file_name(split) for name in ("sst", "qqp", "sts") for split in ("train", "dev", "test")]
+    assert names == [
+        *("ids-sst-train.csv", "ids-sst-dev.csv", "ids-sst-test-student.csv"),
+        *("quora-train.csv", "quora-dev.csv", "quora-test-student.csv"),
+        *("sts-train.csv", "sts-dev.csv", "sts-test-student.csv"),
+    ]
+
+
+def test_the_three_tasks_have_the_labels_of_the_course() -> None:
+    facts = {name: (task.kind, task.label_range, task.num_classes, task.num_logits) for name, task in TASKS.items()}
+    assert facts == {
+        "sst": ("classes", (0, 4), 5, 5),
+        "qqp": ("binary", (0, 1), 2, 1),
+        "sts": ("regression", (0, 5), 1, 1),
+    }
+    assert [TASKS[name].is_pair for name in ("sst", "qqp", "sts")] == [False, True, True]
+
+
+def test_only_a_correlation_stands_for_a_regression() -> None:
+    assert {name: task.metric for name, task in TASKS.items()} == {"sst": "accuracy", "qqp": "accuracy", "sts": "pearson"}
+
+
+def test_sst_train_is_scored_on_two_thousand_rows_as_decided_for_table_6() -> None:
+    assert {name: task.scored_train_rows for name, task in TASKS.items()} == {"sst": 2000, "qqp": 0, "sts": 0}
+
+
+def test_every_task_has_a_default_loss_that_exists_and_fits() -> None:
+    for task in TASKS.values():
+        assert task.default_loss in LOSSES
+        assert task.default_loss in LOSSES_OF_KIND[task.kind]
+
+
+def test_single_texts_are_encoded_alone_and_pairs_together() -> None:
+    assert {name: task.default_encoding for name, task in TASKS.items()} == {
+        "sst": "single",
+        "qqp": "cross",
+        "sts": "cross",
+    }
+
+
+def test_no_two_tasks_share_a_name_a_title_or_a_file() -> None:
+    assert [task.name for task in TASKS.values()] == list(TASKS)
+    for field in ("title", "file_stem"):
+        assert len({getattr(task, field) for task in TASKS.values()}) == len(TASKS)
+
+
+def test_a_task_cannot_be_changed_by_accident() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        TASKS["sst"].title = "other"  # type: ignore[misc]
+    assert isinstance(TASKS["sst"], Task)

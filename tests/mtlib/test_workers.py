@@ -1,0 +1,69 @@
+"""What workers agree on, with one process and with two over gloo."""
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import distributed, multiprocessing
+
+from mtlib.workers import gather_from_workers, num_workers, sum_over_workers, worker_rank
+
+
+def test_one_worker_needs_no_process_group() -> None:
+    assert not distributed.is_initialized()
+    assert (num_workers(), worker_rank()) == (1, 0)
+    values = torch.tensor([1.5, float("nan")])
+    assert sum_over_workers(values) is values
+    assert values[0] == 1.5
+    assert gather_from_workers({"a": 1}) == [{"a": 1}]
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What each of two workers saw."""
+    folder = tmp_path_factory.mktemp("workers")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    multiprocessing.spawn(answer, args=(port, folder), nprocs=2)  # type: ignore[attr-defined,no-untyped-call]
+    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
+
+
+def answer(rank: int, port: int, folder: Path) -> None:
+    """One of two workers: asks everything once and writes down what it got."""
+    torch.set_num_threads(1)
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    distributed.init_process_group("gloo", rank=rank, world_size=2)
+    values = torch.tensor([1.0, 10.0]) * (rank + 1)
+    torch.save(
+        {
+            "workers": num_workers(),
+            "rank": worker_rank(),
+            "sum": sum_over_workers(values),
+            "values": values,
+            "gathered": gather_from_workers([rank, "text", torch.full((rank + 1,), float(rank))]),
+            "nothing": gather_from_workers([]),
+        },
+        folder / f"{rank}.pt",
+    )
+    distributed.destroy_process_group()
+
+
+def test_each_of_two_workers_knows_its_rank_and_their_number(answers: list[dict[str, Any]]) -> None:
+    assert [(seen["workers"], seen["rank"]) for seen in answers] == [(2, 0), (2, 1)]
+
+
+def test_the_sum_over_two_workers_is_the_same_on_both_and_in_place(answers: list[dict[str, Any]]) -> None:
+    for seen in answers:
+        assert seen["sum"].tolist() == [3.0, 30.0]
+        assert torch.equal(seen["values"], seen["sum"])
+
+
+def test_values_of_any_kind_and_size_come_by_rank_to_both_workers(answers: list[dict[str, Any]]) -> None:
+    for seen in answers:
+        assert [part[:2] for part in seen["gathered"]] == [[0, "text"], [1, "text"]]
+        assert [part[2].tolist() for part in seen["gathered"]] == [[0.0], [1.0, 1.0]]
+        assert seen["nothing"] == [[], []]

@@ -1,0 +1,146 @@
+"""What a dry run says, checked against numbers by hand."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtlib.config import StageConfig, TrialConfig
+from search_spaces.space import Choice, Float, Int, SearchSpace, load_space
+from sweeps.dry_run import (
+    columns,
+    describe_range,
+    describe_skipped,
+    describe_stages,
+    describe_sweep,
+    describe_total,
+    describe_trials,
+    nearest_folder,
+)
+from sweeps.options import SweepOptions
+from sweeps.prepare import Material
+
+Build = Callable[..., SweepOptions]
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Build:
+    def build(**changes: Any) -> SweepOptions:
+        return SweepOptions(**{"space": "smart_lambda", "name": "first", "storage": tmp_path, **changes})
+
+    return build
+
+
+@pytest.fixture
+def material() -> Material:
+    train = {"sst": 100, "qqp": 1000, "sts": 50}
+    return Material(
+        space=load_space("smart_lambda"),
+        data_folder=Path("/data"),
+        num_rows={**{(task, "train"): rows for task, rows in train.items()}, **{(task, "dev"): 10 for task in train}},
+        fingerprint="0",
+        skipped=(),
+        notes=("A note.",),
+    )
+
+
+def with_space(material: Material, **changes: Any) -> Material:
+    return dataclasses.replace(material, space=dataclasses.replace(material.space, **changes))
+
+
+def test_every_trial_of_a_grid_has_a_line(options: Build, material: Material) -> None:
+    lines = describe_trials(options(), material)
+    assert lines[0] == "7 configurations on the grid, each trained once:"
+    assert lines[1].split() == ["trial", "smart.weight"]
+    weights = ["0.0", "0.3", "0.45", "0.5", "0.7", "1.0", "3.0"]
+    assert [line.split() for line in lines[2:]] == [[f"000{n}-r0", weight] for n, weight in enumerate(weights)]
+
+
+def test_every_replicate_is_a_trial(options: Build, material: Material) -> None:
+    lines = describe_trials(options(replicates=2), material)
+    assert lines[0] == "7 configurations on the grid, each trained 2 times:"
+    assert [line.split()[0] for line in lines[2:6]] == ["0000-r0", "0000-r1", "0001-r0", "0001-r1"]
+
+
+def test_keys_that_vary_together_have_a_column_each(options: Build, material: Material) -> None:
+    grid = {("tasks.sst.batch_size", "stages.1.order"): ((8, "batch_round_robin"), (16, "sampled_round_robin"))}
+    lines = describe_trials(options(), with_space(material, grid=grid, ranges={}))
+    assert lines[1].split() == ["trial", "tasks.sst.batch_size", "stages.1.order"]
+    assert lines[3].split() == ["0001-r0", "16", "sampled_round_robin"]
+
+
+@pytest.mark.parametrize("search", ["tpe", "random"])
+def test_a_search_shows_its_domain(options: Build, material: Material, search: str) -> None:
+    lines = describe_trials(options(search=search, trials=5), material)
+    assert lines == [
+        f"5 configurations drawn by {search}, each trained once, from",
+        "  smart.weight  a number from 0 to 3",
+    ]
+
+
+def test_ranges_are_told_in_words() -> None:
+    assert describe_range(Float(low=1e-6, high=0.1, log=True)) == "a number from 1e-06 to 0.1, logarithmic"
+    assert describe_range(Int(low=8, high=64)) == "a whole number from 8 to 64"
+    assert describe_range(Choice(values=("a", 1.5, None, (1, 2)))) == "one of a, 1.5, null, [1, 2]"
+
+
+def test_stages_and_steps_are_those_of_the_orders(options: Build, material: Material) -> None:
+    lines = describe_stages(options(replicates=2), material)
+    first = -(-1000 // 16)  # one pass over QQP
+    rounds = -(-100 // 16)  # until SST, the larger of the small sets, is through; QQP has a batch in each
+    second = 2 * rounds + -(-50 // 16)  # STS ends before
+    assert lines[0] == "Stages of each trial:"
+    assert lines[2].split() == ["0", "qqp", "batch_round_robin", "2", str(first), str(2 * first)]
+    assert lines[3].split() == ["1", "sst", "qqp", "sts", "sampled_round_robin", "13", str(second), str(13 * second)]
+    total = 2 * first + 13 * second
+    assert lines[4].split() == ["all", "15", str(total)]
+    assert lines[5] == f"In all 14 trainings and {14 * total:,} optimizer steps."
+
+
+def test_trials_with_different_plans_are_told_apart(options: Build, material: Material) -> None:
+    grid = {"stages.0.steps_per_epoch": (10, 20), "smart.weight": (0.0, 1.0)}
+    changed = with_space(material, grid=grid, ranges={})
+    titles = [line for line in describe_stages(options(), changed) if line.startswith("Stages")]
+    assert titles == ["Stages of 0000, 0001:", "Stages of 0002, 0003:"]
+
+
+def test_the_total_of_a_search_is_that_of_the_base(options: Build, material: Material) -> None:
+    base = TrialConfig(stages=(StageConfig(tasks=("sst",), epochs=3, steps_per_epoch=7),))
+    changed = dataclasses.replace(
+        material, space=SearchSpace(name="s", question="?", base=base, ranges={"smart.weight": Float(low=0, high=1)})
+    )
+    line = describe_total(options(search="tpe", trials=4, scheduler="asha"), changed)
+    assert line == (
+        "In all 4 trainings and 84 optimizer steps, counted as in the space's base configuration, fewer where asha "
+        "stops trials."
+    )
+
+
+def test_data_encoder_files_and_notes_are_said(options: Build, material: Material, tmp_path: Path) -> None:
+    lines = describe_sweep(options(mirror="s3://bucket/all"), material)
+    assert lines == [
+        f"Sweep first: {material.space.question}",
+        "Data: /data (train rows: sst 100, qqp 1,000, sts 50)",
+        "Encoder: bert-base-uncased",
+        f"Files: {tmp_path}/first, copies of the records in s3://bucket/all/first",
+        "A note.",
+    ]
+
+
+def test_unusable_rows_are_counted_and_the_first_ten_named() -> None:
+    assert describe_skipped(()) == []
+    assert describe_skipped(["a:1: x"]) == ["1 row cannot be used and will be left out:", "  a:1: x"]
+    lines = describe_skipped([f"a:{n}: x" for n in range(12)])
+    assert lines[0] == "12 rows cannot be used and will be left out:"
+    assert (len(lines), lines[10], lines[11]) == (12, "  a:9: x", "  and 2 more")
+
+
+def test_columns_of_numbers_stand_at_the_right() -> None:
+    assert columns([["name", "n"], ["a", "10"], ["bcdef", "9"]]) == ["  name    n", "  a      10", "  bcdef   9"]
+
+
+def test_the_nearest_folder_that_exists_is_found(tmp_path: Path) -> None:
+    assert nearest_folder(tmp_path / "a" / "b") == tmp_path
+    assert nearest_folder(tmp_path) == tmp_path

@@ -1,0 +1,322 @@
+"""The mailbox alone, without Ray: who waits for what, who gets what, and how a trial can end."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from sweeps import mailbox as mailbox_module
+from sweeps.mailbox import Mailbox
+from sweeps.messages import Assignment, Ended, Event
+
+
+def report(epoch: int, score: float, scored_epoch: int | None = None, is_last: bool = False) -> dict[str, Any]:
+    """What a lane says at an epoch's end."""
+    scored = epoch if scored_epoch is None else scored_epoch
+    return {"epoch": epoch, "scored_epoch": scored, "score": score, "scores": {}, "is_last": is_last}
+
+
+def begin(waiting: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+    """Starts something that waits."""
+    return asyncio.get_running_loop().create_task(waiting)
+
+
+async def settle() -> None:
+    """Lets everything that can go on go on."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def events_of(mailbox: Mailbox, kind: str) -> list[Event]:
+    return [event for event in await mailbox.take_events(0.01) if event.kind == kind]
+
+
+def test_a_lane_waits_for_a_trial_and_gets_it() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        lane = begin(mailbox.next_trial("a", "host", 1))
+        await settle()
+        assert not lane.done()
+        await mailbox.submit("0000-r0", "{}")
+        assert await lane == Assignment(trial_id="0000-r0", config="{}", attempt=1)
+
+    asyncio.run(story())
+
+
+def test_two_lanes_never_get_the_same_trial() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        lanes = [begin(mailbox.next_trial(name, "host", 1)) for name in "ab"]
+        await settle()
+        await mailbox.submit("first", "{}")
+        await mailbox.submit("second", "{}")
+        assert {(await lane).trial_id for lane in lanes} == {"first", "second"}
+
+    asyncio.run(story())
+
+
+def test_a_report_waits_for_the_verdict() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        lane = begin(mailbox.report("t", report(1, 0.5)))
+        passed_on = await mailbox.next_report("t")
+        await settle()
+        assert not lane.done()
+        assert passed_on == {**report(1, 0.5), "best": 0.5}
+        await mailbox.verdict("t", 1, True)
+        assert await lane is True
+
+    asyncio.run(story())
+
+
+def test_best_is_the_highest_score_so_far() -> None:
+    async def story() -> list[float]:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        bests = []
+        for epoch, score in enumerate([0.5, 0.7, 0.6], start=1):
+            begin(mailbox.report("t", report(epoch, score)))
+            passed_on = await mailbox.next_report("t")
+            assert isinstance(passed_on, dict)
+            bests.append(passed_on["best"])
+            await mailbox.verdict("t", epoch, False)
+        return bests
+
+    assert asyncio.run(story()) == [0.5, 0.7, 0.7]
+
+
+def test_a_repeated_report_gets_its_first_verdict_and_is_not_passed_on_again() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        begin(mailbox.report("t", report(1, 0.5)))
+        await mailbox.next_report("t")
+        await mailbox.verdict("t", 1, False)
+        assert await mailbox.report("t", report(1, 0.5)) is False
+        again = begin(mailbox.next_report("t"))
+        await settle()
+        assert not again.done()
+        again.cancel()
+
+    asyncio.run(story())
+
+
+def test_a_report_repeated_before_its_verdict_is_passed_on_once_and_both_are_answered() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        before_kill, after_resume = (begin(mailbox.report("t", report(1, 0.5))) for _ in range(2))
+        await mailbox.next_report("t")
+        await mailbox.verdict("t", 1, True)
+        assert [await before_kill, await after_resume] == [True, True]
+        assert len(await events_of(mailbox, "report")) == 1
+
+    asyncio.run(story())
+
+
+def test_a_report_before_overall_scores_is_recorded_but_asks_nobody() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        assert await mailbox.report("t", report(1, 0.0, scored_epoch=0)) is False
+        trial = begin(mailbox.next_report("t"))
+        await settle()
+        assert not trial.done()
+        trial.cancel()
+        assert len(await events_of(mailbox, "report")) == 1
+
+    asyncio.run(story())
+
+
+def test_a_trial_sees_all_its_reports_before_its_end() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        begin(mailbox.report("t", report(1, 0.5, is_last=True)))
+        await settle()
+        await mailbox.ended("t", "complete", None, {})
+        assert isinstance(await mailbox.next_report("t"), dict)
+        assert await mailbox.next_report("t") == Ended(how="complete")
+
+    asyncio.run(story())
+
+
+def test_a_restarted_lane_gets_its_trial_back_as_a_further_attempt() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        await mailbox.submit("other", "{}")
+        assert await mailbox.next_trial("a", "host", 2) == Assignment(trial_id="t", config="{}", attempt=2)
+        assert [event.trial_id for event in await events_of(mailbox, "resumed")] == ["t"]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("suspicion", [None, "RuntimeError: Connection closed by peer"])
+def test_a_trial_that_kills_its_lane_twice_has_failed_and_the_lane_goes_on(suspicion: str | None) -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("bad", "{}")
+        await mailbox.submit("good", "{}")
+        for _ in range(2):
+            await mailbox.next_trial("a", "host", 1)
+            if suspicion:
+                await mailbox.suspect("bad", suspicion)
+        assignment = await mailbox.next_trial("a", "host", 3)
+        assert isinstance(assignment, Assignment)
+        assert assignment.trial_id == "good"
+        why = suspicion or mailbox_module.UNEXPLAINED
+        assert await mailbox.next_report("bad") == Ended(how="failed", error=f"killed its lane twice: {why}")
+
+    asyncio.run(story())
+
+
+def test_a_waiting_call_of_a_lane_that_has_died_takes_no_trial() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        dead = begin(mailbox.next_trial("a", "host", 1))
+        await settle()
+        alive = begin(mailbox.next_trial("a", "host", 2))
+        await settle()
+        await mailbox.submit("t", "{}")
+        assert await dead == "close"
+        assert (await alive).trial_id == "t"
+
+    asyncio.run(story())
+
+
+def test_a_lane_that_waits_long_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mailbox_module, "IDLE_SECONDS", 0.01)
+    assert asyncio.run(Mailbox().next_trial("a", "host", 1)) == "wait"
+
+
+def test_the_trial_of_a_lost_lane_goes_to_another_before_the_others() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        await mailbox.submit("later", "{}")
+        await mailbox.lose_lane("a", "its node is gone")
+        assert await mailbox.next_trial("b", "host", 2) == Assignment(trial_id="t", config="{}", attempt=2)
+
+    asyncio.run(story())
+
+
+def test_a_lane_that_opens_in_vain_three_times_is_given_up() -> None:
+    async def story() -> list[bool]:
+        mailbox = Mailbox()
+        return [await mailbox.open_lane("a") for _ in range(4)]
+
+    assert asyncio.run(story()) == [True, True, True, False]
+
+
+def test_asking_for_a_trial_clears_the_count_of_openings() -> None:
+    async def story() -> bool:
+        mailbox = Mailbox()
+        for number in range(5):
+            await mailbox.submit(str(number), "{}")
+            is_welcome = await mailbox.open_lane("a")
+            await mailbox.next_trial("a", "host", 1)
+            await mailbox.ended(str(number), "complete", None, {})
+        return is_welcome
+
+    assert asyncio.run(story())
+
+
+def test_an_interruption_ends_what_is_queued_and_stops_what_runs() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("running", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        await mailbox.submit("queued", "{}")
+        assert await mailbox.progress("running", {"step": 1}) is False
+        at_epoch = begin(mailbox.report("running", report(1, 0.5)))
+        await settle()
+        await mailbox.interrupt()
+        assert await at_epoch is False, "the step after it is where the state is saved"
+        assert await mailbox.progress("running", {"step": 2}) is True
+        assert await mailbox.next_report("queued") == Ended(how="interrupted")
+        assert await mailbox.next_trial("b", "host", 2) == "close"
+        ends = await events_of(mailbox, "ended")
+        assert [(event.trial_id, event.facts["was_started"]) for event in ends] == [("queued", False)]
+
+    asyncio.run(story())
+
+
+def test_a_trial_submitted_after_the_interruption_ends_at_once() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.interrupt()
+        await mailbox.submit("t", "{}")
+        assert await mailbox.next_report("t") == Ended(how="interrupted")
+
+    asyncio.run(story())
+
+
+def test_a_withdrawn_trial_stops_at_its_next_step_and_has_failed() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        await mailbox.withdraw("t", "nobody waits")
+        assert await mailbox.progress("t", {}) is True
+        assert await mailbox.report("t", report(1, 0.5)) is True
+        await mailbox.ended("t", "interrupted", None, {})
+        ends = await events_of(mailbox, "ended")
+        assert [(event.facts["how"], event.facts["error"]) for event in ends] == [("failed", "nobody waits")]
+
+    asyncio.run(story())
+
+
+def test_a_withdrawn_trial_in_the_queue_is_never_started() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.submit("next", "{}")
+        await mailbox.withdraw("t", "nobody waits")
+        assignment = await mailbox.next_trial("a", "host", 1)
+        assert isinstance(assignment, Assignment)
+        assert assignment.trial_id == "next"
+
+    asyncio.run(story())
+
+
+def test_withdrawing_an_ended_or_unknown_trial_changes_nothing() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.ended("t", "complete", None, {})
+        await mailbox.withdraw("t", "too late")
+        await mailbox.withdraw("unknown", "never came")
+        assert await mailbox.next_report("t") == Ended(how="complete")
+
+    asyncio.run(story())
+
+
+def test_the_first_end_counts() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.ended("t", "failed", "KeyError: 'x'", {})
+        await mailbox.ended("t", "complete", None, {})
+        assert len(await events_of(mailbox, "ended")) == 1
+        assert await mailbox.next_report("t") == Ended(how="failed", error="KeyError: 'x'")
+
+    asyncio.run(story())
+
+
+def test_events_are_told_once_in_order_and_none_is_waited_for_too_long() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.open_lane("a")
+        await mailbox.submit("t", "{}")
+        await mailbox.next_trial("a", "host", 7)
+        kinds = [event.kind for event in await mailbox.take_events(1.0)]
+        assert kinds == ["lane_open", "started"]
+        assert await mailbox.take_events(0.01) == []
+
+    asyncio.run(story())
