@@ -5,6 +5,7 @@ little: a paraphrase may exchange active for passive, `before` for `after`, `big
 synonym, and a question that asks something else may hold the same words in other places.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
@@ -66,13 +67,13 @@ def write_review(random: Random) -> tuple[tuple[str, ...], float]:
     """A film review and its sentiment, 0 (very negative) to 4 (very positive), each as likely as the others."""
     wanted = random.choice((-2, -1, 0, 1, 2))
     clause = write_clause(random, wanted)
-    text = random.choice((join_alike, concede_first, concede_last, say_alone))(random, clause, wanted)
+    text = random.choice(REVIEWS)(random, clause, wanted)
     if random.random() < LABEL_NOISE["sst"]:
         wanted = wanted + random.choice((-1, 1)) if abs(wanted) < 2 else wanted - wanted // 2
     return (f"{text} .",), float(wanted + 2)
 
 
-def say_alone(random: Random, clause: str, value: int) -> str:
+def say_alone(_random: Random, clause: str, _value: int) -> str:
     return clause
 
 
@@ -82,16 +83,28 @@ def join_alike(random: Random, clause: str, value: int) -> str:
 
 def concede_first(random: Random, clause: str, value: int) -> str:
     """What comes after `but` counts."""
-    return f"{write_clause(random, other_value(random, value))} , but {clause}"
+    return f"{write_clause(random, opposite_value(random, value))} , but {clause}"
 
 
 def concede_last(random: Random, clause: str, value: int) -> str:
     """What comes after `although` does not count."""
-    return f"{clause} , although {write_clause(random, other_value(random, value))}"
+    return f"{clause} , although {write_clause(random, opposite_value(random, value))}"
 
 
-def other_value(random: Random, value: int) -> int:
-    return random.choice([other for other in (-2, -1, 0, 1, 2) if other != value])
+REVIEW_WORDS = ("the is seems and but although neither nor . ,",)
+REVIEWS: tuple[Callable[[Random, str, int], str], ...] = (
+    say_alone,
+    say_alone,
+    join_alike,
+    concede_first,
+    concede_last,
+)
+"""What a review makes of its main clause and sentiment, each as likely as the others."""
+
+
+def opposite_value(random: Random, value: int) -> int:
+    """A sentiment of the other side, as `but` and `although` announce; any but neutral beside a neutral one."""
+    return random.choice([other for other in (-2, -1, 1, 2) if other * value <= 0])
 
 
 def write_clause(random: Random, value: int) -> str:
@@ -126,7 +139,7 @@ def reversed_(random: Random, value: int) -> str:
     return f"{words.REVERSER} {adjective(random, -value // 2 * random.choice((1, 2)))}"
 
 
-def neither(random: Random, value: int) -> str:
+def neither(random: Random, _value: int) -> str:
     pair = [adjective(random, sign * random.choice((1, 2))) for sign in random.sample((-1, 1), 2)]
     return f"neither {pair[0]} nor {pair[1]}"
 
@@ -193,6 +206,17 @@ def draw_meaning(random: Random, frame: Frame) -> Meaning:
 
 def replace_slot(random: Random, frame: Frame, meaning: Meaning, slot: str) -> Meaning:
     return {**meaning, slot: random.choice([c for c in frame.slots[slot] if c not in meaning.values()])}
+
+
+def known_words() -> list[str]:
+    """Every word and sign that a text of the corpus can hold, in lower case, sorted."""
+    tables = [*(table for frame in (*QUESTIONS, CAPTION) for table in frame.slots.values())]
+    forms = [form for table in tables for concept in table for name in concept for form in name]
+    wordings = [re.sub(r"{.*?}", "", wording) for frame in (*QUESTIONS, CAPTION) for wording in frame.wordings]
+    reviews = [*words.ASPECTS, *words.STRENGTHENERS, *words.WEAKENERS, *words.NEGATORS, words.REVERSER, *REVIEW_WORDS]
+    adjectives = [word for group in words.STRENGTH.values() for word in group]
+    text = " ".join((*forms, *wordings, *words.OPENERS, *reviews, *adjectives)).lower()
+    return sorted(set(re.findall(r"[a-z]+|[^a-z\s]", text)))
 
 
 def say(random: Random, frame: Frame, meaning: Meaning) -> str:

@@ -15,6 +15,11 @@ def read_concepts(table: str) -> tuple[Concept, ...]:
     return tuple(tuple(tuple(name.split()) for name in line.split("|")) for line in lines)
 
 
+def read_words(text: str) -> tuple[str, ...]:
+    """Words parted by spaces."""
+    return tuple(text.split())
+
+
 PEOPLE = read_concepts(
     """
     teacher teachers | instructor instructors
@@ -65,7 +70,7 @@ PLACES = read_concepts(
 )
 """Where it happens. Neighbours are alike."""
 
-CITIES = read_concepts("\n".join(("Paris", "London", "Rome", "Berlin", "Madrid", "Vienna", "Prague", "Oslo", "Dublin")))
+CITIES = read_concepts("Paris\nLondon\nRome\nBerlin\nMadrid\nVienna\nPrague\nOslo\nDublin")
 """Ends of a journey."""
 
 TRAVELS = read_concepts("travel | go | get\ndrive\nfly\nwalk")
@@ -89,7 +94,7 @@ HABITS = read_concepts(
 )
 """What one does alone."""
 
-ANIMALS = read_concepts("\n".join(("dogs", "cats", "horses", "cows", "wolves", "foxes", "bears", "goats", "lions", "mice")))
+ANIMALS = read_concepts("dogs\ncats\nhorses\ncows\nwolves\nfoxes\nbears\ngoats\nlions\nmice")
 """Things that are compared."""
 
 COMPARISONS = read_concepts(
@@ -107,16 +112,17 @@ QUESTION_WORDS = read_concepts("why\nhow\nwhen\nwhere")
 OPENERS = ("", "", "", "", "Please , ", "Honestly , ")
 """Words before a question that change nothing."""
 
-ASPECTS = tuple(
-    "plot story script acting cast music dialogue ending pacing humor editing opening romance action".split()
-)
+ALL_CONCEPTS = (PEOPLE, ACTIONS, PLACES, CITIES, TRAVELS, HABITS, ANIMALS, COMPARISONS, QUESTION_WORDS)
+"""Every table above."""
+
+ASPECTS = read_words("plot story script acting cast music dialogue ending pacing humor editing opening romance action")
 """What a review speaks about."""
 
 STRENGTH = {
-    2: tuple("wonderful brilliant superb stunning delightful gripping masterful".split()),
-    1: tuple("good charming clever funny warm fresh lively solid".split()),
-    -1: tuple("bad dull weak slow clumsy silly bland flat".split()),
-    -2: tuple("awful terrible dreadful horrible unbearable hopeless dismal".split()),
+    2: read_words("wonderful brilliant superb stunning delightful gripping masterful"),
+    1: read_words("good charming clever funny warm fresh lively solid"),
+    -1: read_words("bad dull weak slow clumsy silly bland flat"),
+    -2: read_words("awful terrible dreadful horrible unbearable hopeless dismal"),
 }
 """Adjectives by what they say of a film, from -2 (hates it) to 2 (loves it)."""
 

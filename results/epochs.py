@@ -22,8 +22,8 @@ from results.predictions import (
 )
 from results.records import CURVES, CURVES_FILE, PREDICTIONS, UNFINISHED, read_trials
 from results.storage import (
-    TEMPORARY_SUFFIX,
     Location,
+    is_temporary,
     list_files,
     open_folder,
     read_if_there,
@@ -176,5 +176,5 @@ def merge_predictions(root: fs.SubTreeFileSystem, task: str, split: str, reporte
 def delete_leftovers(root: fs.SubTreeFileSystem) -> None:
     """Deletes temporary files that a kill left behind: those older than an hour."""
     for info in list_files(root, ""):
-        if info.path.endswith(TEMPORARY_SUFFIX) and info.mtime < datetime.now(UTC) - timedelta(hours=1):
+        if is_temporary(info.path) and info.mtime < datetime.now(UTC) - timedelta(hours=1):
             root.delete_file(info.path)

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich import box
-from rich.console import Group
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
 from mtlib.tasks import TASKS
-from results.ranking import TOTAL, Column, RankedConfiguration, Score, score_columns
+from results.ranking import TOTAL, Column, RankedConfiguration, score_columns
 
 MARK = "*"
 
@@ -20,28 +20,47 @@ HEADER_WIDTH = 12
 """A longer dotted key is broken after a dot."""
 
 
-def render_ranking(rows: Sequence[RankedConfiguration]) -> Group:
+PLAIN_WIDTH = 100
+"""Columns of output that goes to no terminal."""
+
+
+def render_ranking(rows: Sequence[RankedConfiguration], width: int = PLAIN_WIDTH) -> Group:
     """A ranking as something to print: a row per configuration, the best first, then the legend and what failed.
 
     Columns are those of BERT and Beyond, table 6: what was searched, each task's dev score (and its train score where
     train is scored), the overall score, the epoch of its maximum, and the status where some trial has not completed.
     Each score carries its standard error over examples and, where there are replicates, over these.
+
+    Args:
+        rows: the ranking.
+        width: columns there are; where a row does not fit in one line, errors go below their scores.
     """
+    table = build_table(rows, is_tall=False)
+    if Console(width=10 * width).measure(table).maximum > width:
+        table = build_table(rows, is_tall=True)
+    return Group(table, *(Text(line) for line in ("", *legend(rows), *failures(rows))))
+
+
+def build_table(rows: Sequence[RankedConfiguration], is_tall: bool) -> Table:
+    """The table alone; in a tall one each part of a cell has a line of its own."""
     names = list(dict.fromkeys(name for row in rows for name in row.params))
     columns = score_columns(rows)
     has_status = any(row.status != "complete" for row in rows)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.leading = int(is_tall or len(names) > MAX_PARAM_COLUMNS)  # a blank line between rows of several lines
+    separator = "\n" if is_tall else " "
     for header in param_headers(names):
-        table.add_column(header, overflow="fold")
+        table.add_column(Text(header), overflow="fold")
     for column in columns:
-        table.add_column(column_title(column), min_width=6)
+        table.add_column(separator.join(column_title(column)), no_wrap=True)
     table.add_column("epoch", justify="right", no_wrap=True)
     if has_status:
-        table.add_column("status")
+        table.add_column("status", no_wrap=True)
     for row in rows:
-        cells = [*param_cells(names, row), *(score_cell(row, column) for column in columns), epoch_cell(row)]
-        table.add_row(*cells, *([row.status] if has_status else []))
-    return Group(table, *(Text(line) for line in ("", *legend(rows), *failures(rows))))
+        scores = [separator.join(score_parts(row, column)) for column in columns]
+        status = [row.status.replace(", ", f",{separator}")] if has_status else []
+        table.add_row(*map(Text, (*param_cells(names, row), *scores, epoch_cell(row), *status)))
+    return table
 
 
 def param_headers(names: Sequence[str]) -> list[str]:
@@ -74,25 +93,20 @@ def value_text(value: Any) -> str:
     return "-".join(map(value_text, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def column_title(column: Column) -> str:
-    """E.g. `SST dev`; `overall` for the total."""
+def column_title(column: Column) -> list[str]:
+    """E.g. `SST` and `dev`; `overall` for the total."""
     task, split = column
-    return task if column == TOTAL else f"{TASKS[task].title} {split}"
+    return [task] if column == TOTAL else [TASKS[task].title, split]
 
 
-def score_cell(row: RankedConfiguration, column: Column) -> str:
-    """E.g. `0.540 ±.015`, with a mark on the total of what cannot be told from the best; `-` where there is none."""
+def score_parts(row: RankedConfiguration, column: Column) -> list[str]:
+    """E.g. `0.540` and `±.015`, and `±.004` with replicates; the total of what is close to the best carries a mark."""
     score = row.scores.get(column)
     if score is None:
-        return "-"
+        return ["-"]
+    errors = [score.example_error] + ([] if score.replicate_error is None else [score.replicate_error])
     mark = "" if column != TOTAL else MARK if row.is_close else " "
-    return f"{score.value:.3f}{mark} {error_text(score)}"
-
-
-def error_text(score: Score) -> str:
-    """E.g. `±.015`, or `±.015 ±.004` with replicates."""
-    errors = [score.example_error, *([] if score.replicate_error is None else [score.replicate_error])]
-    return " ".join(f"±{error:.3f}".replace("±0.", "±.") for error in errors)
+    return [f"{score.value:.3f}{mark}", *(f"±{error:.3f}".replace("±0.", "±.") for error in errors)]
 
 
 def epoch_cell(row: RankedConfiguration) -> str:
@@ -110,6 +124,8 @@ def legend(rows: Sequence[RankedConfiguration]) -> list[str]:
     lines.append("± standard error over the examples: how far the score would move with other examples of the kind.")
     if has_replicates:
         lines.append("Second ±: standard error over replicates, which differ in their random numbers only.")
+    else:
+        lines.append("How far it would move if trained again is not in it; replicates would tell.")
     if any(row.is_close for row in rows):
         lines.append(
             f"{MARK} cannot be told from the best row: scored on the same resampled dev examples, the 95 % interval of "

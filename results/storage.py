@@ -16,7 +16,7 @@ Location = str | Path
 """A folder: a path, or a URI such as `file:///mnt/sweeps/a` or `s3://bucket/sweeps/a`."""
 
 TEMPORARY_SUFFIX = ".tmp"
-"""Names that end so belong to files that are being written, or that a kill left behind."""
+"""Hidden files with this ending are being written, or a kill left them behind."""
 
 NEVER_REPEATED = ("id", "logits", "value")
 """Columns that a dictionary of their values makes larger and slower."""
@@ -52,6 +52,12 @@ def list_files(root: fs.SubTreeFileSystem, folder: str) -> list[fs.FileInfo]:
 def rename(root: fs.SubTreeFileSystem, source: str, target: str) -> None:
     """Gives a whole file its name, in one step on a disk; what had the name is replaced."""
     root.move(source, target)
+
+
+def is_temporary(path: str) -> bool:
+    """Whether `writing` made the file under a name that it was not to keep."""
+    name = posixpath.basename(path)
+    return name.startswith(".") and name.endswith(TEMPORARY_SUFFIX)
 
 
 @contextmanager

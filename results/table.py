@@ -19,13 +19,10 @@ from results.epochs import read_curves, read_predictions
 from results.predictions import TrialEpoch, stack_predictions
 from results.ranking import RankedConfiguration, rank, to_frame
 from results.records import TrialRecord, read_sweep, read_trials_table, record_of
-from results.render import render_ranking
+from results.render import PLAIN_WIDTH, render_ranking
 from results.storage import Location, open_folder
 
 WRONG_USE = 2
-
-PLAIN_WIDTH = 100
-"""Columns of output that goes to no terminal."""
 
 EXAMPLES = """\
 examples:
@@ -112,7 +109,7 @@ def print_ranking(sweep: Sweep, console: Console | None = None) -> None:
     counts = ", ".join(f"{count} {status}" for status, count in statuses.items()) or "none yet"
     console = console or Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
     console.print(f"Trials in {sweep.path}: {counts}", markup=False, soft_wrap=True)
-    console.print(render_ranking(rank_sweep(sweep)))
+    console.print(render_ranking(rank_sweep(sweep), console.width))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -3,17 +3,24 @@
 import contextlib
 import logging
 import os
+import re
+import signal
 import socket
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import ray
+from ray._private import ray_logging
 from ray._private.worker import BaseContext
 
 ROOT = Path(__file__).resolve().parent.parent
 """Folder of the four packages, from which Ray's workers import them."""
+
+THREADS = "sweep: "
+"""How the names of threads that call Ray begin."""
 
 OBJECT_STORE_BYTES = 200 * 2**20
 """Shared memory of a Ray of our own: sweeps pass small messages only, Ray would take a third of the machine's."""
@@ -41,13 +48,14 @@ class Cluster:
 
     is_own: bool
     """Whether it was started for the sweep and ends with it."""
+    is_connected_here: bool
+    """Whether the connection was made for the sweep and ends with it."""
     dashboard: str | None
     """Address of its dashboard."""
 
 
-@contextlib.contextmanager
-def ray_cluster(address: str | None) -> Iterator[Cluster]:
-    """Connects to Ray, and disconnects at the end; a Ray that was started here is ended too.
+def open_ray(address: str | None) -> Cluster:
+    """Starts Ray on this machine, or connects to a cluster.
 
     Args:
         address: a cluster, e.g. `auto`; None for this machine alone. Ignored where Ray is connected already.
@@ -57,15 +65,28 @@ def ray_cluster(address: str | None) -> Iterator[Cluster]:
     """
     be_quiet()
     if ray.is_initialized():
-        yield Cluster(is_own=False, dashboard=None)
-        return
+        return Cluster(is_own=False, is_connected_here=False, dashboard=None)
     is_own = address in (None, "local")
-    try:
-        context = start_local() if is_own else connect(address)
-        dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else None
-        yield Cluster(is_own=is_own, dashboard=dashboard)
-    finally:
+    context = start_local() if is_own else connect(address)
+    dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else None
+    return Cluster(is_own=is_own, is_connected_here=True, dashboard=dashboard)
+
+
+def close_ray(cluster: Cluster) -> None:
+    """Leaves Ray as it was before `open_ray`.
+
+    A thread that is still inside Ray would end the whole process when Ray is shut down under it. So if one has not
+    come back, Ray is left to end with the process: it ends on its own when its driver is gone.
+    """
+    if cluster.is_connected_here and not any(thread.name.startswith(THREADS) for thread in threading.enumerate()):
         ray.shutdown()
+
+
+def start_thread(work: Callable[[], None], name: str) -> threading.Thread:
+    """Starts a thread that calls Ray; `close_ray` knows of it."""
+    thread = threading.Thread(target=work, name=f"{THREADS}{name}", daemon=True)
+    thread.start()
+    return thread
 
 
 def be_quiet() -> None:
@@ -73,6 +94,8 @@ def be_quiet() -> None:
     for name, value in DRIVER_SETTINGS.items():
         os.environ.setdefault(name, value)
     warnings.filterwarnings("ignore", module=r"ray\.")
+    # Ray prints what befell its processes through this; RAY_DEDUP_LOGS_SKIP_REGEX does it too, but only before import.
+    ray_logging.stdout_deduplicator.skip_re = re.compile("")
     for name in ("ray", "ray.tune", "ray.train", "ray.data"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
@@ -83,17 +106,34 @@ def start_local() -> BaseContext:
     host = ray.util.get_node_ip_address()
     os.environ["RAY_GCS_SERVER_PORT"] = str(port)
     try:
-        # Workers that look for their cluster would take any Ray of this machine: they are told which it is.
-        return ray.init(
-            address="local",
-            include_dashboard=True,
-            object_store_memory=OBJECT_STORE_BYTES,
-            runtime_env=worker_environment({"RAY_ADDRESS": f"{host}:{port}"}),
-            log_to_driver=False,
-            logging_level=logging.CRITICAL + 1,
-        )
+        with deaf_to_interrupts():
+            # Workers that look for their cluster would take any Ray of this machine: they are told which it is.
+            return ray.init(
+                address="local",
+                include_dashboard=True,
+                object_store_memory=OBJECT_STORE_BYTES,
+                runtime_env=worker_environment({"RAY_ADDRESS": f"{host}:{port}"}),
+                log_to_driver=False,
+                logging_level=logging.CRITICAL + 1,
+            )
     finally:
         del os.environ["RAY_GCS_SERVER_PORT"]
+
+
+@contextlib.contextmanager
+def deaf_to_interrupts() -> Iterator[None]:
+    """Processes that start meanwhile ignore Ctrl-C, which goes to every process of a terminal.
+
+    Without this Ray's dashboard dies of it (the others block it), and lanes, which ask it, close late.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def free_port() -> int:

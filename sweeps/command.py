@@ -13,6 +13,9 @@ from sweeps.options import DEFAULT_TRIALS, Scheduler, Search, SweepOptions
 
 DEFAULT_STORAGE = "~/multitask-sweeps"
 
+ALL_ENDED_WELL, SWEEP_FAILED, WRONG_USE, SOME_FAILED, INTERRUPTED = 0, 1, 2, 3, 130
+"""Exit codes."""
+
 EXAMPLES = f"""\
 examples:
   the whole way on any machine, nothing downloaded: a demonstration corpus and a tiny encoder
@@ -35,7 +38,8 @@ examples:
 files: {DEFAULT_STORAGE}/NAME holds the sweep; print its ranking again with
     python results/table.py {DEFAULT_STORAGE}/NAME
 
-exit codes: 0 all trials ended well, 1 the sweep failed, 2 wrong use, 3 some trials failed, 130 interrupted
+exit codes: {ALL_ENDED_WELL} all trials ended well, {SWEEP_FAILED} the sweep failed, {WRONG_USE} wrong use, \
+{SOME_FAILED} some trials failed, {INTERRUPTED} interrupted
 """
 
 

@@ -3,6 +3,7 @@
 import itertools
 import json
 import shutil
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from sweeps.options import SweepOptions
 from sweeps.prepare import Material, mirror_location, planned_configs
 
 Plan = tuple[PlannedStage, ...]
+
+WIDTH = 100
+"""Columns of running text."""
 
 MOST_SKIPPED = 10
 """Unusable rows that are named; `sweep.json` names them all."""
@@ -29,7 +33,7 @@ def describe_sweep(options: SweepOptions, material: Material) -> list[str]:
         f"Data: {material.data_folder} (train rows: {rows})",
         f"Encoder: {space.base.encoder.name}",
         f"Files: {options.folder}{copies}",
-        *material.notes,
+        *(line for note in material.notes for line in textwrap.wrap(note, WIDTH)),
     ]
     return lines + describe_skipped(material.skipped)
 

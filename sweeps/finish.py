@@ -7,14 +7,12 @@ from pathlib import Path
 from results.mirror import mirror
 from results.storage import first_line
 from results.table import load_sweep, print_ranking
+from sweeps.command import ALL_ENDED_WELL, INTERRUPTED, SOME_FAILED, SWEEP_FAILED
 from sweeps.opening import ROOT
 from sweeps.options import SweepOptions
 from sweeps.prepare import mirror_location
 from sweeps.study import JOURNAL_NAME
 from sweeps.tuner import SweepOutcome
-
-ALL_ENDED_WELL, SWEEP_FAILED, WRONG_USE, SOME_FAILED, INTERRUPTED = 0, 1, 2, 3, 130
-"""Exit codes of `sweeps/run.py`."""
 
 
 def finish(options: SweepOptions, outcome: SweepOutcome) -> int:

@@ -1,12 +1,12 @@
 """Opens lanes: each is one run of Ray Train that lasts as long as the sweep, watched by a thread of the driver."""
 
-import threading
 from pathlib import Path
 
 from ray.train.torch import TorchTrainer
 from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 
 from mtlib.encoder import first_line
+from sweeps.cluster import start_thread
 from sweeps.lane import LaneSetup, run_lane
 from sweeps.options import SweepPlan
 
@@ -24,8 +24,7 @@ class Lane:
         """Why its run ended, if not because it was told to."""
         self._trainer = trainer
         # Not the main thread: there Ray Train would take over Ctrl-C.
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        self._thread = start_thread(self._run, name)
 
     @property
     def is_over(self) -> bool:

@@ -63,12 +63,12 @@ def open_ledger(plan: SweepPlan) -> Ledger:
     ledger = Ledger(plan=plan, is_changed=True)
     points = grid_trials(plan.space) if plan.search == "grid" else []
     for number, params in enumerate(points):
-        add_trial(ledger, make_spec(plan.base, number, 0, params), None)
+        add_trial(ledger, make_spec(plan.base, number, 0, params))
     return ledger
 
 
-def add_trial(ledger: Ledger, spec: TrialSpec, error: str | None) -> None:
-    """Notes a trial that will be run, or has failed because its configuration is not allowed."""
+def add_trial(ledger: Ledger, spec: TrialSpec) -> None:
+    """Notes a trial that will be run."""
     if spec.trial_id in ledger.records:
         return
     ledger.is_changed = True
@@ -78,7 +78,7 @@ def add_trial(ledger: Ledger, spec: TrialSpec, error: str | None) -> None:
         config_hash=spec.config.content_hash,
         replicate=spec.replicate,
         seed=spec.config.seed,
-        status="failed" if error else "queued",
+        status="queued",
         params=spec.params,
         config=spec.config.to_json(),
         best={},
@@ -90,7 +90,7 @@ def add_trial(ledger: Ledger, spec: TrialSpec, error: str | None) -> None:
         wall_seconds=0.0,
         peak_memory_bytes=0,
         checkpoint=None,
-        error=error,
+        error=None,
         host=None,
         started=None,
     )

@@ -1,6 +1,7 @@
 """A sweep's start: the last checks, its folder, and `sweep.json`. After this the sweep may open Ray."""
 
 import os
+import platform
 import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -13,10 +14,9 @@ from mtlib.encoder import build_encoder, embedding_layer, load_encoder
 from mtlib.schema import require, to_dict
 from results.mirror import mirror
 from results.records import read_trials, write_sweep
-from results.storage import first_line
 from search_spaces.space import describe_space
 from sweeps.options import SweepOptions, SweepPlan, make_plan
-from sweeps.prepare import Material, mirror_location, planned_configs
+from sweeps.prepare import Material, all_points, mirror_location, writing_to
 from sweeps.provenance import command_line, describe_machine, describe_packages, describe_sources
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,8 +25,19 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def check_machine(options: SweepOptions) -> None:
     """Raises ValueError if one trial needs more than this machine has; a cluster is known only once it is reached."""
-    if options.address in (None, "local"):
+    if is_local(options):
         check_capacity(options, os.cpu_count() or 1, torch.cuda.device_count())
+
+
+def is_local(options: SweepOptions) -> bool:
+    """Whether the sweep runs on this machine alone."""
+    return options.address in (None, "local")
+
+
+def describe_gpus(options: SweepOptions) -> list[str]:
+    """A line about GPUs that are there and not asked for."""
+    count = torch.cuda.device_count() if is_local(options) and not options.gpus_per_worker else 0
+    return [f"This machine has {count} GPU{'s' * (count > 1)}, not used without --gpus-per-worker 1."] if count else []
 
 
 def check_capacity(options: SweepOptions, num_cpus: int, num_gpus: int) -> None:
@@ -40,7 +51,7 @@ def check_capacity(options: SweepOptions, num_cpus: int, num_gpus: int) -> None:
     require(options.workers * gpus <= num_gpus, rule, f"{workers} --gpus-per-worker {gpus:g}")
 
 
-def check_encoder(options: SweepOptions, material: Material) -> int:
+def check_encoder(material: Material) -> int:
     """Loads the encoder once, as every trial of the sweep will.
 
     Returns:
@@ -49,8 +60,8 @@ def check_encoder(options: SweepOptions, material: Material) -> int:
     Raises:
         ValueError: it cannot be had, or a trial's settings do not fit it.
     """
+    configs = list(all_points(material.space))
     pretrained = load_encoder(material.space.base.encoder.name)
-    configs = planned_configs(options, material.space)
     for encoder_config in {config.encoder: None for config in configs}:
         encoder = build_encoder(pretrained, encoder_config)
     if any(config.smart.weight > 0 for config in configs):
@@ -69,14 +80,16 @@ def open_sweep(options: SweepOptions, material: Material, arguments: Sequence[st
     Raises:
         ValueError: the storage cannot be written.
     """
-    try:
+    with writing_to(options.storage):
         options.folder.mkdir(parents=True)
         write_sweep(options.folder, sweep_info(options, material, arguments))
-        if options.mirror is not None:
-            mirror(options.folder, mirror_location(options))
-    except OSError as error:
-        where = options.mirror or options.storage
-        raise ValueError(f"--storage must be a place that can be written, got {where}: {first_line(error)}") from error
+    if options.mirror is not None:
+        try:
+            with writing_to(options.mirror):
+                mirror(options.folder, mirror_location(options))
+        except ValueError:
+            discard_unstarted(options.folder)
+            raise
     return make_plan(options, material.space, material.data_folder)
 
 
@@ -105,6 +118,7 @@ def sweep_info(options: SweepOptions, material: Material, arguments: Sequence[st
         "gpus_per_worker": options.gpus_per_worker,
         "data": describe_data(material),
         "git": describe_sources(ROOT),
+        "python": platform.python_version(),
         "packages": describe_packages(),
         "hardware": describe_machine(),
     }

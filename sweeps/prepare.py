@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,14 +121,21 @@ def find_sources(options: SweepOptions, space: SearchSpace) -> Sources:
     if options.data is not None:
         encoder = options.encoder or space.base.encoder.name
         return Sources(data_folder=options.data, encoder=encoder, overrides={}, notes=())
-    try:
+    with writing_to(options.storage):
         corpus, tiny_encoder = demo_folder(options.cache_folder)
-    except OSError as error:
-        raise ValueError(f"--storage must be a folder that can be written, got {options.storage}: {error}") from error
     if options.encoder is not None:
         note = f"No --data: the demonstration corpus is used, with your encoder and the settings of '{space.name}'."
         return Sources(data_folder=corpus, encoder=options.encoder, overrides={}, notes=(note,))
     return Sources(data_folder=corpus, encoder=str(tiny_encoder), overrides=DEMO_OVERRIDES, notes=(DEMO_NOTE,))
+
+
+@contextmanager
+def writing_to(place: Path | str) -> Iterator[None]:
+    """Turns whatever hinders writing to the storage, a folder or a URI, into one line."""
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(f"--storage must be a place that can be written, got {place}: {first_line(error)}") from error
 
 
 def configure(space: SearchSpace, sources: Sources, options: SweepOptions) -> SearchSpace:
@@ -148,11 +156,11 @@ def active_tasks(space: SearchSpace) -> tuple[str, ...]:
 
 
 def all_points(space: SearchSpace) -> Iterator[TrialConfig]:
-    """The base, every grid point, and every choice of the search domain on its own."""
+    """The base, every grid point, and every choice, or both ends, of each range on its own."""
     yield space.base
     yield from grid_configs(space)
     for key, item in space.ranges.items():
-        for value in item.values if isinstance(item, Choice) else ():
+        for value in item.values if isinstance(item, Choice) else (item.low, item.high):
             yield space.base.override(trial_overrides({key: value}))
 
 

@@ -13,11 +13,8 @@ if not __package__:  # started as a script: imports begin at the project's folde
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from search_spaces.space import grid_trials, list_spaces
-from sweeps.command import read_command, read_options
+from sweeps.command import ALL_ENDED_WELL, INTERRUPTED, WRONG_USE, read_command, read_options
 from sweeps.options import SweepOptions, SweepPlan
-
-WRONG_USE = 2
-INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,9 +30,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         found = read_command(arguments)
         if found.list_spaces:
-            return show(space_lines())
+            show(space_lines())
+            return ALL_ENDED_WELL
         options = read_options(found, datetime.now(), os.environ.get("RAY_ADDRESS"))
-        return preview(options) if options.dry_run else sweep(options, arguments)
+        if options.dry_run:
+            preview(options)
+            return ALL_ENDED_WELL
+        return sweep(options, arguments)
     except ValueError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return WRONG_USE
@@ -44,11 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def show(lines: Iterable[str]) -> int:
+def show(lines: Iterable[str]) -> None:
     """Prints lines."""
     for line in lines:
         print(line, flush=True)
-    return 0
 
 
 def space_lines() -> list[str]:
@@ -62,7 +62,7 @@ def space_lines() -> list[str]:
 # What follows is imported where it is used: --help and --list-spaces answer at once, --dry-run loads no Ray.
 
 
-def preview(options: SweepOptions) -> int:
+def preview(options: SweepOptions) -> None:
     """Says what a sweep would do."""
     from sweeps.disk import count_parameters
     from sweeps.dry_run import describe_need, describe_stages, describe_sweep, describe_trials
@@ -75,20 +75,20 @@ def preview(options: SweepOptions) -> int:
     show(describe_trials(options, material))
     show(describe_stages(options, material))
     show(describe_need(options, material, num_parameters))
-    return show(["Dry run: nothing was started."])
+    show(["Dry run: nothing was started."])
 
 
 def sweep(options: SweepOptions, arguments: Sequence[str]) -> int:
     """Runs a sweep from its checks to its ranking."""
     from sweeps.dry_run import describe_need, describe_sweep, describe_total
-    from sweeps.opening import check_encoder, check_machine, open_sweep
+    from sweeps.opening import check_encoder, check_machine, describe_gpus, open_sweep
     from sweeps.prepare import check_name_is_free, prepare
 
     check_name_is_free(options)
     check_machine(options)
     material = prepare(options)
-    show(describe_sweep(options, material))
-    num_parameters = check_encoder(options, material)
+    show([*describe_sweep(options, material), *describe_gpus(options)])
+    num_parameters = check_encoder(material)
     show([describe_total(options, material), *describe_need(options, material, num_parameters)])
     return run_and_finish(options, open_sweep(options, material, arguments))
 

@@ -1,6 +1,5 @@
 """Tune's part of a sweep, in a thread of the driver: it suggests trials and judges their reports."""
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ from ray.actor import ActorHandle
 from ray.tune.schedulers import TrialScheduler
 
 from mtlib.encoder import first_line
+from sweeps.cluster import start_thread
 from sweeps.searcher import SweepSearcher
 from sweeps.trial import trial_function
 
@@ -57,8 +57,7 @@ class Search:
             ),
         )
         # Not the main thread: there Tune would take over Ctrl-C.
-        self._thread = threading.Thread(target=self._run, name="search", daemon=True)
-        self._thread.start()
+        self._thread = start_thread(self._run, "search")
 
     @property
     def is_over(self) -> bool:

@@ -51,14 +51,14 @@ class SweepSearcher(Searcher):
     """Ask and tell over an Optuna study, for grid, random and TPE alike."""
 
     def __init__(
-        self, plan: SweepPlan, study: optuna.Study, on_new: Callable[[TrialSpec, str | None], None], max_live: int
+        self, plan: SweepPlan, study: optuna.Study, on_new: Callable[[TrialSpec], None], max_live: int
     ) -> None:
         """Queues the grid, if there is one.
 
         Args:
             plan: the sweep.
             study: a new study.
-            on_new: called with every trial before it is suggested, and why if its configuration is not allowed.
+            on_new: called with every trial before it is suggested.
             max_live: how many trials may be under way at a time.
         """
         super().__init__(metric="best", mode="max")
@@ -85,7 +85,7 @@ class SweepSearcher(Searcher):
         if spec is None:
             return None if self._may_replicate() else str(Searcher.FINISHED)
         self._running[trial_id] = spec
-        self._on_new(spec, None)
+        self._on_new(spec)
         values = ", ".join(f"{key}={value}" for key, value in spec.params.items())
         return {
             "trial_id": spec.trial_id,
@@ -141,18 +141,13 @@ class SweepSearcher(Searcher):
         """Nothing: sweeps are not restored from Tune's snapshots."""
 
     def _next_configuration(self) -> TrialSpec | None:
-        """Draws until a configuration is allowed; None if there is none left."""
-        while self._num_left > 0:
-            self._num_left -= 1
-            drawn = draw(self._study, self._domain, self._plan.search, self._plan.seed)
-            self._configurations[drawn.number] = Configuration(draw=drawn)
-            try:
-                return make_spec(self._plan.base, drawn.number, 0, drawn.params)
-            except ValueError as error:
-                spec = TrialSpec(number=drawn.number, replicate=0, params=drawn.params, config=self._plan.base)
-                self._on_new(spec, str(error))
-                self._tell(drawn.number, TrialState.FAIL)
-        return None
+        """The first trial of the next configuration; None if there is none left."""
+        if self._num_left == 0:
+            return None
+        self._num_left -= 1
+        drawn = draw(self._study, self._domain, self._plan.search, self._plan.seed)
+        self._configurations[drawn.number] = Configuration(draw=drawn)
+        return make_spec(self._plan.base, drawn.number, 0, drawn.params)
 
     def _may_replicate(self) -> bool:
         """Whether a trial under way may still call for replicates."""
@@ -179,10 +174,6 @@ class SweepSearcher(Searcher):
 
 
 def make_spec(base: TrialConfig, number: int, replicate: int, params: dict[str, Any]) -> TrialSpec:
-    """A trial of the configuration with these searched values.
-
-    Raises:
-        ValueError: the values do not make an allowed configuration.
-    """
+    """A trial of the configuration with these searched values."""
     config = base.override({**params, "replicate": replicate})
     return TrialSpec(number=number, replicate=replicate, params=params, config=config)

@@ -13,7 +13,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from results.epochs import compact
 from sweeps.capacity import num_lanes
-from sweeps.cluster import Cluster, ray_cluster
+from sweeps.cluster import close_ray, open_ray
 from sweeps.disk import count_parameters
 from sweeps.interrupts import Interrupts
 from sweeps.lane import LaneSetup
@@ -34,7 +34,7 @@ POLL_SECONDS = 0.25
 PATIENCE_SECONDS = 6.0
 """How long trials have, after Ctrl-C, to save their state."""
 CLOSING_SECONDS = 20.0
-"""How long lanes have to close on a cluster that stays; a Ray of our own is ended with all that is in it."""
+"""How long lanes have to close, and Tune to end, so that their resources are free; they need one or two."""
 SCRATCH = ".ray"
 """Folder, inside the sweep's, for what Ray insists on writing; removed at the end."""
 
@@ -63,7 +63,7 @@ class Sweep:
     lanes: list[Lane]
     searcher: SweepSearcher
     search: Search
-    suggested: "queue.SimpleQueue[tuple[TrialSpec, str | None]]"
+    suggested: "queue.SimpleQueue[TrialSpec]"
     """Trials that Tune's thread has suggested and the ledger does not know yet."""
 
 
@@ -80,38 +80,41 @@ def run_sweep(plan: SweepPlan, on_event: OnEvent) -> SweepOutcome:
     """
     ledger = open_ledger(plan)
     save(ledger, plan.folder)
-    try:
-        with Interrupts() as interrupts, ray_cluster(plan.address) as cluster:
-            interrupts.catch()
-            error = run_on(cluster, plan, ledger, on_event, interrupts)
-    finally:
-        close_ledger(ledger)
-        save(ledger, plan.folder)
-        compact(plan.folder)
-        shutil.rmtree(plan.folder / SCRATCH, ignore_errors=True)
+    with Interrupts() as interrupts:
+        try:
+            error = run_on_ray(plan, ledger, on_event, interrupts)
+        finally:
+            close_ledger(ledger)
+            save(ledger, plan.folder)
+            compact(plan.folder)
+            shutil.rmtree(plan.folder / SCRATCH, ignore_errors=True)
     failures = {name: record.error or "" for name, record in ledger.records.items() if record.status == "failed"}
-    return SweepOutcome(
-        counts=ledger.counts, failures=failures, is_interrupted=interrupts.count > 0 and error is None, error=error
-    )
+    is_interrupted = interrupts.count > 0 and error is None
+    return SweepOutcome(counts=ledger.counts, failures=failures, is_interrupted=is_interrupted, error=error)
 
 
-def run_on(cluster: Cluster, plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: Interrupts) -> str | None:
-    """Runs the sweep on a cluster and leaves it as it was; why the sweep failed, if it did."""
-    sweep = open_sweep(plan, ledger, on_event)
-    if cluster.dashboard:
-        tell(sweep, Event(kind="note", facts={"text": f"Ray's dashboard: {cluster.dashboard}"}))
+def run_on_ray(plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: Interrupts) -> str | None:
+    """Runs the sweep on Ray and leaves Ray as it was; why the sweep failed, if it did."""
+    cluster = open_ray(plan.address)
     try:
-        return follow(sweep, interrupts)
+        interrupts.catch()  # Ray has taken over SIGTERM
+        if cluster.dashboard:
+            on_event(Event(kind="note", facts={"text": f"Ray's dashboard: {cluster.dashboard}"}), ledger)
+        sweep = open_sweep(plan, ledger, on_event)
+        try:
+            return follow(sweep, interrupts)
+        finally:
+            close_sweep(sweep, 0.0 if interrupts.count > 1 else CLOSING_SECONDS)
     finally:
-        close_sweep(sweep, 0.0 if cluster.is_own or interrupts.count > 1 else CLOSING_SECONDS)
+        close_ray(cluster)
 
 
 def open_sweep(plan: SweepPlan, ledger: Ledger, on_event: OnEvent) -> Sweep:
     """Opens mailbox, lanes and search; they start side by side."""
     count = num_lanes(plan, count_parameters(plan.base.encoder.name))
-    suggested: queue.SimpleQueue[tuple[TrialSpec, str | None]] = queue.SimpleQueue()
+    suggested: queue.SimpleQueue[TrialSpec] = queue.SimpleQueue()
     study = open_study(plan.folder, plan.name)
-    searcher = SweepSearcher(plan, study, lambda spec, error: suggested.put((spec, error)), max_live=count)
+    searcher = SweepSearcher(plan, study, suggested.put, max_live=count)
     mailbox = open_mailbox(plan)
     scratch = plan.folder / SCRATCH
     return Sweep(
@@ -175,7 +178,7 @@ def take_news(sweep: Sweep, timeout: float) -> None:
     """Waits for events, at most `timeout` seconds, and enters them."""
     events: list[Event] = ray.get(sweep.mailbox.take_events.remote(timeout))
     while not sweep.suggested.empty():
-        add_trial(sweep.ledger, *sweep.suggested.get())
+        add_trial(sweep.ledger, sweep.suggested.get())
     for event in events:
         tell(sweep, event)
     save(sweep.ledger, sweep.plan.folder)
@@ -201,7 +204,7 @@ def lose_lanes(sweep: Sweep) -> str | None:
 
 
 def close_sweep(sweep: Sweep, patience: float) -> None:
-    """Closes lanes and search, waiting at most `patience` seconds for each to give its resources back."""
+    """Closes lanes and search, waiting at most `patience` seconds for them to give their resources back."""
     deadline = time.monotonic() + patience
     sweep.searcher.stop()
     ray.get(sweep.mailbox.interrupt.remote())

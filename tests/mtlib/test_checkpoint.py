@@ -181,7 +181,7 @@ def test_a_damaged_state_does_not_stop_the_next_from_being_saved(folder: StateFo
     assert loaded_value(folder) == 2.0
 
 
-class Killed(Exception):
+class Killed(Exception):  # noqa: N818
     """Stands for a kill: nothing after it runs."""
 
 

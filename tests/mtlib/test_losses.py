@@ -12,6 +12,7 @@ from torch.distributions import Bernoulli, Categorical, kl_divergence
 from mtlib.losses import LOSSES, divergence_from, loss_per_example, symmetric_divergence
 
 WIDTHS = {"classes": 5, "binary": 1, "regression": 1}
+WIDTH_OF_LOSS = {"cross_entropy": 5, "binary_cross_entropy": 1, "mean_squared_error": 1}
 
 
 def drawn(kind: str, seed: int, rows: int = 40, scale: float = 3.0) -> Tensor:
@@ -29,7 +30,9 @@ def kl(kind: str, first: Tensor, second: Tensor) -> Tensor:
 
 def test_cross_entropy_is_that_of_scikit_learn() -> None:
     logits, labels = drawn("classes", 0).float(), torch.arange(40) % 5
-    expected = [log_loss([label], [row], labels=range(5)) for label, row in zip(labels, logits.double().softmax(1), strict=True)]
+    expected = [
+        log_loss([label], [row], labels=range(5)) for label, row in zip(labels, logits.double().softmax(1), strict=True)
+    ]
     assert np.allclose(loss_per_example("cross_entropy", logits, labels.float()), expected, atol=1e-5)
 
 
@@ -44,26 +47,31 @@ def test_mean_squared_error_is_that_of_scikit_learn_and_is_not_clipped() -> None
     logits, labels = drawn("regression", 2, scale=20).float(), torch.linspace(0, 5, 40)
     loss = loss_per_example("mean_squared_error", logits, labels)
     assert loss.mean().item() == pytest.approx(mean_squared_error(labels, logits.squeeze(1)))
-    assert loss_per_example("mean_squared_error", torch.tensor([[7.0], [-1.0]]), torch.tensor([5.0, 0.0])).tolist() == [4, 1]
+    assert loss_per_example("mean_squared_error", torch.tensor([[7.0], [-1.0]]), torch.tensor([5.0, 0.0])).tolist() == [
+        4,
+        1,
+    ]
 
 
 def test_losses_known_by_hand() -> None:
     even = torch.zeros(1, 5)
     assert loss_per_example("cross_entropy", even, torch.tensor([4.0])).item() == pytest.approx(math.log(5))
-    assert loss_per_example("binary_cross_entropy", even[:, :1], torch.tensor([1.0])).item() == pytest.approx(math.log(2))
+    assert loss_per_example("binary_cross_entropy", even[:, :1], torch.tensor([1.0])).item() == pytest.approx(
+        math.log(2)
+    )
     sure = torch.tensor([[math.log(9)]])  # probability .9
     assert loss_per_example("binary_cross_entropy", sure, torch.tensor([0.0])).item() == pytest.approx(math.log(10))
 
 
-@pytest.mark.parametrize(("name", "width"), [("cross_entropy", 5), ("binary_cross_entropy", 1), ("mean_squared_error", 1)])
+@pytest.mark.parametrize(("name", "width"), WIDTH_OF_LOSS.items())
 @pytest.mark.parametrize("rows", [0, 1, 3])
 def test_every_loss_gives_one_number_per_example(name: str, width: int, rows: int) -> None:
     # (rows, 1) against (rows,) would broadcast to (rows, rows).
     assert loss_per_example(name, torch.randn(rows, width), torch.ones(rows)).shape == (rows,)
-    assert set(LOSSES) == {"cross_entropy", "binary_cross_entropy", "mean_squared_error"}
+    assert set(LOSSES) == set(WIDTH_OF_LOSS)
 
 
-@pytest.mark.parametrize(("name", "width"), [("cross_entropy", 5), ("binary_cross_entropy", 1), ("mean_squared_error", 1)])
+@pytest.mark.parametrize(("name", "width"), WIDTH_OF_LOSS.items())
 def test_losses_are_fp32_under_bf16_and_stay_finite_far_out(name: str, width: int) -> None:
     logits = torch.full((2, width), 1000.0, dtype=torch.bfloat16)
     logits[1] *= -1
@@ -73,7 +81,7 @@ def test_losses_are_fp32_under_bf16_and_stay_finite_far_out(name: str, width: in
 
 
 def test_a_loss_does_not_hide_a_prediction_that_is_no_number() -> None:
-    for name, width in (("cross_entropy", 5), ("binary_cross_entropy", 1), ("mean_squared_error", 1)):
+    for name, width in WIDTH_OF_LOSS.items():
         assert loss_per_example(name, torch.full((1, width), float("nan")), torch.ones(1)).isnan().all()
 
 

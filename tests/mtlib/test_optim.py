@@ -1,6 +1,5 @@
 """AdamW and schedules against torch's unfused AdamW and formulas by hand."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -87,7 +86,7 @@ def test_the_optimizer_takes_the_steps_of_torchs_plain_adamw(new_model: NewModel
     for seed in range(4):
         for one, takes in ((model, optimizer), (other, plain)):
             give_gradients(one, ("sst", "qqp", "sts"), seed)
-            takes.step()  # type: ignore[no-untyped-call]
+            takes.step()
     for first, second in zip(values_of(model).values(), values_of(other).values(), strict=True):
         assert torch.allclose(first, second, rtol=1e-5, atol=1e-7)
 
@@ -98,8 +97,9 @@ def test_only_the_encoder_and_the_heads_of_active_tasks_are_trained(new_model: N
     assert set(trained_parameters(model, ())) == encoder
     assert set(trained_parameters(model, ("qqp",))) == encoder | {"heads.qqp.weight", "heads.qqp.bias"}
     assert set(trained_parameters(model, ("sst", "qqp", "sts"))) == {name for name, _ in model.named_parameters()}
-    held = [parameter for group in make_optimizer(CONFIG, model, ("qqp",)).param_groups for parameter in group["params"]]
-    assert {id(parameter) for parameter in held} == {id(p) for p in trained_parameters(model, ("qqp",)).values()}
+    groups = make_optimizer(CONFIG, model, ("qqp",)).param_groups
+    held = {id(parameter) for group in groups for parameter in group["params"]}
+    assert held == {id(parameter) for parameter in trained_parameters(model, ("qqp",)).values()}
 
 
 def test_heads_of_inactive_tasks_are_neither_moved_nor_decayed(new_model: NewModel) -> None:
@@ -224,7 +224,6 @@ def test_a_triangle_rises_then_falls_and_no_step_is_wasted(num_steps: int, fract
 def test_a_constant_rate_is_the_peak_at_every_step() -> None:
     config = OptimizerConfig(learning_rate=3e-4)
     assert {learning_rate_at(config, step, 9) for step in range(9)} == {3e-4}
-    assert math.isclose(config.learning_rate, 3e-4)
 
 
 def test_every_parameter_group_gets_the_rate() -> None:

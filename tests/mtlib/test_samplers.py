@@ -131,7 +131,7 @@ def test_the_number_of_epochs_is_exact_with_and_without_buckets(is_bucketed: boo
 def test_every_task_of_a_round_robin_is_seen_once_and_the_smaller_ones_of_a_sampled_one() -> None:
     lengths = lengths_of(sst=21, qqp=80, sts=33)
     for order in ("batch_round_robin", "sampled_round_robin"):
-        stage = StageConfig(tasks=("sst", "qqp", "sts"), order=order)  # type: ignore[arg-type]
+        stage = StageConfig(tasks=("sst", "qqp", "sts"), order=order)
         steps = epoch_steps(config_of(stage), 0, 2, lengths)
         whole = ("sst", "sts") if order == "sampled_round_robin" else ("sst", "qqp", "sts")
         for task in whole:
@@ -217,7 +217,7 @@ def test_the_shuffle_follows_seed_replicate_stage_task_and_pass_and_nothing_else
         rows(config, 0, "sst", 1),
     ]
     assert len({tuple(other) for other in (base, *others)}) == 6
-    np.random.seed(8)  # noqa: NPY002 - to show that the global stream plays no part
+    np.random.seed(8)
     inert = {"tasks.qqp.batch_size": 9, "optimizer.learning_rate": 1e-3, "stages.0.epochs": 5, "smart.weight": 1}
     assert rows(config.override(inert), 0, "sst", 0) == base
     assert rows_of(epoch_steps(config, 0, 0, lengths), "sst") == base

@@ -30,7 +30,7 @@ def test_a_tokenizer_written_in_python_is_understood_too() -> None:
 
 
 def test_a_tokenizer_without_padding_is_refused(roberta_tokenizer: PreTrainedTokenizerFast) -> None:
-    bare = PreTrainedTokenizerFast(tokenizer_object=roberta_tokenizer.backend_tokenizer)  # type: ignore[no-untyped-call]
+    bare = PreTrainedTokenizerFast(tokenizer_object=roberta_tokenizer.backend_tokenizer)
     with pytest.raises(ValueError, match=r"must have a padding token, got a .* without"):
         find_special_tokens(bare)
 
@@ -88,4 +88,4 @@ def test_the_fingerprint_of_a_python_tokenizer_follows_its_settings() -> None:
 
 def load(state: str, pad: str) -> PreTrainedTokenizerFast:
     tokenizer = Tokenizer.from_str(state)
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=pad)  # type: ignore[no-untyped-call]
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=pad)

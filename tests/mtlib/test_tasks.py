@@ -65,7 +65,11 @@ def test_the_three_tasks_have_the_labels_of_the_course() -> None:
 
 
 def test_only_a_correlation_stands_for_a_regression() -> None:
-    assert {name: task.metric for name, task in TASKS.items()} == {"sst": "accuracy", "qqp": "accuracy", "sts": "pearson"}
+    assert {name: task.metric for name, task in TASKS.items()} == {
+        "sst": "accuracy",
+        "qqp": "accuracy",
+        "sts": "pearson",
+    }
 
 
 def test_sst_train_is_scored_on_two_thousand_rows_as_decided_for_table_6() -> None:

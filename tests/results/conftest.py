@@ -1,6 +1,6 @@
 """Reports, records and sweeps made from a seed: what the tests of the record share."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +17,25 @@ from results.records import TrialRecord, write_sweep, write_trials
 ROWS = {"sst": 60, "qqp": 80, "sts": 50}
 
 
+Kill = Callable[[int, bool], type[BaseException]]
+
+
 class Killed(BaseException):
     """Stands for the end of the process."""
 
 
 def build_predictions(task: str, split: str, skill: float, seed: int) -> Predictions:
-    """Predictions that follow the labels the more closely the higher the skill; labels depend on task and split only."""
+    """Predictions that follow the labels the more closely the higher the skill; the labels are always the same."""
     labels_of, noise_of = np.random.default_rng(len(task + split)), np.random.default_rng(seed)
     rows, kind = ROWS[task], TASKS[task].kind
     if kind == "regression":
         labels = labels_of.uniform(0, 5, rows)
         logits = (skill * labels + noise_of.normal(size=rows))[:, None]
     else:
-        labels = labels_of.integers(0, TASKS[task].num_classes, rows)
+        classes = labels_of.integers(0, TASKS[task].num_classes, rows)
+        labels = classes.astype(np.float64)
         logits = noise_of.normal(size=(rows, TASKS[task].num_logits))
-        logits += skill * (np.eye(5)[labels] if kind == "classes" else 2 * labels[:, None] - 1)
+        logits += skill * (np.eye(5)[classes] if kind == "classes" else 2 * labels[:, None] - 1)
     ids = [f"{task}-{split}-{row}" for row in range(rows)]
     return Predictions(
         task=task, split=split, ids=ids, labels=labels.astype(np.float32), logits=logits.astype(np.float32)
@@ -128,11 +132,14 @@ def sweep_folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def kill_at_rename(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, bool], None]]:
-    """`kill_at_rename(n, is_before)`: the process ends just before or just after it gives the n-th file its name."""
+def kill_at_rename(monkeypatch: pytest.MonkeyPatch) -> Kill:
+    """`kill_at_rename(n, is_before)`: the process ends just before or just after it gives the n-th file its name.
+
+    Returns what is raised then; afterwards files are named as ever.
+    """
     real = storage.rename
 
-    def kill(number: int, is_before: bool) -> None:
+    def kill(number: int, is_before: bool) -> type[BaseException]:
         remaining = [number]
 
         def fake(root: Any, source: str, target: str) -> None:
@@ -140,9 +147,10 @@ def kill_at_rename(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, b
             if remaining[0] or not is_before:
                 real(root, source, target)
             if not remaining[0]:
+                monkeypatch.setattr(storage, "rename", real)
                 raise Killed
 
         monkeypatch.setattr(storage, "rename", fake)
+        return Killed
 
-    yield kill
-    monkeypatch.undo()
+    return kill

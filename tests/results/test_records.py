@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -41,7 +42,14 @@ def test_the_columns_of_every_table_are_these() -> None:
 
 def test_trials_come_back_as_they_were_written(tmp_path: Path, make_record: MakeRecord) -> None:
     params = {"smart.weight": 0.1, "smart.mode": "paper", "tasks.sst.batch_size": 8, "x": None, "y": [1, 2], "z": True}
-    nothing = {"best": {}, "last": {}, "best_epoch": {}, "checkpoint": None, "host": None, "started": None}
+    nothing: dict[str, Any] = {
+        "best": {},
+        "last": {},
+        "best_epoch": {},
+        "checkpoint": None,
+        "host": None,
+        "started": None,
+    }
     written = [
         make_record(0),
         make_record(1, 2, "failed", params=params, error="line one\nline two"),
@@ -60,7 +68,7 @@ def test_every_status_can_be_written(tmp_path: Path, make_record: MakeRecord, st
 
 
 def test_another_status_is_refused(make_record: MakeRecord) -> None:
-    with pytest.raises(ValueError, match="^status must be one of queued, .*, got done$"):
+    with pytest.raises(ValueError, match=r"^status must be one of queued, .*, got done$"):
         make_record(0, status="done")
 
 

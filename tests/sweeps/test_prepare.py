@@ -118,7 +118,7 @@ def test_unusable_rows_are_counted(options: Options, tiny_folder: Path, tmp_path
 
 def test_a_storage_that_cannot_be_written_is_one_line(options: Options, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(ValueError, match="--storage must be a folder that can be written"):
+    with pytest.raises(ValueError, match="--storage must be a place that can be written"):
         prepare(options(storage=tmp_path / "file"))
 
 

@@ -1,0 +1,221 @@
+"""The built-in demonstration: a small corpus of the three tasks and a tiny encoder, made from a seed, no download.
+
+    python -m mtlib.demo DIR
+
+writes both to a folder, where the files show the format that own data must have.
+"""
+
+import argparse
+import csv
+import hashlib
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+from mtlib import demo_encoder, demo_text, demo_weights, demo_words
+from mtlib.demo_encoder import write_tiny_encoder
+from mtlib.demo_text import write_captions, write_questions, write_review
+from mtlib.tasks import TASKS, Task
+
+Example = tuple[tuple[str, ...], float]
+"""The texts of a row, and its label."""
+
+WRITERS: dict[str, Callable[[Random], Example]] = {
+    "sst": write_review,
+    "qqp": write_questions,
+    "sts": write_captions,
+}
+NUM_ROWS = {
+    "sst": {"dev": 600, "test": 200, "train": 1000},
+    "qqp": {"dev": 1000, "test": 200, "train": 10000},
+    "sts": {"dev": 600, "test": 200, "train": 1000},
+}
+"""Rows by task and split, in the order in which they are drawn: train keeps clear of the texts of dev and test."""
+
+DEMO_OVERRIDES: dict[str, object] = {
+    "data.bucket_by_length": False,
+    "encoder.dropout": 0.0,
+    "encoder.max_length": 40,
+    "optimizer.learning_rate": 1e-3,
+    "smart.reduction": "mean",
+    "stages.0.epochs": 2,
+    "stages.0.steps_per_epoch": 60,
+    "stages.1.epochs": 4,
+    "tasks.sst.batch_size": 32,
+    "tasks.qqp.batch_size": 32,
+    "tasks.sts.batch_size": 32,
+    "tasks.sst.scored_train_rows": 500,
+    "evaluation.batch_size": 200,
+}
+"""What a configuration made for a pretrained encoder needs to train this one, by dotted key."""
+DEMO_NOTE = (
+    "No --data and no --encoder: the built-in demonstration corpus and tiny encoder are used, nothing is downloaded. "
+    "The encoder was never pretrained, so the space's settings are changed: learning rate 1e-3, batches of 32, "
+    "no dropout, 6 short epochs. Its scores say that all works, and nothing about real text."
+)
+
+DESCRIPTION = "Write the demonstration corpus and its tiny encoder to a folder, to see the format or to try things on."
+EXAMPLES = """\
+what you get:
+  DIR/data      <task>-train.csv, <task>-dev.csv and <task>-test-student.csv of three tasks, tab-separated, in the
+                layout of Stanford CS224N's default project: own data must look like this
+  DIR/encoder   a BERT of three layers with its own vocabulary, for AutoModel and AutoTokenizer
+
+examples:
+  python -m mtlib.demo demo                the files of every sweep that is given no --data and no --encoder
+  python -m mtlib.demo demo2 --seed 1      another corpus and another encoder of the same kind
+  head -3 demo/data/quora-train.csv        see the format
+"""
+
+
+def write_corpus(folder: Path, seed: int = 0) -> None:
+    """Writes train, dev and test files of the three tasks.
+
+    The same seed gives the same bytes. No text of train is in dev or test, no row is twice in a split.
+
+    Args:
+        folder: made if it is not there; files in it are replaced.
+        seed: which corpus, any whole number.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, num_rows in NUM_ROWS.items():
+        held_out: set[str] = set()
+        for split, count in num_rows.items():
+            examples = draw_examples(name, split, count, held_out, seed)
+            write_file(folder, TASKS[name], split, examples, Random(f"{seed} {name} {split} index"))
+            held_out |= {text for texts, _ in examples for text in texts} if split != "train" else set()
+
+
+def draw_examples(name: str, split: str, count: int, held_out: set[str], seed: int) -> list[Example]:
+    """`count` examples of a task, none twice, none with a text that is held out."""
+    random = Random(f"{seed} {name} {split}")
+    labels: dict[tuple[str, ...], float] = {}
+    while len(labels) < count:
+        texts, label = WRITERS[name](random)
+        if held_out.isdisjoint(texts):
+            labels.setdefault(texts, label)
+    return list(labels.items())
+
+
+def write_file(folder: Path, task: Task, split: str, examples: list[Example], random: Random) -> None:
+    """Writes one file. As in the course's files the first column has no name, and in pair files no order."""
+    index = random.sample(range(10 * len(examples)), len(examples)) if task.is_pair else range(len(examples))
+    labels = [] if split == "test" else [task.label_column]
+    with (folder / task.file_name(split)).open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, delimiter="\t", lineterminator="\n")
+        rows.writerow(["", "id", *task.text_columns, *labels])
+        for number, (texts, label) in zip(index, examples, strict=True):
+            rows.writerow([number, example_id(texts), *texts, *([label_text(task, label)] if labels else [])])
+
+
+def example_id(texts: tuple[str, ...]) -> str:
+    """25 hexadecimal digits, as the course's ids."""
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:25]
+
+
+def label_text(task: Task, label: float) -> str:
+    """A label as the course writes it: `3` for a class, `1.0` for a duplicate, `3.6` for a similarity."""
+    return str(int(label)) if task.kind == "classes" else str(label)
+
+
+def write_encoder(folder: Path, seed: int = 0) -> None:
+    """Writes a tiny BERT that `AutoModel` and `AutoTokenizer` load. The same seed gives the same bytes.
+
+    Args:
+        folder: made if it is not there; files in it are replaced.
+        seed: which encoder, at least 0.
+    """
+    write_tiny_encoder(folder, seed)
+
+
+def demo_folder(cache_folder: Path) -> tuple[Path, Path]:
+    """The demonstration's corpus and encoder, seed 0, written once and reused.
+
+    Args:
+        cache_folder: where they are kept, under a name that follows from the sources that make them.
+
+    Returns:
+        Folder of the corpus and folder of the encoder, absolute.
+    """
+    folder = cache_folder.absolute() / f"demo-{sources_fingerprint()[:12]}"
+    if not folder.exists():
+        cache_folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache_folder, prefix=".demo-") as made:
+            write_demo(Path(made) / "whole", seed=0)
+            move_unless_there(Path(made) / "whole", folder)
+    return folder / "data", folder / "encoder"
+
+
+def write_demo(folder: Path, seed: int) -> None:
+    write_corpus(folder / "data", seed)
+    write_encoder(folder / "encoder", seed)
+
+
+def move_unless_there(made: Path, folder: Path) -> None:
+    """Renames a folder; another process that did the same a moment ago has won."""
+    try:
+        made.rename(folder)
+    except OSError:
+        if not folder.exists():
+            raise
+
+
+def sources_fingerprint() -> str:
+    """SHA-256 of the files that make the demonstration, in hexadecimal."""
+    sources = [Path(__file__), *(Path(str(m.__file__)) for m in (demo_words, demo_text, demo_weights, demo_encoder))]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Writes the demonstration to a folder and says what is there; 0, or 2 for wrong use."""
+    options = parse_arguments(arguments)
+    taken = [path for path in (options.folder / "data", options.folder / "encoder") if path.exists()]
+    if taken:
+        print(f"error: DIR must hold neither data nor encoder, got {taken[0]}", file=sys.stderr)
+        return 2
+    try:
+        write_demo(options.folder, options.seed)
+    except OSError as error:
+        print(f"error: DIR must be a folder that can be written, got {options.folder}: {error}", file=sys.stderr)
+        return 2
+    print("\n".join(describe(options.folder)))
+    return 0
+
+
+def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m mtlib.demo",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folder", metavar="DIR", type=Path, help="where to write; must hold neither data nor encoder")
+    parser.add_argument(
+        "--seed", metavar="S", type=seed_number, default=0, help="which corpus and encoder (default: 0)"
+    )
+    return parser.parse_args(arguments)
+
+
+def seed_number(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, got '{text}'")
+    return int(text)
+
+
+def describe(folder: Path) -> Iterator[str]:
+    """What was written and what to do with it, line by line."""
+    for name, num_rows in NUM_ROWS.items():
+        for split in ("train", "dev", "test"):
+            yield f"{folder / 'data' / TASKS[name].file_name(split)}: {num_rows[split]} rows"
+    yield f"{folder / 'encoder'}: a BERT of three layers, never pretrained"
+    changes = " ".join(f"--set {key}={value}" for key, value in DEMO_OVERRIDES.items())
+    yield "Train on them with the settings that such an encoder needs:"
+    yield (
+        f"python sweeps/run.py --space smart_lambda --data {folder / 'data'} --encoder {folder / 'encoder'} {changes}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,183 @@
+"""A sweep is read into pandas without Ray or torch, from a folder or a URI, and printed by one command."""
+
+import io
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mtlib.reports import EpochReport
+from mtlib.tasks import TASKS
+from results.epochs import compact, write_epoch
+from results.records import TrialRecord, write_sweep, write_trials
+from results.table import load_sweep, main, ranking
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "results" / "table.py"
+
+REFUSING = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"ray", "torch", "transformers", "optuna"}:
+            raise ImportError(f"{name} is refused")
+
+sys.meta_path.insert(0, Refuse())
+from results.table import load_sweep, print_ranking, ranking
+sweep = load_sweep(sys.argv[1])
+print(len(sweep.trials), len(sweep.predictions("sst", "dev")), len(ranking(sweep)))
+print_ranking(sweep)
+"""
+
+
+def run(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, cwd=folder, timeout=120)
+
+
+def test_a_sweep_is_read_into_data_frames(sweep_folder: Path) -> None:
+    sweep = load_sweep(sweep_folder)
+    assert sweep.info["space"] == "smart_lambda"
+    assert sweep.trials["trial"].tolist() == ["0000-r0", "0001-r0", "0002-r0"]
+    assert sweep.trials["smart.weight"].tolist() == [0.0, 0.5, 1.0]
+    assert sweep.trials["best_overall"].tolist() == pytest.approx([2 / 3] * 3)
+    assert "params" not in sweep.trials
+    assert list(sweep.curves) == ["trial", "step", "epoch", "task", "split", "metric", "value", "seconds"]
+    joined = sweep.curves.merge(sweep.trials, on="trial")
+    assert len(joined) == len(sweep.curves)
+    predictions = sweep.predictions("sst", "dev", trial="0001-r0", epoch=2)
+    assert list(predictions) == ["id", "trial", "epoch", "label", "logits"]
+    assert np.stack(predictions["logits"].tolist()).shape == (60, 5)
+
+
+def test_searched_keys_have_a_column_each_in_the_order_of_the_search(
+    tmp_path: Path, make_record: Callable[..., TrialRecord]
+) -> None:
+    write_sweep(tmp_path, {})
+    params = [{"b.x": 1, "a.y": [1, 2]}, {"b.x": 2, "seed": 3}]
+    write_trials(tmp_path, [make_record(number, params=values) for number, values in enumerate(params)], tuple(TASKS))
+    trials = load_sweep(tmp_path).trials
+    at = list(trials).index("status")
+    assert list(trials)[at + 1 : at + 4] == ["b.x", "a.y", "config"]
+    assert list(trials).count("seed") == 1
+    assert trials["a.y"].tolist() == [[1, 2], None]
+
+
+def test_a_sweep_in_its_first_second_is_empty_not_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_sweep(tmp_path, {"name": "new"})
+    sweep = load_sweep(tmp_path)
+    assert (len(sweep.trials), len(sweep.curves), len(ranking(sweep))) == (0, 0, 0)
+    assert main([str(tmp_path)]) == 0
+    assert "No trials yet." in capsys.readouterr().out
+
+
+def test_a_uri_is_read_like_a_path(sweep_folder: Path) -> None:
+    by_path, by_uri = load_sweep(sweep_folder), load_sweep(sweep_folder.as_uri())
+    pd.testing.assert_frame_equal(by_uri.trials, by_path.trials)
+    pd.testing.assert_frame_equal(by_uri.curves, by_path.curves)
+    pd.testing.assert_frame_equal(by_uri.predictions("qqp", "dev"), by_path.predictions("qqp", "dev"))
+    pd.testing.assert_frame_equal(ranking(by_uri), ranking(by_path))
+
+
+def test_the_ranking_is_the_same_before_and_after_compaction(sweep_folder: Path) -> None:
+    before = ranking(load_sweep(sweep_folder))
+    compact(sweep_folder)
+    pd.testing.assert_frame_equal(ranking(load_sweep(sweep_folder)), before)
+    assert before["number"].tolist() == [2, 1, 0]
+
+
+def test_a_sweep_is_read_and_ranked_where_ray_torch_transformers_and_optuna_are_missing(sweep_folder: Path) -> None:
+    done = run("-c", REFUSING, str(sweep_folder))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("3 360 3\n")
+    assert "SST dev" in done.stdout
+
+
+def test_the_script_runs_from_any_folder(sweep_folder: Path, tmp_path: Path) -> None:
+    done = run(str(SCRIPT), "sweep", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert lines[0] == "Trials in sweep: 2 complete, 1 running"
+    assert max(map(len, lines)) <= 100
+    assert "\x1b" not in done.stdout
+    assert sweep_folder.exists()
+
+
+def test_the_module_runs_too(sweep_folder: Path) -> None:
+    done = run("-m", "results.table", str(sweep_folder), "--csv")
+    assert done.returncode == 0, done.stderr
+    frame = pd.read_csv(io.StringIO(done.stdout))
+    assert frame["number"].tolist() == [2, 1, 0]
+
+
+def test_comma_separated_values_hold_all_digits(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(sweep_folder), "--csv"]) == 0
+    frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    np.testing.assert_array_equal(frame["overall"], ranking(load_sweep(sweep_folder))["overall"])
+
+
+def test_a_folder_that_is_no_sweep_is_one_line_and_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(tmp_path)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == f"error: {tmp_path} is no sweep folder: it has no sweep.json\n"
+
+
+def test_a_damaged_file_is_one_line_and_exit_code_2(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compact(sweep_folder)
+    path = sweep_folder / "curves.parquet"
+    path.write_bytes(path.read_bytes()[:-7])
+    assert main([str(sweep_folder)]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"error: {path}: truncated or damaged: ")
+    assert captured.err.count("\n") == 1
+
+
+def test_a_sweep_of_another_version_is_one_line_and_exit_code_2(
+    sweep_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = sweep_folder / "sweep.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 99}))
+    assert main([str(sweep_folder)]) == 2
+    assert capsys.readouterr().err == f"error: {path}: schema version must be 1, got 99\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["a", "b"], ["a", "--cvs"]])
+def test_wrong_use_is_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "usage: python results/table.py" in capsys.readouterr().err
+
+
+def test_the_help_teaches_by_example(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    assert "python results/table.py ~/multitask-sweeps/NAME --csv > ranking.csv" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_sweep_of_a_thousand_trials_is_read_within_seconds(
+    tmp_path: Path, make_report: Callable[..., EpochReport], make_record: Callable[..., TrialRecord]
+) -> None:
+    write_sweep(tmp_path, {})
+    write_trials(tmp_path, [make_record(number) for number in range(1000)], tuple(TASKS))
+    reports = [make_report(epoch) for epoch in range(1, 6)]
+    for number in range(1000):
+        for report in reports:
+            write_epoch(tmp_path, f"{number:04d}-r0", report)
+    compact(tmp_path)
+    start = time.perf_counter()
+    sweep = load_sweep(tmp_path)
+    assert time.perf_counter() - start < 5
+    assert len(sweep.curves.groupby(["trial", "epoch"])) == 5000

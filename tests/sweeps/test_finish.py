@@ -1,0 +1,91 @@
+"""A sweep's end: exit codes, what is said, and the copies of the records."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from results.records import read_sweep, write_sweep
+from sweeps.finish import describe_files, describe_outcome, exit_code, finish
+from sweeps.opening import ROOT
+from sweeps.options import SweepOptions
+from sweeps.tuner import SweepOutcome
+
+Build = Callable[..., SweepOptions]
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Build:
+    def build(**changes: Any) -> SweepOptions:
+        options = SweepOptions(**{"space": "smart_lambda", "name": "first", "storage": tmp_path / "all", **changes})
+        write_sweep(options.folder, {"name": "first"})
+        return options
+
+    return build
+
+
+def outcome_with(**changes: Any) -> SweepOutcome:
+    fields = {"counts": {"complete": 7}, "failures": {}, "is_interrupted": False, "error": None}
+    return SweepOutcome(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({}, 0),
+        ({"counts": {"complete": 3, "pruned": 4}}, 0),
+        ({"error": "no lane is left"}, 1),
+        ({"failures": {"0003-r0": "diverged"}}, 3),
+        ({"is_interrupted": True}, 130),
+        ({"is_interrupted": True, "failures": {"0003-r0": "diverged"}}, 130),
+        ({"error": "no lane is left", "failures": {"0003-r0": "diverged"}}, 1),
+    ],
+)
+def test_the_exit_code_says_how_the_sweep_ended(changes: dict[str, Any], code: int) -> None:
+    assert exit_code(outcome_with(**changes)) == code
+
+
+def test_what_went_wrong_is_said_in_a_line() -> None:
+    counts = {"complete": 5, "failed": 2}
+    assert describe_outcome(outcome_with()) == []
+    assert describe_outcome(outcome_with(counts=counts, failures={"a": "x", "b": "y"})) == ["2 of 7 trials failed."]
+    assert describe_outcome(outcome_with(counts=counts, error="no lane is left")) == [
+        "The sweep failed: no lane is left (trials: 5 complete, 2 failed)"
+    ]
+    assert describe_outcome(outcome_with(counts={"interrupted": 1}, is_interrupted=True)) == [
+        "Interrupted (trials: 1 interrupted); what had finished is kept and ranked."
+    ]
+
+
+def test_files_and_next_commands_are_said(options: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    lines = describe_files(options(storage=tmp_path / "my sweeps"))
+    assert lines[0] == f"Files: {tmp_path}/my sweeps/first"
+    assert any(line.strip().startswith(f"python results/table.py '{tmp_path}/my sweeps/first'") for line in lines)
+
+
+def test_outside_the_projects_folder_the_command_names_the_module(
+    options: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert any("python -m results.table" in line for line in describe_files(options()))
+
+
+def test_the_ranking_is_printed_and_records_are_copied(
+    options: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = options(mirror=f"file://{tmp_path}/copy")
+    assert finish(asked, outcome_with()) == 0
+    text = capsys.readouterr().out
+    assert f"Files: {asked.folder}" in text
+    assert f"Copies: file://{tmp_path}/copy/first" in text
+    assert read_sweep(tmp_path / "copy" / "first")["name"] == "first"
+
+
+def test_copies_that_fail_are_said_and_fail_the_sweep(
+    options: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    assert finish(options(mirror=f"file://{tmp_path}/file/copy"), outcome_with()) == 1
+    assert "could not be copied" in capsys.readouterr().err

@@ -1,0 +1,192 @@
+"""A sweep's start: what is checked last, and what is on disk before Ray."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import nn
+
+from mtlib.encoder import PretrainedEncoder
+from results.records import SCHEMA_VERSION, TrialRecord, read_sweep, write_trials
+from search_spaces.space import load_space
+from sweeps.opening import (
+    check_capacity,
+    check_encoder,
+    check_machine,
+    describe_gpus,
+    discard_unstarted,
+    open_sweep,
+)
+from sweeps.options import SweepOptions
+from sweeps.prepare import Material
+
+Build = Callable[..., SweepOptions]
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Build:
+    def build(**changes: Any) -> SweepOptions:
+        return SweepOptions(**{"space": "smart_lambda", "name": "first", "storage": tmp_path / "storage", **changes})
+
+    return build
+
+
+@pytest.fixture
+def material() -> Material:
+    return Material(
+        space=load_space("smart_lambda"),
+        data_folder=Path("/data"),
+        num_rows={("sst", "train"): 3, ("sst", "dev"): 2},
+        fingerprint="abc",
+        skipped=("sst.csv:2: x is blank",),
+        notes=(),
+    )
+
+
+def with_base(material: Material, **changes: Any) -> Material:
+    base = material.space.base.override(changes)
+    return dataclasses.replace(material, space=dataclasses.replace(material.space, base=base))
+
+
+def test_a_trial_that_just_fits_is_allowed(options: Build) -> None:
+    check_capacity(options(workers=2, cpus_per_worker=3), 6, 0)
+    check_capacity(options(workers=2, gpus_per_worker=1), 6, 2)
+
+
+def test_more_workers_than_cpus_are_refused(options: Build) -> None:
+    with pytest.raises(ValueError) as raised:
+        check_capacity(options(workers=2, cpus_per_worker=3), 5, 0)
+    rule = "a trial must fit this machine, which has 5 CPUs"
+    assert str(raised.value) == f"{rule}, got 2 workers with --cpus-per-worker 3"
+
+
+def test_a_gpu_where_there_is_none_is_refused(options: Build) -> None:
+    with pytest.raises(ValueError, match="which has no GPUs, got 1 worker with --gpus-per-worker 1"):
+        check_capacity(options(gpus_per_worker=1), 4, 0)
+    with pytest.raises(ValueError, match="which has 1 GPU, got 2 workers with --gpus-per-worker 1"):
+        check_capacity(options(workers=2, gpus_per_worker=1), 4, 1)
+
+
+def test_a_cluster_elsewhere_is_not_measured_by_this_machine(options: Build) -> None:
+    check_machine(options(workers=10**6, address="auto"))
+    with pytest.raises(ValueError, match="a trial must fit this machine"):
+        check_machine(options(workers=10**6))
+    with pytest.raises(ValueError, match="a trial must fit this machine"):
+        check_machine(options(workers=10**6, address="local"))
+
+
+def test_gpus_that_nobody_asked_for_are_said(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert describe_gpus(options()) == ["This machine has 2 GPUs, not used without --gpus-per-worker 1."]
+    assert describe_gpus(options(gpus_per_worker=1)) == []
+    assert describe_gpus(options(address="auto")) == []
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    assert describe_gpus(options()) == []
+
+
+def test_smart_is_refused_for_an_encoder_that_it_cannot_enter(
+    material: Material, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_encoder: nn.Module) -> nn.Module:
+        raise ValueError("SMART cannot enter")
+
+    monkeypatch.setattr("sweeps.opening.embedding_layer", refuse)
+    changed = with_base(material, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64})
+    with pytest.raises(ValueError, match="SMART cannot enter"):
+        check_encoder(changed)
+
+
+def test_an_encoder_that_can_be_had_is_counted(
+    material: Material, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder
+) -> None:
+    changed = with_base(material, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64})
+    assert check_encoder(changed) == tiny_encoder.num_parameters
+
+
+def test_an_encoder_that_cannot_be_had_is_one_line(material: Material, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    changed = with_base(material, **{"encoder.name": str(tmp_path / "empty")})
+    with pytest.raises(ValueError, match=r"encoder '.*empty' cannot be loaded") as raised:
+        check_encoder(changed)
+    assert "\n" not in str(raised.value)
+
+
+def test_settings_that_do_not_fit_the_encoder_are_refused(material: Material, tiny_encoder_folder: Path) -> None:
+    changed = with_base(material, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 65})
+    with pytest.raises(ValueError, match=r"encoder\.max_length must be at most 64"):
+        check_encoder(changed)
+
+
+def test_an_open_sweep_has_a_folder_that_says_all(options: Build, material: Material, tmp_path: Path) -> None:
+    plan = open_sweep(options(seed=5, replicates=2), material, ["--space", "smart_lambda", "--seed", "5"])
+    assert plan.folder == tmp_path / "storage" / "first"
+    info = read_sweep(plan.folder)
+    assert info == json.loads((plan.folder / "sweep.json").read_text())
+    assert info["schema_version"] == SCHEMA_VERSION
+    assert (info["name"], info["seed"], info["replicates"], info["search"]) == ("first", 5, 2, "grid")
+    assert info["space"]["hash"] == material.space.content_hash
+    assert info["base"]["optimizer"]["learning_rate"] == 2e-5
+    assert info["command"] == "python sweeps/run.py --space smart_lambda --seed 5"
+    assert info["data"] == {
+        "folder": "/data",
+        "fingerprint": "abc",
+        "rows": {"sst-train": 3, "sst-dev": 2},
+        "skipped": ["sst.csv:2: x is blank"],
+    }
+    assert {"git", "packages", "python", "hardware", "created"} <= set(info)
+
+
+def test_a_mirror_receives_the_record_at_once(options: Build, material: Material, tmp_path: Path) -> None:
+    open_sweep(options(mirror=f"file://{tmp_path}/copy/"), material, [])
+    assert read_sweep(tmp_path / "copy" / "first")["name"] == "first"
+
+
+@pytest.mark.parametrize("mirror", [None, "file://{}/file/below"])
+def test_a_storage_that_cannot_be_written_is_one_line(
+    options: Build, material: Material, tmp_path: Path, mirror: str | None
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    places: dict[str, Any] = {"mirror": mirror.format(tmp_path)} if mirror else {"storage": tmp_path / "file"}
+    with pytest.raises(ValueError, match="--storage must be a place that can be written") as raised:
+        open_sweep(options(**places), material, [])
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "storage" / "first").exists()
+
+
+def record_of(material: Material, status: str) -> TrialRecord:
+    config = material.space.base
+    return TrialRecord(
+        trial_id="0000-r0",
+        number=0,
+        config_hash=config.content_hash,
+        replicate=0,
+        seed=0,
+        status=status,
+        params={"smart.weight": 0.0},
+        config=config.to_json(),
+        best={},
+        last={},
+        best_epoch={},
+        epochs=0,
+        steps=0,
+        device_seconds=0.0,
+        wall_seconds=0.0,
+        peak_memory_bytes=0,
+        checkpoint=None,
+        error=None,
+        host=None,
+        started=None,
+    )
+
+
+@pytest.mark.parametrize(("status", "is_kept"), [("queued", False), ("interrupted", True), ("complete", True)])
+def test_a_folder_is_discarded_only_if_no_trial_started(
+    options: Build, material: Material, status: str, is_kept: bool
+) -> None:
+    plan = open_sweep(options(), material, [])
+    write_trials(plan.folder, [record_of(material, status)], ("sst",))
+    discard_unstarted(plan.folder)
+    assert plan.folder.exists() == is_kept

@@ -1,0 +1,224 @@
+"""The command itself: what it answers at once, its exit codes, and one sweep from end to end."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import sweeps.tuner
+from mtlib.encoder import PretrainedEncoder
+from results.records import read_sweep
+from results.table import load_sweep
+from sweeps.options import SweepPlan
+from sweeps.run import main
+from sweeps.tuner import OnEvent, SweepOutcome
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "sweeps" / "run.py"
+Run = Callable[[SweepPlan, OnEvent], SweepOutcome]
+
+WEIGHTS = ["0.0", "0.3", "0.45", "0.5", "0.7", "1.0", "3.0"]
+SMALL = ["stages.0.epochs=1", "stages.1.epochs=1", "encoder.max_length=32", "optimizer.learning_rate=1e-3"]
+SMALL += ["tasks.sst.scored_train_rows=11"]
+
+
+@pytest.fixture
+def command(tiny_folder: Path, tiny_encoder_folder: Path, tmp_path: Path) -> list[str]:
+    """A small sweep on tiny data."""
+    places = ["--data", str(tiny_folder), "--encoder", str(tiny_encoder_folder), "--storage", str(tmp_path)]
+    return ["--space", "smart_lambda", *places, "--name", "first", "--set", *SMALL]
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    """Heavy packages that the command loads."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from sweeps.run import main\n"
+        f"try: main({list(arguments)!r})\n"
+        "except SystemExit: pass\n"
+        "print(*{'ray', 'torch', 'transformers', 'optuna'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def fake(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    """Puts another function in the place of the one that runs a sweep."""
+    monkeypatch.setattr(sweeps.tuner, "run_sweep", run)
+
+
+def outcome(_plan: SweepPlan, _on_event: OnEvent) -> SweepOutcome:
+    return SweepOutcome(counts={"complete": 7}, failures={}, is_interrupted=False, error=None)
+
+
+def test_spaces_are_listed_with_their_questions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list-spaces"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("smart_lambda"))
+    assert "7 on the grid" in line
+    assert line.endswith("?")
+
+
+@pytest.mark.parametrize("flag", ["--help", "--list-spaces"])
+def test_help_and_list_load_nothing_heavy(flag: str) -> None:
+    assert loaded_by(flag) == set()
+
+
+def test_a_dry_run_loads_no_ray(command: list[str]) -> None:
+    assert not loaded_by(*command, "--dry-run") & {"ray", "transformers", "optuna"}
+
+
+def test_a_dry_run_prints_the_plan_and_leaves_nothing(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], tiny_encoder: PretrainedEncoder
+) -> None:
+    assert main([*command, "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("  000")] == WEIGHTS
+    assert any(line.startswith("In all 7 trainings") for line in lines)
+    assert any(line.startswith("Disk: at most") for line in lines)
+    assert lines[-1] == "Dry run: nothing was started."
+    assert list(tmp_path.iterdir()) == []
+    assert tiny_encoder.num_parameters > 0
+
+
+def test_a_search_can_be_previewed(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, "--dry-run", "--search", "tpe", "--trials", "4"]) == 0
+    assert "4 configurations drawn by tpe, each trained once" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--space", "smart"], "unknown search space 'smart'"),
+        (["--set", "smart.mod=paper"], "did you mean 'smart.mode'"),
+        (["--set", "smart.weight=1"], "must leave alone what space 'smart_lambda' searches"),
+        (["--set", "encoder.max_length=4"], "encoder.max_length must be at least 8, got 4"),
+        (["--trials", "3"], "--trials must be left out with --search grid"),
+        (["--search", "bayes"], "--search must be one of grid, tpe, random"),
+        (["--workers", "0"], "--workers must be at least 1"),
+        (["--workers", "100000"], "a trial must fit this machine"),
+        (["--gpus-per-worker", "1", "--workers", "64"], "a trial must fit this machine"),
+        (["--encoder", "/no/such"], "--encoder must be a hub name or a folder that exists"),
+        (["--data", "/no/such"], "--data must be a folder that exists"),
+        (["--name", "a/b"], "--name must be letters"),
+        (["--storage", "nowhere://x"], "nowhere"),
+    ],
+)
+def test_a_mistake_is_one_line_with_code_2(
+    command: list[str], extra: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main([*command, *extra]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert not (tmp_path / "first").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("ids-sst-train.csv", None, "lacks ids-sst-train.csv"),
+        ("ids-sst-dev.csv", "\tid\tsentence\tsentiment\n0\ta\tfine\t7\n", "ids-sst-dev.csv:2: column sentiment"),
+        (
+            "sts-dev.csv",
+            "\tid\tsentence1\tsentence2\tsimilarity\n0\ta\tb\tc\tmuch\n",
+            "sts-dev.csv:2: column similarity",
+        ),
+        ("quora-dev.csv", "\tid\tsentence1\tsentence2\tis_duplicate\n0\ta\tcaf\udce9\tc\t1\n", "must be UTF-8"),
+        ("quora-train.csv", "", "empty file"),
+    ],
+)
+def test_a_broken_data_folder_is_one_line_with_code_2_and_no_sweep(
+    command: list[str],
+    tiny_folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    content: str | None,
+    message: str,
+) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(tiny_folder, broken)
+    (broken / name).unlink()
+    if content is not None:
+        (broken / name).write_text(content, errors="surrogateescape")
+    assert main([*command, "--data", str(broken)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "first").exists()
+
+
+def test_a_name_that_is_taken_is_answered_with_how_to_pick_another(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "first").mkdir()
+    assert main([*command, "--dry-run"]) == 2
+    assert "choose another with --name" in capsys.readouterr().err
+
+
+def test_a_sweep_gets_the_plan_and_ends_with_files_and_next_steps(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plans: list[SweepPlan] = []
+
+    def note(plan: SweepPlan, on_event: OnEvent) -> SweepOutcome:
+        plans.append(plan)
+        return outcome(plan, on_event)
+
+    fake(monkeypatch, note)
+    assert main(command) == 0
+    assert plans[0].folder == tmp_path / "first"
+    assert plans[0].base.encoder.max_length == 32
+    assert read_sweep(tmp_path / "first")["space"]["name"] == "smart_lambda"
+    text = capsys.readouterr().out
+    assert f"Files: {tmp_path}/first" in text
+    assert "results" in text.partition("Next:")[2]
+
+
+def test_wrong_use_that_only_the_cluster_can_tell_leaves_no_folder(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_plan: SweepPlan, _on_event: OnEvent) -> SweepOutcome:
+        raise ValueError("--address must be a running Ray cluster, got auto")
+
+    fake(monkeypatch, refuse)
+    assert main(command) == 2
+    assert capsys.readouterr().err == "error: --address must be a running Ray cluster, got auto\n"
+    assert not (tmp_path / "first").exists()
+
+
+def test_a_second_ctrl_c_ends_with_code_130(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_plan: SweepPlan, _on_event: OnEvent) -> SweepOutcome:
+        raise KeyboardInterrupt
+
+    fake(monkeypatch, interrupt)
+    assert main(command) == 130
+
+
+def test_the_script_runs_from_any_folder_and_hides_no_module(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, SCRIPT, "--list-spaces"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "smart_lambda" in done.stdout
+    code = f"import runpy, sys; sys.argv = ['run.py', '--list-spaces']; sys.path[0] = {str(SCRIPT.parent)!r}\n"
+    code += f"try: runpy.run_path({str(SCRIPT)!r}, run_name='__main__')\nexcept SystemExit: pass\nprint(sys.path[0])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == str(ROOT)
+
+
+def test_the_module_runs_as_the_script_does() -> None:
+    done = subprocess.run([sys.executable, "-m", "sweeps.run", "--wokers"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: unknown flag '--wokers'; did you mean '--workers'?")
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+def test_a_sweep_runs_from_end_to_end(command: list[str], tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, SCRIPT, *command], capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    sweep = load_sweep(tmp_path / "first")
+    assert sweep.trials["status"].tolist() == ["complete"] * 7
+    assert "SST dev" in done.stdout
