@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import HfApi, try_to_load_from_cache
+from huggingface_hub.errors import RepositoryNotFoundError
 
 from mtlib.encoder import build_encoder, embedding_layer, load_encoder
 from mtlib.schema import require, to_dict
 from results.mirror import mirror
 from results.records import read_trials, write_sweep
+from results.storage import first_line
 from search_spaces.space import describe_space
 from sweeps.options import SweepOptions, SweepPlan, make_plan
 from sweeps.prepare import Material, all_points, mirror_location, writing_to
@@ -21,6 +24,8 @@ from sweeps.provenance import command_line, describe_machine, describe_packages,
 
 ROOT = Path(__file__).resolve().parent.parent
 """Folder of the four packages."""
+HUB_SECONDS = 10.0
+"""How long the Hugging Face hub may take to answer."""
 
 
 def check_machine(options: SweepOptions) -> None:
@@ -61,12 +66,32 @@ def check_encoder(material: Material) -> int:
         ValueError: it cannot be had, or a trial's settings do not fit it.
     """
     configs = list(all_points(material.space))
+    check_hub(material.space.base.encoder.name)
     pretrained = load_encoder(material.space.base.encoder.name)
     for encoder_config in {config.encoder: None for config in configs}:
         encoder = build_encoder(pretrained, encoder_config)
     if any(config.smart.weight > 0 for config in configs):
         embedding_layer(encoder)
     return pretrained.num_parameters
+
+
+def check_hub(encoder: str) -> None:
+    """Asks the Hugging Face hub, once, for an encoder that is not on this machine; loading it would ask for minutes.
+
+    Raises:
+        ValueError: the hub does not know it, or cannot be reached.
+    """
+    is_here = Path(encoder).is_dir() or isinstance(try_to_load_from_cache(encoder, "config.json"), str)
+    if is_here:
+        return
+    try:
+        HfApi().model_info(encoder, timeout=HUB_SECONDS)
+    except RepositoryNotFoundError as error:
+        rule = "--encoder must be a local folder or a name that the Hugging Face hub knows"
+        raise ValueError(f"{rule}, got '{encoder}'") from error
+    except Exception as error:  # of which kind depends on the library that carries the request
+        rule = f"encoder '{encoder}' is not on this machine and the Hugging Face hub cannot be asked for it"
+        raise ValueError(f"{rule} ({first_line(error)}); name a local folder with --encoder") from error
 
 
 def open_sweep(options: SweepOptions, material: Material, arguments: Sequence[str]) -> SweepPlan:

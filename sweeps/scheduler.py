@@ -14,7 +14,7 @@ MOST_EPOCHS = 10**6
 """More than any trial has: from its `max_t` on ASHA stops every trial, even one that has just finished."""
 
 
-class HalvingScheduler(ASHAScheduler):
+class HalvingScheduler(ASHAScheduler):  # type: ignore[misc]
     """ASHA (Li et al. 2020) that neither stops replicates, whose configuration has proved itself, nor counts them, and
     lets a trial that has reported its last epoch complete."""
 
@@ -34,7 +34,7 @@ class HalvingScheduler(ASHAScheduler):
 def make_scheduler(plan: SweepPlan) -> TrialScheduler:
     """The scheduler of a sweep. It counts epochs from the first overall score."""
     if plan.scheduler == "none":
-        return FIFOScheduler()  # type: ignore[no-untyped-call]
+        return FIFOScheduler()
     return HalvingScheduler(
         time_attr="epoch", metric="best", mode="max", max_t=MOST_EPOCHS, grace_period=1, reduction_factor=REDUCTION
     )

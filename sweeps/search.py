@@ -13,17 +13,17 @@ from sweeps.searcher import SweepSearcher
 from sweeps.trial import trial_function
 
 
-class Verdicts(tune.Callback):
+class Verdicts(tune.Callback):  # type: ignore[misc]
     """Gives each decision of the scheduler to the lane that waits for it, without the detour over the trial."""
 
     def __init__(self, mailbox: ActorHandle[Any]) -> None:
         self._mailbox = mailbox
 
-    def on_trial_result(self, *, trial: Any, result: dict[str, Any], **_info: Any) -> None:  # type: ignore[override]
+    def on_trial_result(self, *, trial: Any, result: dict[str, Any], **_info: Any) -> None:
         """A report has been judged: Tune marks it done if the trial must stop."""
         self._mailbox.verdict.remote(trial.config["trial_id"], result["trained_epochs"], bool(result["done"]))
 
-    def on_trial_error(self, *, trial: Any, **_info: Any) -> None:  # type: ignore[override]
+    def on_trial_error(self, *, trial: Any, **_info: Any) -> None:
         """Tune has given the trial up; if it has not ended on its lane, it must."""
         self._mailbox.withdraw.remote(trial.config["trial_id"], "its process in Ray Tune died")
 

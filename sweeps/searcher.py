@@ -47,7 +47,7 @@ class Configuration:
     """Best scores of its completed trials."""
 
 
-class SweepSearcher(Searcher):
+class SweepSearcher(Searcher):  # type: ignore[misc]
     """Ask and tell over an Optuna study, for grid, random and TPE alike."""
 
     def __init__(
@@ -75,7 +75,7 @@ class SweepSearcher(Searcher):
         if plan.search == "grid":
             enqueue_grid(study, grid_trials(plan.space), self._domain)
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:  # type: ignore[override]
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         """The next trial for Tune; None if it must wait, FINISHED if there is no more."""
         if self._is_stopped:
             return str(Searcher.FINISHED)

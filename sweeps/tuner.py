@@ -19,7 +19,7 @@ from sweeps.interrupts import Interrupts
 from sweeps.lane import LaneSetup
 from sweeps.lanes import Lane, open_lane
 from sweeps.ledger import Ledger, add_trial, apply, close_ledger, open_ledger, save
-from sweeps.mailbox import Mailbox
+from sweeps.trial_mailbox import Mailbox
 from sweeps.messages import Event
 from sweeps.options import SweepPlan
 from sweeps.scheduler import make_scheduler
@@ -208,8 +208,9 @@ def close_sweep(sweep: Sweep, patience: float) -> None:
     deadline = time.monotonic() + patience
     sweep.searcher.stop()
     ray.get(sweep.mailbox.interrupt.remote())
-    for part in (sweep.search, *sweep.lanes):
-        part.wait(deadline - time.monotonic())
+    sweep.search.wait(deadline - time.monotonic())
+    for lane in sweep.lanes:
+        lane.wait(deadline - time.monotonic())
     if sweep.search.is_over:
         sweep.searcher.finish()
     ray.kill(sweep.mailbox)

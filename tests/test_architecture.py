@@ -68,7 +68,7 @@ ORDER = (
     "sweeps.capacity",
     "sweeps.memory",
     "sweeps.messages",
-    "sweeps.mailbox",
+    "sweeps.trial_mailbox",
     "sweeps.study",
     "sweeps.searcher",
     "sweeps.scheduler",

@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+import mtlib.checkpoint
 from mtlib.checkpoint import (
     State,
     StateFolder,
@@ -247,6 +248,15 @@ def test_weights_of_the_best_epochs_are_kept_and_others_removed(folder: StateFol
         keep_best(folder, epoch, best, {"w": torch.full((4,), float(epoch))})
         assert kept_epochs(folder) == expected
         assert json.loads((folder.path / "best.json").read_text()) == best
+
+
+def test_weights_of_an_epoch_that_is_best_for_nothing_are_not_even_written(
+    folder: StateFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_best(folder, 1, {"overall": 1}, {"w": torch.ones(4)})
+    monkeypatch.setattr(mtlib.checkpoint, "save_file", kill)
+    keep_best(folder, 2, {"overall": 1}, {"w": torch.ones(4)})
+    assert kept_epochs(folder) == [1]
 
 
 def test_keeping_the_same_epoch_again_after_a_resumption_changes_nothing(folder: StateFolder) -> None:

@@ -16,9 +16,10 @@ from ray.train.torch import TorchTrainer
 from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 
 from mtlib.config import TrialConfig
+from mtlib.reports import Progress
 from results.epochs import read_curves
 from sweeps.lane import LaneSetup, run_lane
-from sweeps.mailbox import Mailbox
+from sweeps.trial_mailbox import Mailbox
 from sweeps.messages import Event
 
 pytestmark = pytest.mark.ray
@@ -28,11 +29,11 @@ PATIENCE_SECONDS = 120
 def sabotage(marks: Path) -> None:
     """Makes the second worker fail in the third step of two trials: by an error, and once by being killed."""
     from mtlib.workers import worker_rank
-    from sweeps import lane
+    from sweeps.lane_link import LaneLink
 
-    real = lane.LaneLink.on_step
+    real = LaneLink.on_step
 
-    def on_step(link: Any, progress: Any) -> bool:
+    def on_step(link: LaneLink, progress: Progress) -> bool:
         if worker_rank() == 1 and progress.step == 3:
             if link._trial_id == "bad":
                 raise KeyError("lost")
@@ -41,7 +42,7 @@ def sabotage(marks: Path) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
         return real(link, progress)
 
-    lane.LaneLink.on_step = on_step  # type: ignore[method-assign]
+    LaneLink.on_step = on_step  # type: ignore[method-assign]
 
 
 class OpenLane:
@@ -67,7 +68,8 @@ class OpenLane:
         ray.get(self.mailbox.submit.remote(trial_id, config.to_json()))
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
-            for event in ray.get(self.mailbox.take_events.remote(1.0)):
+            events: list[Event] = ray.get(self.mailbox.take_events.remote(1.0))
+            for event in events:
                 self.events.append(event)
                 if event.kind == "report" and event.facts["scored_epoch"]:
                     self.mailbox.verdict.remote(trial_id, event.facts["epoch"], False)
@@ -84,7 +86,11 @@ class OpenLane:
 
 @pytest.fixture
 def lane_setup(
-    private_ray: None, tmp_path: Path, tiny_folder: Path, tiny_encoder_folder: Path, tiny_config: TrialConfig
+    private_ray: None,  # noqa: ARG001 - must be there
+    tmp_path: Path,
+    tiny_folder: Path,
+    tiny_encoder_folder: Path,
+    tiny_config: TrialConfig,
 ) -> LaneSetup:
     mailbox: Any = ray.remote(num_cpus=0)(Mailbox)
     return LaneSetup(

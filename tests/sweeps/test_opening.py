@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from huggingface_hub.errors import RepositoryNotFoundError
 from torch import nn
 
 from mtlib.encoder import PretrainedEncoder
@@ -15,6 +16,7 @@ from search_spaces.space import load_space
 from sweeps.opening import (
     check_capacity,
     check_encoder,
+    check_hub,
     check_machine,
     describe_gpus,
     discard_unstarted,
@@ -112,6 +114,35 @@ def test_an_encoder_that_cannot_be_had_is_one_line(material: Material, tmp_path:
     with pytest.raises(ValueError, match=r"encoder '.*empty' cannot be loaded") as raised:
         check_encoder(changed)
     assert "\n" not in str(raised.value)
+
+
+def test_a_hub_that_cannot_be_reached_is_one_line_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise ConnectionError("Name or service not known")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", fail)
+    with pytest.raises(ValueError, match="is not on this machine and the Hugging Face hub cannot be asked") as raised:
+        check_hub("no-such-owner/no-such-encoder")
+    assert "(Name or service not known); name a local folder" in str(raised.value)
+
+
+def test_a_name_that_the_hub_does_not_know_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise RepositoryNotFoundError.__new__(RepositoryNotFoundError)
+
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", fail)
+    with pytest.raises(ValueError, match="a name that the Hugging Face hub knows, got 'bert-bse'"):
+        check_hub("bert-bse")
+
+
+def test_what_is_on_this_machine_needs_no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise AssertionError("asked")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", fail)
+    check_hub(str(tmp_path))
+    monkeypatch.setattr("sweeps.opening.try_to_load_from_cache", lambda _name, file: f"/cache/{file}")
+    check_hub("bert-base-uncased")
 
 
 def test_settings_that_do_not_fit_the_encoder_are_refused(material: Material, tiny_encoder_folder: Path) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sweeps import mailbox as mailbox_module
-from sweeps.mailbox import Mailbox
+from sweeps import trial_mailbox as mailbox_module
+from sweeps.trial_mailbox import Mailbox
 from sweeps.messages import Assignment, Ended, Event
 
 

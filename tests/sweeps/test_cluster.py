@@ -1,0 +1,84 @@
+"""What Ray's processes are told and how Ctrl-C is kept from them; Ray itself is started by other tests."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+import ray
+
+from sweeps.cluster import (
+    ROOT,
+    Cluster,
+    close_ray,
+    connect,
+    deaf_to_interrupts,
+    free_port,
+    open_ray,
+    start_thread,
+    worker_environment,
+)
+
+
+def test_workers_find_the_packages_and_keep_the_users_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/theirs")
+    assert worker_environment({})["env_vars"]["PYTHONPATH"] == f"{ROOT}{os.pathsep}/theirs"
+    monkeypatch.delenv("PYTHONPATH")
+    assert worker_environment({})["env_vars"]["PYTHONPATH"] == str(ROOT)
+    assert (ROOT / "sweeps" / "cluster.py").is_file()
+
+
+def test_settings_of_the_user_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "7")
+    variables = worker_environment({"RAY_ADDRESS": "here:1"})["env_vars"]
+    assert (variables["RAY_TRAIN_HEALTH_CHECK_INTERVAL_S"], variables["RAY_ADDRESS"]) == ("7", "here:1")
+
+
+def test_a_free_port_can_be_listened_on() -> None:
+    with socket.socket() as server:
+        server.bind(("", free_port()))
+
+
+def test_processes_started_meanwhile_ignore_ctrl_c_and_we_do_not() -> None:
+    program = "import os, signal; os.kill(os.getpid(), signal.SIGINT); print('alive')"
+    before = signal.getsignal(signal.SIGINT)
+    with deaf_to_interrupts():
+        deaf = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert deaf.stdout == "alive\n"
+    assert signal.getsignal(signal.SIGINT) is before
+    hearing = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert hearing.returncode != 0
+
+
+def test_a_cluster_that_is_not_there_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_settings: object) -> None:
+        raise ConnectionError("Could not find any running Ray instance.\nPlease specify one")
+
+    monkeypatch.setattr(ray, "init", refuse)
+    with pytest.raises(ValueError, match=r"^--address must be a running Ray cluster, got auto: Could not find any .*$"):
+        connect("auto")
+
+
+def test_ray_is_not_shut_down_under_a_thread_that_is_still_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(ray, "shutdown", lambda: calls.append("shutdown"))
+    cluster = Cluster(is_own=True, is_connected_here=True, dashboard=None)
+    may_go = threading.Event()
+    thread = start_thread(lambda: may_go.wait(10) and None, "lane0")
+    close_ray(cluster)
+    assert calls == []
+    may_go.set()
+    thread.join()
+    close_ray(cluster)
+    assert calls == ["shutdown"]
+
+
+def test_a_connection_that_was_there_before_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "shutdown", lambda: pytest.fail("it was shut down"))
+    cluster = open_ray(None)
+    assert not cluster.is_own
+    close_ray(cluster)

@@ -1,0 +1,159 @@
+"""Events become records: statuses, best and last scores, times, and what is counted."""
+
+from typing import Any
+
+import pytest
+
+from results.records import read_trials
+from search_spaces.space import Float
+from sweeps.ledger import Ledger, add_trial, apply, close_ledger, open_ledger, save
+from sweeps.messages import Event
+from sweeps.searcher import make_spec
+from tests.sweeps.conftest import MakePlan
+
+NOON = 1_700_000_000.0
+
+
+def tell(ledger: Ledger, kind: Any, trial_id: str = "0000-r0", at: float = NOON, **facts: Any) -> None:
+    apply(ledger, Event(kind=kind, lane="lane0", trial_id=trial_id, facts=facts, time=at))
+
+
+def start(ledger: Ledger, trial_id: str = "0000-r0", at: float = NOON, kind: str = "started") -> None:
+    tell(ledger, kind, trial_id, at, host="here", pid=1, attempt=1, why=None)
+
+
+def report(ledger: Ledger, epoch: int, at: float = NOON, trial_id: str = "0000-r0", **scores: float) -> None:
+    tell(ledger, "report", trial_id, at, epoch=epoch, scores=scores, step=10 * epoch, seconds=2.0 * epoch)
+
+
+def end(ledger: Ledger, how: str, at: float = NOON, trial_id: str = "0000-r0", was_started: bool = True) -> None:
+    error = "it broke" if how == "failed" else None
+    tell(ledger, "ended", trial_id, at, how=how, error=error, was_started=was_started, peak_memory_bytes=7)
+
+
+def test_a_grid_is_queued_from_the_start(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    assert {name: record.status for name, record in ledger.records.items()} == dict.fromkeys(
+        ("0000-r0", "0001-r0", "0002-r0"), "queued"
+    )
+    assert ledger.counts == {"queued": 3}
+
+
+def test_a_trial_goes_from_queued_over_running_to_its_end(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan(num_workers=2))
+    start(ledger)
+    assert ledger.counts == {"running": 1, "queued": 2}
+    report(ledger, 1, NOON + 5, sst=0.3, overall=0.4)
+    end(ledger, "complete", NOON + 6)
+    record = ledger.records["0000-r0"]
+    assert (record.status, record.epochs, record.steps) == ("complete", 1, 10)
+    assert (record.wall_seconds, record.device_seconds, record.peak_memory_bytes) == (6.0, 4.0, 7)
+    assert (record.started, record.host) == ("2023-11-14T22:13:20.000+00:00", "here")
+    assert ledger.progress == {}
+
+
+def test_best_is_kept_per_score_with_its_first_epoch(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    start(ledger)
+    report(ledger, 1, qqp=0.7)
+    report(ledger, 2, qqp=0.6, sst=0.3, overall=0.45)
+    report(ledger, 3, qqp=0.7, sst=0.4, overall=0.55)
+    record = ledger.records["0000-r0"]
+    assert record.best == {"qqp": 0.7, "sst": 0.4, "overall": 0.55}
+    assert record.last == {"qqp": 0.7, "sst": 0.4, "overall": 0.55}
+    assert record.best_epoch == {"qqp": 1, "sst": 3, "overall": 3}
+
+
+def test_a_resumed_trial_keeps_its_first_start(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    start(ledger, at=NOON)
+    start(ledger, at=NOON + 100, kind="resumed")
+    end(ledger, "complete", NOON + 150)
+    assert ledger.records["0000-r0"].wall_seconds == 150
+
+
+def test_a_failed_trial_keeps_its_reason(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    start(ledger)
+    end(ledger, "failed")
+    assert (ledger.records["0000-r0"].status, ledger.records["0000-r0"].error) == ("failed", "it broke")
+
+
+def test_what_was_never_started_is_still_queued_after_an_interruption(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    start(ledger)
+    end(ledger, "interrupted")
+    end(ledger, "interrupted", trial_id="0001-r0", was_started=False)
+    assert ledger.counts == {"interrupted": 1, "queued": 2}
+
+
+def test_what_still_runs_when_the_sweep_ends_is_interrupted(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    start(ledger)
+    close_ledger(ledger)
+    assert ledger.counts == {"interrupted": 1, "queued": 2}
+
+
+def test_replicates_are_expected_until_their_configuration_is_lost(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan(replicates=3))
+    assert ledger.counts == {"queued": 9}
+    start(ledger)
+    end(ledger, "pruned")
+    assert ledger.counts == {"pruned": 1, "queued": 6}
+    spec = ledger.records["0001-r0"]
+    add_trial(ledger, make_spec(ledger.plan.base, 1, 1, dict(spec.params)))
+    start(ledger, "0001-r1")
+    assert ledger.counts == {"pruned": 1, "running": 1, "queued": 5}
+
+
+def test_trials_that_are_drawn_appear_as_they_are_suggested(make_plan: MakePlan) -> None:
+    plan = make_plan(search="random", num_trials=5, grid={}, ranges={"smart.weight": Float(low=0, high=1)})
+    ledger = open_ledger(plan)
+    assert (ledger.records, ledger.counts) == ({}, {"queued": 5})
+    add_trial(ledger, make_spec(plan.base, 0, 0, {"smart.weight": 0.2}))
+    assert (list(ledger.records), ledger.counts) == (["0000-r0"], {"queued": 5})
+
+
+def test_the_best_trial_is_by_the_searched_metric(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan(metric="qqp"))
+    assert ledger.best is None
+    report(ledger, 1, qqp=0.8, overall=0.5)
+    report(ledger, 1, trial_id="0001-r0", qqp=0.7, overall=0.9)
+    assert ledger.best == ("0000-r0", 0.8)
+
+
+def test_progress_is_kept_only_while_a_trial_runs(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    start(ledger)
+    tell(ledger, "progress", epoch=1, step=3, num_steps=30)
+    assert ledger.progress["0000-r0"] == {"since": NOON, "epoch": 1, "step": 3, "num_steps": 30}
+
+
+def test_records_are_written_when_they_have_changed_and_only_then(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    path = ledger.plan.folder / "trials.parquet"
+    save(ledger, ledger.plan.folder)
+    before = path.stat().st_mtime_ns
+    tell(ledger, "lane_open", host="here", pid=1)
+    save(ledger, ledger.plan.folder)
+    assert path.stat().st_mtime_ns == before
+    start(ledger)
+    report(ledger, 1, sst=0.5, overall=0.5)
+    save(ledger, ledger.plan.folder)
+    assert read_trials(ledger.plan.folder) == list(ledger.records.values())
+
+
+def test_records_are_in_order_of_configuration_and_replicate(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan(replicates=2))
+    add_trial(ledger, make_spec(ledger.plan.base, 0, 1, {"smart.weight": 0.0}))
+    save(ledger, ledger.plan.folder)
+    names = [record.trial_id for record in read_trials(ledger.plan.folder)]
+    assert names == ["0000-r0", "0000-r1", "0001-r0", "0002-r0"]
+
+
+@pytest.mark.parametrize("kind", ["lane_open", "lane_lost"])
+def test_open_lanes_are_known(make_plan: MakePlan, kind: str) -> None:
+    ledger = open_ledger(make_plan())
+    tell(ledger, "lane_open", host="here", pid=1)
+    tell(ledger, kind, host="here", why="gone")
+    assert ledger.lanes == ({"lane0": "here"} if kind == "lane_open" else {})

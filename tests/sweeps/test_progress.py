@@ -1,0 +1,136 @@
+"""What a person reads: lines in a log, a table on a terminal, times."""
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from sweeps.ledger import Ledger, apply, open_ledger
+from sweeps.messages import Event
+from sweeps.progress import duration, live_view, seconds_left, show_progress, summary
+from tests.sweeps.conftest import MakePlan
+
+NOON = 1_700_000_000.0
+
+
+def event(kind: Any, trial_id: str | None = "0000-r0", at: float = NOON, **facts: Any) -> Event:
+    return Event(kind=kind, lane="lane0", trial_id=trial_id, facts=facts, time=at)
+
+
+def started(trial_id: str = "0000-r0", at: float = NOON) -> Event:
+    return event("started", trial_id, at, host="here", pid=1, attempt=1, why=None)
+
+
+def scored(epoch: int, at: float = NOON, **scores: float) -> Event:
+    return event("report", at=at, epoch=epoch, scores=scores, step=epoch, seconds=1.0)
+
+
+def ended(how: str, at: float = NOON, error: str | None = None) -> Event:
+    return event("ended", at=at, how=how, error=error, was_started=True)
+
+
+def after(ledger: Ledger, *events: Event) -> Ledger:
+    for one in events:
+        apply(ledger, one)
+    return ledger
+
+
+def printed(ledger: Ledger, *events: Event) -> list[str]:
+    """What `show_progress` prints where there is no terminal."""
+    console = Console(file=io.StringIO(), width=200)
+    with show_progress(console) as on_event:
+        for one in events:
+            apply(ledger, one)
+            on_event(one, ledger)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
+def test_a_log_has_a_line_when_a_trial_starts_scores_and_ends(make_plan: MakePlan) -> None:
+    lines = printed(
+        open_ledger(make_plan()),
+        started(),
+        scored(1, sts=0.5, sst=0.25, overall=0.5),
+        ended("complete", NOON + 65),
+    )
+    assert lines[:3] == [
+        "0000-r0 starts: smart.weight=0.0",
+        "0000-r0 epoch 1: SST 0.250, STS 0.500, overall 0.500",
+        "0000-r0 complete after 1:05",
+    ]
+    assert lines[3].startswith("1 complete, 2 queued; best overall 0.500 (0000-r0); ")
+    assert len(lines) == 4
+
+
+def test_a_log_is_not_flooded_by_progress(make_plan: MakePlan) -> None:
+    steps = [event("progress", epoch=1, step=step, num_steps=100) for step in range(50)]
+    assert len(printed(open_ledger(make_plan()), started(), *steps)) == 1
+
+
+def test_a_failure_is_told_with_its_reason(make_plan: MakePlan) -> None:
+    lines = printed(open_ledger(make_plan()), started(), ended("failed", error="sst: loss is nan at step 3"))
+    assert "0000-r0 failed: sst: loss is nan at step 3" in lines
+
+
+def test_notes_and_lanes_are_told(make_plan: MakePlan) -> None:
+    events = [
+        event("note", None, text="Ray's dashboard: http://127.0.0.1:8265"),
+        event("lane_open", None, host="node7", pid=1),
+        event("lane_lost", None, why="its node is gone"),
+    ]
+    assert printed(open_ledger(make_plan()), *events) == [
+        "Ray's dashboard: http://127.0.0.1:8265",
+        "lane0 is open on node7",
+        "lane0 is lost: its node is gone",
+    ]
+
+
+def test_the_live_view_shows_where_each_running_trial_is(make_plan: MakePlan) -> None:
+    ledger = after(
+        open_ledger(make_plan()), started(), event("progress", epoch=2, step=30, num_steps=120), scored(1, qqp=0.75)
+    )
+    console = Console(file=io.StringIO(), width=120)
+    console.print(live_view([ledger], NOON))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    for part in ("1 running, 2 queued", "0000-r0", "smart.weight=0.0", "epoch 2, step 30 of 120", "QQP 0.750"):
+        assert part in shown
+
+
+def test_the_live_view_says_so_while_lanes_are_opened() -> None:
+    console = Console(file=io.StringIO(), width=120)
+    console.print(live_view([], NOON))
+    assert isinstance(console.file, io.StringIO)
+    assert "opening lanes" in console.file.getvalue()
+
+
+def test_nothing_is_guessed_from_nothing(make_plan: MakePlan) -> None:
+    ledger = after(open_ledger(make_plan()), started())
+    assert seconds_left(ledger, NOON + 10) is None
+    assert "left" not in summary(ledger, NOON)
+
+
+def test_time_left_follows_from_the_trials_that_are_done(make_plan: MakePlan) -> None:
+    ledger = after(open_ledger(make_plan()), started(), ended("complete", NOON + 20))
+    assert seconds_left(ledger, NOON + 20) == pytest.approx(2 * 20)
+
+
+def test_time_left_follows_from_the_part_done_of_the_first_trial(make_plan: MakePlan) -> None:
+    half = event("progress", epoch=1, step=50, num_steps=100)
+    ledger = after(open_ledger(make_plan()), started(), half)
+    assert seconds_left(ledger, NOON + 10) == pytest.approx(2.5 * 20)
+
+
+def test_two_lanes_need_half_the_time(make_plan: MakePlan) -> None:
+    lanes = [Event(kind="lane_open", lane=name, facts={"host": "here"}) for name in ("lane0", "lane1")]
+    ledger = after(open_ledger(make_plan()), *lanes, started(), ended("complete", NOON + 20))
+    assert seconds_left(ledger, NOON + 20) == pytest.approx(20)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (59.4, "59 s"), (59.6, "1:00"), (3599, "59:59"), (3600, "1:00:00"), (7325, "2:02:05")],
+)
+def test_durations_read_like_a_clock(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
