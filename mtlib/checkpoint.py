@@ -1,6 +1,6 @@
 """Exact state of a trial, so that a killed one goes on bit for bit, and the weights of its best epochs.
 
-A folder holds `state-<step>/` (the two newest; a damaged one is passed over), `weights/epoch-<n>.safetensors` and
+A folder holds `state-<step>-<n>/` (the two newest; a damaged one is passed over), `weights/epoch-<n>.safetensors` and
 `best.json`. Tensors are safetensors, the rest is JSON; nothing is pickled. Everything is written whole, then renamed.
 """
 
@@ -16,6 +16,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from mtlib.schema import require
+
 STATES_KEPT = 2
 """The newest state, and the one before it in case the newest is damaged."""
 WEIGHTS_KEPT_BYTES = 4
@@ -28,7 +30,10 @@ class StateFolder:
 
     path: Path
     every_steps: int = 500
-    """Optimizer steps between states within an epoch; one is kept at each epoch's end as well."""
+    """Optimizer steps between states within an epoch, at least 1; one is kept at each epoch's end as well."""
+
+    def __post_init__(self) -> None:
+        require(self.every_steps >= 1, "every_steps must be at least 1", self.every_steps)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,15 +47,16 @@ class State:
 
 def save_state(folder: StateFolder, step: int, state: State) -> None:
     """Writes the state after optimizer step `step` and removes all but the newest `STATES_KEPT`."""
-    target = folder.path / f"state-{step:09d}"
-    partial = folder.path / f".state-{step:09d}.partial"
+    partial = folder.path / ".state.partial"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     save_file({name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}, partial / "tensors")
-    described = {"checksum": checksum(partial / "tensors"), "numbers": dict(state.numbers)}
-    (partial / "state.json").write_text(json.dumps(described))
-    shutil.rmtree(target, ignore_errors=True)
-    partial.rename(target)
+    numbers = json.dumps(dict(state.numbers))
+    sums = {"tensors": checksum(partial / "tensors"), "numbers": zlib.crc32(numbers.encode())}
+    (partial / "state.json").write_text(json.dumps({"checksums": sums, "numbers": numbers}))
+    # A second state after the same step gets a name of its own: at no time is a good one missing.
+    number = len(list(folder.path.glob(f"state-{step:09d}-*")))
+    partial.rename(folder.path / f"state-{step:09d}-{number:03d}")
     for old in saved_states(folder)[STATES_KEPT:]:
         shutil.rmtree(old)
 
@@ -73,10 +79,11 @@ def read_state(path: Path) -> State | None:
     """The state at `path`; None if it is truncated or its checksum is wrong."""
     try:
         described = json.loads((path / "state.json").read_text())
-        if described["checksum"] != checksum(path / "tensors"):
+        sums, numbers = described["checksums"], described["numbers"]
+        if sums != {"tensors": checksum(path / "tensors"), "numbers": zlib.crc32(numbers.encode())}:
             return None
-        return State(tensors=load_file(path / "tensors"), numbers=described["numbers"])
-    except (OSError, ValueError, KeyError, SafetensorError):
+        return State(tensors=load_file(path / "tensors"), numbers=json.loads(numbers))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError):
         return None
 
 
@@ -91,7 +98,7 @@ def checksum(path: Path) -> int:
 
 def drop_states(folder: StateFolder) -> None:
     """Removes the states of a trial that has ended; its best weights stay."""
-    for path in (*saved_states(folder), *folder.path.glob(".state-*")):
+    for path in (*saved_states(folder), *folder.path.glob(".state*")):
         shutil.rmtree(path, ignore_errors=True)
 
 

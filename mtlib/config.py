@@ -84,7 +84,7 @@ class StageConfig:
     order: Order = "batch_round_robin"
     """`batch_round_robin`: one batch of each task in turn until each task has been seen once in full (TT 3.1).
     `sampled_round_robin`: in turn until every task but the largest has been seen once; the largest gives as many
-    batches as there are rounds, drawn at random (BB 3.4)."""
+    batches as there are rounds (at most all of its own), drawn at random (BB 3.4)."""
     sum_losses: bool = False
     """False: one optimizer step per batch (BB, MP). True: the batches of a round are summed into one step (TT 3.2)."""
     epochs: int = 1
@@ -145,7 +145,8 @@ class SmartConfig:
     BB ran). `paper`: a step of `step_size` along the gradient over its inf-norm, projected on the ball of radius
     `epsilon` (Jiang et al. 2020, algorithm 1). `random`: scaled as `unit_norm`, no gradient step, for a lower cost."""
     noise_std: float = 1e-5
-    """sigma, standard deviation of the first noise, in units of the embedding output, at least 0. Source: BB 4.3."""
+    """sigma, standard deviation of the first noise, in units of the embedding output, at least 0. Source: BB 4.3. At 0
+    an ascent step starts from rounding errors alone."""
     step_size: float = 1e-3
     """eta, size of an ascent step, above 0. Source: BB 4.3."""
     epsilon: float = 1e-6
@@ -171,7 +172,8 @@ class DataConfig:
     bucket_by_length: bool = True
     """True: rows of similar length share a batch, so that little is padding; every row is still seen once per pass."""
     bucket_batches: int = 50
-    """How many batches' rows are shuffled into one pool and sorted there, at least 1; ignored without buckets."""
+    """How many batches' rows are shuffled into one pool and sorted there, at least 1, but no more than an eighth of a
+    pass, so that a small task's batches differ from pass to pass; ignored without buckets."""
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -239,9 +241,15 @@ class TrialConfig:
             check_task(name, task_config)
         for name in (*self.active_tasks, *self.smart.tasks):
             require_name(name, self.tasks, "task")
+        rule = "smart.tasks must name at least one task where smart.weight is above 0"
+        require(self.smart.weight == 0 or bool(self.smart.tasks), rule, list(self.smart.tasks))
 
     def __hash__(self) -> int:
         return hash(self.content_hash)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles and copies as its JSON."""
+        return TrialConfig.from_json, (self.to_json(),)
 
     @property
     def active_tasks(self) -> tuple[str, ...]:
@@ -281,11 +289,14 @@ class TrialConfig:
         return config_from_tree(tree)
 
 
-def config_from_tree(tree: dict[str, Any]) -> TrialConfig:
+def config_from_tree(tree: Any) -> TrialConfig:
     """A configuration from plain dictionaries; what a task's group leaves out takes that task's own default."""
+    require(isinstance(tree, Mapping), "a configuration must be a group of keys", repr(tree))
     tasks = tree.get("tasks", {})
-    for name in tasks:
+    require(isinstance(tasks, Mapping), "tasks must be a group of keys", repr(tasks))
+    for name, group in tasks.items():
         require_name(name, TASKS, "task")
+        require(isinstance(group, Mapping), f"tasks.{name} must be a group of keys", repr(group))
     complete = {name: {**to_dict(default_task_config(name)), **group} for name, group in tasks.items()}
     config: TrialConfig = from_dict(TrialConfig, {**tree, **({"tasks": complete} if tasks else {})}, "")
     return config

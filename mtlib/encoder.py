@@ -4,15 +4,17 @@ import contextlib
 import copy
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from mtlib.config import EncoderConfig
-from mtlib.seeds import stream_seed
+from mtlib.schema import first_line, require
 
 HIDDEN_DROPOUTS = ("hidden_dropout_prob", "dropout", "embedding_dropout", "mlp_dropout")
 """What encoders call the dropout of hidden states in their configuration."""
@@ -33,6 +35,8 @@ class PretrainedEncoder:
     """A fast `transformers` tokenizer."""
     fingerprint: str
     """SHA-256 of configuration and weights."""
+    max_length: int
+    """Longest input in word pieces, special tokens included."""
 
     @property
     def num_parameters(self) -> int:
@@ -46,29 +50,44 @@ def load_encoder(name: str) -> PretrainedEncoder:
         name: a hub name such as `bert-base-uncased`, or a local folder.
 
     Raises:
-        ValueError: it cannot be had, or is no text encoder; one line that says which and why.
+        ValueError: it cannot be had, is damaged or incomplete, or is no text encoder; one line that says which and why.
     """
     from transformers import AutoModel, AutoTokenizer
 
     with quiet_transformers():
         try:
             tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True)
-            # A checkpoint may lack some weights (a pooler, say): those are drawn from a stream of their own.
-            torch.manual_seed(stream_seed("encoder", "missing weights"))
-            model = AutoModel.from_pretrained(name, dtype=torch.float32)
-        except (OSError, ValueError, KeyError) as error:
+            model, info = AutoModel.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             raise ValueError(f"encoder '{name}' cannot be loaded: {first_line(error)}") from error
+    check_complete(name, tokenizer, info["missing_keys"])
     drop_pooler(model)
     weights = {key: weight.detach().clone() for key, weight in model.state_dict().items()}
-    fingerprint = fingerprint_of(model.config, weights)
     return PretrainedEncoder(
-        name=name, config=model.config, weights=weights, tokenizer=tokenizer, fingerprint=fingerprint
+        name=name,
+        config=model.config,
+        weights=weights,
+        tokenizer=tokenizer,
+        fingerprint=fingerprint_of(model.config, weights),
+        max_length=min(tokenizer.model_max_length, num_positions(model)),
     )
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of an error's message."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def check_complete(name: str, tokenizer: Any, missing_weights: Iterable[str]) -> None:
+    """Refuses what `transformers` would make up: a vocabulary of special tokens alone, random weights."""
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):
+        raise ValueError(f"encoder '{name}' must come with its tokenizer, got no vocabulary")
+    missing = sorted(key for key in missing_weights if not key.startswith("pooler."))
+    if missing:
+        raise ValueError(f"encoder '{name}' must have all its weights, {len(missing)} are missing, first {missing[0]}")
+
+
+def num_positions(model: nn.Module) -> int:
+    """The longest input, in word pieces, that the model has positions for; RoBERTa spends the first ones on padding."""
+    positions = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
+    if isinstance(positions, nn.Embedding):
+        return positions.num_embeddings - (0 if positions.padding_idx is None else positions.padding_idx + 1)
+    return int(getattr(model.config, "max_position_embeddings", None) or sys.maxsize)
 
 
 @contextlib.contextmanager
@@ -116,9 +135,8 @@ def build_encoder(pretrained: PretrainedEncoder, config: EncoderConfig) -> nn.Mo
     architecture = copy.deepcopy(pretrained.config)
     set_dropout(architecture, HIDDEN_DROPOUTS, config.dropout, pretrained.name, "dropout")
     set_dropout(architecture, ATTENTION_DROPOUTS, config.attention_dropout, pretrained.name, "attention_dropout")
-    longest = longest_input(pretrained)
-    if config.max_length > longest:
-        raise ValueError(f"encoder.max_length must be at most {longest} for {pretrained.name}, got {config.max_length}")
+    rule = f"encoder.max_length must be at most {pretrained.max_length} for {pretrained.name}"
+    require(config.max_length <= pretrained.max_length, rule, config.max_length)
     with quiet_transformers(), torch.random.fork_rng(devices=[]):
         model: nn.Module = AutoModel.from_config(architecture)
     drop_pooler(model)
@@ -126,10 +144,10 @@ def build_encoder(pretrained: PretrainedEncoder, config: EncoderConfig) -> nn.Mo
     return model
 
 
-def longest_input(pretrained: PretrainedEncoder) -> int:
-    """The most word pieces that the encoder has positions for; RoBERTa's tokenizer knows of two that it spends."""
-    positions = getattr(pretrained.config, "max_position_embeddings", None)
-    return int(min(pretrained.tokenizer.model_max_length, positions or pretrained.tokenizer.model_max_length))
+def hidden_dropout(architecture: Any) -> float:
+    """The dropout probability of hidden states in an encoder's configuration; 0 where it knows none."""
+    known = [getattr(architecture, name, None) for name in HIDDEN_DROPOUTS]
+    return next((float(value) for value in known if isinstance(value, int | float)), 0.0)
 
 
 def set_dropout(architecture: Any, names: tuple[str, ...], value: float | None, encoder: str, key: str) -> None:

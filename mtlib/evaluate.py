@@ -1,6 +1,5 @@
 """Predictions for every example of a split, and the metrics they come to."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,7 @@ from torch import nn
 
 from mtlib.batches import make_batch
 from mtlib.config import TrialConfig
-from mtlib.losses import loss_per_example
+from mtlib.losses import TrainingDiverged, loss_per_example
 from mtlib.seeds import numpy_stream
 from mtlib.tasks import TASKS
 from mtlib.tokens import Corpus, TokenTable
@@ -51,6 +50,9 @@ def predict(
 
     Returns:
         Predictions in the order of the table (or of `rows`), the same on every worker.
+
+    Raises:
+        TrainingDiverged: a prediction is NaN or infinite, on every worker.
     """
     table = corpus.tables[task, split]
     rows = np.arange(table.num_rows) if rows is None else rows
@@ -66,6 +68,8 @@ def predict(
     logits = np.zeros((len(rows), TASKS[task].num_logits), dtype=np.float32)
     for positions, part in (pair for worker in gather_from_workers(parts) for pair in worker):
         logits[positions] = part
+    if not np.isfinite(logits).all():
+        raise TrainingDiverged(f"{task}: a prediction on {split} is not finite")
     return Predictions(
         task=task, split=split, ids=[table.ids[row] for row in rows], labels=table.labels[rows], logits=logits
     )
@@ -137,8 +141,3 @@ def pearson(values: np.ndarray, labels: np.ndarray) -> float:
     x, y = x - x.mean(), y - y.mean()
     scale = np.sqrt((x @ x) * (y @ y))
     return float(np.clip((x @ y) / scale, -1, 1)) if scale > 0 else 0.0
-
-
-def main_scores(scores: Sequence[tuple[str, dict[str, float]]]) -> dict[str, float]:
-    """Each task's main metric, from (task, metrics) pairs."""
-    return {task: metrics[TASKS[task].metric] for task, metrics in scores}

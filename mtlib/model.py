@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from mtlib.batches import Batch, Inputs
 from mtlib.config import TrialConfig
-from mtlib.encoder import PretrainedEncoder, build_encoder, embedding_layer
+from mtlib.encoder import PretrainedEncoder, build_encoder, embedding_layer, hidden_dropout
 from mtlib.heads import linear_head
 
 
@@ -29,14 +29,19 @@ class MultiTaskModel(nn.Module):
     Args:
         config: the trial's configuration; heads are made for its active tasks.
         pretrained: the encoder to start from.
+
+    Raises:
+        ValueError: the configuration does not fit the encoder.
     """
 
     def __init__(self, config: TrialConfig, pretrained: PretrainedEncoder) -> None:
         super().__init__()
         self.encoder = build_encoder(pretrained, config.encoder)
+        if config.smart.weight > 0:
+            embedding_layer(self.encoder)
         hidden_size = int(pretrained.config.hidden_size)
         self.heads = nn.ModuleDict({task: linear_head(config, task, hidden_size) for task in config.active_tasks})
-        self.dropout = nn.Dropout(config.encoder.dropout or 0.0)
+        self.dropout = nn.Dropout(hidden_dropout(self.encoder.config))
 
     def forward(self, batch: Batch, embeddings: Sequence[Tensor] | None = None, keep: bool = False) -> Output:
         """Logits of a batch.

@@ -1,7 +1,6 @@
 """The objective: from batches to one loss. DDP wraps it, so one forward holds clean, noise and perturbed pass."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -14,25 +13,13 @@ from mtlib.smart import Smoothness, smoothness
 from mtlib.tasks import TASKS
 from mtlib.workers import num_workers
 
-NUM_DETAILS = 3
-"""Numbers that a batch leaves for the record: loss, penalty, noise norm."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Share:
-    """How much each example of this worker's shard counts."""
-
-    of_batch: float
-    """1 over the rows of the global batch; 0 for the filler of an empty shard."""
-    of_sum: float
-    """1; 0 for the filler of an empty shard."""
-
 
 class Objective(nn.Module):
     """Sum over a step's batches of loss_weight (loss + smart.weight * penalty), each a mean over the global batch.
 
-    DDP averages gradients over workers; this worker's part is scaled by their number, so that the average is the
-    gradient of the global mean whatever the number of workers and the sizes of their shards.
+    The mean divides by the configured batch size, so that the short batch at a pass's end counts by its rows. DDP
+    averages gradients over workers; this worker's part is scaled by their number, so that the average is the gradient
+    of the global mean whatever the number of workers and the sizes of their shards.
     """
 
     def __init__(self, config: TrialConfig, model: MultiTaskModel) -> None:
@@ -48,8 +35,8 @@ class Objective(nn.Module):
             noise_seeds: for each batch the seed of SMART's first noise, the same on every worker.
 
         Returns:
-            The loss to differentiate, a scalar; and (batches, 3) parts of loss, penalty and noise norm, without
-            gradient, which sum over workers to the means over the global batch.
+            The loss to differentiate, a scalar; and (batches, 3) sums over the shard's rows of loss, penalty and noise
+            norm, without gradient.
         """
         parts = [self.batch_loss(batch, seed) for batch, seed in zip(batches, noise_seeds, strict=True)]
         total = torch.stack([loss for loss, _ in parts]).sum()
@@ -59,17 +46,17 @@ class Objective(nn.Module):
         """This shard's part of one batch's weighted loss, and of its details (3,)."""
         smart, task = self.config.smart, self.config.tasks[batch.task]
         is_smooth = smart.weight > 0 and batch.task in smart.tasks
-        share = share_of(batch)
+        counts = 0.0 if batch.is_empty else 1.0  # an empty shard takes part with weight 0
         with self.precision(batch):
             output = self.model(batch, keep=is_smooth)
-        loss = loss_per_example(task.loss, output.logits, batch.labels).sum() * share.of_batch
+        loss = loss_per_example(task.loss, output.logits, batch.labels).sum() * counts
         if not is_smooth:
-            return task.loss_weight * loss, torch.stack([loss.detach(), *loss.new_zeros(2)])
+            return task.loss_weight * loss / task.batch_size, torch.stack([loss.detach(), *loss.new_zeros(2)])
         smooth = self.smoothness_of(batch, output, noise_seed)
-        penalty = smooth.penalty.sum() * (share.of_batch if smart.reduction == "mean" else share.of_sum)
-        norm = smooth.noise_norm.sum() * share.of_batch
-        details = torch.stack([loss.detach(), penalty.detach(), norm])
-        return task.loss_weight * (loss + smart.weight * penalty), details
+        penalty = smooth.penalty.sum() * counts
+        details = torch.stack([loss.detach(), penalty.detach(), smooth.noise_norm.sum() * counts])
+        smart_weight = smart.weight * (task.batch_size if smart.reduction == "sum" else 1)
+        return task.loss_weight * (loss + smart_weight * penalty) / task.batch_size, details
 
     def smoothness_of(self, batch: Batch, output: Output, noise_seed: int) -> Smoothness:
         """SMART's penalty for this shard, its noise sliced from that of the global batch."""
@@ -94,11 +81,6 @@ class Objective(nn.Module):
         """The context in which matrix products run."""
         device = batch.labels.device.type
         return torch.autocast(device, dtype=torch.bfloat16, enabled=self.config.precision == "bf16")
-
-
-def share_of(batch: Batch) -> Share:
-    """How much each of the shard's examples counts in the global batch."""
-    return Share(of_batch=0.0, of_sum=0.0) if batch.is_empty else Share(of_batch=1 / batch.num_rows, of_sum=1.0)
 
 
 def first_noise(batch: Batch, embeddings: Sequence[Tensor], seed: int) -> list[Tensor]:

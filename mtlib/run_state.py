@@ -13,6 +13,7 @@ from mtlib.config import TrialConfig
 from mtlib.model import MultiTaskModel
 from mtlib.optim import make_optimizer, optimizer_tensors, restore_optimizer
 from mtlib.plan import PlannedStage, tasks_active_by
+from mtlib.schema import require
 from mtlib.tokens import Corpus
 
 CURVES_OF_TRAINING = ("loss", "smart_penalty", "noise_norm")
@@ -29,6 +30,8 @@ class Run:
     plan: tuple[PlannedStage, ...]
     lengths: dict[str, np.ndarray]
     """(rows,) input length of every train row, by task."""
+    origin: dict[str, str]
+    """Fingerprints of configuration, data and encoder: what a saved state must agree with."""
     model: MultiTaskModel
     objective: nn.Module
     """The objective as it was wrapped for several workers."""
@@ -40,7 +43,7 @@ class Run:
     step: int = 0
     """Steps done within the epoch."""
     sums: dict[str, list[float]] = field(default_factory=dict)
-    """By task, over the epoch so far: sums of loss, penalty and noise norm, and number of batches."""
+    """By task, over the epoch's rows so far: sums of loss, penalty and noise norm, and number of rows."""
     best: dict[str, tuple[float, int]] = field(default_factory=dict)
     """Best score and its epoch (1-based over all stages), by task and for `overall`."""
     is_wanted: bool = True
@@ -98,20 +101,19 @@ def state_of(run: Run) -> State:
     tensors = {f"model.{name}": tensor for name, tensor in run.model.state_dict().items()}
     tensors |= {f"optimizer.{name}": tensor for name, tensor in optimizer_tensors(run.optimizer, run.model).items()}
     numbers: dict[str, Any] = {name: getattr(run, name) for name in ("stage", "epoch", "step", "sums", "best")}
-    return State(tensors=tensors, numbers={**numbers, "config": run.config.content_hash, "seconds": run.seconds})
+    return State(tensors=tensors, numbers={**numbers, "origin": run.origin, "seconds": run.seconds})
 
 
 def restore(run: Run, state: State) -> None:
     """Puts the run where `state` was taken.
 
     Raises:
-        ValueError: the state is of another configuration.
+        ValueError: the state is of another configuration, data or encoder.
     """
     numbers = state.numbers
-    if numbers["config"] != run.config.content_hash:
-        raise ValueError(
-            f"a saved state must be of configuration {run.config.content_hash[:12]}, got {numbers['config'][:12]}"
-        )
+    for name, fingerprint in run.origin.items():
+        rule = f"a saved state must be of the same {name}, {fingerprint[:12]}"
+        require(numbers["origin"][name] == fingerprint, rule, numbers["origin"][name][:12])
     run.model.load_state_dict(group_of(state, "model."))
     run.stage, run.epoch, run.step = numbers["stage"], numbers["epoch"], numbers["step"]
     run.sums = {task: list(sums) for task, sums in numbers["sums"].items()}

@@ -39,7 +39,8 @@ def pass_batches(lengths: np.ndarray, batch_size: int, data: DataConfig, stream:
     """
     rows = stream.permutation(len(lengths))
     if data.bucket_by_length:
-        pool = data.bucket_batches * batch_size
+        num_batches = -(-len(rows) // batch_size)
+        pool = batch_size * max(1, min(data.bucket_batches, num_batches // 8))
         pools = [rows[start : start + pool] for start in range(0, len(rows), pool)]
         rows = np.concatenate([part[np.argsort(lengths[part], kind="stable")] for part in pools])
     batches = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]

@@ -2,7 +2,6 @@
 
 import dataclasses
 import difflib
-import json
 import math
 import types
 import typing
@@ -42,7 +41,7 @@ def to_dict(value: Any) -> Any:
 
 
 def set_in_tree(tree: dict[str, Any], key: str, value: Any) -> None:
-    """Sets one dotted key; text is read as JSON where it is JSON (`8`, `true`, `null`, `[1]`), else kept as text."""
+    """Sets one dotted key, whose parts are names of fields and positions in lists."""
     *parents, last = key.split(".")
     node: Any = tree
     for position, part in enumerate(parents):
@@ -75,7 +74,10 @@ def from_dict(cls: Any, tree: Any, where: str) -> Any:
     missing = [f.name for f in dataclasses.fields(cls) if f.name not in values and is_required(f)]
     if missing:
         raise ValueError(f"{prefix}{missing[0]} is missing")
-    return cls(**values)
+    try:
+        return cls(**values)
+    except ValueError as error:  # a field of a task or stage does not know whose it is
+        raise ValueError(f"{where}: {error}" if "." in where else str(error)) from error
 
 
 def is_required(f: "dataclasses.Field[Any]") -> bool:
@@ -93,13 +95,19 @@ def read_value(hint: Any, item: Any, where: str) -> Any:
             raise ValueError(f"{where} must be a list, got {item!r}")
         return tuple(read_value(arguments[0], part, f"{where}.{index}") for index, part in enumerate(item))
     if origin in (Mapping, dict) or (isinstance(origin, type) and issubclass(origin, Mapping)):
+        require(isinstance(item, Mapping), f"{where} must be a group of keys", repr(item))
         return {key: read_value(arguments[1], part, f"{where}.{key}") for key, part in item.items()}
     return read_scalar(hint, item, where)
 
 
-def split_text(text: str) -> list[Any]:
-    """`sst,qqp` or `["sst","qqp"]` as a list."""
-    return json.loads(text) if text.startswith("[") else [part for part in text.split(",") if part]
+def split_text(text: str) -> list[str]:
+    """`a,b`, `[a,b]` or `["a","b"]` as a list."""
+    return [part.strip(" \"'") for part in text.strip().removeprefix("[").removesuffix("]").split(",") if part.strip()]
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its kind if it has none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def read_scalar(hint: Any, item: Any, where: str) -> Any:
@@ -107,8 +115,6 @@ def read_scalar(hint: Any, item: Any, where: str) -> Any:
     choices = get_args(hint) if get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
     if isinstance(item, str) and str not in choices and not any(get_origin(c) is Literal for c in choices):
         item = parse_text(item, choices, where)
-    if float in choices and isinstance(item, int) and not isinstance(item, bool):
-        item = float(item)
     check_value(hint, item, where)
     return item
 
@@ -133,11 +139,19 @@ def check_types(value: Any) -> None:
     hints = typing.get_type_hints(type(value))
     for f in dataclasses.fields(value):
         item, hint = getattr(value, f.name), hints[f.name]
-        if isinstance(item, int) and not isinstance(item, bool) and float in (hint, *get_args(hint)):
-            object.__setattr__(value, f.name, float(item))
+        if isinstance(item, int | float) and not isinstance(item, bool) and float in (hint, *get_args(hint)):
+            object.__setattr__(value, f.name, as_float(item, f.name))
         elif isinstance(item, list):
             object.__setattr__(value, f.name, tuple(item))
         check_value(hint, getattr(value, f.name), f.name)
+
+
+def as_float(item: float, where: str) -> float:
+    """One float for each number, however it was written: 1 and 1.0, 0.0 and -0.0."""
+    try:
+        return float(item) + 0.0
+    except OverflowError as error:
+        raise ValueError(f"{where} must be finite, got {item}") from error
 
 
 def check_value(hint: Any, item: Any, where: str) -> None:
@@ -147,9 +161,12 @@ def check_value(hint: Any, item: Any, where: str) -> None:
         require(item in get_args(hint), f"{where} must be one of {', '.join(map(str, get_args(hint)))}", item)
         return
     allowed = get_args(hint) if origin in (types.UnionType, typing.Union) else (origin or hint,)
-    is_wrong = not isinstance(item, allowed) or (isinstance(item, bool) and bool not in allowed)
+    fits = (*allowed, int) if float in allowed else allowed  # a whole number becomes a float
+    is_wrong = not isinstance(item, fits) or (isinstance(item, bool) and bool not in allowed)
     require(not is_wrong, f"{where} must be {type_name(allowed)}", repr(item))
     require(not isinstance(item, float) or math.isfinite(item), f"{where} must be finite", item)
+    for part in item if origin is tuple else ():
+        check_value(get_args(hint)[0], part, f"an entry of {where}")
 
 
 def type_name(choices: Iterable[Any]) -> str:

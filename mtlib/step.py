@@ -7,15 +7,12 @@ import torch
 from torch import Tensor
 
 from mtlib.batches import Batch, make_batch
+from mtlib.losses import TrainingDiverged
 from mtlib.optim import learning_rate_at, set_learning_rate
 from mtlib.run_state import CURVES_OF_TRAINING, Run
 from mtlib.samplers import Step
 from mtlib.seeds import stream_seed
 from mtlib.workers import num_workers, sum_over_workers, worker_rank
-
-
-class TrainingDiverged(ArithmeticError):  # noqa: N818 - says what happened, as StopIteration does
-    """A loss became NaN or infinite."""
 
 
 class Interrupted(Exception):  # noqa: N818
@@ -74,15 +71,27 @@ def agree(details: Tensor, is_wanted: bool) -> bool:
     return bool(agreed[-1] == 0)
 
 
+def stop_if_unwanted(run: Run) -> None:
+    """Raises Interrupted on all workers if some worker does not want to go on."""
+    if not agree(torch.zeros(0, device=run.device), run.is_wanted):
+        raise Interrupted(f"ended after step {run.total_step}")
+
+
 def count_details(run: Run, batches: list[Batch], details: list[list[float]]) -> None:
     """Adds a step's losses to the epoch's sums.
 
+    Args:
+        run: the trial.
+        batches: the step's batches.
+        details: for each batch, sums over its rows of loss, penalty and noise norm.
+
     Raises:
-        TrainingDiverged: one of them is NaN or infinite.
+        TrainingDiverged: one of them is NaN or infinite; nothing has been added.
     """
     for batch, numbers in zip(batches, details, strict=True):
         for name, value in zip(CURVES_OF_TRAINING, numbers, strict=True):
             if not math.isfinite(value):
                 raise TrainingDiverged(f"{batch.task}: {name} is {value} at step {run.total_step + 1}")
+    for batch, numbers in zip(batches, details, strict=True):
         sums = run.sums.setdefault(batch.task, [0.0] * (len(CURVES_OF_TRAINING) + 1))
-        run.sums[batch.task] = [total + value for total, value in zip(sums, (*numbers, 1.0), strict=True)]
+        run.sums[batch.task] = [total + value for total, value in zip(sums, (*numbers, batch.num_rows), strict=True)]

@@ -15,7 +15,7 @@ from mtlib.plan import plan_stages, tasks_active_by
 from mtlib.reports import EpochReport, Progress, progress_of, score_epoch
 from mtlib.run_state import Run, next_epoch, restore, state_of
 from mtlib.samplers import epoch_steps
-from mtlib.step import Interrupted, take_step
+from mtlib.step import Interrupted, stop_if_unwanted, take_step
 from mtlib.tokens import Corpus
 from mtlib.workers import worker_rank
 
@@ -45,9 +45,10 @@ def train(
         states: where states and best weights are kept; None keeps none.
 
     Raises:
-        TrainingDiverged: a loss became NaN or infinite; names task, step and loss.
+        TrainingDiverged: a loss became NaN or infinite (names task, step and loss), or a prediction did.
         Interrupted: `on_step` returned False on some worker.
-        ValueError: the configuration does not fit the encoder, or the saved state is of another configuration.
+        ValueError: the configuration does not fit the encoder, or the saved state is of another configuration, data
+            or encoder.
     """
     run = start(config, corpus, encoder, torch.device(device), wrap, states)
     while run.epoch < run.plan[run.stage].epochs:
@@ -63,15 +64,16 @@ def train(
 
 def train_epoch(run: Run, on_step: Callable[[Progress], bool], states: StateFolder | None) -> None:
     """The rest of the current epoch, step by step."""
-    for step in epoch_steps(run.config, run.stage, run.epoch, run.lengths)[run.step :]:
-        try:
+    try:
+        for step in epoch_steps(run.config, run.stage, run.epoch, run.lengths)[run.step :]:
             take_step(run, step)
-        except Interrupted:
-            save(run, states)
-            raise
-        run.is_wanted = on_step(progress_of(run))
-        if states and run.step % states.every_steps == 0:
-            save(run, states)
+            run.is_wanted = on_step(progress_of(run))
+            if states and run.step % states.every_steps == 0:
+                save(run, states)
+        stop_if_unwanted(run)  # before the evaluation, which may be long
+    except Interrupted:
+        save(run, states)
+        raise
 
 
 def start(
@@ -94,6 +96,7 @@ def start(
             task: corpus.tables[task, "train"].lengths(config.tasks[task].encoding, config.encoder.max_length)
             for task in tasks
         },
+        origin={"configuration": config.content_hash, "data": corpus.fingerprint, "encoder": encoder.fingerprint},
         model=model,
         objective=wrap(Objective(config, model)),
         optimizer=make_optimizer(config.optimizer, model, tasks_active_by(config, 0)),

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
+from mtlib.schema import first_line
+
 Location = str | Path
 """A folder: a path, or a URI such as `file:///mnt/sweeps/a` or `s3://bucket/sweeps/a`."""
 
@@ -176,8 +178,3 @@ def read_json(root: fs.SubTreeFileSystem, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{full_name(root, path)}: must be a JSON object, got {type(value).__name__}")
     return value
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's message."""
-    return (str(error).splitlines() or [type(error).__name__])[0]

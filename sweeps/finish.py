@@ -4,8 +4,8 @@ import shlex
 import sys
 from pathlib import Path
 
+from mtlib.schema import first_line
 from results.mirror import mirror
-from results.storage import first_line
 from results.table import load_sweep, print_ranking
 from sweeps.command import ALL_ENDED_WELL, INTERRUPTED, SOME_FAILED, SWEEP_FAILED
 from sweeps.opening import ROOT

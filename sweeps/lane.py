@@ -25,8 +25,10 @@ from torch.nn.parallel import DistributedDataParallel
 from mtlib.checkpoint import StateFolder, drop_states
 from mtlib.config import TrialConfig
 from mtlib.data import read_folder
-from mtlib.encoder import PretrainedEncoder, first_line, load_encoder
-from mtlib.step import Interrupted, TrainingDiverged
+from mtlib.encoder import PretrainedEncoder, load_encoder
+from mtlib.losses import TrainingDiverged
+from mtlib.schema import first_line
+from mtlib.step import Interrupted
 from mtlib.tokens import Corpus, tokenize
 from mtlib.train import train
 from mtlib.workers import gather_from_workers, num_workers, worker_rank

@@ -5,7 +5,7 @@ from pathlib import Path
 from ray.train.torch import TorchTrainer
 from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 
-from mtlib.encoder import first_line
+from mtlib.schema import first_line
 from sweeps.cluster import start_thread
 from sweeps.lane import LaneSetup, run_lane
 from sweeps.options import SweepPlan

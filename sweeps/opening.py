@@ -13,10 +13,9 @@ from huggingface_hub import HfApi, try_to_load_from_cache
 from huggingface_hub.errors import RepositoryNotFoundError
 
 from mtlib.encoder import build_encoder, embedding_layer, load_encoder
-from mtlib.schema import require, to_dict
+from mtlib.schema import first_line, require, to_dict
 from results.mirror import mirror
 from results.records import read_trials, write_sweep
-from results.storage import first_line
 from search_spaces.space import describe_space
 from sweeps.options import SweepOptions, SweepPlan, make_plan
 from sweeps.prepare import Material, all_points, mirror_location, writing_to

@@ -9,9 +9,9 @@ from pathlib import Path
 from mtlib.config import TrialConfig
 from mtlib.data import content_fingerprint, read_folder
 from mtlib.demo import DEMO_NOTE, DEMO_OVERRIDES, demo_folder
-from mtlib.schema import require
+from mtlib.schema import first_line, require
 from mtlib.tasks import TASKS
-from results.storage import first_line, list_files, open_folder
+from results.storage import list_files, open_folder
 from search_spaces.space import (
     Choice,
     SearchSpace,

@@ -7,7 +7,7 @@ from ray import tune
 from ray.actor import ActorHandle
 from ray.tune.schedulers import TrialScheduler
 
-from mtlib.encoder import first_line
+from mtlib.schema import first_line
 from sweeps.cluster import start_thread
 from sweeps.searcher import SweepSearcher
 from sweeps.trial import trial_function

@@ -19,13 +19,13 @@ from sweeps.interrupts import Interrupts
 from sweeps.lane import LaneSetup
 from sweeps.lanes import Lane, open_lane
 from sweeps.ledger import Ledger, add_trial, apply, close_ledger, open_ledger, save
-from sweeps.trial_mailbox import Mailbox
 from sweeps.messages import Event
 from sweeps.options import SweepPlan
 from sweeps.scheduler import make_scheduler
 from sweeps.search import Search
 from sweeps.searcher import SweepSearcher, TrialSpec
 from sweeps.study import open_study
+from sweeps.trial_mailbox import Mailbox
 
 OnEvent = Callable[[Event, Ledger], None]
 

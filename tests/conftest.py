@@ -14,7 +14,10 @@ from mtlib.encoder import PretrainedEncoder, load_encoder
 from mtlib.tasks import TASKS
 from mtlib.tokens import Corpus, tokenize
 
-WORDS = "the a film dog cat car road good bad fine dull bright slow fast runs sleeps sings very not old new red".split()
+torch.set_num_threads(1)  # tiny models: more threads only wait for each other
+
+TEXT = "the a film dog cat car road good bad fine dull bright slow fast runs sleeps sings very not old new red"
+WORDS = TEXT.split()
 ROWS = {"sst": 30, "qqp": 70, "sts": 22}
 
 

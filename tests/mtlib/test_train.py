@@ -21,9 +21,10 @@ from mtlib.checkpoint import StateFolder, load_state, weights_path
 from mtlib.config import StageConfig, TrialConfig, default_task_config
 from mtlib.data import read_folder
 from mtlib.encoder import PretrainedEncoder
+from mtlib.losses import TrainingDiverged
 from mtlib.objective import Objective
 from mtlib.reports import EpochReport, Progress
-from mtlib.step import Interrupted, TrainingDiverged
+from mtlib.step import Interrupted
 from mtlib.tasks import TASKS, Task
 from mtlib.tokens import Corpus, tokenize
 from mtlib.train import train
@@ -69,7 +70,7 @@ def run_whole(config: TrialConfig, corpus: Corpus, encoder: PretrainedEncoder, *
     return trace
 
 
-class Killed(Exception):
+class Killed(Exception):  # noqa: N818
     """Stands for a kill: nothing after it runs."""
 
 
@@ -132,7 +133,9 @@ def test_an_interrupted_run_loses_no_step(
     assert state is not None
     assert (state.numbers["stage"], state.numbers["step"]) == (1, 2)
     seen.clear()
-    resumed = run_whole(tiny_config, tiny_corpus, tiny_encoder, states=states, on_step=lambda p: not seen.append(p.step))
+    resumed = run_whole(
+        tiny_config, tiny_corpus, tiny_encoder, states=states, on_step=lambda p: not seen.append(p.step)
+    )
     assert seen[0] == 7
     whole = run_whole(tiny_config, tiny_corpus, tiny_encoder)
     for epoch in resumed.reports:
@@ -145,7 +148,7 @@ def test_a_state_of_another_configuration_is_refused(
     states = StateFolder(path=tmp_path)
     with pytest.raises(Interrupted):
         train(tiny_config, tiny_corpus, tiny_encoder, on_step=lambda _: False, states=states)
-    with pytest.raises(ValueError, match="a saved state must be of configuration"):
+    with pytest.raises(ValueError, match="a saved state must be of the same configuration"):
         train(tiny_config.override({"seed": 5}), tiny_corpus, tiny_encoder, states=states)
 
 
@@ -214,9 +217,7 @@ def test_a_loss_that_is_not_finite_fails_with_task_step_and_loss(
     monkeypatch.setattr(mtlib.step, "count_details", poisoned)
     reports: list[int] = []
     with pytest.raises(TrainingDiverged, match=rf"^(sst|qqp|sts): loss is {value} at step 6$"):
-        train(
-            tiny_config, tiny_corpus, tiny_encoder, on_epoch=lambda report: not reports.append(report.epoch)
-        )
+        train(tiny_config, tiny_corpus, tiny_encoder, on_epoch=lambda report: not reports.append(report.epoch))
     assert reports == [1]
 
 
@@ -224,7 +225,7 @@ def test_an_exploding_rate_is_noticed_at_the_step_it_explodes(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     wild = tiny_config.override({"optimizer.learning_rate": 1e38})
-    with pytest.raises(TrainingDiverged, match="qqp: (loss|smart_penalty) is (nan|inf) at step [23]"):
+    with pytest.raises(TrainingDiverged, match=r"qqp: (loss|smart_penalty) is (nan|inf) at step [23]"):
         train(wild, tiny_corpus, tiny_encoder)
 
 
@@ -246,7 +247,8 @@ def test_training_lowers_the_loss(
         {point.task: point.value for point in report.points if (point.split, point.metric) == ("train", "loss")}
         for report in reports.values()
     ]
-    assert {task: last < 0.9 * losses[1][task] for task, last in losses[-1].items()} == dict.fromkeys(("sst", "qqp", "sts"), True), losses
+    falling = {task: last < 0.9 * losses[1][task] for task, last in losses[-1].items()}
+    assert falling == {"sst": True, "qqp": True, "sts": True}, losses
 
 
 def test_bf16_gives_nearly_the_losses_of_fp32(

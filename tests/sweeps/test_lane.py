@@ -19,8 +19,8 @@ from mtlib.config import TrialConfig
 from mtlib.reports import Progress
 from results.epochs import read_curves
 from sweeps.lane import LaneSetup, run_lane
-from sweeps.trial_mailbox import Mailbox
 from sweeps.messages import Event
+from sweeps.trial_mailbox import Mailbox
 
 pytestmark = pytest.mark.ray
 PATIENCE_SECONDS = 120

@@ -48,7 +48,7 @@ SCORED = (point("sst", "accuracy", 0.4), point("sst", "loss", 1.2), point("overa
 def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A mailbox whose answers can be set; what is waited for has always come."""
     monkeypatch.setattr(ray, "get", lambda answer: answer)
-    monkeypatch.setattr(ray, "wait", lambda found, timeout: (found, []))
+    monkeypatch.setattr(ray, "wait", lambda found, **_settings: (found, []))
     monkeypatch.setattr(lane_link, "PROGRESS_SECONDS", 0.0)
     return SimpleNamespace(progress=Method([]), report=Method([]), suspect=Method([None]), ended=Method([None]))
 
@@ -72,7 +72,7 @@ def test_it_stops_once_the_mailbox_wants_it_to(answers: Any, tmp_path: Path) -> 
 def test_an_answer_that_has_not_come_is_not_waited_for(
     answers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray, "wait", lambda found, timeout: ([], found))
+    monkeypatch.setattr(ray, "wait", lambda found, **_settings: ([], found))
     answers.progress.answers = [True]
     link = link_of(answers, tmp_path)
     assert all(link.on_step(STEP) for _ in range(5))

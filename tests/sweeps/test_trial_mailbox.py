@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sweeps import trial_mailbox as mailbox_module
-from sweeps.trial_mailbox import Mailbox
 from sweeps.messages import Assignment, Ended, Event
+from sweeps.trial_mailbox import Mailbox
 
 
 def report(epoch: int, score: float, scored_epoch: int | None = None, is_last: bool = False) -> dict[str, Any]:
