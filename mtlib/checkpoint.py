@@ -46,7 +46,7 @@ class State:
 
 
 def save_state(folder: StateFolder, step: int, state: State) -> None:
-    """Writes the state after optimizer step `step` and removes all but the newest `STATES_KEPT`."""
+    """Writes the state after optimizer step `step`; it and the newest before it stay, `STATES_KEPT` in all."""
     partial = folder.path / ".state.partial"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -55,10 +55,14 @@ def save_state(folder: StateFolder, step: int, state: State) -> None:
     sums = {"tensors": checksum(partial / "tensors"), "numbers": zlib.crc32(numbers.encode())}
     (partial / "state.json").write_text(json.dumps({"checksums": sums, "numbers": numbers}))
     # A second state after the same step gets a name of its own: at no time is a good one missing.
-    number = len(list(folder.path.glob(f"state-{step:09d}-*")))
-    partial.rename(folder.path / f"state-{step:09d}-{number:03d}")
-    for old in saved_states(folder)[STATES_KEPT:]:
-        shutil.rmtree(old)
+    taken = [int(path.name.rpartition("-")[2]) for path in folder.path.glob(f"state-{step:09d}-*")]
+    target = folder.path / f"state-{step:09d}-{max(taken, default=-1) + 1:03d}"
+    partial.rename(target)
+    # States of later steps are damaged ones that were passed over: they must not take the place of good ones.
+    kept = [path for path in saved_states(folder) if path <= target][:STATES_KEPT]
+    for old in saved_states(folder):
+        if old not in kept:
+            shutil.rmtree(old)
 
 
 def load_state(folder: StateFolder) -> State | None:

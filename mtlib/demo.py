@@ -16,7 +16,7 @@ from random import Random
 
 from mtlib import demo_encoder, demo_text, demo_weights, demo_words
 from mtlib.demo_encoder import write_tiny_encoder
-from mtlib.demo_text import write_captions, write_questions, write_review
+from mtlib.demo_text import write_headlines, write_questions, write_review
 from mtlib.tasks import TASKS, Task
 
 Example = tuple[tuple[str, ...], float]
@@ -25,7 +25,7 @@ Example = tuple[tuple[str, ...], float]
 WRITERS: dict[str, Callable[[Random], Example]] = {
     "sst": write_review,
     "qqp": write_questions,
-    "sts": write_captions,
+    "sts": write_headlines,
 }
 NUM_ROWS = {
     "sst": {"dev": 600, "test": 200, "train": 800},
@@ -41,10 +41,10 @@ DEMO_OVERRIDES: dict[str, object] = {
     "optimizer.learning_rate": 1e-3,
     "smart.reduction": "mean",
     "stages.0.epochs": 2,
-    "stages.0.steps_per_epoch": 80,
+    "stages.0.steps_per_epoch": 60,
     "stages.1.epochs": 6,
     "tasks.sst.batch_size": 32,
-    "tasks.qqp.batch_size": 16,
+    "tasks.qqp.batch_size": 32,
     "tasks.sts.batch_size": 32,
     "tasks.sst.scored_train_rows": 500,
     "evaluation.batch_size": 200,
@@ -52,21 +52,24 @@ DEMO_OVERRIDES: dict[str, object] = {
 """What a configuration made for a pretrained encoder needs to train this one, by dotted key."""
 DEMO_NOTE = (
     "No --data and no --encoder: the built-in demonstration corpus and tiny encoder are used, nothing is downloaded. "
-    "Such an encoder needs other settings than a pretrained one: learning rate 1e-3, no dropout, batches of 32 (QQP "
-    "16), SMART averaged over the batch, 8 short epochs. The scores show that all works; they say nothing of real text."
+    "This encoder was never pretrained and needs other settings: learning rate 1e-3, no dropout, batches of 32 drawn "
+    "without regard to length, SMART averaged over the batch, 8 short epochs. The scores show that all works; they say "
+    "nothing about real text."
 )
 
 DESCRIPTION = "Write the demonstration corpus and its tiny encoder to a folder, to see the format or to try things on."
 EXAMPLES = """\
-what you get:
-  DIR/data      <task>-train.csv, <task>-dev.csv and <task>-test-student.csv of three tasks, tab-separated, in the
-                layout of Stanford CS224N's default project: own data must look like this
-  DIR/encoder   a BERT of three layers with its own vocabulary, for AutoModel and AutoTokenizer
+what you get, tab-separated, in the layout of Stanford CS224N's default project (own data must look like this):
+  DIR/data/ids-sst-train.csv   film reviews: sentence, sentiment (0 very negative .. 4 very positive)
+  DIR/data/quora-train.csv     pairs of questions: sentence1, sentence2, is_duplicate (0.0 or 1.0)
+  DIR/data/sts-train.csv       pairs of headlines: sentence1, sentence2, similarity (0.0 .. 5.0)
+  DIR/data/*-dev.csv           the same, to score on; *-test-student.csv: the same without labels
+  DIR/encoder                  a BERT of three layers with its own vocabulary, for AutoModel and AutoTokenizer
 
 examples:
-  python -m mtlib.demo demo                the files of every sweep that is given no --data and no --encoder
-  python -m mtlib.demo demo2 --seed 1      another corpus and another encoder of the same kind
-  head -3 demo/data/quora-train.csv        see the format
+  python -m mtlib.demo demo              the files of every sweep that is given no --data and no --encoder
+  python -m mtlib.demo demo2 --seed 1    another corpus and another encoder of the same kind
+  head -3 demo/data/quora-train.csv      see the format
 """
 
 

@@ -1,4 +1,4 @@
-"""Sentences of the demonstration corpus: reviews, pairs of questions, pairs of captions, from a small grammar.
+"""Sentences of the demonstration corpus: reviews, pairs of questions, pairs of headlines, from a small grammar.
 
 What a text means is drawn first and its wording after that, without regard to the label, so that the words alone say
 little: a paraphrase may exchange active for passive, `before` for `after`, `bigger` for `smaller` or a word for its
@@ -55,12 +55,14 @@ QUESTIONS = (
     ),
 )
 
-CAPTION = Frame(
+HEADLINE = Frame(
     slots={"a": words.PEOPLE, "v": words.ACTIONS, "b": words.PEOPLE, "p": words.PLACES},
     wordings=("{a[0]} {v[1]} {b[0]} in {p[0]}", "{b[0]} {v[2]} by {a[0]} in {p[0]}", "in {p[0]} {a[0]} {v[1]} {b[0]}"),
 )
+REVIEW_WORDS = "the is seems and but although neither nor . ,"
+"""What reviews are made of beside the words of the tables."""
 SLOT_WEIGHTS = {"a": 1.5, "v": 1.5, "b": 1.25, "p": 0.75}
-"""What each slot of a caption adds to a similarity, 5 in all."""
+"""What each slot of a headline adds to a similarity, 5 in all."""
 
 
 def write_review(random: Random) -> tuple[tuple[str, ...], float]:
@@ -91,7 +93,6 @@ def concede_last(random: Random, clause: str, value: int) -> str:
     return f"{clause} , although {write_clause(random, opposite_value(random, value))}"
 
 
-REVIEW_WORDS = ("the is seems and but although neither nor . ,",)
 REVIEWS: tuple[Callable[[Random, str, int], str], ...] = (
     say_alone,
     say_alone,
@@ -135,7 +136,7 @@ def negated(random: Random, value: int) -> str:
     return f"{random.choice(words.NEGATORS)} {between}{opposite}"
 
 
-def reversed_(random: Random, value: int) -> str:
+def turned_round(random: Random, value: int) -> str:
     return f"{words.REVERSER} {adjective(random, -value // 2 * random.choice((1, 2)))}"
 
 
@@ -148,8 +149,8 @@ PREDICATES: dict[int, tuple[Callable[[Random, int], str], ...]] = {
     0: (weakened, neither),
     1: (plain, negated, negated, weakened),
     -1: (plain, negated, negated, weakened),
-    2: (plain, strengthened, reversed_),
-    -2: (plain, strengthened, reversed_),
+    2: (plain, strengthened, turned_round),
+    -2: (plain, strengthened, turned_round),
 }
 """How each sentiment can be said."""
 
@@ -172,28 +173,28 @@ def change_question(random: Random, frame: Frame, meaning: Meaning) -> Meaning:
     return replace_slot(random, frame, meaning, random.choice(list(frame.slots)))
 
 
-def write_captions(random: Random) -> tuple[tuple[str, ...], float]:
-    """Two captions and how alike they are, 0 to 5 in steps of .2: the more slots agree, the more alike."""
-    meaning = draw_meaning(random, CAPTION)
+def write_headlines(random: Random) -> tuple[tuple[str, ...], float]:
+    """Two headlines and how alike they are, 0 to 5 in steps of .2: the more slots agree, the more alike."""
+    meaning = draw_meaning(random, HEADLINE)
     other, score = meaning, 5.0
     for slot in random.sample(list(SLOT_WEIGHTS), random.randrange(len(SLOT_WEIGHTS) + 1)):
-        other, kept = change_caption(random, other, slot)
+        other, kept = change_headline(random, other, slot)
         score -= SLOT_WEIGHTS[slot] * (1 - kept)
     if random.random() < 0.35:
         other = {**other, "a": other["b"], "b": other["a"]}
         score *= 0.5
     noisy = min(5.0, max(0.0, random.gauss(score, SCORE_NOISE)))
-    texts = tuple(capitalise(say(random, CAPTION, each)) for each in (meaning, other))
+    texts = tuple(capitalise(say(random, HEADLINE, each)) for each in (meaning, other))
     return texts, round(noisy * 5) / 5
 
 
-def change_caption(random: Random, meaning: Meaning, slot: str) -> tuple[Meaning, float]:
+def change_headline(random: Random, meaning: Meaning, slot: str) -> tuple[Meaning, float]:
     """Replaces a slot by something alike, which keeps half of its weight, or by anything else."""
-    concepts = CAPTION.slots[slot]
+    concepts = HEADLINE.slots[slot]
     neighbour = concepts[concepts.index(meaning[slot]) ^ 1]
     if random.random() < 0.4 and neighbour not in meaning.values():
         return {**meaning, slot: neighbour}, 0.5
-    return replace_slot(random, CAPTION, meaning, slot), 0.0
+    return replace_slot(random, HEADLINE, meaning, slot), 0.0
 
 
 def draw_meaning(random: Random, frame: Frame) -> Meaning:
@@ -210,10 +211,10 @@ def replace_slot(random: Random, frame: Frame, meaning: Meaning, slot: str) -> M
 
 def known_words() -> list[str]:
     """Every word and sign that a text of the corpus can hold, in lower case, sorted."""
-    tables = [*(table for frame in (*QUESTIONS, CAPTION) for table in frame.slots.values())]
+    tables = [*(table for frame in (*QUESTIONS, HEADLINE) for table in frame.slots.values())]
     forms = [form for table in tables for concept in table for name in concept for form in name]
-    wordings = [re.sub(r"{.*?}", "", wording) for frame in (*QUESTIONS, CAPTION) for wording in frame.wordings]
-    reviews = [*words.ASPECTS, *words.STRENGTHENERS, *words.WEAKENERS, *words.NEGATORS, words.REVERSER, *REVIEW_WORDS]
+    wordings = [re.sub(r"{.*?}", "", wording) for frame in (*QUESTIONS, HEADLINE) for wording in frame.wordings]
+    reviews = [*words.ASPECTS, *words.STRENGTHENERS, *words.WEAKENERS, *words.NEGATORS, words.REVERSER, REVIEW_WORDS]
     adjectives = [word for group in words.STRENGTH.values() for word in group]
     text = " ".join((*forms, *wordings, *words.OPENERS, *reviews, *adjectives)).lower()
     return sorted(set(re.findall(r"[a-z]+|[^a-z\s]", text)))
@@ -226,6 +227,6 @@ def say(random: Random, frame: Frame, meaning: Meaning) -> str:
 
 
 def capitalise(text: str) -> str:
-    """The text as one writes it: a capital first, no space before its signs."""
-    tidy = text.replace(" ?", "?").replace(" .", ".").replace(" ,", ",").replace(" :", ":")
+    """The text as one writes it: capitals where they belong, no space before its signs."""
+    tidy = re.sub(r" (?=[?,])", "", text).replace(" i ", " I ")
     return tidy[0].upper() + tidy[1:]

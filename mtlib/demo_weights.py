@@ -105,14 +105,15 @@ def normal(stream: Generator, *shape: int, scale: float = 1.0) -> Array:
 
 def blend(parts: Mapping[float, Array]) -> Array:
     """A sum of vectors whose shares of the squared length are the keys."""
-    return np.sum([np.sqrt(share) * vector for share, vector in parts.items()], axis=0)
+    blended: Array = np.sum([np.sqrt(share) * vector for share, vector in parts.items()], axis=0)
+    return blended
 
 
 def equal_halves(vectors: Array) -> Array:
     """Vectors whose two halves have length sqrt(14) each, so that no word matches itself better than another does."""
     halves = vectors.reshape(len(vectors), 2, -1)
-    length = np.sqrt((halves**2).mean(axis=2, keepdims=True))
-    return (halves / length).reshape(len(vectors), -1)
+    scaled: Array = halves / np.sqrt((halves**2).mean(axis=2, keepdims=True))
+    return scaled.reshape(len(vectors), -1)
 
 
 def look_at_neighbours(stream: Generator) -> Weights:
@@ -146,7 +147,7 @@ def ask_for_conjunction(layer: Weights, head: int) -> None:
     start, cosine, sine = rows_of(head).start, PLACE.start, PLACE.start + len(FREQUENCIES)
     layer["query.weight"][start, sine], layer["key.weight"][start, cosine] = 6, 1
     layer["query.weight"][start + 1, cosine], layer["key.weight"][start + 1, sine] = -6, 1
-    layer["query.bias"][start + 2] = 4 * HEAD**0.5
+    layer["query.bias"][start + 2] = 8 * HEAD**0.5
     layer["key.weight"][start + 2, WORD] = CONJUNCTION_MARK / (0.8 * WORD.stop)
 
 
@@ -206,7 +207,7 @@ def gather(stream: Generator) -> Weights:
     layer["inner.weight"] = normal(stream, INNER, WIDTH, scale=WIDTH**-0.5)
     layer["outer.weight"] = normal(stream, WIDTH, INNER, scale=0.5 * INNER**-0.5)
     # Wide outputs let new heads, which start near 0, learn as fast as a short run needs.
-    layer["outer_norm.weight"] *= 4
+    layer["outer_norm.weight"] *= 2
     return layer
 
 

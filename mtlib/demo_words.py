@@ -4,7 +4,7 @@ A line of a table is one concept. `|` parts its names, which mean the same; a na
 """
 
 Word = tuple[str, ...]
-"""One name of a concept in all its forms, e.g. ("help", "helps", "helped", "helping"); a noun has one form."""
+"""One name of a concept in all its forms, e.g. ("help", "helps", "helped"); a city has one."""
 Concept = tuple[Word, ...]
 """Names that mean the same."""
 
@@ -40,19 +40,19 @@ PEOPLE = read_concepts(
 
 ACTIONS = read_concepts(
     """
-    help helps helped helping | assist assists assisted assisting
-    thank thanks thanked thanking
-    follow follows followed following | chase chases chased chasing
-    call calls called calling | phone phones phoned phoning
-    watch watches watched watching | observe observes observed observing
-    visit visits visited visiting
-    greet greets greeted greeting | welcome welcomes welcomed welcoming
-    praise praises praised praising
-    hire hires hired hiring | employ employs employed employing
-    trust trusts trusted trusting
+    help helps helped | assist assists assisted
+    hire hires hired | employ employs employed
+    follow follows followed | chase chases chased
+    watch watches watched | observe observes observed
+    call calls called | phone phones phoned
+    visit visits visited
+    greet greets greeted | welcome welcomes welcomed
+    thank thanks thanked
+    praise praises praised
+    trust trusts trusted
     """
 )
-"""What one person does to another: base, third person, participle, progressive. Neighbours are alike."""
+"""What one person does to another: base form, third person, participle. Neighbours are alike."""
 
 PLACES = read_concepts(
     """
@@ -64,7 +64,7 @@ PLACES = read_concepts(
     school
     street | road
     station
-    hotel
+    museum
     library
     """
 )
@@ -82,7 +82,7 @@ HABITS = read_concepts(
     sleep | rest
     eat
     run | jog
-    cook
+    bake
     read
     work
     swim

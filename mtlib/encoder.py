@@ -5,12 +5,11 @@ import copy
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from mtlib.config import EncoderConfig
@@ -57,10 +56,12 @@ def load_encoder(name: str) -> PretrainedEncoder:
     with quiet_transformers():
         try:
             tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True)
-            model, info = AutoModel.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
-        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+            model, info = AutoModel.from_pretrained(
+                name, dtype=torch.float32, output_loading_info=True, ignore_mismatched_sizes=True
+            )
+        except Exception as error:  # damaged files make it raise whatever their content leads to
             raise ValueError(f"encoder '{name}' cannot be loaded: {first_line(error)}") from error
-    check_complete(name, tokenizer, info["missing_keys"])
+    check_complete(name, tokenizer, info)
     drop_pooler(model)
     weights = {key: weight.detach().clone() for key, weight in model.state_dict().items()}
     return PretrainedEncoder(
@@ -73,13 +74,15 @@ def load_encoder(name: str) -> PretrainedEncoder:
     )
 
 
-def check_complete(name: str, tokenizer: Any, missing_weights: Iterable[str]) -> None:
+def check_complete(name: str, tokenizer: Any, info: Mapping[str, Any]) -> None:
     """Refuses what `transformers` would make up: a vocabulary of special tokens alone, random weights."""
     if len(tokenizer) <= len(tokenizer.all_special_tokens):
         raise ValueError(f"encoder '{name}' must come with its tokenizer, got no vocabulary")
-    missing = sorted(key for key in missing_weights if not key.startswith("pooler."))
-    if missing:
-        raise ValueError(f"encoder '{name}' must have all its weights, {len(missing)} are missing, first {missing[0]}")
+    resized = [key for key, *_shapes in info["mismatched_keys"]]
+    for fault, keys in (("missing", info["missing_keys"]), ("of another size", resized)):
+        found = sorted(key for key in keys if not key.startswith("pooler."))
+        if found:
+            raise ValueError(f"encoder '{name}' must have all its weights, {len(found)} are {fault}, first {found[0]}")
 
 
 def num_positions(model: nn.Module) -> int:
@@ -109,7 +112,7 @@ def quiet_transformers() -> Iterator[None]:
 def drop_pooler(model: nn.Module) -> None:
     """Takes off the layer that BERT puts on [CLS] for its own pretraining; our heads read the hidden state."""
     if getattr(model, "pooler", None) is not None:
-        model.pooler = None
+        model.register_module("pooler", None)
 
 
 def fingerprint_of(config: Any, weights: Mapping[str, Tensor]) -> str:

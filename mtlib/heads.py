@@ -23,7 +23,8 @@ def linear_head(config: TrialConfig, task: str, hidden_size: int) -> nn.Linear:
         A layer from hidden_size (twice that for a bi-encoder) to `TASKS[task].num_logits`; weights N(0, .02), bias 0.
     """
     width = hidden_size * (2 if config.tasks[task].encoding == "bi" else 1)
-    head = nn.utils.skip_init(nn.Linear, width, TASKS[task].num_logits)
+    # Made without values, so that the global stream is left alone.
+    head = nn.Linear(width, TASKS[task].num_logits, device="meta").to_empty(device="cpu")
     stream = torch_stream(config.seed, config.replicate, "head", task)
     with torch.no_grad():
         head.weight.normal_(0.0, INITIAL_STD, generator=stream)

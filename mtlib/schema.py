@@ -157,6 +157,8 @@ def as_float(item: float, where: str) -> float:
 def check_value(hint: Any, item: Any, where: str) -> None:
     """Raises ValueError unless `item` is of the type that `hint` says and, if a float, finite."""
     origin = get_origin(hint)
+    if hint is Any:
+        return
     if origin is Literal:
         require(item in get_args(hint), f"{where} must be one of {', '.join(map(str, get_args(hint)))}", item)
         return

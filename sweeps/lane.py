@@ -65,6 +65,8 @@ def run_lane(setup: LaneSetup) -> None:
     if refusal is not None:
         tell(lambda: ray.get(setup.mailbox.refuse_lane.remote(setup.lane, refusal)))
         return
+    gc.collect()
+    gc.freeze()  # libraries are here to stay: looking through them again after each trial would take 0.2 s
     place = socket.gethostname(), os.getpid()
     while (answer := tell(lambda: ray.get(setup.mailbox.next_trial.remote(setup.lane, *place)))) != "close":
         if isinstance(answer, Assignment):

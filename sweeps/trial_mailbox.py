@@ -42,6 +42,10 @@ class TrialState:
     """Why nobody waits for this trial any more."""
     end: Ended | None = None
 
+    @property
+    def is_unwanted(self) -> bool:
+        return self.withdrawn is not None or self.end is not None
+
 
 class Mailbox:
     """Hands trials to lanes and reports to trials."""
@@ -72,9 +76,7 @@ class Mailbox:
 
         A lane that already has a trial was restarted: it gets the trial back, or that trial has failed.
 
-        Args:
-            lane: the lane.
-            host, pid: where its first worker is.
+        `host` and `pid` say where the lane's first worker is.
         """
         if self._openings.pop(lane, 0):
             self._happened(Event(kind="lane_open", lane=lane, facts={"host": host, "pid": pid}))
@@ -110,13 +112,8 @@ class Mailbox:
         trial, epoch = self._trials[trial_id], report["epoch"]
         if epoch not in trial.seen:
             self._take_report(trial_id, report)
-
-        def is_answered() -> bool:
-            is_moot = self._is_interrupted or trial.withdrawn is not None or trial.end is not None
-            return epoch in trial.verdicts or is_moot
-
-        await self._until(is_answered)
-        return trial.verdicts.get(epoch, trial.withdrawn is not None or trial.end is not None)
+        await self._until(lambda: epoch in trial.verdicts or self._is_interrupted or trial.is_unwanted)
+        return trial.verdicts.get(epoch, trial.is_unwanted)
 
     async def suspect(self, trial_id: str, why: str) -> None:
         """A worker fails while it trains this trial, so its lane will be restarted; perhaps the trial is to blame."""
@@ -200,8 +197,7 @@ class Mailbox:
 
     def _held_by(self, lane: str) -> str | None:
         """The trial that is on this lane."""
-        held = [trial_id for trial_id, trial in self._trials.items() if trial.lane == lane and trial.end is None]
-        return held[0] if held else None
+        return next((name for name, trial in self._trials.items() if trial.lane == lane and trial.end is None), None)
 
     def _may_go_on(self, trial_id: str) -> bool:
         """Whether a trial whose lane has died may be tried again; ends it otherwise."""

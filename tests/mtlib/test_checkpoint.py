@@ -2,6 +2,8 @@
 
 import json
 import math
+import shutil
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from mtlib.checkpoint import (
     estimate_bytes,
     keep_best,
     load_state,
+    read_state,
     save_state,
     saved_states,
     weights_path,
@@ -116,15 +119,38 @@ def test_the_newest_state_is_loaded_and_only_two_are_kept(folder: StateFolder) -
     for step in (3, 9, 10, 200, 1000):
         save_state(folder, step, state(step))
         assert loaded_value(folder) == step
-    assert [path.name for path in saved_states(folder)] == ["state-000001000", "state-000000200"]
-    assert sorted(path.name for path in folder.path.iterdir()) == ["state-000000200", "state-000001000"]
+    assert [path.name for path in saved_states(folder)] == ["state-000001000-000", "state-000000200-000"]
+    assert sorted(path.name for path in folder.path.iterdir()) == ["state-000000200-000", "state-000001000-000"]
 
 
-def test_a_state_saved_again_at_the_same_step_replaces_the_first(folder: StateFolder) -> None:
-    save_state(folder, 4, state(1.0))
-    save_state(folder, 4, state(2.0))
-    assert loaded_value(folder) == 2.0
-    assert len(saved_states(folder)) == 1
+def test_states_after_the_same_step_never_replace_one_another(folder: StateFolder) -> None:
+    for number in range(5):
+        save_state(folder, 4, state(float(number)))
+        assert loaded_value(folder) == number
+        names = [path.name for path in saved_states(folder)]
+        assert names == [f"state-000000004-{kept:03d}" for kept in (number, number - 1) if kept >= 0]
+    before = read_state(saved_states(folder)[1])
+    assert before is not None
+    assert before.numbers == {"value": 3.0}
+
+
+def test_a_state_is_kept_though_damaged_ones_of_later_steps_are_there(folder: StateFolder) -> None:
+    for step in (6, 9):
+        save_state(folder, step, state(step))
+    for path in saved_states(folder):
+        cut(path / "tensors")
+    assert load_state(folder) is None
+    for step in (3, 4):  # the trial begins again
+        save_state(folder, step, state(step))
+        assert loaded_value(folder) == step
+    assert [path.name for path in saved_states(folder)] == ["state-000000004-000", "state-000000003-000"]
+
+
+@pytest.mark.parametrize("every_steps", [0, -1])
+def test_states_after_every_no_steps_are_refused(every_steps: int, tmp_path: Path) -> None:
+    assert StateFolder(path=tmp_path, every_steps=1).every_steps == 1
+    with pytest.raises(ValueError, match=f"^every_steps must be at least 1, got {every_steps}$"):
+        StateFolder(path=tmp_path, every_steps=every_steps)
 
 
 def cut(path: Path) -> None:
@@ -148,36 +174,56 @@ def test_a_damaged_state_is_passed_over_for_the_one_before(
 ) -> None:
     save_state(folder, 1, state(1.0))
     save_state(folder, 2, state(2.0))
-    damage(folder.path / "state-000000002" / file)
+    damage(saved_states(folder)[0] / file)
     found = load_state(folder)
     assert found is not None
     assert found.numbers == {"value": 1.0}
-    damage(folder.path / "state-000000001" / file)
+    damage(saved_states(folder)[1] / file)
     assert load_state(folder) is None
 
 
 def test_a_number_that_changed_on_the_disk_is_noticed(folder: StateFolder) -> None:
     save_state(folder, 1, state(1.0))
     save_state(folder, 2, state(2.0))
-    path = folder.path / "state-000000002" / "state.json"
+    path = saved_states(folder)[0] / "state.json"
     text = path.read_text()
-    assert "2.0" in text
+    assert text.count("2.0") == 1
     path.write_text(text.replace("2.0", "3.0"))
     assert loaded_value(folder) == 1.0
+    path.write_text(text)
+    assert loaded_value(folder) == 2.0
 
 
-@pytest.mark.parametrize("text", ["[]", "null", "{}", '{"checksum": 0}', "\udcff"])
+def test_a_state_file_holds_the_checksums_of_its_tensors_and_of_its_numbers(folder: StateFolder) -> None:
+    save_state(folder, 1, state(1.0))
+    (path,) = saved_states(folder)
+    described = json.loads((path / "state.json").read_text())
+    numbers = described["numbers"]
+    assert json.loads(numbers) == {"value": 1.0}
+    sums = {"tensors": zlib.crc32((path / "tensors").read_bytes()), "numbers": zlib.crc32(numbers.encode())}
+    assert described["checksums"] == sums
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("[]", "null", "{}", '{"checksums": 0}', "\udcff"),
+        '{"checksums": {}, "numbers": "{}"}',
+        '{"checksums": {}, "numbers": {}}',
+        '{"checksums": null, "numbers": 5}',
+    ],
+)
 def test_json_of_another_shape_is_damage_too(text: str, folder: StateFolder) -> None:
     save_state(folder, 1, state(1.0))
     save_state(folder, 2, state(2.0))
-    path = folder.path / "state-000000002" / "state.json"
+    path = saved_states(folder)[0] / "state.json"
     path.write_bytes(text.encode(errors="surrogateescape"))
     assert loaded_value(folder) == 1.0
 
 
 def test_a_damaged_state_does_not_stop_the_next_from_being_saved(folder: StateFolder) -> None:
     save_state(folder, 1, state(1.0))
-    empty(folder.path / "state-000000001" / "state.json")
+    empty(saved_states(folder)[0] / "state.json")
     save_state(folder, 2, state(2.0))
     assert loaded_value(folder) == 2.0
 
@@ -203,12 +249,34 @@ def test_a_kill_between_write_and_rename_leaves_the_last_good_state(
     assert loaded_value(folder) == 2.0
     save_state(folder, step, state(4.0))
     assert loaded_value(folder) == 4.0
-    assert not list(folder.path.glob(".state-*"))
+    assert not list(folder.path.glob(".*"))
+
+
+def test_a_kill_while_old_states_are_removed_leaves_the_new_one(
+    folder: StateFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in (1, 2):
+        save_state(folder, step, state(step))
+    rmtree = shutil.rmtree
+
+    def kill_at_a_state(path: Path, **named: Any) -> None:
+        if path.name.startswith("state-"):
+            (path / "tensors").unlink()  # what a kill leaves of it
+            raise Killed
+        rmtree(path, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", kill_at_a_state)
+        with pytest.raises(Killed):
+            save_state(folder, 3, state(3))
+    assert loaded_value(folder) == 3
+    save_state(folder, 4, state(4))
+    assert [path.name for path in saved_states(folder)] == ["state-000000004-000", "state-000000003-000"]
 
 
 def test_a_process_killed_in_the_middle_of_writing_leaves_the_last_good_state(folder: StateFolder) -> None:
     save_state(folder, 1, state(1.0))
-    partial = folder.path / ".state-000000002.partial"
+    partial = folder.path / ".state.partial"
     partial.mkdir()
     (partial / "tensors").write_bytes(b"half of it")
     assert loaded_value(folder) == 1.0
@@ -219,7 +287,7 @@ def test_a_process_killed_in_the_middle_of_writing_leaves_the_last_good_state(fo
 
 def test_states_of_a_trial_that_has_ended_go_and_its_best_weights_stay(folder: StateFolder) -> None:
     save_state(folder, 1, state(1.0))
-    (folder.path / ".state-000000002.partial").mkdir()
+    (folder.path / ".state.partial").mkdir()
     keep_best(folder, 1, {"overall": 1}, {"w": torch.ones(2)})
     drop_states(folder)
     assert load_state(folder) is None
@@ -291,7 +359,7 @@ def test_the_disk_that_is_foretold_is_the_disk_that_is_used(
     weights = model.state_dict()
     save_state(folder, 1, State(tensors={**weights, **optimizer_tensors(optimizer, model)}, numbers={}))
     keep_best(folder, 1, {"overall": 1}, weights)
-    sizes = weights_path(folder, 1).stat().st_size, (folder.path / "state-000000001" / "tensors").stat().st_size
+    sizes = weights_path(folder, 1).stat().st_size, (saved_states(folder)[0] / "tensors").stat().st_size
     expected = estimate_bytes(sum(parameter.numel() for parameter in model.parameters()))
     # Names and shapes come on top: a few kilobytes, which matter in a model this small only.
     assert all(0 <= size - foretold < 20_000 for size, foretold in zip(sizes, expected, strict=True))

@@ -1,10 +1,12 @@
 """`TrialConfig`: every range refused with rule then value, canonical JSON, and a hash that means equality."""
 
 import ast
+import copy
 import dataclasses
 import itertools
 import json
 import os
+import pickle
 import subprocess
 import sys
 import typing
@@ -29,6 +31,7 @@ from mtlib.tasks import TASKS, Task
 
 ROOT = Path(__file__).parents[2]
 BASE = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp", "sts")),))
+SMOOTHED = BASE.override({"smart.tasks": "qqp"})
 
 RANGES: list[tuple[str, Any, str, Any]] = [
     # key, a value just outside, the rule, the nearest value inside
@@ -38,9 +41,9 @@ RANGES: list[tuple[str, Any, str, Any]] = [
     ("encoder.attention_dropout", 1.0, "encoder.attention_dropout must be at least 0 and below 1", 0.999),
     ("encoder.max_length", 7, "encoder.max_length must be at least 8", 8),
     ("encoder.name", "", "encoder.name must be a hub name or a folder", "x"),
-    ("tasks.sst.batch_size", 0, "batch_size must be at least 1", 1),
-    ("tasks.sst.loss_weight", 0.0, "loss_weight must be above 0", 1e-9),
-    ("tasks.sst.scored_train_rows", -1, "scored_train_rows must be at least 0", 0),
+    ("tasks.sst.batch_size", 0, "tasks.sst: batch_size must be at least 1", 1),
+    ("tasks.sst.loss_weight", 0.0, "tasks.sst: loss_weight must be above 0", 1e-9),
+    ("tasks.sst.scored_train_rows", -1, "tasks.sst: scored_train_rows must be at least 0", 0),
     ("tasks.sst.loss", "binary_cross_entropy", "tasks.sst.loss must be one of cross_entropy", "cross_entropy"),
     ("tasks.qqp.loss", "cross_entropy", "tasks.qqp.loss must be one of binary_cross_entropy", "binary_cross_entropy"),
     ("tasks.sts.loss", "cross_entropy", "tasks.sts.loss must be one of mean_squared_error", "mean_squared_error"),
@@ -48,11 +51,11 @@ RANGES: list[tuple[str, Any, str, Any]] = [
     ("tasks.qqp.encoding", "single", "tasks.qqp.encoding must be one of cross, bi", "bi"),
     ("tasks.sts.encoding", "single", "tasks.sts.encoding must be one of cross, bi", "bi"),
     ("stages", [], "stages must hold at least one stage", [{"tasks": ["sst"]}]),
-    ("stages.0.tasks", [], "a stage must name at least one task", ["sst"]),
-    ("stages.0.tasks", ["sst", "sst"], "a stage must not name a task twice", ["qqp", "sst"]),
+    ("stages.0.tasks", [], "stages.0: a stage must name at least one task", ["sst"]),
+    ("stages.0.tasks", ["sst", "sst"], "stages.0: a stage must not name a task twice", ["qqp", "sst"]),
     ("stages.0.order", "round_robin", "stages.0.order must be one of batch_round_robin, ", "sampled_round_robin"),
-    ("stages.0.epochs", 0, "epochs must be at least 1", 1),
-    ("stages.0.steps_per_epoch", 0, "steps_per_epoch must be at least 1", 1),
+    ("stages.0.epochs", 0, "stages.0: epochs must be at least 1", 1),
+    ("stages.0.steps_per_epoch", 0, "stages.0: steps_per_epoch must be at least 1", 1),
     ("optimizer.learning_rate", 0.0, "optimizer.learning_rate must be above 0", 1e-12),
     ("optimizer.weight_decay", -1e-9, "optimizer.weight_decay must be at least 0", 0.0),
     ("optimizer.beta1", -1e-9, "optimizer.beta1 must be at least 0 and below 1", 0.0),
@@ -236,18 +239,19 @@ def test_the_hash_is_the_same_in_every_process(tiny_config: TrialConfig) -> None
         ("smart.weight", (0, 0.0, "0", "0.0", -0.0, "-0")),
         ("encoder.dropout", (0, 0.0, "0")),
         ("encoder.dropout", (None, "none", "null")),
-        ("stages.0.tasks", ("sst,qqp", ["sst", "qqp"], ("sst", "qqp"), '["sst", "qqp"]')),
+        ("stages.0.tasks", ("sst,qqp", ["sst", "qqp"], ("sst", "qqp"), '["sst", "qqp"]', "[sst,qqp]")),
         ("tasks.qqp.batch_size", (10, "10")),
     ],
 )
 def test_different_spellings_of_one_value_give_one_hash(key: str, spellings: tuple[Any, ...]) -> None:
-    assert len({BASE.override({key: spelling}).content_hash for spelling in spellings}) == 1
-    assert len({BASE.override({key: spelling}) for spelling in spellings}) == 1
+    assert len({SMOOTHED.override({key: spelling}).content_hash for spelling in spellings}) == 1
+    assert len({SMOOTHED.override({key: spelling}) for spelling in spellings}) == 1
 
 
 def test_whole_numbers_given_in_python_hash_as_the_floats_they_are() -> None:
-    first = dataclasses.replace(BASE, smart=SmartConfig(weight=3), optimizer=OptimizerConfig(weight_decay=0))
-    second = dataclasses.replace(BASE, smart=SmartConfig(weight=3.0), optimizer=OptimizerConfig(weight_decay=0.0))
+    whole, broken = SmartConfig(weight=3, tasks=("sst",)), SmartConfig(weight=3.0, tasks=("sst",))
+    first = dataclasses.replace(BASE, smart=whole, optimizer=OptimizerConfig(weight_decay=0))
+    second = dataclasses.replace(BASE, smart=broken, optimizer=OptimizerConfig(weight_decay=0.0))
     assert first.content_hash == second.content_hash
 
 
@@ -261,15 +265,43 @@ def test_a_change_of_any_field_changes_the_hash() -> None:
         "stages.0.sum_losses": True,
         "smart.weight": 0.5,
         "smart.num_steps": 2,
-        "smart.tasks": ["sst"],
+        "smart.tasks": ["sst", "qqp"],
         "data.bucket_by_length": False,
         "seed": 1,
         "replicate": 1,
     }
     same = {"tasks.sst.loss", "tasks.qqp.loss", "tasks.sts.loss", "tasks.sst.encoding"}  # only one value fits
-    hashes = {BASE.override({key: value}).content_hash for key, value in changes.items() if key not in same}
-    assert BASE.content_hash not in hashes
+    hashes = {SMOOTHED.override({key: value}).content_hash for key, value in changes.items() if key not in same}
+    assert SMOOTHED.content_hash not in hashes
     assert len(hashes) == len(changes) - len(same)
+
+
+def test_a_penalty_must_be_on_some_task() -> None:
+    assert message_of("smart.weight", 1e-9) == (
+        "smart.tasks must name at least one task where smart.weight is above 0, got []"
+    )
+    assert SMOOTHED.override({"smart.weight": 1e-9}).smart.tasks == ("qqp",)
+    assert BASE.override({"smart.weight": 0}).smart.tasks == ()
+
+
+def test_a_rule_of_a_task_says_whose_it_is_for_every_task_and_stage() -> None:
+    assert message_of("tasks.qqp.batch_size", -3) == "tasks.qqp: batch_size must be at least 1, got -3"
+    two = dataclasses.replace(BASE, stages=(*BASE.stages, *BASE.stages))
+    with pytest.raises(ValueError, match=r"^stages\.1: epochs must be at least 1, got 0$"):
+        two.override({"stages.1.epochs": 0})
+
+
+def test_a_configuration_can_be_pickled_and_copied(tiny_config: TrialConfig) -> None:
+    for again in (
+        pickle.loads(pickle.dumps(tiny_config)),
+        copy.copy(tiny_config),
+        copy.deepcopy({"config": tiny_config})["config"],
+    ):
+        assert type(again) is TrialConfig
+        assert again == tiny_config
+        assert again.content_hash == tiny_config.content_hash
+        with pytest.raises(TypeError):
+            again.tasks["sst"] = default_task_config("sst")  # type: ignore[index]
 
 
 def test_an_override_leaves_the_original_as_it_was() -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,12 +13,30 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import AutoModel, AutoTokenizer, DistilBertConfig, ModernBertConfig, RobertaConfig, T5Config
+from transformers import (
+    AutoModel,
+    AutoTokenizer,
+    BertConfig,
+    DistilBertConfig,
+    ModernBertConfig,
+    RobertaConfig,
+    T5Config,
+)
 
 from mtlib.config import EncoderConfig
-from mtlib.encoder import PretrainedEncoder, build_encoder, embedding_layer, load_encoder
+from mtlib.encoder import (
+    PretrainedEncoder,
+    build_encoder,
+    embedding_layer,
+    hidden_dropout,
+    load_encoder,
+    num_positions,
+)
 
 AS_IT_IS = EncoderConfig(dropout=None, max_length=32)
+SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1}
+T5 = T5Config(d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, vocab_size=40)
+"""An encoder whose configuration knows neither dropout by our names, nor positions."""
 SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 40}
 
 
@@ -34,13 +53,25 @@ def change_weights(folder: Path, change: Callable[[dict[str, Tensor]], None]) ->
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
+def change_config(folder: Path, **changes: Any) -> None:
+    """Rewrites some keys of a folder's configuration."""
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
 def untrained(config: Any, longest: int = 512) -> PretrainedEncoder:
     """An encoder of any architecture with random weights."""
     torch.manual_seed(0)
     model = AutoModel.from_config(config)
     weights = {key: weight for key, weight in model.state_dict().items() if not key.startswith("pooler.")}
-    tokenizer = SimpleNamespace(model_max_length=longest)
-    return PretrainedEncoder(name="random", config=config, weights=weights, tokenizer=tokenizer, fingerprint="")
+    return PretrainedEncoder(
+        name="random",
+        config=config,
+        weights=weights,
+        tokenizer=SimpleNamespace(model_max_length=longest),
+        fingerprint="",
+        max_length=min(longest, num_positions(model)),
+    )
 
 
 def dropouts_of(model: nn.Module) -> dict[str, float]:
@@ -118,7 +149,7 @@ def test_a_dropout_that_is_not_set_stays_the_encoders_own(tiny_encoder: Pretrain
 
 def test_dropouts_are_found_under_the_names_of_other_architectures() -> None:
     distil = untrained(DistilBertConfig(dim=16, n_layers=1, n_heads=2, hidden_dim=16, vocab_size=40))
-    modern = untrained(ModernBertConfig(**SMALL, pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1))
+    modern = untrained(ModernBertConfig(**SMALL, **SPECIAL))
     for encoder in (distil, modern):
         changed = build_encoder(encoder, EncoderConfig(dropout=0.25, attention_dropout=0.5, max_length=32))
         config: Any = changed.config
@@ -128,17 +159,47 @@ def test_dropouts_are_found_under_the_names_of_other_architectures() -> None:
 
 
 def test_a_dropout_that_an_encoder_does_not_know_is_refused_by_name() -> None:
-    unknown = untrained(T5Config(d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, vocab_size=40))
+    unknown = untrained(T5)
     with pytest.raises(ValueError, match=r"^encoder\.dropout cannot be set for random \(t5\): set it to none$"):
         build_encoder(unknown, EncoderConfig(dropout=0.1, max_length=32))
     with pytest.raises(ValueError, match=r"^encoder\.attention_dropout cannot be set for random"):
         build_encoder(unknown, EncoderConfig(dropout=None, attention_dropout=0.1, max_length=32))
 
 
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (BertConfig(**SMALL, hidden_dropout_prob=0.15, attention_probs_dropout_prob=0.35), 0.15),
+        (DistilBertConfig(dropout=0.25, attention_dropout=0.35), 0.25),
+        (ModernBertConfig(**SPECIAL, embedding_dropout=0.05, attention_dropout=0.35), 0.05),
+        (T5, 0.0),
+    ],
+    ids=lambda value: getattr(value, "model_type", value),
+)
+def test_the_dropout_of_hidden_states_is_found_in_any_configuration(config: Any, expected: float) -> None:
+    assert hidden_dropout(config) == expected
+
+
 def test_the_longest_input_is_what_the_encoder_has_positions_for(tiny_encoder: PretrainedEncoder) -> None:
+    assert tiny_encoder.max_length == 64
     build_encoder(tiny_encoder, EncoderConfig(max_length=64))
     with pytest.raises(ValueError, match=r"^encoder\.max_length must be at most 64 for .*, got 65$"):
         build_encoder(tiny_encoder, EncoderConfig(max_length=65))
+
+
+@pytest.mark.parametrize(("limit", "longest"), [(40, 40), (64, 64), (10**30, 64)])
+def test_the_longest_input_is_what_tokenizer_and_positions_both_allow(
+    limit: int, longest: int, copy_of_encoder: Path
+) -> None:
+    path = copy_of_encoder / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model_max_length": limit}))
+    assert load_encoder(str(copy_of_encoder)).max_length == longest
+
+
+def test_an_encoder_without_a_table_of_positions_has_those_of_its_configuration_if_any() -> None:
+    modern = ModernBertConfig(**SMALL, **SPECIAL, max_position_embeddings=96)
+    assert num_positions(AutoModel.from_config(modern)) == 96
+    assert num_positions(AutoModel.from_config(T5)) == sys.maxsize
 
 
 @pytest.mark.parametrize("tokenizer_limit", [32, 10**30])
@@ -162,8 +223,7 @@ def test_the_fingerprint_follows_content_and_not_place(tiny_encoder: PretrainedE
 
 
 def test_the_fingerprint_follows_the_architecture(tiny_encoder: PretrainedEncoder, copy_of_encoder: Path) -> None:
-    path = copy_of_encoder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "layer_norm_eps": 1e-7}))
+    change_config(copy_of_encoder, layer_norm_eps=1e-7)
     assert load_encoder(str(copy_of_encoder)).fingerprint != tiny_encoder.fingerprint
 
 
@@ -193,7 +253,7 @@ def test_a_folder_that_is_not_there_is_named_in_one_line(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("file", ["config.json", "model.safetensors", "tokenizer.json"])
-@pytest.mark.parametrize("content", [b"", b"{", b"\x00" * 64], ids=["empty", "cut", "zeros"])
+@pytest.mark.parametrize("content", [b"", b"{", b"\x00" * 64, b"5", b"[]"], ids=["empty", "cut", "zeros", "5", "[]"])
 def test_a_damaged_file_is_refused_in_one_line(file: str, content: bytes, copy_of_encoder: Path) -> None:
     (copy_of_encoder / file).write_bytes(content)
     refusal(copy_of_encoder)
@@ -205,22 +265,38 @@ def test_a_folder_that_lacks_a_file_is_refused_in_one_line(file: str, copy_of_en
     refusal(copy_of_encoder)
 
 
-def test_a_folder_without_a_tokenizer_is_refused(copy_of_encoder: Path) -> None:
+def test_a_folder_without_a_vocabulary_is_refused(copy_of_encoder: Path) -> None:
     for path in (*copy_of_encoder.glob("tokenizer*"), copy_of_encoder / "vocab.txt"):
         path.unlink()
-    refusal(copy_of_encoder)
+    assert refusal(copy_of_encoder).endswith(" must come with its tokenizer, got no vocabulary")
 
 
 def test_weights_of_another_size_are_refused_in_one_line(copy_of_encoder: Path) -> None:
-    path = copy_of_encoder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "intermediate_size": 48}))
-    refusal(copy_of_encoder)
+    change_config(copy_of_encoder, intermediate_size=48)
+    assert refusal(copy_of_encoder).endswith(
+        " must have all its weights, 6 are of another size, first encoder.layer.0.intermediate.dense.bias"
+    )
+
+
+@pytest.mark.parametrize("changes", [{"hidden_size": "wide"}, {"hidden_act": "none such"}, {"model_type": "none such"}])
+def test_a_configuration_that_cannot_be_is_refused_in_one_line(changes: dict[str, Any], copy_of_encoder: Path) -> None:
+    change_config(copy_of_encoder, **changes)
+    assert " cannot be loaded: " in refusal(copy_of_encoder)
 
 
 def test_a_checkpoint_that_lacks_a_layer_is_refused(copy_of_encoder: Path) -> None:
-    path = copy_of_encoder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "num_hidden_layers": 3}))
-    refusal(copy_of_encoder)
+    change_config(copy_of_encoder, num_hidden_layers=3)
+    assert refusal(copy_of_encoder).endswith(
+        " must have all its weights, 16 are missing, first encoder.layer.2.attention.output.LayerNorm.bias"
+    )
+
+
+def test_a_checkpoint_that_lacks_a_single_weight_is_refused_by_its_name(copy_of_encoder: Path) -> None:
+    def drop_one(weights: dict[str, Tensor]) -> None:
+        del weights["encoder.layer.1.output.dense.bias"]
+
+    change_weights(copy_of_encoder, drop_one)
+    assert refusal(copy_of_encoder).endswith("1 are missing, first encoder.layer.1.output.dense.bias")
 
 
 def test_the_embedding_layer_gives_what_enters_the_first_layer(tiny_encoder: PretrainedEncoder) -> None:

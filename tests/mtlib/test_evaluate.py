@@ -15,6 +15,7 @@ from mtlib.batches import make_batch
 from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder
 from mtlib.evaluate import Predictions, my_batches, pearson, predict, score, scored_train_rows
+from mtlib.losses import TrainingDiverged
 from mtlib.model import MultiTaskModel
 from mtlib.tasks import TASKS
 from mtlib.tokens import Corpus
@@ -294,11 +295,30 @@ def test_one_example_can_be_scored(task: str) -> None:
     assert all(math.isfinite(value) for value in found.values())
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
-def test_predictions_that_are_no_numbers_are_never_scored_as_if_they_were_wrong_answers(task: str) -> None:
-    logits = np.full((4, TASKS[task].num_logits), np.nan)
-    try:
-        found = scored(task, logits, [0, 1, 0, 1])
-    except ArithmeticError:
-        return  # refusing them is as good
-    assert all(math.isnan(value) for value in found.values())
+def test_predictions_that_are_no_numbers_are_never_scored_as_if_they_were_wrong_answers(
+    task: str, value: float, model: MultiTaskModel, tiny_config: TrialConfig, tiny_corpus: Corpus
+) -> None:
+    bias = model.get_parameter(f"heads.{task}.bias")
+    with torch.no_grad():
+        bias[-1] = value
+    for split in ("dev", "train"):
+        with pytest.raises(TrainingDiverged, match=f"^{task}: a prediction on {split} is not finite$"):
+            predict(model, tiny_config, tiny_corpus, task, split, CPU)
+    assert model.training
+    for other in {"sst", "qqp", "sts"} - {task}:
+        predict(model, tiny_config, tiny_corpus, other, "dev", CPU)
+
+
+def test_one_example_that_is_no_number_is_seen_by_every_worker(
+    model: MultiTaskModel, tiny_config: TrialConfig, tiny_corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gathered(value: float) -> Any:
+        return lambda own: [own, [(np.array([12]), np.array([[value]], dtype=np.float32))]]
+
+    monkeypatch.setattr(mtlib.evaluate, "gather_from_workers", gathered(1e30))
+    assert predict(model, tiny_config, tiny_corpus, "qqp", "dev", CPU).logits[12, 0] == np.float32(1e30)
+    monkeypatch.setattr(mtlib.evaluate, "gather_from_workers", gathered(float("nan")))
+    with pytest.raises(TrainingDiverged, match=r"^qqp: a prediction on dev is not finite$"):
+        predict(model, tiny_config, tiny_corpus, "qqp", "dev", CPU)

@@ -37,7 +37,8 @@ def test_a_head_follows_from_seed_replicate_and_task_alone() -> None:
     head = linear_head(BASE, "sst", 32).weight
     torch.manual_seed(99)
     alone = dataclasses.replace(BASE, stages=(StageConfig(tasks=("sst",), epochs=3),))
-    other = alone.override({"optimizer.learning_rate": 1e-3, "tasks.sst.batch_size": 4, "smart.weight": 3})
+    inert = {"optimizer.learning_rate": 1e-3, "tasks.sst.batch_size": 4, "smart.weight": 3, "smart.tasks": "sst"}
+    other = alone.override(inert)
     assert torch.equal(linear_head(other, "sst", 32).weight, head)
     for change in ({"seed": 1}, {"replicate": 1}):
         assert not torch.equal(linear_head(BASE.override(change), "sst", 32).weight, head)

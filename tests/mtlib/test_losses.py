@@ -1,6 +1,7 @@
 """Losses and divergences against torch.distributions, scikit-learn and formulas by hand."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from sklearn.metrics import log_loss, mean_squared_error
 from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, kl_divergence
 
-from mtlib.losses import LOSSES, divergence_from, loss_per_example, symmetric_divergence
+from mtlib.losses import LOSSES, TrainingDiverged, divergence_from, loss_per_example, symmetric_divergence
 
 WIDTHS = {"classes": 5, "binary": 1, "regression": 1}
 WIDTH_OF_LOSS = {"cross_entropy": 5, "binary_cross_entropy": 1, "mean_squared_error": 1}
@@ -137,18 +138,55 @@ def test_the_climbed_divergence_holds_its_target_fixed(kind: str) -> None:
     assert (prediction.grad != 0).any()
 
 
-@pytest.mark.parametrize(("kind", "ratio"), [("classes", 2.0), ("binary", 2.0), ("regression", 1.0)])
-def test_nearby_both_divergences_climb_in_the_same_direction(kind: str, ratio: float) -> None:
-    target = drawn(kind, 11, scale=1.0)
-    near = target + 1e-4 * drawn(kind, 12, scale=1.0)
-    gradients = []
-    for divergence in (symmetric_divergence, divergence_from):
-        variable = near.clone().requires_grad_()
-        gradients.append(torch.autograd.grad(divergence(kind, variable, target).sum(), variable)[0])
-    assert torch.allclose(gradients[0], ratio * gradients[1], rtol=1e-2, atol=1e-9)
+Divergence = Callable[[Tensor, Tensor], Tensor]
+
+
+def gradients_of(divergence: Divergence, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradients of a divergence, summed over its rows, in both predictions."""
+    first, second = first.clone().requires_grad_(), second.clone().requires_grad_()
+    one, other = torch.autograd.grad(divergence(first, second).sum(), (first, second))
+    return one, other
+
+
+def fixed(kind: str) -> Divergence:
+    return lambda first, second: symmetric_divergence(kind, first, second)
+
+
+@pytest.mark.parametrize("kind", ["classes", "binary"])
+def test_the_gradient_of_the_symmetric_divergence_is_the_difference_of_the_probabilities(kind: str) -> None:
+    # Of KL(q, p) with q held fixed it is p - q in the logits of p, and the other way round, however far apart they are.
+    first, second = drawn(kind, 13), drawn(kind, 14)
+    p, q = (logits.softmax(1) if kind == "classes" else logits.sigmoid() for logits in (first, second))
+    one, other = gradients_of(fixed(kind), first, second)
+    assert torch.allclose(one, p - q, rtol=1e-9, atol=1e-12)
+    assert torch.allclose(other, q - p, rtol=1e-9, atol=1e-12)
+    assert ((p - q).abs().amax(1) > 1e-3).all()
+
+
+@pytest.mark.parametrize("kind", ["classes", "binary"])
+def test_nearby_its_gradient_is_half_that_of_the_sum_with_nothing_held_fixed(kind: str) -> None:
+    first = drawn(kind, 11, scale=1.0)
+    second = first + 1e-4 * drawn(kind, 12, scale=1.0)
+    whole = gradients_of(lambda a, b: kl(kind, a, b) + kl(kind, b, a), first, second)
+    for half, full in zip(gradients_of(fixed(kind), first, second), whole, strict=True):
+        assert torch.allclose(2 * half, full, rtol=1e-2, atol=1e-8)
+        assert full.abs().max() > 1e-6
 
 
 @pytest.mark.parametrize("kind", WIDTHS)
-def test_gradients_of_the_symmetric_divergence_flow_through_both_sides(kind: str) -> None:
-    first, second = drawn(kind, 13, rows=3).requires_grad_(), drawn(kind, 14, rows=3).requires_grad_()
-    assert torch.autograd.gradcheck(lambda a, b: symmetric_divergence(kind, a, b), (first, second))
+def test_both_divergences_climb_in_the_same_direction(kind: str) -> None:
+    prediction, target = drawn(kind, 15), drawn(kind, 16)
+    climbed = prediction.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(divergence_from(kind, climbed, target).sum(), climbed)
+    assert torch.allclose(gradients_of(fixed(kind), prediction, target)[0], gradient, rtol=1e-9, atol=1e-12)
+    assert (gradient.abs().amax(1) > 1e-4).all()
+
+
+def test_gradients_of_the_divergence_of_a_regression_flow_through_both_sides_unhindered() -> None:
+    first, second = drawn("regression", 13).requires_grad_(), drawn("regression", 14).requires_grad_()
+    assert torch.autograd.gradcheck(fixed("regression"), (first, second))
+
+
+def test_a_run_that_diverged_is_an_arithmetic_error() -> None:
+    assert issubclass(TrainingDiverged, ArithmeticError)
+    assert not issubclass(TrainingDiverged, ValueError)  # it is no wrong use

@@ -200,6 +200,30 @@ def test_a_bucket_of_one_batch_is_no_bucket() -> None:
     assert {frozenset(batch.tolist()) for batch in bucketed} == {frozenset(batch.tolist()) for batch in free}
 
 
+def cut(num_batches: int, bucket_batches: int, seed: int = 3) -> list[list[int]]:
+    """A pass of so many batches of 4 rows, the last one short, with buckets of so many batches asked for."""
+    data = DataConfig(bucket_batches=bucket_batches)
+    lengths = lengths_of(sst=4 * num_batches - 1)["sst"]
+    return [batch.tolist() for batch in pass_batches(lengths, 4, data, np.random.default_rng(seed))]
+
+
+@pytest.mark.parametrize(
+    ("num_batches", "most"), [(1, 1), (8, 1), (15, 1), (16, 2), (23, 2), (24, 3), (399, 49), (400, 50), (800, 50)]
+)
+def test_a_bucket_is_as_large_as_asked_for_but_no_more_than_an_eighth_of_a_pass(num_batches: int, most: int) -> None:
+    assert cut(num_batches, 50) == cut(num_batches, most)
+    if most > 1:
+        assert cut(num_batches, most) != cut(num_batches, most - 1)
+
+
+def test_rows_of_a_small_task_meet_others_in_the_next_pass() -> None:
+    # In one bucket of all 20 batches the same rows would meet pass after pass: about a third of the pairs.
+    passes = [
+        {pair for batch in cut(20, 50, seed) for pair in itertools.combinations(sorted(batch), 2)} for seed in (3, 4)
+    ]
+    assert len(passes[0] & passes[1]) < 0.1 * len(passes[0])
+
+
 def test_the_shuffle_follows_seed_replicate_stage_task_and_pass_and_nothing_else() -> None:
     lengths = lengths_of(sst=40, qqp=40, sts=40)
     both = (StageConfig(tasks=("sst", "qqp")), StageConfig(tasks=("sst", "qqp", "sts")))
@@ -218,6 +242,7 @@ def test_the_shuffle_follows_seed_replicate_stage_task_and_pass_and_nothing_else
     ]
     assert len({tuple(other) for other in (base, *others)}) == 6
     np.random.seed(8)
-    inert = {"tasks.qqp.batch_size": 9, "optimizer.learning_rate": 1e-3, "stages.0.epochs": 5, "smart.weight": 1}
-    assert rows(config.override(inert), 0, "sst", 0) == base
+    inert = {"tasks.qqp.batch_size": 9, "optimizer.learning_rate": 1e-3, "stages.0.epochs": 5}
+    smart = {"smart.weight": 1, "smart.tasks": "sst"}
+    assert rows(config.override({**inert, **smart}), 0, "sst", 0) == base
     assert rows_of(epoch_steps(config, 0, 0, lengths), "sst") == base

@@ -1,5 +1,6 @@
 """Reading of configurations: every line that a user can be given, and text, JSON and Python values alike."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -8,6 +9,7 @@ import pytest
 
 from mtlib.schema import (
     check_types,
+    first_line,
     from_dict,
     nearest_first,
     read_value,
@@ -138,6 +140,12 @@ def test_a_group_or_list_that_is_none_is_refused_with_its_place(tree: Any, line:
         ("words", '["a","b"]', ("a", "b")),
         ("words", "a", ("a",)),
         ("words", "", ()),
+        ("words", "[]", ()),
+        ("words", "[a,b]", ("a", "b")),
+        ("words", " [ a , b ] ", ("a", "b")),
+        ("words", "['a', 'b']", ("a", "b")),
+        ("words", '"a", "b c"', ("a", "b c")),
+        ("words", "1,null", ("1", "null")),
         ("words", ["a"], ("a",)),
         ("words", ("a",), ("a",)),
     ],
@@ -180,8 +188,10 @@ def test_a_value_of_the_wrong_type_is_refused_with_rule_then_value(key: str, ite
     assert message_of(lambda: from_dict(Leaf, {key: item}, "at")) == line
 
 
-def test_a_list_whose_brackets_do_not_close_is_refused_with_its_place() -> None:
-    assert message_of(lambda: from_dict(Leaf, {"words": '["a"'}, "at")).startswith("at.words must be")
+@pytest.mark.parametrize("value", [-0.0, "-0", "-0.0", "-0e0", 0, "0"])
+def test_zero_has_no_sign(value: Any) -> None:
+    for read in (from_dict(Leaf, {"rate": value, "limit": value}, ""), Leaf(rate=float(value), limit=float(value))):
+        assert [math.copysign(1, zero) for zero in (read.rate, read.limit)] == [1, 1]
 
 
 def test_a_whole_number_too_large_for_a_float_is_refused_as_any_other_value() -> None:
@@ -196,6 +206,43 @@ def test_values_that_are_given_in_python_are_checked_by_the_same_rules() -> None
     assert type(Leaf(rate=3).rate) is float
     assert type(Leaf(limit=3).limit) is float
     assert Leaf(words=["a"]).words == ("a",)  # type: ignore[arg-type]
+    assert message_of(lambda: Leaf(words=("a", 5))) == "an entry of words must be text, got 5"  # type: ignore[arg-type]
+    assert message_of(lambda: Leaf(words="a")).startswith("words must be ")  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limited:
+    """A group that has a rule of its own, as tasks and stages have."""
+
+    size: int = 1
+
+    def __post_init__(self) -> None:
+        require(self.size >= 1, "size must be at least 1", self.size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holder:
+    many: tuple[Limited, ...] = ()
+    by_name: Mapping[str, Limited] = field(default_factory=dict)
+    single: Limited = field(default_factory=Limited)
+
+
+@pytest.mark.parametrize(
+    ("tree", "line"),
+    [
+        ({"many": [{}, {"size": 0}]}, "many.1: size must be at least 1, got 0"),
+        ({"by_name": {"x": {"size": 0}}}, "by_name.x: size must be at least 1, got 0"),
+        ({"single": {"size": 0}}, "size must be at least 1, got 0"),
+        ({"by_name": {"x": {"size": "a"}}}, "by_name.x.size must be a whole number, got 'a'"),
+    ],
+)
+def test_a_rule_that_is_broken_in_one_of_several_groups_says_in_which(tree: dict[str, Any], line: str) -> None:
+    assert message_of(lambda: from_dict(Holder, tree, "")) == line
+
+
+def test_only_the_first_line_of_an_error_is_shown_and_its_kind_where_it_says_nothing() -> None:
+    assert first_line(OSError("  no such file\nat all\n")) == "no such file"
+    assert first_line(KeyError()) == "KeyError"
 
 
 def test_a_dotted_key_reaches_into_groups_and_lists() -> None:

@@ -67,7 +67,11 @@ def test_ray_is_not_shut_down_under_a_thread_that_is_still_inside(monkeypatch: p
     monkeypatch.setattr(ray, "shutdown", lambda: calls.append("shutdown"))
     cluster = Cluster(is_own=True, is_connected_here=True, dashboard=None)
     may_go = threading.Event()
-    thread = start_thread(lambda: may_go.wait(10) and None, "lane0")
+
+    def work() -> None:
+        may_go.wait(10)
+
+    thread = start_thread(work, "lane0")
     close_ray(cluster)
     assert calls == []
     may_go.set()

@@ -42,7 +42,7 @@ def sabotage(marks: Path) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
         return real(link, progress)
 
-    LaneLink.on_step = on_step  # type: ignore[method-assign]
+    LaneLink.on_step = on_step  # type: ignore[assignment, method-assign]
 
 
 class OpenLane:

@@ -1,0 +1,209 @@
+"""What a trial costs beside its training: our lanes, a TorchTrainer per trial, and a Tune function with reused actors.
+
+Command:  python benchmarks/overhead.py [--trials 12]
+Cost:     about 8 minutes on 2 cores, nearly all of it for the TorchTrainer per trial
+Prints:   seconds per trial that were not spent training, and their ratios to ours
+
+All three run the same short trials, one at a time on one CPU, on one Ray that is up before the clock starts. `whole`
+divides the time from the call to its return; `open` counts from when the first trial can begin to the last one's end,
+which leaves out what is paid once: for lanes and reused actors, starting a process that has imported torch.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+import ray.train
+from ray import tune
+from ray.train.torch import TorchTrainer
+from ray.tune.integration.ray_train import TuneReportCallback
+
+from mtlib.config import StageConfig, TrialConfig
+from mtlib.demo import DEMO_OVERRIDES, demo_folder
+from mtlib.reports import EpochReport
+from mtlib.train import train
+from search_spaces.space import SearchSpace
+from sweeps.cluster import close_ray, open_ray
+from sweeps.lane import corpus_of, encoder_of
+from sweeps.messages import Event
+from sweeps.options import SweepPlan
+from sweeps.tuner import run_sweep
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a measurement reads and writes."""
+
+    data: Path
+    cache: Path
+    notes: Path
+    """Folder with a file per trial: when its training began and ended, in seconds since 1970."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overhead:
+    """Seconds per trial that were not spent training."""
+
+    whole: float
+    open: float
+    training: float
+
+
+def short_config(encoder: Path) -> TrialConfig:
+    """A trial of a few seconds: 24 steps, two evaluations."""
+    stages = (StageConfig(tasks=("sst", "qqp", "sts"), epochs=2, steps_per_epoch=12),)
+    changes = {key: value for key, value in DEMO_OVERRIDES.items() if not key.startswith("stages.")}
+    return TrialConfig(stages=stages).override({**changes, "encoder.name": str(encoder)})
+
+
+def rates(num_trials: int) -> tuple[float, ...]:
+    """A learning rate for each trial."""
+    return tuple(1e-3 * (1 + number / 100) for number in range(num_trials))
+
+
+def train_noted(config: TrialConfig, place: Place, on_epoch: Callable[[EpochReport], bool]) -> None:
+    """Trains with encoder and corpus from this process, and notes when."""
+    corpus = corpus_of(config.encoder.name, config.active_tasks, place.data, place.cache)
+    encoder = encoder_of(config.encoder.name)
+    start = time.time()
+    train(config, corpus, encoder, on_epoch=on_epoch)
+    (place.notes / f"{config.optimizer.learning_rate}.json").write_text(json.dumps([start, time.time()]))
+
+
+def measure_lane(base: TrialConfig, num_trials: int, place: Place) -> Overhead:
+    """Our sweep with one lane."""
+    events: list[Event] = []
+    folder = place.notes / "sweep"
+    folder.mkdir()
+    grid = {"optimizer.learning_rate": rates(num_trials)}
+    plan = SweepPlan(
+        name="overhead",
+        folder=folder,
+        space=SearchSpace(name="overhead", question="What does a trial cost?", base=base, grid=grid),
+        base=base,
+        search="grid",
+        num_trials=None,
+        replicates=1,
+        scheduler="none",
+        seed=0,
+        num_workers=1,
+        cpus_per_worker=1,
+        gpus_per_worker=0.0,
+        concurrent=1,
+        address=None,
+        data_folder=place.data,
+        cache_folder=place.cache,
+    )
+    start = time.time()
+    training: dict[str, float] = {}
+
+    def on_event(event: Event, ledger: Any) -> None:
+        events.append(event)
+        training.update({name: record.device_seconds for name, record in ledger.records.items()})
+
+    outcome = run_sweep(plan, on_event)
+    end = time.time()
+    assert outcome.counts == {"complete": num_trials}, outcome
+    opened = next(event.time for event in events if event.kind == "lane_open")
+    last = max(event.time for event in events if event.kind == "ended")
+    return overhead(start, end, opened, last, list(training.values()))
+
+
+def measure_tune(function: Any, num_trials: int, place: Place, reuse_actors: bool) -> Overhead:
+    """A Tune function that trains one trial at a time."""
+    start = time.time()
+    results = tune.Tuner(
+        function,
+        param_space={"rate": tune.grid_search(list(rates(num_trials)))},
+        tune_config=tune.TuneConfig(reuse_actors=reuse_actors, max_concurrent_trials=1),
+        run_config=tune.RunConfig(storage_path=str(place.notes), verbose=0),
+    ).fit()
+    end = time.time()
+    assert results.num_errors == 0, results.errors
+    noted = [json.loads(path.read_text()) for path in place.notes.glob("*.json")]
+    assert len(noted) == num_trials
+    first, last = min(begin for begin, _ in noted), max(done for _, done in noted)
+    return overhead(start, end, first, last, [done - begin for begin, done in noted])
+
+
+def overhead(start: float, end: float, opened: float, last: float, training: list[float]) -> Overhead:
+    """Seconds per trial, from the times of the run and the seconds of its trainings."""
+    spent, count = sum(training), len(training)
+    return Overhead(
+        whole=(end - start - spent) / count, open=(last - opened - spent) / count, training=spent / count
+    )
+
+
+def reused_actor(base: TrialConfig, place: Place) -> Any:
+    """A Tune function that trains in its own process, which is kept for the next trial."""
+
+    def run(config: dict[str, float]) -> None:
+        trial = base.override({"optimizer.learning_rate": config["rate"]})
+        train_noted(trial, place, lambda report: tune.report({"overall": report.overall}) is None)
+
+    return tune.with_resources(run, {"CPU": 1})
+
+
+def trainer_per_trial(base: TrialConfig, place: Place) -> Any:
+    """A Tune function that starts a TorchTrainer for each trial."""
+
+    def loop(config: dict[str, float]) -> None:
+        trial = base.override({"optimizer.learning_rate": config["rate"]})
+        train_noted(trial, place, lambda report: ray.train.report({"overall": report.overall}) is None)
+
+    def run(config: dict[str, float]) -> None:
+        TorchTrainer(
+            loop,
+            train_loop_config=config,
+            scaling_config=ray.train.ScalingConfig(num_workers=1),
+            run_config=ray.train.RunConfig(storage_path=str(place.notes), callbacks=[TuneReportCallback()]),
+        ).fit()
+
+    return tune.with_resources(run, {"node:__internal_head__": 0.001})
+
+
+def main() -> None:
+    """Measures the three, one after the other, and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=12, help="trials of each kind (default: 12)")
+    num_trials = parser.parse_args().trials
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        data, encoder = demo_folder(folder / "demo")
+        base = short_config(encoder)
+        places = [Place(data=data, cache=folder / "cache", notes=folder / kind) for kind in ("lane", "reuse", "trainer")]
+        for place in places:
+            place.notes.mkdir()
+        corpus_of(str(encoder), base.active_tasks, data, folder / "cache")  # the token cache is there for all three
+        cluster = open_ray(None)
+        try:
+            found = {
+                "our lane": measure_lane(base, num_trials, places[0]),
+                "Tune, reused actors": measure_tune(reused_actor(base, places[1]), num_trials, places[1], True),
+                "TorchTrainer per trial": measure_tune(trainer_per_trial(base, places[2]), num_trials, places[2], False),
+            }
+        finally:
+            close_ray(cluster)
+    show(found, num_trials)
+
+
+def show(found: dict[str, Overhead], num_trials: int) -> None:
+    """Prints seconds and ratios."""
+    ours = found["our lane"]
+    print(f"Seconds per trial beside its training, {num_trials} trials each (ratio to ours)")
+    print(f"{'':24}{'open':>18}{'whole':>18}{'training':>12}")
+    for kind, cost in found.items():
+        cells = [f"{part:.2f} ({part / own:.1f})" for part, own in ((cost.open, ours.open), (cost.whole, ours.whole))]
+        print(f"{kind:24}{cells[0]:>18}{cells[1]:>18}{cost.training:>12.2f}")
+
+
+if __name__ == "__main__":
+    main()

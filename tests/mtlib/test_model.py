@@ -1,0 +1,290 @@
+"""The network against transformers' own hidden states and a head by hand; what enters the first layer; segments."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import AutoModel, BertConfig, DistilBertConfig, RobertaConfig, T5Config
+
+from mtlib.batches import Batch, Inputs, make_batch
+from mtlib.config import TrialConfig
+from mtlib.encoder import PretrainedEncoder, embedding_layer
+from mtlib.model import MultiTaskModel
+from mtlib.tokens import Corpus
+
+ENCODED = ("sst single", "qqp cross", "qqp bi", "sts cross", "sts bi")
+SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 40}
+OTHERS = {
+    "bert": BertConfig(**SMALL, max_position_embeddings=40),
+    "one segment": BertConfig(**SMALL, max_position_embeddings=40, type_vocab_size=1),
+    "roberta": RobertaConfig(**SMALL, max_position_embeddings=40, type_vocab_size=1),
+    "distilbert": DistilBertConfig(dim=16, n_layers=1, n_heads=2, hidden_dim=16, vocab_size=40),
+}
+
+
+def batch_of(config: TrialConfig, corpus: Corpus, task: str, rows: int = 6) -> Batch:
+    """The first rows of a task's train."""
+    return make_batch(
+        corpus.tables[task, "train"],
+        np.arange(rows),
+        encoding=config.tasks[task].encoding,
+        max_length=config.encoder.max_length,
+        special=corpus.special,
+    )
+
+
+@pytest.fixture(params=ENCODED)
+def prepared(
+    request: pytest.FixtureRequest, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> tuple[MultiTaskModel, Batch]:
+    """The tiny model in evaluation mode and a batch, in every encoding."""
+    task, encoding = request.param.split()
+    config = tiny_config.override({f"tasks.{task}.encoding": encoding})
+    model = MultiTaskModel(config, tiny_encoder).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(5 if parameter.dim() > 1 else 1)  # so that different texts get different answers
+    return model, batch_of(config, tiny_corpus, task)
+
+
+def states_of(model: MultiTaskModel, inputs: Inputs) -> tuple[Tensor, ...]:
+    """All hidden states of one input, from what enters the first layer to the last, as transformers gives them."""
+    states: tuple[Tensor, ...] = model.encoder(
+        input_ids=inputs.input_ids,
+        attention_mask=inputs.attention_mask,
+        token_type_ids=inputs.token_type_ids,
+        output_hidden_states=True,
+    ).hidden_states
+    return states
+
+
+@torch.no_grad()
+def test_logits_are_those_of_a_linear_layer_by_hand_on_the_states_of_the_first_token(
+    prepared: tuple[MultiTaskModel, Batch],
+) -> None:
+    model, batch = prepared
+    first = torch.cat([states_of(model, inputs)[-1][:, 0] for inputs in batch.inputs], dim=1)
+    weight, bias = (model.get_parameter(f"heads.{batch.task}.{part}") for part in ("weight", "bias"))
+    output = model(batch)
+    assert torch.allclose(output.logits, first @ weight.T + bias, atol=1e-5)
+    assert output.logits.shape == (6, {"sst": 5, "qqp": 1, "sts": 1}[batch.task])
+    assert output.embeddings == ()
+    assert output.logits.std(0).min() > 0.01  # or an order mixed up would not show
+
+
+@torch.no_grad()
+def test_keeping_the_embedded_text_changes_no_logit_and_gives_what_enters_the_first_layer(
+    prepared: tuple[MultiTaskModel, Batch],
+) -> None:
+    model, batch = prepared
+    kept = model(batch, keep=True)
+    assert torch.equal(kept.logits, model(batch).logits)
+    assert len(kept.embeddings) == len(batch.inputs)
+    for embedded, inputs in zip(kept.embeddings, batch.inputs, strict=True):
+        assert torch.equal(embedded, states_of(model, inputs)[0])
+
+
+@torch.no_grad()
+def test_embedded_text_that_enters_again_gives_the_plain_pass_exactly(prepared: tuple[MultiTaskModel, Batch]) -> None:
+    model, batch = prepared
+    plain, kept = model(batch), model(batch, keep=True).embeddings
+    for keep in (False, True):
+        again = model(batch, embeddings=kept, keep=keep)
+        assert torch.equal(again.logits, plain.logits)
+        assert len(again.embeddings) == (len(kept) if keep else 0)
+        assert all(torch.equal(one, other) for one, other in zip(again.embeddings, kept, strict=False))
+
+
+@torch.no_grad()
+def test_each_embedded_text_that_enters_replaces_its_own_input(prepared: tuple[MultiTaskModel, Batch]) -> None:
+    model, batch = prepared
+    plain, kept = model(batch).logits, model(batch, keep=True).embeddings
+    for index in range(len(kept)):
+        moved = [text + (place == index) * torch.randn_like(text) for place, text in enumerate(kept)]
+        output = model(batch, embeddings=moved, keep=True)
+        assert (output.logits - plain).abs().amax(1).min() > 1e-3
+        assert all(torch.equal(one, other) for one, other in zip(output.embeddings, moved, strict=True))
+        assert torch.equal(model(batch).logits, plain)  # and only in that pass
+
+
+def test_a_pass_that_keeps_draws_the_same_dropout_as_one_that_does_not(prepared: tuple[MultiTaskModel, Batch]) -> None:
+    model, batch = prepared
+    model.train()
+    logits = []
+    for keep in (False, True, False):
+        torch.manual_seed(3)
+        logits.append(model(batch, keep=keep).logits)
+    assert torch.equal(logits[0], logits[1])
+    assert torch.equal(logits[0], logits[2])
+    assert not torch.equal(logits[0], model(batch).logits)
+
+
+def test_kept_embeddings_are_part_of_the_pass_that_is_differentiated(prepared: tuple[MultiTaskModel, Batch]) -> None:
+    model, batch = prepared
+    output = model(batch, keep=True)
+    for embedded in output.embeddings:
+        (gradient,) = torch.autograd.grad(output.logits.sum(), embedded, retain_graph=True)
+        assert (gradient.abs().amax(dim=(1, 2)) > 0).all()
+    words = model.get_parameter("encoder.embeddings.word_embeddings.weight")
+    (gradient,) = torch.autograd.grad(sum(part.sum() for part in output.embeddings), words)
+    assert gradient.abs().max() > 0
+
+
+def test_no_hook_is_left_behind_even_if_the_encoder_fails(
+    prepared: tuple[MultiTaskModel, Batch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, batch = prepared
+    model(batch, keep=True)
+    layer = embedding_layer(model.encoder)
+    assert not layer._forward_hooks
+
+    def fail(*_arguments: Any, **_named: Any) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(model.get_submodule("encoder.encoder"), "forward", fail)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        model(batch, keep=True)
+    assert not layer._forward_hooks
+
+
+def test_only_the_batchs_own_head_gets_a_gradient(prepared: tuple[MultiTaskModel, Batch]) -> None:
+    model, batch = prepared
+    model(batch).logits.sum().backward()
+    heads = {name for name, parameter in model.heads.named_parameters() if parameter.grad is not None}
+    assert heads == {f"{batch.task}.weight", f"{batch.task}.bias"}
+    assert model.get_parameter("encoder.embeddings.word_embeddings.weight").grad is not None
+
+
+def test_a_head_is_made_for_every_active_task_and_no_other(
+    tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
+) -> None:
+    assert set(MultiTaskModel(tiny_config, tiny_encoder).heads) == {"sst", "qqp", "sts"}
+    one = tiny_config.override({"stages.1.tasks": "qqp"})
+    assert set(MultiTaskModel(one, tiny_encoder).heads) == {"qqp"}
+
+
+@pytest.mark.parametrize(("asked", "given"), [(None, 0.1), (0, 0.0), (0.25, 0.25)])
+def test_the_heads_dropout_is_the_configured_one_or_the_encoders_own(
+    asked: float | None, given: float, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
+) -> None:
+    assert tiny_encoder.config.hidden_dropout_prob == 0.1
+    model = MultiTaskModel(tiny_config.override({"encoder.dropout": asked}), tiny_encoder)
+    assert model.dropout.p == given
+
+
+def test_dropout_stands_before_the_head(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    model = MultiTaskModel(tiny_config, tiny_encoder).eval()
+    seen: list[Tensor] = []
+    model.heads["sst"].register_forward_hook(lambda _module, given, _output: seen.append(given[0]))
+    model.dropout.train()
+    model.dropout.p = 0.5
+    model(batch_of(tiny_config, tiny_corpus, "sst", 30))
+    assert 0.4 < (seen[0] == 0).float().mean() < 0.6
+
+
+def untrained(config: Any) -> PretrainedEncoder:
+    """An encoder of any architecture with random weights."""
+    torch.manual_seed(0)
+    weights = {key: part for key, part in AutoModel.from_config(config).state_dict().items() if "pooler" not in key}
+    return PretrainedEncoder(
+        name="random", config=config, weights=weights, tokenizer=None, fingerprint="", max_length=38
+    )
+
+
+def random_batch() -> Batch:
+    """Pairs of word pieces with both segments."""
+    ids = torch.randint(5, 40, (4, 10), generator=torch.Generator().manual_seed(0))
+    inputs = Inputs(
+        input_ids=ids, attention_mask=torch.ones_like(ids), token_type_ids=(torch.arange(10) >= 5).long().expand(4, 10)
+    )
+    return Batch(
+        task="qqp",
+        inputs=(inputs,),
+        labels=torch.zeros(4),
+        rows=np.arange(4),
+        num_rows=4,
+        positions=np.arange(4),
+        is_empty=False,
+    )
+
+
+@pytest.fixture
+def model_of(tiny_config: TrialConfig) -> Callable[[Any], MultiTaskModel]:
+    def build(config: Any) -> MultiTaskModel:
+        return MultiTaskModel(tiny_config, untrained(config)).eval()
+
+    return build
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("name", OTHERS)
+def test_segments_are_given_to_encoders_that_have_several_and_to_no_others(
+    name: str, keep: bool, model_of: Callable[[Any], MultiTaskModel]
+) -> None:
+    model, batch = model_of(OTHERS[name]), random_batch()
+    given: list[dict[str, Any]] = []
+    model.encoder.register_forward_pre_hook(lambda _module, _plain, named: given.append(named), with_kwargs=True)
+    model(batch, keep=keep)
+    assert set(given[0]) - {"token_type_ids"} == {"input_ids", "attention_mask"}
+    assert ("token_type_ids" in given[0]) == (name == "bert")
+    if name == "bert":
+        assert torch.equal(given[0]["token_type_ids"], batch.inputs[0].token_type_ids)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_encoders_take_embedded_text_as_bert_does(name: str, model_of: Callable[[Any], MultiTaskModel]) -> None:
+    model, batch = model_of(OTHERS[name]), random_batch()
+    kept = model(batch, keep=True)
+    assert torch.equal(kept.logits, model(batch).logits)
+    assert torch.equal(model(batch, embeddings=kept.embeddings).logits, kept.logits)
+
+
+def test_padding_and_segments_reach_the_encoder(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    model = MultiTaskModel(tiny_config, tiny_encoder).eval()
+    whole = batch_of(tiny_config, tiny_corpus, "qqp", 20)
+    lengths = whole.inputs[0].attention_mask.sum(1)
+    shortest = int(lengths.argmin())
+    alone = make_batch(
+        tiny_corpus.tables["qqp", "train"],
+        np.array([shortest]),
+        encoding="cross",
+        max_length=32,
+        special=tiny_corpus.special,
+    )
+    assert alone.inputs[0].input_ids.shape[1] < whole.inputs[0].input_ids.shape[1]
+    with torch.no_grad():
+        assert torch.allclose(model(whole).logits[shortest], model(alone).logits[0], atol=1e-6)
+        segments = Inputs(
+            input_ids=alone.inputs[0].input_ids,
+            attention_mask=alone.inputs[0].attention_mask,
+            token_type_ids=1 - alone.inputs[0].token_type_ids,
+        )
+        turned = Batch(**{**vars(alone), "inputs": (segments,)})
+        assert not torch.allclose(model(turned).logits, model(alone).logits, atol=1e-6)
+
+
+def test_smart_is_refused_for_an_encoder_that_noise_cannot_enter(tiny_config: TrialConfig) -> None:
+    without = untrained(T5Config(d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, vocab_size=40))
+    plain = tiny_config.override({"encoder.dropout": None, "smart.weight": 0})
+    assert isinstance(MultiTaskModel(plain, without), nn.Module)
+    with pytest.raises(ValueError, match=r"^SMART cannot enter T5Model: it has no module called 'embeddings'$"):
+        MultiTaskModel(plain.override({"smart.weight": 0.1}), without)
+
+
+def test_logits_are_fp32_under_bf16(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    model, batch = MultiTaskModel(tiny_config, tiny_encoder).eval(), batch_of(tiny_config, tiny_corpus, "sst")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half = model(batch).logits
+    assert half.dtype == torch.float32
+    assert not torch.equal(half, model(batch).logits)
+    assert torch.allclose(half, model(batch).logits, atol=0.05)
