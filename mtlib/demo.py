@@ -49,7 +49,10 @@ DEMO_OVERRIDES: dict[str, object] = {
     "tasks.sst.scored_train_rows": 500,
     "evaluation.batch_size": 200,
 }
-"""What a configuration made for a pretrained encoder needs to train this one, by dotted key."""
+"""What a staggered plan made for a pretrained encoder needs to train this one, by dotted key.
+
+A question's length says much about its kind, so batches of one length would all be alike: no buckets.
+"""
 DEMO_NOTE = (
     "No --data and no --encoder: the built-in demonstration corpus and tiny encoder are used, nothing is downloaded. "
     "This encoder was never pretrained and needs other settings: learning rate 1e-3, no dropout, batches of 32 drawn "

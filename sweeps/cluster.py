@@ -14,7 +14,10 @@ from pathlib import Path
 
 import ray
 from ray._private import ray_logging
+from ray._private.authentication.authentication_token_setup import maybe_enable_token_auth_if_token_available
 from ray._private.worker import BaseContext
+
+from mtlib.schema import first_line
 
 ROOT = Path(__file__).resolve().parent.parent
 """Folder of the four packages, from which Ray's workers import them."""
@@ -24,6 +27,9 @@ THREADS = "sweep: "
 
 OBJECT_STORE_BYTES = 200 * 2**20
 """Shared memory of a Ray of our own: sweeps pass small messages only, Ray would take a third of the machine's."""
+
+KNOCK_SECONDS = 5.0
+"""How long a cluster may take to answer a connection."""
 
 DRIVER_SETTINGS = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # our own records say all
@@ -67,8 +73,10 @@ def open_ray(address: str | None) -> Cluster:
     be_quiet()
     if ray.is_initialized():
         return Cluster(is_own=False, is_connected_here=False, dashboard=None)
-    is_own = address in (None, "local")
-    context = start_local() if is_own else connect(address)
+    if address is None or address == "local":
+        context, is_own = start_local(), True
+    else:
+        context, is_own = connect(address), False
     dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else None
     return Cluster(is_own=is_own, is_connected_here=True, dashboard=dashboard)
 
@@ -145,19 +153,35 @@ def free_port() -> int:
         return port
 
 
-def connect(address: str | None) -> BaseContext:
+def connect(address: str) -> BaseContext:
     """A connection to a cluster that is there."""
     try:
+        if is_here(knock(address)):
+            # A Ray of our own leaves a token in ~/.ray, which `ray start` on this machine then asks for.
+            maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
         return ray.init(
             address=address,
             runtime_env=worker_environment({}),
             log_to_driver=False,
             logging_level=logging.CRITICAL + 1,
         )
-    except (ConnectionError, ValueError) as error:
-        raise ValueError(
-            f"--address must be a running Ray cluster, got {address}: {str(error).splitlines()[0]}"
-        ) from error
+    except (OSError, ValueError) as error:
+        hint = "if it asks for a token, set RAY_AUTH_MODE=token"
+        rule = "--address must be a running Ray cluster"
+        raise ValueError(f"{rule}, got {address}: {first_line(error)}; {hint}") from error
+
+
+def knock(address: str) -> str:
+    """The host of `host:port`; raises OSError if nobody listens: Ray would try for minutes, and say so all the time."""
+    host, _, port = address.rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host, int(port)), timeout=KNOCK_SECONDS).close()
+    return host
+
+
+def is_here(host: str) -> bool:
+    """Whether a host is this machine."""
+    return host in ("localhost", "127.0.0.1", ray.util.get_node_ip_address())
 
 
 def worker_environment(more: dict[str, str]) -> dict[str, dict[str, str]]:

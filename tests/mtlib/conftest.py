@@ -1,15 +1,22 @@
-"""Tokenizers small enough to read, and tables to tokenise: what the tests of tokens and batches share."""
+"""Tokenizers small enough to read, tables to tokenise, and runs of the tiny trial: what tests of `mtlib` share."""
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
+from mtlib.config import TrialConfig
 from mtlib.data import Table
+from mtlib.encoder import PretrainedEncoder
+from mtlib.run_state import Run
 from mtlib.tasks import TASKS
+from mtlib.tokens import Corpus
+from mtlib.train import start
 
 WORDS = ["the", "cat", "sat", "a", "b", "road", "un", "##able", "##s", "?", "film"]
 
@@ -50,6 +57,21 @@ def tokenizer(request: pytest.FixtureRequest) -> PreTrainedTokenizerFast:
     """Both kinds, in turn."""
     chosen: PreTrainedTokenizerFast = request.getfixturevalue(f"{request.param}_tokenizer")
     return chosen
+
+
+@pytest.fixture
+def new_run(tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder) -> Callable[..., Run]:
+    """Begins a run of the tiny trial with some dotted keys changed; its answers to different texts differ much."""
+
+    def begin(changes: dict[str, Any] | None = None) -> Run:
+        config, cpu = tiny_config.override(changes or {}), torch.device("cpu")
+        run = start(config, tiny_corpus, tiny_encoder, cpu, lambda objective: objective, None)
+        with torch.no_grad():
+            for parameter in run.model.parameters():
+                parameter.mul_(5 if parameter.dim() > 1 else 1)
+        return run
+
+    return begin
 
 
 @pytest.fixture

@@ -16,16 +16,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from mtlib.config import StageConfig, TrialConfig
 from mtlib.data import Table, read_folder
-from mtlib.demo import (
-    DEMO_NOTE,
-    DEMO_OVERRIDES,
-    NUM_ROWS,
-    demo_folder,
-    main,
-    move_unless_there,
-    write_corpus,
-    write_encoder,
-)
+from mtlib.demo import DEMO_OVERRIDES, NUM_ROWS, demo_folder, main, move_unless_there, write_corpus, write_encoder
 from mtlib.encoder import load_encoder
 from mtlib.reports import EpochReport
 from mtlib.tasks import TASKS
@@ -46,7 +37,8 @@ HEADERS = {
 Tables = dict[tuple[str, str], Table]
 
 BAG_OF_WORDS_MOST = {"sst": 0.50, "qqp": 0.62, "sts": 0.64}
-"""What a bag of words must stay below; measured for seed 0: see `test_a_bag_of_words_does_not_solve_the_tasks`."""
+"""What a bag of words must stay below on dev (accuracy, accuracy, Pearson). Measured for seed 0: .442, .578, .578; the
+most frequent class has .238 and .538. The tiny encoder, without SMART: .59 to .62, .76 to .81, .65 to .82 (4 seeds)."""
 
 
 @pytest.fixture(scope="module")
@@ -176,12 +168,11 @@ def test_the_overrides_fit_a_plan_of_two_stages_and_the_encoder() -> None:
     config = staggered()
     assert config.stages[0].steps_per_epoch is not None
     assert config.encoder.max_length <= 128
-    assert "demonstration corpus" in DEMO_NOTE
-    assert "learning rate 1e-3" in DEMO_NOTE
     assert config.optimizer.learning_rate == 1e-3
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_tiny_encoder_beats_a_bag_of_words_and_over_fits(
     folder: Path, tables: Tables, bag_of_words: dict[str, float], tmp_path: Path
 ) -> None:

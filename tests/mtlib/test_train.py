@@ -101,7 +101,8 @@ def test_a_run_killed_while_it_reports_reports_the_same_epoch_again(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
 ) -> None:
     whole = run_whole(tiny_config, tiny_corpus, tiny_encoder)
-    states, resumed, killed = StateFolder(path=tmp_path), Trace(), []
+    states, resumed = StateFolder(path=tmp_path), Trace()
+    killed: list[list[tuple[Any, ...]]] = []
 
     def note_once(report: EpochReport) -> bool:
         if report.epoch == 2 and not killed:
@@ -121,21 +122,22 @@ def test_a_run_killed_while_it_reports_reports_the_same_epoch_again(
 def test_an_interrupted_run_loses_no_step(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
 ) -> None:
-    states, seen = StateFolder(path=tmp_path), []
+    states = StateFolder(path=tmp_path)
+    seen: list[int] = []
 
     def stop_at_six(progress: Progress) -> bool:
-        seen.append(progress.step)
         return progress.step < 6
+
+    def note(progress: Progress) -> bool:
+        seen.append(progress.step)
+        return True
 
     with pytest.raises(Interrupted):
         train(tiny_config, tiny_corpus, tiny_encoder, on_step=stop_at_six, states=states)
     state = load_state(states)
     assert state is not None
     assert (state.numbers["stage"], state.numbers["step"]) == (1, 2)
-    seen.clear()
-    resumed = run_whole(
-        tiny_config, tiny_corpus, tiny_encoder, states=states, on_step=lambda p: not seen.append(p.step)
-    )
+    resumed = run_whole(tiny_config, tiny_corpus, tiny_encoder, states=states, on_step=note)
     assert seen[0] == 7
     whole = run_whole(tiny_config, tiny_corpus, tiny_encoder)
     for epoch in resumed.reports:
@@ -177,7 +179,12 @@ def test_an_on_epoch_that_says_no_ends_the_trial_there(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     seen: list[int] = []
-    train(tiny_config, tiny_corpus, tiny_encoder, on_epoch=lambda report: bool(seen.append(report.epoch)))
+
+    def stop(report: EpochReport) -> bool:
+        seen.append(report.epoch)
+        return False
+
+    train(tiny_config, tiny_corpus, tiny_encoder, on_epoch=stop)
     assert seen == [1]
 
 
@@ -215,10 +222,10 @@ def test_a_loss_that_is_not_finite_fails_with_task_step_and_loss(
         count_details(run, batches, details)
 
     monkeypatch.setattr(mtlib.step, "count_details", poisoned)
-    reports: list[int] = []
+    trace = Trace()
     with pytest.raises(TrainingDiverged, match=rf"^(sst|qqp|sts): loss is {value} at step 6$"):
-        train(tiny_config, tiny_corpus, tiny_encoder, on_epoch=lambda report: not reports.append(report.epoch))
-    assert reports == [1]
+        train(tiny_config, tiny_corpus, tiny_encoder, wrap=trace.watch, on_epoch=trace.note)
+    assert list(trace.reports) == [1]
 
 
 def test_an_exploding_rate_is_noticed_at_the_step_it_explodes(
@@ -318,7 +325,8 @@ def test_two_workers_give_the_losses_of_one(
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    multiprocessing.spawn(train_as_worker, args=(port, config.to_json(), tiny_corpus, tiny_encoder, tmp_path), nprocs=2)
+    arguments = (port, config.to_json(), tiny_corpus, tiny_encoder, tmp_path)
+    multiprocessing.spawn(train_as_worker, args=arguments, nprocs=2)  # type: ignore[attr-defined,no-untyped-call]
     shared = [torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2)]
     alone = record_losses(config, tiny_corpus, tiny_encoder, lambda objective: objective)
     assert len(alone) >= 40

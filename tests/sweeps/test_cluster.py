@@ -62,6 +62,11 @@ def test_a_cluster_that_is_not_there_is_one_clear_error(monkeypatch: pytest.Monk
         connect("auto")
 
 
+def test_an_address_where_nobody_listens_is_one_clear_error_at_once() -> None:
+    with pytest.raises(ValueError, match=r"^--address must be a running Ray cluster, got 127.0.0.1:\d+: .*refused"):
+        connect(f"127.0.0.1:{free_port()}")
+
+
 def test_ray_is_not_shut_down_under_a_thread_that_is_still_inside(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     monkeypatch.setattr(ray, "shutdown", lambda: calls.append("shutdown"))

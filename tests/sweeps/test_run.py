@@ -1,9 +1,12 @@
 """The command itself: what it answers at once, its exit codes, and one sweep from end to end."""
 
+import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ import sweeps.tuner
 from mtlib.encoder import PretrainedEncoder
 from results.records import read_sweep
 from results.table import load_sweep
+from sweeps.cluster import free_port
 from sweeps.options import SweepPlan
 from sweeps.run import main
 from sweeps.tuner import OnEvent, SweepOutcome
@@ -222,3 +226,40 @@ def test_a_sweep_runs_from_end_to_end(command: list[str], tmp_path: Path) -> Non
     sweep = load_sweep(tmp_path / "first")
     assert sweep.trials["status"].tolist() == ["complete"] * 7
     assert "SST dev" in done.stdout
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A Ray head on this machine with a token, as `ray start --head` makes it; what a shell needs to talk with it."""
+    with tempfile.TemporaryDirectory(prefix="h", dir="/tmp") as folder:  # Ray's sockets need a short path
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        environment |= {"HOME": str(tmp_path), "RAY_AUTH_MODE": "token", "DASHBOARD": str(free_port())}
+        environment |= {"FOLDER": folder, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+        ports = [f"--port={free_port()}", f"--dashboard-port={environment['DASHBOARD']}", "--ray-client-server-port=0"]
+        subprocess.run(["ray", "get-auth-token", "--generate"], env=environment, check=True, capture_output=True)
+        start = ["ray", "start", "--head", "--block", "--num-cpus=2", f"--temp-dir={folder}", *ports]
+        process = subprocess.Popen(start, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            yield environment
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+@pytest.mark.timeout(600)
+def test_the_same_command_runs_as_a_job_on_a_cluster(head: dict[str, str], command: list[str], tmp_path: Path) -> None:
+    where = ["--address", f"http://127.0.0.1:{head['DASHBOARD']}"]
+    for _ in range(60):
+        if subprocess.run(["ray", "job", "list", *where], env=head, capture_output=True).returncode == 0:
+            break
+        time.sleep(1)
+    submit = ["ray", "job", "submit", *where, "--working-dir", ".", "--", "python", "sweeps/run.py", *command]
+    done = subprocess.run(submit, cwd=ROOT, env=head, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert load_sweep(tmp_path / "first").trials["status"].tolist() == ["complete"] * 7
+    assert "SST dev" in done.stdout
+    uploaded = Path(head["FOLDER"]).glob("session_*/runtime_resources/working_dir_files/_ray_pkg_*/**/*")
+    sizes = [path.stat().st_size for path in uploaded if path.is_file()]
+    assert 0 < sum(sizes) < 2**20

@@ -107,7 +107,7 @@ def told(
 def small_config(encoder: Path) -> TrialConfig:
     """One stage with all tasks, so that scores begin at once; dropout on."""
     stage = StageConfig(tasks=("sst", "qqp", "sts"), epochs=3, steps_per_epoch=12)
-    changes = {"encoder.name": str(encoder), "encoder.max_length": 32, "encoder.dropout": 0.1}
+    changes = {"encoder.name": str(encoder), "encoder.max_length": 32, "encoder.dropout": 0.1, "smart.tasks": ["sst"]}
     return TrialConfig(stages=(stage,)).override(changes)
 
 

@@ -1,0 +1,204 @@
+"""A run's position by hand, the optimizer over a stage's end, and states that come back whole through a folder."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from mtlib.checkpoint import State, StateFolder, load_state, save_state
+from mtlib.encoder import PretrainedEncoder
+from mtlib.optim import MOMENTS, optimizer_tensors, trained_parameters
+from mtlib.run_state import Run, group_of, next_epoch, restore, state_of
+from mtlib.samplers import epoch_steps
+from mtlib.step import take_step
+
+NewRun = Callable[..., Run]
+SECOND = 8  # steps of an epoch of the second stage: 4 of SST and 4 of QQP
+PLACES = [
+    # stage, epoch and step within it; steps done within the stage and over all; the epoch over all
+    ((0, 0, 0), (0, 0), 1),
+    ((0, 0, 3), (3, 3), 1),
+    ((1, 0, 0), (0, 4), 2),
+    ((1, 0, 5), (5, 9), 2),
+    ((1, 1, 0), (SECOND, 4 + SECOND), 3),
+    ((1, 1, 7), (SECOND + 7, 11 + SECOND), 3),
+]
+
+
+@pytest.fixture
+def run(new_run: NewRun) -> Run:
+    """4 steps of QQP, then two epochs of 8 steps of SST and QQP; dropout and SMART on."""
+    return new_run({"stages.1.tasks": "sst,qqp"})
+
+
+def advance(run: Run, steps: int) -> None:
+    """Trains so many steps, through the ends of epochs."""
+    for _ in range(steps):
+        take_step(run, epoch_steps(run.config, run.stage, run.epoch, run.lengths)[run.step])
+        if run.step == run.plan[run.stage].steps_per_epoch:
+            next_epoch(run)
+
+
+def tensors_of(run: Run) -> dict[str, Tensor]:
+    """Copies of weights and moments."""
+    tensors = {**run.model.state_dict(), **optimizer_tensors(run.optimizer, run.model)}
+    return {name: tensor.clone() for name, tensor in tensors.items()}
+
+
+def held_by(run: Run) -> set[str]:
+    """Names of the parameters that the optimizer holds."""
+    held = {id(parameter) for group in run.optimizer.param_groups for parameter in group["params"]}
+    return {name for name, parameter in run.model.named_parameters() if id(parameter) in held}
+
+
+@pytest.mark.parametrize(("place", "steps", "epoch"), PLACES)
+def test_the_position_by_hand(place: tuple[int, ...], steps: tuple[int, ...], epoch: int, run: Run) -> None:
+    assert [stage.num_steps for stage in run.plan] == [4, 2 * SECOND]
+    run.stage, run.epoch, run.step = place
+    assert (run.stage_step, run.total_step) == steps
+    assert run.total_epoch == epoch
+    assert run.is_last_epoch == (epoch == 3)
+    assert run.num_steps == 4 + 2 * SECOND
+
+
+def test_seconds_go_on_from_those_before(run: Run) -> None:
+    run.seconds_before = 100.0
+    run.started = time.monotonic() - 5
+    assert 105 <= run.seconds < 106
+
+
+def test_a_run_is_wanted_until_someone_says_otherwise(run: Run) -> None:
+    assert run.is_wanted
+    assert (run.sums, run.best) == ({}, {})
+
+
+def test_the_next_epoch_of_a_stage_keeps_the_optimizer_and_forgets_the_sums(run: Run) -> None:
+    advance(run, 4)
+    advance(run, SECOND - 1)
+    assert (run.stage, run.epoch, run.step) == (1, 0, SECOND - 1)
+    assert set(run.sums) == {"sst", "qqp"}
+    optimizer, best = run.optimizer, {"qqp": (0.5, 1)}
+    run.best = dict(best)
+    advance(run, 1)
+    assert (run.stage, run.epoch, run.step) == (1, 1, 0)
+    assert run.sums == {}
+    assert run.best == best
+    assert run.optimizer is optimizer
+
+
+def test_after_the_last_epoch_a_run_stands_past_its_end(run: Run) -> None:
+    run.stage, run.epoch, run.step = 1, 1, SECOND
+    optimizer = run.optimizer
+    next_epoch(run)
+    assert (run.stage, run.epoch, run.step) == (1, 2, 0)
+    assert run.epoch == run.plan[1].epochs
+    assert run.total_step == run.num_steps
+    assert run.optimizer is optimizer
+
+
+def test_the_optimizer_is_carried_over_a_stages_end_with_new_heads_added(run: Run) -> None:
+    advance(run, 3)
+    assert held_by(run) == set(trained_parameters(run.model, ("qqp",)))
+    take_step(run, epoch_steps(run.config, 0, 0, run.lengths)[3])
+    before = tensors_of(run)
+    next_epoch(run)
+    assert (run.stage, run.epoch, run.step, run.sums) == (1, 0, 0, {})
+    after = tensors_of(run)
+    assert after.keys() == before.keys()
+    assert all(torch.equal(tensor, before[name]) for name, tensor in after.items())
+    assert after["heads.qqp.weight.step"] == 4
+    assert held_by(run) == set(trained_parameters(run.model, ("sst", "qqp")))
+    assert not [name for name in after if name.startswith("heads.sst.") and name.endswith(MOMENTS)]
+    advance(run, 2)  # one of SST, one of QQP
+    counts = {name: tensor.item() for name, tensor in tensors_of(run).items() if name.endswith(".step")}
+    assert (counts["heads.sst.weight.step"], counts["heads.qqp.weight.step"]) == (1, 5)
+    assert counts["encoder.embeddings.word_embeddings.weight.step"] == 6
+
+
+def test_a_state_holds_weights_and_moments_under_their_names(run: Run) -> None:
+    advance(run, 2)
+    state = state_of(run)
+    names = trained_parameters(run.model, ("qqp",))
+    moments = {f"optimizer.{name}.{moment}" for name in names for moment in MOMENTS}
+    assert set(state.tensors) == {f"model.{name}" for name in run.model.state_dict()} | moments
+    assert torch.equal(state.tensors["model.heads.sst.bias"], run.model.get_parameter("heads.sst.bias"))
+    assert state.tensors["optimizer.heads.qqp.bias.step"] == 2
+    assert set(state.numbers) == {"stage", "epoch", "step", "sums", "best", "origin", "seconds"}
+
+
+@pytest.mark.parametrize("steps", [0, 1, 4, 5, 4 + SECOND, 5 + SECOND])
+def test_a_run_that_is_put_back_through_a_folder_is_the_same_and_goes_on_bit_for_bit(
+    steps: int, run: Run, new_run: NewRun, tmp_path: Path
+) -> None:
+    folder = StateFolder(path=tmp_path)
+    advance(run, steps)
+    run.best = {"qqp": (0.1 + 0.2, 1), "overall": (1 / 3, 2)}
+    save_state(folder, run.total_step, state_of(run))
+    state = load_state(folder)
+    assert state is not None
+    again = new_run({"stages.1.tasks": "sst,qqp"})
+    advance(again, 2)  # whatever it was before is gone
+    restore(again, state)
+    for one, other in ((run, again), (again, run)):
+        assert (one.stage, one.epoch, one.step) == (other.stage, other.epoch, other.step)
+        assert (one.sums, one.best) == (other.sums, other.best)
+        assert held_by(one) == held_by(other)
+    assert all(type(best) is tuple for best in again.best.values())
+    for more in (0, 5):
+        torch.manual_seed(more)  # another process would have another global stream
+        for one in (run, again):
+            advance(one, more)
+        found = tensors_of(again)
+        assert found.keys() == tensors_of(run).keys()
+        assert all(torch.equal(tensor, found[name]) for name, tensor in tensors_of(run).items())
+        assert run.sums == again.sums
+
+
+def test_seconds_of_a_resumed_run_include_those_before_but_not_the_time_between(run: Run, new_run: NewRun) -> None:
+    run.seconds_before, run.started = 40.0, time.monotonic() - 2
+    state = state_of(run)
+    assert math.isclose(state.numbers["seconds"], 42, abs_tol=1)
+    again = new_run({"stages.1.tasks": "sst,qqp"})
+    again.started = time.monotonic() - 10
+    restore(again, state)
+    assert again.seconds == pytest.approx(state.numbers["seconds"] + 10, abs=1)
+
+
+@pytest.mark.parametrize("name", ["configuration", "data", "encoder"])
+def test_a_state_of_another_origin_is_refused_in_one_line_before_anything_changes(name: str, run: Run) -> None:
+    state = state_of(run)
+    before = {key: tensor.clone() for key, tensor in tensors_of(run).items()}
+    assert set(run.origin) == {"configuration", "data", "encoder"}
+    foreign: dict[str, Any] = {**state.numbers, "origin": {**run.origin, name: "f" * 64}, "step": 3}
+    with pytest.raises(ValueError) as caught:
+        restore(run, dataclasses.replace(state, numbers=foreign))
+    rule = f"a saved state must be of the same {name}, {run.origin[name][:12]}"
+    assert str(caught.value) == f"{rule}, got {'f' * 12}"
+    assert run.step == 0
+    assert all(torch.equal(tensor, before[key]) for key, tensor in tensors_of(run).items())
+    restore(run, state)
+
+
+def test_the_origin_is_that_of_configuration_data_and_encoder(
+    run: Run, new_run: NewRun, tiny_encoder: PretrainedEncoder
+) -> None:
+    assert run.origin == {
+        "configuration": run.config.content_hash,
+        "data": run.corpus.fingerprint,
+        "encoder": tiny_encoder.fingerprint,
+    }
+    other = new_run({"stages.1.tasks": "sst,qqp", "seed": 1})
+    assert {name for name in run.origin if other.origin[name] != run.origin[name]} == {"configuration"}
+
+
+def test_a_group_of_tensors_is_found_by_the_start_of_their_names() -> None:
+    a, b = torch.zeros(1), torch.ones(1)
+    state = State(tensors={"model.a": a, "optimizer.model.a": b, "modelled": b}, numbers={})
+    assert group_of(state, "model.") == {"a": a}
+    assert group_of(state, "optimizer.") == {"model.a": b}
