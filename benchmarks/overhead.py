@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path[0] = str(Path(__file__).resolve().parent.parent)
+if not __package__:  # started as a script: imports begin at the project's folder, not at this one
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 import ray.train
 from ray import tune
@@ -57,6 +58,13 @@ class Overhead:
     training: float
 
 
+def make_place(data: Path, folder: Path, kind: str) -> Place:
+    """The place of one of the three, with a shared cache and a folder of its own."""
+    notes = folder / kind
+    notes.mkdir()
+    return Place(data=data, cache=folder / "cache", notes=notes)
+
+
 def short_config(encoder: Path) -> TrialConfig:
     """A trial of a few seconds: 24 steps, two evaluations."""
     stages = (StageConfig(tasks=("sst", "qqp", "sts"), epochs=2, steps_per_epoch=12),)
@@ -83,7 +91,7 @@ def measure_lane(base: TrialConfig, num_trials: int, place: Place) -> Overhead:
     events: list[Event] = []
     folder = place.notes / "sweep"
     folder.mkdir()
-    grid = {"optimizer.learning_rate": rates(num_trials)}
+    grid: dict[str | tuple[str, ...], tuple[Any, ...]] = {"optimizer.learning_rate": rates(num_trials)}
     plan = SweepPlan(
         name="overhead",
         folder=folder,
@@ -137,9 +145,7 @@ def measure_tune(function: Any, num_trials: int, place: Place, reuse_actors: boo
 def overhead(start: float, end: float, opened: float, last: float, training: list[float]) -> Overhead:
     """Seconds per trial, from the times of the run and the seconds of its trainings."""
     spent, count = sum(training), len(training)
-    return Overhead(
-        whole=(end - start - spent) / count, open=(last - opened - spent) / count, training=spent / count
-    )
+    return Overhead(whole=(end - start - spent) / count, open=(last - opened - spent) / count, training=spent / count)
 
 
 def reused_actor(base: TrialConfig, place: Place) -> Any:
@@ -179,16 +185,14 @@ def main() -> None:
         folder = Path(name)
         data, encoder = demo_folder(folder / "demo")
         base = short_config(encoder)
-        places = [Place(data=data, cache=folder / "cache", notes=folder / kind) for kind in ("lane", "reuse", "trainer")]
-        for place in places:
-            place.notes.mkdir()
+        lane, reuse, trainer = (make_place(data, folder, kind) for kind in ("lane", "reuse", "trainer"))
         corpus_of(str(encoder), base.active_tasks, data, folder / "cache")  # the token cache is there for all three
         cluster = open_ray(None)
         try:
             found = {
-                "our lane": measure_lane(base, num_trials, places[0]),
-                "Tune, reused actors": measure_tune(reused_actor(base, places[1]), num_trials, places[1], True),
-                "TorchTrainer per trial": measure_tune(trainer_per_trial(base, places[2]), num_trials, places[2], False),
+                "our lane": measure_lane(base, num_trials, lane),
+                "Tune, reused actors": measure_tune(reused_actor(base, reuse), num_trials, reuse, True),
+                "TorchTrainer per trial": measure_tune(trainer_per_trial(base, trainer), num_trials, trainer, False),
             }
         finally:
             close_ray(cluster)

@@ -1,5 +1,6 @@
 """Ray for one sweep: started on this machine or reached at an address, quiet, and ended as it was found."""
 
+import atexit
 import contextlib
 import logging
 import os
@@ -84,10 +85,14 @@ def open_ray(address: str | None) -> Cluster:
 def close_ray(cluster: Cluster) -> None:
     """Leaves Ray as it was before `open_ray`.
 
-    A thread that is still inside Ray would end the whole process when Ray is shut down under it. So if one has not
-    come back, Ray is left to end with the process: it ends on its own when its driver is gone.
+    A thread that is still inside Ray would end the whole process, with an exit code of its own, when Ray is shut down
+    under it. So if one has not come back, Ray is left to end with the process: it ends when its driver is gone.
     """
-    if cluster.is_connected_here and not any(thread.name.startswith(THREADS) for thread in threading.enumerate()):
+    if not cluster.is_connected_here:
+        return
+    if any(thread.name.startswith(THREADS) for thread in threading.enumerate()):
+        atexit.unregister(ray.shutdown)
+    else:
         ray.shutdown()
 
 

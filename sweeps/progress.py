@@ -52,7 +52,7 @@ def print_lines(console: Console, event: Event, ledger: Ledger, started: float) 
         lines.append(start_line(ledger.records[str(event.trial_id)]))
     elif event.kind == "report":
         lines.append(score_line(ledger.records[str(event.trial_id)]))
-    if event.kind == "ended":
+    if event.kind == "ended" and event.facts["was_started"]:
         lines += [end_line(ledger.records[str(event.trial_id)]), summary(ledger, started)]
     for line in lines:
         console.print(line, highlight=False, soft_wrap=True)
@@ -105,7 +105,7 @@ def live_view(ledgers: list[Ledger], started: float) -> RenderableType:
         return Text(f"opening lanes ... {duration(time.time() - started)}")
     ledger = ledgers[0]
     if not ledger.progress:
-        return Text(summary(ledger, started))
+        return Text(f"{'' if ledger.lanes else 'opening lanes; '}{summary(ledger, started)}")
     table = Table.grid(padding=(0, 2))
     for trial_id in list(ledger.progress)[:MOST_SHOWN]:
         table.add_row(*running_cells(ledger, trial_id))
@@ -134,7 +134,7 @@ def summary(ledger: Ledger, started: float) -> str:
 
 
 def seconds_left(ledger: Ledger, now: float) -> float | None:
-    """A guess from how long trials took so far; None until there is something to guess from.
+    """A guess from how long trials took so far; None until there is something to guess from, and at the end.
 
     A trial's length is taken from those that ended well, be it early, or else from the part done of those that run.
     """
@@ -143,11 +143,12 @@ def seconds_left(ledger: Ledger, now: float) -> float | None:
     lengths = lengths or [
         (now - ledger.progress[name]["since"]) / part for name, part in parts.items() if part > MEASURABLE
     ]
-    if not lengths:
+    if not lengths or not (parts or ledger.counts.get("queued")):
         return None
     mean = sum(lengths) / len(lengths)
-    trials = ledger.counts.get("queued", 0) + sum(1 - part for part in parts.values())
-    return trials * mean / max(1, len(ledger.lanes))
+    num_queued = ledger.counts.get("queued", 0)
+    num_busy = max(1, min(len(ledger.lanes), num_queued + len(parts)))
+    return (num_queued + sum(1 - part for part in parts.values())) * mean / num_busy
 
 
 def done_part(ledger: Ledger, trial_id: str) -> float:

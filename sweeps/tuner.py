@@ -9,8 +9,10 @@ from typing import Any
 
 import ray
 from ray.actor import ActorHandle
+from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from mtlib.schema import first_line
 from results.epochs import compact
 from sweeps.capacity import num_lanes
 from sweeps.cluster import close_ray, open_ray
@@ -99,14 +101,28 @@ def run_on_ray(plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: I
     try:
         interrupts.catch()  # Ray has taken over SIGTERM
         if cluster.dashboard:
-            on_event(Event(kind="note", facts={"text": f"Ray's dashboard: {cluster.dashboard}"}), ledger)
+            on_event(note(f"Ray's dashboard: {cluster.dashboard}"), ledger)
         sweep = open_sweep(plan, ledger, on_event)
+        lanes, workers = count_of(len(sweep.lanes), "lane"), count_of(plan.num_workers, "worker")
+        tell(sweep, note(f"Opening {lanes} of {workers} each"))
         try:
             return follow(sweep, interrupts)
+        except RayError as error:
+            return f"Ray failed: {first_line(error)}"
         finally:
             close_sweep(sweep, 0.0 if interrupts.count > 1 else CLOSING_SECONDS)
     finally:
         close_ray(cluster)
+
+
+def count_of(number: int, what: str) -> str:
+    """`1 lane`, `2 lanes`."""
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def note(text: str) -> Event:
+    """Something to tell a person."""
+    return Event(kind="note", facts={"text": text})
 
 
 def open_sweep(plan: SweepPlan, ledger: Ledger, on_event: OnEvent) -> Sweep:
@@ -207,7 +223,7 @@ def close_sweep(sweep: Sweep, patience: float) -> None:
     """Closes lanes and search, waiting at most `patience` seconds for them to give their resources back."""
     deadline = time.monotonic() + patience
     sweep.searcher.stop()
-    ray.get(sweep.mailbox.interrupt.remote())
+    sweep.mailbox.interrupt.remote()
     sweep.search.wait(deadline - time.monotonic())
     for lane in sweep.lanes:
         lane.wait(deadline - time.monotonic())

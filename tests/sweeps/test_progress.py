@@ -128,6 +128,20 @@ def test_two_lanes_need_half_the_time(make_plan: MakePlan) -> None:
     assert seconds_left(ledger, NOON + 20) == pytest.approx(20)
 
 
+def test_lanes_that_have_nothing_to_do_do_not_hurry_the_last_trial(make_plan: MakePlan) -> None:
+    lanes = [Event(kind="lane_open", lane=name, facts={"host": "here"}) for name in ("lane0", "lane1")]
+    plan = make_plan(grid={"smart.weight": (0.0, 1.0)})
+    last = started("0001-r0", NOON + 20)
+    ledger = after(open_ledger(plan), *lanes, started(), ended("complete", NOON + 20), last)
+    assert seconds_left(ledger, NOON + 20) == pytest.approx(20)
+
+
+def test_nothing_is_left_when_all_trials_have_ended(make_plan: MakePlan) -> None:
+    plan = make_plan(grid={"smart.weight": (0.0,)})
+    ledger = after(open_ledger(plan), started(), ended("complete", NOON + 20))
+    assert seconds_left(ledger, NOON + 21) is None
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(0, "0 s"), (59.4, "59 s"), (59.6, "1:00"), (3599, "59:59"), (3600, "1:00:00"), (7325, "2:02:05")],
