@@ -43,6 +43,7 @@ DRIVER_SETTINGS = {
 
 WORKER_SETTINGS = {
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon a worker that has died or ended is seen; 2 by default
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "1000000",  # on a busy cluster a lane waits until there is room
     "TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S": "2",  # 30 by default: a worker stuck in a collective is killed anyway
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # one process less: a node that goes away is noticed anyway
     "TOKENIZERS_PARALLELISM": "false",

@@ -61,7 +61,11 @@ def run_lane(setup: LaneSetup) -> None:
     torch.set_num_threads(setup.cpus_per_worker)
     if not tell(lambda: ray.get(setup.mailbox.open_lane.remote(setup.lane))):
         return
-    refusal = agree_on_error(lambda: load(setup, TrialConfig.from_json(setup.base)))
+    try:
+        refusal = agree_on_error(lambda: load(setup, TrialConfig.from_json(setup.base)))
+    except Exception as error:
+        ray.get(setup.mailbox.say_trouble.remote(setup.lane, describe(error)))
+        raise
     if refusal is not None:
         tell(lambda: ray.get(setup.mailbox.refuse_lane.remote(setup.lane, refusal)))
         return

@@ -9,7 +9,16 @@ End = Literal["complete", "pruned", "failed", "interrupted"]
 """How a trial can end."""
 
 EventKind = Literal[
-    "note", "lane_open", "lane_refused", "lane_lost", "started", "resumed", "progress", "report", "ended"
+    "note",
+    "started",
+    "resumed",
+    "progress",
+    "report",
+    "ended",
+    "lane_open",
+    "lane_trouble",
+    "lane_refused",
+    "lane_lost",
 ]
 
 

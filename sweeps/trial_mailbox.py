@@ -68,8 +68,12 @@ class Mailbox:
         return self._openings[lane] <= MAX_OPENINGS and not self._is_closed
 
     async def refuse_lane(self, lane: str, why: str) -> None:
-        """A lane cannot load what the sweep asks for, and no other lane could."""
+        """A lane cannot load what the sweep asks for, and closes."""
         self._happened(Event(kind="lane_refused", lane=lane, facts={"why": why}))
+
+    async def say_trouble(self, lane: str, why: str) -> None:
+        """A lane's worker fails while it loads; the lane will be restarted."""
+        self._happened(Event(kind="lane_trouble", lane=lane, facts={"why": why}))
 
     async def next_trial(self, lane: str, host: str, pid: int) -> Assignment | Literal["wait", "close"]:
         """Waits for the lane's next trial; `wait` means ask again, `close` that the lane is not needed any more.

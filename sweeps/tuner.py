@@ -4,7 +4,7 @@ import queue
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import ray
@@ -21,6 +21,7 @@ from sweeps.interrupts import Interrupts
 from sweeps.lane import LaneSetup
 from sweeps.lanes import Lane, open_lane
 from sweeps.ledger import Ledger, add_trial, apply, close_ledger, open_ledger, save
+from sweeps.leftovers import remove_orphaned_groups, remove_own_groups
 from sweeps.messages import Event
 from sweeps.options import SweepPlan
 from sweeps.scheduler import make_scheduler
@@ -33,8 +34,8 @@ OnEvent = Callable[[Event, Ledger], None]
 
 POLL_SECONDS = 0.25
 """How long the driver waits for news before it looks after lanes and Ctrl-C."""
-PATIENCE_SECONDS = 6.0
-"""How long trials have, after Ctrl-C, to save their state."""
+PATIENCE_SECONDS = 4.0
+"""How long trials have, after Ctrl-C, to save their state; and then lanes to close."""
 CLOSING_SECONDS = 20.0
 """How long lanes have to close, and Tune to end, so that their resources are free; they need one or two."""
 SCRATCH = ".ray"
@@ -67,6 +68,8 @@ class Sweep:
     search: Search
     suggested: "queue.SimpleQueue[TrialSpec]"
     """Trials that Tune's thread has suggested and the ledger does not know yet."""
+    troubles: dict[str, str] = field(default_factory=dict)
+    """By lane, what it said when it could not load."""
 
 
 def run_sweep(plan: SweepPlan, on_event: OnEvent) -> SweepOutcome:
@@ -100,6 +103,7 @@ def run_on_ray(plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: I
     cluster = open_ray(plan.address)
     try:
         interrupts.catch()  # Ray has taken over SIGTERM
+        remove_orphaned_groups()
         if cluster.dashboard:
             on_event(note(f"Ray's dashboard: {cluster.dashboard}"), ledger)
         sweep = open_sweep(plan, ledger, on_event)
@@ -110,7 +114,7 @@ def run_on_ray(plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: I
         except RayError as error:
             return f"Ray failed: {first_line(error)}"
         finally:
-            close_sweep(sweep, 0.0 if interrupts.count > 1 else CLOSING_SECONDS)
+            close_sweep(sweep, (CLOSING_SECONDS, PATIENCE_SECONDS, 0.0)[min(interrupts.count, 2)])
     finally:
         close_ray(cluster)
 
@@ -181,8 +185,10 @@ def follow(sweep: Sweep, interrupts: Interrupts) -> str | None:
     deadline = float("inf")
     while not sweep.search.is_over and time.monotonic() < deadline:
         take_news(sweep, POLL_SECONDS)
-        error = error or lose_lanes(sweep)
-        if (interrupts.count or error) and deadline == float("inf"):
+        if deadline < float("inf"):
+            continue  # everything has been told to end, and does
+        error = lose_lanes(sweep)
+        if interrupts.count or error:
             deadline = time.monotonic() + PATIENCE_SECONDS
             sweep.searcher.stop()
             ray.get(sweep.mailbox.interrupt.remote())
@@ -202,8 +208,10 @@ def take_news(sweep: Sweep, timeout: float) -> None:
 
 def tell(sweep: Sweep, event: Event) -> None:
     """Enters an event and shows it."""
-    if event.kind == "lane_refused":
+    if event.kind == "lane_refused" and not sweep.ledger.lanes:
         raise ValueError(event.facts["why"])
+    if event.kind in ("lane_refused", "lane_trouble"):
+        sweep.troubles[str(event.lane)] = event.facts["why"]
     apply(sweep.ledger, event)
     sweep.on_event(event, sweep.ledger)
 
@@ -212,7 +220,7 @@ def lose_lanes(sweep: Sweep) -> str | None:
     """Gives up lanes whose run has ended by itself; an error if none is left."""
     for lane in [lane for lane in sweep.lanes if lane.is_over]:
         sweep.lanes.remove(lane)
-        why = lane.error or "its workers died again and again while they were loading"
+        why = sweep.troubles.get(lane.name) or lane.error or "its workers died again and again while they were loading"
         ray.get(sweep.mailbox.lose_lane.remote(lane.name, why))
         if not sweep.lanes:
             return f"no lane is left: {why}"
@@ -227,6 +235,8 @@ def close_sweep(sweep: Sweep, patience: float) -> None:
     sweep.search.wait(deadline - time.monotonic())
     for lane in sweep.lanes:
         lane.wait(deadline - time.monotonic())
+    if not all(lane.is_over for lane in sweep.lanes):
+        remove_own_groups()
     if sweep.search.is_over:
         sweep.searcher.finish()
     ray.kill(sweep.mailbox)

@@ -65,6 +65,7 @@ ORDER = (
     "sweeps.opening",
     "sweeps.interrupts",
     "sweeps.cluster",
+    "sweeps.leftovers",
     "sweeps.capacity",
     "sweeps.memory",
     "sweeps.messages",

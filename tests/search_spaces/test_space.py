@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mtlib.config import StageConfig, TrialConfig
+from mtlib.config import SmartConfig, StageConfig, TrialConfig
 from search_spaces.space import (
     Choice,
     Float,
@@ -27,7 +27,7 @@ from search_spaces.space import (
 )
 
 ROOT = Path(__file__).parents[2]
-BASE = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp", "sts")),))
+BASE = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp", "sts")),), smart=SmartConfig(tasks=("sst",)))
 
 
 def space_with(**changes: Any) -> SearchSpace:

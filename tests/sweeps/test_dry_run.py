@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mtlib.config import StageConfig, TrialConfig
+from mtlib.config import SmartConfig, StageConfig, TrialConfig
 from search_spaces.space import Choice, Float, Int, SearchSpace, load_space
 from sweeps.dry_run import (
     columns,
@@ -107,7 +107,8 @@ def test_trials_with_different_plans_are_told_apart(options: Build, material: Ma
 
 
 def test_the_total_of_a_search_is_that_of_the_base(options: Build, material: Material) -> None:
-    base = TrialConfig(stages=(StageConfig(tasks=("sst",), epochs=3, steps_per_epoch=7),))
+    stages = (StageConfig(tasks=("sst",), epochs=3, steps_per_epoch=7),)
+    base = TrialConfig(stages=stages, smart=SmartConfig(tasks=("sst",)))
     changed = dataclasses.replace(
         material, space=SearchSpace(name="s", question="?", base=base, ranges={"smart.weight": Float(low=0, high=1)})
     )

@@ -1,0 +1,37 @@
+"""Placement groups that nobody will remove: Ray keeps those of a Ray Train run that ended while it waited for room."""
+
+import ray
+from ray._private.state import jobs
+from ray._raylet import PlacementGroupID
+from ray.util.placement_group import PlacementGroup, placement_group_table, remove_placement_group
+
+
+def remove_own_groups() -> None:
+    """Removes this driver's placement groups: those of lanes that have not closed, perhaps never opened."""
+    own = ray.get_runtime_context().get_job_id()
+    for group, table in placement_group_table().items():
+        if job_of(group) == own and table["state"] != "REMOVED":
+            remove(group)
+
+
+def remove_orphaned_groups() -> int:
+    """Removes nameless placement groups that still wait for room although their driver has gone; how many."""
+    ended = {job["JobID"] for job in jobs() if job["IsDead"]}
+    orphans = [
+        group
+        for group, table in placement_group_table().items()
+        if job_of(group) in ended and table["state"] == "PENDING" and not table["name"]
+    ]
+    for group in orphans:
+        remove(group)
+    return len(orphans)
+
+
+def job_of(group: str) -> str:
+    """The job that made a placement group: its id, in hexadecimal, ends with the job's four bytes."""
+    return group[-8:]
+
+
+def remove(group: str) -> None:
+    """Removes a placement group by its id in hexadecimal."""
+    remove_placement_group(PlacementGroup(PlacementGroupID(bytes.fromhex(group))))
