@@ -2,11 +2,13 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -235,15 +237,23 @@ def head(tmp_path: Path) -> Iterator[dict[str, str]]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
         environment |= {"HOME": str(tmp_path), "RAY_AUTH_MODE": "token", "DASHBOARD": str(free_port())}
         environment |= {"FOLDER": folder, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-        ports = [f"--port={free_port()}", f"--dashboard-port={environment['DASHBOARD']}", "--ray-client-server-port=0"]
+        ports = [
+            f"--port={free_port()}",
+            f"--dashboard-port={environment['DASHBOARD']}",
+            f"--ray-client-server-port={free_port()}",
+        ]
         subprocess.run(["ray", "get-auth-token", "--generate"], env=environment, check=True, capture_output=True)
         start = ["ray", "start", "--head", "--block", "--num-cpus=2", f"--temp-dir={folder}", *ports]
-        process = subprocess.Popen(start, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        nowhere = subprocess.DEVNULL
+        process = subprocess.Popen(start, env=environment, stdout=nowhere, stderr=nowhere, start_new_session=True)
         try:
             yield environment
         finally:
-            process.terminate()
-            process.wait(30)
+            process.terminate()  # ends what it started
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(60)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 @pytest.mark.slow
