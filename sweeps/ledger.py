@@ -13,8 +13,6 @@ from sweeps.messages import Event
 from sweeps.options import SweepPlan
 from sweeps.searcher import TrialSpec, make_spec
 
-UNFINISHED = ("queued", "running")
-
 
 @dataclass(kw_only=True)
 class Ledger:
