@@ -27,7 +27,8 @@ from ray import tune
 from ray.train.torch import TorchTrainer
 from ray.tune.integration.ray_train import TuneReportCallback
 
-from mtlib.config import StageConfig, TrialConfig
+from mtlib.config import TrialConfig
+from mtlib.config_training import StageConfig
 from mtlib.demo import DEMO_OVERRIDES, demo_folder
 from mtlib.reports import EpochReport
 from mtlib.train import train

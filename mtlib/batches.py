@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from mtlib.config import Encoding
+from mtlib.config_network import Encoding
 from mtlib.special_tokens import SpecialTokens, Template
 from mtlib.tokens import SIDES, TokenTable
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mtlib.config import EncoderConfig
+from mtlib.config_network import EncoderConfig
 from mtlib.schema import first_line, require
 
 HIDDEN_DROPOUTS = ("hidden_dropout_prob", "dropout", "embedding_dropout", "mlp_dropout")

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from mtlib.config import OptimizerConfig
+from mtlib.config_training import OptimizerConfig
 from mtlib.model import MultiTaskModel
 
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtlib.config import DataConfig, StageConfig, TrialConfig
+from mtlib.config import TrialConfig
+from mtlib.config_data import DataConfig
+from mtlib.config_training import StageConfig
 from mtlib.seeds import numpy_stream
 
 Rows = np.ndarray

@@ -40,11 +40,19 @@ def to_dict(value: Any) -> Any:
     return value
 
 
-def set_in_tree(tree: dict[str, Any], key: str, value: Any) -> None:
-    """Sets one dotted key, whose parts are names of fields and positions in lists."""
+def set_in_tree(tree: dict[str, Any], key: str, value: Any, open_groups: tuple[str, ...] = ()) -> None:
+    """Sets one dotted key, whose parts are names of fields and positions in lists.
+
+    Directly under a group of `open_groups` a name may be new; it begins as an empty group.
+    """
     *parents, last = key.split(".")
     node: Any = tree
     for position, part in enumerate(parents):
+        if ".".join(parents[:position]) in open_groups:
+            node.setdefault(part, {})
+            if len(parents) == position + 1:
+                node[part][last] = value
+                return
         node = node[index_of(node, part, key, ".".join(parents[:position]))]
         if not isinstance(node, dict | list):
             raise ValueError(f"{'.'.join(parents[: position + 1])} is a single value, it has no '{last}'")
@@ -88,6 +96,7 @@ def read_value(hint: Any, item: Any, where: str) -> Any:
     """`item` as the type `hint` says: a nested dataclass, a tuple, a mapping, or a scalar (text is parsed)."""
     if dataclasses.is_dataclass(hint):
         return from_dict(hint, item, where)
+    hint = tuple_if_given(hint, item)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is tuple:
         item = split_text(item) if isinstance(item, str) else item
@@ -98,6 +107,14 @@ def read_value(hint: Any, item: Any, where: str) -> Any:
         require(isinstance(item, Mapping), f"{where} must be a group of keys", repr(item))
         return {key: read_value(arguments[1], part, f"{where}.{key}") for key, part in item.items()}
     return read_scalar(hint, item, where)
+
+
+def tuple_if_given(hint: Any, item: Any) -> Any:
+    """Of a tuple or None the tuple, unless `item` is None or says so."""
+    is_union = get_origin(hint) in (types.UnionType, typing.Union)
+    tuples = [choice for choice in get_args(hint) if is_union and get_origin(choice) is tuple]
+    is_none = item is None or (isinstance(item, str) and item.lower() in ("none", "null"))
+    return tuples[0] if tuples and not is_none else hint
 
 
 def split_text(text: str) -> list[str]:
@@ -156,8 +173,9 @@ def as_float(item: float, where: str) -> float:
 
 def check_value(hint: Any, item: Any, where: str) -> None:
     """Raises ValueError unless `item` is of the type that `hint` says and, if a float, finite."""
+    hint = tuple_if_given(hint, item)
     origin = get_origin(hint)
-    if hint is Any:
+    if hint is Any or (item is None and type(None) in get_args(hint)):
         return
     if origin is Literal:
         require(item in get_args(hint), f"{where} must be one of {', '.join(map(str, get_args(hint)))}", item)

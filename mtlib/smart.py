@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mtlib.config import SmartConfig
+from mtlib.config_penalties import SmartConfig
 from mtlib.losses import divergence_from, symmetric_divergence
 
 Perturbed = Callable[[Sequence[Tensor]], Tensor]

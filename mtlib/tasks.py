@@ -10,6 +10,33 @@ Kind = Literal["classes", "binary", "regression"]
 
 
 @dataclass(frozen=True, kw_only=True)
+class GlueFiles:
+    """Where a task is in the TSV folders of GLUE (Wang et al. 2019)."""
+
+    folder: str
+    """`<folder>/train.tsv` and `<folder>/dev.tsv`."""
+    id_column: str
+    text_columns: tuple[str, ...]
+    label_column: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FurtherSet:
+    """A further data set that can train a task; the names of its text columns are the task's."""
+
+    name: str
+    """Its name in `data.sources` and in a stage's `extra_data`."""
+    task: str
+    path: str
+    """File of its train part in the data folder."""
+    label_column: str
+    labels: tuple[str, ...]
+    """`from:to` for each value that is used; rows with other values are left out."""
+    batch_size: int
+    probability_factor: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Task:
     """Facts about one task: its files, its labels and its score. What can be searched is in `TaskConfig`."""
 
@@ -29,6 +56,8 @@ class Task:
     """Files are `<stem>-train.csv`, `<stem>-dev.csv` and `<stem>-test-student.csv`."""
     scored_train_rows: int = 0
     """How many fixed rows of train are scored beside dev each epoch, to see over-fitting; 0 for none."""
+    glue: GlueFiles | None = None
+    """Where the task is in a GLUE folder; None where GLUE has no such task."""
 
     @property
     def is_pair(self) -> bool:
@@ -85,6 +114,9 @@ TASKS: dict[str, Task] = {
             text_columns=("sentence1", "sentence2"),
             label_column="is_duplicate",
             file_stem="quora",
+            glue=GlueFiles(
+                folder="QQP", id_column="id", text_columns=("question1", "question2"), label_column="is_duplicate"
+            ),
         ),
         Task(
             name="sts",
@@ -94,9 +126,36 @@ TASKS: dict[str, Task] = {
             text_columns=("sentence1", "sentence2"),
             label_column="similarity",
             file_stem="sts",
+            glue=GlueFiles(
+                folder="STS-B", id_column="index", text_columns=("sentence1", "sentence2"), label_column="score"
+            ),
         ),
     )
 }
+
+
+FURTHER_SETS = (
+    FurtherSet(
+        name="cfimdb",
+        task="sst",
+        path="ids-cfimdb-train.csv",
+        label_column="sentiment",
+        labels=("0:0", "1:4"),
+        batch_size=8,
+        probability_factor=1.0,
+    ),
+    FurtherSet(
+        name="snli",
+        task="qqp",
+        path="snli-train.csv",
+        label_column="label",
+        labels=("0:1", "2:0"),
+        batch_size=16,
+        probability_factor=0.1,
+    ),
+)
+"""Sets of My PAL BERT, 4.1 and 5.3: CFIMDB's labels times 4, in batches of 8; SNLI's entailment is a duplicate and its
+contradiction none, neutral pairs are left out, drawn with a tenth of its probability."""
 
 
 def overall_score(scores: dict[str, float]) -> float:

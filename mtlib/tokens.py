@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from mtlib.config import Encoding
+from mtlib.config_network import Encoding
 from mtlib.data import Table, content_fingerprint
 from mtlib.special_tokens import (
     SpecialTokens,

@@ -1,6 +1,9 @@
 """The papers' settings as configurations, for search spaces to start from."""
 
-from mtlib.config import EncoderConfig, OptimizerConfig, SmartConfig, StageConfig, TrialConfig, default_task_configs
+from mtlib.config import TrialConfig, default_task_configs
+from mtlib.config_network import EncoderConfig
+from mtlib.config_penalties import SmartConfig
+from mtlib.config_training import OptimizerConfig, StageConfig
 
 ALL_TASKS = ("sst", "qqp", "sts")
 

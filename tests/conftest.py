@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from mtlib.config import StageConfig, TrialConfig
+from mtlib.config import TrialConfig
+from mtlib.config_training import StageConfig
 from mtlib.data import read_folder
 from mtlib.encoder import PretrainedEncoder, load_encoder
 from mtlib.tasks import TASKS

@@ -17,6 +17,11 @@ ROOT = Path(__file__).resolve().parent.parent
 ORDER = (
     "mtlib.tasks",
     "mtlib.schema",
+    "mtlib.config_network",
+    "mtlib.config_training",
+    "mtlib.config_penalties",
+    "mtlib.config_data",
+    "mtlib.config_checks",
     "mtlib.config",
     "mtlib.seeds",
     "mtlib.workers",

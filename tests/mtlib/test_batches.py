@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from mtlib.batches import Batch, Inputs, make_batch
-from mtlib.config import Encoding
+from mtlib.config_network import Encoding
 from mtlib.data import Table
 from mtlib.tokens import Corpus, TokenTable, tokenize
 

@@ -15,17 +15,11 @@ from typing import Any
 
 import pytest
 
-from mtlib.config import (
-    DataConfig,
-    EncoderConfig,
-    EvaluationConfig,
-    OptimizerConfig,
-    SmartConfig,
-    StageConfig,
-    TaskConfig,
-    TrialConfig,
-    default_task_config,
-)
+from mtlib.config import TrialConfig, default_task_config
+from mtlib.config_data import DataConfig, EvaluationConfig
+from mtlib.config_network import EncoderConfig, TaskConfig
+from mtlib.config_penalties import SmartConfig
+from mtlib.config_training import OptimizerConfig, StageConfig
 from mtlib.losses import LOSSES
 from mtlib.tasks import TASKS, Task
 

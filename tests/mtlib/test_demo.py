@@ -14,7 +14,8 @@ from scipy.stats import pearsonr
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from mtlib.config import StageConfig, TrialConfig
+from mtlib.config import TrialConfig
+from mtlib.config_training import StageConfig
 from mtlib.data import Table, read_folder
 from mtlib.demo import DEMO_OVERRIDES, NUM_ROWS, demo_folder, main, move_unless_there, write_corpus, write_encoder
 from mtlib.encoder import load_encoder

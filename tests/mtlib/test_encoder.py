@@ -23,7 +23,7 @@ from transformers import (
     T5Config,
 )
 
-from mtlib.config import EncoderConfig
+from mtlib.config_network import EncoderConfig
 from mtlib.encoder import (
     PretrainedEncoder,
     build_encoder,

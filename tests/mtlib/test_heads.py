@@ -6,7 +6,8 @@ import pytest
 import torch
 from scipy.stats import kstest
 
-from mtlib.config import StageConfig, TrialConfig
+from mtlib.config import TrialConfig
+from mtlib.config_training import StageConfig
 from mtlib.heads import linear_head
 from mtlib.tasks import TASKS
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mtlib.config import OptimizerConfig, TrialConfig
+from mtlib.config import TrialConfig
+from mtlib.config_training import OptimizerConfig
 from mtlib.encoder import PretrainedEncoder
 from mtlib.model import MultiTaskModel
 from mtlib.optim import (

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mtlib.config import StageConfig, TrialConfig
+from mtlib.config import TrialConfig
+from mtlib.config_training import StageConfig
 from mtlib.plan import first_scored_epoch, num_epochs, plan_stages, tasks_active_by
 from mtlib.samplers import epoch_steps
 

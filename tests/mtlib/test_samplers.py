@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mtlib.config import DataConfig, Order, StageConfig, TrialConfig
+from mtlib.config import TrialConfig
+from mtlib.config_data import DataConfig
+from mtlib.config_training import Order, StageConfig
 from mtlib.samplers import Step, epoch_steps, pass_batches, shuffled
 from mtlib.seeds import numpy_stream
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from mtlib.batches import Batch, make_batch
-from mtlib.config import SmartConfig, TrialConfig
+from mtlib.config import TrialConfig
+from mtlib.config_penalties import SmartConfig
 from mtlib.encoder import PretrainedEncoder
 from mtlib.losses import symmetric_divergence
 from mtlib.model import MultiTaskModel

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from mtlib.config import LOSSES_OF_KIND
+from mtlib.config_network import LOSSES_OF_KIND
 from mtlib.losses import LOSSES
 from mtlib.tasks import TASKS, Task, overall_score
 

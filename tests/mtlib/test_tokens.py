@@ -11,7 +11,7 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from mtlib import tokens
-from mtlib.config import Encoding
+from mtlib.config_network import Encoding
 from mtlib.data import Table, read_folder
 from mtlib.tokens import CHECKSUM_NAME, SIDES, TOKENS_NAME, Corpus, TokenTable, open_cache, tokenize
 

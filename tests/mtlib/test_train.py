@@ -18,7 +18,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import mtlib.step
 from mtlib.checkpoint import StateFolder, load_state, weights_path
-from mtlib.config import StageConfig, TrialConfig, default_task_config
+from mtlib.config import TrialConfig, default_task_config
+from mtlib.config_training import StageConfig
 from mtlib.data import read_folder
 from mtlib.encoder import PretrainedEncoder
 from mtlib.losses import TrainingDiverged

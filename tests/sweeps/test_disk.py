@@ -6,7 +6,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from mtlib.config import StageConfig, TrialConfig
+from mtlib.config import TrialConfig
+from mtlib.config_training import StageConfig
 from mtlib.encoder import PretrainedEncoder
 from search_spaces.space import load_space
 from sweeps.disk import Disk, count_parameters, describe_disk, estimate_disk, in_units, prediction_bytes

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from mtlib.config import SmartConfig, StageConfig, TrialConfig
+from mtlib.config import TrialConfig
+from mtlib.config_penalties import SmartConfig
+from mtlib.config_training import StageConfig
 from search_spaces.space import Choice, Float, Int, SearchSpace, load_space
 from sweeps.dry_run import (
     columns,

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mtlib.config import StageConfig, TrialConfig
+from mtlib.config import TrialConfig
+from mtlib.config_training import StageConfig
 from mtlib.data import content_fingerprint, read_folder
 from mtlib.demo import DEMO_NOTE, DEMO_OVERRIDES
 from search_spaces.space import Choice, Float, SearchSpace, load_space

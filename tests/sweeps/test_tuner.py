@@ -14,7 +14,8 @@ import torch
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
-from mtlib.config import StageConfig, TrialConfig
+from mtlib.config import TrialConfig
+from mtlib.config_training import StageConfig
 from mtlib.data import read_folder
 from mtlib.encoder import load_encoder
 from mtlib.reports import EpochReport
