@@ -29,7 +29,8 @@ from ray.tune.integration.ray_train import TuneReportCallback
 
 from mtlib.config import TrialConfig
 from mtlib.config_training import StageConfig
-from mtlib.demo import DEMO_OVERRIDES, demo_folder
+from mtlib.demo import demo_folder
+from mtlib.demo_settings import DEMO_SETTINGS
 from mtlib.reports import EpochReport
 from mtlib.train import train
 from search_spaces.space import SearchSpace
@@ -69,8 +70,7 @@ def make_place(data: Path, folder: Path, kind: str) -> Place:
 def short_config(encoder: Path) -> TrialConfig:
     """A trial of a few seconds: 24 steps, two evaluations."""
     stages = (StageConfig(tasks=("sst", "qqp", "sts"), epochs=2, steps_per_epoch=12),)
-    changes = {key: value for key, value in DEMO_OVERRIDES.items() if not key.startswith("stages.")}
-    return TrialConfig(stages=stages).override({**changes, "encoder.name": str(encoder)})
+    return TrialConfig(stages=stages).override({**DEMO_SETTINGS, "encoder.name": str(encoder)})
 
 
 def rates(num_trials: int) -> tuple[float, ...]:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from mtlib.config_network import Encoding
-from mtlib.special_tokens import SpecialTokens, Template
+from mtlib.special_tokens import Template
 from mtlib.tokens import SIDES, TokenTable
 
 
@@ -27,7 +27,7 @@ class Batch:
 
     task: str
     inputs: tuple[Inputs, ...]
-    """One for `single` and `cross`; two, first and second text, for `bi`."""
+    """One for `single`, `cross` and `cross_no_separator`; two, first and second text, for `bi`."""
     labels: torch.Tensor
     """(rows,) float32; NaN where there is none."""
     rows: np.ndarray
@@ -47,7 +47,6 @@ def make_batch(
     *,
     encoding: Encoding,
     max_length: int,
-    special: SpecialTokens,
     rank: int = 0,
     world_size: int = 1,
     device: str | torch.device = "cpu",
@@ -60,9 +59,9 @@ def make_batch(
     Args:
         table: where the word pieces are.
         rows: (global rows,) row numbers in `table`, at least one.
-        encoding: `single` for one text; `cross` (both in one input) or `bi` (two inputs) for pairs.
+        encoding: `single` for one text; for pairs `cross` (both in one input), `cross_no_separator` (so, as if they
+            were one text) or `bi` (two inputs).
         max_length: longest input in word pieces, special tokens included; the longer text of a pair is cut first.
-        special: the tokenizer's special tokens, those of the table's corpus.
         rank: this worker, from 0.
         world_size: number of workers, at least 1.
         device: where the tensors go.
@@ -75,7 +74,7 @@ def make_batch(
     return Batch(
         task=table.task,
         inputs=tuple(
-            make_inputs(table, rows, positions, sides, max_length, special.pad, device) for sides in SIDES[encoding]
+            make_inputs(table, rows, positions, sides, encoding, max_length, device) for sides in SIDES[encoding]
         ),
         labels=torch.from_numpy(table.labels[rows[positions]]).to(device),
         rows=rows[positions],
@@ -90,17 +89,17 @@ def make_inputs(
     rows: np.ndarray,
     positions: np.ndarray,
     sides: tuple[int, ...],
+    encoding: Encoding,
     max_length: int,
-    pad: tuple[int, int],
     device: str | torch.device,
 ) -> Inputs:
     """The inputs of the rows at `positions`, as wide as the longest of all `rows`, with the texts `sides` in each."""
-    template = table.template(sides)
-    kept = table.kept_pieces(rows, sides, max_length)  # (sides, global rows)
+    template = table.template(encoding)
+    kept = table.kept_pieces(rows, sides, table.budget(encoding, max_length))  # (sides, global rows)
     width = int(kept.sum(axis=0).max()) + template.num_special
     own = rows[positions]
     texts = [(table.pieces[side], table.offsets[side][own]) for side in sides]
-    arrays = fill_template(template, texts, kept[:, positions], width, pad)
+    arrays = fill_template(template, texts, kept[:, positions], width, table.special.pad)
     ids, mask, segments = (torch.from_numpy(array).to(device) for array in arrays)
     return Inputs(input_ids=ids, attention_mask=mask, token_type_ids=segments)
 

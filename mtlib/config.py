@@ -1,7 +1,7 @@
 """`TrialConfig`: everything that decides what one trial learns, typed, checked when built, and hashable.
 
 Where a trial runs (folder, device, workers) is not here; two trials with equal configurations learn the same. Its
-groups are in `config_network`, `config_training`, `config_penalties` and `config_data`. """
+groups are in `config_network`, `config_training`, `config_penalties` and `config_data`."""
 
 import hashlib
 import json
@@ -98,6 +98,21 @@ class TrialConfig:
         return tuple(name for name in TASKS if name in named) + tuple(sorted(named - set(TASKS)))
 
     @property
+    def train_sets(self) -> tuple[str, ...]:
+        """Sets that some stage draws batches from: active tasks, then extra data, each once."""
+        extra = {name for stage in self.stages for name in stage.extra_data}
+        return (*self.active_tasks, *sorted(extra))
+
+    def task_of(self, train_set: str) -> str:
+        """The task that a set trains: itself, or that of extra data."""
+        return train_set if train_set in self.tasks else self.data.sources[train_set].task
+
+    def batch_size_of(self, train_set: str) -> int:
+        """Examples per batch of a set, over all workers."""
+        group = self.tasks[train_set] if train_set in self.tasks else self.data.sources[train_set]
+        return group.batch_size
+
+    @property
     def content_hash(self) -> str:
         """SHA-256 of the canonical JSON, in hexadecimal: equal exactly when the configurations are equal."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
@@ -118,14 +133,15 @@ class TrialConfig:
     def override(self, changes: Mapping[str, Any]) -> "TrialConfig":
         """A copy with dotted keys changed, e.g. `{"tasks.sst.batch_size": 8, "stages.1.epochs": 3}`.
 
-        Values may be text, as typed on a command line; text is read as the field's type.
+        Values may be text, as typed on a command line; text is read as the field's type. They may also be groups, such
+        as `StageConfig`, and lists of them.
 
         Raises:
             ValueError: an unknown key (the nearest right one is named) or a value that is not allowed.
         """
         tree = to_dict(self)
         for key, value in changes.items():
-            set_in_tree(tree, key, value, OPEN_GROUPS)
+            set_in_tree(tree, key, to_dict(value), OPEN_GROUPS)
         return config_from_tree(tree)
 
 

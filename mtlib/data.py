@@ -1,46 +1,64 @@
-"""Files in the CS224N layout to checked tables: what cannot be used is counted, what is wrong stops with one line.
+"""Rows of cells to checked tables: what cannot be used is counted, what is wrong stops with one line."""
 
-A file is tab-separated UTF-8 text with one header line. Columns are picked by name, so an unnamed index column is no
-matter. Quoting is that of standard CSV, undone once: quotation marks that were doubled upstream stay in the text.
-"""
-
-import csv
 import hashlib
-import io
 import json
 import math
-import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from mtlib.schema import nearest_first, require_name
+from mtlib.schema import nearest_first, require, require_name
+from mtlib.table_files import MOST_SHOWN, Row, read_csv, short_name
 from mtlib.tasks import TASKS, Task
 
-MOST_SHOWN = 40  # characters of a wrong value in an error message
-WHOLE_CELL = re.compile(r'[^"].*|"([^"]|"")*"|', re.DOTALL)
+MOST_LABELS = 10
+"""Labels without a place that are named, the most frequent first."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
-    """The usable rows of one file, in the file's order."""
+    """The usable rows of one set, in the order of its file."""
 
     task: str
-    """Name of the task, a key of `TASKS`."""
+    """Name of the task whose rows they are, a key of `TASKS`."""
     split: str
     """`train`, `dev` or `test`."""
     path: Path
-    """The file that was read."""
+    """The file that was read, or the name of the data set."""
     ids: list[str]
     """Example ids as text; some look like numbers."""
     texts: tuple[list[str], ...]
     """One list per text column; white space at both ends of a text is gone."""
     labels: np.ndarray | None
     """(rows,) float32, within the task's range; None for `test`."""
+    num_own_rows: int
+    """How many rows, the first ones, are the set's own; the others are augmentation."""
     skipped: tuple[str, ...]
     """One line per unusable row, e.g. `quora-dev.csv:17: is_duplicate is blank`."""
+    left_out: tuple[str, ...] = ()
+    """One line per label that is none of the task's by choice, e.g. `snli-train.csv: 3322 rows have label 1, ...`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Which columns of a file hold a task's rows, and what its labels mean."""
+
+    id_column: str
+    is_numbered: bool = False
+    """Whether rows are numbered where there is no column of ids."""
+    text_columns: tuple[str, ...]
+    label_column: str | None
+    """None: there are no labels, or they are not looked at."""
+    labels: tuple[str, ...] = ()
+    """`from:to` for each value that is used; empty: the values are the task's own labels."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The wanted columns: id, texts, label."""
+        return (self.id_column, *self.text_columns, *([] if self.label_column is None else [self.label_column]))
 
 
 def read_folder(
@@ -62,12 +80,12 @@ def read_folder(
     """
     splits = tuple(splits)
     paths = {(name, split): find_task(name).file_name(split) for name in tasks for split in splits}
-    check_folder(folder, sorted(set(paths.values())))
+    check_folder(folder, set(paths.values()))
     return {(name, split): read_table(folder / file, TASKS[name], split) for (name, split), file in paths.items()}
 
 
 def read_table(path: Path, task: Task, split: str) -> Table:
-    """Reads one file. Rows with a blank id, text or label are skipped and said; a wrong value is an error.
+    """Reads one file in the CS224N layout: tab-separated CSV. Rows with a blank id, text or label are skipped and said.
 
     Args:
         path: the file.
@@ -78,44 +96,72 @@ def read_table(path: Path, task: Task, split: str) -> Table:
         The rows that can be used, at least one.
 
     Raises:
-        ValueError: in one line, with file, line and column. The file is missing, empty, without rows or without usable
-            rows; it is not UTF-8; a column is missing or there twice; a line has too few or too many cells; a
-            quotation mark is not closed; a label is no number, not finite, out of range, or a fraction where a class
-            belongs.
+        ValueError: as `read_csv` and `make_table`.
     """
-    columns = ["id", *task.text_columns, *([] if split == "test" else [task.label_column])]
-    header, records = read_records(path.name, read_text(path))
-    positions = [find_column(path.name, header, column) for column in columns]
-    rows, labels, skipped = [], [], []
-    for line, cells in records:
-        where = f"{path.name}:{line}"
-        values = pick_cells(where, header, cells, positions)
-        blank = [column for column, value in zip(columns, values, strict=True) if not value]
+    layout = own_layout(task, split)
+    return make_table(task, split, layout, path, read_csv(path, layout.columns, delimiters="\t"))
+
+
+def own_layout(task: Task, split: str) -> Layout:
+    """The columns of a task's own files."""
+    label_column = None if split == "test" else task.label_column
+    return Layout(id_column="id", text_columns=task.text_columns, label_column=label_column)
+
+
+def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterable[Row]) -> Table:
+    """Checks rows of cells.
+
+    Args:
+        task: whose rows they are.
+        split: `train`, `dev` or `test`.
+        layout: what the cells are.
+        path: where they are from.
+        rows: cells in the order of `layout.columns`.
+
+    Returns:
+        The rows that can be used, at least one.
+
+    Raises:
+        ValueError: in one line. There are no usable rows; a label is no number, not finite, out of the task's range, or
+            a fraction where a class belongs (with its place and column).
+    """
+    mapping = {} if layout.label_column is None else read_mapping(layout.labels)
+    kept, labels, skipped, unnamed = [], [], list[str](), Counter[str]()
+    for where, cells in rows:
+        blank = [column for column, cell in zip(layout.columns, cells, strict=True) if not cell]
         if blank:
             skipped.append(f"{where}: {' and '.join(blank)} {'is' if len(blank) == 1 else 'are'} blank")
             continue
-        rows.append(values)
-        if split != "test":
-            labels.append(read_label(where, values[-1], task))
-    if not rows:
-        raise ValueError(f"{path.name}: a header must be followed by usable rows, got {first_skipped(skipped)}")
-    ids, *texts = (list(column) for column in list(zip(*rows, strict=True))[: 1 + len(task.text_columns)])
+        label = mapping.get(as_number(cells[-1])) if mapping else cells[-1]
+        if label is None:
+            unnamed[cells[-1][:MOST_SHOWN]] += 1
+            continue
+        kept.append(cells)
+        if layout.label_column is not None:
+            labels.append(read_label(where, label, task, layout.label_column))
+    left_out = describe_unnamed(short_name(path), str(layout.label_column), unnamed)
+    if not kept:
+        raise ValueError(f"{short_name(path)}: there must be usable rows, got {no_rows(skipped, left_out)}")
+    ids, *texts = (list(column) for column in list(zip(*kept, strict=True))[: 1 + len(layout.text_columns)])
     return Table(
         task=task.name,
         split=split,
         path=path,
         ids=ids,
         texts=tuple(texts),
-        labels=None if split == "test" else np.array(labels, dtype=np.float32),
+        labels=None if layout.label_column is None else np.array(labels, dtype=np.float32),
+        num_own_rows=len(ids),
         skipped=tuple(skipped),
+        left_out=left_out,
     )
 
 
 def content_fingerprint(tables: Mapping[tuple[str, str], Table]) -> str:
-    """SHA-256, in hexadecimal, of what was read: tasks, splits, ids, texts, labels; not of order or paths."""
+    """SHA-256, in hexadecimal, of what was read: sets, tasks, splits, ids, texts, labels; not of order or paths."""
     digest = hashlib.sha256()
-    for (task, split), table in sorted(tables.items()):
-        digest.update(json.dumps([task, split, table.ids, table.texts, table.labels is None]).encode())
+    for (name, split), table in sorted(tables.items()):
+        said = [name, table.task, split, table.num_own_rows, table.ids, table.texts, table.labels is None]
+        digest.update(json.dumps(said).encode())
         digest.update(b"" if table.labels is None else table.labels.astype("<f4").tobytes())
     return digest.hexdigest()
 
@@ -125,102 +171,48 @@ def find_task(name: str) -> Task:
     return TASKS[name]
 
 
-def check_folder(folder: Path, files: list[str]) -> None:
+def check_folder(folder: Path, files: Iterable[str]) -> None:
     """Raises ValueError that names the folder, or every one of `files` that is not in it."""
     if not folder.is_dir():
         raise ValueError(f"data must be a folder, got {folder}, which is {'a file' if folder.exists() else 'missing'}")
-    missing = [file for file in files if not (folder / file).is_file()]
+    missing = sorted(file for file in files if not (folder / file).is_file())
     if missing:
-        found = sorted(path.name for path in folder.glob("*.[ct]sv"))
+        found = sorted(path.name for path in folder.iterdir() if path.suffix in (".csv", ".tsv", ".jsonl"))
         hint = nearest_first(missing[0], found) if found else "it holds no .csv file"
         raise ValueError(f"data folder {folder} lacks {', '.join(missing)}; {hint}")
 
 
-def read_text(path: Path) -> str:
-    """The file as text; a byte order mark is dropped."""
+def read_mapping(labels: tuple[str, ...]) -> dict[str | float, str]:
+    """`from:to` entries as a dictionary; a number stands for itself however it is written."""
+    pairs = [(entry.rpartition(":")[0], entry.rpartition(":")[2]) for entry in labels]
+    mapping = {as_number(value.strip()): label.strip() for value, label in pairs}
+    require(len(mapping) == len(labels), "labels must name each value once", ", ".join(labels))
+    return mapping
+
+
+def as_number(text: str) -> str | float:
+    """The finite number that a text is, else the text."""
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ValueError(f"{path} must be a readable file, got: {error.strerror}") from error
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(encoding_error(path.name, data, error.start)) from error
-    if "\0" in text:  # UTF-16 of English text decodes as UTF-8 with zeros between
-        raise ValueError(encoding_error(path.name, data, data.index(b"\0")))
-    if not text.strip():
-        raise ValueError(f"{path.name}:1: a file must start with a header line, got an empty file")
-    return text
+        number = float(text)
+    except ValueError:
+        return text
+    return number + 0.0 if math.isfinite(number) else text
 
 
-def encoding_error(name: str, data: bytes, position: int) -> str:
-    """One line about the byte at `position`, which no UTF-8 text has there."""
-    before = data[:position].decode("utf-8-sig", errors="replace")
-    line = before.rpartition("\n")[2]
-    header = before.partition("\n")[0].split("\t") if "\n" in before else []
-    column = column_name(header, line.count("\t"))
-    return f"{name}:{before.count(chr(10)) + 1}: column {column} must be UTF-8 text, got byte 0x{data[position]:02x}"
+def describe_unnamed(name: str, column: str, counts: Counter[str]) -> tuple[str, ...]:
+    """How many rows have each label that was not asked for."""
+    shown = counts.most_common(MOST_LABELS)
+    lines = [f"{name}: {num_rows(count)} {column} {label}, which labels does not name" for label, count in shown]
+    if rest := counts.total() - sum(count for _, count in shown):
+        lines.append(f"{name}: {num_rows(rest)} another {column} that labels does not name")
+    return tuple(lines)
 
 
-def read_records(name: str, text: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """The header, and every record with the line (from 1) that it starts on. A quoted text may span lines.
-
-    A quotation mark that is opened and never meant runs on into the records that follow; it is told from a quoted
-    text of several lines by the tabs that it swallows.
-    """
-    lines = list(io.StringIO(text, newline=""))
-    reader = csv.reader(lines, delimiter="\t", strict=True)
-    records: list[tuple[int, list[str]]] = []
-    start = 1
-    try:
-        for cells in reader:
-            if reader.line_num > start and any("\n" in cell and "\t" in cell for cell in cells):
-                raise csv.Error("a quoted text swallows records")
-            records.append((start, cells))
-            start = reader.line_num + 1
-    except csv.Error as error:
-        header = records[0][1] if records else []
-        raise ValueError(quote_error(name, start, lines[start - 1], header)) from error
-    return records[0][1], records[1:]
+def num_rows(count: int) -> str:
+    return "1 row has" if count == 1 else f"{count} rows have"
 
 
-def quote_error(name: str, line: int, text: str, header: list[str]) -> str:
-    """One line about the first cell of `text` whose quotation mark is not closed at the cell's end."""
-    cells = text.rstrip("\r\n").split("\t")
-    index = next((i for i, cell in enumerate(cells) if not WHOLE_CELL.fullmatch(cell)), 0)
-    rule = 'must close its quotation mark where the text ends (a mark inside is written "")'
-    return f"{name}:{line}: column {column_name(header, index)} {rule}, got {cells[index][:MOST_SHOWN]}"
-
-
-def column_name(header: list[str], index: int) -> str:
-    """Name of a column, or its number (from 1) where it has none."""
-    return header[index] if index < len(header) and header[index] else str(index + 1)
-
-
-def find_column(name: str, header: list[str], column: str) -> int:
-    """Position of `column` in the header."""
-    if len(header) < 2:
-        raise ValueError(f"{name}:1: columns must be separated by tabs, got {''.join(header)[:MOST_SHOWN]!r}")
-    if header.count(column) > 1:
-        raise ValueError(f"{name}:1: column {column} must be there once, got {header.count(column)}")
-    if column not in header:
-        known = [cell[:MOST_SHOWN] for cell in header if cell]
-        raise ValueError(f"{name}:1: column {column} is missing; {nearest_first(column, known)}")
-    return header.index(column)
-
-
-def pick_cells(where: str, header: list[str], cells: list[str], positions: list[int]) -> list[str]:
-    """The cells at `positions` without white space at their ends; all blank for a blank line."""
-    if not cells:
-        return [""] * len(positions)
-    if len(cells) != len(header):
-        is_short = len(cells) < len(header)
-        hint = f"no column {header[len(cells)]}" if is_short else f"column {header[-1]} must be the last"
-        raise ValueError(f"{where}: a line must have {len(header)} cells, got {len(cells)}, {hint}")
-    return [cells[position].strip() for position in positions]
-
-
-def read_label(where: str, cell: str, task: Task) -> float:
+def read_label(where: str, cell: str, task: Task, column: str) -> float:
     """The label that `cell` holds, whole and in the task's range."""
     try:
         label = float(cell)
@@ -230,9 +222,11 @@ def read_label(where: str, cell: str, task: Task) -> float:
     is_real = task.kind == "regression"
     if not (low <= label <= high and (is_real or label.is_integer())):
         rule = f"must be a {'' if is_real else 'whole '}number from {low:g} to {high:g}"
-        raise ValueError(f"{where}: column {task.label_column} {rule}, got {cell[:MOST_SHOWN]!r}")
+        raise ValueError(f"{where}: column {column} {rule}, got {cell[:MOST_SHOWN]!r}")
     return label
 
 
-def first_skipped(skipped: list[str]) -> str:
-    return f"{len(skipped)} unusable, the first: {skipped[0]}" if skipped else "none"
+def no_rows(skipped: list[str], left_out: tuple[str, ...]) -> str:
+    """What there was in place of usable rows."""
+    parts = [f"{len(skipped)} unusable, the first: {skipped[0]}"] if skipped else []
+    return "; ".join([*parts, *left_out]) or "none"

@@ -15,7 +15,10 @@ from pathlib import Path
 from random import Random
 
 from mtlib import demo_encoder, demo_text, demo_weights, demo_words
+from mtlib.config import TrialConfig
+from mtlib.config_training import StageConfig
 from mtlib.demo_encoder import write_tiny_encoder
+from mtlib.demo_settings import demo_overrides
 from mtlib.demo_text import write_headlines, write_questions, write_review
 from mtlib.tasks import TASKS, Task
 
@@ -34,31 +37,11 @@ NUM_ROWS = {
 }
 """Rows by task and split, in the order in which they are drawn: train keeps clear of the texts of dev and test."""
 
-DEMO_OVERRIDES: dict[str, object] = {
-    "data.bucket_by_length": False,
-    "encoder.dropout": 0.0,
-    "encoder.max_length": 40,
-    "optimizer.learning_rate": 1e-3,
-    "smart.reduction": "mean",
-    "stages.0.epochs": 2,
-    "stages.0.steps_per_epoch": 60,
-    "stages.1.epochs": 6,
-    "tasks.sst.batch_size": 32,
-    "tasks.qqp.batch_size": 32,
-    "tasks.sts.batch_size": 32,
-    "tasks.sst.scored_train_rows": 500,
-    "evaluation.batch_size": 200,
-}
-"""What a staggered plan made for a pretrained encoder needs to train this one, by dotted key.
-
-A question's length says much about its kind, so batches of one length would all be alike: no buckets.
-"""
-DEMO_NOTE = (
-    "No --data and no --encoder: the built-in demonstration corpus and tiny encoder are used, nothing is downloaded. "
-    "This encoder was never pretrained and needs other settings: learning rate 1e-3, no dropout, batches of 32 drawn "
-    "without regard to length, SMART averaged over the batch, 8 short epochs. The scores show that all works; they say "
-    "nothing about real text."
+STAGGERED = (
+    StageConfig(tasks=("qqp",), epochs=2),
+    StageConfig(tasks=tuple(WRITERS), order="sampled_round_robin", epochs=13),
 )
+"""The plan of the sweep that is shown as an example."""
 
 DESCRIPTION = "Write the demonstration corpus and its tiny encoder to a folder, to see the format or to try things on."
 EXAMPLES = """\
@@ -216,7 +199,8 @@ def describe(folder: Path) -> Iterator[str]:
         for split in ("train", "dev", "test"):
             yield f"{folder / 'data' / TASKS[name].file_name(split)}: {num_rows[split]} rows"
     yield f"{folder / 'encoder'}: a BERT of three layers, never pretrained"
-    changes = " ".join(f"--set {key}={value}" for key, value in DEMO_OVERRIDES.items())
+    overrides = demo_overrides(TrialConfig(stages=STAGGERED))
+    changes = " ".join(f"--set {key}={value}" for key, value in overrides.items())
     yield "Train on them with the settings that such an encoder needs:"
     yield (
         f"python sweeps/run.py --space smart_lambda --data {folder / 'data'} --encoder {folder / 'encoder'} {changes}"

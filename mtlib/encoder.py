@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -43,7 +44,7 @@ class PretrainedEncoder:
 
 
 def load_encoder(name: str) -> PretrainedEncoder:
-    """Loads an encoder and its tokenizer.
+    """Loads an encoder and its tokenizer, from what is on this machine if all of it is, else from the hub.
 
     Args:
         name: a hub name such as `bert-base-uncased`, or a local folder.
@@ -51,13 +52,25 @@ def load_encoder(name: str) -> PretrainedEncoder:
     Raises:
         ValueError: it cannot be had, is damaged or incomplete, or is no text encoder; one line that says which and why.
     """
+    if not Path(name).exists():
+        with contextlib.suppress(ValueError):  # not cached, or not whole; if the hub does not help, it says why
+            return load_from(name, only_local=True)
+    return load_from(name, only_local=False)
+
+
+def load_from(name: str, only_local: bool) -> PretrainedEncoder:
+    """As `load_encoder`; without asking the hub if `only_local`."""
     from transformers import AutoModel, AutoTokenizer
 
     with quiet_transformers():
         try:
-            tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True)
+            tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, local_files_only=only_local)
             model, info = AutoModel.from_pretrained(
-                name, dtype=torch.float32, output_loading_info=True, ignore_mismatched_sizes=True
+                name,
+                dtype=torch.float32,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,
+                local_files_only=only_local,
             )
         except Exception as error:  # damaged files make it raise whatever their content leads to
             raise ValueError(f"encoder '{name}' cannot be loaded: {first_line(error)}") from error

@@ -9,6 +9,7 @@ from torch import nn
 
 from mtlib.batches import make_batch
 from mtlib.config import TrialConfig
+from mtlib.config_network import TaskConfig
 from mtlib.losses import TrainingDiverged, loss_per_example
 from mtlib.seeds import numpy_stream
 from mtlib.tasks import TASKS
@@ -60,7 +61,7 @@ def predict(
     model.eval()
     try:
         parts = [
-            (positions, predict_rows(model, config, corpus, table, rows[positions], device))
+            (positions, predict_rows(model, config, table, rows[positions], device))
             for positions in my_batches(config, table, rows)
         ]
     finally:
@@ -85,7 +86,7 @@ def my_batches(config: TrialConfig, table: TokenTable, rows: np.ndarray) -> list
 
 
 def predict_rows(
-    model: nn.Module, config: TrialConfig, corpus: Corpus, table: TokenTable, rows: np.ndarray, device: torch.device
+    model: nn.Module, config: TrialConfig, table: TokenTable, rows: np.ndarray, device: torch.device
 ) -> np.ndarray:
     """Logits of one batch of rows, (rows, num_logits) float32."""
     batch = make_batch(
@@ -93,7 +94,6 @@ def predict_rows(
         rows,
         encoding=config.tasks[table.task].encoding,
         max_length=config.encoder.max_length,
-        special=corpus.special,
         device=device,
     )
     is_mixed = config.precision == "bf16"
@@ -103,24 +103,25 @@ def predict_rows(
 
 
 def scored_train_rows(config: TrialConfig, corpus: Corpus, task: str) -> np.ndarray:
-    """The fixed rows of train that are scored beside dev: the same in every trial, seed and replicate."""
-    num_rows = corpus.tables[task, "train"].num_rows
+    """The fixed rows of train that are scored beside dev: the same in every trial, seed and replicate; no augmentation."""
+    num_rows = corpus.tables[task, "train"].num_own_rows
     count = min(config.tasks[task].scored_train_rows, num_rows)
     return np.sort(numpy_stream("scored train rows", task).permutation(num_rows)[:count])
 
 
-def score(predictions: Predictions, loss: str) -> dict[str, float]:
+def score(predictions: Predictions, config: TaskConfig) -> dict[str, float]:
     """The metrics of one split.
 
     Args:
         predictions: labelled predictions.
-        loss: name of the task's loss.
+        config: the task's settings, which name its loss.
 
     Returns:
         `loss`, and `accuracy` for classes and binary tasks, `pearson` and `spearman` for regression.
     """
     logits, labels = predictions.logits, predictions.labels
-    losses = loss_per_example(loss, torch.from_numpy(logits), torch.from_numpy(np.array(labels)))
+    kind = TASKS[predictions.task].kind
+    losses = loss_per_example(config, kind, torch.from_numpy(logits), torch.from_numpy(np.array(labels)))
     return {"loss": float(losses.double().mean()), **task_metrics(predictions.task, logits, labels)}
 
 

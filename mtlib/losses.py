@@ -1,10 +1,13 @@
 """Losses: one function each, from logits and labels to one loss per example."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from mtlib.config_network import TaskConfig
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
@@ -46,11 +49,80 @@ def mean_squared_error(logits: Tensor, labels: Tensor) -> Tensor:
     return (logits.squeeze(1) - labels) ** 2
 
 
-LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "cross_entropy": cross_entropy,
-    "binary_cross_entropy": binary_cross_entropy,
-    "mean_squared_error": mean_squared_error,
+def ordinal_log_loss(logits: Tensor, labels: Tensor, alpha: float) -> Tensor:
+    """-sum_i log(1 - p_i) |y - i|^alpha: probability is the more costly, the further its class lies from the label.
+
+    log(1 - p_i) is the logsumexp over the other classes minus that over all; 1 - p_i in fp32 would be 0 at a gap of 20
+    between logits, and a clamp against that would take the gradient where it is needed most.
+
+    Args:
+        logits: (rows, classes), at least two classes.
+        labels: (rows,), class numbers as floats.
+        alpha: exponent of the distance, above 0.
+
+    Returns:
+        (rows,), in nats times classes^alpha.
+
+    Source: Castagnos et al. 2022; BERT and Beyond 3.3. The distance between classes is that of their numbers.
+    """
+    classes = torch.arange(logits.shape[1], device=logits.device)
+    log_probs = logits.log_softmax(1)  # the logsumexp over all is taken off here
+    is_own = torch.eye(len(classes), dtype=torch.bool, device=logits.device)
+    others = log_probs.unsqueeze(1).masked_fill(is_own, -torch.inf)  # (rows, classes i, classes j), without j = i
+    distances = (labels.unsqueeze(1) - classes).abs() ** alpha
+    return -(others.logsumexp(2) * distances).sum(1)
+
+
+def dual_objective_cross_entropy(logits: Tensor, labels: Tensor, reduction: str) -> Tensor:
+    """Each class as a binary problem of its own: cross entropy of its sigmoid against the one-hot label.
+
+    Args:
+        logits: (rows, classes).
+        labels: (rows,), class numbers as floats.
+        reduction: over the classes, `mean` or `sum`.
+
+    Returns:
+        (rows,), in nats.
+
+    Source: BERT and Beyond 3.3. Its formula sums over the classes, its text averages over them.
+    """
+    targets = functional.one_hot(labels.long(), logits.shape[1]).to(logits.dtype)
+    losses = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")
+    return losses.mean(1) if reduction == "mean" else losses.sum(1)
+
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""From logits, (rows, num_logits), and labels, (rows,), to losses, (rows,)."""
+
+LOSSES: dict[str, Callable[[TaskConfig], Loss]] = {
+    "cross_entropy": lambda _config: cross_entropy,
+    "ordinal_log_loss": lambda config: partial(ordinal_log_loss, alpha=config.ordinal_alpha),
+    "dual_objective_cross_entropy": lambda config: partial(
+        dual_objective_cross_entropy, reduction=config.dual_reduction
+    ),
+    "binary_cross_entropy": lambda _config: binary_cross_entropy,
+    "mean_squared_error": lambda _config: mean_squared_error,
 }
+"""By name, from a task's settings to its loss."""
+
+
+def loss_per_example(config: TaskConfig, kind: str, logits: Tensor, labels: Tensor) -> Tensor:
+    """The task's loss, in fp32 also under mixed precision.
+
+    A binary task has one logit, whatever its loss: where its head has two, theirs is the difference. Their cross
+    entropy is the binary one of the difference: -log softmax(z)_1 = log(1 + exp(-(z_1 - z_0))).
+
+    Args:
+        config: the task's settings, of which the loss and its options count.
+        kind: the task's kind of label: `classes`, `binary` or `regression`.
+        logits: (rows, num_logits).
+        labels: (rows,).
+
+    Returns:
+        (rows,).
+    """
+    name = "binary_cross_entropy" if kind == "binary" else config.loss
+    return LOSSES[name](config)(logits.to(torch.float32), labels)
 
 
 class TrainingDiverged(ArithmeticError):  # noqa: N818 - says what happened, as StopIteration does
@@ -99,6 +171,26 @@ def divergence_from(kind: str, prediction: Tensor, target: Tensor) -> Tensor:
     return ((prediction - target) ** 2).squeeze(1)
 
 
-def loss_per_example(name: str, logits: Tensor, labels: Tensor) -> Tensor:
-    """The loss called `name`, in fp32 also under mixed precision; (rows,)."""
-    return LOSSES[name](logits.to(torch.float32), labels)
+def divergence_to_teacher(kind: str, prediction: Tensor, target: Tensor) -> Tensor:
+    """KL(target, prediction) + KL(prediction, target), or the squared difference, with the target held fixed.
+
+    Unlike that of `symmetric_divergence` its gradient flows through the prediction in both terms, as the equation says.
+    The sum of both is sum_i (p_i - q_i) (log p_i - log q_i): two small factors, where the terms by themselves would be
+    differences of large ones. For a Bernoulli the two classes make it (p - q) times the difference of the logits.
+
+    Args:
+        kind: `classes`, `binary` or `regression`.
+        prediction, target: logits, (rows, num_logits) each; no gradient flows into `target`.
+
+    Returns:
+        (rows,), in nats, or in squared units of the label for regression.
+
+    Source: Jiang et al. 2020, section 3.2: the Bregman divergence with the loss of section 3.1.
+    """
+    target = target.detach()
+    if kind == "classes":
+        log_p, log_q = prediction.log_softmax(1), target.log_softmax(1)
+        return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(1)
+    if kind == "binary":
+        return ((prediction.sigmoid() - target.sigmoid()) * (prediction - target)).squeeze(1)
+    return ((prediction - target) ** 2).squeeze(1)

@@ -1,5 +1,6 @@
-"""The network: one encoder for all tasks and a head for each."""
+"""The network: one encoder for all tasks, and what each task adds to it and reads from it."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,9 @@ from torch import Tensor, nn
 from mtlib.batches import Batch, Inputs
 from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder, build_encoder, embedding_layer, hidden_dropout
-from mtlib.heads import linear_head
+from mtlib.heads import make_head, make_projection, make_relational
+from mtlib.layers import check_fits, freeze, num_layers
+from mtlib.pals import Pals, beside_layers, make_pals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,15 +22,17 @@ class Output:
 
     logits: Tensor
     """(rows, num_logits), fp32."""
+    vectors: Tensor
+    """(rows, inputs, hidden), the pooled texts before dropout and head."""
     embeddings: tuple[Tensor, ...]
     """Embedded text of each input, (rows, tokens, hidden): what entered the first layer. Empty unless kept."""
 
 
 class MultiTaskModel(nn.Module):
-    """Encoder, dropout and a linear head per task.
+    """Encoder, dropout and a head per task; projected attention, a shared relational layer and learned weights if asked.
 
     Args:
-        config: the trial's configuration; heads are made for its active tasks.
+        config: the trial's configuration; modules are made for its active tasks.
         pretrained: the encoder to start from.
 
     Raises:
@@ -37,10 +42,21 @@ class MultiTaskModel(nn.Module):
     def __init__(self, config: TrialConfig, pretrained: PretrainedEncoder) -> None:
         super().__init__()
         self.encoder = build_encoder(pretrained, config.encoder)
+        check_fits(config, self.encoder)
         if config.smart.weight > 0:
             embedding_layer(self.encoder)
-        hidden_size = int(pretrained.config.hidden_size)
-        self.heads = nn.ModuleDict({task: linear_head(config, task, hidden_size) for task in config.active_tasks})
+        freeze(self.encoder, config.encoder.trained_layers)
+        size, tasks = int(pretrained.config.hidden_size), config.active_tasks
+        self.pooling = {task: config.tasks[task].pooling for task in tasks}
+        self.heads = nn.ModuleDict({task: make_head(config, task, size) for task in tasks})
+        with_pals = [task for task in tasks if config.pals.size > 0 and task in config.pals.tasks]
+        depth = num_layers(self.encoder) if with_pals else 0
+        self.pals = nn.ModuleDict({task: make_pals(config, task, size, depth) for task in with_pals})
+        self.relational = make_relational(config, size)
+        self.relational_tasks = config.relational_tasks
+        self.projection = make_projection(config, size)
+        learned = tasks if config.loss_weighting == "uncertainty" else ()
+        self.log_variances = nn.ParameterDict({task: nn.Parameter(torch.zeros(())) for task in learned})
         self.dropout = nn.Dropout(hidden_dropout(self.encoder.config))
 
     def forward(self, batch: Batch, embeddings: Sequence[Tensor] | None = None, keep: bool = False) -> Output:
@@ -51,13 +67,38 @@ class MultiTaskModel(nn.Module):
             embeddings: (rows, tokens, hidden) for each input, to enter the first layer in place of the embedded text.
             keep: whether to return what entered the first layer.
         """
+        vectors, kept = self.read_texts(batch, embeddings, keep)
+        return Output(logits=self.logits_of(batch.task, vectors).float(), vectors=vectors, embeddings=kept)
+
+    def read_texts(
+        self, batch: Batch, embeddings: Sequence[Tensor] | None = None, keep: bool = False
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Pooled texts (rows, inputs, hidden) and, if kept, what entered the first layer for each input."""
         vectors, kept = [], []
         for index, inputs in enumerate(batch.inputs):
-            hidden, embedded = self.encode(inputs, None if embeddings is None else embeddings[index], keep)
-            vectors.append(hidden[:, 0])  # (rows, hidden): the state of [CLS]
+            entering = None if embeddings is None else embeddings[index]
+            with self.task_layers(batch.task, inputs):
+                hidden, embedded = self.encode(inputs, entering, keep)
+            vectors.append(pooled(hidden, inputs.attention_mask, self.pooling[batch.task]))
             kept.append(embedded)
-        logits = self.heads[batch.task](self.dropout(torch.cat(vectors, dim=1)))
-        return Output(logits=logits.float(), embeddings=tuple(kept) if keep else ())
+        return torch.stack(vectors, dim=1), tuple(kept) if keep else ()
+
+    def logits_of(self, task: str, vectors: Tensor) -> Tensor:
+        """Logits (rows, num_logits) from pooled texts (rows, inputs, hidden)."""
+        joined = self.dropout(vectors.flatten(1))  # (rows, inputs * hidden)
+        if self.relational is not None and task in self.relational_tasks:
+            parts: tuple[Tensor, ...] = (self.relational(joined),)
+        else:
+            parts = joined.split(vectors.shape[2], dim=1)
+        logits: Tensor = self.heads[task](parts)
+        return logits
+
+    def task_layers(self, task: str, inputs: Inputs) -> contextlib.AbstractContextManager[None]:
+        """The task's projected attention beside the encoder's layers, while it lasts; nothing for a task without."""
+        pals = self.pals[task] if task in self.pals else None
+        if not isinstance(pals, Pals):
+            return contextlib.nullcontext()
+        return beside_layers(pals, self.encoder, inputs.attention_mask)
 
     def encode(self, inputs: Inputs, entering: Tensor | None, keep: bool) -> tuple[Tensor, Any]:
         """Hidden states (rows, tokens, hidden) of one input and, if kept, what entered the first layer."""
@@ -78,3 +119,17 @@ class MultiTaskModel(nn.Module):
         finally:
             handle.remove()
         return hidden, seen[0]
+
+
+def pooled(hidden: Tensor, mask: Tensor, pooling: str) -> Tensor:
+    """One vector per text, (rows, hidden).
+
+    Args:
+        hidden: (rows, tokens, hidden).
+        mask: (rows, tokens), 1 on text and 0 on padding.
+        pooling: `cls` for the first token's state, `mean` for the mean over the text's tokens.
+    """
+    if pooling == "cls":
+        return hidden[:, 0]
+    keep = mask.unsqueeze(2).to(hidden.dtype)
+    return (hidden * keep).sum(dim=1) / keep.sum(dim=1)

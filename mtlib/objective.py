@@ -1,69 +1,136 @@
 """The objective: from batches to one loss. DDP wraps it, so one forward holds clean, noise and perturbed pass."""
 
+import copy
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from mtlib.batches import Batch
 from mtlib.config import TrialConfig
-from mtlib.losses import loss_per_example
+from mtlib.config_penalties import ProximalConfig, SimcseConfig, SmartConfig
+from mtlib.dropout import hidden_dropout_set_to, random_state, restore_random_state
+from mtlib.losses import divergence_to_teacher, loss_per_example
 from mtlib.model import MultiTaskModel, Output
+from mtlib.simcse import contrastive_loss
 from mtlib.smart import Smoothness, smoothness
 from mtlib.tasks import TASKS
 from mtlib.workers import num_workers
 
+TERMS = ("loss", "smart_penalty", "noise_norm", "proximal", "simcse")
+"""What a batch's details hold, in this order: sums over its rows."""
+PENALTIES = ("smart_penalty", "proximal", "simcse")
+"""Those that are added to the loss."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a batch stands: what its random draws and its share of the loss follow from."""
+
+    noise_seed: int
+    """Of SMART's first noise, the same on every worker."""
+    turn: int
+    """Which batch of its task within the epoch, from 0."""
+    batch_size: int
+    """Rows of a full batch of its set, over all workers."""
+
 
 class Objective(nn.Module):
-    """Sum over a step's batches of loss_weight (loss + smart.weight * penalty), each a mean over the global batch.
+    """Sum over a step's batches of weight (loss + penalties), each a mean over the global batch.
 
     The mean divides by the configured batch size, so that the short batch at a pass's end counts by its rows. DDP
     averages gradients over workers; this worker's part is scaled by their number, so that the average is the gradient
     of the global mean whatever the number of workers and the sizes of their shards.
+
+    Args:
+        config: the trial's configuration.
+        model: the network.
+        teacher: the mean teacher of the proximal term, in evaluation mode and without gradients; None without the term.
     """
 
-    def __init__(self, config: TrialConfig, model: MultiTaskModel) -> None:
+    def __init__(self, config: TrialConfig, model: MultiTaskModel, teacher: MultiTaskModel | None = None) -> None:
         super().__init__()
         self.config = config
         self.model = model
+        self.teacher = teacher
 
-    def forward(self, batches: Sequence[Batch], noise_seeds: Sequence[int]) -> tuple[Tensor, Tensor]:
+    def forward(self, batches: Sequence[Batch], places: Sequence[Place]) -> tuple[Tensor, Tensor]:
         """The loss of one optimizer step.
 
         Args:
             batches: this worker's shard of each batch of the step.
-            noise_seeds: for each batch the seed of SMART's first noise, the same on every worker.
+            places: where each batch stands.
 
         Returns:
-            The loss to differentiate, a scalar; and (batches, 3) sums over the shard's rows of loss, penalty and noise
-            norm, without gradient.
+            The loss to differentiate, a scalar; and (batches, len(TERMS)) sums over the shard's rows, without gradient,
+            0 for the terms that a batch does not carry (see `terms_of`).
         """
-        parts = [self.batch_loss(batch, seed) for batch, seed in zip(batches, noise_seeds, strict=True)]
+        parts = [self.batch_loss(batch, place) for batch, place in zip(batches, places, strict=True)]
         total = torch.stack([loss for loss, _ in parts]).sum()
         return total * num_workers(), torch.stack([details for _, details in parts])
 
-    def batch_loss(self, batch: Batch, noise_seed: int) -> tuple[Tensor, Tensor]:
-        """This shard's part of one batch's weighted loss, and of its details (3,)."""
-        smart, task = self.config.smart, self.config.tasks[batch.task]
-        is_smooth = smart.weight > 0 and batch.task in smart.tasks
+    def batch_loss(self, batch: Batch, place: Place) -> tuple[Tensor, Tensor]:
+        """This shard's part of one batch's weighted loss, and of its details, (len(TERMS),)."""
         counts = 0.0 if batch.is_empty else 1.0  # an empty shard takes part with weight 0
-        with self.precision(batch):
-            output = self.model(batch, keep=is_smooth)
-        loss = loss_per_example(task.loss, output.logits, batch.labels).sum() * counts
-        if not is_smooth:
-            return task.loss_weight * loss / task.batch_size, torch.stack([loss.detach(), *loss.new_zeros(2)])
-        smooth = self.smoothness_of(batch, output, noise_seed)
-        penalty = smooth.penalty.sum() * counts
-        details = torch.stack([loss.detach(), penalty.detach(), smooth.noise_norm.sum() * counts])
-        smart_weight = smart.weight * (task.batch_size if smart.reduction == "sum" else 1)
-        return task.loss_weight * (loss + smart_weight * penalty) / task.batch_size, details
+        values = self.terms(batch, place)
+        sums = {name: value.sum() * counts for name, value in values.items()}
+        total = sums["loss"]
+        for name in (name for name in PENALTIES if name in sums):
+            total = total + self.factor(name, place) * sums[name]
+        details = [sums[name].detach() if name in sums else total.new_zeros(()) for name in TERMS]
+        return self.weighted(batch, total, counts) / place.batch_size, torch.stack(details)
 
-    def smoothness_of(self, batch: Batch, output: Output, noise_seed: int) -> Smoothness:
-        """SMART's penalty for this shard, its noise sliced from that of the global batch."""
+    def terms(self, batch: Batch, place: Place) -> dict[str, Tensor]:
+        """Every term that the batch carries, (rows,) each."""
+        carried = terms_of(self.config, batch.task, place.turn)
+        state = random_state(batch.labels.device) if self.config.smart.masks == "shared" else None
+        with self.precision(batch):
+            output: Output = self.model(batch, keep="smart_penalty" in carried)
+        kind = TASKS[batch.task].kind
+        values = {"loss": loss_per_example(self.config.tasks[batch.task], kind, output.logits, batch.labels)}
+        if "smart_penalty" in carried:
+            smooth = self.smoothness_of(batch, output, place.noise_seed, state)
+            values |= {"smart_penalty": smooth.penalty, "noise_norm": smooth.noise_norm}
+        if "proximal" in carried:
+            values["proximal"] = divergence_to_teacher(kind, output.logits, self.teacher_logits(batch))
+        if "simcse" in carried:
+            values["simcse"] = self.contrast(batch, output)
+        return values
+
+    def factor(self, name: str, place: Place) -> float:
+        """What a term counts beside the loss."""
+        if name == "smart_penalty":
+            return self.config.smart.weight * (place.batch_size if self.config.smart.reduction == "sum" else 1)
+        return self.config.proximal.weight if name == "proximal" else self.config.simcse.weight
+
+    def weighted(self, batch: Batch, total: Tensor, counts: float) -> Tensor:
+        """A batch's total with its task's weight, fixed or learned.
+
+        Source: Kendall et al. 2018, equations 7 and 10: for a squared error L / (2 sigma^2) + log sigma, for a cross
+        entropy L / sigma^2 + log sigma, with s = log sigma^2.
+        """
+        task = self.config.tasks[batch.task]
+        if self.config.loss_weighting == "fixed":
+            return task.loss_weight * total
+        log_variance: Tensor = self.model.log_variances[batch.task]
+        return learned_weight(log_variance, task.loss) * total + log_variance / 2 * len(batch.rows) * counts
+
+    def smoothness_of(self, batch: Batch, output: Output, noise_seed: int, state: Tensor | None) -> Smoothness:
+        """SMART's penalty for this shard, its noise sliced from that of the global batch.
+
+        Args:
+            batch: the shard.
+            output: of the clean pass, with its embeddings.
+            noise_seed: of the first noise.
+            state: random state before the clean pass, to draw its dropout masks again; None for new masks.
+        """
 
         def perturbed(noise: Sequence[Tensor]) -> Tensor:
             # fp32 also under autocast: a noise of 1e-5 would vanish in bfloat16.
             moved = [text.float() + part for text, part in zip(output.embeddings, noise, strict=True)]
+            if state is not None:
+                restore_random_state(batch.labels.device, state)
             with self.precision(batch):
                 logits: Tensor = self.model(batch, embeddings=moved).logits
             return logits
@@ -77,10 +144,55 @@ class Objective(nn.Module):
             perturbed,
         )
 
+    def teacher_logits(self, batch: Batch) -> Tensor:
+        """What the mean teacher says of the batch, without dropout and gradient; (rows, num_logits)."""
+        assert self.teacher is not None, "the proximal term comes with a teacher"
+        with torch.no_grad(), self.precision(batch):
+            logits: Tensor = self.teacher(batch).logits
+        return logits
+
+    def contrast(self, batch: Batch, output: Output) -> Tensor:
+        """SimCSE's term, (rows,): each text's two dropout views against the other texts of the global batch."""
+        simcse, project = self.config.simcse, self.model.projection
+        assert project is not None, "the contrastive term comes with a projection"
+        with self.precision(batch), hidden_dropout_set_to(self.model.encoder, simcse.dropout):
+            first = output.vectors if simcse.dropout is None else self.model.read_texts(batch)[0]
+            views = [project(view) for view in (first, self.model.read_texts(batch)[0])]
+        return contrastive_loss(
+            *views,
+            positions=batch.positions,
+            num_rows=batch.num_rows,
+            temperature=simcse.temperature,
+            is_empty=batch.is_empty,
+        )
+
     def precision(self, batch: Batch) -> torch.autocast:
         """The context in which matrix products run."""
         device = batch.labels.device.type
         return torch.autocast(device, dtype=torch.bfloat16, enabled=self.config.precision == "bf16")
+
+
+def mean_teacher(model: MultiTaskModel) -> MultiTaskModel:
+    """A copy of the model to start the mean teacher from, in evaluation mode and without gradients."""
+    return copy.deepcopy(model).eval().requires_grad_(False)
+
+
+def terms_of(config: TrialConfig, task: str, turn: int) -> tuple[str, ...]:
+    """Names in `TERMS` that the batch number `turn` of a task in an epoch carries."""
+    is_smooth = carries(config.smart, task) and turn % config.smart.every_batches == 0
+    names = ["loss", *(("smart_penalty", "noise_norm") if is_smooth else ())]
+    names += [name for name in ("proximal", "simcse") if carries(getattr(config, name), task)]
+    return tuple(names)
+
+
+def carries(term: SmartConfig | ProximalConfig | SimcseConfig, task: str) -> bool:
+    """Whether a term counts for a task."""
+    return term.weight > 0 and task in term.tasks
+
+
+def learned_weight(log_variance: Tensor, loss: str) -> Tensor:
+    """The factor of a loss whose log variance is learned: exp(-s), half that for a squared error."""
+    return torch.exp(-log_variance) * (0.5 if loss == "mean_squared_error" else 1.0)
 
 
 def first_noise(batch: Batch, embeddings: Sequence[Tensor], seed: int) -> list[Tensor]:

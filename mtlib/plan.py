@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mtlib.config import TrialConfig
-from mtlib.samplers import steps_per_pass, used_in_stage
+from mtlib.orders import steps_per_epoch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,15 +14,24 @@ class PlannedStage:
     index: int
     """From 0."""
     tasks: tuple[str, ...]
+    extra_data: tuple[str, ...]
     order: str
-    epochs: int
-    steps_per_epoch: int
+    steps: tuple[int, ...]
     """Optimizer steps of each epoch."""
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of the stage."""
+        return len(self.steps)
 
     @property
     def num_steps(self) -> int:
         """Optimizer steps of the whole stage."""
-        return self.epochs * self.steps_per_epoch
+        return sum(self.steps)
+
+    def first_step(self, epoch: int) -> int:
+        """Steps of the stage before its epoch `epoch`, from 0."""
+        return sum(self.steps[:epoch])
 
 
 def plan_stages(config: TrialConfig, num_rows: Mapping[str, int]) -> tuple[PlannedStage, ...]:
@@ -30,15 +39,15 @@ def plan_stages(config: TrialConfig, num_rows: Mapping[str, int]) -> tuple[Plann
 
     Args:
         config: the trial's configuration.
-        num_rows: train rows of every active task.
+        num_rows: train rows, augmentation included, of every set that some stage draws from.
     """
     return tuple(
         PlannedStage(
             index=index,
             tasks=stage.tasks,
+            extra_data=stage.extra_data,
             order=stage.order,
-            epochs=stage.epochs,
-            steps_per_epoch=stage.steps_per_epoch or steps_per_pass(stage, used_in_stage(config, stage, num_rows)),
+            steps=steps_per_epoch(config, stage, num_rows),
         )
         for index, stage in enumerate(config.stages)
     )

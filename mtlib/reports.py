@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from mtlib.config import TrialConfig
 from mtlib.evaluate import Predictions, predict, score, scored_train_rows
+from mtlib.objective import learned_weight
 from mtlib.plan import first_scored_epoch, num_epochs, tasks_active_by
-from mtlib.run_state import CURVES_OF_TRAINING, Run
+from mtlib.run_state import Run, note_stage_best
 from mtlib.tasks import TASKS, overall_score
 
 
@@ -72,8 +73,9 @@ def score_epoch(run: Run) -> EpochReport:
     """Evaluates the tasks that have been active so far and notes which scores are the best yet."""
     config, tasks = run.config, tasks_active_by(run.config, run.stage)
     predictions = [predict(run.model, config, run.corpus, task, "dev", run.device) for task in tasks]
-    metrics = {part.task: score(part, config.tasks[part.task].loss) for part in predictions}
+    metrics = {part.task: score(part, config.tasks[part.task]) for part in predictions}
     scores = {task: values[TASKS[task].metric] for task, values in metrics.items()}
+    note_stage_best(run, overall_score(scores))
     if tasks == config.active_tasks:
         scores["overall"] = overall_score(scores)
     for name, value in scores.items():
@@ -114,15 +116,13 @@ def points_of(
 ) -> list[Point]:
     """The epoch's points: running means of training, metrics of dev and of the scored rows of train, overall score."""
     found = [
-        (task, "train", name, total / sums[-1])
-        for task, sums in run.sums.items()
-        for name, total in zip(CURVES_OF_TRAINING, sums[:-1], strict=True)
-        if name == "loss" or task in smoothed_tasks(run.config)
+        (task, "train", name, total / rows) for task, sums in run.sums.items() for name, (total, rows) in sums.items()
     ]
+    found += [(task, "train", "loss_weight", weight) for task, weight in learned_weights(run).items()]
     found += [(task, "dev", name, value) for task, values in metrics.items() for name, value in values.items()]
     for part in predictions:
         if part.split == "train":
-            values = score(part, run.config.tasks[part.task].loss)
+            values = score(part, run.config.tasks[part.task])
             found += [(part.task, "train", name, value) for name, value in values.items() if name != "loss"]
     if overall is not None:
         found.append(("overall", "dev", "overall", overall))
@@ -133,6 +133,8 @@ def points_of(
     ]
 
 
-def smoothed_tasks(config: TrialConfig) -> tuple[str, ...]:
-    """Tasks whose loss carries SMART's penalty."""
-    return config.smart.tasks if config.smart.weight > 0 else ()
+def learned_weights(run: Run) -> dict[str, float]:
+    """The factors of the losses of the tasks active so far, where they are learned."""
+    tasks = tasks_active_by(run.config, run.stage) if run.config.loss_weighting == "uncertainty" else ()
+    logs = run.model.log_variances
+    return {task: float(learned_weight(logs[task].detach(), run.config.tasks[task].loss)) for task in tasks}

@@ -56,7 +56,8 @@ def set_in_tree(tree: dict[str, Any], key: str, value: Any, open_groups: tuple[s
         node = node[index_of(node, part, key, ".".join(parents[:position]))]
         if not isinstance(node, dict | list):
             raise ValueError(f"{'.'.join(parents[: position + 1])} is a single value, it has no '{last}'")
-    node[index_of(node, last, key, ".".join(parents))] = value
+    is_open = ".".join(parents) in open_groups
+    node[last if is_open else index_of(node, last, key, ".".join(parents))] = value
 
 
 def index_of(node: dict[str, Any] | list[Any], part: str, key: str, parent: str) -> str | int:

@@ -38,6 +38,12 @@ class SpecialTokens:
     pad: tuple[int, int]
     """Token id and segment id of padding."""
 
+    @property
+    def joined(self) -> Template:
+        """Two texts as if they were one, e.g. `[CLS] a b [SEP]`: the special tokens and the segment of one text."""
+        before, after = self.single.special
+        return Template(special=(before, (), after), text_segments=self.single.text_segments * 2)
+
 
 def find_special_tokens(tokenizer: "PreTrainedTokenizerBase") -> SpecialTokens:
     """The special tokens of a tokenizer, found by letting it encode two short texts.

@@ -1,16 +1,17 @@
-"""One optimizer step: batches, loss, agreement among the workers, update."""
+"""One optimizer step: batches, loss, agreement among the workers, gradients, update."""
 
 import math
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from mtlib.batches import Batch, make_batch
+from mtlib.gradients import combine, gradients_by_task
 from mtlib.losses import TrainingDiverged
-from mtlib.optim import learning_rate_at, set_learning_rate
-from mtlib.run_state import CURVES_OF_TRAINING, Run
-from mtlib.samplers import Step
+from mtlib.objective import TERMS, Place, terms_of
+from mtlib.optim import set_learning_rates
+from mtlib.run_state import Run
+from mtlib.samplers import Step, StepBatch
 from mtlib.seeds import stream_seed
 from mtlib.workers import num_workers, sum_over_workers, worker_rank
 
@@ -24,38 +25,82 @@ def take_step(run: Run, step: Step) -> None:
 
     Args:
         run: the trial.
-        step: tasks and rows.
+        step: sets and rows.
 
     Raises:
         TrainingDiverged: a loss is NaN or infinite; names task, step and loss.
         Interrupted: some worker does not want to go on.
     """
-    batches = [batch_of(run, task, rows) for task, rows in step.batches]
+    batches = [batch_of(run, part) for part in step.batches]
+    places = [place_of(run, part) for part in step.batches]
     torch.manual_seed(stream_of(run, "dropout", worker_rank()))
-    loss, details = run.objective(batches, [stream_of(run, "noise", task) for task, _ in step.batches])
-    if not agree(details, run.is_wanted):
-        raise Interrupted(f"ended after step {run.total_step}")
-    count_details(run, batches, details.tolist())
-    run.optimizer.zero_grad(set_to_none=True)
-    loss.backward()
-    rate = learning_rate_at(run.config.optimizer, run.stage_step, run.plan[run.stage].num_steps)
-    set_learning_rate(run.optimizer, rate)
+    if run.config.gradients == "sum" or len({batch.task for batch in batches}) == 1:
+        compute_sum(run, batches, places)
+    else:
+        compute_combination(run, batches, places)
+    task = batches[0].task  # steps of several tasks have no rates of their own
+    set_learning_rates(run.optimizer, run.config, run.stage_step, run.plan[run.stage].num_steps, task)
     run.optimizer.step()
+    update_teacher(run)
     run.step += 1
 
 
-def batch_of(run: Run, task: str, rows: np.ndarray) -> Batch:
+def compute_sum(run: Run, batches: list[Batch], places: list[Place]) -> None:
+    """Sets the gradients of the step's summed loss; DDP averages them over the workers."""
+    loss, details = run.objective(batches, places)
+    check_step(run, batches, places, details)
+    run.optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+
+
+def compute_combination(run: Run, batches: list[Batch], places: list[Place]) -> None:
+    """Sets the gradients that the configured method makes of the tasks' gradients."""
+    parameters = [parameter for group in run.optimizer.param_groups for parameter in group["params"]]
+    gradients, details = gradients_by_task(run.objective, parameters, batches, places)
+    check_step(run, batches, places, details)
+    torch.manual_seed(stream_of(run, "gradients", 0))  # the same on every worker
+    combined = combine(run.config.gradients, gradients)
+    for parameter, gradient in zip(parameters, combined, strict=True):
+        parameter.grad = gradient
+
+
+def check_step(run: Run, batches: list[Batch], places: list[Place], details: Tensor) -> None:
+    """Counts a step's details over the workers.
+
+    Raises:
+        TrainingDiverged, Interrupted: as in `take_step`.
+    """
+    if not agree(details, run.is_wanted):
+        raise Interrupted(f"ended after step {run.total_step}")
+    count_details(run, batches, places, details.tolist())
+
+
+def update_teacher(run: Run) -> None:
+    """Moves the mean teacher towards the model: teacher <- beta teacher + (1 - beta) model."""
+    if run.teacher is not None:
+        with torch.no_grad():
+            teacher: list[Tensor] = [*run.teacher.parameters()]
+            model: list[Tensor] = [*run.model.parameters()]
+            torch._foreach_lerp_(teacher, model, 1 - run.config.proximal.decay)
+
+
+def batch_of(run: Run, part: StepBatch) -> Batch:
     """This worker's shard of a global batch, on the device."""
     return make_batch(
-        run.corpus.tables[task, "train"],
-        rows,
-        encoding=run.config.tasks[task].encoding,
+        run.corpus.tables[part.set, "train"],
+        part.rows,
+        encoding=run.config.tasks[run.config.task_of(part.set)].encoding,
         max_length=run.config.encoder.max_length,
-        special=run.corpus.special,
         rank=worker_rank(),
         world_size=num_workers(),
         device=run.device,
     )
+
+
+def place_of(run: Run, part: StepBatch) -> Place:
+    """What the batch's draws and its share of the loss follow from."""
+    seed = stream_of(run, "noise", part.set)
+    return Place(noise_seed=seed, turn=part.turn, batch_size=run.config.batch_size_of(part.set))
 
 
 def stream_of(run: Run, purpose: str, part: int | str) -> int:
@@ -77,21 +122,23 @@ def stop_if_unwanted(run: Run) -> None:
         raise Interrupted(f"ended after step {run.total_step}")
 
 
-def count_details(run: Run, batches: list[Batch], details: list[list[float]]) -> None:
+def count_details(run: Run, batches: list[Batch], places: list[Place], details: list[list[float]]) -> None:
     """Adds a step's losses to the epoch's sums.
 
     Args:
         run: the trial.
-        batches: the step's batches.
-        details: for each batch, sums over its rows of loss, penalty and noise norm.
+        batches, places: the step's batches.
+        details: for each batch, sums over its rows of what `TERMS` names.
 
     Raises:
         TrainingDiverged: one of them is NaN or infinite; nothing has been added.
     """
     for batch, numbers in zip(batches, details, strict=True):
-        for name, value in zip(CURVES_OF_TRAINING, numbers, strict=True):
+        for name, value in zip(TERMS, numbers, strict=True):
             if not math.isfinite(value):
                 raise TrainingDiverged(f"{batch.task}: {name} is {value} at step {run.total_step + 1}")
-    for batch, numbers in zip(batches, details, strict=True):
-        sums = run.sums.setdefault(batch.task, [0.0] * (len(CURVES_OF_TRAINING) + 1))
-        run.sums[batch.task] = [total + value for total, value in zip(sums, (*numbers, batch.num_rows), strict=True)]
+    for batch, place, numbers in zip(batches, places, details, strict=True):
+        sums, by_name = run.sums.setdefault(batch.task, {}), dict(zip(TERMS, numbers, strict=True))
+        for name in terms_of(run.config, batch.task, place.turn):
+            total, rows = sums.get(name, (0.0, 0))
+            sums[name] = (total + by_name[name], rows + batch.num_rows)

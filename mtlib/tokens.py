@@ -28,6 +28,7 @@ from mtlib.special_tokens import (
     tokenizer_fingerprint,
     truncate_longest_first,
 )
+from mtlib.table_files import short_name
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -35,7 +36,12 @@ if TYPE_CHECKING:
 CACHE_VERSION = 1  # of the file's layout; a new one makes old caches unused
 CHUNK_ROWS = 10_000  # texts handed to the tokenizer at once
 TOKENS_NAME, CHECKSUM_NAME = "tokens.arrow", "tokens.sha256"
-SIDES: dict[str, tuple[tuple[int, ...], ...]] = {"single": ((0,),), "cross": ((0, 1),), "bi": ((0,), (1,))}
+SIDES: dict[str, tuple[tuple[int, ...], ...]] = {
+    "single": ((0,),),
+    "cross": ((0, 1),),
+    "cross_no_separator": ((0, 1),),
+    "bi": ((0,), (1,)),
+}
 """By encoding: which texts of a row go into which of its inputs."""
 
 
@@ -44,7 +50,10 @@ class TokenTable:
     """The word pieces of one table, as views of a memory-mapped file."""
 
     task: str
+    """Whose head reads it."""
     split: str
+    num_own_rows: int
+    """How many rows, the first ones, are the set's own; the others are augmentation."""
     id_column: pa.Array
     labels: np.ndarray
     """(rows,) float32; NaN where there is none."""
@@ -73,28 +82,31 @@ class TokenTable:
         """Number of tokens of each row's input, special tokens included, after truncation; the longer one of two.
 
         Args:
-            encoding: `single`, `cross` or `bi`.
+            encoding: `single`, `cross`, `cross_no_separator` or `bi`.
             max_length: longest input in word pieces.
 
         Returns:
             (rows,) int64.
         """
-        rows = np.arange(self.num_rows)
-        longest: np.ndarray = np.max([self.input_lengths(rows, sides, max_length) for sides in SIDES[encoding]], axis=0)
+        rows, budget = np.arange(self.num_rows), self.budget(encoding, max_length)
+        pieces = [self.kept_pieces(rows, sides, budget).sum(axis=0) for sides in SIDES[encoding]]
+        longest: np.ndarray = np.max(pieces, axis=0) + self.template(encoding).num_special
         return longest
 
-    def input_lengths(self, rows: np.ndarray, sides: tuple[int, ...], max_length: int) -> np.ndarray:
-        """Number of tokens of the inputs that hold the texts `sides` of `rows`: (rows,) int64."""
-        lengths: np.ndarray = self.kept_pieces(rows, sides, max_length).sum(axis=0) + self.template(sides).num_special
-        return lengths
-
-    def kept_pieces(self, rows: np.ndarray, sides: tuple[int, ...], max_length: int) -> np.ndarray:
-        """How many word pieces of each text are left by truncation: (sides, rows) int64."""
+    def kept_pieces(self, rows: np.ndarray, sides: tuple[int, ...], budget: int) -> np.ndarray:
+        """How many word pieces of each text are left if an input may hold `budget` of them: (sides, rows) int64."""
         lengths = np.stack([self.offsets[side][rows + 1] - self.offsets[side][rows] for side in sides])
-        return truncate_longest_first(lengths, max_length - self.template(sides).num_special)
+        return truncate_longest_first(lengths, budget)
 
-    def template(self, sides: tuple[int, ...]) -> Template:
-        return self.special.single if len(sides) == 1 else self.special.pair
+    def budget(self, encoding: Encoding, max_length: int) -> int:
+        """Most word pieces of an input of `max_length` tokens."""
+        return max_length - self.template(encoding).num_special
+
+    def template(self, encoding: Encoding) -> Template:
+        """The special tokens around the texts of each input."""
+        if encoding == "cross_no_separator":
+            return self.special.joined
+        return self.special.pair if encoding == "cross" else self.special.single
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +114,7 @@ class Corpus:
     """All tables of a trial, tokenised by one tokenizer."""
 
     tables: Mapping[tuple[str, str], TokenTable]
-    """By (task, split)."""
+    """By (set, split)."""
     special: SpecialTokens
     fingerprint: str
     """SHA-256 of the tables' content and the tokenizer."""
@@ -122,7 +134,7 @@ def tokenize(
     renamed. A damaged one is built anew. Processes may build the same one at the same time: the first one's stays.
 
     Args:
-        tables: by (task, split), as `read_folder` returns them.
+        tables: by (set, split), as `read_data` and `read_folder` return them.
         tokenizer: any tokenizer of `transformers` that has a padding token.
         cache_folder: made where it is missing.
         on_progress: is given one line per table.
@@ -142,7 +154,7 @@ def tokenize(
         token_tables[key] = view_tokens(table, tokens, special)
         if on_progress:
             how = f"tokenised in {time.monotonic() - start:.1f} s" if cached is None else "from the token cache"
-            on_progress(f"{table.path.name}: {len(table.ids):,} rows {how}")
+            on_progress(f"{short_name(table.path)}: {len(table.ids):,} rows {how}")
     return Corpus(
         tables=token_tables,
         special=special,
@@ -164,6 +176,7 @@ def view_tokens(table: Table, tokens: pa.Table, special: SpecialTokens) -> Token
     return TokenTable(
         task=table.task,
         split=table.split,
+        num_own_rows=table.num_own_rows,
         id_column=tokens.column("id").chunk(0),
         labels=tokens.column("label").chunk(0).to_numpy(),
         pieces=tuple(text.values.to_numpy() for text in texts),

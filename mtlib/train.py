@@ -9,12 +9,13 @@ from mtlib.checkpoint import StateFolder, keep_best, load_state, save_state
 from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder
 from mtlib.model import MultiTaskModel
-from mtlib.objective import Objective
+from mtlib.objective import Objective, mean_teacher
 from mtlib.optim import make_optimizer
 from mtlib.plan import plan_stages, tasks_active_by
 from mtlib.reports import EpochReport, Progress, progress_of, score_epoch
 from mtlib.run_state import Run, next_epoch, restore, state_of
 from mtlib.samplers import epoch_steps
+from mtlib.start import load_start
 from mtlib.step import Interrupted, stop_if_unwanted, take_step
 from mtlib.tokens import Corpus
 from mtlib.workers import worker_rank
@@ -47,8 +48,8 @@ def train(
     Raises:
         TrainingDiverged: a loss became NaN or infinite (names task, step and loss), or a prediction did.
         Interrupted: `on_step` returned False on some worker.
-        ValueError: the configuration does not fit the encoder, or the saved state is of another configuration, data
-            or encoder.
+        ValueError: the configuration does not fit the encoder, the weights to start from cannot be had or do not fit
+            it, or the saved state is of another configuration, data, encoder or starting weights.
     """
     run = start(config, corpus, encoder, torch.device(device), wrap, states)
     while run.epoch < run.plan[run.stage].epochs:
@@ -65,7 +66,7 @@ def train(
 def train_epoch(run: Run, on_step: Callable[[Progress], bool], states: StateFolder | None) -> None:
     """The rest of the current epoch, step by step."""
     try:
-        for step in epoch_steps(run.config, run.stage, run.epoch, run.lengths)[run.step :]:
+        for step in epoch_steps(run.config, run.stage, run.epoch, run.lengths, run.own_rows)[run.step :]:
             take_step(run, step)
             run.is_wanted = on_step(progress_of(run))
             if states and run.step % states.every_steps == 0:
@@ -85,21 +86,31 @@ def start(
     states: StateFolder | None,
 ) -> Run:
     """A run at its beginning, or where its newest saved state was taken."""
-    tasks = config.active_tasks
-    model = MultiTaskModel(config, encoder).to(device).train()
+    model = MultiTaskModel(config, encoder)
+    started_from = load_start(config.encoder, model)
+    model = model.to(device).train()
+    teacher = mean_teacher(model) if config.proximal.weight > 0 else None
+    tables = {name: corpus.tables[name, "train"] for name in config.train_sets}
     run = Run(
         config=config,
         corpus=corpus,
         device=device,
-        plan=plan_stages(config, {task: corpus.tables[task, "train"].num_rows for task in tasks}),
+        plan=plan_stages(config, {name: table.num_rows for name, table in tables.items()}),
         lengths={
-            task: corpus.tables[task, "train"].lengths(config.tasks[task].encoding, config.encoder.max_length)
-            for task in tasks
+            name: table.lengths(config.tasks[table.task].encoding, config.encoder.max_length)
+            for name, table in tables.items()
         },
-        origin={"configuration": config.content_hash, "data": corpus.fingerprint, "encoder": encoder.fingerprint},
+        own_rows={name: table.num_own_rows for name, table in tables.items()},
+        origin={
+            "configuration": config.content_hash,
+            "data": corpus.fingerprint,
+            "encoder": encoder.fingerprint,
+            "starting weights": started_from,
+        },
         model=model,
-        objective=wrap(Objective(config, model)),
-        optimizer=make_optimizer(config.optimizer, model, tasks_active_by(config, 0)),
+        teacher=teacher,
+        objective=wrap(Objective(config, model, teacher)),
+        optimizer=make_optimizer(config, model, tasks_active_by(config, 0)),
     )
     state = load_state(states) if states else None
     if state:

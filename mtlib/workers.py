@@ -30,3 +30,37 @@ def gather_from_workers(value: Any) -> list[Any]:
     gathered: list[Any] = [None] * num_workers()
     dist.all_gather_object(gathered, value)
     return gathered
+
+
+def gather_with_gradient(values: torch.Tensor) -> torch.Tensor:
+    """Every worker's `values`, by rank, on every worker, differentiable.
+
+    The gradient that reaches a worker's part is the sum of what all workers' results ask of it, so summed over the
+    workers a gradient is that of the sum of their results. Backward too is a step that all workers take together.
+
+    Args:
+        values: (rows, ...), of equal shape and type on all workers.
+
+    Returns:
+        (workers, rows, ...).
+    """
+    if num_workers() == 1:
+        return values.unsqueeze(0)
+    gathered: torch.Tensor = GatherWithGradient.apply(values)  # type: ignore[no-untyped-call]
+    return gathered
+
+
+class GatherWithGradient(torch.autograd.Function):
+    """All-gather forward; backward the sum over workers of the gradient, of which each keeps its own part."""
+
+    @staticmethod
+    def forward(ctx: Any, values: torch.Tensor) -> torch.Tensor:  # noqa: ARG004 - autograd passes it
+        parts = [torch.empty_like(values, memory_format=torch.contiguous_format) for _ in range(num_workers())]
+        dist.all_gather(parts, values.contiguous())
+        return torch.stack(parts)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:  # noqa: ARG004 - autograd passes it
+        # A copy: autograd may hand the same tensor to others, and the sum is in place.
+        summed = sum_over_workers(gradients[0].clone(memory_format=torch.contiguous_format))
+        return summed[worker_rank()]

@@ -195,7 +195,9 @@ def to_frame(rows: Sequence[RankedConfiguration]) -> pd.DataFrame:
         `is_close`, `status`, `trials` and `failures`.
     """
     columns = score_columns(rows)
-    return pd.DataFrame([frame_row(row, columns) for row in rows])
+    frame = pd.DataFrame([frame_row(row, columns) for row in rows])
+    params = list(dict.fromkeys(name for row in rows for name in row.params))  # some rows may lack some
+    return frame[["number", *params, *(name for name in frame if name not in ("number", *params))]] if rows else frame
 
 
 def frame_row(row: RankedConfiguration, columns: Sequence[Column]) -> dict[str, Any]:

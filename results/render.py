@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pandas as pd
 from rich import box
 from rich.console import Console, Group
 from rich.table import Table
@@ -23,9 +24,13 @@ HEADER_WIDTH = 12
 PLAIN_WIDTH = 100
 """Columns of output that goes to no terminal."""
 
+NUMERICALLY_NOTHING = 1e-5
+"""A mean SMART penalty below this, in nats or squared units of the label, is nothing beside losses near 1. With
+`smart.mode` paper and an `epsilon` of 1e-5 it is about 2.6e-7."""
 
-def render_ranking(rows: Sequence[RankedConfiguration], width: int = PLAIN_WIDTH) -> Group:
-    """A ranking as something to print: a row per configuration, the best first, then the legend and what failed.
+
+def render_ranking(rows: Sequence[RankedConfiguration], width: int = PLAIN_WIDTH, notes: Sequence[str] = ()) -> Group:
+    """A ranking as something to print: a row per configuration, the best first, then legend, notes and what failed.
 
     Columns are those of BERT and Beyond, table 6: what was searched, each task's dev score (and its train score where
     train is scored), the overall score, the epoch of its maximum, and the status where some trial has not completed.
@@ -34,11 +39,12 @@ def render_ranking(rows: Sequence[RankedConfiguration], width: int = PLAIN_WIDTH
     Args:
         rows: the ranking.
         width: columns there are; where a row does not fit in one line, errors go below their scores.
+        notes: further lines, such as `penalty_notes`.
     """
     table = build_table(rows, is_tall=False)
     if Console(width=10 * width).measure(table).maximum > width:
         table = build_table(rows, is_tall=True)
-    return Group(table, *(Text(line) for line in ("", *legend(rows), *failures(rows))))
+    return Group(table, *(Text(line) for line in ("", *legend(rows), *notes, *failures(rows))))
 
 
 def build_table(rows: Sequence[RankedConfiguration], is_tall: bool) -> Table:
@@ -80,17 +86,19 @@ def broken_key(key: str) -> str:
 
 def param_cells(names: Sequence[str], row: RankedConfiguration) -> list[str]:
     """What was searched, a cell per column."""
-    values = [value_text(row.params.get(name)) for name in names]
+    values = {name: value_text(row.params[name]) for name in names if name in row.params}  # not all draw every key
     if len(names) <= MAX_PARAM_COLUMNS:
-        return values
-    return ["\n".join(f"{name} {value}" for name, value in zip(names, values, strict=True))]
+        return [values.get(name, "") for name in names]
+    return ["\n".join(f"{name} {value}" for name, value in values.items())]
 
 
 def value_text(value: Any) -> str:
     """A searched value, short."""
     if isinstance(value, float):
         return f"{value:g}"
-    return "-".join(map(value_text, value)) if isinstance(value, list | tuple) else str(value)
+    if isinstance(value, list | tuple):
+        return "-".join(map(value_text, value))
+    return "none" if value is None else str(value)
 
 
 def column_title(column: Column) -> list[str]:
@@ -137,6 +145,25 @@ def legend(rows: Sequence[RankedConfiguration]) -> list[str]:
             "optimistic: expect less on new text."
         )
     return lines
+
+
+def penalty_notes(curves: pd.DataFrame) -> list[str]:
+    """A line for each task on which some trials' SMART penalty is numerically nothing, in every epoch so far.
+
+    Args:
+        curves: a row per point: trial, epoch, task, split, metric, value.
+    """
+    points = curves[(curves["metric"] == "smart_penalty") & (curves["split"] == "train")]
+    largest = points.groupby(["task", "trial"], as_index=False)["value"].max()
+    nothing = largest[largest["value"] < NUMERICALLY_NOTHING]
+    found: dict[str, list[str]] = {}
+    for task, trial, value in zip(*(nothing[name] for name in ("task", "trial", "value")), strict=True):
+        found.setdefault(task, []).append(f"{trial} {value:.1e}")
+    return [
+        f"SMART's penalty on {TASKS[task].title} is numerically nothing, below {NUMERICALLY_NOTHING:g} in every epoch, "
+        f"so these trained nearly as if without it (largest mean penalty): {', '.join(trials)}"
+        for task, trials in found.items()
+    ]
 
 
 def failures(rows: Sequence[RankedConfiguration]) -> list[str]:

@@ -19,7 +19,7 @@ from results.epochs import read_curves, read_predictions
 from results.predictions import TrialEpoch, stack_predictions
 from results.ranking import RankedConfiguration, rank, to_frame
 from results.records import TrialRecord, read_sweep, read_trials_table, record_of
-from results.render import PLAIN_WIDTH, render_ranking
+from results.render import PLAIN_WIDTH, penalty_notes, render_ranking
 from results.storage import Location, open_folder
 
 WRONG_USE = 2
@@ -109,7 +109,7 @@ def print_ranking(sweep: Sweep, console: Console | None = None) -> None:
     counts = ", ".join(f"{count} {status}" for status, count in statuses.items()) or "none yet"
     console = console or Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
     console.print(f"Trials in {sweep.path}: {counts}", markup=False, soft_wrap=True)
-    console.print(render_ranking(rank_sweep(sweep), console.width))
+    console.print(render_ranking(rank_sweep(sweep), console.width, penalty_notes(sweep.curves)))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -8,8 +8,9 @@ Expected: BERT and Beyond, table 6 (BERT-base, the course's data): overall dev s
 Answer:   open; no run of ours on the course's full data yet.
 """
 
+from search_spaces.domain import Float
 from search_spaces.presets import bert_and_beyond
-from search_spaces.space import Float, SearchSpace
+from search_spaces.space import SearchSpace
 
 SPACE = SearchSpace(
     name="smart_lambda",

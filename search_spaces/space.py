@@ -1,69 +1,38 @@
 """`SearchSpace`: one question as data: a base configuration, the keys that are searched, and the metric.
 
-A search space is checked when it is built: every grid point and both ends of every range are made into a
-configuration once, so a wrong key or value is found before anything starts.
+A search space is checked when it is built: every grid point, both ends of every range and every condition are made into
+a configuration once, so a wrong key or value is found before anything starts.
 """
 
+import dataclasses
 import hashlib
 import importlib
 import itertools
 import json
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import search_spaces
 from mtlib.config import TrialConfig
 from mtlib.schema import check_types, require, require_name, to_dict
+from search_spaces.domain import (
+    Choice,
+    Condition,
+    Key,
+    Range,
+    check_conditions,
+    corners,
+    dotted_keys,
+    key_title,
+)
 
-Key = str | tuple[str, ...]
-"""A dotted key of `TrialConfig`, or several that vary together."""
+Named = Mapping[str, Mapping[str, Any]]
+"""Overrides by dotted key, by the name that stands for them."""
 
-NOT_QUESTIONS = ("space", "presets")
+NOT_QUESTIONS = ("domain", "space", "presets")
 """Files of this folder that hold no search space."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Float:
-    """Any real number from `low` to `high`, both allowed; drawn on a logarithmic scale if `log`."""
-
-    low: float
-    high: float
-    log: bool = False
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(self.low < self.high, "low must be below high", f"{self.low} and {self.high}")
-        require(not self.log or self.low > 0, "low must be above 0 on a logarithmic scale", self.low)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Int:
-    """Any whole number from `low` to `high`, both allowed; drawn on a logarithmic scale if `log`."""
-
-    low: int
-    high: int
-    log: bool = False
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(self.low < self.high, "low must be below high", f"{self.low} and {self.high}")
-        require(not self.log or self.low > 0, "low must be above 0 on a logarithmic scale", self.low)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Choice:
-    """One of `values`, which have no order; for keys that vary together each value holds one part per key."""
-
-    values: tuple[Any, ...]
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(bool(self.values), "a choice must have at least one value", list(self.values))
-
-
-Range = Float | Int | Choice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +40,8 @@ class SearchSpace:
     """One question: what is varied, around which configuration, and which score decides.
 
     Raises:
-        ValueError: an unknown key, a value that does not fit the configuration, a key searched twice, or two trials
-            with equal configurations; the message names the space and the trial.
+        ValueError: an unknown key, a value that does not fit the configuration, a key searched twice, a condition that
+            cannot hold, or two trials with equal configurations; the message names the space and the trial.
     """
 
     name: str
@@ -81,10 +50,15 @@ class SearchSpace:
     """The question in one line, for people."""
     base: TrialConfig
     """What every trial starts from."""
-    grid: Mapping[Key, tuple[Any, ...]] = field(default_factory=dict)
-    """Values by key; the cross product is the grid, the last key varies fastest."""
+    grid: Mapping[Key, tuple[Any, ...] | Named] = field(default_factory=dict)
+    """Values by key; the cross product is the grid, the last key varies fastest. Where the values are a mapping, the
+    key is a name of the space's own, such as `order`, and each name in the mapping stands for the overrides under
+    it."""
     ranges: Mapping[Key, Range] = field(default_factory=dict)
-    """What `tpe` and `random` draw from; a key of the grid that is not here is a choice among its grid values."""
+    """What `tpe` and `random` draw from; a key of the grid that is not here is a choice among its grid values, drawn
+    before these."""
+    conditions: Mapping[Key, Condition] = field(default_factory=dict)
+    """By key of `ranges` that is not in the grid: where it is drawn. Elsewhere the base's value stays."""
     metric: str = "overall"
     """What the search maximises: `overall`, or a task's name for that task's own score."""
 
@@ -94,16 +68,20 @@ class SearchSpace:
         require(bool(self.grid or self.ranges), f"{self.name}: grid or ranges must name a key", "neither")
         require_name(self.metric, ("overall", *self.base.active_tasks), f"metric of space '{self.name}'")
         for keys in (self.grid, search_domain(self)):
-            check_keys(self.name, keys)
-        check_ranges(self)
-        check_grid(self)
+            check_keys(self, keys)
+        check_conditions(self.name, search_domain(self), self.conditions)
+        for key in self.conditions:
+            rule = f"space '{self.name}': a key of the grid must have no condition, as its values are crossed with all"
+            require(key not in self.grid, rule, key_title(key))
+        for _ in itertools.chain(range_configs(self), grid_configs(self)):
+            pass
 
     @property
     def content_hash(self) -> str:
         """SHA-256, in hexadecimal, of all that decides the trials and their order; name and question do not."""
         parts = {"base": to_dict(self.base), **describe_space(self)}
-        text = json.dumps({key: parts[key] for key in ("base", "grid", "ranges", "metric")}, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        deciding = {key: value for key, value in parts.items() if key not in ("name", "question")}
+        return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
 
 
 def load_space(name: str) -> SearchSpace:
@@ -131,15 +109,19 @@ def list_spaces() -> list[SearchSpace]:
 
 
 def grid_trials(space: SearchSpace) -> list[dict[str, Any]]:
-    """Overrides of every grid point, in order, none twice; empty if the space has ranges only.
+    """The searched values of every grid point, in order, none twice; empty if the space has ranges only.
 
     Returns:
-        One dictionary per trial, from dotted key to value, for `TrialConfig.override`.
+        One dictionary per trial, from dotted key or name of the space's own to value, for `trial_config`.
     """
+    return [trial_params(point) for point in grid_points(space)]
+
+
+def grid_points(space: SearchSpace) -> list[dict[Key, Any]]:
+    """As `grid_trials`, with keys that vary together under their common key."""
     if not space.grid:
         return []
-    points = itertools.product(*space.grid.values())
-    return [trial_overrides(dict(zip(space.grid, point, strict=True))) for point in points]
+    return [dict(zip(space.grid, values, strict=True)) for values in itertools.product(*space.grid.values())]
 
 
 def search_domain(space: SearchSpace) -> dict[Key, Range]:
@@ -148,22 +130,94 @@ def search_domain(space: SearchSpace) -> dict[Key, Range]:
     return {**choices, **space.ranges}
 
 
-def trial_overrides(drawn: Mapping[Key, Any]) -> dict[str, Any]:
-    """Overrides by dotted key, from one value per searched key; keys that vary together are taken apart."""
-    overrides: dict[str, Any] = {}
+def trial_params(drawn: Mapping[Key, Any]) -> dict[str, Any]:
+    """A trial's searched values, from one value per searched key; keys that vary together are taken apart."""
+    params: dict[str, Any] = {}
     for key, value in drawn.items():
-        overrides.update({key: value} if isinstance(key, str) else dict(zip(key, value, strict=True)))
-    return overrides
+        params.update({key: value} if isinstance(key, str) else dict(zip(key, value, strict=True)))
+    return params
 
 
-def dotted_keys(key: Key) -> tuple[str, ...]:
-    """The dotted keys of a searched key: one, or those that vary together."""
-    return (key,) if isinstance(key, str) else tuple(key)
+def trial_config(space: SearchSpace, params: Mapping[str, Any]) -> TrialConfig:
+    """The configuration of a trial: the base with the trial's searched values, names taken for what they stand for.
+
+    Args:
+        space: what is searched.
+        params: value by dotted key or name of the space's own, as from `trial_params`.
+
+    Raises:
+        ValueError: an unknown key, or a value that does not fit.
+    """
+    overrides: dict[str, Any] = {}
+    for key, value in params.items():
+        named = space.grid.get(key)
+        if isinstance(named, Mapping):
+            require_name(value, named, f"value of {key}")
+            overrides.update(named[value])
+        else:
+            overrides[key] = value
+    return space.base.override(overrides)
 
 
-def key_title(key: Key) -> str:
-    """A searched key as text; keys that vary together are joined by ` + `."""
-    return " + ".join(dotted_keys(key))
+def grid_configs(space: SearchSpace) -> list[TrialConfig]:
+    """The configuration of every grid point, in order.
+
+    Raises:
+        ValueError: one cannot be built, or two are the same; the message names space, trial and values.
+    """
+    numbers: dict[str, int] = {}
+    configs = []
+    for number, point in enumerate(grid_points(space)):
+        config = build(space, f"trial {number:04d}", point)
+        first = numbers.setdefault(config.content_hash, number)
+        rule = f"space '{space.name}': trials must differ, {first:04d} and {number:04d} are the same configuration"
+        require(first == number, rule, {key_title(key): value for key, value in point.items()})
+        configs.append(config)
+    return configs
+
+
+def range_configs(space: SearchSpace) -> Iterator[TrialConfig]:
+    """The configuration of every choice and both ends of every range, with no more beside it than lets it be drawn."""
+    for point in corners(search_domain(space), space.conditions):
+        *_, last = point
+        if last in space.ranges:
+            yield build(space, key_title(last), point)
+
+
+def build(space: SearchSpace, where: str, drawn: Mapping[Key, Any]) -> TrialConfig:
+    """The configuration of one point; ValueError names the space, the place and the values."""
+    try:
+        for key, value in drawn.items():
+            is_short = not isinstance(key, str) and (not isinstance(value, tuple | list) or len(value) != len(key))
+            require(not is_short, f"a value of {key_title(key)} must have one part per key", value)
+        return trial_config(space, trial_params(drawn))
+    except ValueError as error:
+        values = ", ".join(f"{key_title(key)}={value}" for key, value in drawn.items())
+        raise ValueError(f"space '{space.name}', {where} ({values}): {error}") from error
+
+
+def changed_keys(space: SearchSpace, key: Key) -> tuple[str, ...]:
+    """The dotted keys of the configuration that a searched key changes, each once."""
+    named = space.grid.get(key)
+    if not isinstance(named, Mapping):
+        return dotted_keys(key)
+    return tuple(dict.fromkeys(dotted for overrides in named.values() for dotted in overrides))
+
+
+def check_keys(space: SearchSpace, keys: Mapping[Key, Any]) -> None:
+    """Raises ValueError if two searched keys change the same, or a name is that of a key of the configuration."""
+    seen: list[str] = []
+    fields = [f.name for f in dataclasses.fields(TrialConfig)]
+    for key in keys:
+        if isinstance(space.grid.get(key), Mapping):
+            rule = f"space '{space.name}': a name of its own must be one word, and no key of the configuration"
+            require(isinstance(key, str) and key.isidentifier() and key not in fields, rule, key_title(key))
+        for dotted in (changed := changed_keys(space, key)):
+            rule = f"space '{space.name}': whole stages must be searched under a name of the space's own"
+            require(dotted != "stages" or isinstance(space.grid.get(key), Mapping), rule, key_title(key))
+            overlap = [old for old in seen if f"{old}.".startswith(f"{dotted}.") or f"{dotted}.".startswith(f"{old}.")]
+            require(not overlap, f"space '{space.name}': a key must be searched only once", dotted)
+        seen.extend(changed)
 
 
 def describe_space(space: SearchSpace) -> dict[str, Any]:
@@ -174,42 +228,8 @@ def describe_space(space: SearchSpace) -> dict[str, Any]:
         "metric": space.metric,
         "grid": [[key_title(key), to_dict(values)] for key, values in space.grid.items()],
         "ranges": [[key_title(key), {type(item).__name__: to_dict(item)}] for key, item in space.ranges.items()],
+        "conditions": [
+            [key_title(key), {"key": key_title(condition.key), "values": to_dict(condition.values)}]
+            for key, condition in space.conditions.items()
+        ],
     }
-
-
-def check_keys(name: str, keys: Mapping[Key, Any]) -> None:
-    """Raises ValueError if a dotted key is searched twice."""
-    seen: set[str] = set()
-    for dotted in itertools.chain.from_iterable(dotted_keys(key) for key in keys):
-        require(dotted not in seen, f"space '{name}': a key must be searched only once", dotted)
-        seen.add(dotted)
-
-
-def check_ranges(space: SearchSpace) -> None:
-    """Builds the configuration of both ends of every range, and of every choice."""
-    for key, item in space.ranges.items():
-        for value in item.values if isinstance(item, Choice) else (item.low, item.high):
-            build(space, key_title(key), {key: value})
-
-
-def check_grid(space: SearchSpace) -> None:
-    """Builds every grid point, and names two trials that are the same configuration."""
-    numbers: dict[str, int] = {}
-    points = itertools.product(*space.grid.values()) if space.grid else ()
-    for number, point in enumerate(points):
-        config = build(space, f"trial {number:04d}", dict(zip(space.grid, point, strict=True)))
-        first = numbers.setdefault(config.content_hash, number)
-        rule = f"space '{space.name}': trials must differ, {first:04d} and {number:04d} are the same configuration"
-        require(first == number, rule, dict(zip(map(key_title, space.grid), point, strict=True)))
-
-
-def build(space: SearchSpace, where: str, drawn: Mapping[Key, Any]) -> TrialConfig:
-    """The configuration of one point; ValueError names the space, the place and the values."""
-    try:
-        for key, value in drawn.items():
-            is_short = not isinstance(key, str) and (not isinstance(value, tuple | list) or len(value) != len(key))
-            require(not is_short, f"a value of {key_title(key)} must have one part per key", value)
-        return space.base.override(trial_overrides(drawn))
-    except ValueError as error:
-        values = ", ".join(f"{key_title(key)}={value}" for key, value in drawn.items())
-        raise ValueError(f"space '{space.name}', {where} ({values}): {error}") from error

@@ -50,11 +50,11 @@ def estimate_disk(configs: list[TrialConfig], replicates: int, material: Materia
 
 def prediction_bytes(config: TrialConfig, material: Material) -> int:
     """Bytes of one trial's predictions: dev and scored train rows of each task, at each epoch since it is active."""
-    total = 0
+    total, num_rows = 0, material.rows_of(config)
     for index, stage in enumerate(config.stages):
         for task in tasks_active_by(config, index):
-            scored = min(config.tasks[task].scored_train_rows, material.num_rows[task, "train"])
-            rows = material.num_rows[task, "dev"] + scored
+            scored = min(config.tasks[task].scored_train_rows, num_rows[task, "train"])
+            rows = num_rows[task, "dev"] + scored
             total += stage.epochs * rows * (BYTES_PER_PREDICTION + 4 * TASKS[task].num_logits)
     return total
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from mtlib.plan import PlannedStage, plan_stages
-from search_spaces.space import Choice, Float, Range, grid_trials, key_title, search_domain
+from search_spaces.domain import Choice, Condition, Float, Range, key_title
+from search_spaces.space import grid_trials, search_domain
 from sweeps.disk import describe_disk, estimate_disk
 from sweeps.options import SweepOptions
 from sweeps.prepare import Material, mirror_location, planned_configs
@@ -35,7 +36,7 @@ def describe_sweep(options: SweepOptions, material: Material) -> list[str]:
         f"Files: {options.folder}{copies}",
         *(line for note in material.notes for line in textwrap.wrap(note, WIDTH)),
     ]
-    return lines + describe_skipped(material.skipped)
+    return [*lines, *describe_skipped(material.skipped), *(f"Left out: {line}." for line in material.left_out)]
 
 
 def describe_skipped(skipped: Sequence[str]) -> list[str]:
@@ -52,7 +53,8 @@ def describe_trials(options: SweepOptions, material: Material) -> list[str]:
     """A line for every trial of a grid, or for every key of the search domain."""
     times = "once" if options.replicates == 1 else f"{options.replicates} times"
     if options.num_trials is not None:
-        rows = [[key_title(key), describe_range(item)] for key, item in search_domain(material.space).items()]
+        domain, conditions = search_domain(material.space), material.space.conditions
+        rows = [[key_title(key), describe_range(item) + where(conditions.get(key))] for key, item in domain.items()]
         lines = [f"{options.num_trials} configurations drawn by {options.search}, each trained {times}, from"]
         return lines + columns(rows)
     trials = grid_trials(material.space)
@@ -69,6 +71,13 @@ def describe_range(item: Range) -> str:
         return "one of " + ", ".join(plain(value) for value in item.values)
     kind = "a number" if isinstance(item, Float) else "a whole number"
     return f"{kind} from {item.low:g} to {item.high:g}{', logarithmic' * item.log}"
+
+
+def where(condition: Condition | None) -> str:
+    """Where a key is drawn, in words; nothing if everywhere."""
+    if condition is None:
+        return ""
+    return f", only where {key_title(condition.key)} is {' or '.join(plain(value) for value in condition.values)}"
 
 
 def plain(value: Any) -> str:
@@ -91,7 +100,7 @@ def describe_stages(options: SweepOptions, material: Material) -> list[str]:
 def planned_stages(options: SweepOptions, material: Material) -> list[Plan]:
     """The plan of every configuration."""
     configs = planned_configs(options, material.space)
-    return [plan_stages(config, material.num_train_rows) for config in configs]
+    return [plan_stages(config, material.train_rows_of(config)) for config in configs]
 
 
 def describe_total(options: SweepOptions, material: Material) -> str:
@@ -108,10 +117,22 @@ def stage_lines(plan: Plan) -> list[str]:
     """A table of one plan's stages."""
     rows = [["stage", "tasks", "order", "epochs", "steps per epoch", "steps"]]
     for stage in plan:
-        numbers = [str(stage.epochs), f"{stage.steps_per_epoch:,}", f"{stage.num_steps:,}"]
-        rows.append([str(stage.index), " ".join(stage.tasks), stage.order, *numbers])
+        numbers = [str(stage.epochs), describe_steps(stage), f"{stage.num_steps:,}"]
+        rows.append([str(stage.index), describe_data(stage), stage.order, *numbers])
     rows.append(["all", "", "", str(sum(stage.epochs for stage in plan)), "", f"{num_steps(plan):,}"])
     return columns(rows)
+
+
+def describe_data(stage: PlannedStage) -> str:
+    """A stage's tasks, and its extra data behind a plus."""
+    extra = ["+", *stage.extra_data] if stage.extra_data else []
+    return " ".join([*stage.tasks, *extra])
+
+
+def describe_steps(stage: PlannedStage) -> str:
+    """Optimizer steps of an epoch, or the fewest and the most where epochs differ."""
+    fewest, most = min(stage.steps), max(stage.steps)
+    return f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
 
 
 def num_steps(plan: Plan) -> int:

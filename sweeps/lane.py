@@ -24,10 +24,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from mtlib.checkpoint import StateFolder, drop_states
 from mtlib.config import TrialConfig
-from mtlib.data import read_folder
 from mtlib.encoder import PretrainedEncoder, load_encoder
 from mtlib.losses import TrainingDiverged
 from mtlib.schema import first_line
+from mtlib.sources import Key, Parts, check_files, find_parts, read_parts
 from mtlib.step import Interrupted
 from mtlib.tokens import Corpus, tokenize
 from mtlib.train import train
@@ -94,10 +94,7 @@ def agree_on_error(attempt: Callable[[], Any]) -> str | None:
 
 def load(setup: LaneSetup, config: TrialConfig) -> tuple[PretrainedEncoder, Corpus]:
     """Encoder and token cache of a trial: at hand if an earlier trial used them."""
-    return (
-        encoder_of(config.encoder.name),
-        corpus_of(config.encoder.name, config.active_tasks, setup.data_folder, setup.cache_folder),
-    )
+    return encoder_of(config.encoder.name), corpus_of(config, setup.data_folder, setup.cache_folder)
 
 
 @functools.lru_cache(maxsize=1)
@@ -106,10 +103,18 @@ def encoder_of(name: str) -> PretrainedEncoder:
     return load_encoder(name)
 
 
+def corpus_of(config: TrialConfig, data_folder: Path, cache_folder: Path) -> Corpus:
+    """The data of a trial as the encoder's word pieces: the same for all trials that learn from the same rows."""
+    wanted = tuple(find_parts(config, data_folder).items())
+    return read_corpus(config.encoder.name, wanted, data_folder, cache_folder)
+
+
 @functools.lru_cache(maxsize=4)
-def corpus_of(encoder: str, tasks: tuple[str, ...], data_folder: Path, cache_folder: Path) -> Corpus:
+def read_corpus(encoder: str, wanted: tuple[tuple[Key, Parts], ...], data_folder: Path, cache_folder: Path) -> Corpus:
     """The token cache, mapped into memory: shared by all workers of a machine."""
-    return tokenize(read_folder(data_folder, tasks), encoder_of(encoder).tokenizer, cache_folder)
+    check_files((parts for _, parts in wanted), data_folder)
+    tables = {key: read_parts(parts, data_folder) for key, parts in wanted}
+    return tokenize(tables, encoder_of(encoder).tokenizer, cache_folder)
 
 
 def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:

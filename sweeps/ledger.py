@@ -61,7 +61,7 @@ def open_ledger(plan: SweepPlan) -> Ledger:
     ledger = Ledger(plan=plan, is_changed=True)
     points = grid_trials(plan.space) if plan.search == "grid" else []
     for number, params in enumerate(points):
-        add_trial(ledger, make_spec(plan.base, number, 0, params))
+        add_trial(ledger, make_spec(plan.space, number, 0, params))
     return ledger
 
 

@@ -154,5 +154,5 @@ def describe_data(material: Material) -> dict[str, Any]:
         "folder": str(material.data_folder),
         "fingerprint": material.fingerprint,
         "rows": {f"{task}-{split}": rows for (task, split), rows in material.num_rows.items()},
-        "skipped": list(material.skipped),
+        "skipped": [*material.skipped, *material.left_out],
     }

@@ -1,26 +1,21 @@
 """What a sweep learns from, found, read and checked on the driver before anything starts."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from mtlib.config import TrialConfig
-from mtlib.data import content_fingerprint, read_folder
-from mtlib.demo import DEMO_NOTE, DEMO_OVERRIDES, demo_folder
+from mtlib.data import Table, content_fingerprint
+from mtlib.demo import demo_folder
+from mtlib.demo_settings import DEMO_NOTE, demo_overrides, demo_stages
 from mtlib.schema import first_line, require
-from mtlib.tasks import TASKS
+from mtlib.sources import Key, Parts, check_files, find_parts, read_parts
+from mtlib.special_tokens import hash_parts
 from results.storage import list_files, open_folder
-from search_spaces.space import (
-    Choice,
-    SearchSpace,
-    dotted_keys,
-    grid_trials,
-    load_space,
-    search_domain,
-    trial_overrides,
-)
+from search_spaces.space import Named, SearchSpace, changed_keys, grid_configs, load_space, range_configs, search_domain
 from sweeps.options import SweepOptions
 
 OWN_FLAGS = {"encoder.name": "--encoder", "seed": "--seed", "replicate": "--replicates"}
@@ -34,8 +29,8 @@ class Sources:
     data_folder: Path
     encoder: str
     """Hub name or absolute folder."""
-    overrides: Mapping[str, object]
-    """Configuration that only the demonstration encoder needs, by dotted key."""
+    is_demo: bool
+    """Whether both are the demonstration's, which needs settings of its own."""
     notes: tuple[str, ...]
     """What a person must be told about them."""
 
@@ -47,19 +42,37 @@ class Material:
     space: SearchSpace
     """The question, its base with encoder, seed, demonstration overrides and --set applied, in this order."""
     data_folder: Path
-    num_rows: Mapping[tuple[str, str], int]
-    """Usable rows by (task, split)."""
+    num_rows: Mapping[Key, int]
+    """Usable rows by (set, split), as in the first point of the space that has them; the base is the first of all."""
+    other_rows: Mapping[tuple[Key, Parts], int] = dataclasses.field(default_factory=dict)
+    """Those of points that take the rows of a set from elsewhere, or more of them."""
     fingerprint: str
     """SHA-256 of what was read."""
     skipped: tuple[str, ...]
     """One line per unusable row."""
+    left_out: tuple[str, ...] = ()
+    """One line per label that is left out by choice."""
     notes: tuple[str, ...]
     """What a person must be told about data and encoder."""
 
     @property
     def num_train_rows(self) -> dict[str, int]:
-        """Usable train rows by task."""
-        return {task: rows for (task, split), rows in self.num_rows.items() if split == "train"}
+        """Usable train rows by set."""
+        return train_rows(self.num_rows)
+
+    def rows_of(self, config: TrialConfig) -> dict[Key, int]:
+        """Usable rows by (set, split), as a point of the space has them."""
+        wanted = find_parts(config, self.data_folder).items() if self.other_rows else ()
+        return {**self.num_rows, **{pair[0]: self.other_rows[pair] for pair in wanted if pair in self.other_rows}}
+
+    def train_rows_of(self, config: TrialConfig) -> dict[str, int]:
+        """Usable train rows by set, as a point of the space has them."""
+        return train_rows(self.rows_of(config))
+
+
+def train_rows(num_rows: Mapping[Key, int]) -> dict[str, int]:
+    """Of rows by (set, split) those of train, by set."""
+    return {name: rows for (name, split), rows in num_rows.items() if split == "train"}
 
 
 def check_name_is_free(options: SweepOptions) -> None:
@@ -94,21 +107,58 @@ def prepare(options: SweepOptions) -> Material:
     check_changes(space, options)
     sources = find_sources(options, space)
     space = configure(space, sources, options)
-    tables = read_folder(sources.data_folder, active_tasks(space))
+    check_layers(space)
+    tables, others = read_points(space, sources.data_folder)
+    everything = (*tables.values(), *others.values())
     return Material(
         space=space,
         data_folder=sources.data_folder,
         num_rows={key: len(table.ids) for key, table in tables.items()},
-        fingerprint=content_fingerprint(tables),
-        skipped=tuple(line for table in tables.values() for line in table.skipped),
+        other_rows={pair: len(table.ids) for pair, table in others.items()},
+        fingerprint=fingerprint_of(tables, others),
+        skipped=said_once(line for table in everything for line in table.skipped),
+        left_out=said_once(line for table in everything for line in table.left_out),
         notes=sources.notes,
     )
+
+
+def read_points(space: SearchSpace, folder: Path) -> tuple[dict[Key, Table], dict[tuple[Key, Parts], Table]]:
+    """Reads what the points of a space learn from, each table once.
+
+    Returns:
+        Tables by (set, split), as in the first point that has them; and those of points that have them otherwise.
+
+    Raises:
+        ValueError: as `mtlib.sources.read_data`, for all points together.
+    """
+    pairs = {pair: None for config in all_points(space) for pair in find_parts(config, folder).items()}
+    check_files((parts for _, parts in pairs), folder)
+    tables: dict[Key, Table] = {}
+    others: dict[tuple[Key, Parts], Table] = {}
+    for key, parts in pairs:
+        if key in tables:
+            others[key, parts] = read_parts(parts, folder)
+        else:
+            tables[key] = read_parts(parts, folder)
+    return tables, others
+
+
+def fingerprint_of(tables: Mapping[Key, Table], others: Mapping[tuple[Key, Parts], Table]) -> str:
+    """The fingerprint of all that was read."""
+    further = sorted(content_fingerprint({key: table}) for (key, _), table in others.items())
+    fingerprint = content_fingerprint(tables)
+    return hash_parts(fingerprint, *further) if further else fingerprint
+
+
+def said_once(lines: Iterable[str]) -> tuple[str, ...]:
+    """Each line once: a file that several tables hold has the same ones in each."""
+    return tuple(dict.fromkeys(lines))
 
 
 def check_changes(space: SearchSpace, options: SweepOptions) -> None:
     """Raises ValueError if --set names a key that the space searches, or that has a flag of its own."""
     keys = space.grid if options.search == "grid" else search_domain(space)
-    searched = [dotted for key in keys for dotted in dotted_keys(key)]
+    searched = [dotted for key in keys for dotted in changed_keys(space, key)]
     for key, value in options.changes.items():
         hits = [dotted for dotted in searched if key == dotted or key.startswith(f"{dotted}.")]
         rule = f"--set must leave alone what space '{space.name}' searches ({', '.join(searched)})"
@@ -120,13 +170,13 @@ def find_sources(options: SweepOptions, space: SearchSpace) -> Sources:
     """Data and encoder that were named, the space's own encoder, or the demonstration's where nothing was named."""
     if options.data is not None:
         encoder = options.encoder or space.base.encoder.name
-        return Sources(data_folder=options.data, encoder=encoder, overrides={}, notes=())
+        return Sources(data_folder=options.data, encoder=encoder, is_demo=False, notes=())
     with writing_to(options.storage):
         corpus, tiny_encoder = demo_folder(options.cache_folder)
     if options.encoder is not None:
         note = f"No --data: the demonstration corpus is used, with your encoder and the settings of '{space.name}'."
-        return Sources(data_folder=corpus, encoder=options.encoder, overrides={}, notes=(note,))
-    return Sources(data_folder=corpus, encoder=str(tiny_encoder), overrides=DEMO_OVERRIDES, notes=(DEMO_NOTE,))
+        return Sources(data_folder=corpus, encoder=options.encoder, is_demo=False, notes=(note,))
+    return Sources(data_folder=corpus, encoder=str(tiny_encoder), is_demo=True, notes=(DEMO_NOTE,))
 
 
 @contextmanager
@@ -140,8 +190,8 @@ def writing_to(place: Path | str) -> Iterator[None]:
 
 def configure(space: SearchSpace, sources: Sources, options: SweepOptions) -> SearchSpace:
     """The space with encoder, seed, the demonstration's overrides and --set in its base, and so checked again."""
-    given = {"encoder.name": sources.encoder, "seed": options.seed}
-    base = space.base.override({**sources.overrides, **given})
+    space = shortened(space) if sources.is_demo else space
+    base = space.base.override({"encoder.name": sources.encoder, "seed": options.seed})
     try:
         base = base.override(options.changes)
     except ValueError as error:
@@ -149,24 +199,44 @@ def configure(space: SearchSpace, sources: Sources, options: SweepOptions) -> Se
     return dataclasses.replace(space, base=base)
 
 
-def active_tasks(space: SearchSpace) -> tuple[str, ...]:
-    """Tasks that some trial of the space trains, in the order of `TASKS`."""
-    named = {task for config in all_points(space) for task in config.active_tasks}
-    return tuple(task for task in TASKS if task in named)
+def shortened(space: SearchSpace) -> SearchSpace:
+    """The space for the demonstration: other settings in its base, and short plans, those that it varies too."""
+    grid = {
+        key: short_plans(space, named) if isinstance(named, Mapping) else named for key, named in space.grid.items()
+    }
+    return dataclasses.replace(space, base=space.base.override(demo_overrides(space.base)), grid=grid)
+
+
+def short_plans(space: SearchSpace, named: Named) -> Named:
+    """Named overrides, in which whole plans are shortened."""
+    plans = {name: space.base.override(changes).stages for name, changes in named.items() if "stages" in changes}
+    short = {name: {"stages": demo_stages(stages)} for name, stages in plans.items()}
+    return {name: {**changes, **short.get(name, {})} for name, changes in named.items()}
+
+
+def check_layers(space: SearchSpace) -> None:
+    """Raises ValueError if the space names a layer that the encoder, a local folder that tells its layers, lacks.
+
+    Any other encoder is checked once it is loaded.
+    """
+    path = Path(space.base.encoder.name) / "config.json"
+    num_layers = json.loads(path.read_text()).get("num_hidden_layers") if path.is_file() else None
+    last = max((layer for config in all_points(space) for layer in named_layers(config)), default=-1)
+    rule = f"the encoder of space '{space.name}' must have layers 0 to {last}, which it names"
+    require(num_layers is None or last < num_layers, rule, f"{num_layers} layers in {space.base.encoder.name}")
+
+
+def named_layers(config: TrialConfig) -> tuple[int, ...]:
+    """Layers that a configuration names by their numbers."""
+    chosen = (layer for task in config.active_tasks for layer in config.tasks[task].chosen_layers)
+    return (*(config.encoder.trained_layers or ()), *chosen)
 
 
 def all_points(space: SearchSpace) -> Iterator[TrialConfig]:
     """The base, every grid point, and every choice, or both ends, of each range on its own."""
     yield space.base
     yield from grid_configs(space)
-    for key, item in space.ranges.items():
-        for value in item.values if isinstance(item, Choice) else (item.low, item.high):
-            yield space.base.override(trial_overrides({key: value}))
-
-
-def grid_configs(space: SearchSpace) -> list[TrialConfig]:
-    """The configuration of every grid point, in order."""
-    return [space.base.override(overrides) for overrides in grid_trials(space)]
+    yield from range_configs(space)
 
 
 def planned_configs(options: SweepOptions, space: SearchSpace) -> list[TrialConfig]:

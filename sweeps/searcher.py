@@ -15,7 +15,7 @@ from optuna.trial import TrialState
 from ray.tune.search import Searcher
 
 from mtlib.config import TrialConfig
-from search_spaces.space import grid_trials
+from search_spaces.space import SearchSpace, grid_trials, trial_config
 from sweeps.options import SweepPlan
 from sweeps.study import Draw, domain_of, draw, enqueue_grid
 
@@ -28,7 +28,7 @@ class TrialSpec:
     """Of its configuration."""
     replicate: int
     params: dict[str, Any]
-    """Searched values by dotted key."""
+    """Searched values by dotted key, or name of the space's own."""
     config: TrialConfig
 
     @property
@@ -66,14 +66,13 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         self._study = study
         self._on_new = on_new
         self._max_live = max_live
-        self._domain = domain_of(plan.space, plan.search)
         self._num_left = plan.num_configurations
         self._replicates: deque[TrialSpec] = deque()
         self._running: dict[str, TrialSpec] = {}
         self._configurations: dict[int, Configuration] = {}
         self._is_stopped = False
         if plan.search == "grid":
-            enqueue_grid(study, grid_trials(plan.space), self._domain)
+            enqueue_grid(study, grid_trials(plan.space), domain_of(plan.space, plan.search))
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         """The next trial for Tune; None if it must wait, FINISHED if there is no more."""
@@ -145,9 +144,9 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         if self._num_left == 0:
             return None
         self._num_left -= 1
-        drawn = draw(self._study, self._domain, self._plan.search, self._plan.seed)
+        drawn = draw(self._study, self._plan.space, self._plan.search, self._plan.seed)
         self._configurations[drawn.number] = Configuration(draw=drawn)
-        return make_spec(self._plan.base, drawn.number, 0, drawn.params)
+        return make_spec(self._plan.space, drawn.number, 0, drawn.params)
 
     def _may_replicate(self) -> bool:
         """Whether a trial under way may still call for replicates."""
@@ -155,7 +154,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
 
     def _queue_replicates(self, spec: TrialSpec, configuration: Configuration) -> None:
         for replicate in range(1, self._plan.replicates):
-            self._replicates.append(make_spec(self._plan.base, spec.number, replicate, spec.params))
+            self._replicates.append(make_spec(self._plan.space, spec.number, replicate, spec.params))
             configuration.open_trials += 1
 
     def _report(self, spec: TrialSpec, result: dict[str, Any]) -> None:
@@ -173,7 +172,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         self._study.tell(configuration.draw.trial, sum(configuration.bests) / len(configuration.bests))
 
 
-def make_spec(base: TrialConfig, number: int, replicate: int, params: dict[str, Any]) -> TrialSpec:
+def make_spec(space: SearchSpace, number: int, replicate: int, params: dict[str, Any]) -> TrialSpec:
     """A trial of the configuration with these searched values."""
-    config = base.override({**params, "replicate": replicate})
+    config = trial_config(space, params).override({"replicate": replicate})
     return TrialSpec(number=number, replicate=replicate, params=params, config=config)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
-from search_spaces.space import Choice, Float, Int, Key, Range, SearchSpace, key_title, search_domain, trial_overrides
+from search_spaces.domain import Choice, Float, Int, Key, Range, holds, key_title
+from search_spaces.space import SearchSpace, search_domain, trial_params
 
 JOURNAL_NAME = "optuna-journal.log"
 
@@ -24,7 +24,7 @@ class Draw:
 
     trial: optuna.Trial
     params: dict[str, Any]
-    """Values by dotted key."""
+    """Searched values by dotted key, or name of the space's own; keys whose condition does not hold are not there."""
 
     @property
     def number(self) -> int:
@@ -70,17 +70,20 @@ def value_at(point: Mapping[str, Any], key: Key) -> Any:
     return point[key] if isinstance(key, str) else tuple(point[part] for part in key)
 
 
-def draw(study: optuna.Study, domain: Mapping[Key, Range], search: str, seed: int) -> Draw:
-    """Asks the study for its next configuration.
+def draw(study: optuna.Study, space: SearchSpace, search: str, seed: int) -> Draw:
+    """Asks the study for its next configuration, key by key, without those whose condition does not hold.
 
     The sampler is seeded anew for each ask, by the sweep's seed and the number of trials before it, so that a sweep
     that goes on later does not repeat its first draws.
     """
     asked = sum(trial.state != optuna.trial.TrialState.WAITING for trial in study.get_trials(deepcopy=False))
     study.sampler = sampler_for(search, seed, asked)
-    trial = study.ask({key_title(key): distribution(item) for key, item in domain.items()})
-    drawn = {key: decode(item, trial.params[key_title(key)]) for key, item in domain.items()}
-    return Draw(trial=trial, params=trial_overrides(drawn))
+    trial = study.ask()
+    drawn: dict[Key, Any] = {}
+    for key, item in domain_of(space, search).items():
+        if holds(space.conditions.get(key), drawn):
+            drawn[key] = decode(item, suggest(trial, key_title(key), item))
+    return Draw(trial=trial, params=trial_params(drawn))
 
 
 def sampler_for(search: str, seed: int, asked: int) -> BaseSampler:
@@ -90,13 +93,13 @@ def sampler_for(search: str, seed: int, asked: int) -> BaseSampler:
     return TPESampler(seed=sampler_seed) if search == "tpe" else RandomSampler(seed=sampler_seed)
 
 
-def distribution(item: Range) -> BaseDistribution:
-    """A range in Optuna's terms."""
+def suggest(trial: optuna.Trial, title: str, item: Range) -> Any:
+    """One key's value, as Optuna draws it."""
     if isinstance(item, Float):
-        return FloatDistribution(item.low, item.high, log=item.log)
+        return trial.suggest_float(title, item.low, item.high, log=item.log)
     if isinstance(item, Int):
-        return IntDistribution(item.low, item.high, log=item.log)
-    return CategoricalDistribution([as_choice(value) for value in item.values])
+        return trial.suggest_int(title, item.low, item.high, log=item.log)
+    return trial.suggest_categorical(title, [as_choice(value) for value in item.values])
 
 
 def as_choice(value: Any) -> bool | int | float | str | None:

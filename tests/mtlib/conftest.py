@@ -67,7 +67,7 @@ def new_run(tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: Pretrai
         config, cpu = tiny_config.override(changes or {}), torch.device("cpu")
         run = start(config, tiny_corpus, tiny_encoder, cpu, lambda objective: objective, None)
         with torch.no_grad():
-            for parameter in run.model.parameters():
+            for parameter in [*run.model.parameters(), *(run.teacher.parameters() if run.teacher else ())]:
                 parameter.mul_(5 if parameter.dim() > 1 else 1)
         return run
 
@@ -90,6 +90,7 @@ def build_table(name: str, *texts: list[str], labels: list[float] | None = None)
         texts=texts,
         labels=None if labels is None else np.array(labels, dtype=np.float32),
         skipped=(),
+        num_own_rows=len(texts[0]),
     )
 
 

@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -23,7 +24,6 @@ def batch_of(
         np.array(rows),
         encoding=encoding,
         max_length=max_length,
-        special=corpus.special,
         rank=rank,
         world_size=world_size,
     )
@@ -66,6 +66,34 @@ def test_cross_encoded_pairs_are_as_the_tokenizer_gives_them(
         texts = [[column[row] for row in rows] for column in pair_table.texts]
         (inputs,) = batch_of(corpus, rows, "cross", max_length).inputs
         assert_as_tokenizer(inputs, tokenizer, max_length, *texts)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("max_length", [8, 9, 13, 64])
+def test_pairs_without_a_separator_are_the_tokenizers_pieces_within_the_special_tokens_of_one_text(
+    pair_table: Table, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, max_length: int, size: int
+) -> None:
+    corpus = corpus_of(pair_table, tokenizer, tmp_path)
+    for rows in random_batches(size, corpus):
+        texts = [[column[row] for row in rows] for column in pair_table.texts]
+        options = {"truncation": "longest_first", "max_length": max_length - 2, "add_special_tokens": False}
+        pieces = tokenizer(*texts, **options)["input_ids"]
+        expected = [[tokenizer.cls_token_id, *ids, tokenizer.sep_token_id] for ids in pieces]
+        (inputs,) = batch_of(corpus, rows, "cross_no_separator", max_length).inputs
+        width = max(map(len, expected))
+        padded = [ids + [tokenizer.pad_token_id] * (width - len(ids)) for ids in expected]
+        assert inputs.input_ids.tolist() == padded
+        assert inputs.attention_mask.sum(dim=1).tolist() == [len(ids) for ids in expected]
+        assert not inputs.token_type_ids.any()
+
+
+def test_a_pair_without_a_separator_is_as_one_text_of_both(
+    pair_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
+) -> None:
+    rows = list(range(20))
+    texts = [" ".join(column[row] for column in pair_table.texts) for row in rows]
+    (inputs,) = batch_of(corpus_of(pair_table, bert_tokenizer, tmp_path), rows, "cross_no_separator").inputs
+    assert_as_tokenizer(inputs, bert_tokenizer, 64, texts)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -183,7 +211,7 @@ def test_lengths_say_how_wide_a_batch_will_be(
     pair_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
     corpus = corpus_of(pair_table, bert_tokenizer, tmp_path)
-    for encoding in ("cross", "bi"):
+    for encoding in get_args(Encoding):
         lengths = only_table(corpus).lengths(encoding, 16)
         for rows in random_batches(5, corpus):
             widths = [inputs.input_ids.shape[1] for inputs in batch_of(corpus, rows, encoding, 16).inputs]
@@ -192,9 +220,7 @@ def test_lengths_say_how_wide_a_batch_will_be(
 
 def test_tensors_go_to_the_device(single_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     corpus = corpus_of(single_table, bert_tokenizer, tmp_path)
-    batch = make_batch(
-        only_table(corpus), np.array([0]), encoding="single", max_length=8, special=corpus.special, device="meta"
-    )
+    batch = make_batch(only_table(corpus), np.array([0]), encoding="single", max_length=8, device="meta")
     assert {batch.labels.device.type, batch.inputs[0].input_ids.device.type} == {"meta"}
 
 

@@ -1,10 +1,11 @@
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from mtlib.data import Table, content_fingerprint, read_folder, read_table
+from mtlib.data import MOST_LABELS, Layout, Table, content_fingerprint, make_table, read_folder, read_table
 from mtlib.tasks import TASKS, Task
 
 SST, QQP, STS = (TASKS[name] for name in ("sst", "qqp", "sts"))
@@ -177,7 +178,7 @@ def test_an_empty_file_is_said_to_be_empty(tmp_path: Path, content: bytes) -> No
 
 
 def test_a_header_alone_is_an_error(tmp_path: Path) -> None:
-    assert complaint(tmp_path, SST_HEADER) == "ids-sst-dev.csv: a header must be followed by usable rows, got none"
+    assert complaint(tmp_path, SST_HEADER) == "ids-sst-dev.csv: there must be usable rows, got none"
 
 
 def test_a_file_of_unusable_rows_is_an_error_that_shows_the_first(tmp_path: Path) -> None:
@@ -292,6 +293,76 @@ def test_a_fourth_task_is_read_after_one_entry(tmp_path: Path, monkeypatch: pyte
     for split in ("train", "dev"):
         (tmp_path / f"snli-{split}.csv").write_text("id\tsentence1\tsentence2\tlabel\nx\tA man.\tA dog.\t2\n")
     assert read_folder(tmp_path, ["snli"])["snli", "dev"].texts == (["A man."], ["A dog."])
+
+
+def labelled_rows(*labels: str) -> list[tuple[str, list[str]]]:
+    return [(f"f.csv:{row}", [f"id{row}", "a man", "a dog", label]) for row, label in enumerate(labels)]
+
+
+def mapped(mapping: tuple[str, ...], *labels: str, task: Task = QQP) -> Table:
+    layout = Layout(id_column="id", text_columns=task.text_columns, label_column="gold", labels=mapping)
+    return make_table(task, "train", layout, Path("f.csv"), labelled_rows(*labels))
+
+
+def test_labels_are_mapped_and_rows_with_others_are_left_out_and_counted_in_a_line_per_label() -> None:
+    table = mapped(("0:1", "2:0"), "0", "1", "2", "1", "-1", "0")
+    assert table.labels is not None
+    assert (table.ids, table.labels.tolist()) == (["id0", "id2", "id5"], [1, 0, 1])
+    assert table.left_out == (
+        "f.csv: 2 rows have gold 1, which labels does not name",
+        "f.csv: 1 row has gold -1, which labels does not name",
+    )
+    assert (table.skipped, table.num_own_rows) == ((), 3)
+
+
+@pytest.mark.parametrize("written", ["0", "0.0", "-0", "0e0", "00"])
+def test_a_number_is_mapped_however_it_is_written(written: str) -> None:
+    for entry in ("0:1", "0.0:1", " 0 : 1"):
+        table = mapped((entry,), written)
+        assert table.labels is not None
+        assert table.labels.tolist() == [1]
+
+
+def test_words_are_mapped_as_they_are_and_may_hold_colons() -> None:
+    table = mapped(("entailment:1", "a:b:0"), "entailment", "a:b", "Entailment", "nan")
+    assert table.labels is not None
+    assert (table.labels.tolist(), len(table.left_out)) == ([1, 0], 2)
+
+
+def test_a_mapping_to_a_label_that_the_task_lacks_stops_with_its_place() -> None:
+    with pytest.raises(ValueError, match=r"^f\.csv:1: column gold must be a whole number from 0 to 1, got '0\.5'$"):
+        mapped(("1:1", "2:0.5"), "1", "2")
+
+
+def test_a_value_that_is_mapped_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^labels must name each value once, got 0:1, 0\.0:0$"):
+        mapped(("0:1", "0.0:0"), "0")
+
+
+def test_a_blank_label_is_unusable_and_not_left_out_by_choice() -> None:
+    table = mapped(("0:1",), "0", "")
+    assert (table.skipped, table.left_out) == (("f.csv:1: gold is blank",), ())
+
+
+@pytest.mark.parametrize("count", [MOST_LABELS, MOST_LABELS + 3])
+def test_many_labels_without_a_place_are_counted_together_beyond_the_most_frequent(count: int) -> None:
+    left_out = mapped(("0:1",), "0", *(str(label) for label in range(1, count + 1)), "1").left_out
+    assert left_out[0] == "f.csv: 2 rows have gold 1, which labels does not name"
+    assert len(left_out) == MOST_LABELS + (count > MOST_LABELS)
+    assert count == MOST_LABELS or left_out[-1] == "f.csv: 3 rows have another gold that labels does not name"
+
+
+def test_a_file_of_which_no_label_is_named_is_an_error_that_says_which_there_are() -> None:
+    with pytest.raises(ValueError, match=r"^f\.csv: there must be usable rows, got f\.csv: 2 rows have gold 1, which"):
+        mapped(("0:1",), "1", "1")
+
+
+def test_the_fingerprint_follows_the_set_and_its_own_rows() -> None:
+    table = mapped((), "0", "1")
+    assert table.num_own_rows == 2
+    prints = [{("qqp", "train"): table}, {("snli", "train"): table}]
+    prints.append({("qqp", "train"): dataclasses.replace(table, num_own_rows=1)})
+    assert len({content_fingerprint(tables) for tables in prints}) == 3
 
 
 def test_the_fingerprint_follows_content_alone(tmp_path: Path) -> None:

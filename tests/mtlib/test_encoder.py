@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from huggingface_hub import get_session
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import (
@@ -236,6 +237,67 @@ def test_loading_twice_gives_the_same_even_where_the_checkpoint_has_no_pooler(
 
     change_weights(copy_of_encoder, drop_pooler)
     assert load_encoder(str(copy_of_encoder)).fingerprint == tiny_encoder.fingerprint
+
+
+@pytest.fixture
+def cached(tiny_encoder_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The tiny encoder in the hub's cache as `someone/tiny`, on a machine without a network; its folder."""
+    folder = tmp_path / "models--someone--tiny"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "main").write_text("0" * 40)
+    shutil.copytree(tiny_encoder_folder, folder / "snapshots" / ("0" * 40))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("transformers.utils.hub.constants.HF_HUB_CACHE", str(tmp_path))
+    return folder / "snapshots" / ("0" * 40)
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Addresses below `someone/tiny` that were asked for; none answers."""
+    asked: list[str] = []
+
+    def refuse(_client: Any, request: Any, **_: Any) -> None:
+        if "someone/tiny" in str(request.url):
+            asked.append(str(request.url))
+        raise OSError("no network")
+
+    monkeypatch.setattr(type(get_session()), "send", refuse)
+    monkeypatch.setattr("time.sleep", lambda _: None)  # between attempts
+    return asked
+
+
+@pytest.mark.usefixtures("cached")
+def test_an_encoder_in_the_cache_is_loaded_without_a_question_to_the_hub(
+    requests: list[str], tiny_encoder: PretrainedEncoder
+) -> None:
+    loaded = load_encoder("someone/tiny")
+    assert requests == []
+    assert loaded.fingerprint == tiny_encoder.fingerprint
+    assert loaded.tokenizer("the dog sings") == tiny_encoder.tokenizer("the dog sings")
+
+
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors"])
+def test_what_the_cache_lacks_is_asked_of_the_hub(file: str, cached: Path, requests: list[str]) -> None:
+    (cached / file).unlink()
+    with pytest.raises(ValueError, match=r"^encoder 'someone/tiny' cannot be loaded: [^\n]+$"):
+        load_encoder("someone/tiny")
+    assert requests
+
+
+def test_a_cache_without_a_vocabulary_is_not_enough(cached: Path, requests: list[str]) -> None:
+    for path in (*cached.glob("tokenizer*"), cached / "vocab.txt"):
+        path.unlink()
+    with pytest.raises(ValueError, match=r"^encoder 'someone/tiny' [^\n]+$"):
+        load_encoder("someone/tiny")
+    assert requests
+
+
+def test_a_folder_is_no_matter_for_the_hub(copy_of_encoder: Path, requests: list[str]) -> None:
+    load_encoder(str(copy_of_encoder))
+    (copy_of_encoder / "config.json").unlink()
+    with pytest.raises(ValueError, match="cannot be loaded"):
+        load_encoder(str(copy_of_encoder))
+    assert requests == []
 
 
 def refusal(folder: Path) -> str:

@@ -12,7 +12,7 @@ from sklearn.metrics import accuracy_score
 
 import mtlib.evaluate
 from mtlib.batches import make_batch
-from mtlib.config import TrialConfig
+from mtlib.config import TrialConfig, default_task_configs
 from mtlib.encoder import PretrainedEncoder
 from mtlib.evaluate import Predictions, my_batches, pearson, predict, score, scored_train_rows
 from mtlib.losses import TrainingDiverged
@@ -21,7 +21,19 @@ from mtlib.tasks import TASKS
 from mtlib.tokens import Corpus
 
 CPU = torch.device("cpu")
-LOSSES = {name: task.default_loss for name, task in TASKS.items()}
+TASK_CONFIGS = default_task_configs()
+
+BI = {"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"}
+MEAN = {f"tasks.{task}.pooling": "mean" for task in TASKS}
+READING: dict[str, dict[str, Any]] = {
+    "cross": {},
+    "bi": BI,
+    "no separator": {"tasks.qqp.encoding": "cross_no_separator", "tasks.sts.encoding": "cross_no_separator"},
+    "mean": MEAN,
+    "cosine": {**BI, "tasks.qqp.head": "cosine", "tasks.sts.head": "cosine"},
+    "pals": {"pals.size": 8, "pals.num_heads": 2, "pals.tasks": "sst,qqp,sts"},
+    "relational": {**MEAN, "relational_tasks": "qqp,sts", "pals.size": 8, "pals.tasks": "qqp", "pals.num_heads": 1},
+}
 
 
 @pytest.fixture
@@ -34,7 +46,9 @@ def telling(model: MultiTaskModel) -> MultiTaskModel:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(5 if parameter.dim() > 1 else 1)
-        model.get_parameter("heads.sts.bias").fill_(2.5)  # within the range of labels, so that few are clipped
+        for name, parameter in model.named_parameters():
+            if name == "heads.sts.bias":  # not of a cosine
+                parameter.fill_(2.5)  # within the range of labels, so that few are clipped
     return model.train()
 
 
@@ -51,7 +65,7 @@ def predictions(task: str, logits: Any, labels: Any) -> Predictions:
 
 
 def scored(task: str, logits: Any, labels: Any) -> dict[str, float]:
-    return score(predictions(task, logits, labels), LOSSES[task])
+    return score(predictions(task, logits, labels), TASK_CONFIGS[task])
 
 
 @pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
@@ -67,7 +81,6 @@ def test_predictions_are_those_of_the_model_asked_one_example_at_a_time(
             np.array([row]),
             encoding=tiny_config.tasks[task].encoding,
             max_length=tiny_config.encoder.max_length,
-            special=tiny_corpus.special,
         )
         with torch.no_grad():
             alone = model(batch).logits[0].numpy()
@@ -81,26 +94,20 @@ def test_predictions_are_those_of_the_model_asked_one_example_at_a_time(
 
 
 @pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
-@pytest.mark.parametrize("encoding", ["cross", "bi"])
+@pytest.mark.parametrize("name", READING)
 def test_scores_do_not_change_with_the_evaluation_batch_size(
-    task: str,
-    encoding: str,
-    model: MultiTaskModel,
-    tiny_config: TrialConfig,
-    tiny_corpus: Corpus,
-    tiny_encoder: PretrainedEncoder,
+    task: str, name: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
-    if encoding == "bi" and task != "sst":
-        tiny_config = tiny_config.override({f"tasks.{task}.encoding": "bi"})
-        model = telling(MultiTaskModel(tiny_config, tiny_encoder))
+    tiny_config = tiny_config.override(READING[name])
+    model = telling(MultiTaskModel(tiny_config, tiny_encoder)).double()  # or correlations would show fp32's rounding
     found = []
     for size in (1, 3, 12, 13, 14, 1000):
         config = tiny_config.override({"evaluation.batch_size": size})
         found.append(predict(model, config, tiny_corpus, task, "dev", CPU))
         assert np.allclose(found[-1].logits, found[0].logits, rtol=1e-6, atol=2e-6)
-    scores = [score(part, LOSSES[task]) for part in found]
+    scores = [score(part, TASK_CONFIGS[task]) for part in found]
     for name, value in scores[0].items():
-        assert all(other[name] == pytest.approx(value, abs=1e-6) for other in scores)
+        assert [other[name] for other in scores] == [pytest.approx(value, abs=1e-6)] * 6
 
 
 @pytest.mark.parametrize("is_training", [True, False])
@@ -253,9 +260,29 @@ def test_correlations_of_a_regression_are_those_of_scipy_on_clipped_predictions(
 
 def test_only_metrics_are_clipped_and_neither_loss_nor_logits() -> None:
     part = predictions("sts", [7.0, -2.0, 5.0], [5.0, 0.0, 4.0])
-    assert score(part, "mean_squared_error")["loss"] == pytest.approx((4 + 4 + 1) / 3)
+    assert score(part, TASK_CONFIGS["sts"])["loss"] == pytest.approx((4 + 4 + 1) / 3)
     assert part.logits[:, 0].tolist() == [7.0, -2.0, 5.0]
-    assert score(part, "mean_squared_error")["pearson"] == pytest.approx(pearsonr([5, 0, 5], [5, 0, 4]).statistic)
+    assert score(part, TASK_CONFIGS["sts"])["pearson"] == pytest.approx(pearsonr([5, 0, 5], [5, 0, 4]).statistic)
+
+
+def test_the_loss_follows_the_tasks_settings() -> None:
+    part = predictions("sst", [[1.0, 0.0, -1.0, 2.0, 0.5]], [3.0])
+    probs = np.exp(part.logits[0]) / np.exp(part.logits[0]).sum()
+    ordinal = dataclasses.replace(TASK_CONFIGS["sst"], loss="ordinal_log_loss", ordinal_alpha=2)
+    by_hand = -sum(np.log(1 - probs[label]) * (3 - label) ** 2 for label in range(5))
+    assert score(part, ordinal)["loss"] == pytest.approx(by_hand, rel=1e-5)
+    assert score(part, TASK_CONFIGS["sst"])["loss"] == pytest.approx(-np.log(probs[3]), rel=1e-5)
+    assert score(part, ordinal)["accuracy"] == 1
+
+
+def test_augmentation_is_not_among_the_scored_rows_of_train(tiny_config: TrialConfig, tiny_corpus: Corpus) -> None:
+    table = tiny_corpus.tables["sst", "train"]
+    fewer = dataclasses.replace(tiny_corpus, tables={("sst", "train"): dataclasses.replace(table, num_own_rows=17)})
+    config = tiny_config.override({"tasks.sst.scored_train_rows": 100})
+    assert scored_train_rows(config, fewer, "sst").tolist() == list(range(17))
+    rows = scored_train_rows(tiny_config, fewer, "sst")
+    assert len(rows) == 11
+    assert rows.max() < 17
 
 
 def test_losses_are_means_over_examples() -> None:

@@ -1,4 +1,4 @@
-"""The network against transformers' own hidden states and a head by hand; what enters the first layer; segments."""
+"""The network against transformers' own hidden states and heads by hand; what enters a layer, what is shared."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from transformers import AutoModel, BertConfig, DistilBertConfig, RobertaConfig,
 from mtlib.batches import Batch, Inputs, make_batch
 from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder, embedding_layer
-from mtlib.model import MultiTaskModel
+from mtlib.model import MultiTaskModel, pooled
 from mtlib.tokens import Corpus
 
 ENCODED = ("sst single", "qqp cross", "qqp bi", "sts cross", "sts bi")
@@ -32,7 +32,6 @@ def batch_of(config: TrialConfig, corpus: Corpus, task: str, rows: int = 6) -> B
         np.arange(rows),
         encoding=config.tasks[task].encoding,
         max_length=config.encoder.max_length,
-        special=corpus.special,
     )
 
 
@@ -180,7 +179,7 @@ def test_dropout_stands_before_the_head(
 ) -> None:
     model = MultiTaskModel(tiny_config, tiny_encoder).eval()
     seen: list[Tensor] = []
-    model.heads["sst"].register_forward_hook(lambda _module, given, _output: seen.append(given[0]))
+    model.heads["sst"].register_forward_hook(lambda _module, given, _output: seen.append(given[0][0]))
     model.dropout.train()
     model.dropout.p = 0.5
     model(batch_of(tiny_config, tiny_corpus, "sst", 30))
@@ -257,7 +256,6 @@ def test_padding_and_segments_reach_the_encoder(
         np.array([shortest]),
         encoding="cross",
         max_length=32,
-        special=tiny_corpus.special,
     )
     assert alone.inputs[0].input_ids.shape[1] < whole.inputs[0].input_ids.shape[1]
     with torch.no_grad():
@@ -288,3 +286,169 @@ def test_logits_are_fp32_under_bf16(
     assert half.dtype == torch.float32
     assert not torch.equal(half, model(batch).logits)
     assert torch.allclose(half, model(batch).logits, atol=0.05)
+
+
+def telling(config: TrialConfig, encoder: PretrainedEncoder) -> MultiTaskModel:
+    """A model in evaluation mode with weights so large that its answers to different texts differ much."""
+    model = MultiTaskModel(config, encoder).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(5 if parameter.dim() > 1 else 1)
+    return model
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("encoding", ["cross", "bi"])
+def test_mean_pooling_is_the_mean_over_a_texts_tokens_by_a_loop(
+    encoding: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    config = tiny_config.override({"tasks.qqp.pooling": "mean", "tasks.qqp.encoding": encoding})
+    model, batch = telling(config, tiny_encoder), batch_of(config, tiny_corpus, "qqp", 12)
+    vectors = model(batch).vectors
+    assert vectors.shape == (12, len(batch.inputs), 32)
+    for index, inputs in enumerate(batch.inputs):
+        lengths = inputs.attention_mask.sum(1).tolist()
+        assert len(set(lengths)) > 2
+        states = states_of(model, inputs)[-1]
+        for row, length in enumerate(lengths):
+            mean = torch.stack([states[row, token] for token in range(length)]).mean(0)
+            assert torch.allclose(vectors[row, index], mean, atol=1e-5)
+    weight, bias = (model.get_parameter(f"heads.qqp.{part}") for part in ("weight", "bias"))
+    assert torch.allclose(model(batch).logits, vectors.flatten(1) @ weight.T + bias, atol=1e-5)
+
+
+def test_padding_has_no_part_in_a_mean_and_gets_no_gradient() -> None:
+    hidden = torch.randn(3, 4, 8, requires_grad=True)
+    mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]])
+    found = pooled(hidden, mask, "mean")
+    assert torch.allclose(found[1], hidden[1, :2].mean(0))
+    assert torch.allclose(found[2], hidden[2, 0])
+    (gradient,) = torch.autograd.grad(found.sum(), hidden)
+    assert gradient[1, :2].tolist() == [[0.5] * 8] * 2
+    assert not gradient[mask == 0].any()
+    assert torch.equal(pooled(hidden, mask, "cls"), hidden[:, 0])
+
+
+PALS: dict[str, Any] = {"pals.size": 8, "pals.num_heads": 2, "pals.tasks": "qqp"}
+ALONE: dict[str, dict[str, Any]] = {
+    "mean": {"tasks.qqp.pooling": "mean"},
+    "mean, bi-encoder": {"tasks.qqp.pooling": "mean", "tasks.qqp.encoding": "bi"},
+    "cosine": {"tasks.qqp.head": "cosine", "tasks.qqp.encoding": "bi"},
+    "pals": PALS,
+    "pals beside the layer": {**PALS, "pals.placement": "layer", "tasks.qqp.pooling": "mean"},
+    "relational": {"relational_tasks": "qqp,sts"},
+}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ALONE)
+def test_an_answer_depends_neither_on_padding_nor_on_batch_mates(
+    name: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    config = tiny_config.override(ALONE[name])
+    model, table = telling(config, tiny_encoder), tiny_corpus.tables["qqp", "train"]
+    whole = batch_of(config, tiny_corpus, "qqp", 20)
+    logits, widths = model(whole).logits, set()
+    for row in range(20):
+        alone = make_batch(table, np.array([row]), encoding=config.tasks["qqp"].encoding, max_length=32)
+        widths.add(alone.inputs[0].input_ids.shape[1])
+        assert torch.allclose(model(alone).logits[0], logits[row], atol=2e-5)
+    assert len(widths) > 2
+    assert logits.std() > 1e-3
+
+
+def test_the_relational_layer_is_one_that_its_tasks_share_and_others_pass_by(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    config = tiny_config.override(
+        {"relational_tasks": "qqp,sts", "tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"}
+    )
+    model = telling(config, tiny_encoder)
+    assert {name for name in model.state_dict() if name.startswith("relational.")} == {
+        "relational.weight",
+        "relational.bias",
+    }
+    shared = [model.get_parameter(f"relational.{part}") for part in ("weight", "bias")]
+    gradients, summed = [], torch.zeros(())
+    for task in ("qqp", "sts"):
+        batch = batch_of(config, tiny_corpus, task)
+        states = torch.cat([states_of(model, inputs)[-1][:, 0] for inputs in batch.inputs], dim=1)
+        weight, bias = (model.get_parameter(f"heads.{task}.{part}") for part in ("weight", "bias"))
+        expected = (states @ shared[0].T + shared[1]) @ weight.T + bias
+        logits = model(batch).logits
+        assert torch.allclose(logits, expected, atol=1e-4)
+        gradients.append(torch.autograd.grad(logits.square().sum(), shared, retain_graph=True))
+        summed = summed + logits.square().sum()
+    for own, other, both in zip(*gradients, torch.autograd.grad(summed, shared), strict=True):
+        assert own.any()
+        assert other.any()
+        assert torch.allclose(own + other, both, rtol=1e-4, atol=1e-4)
+    sst = model(batch_of(config, tiny_corpus, "sst")).logits.sum()
+    assert [part is None for part in torch.autograd.grad(sst, shared, allow_unused=True)] == [True, True]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("placement", ["attention", "layer"])
+def test_projected_attention_of_a_task_leaves_the_others_as_they_are(
+    placement: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    config = tiny_config.override({**PALS, "pals.tasks": "qqp,sts", "pals.placement": placement})
+    model, plain = telling(config, tiny_encoder), telling(tiny_config, tiny_encoder)
+    assert set(model.pals) == {"qqp", "sts"}
+    batches = {task: batch_of(config, tiny_corpus, task) for task in ("sst", "qqp", "sts")}
+    before = {task: model(batch).logits for task, batch in batches.items()}
+    assert torch.equal(before["sst"], plain(batches["sst"]).logits)
+    assert not torch.allclose(before["qqp"], plain(batches["qqp"]).logits, atol=1e-3)
+    for parameter in model.pals["qqp"].parameters():
+        parameter.add_(torch.randn_like(parameter))
+    after = {task: model(batch).logits for task, batch in batches.items()}
+    assert torch.equal(after["sst"], before["sst"])
+    assert torch.equal(after["sts"], before["sts"])
+    assert not torch.allclose(after["qqp"], before["qqp"], atol=1e-3)
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+def test_a_tasks_step_reaches_its_own_projected_attention_alone(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    model = telling(tiny_config.override({**PALS, "pals.tasks": "sst,qqp"}), tiny_encoder)
+    model(batch_of(tiny_config, tiny_corpus, "qqp")).logits.sum().backward()
+    reached = {name.split(".")[0] for name, part in model.pals.named_parameters() if part.grad is not None}
+    assert reached == {"qqp"}
+    assert all(part.grad is not None for part in model.pals["qqp"].parameters())
+
+
+@pytest.mark.parametrize(
+    ("trained", "moving"),
+    [(None, {"embeddings", "0", "1"}), ((), set()), ((1,), {"1"}), ((0, 1), {"0", "1"})],
+)
+def test_only_the_layers_that_are_to_be_trained_move(
+    trained: tuple[int, ...] | None,
+    moving: set[str],
+    tiny_config: TrialConfig,
+    tiny_corpus: Corpus,
+    tiny_encoder: PretrainedEncoder,
+) -> None:
+    config = tiny_config.override({"encoder.trained_layers": None if trained is None else list(trained), **PALS})
+    model = telling(config, tiny_encoder)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    model(batch_of(config, tiny_corpus, "qqp")).logits.square().sum().backward()
+    torch.optim.SGD([part for part in model.parameters() if part.grad is not None], lr=0.1).step()
+    moved = {name for name, tensor in model.state_dict().items() if not torch.equal(tensor, before[name])}
+    layers = {name.removeprefix("encoder.").removeprefix("encoder.layer.").split(".")[0] for name in moved}
+    assert layers - {"heads", "pals"} == moving
+    assert {"heads.qqp.weight", "pals.qqp.up.weight"} <= moved
+
+
+def test_a_module_that_nothing_asks_for_is_not_made(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> None:
+    model = MultiTaskModel(tiny_config, tiny_encoder)
+    assert (model.relational, model.projection) == (None, None)
+    assert {name.split(".")[0] for name in model.state_dict()} == {"encoder", "heads"}
+    inert = {"pals.tasks": "qqp", "simcse.tasks": "qqp", "proximal.tasks": "qqp"}  # their sizes and weights are 0
+    assert MultiTaskModel(tiny_config.override(inert), tiny_encoder).state_dict().keys() == model.state_dict().keys()
+    everything: dict[str, Any] = {**PALS, "relational_tasks": "sts", "loss_weighting": "uncertainty"}
+    everything |= {"simcse.weight": 1, "simcse.tasks": "sst"}
+    full = MultiTaskModel(tiny_config.override(everything), tiny_encoder)
+    groups = {"encoder", "heads", "pals", "relational", "projection", "log_variances"}
+    assert {name.split(".")[0] for name in full.state_dict()} == groups
+    assert {f"log_variances.{task}" for task in ("sst", "qqp", "sts")} <= set(full.state_dict())

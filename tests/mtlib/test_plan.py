@@ -1,13 +1,13 @@
 """Plans: their length by hand, and the same as what the order really gives."""
 
 import itertools
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from mtlib.config import TrialConfig
-from mtlib.config_training import StageConfig
+from mtlib.config_training import ROUND_ORDERS, Order, StageConfig
 from mtlib.plan import first_scored_epoch, num_epochs, plan_stages, tasks_active_by
 from mtlib.samplers import epoch_steps
 
@@ -25,40 +25,77 @@ def test_staggered_fine_tuning_on_the_courses_data_by_hand() -> None:
     first, second = plan_stages(STAGGERED, ROWS_OF_THE_COURSE)
     assert (first.index, first.tasks, first.order, first.epochs) == (0, ("qqp",), "batch_round_robin", 2)
     assert (second.index, second.tasks, second.order, second.epochs) == (1, ALL, "sampled_round_robin", 13)
-    assert first.steps_per_epoch == 8844  # 141498 / 16, rounded up
-    assert second.steps_per_epoch == 534 + 534 + 378  # SST's batches, as many of QQP, STS's
+    assert first.steps == (8844, 8844)  # 141498 / 16, rounded up
+    assert second.steps == (534 + 534 + 378,) * 13  # SST's batches, as many of QQP, STS's
     assert (first.num_steps, second.num_steps) == (2 * 8844, 13 * 1446)
 
 
 def test_a_summed_round_robin_takes_a_step_per_round() -> None:
     stage = StageConfig(tasks=ALL, sum_losses=True, epochs=10)
-    assert plan_stages(TrialConfig(stages=(stage,)), ROWS_OF_THE_COURSE)[0].steps_per_epoch == 8844
+    assert plan_stages(TrialConfig(stages=(stage,)), ROWS_OF_THE_COURSE)[0].steps == (8844,) * 10
     sampled = StageConfig(tasks=ALL, order="sampled_round_robin", sum_losses=True)
-    assert plan_stages(TrialConfig(stages=(sampled,)), ROWS_OF_THE_COURSE)[0].steps_per_epoch == 534
+    assert plan_stages(TrialConfig(stages=(sampled,)), ROWS_OF_THE_COURSE)[0].steps == (534,)
+
+
+LENGTHS: dict[Order, tuple[int, ...]] = {
+    "batch_round_robin": (9756, 9756, 9756, 9756),
+    "smallest_round_robin": (3 * 378,) * 4,
+    "sampled_round_robin": (2 * 534 + 378,) * 4,
+    "max_size_cycle": (3 * 8844,) * 4,
+    "sequential": (534 + 8844 + 378,) * 4,
+    "epoch_round_robin": (534, 8844, 378, 534),
+    "uniform": (9756,) * 4,
+    "proportional": (9756,) * 4,
+    "square_root": (9756,) * 4,
+    "annealed": (9756,) * 4,
+}
+
+
+@pytest.mark.parametrize("order", get_args(Order))
+def test_lengths_of_every_order_on_the_courses_data_by_hand(order: Order) -> None:
+    stage = StageConfig(tasks=ALL, order=order, epochs=4)
+    assert plan_stages(TrialConfig(stages=(stage,)), ROWS_OF_THE_COURSE)[0].steps == LENGTHS[order]
+
+
+def test_epochs_of_different_lengths_are_counted_one_by_one() -> None:
+    stage = StageConfig(tasks=("sst", "sts"), order="epoch_round_robin", epochs=5)
+    (planned,) = plan_stages(TrialConfig(stages=(stage,)), {"sst": 160, "sts": 33})
+    assert (planned.steps, planned.epochs, planned.num_steps) == ((10, 3, 10, 3, 10), 5, 36)
+    assert [planned.first_step(epoch) for epoch in range(6)] == [0, 10, 13, 23, 26, 36]
+
+
+def test_extra_data_is_planned_with_its_own_batch_size() -> None:
+    stage = StageConfig(tasks=("sst",), extra_data=("cfimdb",))
+    (planned,) = plan_stages(TrialConfig(stages=(stage,)), {"sst": 160, "cfimdb": 160})
+    assert (planned.tasks, planned.extra_data) == (("sst",), ("cfimdb",))
+    assert planned.steps == (10 + 20,)  # 16 and 8 rows
 
 
 def test_a_given_number_of_steps_is_the_length_of_an_epoch() -> None:
     stage = StageConfig(tasks=ALL, epochs=25, steps_per_epoch=1000)
     (planned,) = plan_stages(TrialConfig(stages=(stage,)), ROWS_OF_THE_COURSE)
-    assert (planned.steps_per_epoch, planned.num_steps) == (1000, 25000)
+    assert (planned.steps, planned.num_steps) == ((1000,) * 25, 25000)
 
 
-@pytest.mark.parametrize("sum_losses", [False, True])
-@pytest.mark.parametrize("order", ["batch_round_robin", "sampled_round_robin"])
+@pytest.mark.parametrize(
+    ("order", "sum_losses"), [*((o, False) for o in get_args(Order)), *((o, True) for o in ROUND_ORDERS)]
+)
 @pytest.mark.parametrize("steps_per_epoch", [None, 1, 6, 25])
-def test_a_plan_is_as_long_as_what_is_trained(order: Any, sum_losses: bool, steps_per_epoch: int | None) -> None:
-    for sst, qqp, sts in itertools.product((1, 9, 24), repeat=3):
-        stage = StageConfig(tasks=ALL, order=order, sum_losses=sum_losses, steps_per_epoch=steps_per_epoch, epochs=3)
-        sizes = {"tasks.sst.batch_size": 8, "tasks.qqp.batch_size": 3, "tasks.sts.batch_size": 5}
-        config = TrialConfig(stages=(stage,)).override(sizes)
-        num_rows = {"sst": sst, "qqp": qqp, "sts": sts}
-        lengths = {task: np.ones(count, dtype=np.int64) for task, count in num_rows.items()}
+def test_a_plan_is_as_long_as_what_is_trained(order: Order, sum_losses: bool, steps_per_epoch: int | None) -> None:
+    changes: Any = {"order": order, "sum_losses": sum_losses, "steps_per_epoch": steps_per_epoch}
+    stage = StageConfig(tasks=ALL, extra_data=("cfimdb",), epochs=3, **changes)
+    sizes = {"tasks.sst.batch_size": 8, "tasks.qqp.batch_size": 3, "tasks.sts.batch_size": 5}
+    config = TrialConfig(stages=(stage,)).override(sizes)
+    for counts in itertools.product((1, 9, 24), repeat=3):
+        num_rows = {**dict(zip(ALL, counts, strict=True)), "cfimdb": 20}
+        lengths = {name: np.ones(count, dtype=np.int64) for name, count in num_rows.items()}
         (planned,) = plan_stages(config, num_rows)
-        assert [len(epoch_steps(config, 0, epoch, lengths)) for epoch in range(3)] == [planned.steps_per_epoch] * 3
+        trained = [len(epoch_steps(config, 0, epoch, lengths, num_rows)) for epoch in range(3)]
+        assert trained == list(planned.steps)
 
 
-def test_a_plan_needs_the_rows_of_active_tasks_only() -> None:
-    assert plan_stages(TrialConfig(stages=(StageConfig(tasks=("sts",)),)), {"sts": 17})[0].steps_per_epoch == 2
+def test_a_plan_needs_the_rows_of_its_own_sets_only() -> None:
+    assert plan_stages(TrialConfig(stages=(StageConfig(tasks=("sts",)),)), {"sts": 17})[0].steps == (2,)
 
 
 def sequence(*tasks: tuple[str, ...]) -> TrialConfig:

@@ -5,16 +5,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
 
 import mtlib.reports
 from mtlib.evaluate import Predictions, scored_train_rows
-from mtlib.reports import EpochReport, Point, points_of, progress_of, score_epoch, smoothed_tasks
+from mtlib.reports import EpochReport, Point, points_of, progress_of, score_epoch
 from mtlib.run_state import Run, next_epoch
+from mtlib.samplers import Step, StepBatch
+from mtlib.step import take_step
 
 NewRun = Callable[..., Run]
 Chosen = dict[tuple[str, str], list[list[float]]]
+SMART = ["smart_penalty", "noise_norm"]
 LABELS = {"sst": [0, 1, 2, 4], "qqp": [0, 1, 1, 0], "sts": [1, 2, 4, 5]}
 HALF_RIGHT: Chosen = {
     ("sst", "dev"): [[9, 0, 0, 0, 0], [0, 9, 0, 0, 0], [9, 0, 0, 0, 0], [9, 0, 0, 0, 0]],  # 2 of 4
@@ -28,7 +32,7 @@ HALF_RIGHT: Chosen = {
 def run(new_run: NewRun) -> Run:
     """The tiny trial at the end of its second epoch: the first in which all three tasks are active."""
     run = new_run()
-    run.stage, run.step = 1, run.plan[1].steps_per_epoch
+    run.stage, run.step = 1, run.plan[1].steps[0]
     return run
 
 
@@ -67,35 +71,56 @@ def test_progress_counts_epochs_and_steps_over_all_stages(
     assert progress.num_steps == 4 + 2 * 12
 
 
-def test_running_losses_are_means_over_rows_and_only_smoothed_tasks_have_a_penalty(run: Run) -> None:
-    run.sums = {"sst": [6.0, 1.5, 3.0, 12.0], "sts": [10.0, 0.0, 0.0, 4.0]}
+def test_running_losses_are_means_over_the_rows_that_carried_them(run: Run) -> None:
+    run.sums = {
+        "sst": {"loss": (6.0, 12), "smart_penalty": (1.5, 6), "noise_norm": (3.0, 6)},
+        "sts": {"loss": (10.0, 4)},
+    }
     run.seconds_before = 50.0
     points = points_of(run, None, {"sst": {"loss": 2.0, "accuracy": 0.25}}, [])
     assert [(point.task, point.split, point.metric, point.value) for point in points] == [
         ("sst", "train", "loss", 0.5),
-        ("sst", "train", "smart_penalty", 0.125),
-        ("sst", "train", "noise_norm", 0.25),
+        ("sst", "train", "smart_penalty", 0.25),
+        ("sst", "train", "noise_norm", 0.5),
         ("sts", "train", "loss", 2.5),
         ("sst", "dev", "loss", 2.0),
         ("sst", "dev", "accuracy", 0.25),
     ]
-    steps = 4 + run.plan[1].steps_per_epoch
+    steps = 4 + run.plan[1].steps[0]
     assert {(point.step, point.epoch) for point in points} == {(steps, 2)}
     assert len({point.seconds for point in points}) == 1
     assert points[0].seconds == pytest.approx(50, abs=5)
 
 
-def test_without_smart_no_task_has_a_penalty(new_run: NewRun) -> None:
-    run = new_run({"smart.weight": 0})
-    assert smoothed_tasks(run.config) == ()
-    assert smoothed_tasks(new_run().config) == ("sst", "qqp")
-    run.sums = {"sst": [6.0, 0.0, 0.0, 12.0]}
-    assert [point.metric for point in points_of(run, None, {}, [])] == ["loss"]
+@pytest.mark.parametrize(
+    ("changes", "curves"),
+    [
+        ({"smart.weight": 0}, {"sst": ["loss"], "qqp": ["loss"], "sts": ["loss"]}),
+        ({}, {"sst": ["loss", *SMART], "qqp": ["loss", *SMART], "sts": ["loss"]}),
+        (
+            {"proximal.weight": 1, "proximal.tasks": "sts", "simcse.weight": 1, "simcse.tasks": "sst,sts"},
+            {"sst": ["loss", *SMART, "simcse"], "qqp": ["loss", *SMART], "sts": ["loss", "proximal", "simcse"]},
+        ),
+    ],
+)
+def test_a_task_has_curves_of_the_terms_that_it_carries_and_of_no_others(
+    changes: dict[str, Any], curves: dict[str, list[str]], new_run: NewRun
+) -> None:
+    run = new_run(changes)
+    run.stage = 1
+    for number, task in enumerate(curves):
+        take_step(run, Step(batches=(StepBatch(set=task, rows=np.arange(4) + number, turn=0),)))
+    found: dict[str, list[str]] = {}
+    for point in points_of(run, None, {}, []):
+        found.setdefault(point.task, []).append(point.metric)
+        assert point.split == "train"
+        assert np.isfinite(point.value)
+    assert found == curves
 
 
 def test_the_numbers_of_a_report_by_hand(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mtlib.reports, "predict", predicting(HALF_RIGHT))
-    run.sums = {"qqp": [3.0, 0.75, 1.5, 6.0]}
+    run.sums = {"qqp": {"loss": (3.0, 6), "smart_penalty": (0.75, 6), "noise_norm": (1.5, 6)}}
     report = score_epoch(run)
     values = values_of(report)
     assert values == {
@@ -114,7 +139,7 @@ def test_the_numbers_of_a_report_by_hand(run: Run, monkeypatch: pytest.MonkeyPat
     }
     assert report.overall == report.best_overall == values["overall", "dev", "overall"]
     assert (report.epoch, report.scored_epoch, report.num_scored_epochs, report.stage) == (2, 1, 2, 1)
-    assert report.step == 4 + run.plan[1].steps_per_epoch
+    assert report.step == 4 + run.plan[1].steps[0]
     assert not report.is_last
     assert [(part.task, part.split) for part in report.predictions] == [
         ("sst", "dev"),
@@ -192,7 +217,7 @@ def test_tasks_of_earlier_stages_are_scored_in_later_ones_that_do_not_train_them
 ) -> None:
     monkeypatch.setattr(mtlib.reports, "predict", predicting(HALF_RIGHT))
     run = new_run({"stages.1.tasks": "sts", "stages.1.order": "batch_round_robin"})
-    run.step = run.plan[0].steps_per_epoch
+    run.step = run.plan[0].steps[0]
     assert score_epoch(run).overall is None
     next_epoch(run)
     report = score_epoch(run)
@@ -221,8 +246,44 @@ def test_a_real_epochs_scores_are_those_of_scikit_learn_and_scipy_on_its_predict
 
 
 def test_every_point_tells_when_it_was_taken(run: Run) -> None:
-    run.sums = {"qqp": [3.0, 0.75, 1.5, 6.0]}
+    run.sums = {"qqp": {"loss": (3.0, 6)}}
     report = score_epoch(run)
     assert all(type(point) is Point for point in report.points)
     assert {(point.step, point.epoch) for point in report.points} == {(report.step, report.epoch)}
     assert all(point.seconds == pytest.approx(report.seconds, abs=1) for point in report.points)
+
+
+def test_learned_weights_are_points_of_the_tasks_active_so_far(new_run: NewRun) -> None:
+    run = new_run({"loss_weighting": "uncertainty", "smart.weight": 0})
+    with torch.no_grad():
+        for task, log_variance in (("sst", np.log(4)), ("qqp", np.log(0.5)), ("sts", np.log(5))):
+            run.model.log_variances[task].fill_(log_variance)
+    weights = {"sst": 1 / 4, "qqp": 2, "sts": 1 / 10}  # 1 / sigma^2, half that for a squared error
+    for stage, tasks in ((0, ("qqp",)), (1, ("sst", "qqp", "sts"))):
+        run.stage = stage
+        points = [point for point in points_of(run, None, {}, []) if point.metric == "loss_weight"]
+        assert {point.task: point.value for point in points} == {task: pytest.approx(weights[task]) for task in tasks}
+        assert {point.split for point in points} == {"train"}
+    fixed = new_run({"tasks.sst.loss_weight": 3})
+    assert not points_of(fixed, None, {}, [])
+
+
+def test_the_best_epoch_of_a_stage_is_noted_by_the_mean_score_of_the_tasks_active_by_then(
+    new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = new_run({"stages.0.tasks": "sst,qqp", "stages.0.epochs": 3, "stages.1.start_from": "best"})
+    perfect = [[0.0] * 5 for _ in range(4)]
+    for row, label in zip(perfect, LABELS["sst"], strict=True):
+        row[label] = 9
+    chosen = (HALF_RIGHT, changed(sst=perfect, qqp=[[-1], [2], [3], [4]]), changed(qqp=[[-1], [2], [3], [-4]]))
+    expected = ((0.5 + 0.75) / 2, (1 + 0.75) / 2, (1 + 0.75) / 2)  # the third, (.5 + 1) / 2, is worse again
+    for number, (logits, best) in enumerate(zip(chosen, expected, strict=True)):
+        with torch.no_grad():
+            run.model.get_parameter("heads.sst.bias").fill_(number)
+        monkeypatch.setattr(mtlib.reports, "predict", predicting(logits))
+        score_epoch(run)
+        assert run.stage_best is not None
+        assert run.stage_best[0] == pytest.approx(best)
+        run.epoch += 1
+    assert run.stage_best is not None
+    assert set(run.stage_best[1]["heads.sst.bias"].tolist()) == {1}

@@ -1,6 +1,7 @@
 """A run's position by hand, the optimizer over a stage's end, and states that come back whole through a folder."""
 
 import dataclasses
+import hashlib
 import math
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from torch import Tensor
 from mtlib.checkpoint import State, StateFolder, load_state, save_state
 from mtlib.encoder import PretrainedEncoder
 from mtlib.optim import MOMENTS, optimizer_tensors, trained_parameters
-from mtlib.run_state import Run, group_of, next_epoch, restore, state_of
+from mtlib.run_state import Run, group_of, next_epoch, note_stage_best, restore, state_of
 from mtlib.samplers import epoch_steps
 from mtlib.step import take_step
 
@@ -40,14 +41,16 @@ def run(new_run: NewRun) -> Run:
 def advance(run: Run, steps: int) -> None:
     """Trains so many steps, through the ends of epochs."""
     for _ in range(steps):
-        take_step(run, epoch_steps(run.config, run.stage, run.epoch, run.lengths)[run.step])
-        if run.step == run.plan[run.stage].steps_per_epoch:
+        take_step(run, epoch_steps(run.config, run.stage, run.epoch, run.lengths, run.own_rows)[run.step])
+        if run.step == run.plan[run.stage].steps[run.epoch]:
             next_epoch(run)
 
 
 def tensors_of(run: Run) -> dict[str, Tensor]:
-    """Copies of weights and moments."""
+    """Copies of weights, moments and the teacher's weights."""
+    teacher = {} if run.teacher is None else run.teacher.state_dict()
     tensors = {**run.model.state_dict(), **optimizer_tensors(run.optimizer, run.model)}
+    tensors |= {f"teacher.{name}": tensor for name, tensor in teacher.items()}
     return {name: tensor.clone() for name, tensor in tensors.items()}
 
 
@@ -104,8 +107,8 @@ def test_after_the_last_epoch_a_run_stands_past_its_end(run: Run) -> None:
 
 def test_the_optimizer_is_carried_over_a_stages_end_with_new_heads_added(run: Run) -> None:
     advance(run, 3)
-    assert held_by(run) == set(trained_parameters(run.model, ("qqp",)))
-    take_step(run, epoch_steps(run.config, 0, 0, run.lengths)[3])
+    assert held_by(run) == set(trained_parameters(run.config, run.model, ("qqp",)))
+    take_step(run, epoch_steps(run.config, 0, 0, run.lengths, run.own_rows)[3])
     before = tensors_of(run)
     next_epoch(run)
     assert (run.stage, run.epoch, run.step, run.sums) == (1, 0, 0, {})
@@ -113,7 +116,7 @@ def test_the_optimizer_is_carried_over_a_stages_end_with_new_heads_added(run: Ru
     assert after.keys() == before.keys()
     assert all(torch.equal(tensor, before[name]) for name, tensor in after.items())
     assert after["heads.qqp.weight.step"] == 4
-    assert held_by(run) == set(trained_parameters(run.model, ("sst", "qqp")))
+    assert held_by(run) == set(trained_parameters(run.config, run.model, ("sst", "qqp")))
     assert not [name for name in after if name.startswith("heads.sst.") and name.endswith(MOMENTS)]
     advance(run, 2)  # one of SST, one of QQP
     counts = {name: tensor.item() for name, tensor in tensors_of(run).items() if name.endswith(".step")}
@@ -124,12 +127,12 @@ def test_the_optimizer_is_carried_over_a_stages_end_with_new_heads_added(run: Ru
 def test_a_state_holds_weights_and_moments_under_their_names(run: Run) -> None:
     advance(run, 2)
     state = state_of(run)
-    names = trained_parameters(run.model, ("qqp",))
+    names = trained_parameters(run.config, run.model, ("qqp",))
     moments = {f"optimizer.{name}.{moment}" for name in names for moment in MOMENTS}
     assert set(state.tensors) == {f"model.{name}" for name in run.model.state_dict()} | moments
     assert torch.equal(state.tensors["model.heads.sst.bias"], run.model.get_parameter("heads.sst.bias"))
     assert state.tensors["optimizer.heads.qqp.bias.step"] == 2
-    assert set(state.numbers) == {"stage", "epoch", "step", "sums", "best", "origin", "seconds"}
+    assert set(state.numbers) == {"stage", "epoch", "step", "sums", "best", "stage_best", "origin", "seconds"}
 
 
 @pytest.mark.parametrize("steps", [0, 1, 4, 5, 4 + SECOND, 5 + SECOND])
@@ -170,11 +173,11 @@ def test_seconds_of_a_resumed_run_include_those_before_but_not_the_time_between(
     assert again.seconds == pytest.approx(state.numbers["seconds"] + 10, abs=1)
 
 
-@pytest.mark.parametrize("name", ["configuration", "data", "encoder"])
+@pytest.mark.parametrize("name", ["configuration", "data", "encoder", "starting weights"])
 def test_a_state_of_another_origin_is_refused_in_one_line_before_anything_changes(name: str, run: Run) -> None:
     state = state_of(run)
     before = {key: tensor.clone() for key, tensor in tensors_of(run).items()}
-    assert set(run.origin) == {"configuration", "data", "encoder"}
+    assert set(run.origin) == {"configuration", "data", "encoder", "starting weights"}
     foreign: dict[str, Any] = {**state.numbers, "origin": {**run.origin, name: "f" * 64}, "step": 3}
     with pytest.raises(ValueError) as caught:
         restore(run, dataclasses.replace(state, numbers=foreign))
@@ -192,6 +195,7 @@ def test_the_origin_is_that_of_configuration_data_and_encoder(
         "configuration": run.config.content_hash,
         "data": run.corpus.fingerprint,
         "encoder": tiny_encoder.fingerprint,
+        "starting weights": hashlib.sha256().hexdigest(),  # none are named
     }
     other = new_run({"stages.1.tasks": "sst,qqp", "seed": 1})
     assert {name for name in run.origin if other.origin[name] != run.origin[name]} == {"configuration"}
@@ -202,3 +206,120 @@ def test_a_group_of_tensors_is_found_by_the_start_of_their_names() -> None:
     state = State(tensors={"model.a": a, "optimizer.model.a": b, "modelled": b}, numbers={})
     assert group_of(state, "model.") == {"a": a}
     assert group_of(state, "optimizer.") == {"model.a": b}
+
+
+TWO_TASKS = {"stages.1.tasks": "sst,qqp"}
+TEACHING = {"proximal.weight": 1, "proximal.tasks": "qqp", "proximal.decay": 0.8}
+FROM_BEST = {**TWO_TASKS, **TEACHING, "stages.0.epochs": 3, "stages.1.start_from": "best"}
+
+
+def finish_epoch(run: Run, score: float) -> dict[str, Tensor]:
+    """Trains the rest of an epoch of the first stage and notes its score; the weights that it ends with."""
+    while run.step < run.plan[0].steps[run.epoch]:
+        take_step(run, epoch_steps(run.config, 0, run.epoch, run.lengths, run.own_rows)[run.step])
+    note_stage_best(run, score)
+    weights = {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
+    next_epoch(run)
+    return weights
+
+
+@pytest.mark.parametrize(
+    ("scores", "best"), [((0.5, 0.7, 0.6), 1), ((0.7, 0.6, 0.5), 0), ((0.1, 0.2, 0.3), 2), ((0.4, 0.4, 0.3), 0)]
+)
+def test_a_stage_that_starts_from_the_best_epoch_has_its_weights_and_a_new_optimizer_and_teacher(
+    scores: tuple[float, ...], best: int, new_run: NewRun
+) -> None:
+    run = new_run(FROM_BEST)
+    after = [finish_epoch(run, score) for score in scores]
+    assert (run.stage, run.epoch, run.step) == (1, 0, 0)
+    assert not all(torch.equal(after[best][name], tensor) for name, tensor in after[best - 1].items())
+    assert run.teacher is not None
+    for name, tensor in after[best].items():
+        assert torch.equal(run.model.state_dict()[name], tensor), name
+        assert torch.equal(run.teacher.state_dict()[name], tensor), name
+    assert optimizer_tensors(run.optimizer, run.model) == {}
+    assert held_by(run) == set(trained_parameters(run.config, run.model, ("sst", "qqp")))
+    assert run.stage_best is None  # no stage starts from the best epoch of this one
+    assert not any(module.training for module in run.teacher.modules())
+    assert run.model.training
+
+
+def test_best_weights_are_kept_only_for_a_stage_that_starts_from_them(new_run: NewRun) -> None:
+    run = new_run({**FROM_BEST, "stages.1.start_from": "last"})
+    weights = [finish_epoch(run, score) for score in (0.9, 0.2, 0.1)][-1]
+    assert run.stage_best is None
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in run.model.state_dict().items())
+    last = new_run(FROM_BEST)
+    last.stage = 1
+    note_stage_best(last, 0.5)
+    assert last.stage_best is None
+
+
+def test_kept_weights_do_not_move_with_the_model(new_run: NewRun) -> None:
+    run = new_run(FROM_BEST)
+    weights = finish_epoch(run, 0.5)
+    finish_epoch(run, 0.4)
+    assert run.stage_best is not None
+    score, kept = run.stage_best
+    assert score == 0.5
+    assert kept.keys() == run.model.state_dict().keys()
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in kept.items())
+    assert not torch.equal(kept["heads.qqp.weight"], run.model.get_parameter("heads.qqp.weight"))
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_an_optimizer_that_starts_anew_keeps_the_last_weights_and_the_teacher(is_reset: bool, new_run: NewRun) -> None:
+    run = new_run({**TWO_TASKS, **TEACHING, "stages.1.reset_optimizer": is_reset})
+    advance(run, 3)
+    take_step(run, epoch_steps(run.config, 0, 0, run.lengths, run.own_rows)[3])
+    before = tensors_of(run)
+    next_epoch(run)
+    after = tensors_of(run)
+    moments = {name for name in before if name.endswith(MOMENTS)}
+    assert moments
+    assert after.keys() == (before.keys() - moments if is_reset else before.keys())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in after.items())
+    assert [name for name in after if name.startswith("teacher.")]
+    advance(run, 1)
+    assert tensors_of(run)["encoder.embeddings.word_embeddings.weight.step"] == (1 if is_reset else 5)
+
+
+@pytest.mark.parametrize("steps", [2, 4, 6, 9, 13])
+def test_a_run_with_teacher_and_best_weights_comes_back_through_a_folder_bit_for_bit(
+    steps: int, new_run: NewRun, tmp_path: Path
+) -> None:
+    learning = {**FROM_BEST, "loss_weighting": "uncertainty"}
+    folder, run = StateFolder(path=tmp_path), new_run(learning)
+    go(run, steps)
+    save_state(folder, run.total_step, state_of(run))
+    state = load_state(folder)
+    assert state is not None
+    assert (state.numbers["stage_best"] is None) == (run.stage_best is None) == (steps not in (4, 6, 9))
+    assert {name for name in state.tensors if name.startswith("teacher.")}
+    again = new_run(learning)
+    go(again, 5)  # whatever it was before is gone
+    restore(again, state)
+    for more in (0, 2, 4, 5):
+        torch.manual_seed(more)  # another process would have another global stream
+        for one in (run, again):
+            go(one, more)
+        assert_equal(tensors_of(run), tensors_of(again))
+        assert (run.stage, run.epoch, run.step, run.sums) == (again.stage, again.epoch, again.step, again.sums)
+        assert (run.stage_best is None) == (again.stage_best is None)
+        if run.stage_best is not None and again.stage_best is not None:
+            assert run.stage_best[0] == again.stage_best[0]
+            assert_equal(run.stage_best[1], again.stage_best[1])
+
+
+def go(run: Run, steps: int) -> None:
+    """Trains so many steps; the second epoch of the first stage is its best."""
+    for _ in range(steps):
+        take_step(run, epoch_steps(run.config, run.stage, run.epoch, run.lengths, run.own_rows)[run.step])
+        if run.step == run.plan[run.stage].steps[run.epoch]:
+            note_stage_best(run, (1 / 3, 2 / 3, 1 / 2)[run.epoch])
+            next_epoch(run)
+
+
+def assert_equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
+    assert one.keys() == other.keys()
+    assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())

@@ -29,6 +29,15 @@ def test_a_tokenizer_written_in_python_is_understood_too() -> None:
     assert special.pair == Template(special=((), ((1, 0),), ((1, 0),)), text_segments=(0, 0))  # a </s> b </s>
 
 
+def test_two_texts_as_one_have_the_special_tokens_and_the_segment_of_one(
+    bert_tokenizer: PreTrainedTokenizerFast, roberta_tokenizer: PreTrainedTokenizerFast
+) -> None:
+    bert, roberta, byt5 = map(find_special_tokens, (bert_tokenizer, roberta_tokenizer, ByT5Tokenizer()))
+    assert bert.joined == Template(special=(((2, 0),), (), ((3, 0),)), text_segments=(0, 0))
+    assert roberta.joined == Template(special=(((0, 0),), (), ((2, 0),)), text_segments=(0, 0))
+    assert byt5.joined == Template(special=((), (), ((1, 0),)), text_segments=(0, 0))  # a b </s>
+
+
 def test_a_tokenizer_without_padding_is_refused(roberta_tokenizer: PreTrainedTokenizerFast) -> None:
     bare = PreTrainedTokenizerFast(tokenizer_object=roberta_tokenizer.backend_tokenizer)
     with pytest.raises(ValueError, match=r"must have a padding token, got a .* without"):

@@ -1,5 +1,6 @@
 """One optimizer step against AdamW by hand, what workers agree on, and that a refused step changes nothing."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -9,26 +10,42 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+import mtlib.gradients
 import mtlib.step
-from mtlib.batches import Batch
+from mtlib.batches import Batch, make_batch
 from mtlib.losses import TrainingDiverged
+from mtlib.objective import TERMS, Place
 from mtlib.optim import optimizer_tensors
+from mtlib.reports import score_epoch
 from mtlib.run_state import Run
-from mtlib.samplers import Step
-from mtlib.step import Interrupted, agree, batch_of, count_details, stop_if_unwanted, stream_of, take_step
+from mtlib.samplers import Step, StepBatch
+from mtlib.step import (
+    Interrupted,
+    agree,
+    batch_of,
+    count_details,
+    place_of,
+    stop_if_unwanted,
+    stream_of,
+    take_step,
+)
 
 NewRun = Callable[..., Run]
 PLAIN = {"encoder.dropout": 0, "encoder.attention_dropout": 0, "smart.weight": 0}
-QQP = Step(batches=(("qqp", np.arange(8)),))
-BOTH = Step(batches=(("sst", np.arange(8, 14)), ("qqp", np.arange(8))))
+SST_PART = StepBatch(set="sst", rows=np.arange(8, 14), turn=0)
+QQP_PART = StepBatch(set="qqp", rows=np.arange(8), turn=0)
+QQP = Step(batches=(QQP_PART,))
+BOTH = Step(batches=(SST_PART, QQP_PART))
 
 
 def everything(run: Run) -> dict[str, Any]:
     """Whatever a step changes, as copies."""
+    teacher = {} if run.teacher is None else run.teacher.state_dict()
     tensors = {**run.model.state_dict(), **optimizer_tensors(run.optimizer, run.model)}
+    tensors |= {f"teacher.{name}": tensor for name, tensor in teacher.items()}
     return {
         "tensors": {name: tensor.clone() for name, tensor in tensors.items()},
-        "sums": {task: list(sums) for task, sums in run.sums.items()},
+        "sums": {task: dict(sums) for task, sums in run.sums.items()},
         "position": (run.stage, run.epoch, run.step),
         "rate": [group["lr"] for group in run.optimizer.param_groups],
     }
@@ -51,7 +68,7 @@ def loss_by_hand(run: Run, batch: Batch) -> Tensor:
 
 def test_the_first_step_is_that_of_adamw_by_hand(new_run: NewRun) -> None:
     run = new_run({**PLAIN, "optimizer.schedule": "slanted_triangular", "tasks.qqp.loss_weight": 0.5})
-    loss = 0.5 * loss_by_hand(run, batch_of(run, *QQP.batches[0]))
+    loss = 0.5 * loss_by_hand(run, batch_of(run, QQP_PART))
     parameters = {name: part for name, part in run.model.named_parameters() if not name.startswith("heads.s")}
     gradients = dict(zip(parameters, torch.autograd.grad(loss, list(parameters.values())), strict=True))
     before = {name: parameter.detach().clone() for name, parameter in run.model.named_parameters()}
@@ -74,7 +91,7 @@ def test_the_first_step_is_that_of_adamw_by_hand(new_run: NewRun) -> None:
 
 def test_the_batches_of_a_summed_step_add_up_to_one_gradient(new_run: NewRun) -> None:
     run = new_run({**PLAIN, "stages.0.tasks": "sst,qqp", "stages.0.sum_losses": True})
-    sst, qqp = (batch_of(run, *batch) for batch in BOTH.batches)
+    sst, qqp = (batch_of(run, part) for part in BOTH.batches)
     loss = loss_by_hand(run, sst) * 6 / 8 + loss_by_hand(run, qqp)  # 6 rows of 8
     weight = run.model.get_parameter("encoder.encoder.layer.0.output.dense.weight")
     (gradient,) = torch.autograd.grad(loss, weight)
@@ -90,14 +107,16 @@ def test_the_batches_of_a_summed_step_add_up_to_one_gradient(new_run: NewRun) ->
 
 def test_losses_are_summed_over_rows_from_step_to_step(new_run: NewRun) -> None:
     run = new_run({**PLAIN, "stages.0.tasks": "sst,qqp", "stages.0.sum_losses": True})
-    expected = {"sst": [0.0, 0.0, 0.0, 0], "qqp": [0.0, 0.0, 0.0, 0]}
+    expected = {"sst": 0.0, "qqp": 0.0}
     for step in (BOTH, QQP, BOTH):
-        for task, rows in step.batches:
-            expected[task][0] += loss_by_hand(run, batch_of(run, task, rows)).item() * len(rows)
-            expected[task][3] += len(rows)
+        for part in step.batches:
+            expected[part.set] += loss_by_hand(run, batch_of(run, part)).item() * len(part.rows)
         take_step(run, step)
-    assert {task: pytest.approx(sums, rel=1e-4) for task, sums in expected.items()} == run.sums
-    assert [run.sums[task][3] for task in ("sst", "qqp")] == [12, 24]
+    sums: Any = run.sums
+    assert sums == {
+        "sst": {"loss": (pytest.approx(expected["sst"], rel=1e-4), 12)},
+        "qqp": {"loss": (pytest.approx(expected["qqp"], rel=1e-4), 24)},
+    }
 
 
 def test_a_step_follows_from_the_runs_position_and_not_from_what_was_drawn_before(new_run: NewRun) -> None:
@@ -132,9 +151,9 @@ def test_dropout_differs_by_worker_and_noise_does_not(new_run: NewRun, monkeypat
     run, asked = new_run(), []
     monkeypatch.setattr(mtlib.step, "num_workers", lambda: 2)
 
-    def objective(_batches: list[Batch], seeds: list[int]) -> tuple[Tensor, Tensor]:
-        asked.append((torch.initial_seed(), *seeds))
-        return torch.tensor(0.0), torch.full((2, 3), float("nan"))
+    def objective(_batches: list[Batch], places: list[Place]) -> tuple[Tensor, Tensor]:
+        asked.append((torch.initial_seed(), *(place.noise_seed for place in places)))
+        return torch.tensor(0.0), torch.full((2, len(TERMS)), float("nan"))
 
     monkeypatch.setattr(run.objective, "forward", objective)
     for rank in (0, 1):
@@ -148,34 +167,35 @@ def test_dropout_differs_by_worker_and_noise_does_not(new_run: NewRun, monkeypat
 
 def test_each_worker_takes_its_own_rows(new_run: NewRun, monkeypatch: pytest.MonkeyPatch) -> None:
     run, rows = new_run(), np.array([9, 3, 60, 4, 17])
-    whole = batch_of(run, "qqp", rows)
+    part = StepBatch(set="qqp", rows=rows, turn=0)
+    whole = batch_of(run, part)
     assert whole.rows.tolist() == rows.tolist()
     assert np.array_equal(whole.labels.numpy(), run.corpus.tables["qqp", "train"].labels[rows])
     monkeypatch.setattr(mtlib.step, "num_workers", lambda: 2)
     monkeypatch.setattr(mtlib.step, "worker_rank", lambda: 1)
-    shard = batch_of(run, "qqp", rows)
+    shard = batch_of(run, part)
     assert (shard.rows.tolist(), shard.num_rows) == ([3, 4], 5)
     assert torch.equal(shard.inputs[0].input_ids, whole.inputs[0].input_ids[1::2])
 
 
 @pytest.mark.parametrize("place", [0, 1])
-@pytest.mark.parametrize("column", [0, 1, 2])
+@pytest.mark.parametrize("name", TERMS)
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_a_number_that_is_not_finite_ends_the_step_before_anything_changes(
-    value: float, column: int, place: int, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+    value: float, name: str, place: int, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = new_run({**PLAIN, "stages.0.tasks": "sst,qqp"})
     for _ in range(3):
         take_step(run, BOTH)
     before, forward = everything(run), run.objective.forward
 
-    def poisoned(batches: list[Batch], seeds: list[int]) -> tuple[Tensor, Tensor]:
-        loss, details = forward(batches, seeds)
-        details[place, column] = value
+    def poisoned(batches: list[Batch], places: list[Place]) -> tuple[Tensor, Tensor]:
+        loss, details = forward(batches, places)
+        details[place, TERMS.index(name)] = value
         return loss, details
 
     monkeypatch.setattr(run.objective, "forward", poisoned)
-    name, task = ("loss", "smart_penalty", "noise_norm")[column], ("sst", "qqp")[place]
+    task = ("sst", "qqp")[place]
     with pytest.raises(TrainingDiverged, match=rf"^{task}: {name} is {value} at step 4$"):
         take_step(run, BOTH)
     assert_unchanged(run, before)
@@ -184,22 +204,25 @@ def test_a_number_that_is_not_finite_ends_the_step_before_anything_changes(
 def test_the_step_that_is_named_counts_over_all_stages(new_run: NewRun) -> None:
     run = new_run()
     run.stage, run.epoch, run.step = 1, 1, 2
-    batch = batch_of(run, "sst", np.arange(3))
-    steps = 4 + run.plan[1].steps_per_epoch + 2
+    batch, place = batch_of(run, SST_PART), place_of(run, SST_PART)
+    steps = 4 + run.plan[1].steps[0] + 2
     with pytest.raises(TrainingDiverged, match=rf"^sst: loss is nan at step {steps + 1}$"):
-        count_details(run, [batch], [[float("nan"), 0.0, 0.0]])
+        count_details(run, [batch], [place], [[float("nan"), 0.0, 0.0, 0.0, 0.0]])
 
 
 def test_details_are_counted_with_the_rows_of_the_global_batch(
     new_run: NewRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = new_run()
+    run = new_run({"smart.every_batches": 2, "proximal.weight": 1, "proximal.tasks": "sst"})
     monkeypatch.setattr(mtlib.step, "num_workers", lambda: 2)
-    batch = batch_of(run, "sst", np.arange(7))
-    assert len(batch.rows) == 4
-    count_details(run, [batch], [[1.5, 0.25, 7.0]])
-    count_details(run, [batch], [[1.0, 0.5, 7.0]])
-    assert run.sums == {"sst": [2.5, 0.75, 14.0, 14.0]}
+    parts = [StepBatch(set="sst", rows=np.arange(rows), turn=turn) for turn, rows in enumerate((7, 5, 3))]
+    batches, places = [batch_of(run, part) for part in parts], [place_of(run, part) for part in parts]
+    assert [len(batch.rows) for batch in batches] == [4, 3, 2]
+    count_details(run, batches[:2], places[:2], [[1.5, 0.25, 7.0, 3.0, 0.0], [1.0, 0.0, 0.0, 1.0, 0.0]])
+    count_details(run, batches[2:], places[2:], [[0.5, 0.5, 7.0, 2.0, 0.0]])
+    assert run.sums == {
+        "sst": {"loss": (3.0, 15), "smart_penalty": (0.75, 10), "noise_norm": (14.0, 10), "proximal": (6.0, 15)}
+    }
 
 
 def test_an_unwanted_run_ends_before_anything_changes(new_run: NewRun) -> None:
@@ -231,7 +254,7 @@ def test_workers_add_up_their_details_and_go_on_only_if_all_want_to(
 def test_another_workers_wish_to_end_ends_the_step_here_too(new_run: NewRun, monkeypatch: pytest.MonkeyPatch) -> None:
     run = new_run(PLAIN)
     before = everything(run)
-    monkeypatch.setattr(mtlib.step, "sum_over_workers", other_worker([[0, 0, 0]], True))
+    monkeypatch.setattr(mtlib.step, "sum_over_workers", other_worker([[0, 0, 0, 0, 0]], True))
     with pytest.raises(Interrupted, match=r"^ended after step 0$"):
         take_step(run, QQP)
     assert_unchanged(run, before)
@@ -242,7 +265,7 @@ def test_another_workers_loss_that_is_no_number_ends_the_step_here_too(
 ) -> None:
     run = new_run(PLAIN)
     before = everything(run)
-    monkeypatch.setattr(mtlib.step, "sum_over_workers", other_worker([[float("nan"), 0, 0]], False))
+    monkeypatch.setattr(mtlib.step, "sum_over_workers", other_worker([[float("nan"), 0, 0, 0, 0]], False))
     with pytest.raises(TrainingDiverged, match=r"^qqp: loss is nan at step 1$"):
         take_step(run, QQP)
     assert_unchanged(run, before)
@@ -261,3 +284,249 @@ def test_a_run_is_stopped_between_steps_if_some_worker_does_not_want_it(
     else:
         with pytest.raises(Interrupted, match=r"^ended after step 4$"):
             stop_if_unwanted(run)
+
+
+SUMMED = {**PLAIN, "stages.0.tasks": "sst,qqp", "stages.0.sum_losses": True}
+SMOOTH_ADAMW = {"optimizer.epsilon": 0.01}  # or the first update would be the gradient's sign, of rounding errors too
+
+
+def conflicting_step(run: Run) -> Step:
+    """The first of some steps whose two tasks pull the encoder in opposite directions."""
+    for first in range(0, 22, 2):
+        step = Step(
+            batches=(
+                StepBatch(set="sst", rows=np.arange(first, first + 8), turn=0),
+                StepBatch(set="qqp", rows=np.arange(first, first + 8), turn=0),
+            )
+        )
+        one, other = gradients_by_hand(run, step)
+        if sum((one[name] * other[name]).sum() for name in one.keys() & other.keys()) < 0:
+            return step
+    raise AssertionError("no step with a conflict")
+
+
+def gradients_by_hand(run: Run, step: Step) -> list[dict[str, Tensor]]:
+    """Each task's gradients by name, of its mean loss."""
+    found = []
+    parameters = dict(run.model.named_parameters())
+    for part in step.batches:
+        loss = loss_by_hand(run, batch_of(run, part))
+        gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+        found.append({name: part for name, part in zip(parameters, gradients, strict=True) if part is not None})
+    return found
+
+
+def pcgrad_by_hand(one: dict[str, Tensor], other: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Yu et al. 2020 for two tasks: each loses its part against the other on what both reach; the rest is as it was."""
+    shared = one.keys() & other.keys()
+
+    def product(first: dict[str, Tensor], second: dict[str, Tensor]) -> float:
+        return float(sum((first[name].double() * second[name].double()).sum() for name in shared))
+
+    conflict = min(product(one, other), 0)
+    joined = {**one, **other}
+    for name in shared:
+        projected = one[name] - conflict / product(other, other) * other[name]
+        joined[name] = projected + other[name] - conflict / product(one, one) * one[name]
+    return joined
+
+
+def test_a_step_with_pcgrad_is_adamw_on_the_combination_by_hand(new_run: NewRun) -> None:
+    run = new_run({**SUMMED, **SMOOTH_ADAMW, "gradients": "pcgrad"})
+    step = conflicting_step(run)
+    one, other = gradients_by_hand(run, step)
+    expected = pcgrad_by_hand(one, other)
+    named = {name: part.detach().clone().requires_grad_() for name, part in run.model.named_parameters()}
+    for name, parameter in named.items():
+        parameter.grad = expected.get(name)
+    by_hand = torch.optim.AdamW(
+        [part for part in named.values() if part.grad is not None], lr=1e-3, eps=0.01, weight_decay=0.01
+    )
+    by_hand.step()
+    take_step(run, step)
+    moments = optimizer_tensors(run.optimizer, run.model)
+    scale = max(gradient.abs().max().item() for gradient in expected.values())
+    for name, gradient in expected.items():
+        assert torch.allclose(moments[f"{name}.exp_avg"], 0.1 * gradient, rtol=1e-3, atol=1e-5 * scale), name
+    for name, parameter in run.model.named_parameters():
+        assert torch.allclose(parameter, named[name], rtol=1e-5, atol=1e-5), name
+    assert run.sums.keys() == {"sst", "qqp"}
+    assert run.step == 1
+    summed = new_run({**SUMMED, **SMOOTH_ADAMW})
+    take_step(summed, step)
+    encoder = "encoder.encoder.layer.0.output.dense.weight"
+    apart = (summed.model.get_parameter(encoder) - run.model.get_parameter(encoder)).abs().max()
+    assert apart > 1e-4  # the plain sum is another step
+    assert totals(summed) == pytest.approx(totals(run), rel=1e-5)
+
+
+def totals(run: Run) -> dict[str, float]:
+    """The summed loss of each task."""
+    return {task: sums["loss"][0] for task, sums in run.sums.items()}
+
+
+@pytest.mark.parametrize("method", ["pcgrad", "mgda", "upgrad", "dualproj", "imtl_g", "aligned_mtl"])
+def test_a_step_of_one_task_is_the_plain_step_with_every_method(
+    method: str, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, plain = new_run({**SUMMED, "gradients": method}), new_run(SUMMED)
+    monkeypatch.setattr(mtlib.step, "combine", None)
+    twice = Step(batches=(QQP_PART, StepBatch(set="qqp", rows=np.arange(20, 28), turn=1)))
+    for one in (run, plain):
+        take_step(one, QQP)
+        take_step(one, twice)
+    assert_unchanged(run, everything(plain))
+
+
+def test_the_random_order_of_a_method_is_the_same_on_every_worker_and_another_at_each_step(
+    new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    combine = mtlib.gradients.combine
+
+    def listening(*arguments: Any) -> Any:
+        seen.append(torch.initial_seed())
+        return combine(*arguments)
+
+    monkeypatch.setattr(mtlib.step, "combine", listening)
+    for rank in (0, 1):
+        run = new_run({**SUMMED, "gradients": "pcgrad"})
+        monkeypatch.setattr(mtlib.step, "worker_rank", lambda rank=rank: rank)
+        monkeypatch.setattr(mtlib.step, "batch_of", lambda run, part: whole_batch(run, part))
+        for _ in range(2):
+            take_step(run, BOTH)
+    assert seen[:2] == seen[2:]
+    assert seen[0] != seen[1]
+
+
+def whole_batch(run: Run, part: StepBatch) -> Batch:
+    """The global batch, as a single worker takes it."""
+    table = run.corpus.tables[part.set, "train"]
+    return make_batch(table, part.rows, encoding=run.config.tasks[table.task].encoding, max_length=32)
+
+
+@pytest.mark.parametrize("gradients", ["sum", "pcgrad"])
+def test_the_teacher_follows_the_model_by_hand_step_after_step_and_not_in_evaluation(
+    gradients: str, new_run: NewRun
+) -> None:
+    teaching = {"proximal.weight": 2, "proximal.tasks": "sst,qqp", "proximal.decay": 0.9}
+    run = new_run({**SUMMED, **teaching, "gradients": gradients})
+    assert run.teacher is not None
+    expected = {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
+    for _ in range(3):
+        take_step(run, BOTH)
+        for name, tensor in run.model.state_dict().items():
+            expected[name] = 0.9 * expected[name] + (1 - 0.9) * tensor
+    teacher = run.teacher.state_dict()
+    for name, tensor in expected.items():
+        assert torch.allclose(teacher[name], tensor, rtol=1e-5, atol=1e-6), name
+        is_trained = not name.startswith("heads.sts.")
+        assert torch.equal(teacher[name], run.model.state_dict()[name]) != is_trained, name
+    before = everything(run)
+    report = score_epoch(run)
+    assert report.predictions
+    assert_unchanged(run, before)
+    assert not any(module.training for module in run.teacher.modules())
+    assert run.sums["qqp"]["proximal"][0] > 0
+
+
+def test_without_decay_the_teacher_is_the_model_after_each_step(new_run: NewRun) -> None:
+    run = new_run({**PLAIN, "proximal.weight": 1, "proximal.tasks": "qqp", "proximal.decay": 0})
+    assert run.teacher is not None
+    take_step(run, QQP)
+    for one, other in zip(run.teacher.parameters(), run.model.parameters(), strict=True):
+        assert torch.allclose(one, other, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("method", ["pcgrad", "mgda", "upgrad", "dualproj", "imtl_g", "aligned_mtl"])
+def test_a_divergent_loss_changes_nothing_with_any_method_either(method: str, value: float, new_run: NewRun) -> None:
+    teaching = {"proximal.weight": 1, "proximal.tasks": "qqp"}
+    run = new_run({**SUMMED, **teaching, "gradients": method})
+    take_step(run, BOTH)
+    with torch.no_grad():
+        run.model.get_parameter("heads.qqp.bias").fill_(value)
+    before = everything(run)
+    gradients = {name: part.grad for name, part in run.model.named_parameters()}
+    with pytest.raises(TrainingDiverged, match=r"^qqp: loss is (nan|inf) at step 2$"):
+        take_step(run, BOTH)
+    found = everything(run)
+    assert found["sums"] == before["sums"]
+    assert found["position"] == before["position"]
+    for name, tensor in found["tensors"].items():
+        assert torch.equal(tensor.nan_to_num(), before["tensors"][name].nan_to_num()), name
+    assert {name: part.grad for name, part in run.model.named_parameters()} == gradients
+
+
+def test_another_workers_wish_to_end_is_heard_with_a_method_too(
+    new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = new_run({**SUMMED, "gradients": "pcgrad"})
+    before = everything(run)
+    monkeypatch.setattr(mtlib.step, "sum_over_workers", other_worker([[0] * 5, [0] * 5], True))
+    with pytest.raises(Interrupted, match=r"^ended after step 0$"):
+        take_step(run, BOTH)
+    assert_unchanged(run, before)
+
+
+def test_the_rates_of_a_steps_task_reach_the_optimizers_groups(new_run: NewRun) -> None:
+    rates = {
+        "optimizer.chosen_scale": 4,
+        "optimizer.other_scale": 0.5,
+        "tasks.sst.chosen_layers": "1",
+        "tasks.qqp.chosen_layers": "0",
+        "optimizer.head_learning_rate": 5e-3,
+    }
+    run = new_run({**PLAIN, **rates, "stages.0.tasks": "sst,qqp"})
+    for part, first, second in ((SST_PART, 0.5, 4), (QQP_PART, 4, 0.5)):
+        take_step(run, Step(batches=(part,)))
+        of = {id(held): group["lr"] for group in run.optimizer.param_groups for held in group["params"]}
+        for name, parameter in run.model.named_parameters():
+            if name.startswith("heads.sts."):
+                assert id(parameter) not in of
+                continue
+            plain = 5e-3 if name.startswith("heads.") else 1e-3
+            scale = first if ".layer.0." in name else second if ".layer.1." in name else 1
+            assert of[id(parameter)] == pytest.approx(plain * scale), name
+
+
+def test_a_frozen_encoder_does_not_move_and_heads_do(new_run: NewRun) -> None:
+    run = new_run({**SUMMED, "encoder.trained_layers": "", "gradients": "pcgrad"})
+    before = {name: part.detach().clone() for name, part in run.model.named_parameters()}
+    for step in (BOTH, QQP):
+        take_step(run, step)
+    moved = {name for name, part in run.model.named_parameters() if not torch.equal(part, before[name])}
+    assert moved == {f"heads.{task}.{part}" for task in ("sst", "qqp") for part in ("weight", "bias")}
+
+
+def test_a_batch_of_extra_data_is_of_its_task_with_a_batch_size_and_noise_of_its_own(new_run: NewRun) -> None:
+    run = new_run({**PLAIN, "stages.0.tasks": "sst", "data.sources.cfimdb.batch_size": 4})
+    extra = {("cfimdb", "train"): run.corpus.tables["sst", "dev"]}
+    run.corpus = dataclasses.replace(run.corpus, tables={**run.corpus.tables, **extra})
+    part = StepBatch(set="cfimdb", rows=np.array([3, 1, 2]), turn=5)
+    batch, place = batch_of(run, part), place_of(run, part)
+    assert batch.task == "sst"
+    assert np.array_equal(batch.labels.numpy(), run.corpus.tables["sst", "dev"].labels[[3, 1, 2]])
+    assert (place.batch_size, place.turn) == (4, 5)
+    assert place.noise_seed == stream_of(run, "noise", "cfimdb") != place_of(run, SST_PART).noise_seed
+    loss = loss_by_hand(run, batch)
+    found, _ = run.objective([batch], [place])
+    assert found.item() == pytest.approx(loss.item() * 3 / 4, rel=1e-5)
+    take_step(run, Step(batches=(part,)))
+    assert totals(run) == {"sst": pytest.approx(3 * loss.item(), rel=1e-4)}
+    assert run.sums["sst"]["loss"][1] == 3
+
+
+def test_learned_weights_are_trained_and_do_not_decay(new_run: NewRun) -> None:
+    run = new_run({**SUMMED, **SMOOTH_ADAMW, "loss_weighting": "uncertainty", "optimizer.weight_decay": 0.5})
+    with torch.no_grad():
+        for log_variance in run.model.log_variances.values():
+            log_variance.fill_(0.25)
+    losses = {part.set: loss_by_hand(run, batch_of(run, part)).item() for part in BOTH.batches}
+    take_step(run, BOTH)
+    for part in BOTH.batches:
+        rows = len(part.rows) / 8
+        gradient = rows * (0.5 - np.exp(-0.25) * losses[part.set])
+        expected = 0.25 - 1e-3 * gradient / (abs(gradient) + 0.01)
+        assert run.model.log_variances[part.set].item() == pytest.approx(expected, rel=1e-4)
+    assert run.model.log_variances["sts"].item() == 0.25

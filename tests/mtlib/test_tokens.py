@@ -77,6 +77,8 @@ def test_lengths_are_those_of_the_tokenizer(
     first, second = pair_table.texts
     assert table.lengths("cross", max_length).tolist() == lengths(first, second)
     assert table.lengths("single", max_length).tolist() == lengths(first)
+    kept = tokenizer(first, second, truncation="longest_first", max_length=max_length - 2, add_special_tokens=False)
+    assert table.lengths("cross_no_separator", max_length).tolist() == [len(ids) + 2 for ids in kept["input_ids"]]
     longer = [max(pair) for pair in zip(lengths(first), lengths(second), strict=True)]
     assert table.lengths("bi", max_length).tolist() == longer
 
@@ -92,6 +94,15 @@ def test_ids_and_labels_come_back(single_table: Table, bert_tokenizer: PreTraine
     assert single_table.labels is not None
     np.testing.assert_array_equal(table.labels, single_table.labels)
     assert table.labels.dtype == np.float32
+
+
+def test_the_number_of_own_rows_comes_along(
+    single_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
+) -> None:
+    tables = {("one", "train"): single_table, ("two", "train"): replace(single_table, num_own_rows=7)}
+    found = tokenize(tables, bert_tokenizer, tmp_path).tables
+    assert [found[name, "train"].num_own_rows for name in ("one", "two")] == [40, 7]
+    assert {table.task for table in found.values()} == {"sst"}
 
 
 def test_labels_of_a_test_table_are_nan(

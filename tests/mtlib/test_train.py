@@ -217,10 +217,10 @@ def test_a_loss_that_is_not_finite_fails_with_task_step_and_loss(
 ) -> None:
     count_details = mtlib.step.count_details
 
-    def poisoned(run: Any, batches: Any, details: Any) -> None:
+    def poisoned(run: Any, batches: Any, places: Any, details: Any) -> None:
         if run.total_step == 5:
             details = [[value, *details[0][1:]]]
-        count_details(run, batches, details)
+        count_details(run, batches, places, details)
 
     monkeypatch.setattr(mtlib.step, "count_details", poisoned)
     trace = Trace()
@@ -359,9 +359,9 @@ def record_losses(
     seen: list[list[float]] = []
     count_details = mtlib.step.count_details
 
-    def listening(run: Any, batches: Any, details: list[list[float]]) -> None:
+    def listening(run: Any, batches: Any, places: Any, details: list[list[float]]) -> None:
         seen.extend(numbers[:2] for numbers in details)
-        count_details(run, batches, details)
+        count_details(run, batches, places, details)
 
     mtlib.step.count_details = listening
     try:

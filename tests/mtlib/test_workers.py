@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import distributed, multiprocessing
 
-from mtlib.workers import gather_from_workers, num_workers, sum_over_workers, worker_rank
+from mtlib.workers import gather_from_workers, gather_with_gradient, num_workers, sum_over_workers, worker_rank
 
 
 def test_one_worker_needs_no_process_group() -> None:
@@ -19,6 +19,9 @@ def test_one_worker_needs_no_process_group() -> None:
     assert sum_over_workers(values) is values
     assert values[0] == 1.5
     assert gather_from_workers({"a": 1}) == [{"a": 1}]
+    parts = torch.rand(3, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.equal(gather_with_gradient(parts), parts[None])
+    assert torch.autograd.gradcheck(gather_with_gradient, (parts,))
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +49,33 @@ def answer(rank: int, port: int, folder: Path) -> None:
             "values": values,
             "gathered": gather_from_workers([rank, "text", torch.full((rank + 1,), float(rank))]),
             "nothing": gather_from_workers([]),
+            **gathered_with_gradient(rank),
         },
         folder / f"{rank}.pt",
     )
     distributed.destroy_process_group()
+
+
+def part_of(rank: int) -> torch.Tensor:
+    """A worker's part, (2, 3)."""
+    return torch.arange(6.0).view(2, 3) + 10 * rank
+
+
+def result_of(gathered: torch.Tensor, rank: int) -> torch.Tensor:
+    """What a worker makes of all parts, (2, 2, 3): each a result of its own, none of them linear."""
+    return (gathered**2 * torch.arange(1.0, 13).view(2, 2, 3)).sum() * (rank + 1) + gathered.prod(dim=0).sum()
+
+
+def gathered_with_gradient(rank: int) -> dict[str, torch.Tensor]:
+    """All parts, the gradient of the sum of both workers' results, and that of a view that is not contiguous."""
+    own = part_of(rank).requires_grad_()
+    gathered = gather_with_gradient(own)
+    (gradient,) = torch.autograd.grad(result_of(gathered, rank), own)
+    turned = gather_with_gradient(own.T)
+    (even,) = torch.autograd.grad(
+        turned.sum(), own
+    )  # its gradient is an expanded scalar: to be copied, not summed into
+    return {"parts": gathered.detach(), "gradient": gradient, "turned": turned.detach(), "even": even}
 
 
 def test_each_of_two_workers_knows_its_rank_and_their_number(answers: list[dict[str, Any]]) -> None:
@@ -67,3 +93,17 @@ def test_values_of_any_kind_and_size_come_by_rank_to_both_workers(answers: list[
         assert [part[:2] for part in seen["gathered"]] == [[0, "text"], [1, "text"]]
         assert [part[2].tolist() for part in seen["gathered"]] == [[0.0], [1.0, 1.0]]
         assert seen["nothing"] == [[], []]
+
+
+def test_parts_come_by_rank_with_the_gradient_of_the_sum_of_both_results(answers: list[dict[str, Any]]) -> None:
+    parts = torch.stack([part_of(0), part_of(1)]).requires_grad_()
+    (expected,) = torch.autograd.grad(result_of(parts, 0) + result_of(parts, 1), parts)
+    for rank, seen in enumerate(answers):
+        assert torch.equal(seen["parts"], parts)
+        assert torch.allclose(seen["gradient"], expected[rank])
+
+
+def test_parts_need_not_be_contiguous(answers: list[dict[str, Any]]) -> None:
+    for seen in answers:
+        assert torch.equal(seen["turned"], torch.stack([part_of(0).T, part_of(1).T]))
+        assert torch.equal(seen["even"], torch.full((2, 3), 2.0))

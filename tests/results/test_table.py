@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from mtlib.reports import EpochReport
 from mtlib.tasks import TASKS
 from results.epochs import compact, write_epoch
 from results.records import TrialRecord, write_sweep, write_trials
-from results.table import load_sweep, main, ranking
+from results.table import load_sweep, main, print_ranking, ranking
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "results" / "table.py"
@@ -121,6 +122,21 @@ def test_comma_separated_values_hold_all_digits(sweep_folder: Path, capsys: pyte
     assert main([str(sweep_folder), "--csv"]) == 0
     frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
     np.testing.assert_array_equal(frame["overall"], ranking(load_sweep(sweep_folder))["overall"])
+
+
+def test_the_printed_ranking_says_that_a_penalty_is_numerically_nothing(
+    sweep_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = load_sweep(sweep_folder)
+    print_ranking(sweep)
+    assert "numerically nothing" not in capsys.readouterr().out
+    losses = sweep.curves[(sweep.curves["metric"] == "loss") & (sweep.curves["trial"] == "0001-r0")]
+    penalties = losses[losses["task"] == "sst"].assign(metric="smart_penalty", value=2.6e-7)
+    assert len(penalties) == 2
+    print_ranking(replace(sweep, curves=pd.concat([sweep.curves, penalties])))
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "SMART's penalty on SST is numerically nothing" in printed
+    assert "0001-r0 2.6e-07" in printed
 
 
 def test_a_folder_that_is_no_sweep_is_one_line_and_exit_code_2(

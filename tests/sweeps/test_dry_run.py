@@ -10,6 +10,7 @@ import pytest
 from mtlib.config import TrialConfig
 from mtlib.config_penalties import SmartConfig
 from mtlib.config_training import StageConfig
+from mtlib.plan import plan_stages
 from search_spaces.space import Choice, Float, Int, SearchSpace, load_space
 from sweeps.dry_run import (
     columns,
@@ -20,6 +21,7 @@ from sweeps.dry_run import (
     describe_total,
     describe_trials,
     nearest_folder,
+    stage_lines,
 )
 from sweeps.options import SweepOptions
 from sweeps.prepare import Material
@@ -101,6 +103,22 @@ def test_stages_and_steps_are_those_of_the_orders(options: Build, material: Mate
     assert lines[5] == f"In all 14 trainings and {14 * total:,} optimizer steps."
 
 
+def test_extra_data_stands_behind_the_tasks_and_epochs_of_different_lengths_are_a_range() -> None:
+    stages = (
+        StageConfig(tasks=("sst", "qqp"), extra_data=("cfimdb", "snli"), order="sequential", epochs=2),
+        StageConfig(tasks=("sst", "qqp"), order="epoch_round_robin", epochs=3),
+        StageConfig(tasks=("qqp", "sst"), extra_data=("snli",), order="epoch_round_robin", epochs=1),
+    )
+    num_rows = {"sst": 100, "qqp": 1000, "cfimdb": 80, "snli": 32_000}
+    assert stage_lines(plan_stages(TrialConfig(stages=stages), num_rows)) == [
+        "  stage  tasks                  order              epochs  steps per epoch  steps",
+        "  0      sst qqp + cfimdb snli  sequential              2            2,080  4,160",  # 7 + 63 + 10 + 2000
+        "  1      sst qqp                epoch_round_robin       3          7 to 63     77",
+        "  2      qqp sst + snli         epoch_round_robin       1               63     63",
+        "  all                                                   6                   4,300",
+    ]
+
+
 def test_trials_with_different_plans_are_told_apart(options: Build, material: Material) -> None:
     grid = {"stages.0.steps_per_epoch": (10, 20), "smart.weight": (0.0, 1.0)}
     changed = with_space(material, grid=grid, ranges={})
@@ -130,6 +148,13 @@ def test_data_encoder_files_and_notes_are_said(options: Build, material: Materia
         f"Files: {tmp_path}/first, copies of the records in s3://bucket/all/first",
         "A note.",
     ]
+
+
+def test_rows_left_out_by_their_label_are_said_and_not_counted_as_unusable(options: Build, material: Material) -> None:
+    line = "a.csv: 3322 rows have label 1, which labels does not name"
+    changed = dataclasses.replace(material, skipped=("a.csv:1: x is blank",), left_out=(line,))
+    lines = describe_sweep(options(), changed)
+    assert lines[-3:] == ["1 row cannot be used and will be left out:", "  a.csv:1: x is blank", f"Left out: {line}."]
 
 
 def test_unusable_rows_are_counted_and_the_first_ten_named() -> None:

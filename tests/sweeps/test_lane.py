@@ -18,7 +18,7 @@ from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 from mtlib.config import TrialConfig
 from mtlib.reports import Progress
 from results.epochs import read_curves
-from sweeps.lane import LaneSetup, run_lane
+from sweeps.lane import LaneSetup, corpus_of, run_lane
 from sweeps.messages import Event
 from sweeps.trial_mailbox import Mailbox
 
@@ -133,3 +133,19 @@ def test_a_lane_of_two_workers_outlives_an_error_and_a_kill_on_one_of_them(
     killed, undisturbed = (curves[curves.trial == name].drop(columns="trial") for name in ("killed", "undisturbed"))
     assert killed.to_numpy().tolist() == undisturbed.to_numpy().tolist()
     assert ray.available_resources()["CPU"] == 2
+
+
+def test_trials_share_a_corpus_exactly_where_they_learn_from_the_same_rows(
+    tiny_folder: Path, tiny_encoder_folder: Path, tiny_config: TrialConfig, tmp_path: Path
+) -> None:
+    config = tiny_config.override({"encoder.name": str(tiny_encoder_folder)})
+    more = {"task": "sst", "path": str(tiny_folder / "ids-sst-dev.csv"), "role": "augment"}
+    others: list[dict[str, Any]] = [{"optimizer.learning_rate": 1e-5}, {"stages.1.tasks": "sst,qqp"}]
+    others.append({f"data.sources.more.{key}": value for key, value in more.items()})
+    shared, fewer, augmented = (corpus_of(config.override(keys), tiny_folder, tmp_path) for keys in others)
+    corpus = corpus_of(config, tiny_folder, tmp_path)
+    assert shared is corpus
+    assert set(fewer.tables) == {(task, split) for task in ("sst", "qqp") for split in ("train", "dev")}
+    table = augmented.tables["sst", "train"]
+    assert (table.num_rows, table.num_own_rows, corpus.tables["sst", "train"].num_rows) == (43, 30, 30)
+    assert len({found.fingerprint for found in (corpus, fewer, augmented)}) == 3

@@ -101,7 +101,7 @@ def test_replicates_are_expected_until_their_configuration_is_lost(make_plan: Ma
     end(ledger, "pruned")
     assert ledger.counts == {"pruned": 1, "queued": 6}
     spec = ledger.records["0001-r0"]
-    add_trial(ledger, make_spec(ledger.plan.base, 1, 1, dict(spec.params)))
+    add_trial(ledger, make_spec(ledger.plan.space, 1, 1, dict(spec.params)))
     start(ledger, "0001-r1")
     assert ledger.counts == {"pruned": 1, "running": 1, "queued": 5}
 
@@ -110,7 +110,7 @@ def test_trials_that_are_drawn_appear_as_they_are_suggested(make_plan: MakePlan)
     plan = make_plan(search="random", num_trials=5, grid={}, ranges={"smart.weight": Float(low=0, high=1)})
     ledger = open_ledger(plan)
     assert (ledger.records, ledger.counts) == ({}, {"queued": 5})
-    add_trial(ledger, make_spec(plan.base, 0, 0, {"smart.weight": 0.2}))
+    add_trial(ledger, make_spec(plan.space, 0, 0, {"smart.weight": 0.2}))
     assert (list(ledger.records), ledger.counts) == (["0000-r0"], {"queued": 5})
 
 
@@ -145,7 +145,7 @@ def test_records_are_written_when_they_have_changed_and_only_then(make_plan: Mak
 
 def test_records_are_in_order_of_configuration_and_replicate(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan(replicates=2))
-    add_trial(ledger, make_spec(ledger.plan.base, 0, 1, {"smart.weight": 0.0}))
+    add_trial(ledger, make_spec(ledger.plan.space, 0, 1, {"smart.weight": 0.0}))
     save(ledger, ledger.plan.folder)
     names = [record.trial_id for record in read_trials(ledger.plan.folder)]
     assert names == ["0000-r0", "0000-r1", "0001-r0", "0002-r0"]

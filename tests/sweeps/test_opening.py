@@ -44,6 +44,7 @@ def material() -> Material:
         num_rows={("sst", "train"): 3, ("sst", "dev"): 2},
         fingerprint="abc",
         skipped=("sst.csv:2: x is blank",),
+        left_out=("sst.csv: 7 rows have x 9, which labels does not name",),
         notes=(),
     )
 
@@ -165,7 +166,7 @@ def test_an_open_sweep_has_a_folder_that_says_all(options: Build, material: Mate
         "folder": "/data",
         "fingerprint": "abc",
         "rows": {"sst-train": 3, "sst-dev": 2},
-        "skipped": ["sst.csv:2: x is blank"],
+        "skipped": ["sst.csv:2: x is blank", "sst.csv: 7 rows have x 9, which labels does not name"],
     }
     assert {"git", "packages", "python", "hardware", "created"} <= set(info)
 

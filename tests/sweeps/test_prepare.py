@@ -1,5 +1,6 @@
 """What a sweep learns from: which data, which encoder, which settings, and what is refused before it starts."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,14 @@ import pytest
 
 from mtlib.config import TrialConfig
 from mtlib.config_training import StageConfig
-from mtlib.data import content_fingerprint, read_folder
+from mtlib.data import Table, content_fingerprint, read_folder
 from mtlib.demo import DEMO_NOTE, DEMO_OVERRIDES
-from search_spaces.space import Choice, Float, SearchSpace, load_space
+from mtlib.sources import Parts, read_parts
+from search_spaces.domain import Choice, Float
+from search_spaces.space import SearchSpace, grid_configs, load_space
 from sweeps import prepare as prepare_module
 from sweeps.options import SweepOptions
-from sweeps.prepare import active_tasks, grid_configs, planned_configs, prepare
+from sweeps.prepare import Material, planned_configs, prepare, read_points
 
 Options = Callable[..., SweepOptions]
 
@@ -133,12 +136,84 @@ def test_a_space_without_a_grid_needs_a_search(
     assert prepare(options(data=tiny_folder, search="tpe")).space.ranges == space.ranges
 
 
-def test_only_tasks_that_some_trial_trains_are_read() -> None:
+def test_only_tasks_that_some_trial_trains_are_read(tiny_folder: Path) -> None:
     base = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
-    assert active_tasks(space_with(base)) == ("sst",)
-    assert active_tasks(space_with(base, grid={"stages.0.tasks": (("sst",), ("sts",))})) == ("sst", "sts")
-    ranges = {"stages.0.tasks": Choice(values=(("sts",), ("qqp",)))}
-    assert active_tasks(space_with(base, ranges=ranges)) == ("sst", "qqp", "sts")
+
+    def tasks_read(**changes: Any) -> set[str]:
+        tables, others = read_points(space_with(base, **changes), tiny_folder)
+        assert not others
+        return {task for task, _ in tables}
+
+    assert tasks_read() == {"sst"}
+    assert tasks_read(grid={"stages.0.tasks": (("sst",), ("sts",))}) == {"sst", "sts"}
+    assert tasks_read(ranges={"stages.0.tasks": Choice(values=(("sts",), ("qqp",)))}) == {"sst", "qqp", "sts"}
+
+
+EXTRA_ROWS = "id,sentence,sentiment\na,fine,1\nb,dull,0\nc,odd,2\n"
+"""In the layout of CFIMDB, with a label that its mapping does not name."""
+
+
+@pytest.fixture
+def folder(tiny_folder: Path, tmp_path: Path) -> Path:
+    """The tiny corpus with an extra set."""
+    shutil.copytree(tiny_folder, tmp_path / "data")
+    (tmp_path / "data" / "ids-cfimdb-train.csv").write_text(EXTRA_ROWS)
+    return tmp_path / "data"
+
+
+def material_of(space: SearchSpace, folder: Path, options: Options, monkeypatch: pytest.MonkeyPatch) -> Material:
+    monkeypatch.setattr(prepare_module, "load_space", lambda _name: space)
+    return prepare(options(data=folder))
+
+
+def test_extra_sets_that_some_trial_names_are_read_and_counted_by_their_name(
+    folder: Path, options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
+    space = space_with(base, grid={"stages.0.extra_data": ((), ("cfimdb",))})
+    material = material_of(space, folder, options, monkeypatch)
+    assert material.num_rows == {("sst", "train"): 30, ("sst", "dev"): 13, ("cfimdb", "train"): 2}
+    assert material.num_train_rows == {"sst": 30, "cfimdb": 2}
+    assert material.left_out == ("ids-cfimdb-train.csv: 1 row has sentiment 2, which labels does not name",)
+    assert (material.skipped, material.other_rows) == ((), {})
+
+
+def test_each_point_has_the_rows_of_its_own_data_and_each_file_is_read_once(
+    folder: Path, options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "more.csv").write_text(EXTRA_ROWS + "d,,2\n")
+    changes = {"task": "sst", "path": "more.csv", "role": "extra"}
+    plain = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
+    base = plain.override({f"data.sources.more.{key}": value for key, value in changes.items()})
+    grid = {"data.sources.more.role": ("extra", "augment"), "optimizer.learning_rate": (1e-5, 2e-5)}
+    read = list[Parts]()
+
+    def count(parts: Parts, place: Path) -> Table:
+        read.append(parts)
+        return read_parts(parts, place)
+
+    monkeypatch.setattr(prepare_module, "read_parts", count)
+    material = material_of(space_with(base, grid=grid), folder, options, monkeypatch)
+    assert len(read) == len(set(read)) == 3  # train, train with augmentation, dev
+    assert [material.train_rows_of(config) for config in grid_configs(material.space)] == [
+        {"sst": 30},
+        {"sst": 30},
+        {"sst": 33},
+        {"sst": 33},
+    ]
+    assert material.num_train_rows == {"sst": 30}
+    assert material.skipped == ("more.csv:5: sentence is blank",)
+    assert material.fingerprint != content_fingerprint(read_folder(folder, ("sst",)))
+
+
+def test_what_any_point_lacks_is_named_in_one_line(
+    folder: Path, options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "ids-sst-dev.csv").unlink()
+    base = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp")),))
+    space = space_with(base, grid={"stages.0.extra_data": ((), ("snli",))})
+    with pytest.raises(ValueError, match=r"lacks ids-sst-dev\.csv, snli-train\.csv;"):
+        material_of(space, folder, options, monkeypatch)
 
 
 def test_trials_that_are_yet_to_be_drawn_are_planned_as_the_base(options: Options) -> None:

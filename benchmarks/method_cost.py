@@ -1,0 +1,218 @@
+"""What each method's optimizer step costs beside a plain one.
+
+Command:  python benchmarks/method_cost.py [--layers 4] [--width 768] [--tokens 32] [--rounds 15] [--device cuda]
+Cost:     about 8 minutes on one CPU core
+Prints:   per method the median over the rounds of (its step / the plain step), with the quartiles, beside the count
+
+Paired: in each round the plain step and the method's are taken in turn on equal batches of equal shapes, the one that goes
+first changing from round to round. A step is all that training does for a batch: building it, forward, backward, AdamW.
+The count is in forward passes, a backward pass being two of them (one where it reaches the noise only), without the
+optimizer: SMART with one ascent step is clean 1, noise 1 + 1, perturbed 1, backward of both 4, so 8 against 3.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+if not __package__:  # started as a script: imports begin at the project's folder, not at this one
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+import numpy as np
+import torch
+
+from mtlib.config import TrialConfig
+from mtlib.config_training import StageConfig
+from mtlib.data import Table
+from mtlib.encoder import PretrainedEncoder, load_encoder
+from mtlib.run_state import Run
+from mtlib.samplers import Step, epoch_steps
+from mtlib.step import take_step
+from mtlib.tasks import TASKS
+from mtlib.tokens import Corpus, tokenize
+from mtlib.train import start
+
+NUM_ROWS = 512
+
+TASK_NAMES = ("sst", "qqp", "sts")
+SMART = {"smart.weight": 1.0, "smart.tasks": TASK_NAMES}
+SUMMED = {"stages.0.sum_losses": True, "stages.0.tasks": TASK_NAMES}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """One line of the table."""
+
+    name: str
+    changes: dict[str, Any]
+    beside: dict[str, Any]
+    """What the plain step differs in from the default: one task's batch per step."""
+    count: float | None
+    """Forward passes by count over those of the plain step; None where it says nothing."""
+
+
+def method(name: str, changes: dict[str, Any], count: float | None, beside: dict[str, Any] | None = None) -> Method:
+    return Method(name=name, changes=changes, beside=beside or {}, count=count)
+
+
+METHODS = (
+    method("plain again", {}, 1),
+    method("SMART, T = 1", SMART, 8 / 3),
+    method("SMART, T = 2", {**SMART, "smart.num_steps": 2}, 10 / 3),
+    method("SMART, paper", {**SMART, "smart.mode": "paper"}, 8 / 3),
+    method("SMART, random", {**SMART, "smart.mode": "random"}, 2),
+    method("SMART, shared masks", {**SMART, "smart.masks": "shared"}, 8 / 3),
+    method("SMART, every 4th batch", {**SMART, "smart.every_batches": 4}, 17 / 12),
+    method("mean teacher", {"proximal.weight": 1.0, "proximal.tasks": TASK_NAMES}, 4 / 3),
+    method("SimCSE", {"simcse.weight": 0.1, "simcse.tasks": TASK_NAMES}, 2),
+    method("PALs, 204, 12 heads", {"pals.size": 204, "pals.tasks": TASK_NAMES}, None),
+    method("PALs beside the layer", {"pals.size": 204, "pals.tasks": TASK_NAMES, "pals.placement": "layer"}, None),
+    method("low-rank layers, 100", {"pals.size": 100, "pals.tasks": TASK_NAMES, "pals.function": "identity"}, None),
+    method("PALs, encoder frozen", {"pals.size": 204, "pals.tasks": TASK_NAMES, "encoder.trained_layers": ()}, None),
+    method("encoder frozen", {"encoder.trained_layers": ()}, 1 / 3),
+    method("layer decay .95", {"optimizer.layer_decay": 0.95}, 1),
+    method("ordinal log-loss", {"tasks.sst.loss": "ordinal_log_loss"}, 1),
+    method("PCGrad, three tasks", {**SUMMED, "gradients": "pcgrad"}, 1, SUMMED),
+    method("UPGrad, three tasks", {**SUMMED, "gradients": "upgrad"}, 1, SUMMED),
+    method("learned weights", {**SUMMED, "loss_weighting": "uncertainty"}, 1, SUMMED),
+    method(
+        "bi-encoder, QQP",
+        {"stages.0.tasks": ("qqp",), "tasks.qqp.encoding": "bi"},
+        None,
+        {"stages.0.tasks": ("qqp",)},
+    ),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--width", type=int, default=768)
+    parser.add_argument("--tokens", type=int, default=32, help="word pieces of every text (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"))
+    parser.add_argument("--only", default="", help="methods whose name holds this")
+    found = parser.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        encoder = random_encoder(Path(folder), found.layers, found.width)
+        corpus = random_corpus(Path(folder), encoder, found.tokens)
+        print(
+            f"{found.layers} layers, {found.width} wide, 16 rows of {found.tokens} word pieces per text, {found.device},"
+        )
+        print(f"{found.precision}, {found.rounds} rounds; ratios to the plain step of the same tasks\n")
+        print(f"{'method':24} {'ratio':>6} {'quartiles':>14} {'count':>6}   plain step")
+        for chosen in METHODS:
+            if found.only.lower() in chosen.name.lower():
+                base = base_config(found.precision)
+                plain = begin(base.override(chosen.beside), corpus, encoder, found.device)
+                other = begin(base.override(chosen.changes), corpus, encoder, found.device)
+                print_ratio(chosen, *measure(plain, other, found.rounds, found.device))
+
+
+def base_config(precision: str) -> TrialConfig:
+    """One task, one batch per step, dropout as the papers'."""
+    stage = StageConfig(tasks=("sst",), steps_per_epoch=10_000)
+    return TrialConfig(stages=(stage,)).override({"precision": precision, "data.bucket_by_length": False})
+
+
+def random_encoder(folder: Path, layers: int, width: int) -> PretrainedEncoder:
+    """A BERT of this size with random weights, and a tokenizer of single letters and words."""
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{number}" for number in range(30_000))]
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    tokenizer = BertTokenizerFast(vocab=str(folder / "vocab.txt"), model_max_length=512)
+    config = BertConfig(
+        vocab_size=len(words),
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=width // 64,
+        intermediate_size=4 * width,
+    )
+    torch.manual_seed(0)
+    BertModel(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return load_encoder(str(folder))
+
+
+def random_corpus(folder: Path, encoder: PretrainedEncoder, tokens: int) -> Corpus:
+    """Train and dev of each task: texts of so many known words."""
+    stream = np.random.default_rng(0)
+    tables = {}
+    for name in TASK_NAMES:
+        for split in ("train", "dev"):
+            tables[name, split] = random_table(stream, name, split, folder, tokens - 2)
+    return tokenize(tables, encoder.tokenizer, folder / "cache")
+
+
+def random_table(stream: np.random.Generator, name: str, split: str, folder: Path, words: int) -> Table:
+    task = TASKS[name]
+    drawn = stream.integers(0, 30_000, (len(task.text_columns), NUM_ROWS, words))
+    texts = tuple([" ".join(f"word{number}" for number in row) for row in column] for column in drawn)
+    return Table(
+        task=name,
+        split=split,
+        path=folder / task.file_name(split),
+        ids=[f"{name}{row}" for row in range(NUM_ROWS)],
+        texts=texts,
+        labels=stream.integers(0, int(task.label_range[1]) + 1, NUM_ROWS).astype(np.float32),
+        skipped=(),
+        num_own_rows=NUM_ROWS,
+    )
+
+
+def begin(config: TrialConfig, corpus: Corpus, encoder: PretrainedEncoder, device: str) -> Callable[[], None]:
+    """A trial at its beginning, as a function that takes its next step."""
+    run = start(config, corpus, encoder, torch.device(device), lambda objective: objective, None)
+    steps = endless_steps(run)
+    return lambda: take_step(run, next(steps))
+
+
+def endless_steps(run: Run) -> Iterator[Step]:
+    yield from epoch_steps(run.config, 0, 0, run.lengths, run.own_rows)
+
+
+def measure(
+    plain: Callable[[], None], other: Callable[[], None], rounds: int, device: str
+) -> tuple[list[float], list[float]]:
+    """Seconds of the plain step and of the other one, round by round; four steps of each kind are a round."""
+    for step in (plain, other, plain, other):
+        seconds_of(step, device)
+    found: tuple[list[float], list[float]] = ([], [])
+    for number in range(rounds):
+        for side in (0, 1) if number % 2 else (1, 0):
+            found[side].append(seconds_of((plain, other)[side], device))
+    return found
+
+
+STEPS_PER_ROUND = 4
+
+
+def seconds_of(step: Callable[[], None], device: str) -> float:
+    """Wall seconds of the steps of a round."""
+    started = time.perf_counter()
+    for _ in range(STEPS_PER_ROUND):
+        step()
+    if device != "cpu":
+        torch.cuda.synchronize()
+    return time.perf_counter() - started
+
+
+def print_ratio(chosen: Method, plain: list[float], other: list[float]) -> None:
+    ratios = [second / first for first, second in zip(plain, other, strict=True)]
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    count = "" if chosen.count is None else f"{chosen.count:.2f}"
+    per_step = statistics.median(plain) / STEPS_PER_ROUND
+    quartiles = f"{low:.2f} to {high:.2f}"
+    print(f"{chosen.name:24} {middle:6.2f} {quartiles:>14} {count:>6}   {1000 * per_step:.0f} ms", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""Which batch sizes for SST, QQP and STS, with SMART at the weight that table 6 prefers?
+
+Command:  python sweeps/run.py --space batch_sizes
+Cost:     4 trials of 15 epochs, each step with the penalty. With BERT-base and the course's data a GPU is needed; the
+          smaller a task's batches, the more steps.
+Expected: BERT and Beyond, table 5 (SST-QQP-STS, overall dev score): 32-16-32 .783 (epoch 15), 8-16-8 .789 (3),
+          16-16-16 .789 (8), 16-16-10 .790 (5). The last three are a thousandth apart: no difference is to be expected
+          among them. The row 8-16-8 equals the row .3 of table 6, which says batches of 16.
+Answer:   open; no run of ours on the course's full data yet.
+"""
+
+from search_spaces.presets import bert_and_beyond, by_task, joined
+from search_spaces.space import SearchSpace
+
+SIZES = ((32, 16, 32), (8, 16, 8), (16, 16, 16), (16, 16, 10))
+"""SST, QQP, STS, in the order of the table."""
+
+SPACE = SearchSpace(
+    name="batch_sizes",
+    question="Which batch sizes for SST, QQP and STS?",
+    base=bert_and_beyond().override({"smart.weight": 0.45}),
+    grid={"batch_sizes": {joined(sizes): by_task("batch_size", sizes) for sizes in SIZES}},
+)

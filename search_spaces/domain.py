@@ -1,0 +1,134 @@
+"""What a search draws from: keys, the range of values of each, and conditions under which a key is drawn at all."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mtlib.schema import check_types, require, require_name
+
+Key = str | tuple[str, ...]
+"""A dotted key of `TrialConfig`, several that vary together, or a name of the space's own (see `SearchSpace.grid`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Float:
+    """Any real number from `low` to `high`, both allowed; drawn on a logarithmic scale if `log`."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.low < self.high, "low must be below high", f"{self.low} and {self.high}")
+        require(not self.log or self.low > 0, "low must be above 0 on a logarithmic scale", self.low)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Int:
+    """Any whole number from `low` to `high`, both allowed; drawn on a logarithmic scale if `log`."""
+
+    low: int
+    high: int
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.low < self.high, "low must be below high", f"{self.low} and {self.high}")
+        require(not self.log or self.low > 0, "low must be above 0 on a logarithmic scale", self.low)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """One of `values`, which have no order; for keys that vary together each value holds one part per key."""
+
+    values: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(bool(self.values), "a choice must have at least one value", list(self.values))
+
+
+Range = Float | Int | Choice
+
+
+@dataclass(frozen=True, kw_only=True)
+class Condition:
+    """Draws a key only where another searched key was drawn with one of these values."""
+
+    key: Key
+    """The other key: a choice, drawn before this one."""
+    values: tuple[Any, ...]
+    """Some of that choice's values, at least one."""
+
+    def __post_init__(self) -> None:
+        require(bool(self.values), "a condition must have at least one value", list(self.values))
+
+
+def holds(condition: Condition | None, drawn: Mapping[Key, Any]) -> bool:
+    """Whether a key with this condition is to be drawn, given what was drawn before it."""
+    return condition is None or (condition.key in drawn and drawn[condition.key] in condition.values)
+
+
+def check_conditions(name: str, domain: Mapping[Key, Range], conditions: Mapping[Key, Condition]) -> None:
+    """Checks that every condition can hold and fail, and is known when its key's turn comes.
+
+    Args:
+        name: of the space, for messages.
+        domain: what is drawn from, in the order in which it is drawn.
+        conditions: by the key that they are on.
+
+    Raises:
+        ValueError: a key that is not searched; a condition on a key that is drawn later, or is no choice; a value that
+            it cannot have; all values that it can have.
+    """
+    order, titles = list(domain), [key_title(key) for key in domain]
+    for key, condition in conditions.items():
+        where = f"condition of {key_title(key)} in space '{name}'"
+        for searched in (key, condition.key):
+            require_name(key_title(searched), titles, f"searched key in the {where}")
+        is_before = order.index(condition.key) < order.index(key)
+        require(is_before, f"the {where} must be on a key that is drawn before it", key_title(condition.key))
+        choice = domain[condition.key]
+        if not isinstance(choice, Choice):
+            raise ValueError(
+                f"the {where} must be on a choice, got {key_title(condition.key)}, a {type(choice).__name__}"
+            )
+        wrong = [value for value in condition.values if value not in choice.values]
+        require(not wrong, f"the {where} must name values of {key_title(condition.key)}", wrong)
+        can_fail = any(value not in condition.values for value in choice.values)
+        require(can_fail, f"the {where} must leave out some value of {key_title(condition.key)}", condition.values)
+
+
+def corners(domain: Mapping[Key, Range], conditions: Mapping[Key, Condition]) -> Iterator[dict[Key, Any]]:
+    """Each choice and both ends of each range, with no more beside it than lets it be drawn."""
+    for key, item in domain.items():
+        for value in ends(item):
+            for given in ways_to_draw(key, conditions):
+                yield {**given, key: value}
+
+
+def ends(item: Range) -> tuple[Any, ...]:
+    """The values of a choice, or both ends of a range."""
+    return item.values if isinstance(item, Choice) else (item.low, item.high)
+
+
+def ways_to_draw(key: Key, conditions: Mapping[Key, Condition]) -> Iterator[dict[Key, Any]]:
+    """Every set of values of other keys under which a key is drawn; one empty set for a key without condition."""
+    if key not in conditions:
+        yield {}
+        return
+    condition = conditions[key]
+    for value in condition.values:
+        for given in ways_to_draw(condition.key, conditions):
+            yield {**given, condition.key: value}
+
+
+def dotted_keys(key: Key) -> tuple[str, ...]:
+    """The parts of a searched key: one, or those that vary together."""
+    return (key,) if isinstance(key, str) else tuple(key)
+
+
+def key_title(key: Key) -> str:
+    """A searched key as text; keys that vary together are joined by ` + `."""
+    return " + ".join(dotted_keys(key))

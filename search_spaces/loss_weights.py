@@ -1,0 +1,22 @@
+"""How should the losses of SST, QQP and STS be weighted where one step is taken on their sum?
+
+Command:  python sweeps/run.py --space loss_weights
+Cost:     5 trials of 10 epochs, each over all rows of all tasks. With BERT-base and the course's data a GPU is needed.
+Expected: Triple Threat, table 9 (overall dev score): .1-1-.1 .760, .1-1-.2 .761, .1-2-.4 .765, .1-3-.6 .761,
+          .1-1-.4 .760. All within .005; the standard error over dev examples alone is about as large. Unweighted,
+          table 3 has .737. (The first row's STS of .430 is a slip; its overall score implies about .842.)
+Answer:   open; no run of ours on the course's full data yet.
+"""
+
+from search_spaces.presets import by_task, joined, triple_threat
+from search_spaces.space import SearchSpace
+
+WEIGHTS = ((0.1, 1.0, 0.1), (0.1, 1.0, 0.2), (0.1, 2.0, 0.4), (0.1, 3.0, 0.6), (0.1, 1.0, 0.4))
+"""SST, QQP, STS, in the order of the table."""
+
+SPACE = SearchSpace(
+    name="loss_weights",
+    question="How should the losses of SST, QQP and STS be weighted in their sum?",
+    base=triple_threat(),
+    grid={"loss_weights": {joined(weights): by_task("loss_weight", weights) for weights in WEIGHTS}},
+)

@@ -1,0 +1,206 @@
+"""The command that makes a folder of a sweep's trained model, which `transformers` loads; `--help` shows how."""
+
+import argparse
+import difflib
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if not __package__:  # started as a script: imports begin at the project's folder, not at this one
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from pyarrow.fs import SubTreeFileSystem
+
+from mtlib.config import TrialConfig
+from mtlib.schema import first_line, require, require_name
+from results.epochs import read_trial_curves
+from results.records import OVERALL, TrialRecord, read_sweep, read_trials
+from results.storage import full_name, open_folder, read_json
+from sweeps.command import ALL_ENDED_WELL, WRONG_USE, read_encoder_name
+
+if TYPE_CHECKING:  # torch and transformers are imported where they are used: --help and a wrong name answer at once
+    from torch import Tensor
+
+    from mtlib.encoder import PretrainedEncoder
+    from mtlib.model_card import CardFacts
+
+BEST_TRIAL = "best"
+"""Stands for the trial with the highest dev score."""
+NAMES_SHOWN = 8
+"""How many trials a message names, the nearest ones."""
+
+EXAMPLES = """\
+examples:
+  the best trial of a sweep, at its best epoch by the overall dev score
+    python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine
+  one trial (column `trial` of load_sweep("...").trials), at its best epoch for one task
+    python sweeps/export.py ~/multitask-sweeps/NAME 0003-r0 ~/models/mine --best TASK
+  where the encoder that the sweep began with has moved
+    python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine --encoder DIR
+
+then, in Python, the encoder alone, or the whole model:
+  from transformers import AutoModel, AutoTokenizer
+  encoder, tokenizer = AutoModel.from_pretrained(FOLDER), AutoTokenizer.from_pretrained(FOLDER)
+  from mtlib.export import load_exported
+  exported = load_exported(FOLDER)     # exported.model, exported.config, exported.pretrained.tokenizer
+
+or start a further sweep from these weights:
+  python sweeps/run.py --space SPACE --set encoder.start_from=FOLDER
+
+FOLDER holds config.json, model.safetensors and the tokenizer's files (the encoder), tasks.safetensors (heads and all
+else), trial.json (the whole configuration) and README.md (how it was trained, dev scores, what it is not).
+
+exit codes: 0 written, 2 wrong use
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code: 0, or 2 where nothing could be exported."""
+    options = build_parser().parse_args(arguments)
+    try:
+        print(export(options.sweep, options.trial, Path(options.folder), options.best, options.encoder))
+    except ValueError as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return WRONG_USE
+    return ALL_ENDED_WELL
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser."""
+    parser = argparse.ArgumentParser(
+        prog="python sweeps/export.py",
+        description="Makes a folder of a trial's best weights that transformers loads, with heads and model card.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("sweep", metavar="SWEEP", help="folder of the sweep, or the URI of a copy")
+    parser.add_argument("trial", metavar="TRIAL", help=f"a trial, e.g. 0003-r0, or `{BEST_TRIAL}`")
+    parser.add_argument("folder", metavar="FOLDER", help="folder to make; must be new")
+    parser.add_argument(
+        "--best",
+        default=OVERALL,
+        metavar=f"{OVERALL}|TASK",
+        help="whose best epoch by dev score (default: %(default)s)",
+    )
+    parser.add_argument("--encoder", metavar="NAME|DIR", help="pretrained encoder (default: the trial's own)")
+    return parser
+
+
+def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None) -> str:
+    """Exports one trial's best weights.
+
+    Args:
+        sweep: the sweep's folder, or the URI of a copy.
+        trial: its trial, or `best`.
+        folder: the folder to make.
+        best: the epoch is the best one for this, `overall` or a task.
+        encoder: hub name or folder of the pretrained encoder; None for the one that the trial names.
+
+    Returns:
+        What was done, for people.
+
+    Raises:
+        ValueError: in one line: there is no such sweep, trial or best epoch, its weights were not kept, the folder is
+            there already, or the encoder cannot be had or is another one.
+    """
+    info, root = read_sweep(sweep), open_folder(sweep)
+    records = read_trials(sweep)
+    record = find_trial(sweep, records, trial, best)
+    folder = folder.expanduser().absolute()
+    require(not folder.exists(), "FOLDER must be new", folder)
+    epoch = find_epoch(root, record, best)
+    config = TrialConfig.from_json(record.config)
+    name = config.encoder.name if encoder is None else read_encoder_name(encoder)
+
+    from mtlib.export import export_model
+
+    weights = read_weights(root, record, epoch)
+    facts = card_facts(info, root, record, best, epoch, len(records))
+    export_model(config, find_encoder(name), weights, folder, facts)
+    return f"Exported {record.trial_id} of {sweep}, epoch {epoch} (its best {best} on dev), to {folder}"
+
+
+def find_trial(sweep: str, records: Sequence[TrialRecord], trial: str, best: str) -> TrialRecord:
+    """The trial of that name, or the one with the highest score if `best` is asked for."""
+    scored = [record for record in records if best in record.best]
+    if trial == BEST_TRIAL:
+        require(bool(scored), f"{sweep} must hold a trial with a dev score '{best}'", "none")
+        return max(scored, key=lambda record: record.best[best])
+    by_name = {record.trial_id: record for record in records}
+    require(bool(by_name), f"{sweep} must hold trials", "none yet")
+    nearest = difflib.get_close_matches(trial, by_name, n=NAMES_SHOWN, cutoff=0.0)
+    require_name(trial, [trial] if trial in by_name else nearest, f"trial of {sweep}")
+    return by_name[trial]
+
+
+def find_epoch(root: SubTreeFileSystem, record: TrialRecord, best: str) -> int:
+    """The best epoch whose weights the trial's checkpoint keeps."""
+    where = f"{record.checkpoint}/best.json"
+    try:
+        best_epochs = {} if record.checkpoint is None else read_json(root, where)
+    except (FileNotFoundError, NotADirectoryError):
+        best_epochs = {}
+    rule = f"trial {record.trial_id} ({record.status}) must have kept weights"
+    require(bool(best_epochs), rule, f"none in {full_name(root, f'trials/{record.trial_id}/checkpoint')}")
+    require_name(best, best_epochs, f"--best for trial {record.trial_id}")
+    return int(best_epochs[best])
+
+
+def read_weights(root: SubTreeFileSystem, record: TrialRecord, epoch: int) -> "dict[str, Tensor]":
+    """The weights of one of a trial's best epochs."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    from mtlib.checkpoint import StateFolder, weights_path
+
+    path = weights_path(StateFolder(path=Path(str(record.checkpoint))), epoch).as_posix()
+    try:
+        with root.open_input_stream(path) as stream:
+            weights: dict[str, Tensor] = load(stream.readall())
+    except (OSError, SafetensorError) as error:
+        what = "missing" if isinstance(error, FileNotFoundError) else f"truncated or damaged: {first_line(error)}"
+        raise ValueError(f"weights must be whole, {full_name(root, path)} is {what}") from error
+    return weights
+
+
+def find_encoder(name: str) -> "PretrainedEncoder":
+    """The pretrained encoder, from its folder or the hub."""
+    from mtlib.encoder import load_encoder
+    from sweeps.opening import check_hub
+
+    is_gone = Path(name).is_absolute() and not Path(name).is_dir()
+    require(not is_gone, "the trial's encoder must be where it was, or be named with --encoder", f"no folder {name}")
+    check_hub(name)
+    return load_encoder(name)
+
+
+def card_facts(
+    info: Mapping[str, Any], root: SubTreeFileSystem, record: TrialRecord, best: str, epoch: int, num_trials: int
+) -> "CardFacts":
+    """What the sweep's records say for the model card."""
+    from mtlib.model_card import CardFacts
+
+    points = [point for point in read_trial_curves(root, record.trial_id).to_pylist() if point["epoch"] == epoch]
+    scores: dict[str, dict[str, float]] = {}
+    for point in points:
+        if point["split"] == "dev":
+            scores.setdefault(point["task"], {})[point["metric"]] = point["value"]
+    git, data = info.get("git") or {}, info.get("data") or {}
+    sources = {"sources": git["revision"] + ("-changed" if git["is_changed"] else "")} if git else {}
+    return CardFacts(
+        title=f"{info.get('name', 'sweep')} {record.trial_id}",
+        best=best,
+        epoch=epoch,
+        steps=max((point["step"] for point in points), default=record.steps),
+        scores=scores,
+        num_trials=num_trials,
+        data_fingerprint=data.get("fingerprint", "not recorded"),
+        num_rows=data.get("rows", {}),
+        versions={"python": info.get("python", "not recorded"), **info.get("packages", {}), **sources},
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,272 @@
+"""An exported encoder is the trained one for plain `transformers`, the whole gives the trained model's logits."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from transformers import AutoModel, AutoTokenizer
+
+from mtlib.config import TrialConfig
+from mtlib.encoder import PretrainedEncoder
+from mtlib.evaluate import predict
+from mtlib.export import FILES, export_model, load_exported
+from mtlib.model import MultiTaskModel
+from mtlib.model_card import CardFacts
+from mtlib.start import load_start
+from mtlib.tokens import Corpus
+
+CPU = torch.device("cpu")
+TEXTS = ["the bad film", "a very slow old dog sleeps", "cat"]
+PALS = {"pals.size": 8, "pals.num_heads": 2, "pals.tasks": ["sst", "qqp"]}
+COSINE = {"tasks.sts.encoding": "bi", "tasks.sts.head": "cosine"}
+SIMCSE = {"simcse.weight": 0.1, "simcse.tasks": ["sts"]}
+MODELS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "PALs": PALS,
+    "PALs beside layers": {**PALS, "pals.placement": "layer", "pals.function": "identity"},
+    "cosine": {**COSINE, "tasks.qqp.encoding": "bi", "tasks.qqp.head": "cosine", "tasks.qqp.cosine_projection": False},
+    "relational": {"relational_tasks": ["qqp", "sts"], "tasks.sst.hidden_units": 7, "tasks.sst.pooling": "mean"},
+    "two logits": {"tasks.qqp.loss": "cross_entropy", "tasks.qqp.encoding": "cross_no_separator"},
+    "all": {**PALS, **COSINE, **SIMCSE, "relational_tasks": ["qqp"], "loss_weighting": "uncertainty"},
+}
+
+
+@pytest.fixture
+def facts() -> CardFacts:
+    return CardFacts(
+        title="tiny",
+        best="overall",
+        epoch=2,
+        steps=20,
+        scores={"overall": {"overall": 0.5}},
+        data_fingerprint="0" * 64,
+        num_rows={},
+        versions={},
+    )
+
+
+@pytest.fixture
+def trained(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> Callable[..., MultiTaskModel]:
+    """A model in evaluation mode with no weight as it was, for some dotted keys."""
+
+    def build(config: TrialConfig = tiny_config) -> MultiTaskModel:
+        stream, model = torch.Generator().manual_seed(1), MultiTaskModel(config, tiny_encoder)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.2 * torch.randn(parameter.shape, generator=stream))
+        return model.eval()
+
+    return build
+
+
+Trained = Callable[..., MultiTaskModel]
+
+
+def logits_of(model: MultiTaskModel, config: TrialConfig, corpus: Corpus) -> dict[str, np.ndarray]:
+    return {task: predict(model, config, corpus, task, "dev", CPU).logits for task in config.active_tasks}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_whole_gives_exactly_the_same_logits(
+    name: str,
+    tmp_path: Path,
+    tiny_config: TrialConfig,
+    tiny_encoder: PretrainedEncoder,
+    tiny_corpus: Corpus,
+    trained: Trained,
+    facts: CardFacts,
+) -> None:
+    config = tiny_config.override(MODELS[name])
+    model = trained(config)
+    export_model(config, tiny_encoder, model.state_dict(), tmp_path / "model", facts)
+    exported = load_exported(tmp_path / "model")
+    assert exported.config == config
+    assert not any(module.training for module in exported.model.modules())
+    wanted, found = logits_of(model, config, tiny_corpus), logits_of(exported.model, exported.config, tiny_corpus)
+    assert set(found) == {"sst", "qqp", "sts"}
+    for task, logits in wanted.items():
+        assert np.array_equal(found[task], logits)
+        assert len(np.unique(logits)) > 5, "the texts must be told apart"
+    kept = exported.model.state_dict()
+    assert kept.keys() == model.state_dict().keys()
+    assert all(torch.equal(kept[key], weight) for key, weight in model.state_dict().items())
+
+
+@torch.no_grad()
+def test_plain_transformers_gives_exactly_the_hidden_states(
+    tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, trained: Trained, facts: CardFacts
+) -> None:
+    config = tiny_config.override(MODELS["all"])
+    model = trained(config)
+    export_model(config, tiny_encoder, model.state_dict(), tmp_path / "model", facts)
+    encoder, tokenizer = (kind.from_pretrained(tmp_path / "model") for kind in (AutoModel, AutoTokenizer))
+    assert not encoder.training
+    inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    assert dict(inputs)["input_ids"].tolist() == tiny_encoder.tokenizer(TEXTS, padding=True)["input_ids"]
+    found = encoder(**inputs, output_hidden_states=True).hidden_states
+    wanted = model.encoder(**inputs, output_hidden_states=True).hidden_states
+    pretrained = AutoModel.from_pretrained(tiny_encoder.name)(**inputs).last_hidden_state
+    assert len(found) == 3
+    assert all(torch.equal(*states) for states in zip(found, wanted, strict=True))
+    assert not torch.allclose(found[-1], pretrained)
+
+
+def test_the_folder_holds_what_the_card_says_and_names_no_path(
+    tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, trained: Trained, facts: CardFacts
+) -> None:
+    export_model(tiny_config, tiny_encoder, trained().state_dict(), tmp_path / "deep" / "model", facts)
+    folder = tmp_path / "deep" / "model"
+    assert {path.name for path in folder.iterdir()} == {*FILES, "tokenizer_config.json", "README.md"}
+    assert [path.name for path in folder.parent.iterdir()] == ["model"]
+    for name in ("config.json", "tokenizer_config.json", "README.md"):
+        assert str(Path(tiny_encoder.name).parent) not in (folder / name).read_text()
+    assert TrialConfig.from_json((folder / "trial.json").read_text()) == tiny_config
+    names = set(load_file(folder / "tasks.safetensors"))
+    assert {name.split(".")[0] for name in names} == {"heads"}
+
+
+def test_a_model_without_any_other_weight_is_exported_and_loaded(
+    tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, tiny_corpus: Corpus, facts: CardFacts
+) -> None:
+    """A cosine without projection has none."""
+    bare = {f"tasks.qqp.{key}": value for key, value in (("encoding", "bi"), ("head", "cosine"))}
+    changes = {**bare, "tasks.qqp.cosine_projection": False, "smart.weight": 0.0, "stages.1.tasks": ["qqp"]}
+    config = tiny_config.override(changes)
+    model = MultiTaskModel(config, tiny_encoder).eval()
+    export_model(config, tiny_encoder, model.state_dict(), tmp_path / "model", facts)
+    assert load_file(tmp_path / "model" / "tasks.safetensors") == {}
+    found = logits_of(load_exported(tmp_path / "model").model, config, tiny_corpus)["qqp"]
+    assert np.array_equal(found, logits_of(model, config, tiny_corpus)["qqp"])
+
+
+def test_a_new_trial_starts_from_an_export_with_its_heads(
+    tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, trained: Trained, facts: CardFacts
+) -> None:
+    config = tiny_config.override(MODELS["all"])
+    weights = trained(config).state_dict()
+    export_model(config, tiny_encoder, weights, tmp_path / "model", facts)
+    again = config.override(
+        {"seed": 5, "encoder.start_from": str(tmp_path / "model"), "encoder.start_heads": True, "encoder.dropout": 0.2}
+    )
+    model = MultiTaskModel(again, tiny_encoder)
+    load_start(again.encoder, model)
+    assert all(torch.equal(model.state_dict()[name], weight) for name, weight in weights.items())
+
+
+def test_an_export_of_an_export_is_the_same(
+    tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, trained: Trained, facts: CardFacts
+) -> None:
+    export_model(tiny_config, tiny_encoder, trained().state_dict(), tmp_path / "first", facts)
+    first = load_exported(tmp_path / "first")
+    export_model(first.config, first.pretrained, first.model.state_dict(), tmp_path / "second", facts)
+    for name in set(FILES) - {"config.json"}:
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes(), name
+
+
+def test_a_folder_that_is_there_is_left_alone(
+    tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, trained: Trained, facts: CardFacts
+) -> None:
+    (tmp_path / "model").mkdir()
+    with pytest.raises(ValueError, match=r"^an exported model's folder must be new, got .*model$"):
+        export_model(tiny_config, tiny_encoder, trained().state_dict(), tmp_path / "model", facts)
+    assert not list((tmp_path / "model").iterdir())
+
+
+def test_weights_that_do_not_fit_are_one_line_and_leave_nothing(
+    tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, trained: Trained, facts: CardFacts
+) -> None:
+    weights = trained().state_dict()
+    more: dict[str, Tensor] = {**weights, "pals.sst.up.weight": torch.zeros(1)}
+    wide = tiny_config.override({"tasks.sst.hidden_units": 7})
+    for config, given, fault in (
+        (
+            tiny_config,
+            {n: w for n, w in weights.items() if n != "heads.sst.bias"},
+            "1 weight is missing, first heads.sst",
+        ),
+        (tiny_config, more, "1 weight is unknown to it, first pals.sst.up.weight"),
+        (wide, weights, "2 weights are missing, first heads.sst.hidden.bias"),
+    ):
+        with pytest.raises(ValueError, match=f"^the weights must fit the trial's configuration: {fault}"):
+            export_model(config, tiny_encoder, given, tmp_path / "model", facts)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_place_that_cannot_be_written_is_one_line(
+    tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, trained: Trained, facts: CardFacts
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="must be a place that can be written, got ") as e:
+        export_model(tiny_config, tiny_encoder, trained().state_dict(), tmp_path / "file" / "model", facts)
+    assert len(str(e.value).splitlines()) == 1
+
+
+def test_a_failure_in_the_middle_leaves_nothing(
+    tmp_path: Path,
+    tiny_config: TrialConfig,
+    tiny_encoder: PretrainedEncoder,
+    trained: Trained,
+    facts: CardFacts,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("mtlib.export.save_file", fail)
+    with pytest.raises(ValueError, match="no space left on device"):
+        export_model(tiny_config, tiny_encoder, trained().state_dict(), tmp_path / "model", facts)
+    assert not list(tmp_path.iterdir())
+
+
+def truncate(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def retrain(folder: Path) -> None:
+    """Says that the trial had another head."""
+    tree = json.loads((folder / "trial.json").read_text())
+    tree["tasks"]["sst"]["hidden_units"] = 3
+    (folder / "trial.json").write_text(json.dumps(tree))
+
+
+FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "half the heads": (
+        lambda folder: truncate(folder / "tasks.safetensors"),
+        "tasks.safetensors is truncated or damaged",
+    ),
+    "half the encoder": (lambda folder: truncate(folder / "model.safetensors"), "encoder '.*' cannot be loaded"),
+    "half a trial": (lambda folder: truncate(folder / "trial.json"), "trial.json is damaged, or of another version"),
+    "no trial": (lambda folder: (folder / "trial.json").unlink(), "which has no trial.json"),
+    "no heads": (lambda folder: (folder / "tasks.safetensors").unlink(), "which has no tasks.safetensors"),
+    "another trial": (retrain, "must fit its trial.json: 2 weights are missing, first heads.sst.hidden.bias"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_cannot_be_loaded_is_one_line(
+    fault: str,
+    tmp_path: Path,
+    tiny_config: TrialConfig,
+    tiny_encoder: PretrainedEncoder,
+    trained: Trained,
+    facts: CardFacts,
+) -> None:
+    export_model(tiny_config, tiny_encoder, trained().state_dict(), tmp_path / "model", facts)
+    spoil, message = FAULTS[fault]
+    spoil(tmp_path / "model")
+    with pytest.raises(ValueError, match=message) as e:
+        load_exported(tmp_path / "model")
+    assert len(str(e.value).splitlines()) == 1
+
+
+def test_a_folder_that_is_missing_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"must be a folder that export_model wrote, got .*nowhere, which is no folder$"
+    ):
+        load_exported(tmp_path / "nowhere")

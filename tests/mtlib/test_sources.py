@@ -1,0 +1,255 @@
+"""What a configuration asks for: which files, which rows of them, and what is said where there are none."""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pandas as pd
+import pytest
+
+from mtlib.config import TrialConfig
+from mtlib.config_training import StageConfig
+from mtlib.data import Table, content_fingerprint, read_folder
+from mtlib.sources import find_parts, read_data
+from mtlib.tasks import TASKS
+
+SNLI = pd.DataFrame(
+    {"id": ["a", "b", "c"], "sentence1": "A man.", "sentence2": ["One.", "Two.", "Three."], "label": [0, 1, 2]}
+)
+Write = Callable[[str, pd.DataFrame], None]
+
+
+@pytest.fixture
+def folder(tiny_folder: Path, tmp_path: Path) -> Path:
+    """The tiny corpus, to be changed."""
+    return Path(shutil.copytree(tiny_folder, tmp_path / "data"))
+
+
+@pytest.fixture
+def write(folder: Path) -> Write:
+    """Writes a frame in the format that its file's name says."""
+
+    def write_file(name: str, frame: pd.DataFrame) -> None:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".jsonl":
+            frame.to_json(path, orient="records", lines=True)
+        else:
+            frame.to_csv(path, sep="\t" if path.suffix == ".tsv" else ",", index=False)
+
+    return write_file
+
+
+def config_of(
+    *tasks: str, extra: tuple[str, ...] = (), sources: Mapping[str, Mapping[str, Any]] | None = None
+) -> TrialConfig:
+    tree = json.loads(TrialConfig(stages=(StageConfig(tasks=tasks),)).to_json())
+    tree["data"]["sources"] |= {name: dict(source) for name, source in (sources or {}).items()}
+    tree["stages"][0]["extra_data"] = list(extra)
+    return TrialConfig.from_json(json.dumps(tree))
+
+
+def labels_of(table: Table) -> list[float]:
+    assert table.labels is not None
+    found: list[float] = table.labels.tolist()
+    return found
+
+
+def complaint(config: TrialConfig, folder: Path) -> str:
+    with pytest.raises(ValueError) as caught:
+        read_data(config, folder)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_without_sources_the_own_files_are_read(folder: Path) -> None:
+    tables = read_data(config_of("sst", "sts"), folder)
+    expected = read_folder(folder, ("sst", "sts"))
+    assert list(tables) == list(expected)
+    assert content_fingerprint(tables) == content_fingerprint(expected)
+    assert all(table.num_own_rows == len(table.ids) for table in tables.values())
+
+
+def test_extra_sets_are_read_where_a_stage_names_them_with_their_labels_mapped(folder: Path, write: Write) -> None:
+    write("snli-train.csv", SNLI)
+    assert ("snli", "train") not in read_data(config_of("qqp"), folder)
+    tables = read_data(config_of("qqp", extra=("snli",)), folder)
+    table = tables["snli", "train"]
+    assert set(tables) == {("qqp", "train"), ("qqp", "dev"), ("snli", "train")}
+    assert (table.task, table.ids, labels_of(table), table.num_own_rows) == ("qqp", ["a", "c"], [1, 0], 2)
+    assert table.left_out == ("snli-train.csv: 1 row has label 1, which labels does not name",)
+
+
+def test_every_missing_file_is_named_wherever_it_should_be(folder: Path, tmp_path: Path) -> None:
+    (folder / "quora-dev.csv").unlink()
+    extra = {"task": "qqp", "path": str(tmp_path / "far.jsonl")}
+    message = complaint(config_of("qqp", extra=("snli", "far"), sources={"far": extra}), folder)
+    start = f"data folder {folder} lacks quora-dev.csv, snli-train.csv; did you mean 'quora-train.csv'?"
+    assert message.startswith(start)
+    assert message.endswith(f"; and there is no {tmp_path}/far.jsonl")
+    (folder / "quora-dev.csv").write_bytes((folder / "quora-train.csv").read_bytes())
+    message = complaint(config_of("qqp", extra=("far",), sources={"far": extra}), folder)
+    assert message == f"files of data.sources must be there, got no {tmp_path}/far.jsonl"
+
+
+def test_files_are_looked_for_before_any_is_read(folder: Path) -> None:
+    (folder / "quora-dev.csv").write_text("wrong")
+    assert "lacks snli-train.csv" in complaint(config_of("qqp", extra=("snli",)), folder)
+
+
+GLUE = {
+    "qqp": ("QQP", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate", 'x{n}\t1\t2\tWhy "so?\tHow?\t{n}'),
+    "sts": (
+        "STS-B",
+        "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore",
+        '{n}\tmain\tf\t2012\t1\tnone\tnone\tA "plane.\tA car.\t{n}.500',
+    ),
+}
+
+
+def write_glue(folder: Path, task: str, splits: tuple[str, ...] = ("train", "dev")) -> None:
+    name, header, row = GLUE[task]
+    (folder / name).mkdir()
+    for split in splits:
+        lines = [header, *(row.format(n=number) for number in range(2))]
+        (folder / name / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+
+
+def remove_own(folder: Path, task: str, *splits: str) -> None:
+    for split in splits:
+        (folder / TASKS[task].file_name(split)).unlink()
+
+
+def test_glue_folders_are_read_where_the_own_files_are_absent(folder: Path) -> None:
+    for task in ("qqp", "sts"):
+        write_glue(folder, task)
+        remove_own(folder, task, "train", "dev")
+    tables = read_data(config_of("sst", "qqp", "sts"), folder)
+    assert tables["qqp", "dev"].texts == (['Why "so?', 'Why "so?'], ["How?", "How?"])
+    assert (tables["qqp", "train"].ids, labels_of(tables["qqp", "train"])) == (["x0", "x1"], [0, 1])
+    assert (tables["sts", "dev"].ids, labels_of(tables["sts", "dev"])) == (["0", "1"], [0.5, 1.5])
+    assert tables["sts", "train"].texts == (['A "plane.'] * 2, ["A car."] * 2)
+    assert tables["sst", "train"].path == folder / "ids-sst-train.csv"
+
+
+@pytest.mark.parametrize("removed", [(), ("train",), ("dev",)])
+def test_one_own_file_is_enough_for_glue_not_to_be_read(folder: Path, removed: tuple[str, ...]) -> None:
+    write_glue(folder, "qqp")
+    remove_own(folder, "qqp", *removed)
+    if not removed:
+        assert read_data(config_of("qqp"), folder)["qqp", "dev"].path == folder / "quora-dev.csv"
+    else:
+        assert f"lacks quora-{removed[0]}.csv;" in complaint(config_of("qqp"), folder)
+
+
+def test_a_glue_folder_without_dev_is_said_to_lack_it(folder: Path) -> None:
+    write_glue(folder, "qqp", ("train",))
+    remove_own(folder, "qqp", "train", "dev")
+    assert f"data folder {folder} lacks QQP/dev.tsv;" in complaint(config_of("qqp"), folder)
+
+
+def test_where_there_is_neither_the_own_files_are_missed(folder: Path) -> None:
+    remove_own(folder, "qqp", "train", "dev")
+    assert "lacks quora-dev.csv, quora-train.csv;" in complaint(config_of("qqp"), folder)
+
+
+PARAPHRASES = pd.DataFrame({"text": ["Fine.", "", "Bad."], "stars": [4, 3, 0]})
+
+
+@pytest.mark.parametrize("name", ["paraphrases.csv", "paraphrases.tsv", "paraphrases.jsonl"])
+def test_augmentation_follows_the_own_train_rows_and_is_not_counted_among_them(
+    folder: Path, write: Write, name: str
+) -> None:
+    write(name, PARAPHRASES)
+    source = {"task": "sst", "role": "augment", "path": name, "text_columns": ["text"], "label_column": "stars"}
+    tables, plain = (read_data(config_of("sst", sources=s), folder) for s in ({"synthetic": source}, {}))
+    table, own = tables["sst", "train"], plain["sst", "train"]
+    assert (table.num_own_rows, len(table.ids)) == (30, 32)
+    assert table.ids == [*own.ids, "synthetic/0", "synthetic/2"]
+    assert table.texts == ([*own.texts[0], "Fine.", "Bad."],)
+    assert labels_of(table) == [*labels_of(own), 4, 0]
+    assert len(table.skipped) == 1
+    assert table.skipped[0].endswith(f"{name}:{2 if name.endswith('.jsonl') else 3}: text is blank")
+    assert content_fingerprint({("sst", "dev"): tables["sst", "dev"]}) == content_fingerprint(
+        {("sst", "dev"): plain["sst", "dev"]}
+    )
+
+
+def test_ids_of_several_augmentations_differ_though_they_are_written_alike(folder: Path, write: Write) -> None:
+    write("more.csv", pd.DataFrame({"id": ["ssttrain0"], "sentence": ["Fine."], "sentiment": [4]}))
+    source = {"task": "sst", "role": "augment", "path": "more.csv"}
+    table = read_data(config_of("sst", sources={"one": source, "two": source}), folder)["sst", "train"]
+    assert table.ids[30:] == ["one/ssttrain0", "two/ssttrain0"]
+    assert len(set(table.ids)) == len(table.ids) == 32
+
+
+def test_a_source_can_replace_a_tasks_train_and_dev(folder: Path, write: Write) -> None:
+    for split, count in (("train", 3), ("validation", 2)):
+        write(f"nli/{split}.jsonl", SNLI.head(count).rename(columns={"label": "gold"}))
+    remove_own(folder, "qqp", "train", "dev")
+    source = {
+        "task": "qqp",
+        "role": "replace",
+        "path": "nli/{split}.jsonl",
+        "dev_split": "validation",
+        "label_column": "gold",
+        "labels": ["0:1", "1:0", "2:0"],
+    }
+    tables = read_data(config_of("qqp", sources={"nli": source}), folder)
+    assert [labels_of(tables["qqp", split]) for split in ("train", "dev")] == [[1, 0, 0], [1, 0]]
+    assert [tables["qqp", split].split for split in ("train", "dev")] == ["train", "dev"]
+
+
+def test_augmentation_can_follow_what_replaces_the_own_rows(folder: Path, write: Write) -> None:
+    write("own-train.csv", pd.DataFrame({"sentence": ["A."], "sentiment": [1]}))
+    write("own-dev.csv", pd.DataFrame({"sentence": ["B."], "sentiment": [2]}))
+    sources = {
+        "own": {"task": "sst", "role": "replace", "path": "own-{split}.csv"},
+        "more": {"task": "sst", "role": "augment", "path": "own-dev.csv"},
+    }
+    table = read_data(config_of("sst", sources=sources), folder)["sst", "train"]
+    assert (table.ids, labels_of(table), table.num_own_rows) == (["0", "more/0"], [1, 2], 1)
+
+
+@pytest.mark.parametrize("is_absolute", [True, False])
+@pytest.mark.parametrize("in_path", [True, False])
+def test_a_saved_data_set_can_replace_a_task(
+    folder: Path, is_absolute: bool, in_path: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", folder / "cache")
+    splits = {"train": datasets.Dataset.from_pandas(SNLI), "validation": datasets.Dataset.from_pandas(SNLI.head(2))}
+    if in_path:
+        for split, rows in splits.items():
+            rows.save_to_disk(folder / "nli" / split)
+    else:
+        datasets.DatasetDict(splits).save_to_disk(folder / "nli")
+    path = f"hf://{f'{folder}/' if is_absolute else ''}nli{'/{split}' if in_path else ''}"
+    source = {"task": "qqp", "role": "replace", "path": path, "dev_split": "validation", "labels": ["0:1", "2:0"]}
+    source["label_column"] = "label"
+    tables = read_data(config_of("qqp", sources={"nli": source}), folder)
+    assert (tables["qqp", "train"].ids, labels_of(tables["qqp", "train"])) == (["a", "c"], [1, 0])
+    assert (tables["qqp", "dev"].ids, labels_of(tables["qqp", "dev"])) == (["a"], [1])
+    assert tables["qqp", "dev"].left_out[0].endswith(": 1 row has label 1, which labels does not name")
+
+
+def test_a_format_that_cannot_be_read_is_refused(folder: Path) -> None:
+    message = complaint(config_of("sst", extra=("x",), sources={"x": {"task": "sst", "path": "x.xlsx"}}), folder)
+    rule = "data.sources.x.path must end in .csv, .tsv, .jsonl or begin with hf://, got 'x.xlsx'"
+    assert message == rule
+
+
+def test_what_is_read_is_equal_exactly_where_the_rows_are(folder: Path) -> None:
+    base = config_of("sst", "qqp", extra=("snli",))
+    wanted = find_parts(base, folder)
+    for same in ({"optimizer.learning_rate": 1e-4}, {"data.sources.snli.batch_size": 3}, {"data.bucket_batches": 2}):
+        assert find_parts(base.override(same), folder) == wanted
+    for other in (
+        {"data.sources.snli.labels": ["0:1"]},
+        {"data.sources.snli.path": "y.csv"},
+        {"stages.0.tasks": "qqp"},
+    ):
+        assert find_parts(base.override(other), folder) != wanted
+    assert hash(tuple(wanted.items())) == hash(tuple(find_parts(base, folder).items()))

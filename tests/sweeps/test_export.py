@@ -1,0 +1,294 @@
+"""A sweep's trained model becomes a folder by one command, and whatever hinders it is one line with exit code 2."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from huggingface_hub import ModelCard
+from safetensors.torch import load_file
+from transformers import AutoModel, BertConfig, BertModel
+
+from mtlib.checkpoint import StateFolder
+from mtlib.config import TrialConfig
+from mtlib.encoder import PretrainedEncoder
+from mtlib.evaluate import predict
+from mtlib.export import load_exported
+from mtlib.reports import EpochReport
+from mtlib.tasks import TASKS
+from mtlib.tokens import Corpus
+from mtlib.train import train
+from results.epochs import compact, read_predictions, write_epoch
+from results.records import TrialRecord, read_trials, write_sweep, write_trials
+from sweeps.export import main
+
+ROOT = Path(__file__).resolve().parents[2]
+TRIAL = "0001-r0"
+
+
+def record_of(number: int, config: TrialConfig, reports: list[EpochReport]) -> TrialRecord:
+    """A trial's record as the ledger would write it; queued where it has reported nothing."""
+    points = [point for report in reports for point in report.points if point.split == "dev"]
+    mains = {"overall": "overall", **{name: task.metric for name, task in TASKS.items()}}
+    best: dict[str, tuple[float, int]] = {}
+    for point in points:
+        if point.metric == mains[point.task] and point.value > best.get(point.task, (-1.0, 0))[0]:
+            best[point.task] = (point.value, point.epoch)
+    return TrialRecord(
+        trial_id=f"{number:04d}-r0",
+        number=number,
+        config_hash=config.content_hash,
+        replicate=0,
+        seed=0,
+        status="complete" if reports else "queued",
+        params={},
+        config=config.to_json(),
+        best={name: value for name, (value, _) in best.items()},
+        last={},
+        best_epoch={name: epoch for name, (_, epoch) in best.items()},
+        epochs=len(reports),
+        steps=reports[-1].step if reports else 0,
+        device_seconds=0.0,
+        wall_seconds=0.0,
+        peak_memory_bytes=0,
+        checkpoint=f"trials/{number:04d}-r0/checkpoint" if reports else None,
+        error=None,
+        host=None,
+        started=None,
+    )
+
+
+@pytest.fixture(scope="module")
+def trained_sweep(
+    tmp_path_factory: pytest.TempPathFactory,
+    tiny_corpus: Corpus,
+    tiny_encoder: PretrainedEncoder,
+) -> Path:
+    """A sweep of three trials, of which the second was trained for three epochs, with PALs on two tasks."""
+    folder = tmp_path_factory.mktemp("sweeps") / "mine"
+    config = TrialConfig.from_json(
+        json.dumps({"stages": [{"tasks": ["qqp"], "steps_per_epoch": 4}, {"tasks": list(TASKS), "epochs": 2}]})
+    )
+    config = config.override(
+        {
+            "encoder.name": tiny_encoder.name,
+            "encoder.max_length": 32,
+            "optimizer.learning_rate": 1e-2,
+            "pals.size": 8,
+            "pals.num_heads": 2,
+            "pals.tasks": ["sst", "qqp"],
+            **{f"tasks.{task}.scored_train_rows": 0 for task in TASKS},
+        }
+    )
+    reports: list[EpochReport] = []
+
+    def keep(report: EpochReport) -> bool:
+        write_epoch(folder, TRIAL, report)
+        reports.append(report)
+        return True
+
+    states = StateFolder(path=folder / "trials" / TRIAL / "checkpoint")
+    train(config, tiny_corpus, tiny_encoder, states=states, on_epoch=keep)
+    info = {
+        "name": "mine",
+        "data": {"fingerprint": tiny_corpus.fingerprint, "rows": {"sst-train": 30}},
+        "git": {"revision": "abc", "is_changed": True},
+        "python": "3.12.1",
+        "packages": {"torch": "2.9"},
+    }
+    write_sweep(folder, info)
+    records = [record_of(0, config, []), record_of(1, config, reports), record_of(2, config, [])]
+    write_trials(folder, records, tuple(TASKS))
+    return folder
+
+
+@pytest.fixture
+def sweep(trained_sweep: Path, tmp_path: Path) -> Path:
+    """A copy to spoil."""
+    return shutil.copytree(trained_sweep, tmp_path / "mine")
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """The one line that a wrong command gets."""
+    assert main([str(argument) for argument in arguments]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    (line,) = output.err.splitlines()
+    assert line.startswith("error: ")
+    return line
+
+
+@pytest.mark.parametrize("best", ["overall", *TASKS])
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_the_best_epoch_is_exported_and_gives_the_recorded_predictions(
+    best: str, is_compacted: bool, sweep: Path, tmp_path: Path, tiny_corpus: Corpus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if is_compacted:
+        compact(sweep)
+    assert main([str(sweep), TRIAL, str(tmp_path / "model"), "--best", best]) == 0
+    checkpoint = sweep / "trials" / TRIAL / "checkpoint"
+    epoch = json.loads((checkpoint / "best.json").read_text())[best]
+    assert (
+        f"Exported {TRIAL} of {sweep}, epoch {epoch} (its best {best} on dev), to {tmp_path / 'model'}"
+        in capsys.readouterr().out
+    )
+    kept = load_file(checkpoint / "weights" / f"epoch-{epoch:04d}.safetensors")
+    encoder = AutoModel.from_pretrained(tmp_path / "model").state_dict()
+    assert all(torch.equal(kept[f"encoder.{name}"], encoder[name]) for name in encoder if "pooler" not in name)
+    exported = load_exported(tmp_path / "model")
+    for task in exported.config.active_tasks:
+        recorded = read_predictions(sweep, task, "dev", trial=TRIAL, epoch=epoch)["logits"].to_pylist()
+        if recorded:  # the first epoch scored one task alone
+            found = predict(exported.model, exported.config, tiny_corpus, task, "dev", torch.device("cpu"))
+            assert np.array_equal(found.logits, np.array(recorded, dtype=np.float32))
+    card = ModelCard.load(tmp_path / "model" / "README.md")
+    assert f"the weights of epoch {epoch}, of a trial among 3" in card.text.replace("\n", " ")
+
+
+def test_the_card_says_what_the_records_say(trained_sweep: Path, tmp_path: Path) -> None:
+    assert main([str(trained_sweep), TRIAL, str(tmp_path / "model")]) == 0
+    text = (tmp_path / "model" / "README.md").read_text()
+    assert "# mine 0001-r0" in text
+    assert "rows: sst-train 30" in text
+    assert "Versions: python 3.12.1, torch 2.9, sources abc-changed" in text
+    for title in ("SST", "QQP", "STS"):
+        assert f"| {title} | " in text
+
+
+def test_best_stands_for_the_trial_with_the_highest_score(
+    sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(sweep), "best", str(tmp_path / "model")]) == 0
+    assert f"Exported {TRIAL} " in capsys.readouterr().out
+
+
+def test_a_copy_behind_a_uri_is_read_alike(trained_sweep: Path, tmp_path: Path) -> None:
+    for name, place in (("a", str(trained_sweep)), ("b", trained_sweep.as_uri())):
+        assert main([place, TRIAL, str(tmp_path / name)]) == 0
+    for file in ("model.safetensors", "tasks.safetensors", "trial.json", "README.md"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+def test_an_encoder_that_has_moved_is_named(
+    sweep: Path, tmp_path: Path, tiny_encoder_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rewrite_encoder(sweep, str(tmp_path / "gone"))
+    line = refusal(capsys, sweep, TRIAL, tmp_path / "model")
+    assert f"must be where it was, or be named with --encoder, got no folder {tmp_path / 'gone'}" in line
+    line = refusal(capsys, sweep, TRIAL, tmp_path / "model", "--encoder", tmp_path / "nowhere")
+    assert "--encoder must be a hub name or a folder that exists" in line
+    assert main([str(sweep), TRIAL, str(tmp_path / "model"), "--encoder", str(tiny_encoder_folder)]) == 0
+    assert load_exported(tmp_path / "model").config.encoder.name == str(tmp_path / "gone")
+
+
+def rewrite_encoder(sweep: Path, name: str) -> None:
+    """Makes the records say that the sweep began with another encoder."""
+    records = [
+        replace(record, config=TrialConfig.from_json(record.config).override({"encoder.name": name}).to_json())
+        for record in read_trials(sweep)
+    ]
+    write_trials(sweep, records, tuple(TASKS))
+
+
+def test_an_encoder_of_another_size_is_one_line(
+    sweep: Path, tmp_path: Path, tiny_encoder_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = shutil.copytree(tiny_encoder_folder, tmp_path / "other")
+    config = BertConfig.from_pretrained(tiny_encoder_folder, num_hidden_layers=1)
+    BertModel(config).save_pretrained(other)
+    capsys.readouterr()  # its bar
+    line = refusal(capsys, sweep, TRIAL, tmp_path / "model", "--encoder", other)
+    assert "the weights must fit the trial's configuration: " in line
+    assert "unknown to it, first encoder.encoder.layer.1." in line
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_sweep_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert f"{tmp_path} is no sweep folder: it has no sweep.json" in refusal(
+        capsys, tmp_path, TRIAL, tmp_path / "model"
+    )
+    write_sweep(tmp_path, {"name": "new"})
+    assert "must hold trials, got none yet" in refusal(capsys, tmp_path, TRIAL, tmp_path / "model")
+    assert "must hold a trial with a dev score 'overall', got none" in refusal(capsys, tmp_path, "best", tmp_path / "m")
+
+
+def test_a_trial_that_is_not_there_gets_the_nearest_names(
+    trained_sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = refusal(capsys, trained_sweep, "0001-r1", tmp_path / "model")
+    assert f"unknown trial of {trained_sweep} '0001-r1'; did you mean '0001-r0'? known: 0001-r0" in line
+
+
+def test_of_many_trials_only_the_nearest_are_named(
+    sweep: Path, tmp_path: Path, tiny_config: TrialConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_trials(sweep, [record_of(number, tiny_config, []) for number in range(500)], tuple(TASKS))
+    assert refusal(capsys, sweep, "123", tmp_path / "model").count("-r0") == 9  # eight, the nearest twice
+
+
+Spoil = Callable[[Path], object]
+FAULTS: dict[str, tuple[Spoil, tuple[str, ...], str]] = {
+    "never started": (lambda _: None, ("0002-r0",), "trial 0002-r0 (queued) must have kept weights, got none in "),
+    "no checkpoint": (lambda place: shutil.rmtree(place), (TRIAL,), "(complete) must have kept weights, got none in "),
+    "no such best": (
+        lambda _: None,
+        (TRIAL, "--best", "overal"),
+        "unknown --best for trial 0001-r0 'overal'; did you mean 'overall'?",
+    ),
+    "weights gone": (lambda place: shutil.rmtree(place / "weights"), (TRIAL,), "weights must be whole, "),
+    "half the weights": (lambda place: halve(place / "weights"), (TRIAL,), " is truncated or damaged: "),
+    "half of best.json": (lambda place: halve(place), (TRIAL,), "best.json: truncated or damaged: "),
+}
+
+
+def halve(folder: Path) -> None:
+    """Truncates the files of a folder."""
+    for path in folder.iterdir():
+        if path.is_file():
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_weights_that_cannot_be_had_are_one_line(
+    fault: str, sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spoil, (trial, *flags), message = FAULTS[fault]
+    spoil(sweep / "trials" / TRIAL / "checkpoint")
+    assert message in refusal(capsys, sweep, trial, tmp_path / "model", *flags)
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_folder_that_is_there_is_left_alone(
+    trained_sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert f"FOLDER must be new, got {tmp_path}" in refusal(capsys, trained_sweep, TRIAL, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_as_a_script_it_answers_without_torch_or_ray_and_from_any_folder(tmp_path: Path) -> None:
+    script = ROOT / "sweeps" / "export.py"
+    code = (
+        "import runpy, sys; sys.argv[1:] = ['--help']\n"
+        f"try: runpy.run_path({str(script)!r}, run_name='__main__')\n"
+        "except SystemExit: print(sorted({'ray', 'torch', 'transformers', 'optuna'} & set(sys.modules)))"
+    )
+    for command in ([str(script), "--help"], ["-c", code]):
+        done = subprocess.run([sys.executable, *command], capture_output=True, text=True, cwd=tmp_path, timeout=60)
+        assert "python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine" in done.stdout
+    assert done.stdout.endswith("[]\n")
+
+
+def test_exporting_loads_no_ray(trained_sweep: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; from sweeps.export import main\n"
+        f"assert main([{str(trained_sweep)!r}, {TRIAL!r}, {str(tmp_path / 'model')!r}]) == 0\n"
+        "assert not {'ray', 'optuna'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
