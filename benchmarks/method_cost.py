@@ -4,10 +4,10 @@ Command:  python benchmarks/method_cost.py [--layers 4] [--width 768] [--tokens 
 Cost:     about 8 minutes on one CPU core
 Prints:   per method the median over the rounds of (its step / the plain step), with the quartiles, beside the count
 
-Paired: in each round the plain step and the method's are taken in turn on equal batches of equal shapes, the one that goes
-first changing from round to round. A step is all that training does for a batch: building it, forward, backward, AdamW.
-The count is in forward passes, a backward pass being two of them (one where it reaches the noise only), without the
-optimizer: SMART with one ascent step is clean 1, noise 1 + 1, perturbed 1, backward of both 4, so 8 against 3.
+Paired: in each round the plain step and the method's are taken in turn on equal batches of equal shapes, the one that
+goes first changing from round to round. A step is all that training does for a batch: building it, forward, backward,
+AdamW. The count is in forward passes, a backward pass being two of them (one where it reaches the noise only), without
+the optimizer: SMART with one ascent step is clean 1, noise 1 + 1, perturbed 1, backward of both 4, so 8 against 3.
 """
 
 import argparse
@@ -103,10 +103,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         encoder = random_encoder(Path(folder), found.layers, found.width)
         corpus = random_corpus(Path(folder), encoder, found.tokens)
-        print(
-            f"{found.layers} layers, {found.width} wide, 16 rows of {found.tokens} word pieces per text, {found.device},"
-        )
-        print(f"{found.precision}, {found.rounds} rounds; ratios to the plain step of the same tasks\n")
+        print(f"{found.layers} layers, {found.width} wide, 16 rows of {found.tokens} word pieces per text,")
+        print(f"{found.device}, {found.precision}, {found.rounds} rounds; ratios to the plain step of the same tasks\n")
         print(f"{'method':24} {'ratio':>6} {'quartiles':>14} {'count':>6}   plain step")
         for chosen in METHODS:
             if found.only.lower() in chosen.name.lower():

@@ -80,7 +80,7 @@ def rates(num_trials: int) -> tuple[float, ...]:
 
 def train_noted(config: TrialConfig, place: Place, on_epoch: Callable[[EpochReport], bool]) -> None:
     """Trains with encoder and corpus from this process, and notes when."""
-    corpus = corpus_of(config.encoder.name, config.active_tasks, place.data, place.cache)
+    corpus = corpus_of(config, place.data, place.cache)
     encoder = encoder_of(config.encoder.name)
     start = time.time()
     train(config, corpus, encoder, on_epoch=on_epoch)
@@ -187,7 +187,7 @@ def main() -> None:
         data, encoder = demo_folder(folder / "demo")
         base = short_config(encoder)
         lane, reuse, trainer = (make_place(data, folder, kind) for kind in ("lane", "reuse", "trainer"))
-        corpus_of(str(encoder), base.active_tasks, data, folder / "cache")  # the token cache is there for all three
+        corpus_of(base, data, folder / "cache")  # the token cache is there for all three
         cluster = open_ray(None)
         try:
             found = {

@@ -103,7 +103,7 @@ def predict_rows(
 
 
 def scored_train_rows(config: TrialConfig, corpus: Corpus, task: str) -> np.ndarray:
-    """The fixed rows of train that are scored beside dev: the same in every trial, seed and replicate; no augmentation."""
+    """The fixed rows of train that are scored beside dev: the same in every trial, seed and replicate."""
     num_rows = corpus.tables[task, "train"].num_own_rows
     count = min(config.tasks[task].scored_train_rows, num_rows)
     return np.sort(numpy_stream("scored train rows", task).permutation(num_rows)[:count])

@@ -29,7 +29,7 @@ class Output:
 
 
 class MultiTaskModel(nn.Module):
-    """Encoder, dropout and a head per task; projected attention, a shared relational layer and learned weights if asked.
+    """Encoder, dropout and a head per task; projected attention, a relational layer and learned weights if asked.
 
     Args:
         config: the trial's configuration; modules are made for its active tasks.
@@ -95,9 +95,10 @@ class MultiTaskModel(nn.Module):
 
     def task_layers(self, task: str, inputs: Inputs) -> contextlib.AbstractContextManager[None]:
         """The task's projected attention beside the encoder's layers, while it lasts; nothing for a task without."""
-        pals = self.pals[task] if task in self.pals else None
-        if not isinstance(pals, Pals):
+        if task not in self.pals:
             return contextlib.nullcontext()
+        pals = self.pals[task]
+        assert isinstance(pals, Pals)
         return beside_layers(pals, self.encoder, inputs.attention_mask)
 
     def encode(self, inputs: Inputs, entering: Tensor | None, keep: bool) -> tuple[Tensor, Any]:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from mtlib.config import TrialConfig
 from mtlib.evaluate import Predictions, predict, score, scored_train_rows
 from mtlib.objective import learned_weight
 from mtlib.plan import first_scored_epoch, num_epochs, tasks_active_by

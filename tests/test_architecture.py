@@ -25,9 +25,9 @@ ORDER = (
     "mtlib.config",
     "mtlib.seeds",
     "mtlib.workers",
-    "mtlib.data",
     "mtlib.table_files",
     "mtlib.hub_data",
+    "mtlib.data",
     "mtlib.sources",
     "mtlib.special_tokens",
     "mtlib.tokens",
@@ -80,6 +80,7 @@ ORDER = (
     "sweeps.dry_run",
     "sweeps.provenance",
     "sweeps.opening",
+    "sweeps.export",
     "sweeps.interrupts",
     "sweeps.cluster",
     "sweeps.leftovers",
@@ -107,7 +108,7 @@ PACKAGES = ("mtlib", "search_spaces", "results", "sweeps")
 FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc", "select", "statistics"}
 ONLY_IN_SWEEPS = {"ray", "optuna"}
 NOT_IN_RESULTS = {"torch", "ray", "transformers", "optuna"}
-WITHOUT_TORCH = ("mtlib.tasks", "mtlib.schema", "mtlib.config", "mtlib.data", "search_spaces.space")
+WITHOUT_TORCH = ("mtlib.tasks", "mtlib.schema", "mtlib.config", "mtlib.data", "mtlib.sources", "search_spaces.space")
 MAY_NAME_TASKS = ("mtlib.tasks", "mtlib.demo", "search_spaces")
 MAY_INHERIT_FROM = ("torch", "ray")
 EXCEPTIONS = {

@@ -101,7 +101,7 @@ def test_model_and_optimizer_of_a_trial_come_back_bit_for_bit(
     folder: StateFolder, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
 ) -> None:
     model = MultiTaskModel(tiny_config, tiny_encoder)
-    optimizer = make_optimizer(tiny_config.optimizer, model, tiny_config.active_tasks)
+    optimizer = make_optimizer(tiny_config, model, tiny_config.active_tasks)
     for parameter in model.parameters():
         parameter.grad = torch.randn_like(parameter)
     optimizer.step()
@@ -352,7 +352,7 @@ def test_the_disk_that_is_foretold_is_the_disk_that_is_used(
     folder: StateFolder, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
 ) -> None:
     model = MultiTaskModel(tiny_config, tiny_encoder)
-    optimizer = make_optimizer(tiny_config.optimizer, model, tiny_config.active_tasks)
+    optimizer = make_optimizer(tiny_config, model, tiny_config.active_tasks)
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()

@@ -1,124 +1,54 @@
 """`TrialConfig`: every range refused with rule then value, canonical JSON, and a hash that means equality."""
 
-import ast
 import copy
 import dataclasses
-import itertools
 import json
 import os
 import pickle
 import subprocess
 import sys
 import typing
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from mtlib.config import TrialConfig, default_task_config
-from mtlib.config_data import DataConfig, EvaluationConfig
-from mtlib.config_network import EncoderConfig, TaskConfig
+from mtlib.config import OPEN_GROUPS, TrialConfig, default_task_config
+from mtlib.config_network import TaskConfig
 from mtlib.config_penalties import SmartConfig
 from mtlib.config_training import OptimizerConfig, StageConfig
 from mtlib.losses import LOSSES
 from mtlib.tasks import TASKS, Task
+from tests.mtlib.config_cases import BASE, PENALIZED, ROOT, Case, assert_range, refusal, undescribed_fields
 
-ROOT = Path(__file__).parents[2]
-BASE = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp", "sts")),))
-SMOOTHED = BASE.override({"smart.tasks": "qqp"})
-
-RANGES: list[tuple[str, Any, str, Any]] = [
-    # key, a value just outside, the rule, the nearest value inside
-    ("encoder.dropout", -1e-9, "encoder.dropout must be at least 0 and below 1", 0.0),
-    ("encoder.dropout", 1.0, "encoder.dropout must be at least 0 and below 1", 0.999),
-    ("encoder.attention_dropout", -1e-9, "encoder.attention_dropout must be at least 0 and below 1", 0.0),
-    ("encoder.attention_dropout", 1.0, "encoder.attention_dropout must be at least 0 and below 1", 0.999),
-    ("encoder.max_length", 7, "encoder.max_length must be at least 8", 8),
-    ("encoder.name", "", "encoder.name must be a hub name or a folder", "x"),
-    ("tasks.sst.batch_size", 0, "tasks.sst: batch_size must be at least 1", 1),
-    ("tasks.sst.loss_weight", 0.0, "tasks.sst: loss_weight must be above 0", 1e-9),
-    ("tasks.sst.scored_train_rows", -1, "tasks.sst: scored_train_rows must be at least 0", 0),
-    ("tasks.sst.loss", "binary_cross_entropy", "tasks.sst.loss must be one of cross_entropy", "cross_entropy"),
-    ("tasks.qqp.loss", "cross_entropy", "tasks.qqp.loss must be one of binary_cross_entropy", "binary_cross_entropy"),
-    ("tasks.sts.loss", "cross_entropy", "tasks.sts.loss must be one of mean_squared_error", "mean_squared_error"),
-    ("tasks.sst.encoding", "cross", "tasks.sst.encoding must be one of single", "single"),
-    ("tasks.qqp.encoding", "single", "tasks.qqp.encoding must be one of cross, bi", "bi"),
-    ("tasks.sts.encoding", "single", "tasks.sts.encoding must be one of cross, bi", "bi"),
+CASES: list[Case] = [
     ("stages", [], "stages must hold at least one stage", [{"tasks": ["sst"]}]),
-    ("stages.0.tasks", [], "stages.0: a stage must name at least one task", ["sst"]),
-    ("stages.0.tasks", ["sst", "sst"], "stages.0: a stage must not name a task twice", ["qqp", "sst"]),
-    ("stages.0.order", "round_robin", "stages.0.order must be one of batch_round_robin, ", "sampled_round_robin"),
-    ("stages.0.epochs", 0, "stages.0: epochs must be at least 1", 1),
-    ("stages.0.steps_per_epoch", 0, "stages.0: steps_per_epoch must be at least 1", 1),
-    ("optimizer.learning_rate", 0.0, "optimizer.learning_rate must be above 0", 1e-12),
-    ("optimizer.weight_decay", -1e-9, "optimizer.weight_decay must be at least 0", 0.0),
-    ("optimizer.beta1", -1e-9, "optimizer.beta1 must be at least 0 and below 1", 0.0),
-    ("optimizer.beta1", 1.0, "optimizer.beta1 must be at least 0 and below 1", 0.999),
-    ("optimizer.beta2", -1e-9, "optimizer.beta2 must be at least 0 and below 1", 0.0),
-    ("optimizer.beta2", 1.0, "optimizer.beta2 must be at least 0 and below 1", 0.9999),
-    ("optimizer.epsilon", 0.0, "optimizer.epsilon must be above 0", 1e-12),
-    ("optimizer.schedule", "cosine", "optimizer.schedule must be one of constant, slanted_", "slanted_triangular"),
-    ("optimizer.warmup_fraction", 0.0, "optimizer.warmup_fraction must be above 0 and below 1", 0.001),
-    ("optimizer.warmup_fraction", 1.0, "optimizer.warmup_fraction must be above 0 and below 1", 0.999),
-    ("smart.weight", -1e-9, "smart.weight must be at least 0", 0.0),
-    ("smart.mode", "inf", "smart.mode must be one of unit_norm, paper, random", "random"),
-    ("smart.noise_std", -1e-9, "smart.noise_std must be at least 0", 0.0),
-    ("smart.step_size", 0.0, "smart.step_size must be above 0", 1e-12),
-    ("smart.epsilon", 0.0, "smart.epsilon must be above 0", 1e-12),
-    ("smart.num_steps", 0, "smart.num_steps must be at least 1", 1),
-    ("smart.reduction", "max", "smart.reduction must be one of mean, sum", "sum"),
-    ("data.bucket_batches", 0, "data.bucket_batches must be at least 1", 1),
-    ("evaluation.batch_size", 0, "evaluation.batch_size must be at least 1", 1),
+    ("relational_tasks", ["qqp", "qqp"], "relational_tasks must not name a task twice", ["qqp", "sts"]),
+    ("loss_weighting", "learned", "loss_weighting must be one of fixed, uncertainty", "uncertainty"),
+    ("gradients", "mean", "gradients must be one of sum, pcgrad, mgda, upgrad, dualproj, imtl_g, aligned_mtl", "sum"),
     ("precision", "fp16", "precision must be one of fp32, bf16", "bf16"),
     ("seed", -1, "seed must be at least 0", 0),
     ("replicate", -1, "replicate must be at least 0", 0),
 ]
-GROUPS = {
-    "encoder": EncoderConfig,
-    "tasks.sst": TaskConfig,
-    "stages.0": StageConfig,
-    "optimizer": OptimizerConfig,
-    "smart": SmartConfig,
-    "data": DataConfig,
-    "evaluation": EvaluationConfig,
-}
+FLOATS = ("encoder.dropout", "tasks.sts.loss_weight", "optimizer.beta2", "smart.epsilon", "simcse.temperature")
+COUNTS = ("encoder.max_length", "tasks.sts.batch_size", "stages.0.steps_per_epoch", "pals.size", "seed", "replicate")
 
 
-def message_of(key: str, value: Any) -> str:
-    """The message with which an override is refused."""
-    with pytest.raises(ValueError) as caught:
-        BASE.override({key: value})
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+@pytest.mark.parametrize("case", CASES)
+def test_a_value_out_of_range_is_refused_and_the_nearest_inside_is_taken(case: Case) -> None:
+    assert_range(case)
 
 
-@pytest.mark.parametrize(("key", "outside", "rule", "inside"), RANGES)
-def test_a_value_out_of_range_is_refused_with_rule_then_value(key: str, outside: Any, rule: str, inside: Any) -> None:
-    message = message_of(key, outside)
-    assert message.startswith(rule)
-    assert message.endswith((f", got {outside}", f", got {outside!r}"))
-    BASE.override({key: inside})
-
-
-def test_every_field_with_a_range_is_in_the_list_above() -> None:
-    keys = {f"{group}.{f.name}" for group, cls in GROUPS.items() for f in dataclasses.fields(cls)}
-    unlimited = {"smart.tasks", "data.bucket_by_length", "stages.0.sum_losses"}  # names, true or false: see below
-    listed = {key.replace("tasks.qqp", "tasks.sst").replace("tasks.sts", "tasks.sst") for key, *_ in RANGES}
-    assert listed - {"stages", "precision", "seed", "replicate"} == keys - unlimited
-    groups = {group.partition(".")[0] for group in GROUPS}
-    assert {f.name for f in dataclasses.fields(TrialConfig)} == groups | {"precision", "seed", "replicate"}
-
-
-@pytest.mark.parametrize("key", [key for key, outside, *_ in RANGES if isinstance(outside, float)])
+@pytest.mark.parametrize("key", FLOATS)
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "nan", "-inf"])
 def test_numbers_that_are_not_finite_are_refused_everywhere(key: str, value: Any) -> None:
-    assert message_of(key, value) == f"{key} must be finite, got {float(value)}"
+    assert refusal({key: value}) == f"{key} must be finite, got {float(value)}"
 
 
-@pytest.mark.parametrize("key", [key for key, outside, *_ in RANGES if type(outside) is int])
+@pytest.mark.parametrize("key", COUNTS)
 @pytest.mark.parametrize("value", [1.5, True, "two"])
 def test_counts_must_be_whole_numbers_everywhere(key: str, value: Any) -> None:
-    assert message_of(key, value).startswith(f"{key} must be a whole number")
+    assert refusal({key: value}).startswith(f"{key} must be a whole number")
 
 
 @pytest.mark.parametrize(
@@ -137,12 +67,7 @@ def test_counts_must_be_whole_numbers_everywhere(key: str, value: Any) -> None:
     ],
 )
 def test_a_key_that_does_not_fit_is_answered_with_the_nearest_that_does(key: str, line: str) -> None:
-    assert message_of(key, 1).startswith(line)
-
-
-@pytest.mark.parametrize("key", ["smart.tasks", "stages.0.tasks"])
-def test_an_unknown_task_is_answered_with_the_nearest_name(key: str) -> None:
-    assert message_of(key, "qpp") == "unknown task 'qpp'; did you mean 'qqp'? known: qqp, sst, sts"
+    assert refusal({key: 1}).startswith(line)
 
 
 def test_a_stage_may_only_train_tasks_that_the_configuration_has() -> None:
@@ -168,7 +93,7 @@ def test_unknown_keys_in_json_are_answered_with_the_nearest_name() -> None:
 
 
 def test_canonical_json_comes_back_as_the_same_configuration(tiny_config: TrialConfig) -> None:
-    for config in (BASE, tiny_config, BASE.override({"encoder.dropout": None, "optimizer.epsilon": 1e-320})):
+    for config in (BASE, PENALIZED, tiny_config, BASE.override({"encoder.dropout": None, "optimizer.epsilon": 1e-320})):
         again = TrialConfig.from_json(config.to_json())
         assert again == config
         assert again.to_json() == config.to_json()
@@ -238,8 +163,8 @@ def test_the_hash_is_the_same_in_every_process(tiny_config: TrialConfig) -> None
     ],
 )
 def test_different_spellings_of_one_value_give_one_hash(key: str, spellings: tuple[Any, ...]) -> None:
-    assert len({SMOOTHED.override({key: spelling}).content_hash for spelling in spellings}) == 1
-    assert len({SMOOTHED.override({key: spelling}) for spelling in spellings}) == 1
+    assert len({PENALIZED.override({key: spelling}).content_hash for spelling in spellings}) == 1
+    assert len({PENALIZED.override({key: spelling}) for spelling in spellings}) == 1
 
 
 def test_whole_numbers_given_in_python_hash_as_the_floats_they_are() -> None:
@@ -249,37 +174,18 @@ def test_whole_numbers_given_in_python_hash_as_the_floats_they_are() -> None:
     assert first.content_hash == second.content_hash
 
 
-def test_a_change_of_any_field_changes_the_hash() -> None:
-    changes = {key: inside for key, _, _, inside in RANGES} | {
-        "encoder.dropout": 0.25,
-        "encoder.attention_dropout": 0.25,
-        "encoder.max_length": 9,
-        "tasks.sst.scored_train_rows": 1,
-        "stages.0.epochs": 2,
-        "stages.0.sum_losses": True,
-        "smart.weight": 0.5,
-        "smart.num_steps": 2,
-        "smart.tasks": ["sst", "qqp"],
-        "data.bucket_by_length": False,
-        "seed": 1,
-        "replicate": 1,
-    }
-    same = {"tasks.sst.loss", "tasks.qqp.loss", "tasks.sts.loss", "tasks.sst.encoding"}  # only one value fits
-    hashes = {SMOOTHED.override({key: value}).content_hash for key, value in changes.items() if key not in same}
-    assert SMOOTHED.content_hash not in hashes
-    assert len(hashes) == len(changes) - len(same)
-
-
-def test_a_penalty_must_be_on_some_task() -> None:
-    assert message_of("smart.weight", 1e-9) == (
-        "smart.tasks must name at least one task where smart.weight is above 0, got []"
-    )
-    assert SMOOTHED.override({"smart.weight": 1e-9}).smart.tasks == ("qqp",)
-    assert BASE.override({"smart.weight": 0}).smart.tasks == ()
+def test_a_change_of_any_field_outside_the_groups_changes_the_hash() -> None:
+    summed = BASE.override({"stages.0.sum_losses": True})
+    changes: dict[str, Any] = {"gradients": "pcgrad", "loss_weighting": "uncertainty", "precision": "bf16"}
+    changes |= {"relational_tasks": ["qqp"], "seed": 1, "replicate": 1}
+    hashes = {summed.override({key: value}).content_hash for key, value in changes.items()}
+    assert len(hashes | {summed.content_hash}) == len(changes) + 1
+    groups = {"encoder", "pals", "tasks", "stages", "optimizer", "smart", "proximal", "simcse", "data", "evaluation"}
+    assert set(changes) | groups == {f.name for f in dataclasses.fields(TrialConfig)}
 
 
 def test_a_rule_of_a_task_says_whose_it_is_for_every_task_and_stage() -> None:
-    assert message_of("tasks.qqp.batch_size", -3) == "tasks.qqp: batch_size must be at least 1, got -3"
+    assert refusal({"tasks.qqp.batch_size": -3}) == "tasks.qqp: batch_size must be at least 1, got -3"
     two = dataclasses.replace(BASE, stages=(*BASE.stages, *BASE.stages))
     with pytest.raises(ValueError, match=r"^stages\.1: epochs must be at least 1, got 0$"):
         two.override({"stages.1.epochs": 0})
@@ -347,22 +253,38 @@ def test_the_names_of_losses_and_kinds_agree_with_the_losses_there_are() -> None
 
 
 def test_the_defaults_are_those_of_bert_and_beyond() -> None:
-    optimizer, smart = BASE.optimizer, BASE.smart
+    optimizer = BASE.optimizer
     assert (optimizer.learning_rate, optimizer.weight_decay) == (2e-5, 0.01)
     assert (optimizer.beta1, optimizer.beta2) == (0.9, 0.999)
     assert BASE.encoder.dropout == 0.3
-    assert (smart.num_steps, smart.noise_std, smart.epsilon, smart.step_size) == (1, 1e-5, 1e-6, 1e-3)
 
 
-def test_every_field_of_every_group_is_described_under_it() -> None:
-    module = ast.parse((ROOT / "mtlib" / "config.py").read_text())
-    classes = {node.name: node.body for node in module.body if isinstance(node, ast.ClassDef)}
-    for cls in GROUPS.values():
-        body = classes[cls.__name__]
-        for node, below in itertools.pairwise(body):
-            if isinstance(node, ast.AnnAssign):
-                is_text = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
-                assert is_text, f"{cls.__name__}.{ast.unparse(node.target)}"
+def test_every_field_is_described_under_it() -> None:
+    groups = {
+        "encoder",
+        "pals",
+        "optimizer",
+        "smart",
+        "proximal",
+        "simcse",
+        "data",
+        "evaluation",
+    }  # their class does it
+    assert set(undescribed_fields("config.py")) == {f"TrialConfig.{name}" for name in groups}
+
+
+def test_a_group_that_takes_new_names_is_a_mapping_of_the_configuration() -> None:
+    assert OPEN_GROUPS == ("data.sources",)
+    assert isinstance(BASE.data.sources, Mapping)
+
+
+def test_sets_are_active_tasks_and_then_the_extra_data_of_all_stages() -> None:
+    first = StageConfig(tasks=("qqp",), extra_data=("snli",))
+    second = StageConfig(tasks=("sst", "qqp"), extra_data=("snli", "cfimdb"))
+    config = dataclasses.replace(BASE, stages=(first, second))
+    assert config.train_sets == ("sst", "qqp", "cfimdb", "snli")
+    assert [config.task_of(name) for name in config.train_sets] == ["sst", "qqp", "sst", "qqp"]
+    assert [config.batch_size_of(name) for name in config.train_sets] == [16, 16, 8, 16]
 
 
 def test_configurations_are_read_without_torch() -> None:

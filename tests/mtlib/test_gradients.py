@@ -120,7 +120,11 @@ def test_mgda_of_several_tasks_is_nearly_as_short_as_any_vector_of_the_hull(seed
     start = np.full(4, 0.25)
     gramian = (matrix @ matrix.T).numpy()
     on_simplex = LinearConstraint(np.ones((1, 4)), 1, 1)
-    best = minimize(lambda w: float(w @ gramian @ w), start, bounds=[(0, 1)] * 4, constraints=on_simplex, tol=1e-12)
+
+    def squared_length(weights: np.ndarray) -> float:
+        return float(weights @ gramian @ weights)
+
+    best = minimize(squared_length, start, bounds=[(0, 1)] * 4, constraints=on_simplex, tol=1e-12)
     found = combined("mgda", matrix).norm() ** 2
     assert best.success
     assert best.fun * 0.999 <= found <= best.fun * 1.05

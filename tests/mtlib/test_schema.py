@@ -272,3 +272,68 @@ def test_a_dotted_key_that_leads_nowhere_is_refused_with_what_is_there(key: str,
 def test_a_mapping_is_read_by_the_type_of_its_values() -> None:
     assert read_value(Mapping[str, int], {"a": "1", "b": 2}, "at") == {"a": 1, "b": 2}
     assert message_of(lambda: read_value(Mapping[str, int], {"a": "x"}, "at")) == "at.a must be a whole number, got 'x'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layers:
+    numbers: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_types(self)
+
+
+@pytest.mark.parametrize(
+    ("item", "numbers"),
+    [
+        (None, None),
+        ("none", None),
+        ("Null", None),
+        ("", ()),
+        ("[]", ()),
+        ([], ()),
+        ("3", (3,)),
+        ("0,1", (0, 1)),
+        ("[0, 11]", (0, 11)),
+        ((2,), (2,)),
+    ],
+)
+def test_a_list_that_may_be_none_is_read_as_either(item: Any, numbers: tuple[int, ...] | None) -> None:
+    assert from_dict(Layers, {"numbers": item}, "").numbers == numbers
+
+
+@pytest.mark.parametrize(
+    ("item", "line"),
+    [
+        (3, "at.numbers must be a list, got 3"),
+        ("a", "at.numbers.0 must be a whole number, got 'a'"),
+        (["1", "x"], "at.numbers.1 must be a whole number, got 'x'"),
+        ([1.5], "at.numbers.0 must be a whole number, got 1.5"),
+    ],
+)
+def test_a_list_that_may_be_none_is_refused_where_it_is_neither(item: Any, line: str) -> None:
+    assert message_of(lambda: from_dict(Layers, {"numbers": item}, "at")) == line
+
+
+def test_a_list_that_may_be_none_is_checked_in_python_too() -> None:
+    assert Layers().numbers is None
+    assert Layers(numbers=[1]).numbers == (1,)  # type: ignore[arg-type]
+    assert message_of(lambda: Layers(numbers=(1, "a"))).startswith("an entry of numbers must be")  # type: ignore[arg-type]
+    assert message_of(lambda: Layers(numbers="a")).startswith("numbers must be ")  # type: ignore[arg-type]
+
+
+def test_an_open_group_takes_new_names_and_only_directly_under_it() -> None:
+    tree: dict[str, Any] = {"a": {"open": {"old": {"x": 1}}, "b": {}}}
+    set_in_tree(tree, "a.open.new.x", 2, ("a.open",))
+    set_in_tree(tree, "a.open.new.y", 3, ("a.open",))
+    set_in_tree(tree, "a.open.old.x", 4, ("a.open",))
+    assert tree["a"]["open"] == {"old": {"x": 4}, "new": {"x": 2, "y": 3}}
+    line = message_of(lambda: set_in_tree(tree, "a.b.new.x", 2, ("a.open",)))
+    assert line.startswith("unknown key 'a.b.new'")
+    assert message_of(lambda: set_in_tree({"a": {"open": {}}}, "a.open.new.x", 2)).startswith(
+        "unknown key 'a.open.new'"
+    )
+
+
+def test_below_a_name_of_an_open_group_keys_must_be_there() -> None:
+    line = message_of(lambda: set_in_tree({"open": {}}, "open.new.x.deep", 2, ("open",)))
+    assert line.startswith("unknown key 'open.new.x'")

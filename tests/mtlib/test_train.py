@@ -1,9 +1,6 @@
 """The loop: exact resumption, several workers, divergence, a fourth task."""
 
 import dataclasses
-import gc
-import os
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,10 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.multiprocessing as multiprocessing
 from safetensors.torch import load_file
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 
 import mtlib.step
 from mtlib.checkpoint import StateFolder, load_state, weights_path
@@ -303,53 +298,6 @@ def test_a_fourth_task_is_one_entry_and_its_data(
 
 
 LONG = {"encoder.dropout": 0, "encoder.attention_dropout": 0, "stages.1.epochs": 4, "stages.0.steps_per_epoch": 7}
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"stages.1.sum_losses": True},
-        {"tasks.qqp.encoding": "bi", "smart.mode": "paper", "smart.epsilon": 0.1, "smart.noise_std": 0.05},
-        {"tasks.sst.batch_size": 1},
-    ],
-    ids=["smart", "summed", "bi-encoder", "empty shard"],
-)
-def test_two_workers_give_the_losses_of_one(
-    changes: dict[str, Any],
-    tiny_config: TrialConfig,
-    tiny_corpus: Corpus,
-    tiny_encoder: PretrainedEncoder,
-    tmp_path: Path,
-) -> None:
-    config = tiny_config.override({**LONG, **changes})
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    arguments = (port, config.to_json(), tiny_corpus, tiny_encoder, tmp_path)
-    multiprocessing.spawn(train_as_worker, args=arguments, nprocs=2)  # type: ignore[attr-defined,no-untyped-call]
-    shared = [torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2)]
-    alone = record_losses(config, tiny_corpus, tiny_encoder, lambda objective: objective)
-    assert len(alone) >= 40
-    assert torch.equal(shared[0], shared[1])
-    assert torch.allclose(shared[0][:50], alone[:50], rtol=0, atol=1e-5)
-
-
-def train_as_worker(
-    rank: int, port: int, config: str, corpus: Corpus, encoder: PretrainedEncoder, folder: Path
-) -> None:
-    """One of two workers: trains under DDP and writes the losses it saw."""
-    torch.set_num_threads(1)
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
-
-    def wrap(objective: nn.Module) -> nn.Module:
-        return DistributedDataParallel(objective, find_unused_parameters=True)
-
-    torch.save(record_losses(TrialConfig.from_json(config), corpus, encoder, wrap), folder / f"{rank}.pt")
-    torch.distributed.barrier()  # neither leaves while the other may still hear from it
-    gc.collect()  # DDP's reducer holds the group
-    torch.distributed.destroy_process_group()
 
 
 def record_losses(

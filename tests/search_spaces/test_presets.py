@@ -1,6 +1,8 @@
 """The papers' settings, number by number."""
 
-from search_spaces.presets import bert_and_beyond
+import pytest
+
+from search_spaces.presets import bert_and_beyond, by_task, joined, my_pal_bert, triple_threat, tuning_up_bert
 
 
 def test_bert_and_beyond_has_the_optimizer_of_section_4_3() -> None:
@@ -29,3 +31,64 @@ def test_bert_and_beyond_cross_encodes_pairs_in_batches_of_sixteen() -> None:
     tasks = bert_and_beyond().tasks
     assert {name: task.encoding for name, task in tasks.items()} == {"sst": "single", "qqp": "cross", "sts": "cross"}
     assert {task.batch_size for task in tasks.values()} == {16}
+
+
+def test_triple_threat_sums_a_round_of_weighted_losses_into_one_step() -> None:
+    config = triple_threat()
+    (stage,) = config.stages
+    assert (stage.order, stage.sum_losses, stage.epochs) == ("batch_round_robin", True, 10)
+    assert {name: task.loss_weight for name, task in config.tasks.items()} == {"sst": 0.1, "qqp": 1.0, "sts": 0.2}
+    assert (config.optimizer.learning_rate, config.encoder.dropout, config.smart.weight) == (1e-5, 0.3, 0.0)
+    assert {task.batch_size for task in config.tasks.values()} == {16}
+
+
+def test_triple_threat_joins_pairs_without_separator_and_reads_one_logit_for_qqp() -> None:
+    tasks = triple_threat().tasks
+    encodings = {"sst": "single", "qqp": "cross_no_separator", "sts": "cross_no_separator"}
+    assert {name: task.encoding for name, task in tasks.items()} == encodings
+    losses = {"sst": "cross_entropy", "qqp": "binary_cross_entropy", "sts": "mean_squared_error"}
+    assert {name: task.loss for name, task in tasks.items()} == losses
+
+
+def test_tuning_up_bert_draws_tasks_uniformly_for_25_epochs_of_1000_steps() -> None:
+    config = tuning_up_bert()
+    (stage,) = config.stages
+    assert (stage.order, stage.epochs, stage.steps_per_epoch, stage.sum_losses) == ("uniform", 25, 1000, False)
+    assert (config.optimizer.learning_rate, config.optimizer.weight_decay) == (1e-5, 0.0)
+    assert (config.encoder.dropout, config.encoder.max_length) == (0.3, 512)
+    assert {task.batch_size for task in config.tasks.values()} == {16}
+
+
+def test_tuning_up_bert_has_two_logits_for_qqp_and_cross_encoded_pairs() -> None:
+    tasks = tuning_up_bert().tasks
+    assert tasks["qqp"].loss == "cross_entropy"
+    assert {tasks["qqp"].encoding, tasks["sts"].encoding} == {"cross"}
+
+
+def test_tuning_up_bert_has_the_smart_settings_of_section_5_3_3() -> None:
+    smart = tuning_up_bert().smart
+    assert (smart.epsilon, smart.noise_std, smart.step_size, smart.num_steps) == (1e-5, 1e-5, 1e-3, 1)
+    assert (set(smart.tasks), smart.weight, smart.reduction) == ({"sst", "qqp", "sts"}, 0.0, "mean")
+
+
+def test_my_pal_bert_has_pals_in_the_attention_block_of_every_task() -> None:
+    pals = my_pal_bert().pals
+    assert (pals.size, pals.num_heads, pals.placement, pals.function) == (204, 12, "attention", "attention")
+    assert set(pals.tasks) == {"sst", "qqp", "sts"}
+
+
+def test_my_pal_bert_anneals_over_3_epochs_of_1800_steps() -> None:
+    config = my_pal_bert()
+    (stage,) = config.stages
+    assert (stage.order, stage.annealing, stage.epochs, stage.steps_per_epoch) == ("annealed", 0.8, 3, 1800)
+    assert (config.optimizer.learning_rate, config.optimizer.weight_decay) == (2e-5, 0.01)
+    assert (config.encoder.dropout, config.encoder.max_length) == (0.3, 128)
+    assert (config.simcse.tasks, config.simcse.dropout) == (("sts",), 0.1)
+    assert config.simcse.weight > 0
+
+
+def test_a_field_of_several_tasks_has_a_value_for_each() -> None:
+    assert by_task("batch_size", (1, 2), ("qqp", "sts")) == {"tasks.qqp.batch_size": 1, "tasks.sts.batch_size": 2}
+    with pytest.raises(ValueError):
+        by_task("batch_size", (1, 2))
+    assert joined((16, 16.0, 0.1)) == "16-16-0.1"

@@ -1,7 +1,10 @@
 """Search spaces: what is a trial, what is drawn from, and what is refused when a space is built."""
 
 import dataclasses
+import importlib
 import itertools
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,20 +15,20 @@ import pytest
 from mtlib.config import TrialConfig
 from mtlib.config_penalties import SmartConfig
 from mtlib.config_training import StageConfig
+from search_spaces.domain import Choice, Condition, Float, Int, Key
 from search_spaces.space import (
-    Choice,
-    Float,
-    Int,
-    Key,
+    NOT_QUESTIONS,
     SearchSpace,
+    changed_keys,
     describe_space,
-    dotted_keys,
+    grid_configs,
     grid_trials,
-    key_title,
     list_spaces,
     load_space,
+    range_configs,
     search_domain,
-    trial_overrides,
+    trial_config,
+    trial_params,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -82,15 +85,107 @@ def test_a_range_takes_the_place_of_grid_values_and_may_add_a_key() -> None:
     assert domain == {"tasks.sst.batch_size": Choice(values=(8, 16, 32)), **ranges}
 
 
-def test_what_was_drawn_becomes_overrides_by_dotted_key() -> None:
+def test_what_was_drawn_becomes_values_by_dotted_key() -> None:
     drawn: dict[Key, Any] = {"smart.weight": 0.5, ("stages.0.epochs", "stages.0.order"): (3, "sampled_round_robin")}
-    assert trial_overrides(drawn) == {
-        "smart.weight": 0.5,
-        "stages.0.epochs": 3,
-        "stages.0.order": "sampled_round_robin",
+    params = {"smart.weight": 0.5, "stages.0.epochs": 3, "stages.0.order": "sampled_round_robin"}
+    assert trial_params(drawn) == params
+    assert trial_config(space_with(), params) == BASE.override(params)
+
+
+PLANS = {
+    "whole": {"stages": (StageConfig(tasks=("sst",)), StageConfig(tasks=("qqp", "sts"), epochs=2))},
+    "plain": {},
+    "smoothed": {"smart.weight": 0.5},
+}
+
+
+def test_a_name_of_the_spaces_own_stands_for_its_overrides() -> None:
+    space = space_with(grid={"plan": PLANS, "tasks.sst.batch_size": (8, 32)})
+    trials = grid_trials(space)
+    assert trials[:3] == [
+        {"plan": "whole", "tasks.sst.batch_size": 8},
+        {"plan": "whole", "tasks.sst.batch_size": 32},
+        {"plan": "plain", "tasks.sst.batch_size": 8},
+    ]
+    configs = [trial_config(space, trial) for trial in trials]
+    assert configs == grid_configs(space)
+    assert configs[0] == BASE.override({"stages": PLANS["whole"]["stages"], "tasks.sst.batch_size": 8})
+    assert configs[2] == BASE.override({"tasks.sst.batch_size": 8})
+    assert search_domain(space)["plan"] == Choice(values=("whole", "plain", "smoothed"))
+    assert changed_keys(space, "plan") == ("stages", "smart.weight")
+    assert json.loads(json.dumps(describe_space(space)))["grid"][0][1]["smoothed"] == {"smart.weight": 0.5}
+
+
+def test_what_a_name_stands_for_is_checked_and_hashed() -> None:
+    with pytest.raises(ValueError, match=r"trial 0001 \(plan=bad\): smart\.weight must be at least 0"):
+        space_with(grid={"plan": {"good": {}, "bad": {"smart.weight": -1.0}}})
+    other = {**PLANS, "smoothed": {"smart.weight": 0.6}}
+    assert space_with(grid={"plan": PLANS}).content_hash != space_with(grid={"plan": other}).content_hash
+    with pytest.raises(ValueError, match="unknown value of plan 'hole'; did you mean 'whole'"):
+        trial_config(space_with(grid={"plan": PLANS}), {"plan": "hole"})
+
+
+@pytest.mark.parametrize("name", ["smart", "stages", "a.b", "two words", ("a", "b")])
+def test_a_name_must_be_one_word_and_no_key_of_the_configuration(name: Key) -> None:
+    with pytest.raises(ValueError, match="a name of its own must be one word, and no key of the configuration"):
+        space_with(grid={name: PLANS})
+
+
+def test_what_a_name_changes_must_not_be_searched_elsewhere() -> None:
+    for key in ("smart.weight", "stages.0.epochs"):
+        with pytest.raises(ValueError, match=f"searched only once, got {key}"):
+            space_with(grid={"plan": PLANS, key: (1, 2)})
+    assert len(grid_trials(space_with(grid={"plan": PLANS, "smart.num_steps": (1, 2)}))) == 6
+
+
+def test_whole_stages_are_searched_by_name_so_that_records_and_tables_can_name_them() -> None:
+    with pytest.raises(ValueError, match="whole stages must be searched under a name of the space's own, got stages"):
+        space_with(grid={"stages": ((StageConfig(tasks=("sst",)),), (StageConfig(tasks=("qqp",)),))})
+
+
+MODE = Choice(values=("unit_norm", "paper", "random"))
+STEPS = Int(low=1, high=3)
+WITH_STEPS = Condition(key="smart.mode", values=("unit_norm", "paper"))
+
+
+def test_a_condition_is_part_of_the_question() -> None:
+    ranges = {"smart.mode": MODE, "smart.num_steps": STEPS}
+    free = space_with(grid={}, ranges=ranges)
+    space = space_with(grid={}, ranges=ranges, conditions={"smart.num_steps": WITH_STEPS})
+    assert space.content_hash != free.content_hash
+    assert describe_space(space)["conditions"] == [
+        ["smart.num_steps", {"key": "smart.mode", "values": ["unit_norm", "paper"]}]
+    ]
+    assert len(list(range_configs(free))) == 3 + 2
+    assert len(list(range_configs(space))) == 3 + 2 * 2
+
+
+def test_a_key_under_a_condition_is_built_where_the_condition_holds() -> None:
+    ranges = {
+        "stages.0.sum_losses": Choice(values=(False, True)),
+        "gradients": Choice(values=("sum", "pcgrad")),
     }
-    assert dotted_keys(("a.b", "c")) == ("a.b", "c")
-    assert key_title(("a.b", "c")) == "a.b + c"
+    with pytest.raises(ValueError, match=r"gradients \(gradients=pcgrad\): gradients must be sum unless"):
+        space_with(grid={}, ranges=ranges)
+    condition = {"gradients": Condition(key="stages.0.sum_losses", values=(True,))}
+    configs = list(range_configs(space_with(grid={}, ranges=ranges, conditions=condition)))
+    assert [(config.stages[0].sum_losses, config.gradients) for config in configs] == [
+        (False, "sum"),
+        (True, "sum"),
+        (True, "sum"),
+        (True, "pcgrad"),
+    ]
+
+
+def test_a_condition_may_be_on_a_key_of_the_grid_but_no_key_of_the_grid_may_have_one() -> None:
+    grid = {"smart.mode": MODE.values}
+    space = space_with(grid=grid, ranges={"smart.num_steps": STEPS}, conditions={"smart.num_steps": WITH_STEPS})
+    assert list(search_domain(space)) == ["smart.mode", "smart.num_steps"]
+    with pytest.raises(ValueError, match="a key of the grid must have no condition"):
+        space_with(
+            grid={**grid, "smart.num_steps": (1, 2)},
+            conditions={"smart.num_steps": WITH_STEPS},
+        )
 
 
 def test_an_unknown_key_is_refused_with_the_nearest_right_one() -> None:
@@ -144,20 +239,6 @@ def test_the_metric_is_overall_or_a_task() -> None:
         space_with(metric="stss")
 
 
-@pytest.mark.parametrize("build", [Float, Int])
-def test_a_range_must_have_a_low_and_a_higher_end(build: Any) -> None:
-    with pytest.raises(ValueError, match="low must be below high, got 2"):
-        build(low=2, high=2)
-    with pytest.raises(ValueError, match="low must be above 0 on a logarithmic scale, got 0"):
-        build(low=0, high=2, log=True)
-    assert build(low=1, high=2, log=True).high == 2
-
-
-def test_a_choice_must_have_a_value() -> None:
-    with pytest.raises(ValueError, match="at least one value"):
-        Choice(values=())
-
-
 def test_the_hash_follows_what_decides_the_trials_and_nothing_else() -> None:
     space = space_with()
     assert space.content_hash == space_with(question="Another?", name="renamed").content_hash
@@ -193,8 +274,18 @@ def test_an_unknown_space_is_answered_with_the_nearest() -> None:
 
 def test_every_space_is_listed_and_loads_under_its_own_name() -> None:
     spaces = list_spaces()
-    assert "smart_lambda" in [space.name for space in spaces]
+    files = {path.stem for path in (ROOT / "search_spaces").glob("*.py")} - {"__init__", *NOT_QUESTIONS}
+    assert {space.name for space in spaces} == files
     assert all(load_space(space.name) == space for space in spaces)
+
+
+@pytest.mark.parametrize("name", [space.name for space in list_spaces()])
+def test_the_file_of_a_question_says_command_cost_expectation_and_answer(name: str) -> None:
+    said = importlib.import_module(f"search_spaces.{name}").__doc__
+    assert said.splitlines()[0].endswith("?")
+    assert f"python sweeps/run.py --space {name}" in said
+    assert re.findall(r"^(\w+):", said, re.MULTILINE)[:4] == ["Command", "Cost", "Expected", "Answer"]
+    assert load_space(name).question.endswith("?")
 
 
 def test_search_spaces_load_without_torch_or_ray() -> None:

@@ -1,0 +1,61 @@
+"""What the tests of all configuration files share: a plain configuration, and what a wrong value is answered with."""
+
+import ast
+import dataclasses
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtlib.config import TrialConfig
+from mtlib.config_training import StageConfig
+
+ROOT = Path(__file__).parents[2]
+BASE = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp", "sts")),))
+"""All defaults, one stage."""
+PENALIZED = BASE.override({"smart.tasks": "qqp", "proximal.tasks": "qqp", "simcse.tasks": "qqp", "pals.tasks": "qqp"})
+"""As BASE, with a task for everything that can be put on one; all of it is still off."""
+
+Case = tuple[str, Any, str, Any]
+"""A dotted key, a value just outside, the rule that the message begins with, the nearest value inside."""
+
+
+def refusal(changes: dict[str, Any], base: TrialConfig = BASE) -> str:
+    """The one line with which an override is refused."""
+    with pytest.raises(ValueError) as caught:
+        base.override(changes)
+    assert type(caught.value) is ValueError
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def assert_range(case: Case) -> None:
+    """Outside: refused with the rule, then the value. Inside: accepted, kept by JSON, and another configuration."""
+    key, outside, rule, inside = case
+    message = refusal({key: outside}, PENALIZED)
+    assert message.startswith(rule)
+    assert message.endswith((f", got {outside}", f", got {outside!r}"))
+    changed = PENALIZED.override({key: inside})
+    assert TrialConfig.from_json(changed.to_json()) == changed
+    assert (changed.content_hash == PENALIZED.content_hash) == (changed == PENALIZED)
+
+
+def assert_every_field_changes_the_hash(group: str, cls: type, values: dict[str, Any]) -> None:
+    """Each field of a group, given one value that is not its own in PENALIZED, gives a configuration of its own."""
+    assert set(values) == {f.name for f in dataclasses.fields(cls)}, "a field is missing here, or too many"
+    hashes = {PENALIZED.override({f"{group}.{name}": value}).content_hash for name, value in values.items()}
+    assert PENALIZED.content_hash not in hashes
+    assert len(hashes) == len(values)
+
+
+def undescribed_fields(file_name: str) -> list[str]:
+    """Fields of a configuration file's dataclasses that have no docstring under them."""
+    module = ast.parse((ROOT / "mtlib" / file_name).read_text())
+    found = []
+    for cls in (node for node in module.body if isinstance(node, ast.ClassDef)):
+        for node, below in itertools.pairwise([*cls.body, ast.Pass()]):
+            is_text = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+            if isinstance(node, ast.AnnAssign) and not is_text:
+                found.append(f"{cls.name}.{ast.unparse(node.target)}")
+    return found

@@ -1,0 +1,123 @@
+"""Rules between groups: each refused with its reason, and accepted just beside it."""
+
+from typing import Any
+
+import pytest
+
+from tests.mtlib.config_cases import BASE, refusal
+
+SUMMED = {"stages.0.sum_losses": True}
+ALONE = {"stages.0.tasks": ["sst"]}
+LAYERS = {"tasks.sst.chosen_layers": [0]}
+
+RULES: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
+    # what is refused, how, and what, added to it, makes it right
+    (
+        {"stages.0.extra_data": ["snly"]},
+        "unknown extra data in stages.0.extra_data 'snly'; did you mean 'snli'? known: snli, cfimdb",
+        {"stages.0.extra_data": ["snli"]},
+    ),
+    (
+        {"stages.0.extra_data": ["snli"], "data.sources.snli.role": "augment"},
+        "unknown extra data in stages.0.extra_data 'snli'; known: cfimdb",
+        {"data.sources.snli.role": "extra"},
+    ),
+    (
+        {"stages.0.extra_data": ["snli"], "stages.0.tasks": ["sst", "sts"]},
+        "stages.0.tasks must hold qqp, which snli is for, got ['sst', 'sts']",
+        {"stages.0.tasks": ["qqp", "sts"]},
+    ),
+    (
+        {"stages.0.start_from": "best"},
+        "stages.0.start_from must be last in the first stage, which has none before it, got best",
+        {"stages.0.start_from": "last"},
+    ),
+    (
+        {"encoder.start_epoch": "best"},
+        "unknown encoder.start_epoch 'best'; ",
+        {"encoder.start_epoch": "sts"},
+    ),
+    (
+        {"relational_tasks": ["qqp", "qqp"]},
+        "relational_tasks must not name a task twice, got ['qqp', 'qqp']",
+        {"relational_tasks": ["qqp", "sts"]},
+    ),
+    (
+        {"relational_tasks": ["qqp", "sts"], "tasks.qqp.encoding": "bi", "tasks.qqp.head": "cosine"},
+        "relational_tasks must have head linear, got {'qqp': 'cosine', 'sts': 'linear'}",
+        {"tasks.qqp.head": "linear", "tasks.sts.encoding": "bi"},
+    ),
+    (
+        {"relational_tasks": ["qqp", "sts"], "tasks.qqp.encoding": "bi"},
+        "relational_tasks must all have encoding bi, or none of them: one layer has one width, got",
+        {"tasks.sts.encoding": "bi"},
+    ),
+    (
+        {"optimizer.chosen_scale": 2.0, **LAYERS, **SUMMED},
+        "optimizer.other_scale and chosen_scale must be 1 where a stage sums the losses of several tasks, got (1.0, 2",
+        {"optimizer.chosen_scale": 1.0},
+    ),
+    (
+        {"optimizer.other_scale": 0.0, **LAYERS, **SUMMED},
+        "optimizer.other_scale and chosen_scale must be 1 where a stage sums the losses of several tasks, got (0.0, 1",
+        ALONE,
+    ),
+    (
+        {"optimizer.other_scale": 0.5},
+        "tasks.<name>.chosen_layers must name layers where optimizer.other_scale or chosen_scale is not 1, got none",
+        LAYERS,
+    ),
+    (
+        {"optimizer.other_scale": 0.5, **LAYERS, "stages.0.tasks": ["qqp"]},
+        "tasks.<name>.chosen_layers must name layers where optimizer.other_scale or chosen_scale is not 1, got none",
+        {"stages.0.tasks": ["qqp", "sst"]},
+    ),
+    (
+        {"gradients": "pcgrad"},
+        "gradients must be sum unless a stage of several tasks has sum_losses true, got pcgrad",
+        SUMMED,
+    ),
+    (
+        {"gradients": "mgda", **SUMMED, **ALONE},
+        "gradients must be sum unless a stage of several tasks has sum_losses true, got mgda",
+        {"stages.0.tasks": ["sst", "sts"]},
+    ),
+    (
+        {"loss_weighting": "uncertainty", "tasks.sst.loss_weight": 0.1},
+        "tasks.<name>.loss_weight must be 1 where loss_weighting is uncertainty, which learns it, got {'sst': 0.1,",
+        {"tasks.sst.loss_weight": 1.0},
+    ),
+    (
+        {"loss_weighting": "uncertainty", "tasks.sst.loss_weight": 0.1},
+        "tasks.<name>.loss_weight must be 1 where loss_weighting is uncertainty",
+        {"stages.0.tasks": ["qqp", "sts"]},
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "line", "remedy"), RULES)
+def test_a_combination_without_sense_is_refused_and_its_remedy_is_taken(
+    changes: dict[str, Any], line: str, remedy: dict[str, Any]
+) -> None:
+    assert refusal(changes).startswith(line)
+    changed = BASE.override({**changes, **remedy})
+    assert type(changed).from_json(changed.to_json()) == changed
+
+
+@pytest.mark.parametrize("group", ["smart", "proximal", "simcse", "pals"])
+def test_a_task_that_there_is_not_is_answered_with_the_nearest_name_everywhere(group: str) -> None:
+    line = "unknown task 'qpp'; did you mean 'qqp'? known: qqp, sst, sts"
+    assert refusal({f"{group}.tasks": "qpp"}) == line
+    assert refusal({"relational_tasks": "qpp"}) == line
+    assert refusal({"stages.0.tasks": "qpp"}) == line
+
+
+def test_a_later_stage_may_start_from_the_best_epoch_of_the_one_before() -> None:
+    stage = BASE.stages[0]
+    config = BASE.override({"stages": [stage, stage], "stages.1.start_from": "best"})
+    assert [part.start_from for part in config.stages] == ["last", "best"]
+
+
+def test_a_penalty_may_be_on_a_task_that_no_stage_trains() -> None:
+    config = BASE.override({**ALONE, "smart.tasks": ["qqp"], "smart.weight": 1.0})
+    assert config.active_tasks == ("sst",)

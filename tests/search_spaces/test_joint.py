@@ -1,0 +1,60 @@
+"""The joint space: whatever is drawn can be built, and only what matters is drawn."""
+
+import random
+from typing import Any
+
+import pytest
+
+from search_spaces.domain import Choice, Float, Int, Key, Range, holds
+from search_spaces.joint import SPACE
+from search_spaces.space import grid_trials, range_configs, search_domain, trial_config, trial_params
+
+
+def draw(stream: random.Random) -> dict[Key, Any]:
+    """One point of the space, drawn as a search does."""
+    drawn: dict[Key, Any] = {}
+    for key, item in search_domain(SPACE).items():
+        if holds(SPACE.conditions.get(key), drawn):
+            drawn[key] = value_of(item, stream)
+    return drawn
+
+
+def value_of(item: Range, stream: random.Random) -> Any:
+    if isinstance(item, Float):
+        return stream.uniform(item.low, item.high)
+    return stream.randint(item.low, item.high) if isinstance(item, Int) else stream.choice(item.values)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_is_drawn_can_be_built_and_has_the_values_drawn(seed: int) -> None:
+    stream = random.Random(seed)
+    for _ in range(20):
+        drawn = draw(stream)
+        config = trial_config(SPACE, trial_params(drawn))
+        assert config.smart.weight == drawn["smart.weight"]
+        assert (config.loss_weighting == "fixed") == ("tasks.sst.loss_weight" in drawn)
+        assert config.stages[1].sum_losses == ("gradients" in drawn)
+        assert (config.smart.mode == "random") == ("smart.num_steps" not in drawn)
+        assert (config.smart.mode == "paper") == ("smart.epsilon" in drawn)
+
+
+def test_every_end_and_every_condition_is_built() -> None:
+    configs = list(range_configs(SPACE))
+    assert {config.gradients for config in configs} == {"sum", "pcgrad", "imtl_g", "aligned_mtl"}
+    assert {config.smart.num_steps for config in configs if config.smart.mode == "paper"} == {1, 3}
+    assert {config.optimizer.layer_decay for config in configs} == {0.75, 1.0}
+    assert grid_trials(SPACE) == []
+
+
+def test_what_the_issue_names_is_searched() -> None:
+    domain = search_domain(SPACE)
+    assert {
+        f"tasks.{task}.{field}" for task in ("sst", "qqp", "sts") for field in ("batch_size", "loss_weight")
+    } <= set(domain)
+    assert {"smart.weight", "optimizer.layer_decay"} <= set(domain)
+    assert domain["smart.weight"] == Float(low=0, high=3)
+    assert domain["loss_weighting"] == Choice(values=("fixed", "uncertainty"))
+
+
+def test_the_penalty_does_not_grow_with_the_batch() -> None:
+    assert SPACE.base.smart.reduction == "mean"
