@@ -11,7 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from mtlib.config_checks import check_config
+from mtlib.config_checks import (
+    check_gradients,
+    check_layer_scales,
+    check_loss_weights,
+    check_relational,
+    check_stages,
+    check_tasks,
+)
 from mtlib.config_data import DataConfig, EvaluationConfig
 from mtlib.config_network import EncoderConfig, Encoding, Loss, PalsConfig, TaskConfig
 from mtlib.config_penalties import ProximalConfig, SimcseConfig, SmartConfig
@@ -82,7 +89,16 @@ class TrialConfig:
         require(bool(self.stages), "stages must hold at least one stage", list(self.stages))
         require(self.seed >= 0, "seed must be at least 0", self.seed)
         require(self.replicate >= 0, "replicate must be at least 0", self.replicate)
-        check_config(self)
+        named = (self.smart, self.proximal, self.simcse, self.pals)
+        in_groups = [task for group in named for task in group.tasks]
+        check_tasks(self.tasks, (*self.active_tasks, *in_groups, *self.relational_tasks))
+        require_name(self.encoder.start_epoch, ("overall", *TASKS), "encoder.start_epoch")
+        active = {task: self.tasks[task] for task in self.active_tasks}
+        check_stages(self.stages, self.data.sources)
+        check_relational(self.tasks, self.relational_tasks)
+        check_layer_scales(self.optimizer, self.stages, active)
+        check_gradients(self.gradients, self.stages)
+        check_loss_weights(self.loss_weighting, active)
 
     def __hash__(self) -> int:
         return hash(self.content_hash)

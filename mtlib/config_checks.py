@@ -1,86 +1,73 @@
-"""What must hold between the groups of a configuration: combinations that make no sense are refused, with the
-reason."""
+"""What must hold between the groups of a configuration: senseless combinations are refused, with the reason."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
-from mtlib.config_network import check_task
-from mtlib.config_training import StageConfig
+from mtlib.config_data import SourceConfig
+from mtlib.config_network import TaskConfig, check_task
+from mtlib.config_training import OptimizerConfig, StageConfig
 from mtlib.schema import require, require_name
 from mtlib.tasks import TASKS
 
-if TYPE_CHECKING:
-    from mtlib.config import TrialConfig
+Tasks = Mapping[str, TaskConfig]
+"""Settings by task name."""
 
 
-def check_config(config: "TrialConfig") -> None:
-    """Checks a configuration whose groups are right by themselves.
-
-    Raises:
-        ValueError: the first rule that does not hold, with the value.
-    """
-    for name, task_config in config.tasks.items():
+def check_tasks(tasks: Tasks, named: Sequence[str]) -> None:
+    """Checks that every task is known, that its settings fit it, and that the `named` ones have settings."""
+    for name, settings in tasks.items():
         require_name(name, TASKS, "task")
-        check_task(name, task_config)
-    named = (config.smart.tasks, config.proximal.tasks, config.simcse.tasks, config.pals.tasks, config.relational_tasks)
-    for task in (*config.active_tasks, *(task for tasks in named for task in tasks)):
-        require_name(task, config.tasks, "task")
-    require_name(config.encoder.start_epoch, ("overall", *TASKS), "encoder.start_epoch")
-    for index, stage in enumerate(config.stages):
-        check_stage(config, index, stage)
-    check_relational(config)
-    check_layer_scales(config)
-    check_gradients(config)
-    check_loss_weights(config)
+        check_task(name, settings)
+    for name in named:
+        require_name(name, tasks, "task")
 
 
-def check_stage(config: "TrialConfig", index: int, stage: StageConfig) -> None:
-    """Checks what a stage asks of the rest of the configuration."""
-    for name in stage.extra_data:
-        extra = [known for known, source in config.data.sources.items() if source.role == "extra"]
-        require_name(name, extra, f"extra data in stages.{index}.extra_data")
-        task = config.data.sources[name].task
-        require(task in stage.tasks, f"stages.{index}.tasks must hold {task}, which {name} is for", list(stage.tasks))
-    rule = f"stages.{index}.start_from must be last in the first stage, which has none before it"
-    require(index > 0 or stage.start_from == "last", rule, stage.start_from)
+def check_stages(stages: Sequence[StageConfig], sources: Mapping[str, SourceConfig]) -> None:
+    """Checks that extra data is known and trains a task of its stage, and that `best` has a stage before it."""
+    extra = [name for name, source in sources.items() if source.role == "extra"]
+    for index, stage in enumerate(stages):
+        for name in stage.extra_data:
+            require_name(name, extra, f"extra data in stages.{index}.extra_data")
+            task = sources[name].task
+            require(
+                task in stage.tasks, f"stages.{index}.tasks must hold {task}, which {name} is for", list(stage.tasks)
+            )
+        rule = f"stages.{index}.start_from must be last in the first stage, which has none before it"
+        require(index > 0 or stage.start_from == "last", rule, stage.start_from)
 
 
-def check_relational(config: "TrialConfig") -> None:
-    """One layer can be shared by tasks whose vectors are equally wide, and only linear heads read it."""
-    tasks = config.relational_tasks
-    require(len(set(tasks)) == len(tasks), "relational_tasks must not name a task twice", list(tasks))
-    heads = {task: config.tasks[task].head for task in tasks}
+def check_relational(tasks: Tasks, shared: Sequence[str]) -> None:
+    """Checks the tasks that share a layer: one layer has one width, and only linear heads read it."""
+    require(len(set(shared)) == len(shared), "relational_tasks must not name a task twice", list(shared))
+    heads = {task: tasks[task].head for task in shared}
     require(set(heads.values()) <= {"linear"}, "relational_tasks must have head linear", heads)
-    is_bi = {task: config.tasks[task].encoding == "bi" for task in tasks}
-    encodings = {task: config.tasks[task].encoding for task in tasks}
+    encodings = {task: tasks[task].encoding for task in shared}
+    num_bi = sum(encoding == "bi" for encoding in encodings.values())
     rule = "relational_tasks must all have encoding bi, or none of them: one layer has one width"
-    require(len(set(is_bi.values())) <= 1, rule, encodings)
+    require(num_bi in (0, len(shared)), rule, encodings)
 
 
-def check_layer_scales(config: "TrialConfig") -> None:
-    """A layer's rate can follow the step's task only where a step has one task."""
-    scales = (config.optimizer.other_scale, config.optimizer.chosen_scale)
+def check_layer_scales(optimizer: OptimizerConfig, stages: Sequence[StageConfig], active: Tasks) -> None:
+    """Checks that layers' rates follow the step's task only where a step has one task and tasks have chosen layers."""
+    scales = (optimizer.other_scale, optimizer.chosen_scale)
     if scales == (1.0, 1.0):
         return
     rule = "optimizer.other_scale and chosen_scale must be 1 where a stage sums the losses of several tasks"
-    require(not any(map(sums_tasks, config.stages)), rule, scales)
-    active = config.active_tasks
+    require(not any(map(sums_tasks, stages)), rule, scales)
     rule = "tasks.<name>.chosen_layers must name layers where optimizer.other_scale or chosen_scale is not 1"
-    require(any(config.tasks[task].chosen_layers for task in active), rule, "none for any task")
+    require(any(settings.chosen_layers for settings in active.values()), rule, "none for any task")
 
 
-def check_gradients(config: "TrialConfig") -> None:
-    """Gradients of several tasks meet only in summed steps."""
+def check_gradients(method: str, stages: Sequence[StageConfig]) -> None:
+    """Checks that the gradients of several tasks meet somewhere if a method is to combine them."""
     rule = "gradients must be sum unless a stage of several tasks has sum_losses true"
-    require(config.gradients == "sum" or any(map(sums_tasks, config.stages)), rule, config.gradients)
+    require(method == "sum" or any(map(sums_tasks, stages)), rule, method)
 
 
-def check_loss_weights(config: "TrialConfig") -> None:
-    """Learned weights take the place of fixed ones."""
-    if config.loss_weighting == "fixed":
-        return
-    weights = {task: config.tasks[task].loss_weight for task in config.active_tasks}
+def check_loss_weights(weighting: str, active: Tasks) -> None:
+    """Checks that fixed weights leave the place to learned ones."""
+    weights = {task: settings.loss_weight for task, settings in active.items()}
     rule = "tasks.<name>.loss_weight must be 1 where loss_weighting is uncertainty, which learns it"
-    require(set(weights.values()) == {1.0}, rule, weights)
+    require(weighting == "fixed" or set(weights.values()) == {1.0}, rule, weights)
 
 
 def sums_tasks(stage: StageConfig) -> bool:

@@ -3,7 +3,8 @@
 Command:  python sweeps/run.py --space sentiment_losses
 Cost:     5 trials of 10 epochs on SST alone, 534 steps an epoch. With BERT-base a GPU is needed.
 Expected: BERT and Beyond, figure 2 and section 4.5 (dev accuracy over 10 epochs, all within .47 to .51): cross entropy
-          peaks early and falls; the dual objective rises steadily; ordinal log-loss does not over-fit, but is below both. Table 3: with staggering and SMART, cross entropy .525, dual objective .540 on SST.
+          peaks early and falls; the dual objective rises steadily; ordinal log-loss does not over-fit, but is below
+          both. Table 3: with staggering and SMART, cross entropy .525, dual objective .540 on SST.
 Answer:   open; no run of ours on the course's full data yet.
 
 The figure is about SST; whether other tasks were trained beside it is not said. The exponent of the ordinal log-loss is

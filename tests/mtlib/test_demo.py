@@ -15,9 +15,9 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from mtlib.config import TrialConfig
-from mtlib.config_training import StageConfig
 from mtlib.data import Table, read_folder
-from mtlib.demo import DEMO_OVERRIDES, NUM_ROWS, demo_folder, main, move_unless_there, write_corpus, write_encoder
+from mtlib.demo import NUM_ROWS, STAGGERED, demo_folder, main, move_unless_there, write_corpus, write_encoder
+from mtlib.demo_settings import demo_overrides
 from mtlib.encoder import load_encoder
 from mtlib.reports import EpochReport
 from mtlib.tasks import TASKS
@@ -161,13 +161,13 @@ def test_a_bag_of_words_does_not_solve_the_tasks(bag_of_words: dict[str, float])
 
 def staggered() -> TrialConfig:
     """The plan that the demonstration is meant for, in the demonstration's settings."""
-    stages = (StageConfig(tasks=("qqp",)), StageConfig(tasks=("sst", "qqp", "sts"), order="sampled_round_robin"))
-    return TrialConfig(stages=stages).override(DEMO_OVERRIDES)
+    config = TrialConfig(stages=STAGGERED)
+    return config.override(demo_overrides(config))
 
 
 def test_the_overrides_fit_a_plan_of_two_stages_and_the_encoder() -> None:
     config = staggered()
-    assert config.stages[0].steps_per_epoch is not None
+    assert [(stage.epochs, stage.steps_per_epoch) for stage in config.stages] == [(2, 60), (6, None)]
     assert config.encoder.max_length <= 128
     assert config.optimizer.learning_rate == 1e-3
 
@@ -220,6 +220,7 @@ def test_the_command_writes_both_and_says_what_and_how_to_use_it(
     said = capsys.readouterr().out
     assert f"{tmp_path / 'demo' / 'data' / 'quora-train.csv'}: {NUM_ROWS['qqp']['train']} rows" in said
     assert "--set optimizer.learning_rate=0.001" in said
+    assert "--set stages.0.steps_per_epoch=60 --set stages.1.epochs=6" in said
     assert main([str(tmp_path / "demo")]) == 2
     assert "DIR must hold neither data nor encoder" in capsys.readouterr().err
 

@@ -202,3 +202,14 @@ def test_the_frame_has_a_row_per_configuration_and_named_columns(
     assert frame["overall"].iloc[0] == rows[0].scores[TOTAL].value
     assert frame["overall"].isna().tolist() == [False, False, True]
     assert frame["failures"].tolist() == ["", "", "0002-r0: RuntimeError: out of memory"]
+
+
+def test_searched_keys_stay_together_where_some_trials_did_not_draw_all() -> None:
+    def row(number: int, params: Mapping[str, Any]) -> RankedConfiguration:
+        fields: dict[str, Any] = {"status": "complete", "trials": (), "scores": {}, "best_epoch": None, "failures": ()}
+        return RankedConfiguration(number=number, params=params, **fields)
+
+    frame = to_frame([row(0, {"a": 1}), row(1, {"a": 2, "b": 3})])
+    assert list(frame)[:4] == ["number", "a", "b", "best_epoch"]
+    assert frame["b"].isna().tolist() == [True, False]
+    assert frame["b"][1] == 3

@@ -37,6 +37,29 @@ def text_of(rows: Sequence[RankedConfiguration], width: int = 100) -> str:
     return console.file.getvalue()
 
 
+def test_a_key_that_a_trial_did_not_draw_is_blank_and_none_is_a_value() -> None:
+    rows = [
+        row_of(0, params={"smart.mode": "paper", "smart.epsilon": 0.25}),
+        row_of(1, params={"smart.mode": "random"}),
+        row_of(2, params={"smart.mode": "unit_norm", "smart.epsilon": None}),
+    ]
+    cells = [[cell.strip() for cell in line.split("  ") if cell.strip()][:2] for line in text_of(rows).splitlines()]
+    assert ["paper", "0.25"] in cells
+    assert ["random", "0.540 ±.015"] in cells
+    assert ["unit_norm", "none"] in cells
+
+
+def test_where_many_keys_share_a_column_those_not_drawn_have_no_line() -> None:
+    first = {"a": 1, "b": 2, "c": 3}
+    text = text_of([row_of(0, params=first), row_of(1, params={"a": 5})])
+    assert [line.split("  ")[0].strip() for line in text.splitlines() if line[:1] in "abc" and line[1:2] == " "] == [
+        "a 1",
+        "b 2",
+        "c 3",
+        "a 5",
+    ]
+
+
 def assert_fits(text: str) -> None:
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 100
     assert "…" not in text
@@ -161,7 +184,7 @@ def test_a_score_below_zero_and_an_error_of_zero_are_readable() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(2e-5, "2e-05"), (0.3, "0.3"), (16, "16"), ([32, 16, 32], "32-16-32"), (True, "True"), (None, "None"), ("a", "a")],
+    [(2e-5, "2e-05"), (0.3, "0.3"), (16, "16"), ([32, 16, 32], "32-16-32"), (True, "True"), (None, "none"), ("a", "a")],
 )
 def test_searched_values_are_short(value: Any, text: str) -> None:
     assert value_text(value) == text

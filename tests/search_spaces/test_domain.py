@@ -68,7 +68,7 @@ def test_every_end_is_tried_alone_where_there_is_no_condition() -> None:
 
 
 def test_an_end_under_a_condition_is_tried_with_every_way_to_draw_it() -> None:
-    conditions = {
+    conditions: dict[Key, Condition] = {
         "switch": Condition(key="mode", values=("a", "b")),
         "steps": Condition(key="switch", values=(True,)),
     }
@@ -114,7 +114,10 @@ def test_a_condition_that_cannot_be_right_is_refused(key: Key, condition: Condit
 
 
 def test_two_conditions_cannot_wait_for_each_other() -> None:
-    cycle = {"mode": Condition(key="switch", values=(True,)), "switch": Condition(key="mode", values=("a",))}
+    cycle: dict[Key, Condition] = {
+        "mode": Condition(key="switch", values=(True,)),
+        "switch": Condition(key="mode", values=("a",)),
+    }
     with pytest.raises(ValueError, match="drawn before it"):
         check_conditions("s", DOMAIN, cycle)
 

@@ -92,7 +92,7 @@ def test_what_was_drawn_becomes_values_by_dotted_key() -> None:
     assert trial_config(space_with(), params) == BASE.override(params)
 
 
-PLANS = {
+PLANS: dict[str, dict[str, Any]] = {
     "whole": {"stages": (StageConfig(tasks=("sst",)), StageConfig(tasks=("qqp", "sts"), epochs=2))},
     "plain": {},
     "smoothed": {"smart.weight": 0.5},
@@ -281,7 +281,7 @@ def test_every_space_is_listed_and_loads_under_its_own_name() -> None:
 
 @pytest.mark.parametrize("name", [space.name for space in list_spaces()])
 def test_the_file_of_a_question_says_command_cost_expectation_and_answer(name: str) -> None:
-    said = importlib.import_module(f"search_spaces.{name}").__doc__
+    said = str(importlib.import_module(f"search_spaces.{name}").__doc__)
     assert said.splitlines()[0].endswith("?")
     assert f"python sweeps/run.py --space {name}" in said
     assert re.findall(r"^(\w+):", said, re.MULTILINE)[:4] == ["Command", "Cost", "Expected", "Answer"]

@@ -20,7 +20,12 @@ def make_plan(tmp_path: Path, tiny_config: TrialConfig) -> MakePlan:
 
     def make(**changes: Any) -> SweepPlan:
         base = changes.pop("base", tiny_config)
-        space: dict[str, Any] = {"grid": {"smart.weight": (0.0, 0.3, 1.0)}, "ranges": {}, "metric": "overall"}
+        space: dict[str, Any] = {
+            "grid": {"smart.weight": (0.0, 0.3, 1.0)},
+            "ranges": {},
+            "conditions": {},
+            "metric": "overall",
+        }
         space |= {name: changes.pop(name) for name in list(changes) if name in space}
         folder = tmp_path / changes.get("name", "sweep")
         folder.mkdir()

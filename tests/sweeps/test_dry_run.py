@@ -11,7 +11,8 @@ from mtlib.config import TrialConfig
 from mtlib.config_penalties import SmartConfig
 from mtlib.config_training import StageConfig
 from mtlib.plan import plan_stages
-from search_spaces.space import Choice, Float, Int, SearchSpace, load_space
+from search_spaces.domain import Choice, Condition, Float, Int
+from search_spaces.space import SearchSpace, load_space
 from sweeps.dry_run import (
     columns,
     describe_range,
@@ -73,6 +74,26 @@ def test_keys_that_vary_together_have_a_column_each(options: Build, material: Ma
     lines = describe_trials(options(), with_space(material, grid=grid, ranges={}))
     assert lines[1].split() == ["trial", "tasks.sst.batch_size", "stages.1.order"]
     assert lines[3].split() == ["0001-r0", "16", "sampled_round_robin"]
+
+
+def test_a_key_with_a_condition_says_where_it_is_drawn(options: Build, material: Material) -> None:
+    ranges = {"smart.mode": Choice(values=("unit_norm", "paper", "random")), "smart.num_steps": Int(low=1, high=3)}
+    conditions = {"smart.num_steps": Condition(key="smart.mode", values=("unit_norm", "paper"))}
+    lines = describe_trials(
+        options(search="tpe", trials=5), with_space(material, grid={}, ranges=ranges, conditions=conditions)
+    )
+    assert lines[1].split(maxsplit=1) == ["smart.mode", "one of unit_norm, paper, random"]
+    said = "a whole number from 1 to 3, only where smart.mode is unit_norm or paper"
+    assert lines[2].split(maxsplit=1) == ["smart.num_steps", said]
+
+
+def test_a_condition_on_a_truth_value_is_said_as_it_would_be_typed(options: Build, material: Material) -> None:
+    ranges = {"stages.1.sum_losses": Choice(values=(False, True)), "gradients": Choice(values=("sum", "pcgrad"))}
+    conditions = {"gradients": Condition(key="stages.1.sum_losses", values=(True,))}
+    space = with_space(material, grid={}, ranges=ranges, conditions=conditions)
+    assert describe_trials(options(search="random", trials=1), space)[2].endswith(
+        "only where stages.1.sum_losses is true"
+    )
 
 
 @pytest.mark.parametrize("search", ["tpe", "random"])

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from results.records import read_trials
-from search_spaces.space import Float
+from search_spaces.domain import Float
 from sweeps.ledger import Ledger, add_trial, apply, close_ledger, open_ledger, save
 from sweeps.messages import Event
 from sweeps.searcher import make_spec

@@ -10,13 +10,13 @@ import pytest
 from mtlib.config import TrialConfig
 from mtlib.config_training import StageConfig
 from mtlib.data import Table, content_fingerprint, read_folder
-from mtlib.demo import DEMO_NOTE, DEMO_OVERRIDES
+from mtlib.demo_settings import DEMO_NOTE, demo_overrides, demo_stages
 from mtlib.sources import Parts, read_parts
 from search_spaces.domain import Choice, Float
-from search_spaces.space import SearchSpace, grid_configs, load_space
+from search_spaces.space import SearchSpace, grid_configs, load_space, space_names
 from sweeps import prepare as prepare_module
 from sweeps.options import SweepOptions
-from sweeps.prepare import Material, planned_configs, prepare, read_points
+from sweeps.prepare import Material, all_points, check_layers, planned_configs, prepare, read_points
 
 Options = Callable[..., SweepOptions]
 
@@ -39,8 +39,55 @@ def test_without_data_and_encoder_the_demonstration_is_used_and_said(options: Op
     assert material.notes == (DEMO_NOTE,)
     assert material.data_folder.is_relative_to(tmp_path / ".cache")
     assert Path(base.encoder.name).is_relative_to(tmp_path / ".cache")
-    changed = load_space("smart_lambda").base.override({**DEMO_OVERRIDES, "encoder.name": base.encoder.name})
-    assert base == changed
+    plain = load_space("smart_lambda").base
+    assert base == plain.override({**demo_overrides(plain), "encoder.name": base.encoder.name})
+
+
+def test_the_demonstration_shortens_plans_that_a_space_varies_and_nothing_else_of_what_it_varies(
+    options: Options,
+) -> None:
+    long, short = load_space("orders"), prepare(options(space="orders")).space
+    assert [config.stages for config in grid_configs(short)] == [
+        demo_stages(config.stages) for config in grid_configs(long)
+    ]
+    assert [config.smart.weight for config in grid_configs(short)] == [
+        config.smart.weight for config in grid_configs(long)
+    ]
+    assert {config.optimizer.learning_rate for config in grid_configs(short)} == {1e-3}
+
+
+@pytest.mark.parametrize("name", [name for name in space_names() if name not in ("layer_scales", "pals_more_data")])
+def test_every_space_can_be_prepared_for_the_demonstration(options: Options, name: str) -> None:
+    search = "grid" if load_space(name).grid else "tpe"
+    space = prepare(options(space=name, search=search)).space
+    for config in all_points(space):
+        assert sum(stage.epochs for stage in config.stages) <= 10
+        assert config.encoder.name == space.base.encoder.name
+
+
+def test_an_encoder_without_the_layers_that_a_space_names_stops_the_sweep_in_one_line(options: Options) -> None:
+    with pytest.raises(ValueError, match="must have layers 0 to 11, which it names, got 3 layers in") as caught:
+        prepare(options(space="layer_scales"))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("layer", "fits"), [(1, True), (2, False)])
+def test_layers_are_checked_on_every_point(
+    tiny_config: TrialConfig, tiny_encoder_folder: Path, layer: int, fits: bool
+) -> None:
+    base = tiny_config.override({"encoder.name": str(tiny_encoder_folder)})  # 2 layers
+    grid = {"encoder.trained_layers": (None, (), (0,), (0, layer))}
+    chosen = {"tasks.sts.chosen_layers": ((0,), (layer,))}
+    for space in (space_with(base, grid=grid), space_with(base, grid=chosen)):
+        if fits:
+            check_layers(space)
+        else:
+            with pytest.raises(ValueError, match="must have layers 0 to 2, which it names, got 2 layers"):
+                check_layers(space)
+
+
+def test_an_encoder_that_is_not_here_is_checked_once_it_is_loaded(tiny_config: TrialConfig) -> None:
+    check_layers(space_with(tiny_config, grid={"encoder.trained_layers": ((99,), (0,))}))
 
 
 def test_with_data_alone_the_spaces_own_encoder_is_meant(options: Options, tiny_folder: Path) -> None:
@@ -67,7 +114,8 @@ def test_data_and_encoder_are_taken_as_named(options: Options, tiny_folder: Path
 
 
 def test_set_comes_last_and_wins(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepare_module, "DEMO_OVERRIDES", {"optimizer.learning_rate": 0.5, "encoder.max_length": 32})
+    changed = {"optimizer.learning_rate": 0.5, "encoder.max_length": 32}
+    monkeypatch.setattr(prepare_module, "demo_overrides", lambda _config: changed)
     assert prepare(options()).space.base.optimizer.learning_rate == 0.5
     base = prepare(options(changes={"optimizer.learning_rate": "0.125"})).space.base
     assert (base.optimizer.learning_rate, base.encoder.max_length) == (0.125, 32)
@@ -124,6 +172,16 @@ def test_a_storage_that_cannot_be_written_is_one_line(options: Options, tmp_path
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ValueError, match="--storage must be a place that can be written"):
         prepare(options(storage=tmp_path / "file"))
+
+
+def test_set_must_leave_alone_what_a_name_of_the_space_stands_for(options: Options, tiny_folder: Path) -> None:
+    for key, value in (("stages.0.epochs", "1"), ("smart.weight", "1")):
+        with pytest.raises(
+            ValueError, match=r"must leave alone what space 'orders' searches \(stages, smart\.weight\)"
+        ):
+            prepare(options(space="orders", data=tiny_folder, changes={key: value}))
+    changes = {"optimizer.learning_rate": "0.5"}
+    assert prepare(options(space="orders", data=tiny_folder, changes=changes)).space.base.optimizer.learning_rate == 0.5
 
 
 def test_a_space_without_a_grid_needs_a_search(

@@ -7,7 +7,7 @@ import pytest
 from optuna.trial import TrialState
 from ray.tune.search import Searcher
 
-from search_spaces.space import Float
+from search_spaces.domain import Choice, Condition, Float
 from sweeps.options import SweepPlan
 from sweeps.searcher import SweepSearcher, TrialSpec
 from sweeps.study import open_study
@@ -161,6 +161,32 @@ def test_tpe_learns_from_what_was_told(make_plan: MakePlan) -> None:
     early, late = weights[:10], weights[-10:]
     assert len(weights) == 30
     assert sum(abs(weight - 7) for weight in late) < 0.6 * sum(abs(weight - 7) for weight in early)
+
+
+def test_where_a_key_is_not_drawn_the_base_keeps_its_value_and_the_title_does_not_name_it(make_plan: MakePlan) -> None:
+    ranges = {"smart.mode": Choice(values=("paper", "random")), "smart.epsilon": Float(low=0.1, high=1.0)}
+    conditions = {"smart.epsilon": Condition(key="smart.mode", values=("paper",))}
+    plan = make_plan(search="random", num_trials=12, grid={}, ranges=ranges, conditions=conditions)
+    story = Story(plan)
+    while story.suggest() != Searcher.FINISHED:
+        story.end(1, 0.5)
+    drawn = {spec.config.smart.mode: spec for spec in story.announced}
+    assert set(drawn) == {"paper", "random"}
+    assert drawn["random"].params == {"smart.mode": "random"}
+    assert drawn["random"].config == plan.base.override({"smart.mode": "random"})
+    assert drawn["paper"].config.smart.epsilon == drawn["paper"].params["smart.epsilon"] >= 0.1
+
+
+def test_a_name_of_the_spaces_own_is_a_trials_value_and_what_it_stands_for_its_configuration(
+    make_plan: MakePlan,
+) -> None:
+    named = {"off": {"smart.weight": 0.0}, "long": {"stages.1.epochs": 3, "smart.weight": 1.0}}
+    story = Story(make_plan(grid={"plan": named}, replicates=2))
+    while story.suggest() != Searcher.FINISHED:
+        story.end(1, 0.5)
+    assert [spec.params for spec in story.announced] == [{"plan": name} for name in ("off", "off", "long", "long")]
+    assert [spec.config.stages[1].epochs for spec in story.announced[2:]] == [3, 3]
+    assert [spec.config.replicate for spec in story.announced] == [0, 1, 0, 1]
 
 
 def test_optuna_knows_one_trial_per_configuration(make_plan: MakePlan) -> None:
