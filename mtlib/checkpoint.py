@@ -135,6 +135,11 @@ def weights_path(folder: StateFolder, epoch: int) -> Path:
     return folder.path / "weights" / f"epoch-{epoch:04d}.safetensors"
 
 
-def estimate_bytes(num_parameters: int) -> tuple[int, int]:
-    """Bytes on disk of one epoch's weights, and of one state (weights and AdamW's two moments)."""
-    return WEIGHTS_KEPT_BYTES * num_parameters, 3 * WEIGHTS_KEPT_BYTES * num_parameters
+def estimate_bytes(num_parameters: int, num_copies: int = 0) -> tuple[int, int]:
+    """Bytes on disk of one epoch's weights, and of one state.
+
+    Args:
+        num_parameters: of the encoder; heads are small beside it.
+        num_copies: of the weights that a state holds beside them and AdamW's two moments.
+    """
+    return WEIGHTS_KEPT_BYTES * num_parameters, (3 + num_copies) * WEIGHTS_KEPT_BYTES * num_parameters

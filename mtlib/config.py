@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mtlib.config_checks import (
+    check_carried,
+    check_frozen,
     check_gradients,
     check_layer_scales,
     check_loss_weights,
@@ -89,16 +91,7 @@ class TrialConfig:
         require(bool(self.stages), "stages must hold at least one stage", list(self.stages))
         require(self.seed >= 0, "seed must be at least 0", self.seed)
         require(self.replicate >= 0, "replicate must be at least 0", self.replicate)
-        named = (self.smart, self.proximal, self.simcse, self.pals)
-        in_groups = [task for group in named for task in group.tasks]
-        check_tasks(self.tasks, (*self.active_tasks, *in_groups, *self.relational_tasks))
-        require_name(self.encoder.start_epoch, ("overall", *TASKS), "encoder.start_epoch")
-        active = {task: self.tasks[task] for task in self.active_tasks}
-        check_stages(self.stages, self.data.sources)
-        check_relational(self.tasks, self.relational_tasks)
-        check_layer_scales(self.optimizer, self.stages, active)
-        check_gradients(self.gradients, self.stages)
-        check_loss_weights(self.loss_weighting, active)
+        check_groups(self)
 
     def __hash__(self) -> int:
         return hash(self.content_hash)
@@ -112,6 +105,17 @@ class TrialConfig:
         """Tasks that some stage trains, each once, in the order of `TASKS`."""
         named = {task for stage in self.stages for task in stage.tasks}
         return tuple(name for name in TASKS if name in named) + tuple(sorted(named - set(TASKS)))
+
+    @property
+    def tasks_by_group(self) -> dict[str, tuple[str, ...]]:
+        """The tasks of each group that adds something to a task, none where it is turned off."""
+        return {
+            "smart.tasks": self.smart.tasks if self.smart.weight > 0 else (),
+            "proximal.tasks": self.proximal.tasks if self.proximal.weight > 0 else (),
+            "simcse.tasks": self.simcse.tasks if self.simcse.weight > 0 else (),
+            "pals.tasks": self.pals.tasks if self.pals.size > 0 else (),
+            "relational_tasks": self.relational_tasks,
+        }
 
     @property
     def train_sets(self) -> tuple[str, ...]:
@@ -159,6 +163,31 @@ class TrialConfig:
         for key, value in changes.items():
             set_in_tree(tree, key, to_dict(value), OPEN_GROUPS)
         return config_from_tree(tree)
+
+
+def check_groups(config: TrialConfig) -> None:
+    """Checks a configuration whose groups are right by themselves; ValueError names the first rule that is broken."""
+    groups = (config.smart, config.proximal, config.simcse, config.pals)
+    named = [task for group in groups for task in group.tasks]
+    check_tasks(config.tasks, (*config.active_tasks, *named, *config.relational_tasks))
+    require_name(config.encoder.start_epoch, ("overall", *TASKS), "encoder.start_epoch")
+    check_stages(config.stages, config.data.sources)
+    active = {task: config.tasks[task] for task in config.active_tasks}
+    carried = config.tasks_by_group
+    check_carried(carried, active)
+    check_relational(config.tasks, config.relational_tasks)
+    check_layer_scales(config.optimizer, config.stages, active)
+    check_gradients(config.gradients, config.stages)
+    check_loss_weights(config.loss_weighting, active)
+    if config.encoder.trained_layers == ():
+        check_frozen(active, carried["pals.tasks"], config.relational_tasks, carried["simcse.tasks"])
+        rule = "gradients must be sum where encoder.trained_layers is empty and no relational layer is shared"
+        require(config.gradients == "sum" or len(config.relational_tasks) > 1, rule, config.gradients)
+        decay = config.optimizer.layer_decay
+        require(decay == 1, "optimizer.layer_decay must be 1 where encoder.trained_layers is empty", decay)
+    is_lost = config.precision == "bf16" and bool(carried["smart.tasks"]) and config.smart.mode == "paper"
+    rule = "smart.mode must not be paper under precision bf16, which rounds its noise away"
+    require(not is_lost, rule, config.smart.mode)
 
 
 def config_from_tree(tree: Any) -> TrialConfig:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from mtlib.config_data import SourceConfig
 from mtlib.config_network import TaskConfig, check_task
 from mtlib.config_training import OptimizerConfig, StageConfig
-from mtlib.schema import require, require_name
+from mtlib.schema import require, require_name, require_once
 from mtlib.tasks import TASKS
 
 Tasks = Mapping[str, TaskConfig]
@@ -35,9 +35,21 @@ def check_stages(stages: Sequence[StageConfig], sources: Mapping[str, SourceConf
         require(index > 0 or stage.start_from == "last", rule, stage.start_from)
 
 
+def check_carried(groups: Mapping[str, Sequence[str]], active: Tasks) -> None:
+    """Checks that what is turned on is on some task that is trained.
+
+    Args:
+        groups: the tasks of each group that is turned on, by its name.
+        active: the tasks that some stage trains.
+    """
+    for name, tasks in groups.items():
+        is_carried = not tasks or bool(set(tasks) & set(active))
+        require(is_carried, f"{name} must name a task that some stage trains ({', '.join(active)})", list(tasks))
+
+
 def check_relational(tasks: Tasks, shared: Sequence[str]) -> None:
     """Checks the tasks that share a layer: one layer has one width, and only linear heads read it."""
-    require(len(set(shared)) == len(shared), "relational_tasks must not name a task twice", list(shared))
+    require_once(shared, "relational_tasks must not name a task twice")
     heads = {task: tasks[task].head for task in shared}
     require(set(heads.values()) <= {"linear"}, "relational_tasks must have head linear", heads)
     encodings = {task: tasks[task].encoding for task in shared}
@@ -55,6 +67,26 @@ def check_layer_scales(optimizer: OptimizerConfig, stages: Sequence[StageConfig]
     require(not any(map(sums_tasks, stages)), rule, scales)
     rule = "tasks.<name>.chosen_layers must name layers where optimizer.other_scale or chosen_scale is not 1"
     require(any(settings.chosen_layers for settings in active.values()), rule, "none for any task")
+
+
+def check_frozen(
+    active: Tasks, with_pals: Sequence[str], relational: Sequence[str], with_contrast: Sequence[str]
+) -> None:
+    """Checks that with a frozen encoder every task has something to train, and every term something to change.
+
+    Args:
+        active: the tasks that some stage trains.
+        with_pals: tasks that have projected attention.
+        relational: tasks that share the relational layer.
+        with_contrast: tasks that carry SimCSE's term.
+    """
+    for task, settings in active.items():
+        has_weights = settings.head == "linear" or settings.cosine_projection
+        rule = f"encoder.trained_layers must not be empty where a task has nothing else to train, as {task} has"
+        require(has_weights or task in with_pals or task in relational, rule, "a cosine without projection")
+    without = [task for task in with_contrast if task not in with_pals]
+    rule = "simcse.tasks must have PALs where encoder.trained_layers is empty, or the term changes nothing"
+    require(not without, rule, without)
 
 
 def check_gradients(method: str, stages: Sequence[StageConfig]) -> None:

@@ -10,6 +10,11 @@ from mtlib.tasks import FURTHER_SETS, TASKS
 
 Role = Literal["extra", "augment", "replace"]
 
+SUFFIXES = (".csv", ".tsv", ".jsonl")
+"""Of files that can be read."""
+HUB_PREFIX = "hf://"
+"""Of a path that names a Hugging Face data set."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SourceConfig:
@@ -45,23 +50,25 @@ class SourceConfig:
     def __post_init__(self) -> None:
         check_types(self)
         require_name(self.task, TASKS, "task")
-        require(bool(self.path), "path must name a file or a data set", repr(self.path))
+        rule = f"path must end in {', '.join(SUFFIXES)} or begin with {HUB_PREFIX}"
+        require(self.path.startswith(HUB_PREFIX) or self.path.endswith(SUFFIXES), rule, repr(self.path))
         wanted, given = len(TASKS[self.task].text_columns), len(self.text_columns)
         require(given in (0, wanted), f"text_columns must name {wanted}, as many as {self.task} has", given)
         require(self.batch_size >= 1, "batch_size must be at least 1", self.batch_size)
         require(self.probability_factor > 0, "probability_factor must be above 0", self.probability_factor)
         for entry in self.labels:
             check_label(entry, self.task)
-        has_dev = "{split}" in self.path or self.path.startswith("hf://")
+        has_dev = "{split}" in self.path or self.path.startswith(HUB_PREFIX)
         require(self.role != "replace" or has_dev, "path of role replace must hold {split}", self.path)
 
 
 def check_label(entry: str, task: str) -> None:
     """Checks one `from:to`."""
     low, high = TASKS[task].label_range
+    is_real = TASKS[task].kind == "regression"
     _, colon, label = entry.rpartition(":")
     try:
-        fits = bool(colon) and low <= float(label) <= high
+        fits = bool(colon) and low <= float(label) <= high and (is_real or float(label).is_integer())
     except ValueError:
         fits = False
     require(fits, f"labels must be from:to with labels of {task}, {low:g} to {high:g}, after the colon", repr(entry))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from mtlib.schema import check_types, require
+from mtlib.schema import check_types, require, require_once
 from mtlib.tasks import TASKS
 
 Encoding = Literal["single", "cross", "cross_no_separator", "bi"]
@@ -59,6 +59,8 @@ class EncoderConfig:
         require(self.max_length >= 8, "encoder.max_length must be at least 8", self.max_length)
         require(bool(self.name), "encoder.name must be a hub name or a folder", repr(self.name))
         require(self.start_from != "", "encoder.start_from must be a folder or a file", repr(self.start_from))
+        has_heads = self.start_from is not None or not self.start_heads
+        require(has_heads, "encoder.start_heads must be false without encoder.start_from", self.start_heads)
         check_layers("encoder.trained_layers", self.trained_layers or ())
 
 
@@ -87,7 +89,7 @@ class PalsConfig:
         require(self.num_heads >= 1, "pals.num_heads must be at least 1", self.num_heads)
         divides = self.size % self.num_heads == 0 or self.function == "identity"
         require(divides, f"pals.size must be a multiple of pals.num_heads ({self.num_heads})", self.size)
-        require(len(set(self.tasks)) == len(self.tasks), "pals.tasks must not name a task twice", list(self.tasks))
+        require_once(self.tasks, "pals.tasks must not name a task twice")
         rule = "pals.tasks must name at least one task where pals.size is above 0"
         require(self.size == 0 or bool(self.tasks), rule, list(self.tasks))
 
@@ -116,7 +118,7 @@ class TaskConfig:
     head: Head = "linear"
     """`linear`: a linear layer on the pooled text, or on both vectors of a bi-encoder joined. `cosine`: cosine of the
     two vectors of a bi-encoder; as it is for a binary task (its sigmoid is the probability), from -1..1 to the range of
-    the labels for regression. Source: BB 3.2, TU 4.2."""
+    the labels for regression. Source: TU 4.2; BB 3.2 names only the cosine."""
     hidden_units: int | None = None
     """Units of a ReLU layer in the linear head, at least 1. None: no such layer. Source: TT table 13."""
     cosine_projection: bool = True
@@ -125,7 +127,8 @@ class TaskConfig:
     loss_weight: float = 1.0
     """Factor of this task's loss, above 0. Source: TT table 9 searches it."""
     probability_factor: float = 1.0
-    """Factor of this task's probability where an order draws tasks at random, above 0. Source: MP 5.3."""
+    """Factor of this task's probability where an order draws tasks at random, above 0; ignored elsewhere. Source: MP
+    5.3."""
     chosen_layers: tuple[int, ...] = ()
     """Layers, from 0, whose rate is scaled by `optimizer.chosen_scale` in this task's steps, the others' by
     `optimizer.other_scale`. Source: TT 4.5."""
@@ -153,7 +156,7 @@ class TaskConfig:
 def check_layers(name: str, layers: tuple[int, ...]) -> None:
     """Checks a list of layer numbers; that the encoder has them is checked once it is known."""
     require(all(layer >= 0 for layer in layers), f"{name} must be layer numbers from 0", list(layers))
-    require(len(set(layers)) == len(layers), f"{name} must not name a layer twice", list(layers))
+    require_once(layers, f"{name} must not name a layer twice")
 
 
 def check_task(name: str, config: TaskConfig) -> None:

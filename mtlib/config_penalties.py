@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from mtlib.schema import check_types, require
+from mtlib.schema import check_types, require, require_once
 
 SmartMode = Literal["unit_norm", "paper", "random"]
 
@@ -17,7 +17,8 @@ class SmartConfig:
     tasks: tuple[str, ...] = ()
     """Tasks that carry the penalty. Source: BB 3.5 uses SST and QQP, not STS."""
     mode: SmartMode = "unit_norm"
-    """How noise becomes a perturbation. `unit_norm`: noise plus a gradient step, scaled to inf-norm 1 per token (what
+    """How noise becomes a perturbation (`precision=bf16` rounds the ascent step away: `unit_norm` is then `random` at a
+    higher cost, and `paper` is refused). `unit_norm`: noise plus a gradient step, scaled to inf-norm 1 per token (what
     BB ran). `paper`: a step of `step_size` along the gradient over its inf-norm, projected on the ball of radius
     `epsilon` (Jiang et al. 2020, algorithm 1). `random`: scaled as `unit_norm`, no gradient step, for a lower cost."""
     noise_std: float = 1e-5
@@ -45,6 +46,8 @@ class SmartConfig:
         require(self.step_size > 0, "smart.step_size must be above 0", self.step_size)
         require(self.epsilon > 0, "smart.epsilon must be above 0", self.epsilon)
         require(self.num_steps >= 1, "smart.num_steps must be at least 1", self.num_steps)
+        is_moved = self.weight == 0 or self.mode != "random" or self.noise_std > 0
+        require(is_moved, "smart.noise_std must be above 0 for mode random, which has nothing else", self.noise_std)
         require(self.every_batches >= 1, "smart.every_batches must be at least 1", self.every_batches)
         check_penalty("smart", self.weight, self.tasks)
 
@@ -100,6 +103,6 @@ class SimcseConfig:
 
 def check_penalty(name: str, weight: float, tasks: tuple[str, ...]) -> None:
     """Checks that a term that counts is on some task, and on none twice."""
-    require(len(set(tasks)) == len(tasks), f"{name}.tasks must not name a task twice", list(tasks))
+    require_once(tasks, f"{name}.tasks must not name a task twice")
     rule = f"{name}.tasks must name at least one task where {name}.weight is above 0"
     require(weight == 0 or bool(tasks), rule, list(tasks))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from mtlib.schema import check_types, require
+from mtlib.schema import check_types, require, require_once
 
 Order = Literal[
     "batch_round_robin",
@@ -46,7 +46,7 @@ class StageConfig:
     At random, a set per step: `uniform`, `proportional` to its number of rows N, to the `square_root` of N, `annealed`
     to N^a with a from 1 in the first epoch to 1 - `annealing` in the last (TU 4.5, MP 4.1)."""
     annealing: float = 0.8
-    """How far the exponent of `annealed` falls, 0 to 1. Source: Stickland and Murray 2019."""
+    """How far the exponent of `annealed` falls, 0 to 1; other orders ignore it. Source: Stickland and Murray 2019."""
     sum_losses: bool = False
     """False: one optimizer step per batch (BB, MP). True: the batches of a round are summed into one step (TT 4.3)."""
     epochs: int = 1
@@ -59,18 +59,20 @@ class StageConfig:
     """Weights at the stage's start: those that the stage before it ended with, or those of its `best` epoch by the mean
     dev score of the tasks that had been active; the optimizer starts anew then. Source: TU table 4."""
     reset_optimizer: bool = False
-    """Whether the optimizer's moments start at 0 in this stage."""
+    """Whether the optimizer's moments start at 0 in this stage, as in the first they do anyway."""
 
     def __post_init__(self) -> None:
         check_types(self)
         require(bool(self.tasks), "a stage must name at least one task", list(self.tasks))
         for name in ("tasks", "extra_data"):
-            names = getattr(self, name)
-            require(len(set(names)) == len(names), f"{name} of a stage must not be named twice", list(names))
+            require_once(getattr(self, name), f"{name} of a stage must not be named twice")
         require(self.epochs >= 1, "epochs must be at least 1", self.epochs)
         require(0 <= self.annealing <= 1, "annealing must be from 0 to 1", self.annealing)
         steps = self.steps_per_epoch
         require(steps is None or steps >= 1, "steps_per_epoch must be at least 1", steps)
+        sets = len(self.tasks) + len(self.extra_data)
+        rule = f"epochs of epoch_round_robin must be at least the number of its sets, {sets}, or one is never trained"
+        require(self.order != "epoch_round_robin" or self.epochs >= sets, rule, self.epochs)
         rule = f"sum_losses needs rounds: order must be one of {', '.join(ROUND_ORDERS)}"
         require(not self.sum_losses or self.order in ROUND_ORDERS, rule, self.order)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-ATTENTION_DROPOUTS = ("attention_dropout", "attn_dropout")
+ATTENTION_DROPOUT_NAMES = ("attention_dropout", "attn_dropout")
 """What dropout of attention weights is called where it does not sit in a module of self-attention of its own."""
 
 
@@ -47,13 +47,13 @@ def hidden_dropouts(module: nn.Module) -> list[nn.Dropout]:
     """Every `nn.Dropout` inside a module, each once, but those of attention weights.
 
     These are the children of modules whose class is a `...SelfAttention` (BERT, RoBERTa, ELECTRA, DistilBERT, MPNet,
-    DeBERTa), or are called one of `ATTENTION_DROPOUTS` (ALBERT).
+    DeBERTa), or are called one of `ATTENTION_DROPOUT_NAMES` (ALBERT).
     """
     found = {
         child: None
         for parent in module.modules()
         if "SelfAttention" not in type(parent).__name__
         for name, child in parent.named_children()
-        if isinstance(child, nn.Dropout) and name not in ATTENTION_DROPOUTS
+        if isinstance(child, nn.Dropout) and name not in ATTENTION_DROPOUT_NAMES
     }
     return list(found)

@@ -17,6 +17,7 @@ from torchjd import aggregation
 from torchjd.linalg import QuadprogProjector
 
 from mtlib.batches import Batch
+from mtlib.losses import TrainingDiverged
 from mtlib.objective import Place
 from mtlib.workers import num_workers, sum_over_workers
 
@@ -25,7 +26,7 @@ Gradients = list[Tensor | None]
 
 PROJECTOR = QuadprogProjector(norm_eps=sys.float_info.min, reg_eps=1e-5)
 """Torchjd's own takes gradients shorter than .01 for 0, which leaves them in conflict. `reg_eps`, a part of the
-Gramian's trace, is above the rounding errors of an fp32 Gramian, which may make it indefinite."""
+Gramian's trace, is above the rounding errors of fp32 gradients, which may make it nearly singular."""
 
 
 def weights_pcgrad(gramian: Tensor) -> Tensor:
@@ -113,17 +114,32 @@ def combine(method: str, gradients: Sequence[Gradients]) -> Gradients:
     Returns:
         For a parameter that several tasks reach their combination, for one that a single task reaches its gradient,
         None for the rest; the same on every worker.
+
+    Raises:
+        TrainingDiverged: a gradient is NaN or infinite, on every worker.
     """
     averaged = [average_over_workers(parts) for parts in gradients]
     by_parameter = list(zip(*averaged, strict=True))
     shared = [parts for parts in by_parameter if sum(part is not None for part in parts) > 1]
-    weights = METHODS[method](gramian_of(shared, len(averaged))).tolist()
+    weights = weights_of(method, shared, len(averaged))
     combined: Gradients = []
     for parts in by_parameter:
         present = [index for index, part in enumerate(parts) if part is not None]
         scales = weights if len(present) > 1 else [1.0] * len(parts)
         combined.append(weighted_sum(parts, scales))
     return combined
+
+
+def weights_of(method: str, shared: Sequence[Sequence[Tensor | None]], num_tasks: int) -> list[float]:
+    """The weight of each task's gradient; a task that reaches no shared parameter has no say, and weight 1."""
+    reaching = [task for task in range(num_tasks) if any(parts[task] is not None for parts in shared)]
+    gramian = gramian_of(shared, num_tasks)[reaching][:, reaching]
+    if not gramian.isfinite().all():
+        raise TrainingDiverged("the gradient of a task is not finite")
+    weights = [1.0] * num_tasks
+    for task, weight in zip(reaching, METHODS[method](gramian).tolist() if reaching else (), strict=True):
+        weights[task] = weight
+    return weights
 
 
 def weighted_sum(parts: Sequence[Tensor | None], scales: Sequence[float]) -> Tensor | None:
@@ -142,8 +158,8 @@ def gramian_of(shared: Sequence[Sequence[Tensor | None]], num_tasks: int) -> Ten
     gramian = torch.zeros(num_tasks, num_tasks, dtype=torch.float64)
     for parts in shared:
         present = [index for index, part in enumerate(parts) if part is not None]
-        rows = torch.stack([part.flatten() for part in parts if part is not None])  # (present, entries)
-        gramian[torch.tensor(present)[:, None], torch.tensor(present)] += (rows @ rows.T).double().cpu()
+        rows = torch.stack([part.flatten() for part in parts if part is not None]).double()  # (present, entries)
+        gramian[torch.tensor(present)[:, None], torch.tensor(present)] += (rows @ rows.T).cpu()
     return gramian
 
 

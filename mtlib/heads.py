@@ -73,7 +73,7 @@ def make_head(config: TrialConfig, task: str, hidden_size: int) -> nn.Module:
         the task, biases 0.
 
     Source: BERT and Beyond 3.2, Tuning up BERT 4.2 (cosine, two logits), Triple Threat 4.6 (ReLU layer). For regression
-    BERT and Beyond and Tuning up BERT scale the cosine to 0..5.
+    Tuning up BERT scales the cosine to 0..5; BERT and Beyond does not say.
     """
     settings, facts, name = config.tasks[task], TASKS[task], (config.seed, config.replicate, "head", task)
     if settings.head == "cosine":

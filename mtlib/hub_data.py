@@ -4,14 +4,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mtlib.config_data import HUB_PREFIX
 from mtlib.schema import first_line, nearest_first
 from mtlib.table_files import Row, cell_text, find_columns
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-HUB_PREFIX = "hf://"
-"""How the path of a Hugging Face data set begins."""
 SAVED_NAMES = ("dataset_dict.json", "state.json")
 """Files by which a folder that `save_to_disk` wrote is told, of several splits and of one."""
 

@@ -6,6 +6,7 @@ from torch import nn
 
 from mtlib.config import TrialConfig
 from mtlib.config_training import OptimizerConfig
+from mtlib.schema import require
 
 LAYER_LISTS = ("encoder.layer", "transformer.layer", "layers")
 """Where encoders keep their layers: BERT and its kin, DistilBERT, ModernBERT."""
@@ -128,8 +129,7 @@ def check_layer_numbers(name: str, layers: tuple[int, ...], count: int) -> None:
         ValueError: the first number that it does not have.
     """
     for layer in layers:
-        if not 0 <= layer < count:
-            raise ValueError(f"{name} must be layers of the encoder, 0 to {count - 1}, got {layer}")
+        require(0 <= layer < count, f"{name} must be layers of the encoder, 0 to {count - 1}", layer)
 
 
 def check_fits(config: TrialConfig, encoder: nn.Module) -> None:

@@ -133,7 +133,9 @@ def symmetric_divergence(kind: str, first: Tensor, second: Tensor) -> Tensor:
     """How far two predictions lie apart, symmetric and zero exactly when they are equal.
 
     Classes and binary: KL(Q, P) + KL(P, Q), the distribution on the left of each held fixed. Its gradient reaches both
-    predictions and, when they are close, is half that of the sum with nothing held fixed. Regression: (a - b)^2.
+    predictions and, when they are close, is half that of the sum with nothing held fixed. It is computed as
+    sum_i (p_i - q_i) (log p_i - log q_i) with the first factor held fixed, which has the same value and gradient and is
+    never negative, however close the predictions. Regression: (a - b)^2.
 
     Args:
         kind: `classes`, `binary` (Bernoulli: a softmax over one logit would always give 0) or `regression`.
@@ -147,7 +149,10 @@ def symmetric_divergence(kind: str, first: Tensor, second: Tensor) -> Tensor:
     """
     if kind == "regression":
         return ((first - second) ** 2).squeeze(1)
-    return divergence_from(kind, first, second) + divergence_from(kind, second, first)
+    if kind == "binary":
+        return ((first.sigmoid() - second.sigmoid()).detach() * (first - second)).squeeze(1)
+    log_p, log_q = first.log_softmax(1), second.log_softmax(1)
+    return ((log_p.exp() - log_q.exp()).detach() * (log_p - log_q)).sum(1)
 
 
 def divergence_from(kind: str, prediction: Tensor, target: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ import difflib
 import math
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 
@@ -13,6 +13,11 @@ def require(holds: bool, rule: str, value: object) -> None:
     """Raises ValueError with the rule, then the value, unless the rule holds."""
     if not holds:
         raise ValueError(f"{rule}, got {value}")
+
+
+def require_once(entries: Sequence[object], rule: str) -> None:
+    """Raises ValueError with the rule, then the entries, if one is there twice."""
+    require(len(set(entries)) == len(entries), rule, list(entries))
 
 
 def require_name(name: str, known: Iterable[str], what: str) -> None:
@@ -131,6 +136,8 @@ def first_line(error: BaseException) -> str:
 def read_scalar(hint: Any, item: Any, where: str) -> Any:
     """A number, truth value, word or None, read from text where it came as text."""
     choices = get_args(hint) if get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
+    if isinstance(item, str) and type(None) in choices and item.lower() in ("none", "null"):
+        return None
     if isinstance(item, str) and str not in choices and not any(get_origin(c) is Literal for c in choices):
         item = parse_text(item, choices, where)
     check_value(hint, item, where)
@@ -139,8 +146,6 @@ def read_scalar(hint: Any, item: Any, where: str) -> Any:
 
 def parse_text(text: str, choices: tuple[Any, ...], where: str) -> Any:
     """Text from a command line as the first of the types that reads it."""
-    if type(None) in choices and text.lower() in ("none", "null"):
-        return None
     if bool in choices and text.lower() in ("true", "false"):
         return text.lower() == "true"
     for number in (int, float):

@@ -8,15 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from mtlib.config import TrialConfig
-from mtlib.config_data import SourceConfig
+from mtlib.config_data import HUB_PREFIX, SourceConfig
 from mtlib.data import Layout, Table, check_folder, make_table, own_layout
-from mtlib.hub_data import HUB_PREFIX, read_hub_data
+from mtlib.hub_data import read_hub_data
 from mtlib.schema import require
 from mtlib.table_files import Row, read_csv, read_json_lines, read_tsv
 from mtlib.tasks import TASKS, Task
-
-SUFFIXES = (".csv", ".tsv", ".jsonl")
-"""Of files that can be read."""
 
 Key = tuple[str, str]
 """Set and split."""
@@ -68,19 +65,19 @@ def find_parts(config: TrialConfig, folder: Path) -> dict[Key, Parts]:
     wanted: dict[Key, Parts] = {}
     for task in config.active_tasks:
         augmentation = config.data.of_role("augment", task)
-        added = tuple(source_part(config.data.sources[name], name, "train", prefix=f"{name}/") for name in augmentation)
+        added = tuple(source_part(config.data.sources[name], "train", prefix=f"{name}/") for name in augmentation)
         wanted[task, "train"] = (task_part(config, folder, task, "train"), *added)
         wanted[task, "dev"] = (task_part(config, folder, task, "dev"),)
     for name in config.train_sets:
         if name not in config.tasks:
-            wanted[name, "train"] = (source_part(config.data.sources[name], name, "train"),)
+            wanted[name, "train"] = (source_part(config.data.sources[name], "train"),)
     return wanted
 
 
 def task_part(config: TrialConfig, folder: Path, name: str, split: str) -> Part:
     """A task's own rows: from the source that replaces them, else in the CS224N layout, else in that of GLUE."""
     for source in config.data.of_role("replace", name):
-        return source_part(config.data.sources[source], source, split)
+        return source_part(config.data.sources[source], split)
     task = TASKS[name]
     has_own = any((folder / task.file_name(known)).is_file() for known in ("train", "dev"))
     is_glue = task.glue is not None and not has_own and (folder / task.glue.folder / "train.tsv").is_file()
@@ -101,13 +98,10 @@ def glue_part(task: Task, split: str) -> Part:
     return Part(task=task.name, split=split, path=f"{glue.folder}/{split}.tsv", own_split=split, layout=layout)
 
 
-def source_part(source: SourceConfig, name: str, split: str, prefix: str = "") -> Part:
+def source_part(source: SourceConfig, split: str, prefix: str = "") -> Part:
     """The file or data set of a source, for `split`."""
     own_split = source.dev_split if split == "dev" else split
     path = source.path.replace("{split}", own_split)
-    if not path.startswith(HUB_PREFIX):
-        rule = f"data.sources.{name}.path must end in {', '.join(SUFFIXES)} or begin with {HUB_PREFIX}"
-        require(path.endswith(SUFFIXES), rule, f"'{source.path}'")
     layout = Layout(
         id_column=source.id_column,
         is_numbered=True,

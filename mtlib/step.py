@@ -21,14 +21,14 @@ class Interrupted(Exception):  # noqa: N818
 
 
 def take_step(run: Run, step: Step) -> None:
-    """One optimizer step on all workers; nothing has changed when it raises.
+    """One optimizer step on all workers; nothing that is trained has changed when it raises.
 
     Args:
         run: the trial.
         step: sets and rows.
 
     Raises:
-        TrainingDiverged: a loss is NaN or infinite; names task, step and loss.
+        TrainingDiverged: a loss is NaN or infinite (names task, step and loss), or a gradient that a method combines.
         Interrupted: some worker does not want to go on.
     """
     batches = [batch_of(run, part) for part in step.batches]
@@ -40,6 +40,7 @@ def take_step(run: Run, step: Step) -> None:
         compute_combination(run, batches, places)
     task = batches[0].task  # steps of several tasks have no rates of their own
     set_learning_rates(run.optimizer, run.config, run.stage_step, run.plan[run.stage].num_steps, task)
+    drop_still_gradients(run)
     run.optimizer.step()
     update_teacher(run)
     run.step += 1
@@ -75,13 +76,19 @@ def check_step(run: Run, batches: list[Batch], places: list[Place], details: Ten
     count_details(run, batches, places, details.tolist())
 
 
+def drop_still_gradients(run: Run) -> None:
+    """Takes the gradients off whatever has rate 0 in this step, so that its moments do not carry them into others."""
+    for group in run.optimizer.param_groups:
+        for parameter in group["params"] if group["lr"] == 0 else ():
+            parameter.grad = None
+
+
+@torch.no_grad()
 def update_teacher(run: Run) -> None:
     """Moves the mean teacher towards the model: teacher <- beta teacher + (1 - beta) model."""
     if run.teacher is not None:
-        with torch.no_grad():
-            teacher: list[Tensor] = [*run.teacher.parameters()]
-            model: list[Tensor] = [*run.model.parameters()]
-            torch._foreach_lerp_(teacher, model, 1 - run.config.proximal.decay)
+        for own, given in zip(run.teacher.parameters(), run.model.parameters(), strict=True):
+            own.lerp_(given, 1 - run.config.proximal.decay)
 
 
 def batch_of(run: Run, part: StepBatch) -> Batch:

@@ -32,7 +32,7 @@ SPACE = SearchSpace(
         "smart.weight": Float(low=0.0, high=3.0),
         "smart.mode": Choice(values=("unit_norm", "paper", "random")),
         "smart.num_steps": Int(low=1, high=3),
-        "smart.epsilon": Float(low=1e-5, high=1e-2, log=True),
+        "smart.epsilon": Float(low=1e-5, high=1e-3, log=True),
         "optimizer.layer_decay": Float(low=0.75, high=1.0),
     },
     conditions={

@@ -42,10 +42,15 @@ def estimate_disk(configs: list[TrialConfig], replicates: int, material: Materia
     predictions = replicates * sum(prediction_bytes(config, material) for config in configs)
     if num_parameters is None:
         return Disk(weights=None, state=None, predictions=predictions)
-    weights, state = estimate_bytes(num_parameters)
+    weights, state = estimate_bytes(num_parameters, max(map(copies_in_state, configs)))
     num_best = replicates * sum(len(config.active_tasks) + 1 for config in configs)  # per task, and overall
     # One state more than are kept is there while it is written.
     return Disk(weights=num_best * weights, state=(STATES_KEPT + 1) * state, predictions=predictions)
+
+
+def copies_in_state(config: TrialConfig) -> int:
+    """Copies of the weights in a trial's state: a mean teacher's, and a stage's best for the next to start from."""
+    return int(config.proximal.weight > 0) + int(any(stage.start_from == "best" for stage in config.stages))
 
 
 def prediction_bytes(config: TrialConfig, material: Material) -> int:

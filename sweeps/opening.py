@@ -12,8 +12,12 @@ import torch
 from huggingface_hub import HfApi, try_to_load_from_cache
 from huggingface_hub.errors import RepositoryNotFoundError
 
-from mtlib.encoder import build_encoder, embedding_layer, load_encoder
+from mtlib.config import TrialConfig
+from mtlib.encoder import PretrainedEncoder, build_encoder, embedding_layer, load_encoder
+from mtlib.layers import check_fits
+from mtlib.model import MultiTaskModel
 from mtlib.schema import first_line, require, to_dict
+from mtlib.start import load_start
 from results.mirror import mirror
 from results.records import read_trials, write_sweep
 from search_spaces.space import describe_space
@@ -68,10 +72,20 @@ def check_encoder(material: Material) -> int:
     check_hub(material.space.base.encoder.name)
     pretrained = load_encoder(material.space.base.encoder.name)
     for encoder_config in {config.encoder: None for config in configs}:
-        encoder = build_encoder(pretrained, encoder_config)
+        fitting = [config for config in configs if config.encoder == encoder_config]
+        check_points(fitting, pretrained)
+    return pretrained.num_parameters
+
+
+def check_points(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder) -> None:
+    """Raises ValueError unless the encoder, and the weights to start from, fit all of `configs`, which share both."""
+    encoder = build_encoder(pretrained, configs[0].encoder)
+    for config in configs:
+        check_fits(config, encoder)
     if any(config.smart.weight > 0 for config in configs):
         embedding_layer(encoder)
-    return pretrained.num_parameters
+    if configs[0].encoder.start_from is not None:
+        load_start(configs[0].encoder, MultiTaskModel(configs[0], pretrained))
 
 
 def check_hub(encoder: str) -> None:

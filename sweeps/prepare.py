@@ -196,6 +196,8 @@ def configure(space: SearchSpace, sources: Sources, options: SweepOptions) -> Se
         base = base.override(options.changes)
     except ValueError as error:
         raise ValueError(f"--set: {error}") from error
+    if base.encoder.start_from is not None:  # a worker's folder is another than the one that the command was given in
+        base = base.override({"encoder.start_from": str(Path(base.encoder.start_from).expanduser().resolve())})
     return dataclasses.replace(space, base=base)
 
 
