@@ -29,7 +29,7 @@ import torch
 from mtlib.config import TrialConfig
 from mtlib.config_training import StageConfig
 from mtlib.data import Table
-from mtlib.encoder import PretrainedEncoder, load_encoder
+from mtlib.encoder import PretrainedEncoder, load_encoder, quiet_transformers
 from mtlib.run_state import Run
 from mtlib.samplers import Step, epoch_steps
 from mtlib.step import take_step
@@ -135,8 +135,9 @@ def random_encoder(folder: Path, layers: int, width: int) -> PretrainedEncoder:
         intermediate_size=4 * width,
     )
     torch.manual_seed(0)
-    BertModel(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    with quiet_transformers():
+        BertModel(config).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
     return load_encoder(str(folder))
 
 

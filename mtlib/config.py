@@ -180,9 +180,11 @@ def check_groups(config: TrialConfig) -> None:
     check_gradients(config.gradients, config.stages)
     check_loss_weights(config.loss_weighting, active)
     if config.encoder.trained_layers == ():
-        check_frozen(active, carried["pals.tasks"], config.relational_tasks, carried["simcse.tasks"])
+        with_contrast = [task for task in carried["simcse.tasks"] if task in active]
+        check_frozen(active, carried["pals.tasks"], config.relational_tasks, with_contrast)
         rule = "gradients must be sum where encoder.trained_layers is empty and no relational layer is shared"
-        require(config.gradients == "sum" or len(config.relational_tasks) > 1, rule, config.gradients)
+        shared = [task for task in config.relational_tasks if task in active]
+        require(config.gradients == "sum" or len(shared) > 1, rule, config.gradients)
         decay = config.optimizer.layer_decay
         require(decay == 1, "optimizer.layer_decay must be 1 where encoder.trained_layers is empty", decay)
     is_lost = config.precision == "bf16" and bool(carried["smart.tasks"]) and config.smart.mode == "paper"

@@ -55,11 +55,16 @@ def demo_overrides(config: TrialConfig) -> dict[str, object]:
 
 def demo_stages(stages: Sequence[StageConfig]) -> tuple[StageConfig, ...]:
     """A plan that takes seconds on the demonstration: the same stages and orders, fewer and shorter epochs."""
-    most_epochs = [*[FIRST_EPOCHS] * (len(stages) - 1), LAST_EPOCHS]
     return tuple(
-        dataclasses.replace(stage, epochs=min(stage.epochs, most), steps_per_epoch=demo_steps(stage))
-        for stage, most in zip(stages, most_epochs, strict=True)
+        dataclasses.replace(stage, epochs=demo_epochs(stage, index == len(stages)), steps_per_epoch=demo_steps(stage))
+        for index, stage in enumerate(stages, start=1)
     )
+
+
+def demo_epochs(stage: StageConfig, is_last: bool) -> int:
+    """Epochs on the demonstration; where each is one set, enough for all sets."""
+    least = len(stage.tasks) + len(stage.extra_data) if stage.order == "epoch_round_robin" else 1
+    return min(stage.epochs, max(least, LAST_EPOCHS if is_last else FIRST_EPOCHS))
 
 
 def demo_steps(stage: StageConfig) -> int | None:

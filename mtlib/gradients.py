@@ -116,7 +116,7 @@ def combine(method: str, gradients: Sequence[Gradients]) -> Gradients:
         None for the rest; the same on every worker.
 
     Raises:
-        TrainingDiverged: a gradient is NaN or infinite, on every worker.
+        TrainingDiverged: a gradient of a shared parameter is NaN or infinite, on every worker.
     """
     averaged = [average_over_workers(parts) for parts in gradients]
     by_parameter = list(zip(*averaged, strict=True))

@@ -100,12 +100,12 @@ def make_relational(config: TrialConfig, hidden_size: int) -> nn.Linear | None:
 
 
 def make_projection(config: TrialConfig, hidden_size: int) -> nn.Module | None:
-    """What pooled texts (..., hidden) pass before the contrastive term; None where no active task carries it.
+    """What pooled texts (..., hidden) pass before the contrastive term; None without the term.
 
     Source: Gao et al. 2021 (linear and tanh), My PAL BERT 4.1 (linear).
     """
     settings = config.simcse
-    if settings.weight == 0 or not set(settings.tasks) & set(config.active_tasks):
+    if settings.weight == 0:
         return None
     if settings.projection == "none":
         return nn.Identity()

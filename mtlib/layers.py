@@ -146,5 +146,5 @@ def check_fits(config: TrialConfig, encoder: nn.Module) -> None:
             check_layer_numbers(name, layers, len(encoder_layers(encoder, name)))
     if has_layer_rates(config.optimizer):
         encoder_layers(encoder, "layer rates")
-    if config.pals.size > 0 and set(config.pals.tasks) & set(config.active_tasks):
+    if config.pals.size > 0:
         norms_of(encoder, config.pals.placement)

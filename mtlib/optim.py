@@ -31,9 +31,6 @@ def make_optimizer(config: TrialConfig, model: nn.Module, active_tasks: Iterable
         An optimizer whose groups know, besides AdamW's settings, their `part` and its `peak_rate` (before the schedule
         and the scales of a task's layers).
 
-    Raises:
-        ValueError: nothing is left to train.
-
     Source: Loshchilov and Hutter 2019; BERT and Beyond 4.3.
     """
     tasks, groups = tuple(active_tasks), dict[tuple[Part, float], list[nn.Parameter]]()
@@ -41,8 +38,6 @@ def make_optimizer(config: TrialConfig, model: nn.Module, active_tasks: Iterable
     for name, parameter in trained_parameters(config, model, tasks).items():
         key = part_of(config.optimizer, name, layers), decay_of(config.optimizer, name, parameter)
         groups.setdefault(key, []).append(parameter)
-    if not groups:
-        raise ValueError(f"a stage must train something, got a frozen encoder and heads without weights: {list(tasks)}")
     peaks = {part: peak_rate(config.optimizer, part, max(layers.values(), default=0)) for part, _ in groups}
     return torch.optim.AdamW(
         [

@@ -108,6 +108,7 @@ def prepare(options: SweepOptions) -> Material:
     sources = find_sources(options, space)
     space = configure(space, sources, options)
     check_layers(space)
+    check_starts(space)
     tables, others = read_points(space, sources.data_folder)
     everything = (*tables.values(), *others.values())
     return Material(
@@ -226,6 +227,14 @@ def check_layers(space: SearchSpace) -> None:
     last = max((layer for config in all_points(space) for layer in named_layers(config)), default=-1)
     rule = f"the encoder of space '{space.name}' must have layers 0 to {last}, which it names"
     require(num_layers is None or last < num_layers, rule, f"{num_layers} layers in {space.base.encoder.name}")
+
+
+def check_starts(space: SearchSpace) -> None:
+    """Raises ValueError if the space searches weights to start from by paths that mean another place to a worker."""
+    rule = "encoder.start_from must be an absolute path where a space searches it"
+    for config in all_points(space):
+        start = config.encoder.start_from
+        require(start is None or Path(start).expanduser().is_absolute(), rule, start)
 
 
 def named_layers(config: TrialConfig) -> tuple[int, ...]:

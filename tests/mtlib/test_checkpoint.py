@@ -365,6 +365,13 @@ def test_the_disk_that_is_foretold_is_the_disk_that_is_used(
     assert all(0 <= size - foretold < 20_000 for size, foretold in zip(sizes, expected, strict=True))
 
 
+@pytest.mark.parametrize("num_copies", [1, 2])
+def test_copies_of_the_weights_are_foretold_in_the_state_and_not_in_the_weights(num_copies: int) -> None:
+    weights, state = estimate_bytes(1000, num_copies)
+    assert (weights, state) == (4000, 12_000 + num_copies * 4000)
+    assert estimate_bytes(1000) == (4000, 12_000)
+
+
 def test_nothing_is_pickled(folder: StateFolder) -> None:
     save_state(folder, 1, state(1.0))
     keep_best(folder, 1, {"overall": 1}, {"w": torch.ones(2)})

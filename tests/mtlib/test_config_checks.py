@@ -9,6 +9,20 @@ from tests.mtlib.config_cases import BASE, refusal
 SUMMED = {"stages.0.sum_losses": True}
 ALONE = {"stages.0.tasks": ["sst"]}
 LAYERS = {"tasks.sst.chosen_layers": [0]}
+FROZEN: dict[str, Any] = {"encoder.trained_layers": []}
+COSINE = {"tasks.qqp.encoding": "bi", "tasks.qqp.head": "cosine", "tasks.qqp.cosine_projection": False}
+NOTHING_TO_TRAIN = (
+    "encoder.trained_layers must not be empty where a task has nothing else to train, as qqp has, got a cosine without "
+)
+PAPER: dict[str, Any] = {"precision": "bf16", "smart.mode": "paper", "smart.weight": 1.0, "smart.tasks": ["sst"]}
+LOST = "smart.mode must not be paper under precision bf16, which rounds its noise away, got paper"
+CONTRAST: dict[str, Any] = {"simcse.weight": 1.0, "simcse.tasks": ["sst", "sts"]}
+NOT_CHANGED = (
+    "simcse.tasks must have PALs where encoder.trained_layers is empty, or the term changes nothing, got ['sts']"
+)
+NOTHING_SHARED = (
+    "gradients must be sum where encoder.trained_layers is empty and no relational layer is shared, got mgda"
+)
 
 RULES: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
     # what is refused, how, and what, added to it, makes it right
@@ -92,6 +106,37 @@ RULES: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
         "tasks.<name>.loss_weight must be 1 where loss_weighting is uncertainty",
         {"stages.0.tasks": ["qqp", "sts"]},
     ),
+    ({**FROZEN, **COSINE}, NOTHING_TO_TRAIN, {"tasks.qqp.cosine_projection": True}),
+    ({**FROZEN, **COSINE}, NOTHING_TO_TRAIN, {"tasks.qqp.head": "linear"}),
+    ({**FROZEN, **COSINE}, NOTHING_TO_TRAIN, {"pals.size": 12, "pals.tasks": ["qqp"]}),
+    ({**FROZEN, **COSINE, "pals.tasks": ["qqp"]}, NOTHING_TO_TRAIN, {"pals.size": 12}),
+    ({**FROZEN, **COSINE}, NOTHING_TO_TRAIN, {"encoder.trained_layers": [0]}),
+    ({**FROZEN, **COSINE}, NOTHING_TO_TRAIN, {"encoder.trained_layers": None}),
+    ({**FROZEN, **COSINE}, NOTHING_TO_TRAIN, {"stages.0.tasks": ["sst", "sts"]}),
+    (
+        {**FROZEN, **CONTRAST, "pals.size": 12, "pals.tasks": ["sst"]},
+        NOT_CHANGED,
+        {"pals.tasks": ["sst", "sts"]},
+    ),
+    ({**FROZEN, **CONTRAST, "pals.size": 12, "pals.tasks": ["sst"]}, NOT_CHANGED, {"simcse.tasks": ["sst"]}),
+    ({**FROZEN, **CONTRAST, "pals.size": 12, "pals.tasks": ["sst"]}, NOT_CHANGED, {"simcse.weight": 0.0}),
+    ({**FROZEN, **CONTRAST, "pals.size": 12, "pals.tasks": ["sst"]}, NOT_CHANGED, {"encoder.trained_layers": [0]}),
+    ({**FROZEN, **SUMMED, "gradients": "mgda"}, NOTHING_SHARED, {"relational_tasks": ["qqp", "sts"]}),
+    ({**FROZEN, **SUMMED, "gradients": "mgda", "relational_tasks": ["qqp"]}, NOTHING_SHARED, {"gradients": "sum"}),
+    ({**FROZEN, **SUMMED, "gradients": "mgda"}, NOTHING_SHARED, {"encoder.trained_layers": [11]}),
+    (
+        {**FROZEN, "optimizer.layer_decay": 0.9},
+        "optimizer.layer_decay must be 1 where encoder.trained_layers is empty, got 0.9",
+        {"optimizer.layer_decay": 1.0},
+    ),
+    (
+        {**FROZEN, "optimizer.layer_decay": 0.9},
+        "optimizer.layer_decay must be 1 where encoder.trained_layers is empty, got 0.9",
+        {"encoder.trained_layers": [0]},
+    ),
+    (PAPER, LOST, {"precision": "fp32"}),
+    (PAPER, LOST, {"smart.mode": "unit_norm"}),
+    (PAPER, LOST, {"smart.weight": 0.0}),
 ]
 
 
@@ -118,6 +163,29 @@ def test_a_later_stage_may_start_from_the_best_epoch_of_the_one_before() -> None
     assert [part.start_from for part in config.stages] == ["last", "best"]
 
 
-def test_a_penalty_may_be_on_a_task_that_no_stage_trains() -> None:
-    config = BASE.override({**ALONE, "smart.tasks": ["qqp"], "smart.weight": 1.0})
+TURNED_ON: dict[str, dict[str, Any]] = {
+    "smart.tasks": {"smart.weight": 1e-9},
+    "proximal.tasks": {"proximal.weight": 1e-9},
+    "simcse.tasks": {"simcse.weight": 1e-9},
+    "pals.tasks": {"pals.size": 12},
+    "relational_tasks": {},
+}
+
+
+@pytest.mark.parametrize("key", TURNED_ON)
+def test_what_is_turned_on_must_be_on_some_task_that_is_trained_and_may_be_on_others_too(key: str) -> None:
+    changes = {**ALONE, **TURNED_ON[key]}
+    line = f"{key} must name a task that some stage trains (sst), got ['qqp', 'sts']"
+    assert refusal({**changes, key: ["qqp", "sts"]}) == line
+    for tasks in (["qqp", "sst"], ["sst"]):
+        config = BASE.override({**changes, key: tasks})
+        assert config.tasks_by_group == {**dict.fromkeys(TURNED_ON, ()), key: tuple(tasks)}
+    later = {"stages": [*BASE.override(ALONE).stages, {"tasks": ["sts"]}]}
+    assert BASE.override({**changes, **later, key: ["qqp", "sts"]}).active_tasks == ("sst", "sts")
+
+
+@pytest.mark.parametrize("group", ["smart", "proximal", "simcse", "pals"])
+def test_what_is_turned_off_may_be_on_a_task_that_no_stage_trains(group: str) -> None:
+    config = BASE.override({**ALONE, f"{group}.tasks": ["qqp"]})
     assert config.active_tasks == ("sst",)
+    assert set(config.tasks_by_group.values()) == {()}

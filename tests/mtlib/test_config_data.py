@@ -19,7 +19,15 @@ from tests.mtlib.config_cases import (
 CASES: list[Case] = [
     ("data.bucket_batches", 0, "data.bucket_batches must be at least 1", 1),
     ("evaluation.batch_size", 0, "evaluation.batch_size must be at least 1", 1),
-    ("data.sources.snli.path", "", "data.sources.snli: path must name a file or a data set", "x.csv"),
+    *(
+        (
+            "data.sources.snli.path",
+            wrong,
+            "data.sources.snli: path must end in .csv, .tsv, .jsonl or begin with ",
+            right,
+        )
+        for wrong, right in (("", "x.csv"), ("x.tsv.gz", "x.tsv"), ("x.json", "x.jsonl"), ("x/hf://y", "hf://y"))
+    ),
     ("data.sources.snli.role", "test", "data.sources.snli.role must be one of extra, augment, replace", "augment"),
     ("data.sources.snli.batch_size", 0, "data.sources.snli: batch_size must be at least 1", 1),
     ("data.sources.snli.probability_factor", 0.0, "data.sources.snli: probability_factor must be above 0", 1e-9),
@@ -102,7 +110,7 @@ def test_a_known_source_is_changed_from_text_and_keeps_the_rest() -> None:
             "data.sources.cfimdb: text_columns must name 1, as many as sst has",
         ),
         (
-            {"data.sources.sst.task": "sst", "data.sources.sst.path": "x"},
+            {"data.sources.sst.task": "sst", "data.sources.sst.path": "x.csv"},
             "a name in data.sources must not be that of a task",
         ),
         (
@@ -129,7 +137,7 @@ def test_a_task_is_replaced_only_once() -> None:
     assert refusal({**one, **two}) == "data.sources must replace a task only once, got ['sst', 'sst']"
 
 
-@pytest.mark.parametrize("entry", ["1", "1:", "1:x", "1:-0.1", "1:4.1", ":", "1:nan", "1:inf"])
+@pytest.mark.parametrize("entry", ["1", "1:", "1:x", "1:-0.1", "1:4.1", ":", "1:nan", "1:inf", "1:0.5", "1:3.999"])
 def test_a_label_that_is_none_of_the_tasks_is_refused(entry: str) -> None:
     line = refusal({"data.sources.cfimdb.labels": [entry]})
     assert line.startswith(
@@ -137,14 +145,24 @@ def test_a_label_that_is_none_of_the_tasks_is_refused(entry: str) -> None:
     )
 
 
-@pytest.mark.parametrize("entry", ["1:0", "x:4", "a:b:2", ":3"])
+@pytest.mark.parametrize("entry", ["1:0", "x:4", "a:b:2", ":3", "1:2.0"])
 def test_a_label_of_the_task_is_taken(entry: str) -> None:
     assert BASE.override({"data.sources.cfimdb.labels": [entry]}).data.sources["cfimdb"].labels == (entry,)
 
 
+@pytest.mark.parametrize(("task", "label", "fits"), [("sts", "2.5", True), ("qqp", "0.5", False), ("qqp", "1.0", True)])
+def test_only_regression_takes_labels_between_whole_numbers(task: str, label: str, fits: bool) -> None:
+    changes = {"data.sources.x.task": task, "data.sources.x.path": "x.csv", "data.sources.x.labels": [f"a:{label}"]}
+    if fits:
+        assert BASE.override(changes).data.sources["x"].labels == (f"a:{label}",)
+    else:
+        line = "data.sources.x: labels must be from:to with labels of qqp, 0 to 1, after the colon, got 'a:0.5'"
+        assert refusal(changes) == line
+
+
 def test_sources_cannot_be_changed_and_their_order_does_not_matter() -> None:
     with pytest.raises(TypeError):
-        BASE.data.sources["x"] = SourceConfig(task="sst", path="x")  # type: ignore[index]
+        BASE.data.sources["x"] = SourceConfig(task="sst", path="x.csv")  # type: ignore[index]
     turned = DataConfig(sources=dict(reversed(list(further_sets().items()))))
     assert turned == DataConfig()
     assert list(turned.sources) == sorted(turned.sources)

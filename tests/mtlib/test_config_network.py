@@ -61,8 +61,11 @@ def test_a_value_out_of_range_is_refused_and_the_nearest_inside_is_taken(case: C
 
 def test_a_change_of_any_field_changes_the_hash() -> None:
     encoder: dict[str, Any] = {"name": "x", "dropout": 0.2, "attention_dropout": 0.2, "max_length": 9}
-    encoder |= {"trained_layers": [1], "start_from": "folder", "start_epoch": "sts", "start_heads": True}
-    assert_every_field_changes_the_hash("encoder", EncoderConfig, encoder)
+    encoder |= {"trained_layers": [1], "start_from": "folder", "start_epoch": "sts"}
+    with_heads = PENALIZED.override({"encoder.start_from": "folder", "encoder.start_heads": True})
+    hashes = {PENALIZED.override({f"encoder.{name}": value}).content_hash for name, value in encoder.items()}
+    assert len(hashes | {PENALIZED.content_hash, with_heads.content_hash}) == len(encoder) + 2
+    assert {*encoder, "start_heads"} == set(EncoderConfig.__dataclass_fields__)
     pals: dict[str, Any] = {"size": 12, "num_heads": 2, "tasks": ["sts"], "placement": "layer"}
     assert_every_field_changes_the_hash("pals", PalsConfig, {**pals, "function": "identity", "zero_start": True})
     task: dict[str, Any] = {"batch_size": 8, "loss": "cross_entropy", "ordinal_alpha": 2.0, "dual_reduction": "sum"}
@@ -85,6 +88,21 @@ def test_trained_layers_are_read_from_text(text: str, layers: tuple[int, ...] | 
     again = type(changed).from_json(changed.to_json())
     assert again.encoder.trained_layers == layers
     assert again.content_hash == changed.content_hash
+
+
+@pytest.mark.parametrize("value", [None, "none", "null", "None"])
+def test_no_weights_to_start_from_are_said_as_anywhere_else(value: str | None) -> None:
+    started = BASE.override({"encoder.start_from": "runs/none"})
+    assert started.encoder.start_from == "runs/none"
+    assert started.override({"encoder.start_from": value}) == BASE
+
+
+def test_heads_cannot_start_where_nothing_is_started_from() -> None:
+    line = "encoder.start_heads must be false without encoder.start_from, got True"
+    assert refusal({"encoder.start_heads": True}) == line
+    assert refusal({"encoder.start_heads": True, "encoder.start_from": "none"}) == line
+    assert BASE.override({"encoder.start_heads": True, "encoder.start_from": "x"}).encoder.start_heads
+    assert BASE.override({"encoder.start_heads": False}) == BASE
 
 
 def test_the_whole_encoder_a_frozen_one_and_one_layer_are_three_configurations() -> None:

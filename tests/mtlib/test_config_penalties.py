@@ -61,6 +61,15 @@ def test_a_term_that_counts_must_be_on_some_task(name: str) -> None:
     assert getattr(BASE.override({f"{name}.weight": 0}), name).tasks == ()
 
 
+def test_random_noise_must_not_be_0_where_it_counts() -> None:
+    changes: dict[str, Any] = {"smart.mode": "random", "smart.noise_std": 0.0, "smart.weight": 1e-9}
+    line = "smart.noise_std must be above 0 for mode random, which has nothing else, got 0.0"
+    assert refusal(changes, PENALIZED) == line
+    beside: list[dict[str, Any]] = [{"smart.noise_std": 1e-30}, {"smart.weight": 0.0}, {"smart.mode": "unit_norm"}]
+    for remedy in (*beside, {"smart.mode": "paper"}):
+        assert PENALIZED.override({**changes, **remedy}).smart.tasks == ("qqp",)
+
+
 def test_the_defaults_are_those_of_bert_and_beyond() -> None:
     smart = BASE.smart
     assert (smart.num_steps, smart.noise_std, smart.epsilon, smart.step_size) == (1, 1e-5, 1e-6, 1e-3)

@@ -70,13 +70,24 @@ def test_a_change_of_any_field_of_the_optimizer_changes_the_hash() -> None:
 
 @pytest.mark.parametrize("order", get_args(Order))
 def test_losses_can_be_summed_where_batches_come_in_rounds_only(order: str) -> None:
-    changes = {"stages.0.order": order, "stages.0.sum_losses": True}
+    of_order = {"stages.0.order": order, "stages.0.epochs": 3}  # as many as sets
+    changes = {**of_order, "stages.0.sum_losses": True}
     if order in ROUND_ORDERS:
         assert BASE.override(changes).stages[0].sum_losses
     else:
         rule = f"stages.0: sum_losses needs rounds: order must be one of {', '.join(ROUND_ORDERS)}, got {order}"
         assert refusal(changes) == rule
-    assert not BASE.override({"stages.0.order": order}).stages[0].sum_losses
+    assert not BASE.override(of_order).stages[0].sum_losses
+
+
+@pytest.mark.parametrize(("extra", "sets"), [([], 3), (["snli"], 4), (["snli", "cfimdb"], 5)])
+def test_an_epoch_for_each_set_needs_as_many_epochs_as_sets(extra: list[str], sets: int) -> None:
+    changes = {"stages.0.order": "epoch_round_robin", "stages.0.extra_data": extra}
+    rule = f"stages.0: epochs of epoch_round_robin must be at least the number of its sets, {sets}, or one is never "
+    assert refusal({**changes, "stages.0.epochs": sets - 1}) == f"{rule}trained, got {sets - 1}"
+    for epochs in (sets, sets + 1):
+        assert BASE.override({**changes, "stages.0.epochs": epochs}).stages[0].epochs == epochs
+    assert BASE.override({**changes, "stages.0.order": "sequential"}).stages[0].epochs == 1
 
 
 def test_no_order_is_both_of_rounds_and_at_random() -> None:

@@ -34,7 +34,7 @@ def test_the_last_stage_has_six_epochs_at_most_and_those_before_two(
         (StageConfig(tasks=("qqp",), steps_per_epoch=59), 59),
         (StageConfig(tasks=ALL, order="uniform", steps_per_epoch=1000), 60),
         (StageConfig(tasks=ALL, order="max_size_cycle"), 60),
-        (StageConfig(tasks=ALL, order="epoch_round_robin"), 60),
+        (StageConfig(tasks=ALL, order="epoch_round_robin", epochs=3), 60),
         (StageConfig(tasks=ALL, sum_losses=True), 25),
         (StageConfig(tasks=ALL, sum_losses=True, steps_per_epoch=3), 3),
         (StageConfig(tasks=("sst",), sum_losses=True), 60),

@@ -14,6 +14,7 @@ from torchjd import aggregation
 import mtlib.gradients
 from mtlib.batches import Batch
 from mtlib.gradients import METHODS, PROJECTOR, Gradients, average_over_workers, combine, gradients_by_task, gramian_of
+from mtlib.losses import TrainingDiverged
 from mtlib.objective import Place
 from mtlib.run_state import Run
 from mtlib.samplers import StepBatch
@@ -263,6 +264,43 @@ def test_tasks_that_share_nothing_keep_their_gradients(method: str) -> None:
     assert torch.equal(second, other)
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_task_that_reaches_no_shared_parameter_has_no_say_in_them(method: str, place: int) -> None:
+    matrix = conflicting(8, 2)
+    torch.manual_seed(0)
+    expected = combined(method, matrix)
+    assert expected.norm() > 0.1
+    gradients: list[Gradients] = [[*parts, None] for parts in cut(matrix)]
+    gradients.insert(place, [None, None, torch.full((3,), 1e-3, dtype=torch.float64)])
+    torch.manual_seed(0)
+    *shared, own = combine(method, gradients)
+    assert torch.allclose(torch.cat([part.flatten() for part in shared if part is not None]), expected)
+    assert own is not None
+    assert torch.equal(own, torch.full((3,), 1e-3, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_gradient_that_is_not_finite_is_said_by_every_method(method: str, value: float) -> None:
+    for task, parameter in ((0, 0), (2, 1)):
+        gradients = cut(conflicting(9, 3))
+        part = gradients[task][parameter]
+        assert part is not None
+        part.view(-1)[1] = value
+        with pytest.raises(TrainingDiverged, match=r"^the gradient of a task is not finite$"):
+            combine(method, gradients)
+
+
+@pytest.mark.parametrize("method", [method for method in METHODS if method != "imtl_g"])
+def test_a_gradient_that_is_long_but_finite_is_combined(method: str) -> None:
+    # In fp32 its inner product with itself would be infinite. Torchjd's IMTL-G gives 0 for lengths from 1e12 on.
+    found = combine(method, [[torch.tensor([1e25, 0.0])], [torch.tensor([0.0, 1e25])]])[0]
+    assert found is not None
+    assert found.isfinite().all()
+    assert (found > 0).all()
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_a_gradient_of_0_leads_to_no_nan(method: str) -> None:
     matrix = conflicting(4, 3)
@@ -288,6 +326,15 @@ def test_inner_products_are_those_of_the_whole_gradients() -> None:
     assert found.dtype == torch.float64
     assert torch.allclose(found, matrix @ matrix.T)
     assert torch.equal(gramian_of([], 2), torch.zeros(2, 2, dtype=torch.float64))
+
+
+def test_inner_products_of_fp32_gradients_are_taken_in_double_precision() -> None:
+    matrix = torch.randn(2, 100_000, generator=torch.Generator().manual_seed(0))
+    matrix[1] = -matrix[0] + 1e-4 * matrix[1]  # nearly opposite
+    wide = matrix.double()
+    found = gramian_of([list(matrix)], 2)
+    assert torch.allclose(found, wide @ wide.T, rtol=1e-12)
+    assert torch.linalg.eigvalsh(found).min().item() == pytest.approx(1e-8 * 100_000 / 2, rel=0.05)
 
 
 def test_one_worker_has_no_one_to_average_with(monkeypatch: pytest.MonkeyPatch) -> None:

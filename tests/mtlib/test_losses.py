@@ -215,6 +215,40 @@ def test_the_symmetric_divergence_is_symmetric_positive_and_zero_exactly_at_equa
     assert torch.equal(symmetric_divergence(kind, first, first.clone()), torch.zeros(40))
 
 
+@pytest.mark.parametrize("gap", [1e-3, 1e-4, 1e-6])
+@pytest.mark.parametrize("kind", ["classes", "binary"])
+def test_the_symmetric_divergence_of_close_predictions_is_never_negative_and_keeps_its_digits_in_fp32(
+    kind: str, gap: float
+) -> None:
+    first = drawn(kind, 28, rows=5000).float()
+    second = (first + gap * drawn(kind, 29, rows=5000, scale=1.0)).float()
+    found = symmetric_divergence(kind, first, second)
+    assert found.dtype == torch.float32
+    assert (found >= 0).all()
+    if gap >= 1e-4:
+        expected = symmetric_divergence(kind, first.double(), second.double())
+        assert found.sum().item() == pytest.approx(expected.sum().item(), rel=1e-2)
+        assert expected.max() < 100 * gap**2
+
+
+@pytest.mark.parametrize("scale", [0.1, 3.0])
+@pytest.mark.parametrize("kind", WIDTHS)
+def test_the_symmetric_divergence_is_in_value_and_gradient_the_sum_of_two_with_a_fixed_target(
+    kind: str, scale: float
+) -> None:
+    first, second = drawn(kind, 30, scale=scale), drawn(kind, 31, scale=scale)
+
+    def both(one: Tensor, other: Tensor) -> Tensor:
+        return divergence_from(kind, one, other) + divergence_from(kind, other, one)
+
+    factor = 2 if kind == "regression" else 1  # a squared difference is one term, of which nothing is held fixed
+    assert torch.allclose(factor * symmetric_divergence(kind, first, second), both(first, second), rtol=1e-9)
+    expected = gradients_of(both, first, second)
+    for found, wanted in zip(gradients_of(fixed(kind), first, second), expected, strict=True):
+        assert torch.allclose(found, wanted, rtol=1e-9, atol=1e-12)
+        assert wanted.abs().max() > 1e-3
+
+
 @pytest.mark.parametrize("kind", ["classes", "binary"])
 def test_divergences_stay_finite_at_logits_a_thousand_apart(kind: str) -> None:
     far = torch.zeros(1, WIDTHS[kind])

@@ -22,6 +22,8 @@ NewRun = Callable[..., Run]
 PLAIN = {"encoder.dropout": 0, "encoder.attention_dropout": 0, "smart.weight": 0}
 SMART = {**PLAIN, "smart.weight": 7, "smart.tasks": "sst,qqp,sts", "smart.mode": "random", "smart.epsilon": 0.1}
 SMART["smart.noise_std"] = 0.1
+VANISHING = 1e-30
+"""A deviation of noise that is lost where it is added to a text, so that what stays is the text."""
 SIZES = {"sst": 8, "qqp": 8, "sts": 5}
 ALL = "sst,qqp,sts"
 BI = {"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"}
@@ -327,7 +329,7 @@ def test_noise_of_another_seed_gives_another_penalty(new_run: NewRun) -> None:
     assert penalties[0] != penalties[2]
 
 
-@pytest.mark.parametrize("mode", ["unit_norm", "paper", "random"])
+@pytest.mark.parametrize("mode", ["unit_norm", "random"])
 def test_the_smallest_noise_enters_in_fp32_also_under_bf16(
     mode: str, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -365,12 +367,12 @@ def test_bf16_runs_the_products_in_bfloat16_and_fp32_does_not(new_run: NewRun) -
 
 
 def test_clean_and_perturbed_pass_draw_their_own_dropout(new_run: NewRun) -> None:
-    still = {"smart.noise_std": 0.0}  # no noise: what differs is dropout
+    still = {"smart.noise_std": VANISHING}  # what differs is dropout
     run = new_run({**SMART, **still, "encoder.dropout": 0.3})
     torch.manual_seed(0)
     _, details = ask(run, shards_of(run, "qqp", 8))
     assert details[0, 1] > 0
-    assert details[0, 2] == 0
+    assert details[0, 2] < 1e-20
     silent = new_run({**SMART, **still})
     assert ask(silent, shards_of(silent, "qqp", 8))[1][0, 1] == 0
 
@@ -411,10 +413,12 @@ NOISY = {"encoder.dropout": 0.3, "encoder.attention_dropout": 0.3}
 
 
 @pytest.mark.parametrize("task", SIZES)
-def test_with_shared_masks_no_noise_means_no_penalty_and_with_new_masks_it_does_not(task: str, new_run: NewRun) -> None:
+def test_with_shared_masks_hardly_any_noise_means_no_penalty_and_with_new_masks_it_does_not(
+    task: str, new_run: NewRun
+) -> None:
     penalties, losses = {}, {}
     for masks in ("shared", "independent"):
-        run = new_run({**SMART, **NOISY, "smart.noise_std": 0, "smart.masks": masks})
+        run = new_run({**SMART, **NOISY, "smart.noise_std": VANISHING, "smart.masks": masks})
         torch.manual_seed(4)
         _, details = ask(run, shards_of(run, task, 5))
         penalties[masks], losses[masks] = column(details, "smart_penalty"), column(details, "loss")

@@ -462,14 +462,6 @@ def test_after_real_steps_only_trained_layers_and_the_head_have_moved(
     assert set(optimizer_tensors(optimizer, model)) == {f"{name}.{moment}" for name in expected for moment in MOMENTS}
 
 
-def test_a_stage_with_nothing_to_train_is_refused(new: New) -> None:
-    cosine = {"tasks.qqp.encoding": "bi", "tasks.qqp.head": "cosine", "tasks.qqp.cosine_projection": False}
-    config, model = new({**cosine, "encoder.trained_layers": []})
-    with pytest.raises(ValueError, match=r"^a stage must train something, got a frozen encoder .*: \['qqp'\]$"):
-        make_optimizer(config, model, ("qqp",))
-    assert make_optimizer(config, model, ("qqp", "sst")).param_groups
-
-
 def rates(num_steps: int, **changes: Any) -> list[float]:
     config = OptimizerConfig(schedule="slanted_triangular", **changes)
     return [learning_rate_at(config, step, num_steps, 2.0) for step in range(num_steps)]

@@ -83,14 +83,14 @@ def test_a_given_number_of_steps_is_the_length_of_an_epoch() -> None:
 @pytest.mark.parametrize("steps_per_epoch", [None, 1, 6, 25])
 def test_a_plan_is_as_long_as_what_is_trained(order: Order, sum_losses: bool, steps_per_epoch: int | None) -> None:
     changes: Any = {"order": order, "sum_losses": sum_losses, "steps_per_epoch": steps_per_epoch}
-    stage = StageConfig(tasks=ALL, extra_data=("cfimdb",), epochs=3, **changes)
+    stage = StageConfig(tasks=ALL, extra_data=("cfimdb",), epochs=4, **changes)
     sizes = {"tasks.sst.batch_size": 8, "tasks.qqp.batch_size": 3, "tasks.sts.batch_size": 5}
     config = TrialConfig(stages=(stage,)).override(sizes)
     for counts in itertools.product((1, 9, 24), repeat=3):
         num_rows = {**dict(zip(ALL, counts, strict=True)), "cfimdb": 20}
         lengths = {name: np.ones(count, dtype=np.int64) for name, count in num_rows.items()}
         (planned,) = plan_stages(config, num_rows)
-        trained = [len(epoch_steps(config, 0, epoch, lengths, num_rows)) for epoch in range(3)]
+        trained = [len(epoch_steps(config, 0, epoch, lengths, num_rows)) for epoch in range(4)]
         assert trained == list(planned.steps)
 
 

@@ -14,6 +14,7 @@ from mtlib.schema import (
     read_value,
     require,
     require_name,
+    require_once,
     set_in_tree,
     to_dict,
 )
@@ -27,6 +28,7 @@ class Leaf:
     count: int | None = None
     is_on: bool = True
     name: str = "plain"
+    place: str | None = "here"
     mode: Literal["up", "down"] = "up"
     words: tuple[str, ...] = ()
 
@@ -53,6 +55,14 @@ def message_of(call: Callable[[], object]) -> str:
 def test_a_rule_that_holds_says_nothing_and_one_that_does_not_names_rule_then_value() -> None:
     require(True, "size must be at least 1", 0)
     assert message_of(lambda: require(False, "size must be at least 1", 0)) == "size must be at least 1, got 0"
+
+
+def test_entries_that_are_there_twice_are_shown_after_the_rule() -> None:
+    for entries in ((), ("a",), ("a", "b"), [1, 2, 3]):
+        require_once(entries, "names must differ")
+    assert message_of(lambda: require_once(("a", "b", "a"), "names must differ")) == (
+        "names must differ, got ['a', 'b', 'a']"
+    )
 
 
 def test_a_wrong_name_is_answered_with_all_the_right_ones_nearest_first() -> None:
@@ -134,6 +144,11 @@ def test_a_group_or_list_that_is_none_is_refused_with_its_place(tree: Any, line:
         ("is_on", False, False),
         ("name", "none", "none"),
         ("name", "8", "8"),
+        ("place", "none", None),
+        ("place", "NULL", None),
+        ("place", None, None),
+        ("place", "", ""),
+        ("place", "none/such", "none/such"),
         ("mode", "down", "down"),
         ("words", "a,b", ("a", "b")),
         ("words", '["a","b"]', ("a", "b")),
@@ -179,6 +194,8 @@ def test_text_and_values_are_read_as_the_type_of_the_field(key: str, item: Any, 
         ("name", 8, "at.name must be text, got 8"),
         ("mode", "sideways", "at.mode must be one of up, down, got sideways"),
         ("mode", 1, "at.mode must be one of up, down, got 1"),
+        ("mode", "none", "at.mode must be one of up, down, got none"),
+        ("place", 8, "at.place must be text or none, got 8"),
         ("words", 5, "at.words must be a list, got 5"),
         ("words", ["a", 5], "at.words.1 must be text, got 5"),
     ],

@@ -235,10 +235,13 @@ def test_a_saved_data_set_can_replace_a_task(
     assert tables["qqp", "dev"].left_out[0].endswith(": 1 row has label 1, which labels does not name")
 
 
-def test_a_format_that_cannot_be_read_is_refused(folder: Path) -> None:
-    message = complaint(config_of("sst", extra=("x",), sources={"x": {"task": "sst", "path": "x.xlsx"}}), folder)
-    rule = "data.sources.x.path must end in .csv, .tsv, .jsonl or begin with hf://, got 'x.xlsx'"
-    assert message == rule
+def test_every_format_that_is_read_is_allowed_and_no_other() -> None:
+    for name in ("x.csv", "x.tsv", "x.jsonl", "hf://x"):
+        assert config_of("sst", extra=("x",), sources={"x": {"task": "sst", "path": name}}).train_sets == ("sst", "x")
+    rule = "data.sources.x: path must end in .csv, .tsv, .jsonl or begin with hf://, got 'x.xlsx'"
+    with pytest.raises(ValueError) as caught:
+        config_of("sst", sources={"x": {"task": "sst", "path": "x.xlsx"}})
+    assert str(caught.value) == rule
 
 
 def test_what_is_read_is_equal_exactly_where_the_rows_are(folder: Path) -> None:

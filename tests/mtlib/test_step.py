@@ -469,6 +469,62 @@ def test_another_workers_wish_to_end_is_heard_with_a_method_too(
     assert_unchanged(run, before)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("method", ["pcgrad", "mgda", "upgrad", "dualproj", "imtl_g", "aligned_mtl"])
+def test_a_gradient_that_is_not_finite_moves_nothing_with_any_method(
+    method: str, value: float, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = new_run({**SUMMED, "gradients": method, "proximal.weight": 1, "proximal.tasks": "qqp"})
+    take_step(run, BOTH)
+    before, ask = everything(run), mtlib.gradients.gradients_by_task
+
+    def poisoned(*arguments: Any) -> Any:
+        gradients, details = ask(*arguments)
+        next(part for part in gradients[1] if part is not None).view(-1)[0] = value
+        return gradients, details
+
+    monkeypatch.setattr(mtlib.step, "gradients_by_task", poisoned)
+    with pytest.raises(TrainingDiverged, match=r"^the gradient of a task is not finite$"):
+        take_step(run, BOTH)
+    run.sums = before["sums"]  # the losses, which were finite, have been counted
+    assert_unchanged(run, before)
+
+
+def in_layer(run: Run, number: int) -> dict[str, torch.nn.Parameter]:
+    """The parameters of one layer of the encoder, by name."""
+    return {name: part for name, part in run.model.named_parameters() if f".layer.{number}." in name}
+
+
+@pytest.mark.parametrize("tasks", [("sst", "qqp", "sst", "qqp"), ("qqp", "sst", "sst", "qqp"), ("sst", "sst", "qqp")])
+def test_with_alpha_0_a_layer_that_another_task_chose_moves_as_if_the_tasks_steps_had_not_reached_it(
+    tasks: tuple[str, ...], new_run: NewRun
+) -> None:
+    chosen = {"tasks.sst.chosen_layers": "1", "tasks.qqp.chosen_layers": "0", "optimizer.other_scale": 0}
+    run = new_run({**PLAIN, **chosen, "stages.0.tasks": "sst,qqp", "optimizer.chosen_scale": 2})
+    alone = {name: part.detach().clone().requires_grad_() for name, part in in_layer(run, 0).items()}
+    expected = torch.optim.AdamW(alone.values(), lr=2e-3, weight_decay=0.01, fused=True)
+    for turn, task in enumerate(tasks):
+        take_step(run, Step(batches=(StepBatch(set=task, rows=np.arange(8) + turn, turn=turn),)))
+        assert all((part.grad is None) == (task == "sst") for part in in_layer(run, 0).values())
+        assert all((part.grad is None) == (task == "qqp") for part in in_layer(run, 1).values())
+        if task == "qqp":
+            for name, part in in_layer(run, 0).items():
+                alone[name].grad = part.grad
+            expected.step()
+        assert all(torch.equal(part, alone[name]) for name, part in in_layer(run, 0).items())
+    moments = optimizer_tensors(run.optimizer, run.model)
+    for name, own in alone.items():
+        assert moments[f"{name}.step"] == tasks.count("qqp")
+        assert torch.equal(moments[f"{name}.exp_avg"], expected.state[own]["exp_avg"])
+
+
+def test_a_rate_that_is_not_0_keeps_its_gradient_however_small(new_run: NewRun) -> None:
+    chosen = {"tasks.sst.chosen_layers": "1", "optimizer.other_scale": 1e-30}
+    run = new_run({**PLAIN, **chosen, "stages.0.tasks": "sst,qqp"})
+    take_step(run, Step(batches=(SST_PART,)))
+    assert all(part.grad is not None for part in in_layer(run, 0).values())
+
+
 def test_the_rates_of_a_steps_task_reach_the_optimizers_groups(new_run: NewRun) -> None:
     rates = {
         "optimizer.chosen_scale": 4,
@@ -490,13 +546,19 @@ def test_the_rates_of_a_steps_task_reach_the_optimizers_groups(new_run: NewRun) 
             assert of[id(parameter)] == pytest.approx(plain * scale), name
 
 
-def test_a_frozen_encoder_does_not_move_and_heads_do(new_run: NewRun) -> None:
-    run = new_run({**SUMMED, "encoder.trained_layers": "", "gradients": "pcgrad"})
+@pytest.mark.parametrize(
+    ("changes", "shared"),
+    [({}, set()), ({"gradients": "pcgrad", "relational_tasks": "sst,qqp"}, {"relational.weight", "relational.bias"})],
+)
+def test_a_frozen_encoder_does_not_move_and_what_stands_behind_it_does(
+    changes: dict[str, Any], shared: set[str], new_run: NewRun
+) -> None:
+    run = new_run({**SUMMED, "encoder.trained_layers": "", **changes})
     before = {name: part.detach().clone() for name, part in run.model.named_parameters()}
     for step in (BOTH, QQP):
         take_step(run, step)
     moved = {name for name, part in run.model.named_parameters() if not torch.equal(part, before[name])}
-    assert moved == {f"heads.{task}.{part}" for task in ("sst", "qqp") for part in ("weight", "bias")}
+    assert moved == {f"heads.{task}.{part}" for task in ("sst", "qqp") for part in ("weight", "bias")} | shared
 
 
 def test_a_batch_of_extra_data_is_of_its_task_with_a_batch_size_and_noise_of_its_own(new_run: NewRun) -> None:

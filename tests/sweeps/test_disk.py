@@ -10,7 +10,15 @@ from mtlib.config import TrialConfig
 from mtlib.config_training import StageConfig
 from mtlib.encoder import PretrainedEncoder
 from search_spaces.space import load_space
-from sweeps.disk import Disk, count_parameters, describe_disk, estimate_disk, in_units, prediction_bytes
+from sweeps.disk import (
+    Disk,
+    copies_in_state,
+    count_parameters,
+    describe_disk,
+    estimate_disk,
+    in_units,
+    prediction_bytes,
+)
 from sweeps.prepare import Material
 
 ROWS = {"sst": 100, "qqp": 1000, "sts": 50}
@@ -78,6 +86,35 @@ def test_every_trial_keeps_its_best_weights_per_task_and_overall(material: Mater
     assert disk.weights == 3 * ((2 + 1) + (1 + 1)) * 4000
     assert disk.state == 3 * 12000
     assert disk.predictions == 3 * sum(prediction_bytes(config, material) for config in configs)
+
+
+TEACHER = {"proximal.weight": 1e-9, "proximal.tasks": ["sst"]}
+PLAIN = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
+FROM_BEST = TrialConfig(stages=(StageConfig(tasks=("sst",)), StageConfig(tasks=("sst",), start_from="best")))
+
+
+@pytest.mark.parametrize(
+    ("config", "copies"),
+    [
+        (PLAIN, 0),
+        (PLAIN.override({**TEACHER, "proximal.weight": 0}), 0),
+        (PLAIN.override(TEACHER), 1),
+        (FROM_BEST.override({"stages.1.start_from": "last"}), 0),
+        (FROM_BEST, 1),
+        (FROM_BEST.override(TEACHER), 2),
+    ],
+)
+def test_a_state_holds_a_teachers_weights_and_those_of_the_best_epoch_where_it_is_gone_back_to(
+    config: TrialConfig, copies: int
+) -> None:
+    assert copies_in_state(config) == copies
+
+
+def test_states_are_as_large_as_those_of_the_trial_with_most_copies(material: Material) -> None:
+    for configs, copies in (([PLAIN, FROM_BEST.override(TEACHER), FROM_BEST], 2), ([FROM_BEST, PLAIN], 1)):
+        disk = estimate_disk(configs, 1, material, 1000)
+        assert disk.state == 3 * (12_000 + copies * 4000)
+        assert disk.weights == len(configs) * 2 * 4000
 
 
 def test_without_the_encoders_size_predictions_are_still_counted(material: Material) -> None:

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 from huggingface_hub.errors import RepositoryNotFoundError
+from safetensors.torch import save_file
 from torch import nn
 
+from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder
+from mtlib.model import MultiTaskModel
 from results.records import SCHEMA_VERSION, TrialRecord, read_sweep, write_trials
 from search_spaces.space import load_space
 from sweeps.opening import (
@@ -18,12 +21,14 @@ from sweeps.opening import (
     check_encoder,
     check_hub,
     check_machine,
+    check_points,
     describe_gpus,
     discard_unstarted,
     open_sweep,
 )
 from sweeps.options import SweepOptions
 from sweeps.prepare import Material
+from sweeps.run import main
 
 Build = Callable[..., SweepOptions]
 
@@ -150,6 +155,64 @@ def test_settings_that_do_not_fit_the_encoder_are_refused(material: Material, ti
     changed = with_base(material, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 65})
     with pytest.raises(ValueError, match=r"encoder\.max_length must be at most 64"):
         check_encoder(changed)
+
+
+def weights_like(config: TrialConfig, pretrained: PretrainedEncoder, path: Path, width: int | None = None) -> Path:
+    """A file of a model's weights; all of the encoder's cut to some width, if one is given."""
+    weights = MultiTaskModel(config, pretrained).state_dict()
+    cut = {name: part[..., :width].contiguous() if "encoder." in name else part for name, part in weights.items()}
+    save_file(cut if width else weights, path)
+    return path
+
+
+def test_weights_to_start_from_must_fit_the_encoder(
+    material: Material, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    here = {"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64}
+    base = with_base(material, **here).space.base
+    fitting = weights_like(base, tiny_encoder, tmp_path / "fitting.safetensors")
+    narrow = weights_like(base, tiny_encoder, tmp_path / "narrow.safetensors", width=16)
+    started = with_base(material, **here, **{"encoder.start_from": str(fitting), "encoder.start_heads": True})
+    assert check_encoder(started) == tiny_encoder.num_parameters
+    for path, fault in ((narrow, "of another size"), (tmp_path / "none.safetensors", "which is missing")):
+        with pytest.raises(ValueError, match=rf"^encoder\.start_from must .*{fault}") as raised:
+            check_encoder(with_base(material, **here, **{"encoder.start_from": str(path)}))
+        assert "\n" not in str(raised.value)
+
+
+def test_weights_and_layers_of_every_point_are_checked(
+    material: Material, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    layered = {"optimizer.other_scale": 0.5, "tasks.sst.chosen_layers": [0]}
+    base = with_base(
+        material, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64, **layered}
+    ).space.base
+    narrow = weights_like(base, tiny_encoder, tmp_path / "narrow.safetensors", width=16)
+    check_points([base, base.override({"tasks.sts.chosen_layers": [1]})], tiny_encoder)
+    with pytest.raises(ValueError, match=r"^tasks\.sts\.chosen_layers must be layers of the encoder, 0 to 1, got 2$"):
+        check_points([base, base.override({"tasks.sts.chosen_layers": [2]})], tiny_encoder)
+    space = dataclasses.replace(material.space, base=base, grid={"encoder.start_from": (None, str(narrow))})
+    with pytest.raises(ValueError, match="must fit the encoder"):
+        check_encoder(dataclasses.replace(material, space=space))
+
+
+def test_weights_of_another_width_stop_the_command_before_anything_starts(
+    material: Material,
+    tiny_folder: Path,
+    tiny_encoder_folder: Path,
+    tiny_encoder: PretrainedEncoder,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    base = with_base(material, **{"encoder.max_length": 64}).space.base
+    narrow = weights_like(base, tiny_encoder, tmp_path / "narrow.safetensors", width=16)
+    places = ["--data", str(tiny_folder), "--encoder", str(tiny_encoder_folder), "--storage", str(tmp_path)]
+    changes = ["--set", "encoder.max_length=64", f"encoder.start_from={narrow}"]
+    assert main(["--space", "smart_lambda", "--name", "first", *places, *changes]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: encoder.start_from must fit the encoder")
+    assert error.count("\n") == 1
+    assert not (tmp_path / "first").exists()
 
 
 def test_an_open_sweep_has_a_folder_that_says_all(options: Build, material: Material, tmp_path: Path) -> None:

@@ -128,6 +128,38 @@ def test_set_reaches_every_trial(options: Options, tiny_folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ("model", "{}/model"),
+        ("../x/./model", "{}/../x/model"),
+        ("~/model", "{}/home/model"),
+        ("/far/model", "/far/model"),
+    ],
+)
+def test_weights_to_start_from_are_found_from_any_folder(
+    options: Options, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    space = prepare(options(data=tiny_folder, changes={"encoder.start_from": given})).space
+    wanted = str(Path(place.format(tmp_path)).resolve())
+    assert {config.encoder.start_from for config in [space.base, *grid_configs(space)]} == {wanted}
+
+
+def test_a_space_without_weights_to_start_from_has_none_unless_they_are_set(
+    options: Options, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert prepare(options(data=tiny_folder)).space.base.encoder.start_from is None
+    own = space_with(load_space("smart_lambda").base.override({"encoder.start_from": "own"}))
+    monkeypatch.setattr(prepare_module, "load_space", lambda _name: own)
+    monkeypatch.chdir(tmp_path)
+    assert prepare(options(data=tiny_folder)).space.base.encoder.start_from == str(tmp_path.resolve() / "own")
+    for text in ("none", "null"):
+        space = prepare(options(data=tiny_folder, changes={"encoder.start_from": text})).space
+        assert space.base.encoder.start_from is None
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"optimizer.learning_rte": "1"}, r"^--set: unknown key .* did you mean 'optimizer\.learning_rate'"),
