@@ -1,5 +1,6 @@
 """Ranks the configurations of a sweep by their overall score and says which cannot be told from the best."""
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -59,13 +60,21 @@ class RankedConfiguration:
     best_epoch: float | None
     """Epoch of the highest overall score, from 1; mean over replicates."""
     is_close: bool = False
-    """Not the best, but cannot be told from it: the 95 % interval of the difference contains 0."""
+    """Not the best of its tasks, but cannot be told from it: the 95 % interval of the difference contains 0."""
     failures: tuple[str, ...]
     """`<trial>: <reason>` of each trial that failed."""
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Tasks with a dev score: totals can be compared only where these are the same."""
+        return tuple(task for task in TASKS if (task, "dev") in self.scores)
 
 
 def rank(records: Sequence[TrialRecord], curves: pd.DataFrame, read: ReadPredictions) -> list[RankedConfiguration]:
     """Ranks configurations, best first; those without an overall score follow in the order of their numbers.
+
+    Overall scores of different tasks are no measure of each other: configurations with the most tasks come first, those
+    with the same tasks stay together, and each is compared with the first of its own.
 
     A trial counts with its scores at the epoch of its highest overall score (the first, where there are several); a
     failed one does not count. Standard errors and differences come from a bootstrap over examples on which all trials
@@ -86,8 +95,9 @@ def rank(records: Sequence[TrialRecord], curves: pd.DataFrame, read: ReadPredict
     for record in sorted(records, key=lambda record: (record.number, record.replicate)):
         groups.setdefault(record.number, []).append(record)
     rows = [rank_one(group, best, values, resampled) for group in groups.values()]
-    rows.sort(key=lambda row: -row.scores[TOTAL].value if row.scores else 1.0)
-    return mark_close(rows, resampled.get(TOTAL, {}))
+    rows.sort(key=lambda row: (-len(row.tasks), row.tasks, -row.scores[TOTAL].value if row.scores else 1.0))
+    alike = itertools.groupby(rows, key=lambda row: row.tasks)
+    return [row for _, found in alike for row in mark_close(list(found), resampled.get(TOTAL, {}))]
 
 
 def best_epochs(curves: pd.DataFrame, trials: Sequence[str]) -> dict[str, int]:
@@ -172,7 +182,7 @@ def status_of(group: Sequence[TrialRecord]) -> str:
 
 
 def mark_close(rows: Sequence[RankedConfiguration], resampled: Mapping[str, Floats]) -> list[RankedConfiguration]:
-    """Marks the configurations that cannot be told from the first; `rows` are sorted, best first."""
+    """Marks the configurations that cannot be told from the first; `rows` have the same tasks, the best is first."""
     totals = [np.mean([resampled[trial] for trial in row.trials], axis=0) for row in rows if row.scores]
     if len(totals) < 2:
         return list(rows)

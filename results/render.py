@@ -128,6 +128,8 @@ def legend(rows: Sequence[RankedConfiguration]) -> list[str]:
     if not scored:
         return ["No configuration has an overall score yet." if rows else "No trials yet."]
     has_replicates = any(row.scores[TOTAL].replicate_error is not None for row in scored)
+    num_alike = sum(row.tasks == scored[0].tasks for row in scored)
+    of_its_tasks = "" if num_alike == len(scored) else " of the same tasks"
     lines = ["Scores are at the epoch of the highest overall dev score, in the column epoch."]
     lines.append("± standard error over the examples: how far the score would move with other examples of the kind.")
     if has_replicates:
@@ -136,12 +138,17 @@ def legend(rows: Sequence[RankedConfiguration]) -> list[str]:
         lines.append("How far it would move if trained again is not in it; replicates would tell.")
     if any(row.is_close for row in rows):
         lines.append(
-            f"{MARK} cannot be told from the best row: scored on the same resampled dev examples, the 95 % interval of "
-            "their difference contains 0."
+            f"{MARK} cannot be told from the best row{of_its_tasks}: scored on the same resampled dev examples, the "
+            "95 % interval of their difference contains 0."
         )
-    if len(scored) > 1:
+    if num_alike < len(scored):
         lines.append(
-            f"The first row is the best of {len(scored)}, picked on these very dev examples, so its score is "
+            "Rows were trained on different tasks, and overall is a mean over a row's own: compare it only among rows "
+            "with the same tasks, which stand together."
+        )
+    if num_alike > 1:
+        lines.append(
+            f"The first row is the best of {num_alike}, picked on these very dev examples, so its score is "
             "optimistic: expect less on new text."
         )
     return lines

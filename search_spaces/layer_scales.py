@@ -11,12 +11,8 @@ A layer's rate can follow the task only where a step has one task, so steps alte
 it scaled rates by task in its summed steps.
 """
 
-from search_spaces.presets import by_task, triple_threat
+from search_spaces.presets import BEST_LAYERS, by_task, triple_threat
 from search_spaces.space import SearchSpace
-
-BEST_LAYERS = ((8, 9, 10, 11), (2, 3, 7, 8), (4, 5, 6, 7))
-"""Of SST, QQP and STS the four layers that do best when trained alone (Triple Threat, table 5); no ties at the fourth:
-.490 against .471, .792 against .784, .825 against .823."""
 
 SPACE = SearchSpace(
     name="layer_scales",

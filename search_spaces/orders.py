@@ -1,6 +1,11 @@
-"""In which order should batches of three tasks of very different sizes come?
+r"""In which order should batches of three tasks of very different sizes come?
 
 Command:  python sweeps/run.py --space orders
+          python sweeps/run.py --space orders --set tasks.qqp.encoding=bi tasks.sts.encoding=bi \
+              tasks.qqp.loss=binary_cross_entropy      # as in Triple Threat, table 1
+          python sweeps/run.py --space orders --set tasks.qqp.encoding=cross_no_separator \
+              tasks.sts.encoding=cross_no_separator tasks.qqp.loss=binary_cross_entropy \
+              tasks.sst.loss_weight=0.1 tasks.sts.loss_weight=0.2      # as in its table 8
 Cost:     12 trials of very different lengths, as in the papers: `--dry-run` lists the steps of each. The longest are
           max_size_cycle and the three of Triple Threat, which see all of QQP 10 times. With BERT-base and the course's
           data a GPU is needed.
@@ -8,7 +13,8 @@ Expected: Overall dev scores. BERT and Beyond, table 2: sampled_round_robin .765
           printed as .772), staggered .781 (81 min). Triple Threat, tables 1 (bi-encoder) and 8 (improved): sequential
           .594 .665, epoch_round_robin .616 .760, batch_round_robin .649 .761. Tuning Up BERT, table 4: uniform .783,
           annealed .791, uniform_smart .784, annealed_smart .787, uniform_from_qqp .791. Papers differ in more than the
-          order, so only numbers of one paper can be compared; here all else is equal.
+          order, so only numbers of one paper can be compared; here all else is equal. Triple Threat's single-task
+          rows are in the space `baselines`.
 Answer:   open; no run of ours on the course's full data yet.
 
 All else is as in Tuning Up BERT (learning rate 1e-5, which Triple Threat has too). batch_round_robin alternates;
@@ -16,15 +22,13 @@ batch_round_robin_summed takes one step per round, as Triple Threat did. Its los
 """
 
 from mtlib.config_training import StageConfig
-from search_spaces.presets import ALL_TASKS, staggered_fine_tuning, tuning_up_bert
+from search_spaces.presets import ALL_TASKS, staggered_fine_tuning, tuning_up_bert, tuning_up_bert_alone
 from search_spaces.space import SearchSpace
 
 UNIFORM = StageConfig(tasks=ALL_TASKS, order="uniform", epochs=25, steps_per_epoch=1000)
 ANNEALED = StageConfig(tasks=ALL_TASKS, order="annealed", epochs=25, steps_per_epoch=1000)
 FROM_BEST = StageConfig(tasks=ALL_TASKS, order="uniform", epochs=25, steps_per_epoch=1000, start_from="best")
 """Tuning Up BERT, 5.2 and 5.4."""
-QQP_ALONE = StageConfig(tasks=("qqp",), epochs=25, steps_per_epoch=2500)
-"""Tuning Up BERT, 5.2: its single-task QQP model."""
 
 SPACE = SearchSpace(
     name="orders",
@@ -49,7 +53,7 @@ SPACE = SearchSpace(
             "annealed": {"stages": (ANNEALED,)},
             "uniform_smart": {"stages": (UNIFORM,), "smart.weight": 3.0},
             "annealed_smart": {"stages": (ANNEALED,), "smart.weight": 3.0},
-            "uniform_from_qqp": {"stages": (QQP_ALONE, FROM_BEST)},
+            "uniform_from_qqp": {"stages": (*tuning_up_bert_alone("qqp"), FROM_BEST)},
         }
     },
 )

@@ -109,6 +109,7 @@ def prepare(options: SweepOptions) -> Material:
     space = configure(space, sources, options)
     check_layers(space)
     check_starts(space)
+    check_comparable(space, options)
     tables, others = read_points(space, sources.data_folder)
     everything = (*tables.values(), *others.values())
     return Material(
@@ -235,6 +236,14 @@ def check_starts(space: SearchSpace) -> None:
     for config in all_points(space):
         start = config.encoder.start_from
         require(start is None or Path(start).expanduser().is_absolute(), rule, start)
+
+
+def check_comparable(space: SearchSpace, options: SweepOptions) -> None:
+    """Raises ValueError if trials are to be compared while they run, and train different tasks."""
+    found = sorted({config.active_tasks for config in all_points(space)})
+    is_compared = options.search == "tpe" or options.scheduler != "none"
+    rule = f"--search tpe and --scheduler compare trials, which in space '{space.name}' train different tasks"
+    require(not is_compared or len(found) == 1, rule, "; ".join(" ".join(tasks) for tasks in found))
 
 
 def named_layers(config: TrialConfig) -> tuple[int, ...]:

@@ -184,6 +184,20 @@ def test_tasks_that_some_trials_do_not_have_are_left_out_of_their_scores(
     assert score_columns(list(rows.values()))[-2:] == [("sts", "dev"), TOTAL]
 
 
+def test_totals_of_different_tasks_are_not_compared(make_report: MakeReport, make_record: MakeRecord) -> None:
+    tasks = {0: ("sst",), 1: ("sst", "qqp", "sts"), 2: ("sst",), 3: ("sst", "qqp", "sts"), 4: ("sts",)}
+    skills = {0: 9.0, 1: 0.2, 2: 9.0, 3: 0.3, 4: 9.0}
+    reports = {f"{n:04d}-r0": [make_report(1, skill=skills[n], seed=n, tasks=tasks[n])] for n in tasks}
+    rows = rank_reports([make_record(number) for number in tasks], reports)
+    assert [row.tasks for row in rows] == [("sst", "qqp", "sts")] * 2 + [("sst",)] * 2 + [("sts",)]
+    totals = [row.scores[TOTAL].value for row in rows]
+    assert totals[0] >= totals[1]
+    assert totals[2] >= totals[3] > totals[0]  # alone it scores higher, and comes later all the same
+    assert not rows[2].is_close
+    assert not rows[4].is_close
+    assert rows[3].is_close  # as good as the first of the same task
+
+
 def test_the_frame_has_a_row_per_configuration_and_named_columns(
     make_report: MakeReport, make_record: MakeRecord
 ) -> None:

@@ -129,6 +129,19 @@ def test_only_what_cannot_be_told_from_the_best_is_marked_and_explained() -> Non
     assert "*" not in text_of([row_of(), row_of(1)])
 
 
+def test_the_legend_says_where_overall_scores_are_of_different_tasks() -> None:
+    single = Score(value=0.9, example_error=0.01, replicate_error=None)
+    alone = {("sst", "dev"): single, TOTAL: single}
+    rows = [row_of(0), row_of(1, is_close=True), row_of(2, scores=alone)]
+    text = " ".join(text_of(rows).split())
+    assert "overall is a mean over a row's own: compare it only among rows with the same tasks" in text
+    assert "* cannot be told from the best row of the same tasks:" in text
+    assert "The first row is the best of 2, picked" in text
+    text = " ".join(text_of(rows[:2]).split())
+    assert "trained on different tasks" not in text
+    assert "* cannot be told from the best row:" in text
+
+
 def test_the_legend_warns_that_the_best_of_many_is_optimistic() -> None:
     text = " ".join(text_of([row_of(), row_of(1), row_of(2, scores={}, best_epoch=None)]).split())
     assert "best of 2, picked on these very dev examples, so its score is optimistic" in text

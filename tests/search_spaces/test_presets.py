@@ -2,7 +2,15 @@
 
 import pytest
 
-from search_spaces.presets import bert_and_beyond, by_task, joined, my_pal_bert, triple_threat, tuning_up_bert
+from search_spaces.presets import (
+    bert_and_beyond,
+    by_task,
+    joined,
+    my_pal_bert,
+    triple_threat,
+    tuning_up_bert,
+    tuning_up_bert_alone,
+)
 
 
 def test_bert_and_beyond_has_the_optimizer_of_section_4_3() -> None:
@@ -69,6 +77,12 @@ def test_tuning_up_bert_has_the_smart_settings_of_section_5_3_3() -> None:
     smart = tuning_up_bert().smart
     assert (smart.epsilon, smart.noise_std, smart.step_size, smart.num_steps) == (1e-5, 1e-5, 1e-3, 1)
     assert (set(smart.tasks), smart.weight, smart.reduction) == ({"sst", "qqp", "sts"}, 0.0, "mean")
+
+
+@pytest.mark.parametrize(("task", "epochs", "steps"), [("sst", 150, 50), ("qqp", 25, 2500), ("sts", 150, 50)])
+def test_tuning_up_bert_trains_a_task_alone_as_in_section_5_2(task: str, epochs: int, steps: int) -> None:
+    (stage,) = tuning_up_bert_alone(task)
+    assert (stage.tasks, stage.epochs, stage.steps_per_epoch) == ((task,), epochs, steps)
 
 
 def test_my_pal_bert_has_pals_in_the_attention_block_of_every_task() -> None:

@@ -128,15 +128,15 @@ def test_extra_data_stands_behind_the_tasks_and_epochs_of_different_lengths_are_
     stages = (
         StageConfig(tasks=("sst", "qqp"), extra_data=("cfimdb", "snli"), order="sequential", epochs=2),
         StageConfig(tasks=("sst", "qqp"), order="epoch_round_robin", epochs=3),
-        StageConfig(tasks=("qqp", "sst"), extra_data=("snli",), order="epoch_round_robin", epochs=1),
+        StageConfig(tasks=("qqp", "sst"), extra_data=("snli",), order="epoch_round_robin", epochs=3),
     )
     num_rows = {"sst": 100, "qqp": 1000, "cfimdb": 80, "snli": 32_000}
     assert stage_lines(plan_stages(TrialConfig(stages=stages), num_rows)) == [
         "  stage  tasks                  order              epochs  steps per epoch  steps",
         "  0      sst qqp + cfimdb snli  sequential              2            2,080  4,160",  # 7 + 63 + 10 + 2000
         "  1      sst qqp                epoch_round_robin       3          7 to 63     77",
-        "  2      qqp sst + snli         epoch_round_robin       1               63     63",
-        "  all                                                   6                   4,300",
+        "  2      qqp sst + snli         epoch_round_robin       3       7 to 2,000  2,070",
+        "  all                                                   8                   6,307",
     ]
 
 

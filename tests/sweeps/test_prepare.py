@@ -56,7 +56,11 @@ def test_the_demonstration_shortens_plans_that_a_space_varies_and_nothing_else_o
     assert {config.optimizer.learning_rate for config in grid_configs(short)} == {1e-3}
 
 
-@pytest.mark.parametrize("name", [name for name in space_names() if name not in ("layer_scales", "pals_more_data")])
+NOT_FOR_DEMO = ("layer_scales", "layers_alone", "long_runs", "pals_more_data", "synthetic_data")
+"""Spaces that name layers, or files, which the demonstration lacks."""
+
+
+@pytest.mark.parametrize("name", [name for name in space_names() if name not in NOT_FOR_DEMO])
 def test_every_space_can_be_prepared_for_the_demonstration(options: Options, name: str) -> None:
     search = "grid" if load_space(name).grid else "tpe"
     space = prepare(options(space=name, search=search)).space
@@ -66,9 +70,18 @@ def test_every_space_can_be_prepared_for_the_demonstration(options: Options, nam
 
 
 def test_an_encoder_without_the_layers_that_a_space_names_stops_the_sweep_in_one_line(options: Options) -> None:
-    with pytest.raises(ValueError, match="must have layers 0 to 11, which it names, got 3 layers in") as caught:
-        prepare(options(space="layer_scales"))
-    assert "\n" not in str(caught.value)
+    for name in ("layer_scales", "layers_alone", "long_runs"):
+        with pytest.raises(ValueError, match="must have layers 0 to 11, which it names, got 3 layers in") as caught:
+            prepare(options(space=name))
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("changes", [{"search": "tpe"}, {"scheduler": "asha"}])
+def test_trials_of_different_tasks_are_not_compared_while_they_run(options: Options, changes: dict[str, Any]) -> None:
+    rule = r"^--search tpe and --scheduler compare trials, which in space 'baselines' train different tasks, got qqp; "
+    with pytest.raises(ValueError, match=rule):
+        prepare(options(space="baselines", **changes))
+    assert prepare(options(space="baselines", search="grid")).space.name == "baselines"
 
 
 @pytest.mark.parametrize(("layer", "fits"), [(1, True), (2, False)])

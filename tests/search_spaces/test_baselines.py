@@ -1,0 +1,52 @@
+"""The models of BERT and Beyond's table 3."""
+
+import dataclasses
+
+from search_spaces.baselines import SPACE
+from search_spaces.presets import bert_and_beyond
+from search_spaces.space import grid_configs, grid_trials
+
+CONFIGS = {trial["model"]: config for trial, config in zip(grid_trials(SPACE), grid_configs(SPACE), strict=True)}
+ALONE = {"single_sst": ("sst",), "single_qqp": ("qqp",), "single_sts": ("sts",)}
+
+
+def test_the_models_of_table_3_are_there() -> None:
+    assert list(CONFIGS) == ["frozen", *ALONE, "sft", "sft_smart", "sft_smart_dual"]
+
+
+def test_the_frozen_encoder_has_heads_at_a_rate_of_a_thousandth_and_nothing_that_tasks_share() -> None:
+    frozen = CONFIGS["frozen"]
+    assert frozen.encoder.trained_layers == ()
+    assert frozen.optimizer.head_learning_rate == 1e-3
+    assert frozen.active_tasks == ("sst", "qqp", "sts")
+    assert (frozen.relational_tasks, frozen.pals.size, frozen.smart.weight) == ((), 0, 0.0)
+    assert not frozen.stages[0].sum_losses
+
+
+def test_single_tasks_are_fine_tuned_whole_and_differ_from_the_base_in_the_plan_alone() -> None:
+    for name, tasks in ALONE.items():
+        (stage,) = CONFIGS[name].stages
+        assert (stage.tasks, stage.epochs, stage.steps_per_epoch) == (tasks, 10, None)
+        assert dataclasses.replace(CONFIGS[name], stages=SPACE.base.stages) == SPACE.base
+    assert SPACE.base.encoder.trained_layers is None
+
+
+def test_smart_and_the_dual_objective_are_added_one_by_one_to_staggered_fine_tuning_in_batches_16_16_10() -> None:
+    sft = bert_and_beyond().override({"tasks.sts.batch_size": 10})
+    assert CONFIGS["sft"] == sft
+    assert CONFIGS["sft_smart"] == (smart := sft.override({"smart.weight": 0.45}))
+    assert CONFIGS["sft_smart_dual"] == smart.override({"tasks.sst.loss": "dual_objective_cross_entropy"})
+    assert [sft.tasks[task].batch_size for task in ("sst", "qqp", "sts")] == [16, 16, 10]
+
+
+def test_the_overall_score_of_single_tasks_in_table_3_is_the_mean_of_theirs() -> None:
+    for printed, (sst, qqp, sts) in {0.581: (0.351, 0.655, 0.473), 0.781: (0.521, 0.885, 0.876)}.items():
+        assert abs((sst + qqp + (1 + sts) / 2) / 3 - printed) < 0.00051
+
+
+def test_triple_threats_single_tasks_need_only_what_the_space_leaves_alone() -> None:
+    changes = {"optimizer.learning_rate": 1e-5, "optimizer.weight_decay": 0.0, "tasks.sts.batch_size": 16}
+    base = SPACE.base.override({**changes, "tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"})
+    config = dict(zip(CONFIGS, grid_configs(dataclasses.replace(SPACE, base=base)), strict=True))["single_qqp"]
+    assert (config.optimizer.learning_rate, config.optimizer.weight_decay) == (1e-5, 0.0)
+    assert (config.tasks["qqp"].encoding, config.tasks["qqp"].batch_size, config.stages[0].epochs) == ("bi", 16, 10)

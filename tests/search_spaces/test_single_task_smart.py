@@ -1,0 +1,33 @@
+"""The grid of Tuning Up BERT's table 3."""
+
+import dataclasses
+
+from search_spaces.presets import tuning_up_bert
+from search_spaces.single_task_smart import SPACE
+from search_spaces.space import grid_configs
+
+CONFIGS = grid_configs(SPACE)
+
+
+def test_each_task_is_trained_alone_with_the_weights_of_table_3() -> None:
+    found = [(config.active_tasks, config.smart.weight) for config in CONFIGS]
+    assert found == [((task,), weight) for task in ("sst", "qqp", "sts") for weight in (0.0, 1.0, 3.0)]
+    assert all(set(config.active_tasks) <= set(config.smart.tasks) for config in CONFIGS)
+
+
+def test_the_plans_are_those_of_section_5_2() -> None:
+    plans = {config.active_tasks[0]: [(s.epochs, s.steps_per_epoch) for s in config.stages] for config in CONFIGS}
+    assert plans == {"sst": [(150, 50)], "qqp": [(25, 2500)], "sts": [(150, 50)]}
+
+
+def test_all_else_is_tuning_up_bert_and_sst_is_scored_on_train_too() -> None:
+    plain = tuning_up_bert()
+    assert {dataclasses.replace(config, stages=plain.stages, smart=plain.smart) for config in CONFIGS} == {plain}
+    assert plain.tasks["sst"].scored_train_rows > 0
+
+
+def test_synthetic_sentences_can_be_set_beside_it() -> None:
+    source = "data.sources.paraphrases"
+    given = {f"{source}.task": "sst", f"{source}.path": "sst-paraphrases.jsonl", f"{source}.role": "augment"}
+    augmented = dataclasses.replace(SPACE, base=SPACE.base.override(given))
+    assert {config.data.of_role("augment", "sst") for config in grid_configs(augmented)} == {("paraphrases",)}
