@@ -20,8 +20,7 @@ class Float:
 
     def __post_init__(self) -> None:
         check_types(self)
-        require(self.low < self.high, "low must be below high", f"{self.low} and {self.high}")
-        require(not self.log or self.low > 0, "low must be above 0 on a logarithmic scale", self.low)
+        check_bounds(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +33,13 @@ class Int:
 
     def __post_init__(self) -> None:
         check_types(self)
-        require(self.low < self.high, "low must be below high", f"{self.low} and {self.high}")
-        require(not self.log or self.low > 0, "low must be above 0 on a logarithmic scale", self.low)
+        check_bounds(self)
+
+
+def check_bounds(bounds: Float | Int) -> None:
+    """Checks that the bounds are in order, and above 0 where a logarithm is taken of them."""
+    require(bounds.low < bounds.high, "low must be below high", f"{bounds.low} and {bounds.high}")
+    require(not bounds.log or bounds.low > 0, "low must be above 0 on a logarithmic scale", bounds.low)
 
 
 @dataclass(frozen=True, kw_only=True)

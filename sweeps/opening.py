@@ -22,7 +22,8 @@ from results.mirror import mirror
 from results.records import read_trials, write_sweep
 from search_spaces.space import describe_space
 from sweeps.options import SweepOptions, SweepPlan, make_plan
-from sweeps.prepare import Material, all_points, mirror_location, writing_to
+from sweeps.point_checks import all_points
+from sweeps.prepare import Material, mirror_location, writing_to
 from sweeps.provenance import command_line, describe_machine, describe_packages, describe_sources
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -1,7 +1,6 @@
 """What a sweep learns from, found, read and checked on the driver before anything starts."""
 
 import dataclasses
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ from mtlib.schema import first_line, require
 from mtlib.sources import Key, Parts, check_files, find_parts, read_parts
 from mtlib.special_tokens import hash_parts
 from results.storage import list_files, open_folder
-from search_spaces.space import Named, SearchSpace, changed_keys, grid_configs, load_space, range_configs, search_domain
+from search_spaces.space import Named, SearchSpace, changed_keys, grid_configs, load_space, search_domain
 from sweeps.options import SweepOptions
+from sweeps.point_checks import all_points, check_comparable, check_layers, check_starts
 
 OWN_FLAGS = {"encoder.name": "--encoder", "seed": "--seed", "replicate": "--replicates"}
 """Configuration keys that have a flag of their own."""
@@ -216,47 +216,6 @@ def short_plans(space: SearchSpace, named: Named) -> Named:
     plans = {name: space.base.override(changes).stages for name, changes in named.items() if "stages" in changes}
     short = {name: {"stages": demo_stages(stages)} for name, stages in plans.items()}
     return {name: {**changes, **short.get(name, {})} for name, changes in named.items()}
-
-
-def check_layers(space: SearchSpace) -> None:
-    """Raises ValueError if the space names a layer that the encoder, a local folder that tells its layers, lacks.
-
-    Any other encoder is checked once it is loaded.
-    """
-    path = Path(space.base.encoder.name) / "config.json"
-    num_layers = json.loads(path.read_text()).get("num_hidden_layers") if path.is_file() else None
-    last = max((layer for config in all_points(space) for layer in named_layers(config)), default=-1)
-    rule = f"the encoder of space '{space.name}' must have layers 0 to {last}, which it names"
-    require(num_layers is None or last < num_layers, rule, f"{num_layers} layers in {space.base.encoder.name}")
-
-
-def check_starts(space: SearchSpace) -> None:
-    """Raises ValueError if the space searches weights to start from by paths that mean another place to a worker."""
-    rule = "encoder.start_from must be an absolute path where a space searches it"
-    for config in all_points(space):
-        start = config.encoder.start_from
-        require(start is None or Path(start).expanduser().is_absolute(), rule, start)
-
-
-def check_comparable(space: SearchSpace, options: SweepOptions) -> None:
-    """Raises ValueError if trials are to be compared while they run, and train different tasks."""
-    found = sorted({config.active_tasks for config in all_points(space)})
-    is_compared = options.search == "tpe" or options.scheduler != "none"
-    rule = f"--search tpe and --scheduler compare trials, which in space '{space.name}' train different tasks"
-    require(not is_compared or len(found) == 1, rule, "; ".join(" ".join(tasks) for tasks in found))
-
-
-def named_layers(config: TrialConfig) -> tuple[int, ...]:
-    """Layers that a configuration names by their numbers."""
-    chosen = (layer for task in config.active_tasks for layer in config.tasks[task].chosen_layers)
-    return (*(config.encoder.trained_layers or ()), *chosen)
-
-
-def all_points(space: SearchSpace) -> Iterator[TrialConfig]:
-    """The base, every grid point, and every choice, or both ends, of each range on its own."""
-    yield space.base
-    yield from grid_configs(space)
-    yield from range_configs(space)
 
 
 def planned_configs(options: SweepOptions, space: SearchSpace) -> list[TrialConfig]:

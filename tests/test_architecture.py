@@ -77,6 +77,7 @@ ORDER = (
     "results.table",
     "sweeps.options",
     "sweeps.command",
+    "sweeps.point_checks",
     "sweeps.prepare",
     "sweeps.disk",
     "sweeps.dry_run",

@@ -16,7 +16,8 @@ from search_spaces.domain import Choice, Float
 from search_spaces.space import SearchSpace, grid_configs, load_space, space_names
 from sweeps import prepare as prepare_module
 from sweeps.options import SweepOptions
-from sweeps.prepare import Material, all_points, check_layers, planned_configs, prepare, read_points
+from sweeps.point_checks import all_points
+from sweeps.prepare import Material, planned_configs, prepare, read_points
 
 Options = Callable[..., SweepOptions]
 
@@ -82,25 +83,6 @@ def test_trials_of_different_tasks_are_not_compared_while_they_run(options: Opti
     with pytest.raises(ValueError, match=rule):
         prepare(options(space="baselines", **changes))
     assert prepare(options(space="baselines", search="grid")).space.name == "baselines"
-
-
-@pytest.mark.parametrize(("layer", "fits"), [(1, True), (2, False)])
-def test_layers_are_checked_on_every_point(
-    tiny_config: TrialConfig, tiny_encoder_folder: Path, layer: int, fits: bool
-) -> None:
-    base = tiny_config.override({"encoder.name": str(tiny_encoder_folder)})  # 2 layers
-    grid = {"encoder.trained_layers": (None, (), (0,), (0, layer))}
-    chosen = {"tasks.sts.chosen_layers": ((0,), (layer,))}
-    for space in (space_with(base, grid=grid), space_with(base, grid=chosen)):
-        if fits:
-            check_layers(space)
-        else:
-            with pytest.raises(ValueError, match="must have layers 0 to 2, which it names, got 2 layers"):
-                check_layers(space)
-
-
-def test_an_encoder_that_is_not_here_is_checked_once_it_is_loaded(tiny_config: TrialConfig) -> None:
-    check_layers(space_with(tiny_config, grid={"encoder.trained_layers": ((99,), (0,))}))
 
 
 def test_with_data_alone_the_spaces_own_encoder_is_meant(options: Options, tiny_folder: Path) -> None:
