@@ -76,7 +76,7 @@ class SimcseConfig:
     """Unsupervised SimCSE (Gao et al. 2021): two dropout views of a text are each other's positives.
 
     Of a single text, and of both texts of a bi-encoded pair, each text has its views; of a cross-encoded pair the pair
-    has (MP 4.1).
+    has (MP 4.1). Where nothing is dropped out, both views are the same.
     """
 
     weight: float = 0.0

@@ -75,7 +75,7 @@ def make_head(config: TrialConfig, task: str, hidden_size: int) -> nn.Module:
     Source: BERT and Beyond 3.2, Tuning up BERT 4.2 (cosine, two logits), Triple Threat 4.6 (ReLU layer). For regression
     Tuning up BERT scales the cosine to 0..5; BERT and Beyond does not say.
     """
-    settings, facts, name = config.tasks[task], TASKS[task], (config.seed, config.replicate, "head", task)
+    settings, facts, name = config.tasks[task], TASKS[task], new_stream(config, "head", task)
     if settings.head == "cosine":
         low, high = facts.label_range if facts.kind == "regression" else (-1.0, 1.0)
         projection = new_linear(hidden_size, hidden_size, *name) if settings.cosine_projection else None
@@ -96,7 +96,7 @@ def make_relational(config: TrialConfig, hidden_size: int) -> nn.Linear | None:
     if not tasks:
         return None
     width = vectors_width(config, tasks[0], hidden_size)
-    return new_linear(width, width, config.seed, config.replicate, "relational")
+    return new_linear(width, width, *new_stream(config, "relational"))
 
 
 def make_projection(config: TrialConfig, hidden_size: int) -> nn.Module | None:
@@ -109,13 +109,23 @@ def make_projection(config: TrialConfig, hidden_size: int) -> nn.Module | None:
         return None
     if settings.projection == "none":
         return nn.Identity()
-    linear = new_linear(hidden_size, hidden_size, config.seed, config.replicate, "projection")
+    linear = new_linear(hidden_size, hidden_size, *new_stream(config, "projection"))
     return nn.Sequential(linear, nn.Tanh()) if settings.projection == "mlp" else linear
 
 
 def vectors_width(config: TrialConfig, task: str, hidden_size: int) -> int:
     """Width of a task's joined vectors: one of the encoder, or two for a bi-encoder."""
     return hidden_size * (2 if config.tasks[task].encoding == "bi" else 1)
+
+
+def new_stream(config: TrialConfig, *purpose: str) -> tuple[int | str, ...]:
+    """Name of the stream that new weights come from.
+
+    Behind weights to start from it is another one: an earlier trial of the same seed began with the same new weights,
+    its encoder was trained to suit them, and they would not be new to it.
+    """
+    again = () if config.encoder.start_from is None else ("started",)
+    return (config.seed, config.replicate, *purpose, *again)
 
 
 def new_linear(inputs: int, outputs: int, *stream: int | str, bias: bool = True) -> nn.Linear:

@@ -10,7 +10,7 @@ from torch.nn import functional
 from torch.utils.hooks import RemovableHandle
 
 from mtlib.config import TrialConfig
-from mtlib.heads import new_linear
+from mtlib.heads import new_linear, new_stream
 from mtlib.layers import encoder_layers, norms_of
 
 
@@ -66,7 +66,7 @@ def make_pals(config: TrialConfig, task: str, hidden_size: int, num_layers: int)
         hidden_size: width of the encoder.
         num_layers: layers of the encoder.
     """
-    settings, name = config.pals, (config.seed, config.replicate, "pals", task)
+    settings, name = config.pals, new_stream(config, "pals", task)
     size = settings.size
     mixed_layers = range(num_layers if settings.function == "attention" else 0)
     pals = Pals(

@@ -30,11 +30,11 @@ def check_layers(space: SearchSpace) -> None:
 
 
 def check_starts(space: SearchSpace) -> None:
-    """Raises ValueError if the space searches weights to start from by paths that mean another place to a worker."""
-    rule = "encoder.start_from must be an absolute path where a space searches it"
-    for config in all_points(space):
-        start = config.encoder.start_from
-        require(start is None or Path(start).expanduser().is_absolute(), rule, start)
+    """Raises ValueError if weights to start from are missing, or named by a path that is another place to a worker."""
+    for start in {config.encoder.start_from: None for config in all_points(space)}:
+        path = Path(start or "/").expanduser()
+        require(path.is_absolute(), "encoder.start_from must be an absolute path where a space searches it", start)
+        require(path.exists(), "encoder.start_from must be a folder or a file", f"{start}, which is missing")
 
 
 def check_comparable(space: SearchSpace, options: SweepOptions) -> None:

@@ -305,3 +305,16 @@ def test_a_state_of_other_starting_weights_is_not_resumed(
     with pytest.raises(ValueError, match="a saved state must be of the same starting weights, ") as e:
         train(config, tiny_corpus, tiny_encoder, states=states)
     assert_one_line(e)
+
+
+def test_new_heads_behind_weights_to_start_from_are_not_those_that_the_weights_grew_up_with(
+    tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
+) -> None:
+    settings = {"pals.size": 8, "pals.num_heads": 2, "pals.tasks": ["sst"], "relational_tasks": ["qqp", "sts"]}
+    first, second = (
+        MultiTaskModel(tiny_config.override({**settings, "encoder.start_from": start}), tiny_encoder).state_dict()
+        for start in (None, "/there")
+    )
+    for name, tensor in first.items():
+        is_new = not name.startswith("encoder.") and not name.endswith("bias")
+        assert torch.equal(tensor, second[name]) != is_new, name

@@ -45,7 +45,11 @@ def test_an_encoder_that_is_not_here_is_checked_once_it_is_loaded(tiny_config: T
 
 
 @pytest.mark.parametrize("path", ["here", "./here", "../here"])
-def test_searched_starting_weights_must_be_absolute_paths(tiny_config: TrialConfig, path: str) -> None:
-    check_starts(space_with(tiny_config, grid={"encoder.start_from": (None, "/there", "~/there")}))
+def test_searched_starting_weights_must_be_absolute_paths(
+    tiny_config: TrialConfig, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "there").mkdir()
+    check_starts(space_with(tiny_config, grid={"encoder.start_from": (None, f"{tmp_path}/there", "~/there")}))
     with pytest.raises(ValueError, match=r"^encoder.start_from must be an absolute path where .*, got \.*/?here$"):
         check_starts(space_with(tiny_config, grid={"encoder.start_from": (None, path)}))

@@ -128,7 +128,7 @@ def test_set_reaches_every_trial(options: Options, tiny_folder: Path) -> None:
         ("model", "{}/model"),
         ("../x/./model", "{}/../x/model"),
         ("~/model", "{}/home/model"),
-        ("/far/model", "/far/model"),
+        ("{}/far/model", "{}/far/model"),
     ],
 )
 def test_weights_to_start_from_are_found_from_any_folder(
@@ -136,8 +136,15 @@ def test_weights_to_start_from_are_found_from_any_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    space = prepare(options(data=tiny_folder, changes={"encoder.start_from": given})).space
     wanted = str(Path(place.format(tmp_path)).resolve())
+    changes = {"encoder.start_from": given.format(tmp_path)}
+    with pytest.raises(
+        ValueError, match=rf"^encoder.start_from must be a folder or a file, got {wanted}, which is miss"
+    ):
+        prepare(options(data=tiny_folder, changes=changes))
+    Path(wanted).mkdir(parents=True)
+    space = prepare(options(data=tiny_folder, changes=changes)).space
+    Path(wanted).rmdir()
     assert {config.encoder.start_from for config in [space.base, *grid_configs(space)]} == {wanted}
 
 
@@ -148,6 +155,7 @@ def test_a_space_without_weights_to_start_from_has_none_unless_they_are_set(
     own = space_with(load_space("smart_lambda").base.override({"encoder.start_from": "own"}))
     monkeypatch.setattr(prepare_module, "load_space", lambda _name: own)
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "own").mkdir()
     assert prepare(options(data=tiny_folder)).space.base.encoder.start_from == str(tmp_path.resolve() / "own")
     for text in ("none", "null"):
         space = prepare(options(data=tiny_folder, changes={"encoder.start_from": text})).space
