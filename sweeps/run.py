@@ -94,18 +94,19 @@ def sweep(options: SweepOptions, arguments: Sequence[str]) -> int:
 
 
 def run_and_finish(options: SweepOptions, plan: SweepPlan) -> int:
-    """Runs a sweep whose folder is open, and says how it ended; leaves no folder if wrong use let no trial start."""
+    """Runs a sweep whose folder is open, and says how it ended; leaves no folder if it breaks before a trial starts."""
     from rich.console import Console
 
     from sweeps.finish import finish
     from sweeps.opening import discard_unstarted
     from sweeps.progress import show_progress
-    from sweeps.tuner import run_sweep
 
     try:
+        from sweeps.tuner import run_sweep
+
         with show_progress(Console()) as on_event:
             outcome = run_sweep(plan, on_event)
-    except ValueError:
+    except Exception:
         discard_unstarted(plan.folder)
         raise
     return finish(options, outcome)

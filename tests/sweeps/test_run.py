@@ -196,6 +196,18 @@ def test_wrong_use_that_only_the_cluster_can_tell_leaves_no_folder(
     assert not (tmp_path / "first").exists()
 
 
+def test_a_sweep_that_breaks_before_its_first_trial_leaves_its_name_free(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_down(_plan: SweepPlan, _on_event: OnEvent) -> SweepOutcome:
+        raise ImportError("a library is missing")
+
+    fake(monkeypatch, break_down)
+    with pytest.raises(ImportError):
+        main(command)
+    assert not (tmp_path / "first").exists()
+
+
 def test_a_second_ctrl_c_ends_with_code_130(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(_plan: SweepPlan, _on_event: OnEvent) -> SweepOutcome:
         raise KeyboardInterrupt
