@@ -1,7 +1,7 @@
 """What each method's optimizer step costs beside a plain one.
 
 Command:  python benchmarks/method_cost.py [--layers 4] [--width 768] [--tokens 32] [--rounds 15] [--device cuda]
-Cost:     about 8 minutes on one CPU core
+Cost:     more than an hour on one CPU core; 26 minutes with --tokens 16 --rounds 5, beside other work
 Prints:   per method the median over the rounds of (its step / the plain step), with the quartiles, beside the count
 
 Paired: in each round the plain step and the method's are taken in turn on equal batches of equal shapes, the one that

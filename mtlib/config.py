@@ -21,7 +21,7 @@ from mtlib.config_checks import (
     check_stages,
     check_tasks,
 )
-from mtlib.config_data import DataConfig, EvaluationConfig
+from mtlib.config_data import DataConfig, EvaluationConfig, SourceConfig
 from mtlib.config_network import EncoderConfig, Encoding, Loss, PalsConfig, TaskConfig
 from mtlib.config_penalties import ProximalConfig, SimcseConfig, SmartConfig
 from mtlib.config_training import GradientMethod, LossWeighting, OptimizerConfig, StageConfig
@@ -127,10 +127,13 @@ class TrialConfig:
         """The task that a set trains: itself, or that of extra data."""
         return train_set if train_set in self.tasks else self.data.sources[train_set].task
 
+    def settings_of(self, train_set: str) -> TaskConfig | SourceConfig:
+        """What says how a set is batched and drawn: its task's settings, or those of extra data."""
+        return self.tasks[train_set] if train_set in self.tasks else self.data.sources[train_set]
+
     def batch_size_of(self, train_set: str) -> int:
         """Examples per batch of a set, over all workers."""
-        group = self.tasks[train_set] if train_set in self.tasks else self.data.sources[train_set]
-        return group.batch_size
+        return self.settings_of(train_set).batch_size
 
     @property
     def content_hash(self) -> str:

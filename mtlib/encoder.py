@@ -132,10 +132,15 @@ def fingerprint_of(config: Any, weights: Mapping[str, Tensor]) -> str:
     """SHA-256 over the architecture and every weight."""
     described = {key: value for key, value in config.to_dict().items() if not key.startswith("_")}
     described.pop("transformers_version", None)
-    digest = hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode())
-    for key in sorted(weights):
-        digest.update(key.encode())
-        digest.update(weights[key].contiguous().numpy().tobytes())
+    return digest_of(weights, json.dumps(described, sort_keys=True, default=str))
+
+
+def digest_of(weights: Mapping[str, Tensor], described: str = "") -> str:
+    """SHA-256, in hexadecimal, over a description and the names and values of weights, in whatever order they come."""
+    digest = hashlib.sha256(described.encode())
+    for name in sorted(weights):
+        digest.update(name.encode())
+        digest.update(weights[name].cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
 
 

@@ -149,10 +149,8 @@ def symmetric_divergence(kind: str, first: Tensor, second: Tensor) -> Tensor:
     """
     if kind == "regression":
         return ((first - second) ** 2).squeeze(1)
-    if kind == "binary":
-        return ((first.sigmoid() - second.sigmoid()).detach() * (first - second)).squeeze(1)
-    log_p, log_q = first.log_softmax(1), second.log_softmax(1)
-    return ((log_p.exp() - log_q.exp()).detach() * (log_p - log_q)).sum(1)
+    gap, log_gap = probability_gaps(kind, first, second)
+    return (gap.detach() * log_gap).sum(1)
 
 
 def divergence_from(kind: str, prediction: Tensor, target: Tensor) -> Tensor:
@@ -181,7 +179,7 @@ def divergence_to_teacher(kind: str, prediction: Tensor, target: Tensor) -> Tens
 
     Unlike that of `symmetric_divergence` its gradient flows through the prediction in both terms, as the equation says.
     The sum of both is sum_i (p_i - q_i) (log p_i - log q_i): two small factors, where the terms by themselves would be
-    differences of large ones. For a Bernoulli the two classes make it (p - q) times the difference of the logits.
+    differences of large ones.
 
     Args:
         kind: `classes`, `binary` or `regression`.
@@ -192,10 +190,18 @@ def divergence_to_teacher(kind: str, prediction: Tensor, target: Tensor) -> Tens
 
     Source: Jiang et al. 2020, section 3.2: the Bregman divergence with the loss of section 3.1.
     """
-    target = target.detach()
-    if kind == "classes":
-        log_p, log_q = prediction.log_softmax(1), target.log_softmax(1)
-        return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(1)
+    if kind == "regression":
+        return ((prediction - target.detach()) ** 2).squeeze(1)
+    gap, log_gap = probability_gaps(kind, prediction, target.detach())
+    return (gap * log_gap).sum(1)
+
+
+def probability_gaps(kind: str, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """p - q and log p - log q of two predictions, (rows, num_logits) each: their product is the symmetrised KL.
+
+    For a Bernoulli (`binary`) the two classes together give (p - q) times the difference of the logits.
+    """
     if kind == "binary":
-        return ((prediction.sigmoid() - target.sigmoid()) * (prediction - target)).squeeze(1)
-    return ((prediction - target) ** 2).squeeze(1)
+        return first.sigmoid() - second.sigmoid(), first - second
+    log_p, log_q = first.log_softmax(1), second.log_softmax(1)
+    return log_p.exp() - log_q.exp(), log_p - log_q

@@ -189,7 +189,7 @@ def set_probs(config: TrialConfig, stage: StageConfig, epoch: int, own_rows: Map
     Source:
         Stickland and Murray 2019; TU 4.5, where N counts real rows only; MP 5.3 for the factors.
     """
-    factors = [probability_factor(config, name) for name in stage_sets(stage)]
+    factors = [config.settings_of(name).probability_factor for name in stage_sets(stage)]
     rows = [float(own_rows[name]) for name in stage_sets(stage)]
     weights = np.array(factors) * np.array(rows) ** exponent(stage, epoch)
     probs: np.ndarray = weights / weights.sum()
@@ -201,9 +201,3 @@ def exponent(stage: StageConfig, epoch: int) -> float:
     if stage.order == "annealed":
         return 1 - stage.annealing * epoch / max(stage.epochs - 1, 1)
     return EXPONENTS[stage.order]
-
-
-def probability_factor(config: TrialConfig, name: str) -> float:
-    """The factor of a set's probability: its task's, or that of extra data."""
-    group = config.tasks[name] if name in config.tasks else config.data.sources[name]
-    return group.probability_factor

@@ -48,20 +48,19 @@ def to_dict(value: Any) -> Any:
 def set_in_tree(tree: dict[str, Any], key: str, value: Any, open_groups: tuple[str, ...] = ()) -> None:
     """Sets one dotted key, whose parts are names of fields and positions in lists.
 
-    Directly under a group of `open_groups` a name may be new; it begins as an empty group.
+    Directly under a group of `open_groups` a name may be new; it begins as an empty group, whose keys are not checked
+    here.
     """
     *parents, last = key.split(".")
     node: Any = tree
     for position, part in enumerate(parents):
-        if ".".join(parents[:position]) in open_groups:
+        parent = ".".join(parents[:position])
+        if parent in open_groups:
             node.setdefault(part, {})
-            if len(parents) == position + 1:
-                node[part][last] = value
-                return
-        node = node[index_of(node, part, key, ".".join(parents[:position]))]
+        node = node[index_of(node, part, key, parent)]
         if not isinstance(node, dict | list):
             raise ValueError(f"{'.'.join(parents[: position + 1])} is a single value, it has no '{last}'")
-    is_open = ".".join(parents) in open_groups
+    is_open = not {".".join(parents), ".".join(parents[:-1])}.isdisjoint(open_groups)
     node[last if is_open else index_of(node, last, key, ".".join(parents))] = value
 
 

@@ -1,6 +1,5 @@
 """Where a trial's weights begin: pretrained, or another trial's best, or an exported model's."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from mtlib.checkpoint import StateFolder, weights_path
 from mtlib.config_network import EncoderConfig
+from mtlib.encoder import digest_of
 from mtlib.model import MultiTaskModel
 from mtlib.schema import first_line, require_name
 
@@ -111,12 +111,3 @@ def check_fit(rule: str, weights: Mapping[str, Tensor], wanted: Mapping[str, Ten
         if names:
             count = f"{len(names)} weights are" if len(names) > 1 else "1 weight is"
             raise ValueError(f"{rule}: {count} {fault}, first {names[0]}")
-
-
-def digest_of(weights: Mapping[str, Tensor]) -> str:
-    """SHA-256 over names and values."""
-    digest = hashlib.sha256()
-    for name in sorted(weights):
-        digest.update(name.encode())
-        digest.update(weights[name].cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()

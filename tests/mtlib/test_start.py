@@ -14,9 +14,9 @@ from transformers import AutoModel, BertConfig, BertModel
 
 from mtlib.checkpoint import StateFolder, keep_best, weights_path
 from mtlib.config import TrialConfig
-from mtlib.encoder import PretrainedEncoder
+from mtlib.encoder import PretrainedEncoder, digest_of
 from mtlib.model import MultiTaskModel
-from mtlib.start import ENCODER_FILE, TASKS_FILE, check_fit, digest_of, load_start
+from mtlib.start import ENCODER_FILE, TASKS_FILE, check_fit, load_start
 from mtlib.step import Interrupted
 from mtlib.tokens import Corpus
 from mtlib.train import start, train
