@@ -31,6 +31,8 @@ class StateFolder:
     path: Path
     every_steps: int = 500
     """Optimizer steps between states within an epoch, at least 1; one is kept at each epoch's end as well."""
+    keeps_end: bool = False
+    """Whether one is kept behind the last epoch too, for a longer trial to go on from."""
 
     def __post_init__(self) -> None:
         require(self.every_steps >= 1, "every_steps must be at least 1", self.every_steps)
@@ -74,6 +76,18 @@ def load_state(folder: StateFolder) -> State | None:
     return None
 
 
+def newest_numbers(folder: StateFolder) -> Mapping[str, Any] | None:
+    """The numbers of the newest state whose numbers are undamaged; its tensors are not read."""
+    return next((found[1] for found in map(read_numbers, saved_states(folder)) if found is not None), None)
+
+
+def place_state(folder: StateFolder, step: int, source: Path) -> None:
+    """Makes the state in the folder `source`, taken after optimizer step `step`, one of an empty folder's own."""
+    assert not saved_states(folder), folder
+    folder.path.mkdir(parents=True, exist_ok=True)
+    source.rename(folder.path / f"state-{step:09d}-000")
+
+
 def saved_states(folder: StateFolder) -> list[Path]:
     """Folders of states, newest first."""
     return sorted(folder.path.glob("state-*"), reverse=True)
@@ -81,13 +95,24 @@ def saved_states(folder: StateFolder) -> list[Path]:
 
 def read_state(path: Path) -> State | None:
     """The state at `path`; None if it is truncated or its checksum is wrong."""
+    found = read_numbers(path)
+    try:
+        if found is None or found[0] != checksum(path / "tensors"):
+            return None
+        return State(tensors=load_file(path / "tensors"), numbers=found[1])
+    except (OSError, SafetensorError):
+        return None
+
+
+def read_numbers(path: Path) -> tuple[int, Mapping[str, Any]] | None:
+    """The tensors' checksum and the numbers of the state at `path`; None if they are truncated or damaged."""
     try:
         described = json.loads((path / "state.json").read_text())
         sums, numbers = described["checksums"], described["numbers"]
-        if sums != {"tensors": checksum(path / "tensors"), "numbers": zlib.crc32(numbers.encode())}:
+        if sums["numbers"] != zlib.crc32(numbers.encode()):
             return None
-        return State(tensors=load_file(path / "tensors"), numbers=json.loads(numbers))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError):
+        return int(sums["tensors"]), json.loads(numbers)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

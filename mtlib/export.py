@@ -2,7 +2,7 @@
 
 import contextlib
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from mtlib.active import active_parts, active_weights, part_of_weight
 from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder, load_encoder, quiet_transformers
 from mtlib.model import MultiTaskModel
@@ -91,11 +92,29 @@ def load_exported(folder: Path | str) -> ExportedModel:
 def build_model(
     config: TrialConfig, pretrained: PretrainedEncoder, weights: Mapping[str, Tensor], rule: str
 ) -> MultiTaskModel:
-    """A configuration's model with these weights, in evaluation mode; ValueError with the rule if some do not fit."""
+    """A configuration's model with these weights, in evaluation mode; ValueError with the rule if some do not fit.
+
+    Weights of an early epoch lack those of tasks that had not been active yet: theirs are new.
+    """
     model = MultiTaskModel(config, pretrained)
-    check_fit(rule, weights, model.state_dict())
-    model.load_state_dict(dict(weights))
+    own = model.state_dict()
+    active = [task for task in config.active_tasks if was_active(config, task, own, weights)]
+    check_fit(rule, weights, active_weights(config, active or config.active_tasks, own))
+    model.load_state_dict({**own, **weights})
     return model.eval()
+
+
+def was_active(config: TrialConfig, task: str, own: Iterable[str], given: Iterable[str]) -> bool:
+    """Whether a task had been active when weights were kept: some of its own are there, or all that it has in a model.
+
+    Args:
+        config: the trial's configuration.
+        task: one of its active tasks.
+        own: names of all weights of the trial's model.
+        given: names of the weights that were kept.
+    """
+    kept, parts = set(map(part_of_weight, given)), active_parts(config, [task]) & set(map(part_of_weight, own))
+    return parts <= kept or any(part in kept for part in parts if part.endswith(f".{task}"))
 
 
 def without_encoder(model: MultiTaskModel) -> dict[str, Tensor]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
+from mtlib.active import active_weights
 from mtlib.config import TrialConfig
 from mtlib.config_training import OptimizerConfig
 from mtlib.layers import EMBEDDINGS, has_layer_rates, layer_of
@@ -52,16 +53,8 @@ def make_optimizer(config: TrialConfig, model: nn.Module, active_tasks: Iterable
 
 def trained_parameters(config: TrialConfig, model: nn.Module, active_tasks: Iterable[str]) -> dict[str, nn.Parameter]:
     """Parameters that the steps of `active_tasks` may move, by name: the encoder's that are not frozen, and theirs."""
-    tasks = set(active_tasks)
-    owned = {f"{group}.{task}" for group in ("heads", "pals", "log_variances") for task in tasks}
-    prefixes = ["encoder.", *(f"{name}." for name in owned)]
-    prefixes += ["relational."] if tasks & set(config.relational_tasks) else []
-    prefixes += ["projection."] if tasks & set(config.simcse.tasks) else []
-    return {
-        name: parameter
-        for name, parameter in model.named_parameters()
-        if parameter.requires_grad and (name in owned or name.startswith(tuple(prefixes)))
-    }
+    trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    return active_weights(config, active_tasks, trained)
 
 
 def part_of(config: OptimizerConfig, name: str, layers: Mapping[str, int]) -> Part:

@@ -1,6 +1,7 @@
 """What a trial is made of while it runs, and how it becomes a saved state and comes back from one."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,12 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mtlib.active import active_weights
 from mtlib.checkpoint import State
 from mtlib.config import TrialConfig
 from mtlib.model import MultiTaskModel
 from mtlib.optim import make_optimizer, optimizer_tensors, restore_optimizer
 from mtlib.plan import PlannedStage, tasks_active_by
 from mtlib.schema import require
+from mtlib.stage_keys import Origin, asks_for_best, reaching
 from mtlib.tokens import Corpus
 
 
@@ -29,8 +32,8 @@ class Run:
     """(rows,) input length of every train row, by set."""
     own_rows: dict[str, int]
     """Train rows of each set without augmentation."""
-    origin: dict[str, str]
-    """Fingerprints of configuration, data, encoder and starting weights: what a saved state must agree with."""
+    origin: Origin
+    """What its result follows from beside the configuration."""
     model: MultiTaskModel
     teacher: MultiTaskModel | None
     """The mean teacher of the proximal term."""
@@ -40,7 +43,7 @@ class Run:
     stage: int = 0
     """The stage that is trained, from 0."""
     epoch: int = 0
-    """The epoch within the stage, from 0."""
+    """The epoch within the stage, from 0; as many as the stage has where it is over."""
     step: int = 0
     """Steps done within the epoch."""
     sums: dict[str, dict[str, tuple[float, int]]] = field(default_factory=dict)
@@ -84,34 +87,51 @@ class Run:
     def is_last_epoch(self) -> bool:
         return self.total_epoch == sum(stage.epochs for stage in self.plan)
 
+    @property
+    def is_stage_over(self) -> bool:
+        """Whether all epochs of the stage are done."""
+        return self.epoch == self.plan[self.stage].epochs
 
-def next_epoch(run: Run) -> None:
-    """Moves on to the next epoch, or to the first of the next stage."""
+    @property
+    def is_over(self) -> bool:
+        """Whether all epochs of all stages are done."""
+        return self.is_stage_over and self.stage + 1 == len(self.plan)
+
+
+def end_epoch(run: Run) -> None:
+    """Moves on to the next epoch of the stage, or to its end."""
     run.epoch, run.step, run.sums = run.epoch + 1, 0, {}
-    if run.epoch == run.plan[run.stage].epochs and run.stage + 1 < len(run.plan):
-        run.stage, run.epoch = run.stage + 1, 0
-        begin_stage(run)
 
 
-def begin_stage(run: Run) -> None:
-    """Takes over the stage before: its last or best weights, and the optimizer's moments unless they start anew."""
+def begin_next_stage(run: Run) -> None:
+    """Moves from a stage's end to the next one, which takes over its last or best weights, and the optimizer's moments
+    unless they start anew."""
+    run.stage, run.epoch = run.stage + 1, 0
     stage, moments = run.config.stages[run.stage], optimizer_tensors(run.optimizer, run.model)
     if stage.start_from == "best":
         assert run.stage_best is not None, "the stage before has scored an epoch"
-        run.model.load_state_dict(run.stage_best[1])
+        put(run.model, run.stage_best[1])
         if run.teacher is not None:
-            run.teacher.load_state_dict(run.stage_best[1])
+            put(run.teacher, run.stage_best[1])
     run.stage_best = None
     carry_optimizer(run, {} if stage.start_from == "best" or stage.reset_optimizer else moments)
 
 
 def note_stage_best(run: Run, score: float) -> None:
     """Keeps the current weights if the next stage starts from the best epoch of this one, and this is it so far."""
-    stages = run.config.stages
-    is_asked = run.stage + 1 < len(stages) and stages[run.stage + 1].start_from == "best"
-    if is_asked and (run.stage_best is None or score > run.stage_best[0]):
-        weights = {name: tensor.detach().clone() for name, tensor in run.model.state_dict().items()}
-        run.stage_best = (score, weights)
+    if asks_for_best(run.config, run.stage) and (run.stage_best is None or score > run.stage_best[0]):
+        run.stage_best = (score, {name: tensor.detach().clone() for name, tensor in weights_of(run, run.model).items()})
+
+
+def weights_of(run: Run, model: nn.Module) -> dict[str, Tensor]:
+    """The weights of the tasks that have been active; those of the others are as new."""
+    return active_weights(run.config, tasks_active_by(run.config, run.stage), model.state_dict())
+
+
+def put(model: nn.Module, weights: dict[str, Tensor]) -> None:
+    """Puts weights into a model; what they leave out stays."""
+    unknown = model.load_state_dict(weights, strict=False).unexpected_keys
+    assert not unknown, unknown
 
 
 def carry_optimizer(run: Run, tensors: dict[str, Tensor]) -> None:
@@ -121,40 +141,55 @@ def carry_optimizer(run: Run, tensors: dict[str, Tensor]) -> None:
 
 
 def state_of(run: Run) -> State:
-    """Everything that decides how the run goes on. Random streams need no place here: they follow from the position."""
-    groups = {"model": run.model.state_dict(), "optimizer": optimizer_tensors(run.optimizer, run.model)}
+    """Everything that decides how the run goes on. Random streams need no place here: they follow from the position;
+    nor do weights of tasks that have not been active, which are as new."""
+    groups = {"model": weights_of(run, run.model), "optimizer": optimizer_tensors(run.optimizer, run.model)}
     if run.teacher is not None:
-        groups["teacher"] = run.teacher.state_dict()
+        groups["teacher"] = weights_of(run, run.teacher)
     if run.stage_best is not None:
         groups["stage_best"] = run.stage_best[1]
     tensors = {f"{group}.{name}": tensor for group, found in groups.items() for name, tensor in found.items()}
     numbers: dict[str, Any] = {name: getattr(run, name) for name in ("stage", "epoch", "step", "sums", "best")}
     best = None if run.stage_best is None else run.stage_best[0]
-    return State(tensors=tensors, numbers={**numbers, "stage_best": best, "origin": run.origin, "seconds": run.seconds})
+    origin = reaching(run.config, run.stage, run.epoch, run.origin)
+    return State(tensors=tensors, numbers={**numbers, "stage_best": best, "origin": origin, "seconds": run.seconds})
 
 
 def restore(run: Run, state: State) -> None:
-    """Puts the run where `state` was taken.
+    """Puts the run where `state` was taken: by this trial, or by another one that was equal up to there.
 
     Raises:
-        ValueError: the state is of another configuration, data, encoder or starting weights.
+        ValueError: the state is of another configuration, data, encoder, starting weights or environment, or lacks best
+            weights that the next stage starts from.
     """
     numbers = state.numbers
-    for name, fingerprint in run.origin.items():
-        rule = f"a saved state must be of the same {name}, {fingerprint[:12]}"
-        require(numbers["origin"][name] == fingerprint, rule, numbers["origin"][name][:12])
-    run.model.load_state_dict(group_of(state, "model."))
+    check_origin(run.config, run.origin, numbers)
+    put(run.model, group_of(state, "model."))
     if run.teacher is not None:
-        run.teacher.load_state_dict(group_of(state, "teacher."))
-    kept = {name: tensor.to(run.device) for name, tensor in group_of(state, "stage_best.").items()}
-    run.stage_best = None if numbers["stage_best"] is None else (numbers["stage_best"], kept)
+        put(run.teacher, group_of(state, "teacher."))
     run.stage, run.epoch, run.step = numbers["stage"], numbers["epoch"], numbers["step"]
+    kept = {name: tensor.to(run.device) for name, tensor in group_of(state, "stage_best.").items()}
+    is_kept = numbers["stage_best"] is not None and asks_for_best(run.config, run.stage)
+    run.stage_best = (numbers["stage_best"], kept) if is_kept else None
     run.sums = {
         task: {name: (total, rows) for name, (total, rows) in sums.items()} for task, sums in numbers["sums"].items()
     }
     run.best = {name: (score, epoch) for name, (score, epoch) in numbers["best"].items()}
     run.seconds_before = numbers["seconds"]
     carry_optimizer(run, group_of(state, "optimizer."))
+
+
+def check_origin(config: TrialConfig, origin: Origin, numbers: Mapping[str, Any]) -> None:
+    """Raises ValueError unless the state with these numbers is one that the trial comes through."""
+    stage, epoch = numbers["stage"], numbers["epoch"]
+    is_known = stage < len(config.stages) and epoch <= config.stages[stage].epochs
+    require(is_known, "a saved state must be of the same configuration", f"one behind epoch {epoch} of stage {stage}")
+    for name, fingerprint in reaching(config, stage, epoch, origin).items():
+        rule = f"a saved state must be of the same {name}, {fingerprint[:12]}"
+        require(numbers["origin"][name] == fingerprint, rule, numbers["origin"][name][:12])
+    has_best = epoch == 0 or not asks_for_best(config, stage) or numbers["stage_best"] is not None
+    rule = "a saved state must hold the stage's best weights, from which the next stage starts"
+    require(has_best, rule, "one without them")
 
 
 def group_of(state: State, prefix: str) -> dict[str, Tensor]:

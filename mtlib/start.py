@@ -8,6 +8,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from mtlib.active import part_of_weight
 from mtlib.checkpoint import StateFolder, weights_path
 from mtlib.config_network import EncoderConfig
 from mtlib.encoder import digest_of
@@ -20,7 +21,7 @@ ENCODER, POOLER = "encoder.", "encoder.pooler."
 """How names of the encoder's weights begin in a model, and those of a layer that we never use."""
 
 
-def load_start(config: EncoderConfig, model: MultiTaskModel) -> str:
+def load_start(config: EncoderConfig, model: MultiTaskModel) -> dict[str, str]:
     """Puts the configured starting weights into a new model.
 
     Args:
@@ -28,14 +29,14 @@ def load_start(config: EncoderConfig, model: MultiTaskModel) -> str:
         model: a new model.
 
     Returns:
-        SHA-256, in hexadecimal, of the weights taken; of nothing if none are named.
+        SHA-256, in hexadecimal, of the weights taken, by part of the model; nothing if none are named.
 
     Raises:
         ValueError: in one line: there are no such weights, they are damaged, they do not fit the encoder, or none of
             them fits a head where heads are to start from there.
     """
     if config.start_from is None:
-        return digest_of({})
+        return {}
     own = model.state_dict()
     weights = read_weights(Path(config.start_from).expanduser(), config.start_epoch, own)
     rule = f"encoder.start_from must fit the encoder, in {config.start_from}"
@@ -45,7 +46,10 @@ def load_start(config: EncoderConfig, model: MultiTaskModel) -> str:
         taken |= fitting_heads(config.start_from, weights, own)
     taken = {name: tensor.to(own[name].dtype) for name, tensor in taken.items()}
     model.load_state_dict({**own, **taken})
-    return digest_of(taken)
+    parts: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in taken.items():
+        parts.setdefault(part_of_weight(name), {})[name] = tensor
+    return {part: digest_of(weights) for part, weights in parts.items()}
 
 
 def encoder_part(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -62,6 +62,8 @@ class TokenTable:
     offsets: tuple[np.ndarray, ...]
     """Per text column: row r has pieces offsets[r] up to offsets[r + 1]: (rows + 1,) int64."""
     special: SpecialTokens
+    fingerprint: str
+    """SHA-256 of content, tokenizer and the library that cut the texts."""
 
     @property
     def num_rows(self) -> int:
@@ -151,7 +153,7 @@ def tokenize(
         path = cache_folder / cache_key(table, fingerprint)
         cached = open_cache(path)
         tokens = build_cache(table, tokenizer, path) if cached is None else cached
-        token_tables[key] = view_tokens(table, tokens, special)
+        token_tables[key] = view_tokens(table, tokens, special, path.name)
         if on_progress:
             how = f"tokenised in {time.monotonic() - start:.1f} s" if cached is None else "from the token cache"
             on_progress(f"{short_name(table.path)}: {len(table.ids):,} rows {how}")
@@ -164,13 +166,13 @@ def tokenize(
 
 
 def cache_key(table: Table, fingerprint: str) -> str:
-    """Name of the table's folder in the cache."""
+    """Name of the table's folder in the cache, and its fingerprint."""
     library = importlib.metadata.version("tokenizers")
     content = content_fingerprint({(table.task, table.split): table})
     return hash_parts(str(CACHE_VERSION), library, fingerprint, content)
 
 
-def view_tokens(table: Table, tokens: pa.Table, special: SpecialTokens) -> TokenTable:
+def view_tokens(table: Table, tokens: pa.Table, special: SpecialTokens, fingerprint: str) -> TokenTable:
     """Views of a mapped file, without a copy. The file has one chunk per column."""
     texts = [tokens.column(f"pieces_{side}").chunk(0) for side in range(len(table.texts))]
     return TokenTable(
@@ -182,6 +184,7 @@ def view_tokens(table: Table, tokens: pa.Table, special: SpecialTokens) -> Token
         pieces=tuple(text.values.to_numpy() for text in texts),
         offsets=tuple(text.offsets.to_numpy() for text in texts),
         special=special,
+        fingerprint=fingerprint,
     )
 
 

@@ -1,6 +1,7 @@
 """Trains one configuration: the loop."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import nn
@@ -8,13 +9,15 @@ from torch import nn
 from mtlib.checkpoint import StateFolder, keep_best, load_state, save_state
 from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder
+from mtlib.environment import describe_environment
 from mtlib.model import MultiTaskModel
 from mtlib.objective import Objective, mean_teacher
 from mtlib.optim import make_optimizer
 from mtlib.plan import plan_stages, tasks_active_by
 from mtlib.reports import EpochReport, Progress, progress_of, score_epoch
-from mtlib.run_state import Run, next_epoch, restore, state_of
+from mtlib.run_state import Run, begin_next_stage, end_epoch, restore, state_of, weights_of
 from mtlib.samplers import epoch_steps
+from mtlib.stage_keys import Origin
 from mtlib.start import load_start
 from mtlib.step import Interrupted, stop_if_unwanted, take_step
 from mtlib.tokens import Corpus
@@ -30,6 +33,7 @@ def train(
     wrap: Callable[[nn.Module], nn.Module] = lambda objective: objective,
     on_step: Callable[[Progress], bool] = lambda _progress: True,
     on_epoch: Callable[[EpochReport], bool] = lambda _report: True,
+    on_stage: Callable[[int], bool] = lambda _stage: True,
     states: StateFolder | None = None,
 ) -> None:
     """Trains one configuration to its end, or from where its saved state is.
@@ -43,24 +47,30 @@ def train(
         on_step: called after each optimizer step; False ends the run on all workers, with its state saved.
         on_epoch: called after each epoch's evaluation with the same report on every worker, and again for the same
             epoch if the run was killed before its state was saved; False, from all workers, ends the trial.
+        on_stage: called with its number at each stage's end, on every worker, once the state is saved there; False,
+            from all workers, ends the run, which may go on from that state or a later one.
         states: where states and best weights are kept; None keeps none.
 
     Raises:
         TrainingDiverged: a loss became NaN or infinite (names task, step and loss), or a prediction did.
         Interrupted: `on_step` returned False on some worker.
         ValueError: the configuration does not fit the encoder, the weights to start from cannot be had or do not fit
-            it, or the saved state is of another configuration, data, encoder or starting weights.
+            it, or the saved state is of another configuration, data, encoder, starting weights or environment.
     """
     run = start(config, corpus, encoder, torch.device(device), wrap, states)
-    while run.epoch < run.plan[run.stage].epochs:
+    while not run.is_over:
+        if run.is_stage_over:
+            begin_next_stage(run)
         train_epoch(run, on_step, states)
         report = score_epoch(run)
         keep_best_weights(run, states)
         if not on_epoch(report):
             return
-        next_epoch(run)
-        if not report.is_last:
+        end_epoch(run)
+        if states and (states.keeps_end or not run.is_over):
             save(run, states)
+        if run.is_stage_over and not on_stage(run.stage):
+            return
 
 
 def train_epoch(run: Run, on_step: Callable[[Progress], bool], states: StateFolder | None) -> None:
@@ -87,7 +97,7 @@ def start(
 ) -> Run:
     """A run at its beginning, or where its newest saved state was taken."""
     model = MultiTaskModel(config, encoder)
-    started_from = load_start(config.encoder, model)
+    origin = origin_of(corpus, encoder, load_start(config.encoder, model), describe_environment(device))
     model = model.to(device).train()
     teacher = mean_teacher(model) if config.proximal.weight > 0 else None
     tables = {name: corpus.tables[name, "train"] for name in config.train_sets}
@@ -101,12 +111,7 @@ def start(
             for name, table in tables.items()
         },
         own_rows={name: table.num_own_rows for name, table in tables.items()},
-        origin={
-            "configuration": config.content_hash,
-            "data": corpus.fingerprint,
-            "encoder": encoder.fingerprint,
-            "starting weights": started_from,
-        },
+        origin=origin,
         model=model,
         teacher=teacher,
         objective=wrap(Objective(config, model, teacher)),
@@ -118,11 +123,26 @@ def start(
     return run
 
 
+def origin_of(
+    corpus: Corpus, encoder: PretrainedEncoder, started: Mapping[str, str], environment: Mapping[str, Any]
+) -> Origin:
+    """What a trial's result follows from beside its configuration.
+
+    Args:
+        corpus: token cache of its data.
+        encoder: the pretrained encoder.
+        started: as `load_start` returns it.
+        environment: as `describe_environment` returns it.
+    """
+    data = {key: table.fingerprint for key, table in corpus.tables.items()}
+    return Origin(encoder=encoder.fingerprint, started=started, data=data, environment=environment)
+
+
 def keep_best_weights(run: Run, states: StateFolder | None) -> None:
     """Keeps the weights of the epoch that has just been scored if it is the best for a task or overall."""
     if states and worker_rank() == 0:
         best_epochs = {name: epoch for name, (_, epoch) in run.best.items()}
-        keep_best(states, run.total_epoch, best_epochs, run.model.state_dict())
+        keep_best(states, run.total_epoch, best_epochs, weights_of(run, run.model))
 
 
 def save(run: Run, states: StateFolder | None) -> None:

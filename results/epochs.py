@@ -20,7 +20,7 @@ from results.predictions import (
     prediction_table,
     table_path,
 )
-from results.records import CURVES, CURVES_FILE, PREDICTIONS, UNFINISHED, read_trials
+from results.records import CURVES, CURVES_COPY_FILE, CURVES_FILE, PREDICTIONS, UNFINISHED, read_trials
 from results.storage import (
     Location,
     is_temporary,
@@ -65,6 +65,11 @@ def curves_path(trial: str) -> str:
     return f"trials/{trial}/curves.parquet"
 
 
+def end_path(trial: str) -> str:
+    """Where a trial says how it ended, as its last act; see `results.recovery`."""
+    return f"trials/{trial}/end.json"
+
+
 def curve_rows(trial: str, points: Iterable["Point"]) -> pa.Table:
     """Points as rows of `curves.parquet`."""
     names = [name for name in CURVES.names if name != "trial"]
@@ -72,12 +77,12 @@ def curve_rows(trial: str, points: Iterable["Point"]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=CURVES)
 
 
-def read_trial_curves(root: fs.SubTreeFileSystem, trial: str) -> pa.Table:
-    """A trial's curves: its own file, or what has become of it in the table."""
+def read_trial_curves(root: fs.SubTreeFileSystem, trial: str, compacted: pa.Table | None = None) -> pa.Table:
+    """A trial's curves: its own file, or what has become of it in the table (`compacted`, if that is at hand)."""
     own = read_if_there(root, curves_path(trial), CURVES)
     if own is not None:
         return own
-    table = read_compacted_curves(root)
+    table = read_compacted_curves(root) if compacted is None else compacted
     return table.filter(pc.equal(table["trial"], trial))
 
 
@@ -158,11 +163,15 @@ def compact(folder: Location) -> None:
     for task, split in sorted({(part.task, part.split) for part in parts}):
         merge_predictions(root, task, split, reported_epochs(curves))
     if own_curves:
+        write_table(root, CURVES_COPY_FILE, curves)
         write_table(root, CURVES_FILE, curves)
     for path in [part.path for part in parts if part.trial in ended]:
         root.delete_file(path)
     for trial in ended.intersection(own_curves):
         root.delete_file(curves_path(trial))
+    ends = {end_path(trial) for trial in ended}
+    for path in [info.path for info in list_files(root, "trials") if info.path in ends]:
+        root.delete_file(path)
     delete_leftovers(root)
 
 

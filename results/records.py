@@ -2,7 +2,7 @@
 
 A sweep folder holds `sweep.json`, `trials.parquet` (a row per trial), `curves.parquet` (a row per point of a curve),
 `predictions/<task>-<split>.parquet` (a row per example of each scored epoch), and in `trials/<trial>/` what a trial
-writes itself until it is compacted into those tables. Nothing is pickled.
+writes itself until it is compacted into those tables, with `end.json` as its last word. Nothing is pickled.
 """
 
 import json
@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.fs as fs
 
 from mtlib.schema import require
 from results.storage import (
@@ -23,14 +24,15 @@ from results.storage import (
     reading,
     write_json,
     write_table,
+    writing,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Version of all files together; a file of another version is refused."""
 
 STATUSES = ("queued", "running", "complete", "pruned", "failed", "interrupted", "reused")
-UNFINISHED = ("queued", "running")
-"""Statuses of trials that may still write."""
+UNFINISHED = ("queued", "running", "interrupted")
+"""Statuses of trials that may still write: at once, or when their sweep is resumed."""
 
 OVERALL = "overall"
 """Stands beside the tasks' names wherever the overall score is meant."""
@@ -38,6 +40,8 @@ OVERALL = "overall"
 SWEEP_FILE = "sweep.json"
 TRIALS_FILE = "trials.parquet"
 CURVES_FILE = "curves.parquet"
+TRIALS_BEFORE_FILE, CURVES_COPY_FILE = ".trials-before.parquet", ".curves-copy.parquet"
+"""The trials before they were last written, and a copy of the curves, in case that the newest file is damaged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,12 +71,16 @@ class TrialRecord:
     """Epochs done."""
     steps: int
     """Optimizer steps done."""
+    shared_steps: int
+    """Optimizer steps taken over from the stage store or another trial instead of trained."""
     device_seconds: float
     """Seconds of work times number of workers."""
     wall_seconds: float
     peak_memory_bytes: int
     checkpoint: str | None
     """Folder of its weights, relative to the sweep's."""
+    taken_from: str | None
+    """Sweep and trial that an equal configuration was taken over from, as `sweep/trial`."""
     error: str | None
     """Why it failed."""
     host: str | None
@@ -135,10 +143,12 @@ def trials_schema(tasks: Sequence[str]) -> pa.Schema:
         **{f"best_epoch_{name}": pa.int64() for name in names},
         "epochs": pa.int64(),
         "steps": pa.int64(),
+        "shared_steps": pa.int64(),
         "device_seconds": pa.float64(),
         "wall_seconds": pa.float64(),
         "peak_memory_bytes": pa.int64(),
         "checkpoint": pa.string(),
+        "taken_from": pa.string(),
         "error": pa.string(),
         "host": pa.string(),
         "started": pa.string(),
@@ -147,7 +157,7 @@ def trials_schema(tasks: Sequence[str]) -> pa.Schema:
 
 
 def write_trials(folder: Location, records: Sequence[TrialRecord], tasks: Sequence[str]) -> None:
-    """Writes `trials.parquet`, whole.
+    """Writes `trials.parquet`, whole; on a disk, what it replaces becomes `TRIALS_BEFORE_FILE`.
 
     Args:
         folder: the sweep's folder.
@@ -155,25 +165,33 @@ def write_trials(folder: Location, records: Sequence[TrialRecord], tasks: Sequen
         tasks: the tasks that have columns, in their order.
     """
     rows = [row_of(record, tasks) for record in records]
+    keep_before(open_folder(folder))
     write_table(open_folder(folder), TRIALS_FILE, pa.Table.from_pylist(rows, schema=trials_schema(tasks)))
 
 
-def read_trials(folder: Location) -> list[TrialRecord]:
+def keep_before(root: fs.SubTreeFileSystem) -> None:
+    """On a disk, copies `trials.parquet` before it is replaced."""
+    if isinstance(root.base_fs, fs.LocalFileSystem) and root.get_file_info(TRIALS_FILE).type == fs.FileType.File:
+        with root.open_input_stream(TRIALS_FILE) as newest, writing(root, TRIALS_BEFORE_FILE) as copy:
+            copy.write(newest.readall())
+
+
+def read_trials(folder: Location, file_name: str = TRIALS_FILE) -> list[TrialRecord]:
     """Every trial of a sweep, in the order written; none where the sweep has not written any yet.
 
     Raises:
         ValueError: the file is damaged or of another schema; one line names it.
     """
-    table, tasks = read_trials_table(folder)
+    table, tasks = read_trials_table(folder, file_name)
     return [record_of(row, tasks) for row in table.to_pylist()]
 
 
-def read_trials_table(folder: Location) -> tuple[pa.Table, tuple[str, ...]]:
+def read_trials_table(folder: Location, file_name: str = TRIALS_FILE) -> tuple[pa.Table, tuple[str, ...]]:
     """`trials.parquet` as it is, and the tasks it has columns for; raises as `read_trials` does."""
     root = open_folder(folder)
-    name = full_name(root, TRIALS_FILE)
+    name = full_name(root, file_name)
     try:
-        file = open_parquet(root, TRIALS_FILE)
+        file = open_parquet(root, file_name)
     except FileNotFoundError:
         return trials_schema(()).empty_table(), ()
     tasks = tuple(json.loads((file.schema_arrow.metadata or {}).get(b"tasks", b"[]")))

@@ -1,15 +1,22 @@
 """The command line of `sweeps/run.py`: its flags, its help by example, and one line for whatever is wrong."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
-from mtlib.schema import require_name
+from mtlib.schema import require, require_name
 from mtlib.tasks import TASKS
 from search_spaces.space import space_names
-from sweeps.options import DEFAULT_TRIALS, Scheduler, Search, SweepOptions
+from sweeps.options import (
+    DEFAULT_CHECKPOINT_STEPS,
+    DEFAULT_KEEP_GB,
+    DEFAULT_TRIALS,
+    Scheduler,
+    Search,
+    SweepOptions,
+)
 
 DEFAULT_STORAGE = "~/multitask-sweeps"
 
@@ -31,6 +38,8 @@ examples:
     python sweeps/run.py --space smart_lambda --search tpe --trials 30 --scheduler asha
   anything of the configuration held at another value, in every trial
     python sweeps/run.py --space smart_lambda --set optimizer.learning_rate=1e-5 --set stages.1.epochs=3
+  after Ctrl-C, a crash or a power cut: what was finished stays, the rest goes on from its last saved state
+    python sweeps/run.py --resume NAME
   on a Ray cluster: from a machine of it, or from outside
     python sweeps/run.py --space smart_lambda --address auto
     ray job submit --address http://HEAD:8265 --working-dir . -- python sweeps/run.py --space smart_lambda
@@ -57,6 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_question(parser.add_argument_group("what is asked"))
     add_search(parser.add_argument_group("how it is searched"))
     add_place(parser.add_argument_group("where it runs"))
+    add_going_on(parser.add_argument_group("what is kept, and going on"))
     return parser
 
 
@@ -117,6 +127,28 @@ def add_place(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def add_going_on(group: argparse._ArgumentGroup) -> None:
+    """Flags that say what sweeps share, and how one that has stopped goes on."""
+    group.add_argument("--resume", metavar="SWEEP", help="go on with a sweep, by its name in --storage or its folder")
+    group.add_argument("--extend", metavar="N", default="0", help="with --resume: try N configurations more")
+    group.add_argument("--retry-failed", action="store_true", help="with --resume: run what had failed once more")
+    group.add_argument(
+        "--no-reuse", action="store_true", help="share no stage and no trial, neither take nor leave any"
+    )
+    group.add_argument(
+        "--keep-gb",
+        metavar="G",
+        default=f"{DEFAULT_KEEP_GB:g}",
+        help="most gigabytes of finished stages, of all sweeps of the storage together (default: %(default)s)",
+    )
+    group.add_argument(
+        "--checkpoint-steps",
+        metavar="N",
+        default=str(DEFAULT_CHECKPOINT_STEPS),
+        help="optimizer steps between two saved states of a trial: most that a kill can cost (default: %(default)s)",
+    )
+
+
 def read_command(arguments: Sequence[str]) -> argparse.Namespace:
     """Takes the words of a command line apart.
 
@@ -148,6 +180,11 @@ def read_options(found: argparse.Namespace, now: datetime, default_address: str 
     Raises:
         ValueError: a value is missing or wrong.
     """
+    if found.resume is not None:
+        return read_resumption(found, default_address)
+    for flag in ("--extend", "--retry-failed"):
+        is_given = getattr(found, flag.strip("-").replace("-", "_")) not in ("0", False)
+        require(not is_given, f"{flag} must come with --resume SWEEP", "none")
     if not found.space:
         raise ValueError(f"--space must name a search space, got none; known: {', '.join(space_names())}")
     require_name(found.space, space_names(), "search space")
@@ -170,8 +207,29 @@ def read_options(found: argparse.Namespace, now: datetime, default_address: str 
         seed=read_whole("--seed", found.seed),
         changes=dict(read_change(text) for text in found.set),
         address=found.address or default_address,
+        reuse=not found.no_reuse,
+        keep_gb=read_number("--keep-gb", found.keep_gb),
+        checkpoint_steps=read_whole("--checkpoint-steps", found.checkpoint_steps),
         dry_run=found.dry_run,
     )
+
+
+def read_resumption(found: argparse.Namespace, default_address: str | None) -> SweepOptions:
+    """The options of a sweep that goes on: its own, with what the command line says anew."""
+    from sweeps.resume import check_alone, find_folder, read_saved_options
+
+    defaults = build_parser().parse_args([])
+    check_alone(found, defaults)
+    folder = find_folder(found.resume, split_storage(found.storage)[0])
+    readers: dict[str, Callable[[str, str], Any]] = {
+        "concurrent": read_whole,
+        "keep_gb": read_number,
+        "checkpoint_steps": read_whole,
+    }
+    said = {name: read for name, read in readers.items() if getattr(found, name) != getattr(defaults, name)}
+    own = {name: read(f"--{name.replace('_', '-')}", getattr(found, name)) for name, read in said.items()}
+    own |= {"extend": read_whole("--extend", found.extend), "retry_failed": found.retry_failed}
+    return read_saved_options(folder, {**own, "address": found.address or default_address, "dry_run": found.dry_run})
 
 
 def split_storage(text: str) -> tuple[Path, str | None]:

@@ -28,7 +28,7 @@ def finish(options: SweepOptions, outcome: SweepOutcome) -> int:
     print()
     print_ranking(load_sweep(options.folder))
     print()
-    for line in describe_files(options):
+    for line in describe_files(options, outcome.is_interrupted or outcome.error is not None):
         print(line)
     error = copy_records(options)
     for line in [*describe_outcome(outcome), *([error] if error else [])]:
@@ -55,15 +55,18 @@ def describe_outcome(outcome: SweepOutcome) -> list[str]:
     return [f"{len(outcome.failures)} of {sum(outcome.counts.values())} trials failed."] if outcome.failures else []
 
 
-def describe_files(options: SweepOptions) -> list[str]:
-    """Where the records are, and commands that go on from them."""
+def describe_files(options: SweepOptions, has_more: bool) -> list[str]:
+    """Where the records are, and commands that go on from them; `has_more` if some trials have not ended."""
     folder = shlex.quote(str(options.folder))
     copies = [f"Copies: {mirror_location(options)}"] if options.mirror else []
-    again = "python results/table.py" if Path.cwd() == ROOT else "python -m results.table"
+    is_here = Path.cwd() == ROOT
+    again = "python results/table.py" if is_here else "python -m results.table"
+    resume = "python sweeps/run.py" if is_here else "python -m sweeps.run"
     return [
         f"Files: {options.folder}",
         *copies,
         "Next:",
+        *([f"  {resume} --resume {folder}    # what is left"] if has_more else []),
         f"  {again} {folder}    # this ranking again; --csv for all digits",
         f"  optuna-dashboard {folder}/{JOURNAL_NAME}    # the search in a browser; pip install optuna-dashboard",
     ]

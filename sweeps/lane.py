@@ -6,10 +6,10 @@ that all workers meet alike fails the trial and the lane goes on; any other ends
 lane's workers anew.
 """
 
-import functools
 import gc
 import os
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,22 +19,27 @@ import ray
 import ray.train.torch
 import torch
 from ray.actor import ActorHandle
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 
-from mtlib.checkpoint import StateFolder, drop_states
 from mtlib.config import TrialConfig
-from mtlib.encoder import PretrainedEncoder, load_encoder
-from mtlib.losses import TrainingDiverged
 from mtlib.schema import first_line
-from mtlib.sources import Key, Parts, check_files, find_parts, read_parts
-from mtlib.step import Interrupted
-from mtlib.tokens import Corpus, tokenize
-from mtlib.train import train
 from mtlib.workers import gather_from_workers, num_workers, worker_rank
+from results.recovery import drop_end, write_end
 from sweeps.lane_link import LaneLink
+from sweeps.lane_trial import (
+    Course,
+    TrialRun,
+    corpus_of,
+    describe,
+    find_course,
+    finish_files,
+    run_trial,
+    states_of,
+    tell,
+)
 from sweeps.memory import peak_memory, reset_peak_memory
 from sweeps.messages import Assignment, End
+from sweeps.stages import StageStore
+from sweeps.take_over import TrialPlace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +59,8 @@ class LaneSetup:
     cpus_per_worker: int
     state_steps: int
     """Optimizer steps between two saved states."""
+    store: StageStore | None
+    """Stages to take over and to leave; None: nothing is shared."""
 
 
 def run_lane(setup: LaneSetup) -> None:
@@ -77,11 +84,6 @@ def run_lane(setup: LaneSetup) -> None:
             run_assignment(setup, answer)
 
 
-def tell(ask: Callable[[], Any]) -> Any:
-    """What the first worker found out, on all workers."""
-    return gather_from_workers(ask() if worker_rank() == 0 else None)[0]
-
-
 def agree_on_error(attempt: Callable[[], Any]) -> str | None:
     """Runs something on every worker; the message of the first ValueError that any of them raised, on all of them."""
     try:
@@ -92,29 +94,9 @@ def agree_on_error(attempt: Callable[[], Any]) -> str | None:
     return next((found for found in gather_from_workers(message) if found is not None), None)
 
 
-def load(setup: LaneSetup, config: TrialConfig) -> tuple[PretrainedEncoder, Corpus]:
-    """Encoder and token cache of a trial: at hand if an earlier trial used them."""
-    return encoder_of(config.encoder.name), corpus_of(config, setup.data_folder, setup.cache_folder)
-
-
-@functools.lru_cache(maxsize=1)
-def encoder_of(name: str) -> PretrainedEncoder:
-    """The encoder that is held in memory."""
-    return load_encoder(name)
-
-
-def corpus_of(config: TrialConfig, data_folder: Path, cache_folder: Path) -> Corpus:
-    """The data of a trial as the encoder's word pieces: the same for all trials that learn from the same rows."""
-    wanted = tuple(find_parts(config, data_folder).items())
-    return read_corpus(config.encoder.name, wanted, data_folder, cache_folder)
-
-
-@functools.lru_cache(maxsize=4)
-def read_corpus(encoder: str, wanted: tuple[tuple[Key, Parts], ...], data_folder: Path, cache_folder: Path) -> Corpus:
-    """The token cache, mapped into memory: shared by all workers of a machine."""
-    check_files((parts for _, parts in wanted), data_folder)
-    tables = {key: read_parts(parts, data_folder) for key, parts in wanted}
-    return tokenize(tables, encoder_of(encoder).tokenizer, cache_folder)
+def load(setup: LaneSetup, config: TrialConfig) -> None:
+    """Holds encoder and token cache of a trial in memory."""
+    corpus_of(config, setup.data_folder, setup.cache_folder)
 
 
 def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
@@ -125,62 +107,52 @@ def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
     """
     device = ray.train.torch.get_device()
     reset_peak_memory(device)
+    place, course = place_of(setup, assignment.trial_id), None
     link = LaneLink(setup.mailbox, setup.folder, assignment.trial_id, setup.metric)
-    folder = setup.folder / "trials" / assignment.trial_id / "checkpoint"
-    states = StateFolder(path=folder, every_steps=setup.state_steps)
+    if worker_rank() == 0:
+        drop_end(setup.folder, assignment.trial_id)
+    how: End = "failed"
     try:
-        how, error = train_trial(setup, TrialConfig.from_json(assignment.config), device, link, states)
+        course, error = agree_on_course(setup, TrialConfig.from_json(assignment.config), device)
+        if course is not None:
+            how, error = run_trial(TrialRun(course=course, place=place, link=link, device=device))
     except Exception as found:
         if not is_contained(found, device):
             say_why(link, found)
             raise
-        how, error = "failed", describe(found)
+        error = describe(found)
     if worker_rank() == 0:
-        if how != "interrupted":
-            drop_states(states)
-        link.ended(how, error, {"peak_memory_bytes": peak_memory(device)})
+        end(link, place, course, how, error, peak_memory(device))
     free_memory()
 
 
-def train_trial(
-    setup: LaneSetup, config: TrialConfig, device: torch.device, link: LaneLink, states: StateFolder
-) -> tuple[End, str | None]:
-    """Trains one trial; how it ended and, if it failed, why."""
-    refusal = agree_on_error(lambda: load(setup, config))
-    if refusal is not None:
-        return "failed", refusal
-    encoder, corpus = load(setup, config)
-    try:
-        train(
-            config,
-            corpus,
-            encoder,
-            device=device,
-            wrap=wrap_for(device),
-            on_step=link.on_step,
-            on_epoch=link.on_epoch,
-            states=states,
-        )
-    except Interrupted:
-        return "interrupted", None
-    except (TrainingDiverged, ValueError) as error:
-        return "failed", describe(error)
-    return ("pruned" if link.is_stopped else "complete"), None
+def agree_on_course(setup: LaneSetup, config: TrialConfig, device: torch.device) -> tuple[Course | None, str | None]:
+    """A trial with all that its result follows from, on every worker; None and why, if any of them cannot load it."""
+    found: list[Course] = []
+    refusal = agree_on_error(lambda: found.append(find_course(config, setup.data_folder, setup.cache_folder, device)))
+    return (None, refusal) if refusal is not None else (found[0], None)
 
 
-def wrap_for(device: torch.device) -> Callable[[nn.Module], nn.Module]:
-    """How the objective is wrapped: not at all for one worker, else so that gradients are averaged."""
-    if num_workers() == 1:
-        return lambda objective: objective
-    devices = [device] if device.type == "cuda" else None
-    # Tasks take turns, so that in any step the heads of the others have no gradient.
-    return lambda objective: DistributedDataParallel(objective, device_ids=devices, find_unused_parameters=True)
+def place_of(setup: LaneSetup, trial_id: str) -> TrialPlace:
+    """Where a trial's files are, and what it may take over."""
+    return TrialPlace(
+        folder=setup.folder,
+        trial_id=trial_id,
+        states=states_of(setup.folder, trial_id, setup.state_steps),
+        store=setup.store,
+        finished_folder=setup.cache_folder / "finished",
+    )
 
 
-def describe(error: BaseException) -> str:
-    """An error in one line, with its kind unless it is a message for people."""
-    text = first_line(error)
-    return text if isinstance(error, ValueError | TrainingDiverged) else f"{type(error).__name__}: {text}"
+def end(
+    link: LaneLink, place: TrialPlace, course: Course | None, how: End, error: str | None, peak_memory_bytes: int
+) -> None:
+    """Writes a trial's end down before its states go, and says it."""
+    facts = {"peak_memory_bytes": peak_memory_bytes, **link.facts}
+    if how != "interrupted":
+        write_end(place.folder, place.trial_id, {"how": how, "error": error, "time": time.time(), **facts})
+    finish_files(place, course, how)
+    link.ended(how, error, facts)
 
 
 def is_contained(error: BaseException, device: torch.device) -> bool:

@@ -1,7 +1,7 @@
 """A trial's line from its lane to the mailbox: progress, reports and verdicts, the same answer on every worker."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,15 @@ from typing import Any
 import ray
 from ray.actor import ActorHandle
 
+from mtlib.config import TrialConfig
+from mtlib.plan import first_scored_epoch, num_epochs
 from mtlib.reports import EpochReport, Progress
 from mtlib.tasks import TASKS
 from mtlib.workers import gather_from_workers, worker_rank
-from results.epochs import write_epoch
+from results.epochs import read_trial_curves, write_epoch
+from results.storage import open_folder
 from sweeps.messages import End
+from sweeps.take_over import Beginning, Shared
 
 PROGRESS_SECONDS = 0.5
 """Least time between two messages about progress: also how long an interruption may go unseen."""
@@ -37,8 +41,53 @@ class LaneLink:
         self._folder = folder
         self._trial_id = trial_id
         self._metric = metric
+        self._shared = Shared()
         self._asked: ray.ObjectRef[bool] | None = None
         self._next_time = 0.0
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the trial has taken over, for its record."""
+        return {"shared_steps": self._shared.steps, "taken_from": self._shared.taken_from}
+
+    def begins(self, beginning: Beginning) -> None:
+        """Says, from the first worker, where the trial begins."""
+        self._shared = beginning.shared
+        facts = {**self.facts, "epochs": beginning.epochs, "note": beginning.note}
+        ray.get(self._mailbox.begins.remote(self._trial_id, facts))
+
+    def stage_ends(self, stage: int, why_not: str | None) -> None:
+        """Says, from the first worker, that a stage is finished, and why it was not kept if it was not."""
+        ray.get(self._mailbox.stage_ends.remote(self._trial_id, {"stage": stage, "why_not": why_not}))
+
+    def is_wanted(self) -> bool:
+        """Whether the trial should wait on, asked by the first worker."""
+        wanted: bool = ray.get(self._mailbox.is_wanted.remote(self._trial_id))
+        return wanted
+
+    def replay(self, epochs: int, config: TrialConfig) -> bool:
+        """Reports the trial's first epochs, which are in its records, as if they had just been trained.
+
+        Returns:
+            Whether the trial must stop there, on every worker.
+        """
+        must_stop = worker_rank() == 0 and self._replay(epochs, config)
+        self.is_stopped = bool(gather_from_workers(must_stop)[0])
+        return self.is_stopped
+
+    def _replay(self, epochs: int, config: TrialConfig) -> bool:
+        """As `replay`, on the first worker."""
+        curves = read_trial_curves(open_folder(self._folder), self._trial_id).to_pylist()
+        first, last = first_scored_epoch(config), num_epochs(config)
+        for epoch in range(1, epochs + 1):
+            rows = [row for row in curves if row["epoch"] == epoch]
+            place = {"epoch": epoch, "scored_epoch": max(epoch - first + 1, 0), "is_last": epoch == last}
+            scored = self._scored(rows[0]["seconds"], scores_in(rows))
+            message = {**place, "step": rows[0]["step"], "is_replayed": True, **scored}
+            must_stop: bool = ray.get(self._mailbox.report.remote(self._trial_id, message))
+            if must_stop and epoch < last:
+                return True
+        return False
 
     def on_step(self, progress: Progress) -> bool:
         """Says where the trial is, now and then; False once the mailbox wants it to stop. Does not wait."""
@@ -72,21 +121,21 @@ class LaneLink:
 
     def _message(self, report: EpochReport) -> dict[str, Any]:
         """What the mailbox passes on of an epoch; everything else is in the records."""
-        scores = dev_scores(report)
-        return {
-            "epoch": report.epoch,
-            "scored_epoch": report.scored_epoch,
-            "step": report.step,
-            "seconds": report.seconds,
-            "is_last": report.is_last,
-            "scores": scores,
-            "score": scores.get(self._metric),
-        }
+        names = ("epoch", "scored_epoch", "step", "is_last")
+        place = {name: getattr(report, name) for name in names}
+        return {**place, **self._scored(report.seconds, scores_in([asdict(point) for point in report.points]))}
+
+    def _scored(self, seconds: float, scores: Mapping[str, float]) -> dict[str, Any]:
+        """Scores, and seconds of this trial's own work."""
+        own = max(0.0, seconds - self._shared.seconds)
+        return {"seconds": own, "scores": scores, "score": scores.get(self._metric)}
 
 
-def dev_scores(report: EpochReport) -> dict[str, float]:
+def scores_in(points: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """The main dev score of each task that has been active, and the overall score if there is one."""
     names = {task.name: task.metric for task in TASKS.values()} | {"overall": "overall"}
     return {
-        point.task: point.value for point in report.points if point.split == "dev" and point.metric == names[point.task]
+        point["task"]: point["value"]
+        for point in points
+        if point["split"] == "dev" and point["metric"] == names[point["task"]]
     }

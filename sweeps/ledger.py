@@ -1,7 +1,7 @@
 """What the driver knows of a sweep's trials: events come in, records and what a display shows go out."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,9 +56,9 @@ def is_lost(record: TrialRecord) -> bool:
     return record.status in ("pruned", "failed", "interrupted")
 
 
-def open_ledger(plan: SweepPlan) -> Ledger:
-    """A ledger that holds the trials known from the start: each grid point, queued."""
-    ledger = Ledger(plan=plan, is_changed=True)
+def open_ledger(plan: SweepPlan, known: Iterable[TrialRecord] = ()) -> Ledger:
+    """A ledger that holds the trials known from the start: those of a sweep that goes on, and each grid point."""
+    ledger = Ledger(plan=plan, is_changed=True, records={record.trial_id: record for record in known})
     points = grid_trials(plan.space) if plan.search == "grid" else []
     for number, params in enumerate(points):
         add_trial(ledger, make_spec(plan.space, number, 0, params))
@@ -84,10 +84,12 @@ def add_trial(ledger: Ledger, spec: TrialSpec) -> None:
         best_epoch={},
         epochs=0,
         steps=0,
+        shared_steps=0,
         device_seconds=0.0,
         wall_seconds=0.0,
         peak_memory_bytes=0,
         checkpoint=None,
+        taken_from=None,
         error=None,
         host=None,
         started=None,
@@ -112,7 +114,9 @@ def apply_to_trial(ledger: Ledger, trial_id: str, event: Event) -> None:
     if event.kind == "progress":
         ledger.progress[trial_id] = {**ledger.progress.get(trial_id, {}), **event.facts}
         return
-    changes = {"started": on_start, "resumed": on_start, "report": on_report, "ended": on_end}
+    if event.kind == "stage_ends":
+        return
+    changes = {"started": on_start, "resumed": on_start, "begins": on_begin, "report": on_report, "ended": on_end}
     ledger.records[trial_id] = changes[event.kind](record, event, ledger)
     ledger.is_changed = True
 
@@ -121,7 +125,16 @@ def on_start(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
     """A lane has taken the trial, or taken it up again."""
     ledger.progress[record.trial_id] = {"since": event.time}
     started = record.started or datetime.fromtimestamp(event.time, UTC).isoformat(timespec="milliseconds")
-    return replace(record, status="running", host=event.facts["host"], started=started)
+    record = replace(record, status="running", host=event.facts["host"], started=started, error=None)
+    if event.kind == "resumed":
+        return record
+    # Of a sweep that goes on: what the trial had reported is about to be reported again.
+    return replace(record, best={}, last={}, best_epoch={}, epochs=0, steps=0)
+
+
+def on_begin(record: TrialRecord, event: Event, _ledger: Ledger) -> TrialRecord:
+    """The trial has found where it begins."""
+    return replace(record, shared_steps=event.facts["shared_steps"], taken_from=event.facts["taken_from"])
 
 
 def on_report(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
@@ -153,6 +166,8 @@ def on_end(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
         error=event.facts["error"],
         wall_seconds=event.time - start_time(record, event),
         peak_memory_bytes=event.facts.get("peak_memory_bytes", 0),
+        shared_steps=event.facts.get("shared_steps", record.shared_steps),
+        taken_from=event.facts.get("taken_from", record.taken_from),
     )
 
 

@@ -5,13 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-End = Literal["complete", "pruned", "failed", "interrupted"]
+End = Literal["complete", "reused", "pruned", "failed", "interrupted"]
 """How a trial can end."""
 
 EventKind = Literal[
     "note",
     "started",
     "resumed",
+    "begins",
+    "stage_ends",
     "progress",
     "report",
     "ended",

@@ -25,6 +25,7 @@ from sweeps.options import SweepOptions, SweepPlan, make_plan
 from sweeps.point_checks import all_points
 from sweeps.prepare import Material, mirror_location, writing_to
 from sweeps.provenance import command_line, describe_machine, describe_packages, describe_sources
+from sweeps.resume import describe_code, saved_options
 
 ROOT = Path(__file__).resolve().parent.parent
 """Folder of the four packages."""
@@ -60,11 +61,8 @@ def check_capacity(options: SweepOptions, num_cpus: int, num_gpus: int) -> None:
     require(options.workers * gpus <= num_gpus, rule, f"{workers} --gpus-per-worker {gpus:g}")
 
 
-def check_encoder(material: Material) -> int:
+def check_encoder(material: Material) -> PretrainedEncoder:
     """Loads the encoder once, as every trial of the sweep will.
-
-    Returns:
-        Its number of parameters.
 
     Raises:
         ValueError: it cannot be had, or a trial's settings do not fit it.
@@ -75,7 +73,7 @@ def check_encoder(material: Material) -> int:
     for encoder_config in {config.encoder: None for config in configs}:
         fitting = [config for config in configs if config.encoder == encoder_config]
         check_points(fitting, pretrained)
-    return pretrained.num_parameters
+    return pretrained
 
 
 def check_points(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder) -> None:
@@ -108,12 +106,13 @@ def check_hub(encoder: str) -> None:
         raise ValueError(f"{rule} ({first_line(error)}); name a local folder with --encoder") from error
 
 
-def open_sweep(options: SweepOptions, material: Material, arguments: Sequence[str]) -> SweepPlan:
+def open_sweep(options: SweepOptions, material: Material, encoder: str, arguments: Sequence[str]) -> SweepPlan:
     """Makes the sweep's folder with `sweep.json` in it.
 
     Args:
         options: the checked command line.
         material: the checked data, and the space with every override.
+        encoder: fingerprint of the encoder.
         arguments: the command line as typed.
 
     Raises:
@@ -121,7 +120,7 @@ def open_sweep(options: SweepOptions, material: Material, arguments: Sequence[st
     """
     with writing_to(options.storage):
         options.folder.mkdir(parents=True)
-        write_sweep(options.folder, sweep_info(options, material, arguments))
+        write_sweep(options.folder, sweep_info(options, material, encoder, arguments))
     if options.mirror is not None:
         try:
             with writing_to(options.mirror):
@@ -138,13 +137,14 @@ def discard_unstarted(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def sweep_info(options: SweepOptions, material: Material, arguments: Sequence[str]) -> dict[str, Any]:
+def sweep_info(options: SweepOptions, material: Material, encoder: str, arguments: Sequence[str]) -> dict[str, Any]:
     """What `sweep.json` says beside its schema version: all that led to the numbers."""
     space = material.space
     return {
         "name": options.name,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": command_line(arguments),
+        "options": saved_options(options),
         "space": {**describe_space(space), "hash": space.content_hash},
         "base": to_dict(space.base),
         "seed": options.seed,
@@ -156,6 +156,8 @@ def sweep_info(options: SweepOptions, material: Material, arguments: Sequence[st
         "cpus_per_worker": options.cpus_per_worker,
         "gpus_per_worker": options.gpus_per_worker,
         "data": describe_data(material),
+        "encoder": {"name": space.base.encoder.name, "fingerprint": encoder},
+        "code": describe_code(),
         "git": describe_sources(ROOT),
         "python": platform.python_version(),
         "packages": describe_packages(),

@@ -16,6 +16,9 @@ Scheduler = Literal["asha", "none"]
 DEFAULT_TRIALS = 20
 """How many configurations `tpe` and `random` draw when --trials is left out."""
 
+DEFAULT_KEEP_GB = 20.0
+DEFAULT_CHECKPOINT_STEPS = 500
+
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -58,15 +61,31 @@ class SweepOptions:
     """Dotted configuration keys and their values as typed (--set)."""
     address: str | None = None
     """Ray cluster to use; None for this machine."""
+    reuse: bool = True
+    """Whether stages and trials are shared with the other sweeps of the storage, and among this one's trials."""
+    keep_gb: float = DEFAULT_KEEP_GB
+    """Gigabytes (10^9 bytes) that the stages of all sweeps of the storage may take, at least 0."""
+    checkpoint_steps: int = DEFAULT_CHECKPOINT_STEPS
+    """Optimizer steps between two saved states of a running trial, at least 1."""
+    resumes: bool = False
+    """Whether the sweep is there already and goes on."""
+    extend: int = 0
+    """Configurations to add to a sweep that goes on."""
+    retry_failed: bool = False
+    """Whether what had failed is run again."""
     dry_run: bool = False
 
     def __post_init__(self) -> None:
-        for flag in ("workers", "cpus-per-worker", "concurrent", "trials", "replicates"):
+        for flag in ("workers", "cpus-per-worker", "concurrent", "trials", "replicates", "checkpoint-steps"):
             value = getattr(self, flag.replace("-", "_"))
             require(value is None or value >= 1, f"--{flag} must be at least 1", value)
         check_value(Search, self.search, "--search")
         check_value(Scheduler, self.scheduler, "--scheduler")
         require(self.seed >= 0, "--seed must be at least 0", self.seed)
+        require(self.keep_gb >= 0, "--keep-gb must be at least 0", self.keep_gb)
+        require(self.extend >= 0, "--extend must be at least 0", self.extend)
+        rule = "--extend must be left out for a sweep over a grid, which has as many configurations as it has points"
+        require(self.extend == 0 or self.search != "grid", rule, self.extend)
         require(0 <= self.gpus_per_worker <= 1, "--gpus-per-worker must be from 0 to 1", self.gpus_per_worker)
         is_split = 0 < self.gpus_per_worker < 1 and self.workers > 1
         rule = "--gpus-per-worker must be 0 or 1 with several workers, as each of them needs a GPU of its own"
@@ -89,7 +108,7 @@ class SweepOptions:
     @property
     def num_trials(self) -> int | None:
         """Configurations to draw; None for a grid."""
-        return None if self.search == "grid" else (self.trials or DEFAULT_TRIALS)
+        return None if self.search == "grid" else (self.trials or DEFAULT_TRIALS) + self.extend
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,8 +135,12 @@ class SweepPlan:
     address: str | None
     data_folder: Path
     cache_folder: Path
-    state_steps: int = 500
+    state_steps: int = DEFAULT_CHECKPOINT_STEPS
     """Optimizer steps between two saved states of a running trial."""
+    shares: bool = True
+    """Whether stages and trials are shared."""
+    keep_bytes: int | None = None
+    """Bound on the stages of all sweeps of the storage; None: no bound."""
 
     @property
     def num_configurations(self) -> int:
@@ -144,4 +167,7 @@ def make_plan(options: SweepOptions, space: SearchSpace, data_folder: Path) -> S
         address=options.address,
         data_folder=data_folder,
         cache_folder=options.cache_folder,
+        state_steps=options.checkpoint_steps,
+        shares=options.reuse,
+        keep_bytes=int(options.keep_gb * 1e9),
     )

@@ -76,7 +76,9 @@ def train_rows(num_rows: Mapping[Key, int]) -> dict[str, int]:
 
 
 def check_name_is_free(options: SweepOptions) -> None:
-    """Raises ValueError if a sweep of this name is there already, here or at the mirror."""
+    """Raises ValueError if a new sweep's name is taken already, here or at the mirror."""
+    if options.resumes:
+        return
     rule = "a sweep's name must be new; choose another with --name, or leave it out for one made from the time"
     require(not options.folder.exists(), rule, options.folder)
     if options.mirror is not None:

@@ -2,7 +2,8 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -16,11 +17,12 @@ from sweeps.messages import Event
 from sweeps.tuner import OnEvent
 
 ENDED_WELL = ("complete", "pruned")
+"""Ends that took as long as trials take."""
 MOST_SHOWN = 12
 """Running trials that have a line in the live table."""
 MEASURABLE = 0.1
 """Part of a trial that must be done before its speed says something."""
-STATUSES_SHOWN = ("complete", "pruned", "failed", "interrupted", "running", "queued")
+STATUSES_SHOWN = ("complete", "reused", "pruned", "failed", "interrupted", "running", "queued")
 
 
 @contextlib.contextmanager
@@ -50,7 +52,7 @@ def print_lines(console: Console, event: Event, ledger: Ledger, started: float) 
     lines = lasting_lines(event)
     if event.kind in ("started", "resumed"):
         lines.append(start_line(ledger.records[str(event.trial_id)]))
-    elif event.kind == "report":
+    elif event.kind == "report" and not event.facts.get("is_replayed"):
         lines.append(score_line(ledger.records[str(event.trial_id)]))
     if event.kind == "ended" and event.facts["was_started"]:
         lines += [end_line(ledger.records[str(event.trial_id)]), summary(ledger, started)]
@@ -68,9 +70,23 @@ def lasting_lines(event: Event) -> list[str]:
         return [f"{event.lane} is lost: {event.facts['why']}"]
     if event.kind == "resumed":
         return [f"{event.trial_id} goes on from its last state: {event.facts['why'] or 'its lane was restarted'}"]
+    if event.kind == "begins":
+        return begin_lines(str(event.trial_id), event.facts)
+    if event.kind == "stage_ends" and event.facts["why_not"]:
+        return [f"{event.trial_id}: stage {event.facts['stage']} is not kept for others: {event.facts['why_not']}"]
     if event.kind == "ended" and event.facts["how"] == "failed":
         return [f"{event.trial_id} failed: {event.facts['error']}"]
     return []
+
+
+def begin_lines(trial_id: str, facts: Mapping[str, Any]) -> list[str]:
+    """What a trial takes over, and what has become of what it had."""
+    notes = [facts["note"]] if facts["note"] else []
+    if facts["taken_from"]:
+        return [*notes, f"{trial_id} is equal to {facts['taken_from']}, which is taken over"]
+    if facts["shared_steps"]:
+        return [*notes, f"{trial_id} takes over {facts['shared_steps']:,} steps that were trained before"]
+    return [*notes, f"{trial_id} goes on behind epoch {facts['epochs']}"] if facts["epochs"] else notes
 
 
 def start_line(record: TrialRecord) -> str:

@@ -3,18 +3,24 @@
 Exit codes: 0 all trials ended well, 1 the sweep failed, 2 wrong use, 3 some trials failed, 130 interrupted.
 """
 
+import contextlib
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
+from mtlib.schema import require
 from search_spaces.space import grid_trials, list_spaces
 from sweeps.command import ALL_ENDED_WELL, INTERRUPTED, WRONG_USE, read_command, read_options
 from sweeps.options import SweepOptions, SweepPlan
+
+if TYPE_CHECKING:
+    from results.records import TrialRecord
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,17 +89,37 @@ def sweep(options: SweepOptions, arguments: Sequence[str]) -> int:
     from sweeps.dry_run import describe_need, describe_sweep, describe_total
     from sweeps.opening import check_encoder, check_machine, describe_gpus, open_sweep
     from sweeps.prepare import check_name_is_free, prepare
+    from sweeps.resume import take_up
 
     check_name_is_free(options)
     check_machine(options)
     material = prepare(options)
     show([*describe_sweep(options, material), *describe_gpus(options)])
-    num_parameters = check_encoder(material)
-    show([describe_total(options, material), *describe_need(options, material, num_parameters)])
-    return run_and_finish(options, open_sweep(options, material, arguments))
+    encoder = check_encoder(material)
+    if options.resumes:
+        with held(options.folder):
+            resumed = take_up(options, material, encoder.fingerprint, arguments)
+            show(resumed.notes)
+            return run_and_finish(options, resumed.plan, resumed.known)
+    show([describe_total(options, material), *describe_need(options, material, encoder.num_parameters)])
+    plan = open_sweep(options, material, encoder.fingerprint, arguments)
+    with held(options.folder):
+        return run_and_finish(options, plan)
 
 
-def run_and_finish(options: SweepOptions, plan: SweepPlan) -> int:
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Keeps a sweep's folder for this process; ValueError if another one runs the sweep."""
+    from sweeps.file_locks import claim_file
+
+    claim = claim_file(folder / ".lock")
+    require(claim is not None, "a sweep must not be running already", folder)
+    assert claim is not None
+    with claim:
+        yield
+
+
+def run_and_finish(options: SweepOptions, plan: SweepPlan, known: Sequence["TrialRecord"] = ()) -> int:
     """Runs a sweep whose folder is open, and says how it ended; leaves no folder if it breaks before a trial starts."""
     from rich.console import Console
 
@@ -105,9 +131,10 @@ def run_and_finish(options: SweepOptions, plan: SweepPlan) -> int:
         from sweeps.tuner import run_sweep
 
         with show_progress(Console()) as on_event:
-            outcome = run_sweep(plan, on_event)
+            outcome = run_sweep(plan, on_event, known)
     except Exception:
-        discard_unstarted(plan.folder)
+        if not options.resumes:
+            discard_unstarted(plan.folder)
         raise
     return finish(options, outcome)
 

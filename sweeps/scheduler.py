@@ -1,5 +1,7 @@
 """Which trials are stopped early: asynchronous successive halving over the best score so far, or none."""
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
@@ -14,27 +16,52 @@ MOST_EPOCHS = 10**6
 """More than any trial has: from its `max_t` on ASHA stops every trial, even one that has just finished."""
 
 
+@dataclass(frozen=True)
+class Named:
+    """What a rung knows a trial by."""
+
+    trial_id: str
+
+
 class HalvingScheduler(ASHAScheduler):  # type: ignore[misc]
     """ASHA (Li et al. 2020) that neither stops replicates, whose configuration has proved itself, nor counts them, and
-    lets a trial that has reported its last epoch complete."""
+    lets a trial that has reported its last epoch complete. Its rungs know trials by our ids, and so over a resumption.
+    """
 
-    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+    def remember(self, trial_id: str, scores: Iterable[tuple[int, float]]) -> None:
+        """Enters what a trial reported before the sweep went on: scored epoch and best score so far, in order."""
+        for epoch, best in scores:
+            self._brackets[0].on_result(Named(trial_id), epoch, best)
+
+    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:  # noqa: ARG002
         """The decision after a report; the last report takes its place in the rungs like any other."""
         if trial.config["replicate"] > 0:
             return str(TrialScheduler.CONTINUE)
-        decision = super().on_trial_result(tune_controller, trial, result)
+        decision = self._brackets[0].on_result(Named(trial.config["trial_id"]), result["epoch"], result["best"])
         return str(TrialScheduler.CONTINUE if result.get("is_last") else decision)
 
     def on_trial_complete(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> None:
-        """Forgets the trial; its scores stay in the rungs."""
-        if trial.config["replicate"] == 0:
-            super().on_trial_complete(tune_controller, trial, result)
+        """Nothing: a trial's scores stay in the rungs."""
+
+    def on_trial_remove(self, tune_controller: Any, trial: Any) -> None:
+        """Nothing: a trial's scores stay in the rungs."""
 
 
-def make_scheduler(plan: SweepPlan) -> TrialScheduler:
-    """The scheduler of a sweep. It counts epochs from the first overall score."""
+def make_scheduler(
+    plan: SweepPlan, reported: Mapping[str, Sequence[tuple[int, float]]] | None = None
+) -> TrialScheduler:
+    """The scheduler of a sweep. It counts epochs from the first overall score.
+
+    Args:
+        plan: the sweep.
+        reported: of a sweep that goes on, by id of each first training of a configuration: its scored epochs and best
+            scores so far.
+    """
     if plan.scheduler == "none":
         return FIFOScheduler()
-    return HalvingScheduler(
+    scheduler = HalvingScheduler(
         time_attr="epoch", metric="best", mode="max", max_t=MOST_EPOCHS, grace_period=1, reduction_factor=REDUCTION
     )
+    for trial_id, scores in (reported or {}).items():
+        scheduler.remember(trial_id, scores)
+    return scheduler

@@ -5,8 +5,7 @@ configuration decides whether it is pruned or has failed; if it completes, the r
 configurations, and Optuna is told the mean of their best scores.
 """
 
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +14,14 @@ from optuna.trial import TrialState
 from ray.tune.search import Searcher
 
 from mtlib.config import TrialConfig
+from results.records import TrialRecord
 from search_spaces.space import SearchSpace, grid_trials, trial_config
 from sweeps.options import SweepPlan
-from sweeps.study import Draw, domain_of, draw, enqueue_grid
+from sweeps.stage_order import Course, StageOrder, find_course, without_sharing
+from sweeps.study import Draw, draw, draw_known, recall, reopen, tidy
+
+ENDED_WELL = ("complete", "reused")
+ENDED = (*ENDED_WELL, "pruned", "failed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,28 +55,42 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
     """Ask and tell over an Optuna study, for grid, random and TPE alike."""
 
     def __init__(
-        self, plan: SweepPlan, study: optuna.Study, on_new: Callable[[TrialSpec], None], max_live: int
+        self,
+        plan: SweepPlan,
+        study: optuna.Study,
+        on_new: Callable[[TrialSpec], None],
+        max_live: int,
+        known: Sequence[TrialRecord] = (),
     ) -> None:
-        """Queues the grid, if there is one.
+        """Queues what is known from the start: the points of a grid, and the trials of a sweep that goes on.
 
         Args:
             plan: the sweep.
-            study: a new study.
+            study: its study.
             on_new: called with every trial before it is suggested.
             max_live: how many trials may be under way at a time.
+            known: the trials of the sweep so far; those that have not ended are suggested again.
         """
         super().__init__(metric="best", mode="max")
         self._plan = plan
         self._study = study
         self._on_new = on_new
+        self._known = tuple(known)
         self._max_live = max_live
-        self._num_left = plan.num_configurations
-        self._replicates: deque[TrialSpec] = deque()
+        self._pending: list[TrialSpec] = []
+        self._courses: dict[str, Course] = {}
         self._running: dict[str, TrialSpec] = {}
         self._configurations: dict[int, Configuration] = {}
         self._is_stopped = False
+        self.order = StageOrder()
+        """Knows which stages are being trained; told of them by the sweep."""
+        self._recall(known)
+        numbers = {record.number for record in known}
         if plan.search == "grid":
-            enqueue_grid(study, grid_trials(plan.space), domain_of(plan.space, plan.search))
+            points = enumerate(grid_trials(plan.space))
+            self._pending += [make_spec(plan.space, n, 0, params) for n, params in points if n not in numbers]
+        self._num_left = 0 if plan.search == "grid" else plan.num_configurations - len(numbers)
+        self._next_number = max(numbers, default=-1) + 1
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         """The next trial for Tune; None if it must wait, FINISHED if there is no more."""
@@ -80,10 +98,11 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             return str(Searcher.FINISHED)
         if len(self._running) >= self._max_live:
             return None
-        spec = self._replicates.popleft() if self._replicates else self._next_configuration()
+        spec = self._next_trial()
         if spec is None:
-            return None if self._may_replicate() else str(Searcher.FINISHED)
+            return None if self._pending or self._may_replicate() else str(Searcher.FINISHED)
         self._running[trial_id] = spec
+        self.order.start(spec.trial_id, self._course_of(spec))
         self._on_new(spec)
         values = ", ".join(f"{key}={value}" for key, value in spec.params.items())
         return {
@@ -102,6 +121,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Tells Optuna how a configuration ended, once all its trials have."""
         spec = self._running.pop(trial_id)
+        self.order.end(spec.trial_id)
         configuration = self._configurations[spec.number]
         configuration.open_trials -= 1
         has_value = bool(result) and not error
@@ -139,28 +159,99 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
     def restore(self, checkpoint_path: str) -> None:
         """Nothing: sweeps are not restored from Tune's snapshots."""
 
-    def _next_configuration(self) -> TrialSpec | None:
-        """The first trial of the next configuration; None if there is none left."""
-        if self._num_left == 0:
-            return None
-        self._num_left -= 1
-        drawn = draw(self._study, self._plan.space, self._plan.search, self._plan.seed)
-        self._configurations[drawn.number] = Configuration(draw=drawn)
-        return make_spec(self._plan.space, drawn.number, 0, drawn.params)
+    def _recall(self, known: Sequence[TrialRecord]) -> None:
+        """Takes up what a sweep that goes on has left: tells the study what it missed, queues what has not ended."""
+        numbers = sorted({record.number for record in known})
+        if known:
+            tidy(self._study, numbers)
+        asked = recall(self._study)
+        for number in numbers:
+            records = [record for record in known if record.number == number]
+            left = self._left_of(records)
+            self._pending += left
+            trial = asked.get(number)
+            is_open = trial is not None and trial.state == TrialState.RUNNING
+            if is_open or (trial is None and not left):
+                self._take_up(records, trial, len(left))
+
+    def _left_of(self, records: Sequence[TrialRecord]) -> list[TrialSpec]:
+        """The trials of a configuration that have not ended."""
+        by_replicate = {record.replicate: record for record in records}
+        is_complete = 0 in by_replicate and by_replicate[0].status in ENDED_WELL
+        wanted = range(self._plan.replicates if is_complete else 1)
+        left = [again for again in wanted if again not in by_replicate or by_replicate[again].status not in ENDED]
+        return [spec_again(self._plan.space, records[0], by_replicate.get(again), again) for again in left]
+
+    def _take_up(self, records: Sequence[TrialRecord], trial: optuna.trial.FrozenTrial | None, num_left: int) -> None:
+        """Waits for a configuration on the study's behalf, or tells the study how it ended."""
+        first = records[0]
+        number, params = first.number, dict(first.params)
+        if trial is None:
+            draw = draw_known(self._study, self._plan.space, self._plan.search, number, params)
+        else:
+            draw = reopen(self._study, trial, params, number)
+        bests = self._bests_of(number)
+        self._configurations[number] = Configuration(draw=draw, open_trials=num_left, bests=bests)
+        if num_left == 0:
+            state = TrialState.PRUNED if first.status == "pruned" else TrialState.FAIL
+            self._tell(number, TrialState.COMPLETE if bests else state)
+
+    def _bests_of(self, number: int) -> list[float]:
+        """Best scores of the trials of a configuration that had ended well before the sweep went on."""
+        metric = self._plan.space.metric
+        found = [record for record in self._known if record.number == number and record.status in ENDED_WELL]
+        return [record.best[metric] for record in found]
+
+    def _next_trial(self) -> TrialSpec | None:
+        """The trial to start now, drawn if need be; None if there is none, or each needs what is being trained."""
+        while (place := self.order.choose([self._course_of(spec) for spec in self._pending])) is None:
+            if self._num_left == 0 or len(self._pending) >= self._max_live:
+                return None
+            self._pending.append(self._draw())
+        spec = self._pending.pop(place)
+        if spec.number not in self._configurations:
+            draw = draw_known(self._study, self._plan.space, self._plan.search, spec.number, spec.params)
+            num_open, bests = self._num_pending(spec.number) + 1, self._bests_of(spec.number)
+            self._configurations[spec.number] = Configuration(draw=draw, open_trials=num_open, bests=bests)
+        return spec
+
+    def _num_pending(self, number: int) -> int:
+        """Trials of a configuration that are queued."""
+        return sum(spec.number == number for spec in self._pending)
+
+    def _draw(self) -> TrialSpec:
+        """The first trial of a new configuration."""
+        number, self._next_number, self._num_left = self._next_number, self._next_number + 1, self._num_left - 1
+        drawn = draw(self._study, self._plan.space, self._plan.search, self._plan.seed, number)
+        self._configurations[number] = Configuration(draw=drawn)
+        return make_spec(self._plan.space, number, 0, drawn.params)
+
+    def _course_of(self, spec: TrialSpec) -> Course:
+        """What a trial comes through."""
+        if spec.trial_id not in self._courses:
+            plan = self._plan
+            found = find_course(spec.config, plan.data_folder, plan.num_workers) if plan.shares else None
+            self._courses[spec.trial_id] = found or without_sharing()
+        return self._courses[spec.trial_id]
 
     def _may_replicate(self) -> bool:
         """Whether a trial under way may still call for replicates."""
         return self._plan.replicates > 1 and any(spec.replicate == 0 for spec in self._running.values())
 
     def _queue_replicates(self, spec: TrialSpec, configuration: Configuration) -> None:
-        for replicate in range(1, self._plan.replicates):
-            self._replicates.append(make_spec(self._plan.space, spec.number, replicate, spec.params))
-            configuration.open_trials += 1
+        """Queues the replicates of a configuration whose first trial has completed, before all others."""
+        known = {other.trial_id for other in self._pending}
+        specs = [
+            make_spec(self._plan.space, spec.number, again, spec.params) for again in range(1, self._plan.replicates)
+        ]
+        new = [other for other in specs if other.trial_id not in known]
+        self._pending[:0] = new
+        configuration.open_trials += len(new)
 
     def _report(self, spec: TrialSpec, result: dict[str, Any]) -> None:
         """An intermediate value; one epoch is told once."""
         trial = self._configurations[spec.number].draw.trial
-        known = self._study.get_trials(deepcopy=False)[spec.number].intermediate_values
+        known = self._study.get_trials(deepcopy=False)[trial.number].intermediate_values
         if "best" in result and result["epoch"] not in known:
             trial.report(result["best"], result["epoch"])
 
@@ -176,3 +267,11 @@ def make_spec(space: SearchSpace, number: int, replicate: int, params: dict[str,
     """A trial of the configuration with these searched values."""
     config = trial_config(space, params).override({"replicate": replicate})
     return TrialSpec(number=number, replicate=replicate, params=params, config=config)
+
+
+def spec_again(space: SearchSpace, first: TrialRecord, own: TrialRecord | None, replicate: int) -> TrialSpec:
+    """A trial as its record describes it; as that of its configuration's first trial if it has none of its own."""
+    if own is None:
+        return make_spec(space, first.number, replicate, dict(first.params))
+    config = TrialConfig.from_json(own.config)
+    return TrialSpec(number=own.number, replicate=replicate, params=dict(own.params), config=config)

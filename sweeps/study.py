@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,14 @@ import optuna
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
 
 from search_spaces.domain import Choice, Float, Int, Key, Range, holds, key_title
 from search_spaces.space import SearchSpace, search_domain, trial_params
 
 JOURNAL_NAME = "optuna-journal.log"
+NUMBER = "configuration"
+"""Attribute of a trial of the study: the configuration's number in the sweep."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,27 +26,40 @@ class Draw:
     """A configuration that Optuna has given out."""
 
     trial: optuna.Trial
+    number: int
+    """Of the configuration in its sweep, from 0: not Optuna's, which counts in the order of asking."""
     params: dict[str, Any]
     """Searched values by dotted key, or name of the space's own; keys whose condition does not hold are not there."""
 
-    @property
-    def number(self) -> int:
-        """Optuna's number of it, from 0."""
-        return int(self.trial.number)
-
 
 def open_study(folder: Path, name: str) -> optuna.Study:
-    """A new study in the sweep's folder, which `optuna-dashboard` opens.
-
-    Raises:
-        ValueError: the folder's journal already holds a study of this name.
-    """
+    """The study in the sweep's folder, which `optuna-dashboard` opens; a new one where there is none yet."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     storage = JournalStorage(JournalFileBackend(str(folder / JOURNAL_NAME)))
-    try:
-        return optuna.create_study(study_name=name, storage=storage, direction="maximize")
-    except optuna.exceptions.DuplicatedStudyError as error:
-        raise ValueError(f"a sweep's name must be new in its folder, got '{name}' in {folder}") from error
+    return optuna.create_study(study_name=name, storage=storage, direction="maximize", load_if_exists=True)
+
+
+def recall(study: optuna.Study) -> dict[int, optuna.trial.FrozenTrial]:
+    """What the study knows, by number of the configuration: of one that was drawn again, the newest."""
+    trials = study.get_trials(deepcopy=False)
+    return {trial.user_attrs[NUMBER]: trial for trial in trials if NUMBER in trial.user_attrs}
+
+
+def tidy(study: optuna.Study, numbers: Collection[int]) -> None:
+    """Tells the study that what it has given out, or was about to, has failed, unless the sweep knows the number.
+
+    A driver that is killed leaves such trials: they are queued, or were drawn and never came on record.
+    """
+    for known in study.get_trials(deepcopy=False):
+        if known.state == TrialState.WAITING:
+            study.tell(study.ask(), state=TrialState.FAIL)  # the queue's first, which no other way leads out
+        elif known.state == TrialState.RUNNING and known.user_attrs.get(NUMBER) not in numbers:
+            study.tell(known.number, state=TrialState.FAIL)
+
+
+def reopen(study: optuna.Study, known: optuna.trial.FrozenTrial, params: dict[str, Any], number: int) -> Draw:
+    """A configuration that was given out before and has not been told of yet."""
+    return Draw(trial=optuna.Trial(study, known._trial_id), number=number, params=params)
 
 
 def domain_of(space: SearchSpace, search: str) -> dict[Key, Range]:
@@ -53,37 +69,37 @@ def domain_of(space: SearchSpace, search: str) -> dict[Key, Range]:
     return search_domain(space)
 
 
-def enqueue_grid(study: optuna.Study, points: list[dict[str, Any]], domain: Mapping[Key, Range]) -> None:
-    """Queues every grid point in the study, in order.
+def draw(study: optuna.Study, space: SearchSpace, search: str, seed: int, number: int) -> Draw:
+    """Asks the study for a configuration, key by key, without those whose condition does not hold.
 
-    Args:
-        study: a new study.
-        points: overrides of each point by dotted key.
-        domain: what the grid varies.
+    The sampler is seeded anew for each ask, by the sweep's seed and the number of asks before it, so that a sweep that
+    goes on later does not repeat its first draws.
     """
-    for point in points:
-        study.enqueue_trial({key_title(key): as_choice(value_at(point, key)) for key in domain})
+    study.sampler = sampler_for(search, seed, len(study.get_trials(deepcopy=False)))
+    trial = study.ask()
+    trial.set_user_attr(NUMBER, number)
+    drawn: dict[Key, Any] = {}
+    for key, item in domain_of(space, search).items():
+        if holds(space.conditions.get(key), drawn):
+            drawn[key] = decode(item, suggest(trial, key_title(key), item))
+    return Draw(trial=trial, number=number, params=trial_params(drawn))
+
+
+def draw_known(study: optuna.Study, space: SearchSpace, search: str, number: int, params: Mapping[str, Any]) -> Draw:
+    """As `draw`, for a configuration whose values are known: a point of the grid, or one that is to be tried again."""
+    domain = {key: item for key, item in domain_of(space, search).items() if is_set(params, key)}
+    study.enqueue_trial({key_title(key): as_choice(value_at(params, key)) for key in domain})
+    return draw(study, space, search, 0, number)
+
+
+def is_set(params: Mapping[str, Any], key: Key) -> bool:
+    """Whether a searched key has a value."""
+    return key in params if isinstance(key, str) else key[0] in params
 
 
 def value_at(point: Mapping[str, Any], key: Key) -> Any:
     """The value of a searched key at a point: one, or a tuple of those that vary together."""
     return point[key] if isinstance(key, str) else tuple(point[part] for part in key)
-
-
-def draw(study: optuna.Study, space: SearchSpace, search: str, seed: int) -> Draw:
-    """Asks the study for its next configuration, key by key, without those whose condition does not hold.
-
-    The sampler is seeded anew for each ask, by the sweep's seed and the number of trials before it, so that a sweep
-    that goes on later does not repeat its first draws.
-    """
-    asked = sum(trial.state != optuna.trial.TrialState.WAITING for trial in study.get_trials(deepcopy=False))
-    study.sampler = sampler_for(search, seed, asked)
-    trial = study.ask()
-    drawn: dict[Key, Any] = {}
-    for key, item in domain_of(space, search).items():
-        if holds(space.conditions.get(key), drawn):
-            drawn[key] = decode(item, suggest(trial, key_title(key), item))
-    return Draw(trial=trial, params=trial_params(drawn))
 
 
 def sampler_for(search: str, seed: int, asked: int) -> BaseSampler:

@@ -96,6 +96,18 @@ class Mailbox:
             return "close"
         return self._assign(self._queue.popleft(), lane, host, pid) if self._queue else "wait"
 
+    async def begins(self, trial_id: str, facts: Mapping[str, Any]) -> None:
+        """Says where a trial begins: what it had done before, and what it takes over."""
+        self._happened(Event(kind="begins", lane=self._trials[trial_id].lane, trial_id=trial_id, facts=facts))
+
+    async def stage_ends(self, trial_id: str, facts: Mapping[str, Any]) -> None:
+        """A trial has finished a stage, which others may wait for."""
+        self._happened(Event(kind="stage_ends", lane=self._trials[trial_id].lane, trial_id=trial_id, facts=facts))
+
+    async def is_wanted(self, trial_id: str) -> bool:
+        """Whether a trial that waits on its lane should still do so."""
+        return not (self._is_interrupted or self._trials[trial_id].is_unwanted)
+
     async def progress(self, trial_id: str, facts: Mapping[str, Any]) -> bool:
         """Says where a trial is; answers whether it must stop at its next step."""
         trial = self._trials[trial_id]

@@ -1,9 +1,10 @@
 """Runs a sweep: opens lanes, lets Tune suggest and judge trials, keeps the records, and closes everything."""
 
+import itertools
 import queue
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +13,12 @@ from ray.actor import ActorHandle
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from mtlib.config import TrialConfig
+from mtlib.plan import first_scored_epoch
 from mtlib.schema import first_line
-from results.epochs import compact
+from mtlib.tasks import TASKS
+from results.epochs import compact, read_curves
+from results.records import OVERALL, TrialRecord
 from sweeps.capacity import num_lanes
 from sweeps.cluster import close_ray, open_ray
 from sweeps.disk import count_parameters
@@ -27,6 +32,7 @@ from sweeps.options import SweepPlan
 from sweeps.scheduler import make_scheduler
 from sweeps.search import Search
 from sweeps.searcher import SweepSearcher, TrialSpec
+from sweeps.stages import StageStore
 from sweeps.study import open_study
 from sweeps.trial_mailbox import Mailbox
 
@@ -72,18 +78,19 @@ class Sweep:
     """By lane, what it said when it could not load."""
 
 
-def run_sweep(plan: SweepPlan, on_event: OnEvent) -> SweepOutcome:
-    """Runs all trials of a plan.
+def run_sweep(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord] = ()) -> SweepOutcome:
+    """Runs all trials of a plan that have not ended.
 
     Args:
         plan: the sweep; its folder exists.
         on_event: called in this thread with each event and the ledger after it.
+        known: of a sweep that goes on, its trials so far; those that are queued are run.
 
     Raises:
         ValueError: no trial fits the cluster, there is no cluster, or a lane cannot load data or encoder.
         KeyboardInterrupt: interrupted twice.
     """
-    ledger = open_ledger(plan)
+    ledger = open_ledger(plan, known)
     save(ledger, plan.folder)
     with Interrupts() as interrupts:
         try:
@@ -134,7 +141,8 @@ def open_sweep(plan: SweepPlan, ledger: Ledger, on_event: OnEvent) -> Sweep:
     count = num_lanes(plan, count_parameters(plan.base.encoder.name))
     suggested: queue.SimpleQueue[TrialSpec] = queue.SimpleQueue()
     study = open_study(plan.folder, plan.name)
-    searcher = SweepSearcher(plan, study, suggested.put, max_live=count)
+    known = list(ledger.records.values())
+    searcher = SweepSearcher(plan, study, suggested.put, max_live=count, known=known)
     mailbox = open_mailbox(plan)
     scratch = plan.folder / SCRATCH
     return Sweep(
@@ -144,9 +152,29 @@ def open_sweep(plan: SweepPlan, ledger: Ledger, on_event: OnEvent) -> Sweep:
         mailbox=mailbox,
         lanes=[open_lane(plan, lane_setup(plan, mailbox, number), scratch) for number in range(count)],
         searcher=searcher,
-        search=Search(mailbox, searcher, make_scheduler(plan), scratch),
+        search=Search(mailbox, searcher, make_scheduler(plan, reported_before(plan, known)), scratch),
         suggested=suggested,
     )
+
+
+def reported_before(plan: SweepPlan, known: Sequence[TrialRecord]) -> dict[str, list[tuple[int, float]]]:
+    """What first trainings of configurations had reported to the scheduler: scored epoch and best score so far."""
+    if plan.scheduler == "none":
+        return {}
+    curves = read_curves(plan.folder).to_pylist()
+    metric = {OVERALL: OVERALL, **{name: task.metric for name, task in TASKS.items()}}[plan.space.metric]
+    found: dict[str, list[tuple[int, float]]] = {}
+    for record in known:
+        if record.replicate > 0:
+            continue
+        first = first_scored_epoch(TrialConfig.from_json(record.config))
+        points = [
+            p for p in curves if (p["trial"], p["task"], p["split"]) == (record.trial_id, plan.space.metric, "dev")
+        ]
+        scores = {p["epoch"]: p["value"] for p in points if p["metric"] == metric and p["epoch"] >= first}
+        bests = itertools.accumulate((scores[epoch] for epoch in sorted(scores)), max)
+        found[record.trial_id] = [(e - first + 1, best) for e, best in zip(sorted(scores), bests, strict=True)]
+    return found
 
 
 def open_mailbox(plan: SweepPlan) -> ActorHandle[Any]:
@@ -169,7 +197,14 @@ def lane_setup(plan: SweepPlan, mailbox: ActorHandle[Any], number: int) -> LaneS
         cache_folder=plan.cache_folder,
         cpus_per_worker=plan.cpus_per_worker,
         state_steps=plan.state_steps,
+        store=stage_store(plan),
     )
+
+
+def stage_store(plan: SweepPlan) -> StageStore | None:
+    """The storage's store of stages; None if the sweep shares nothing."""
+    folder = plan.cache_folder / "stages"
+    return StageStore(folder=folder, most_bytes=plan.keep_bytes) if plan.shares else None
 
 
 def follow(sweep: Sweep, interrupts: Interrupts) -> str | None:
@@ -212,6 +247,10 @@ def tell(sweep: Sweep, event: Event) -> None:
         raise ValueError(event.facts["why"])
     if event.kind in ("lane_refused", "lane_trouble"):
         sweep.troubles[str(event.lane)] = event.facts["why"]
+    if event.kind == "begins":
+        sweep.searcher.order.begins(str(event.trial_id), event.facts["epochs"])
+    if event.kind == "stage_ends":
+        sweep.searcher.order.stage_ends(str(event.trial_id), event.facts["stage"])
     apply(sweep.ledger, event)
     sweep.on_event(event, sweep.ledger)
 

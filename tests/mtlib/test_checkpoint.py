@@ -153,6 +153,11 @@ def test_states_after_every_no_steps_are_refused(every_steps: int, tmp_path: Pat
         StateFolder(path=tmp_path, every_steps=every_steps)
 
 
+def test_no_state_is_kept_behind_the_last_epoch_unless_it_is_asked_for(tmp_path: Path) -> None:
+    assert not StateFolder(path=tmp_path).keeps_end
+    assert StateFolder(path=tmp_path, keeps_end=True).keeps_end
+
+
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
 

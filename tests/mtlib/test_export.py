@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
 
+from mtlib.active import active_weights
 from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder
 from mtlib.evaluate import predict
@@ -196,6 +197,70 @@ def test_weights_that_do_not_fit_are_one_line_and_leave_nothing(
         with pytest.raises(ValueError, match=f"^the weights must fit the trial's configuration: {fault}"):
             export_model(config, tiny_encoder, given, tmp_path / "model", facts)
     assert not list(tmp_path.iterdir())
+
+
+def early(config: TrialConfig, weights: dict[str, Tensor], *tasks: str) -> dict[str, Tensor]:
+    """The weights as an epoch keeps them by which only these tasks have been active."""
+    return {name: weight.clone() for name, weight in active_weights(config, tasks, weights).items()}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_weights_of_an_early_epoch_are_exported_with_new_ones_for_the_tasks_that_had_not_been_active(
+    name: str,
+    tmp_path: Path,
+    tiny_config: TrialConfig,
+    tiny_encoder: PretrainedEncoder,
+    tiny_corpus: Corpus,
+    trained: Trained,
+    facts: CardFacts,
+) -> None:
+    config = tiny_config.override(MODELS[name])
+    model = trained(config)
+    whole, new = model.state_dict(), MultiTaskModel(config, tiny_encoder).state_dict()
+    kept = early(config, whole, "qqp")
+    assert {"heads.sst.weight", "heads.sst.bias"} <= whole.keys() - kept.keys()
+    export_model(config, tiny_encoder, kept, tmp_path / "model", facts)
+    exported = load_exported(tmp_path / "model")
+    found = exported.model.state_dict()
+    assert found.keys() == whole.keys()
+    for key, weight in found.items():
+        assert torch.equal(weight, kept.get(key, new[key])), key
+    wanted = predict(model, config, tiny_corpus, "qqp", "dev", CPU).logits
+    assert np.array_equal(predict(exported.model, config, tiny_corpus, "qqp", "dev", CPU).logits, wanted)
+
+
+def test_a_task_without_a_head_counts_as_active_only_where_all_else_that_it_has_is_there(
+    tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, trained: Trained, facts: CardFacts
+) -> None:
+    """A cosine without projection has no weight; its projected attention or SimCSE's layer may be new all the same."""
+    bare = {**COSINE, "tasks.sts.cosine_projection": False}
+    for more in ({}, SIMCSE, {**PALS, "pals.tasks": ["sts"]}):
+        config = tiny_config.override({**bare, **more})
+        weights = trained(config).state_dict()
+        for tasks in (("qqp",), ("qqp", "sst"), ("qqp", "sts"), ("sst", "qqp", "sts")):
+            folder = tmp_path / f"{len(more)} {tasks}"
+            export_model(config, tiny_encoder, early(config, weights, *tasks), folder, facts)
+            found = load_exported(folder).model.state_dict()
+            assert all(torch.equal(found[key], weights[key]) for key in early(config, weights, *tasks))
+
+
+def test_weights_of_no_task_at_all_are_refused(
+    tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, trained: Trained, facts: CardFacts
+) -> None:
+    weights = early(tiny_config, trained().state_dict())
+    assert {name.split(".")[0] for name in weights} == {"encoder"}
+    with pytest.raises(ValueError, match=r"6 weights are missing, first heads\.qqp\.bias"):
+        export_model(tiny_config, tiny_encoder, weights, tmp_path / "model", facts)
+
+
+def test_half_of_what_a_task_has_is_not_taken_for_an_early_epoch(
+    tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, trained: Trained, facts: CardFacts
+) -> None:
+    config = tiny_config.override(PALS)
+    weights = trained(config).state_dict()
+    without_head = {name: weight for name, weight in weights.items() if not name.startswith("heads.sst.")}
+    with pytest.raises(ValueError, match=r"2 weights are missing, first heads\.sst\.bias"):
+        export_model(config, tiny_encoder, without_head, tmp_path / "model", facts)
 
 
 def test_a_place_that_cannot_be_written_is_one_line(

@@ -1,7 +1,6 @@
 """A run's position by hand, the optimizer over a stage's end, and states that come back whole through a folder."""
 
 import dataclasses
-import hashlib
 import math
 import time
 from collections.abc import Callable
@@ -13,10 +12,10 @@ import torch
 from torch import Tensor
 
 from mtlib.checkpoint import State, StateFolder, load_state, save_state
-from mtlib.encoder import PretrainedEncoder
 from mtlib.optim import MOMENTS, optimizer_tensors, trained_parameters
-from mtlib.run_state import Run, group_of, next_epoch, note_stage_best, restore, state_of
+from mtlib.run_state import Run, begin_next_stage, end_epoch, group_of, note_stage_best, restore, state_of, weights_of
 from mtlib.samplers import epoch_steps
+from mtlib.stage_keys import reaching
 from mtlib.step import take_step
 
 NewRun = Callable[..., Run]
@@ -44,6 +43,13 @@ def advance(run: Run, steps: int) -> None:
         take_step(run, epoch_steps(run.config, run.stage, run.epoch, run.lengths, run.own_rows)[run.step])
         if run.step == run.plan[run.stage].steps[run.epoch]:
             next_epoch(run)
+
+
+def next_epoch(run: Run) -> None:
+    """As training does at an epoch's end, and at that of a stage with another behind it."""
+    end_epoch(run)
+    if run.is_stage_over and not run.is_over:
+        begin_next_stage(run)
 
 
 def tensors_of(run: Run) -> dict[str, Tensor]:
@@ -129,8 +135,9 @@ def test_a_state_holds_weights_and_moments_under_their_names(run: Run) -> None:
     state = state_of(run)
     names = trained_parameters(run.config, run.model, ("qqp",))
     moments = {f"optimizer.{name}.{moment}" for name in names for moment in MOMENTS}
-    assert set(state.tensors) == {f"model.{name}" for name in run.model.state_dict()} | moments
-    assert torch.equal(state.tensors["model.heads.sst.bias"], run.model.get_parameter("heads.sst.bias"))
+    of_others = {"heads.sst.weight", "heads.sst.bias"}  # as new: whoever takes this state has them already
+    assert set(state.tensors) == {f"model.{name}" for name in run.model.state_dict().keys() - of_others} | moments
+    assert torch.equal(state.tensors["model.heads.qqp.bias"], run.model.get_parameter("heads.qqp.bias"))
     assert state.tensors["optimizer.heads.qqp.bias.step"] == 2
     assert set(state.numbers) == {"stage", "epoch", "step", "sums", "best", "stage_best", "origin", "seconds"}
 
@@ -146,7 +153,6 @@ def test_a_run_that_is_put_back_through_a_folder_is_the_same_and_goes_on_bit_for
     state = load_state(folder)
     assert state is not None
     again = new_run({"stages.1.tasks": "sst,qqp"})
-    advance(again, 2)  # whatever it was before is gone
     restore(again, state)
     for one, other in ((run, again), (again, run)):
         assert (one.stage, one.epoch, one.step) == (other.stage, other.epoch, other.step)
@@ -173,32 +179,64 @@ def test_seconds_of_a_resumed_run_include_those_before_but_not_the_time_between(
     assert again.seconds == pytest.approx(state.numbers["seconds"] + 10, abs=1)
 
 
-@pytest.mark.parametrize("name", ["configuration", "data", "encoder", "starting weights"])
+KINDS = ["configuration", "data", "encoder", "starting weights", "environment"]
+
+
+@pytest.mark.parametrize("name", KINDS)
 def test_a_state_of_another_origin_is_refused_in_one_line_before_anything_changes(name: str, run: Run) -> None:
     state = state_of(run)
     before = {key: tensor.clone() for key, tensor in tensors_of(run).items()}
-    assert set(run.origin) == {"configuration", "data", "encoder", "starting weights"}
-    foreign: dict[str, Any] = {**state.numbers, "origin": {**run.origin, name: "f" * 64}, "step": 3}
+    origin = state.numbers["origin"]
+    assert list(origin) == KINDS
+    foreign: dict[str, Any] = {**state.numbers, "origin": {**origin, name: "f" * 64}, "step": 3}
     with pytest.raises(ValueError) as caught:
         restore(run, dataclasses.replace(state, numbers=foreign))
-    rule = f"a saved state must be of the same {name}, {run.origin[name][:12]}"
+    rule = f"a saved state must be of the same {name}, {origin[name][:12]}"
     assert str(caught.value) == f"{rule}, got {'f' * 12}"
     assert run.step == 0
     assert all(torch.equal(tensor, before[key]) for key, tensor in tensors_of(run).items())
     restore(run, state)
 
 
-def test_the_origin_is_that_of_configuration_data_and_encoder(
-    run: Run, new_run: NewRun, tiny_encoder: PretrainedEncoder
-) -> None:
-    assert run.origin == {
-        "configuration": run.config.content_hash,
-        "data": run.corpus.fingerprint,
-        "encoder": tiny_encoder.fingerprint,
-        "starting weights": hashlib.sha256().hexdigest(),  # none are named
-    }
-    other = new_run({"stages.1.tasks": "sst,qqp", "seed": 1})
-    assert {name for name in run.origin if other.origin[name] != run.origin[name]} == {"configuration"}
+def test_the_origin_of_a_state_is_what_reaches_it_and_no_more(run: Run, new_run: NewRun) -> None:
+    origin = state_of(run).numbers["origin"]
+    assert origin == reaching(run.config, 0, 0, run.origin)
+    for changes, differing in (({"seed": 1}, {"configuration"}), ({"tasks.sst.batch_size": 3}, set())):
+        other = state_of(new_run({"stages.1.tasks": "sst,qqp", **changes})).numbers["origin"]
+        assert {name for name in KINDS if other[name] != origin[name]} == differing
+
+
+def test_a_state_of_an_equal_beginning_is_taken_over_and_new_heads_are_ones_own(run: Run, new_run: NewRun) -> None:
+    advance(run, 3)
+    other = new_run({"stages.1.tasks": "sst,qqp", "tasks.sst.hidden_units": 5, "stages.1.order": "uniform"})
+    before = tensors_of(other)
+    restore(other, state_of(run))
+    after, trained = tensors_of(other), tensors_of(run)
+    for name in other.model.state_dict():
+        expected = before if name.startswith("heads.sst.") else trained
+        assert torch.equal(after[name], expected[name]), name
+    assert after["heads.sst.hidden.weight"].shape[0] == 5
+
+
+def test_a_state_of_a_stage_or_epoch_that_the_trial_does_not_have_is_refused(run: Run, new_run: NewRun) -> None:
+    advance(run, 4 + SECOND)
+    other = new_run({"stages.1.tasks": "sst,qqp", "stages.1.epochs": 1})
+    restore(other, state_of(run))  # behind its last epoch
+    assert other.is_over
+    numbers = {**state_of(run).numbers, "epoch": 3}
+    with pytest.raises(ValueError, match="a saved state must be of the same configuration, got one behind epoch 3 of"):
+        restore(run, dataclasses.replace(state_of(run), numbers=numbers))
+
+
+def test_a_state_without_the_best_weights_that_the_next_stage_starts_from_is_refused(new_run: NewRun) -> None:
+    plain, asking = new_run({**FROM_BEST, "stages.1.start_from": "last"}), new_run(FROM_BEST)
+    restore(asking, state_of(plain))  # none yet: nothing has been scored
+    finish_epoch(plain, 0.5)
+    with pytest.raises(ValueError, match=r"must hold the stage's best weights, .*, got one without them$"):
+        restore(asking, state_of(plain))
+    finish_epoch(asking, 0.5)
+    restore(plain, state_of(asking))  # more than it needs
+    assert plain.stage_best is None
 
 
 def test_a_group_of_tensors_is_found_by_the_start_of_their_names() -> None:
@@ -262,7 +300,7 @@ def test_kept_weights_do_not_move_with_the_model(new_run: NewRun) -> None:
     assert run.stage_best is not None
     score, kept = run.stage_best
     assert score == 0.5
-    assert kept.keys() == run.model.state_dict().keys()
+    assert kept.keys() == weights_of(run, run.model).keys()
     assert all(torch.equal(tensor, weights[name]) for name, tensor in kept.items())
     assert not torch.equal(kept["heads.qqp.weight"], run.model.get_parameter("heads.qqp.weight"))
 
@@ -297,7 +335,6 @@ def test_a_run_with_teacher_and_best_weights_comes_back_through_a_folder_bit_for
     assert (state.numbers["stage_best"] is None) == (run.stage_best is None) == (steps not in (4, 6, 9))
     assert {name for name in state.tensors if name.startswith("teacher.")}
     again = new_run(learning)
-    go(again, 5)  # whatever it was before is gone
     restore(again, state)
     for more in (0, 2, 4, 5):
         torch.manual_seed(more)  # another process would have another global stream

@@ -18,10 +18,11 @@ from mtlib.encoder import PretrainedEncoder, digest_of
 from mtlib.model import MultiTaskModel
 from mtlib.start import ENCODER_FILE, TASKS_FILE, check_fit, load_start
 from mtlib.step import Interrupted
+from mtlib.tasks import TASKS
 from mtlib.tokens import Corpus
 from mtlib.train import start, train
 
-Begin = Callable[..., tuple[MultiTaskModel, str]]
+Begin = Callable[..., tuple[MultiTaskModel, dict[str, str]]]
 
 
 @pytest.fixture
@@ -53,9 +54,9 @@ def model_folder(tmp_path: Path, trained: dict[str, Tensor]) -> Path:
 
 @pytest.fixture
 def begin(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> Begin:
-    """A new model after `load_start`, and the digest, for a place to start from and further dotted keys."""
+    """A new model after `load_start`, and the digests, for a place to start from and further dotted keys."""
 
-    def build(path: Path | str, **changes: Any) -> tuple[MultiTaskModel, str]:
+    def build(path: Path | str, **changes: Any) -> tuple[MultiTaskModel, dict[str, str]]:
         config = tiny_config.override({"encoder.start_from": str(path), "seed": 9, **changes})
         model = MultiTaskModel(config, tiny_encoder)
         return model, load_start(config.encoder, model)
@@ -66,6 +67,11 @@ def begin(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> Begin:
 def part(weights: dict[str, Tensor], is_encoder: bool) -> dict[str, Tensor]:
     """The encoder's weights, or all others."""
     return {name: weight for name, weight in weights.items() if name.startswith("encoder.") == is_encoder}
+
+
+def head(weights: dict[str, Tensor], task: str) -> dict[str, Tensor]:
+    """The weights of a task's head."""
+    return {name: weight for name, weight in weights.items() if name.startswith(f"heads.{task}.")}
 
 
 def assert_equal(found: dict[str, Tensor], wanted: dict[str, Tensor], names: Iterable[str]) -> None:
@@ -80,7 +86,7 @@ def assert_one_line(error: pytest.ExceptionInfo[ValueError]) -> None:
 def test_without_a_name_the_pretrained_weights_stay(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> None:
     model = MultiTaskModel(tiny_config, tiny_encoder)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    assert load_start(tiny_config.encoder, model) == digest_of({})
+    assert load_start(tiny_config.encoder, model) == {}
     assert_equal(model.state_dict(), before, before)
 
 
@@ -88,9 +94,9 @@ def test_without_a_name_the_pretrained_weights_stay(tiny_config: TrialConfig, ti
 def test_a_trial_its_checkpoint_and_its_file_give_the_same_encoder(
     trial_folder: Path, trained: dict[str, Tensor], begin: Begin, place: str
 ) -> None:
-    model, digest = begin(trial_folder.parent / place)
+    model, digests = begin(trial_folder.parent / place)
     assert_equal(model.state_dict(), trained, part(trained, True))
-    assert digest == digest_of(part(trained, True))
+    assert digests == {"encoder": digest_of(part(trained, True))}
 
 
 @pytest.mark.parametrize("place", ["model", "model/model.safetensors", "renamed.safetensors"])
@@ -98,9 +104,9 @@ def test_an_exported_model_and_its_file_give_the_same_encoder(
     model_folder: Path, trained: dict[str, Tensor], begin: Begin, place: str
 ) -> None:
     shutil.copy(model_folder / ENCODER_FILE, model_folder.parent / "renamed.safetensors")
-    model, digest = begin(model_folder.parent / place)
+    model, digests = begin(model_folder.parent / place)
     assert_equal(model.state_dict(), trained, part(trained, True))
-    assert digest == digest_of(part(trained, True))
+    assert digests == {"encoder": digest_of(part(trained, True))}
 
 
 def test_heads_are_new_unless_they_start_there_too(
@@ -110,14 +116,17 @@ def test_heads_are_new_unless_they_start_there_too(
     new = begin(trial_folder)[0].state_dict()
     assert not any(torch.equal(new[name], heads[name]) for name in heads if name.endswith("weight"))
     for place in (model_folder, trial_folder):
-        model, digest = begin(place, **{"encoder.start_heads": True})
+        model, digests = begin(place, **{"encoder.start_heads": True})
         assert_equal(model.state_dict(), trained, trained)
-        assert digest == digest_of(trained)
+        by_part = {"encoder": part(trained, True)} | {f"heads.{task}": head(trained, task) for task in TASKS}
+        assert digests == {name: digest_of(weights) for name, weights in by_part.items()}
 
 
 def test_heads_of_another_shape_or_name_are_new(model_folder: Path, trained: dict[str, Tensor], begin: Begin) -> None:
     changes = {"tasks.sst.hidden_units": 7, "pals.size": 8, "pals.num_heads": 2, "pals.tasks": ["qqp"]}
-    model, _ = begin(model_folder, **{"encoder.start_heads": True, **changes})
+    model, digests = begin(model_folder, **{"encoder.start_heads": True, **changes})
+    assert set(digests) == {"encoder", "heads.qqp", "heads.sts", "heads.sst"}
+    assert digests["heads.sst"] == digest_of({"heads.sst.bias": trained["heads.sst.bias"]})  # all of it that fits
     found, same = model.state_dict(), [name for name in part(trained, False) if ".sst." not in name]
     assert_equal(found, trained, same)
     assert found["heads.sst.weight"].shape == (5, 7)
@@ -173,10 +182,10 @@ def test_what_transformers_saves_again_with_its_own_pooler_is_read_without_it(
 def test_half_precision_is_widened(model_folder: Path, trained: dict[str, Tensor], begin: Begin) -> None:
     half = {name: weight.bfloat16() for name, weight in load_file(model_folder / ENCODER_FILE).items()}
     save_file(half, model_folder / ENCODER_FILE)
-    model, digest = begin(model_folder)
+    model, digests = begin(model_folder)
     wanted = {name: weight.bfloat16().float() for name, weight in part(trained, True).items()}
     assert_equal(model.state_dict(), wanted, wanted)
-    assert digest == digest_of(wanted)
+    assert digests == {"encoder": digest_of(wanted)}
 
 
 def test_one_weight_decides_the_digest(trained: dict[str, Tensor]) -> None:

@@ -166,6 +166,44 @@ def test_what_changes_the_pieces_makes_a_new_entry(
     assert len({corpus.fingerprint for corpus in corpora}) == 4
 
 
+def test_a_tables_fingerprint_follows_from_content_and_tokenizer_and_not_from_its_path(
+    single_table: Table,
+    bert_tokenizer: PreTrainedTokenizerFast,
+    roberta_tokenizer: PreTrainedTokenizerFast,
+    tmp_path: Path,
+) -> None:
+    def fingerprint(table: Table, tokenizer: PreTrainedTokenizerFast = bert_tokenizer) -> str:
+        return tokenize_one(table, tokenizer, tmp_path / tokenizer.name_or_path / str(len(table.ids))).fingerprint
+
+    own, (texts,), labels = fingerprint(single_table), single_table.texts, single_table.labels
+    assert labels is not None
+    assert fingerprint(replace(single_table, path=Path("elsewhere.csv"), skipped=("line 3",))) == own
+    assert tokenize_one(single_table, bert_tokenizer, tmp_path / "other cache").fingerprint == own
+    changed = [
+        replace(single_table, texts=(["another", *texts[1:]],)),
+        replace(single_table, labels=np.array([(labels[0] + 1) % 5, *labels[1:]], dtype=np.float32)),
+        replace(single_table, ids=["another", *single_table.ids[1:]]),
+        replace(single_table, num_own_rows=len(texts) - 1),
+        replace(single_table, split="dev"),
+        replace(single_table, ids=single_table.ids[1:], texts=(texts[1:],), labels=labels[1:]),
+    ]
+    prints = {own, fingerprint(single_table, roberta_tokenizer), *map(fingerprint, changed)}
+    assert len(prints) == len(changed) + 2
+    assert all(len(name) == 64 for name in prints)
+
+
+def test_another_version_of_the_library_that_cuts_texts_is_another_fingerprint(
+    single_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tokenize_one(single_table, bert_tokenizer, tmp_path).fingerprint
+    monkeypatch.setattr("importlib.metadata.version", lambda _name: "0.0.1")
+    assert tokenize_one(single_table, bert_tokenizer, tmp_path).fingerprint != before
+
+
+def test_each_table_of_a_corpus_has_a_fingerprint_of_its_own(tiny_corpus: Corpus) -> None:
+    assert len({table.fingerprint for table in tiny_corpus.tables.values()}) == len(tiny_corpus.tables) == 6
+
+
 def test_a_corpus_says_what_every_file_skipped(
     single_table: Table, pair_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 import mtlib.step
+from mtlib.active import part_of_weight
 from mtlib.checkpoint import StateFolder, load_state, weights_path
 from mtlib.config import TrialConfig, default_task_config
 from mtlib.config_training import StageConfig
@@ -23,7 +24,7 @@ from mtlib.reports import EpochReport, Progress
 from mtlib.step import Interrupted
 from mtlib.tasks import TASKS, Task
 from mtlib.tokens import Corpus, tokenize
-from mtlib.train import train
+from mtlib.train import origin_of, train
 
 
 @dataclasses.dataclass
@@ -200,6 +201,104 @@ def test_best_weights_are_those_of_the_best_epochs(
     best = max(overall, key=lambda epoch: overall[epoch])
     kept = load_file(weights_path(states, best))
     assert all(torch.equal(kept[name], tensor) for name, tensor in after[best].items())
+
+
+def position(states: StateFolder) -> tuple[int, int, int] | None:
+    """Stage, epoch and step of the newest saved state."""
+    state = load_state(states)
+    return None if state is None else tuple(state.numbers[name] for name in ("stage", "epoch", "step"))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("keeps_end", [False, True])
+def test_on_stage_is_called_once_at_each_stages_end_behind_its_state(
+    keeps_end: bool, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    states, trace = StateFolder(path=tmp_path, keeps_end=keeps_end), Trace()
+    seen: list[tuple[int, tuple[int, int, int] | None, list[int]]] = []
+
+    def note(stage: int) -> bool:
+        seen.append((stage, position(states), list(trace.reports)))
+        return True
+
+    train(tiny_config, tiny_corpus, tiny_encoder, wrap=trace.watch, on_epoch=trace.note, on_stage=note, states=states)
+    # Without `keeps_end` the newest state is the one before the last epoch.
+    assert seen == [(0, (0, 1, 0), [1]), (1, (1, 2, 0) if keeps_end else (1, 1, 0), [1, 2, 3])]
+
+
+def test_on_stage_is_called_without_states_too_and_not_behind_a_trial_that_was_ended(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    seen: list[int] = []
+
+    def note(stage: int) -> bool:
+        seen.append(stage)
+        return True
+
+    train(tiny_config, tiny_corpus, tiny_encoder, on_stage=note)
+    assert seen == [0, 1]
+    train(tiny_config, tiny_corpus, tiny_encoder, on_epoch=lambda _: False, on_stage=note)
+    assert seen == [0, 1]
+
+
+STAGE_STARTS: dict[str, dict[str, Any]] = {
+    "last": {},
+    "best": {"stages.0.epochs": 3, "stages.1.start_from": "best"},
+    "best, taught": {
+        "stages.0.epochs": 2,
+        "stages.1.start_from": "best",
+        "proximal.weight": 1,
+        "proximal.tasks": "sts",
+    },
+    "new optimizer": {"stages.1.reset_optimizer": True},
+    "new optimizer, learned weights": {"stages.1.reset_optimizer": True, "loss_weighting": "uncertainty"},
+}
+
+
+@pytest.mark.parametrize("start_from", STAGE_STARTS)
+def test_a_run_that_is_ended_at_a_stages_end_goes_on_from_there_bit_for_bit(
+    start_from: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    config, states, trace = tiny_config.override(STAGE_STARTS[start_from]), StateFolder(path=tmp_path), Trace()
+    whole = run_whole(config, tiny_corpus, tiny_encoder)
+    arguments = {"wrap": trace.watch, "on_epoch": trace.note, "states": states}
+    train(config, tiny_corpus, tiny_encoder, on_stage=lambda _: False, **arguments)  # type: ignore[arg-type]
+    first_epochs = config.stages[0].epochs
+    assert list(trace.reports) == list(range(1, first_epochs + 1))
+    assert position(states) == (0, first_epochs, 0)
+    torch.manual_seed(5)  # another process would have another global stream
+    stages: list[int] = []
+    train(config, tiny_corpus, tiny_encoder, on_stage=lambda s: stages.append(s) or True, **arguments)  # type: ignore
+    assert stages == [1]
+    assert_same(whole, trace)
+
+
+def test_a_state_behind_the_last_epoch_ends_at_once_and_a_longer_trial_goes_on_from_it(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    states = StateFolder(path=tmp_path, keeps_end=True)
+    run_whole(tiny_config, tiny_corpus, tiny_encoder, states=states)
+    assert position(states) == (1, 2, 0)
+    assert run_whole(tiny_config, tiny_corpus, tiny_encoder, states=states).reports == {}
+    longer = tiny_config.override({"stages.1.epochs": 4})
+    found, whole = (run_whole(longer, tiny_corpus, tiny_encoder, states=where) for where in (states, None))
+    assert list(found.reports) == [4, 5]
+    assert [scores_of(report) for report in found.reports.values()] == [scores_of(whole.reports[e]) for e in (4, 5)]
+    assert all(torch.equal(tensor, found.weights[name]) for name, tensor in whole.weights.items())
+
+
+def test_what_a_trial_follows_from_is_said_by_its_parts(tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder) -> None:
+    origin = origin_of(tiny_corpus, tiny_encoder, {"encoder": "e"}, {"num_workers": 3})
+    assert (origin.encoder, origin.started) == (tiny_encoder.fingerprint, {"encoder": "e"})
+    assert origin.environment == {"num_workers": 3}
+    assert origin.data == {key: table.fingerprint for key, table in tiny_corpus.tables.items()}
+
+
+def test_kept_weights_of_an_epoch_are_those_of_the_tasks_active_by_then(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    states = StateFolder(path=tmp_path)
+    train(tiny_config, tiny_corpus, tiny_encoder, on_stage=lambda _: False, states=states)
+    assert {part_of_weight(name) for name in load_file(weights_path(states, 1))} == {"encoder", "heads.qqp"}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

@@ -14,8 +14,8 @@ import pytest
 from mtlib.reports import EpochReport
 from mtlib.tasks import TASKS
 from results import epochs
-from results.epochs import compact, read_curves, read_predictions, write_epoch
-from results.records import TrialRecord, write_trials
+from results.epochs import compact, end_path, read_curves, read_predictions, write_epoch
+from results.records import CURVES_COPY_FILE, STATUSES, TrialRecord, write_trials
 
 MakeReport = Callable[..., EpochReport]
 MakeRecord = Callable[..., TrialRecord]
@@ -133,6 +133,32 @@ def test_compaction_deletes_the_files_of_trials_that_have_ended_only(sweep_folde
     assert len(left) == 2 * len(SPLITS) + 1
 
 
+@pytest.mark.parametrize("status", STATUSES)
+def test_a_trial_that_may_write_again_keeps_its_files(sweep_folder: Path, make_record: MakeRecord, status: str) -> None:
+    (sweep_folder / end_path("0000-r0")).write_text("{}")
+    expected = everything(sweep_folder)
+    write_trials(sweep_folder, [make_record(0, status=status)], tuple(TASKS))
+    compact(sweep_folder)
+    left = {path for path in files_in(sweep_folder) if "0000-r0" in path}
+    assert len(left) == (2 * len(SPLITS) + 2 if status in ("queued", "running", "interrupted") else 0)
+    assert everything(sweep_folder) == expected
+
+
+def test_an_end_goes_once_the_trials_say_it_and_not_before(sweep_folder: Path) -> None:
+    for trial in ("0001-r0", "0002-r0", "0009-r0"):  # ended, running, not known yet
+        (sweep_folder / end_path(trial)).parent.mkdir(exist_ok=True)
+        (sweep_folder / end_path(trial)).write_text("{}")
+    compact(sweep_folder)
+    left = {path for path in files_in(sweep_folder) if path.endswith("end.json")}
+    assert left == {end_path("0002-r0"), end_path("0009-r0")}
+
+
+def test_the_curves_have_a_copy(sweep_folder: Path) -> None:
+    compact(sweep_folder)
+    copy = (sweep_folder / CURVES_COPY_FILE).read_bytes()
+    assert copy == (sweep_folder / "curves.parquet").read_bytes()
+
+
 def test_a_compacted_table_has_a_row_group_for_each_trial_and_epoch(sweep_folder: Path) -> None:
     compact(sweep_folder)
     for task, split in SPLITS:
@@ -170,7 +196,7 @@ def test_a_trial_that_is_taken_up_again_after_a_compaction_goes_on_from_the_tabl
 
 
 @pytest.mark.parametrize("is_before", [True, False])
-@pytest.mark.parametrize("renames", range(1, len(SPLITS) + 2))
+@pytest.mark.parametrize("renames", range(1, len(SPLITS) + 3))
 @pytest.mark.parametrize("is_first", [True, False], ids=["first compaction", "later compaction"])
 def test_a_kill_during_compaction_loses_and_doubles_nothing(
     sweep_folder: Path, make_report: MakeReport, kill_at_rename: Kill, renames: int, is_before: bool, is_first: bool

@@ -164,7 +164,7 @@ def test_a_sweep_of_another_version_is_one_line_and_exit_code_2(
     path = sweep_folder / "sweep.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 99}))
     assert main([str(sweep_folder)]) == 2
-    assert capsys.readouterr().err == f"error: {path}: schema version must be 1, got 99\n"
+    assert capsys.readouterr().err == f"error: {path}: schema version must be 2, got 99\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["a", "b"], ["a", "--cvs"]])

@@ -69,6 +69,8 @@ def private_ray() -> Iterator[None]:
             runtime_env=worker_environment({}),
             log_to_driver=False,
             _temp_dir=folder,
+            # What else this machine is doing must not cost a worker its life in the middle of a test.
+            _system_config={"memory_monitor_refresh_ms": 0},
         )
         yield
         ray.shutdown()

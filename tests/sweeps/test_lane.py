@@ -23,7 +23,7 @@ from sweeps.messages import Event
 from sweeps.trial_mailbox import Mailbox
 
 pytestmark = pytest.mark.ray
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 300
 
 
 def sabotage(marks: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_lane_of_two_workers_outlives_an_error_and_a_kill_on_one_of_them(
     lane.close()
 
     assert (ends["bad"]["how"], ends["bad"]["error"]) == ("failed", "KeyError: 'lost'")
-    assert ends["killed"]["how"] == ends["undisturbed"]["how"] == "complete"
+    assert [(ends[name]["how"], ends[name]["error"]) for name in ("killed", "undisturbed")] == [("complete", None)] * 2
     resumed = [event.trial_id for event in lane.events if event.kind == "resumed"]
     assert resumed == ["killed"], "an error is the trial's fault, a death may not be"
     curves = read_curves(lane_setup.folder).drop_columns(["seconds"]).to_pandas()

@@ -1,0 +1,273 @@
+"""One trial on a lane: where it begins, its training stage by stage, what it leaves to others, and how it ended.
+
+Every worker runs this. The first one alone touches files and talks with the mailbox; what it finds, it tells.
+"""
+
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from mtlib.checkpoint import StateFolder, drop_states, newest_numbers
+from mtlib.config import TrialConfig
+from mtlib.encoder import PretrainedEncoder, load_encoder
+from mtlib.environment import describe_environment
+from mtlib.inert import length_counts
+from mtlib.losses import TrainingDiverged
+from mtlib.model import MultiTaskModel
+from mtlib.plan import plan_stages
+from mtlib.schema import first_line
+from mtlib.sources import Key, Parts, check_files, find_parts, read_parts
+from mtlib.stage_keys import Cut, Origin, list_cuts
+from mtlib.start import load_start
+from mtlib.step import Interrupted
+from mtlib.tokens import Corpus, tokenize
+from mtlib.train import origin_of, train
+from mtlib.workers import gather_from_workers, num_workers, worker_rank
+from sweeps.file_locks import Claim, claim_file
+from sweeps.lane_link import LaneLink
+from sweeps.messages import End
+from sweeps.stages import claim, has_stage
+from sweeps.take_over import Beginning, TrialPlace, find_beginning, keep_cut, note_finished
+
+LOCK_FILE = ".lock"
+"""In a trial's folder, held by whoever trains it: a driver that was killed may have left workers behind."""
+WAIT_SECONDS = 1.0
+"""Between two looks at a stage that another sweep is training."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """A trial with all that its result follows from."""
+
+    config: TrialConfig
+    encoder: PretrainedEncoder
+    corpus: Corpus
+    origin: Origin
+    cuts: tuple[Cut, ...]
+    """First to last."""
+
+    @property
+    def can_be_longer(self) -> bool:
+        """Whether a trial with more epochs could go on from this one's end."""
+        return not length_counts(self.config, len(self.config.stages) - 1)
+
+    def end_of(self, stage: int) -> Cut:
+        """The cut at a stage's end."""
+        return next(cut for cut in self.cuts if cut.stage == stage and cut.is_end)
+
+    def next_end(self, epochs: int) -> Cut:
+        """The first end of a stage behind so many epochs of the trial."""
+        return next(cut for cut in self.cuts if cut.is_end and cut.total_epochs > epochs)
+
+
+@dataclass(kw_only=True)
+class Rights:
+    """What the first worker holds while it trains: its trial, and the stage that others wait for."""
+
+    trial: Claim | None = None
+    stage: Claim | None = None
+
+    def release(self) -> None:
+        """Gives both back."""
+        for held in filter(None, (self.stage, self.trial)):
+            held.release()
+        self.stage = self.trial = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRun:
+    """A trial on its way through a lane."""
+
+    course: Course
+    place: TrialPlace
+    link: LaneLink
+    device: torch.device
+    rights: Rights = field(default_factory=Rights)
+
+
+def tell(ask: Callable[[], Any]) -> Any:
+    """What the first worker found out, on all workers."""
+    return gather_from_workers(ask() if worker_rank() == 0 else None)[0]
+
+
+def find_course(config: TrialConfig, data_folder: Path, cache_folder: Path, device: torch.device) -> Course:
+    """A trial with all that its result follows from; raises ValueError as `load_start` and `corpus_of` do."""
+    encoder, corpus = encoder_of(config.encoder.name), corpus_of(config, data_folder, cache_folder)
+    has_start = config.encoder.start_from is not None
+    started = load_start(config.encoder, MultiTaskModel(config, encoder)) if has_start else {}
+    origin = origin_of(corpus, encoder, started, describe_environment(device))
+    plan = plan_stages(config, {name: corpus.tables[name, "train"].num_rows for name in config.train_sets})
+    cuts = tuple(list_cuts(config, plan, origin))
+    return Course(config=config, encoder=encoder, corpus=corpus, origin=origin, cuts=cuts)
+
+
+@functools.lru_cache(maxsize=1)
+def encoder_of(name: str) -> PretrainedEncoder:
+    """The encoder that is held in memory."""
+    return load_encoder(name)
+
+
+def corpus_of(config: TrialConfig, data_folder: Path, cache_folder: Path) -> Corpus:
+    """The data of a trial as the encoder's word pieces: the same for all trials that learn from the same rows."""
+    wanted = tuple(find_parts(config, data_folder).items())
+    return read_corpus(config.encoder.name, wanted, data_folder, cache_folder)
+
+
+@functools.lru_cache(maxsize=4)
+def read_corpus(encoder: str, wanted: tuple[tuple[Key, Parts], ...], data_folder: Path, cache_folder: Path) -> Corpus:
+    """The token cache, mapped into memory: shared by all workers of a machine."""
+    check_files((parts for _, parts in wanted), data_folder)
+    tables = {key: read_parts(parts, data_folder) for key, parts in wanted}
+    return tokenize(tables, encoder_of(encoder).tokenizer, cache_folder)
+
+
+def run_trial(run: TrialRun) -> tuple[End, str | None]:
+    """Trains a trial from where it can begin; how it ended and, if it failed, why.
+
+    Raises:
+        Exception: one that perhaps not all workers met.
+    """
+    try:
+        while True:
+            beginning = settle(run)
+            if run.link.replay(beginning.epochs, run.course.config):
+                return "pruned", None
+            if beginning.is_whole:
+                return "reused", None
+            if go_on(run):
+                return ("pruned" if run.link.is_stopped else "complete"), None
+    except Interrupted:
+        return "interrupted", None
+    except (TrainingDiverged, ValueError) as error:
+        return "failed", describe(error)
+    finally:
+        run.rights.release()
+
+
+def settle(run: TrialRun) -> Beginning:
+    """Waits until nobody else trains what the trial needs next, and puts its files where it begins.
+
+    Raises:
+        Interrupted: the trial is not wanted any more.
+    """
+    while True:
+        beginning: Beginning | None = tell(lambda: try_to_begin(run))
+        if beginning is not None:
+            return beginning
+        if not tell(lambda: wait_once(run)):
+            raise Interrupted("ended while another sweep trained what it needs")
+
+
+def wait_once(run: TrialRun) -> bool:
+    """Lets a little time pass; whether the trial is still wanted."""
+    time.sleep(WAIT_SECONDS)
+    return run.link.is_wanted()
+
+
+def try_to_begin(run: TrialRun) -> Beginning | None:
+    """On the first worker: where the trial begins; None while somebody else has it, or the stage that it needs."""
+    place, rights = run.place, run.rights
+    if rights.trial is None:
+        place.path.mkdir(parents=True, exist_ok=True)
+        rights.trial = claim_file(place.path / LOCK_FILE)
+    if rights.trial is None:
+        return None
+    beginning = find_beginning(place, run.course.config, run.course.origin, run.course.cuts)
+    is_ready = beginning.is_whole or beginning.epochs == run.course.cuts[-1].total_epochs
+    if is_ready or take_right(run, run.course.next_end(beginning.epochs)):
+        run.link.begins(beginning)
+        return beginning
+    return None
+
+
+def take_right(run: TrialRun, cut: Cut) -> bool:
+    """Takes the right to train up to a cut; False if somebody else has it, or it has just been reached."""
+    store, rights = run.place.store, run.rights
+    if store is None:
+        return True
+    if rights.stage is not None:
+        rights.stage.release()
+    rights.stage = claim(store, cut.key)
+    if rights.stage is None:
+        return False
+    is_late = has_stage(store, cut.key)
+    if is_late:
+        rights.stage.release()
+        rights.stage = None
+    return not is_late
+
+
+def go_on(run: TrialRun) -> bool:
+    """Trains the trial from its newest state; False if it should look again for what others have trained."""
+    course, place = run.course, run.place
+    is_left = False
+
+    def on_stage(stage: int) -> bool:
+        nonlocal is_left
+        if place.store is None:
+            return True
+        is_left = not tell(lambda: leave_stage(run, stage))
+        return not is_left
+
+    states = replace(place.states, keeps_end=place.store is not None and course.can_be_longer)
+    train(
+        course.config,
+        course.corpus,
+        course.encoder,
+        device=run.device,
+        wrap=wrap_for(run.device),
+        on_step=run.link.on_step,
+        on_epoch=run.link.on_epoch,
+        on_stage=on_stage,
+        states=states,
+    )
+    return not is_left
+
+
+def leave_stage(run: TrialRun, stage: int) -> bool:
+    """On the first worker: keeps a finished stage for others; whether to go on with the next one here and now."""
+    course, place = run.course, run.place
+    cut, is_last = course.end_of(stage), stage + 1 == len(course.config.stages)
+    if not is_last or course.can_be_longer:
+        numbers = newest_numbers(place.states) or {}
+        why_not = keep_cut(place, cut, float(numbers.get("seconds", 0.0)), is_spare=is_last)
+        run.link.stage_ends(stage, why_not)
+    if run.rights.stage is not None:
+        run.rights.stage.release()
+        run.rights.stage = None
+    return is_last or take_right(run, course.next_end(cut.total_epochs))
+
+
+def finish_files(place: TrialPlace, course: Course | None, how: End) -> None:
+    """On the first worker, once a trial's end is on record: notes it for equal trials, and removes its states."""
+    if how == "complete" and course is not None and place.store is not None:
+        note_finished(place, course.cuts[-1])
+    if how != "interrupted":
+        drop_states(place.states)
+
+
+def wrap_for(device: torch.device) -> Callable[[nn.Module], nn.Module]:
+    """How the objective is wrapped: not at all for one worker, else so that gradients are averaged."""
+    if num_workers() == 1:
+        return lambda objective: objective
+    devices = [device] if device.type == "cuda" else None
+    # Tasks take turns, so that in any step the heads of the others have no gradient.
+    return lambda objective: DistributedDataParallel(objective, device_ids=devices, find_unused_parameters=True)
+
+
+def describe(error: BaseException) -> str:
+    """An error in one line, with its kind unless it is a message for people."""
+    text = first_line(error)
+    return text if isinstance(error, ValueError | TrainingDiverged) else f"{type(error).__name__}: {text}"
+
+
+def states_of(folder: Path, trial_id: str, every_steps: int) -> StateFolder:
+    """Where a trial of the sweep in `folder` keeps its states."""
+    return StateFolder(path=folder / "trials" / trial_id / "checkpoint", every_steps=every_steps)

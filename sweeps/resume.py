@@ -1,0 +1,168 @@
+"""A sweep that goes on: what was asked for, what must not have changed since, and what is left to do."""
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mtlib.environment import library_versions, sources_hash
+from mtlib.schema import require, to_dict
+from results.records import TrialRecord, read_sweep, write_sweep
+from results.recovery import recover
+from search_spaces.space import describe_space
+from sweeps.options import SweepOptions, SweepPlan, make_plan
+from sweeps.prepare import Material
+from sweeps.provenance import command_line
+
+OWN_FLAGS = ("storage", "address", "concurrent", "extend", "retry_failed", "dry_run", "keep_gb", "checkpoint_steps")
+"""What may be said anew when a sweep goes on; all else is as it was."""
+SAVED = (
+    "space",
+    "data",
+    "encoder",
+    "workers",
+    "cpus_per_worker",
+    "gpus_per_worker",
+    "concurrent",
+    "search",
+    "trials",
+    "replicates",
+    "scheduler",
+    "mirror",
+    "seed",
+    "changes",
+    "reuse",
+    "keep_gb",
+    "checkpoint_steps",
+)
+"""Options that `sweep.json` keeps."""
+MOST_DIFFERENCES = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resumed:
+    """A sweep that is ready to go on."""
+
+    plan: SweepPlan
+    known: tuple[TrialRecord, ...]
+    """Its trials; those that are queued will be run."""
+    notes: tuple[str, ...]
+    """What a person should be told."""
+
+
+def saved_options(options: SweepOptions) -> dict[str, Any]:
+    """What `sweep.json` keeps of the options, as plain data; configurations that were added count among the trials."""
+    tree = {name: to_dict(getattr(options, name)) for name in SAVED}
+    return {**tree, "trials": options.num_trials, "data": None if options.data is None else str(options.data)}
+
+
+def read_saved_options(folder: Path, own: Mapping[str, Any]) -> SweepOptions:
+    """The options of the sweep in `folder`.
+
+    Args:
+        folder: the sweep's folder, absolute.
+        own: options that were said anew.
+
+    Raises:
+        ValueError: the folder holds no sweep, or one that does not say how it was asked for.
+    """
+    saved = read_sweep(folder).get("options")
+    rule = "a sweep that goes on must say in sweep.json with which options it was started"
+    require(isinstance(saved, dict) and set(saved) <= {field.name for field in fields(SweepOptions)}, rule, folder)
+    assert isinstance(saved, dict)
+    data = saved["data"]
+    place = {"name": folder.name, "storage": folder.parent, "data": None if data is None else Path(data)}
+    return SweepOptions(**{**saved, **place, **own, "resumes": True})
+
+
+def find_folder(name: str, storage: Path) -> Path:
+    """The folder of the sweep called `name`, in the storage or by its path; ValueError if there is none."""
+    path = Path(name).expanduser()
+    folder = path.resolve() if len(path.parts) > 1 else storage / name
+    read_sweep(folder)
+    return folder
+
+
+def check_alone(found: argparse.Namespace, defaults: argparse.Namespace) -> None:
+    """Raises ValueError if something is asked for beside --resume that a sweep cannot change any more."""
+    for name, value in vars(found).items():
+        is_own = name in OWN_FLAGS or name == "resume"
+        flag = f"--{name.replace('_', '-')}"
+        rule = f"{flag} must be left out with --resume, which goes on as the sweep began"
+        require(is_own or value == getattr(defaults, name), rule, value)
+
+
+def take_up(options: SweepOptions, material: Material, encoder: str, arguments: Sequence[str]) -> Resumed:
+    """Makes a sweep ready to go on; its `sweep.json` says so from then on.
+
+    Args:
+        options: those of the sweep, with what was said anew.
+        material: its data and space as they are now.
+        encoder: fingerprint of its encoder as it is now.
+        arguments: the command line as typed.
+
+    Raises:
+        ValueError: the space, the data or the encoder has changed (what differs is said), or its records are lost.
+    """
+    info = read_sweep(options.folder)
+    check_unchanged(info, material, encoder)
+    found = recover(options.folder)
+    known = tuple(map(again, found.records)) if options.retry_failed else found.records
+    resumed = {"command": command_line(arguments), "time": datetime.now(UTC).isoformat(timespec="seconds")}
+    info |= {"options": saved_options(options), "num_trials": options.num_trials}
+    info["resumed"] = [*info.get("resumed", []), resumed]
+    info.pop("schema_version")
+    write_sweep(options.folder, info)
+    plan = make_plan(options, material.space, material.data_folder)
+    return Resumed(plan=plan, known=known, notes=(*found.notes, *describe_left(plan, known), *changed_code(info)))
+
+
+def again(record: TrialRecord) -> TrialRecord:
+    """A trial, queued again if it has failed."""
+    return replace(record, status="queued", error=None) if record.status == "failed" else record
+
+
+def describe_left(plan: SweepPlan, known: Sequence[TrialRecord]) -> list[str]:
+    """How much of a sweep is done, and how much is left."""
+    num_ended = sum(record.status != "queued" for record in known)
+    begun = sum(record.status == "queued" and record.epochs > 0 for record in known)
+    expected = plan.num_configurations * plan.replicates
+    return [f"{num_ended} of {expected} trials have ended; {begun} of the others had begun and go on."]
+
+
+def check_unchanged(info: Mapping[str, Any], material: Material, encoder: str) -> None:
+    """Raises ValueError, which says what differs, unless a sweep would still ask the same of the same."""
+    space = material.space
+    before = {"base": info["base"], "space": {key: info["space"][key] for key in describe_space(space)}}
+    now = {"base": to_dict(space.base), "space": to_dict(describe_space(space))}
+    found = list(differences("", before, now))
+    more = f" and {len(found) - MOST_DIFFERENCES} more" if len(found) > MOST_DIFFERENCES else ""
+    rule = "the search space must be what it was when the sweep began"
+    require(not found, rule, "; ".join(found[:MOST_DIFFERENCES]) + more)
+    rule = "the data must be what it was when the sweep began"
+    require(info["data"]["fingerprint"] == material.fingerprint, rule, f"other rows in {material.data_folder}")
+    rule = "the encoder must be what it was when the sweep began"
+    require(info["encoder"]["fingerprint"] == encoder, rule, f"other weights in {space.base.encoder.name}")
+
+
+def differences(key: str, before: Any, now: Any) -> Iterator[str]:
+    """What differs between two trees, leaf by leaf, in words."""
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        for name in sorted({*before, *now}):
+            yield from differences(f"{key}.{name}".lstrip("."), before.get(name), now.get(name))
+    elif before != now:
+        yield f"{key} was {before}, is {now}"
+
+
+def describe_code() -> dict[str, Any]:
+    """What trained weights follow from beside data and configuration, as far as is known before any is trained."""
+    return {"sources": sources_hash(), "libraries": library_versions()}
+
+
+def changed_code(info: Mapping[str, Any]) -> list[str]:
+    """A line if code or libraries are not those that the sweep began with."""
+    if info.get("code") == describe_code():
+        return []
+    return ["Note: mtlib or a library has changed since; what is not finished begins anew, and was trained otherwise."]

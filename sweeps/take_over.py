@@ -1,0 +1,221 @@
+"""Where a trial begins: at its own last state, at a stage that another trial has left in the store, or at its end.
+
+All of this works on files, on the first worker of a lane. A trial's folder holds `checkpoint/` (its states and best
+weights), its curves and predictions, and `shared.json`: what it has taken over instead of training it.
+"""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mtlib.checkpoint import StateFolder, drop_states, newest_numbers, place_state, saved_states, weights_path
+from mtlib.config import TrialConfig
+from mtlib.run_state import check_origin
+from mtlib.schema import first_line
+from mtlib.stage_keys import Cut, Origin
+from results.epoch_files import copy_epochs, drop_epochs, epoch_files, place_epochs
+from results.epochs import read_trial_curves
+from results.storage import open_folder
+from sweeps.stage_entry import place_files
+from sweeps.stages import StageStore, keep_stage, take_stage
+
+BEST_FILE, SHARED_FILE = "best.json", "shared.json"
+STATE_FILES = ("tensors", "state.json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialPlace:
+    """Where a trial's files are, and what it may take over."""
+
+    folder: Path
+    """The sweep's folder."""
+    trial_id: str
+    states: StateFolder
+    store: StageStore | None
+    """None: nothing is shared."""
+    finished_folder: Path
+    """Holds a file per finished trial, by the key of its end: where its records are."""
+
+    @property
+    def path(self) -> Path:
+        """The trial's own folder."""
+        return self.folder / "trials" / self.trial_id
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """What a trial has taken over instead of training it."""
+
+    steps: int = 0
+    """Optimizer steps."""
+    seconds: float = 0.0
+    """Seconds of work that they took when they were trained."""
+    taken_from: str | None = None
+    """`sweep/trial`, where the whole trial was taken over."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beginning:
+    """Where a trial begins."""
+
+    epochs: int
+    """Epochs that are done, over all stages."""
+    shared: Shared
+    is_whole: bool = False
+    """Whether nothing is left to train."""
+    note: str | None = None
+    """What a person should be told."""
+
+
+def find_beginning(place: TrialPlace, config: TrialConfig, origin: Origin, cuts: Sequence[Cut]) -> Beginning:
+    """Puts a trial's files where it can go on from, as far on as is to be had.
+
+    Args:
+        place: the trial's files, and what it may take over.
+        config: the trial's configuration.
+        origin: what else its result follows from.
+        cuts: every cut of the trial, first to last.
+    """
+    epochs, note = own_epochs(place, config, origin)
+    shared = read_shared(place)
+    if place.store is None:
+        return Beginning(epochs=epochs, shared=shared, note=note)
+    if epochs < cuts[-1].total_epochs and (taken_from := take_finished(place, cuts[-1])):
+        whole = Shared(steps=cuts[-1].total_steps, taken_from=taken_from)
+        write_shared(place, whole)
+        return Beginning(epochs=cuts[-1].total_epochs, shared=whole, is_whole=True, note=note)
+    for cut in [cut for cut in reversed(cuts) if cut.total_epochs > epochs]:
+        facts = take_cut(place, cut)
+        if facts is not None:
+            shared = Shared(steps=cut.total_steps, seconds=facts["seconds"])
+            write_shared(place, shared)
+            return Beginning(epochs=cut.total_epochs, shared=shared, note=note)
+    return Beginning(epochs=epochs, shared=shared, note=note)
+
+
+def own_epochs(place: TrialPlace, config: TrialConfig, origin: Origin) -> tuple[int, str | None]:
+    """Epochs that are done by the trial's own newest state; whatever does not fit is removed, and said."""
+    numbers = newest_numbers(place.states)
+    if numbers is None:
+        forget(place)
+        return 0, None
+    try:
+        check_origin(config, origin, numbers)
+        epochs = sum(stage.epochs for stage in config.stages[: numbers["stage"]]) + int(numbers["epoch"])
+        if num_reported(place) < epochs:
+            raise ValueError(f"its curves must hold {epochs} epochs, got {num_reported(place)}")
+    except ValueError as error:
+        forget(place)
+        return 0, f"{place.trial_id} begins anew: {first_line(error)}"
+    return epochs, None
+
+
+def num_reported(place: TrialPlace) -> int:
+    """Epochs that the trial's own curves hold; ValueError if they are damaged."""
+    epochs = read_trial_curves(open_folder(place.folder), place.trial_id)["epoch"].to_pylist()
+    return max(epochs, default=0)
+
+
+def forget(place: TrialPlace) -> None:
+    """Removes what a trial has left behind, which it cannot go on from."""
+    drop_states(place.states)
+    shutil.rmtree(place.states.path, ignore_errors=True)
+    drop_epochs(place.folder, place.trial_id)
+    (place.path / SHARED_FILE).unlink(missing_ok=True)
+
+
+def read_shared(place: TrialPlace) -> Shared:
+    """What the trial has taken over so far."""
+    path = place.path / SHARED_FILE
+    try:
+        return Shared(**json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        return Shared()
+
+
+def write_shared(place: TrialPlace, shared: Shared) -> None:
+    """Notes what the trial has taken over, whole."""
+    place.path.mkdir(parents=True, exist_ok=True)
+    partial = place.path / f".{SHARED_FILE}.partial"
+    partial.write_text(json.dumps({"steps": shared.steps, "seconds": shared.seconds, "taken_from": shared.taken_from}))
+    partial.rename(place.path / SHARED_FILE)
+
+
+def take_cut(place: TrialPlace, cut: Cut) -> dict[str, Any] | None:
+    """Takes a cut from the store: its epochs, its best weights, and last its state; the facts kept with it."""
+    assert place.store is not None
+    taken = place.path / ".taken"
+    shutil.rmtree(taken, ignore_errors=True)
+    for key in filter(None, (cut.key, cut.other_key)):
+        facts = take_stage(place.store, key, taken)
+        if facts is not None:
+            forget(place)
+            place_epochs(taken / "epochs", place.folder, place.trial_id)
+            place.states.path.mkdir(parents=True, exist_ok=True)
+            (taken / "weights").rename(place.states.path / "weights")
+            (taken / BEST_FILE).rename(place.states.path / BEST_FILE)
+            place_state(place.states, cut.total_steps, taken / "state")
+            shutil.rmtree(taken, ignore_errors=True)
+            return facts
+    return None
+
+
+def keep_cut(place: TrialPlace, cut: Cut, seconds: float, is_spare: bool) -> str | None:
+    """Keeps the newest state, which was taken at a cut, for other trials.
+
+    Args:
+        place: the trial that has reached the cut.
+        cut: where it is.
+        seconds: of work up to here.
+        is_spare: whether it is the first to go when room is short.
+
+    Returns:
+        Why it was not kept; None if it was.
+    """
+    assert place.store is not None
+    state, best = saved_states(place.states)[0], place.states.path / BEST_FILE
+    epochs = epoch_files(place.folder, place.trial_id, cut.total_epochs)
+    weights = {weights_path(place.states, epoch) for epoch in json.loads(best.read_text()).values()}
+    files = {f"state/{name}": state / name for name in STATE_FILES}
+    files |= {f"weights/{path.name}": path for path in weights}
+    files |= {f"epochs/{name}": path for name, path in epochs.items()} | {BEST_FILE: best}
+    facts = {"seconds": seconds, "epochs": cut.total_epochs, "steps": cut.total_steps}
+    return keep_stage(place.store, cut.key, files, facts, is_spare=is_spare)
+
+
+def note_finished(place: TrialPlace, cut: Cut) -> None:
+    """Notes where a trial that has ended well is, for equal ones to take it over."""
+    place.finished_folder.mkdir(parents=True, exist_ok=True)
+    partial = place.finished_folder / f".{cut.key}.{place.folder.name}-{place.trial_id}.partial"
+    partial.write_text(json.dumps({"sweep": place.folder.name, "trial": place.trial_id}))
+    partial.rename(place.finished_folder / f"{cut.key}.json")
+
+
+def take_finished(place: TrialPlace, cut: Cut) -> str | None:
+    """Takes an equal trial of this storage over, whole, if there is one; `sweep/trial`."""
+    try:
+        found = json.loads((place.finished_folder / f"{cut.key}.json").read_text())
+        source = replace(place, folder=place.folder.parent / found["sweep"], trial_id=found["trial"])
+    except (OSError, ValueError, KeyError):
+        return None
+    if source.path == place.path:
+        return None
+    try:
+        weights = source.path / "checkpoint"
+        copy_epochs(source.folder, source.trial_id, place.folder, place.trial_id, cut.total_epochs)
+        link_best(weights, place.states.path)
+    except (OSError, ValueError):
+        forget(place)
+        return None
+    return f"{source.folder.name}/{source.trial_id}"
+
+
+def link_best(source: Path, target: Path) -> None:
+    """Links the best weights of a checkpoint folder into another, all of them or OSError."""
+    shutil.rmtree(target, ignore_errors=True)
+    best = json.loads((source / BEST_FILE).read_text())
+    weights = {weights_path(StateFolder(path=source), epoch) for epoch in best.values()}
+    place_files({f"weights/{path.name}": path for path in weights} | {BEST_FILE: source / BEST_FILE}, target)

@@ -1,0 +1,144 @@
+"""What two machines must share: each part is there, is plain data, and changes with what it stands for."""
+
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from mtlib import environment
+from mtlib.environment import LIBRARIES, describe_device, describe_environment, library_versions, processor_name
+from mtlib.environment import sources_hash as hash_of_sources
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def forgetful() -> Iterator[None]:
+    """Nothing is remembered from one test to the next."""
+    yield
+    for cached in (hash_of_sources, library_versions, processor_name):
+        cached.cache_clear()
+
+
+def test_the_environment_is_plain_data_and_the_same_when_asked_again() -> None:
+    first = describe_environment("cpu")
+    assert first.keys() == {"sources", "libraries", "device", "num_workers", "num_threads"}
+    assert json.loads(json.dumps(first)) == first == describe_environment(CPU)
+    assert first["num_workers"] == 1
+
+
+def test_the_number_of_threads_counts() -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(before + 1)
+        assert describe_environment("cpu")["num_threads"] == before + 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_the_number_of_workers_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "num_workers", lambda: 3)
+    assert describe_environment("cpu")["num_workers"] == 3
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the package's sources, which are hashed in the place of its own."""
+    source = Path(environment.__file__)
+    shutil.copytree(source.parent, tmp_path / "mtlib", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(environment, "__file__", str(tmp_path / "mtlib" / source.name))
+    return tmp_path / "mtlib"
+
+
+def fresh_hash() -> str:
+    hash_of_sources.cache_clear()
+    return hash_of_sources()
+
+
+def test_the_hash_of_the_sources_is_that_of_their_names_and_content(package: Path) -> None:
+    own = fresh_hash()
+    assert re.fullmatch("[0-9a-f]{64}", own)
+    with (package / "seeds.py").open("a") as file:
+        file.write("# other\n")
+    changed = fresh_hash()
+    (package / "seeds.py").rename(package / "streams.py")
+    renamed = fresh_hash()
+    (package / "streams.py").unlink()
+    assert len({own, changed, renamed, fresh_hash()}) == 4
+
+
+def test_only_sources_count_and_not_where_they_are(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = fresh_hash()
+    (package / "__pycache__").mkdir()
+    (package / "__pycache__" / "seeds.cpython-311.pyc").write_bytes(b"x")
+    (package / "notes.txt").write_text("x")
+    os.utime(package / "seeds.py", (0, 0))
+    assert fresh_hash() == own
+    monkeypatch.undo()
+    assert fresh_hash() == own
+
+
+def test_versions_are_those_that_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = library_versions()
+    assert versions["torch"] == torch.__version__
+    assert set(versions) <= set(LIBRARIES)
+    library_versions.cache_clear()
+
+    def version(name: str) -> str:
+        if name == "torchjd":
+            raise importlib.metadata.PackageNotFoundError
+        return f"1 of {name}"
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    assert library_versions() == {name: f"1 of {name}" for name in LIBRARIES if name != "torchjd"}
+
+
+def test_every_library_that_computes_is_named() -> None:
+    """Whatever the package imports and whatever those that combine gradients stand on, but for reading of data."""
+    sources = Path(environment.__file__).parent.glob("*.py")
+    imported = {name for path in sources for name in re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), re.M)}
+    readers = {"pyarrow", "datasets"}
+    distributions = set(importlib.metadata.packages_distributions())
+    assert (imported & distributions) - readers - {"mtlib"} <= set(LIBRARIES)
+    assert {"quadprog", "qpsolvers"} <= set(LIBRARIES)  # of torchjd's projections
+
+
+def test_a_cpu_is_told_by_its_model_and_the_kernels_that_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = describe_device(CPU)
+    assert found == {"type": "cpu", "model": processor_name(), "kernels": torch.backends.cpu.get_cpu_capability()}
+    assert found["model"]
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "other")
+    assert describe_device(CPU)["kernels"] == "other"
+
+
+def test_a_gpu_is_told_by_its_model_and_the_versions_that_run_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _device: "Some GPU")
+    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 91000)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    expected = {"type": "cuda", "model": "Some GPU", "cuda": "13.0", "cudnn": 91000}
+    assert describe_device(torch.device("cuda:0")) == describe_device(torch.device("cuda")) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        ("processor\t: 0\nmodel name\t: Some CPU: fast\nmodel name\t: Some CPU: fast\n", "Some CPU: fast"),
+        ("processor\t: 0\nBogoMIPS\t: 50\n", None),
+        (None, None),
+    ],
+)
+def test_a_processor_is_told_by_the_systems_name_for_it_or_its_architecture(
+    text: str | None, model: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processor_name.cache_clear()
+    if text is not None:
+        (tmp_path / "cpuinfo").write_text(text)
+    monkeypatch.setattr(environment, "Path", lambda _path: tmp_path / "cpuinfo")
+    assert processor_name() == (model or platform.processor() or platform.machine())

@@ -1,0 +1,112 @@
+"""Trials trained to a moment, with all that they showed up to it, and the keys of that moment."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mtlib.config import TrialConfig
+from mtlib.encoder import PretrainedEncoder
+from mtlib.environment import describe_environment
+from mtlib.model import MultiTaskModel
+from mtlib.plan import plan_stages
+from mtlib.reports import EpochReport, score_epoch
+from mtlib.run_state import begin_next_stage, end_epoch, state_of
+from mtlib.sources import Parts, find_parts, read_data
+from mtlib.stage_keys import Cut, Origin, make_cut
+from mtlib.start import load_start
+from mtlib.tokens import Corpus, tokenize
+from mtlib.train import origin_of, start, train_epoch
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a trial came to by some moment."""
+
+    tensors: dict[str, Tensor]
+    numbers: dict[str, Any]
+    """All but the seconds."""
+    scores: list[tuple[Any, ...]]
+    """Every point of every epoch, but for its seconds."""
+    predictions: list[tuple[str, str, list[str], np.ndarray]]
+
+
+@dataclass
+class Trainer:
+    """Trains configurations on one folder of data; corpora are made once."""
+
+    folder: Path
+    cache: Path
+    encoder: PretrainedEncoder
+    corpora: dict[frozenset[tuple[tuple[str, str], Parts]], Corpus] = field(default_factory=dict)
+
+    def corpus(self, config: TrialConfig) -> Corpus:
+        """The data that a configuration asks for."""
+        wanted = frozenset(find_parts(config, self.folder).items())
+        if wanted not in self.corpora:
+            self.corpora[wanted] = tokenize(read_data(config, self.folder), self.encoder.tokenizer, self.cache)
+        return self.corpora[wanted]
+
+    def origin(self, config: TrialConfig) -> Origin:
+        """What else a trial follows from."""
+        is_started = config.encoder.start_from is not None
+        started = load_start(config.encoder, MultiTaskModel(config, self.encoder)) if is_started else {}
+        return origin_of(self.corpus(config), self.encoder, started, describe_environment(CPU))
+
+    def cut(self, config: TrialConfig, stage: int = 0, epochs: int = 1) -> Cut:
+        """A moment of a trial, with its key."""
+        tables = self.corpus(config).tables
+        plan = plan_stages(config, {name: tables[name, "train"].num_rows for name in config.train_sets})
+        return make_cut(config, plan, stage, epochs, self.origin(config))
+
+    def outcome(self, config: TrialConfig, stage: int = 0, epochs: int = 1) -> Outcome:
+        """Trains until so many epochs of a stage are done."""
+        run = start(config, self.corpus(config), self.encoder, CPU, lambda objective: objective, None)
+        reports = []
+        while (run.stage, run.epoch) != (stage, epochs):
+            if run.is_stage_over:
+                begin_next_stage(run)
+            train_epoch(run, lambda _: True, None)
+            reports.append(score_epoch(run))
+            end_epoch(run)
+        state = state_of(run)
+        numbers = {name: value for name, value in state.numbers.items() if name != "seconds"}
+        scores, predictions = shown(reports)
+        return Outcome(dict(state.tensors), numbers, scores, predictions)
+
+
+def shown(reports: list[EpochReport]) -> tuple[list[tuple[Any, ...]], list[tuple[str, str, list[str], np.ndarray]]]:
+    """Points and predictions of some epochs."""
+    points = [point for report in reports for point in report.points]
+    parts = [part for report in reports for part in report.predictions]
+    return (
+        [(point.step, point.epoch, point.task, point.split, point.metric, point.value) for point in points],
+        [(part.task, part.split, part.ids, part.logits) for part in parts],
+    )
+
+
+def difference(first: Outcome, second: Outcome, ignored: Callable[[str], bool] = lambda _: False) -> str | None:
+    """Where two outcomes' states differ first; None where they are equal bit for bit."""
+    names = {name for name in first.tensors.keys() | second.tensors.keys() if not ignored(name)}
+    for name in sorted(names):
+        one, other = first.tensors.get(name), second.tensors.get(name)
+        if one is None or other is None or one.dtype != other.dtype or not torch.equal(one, other):
+            return name
+    numbers = (name for name in first.numbers.keys() | second.numbers.keys() if not ignored(name))
+    return next((name for name in sorted(numbers) if first.numbers.get(name) != second.numbers.get(name)), None)
+
+
+def assert_equal(first: Outcome, second: Outcome) -> None:
+    """States, scores and predictions are equal bit for bit."""
+    assert difference(first, second) is None
+    assert first.scores == second.scores
+    assert len(first.predictions) == len(second.predictions) > 0
+    for (*one, logits), (*other, others) in zip(first.predictions, second.predictions, strict=True):
+        assert one == other
+        assert np.array_equal(logits, others)
