@@ -1,13 +1,17 @@
 """Exact state of a trial, so that a killed one goes on bit for bit, and the weights of its best epochs.
 
-A folder holds `state-<step>-<n>/` (the two newest; a damaged one is passed over), `weights/epoch-<n>.safetensors` and
-`best.json`. Tensors are safetensors, the rest is JSON; nothing is pickled. Everything is written whole, then renamed.
+A folder holds `state-<step>-<n>/` (the two newest; a damaged one is passed over), `weights/epoch-<n>.safetensors` with
+`weights/checksums.json`, and `best.json`. Tensors are safetensors, the rest is JSON; nothing is pickled. Everything is
+written whole, then renamed; where the disk is full, what was there before stays.
 """
 
+import contextlib
+import errno
 import json
+import os
 import shutil
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +26,14 @@ STATES_KEPT = 2
 """The newest state, and the one before it in case the newest is damaged."""
 WEIGHTS_KEPT_BYTES = 4
 """Bytes of one parameter's weight on disk (fp32)."""
+CHECKSUMS = "checksums.json"
+"""Beside the weights: CRC-32 by file name."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says where it has no room for a file: on the disk, in a quota, under a limit of the process."""
+
+
+class DiskFull(OSError):  # noqa: N818 - says what happened, as StopIteration does
+    """There is no room for a state or for weights; those that were there before are whole."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,14 +60,19 @@ class State:
 
 
 def save_state(folder: StateFolder, step: int, state: State) -> None:
-    """Writes the state after optimizer step `step`; it and the newest before it stay, `STATES_KEPT` in all."""
+    """Writes the state after optimizer step `step`; it and the newest before it stay, `STATES_KEPT` in all.
+
+    Raises:
+        DiskFull: there is no room for it; the states before it stay.
+    """
     partial = folder.path / ".state.partial"
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}, partial / "tensors")
-    numbers = json.dumps(dict(state.numbers))
-    sums = {"tensors": checksum(partial / "tensors"), "numbers": zlib.crc32(numbers.encode())}
-    (partial / "state.json").write_text(json.dumps({"checksums": sums, "numbers": numbers}))
+    folder.path.mkdir(parents=True, exist_ok=True)
+    with room_for(f"the state after step {step}", state.tensors, partial):
+        write_tensors(state.tensors, partial / "tensors")
+        numbers = json.dumps(dict(state.numbers))
+        sums = {"tensors": checksum(partial / "tensors"), "numbers": zlib.crc32(numbers.encode())}
+        (partial / "state.json").write_text(json.dumps({"checksums": sums, "numbers": numbers}))
     # A second state after the same step gets a name of its own: at no time is a good one missing.
     taken = [int(path.name.rpartition("-")[2]) for path in folder.path.glob(f"state-{step:09d}-*")]
     target = folder.path / f"state-{step:09d}-{max(taken, default=-1) + 1:03d}"
@@ -65,6 +82,36 @@ def save_state(folder: StateFolder, step: int, state: State) -> None:
     for old in saved_states(folder):
         if old not in kept:
             shutil.rmtree(old)
+
+
+@contextlib.contextmanager
+def room_for(what: str, tensors: Mapping[str, Tensor], partial: Path) -> Iterator[None]:
+    """Makes a new folder to write tensors into; removes it where that fails, and says so if the disk is full."""
+    try:
+        partial.mkdir()
+        yield
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        why = why_full(error)
+        if why is None:
+            raise
+        need = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+        rule = f"the disk must have room for {what}, {need:,} bytes"
+        got = f"{shutil.disk_usage(partial.parent).free:,} bytes free in {partial.parent}"
+        raise DiskFull(f"{rule}, got {got} ({why})") from error
+
+
+def why_full(error: BaseException) -> str | None:
+    """What the system says if an error is that it has no room for a file; None for any other error."""
+    if not isinstance(error, OSError | SafetensorError):
+        return None
+    number, text = getattr(error, "errno", None), str(error)  # safetensors has the system's words in its text only
+    return next((os.strerror(full) for full in FULL if full == number or os.strerror(full) in text), None)
+
+
+def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Writes tensors from wherever they are."""
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
 
 
 def load_state(folder: StateFolder) -> State | None:
@@ -127,7 +174,7 @@ def checksum(path: Path) -> int:
 
 def drop_states(folder: StateFolder) -> None:
     """Removes the states of a trial that has ended; its best weights stay."""
-    for path in (*saved_states(folder), *folder.path.glob(".state*")):
+    for path in (*saved_states(folder), *folder.path.glob(".*.partial")):
         shutil.rmtree(path, ignore_errors=True)
 
 
@@ -139,20 +186,60 @@ def keep_best(folder: StateFolder, epoch: int, best_epochs: Mapping[str, int], w
         epoch: the epoch that has just been scored.
         best_epochs: best epoch by task name and `overall`; `weights` are written if `epoch` is among them.
         weights: the model's weights after that epoch.
+
+    Raises:
+        DiskFull: there is no room for them; all that was kept before stays.
     """
-    kept = folder.path / "weights"
-    kept.mkdir(parents=True, exist_ok=True)
-    if epoch in best_epochs.values():
-        partial = kept / f".{epoch}.partial"
-        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, partial)
-        partial.rename(weights_path(folder, epoch))
-    partial = folder.path / ".best.partial"
-    partial.write_text(json.dumps(dict(best_epochs), sort_keys=True))
-    partial.rename(folder.path / "best.json")
-    wanted = {weights_path(folder, best) for best in best_epochs.values()}
-    for path in kept.glob("epoch-*.safetensors"):
+    partial, target = folder.path / ".kept.partial", weights_path(folder, epoch)
+    shutil.rmtree(partial, ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    is_best, wanted = epoch in best_epochs.values(), {weights_path(folder, best) for best in best_epochs.values()}
+    sums = {path.name: known for path, known in known_checksums(folder).items() if path in wanted}
+    with room_for(f"the weights of epoch {epoch}", weights if is_best else {}, partial):
+        if is_best:
+            write_tensors(weights, partial / target.name)
+            sums[target.name] = checksum(partial / target.name)
+        (partial / CHECKSUMS).write_text(json.dumps(sums, sort_keys=True))
+        (partial / "best.json").write_text(json.dumps(dict(best_epochs), sort_keys=True))
+    if is_best:
+        (partial / target.name).rename(target)
+    (partial / CHECKSUMS).rename(target.parent / CHECKSUMS)
+    (partial / "best.json").rename(folder.path / "best.json")
+    partial.rmdir()
+    for path in target.parent.glob("epoch-*.safetensors"):
         if path not in wanted:
             path.unlink()
+
+
+def known_checksums(folder: StateFolder) -> dict[Path, int]:
+    """CRC-32 of the best weights by path; nothing where they are not known."""
+    path = folder.path / "weights" / CHECKSUMS
+    try:
+        return {path.with_name(name): value for name, value in read_checksums(path.read_bytes()).items()}
+    except (OSError, ValueError):
+        return {}
+
+
+def read_checksums(content: bytes) -> dict[str, int]:
+    """CRC-32 by file name from the content of `checksums.json`; ValueError if it is damaged."""
+    try:
+        return {str(name): int(value) for name, value in json.loads(content).items()}
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ValueError(f"{CHECKSUMS} is truncated or damaged") from error
+
+
+def check_weights(folder: StateFolder, epoch: int) -> None:
+    """Raises ValueError, which names the file, if the weights of a best epoch are missing, truncated or damaged.
+
+    Weights that were kept before there were checksums count as whole.
+    """
+    path = weights_path(folder, epoch)
+    if not path.is_file():
+        raise ValueError(f"{path} is missing")
+    sums = path.with_name(CHECKSUMS)
+    expected = read_checksums(sums.read_bytes()).get(path.name) if sums.exists() else None
+    if expected not in (None, checksum(path)):
+        raise ValueError(f"{path} is truncated or damaged: its checksum is wrong")
 
 
 def weights_path(folder: StateFolder, epoch: int) -> Path:
@@ -160,11 +247,13 @@ def weights_path(folder: StateFolder, epoch: int) -> Path:
     return folder.path / "weights" / f"epoch-{epoch:04d}.safetensors"
 
 
-def estimate_bytes(num_parameters: int, num_copies: int = 0) -> tuple[int, int]:
+def estimate_bytes(num_parameters: int, num_copies: int = 0, num_frozen: int = 0) -> tuple[int, int]:
     """Bytes on disk of one epoch's weights, and of one state.
 
     Args:
-        num_parameters: of the encoder; heads are small beside it.
+        num_parameters: of the model, as far as tasks have been active.
         num_copies: of the weights that a state holds beside them and AdamW's two moments.
+        num_frozen: parameters that are not trained, and have no moments.
     """
-    return WEIGHTS_KEPT_BYTES * num_parameters, (3 + num_copies) * WEIGHTS_KEPT_BYTES * num_parameters
+    in_state = (3 + num_copies) * num_parameters - 2 * num_frozen
+    return WEIGHTS_KEPT_BYTES * num_parameters, WEIGHTS_KEPT_BYTES * in_state

@@ -9,11 +9,11 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from mtlib.active import part_of_weight
-from mtlib.checkpoint import StateFolder, weights_path
+from mtlib.checkpoint import StateFolder, check_weights, weights_path
 from mtlib.config_network import EncoderConfig
 from mtlib.encoder import digest_of
 from mtlib.model import MultiTaskModel
-from mtlib.schema import first_line, require_name
+from mtlib.schema import first_line, require, require_name
 
 ENCODER_FILE, TASKS_FILE = "model.safetensors", "tasks.safetensors"
 """An exported model: the encoder under the names that `transformers` gives it, and all else under ours."""
@@ -69,8 +69,8 @@ def fitting_heads(where: str, weights: Mapping[str, Tensor], own: Mapping[str, T
 
 def read_weights(path: Path, epoch: str, own: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """All weights at `path`, but for poolers, under the names that they have in a model, which `own` has too."""
-    files = find_files(path, epoch)
     try:
+        files = find_files(path, epoch)
         loaded = [load_file(file) for file in files]
     except (OSError, SafetensorError) as error:
         raise ValueError(f"encoder.start_from must hold undamaged weights, got {path}: {first_line(error)}") from error
@@ -95,12 +95,18 @@ def find_files(path: Path, epoch: str) -> list[Path]:
 
 
 def best_weights(folder: Path, epoch: str) -> Path:
-    """The file of a checkpoint folder's best epoch, overall or of a task."""
+    """The file of a checkpoint folder's best epoch, overall or of a task; checked where its checksum is known."""
     try:
         best_epochs = {str(name): int(best) for name, best in json.loads((folder / "best.json").read_text()).items()}
     except (ValueError, AttributeError, TypeError) as error:
         raise ValueError(f"encoder.start_from must hold an undamaged best.json, got {folder}") from error
+    rule = "encoder.start_from must hold weights of a best epoch"
+    require(bool(best_epochs), rule, f"{folder}, whose weights were deleted: other trials of its sweep were better")
     require_name(epoch, best_epochs, f"encoder.start_epoch for {folder}")
+    try:
+        check_weights(StateFolder(path=folder), best_epochs[epoch])
+    except ValueError as error:
+        raise ValueError(f"encoder.start_from must hold undamaged weights, got {folder}: {error}") from error
     return weights_path(StateFolder(path=folder), best_epochs[epoch])
 
 

@@ -67,7 +67,8 @@ def write_end(folder: Location, trial: str, facts: Mapping[str, Any]) -> None:
         folder: the sweep's folder.
         trial: the trial's id.
         facts: plain JSON; `how` (`complete`, `pruned`, `failed` or `reused`), `error`, `peak_memory_bytes`,
-            `shared_steps`, `taken_from`, `time` (seconds since 1970), and what else is worth keeping.
+            `shared_steps`, `shared_seconds` (of each worker's work, that others did), `taken_from`, `time` (seconds
+            since 1970), and what else is worth keeping.
     """
     content = dict(facts)
     write_json(open_folder(folder), end_path(trial), {"crc32": checksum(content), "facts": content})
@@ -157,12 +158,12 @@ def bring_up_to_date(
     except ValueError as error:
         begin_anew(folder, trial)
         record = with_curves(record, CURVES.empty_table(), num_workers)
-        return with_end(record, None), [f"{error}; trial {trial} begins anew"]
+        return with_end(record, None, num_workers), [f"{error}; trial {trial} begins anew"]
     record = with_curves(record, curves, num_workers)
     try:
-        return with_end(record, load_end(root, trial)), []
+        return with_end(record, load_end(root, trial), num_workers), []
     except ValueError as error:
-        return with_end(record, None), [f"{error}; trial {trial} goes on from its last checkpoint"]
+        return with_end(record, None, num_workers), [f"{error}; trial {trial} goes on from its last checkpoint"]
 
 
 def check_predictions_of(folder: Location, trial: str, curves: pa.Table) -> None:
@@ -210,11 +211,12 @@ def with_curves(record: TrialRecord, curves: pa.Table, num_workers: int) -> Tria
     )
 
 
-def with_end(record: TrialRecord, end: Mapping[str, Any] | None) -> TrialRecord:
+def with_end(record: TrialRecord, end: Mapping[str, Any] | None, num_workers: int) -> TrialRecord:
     """A record that ended as its trial says, or is queued again if the trial has said nothing."""
     if end is None:
         return replace(record, status="queued", error=None)
     changes = {name: end[name] for name in FROM_END if name in end}
+    changes["device_seconds"] = max(0.0, record.device_seconds - num_workers * end.get("shared_seconds", 0.0))
     if record.started is not None and "time" in end:
         changes["wall_seconds"] = end["time"] - datetime.fromisoformat(record.started).timestamp()
     return replace(record, status=end["how"], **changes)

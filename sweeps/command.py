@@ -12,6 +12,7 @@ from search_spaces.space import space_names
 from sweeps.options import (
     DEFAULT_CHECKPOINT_STEPS,
     DEFAULT_KEEP_GB,
+    DEFAULT_KEEP_MODELS,
     DEFAULT_TRIALS,
     Scheduler,
     Search,
@@ -142,6 +143,12 @@ def add_going_on(group: argparse._ArgumentGroup) -> None:
         help="most gigabytes of finished stages, of all sweeps of the storage together (default: %(default)s)",
     )
     group.add_argument(
+        "--keep-models",
+        metavar="K",
+        default=str(DEFAULT_KEEP_MODELS),
+        help="trials whose weights stay: the K best by each task's score and overall (default: %(default)s)",
+    )
+    group.add_argument(
         "--checkpoint-steps",
         metavar="N",
         default=str(DEFAULT_CHECKPOINT_STEPS),
@@ -151,6 +158,9 @@ def add_going_on(group: argparse._ArgumentGroup) -> None:
 
 def read_command(arguments: Sequence[str]) -> argparse.Namespace:
     """Takes the words of a command line apart.
+
+    Returns:
+        The value of every flag, and `said`: those that were given.
 
     Raises:
         ValueError: an unknown flag (the nearest right one is named), or a flag without its value.
@@ -166,6 +176,8 @@ def read_command(arguments: Sequence[str]) -> argparse.Namespace:
             flags = [flag for action in parser._actions for flag in action.option_strings]
             require_name(word.split("=")[0], flags, "flag")
         raise ValueError(f"every value must follow its flag, got '{word}' (see --help)")
+    words = {word.split("=")[0] for word in arguments}
+    found.said = frozenset(action.dest for action in parser._actions if words.intersection(action.option_strings))
     return found
 
 
@@ -182,9 +194,8 @@ def read_options(found: argparse.Namespace, now: datetime, default_address: str 
     """
     if found.resume is not None:
         return read_resumption(found, default_address)
-    for flag in ("--extend", "--retry-failed"):
-        is_given = getattr(found, flag.strip("-").replace("-", "_")) not in ("0", False)
-        require(not is_given, f"{flag} must come with --resume SWEEP", "none")
+    for name, flag in (("extend", "--extend"), ("retry_failed", "--retry-failed")):
+        require(name not in found.said, f"{flag} must come with --resume SWEEP", "none")
     if not found.space:
         raise ValueError(f"--space must name a search space, got none; known: {', '.join(space_names())}")
     require_name(found.space, space_names(), "search space")
@@ -209,6 +220,7 @@ def read_options(found: argparse.Namespace, now: datetime, default_address: str 
         address=found.address or default_address,
         reuse=not found.no_reuse,
         keep_gb=read_number("--keep-gb", found.keep_gb),
+        keep_models=read_whole("--keep-models", found.keep_models),
         checkpoint_steps=read_whole("--checkpoint-steps", found.checkpoint_steps),
         dry_run=found.dry_run,
     )
@@ -218,15 +230,15 @@ def read_resumption(found: argparse.Namespace, default_address: str | None) -> S
     """The options of a sweep that goes on: its own, with what the command line says anew."""
     from sweeps.resume import check_alone, find_folder, read_saved_options
 
-    defaults = build_parser().parse_args([])
-    check_alone(found, defaults)
+    check_alone(found)
     folder = find_folder(found.resume, split_storage(found.storage)[0])
     readers: dict[str, Callable[[str, str], Any]] = {
         "concurrent": read_whole,
         "keep_gb": read_number,
+        "keep_models": read_whole,
         "checkpoint_steps": read_whole,
     }
-    said = {name: read for name, read in readers.items() if getattr(found, name) != getattr(defaults, name)}
+    said = {name: read for name, read in readers.items() if name in found.said}
     own = {name: read(f"--{name.replace('_', '-')}", getattr(found, name)) for name, read in said.items()}
     own |= {"extend": read_whole("--extend", found.extend), "retry_failed": found.retry_failed}
     return read_saved_options(folder, {**own, "address": found.address or default_address, "dry_run": found.dry_run})

@@ -2,23 +2,32 @@
 
 import itertools
 import json
+import os
 import shutil
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from mtlib.plan import PlannedStage, plan_stages
 from search_spaces.domain import Choice, Condition, Float, Range, key_title
 from search_spaces.space import grid_trials, search_domain
-from sweeps.disk import describe_disk, estimate_disk
+from sweeps.disk import Keeping, describe_disk, estimate_disk
+from sweeps.model_size import EncoderSize
 from sweeps.options import SweepOptions
 from sweeps.prepare import Material, mirror_location, planned_configs
+from sweeps.stage_order import find_cuts
+from sweeps.stage_tree import Segment, distinct, train_on_paper
 
 Plan = tuple[PlannedStage, ...]
 
 WIDTH = 100
 """Columns of running text."""
+
+MOST_BRANCHES = 30
+"""Lines of the tree of stages."""
 
 MOST_SKIPPED = 10
 """Unusable rows that are named; `sweep.json` names them all."""
@@ -94,7 +103,7 @@ def describe_stages(options: SweepOptions, material: Material) -> list[str]:
     for plan, numbers in groups.items():
         names = ", ".join(f"{number:04d}" for number in numbers)
         lines += ["Stages of each trial:" if len(groups) == 1 else f"Stages of {names}:", *stage_lines(plan)]
-    return [*lines, describe_total(options, material)]
+    return [*lines, *describe_sharing(options, material), describe_total(options, material)]
 
 
 def planned_stages(options: SweepOptions, material: Material) -> list[Plan]:
@@ -103,14 +112,70 @@ def planned_stages(options: SweepOptions, material: Material) -> list[Plan]:
     return [plan_stages(config, material.train_rows_of(config)) for config in configs]
 
 
+def describe_sharing(options: SweepOptions, material: Material) -> list[str]:
+    """The stages of a grid as a tree: each line goes on from the line above it that is less indented."""
+    if not shares_stages(options):
+        return []
+    if options.num_trials is not None:
+        return ["Stages that drawn configurations share are trained once."]
+    paths = shared_paths(options, material)
+    if all(segment.num_trials == 1 for segment in distinct(paths)):
+        return ["No two of these trials share a stage."]
+    title = ["stage", "tasks", "epochs", "steps", "trained", "trainings"]
+    rows = branch_rows(paths, 0, options.replicates)
+    more = [f"  and {len(rows) - MOST_BRANCHES} lines more"] if len(rows) > MOST_BRANCHES else []
+    head = "Stages that trials share: how often each is trained, and how many trainings come through it:"
+    return [head, *columns([title, *rows[:MOST_BRANCHES]]), *more]
+
+
+def branch_rows(paths: Sequence[Sequence[Segment]], depth: int, replicates: int) -> list[list[str]]:
+    """What trials with a common beginning of `depth` segments go on with, those that look alike in one row."""
+    groups: dict[tuple[str, ...], list[Sequence[Segment]]] = {}
+    for path in paths:
+        if len(path) > depth:
+            groups.setdefault(look_of(path[depth], depth), []).append(path)
+    rows = []
+    for look, group in groups.items():
+        num_trained = len({id(path[depth]) for path in group})
+        rows.append([*look, f"{num_trained * replicates:,}", f"{len(group) * replicates:,}"])
+        rows += branch_rows(group, depth + 1, replicates)
+    return rows
+
+
+def look_of(segment: Segment, depth: int) -> tuple[str, ...]:
+    """Cells that describe a segment: its stage, tasks, epochs and steps."""
+    stage = segment.config.stages[segment.cut.stage]
+    data = describe_data(stage.tasks, stage.extra_data)
+    return str(segment.cut.stage), "  " * depth + data, f"{segment.epochs}", f"{segment.steps:,}"
+
+
+def shares_stages(options: SweepOptions) -> bool:
+    """Whether stages are kept for others at all."""
+    return options.reuse and options.keep_gb > 0
+
+
+def shared_paths(options: SweepOptions, material: Material) -> list[list[Segment]]:
+    """By configuration, what its trial comes through; what is yet to be drawn shares nothing, as far as is known."""
+    folder, shares = material.data_folder, shares_stages(options)
+    configs = planned_configs(options, material.space)
+    if options.num_trials is not None:
+        (base, *_), rows = configs, material.train_rows_of(configs[0])
+        cuts = find_cuts(base, folder, options.workers, rows)
+        return [path for _ in configs for path in train_on_paper([base], [cuts], shares)]
+    all_cuts = [find_cuts(config, folder, options.workers, material.train_rows_of(config)) for config in configs]
+    return train_on_paper(configs, all_cuts, shares)
+
+
 def describe_total(options: SweepOptions, material: Material) -> str:
-    """Trainings and optimizer steps of the whole sweep."""
-    plans = planned_stages(options, material)
-    steps = sum(num_steps(plan) for plan in plans) * options.replicates
-    total = f"In all {len(plans) * options.replicates} trainings and {steps:,} optimizer steps"
+    """Trainings and optimizer steps of the whole sweep, and those of them that sharing stages saves."""
+    plans, times = planned_stages(options, material), options.replicates
+    steps = sum(num_steps(plan) for plan in plans) * times
+    total = f"In all {len(plans) * times} trainings and {steps:,} optimizer steps"
     drawn = ", counted as in the space's base configuration" if options.num_trials is not None else ""
     stopped = f", fewer where {options.scheduler} stops trials" if options.scheduler != "none" else ""
-    return f"{total}{drawn}{stopped}."
+    trained = sum(segment.steps for segment in distinct(shared_paths(options, material))) * times
+    saved = f"; sharing stages saves {steps - trained:,} of them ({steps / trained:.1f} times fewer)"
+    return f"{total}{drawn}{stopped}{saved if trained < steps else ''}."
 
 
 def stage_lines(plan: Plan) -> list[str]:
@@ -118,15 +183,14 @@ def stage_lines(plan: Plan) -> list[str]:
     rows = [["stage", "tasks", "order", "epochs", "steps per epoch", "steps"]]
     for stage in plan:
         numbers = [str(stage.epochs), describe_steps(stage), f"{stage.num_steps:,}"]
-        rows.append([str(stage.index), describe_data(stage), stage.order, *numbers])
+        rows.append([str(stage.index), describe_data(stage.tasks, stage.extra_data), stage.order, *numbers])
     rows.append(["all", "", "", str(sum(stage.epochs for stage in plan)), "", f"{num_steps(plan):,}"])
     return columns(rows)
 
 
-def describe_data(stage: PlannedStage) -> str:
+def describe_data(tasks: Sequence[str], extra_data: Sequence[str]) -> str:
     """A stage's tasks, and its extra data behind a plus."""
-    extra = ["+", *stage.extra_data] if stage.extra_data else []
-    return " ".join([*stage.tasks, *extra])
+    return " ".join([*tasks, *(["+", *extra_data] if extra_data else [])])
 
 
 def describe_steps(stage: PlannedStage) -> str:
@@ -153,11 +217,28 @@ def align(cells: Sequence[str]) -> list[str]:
     return [cell.rjust(width) if is_number else cell.ljust(width) for cell in cells]
 
 
-def describe_need(options: SweepOptions, material: Material, num_parameters: int | None) -> list[str]:
+def describe_need(options: SweepOptions, material: Material, encoder: EncoderSize | None) -> list[str]:
     """The disk that the sweep will need, beside what is free where its folder will be."""
-    configs = planned_configs(options, material.space)
-    disk = estimate_disk(configs, options.replicates, material, num_parameters)
-    return describe_disk(disk, shutil.disk_usage(nearest_folder(options.storage)).free)
+    paths = shared_paths(options, material)
+    keeping = Keeping(
+        replicates=options.replicates,
+        most_bytes=int(options.keep_gb * 1e9),
+        num_models=options.keep_models,
+        at_a_time=most_at_a_time(options, len(paths) * options.replicates),
+    )
+    disk = estimate_disk(paths, material, encoder, keeping)
+    return describe_disk(disk, shutil.disk_usage(nearest_folder(options.storage)).free, keeping.at_a_time)
+
+
+def most_at_a_time(options: SweepOptions, num_trainings: int) -> int:
+    """Most trials that can run at a time: as many as fit this machine, any number on a cluster."""
+    most = min(num_trainings, options.concurrent or num_trainings)
+    if options.address is not None:
+        return most
+    fitting = (os.cpu_count() or 1) / (options.workers * options.cpus_per_worker)
+    if options.gpus_per_worker > 0:
+        fitting = min(fitting, torch.cuda.device_count() / (options.workers * options.gpus_per_worker))
+    return min(most, max(1, int(fitting)))
 
 
 def nearest_folder(path: Path) -> Path:

@@ -3,6 +3,7 @@
 import argparse
 import difflib
 import sys
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ BEST_TRIAL = "best"
 """Stands for the trial with the highest dev score."""
 NAMES_SHOWN = 8
 """How many trials a message names, the nearest ones."""
+
+WHY_GONE = " (a sweep deletes those of trials that are not among the best, see --keep-models)"
 
 EXAMPLES = """\
 examples:
@@ -124,7 +127,7 @@ def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None)
 
 def find_trial(sweep: str, records: Sequence[TrialRecord], trial: str, best: str) -> TrialRecord:
     """The trial of that name, or the one with the highest score if `best` is asked for."""
-    scored = [record for record in records if best in record.best]
+    scored = [record for record in records if best in record.best and record.status != "failed"]
     if trial == BEST_TRIAL:
         require(bool(scored), f"{sweep} must hold a trial with a dev score '{best}'", "none")
         return max(scored, key=lambda record: record.best[best])
@@ -143,7 +146,11 @@ def find_epoch(root: SubTreeFileSystem, record: TrialRecord, best: str) -> int:
     except (FileNotFoundError, NotADirectoryError):
         best_epochs = {}
     rule = f"trial {record.trial_id} ({record.status}) must have kept weights"
-    require(bool(best_epochs), rule, f"none in {full_name(root, f'trials/{record.trial_id}/checkpoint')}")
+    where = full_name(root, f"trials/{record.trial_id}/checkpoint")
+    require(bool(best_epochs), rule, f"none in {where}{WHY_GONE * (record.epochs > 0)}")
+    left = ", ".join(best_epochs)
+    is_gone = best in record.best and best not in best_epochs
+    require(not is_gone, f"{rule} of its best epoch by {best}", f"those by {left} alone{WHY_GONE}")
     require_name(best, best_epochs, f"--best for trial {record.trial_id}")
     return int(best_epochs[best])
 
@@ -153,16 +160,30 @@ def read_weights(root: SubTreeFileSystem, record: TrialRecord, epoch: int) -> "d
     from safetensors import SafetensorError
     from safetensors.torch import load
 
-    from mtlib.checkpoint import StateFolder, weights_path
+    from mtlib.checkpoint import CHECKSUMS, StateFolder, read_checksums, weights_path
 
-    path = weights_path(StateFolder(path=Path(str(record.checkpoint))), epoch).as_posix()
+    path = weights_path(StateFolder(path=Path(str(record.checkpoint))), epoch)
     try:
-        with root.open_input_stream(path) as stream:
-            weights: dict[str, Tensor] = load(stream.readall())
-    except (OSError, SafetensorError) as error:
+        content = read_bytes(root, path)
+        sums = read_checksums(read_bytes(root, path.with_name(CHECKSUMS), b"{}"))
+        require(sums.get(path.name) in (None, zlib.crc32(content)), "its checksum must be right", "another one")
+        weights: dict[str, Tensor] = load(content)
+    except (OSError, ValueError, SafetensorError) as error:
         what = "missing" if isinstance(error, FileNotFoundError) else f"truncated or damaged: {first_line(error)}"
-        raise ValueError(f"weights must be whole, {full_name(root, path)} is {what}") from error
+        raise ValueError(f"weights must be whole, {full_name(root, path.as_posix())} is {what}") from error
     return weights
+
+
+def read_bytes(root: SubTreeFileSystem, path: Path, missing: bytes | None = None) -> bytes:
+    """A file's content; `missing`, if that is given, where there is none."""
+    try:
+        with root.open_input_stream(path.as_posix()) as stream:
+            content: bytes = stream.readall()
+    except FileNotFoundError:
+        if missing is None:
+            raise
+        return missing
+    return content
 
 
 def find_encoder(name: str) -> "PretrainedEncoder":

@@ -20,6 +20,7 @@ import ray.train.torch
 import torch
 from ray.actor import ActorHandle
 
+from mtlib.checkpoint import why_full
 from mtlib.config import TrialConfig
 from mtlib.schema import first_line
 from mtlib.workers import gather_from_workers, num_workers, worker_rank
@@ -112,6 +113,7 @@ def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
     if worker_rank() == 0:
         drop_end(setup.folder, assignment.trial_id)
     how: End = "failed"
+    is_full = False
     try:
         course, error = agree_on_course(setup, TrialConfig.from_json(assignment.config), device)
         if course is not None:
@@ -120,9 +122,13 @@ def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
         if not is_contained(found, device):
             say_why(link, found)
             raise
-        error = describe(found)
+        error, is_full = describe(found), why_full(found) is not None
     if worker_rank() == 0:
-        end(link, place, course, how, error, peak_memory(device))
+        facts = {"peak_memory_bytes": peak_memory(device), **link.facts}
+        if how != "interrupted":  # on record before its states go
+            write_end(place.folder, place.trial_id, {"how": how, "error": error, "time": time.time(), **facts})
+        finish_files(place, course, how, keeps_states=is_full)  # once there is room, it can go on from them
+        link.ended(how, error, facts)
     free_memory()
 
 
@@ -142,17 +148,6 @@ def place_of(setup: LaneSetup, trial_id: str) -> TrialPlace:
         store=setup.store,
         finished_folder=setup.cache_folder / "finished",
     )
-
-
-def end(
-    link: LaneLink, place: TrialPlace, course: Course | None, how: End, error: str | None, peak_memory_bytes: int
-) -> None:
-    """Writes a trial's end down before its states go, and says it."""
-    facts = {"peak_memory_bytes": peak_memory_bytes, **link.facts}
-    if how != "interrupted":
-        write_end(place.folder, place.trial_id, {"how": how, "error": error, "time": time.time(), **facts})
-    finish_files(place, course, how)
-    link.ended(how, error, facts)
 
 
 def is_contained(error: BaseException, device: torch.device) -> bool:

@@ -12,9 +12,9 @@ from ray.actor import ActorHandle
 from mtlib.config import TrialConfig
 from mtlib.plan import first_scored_epoch, num_epochs
 from mtlib.reports import EpochReport, Progress
-from mtlib.tasks import TASKS
 from mtlib.workers import gather_from_workers, worker_rank
 from results.epochs import read_trial_curves, write_epoch
+from results.recovery import MAIN_METRICS
 from results.storage import open_folder
 from sweeps.messages import End
 from sweeps.take_over import Beginning, Shared
@@ -48,7 +48,8 @@ class LaneLink:
     @property
     def facts(self) -> dict[str, Any]:
         """What the trial has taken over, for its record."""
-        return {"shared_steps": self._shared.steps, "taken_from": self._shared.taken_from}
+        shared = self._shared
+        return {"shared_steps": shared.steps, "shared_seconds": shared.seconds, "taken_from": shared.taken_from}
 
     def begins(self, beginning: Beginning) -> None:
         """Says, from the first worker, where the trial begins."""
@@ -133,9 +134,8 @@ class LaneLink:
 
 def scores_in(points: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """The main dev score of each task that has been active, and the overall score if there is one."""
-    names = {task.name: task.metric for task in TASKS.values()} | {"overall": "overall"}
     return {
         point["task"]: point["value"]
         for point in points
-        if point["split"] == "dev" and point["metric"] == names[point["task"]]
+        if point["split"] == "dev" and point["metric"] == MAIN_METRICS[point["task"]]
     }

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from mtlib.checkpoint import StateFolder, drop_states, newest_numbers
+from mtlib.checkpoint import DiskFull, StateFolder, drop_states, newest_numbers
 from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder, load_encoder
 from mtlib.environment import describe_environment
@@ -140,7 +140,7 @@ def run_trial(run: TrialRun) -> tuple[End, str | None]:
             if run.link.replay(beginning.epochs, run.course.config):
                 return "pruned", None
             if beginning.is_whole:
-                return "reused", None
+                return ("complete" if beginning.shared.taken_from is None else "reused"), None
             if go_on(run):
                 return ("pruned" if run.link.is_stopped else "complete"), None
     except Interrupted:
@@ -179,29 +179,39 @@ def try_to_begin(run: TrialRun) -> Beginning | None:
         rights.trial = claim_file(place.path / LOCK_FILE)
     if rights.trial is None:
         return None
-    beginning = find_beginning(place, run.course.config, run.course.origin, run.course.cuts)
-    is_ready = beginning.is_whole or beginning.epochs == run.course.cuts[-1].total_epochs
-    if is_ready or take_right(run, run.course.next_end(beginning.epochs)):
-        run.link.begins(beginning)
-        return beginning
-    return None
+    beginning = look(run)
+    while beginning.epochs < run.course.cuts[-1].total_epochs:
+        cut = run.course.next_end(beginning.epochs)
+        if not take_right(run, cut):
+            return None
+        if not is_kept(run, cut):
+            break
+        before, beginning = beginning, look(run)  # somebody has finished it just before it could be claimed
+        if beginning.epochs == before.epochs:
+            break  # it is there, and cannot be taken
+    run.link.begins(beginning)
+    return beginning
+
+
+def look(run: TrialRun) -> Beginning:
+    """Where the trial can begin now; its files are put there."""
+    return find_beginning(run.place, run.course.config, run.course.origin, run.course.cuts)
 
 
 def take_right(run: TrialRun, cut: Cut) -> bool:
-    """Takes the right to train up to a cut; False if somebody else has it, or it has just been reached."""
+    """Takes the right to train up to a cut, instead of the one held so far; False if somebody else has it."""
     store, rights = run.place.store, run.rights
     if store is None:
         return True
     if rights.stage is not None:
         rights.stage.release()
     rights.stage = claim(store, cut.key)
-    if rights.stage is None:
-        return False
-    is_late = has_stage(store, cut.key)
-    if is_late:
-        rights.stage.release()
-        rights.stage = None
-    return not is_late
+    return rights.stage is not None
+
+
+def is_kept(run: TrialRun, cut: Cut) -> bool:
+    """Whether a cut is in the store."""
+    return run.place.store is not None and has_stage(run.place.store, cut.key)
 
 
 def go_on(run: TrialRun) -> bool:
@@ -242,14 +252,17 @@ def leave_stage(run: TrialRun, stage: int) -> bool:
     if run.rights.stage is not None:
         run.rights.stage.release()
         run.rights.stage = None
-    return is_last or take_right(run, course.next_end(cut.total_epochs))
+    if is_last:
+        return True
+    following = course.next_end(cut.total_epochs)
+    return take_right(run, following) and not is_kept(run, following)
 
 
-def finish_files(place: TrialPlace, course: Course | None, how: End) -> None:
+def finish_files(place: TrialPlace, course: Course | None, how: End, keeps_states: bool = False) -> None:
     """On the first worker, once a trial's end is on record: notes it for equal trials, and removes its states."""
     if how == "complete" and course is not None and place.store is not None:
         note_finished(place, course.cuts[-1])
-    if how != "interrupted":
+    if how != "interrupted" and not keeps_states:
         drop_states(place.states)
 
 
@@ -265,7 +278,7 @@ def wrap_for(device: torch.device) -> Callable[[nn.Module], nn.Module]:
 def describe(error: BaseException) -> str:
     """An error in one line, with its kind unless it is a message for people."""
     text = first_line(error)
-    return text if isinstance(error, ValueError | TrainingDiverged) else f"{type(error).__name__}: {text}"
+    return text if isinstance(error, ValueError | TrainingDiverged | DiskFull) else f"{type(error).__name__}: {text}"
 
 
 def states_of(folder: Path, trial_id: str, every_steps: int) -> StateFolder:

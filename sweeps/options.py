@@ -18,6 +18,7 @@ DEFAULT_TRIALS = 20
 
 DEFAULT_KEEP_GB = 20.0
 DEFAULT_CHECKPOINT_STEPS = 500
+DEFAULT_KEEP_MODELS = 20
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -65,6 +66,8 @@ class SweepOptions:
     """Whether stages and trials are shared with the other sweeps of the storage, and among this one's trials."""
     keep_gb: float = DEFAULT_KEEP_GB
     """Gigabytes (10^9 bytes) that the stages of all sweeps of the storage may take, at least 0."""
+    keep_models: int = DEFAULT_KEEP_MODELS
+    """How many trials, the best by each task's score and by the overall score, keep those best weights, at least 1."""
     checkpoint_steps: int = DEFAULT_CHECKPOINT_STEPS
     """Optimizer steps between two saved states of a running trial, at least 1."""
     resumes: bool = False
@@ -76,7 +79,15 @@ class SweepOptions:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
-        for flag in ("workers", "cpus-per-worker", "concurrent", "trials", "replicates", "checkpoint-steps"):
+        for flag in (
+            "workers",
+            "cpus-per-worker",
+            "concurrent",
+            "trials",
+            "replicates",
+            "keep-models",
+            "checkpoint-steps",
+        ):
             value = getattr(self, flag.replace("-", "_"))
             require(value is None or value >= 1, f"--{flag} must be at least 1", value)
         check_value(Search, self.search, "--search")
@@ -141,6 +152,8 @@ class SweepPlan:
     """Whether stages and trials are shared."""
     keep_bytes: int | None = None
     """Bound on the stages of all sweeps of the storage; None: no bound."""
+    keep_models: int = DEFAULT_KEEP_MODELS
+    """How many trials, the best by each name of a score, keep those best weights."""
 
     @property
     def num_configurations(self) -> int:
@@ -170,4 +183,5 @@ def make_plan(options: SweepOptions, space: SearchSpace, data_folder: Path) -> S
         state_steps=options.checkpoint_steps,
         shares=options.reuse,
         keep_bytes=int(options.keep_gb * 1e9),
+        keep_models=options.keep_models,
     )

@@ -16,7 +16,17 @@ from sweeps.options import SweepOptions, SweepPlan, make_plan
 from sweeps.prepare import Material
 from sweeps.provenance import command_line
 
-OWN_FLAGS = ("storage", "address", "concurrent", "extend", "retry_failed", "dry_run", "keep_gb", "checkpoint_steps")
+OWN_FLAGS = (
+    "storage",
+    "address",
+    "concurrent",
+    "extend",
+    "retry_failed",
+    "dry_run",
+    "keep_gb",
+    "keep_models",
+    "checkpoint_steps",
+)
 """What may be said anew when a sweep goes on; all else is as it was."""
 SAVED = (
     "space",
@@ -35,6 +45,7 @@ SAVED = (
     "changes",
     "reuse",
     "keep_gb",
+    "keep_models",
     "checkpoint_steps",
 )
 """Options that `sweep.json` keeps."""
@@ -85,13 +96,11 @@ def find_folder(name: str, storage: Path) -> Path:
     return folder
 
 
-def check_alone(found: argparse.Namespace, defaults: argparse.Namespace) -> None:
-    """Raises ValueError if something is asked for beside --resume that a sweep cannot change any more."""
-    for name, value in vars(found).items():
-        is_own = name in OWN_FLAGS or name == "resume"
-        flag = f"--{name.replace('_', '-')}"
-        rule = f"{flag} must be left out with --resume, which goes on as the sweep began"
-        require(is_own or value == getattr(defaults, name), rule, value)
+def check_alone(found: argparse.Namespace) -> None:
+    """Raises ValueError if something is said beside --resume that a sweep cannot change any more."""
+    for name in sorted(found.said - {*OWN_FLAGS, "resume"}):
+        rule = f"--{name.replace('_', '-')} must be left out with --resume, which goes on as the sweep began"
+        require(False, rule, getattr(found, name))
 
 
 def take_up(options: SweepOptions, material: Material, encoder: str, arguments: Sequence[str]) -> Resumed:

@@ -4,6 +4,7 @@ Exit codes: 0 all trials ended well, 1 the sweep failed, 2 wrong use, 3 some tri
 """
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,11 +17,15 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 from mtlib.schema import require
 from search_spaces.space import grid_trials, list_spaces
-from sweeps.command import ALL_ENDED_WELL, INTERRUPTED, WRONG_USE, read_command, read_options
+from sweeps.command import ALL_ENDED_WELL, INTERRUPTED, SWEEP_FAILED, WRONG_USE, read_command, read_options
 from sweeps.options import SweepOptions, SweepPlan
 
 if TYPE_CHECKING:
     from results.records import TrialRecord
+
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+"""What the system says where a disk or a quota is full."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,6 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return WRONG_USE
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        print(f"error: the disk is full: {error}; free some room and go on with --resume", file=sys.stderr)
+        return SWEEP_FAILED
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -70,23 +80,23 @@ def space_lines() -> list[str]:
 
 def preview(options: SweepOptions) -> None:
     """Says what a sweep would do."""
-    from sweeps.disk import count_parameters
     from sweeps.dry_run import describe_need, describe_stages, describe_sweep, describe_trials
+    from sweeps.model_size import measure_encoder
     from sweeps.prepare import check_name_is_free, prepare
 
     check_name_is_free(options)
     material = prepare(options)
-    num_parameters = count_parameters(material.space.base.encoder.name)
     show(describe_sweep(options, material))
     show(describe_trials(options, material))
     show(describe_stages(options, material))
-    show(describe_need(options, material, num_parameters))
+    show(describe_need(options, material, measure_encoder(material.space.base.encoder.name)))
     show(["Dry run: nothing was started."])
 
 
 def sweep(options: SweepOptions, arguments: Sequence[str]) -> int:
     """Runs a sweep from its checks to its ranking."""
     from sweeps.dry_run import describe_need, describe_sweep, describe_total
+    from sweeps.model_size import measure_encoder
     from sweeps.opening import check_encoder, check_machine, describe_gpus, open_sweep
     from sweeps.prepare import check_name_is_free, prepare
     from sweeps.resume import take_up
@@ -101,7 +111,8 @@ def sweep(options: SweepOptions, arguments: Sequence[str]) -> int:
             resumed = take_up(options, material, encoder.fingerprint, arguments)
             show(resumed.notes)
             return run_and_finish(options, resumed.plan, resumed.known)
-    show([describe_total(options, material), *describe_need(options, material, encoder.num_parameters)])
+    size = measure_encoder(material.space.base.encoder.name)
+    show([describe_total(options, material), *describe_need(options, material, size)])
     plan = open_sweep(options, material, encoder.fingerprint, arguments)
     with held(options.folder):
         return run_and_finish(options, plan)

@@ -162,8 +162,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
     def _recall(self, known: Sequence[TrialRecord]) -> None:
         """Takes up what a sweep that goes on has left: tells the study what it missed, queues what has not ended."""
         numbers = sorted({record.number for record in known})
-        if known:
-            tidy(self._study, numbers)
+        tidy(self._study, numbers)
         asked = recall(self._study)
         for number in numbers:
             records = [record for record in known if record.number == number]

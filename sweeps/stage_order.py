@@ -1,14 +1,14 @@
 """Which trial is next, so that no two lanes train the same stage, and what many wait for is trained early."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mtlib.config import TrialConfig
 from mtlib.plan import plan_stages
 from mtlib.sources import find_parts
-from mtlib.stage_keys import Origin, list_cuts
+from mtlib.stage_keys import Cut, Origin, list_cuts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +31,19 @@ def find_course(config: TrialConfig, data_folder: Path, num_workers: int) -> Cou
         data_folder: of the sweep.
         num_workers: that train each trial.
     """
+    num_rows = dict.fromkeys(config.train_sets, 1)  # how long stages are does not matter here
+    return course_of(find_cuts(config, data_folder, num_workers, num_rows))
+
+
+def find_cuts(config: TrialConfig, data_folder: Path, num_workers: int, num_rows: Mapping[str, int]) -> list[Cut]:
+    """Every cut of a trial, first to last, with keys that hold for one sweep only.
+
+    Args:
+        config: the trial's configuration.
+        data_folder: of the sweep.
+        num_workers: that train each trial.
+        num_rows: train rows of every set that some stage draws from.
+    """
     started = f"{config.encoder.start_from} {config.encoder.start_epoch} {config.encoder.start_heads}"
     origin = Origin(
         encoder=config.encoder.name,
@@ -38,8 +51,11 @@ def find_course(config: TrialConfig, data_folder: Path, num_workers: int) -> Cou
         data={key: repr(parts) for key, parts in find_parts(config, data_folder).items()},
         environment={"num_workers": num_workers},
     )
-    plan = plan_stages(config, dict.fromkeys(config.train_sets, 1))  # how long stages are does not matter here
-    cuts = list_cuts(config, plan, origin)
+    return list_cuts(config, plan_stages(config, num_rows), origin)
+
+
+def course_of(cuts: Sequence[Cut]) -> Course:
+    """The course of a trial that comes through these cuts."""
     ends = [cut for cut in cuts if cut.is_end]
     return Course(
         ends=tuple(cut.key for cut in ends),

@@ -6,23 +6,35 @@ weights), its curves and predictions, and `shared.json`: what it has taken over 
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mtlib.checkpoint import StateFolder, drop_states, newest_numbers, place_state, saved_states, weights_path
+from mtlib.checkpoint import (
+    CHECKSUMS,
+    StateFolder,
+    check_weights,
+    drop_states,
+    newest_numbers,
+    place_state,
+    saved_states,
+    weights_path,
+)
 from mtlib.config import TrialConfig
 from mtlib.run_state import check_origin
-from mtlib.schema import first_line
+from mtlib.schema import first_line, require
 from mtlib.stage_keys import Cut, Origin
 from results.epoch_files import copy_epochs, drop_epochs, epoch_files, place_epochs
 from results.epochs import read_trial_curves
+from results.records import OVERALL
 from results.storage import open_folder
 from sweeps.stage_entry import place_files
 from sweeps.stages import StageStore, keep_stage, take_stage
 
 BEST_FILE, SHARED_FILE = "best.json", "shared.json"
+TAKEN, COPIES = ".taken", ".copies"
+"""In a trial's folder, while something is taken over or kept."""
 STATE_FILES = ("tensors", "state.json")
 
 
@@ -79,18 +91,25 @@ def find_beginning(place: TrialPlace, config: TrialConfig, origin: Origin, cuts:
         origin: what else its result follows from.
         cuts: every cut of the trial, first to last.
     """
+    if place.store is not None and is_finished(place, cuts[-1]):
+        return Beginning(epochs=cuts[-1].total_epochs, shared=read_shared(place), is_whole=True)
     epochs, note = own_epochs(place, config, origin)
     shared = read_shared(place)
     if place.store is None:
         return Beginning(epochs=epochs, shared=shared, note=note)
-    if epochs < cuts[-1].total_epochs and (taken_from := take_finished(place, cuts[-1])):
-        whole = Shared(steps=cuts[-1].total_steps, taken_from=taken_from)
-        write_shared(place, whole)
-        return Beginning(epochs=cuts[-1].total_epochs, shared=whole, is_whole=True, note=note)
+    own_steps, own_seconds = work_reported(place, epochs, shared)
+    if epochs < cuts[-1].total_epochs:
+        if taken_from := take_finished(place, cuts[-1], (*config.active_tasks, OVERALL)):
+            seconds = seconds_reported(place) - own_seconds
+            whole = Shared(steps=cuts[-1].total_steps - own_steps, seconds=seconds, taken_from=taken_from)
+            write_shared(place, whole)
+            return Beginning(epochs=cuts[-1].total_epochs, shared=whole, is_whole=True, note=note)
+        epochs, loss = own_epochs(place, config, origin)  # a damaged one may have cost the trial its own
+        note = note or loss
     for cut in [cut for cut in reversed(cuts) if cut.total_epochs > epochs]:
         facts = take_cut(place, cut)
         if facts is not None:
-            shared = Shared(steps=cut.total_steps, seconds=facts["seconds"])
+            shared = Shared(steps=cut.total_steps - own_steps, seconds=facts["seconds"] - own_seconds)
             write_shared(place, shared)
             return Beginning(epochs=cut.total_epochs, shared=shared, note=note)
     return Beginning(epochs=epochs, shared=shared, note=note)
@@ -104,13 +123,38 @@ def own_epochs(place: TrialPlace, config: TrialConfig, origin: Origin) -> tuple[
         return 0, None
     try:
         check_origin(config, origin, numbers)
-        epochs = sum(stage.epochs for stage in config.stages[: numbers["stage"]]) + int(numbers["epoch"])
+        epochs = epochs_of(config, numbers)
         if num_reported(place) < epochs:
             raise ValueError(f"its curves must hold {epochs} epochs, got {num_reported(place)}")
     except ValueError as error:
         forget(place)
         return 0, f"{place.trial_id} begins anew: {first_line(error)}"
     return epochs, None
+
+
+def epochs_of(config: TrialConfig, numbers: Mapping[str, Any]) -> int:
+    """Epochs that are done, over all stages, in the state with these numbers."""
+    return sum(stage.epochs for stage in config.stages[: numbers["stage"]]) + int(numbers["epoch"])
+
+
+def is_finished(place: TrialPlace, cut: Cut) -> bool:
+    """Whether the trial itself is noted as finished: its record was lost behind its end."""
+    try:
+        return find_finished(place, cut).path == place.path and num_reported(place) == cut.total_epochs
+    except (OSError, ValueError):
+        return False
+
+
+def seconds_reported(place: TrialPlace) -> float:
+    """Seconds of work that the trial's curves tell of."""
+    return float(max(read_trial_curves(open_folder(place.folder), place.trial_id)["seconds"].to_pylist(), default=0.0))
+
+
+def work_reported(place: TrialPlace, epochs: int, shared: Shared) -> tuple[int, float]:
+    """Optimizer steps and seconds of the trial's own work on its first epochs, by its curves."""
+    curves = read_trial_curves(open_folder(place.folder), place.trial_id).to_pylist()
+    steps, seconds = max(((row["step"], row["seconds"]) for row in curves if row["epoch"] == epochs), default=(0, 0.0))
+    return (steps - shared.steps, seconds - shared.seconds) if epochs else (0, 0.0)
 
 
 def num_reported(place: TrialPlace) -> int:
@@ -147,7 +191,7 @@ def write_shared(place: TrialPlace, shared: Shared) -> None:
 def take_cut(place: TrialPlace, cut: Cut) -> dict[str, Any] | None:
     """Takes a cut from the store: its epochs, its best weights, and last its state; the facts kept with it."""
     assert place.store is not None
-    taken = place.path / ".taken"
+    taken = place.path / TAKEN
     shutil.rmtree(taken, ignore_errors=True)
     for key in filter(None, (cut.key, cut.other_key)):
         facts = take_stage(place.store, key, taken)
@@ -177,13 +221,30 @@ def keep_cut(place: TrialPlace, cut: Cut, seconds: float, is_spare: bool) -> str
     """
     assert place.store is not None
     state, best = saved_states(place.states)[0], place.states.path / BEST_FILE
-    epochs = epoch_files(place.folder, place.trial_id, cut.total_epochs)
-    weights = {weights_path(place.states, epoch) for epoch in json.loads(best.read_text()).values()}
-    files = {f"state/{name}": state / name for name in STATE_FILES}
-    files |= {f"weights/{path.name}": path for path in weights}
-    files |= {f"epochs/{name}": path for name, path in epochs.items()} | {BEST_FILE: best}
-    facts = {"seconds": seconds, "epochs": cut.total_epochs, "steps": cut.total_steps}
-    return keep_stage(place.store, cut.key, files, facts, is_spare=is_spare)
+    try:
+        epochs = files_of_epochs(place, cut.total_epochs)
+        weights = best_files(place.states, json.loads(best.read_text()).values())
+        files = {f"state/{name}": state / name for name in STATE_FILES} | weights
+        files |= {f"epochs/{name}": path for name, path in epochs.items()} | {BEST_FILE: best}
+        facts = {"seconds": seconds, "epochs": cut.total_epochs, "steps": cut.total_steps}
+        return keep_stage(place.store, cut.key, files, facts, is_spare=is_spare)
+    except (OSError, ValueError) as error:
+        return first_line(error)
+    finally:
+        shutil.rmtree(place.path / COPIES, ignore_errors=True)
+
+
+def files_of_epochs(place: TrialPlace, epochs: int) -> dict[str, Path]:
+    """Where a trial's first epochs are, each in files of its own.
+
+    Those that were compacted are copied: a trial that was taken for failed, and is tried again, goes on behind them.
+    """
+    try:
+        return epoch_files(place.folder, place.trial_id, epochs)
+    except ValueError:
+        copies = place.path / COPIES
+        copy_epochs(place.folder, place.trial_id, copies, place.trial_id, epochs)
+        return epoch_files(copies, place.trial_id, epochs)
 
 
 def note_finished(place: TrialPlace, cut: Cut) -> None:
@@ -194,28 +255,52 @@ def note_finished(place: TrialPlace, cut: Cut) -> None:
     partial.rename(place.finished_folder / f"{cut.key}.json")
 
 
-def take_finished(place: TrialPlace, cut: Cut) -> str | None:
-    """Takes an equal trial of this storage over, whole, if there is one; `sweep/trial`."""
+def find_finished(place: TrialPlace, cut: Cut) -> TrialPlace:
+    """Where the trial that is noted as finished at a cut is; OSError or ValueError if none is."""
+    found = json.loads((place.finished_folder / f"{cut.key}.json").read_text())
+    require(isinstance(found, dict) and {"sweep", "trial"} <= set(found), "a note must name sweep and trial", found)
+    return replace(place, folder=place.folder.parent / found["sweep"], trial_id=found["trial"])
+
+
+def take_finished(place: TrialPlace, cut: Cut, names: Sequence[str]) -> str | None:
+    """Takes an equal trial of this storage over, if there is one that is whole: `sweep/trial`.
+
+    Args:
+        place: the trial.
+        cut: its end.
+        names: of scores, the weights of whose best epochs must be there; a sweep deletes those that no selection needs.
+    """
     try:
-        found = json.loads((place.finished_folder / f"{cut.key}.json").read_text())
-        source = replace(place, folder=place.folder.parent / found["sweep"], trial_id=found["trial"])
-    except (OSError, ValueError, KeyError):
+        source = find_finished(place, cut)
+    except (OSError, ValueError):
         return None
     if source.path == place.path:
         return None
+    taken = place.path / TAKEN
     try:
-        weights = source.path / "checkpoint"
+        link_best(source.path / "checkpoint", taken, names)
         copy_epochs(source.folder, source.trial_id, place.folder, place.trial_id, cut.total_epochs)
-        link_best(weights, place.states.path)
     except (OSError, ValueError):
-        forget(place)
+        shutil.rmtree(taken, ignore_errors=True)
         return None
+    shutil.rmtree(place.states.path, ignore_errors=True)
+    taken.rename(place.states.path)
     return f"{source.folder.name}/{source.trial_id}"
 
 
-def link_best(source: Path, target: Path) -> None:
-    """Links the best weights of a checkpoint folder into another, all of them or OSError."""
+def link_best(source: Path, target: Path, names: Sequence[str]) -> None:
+    """Links the best weights of a checkpoint folder into another, those by all names, or OSError, or ValueError if one
+    is damaged or no longer known."""
     shutil.rmtree(target, ignore_errors=True)
-    best = json.loads((source / BEST_FILE).read_text())
-    weights = {weights_path(StateFolder(path=source), epoch) for epoch in best.values()}
-    place_files({f"weights/{path.name}": path for path in weights} | {BEST_FILE: source / BEST_FILE}, target)
+    folder, best = StateFolder(path=source), json.loads((source / BEST_FILE).read_text())
+    require(set(best) == set(names), f"{source} must hold the best weights by {', '.join(names)}", ", ".join(best))
+    for epoch in sorted(set(best.values())):
+        check_weights(folder, epoch)
+    place_files(best_files(folder, best.values()) | {BEST_FILE: source / BEST_FILE}, target)
+
+
+def best_files(folder: StateFolder, epochs: Iterable[int]) -> dict[str, Path]:
+    """Where the weights of best epochs are, and their checksums, by name below the checkpoint folder."""
+    paths = {weights_path(folder, epoch) for epoch in epochs}
+    sums = folder.path / "weights" / CHECKSUMS  # not there beside weights that were kept before there were checksums
+    return {f"weights/{path.name}": path for path in (*sorted(paths), *([sums] if sums.is_file() else []))}

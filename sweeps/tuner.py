@@ -13,27 +13,31 @@ from ray.actor import ActorHandle
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from mtlib.checkpoint import newest_numbers
 from mtlib.config import TrialConfig
 from mtlib.plan import first_scored_epoch
 from mtlib.schema import first_line
-from mtlib.tasks import TASKS
 from results.epochs import compact, read_curves
-from results.records import OVERALL, TrialRecord
+from results.records import TrialRecord
+from results.recovery import MAIN_METRICS
 from sweeps.capacity import num_lanes
+from sweeps.cleaning import Names, clean
 from sweeps.cluster import close_ray, open_ray
-from sweeps.disk import count_parameters
 from sweeps.interrupts import Interrupts
 from sweeps.lane import LaneSetup
+from sweeps.lane_trial import states_of
 from sweeps.lanes import Lane, open_lane
 from sweeps.ledger import Ledger, add_trial, apply, close_ledger, open_ledger, save
 from sweeps.leftovers import remove_orphaned_groups, remove_own_groups
 from sweeps.messages import Event
+from sweeps.model_size import count_parameters
 from sweeps.options import SweepPlan
 from sweeps.scheduler import make_scheduler
 from sweeps.search import Search
-from sweeps.searcher import SweepSearcher, TrialSpec
+from sweeps.searcher import ENDED, SweepSearcher, TrialSpec
 from sweeps.stages import StageStore
 from sweeps.study import open_study
+from sweeps.take_over import epochs_of
 from sweeps.trial_mailbox import Mailbox
 
 OnEvent = Callable[[Event, Ledger], None]
@@ -76,6 +80,8 @@ class Sweep:
     """Trials that Tune's thread has suggested and the ledger does not know yet."""
     troubles: dict[str, str] = field(default_factory=dict)
     """By lane, what it said when it could not load."""
+    cleaned: Names = field(default_factory=dict)
+    """What of trials' best weights is left."""
 
 
 def run_sweep(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord] = ()) -> SweepOutcome:
@@ -98,6 +104,7 @@ def run_sweep(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord] =
         finally:
             close_ledger(ledger)
             save(ledger, plan.folder)
+            clean(plan.folder, ledger.records.values(), plan.keep_models)
             compact(plan.folder)
             shutil.rmtree(plan.folder / SCRATCH, ignore_errors=True)
     failures = {name: record.error or "" for name, record in ledger.records.items() if record.status == "failed"}
@@ -158,23 +165,31 @@ def open_sweep(plan: SweepPlan, ledger: Ledger, on_event: OnEvent) -> Sweep:
 
 
 def reported_before(plan: SweepPlan, known: Sequence[TrialRecord]) -> dict[str, list[tuple[int, float]]]:
-    """What first trainings of configurations had reported to the scheduler: scored epoch and best score so far."""
+    """What the scheduler has judged of first trainings of configurations: scored epoch and best score so far."""
     if plan.scheduler == "none":
         return {}
     curves = read_curves(plan.folder).to_pylist()
-    metric = {OVERALL: OVERALL, **{name: task.metric for name, task in TASKS.items()}}[plan.space.metric]
+    metric = MAIN_METRICS[plan.space.metric]
     found: dict[str, list[tuple[int, float]]] = {}
     for record in known:
         if record.replicate > 0:
             continue
-        first = first_scored_epoch(TrialConfig.from_json(record.config))
+        first, judged = first_scored_epoch(TrialConfig.from_json(record.config)), num_judged(plan, record)
         points = [
             p for p in curves if (p["trial"], p["task"], p["split"]) == (record.trial_id, plan.space.metric, "dev")
         ]
-        scores = {p["epoch"]: p["value"] for p in points if p["metric"] == metric and p["epoch"] >= first}
+        scores = {p["epoch"]: p["value"] for p in points if p["metric"] == metric and first <= p["epoch"] <= judged}
         bests = itertools.accumulate((scores[epoch] for epoch in sorted(scores)), max)
         found[record.trial_id] = [(e - first + 1, best) for e, best in zip(sorted(scores), bests, strict=True)]
     return found
+
+
+def num_judged(plan: SweepPlan, record: TrialRecord) -> int:
+    """Epochs of a trial behind which it has gone on, or ended; a newer one will be reported again, and judged then."""
+    if record.status in ENDED:
+        return record.epochs
+    numbers = newest_numbers(states_of(plan.folder, record.trial_id, plan.state_steps))
+    return 0 if numbers is None else epochs_of(TrialConfig.from_json(record.config), numbers)
 
 
 def open_mailbox(plan: SweepPlan) -> ActorHandle[Any]:
@@ -239,6 +254,8 @@ def take_news(sweep: Sweep, timeout: float) -> None:
     for event in events:
         tell(sweep, event)
     save(sweep.ledger, sweep.plan.folder)
+    if any(event.kind == "ended" for event in events):
+        clean(sweep.plan.folder, sweep.ledger.records.values(), sweep.plan.keep_models, sweep.cleaned)
 
 
 def tell(sweep: Sweep, event: Event) -> None:

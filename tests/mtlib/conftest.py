@@ -14,9 +14,12 @@ from mtlib.config import TrialConfig
 from mtlib.data import Table
 from mtlib.encoder import PretrainedEncoder
 from mtlib.run_state import Run
+from mtlib.sources import read_data
 from mtlib.tasks import TASKS
-from mtlib.tokens import Corpus
+from mtlib.tokens import Corpus, tokenize
 from mtlib.train import start
+from tests.mtlib.combinations import EVERY_METHOD, ORDERS, Changes, Material
+from tests.mtlib.further_data import write_further_data
 
 WORDS = ["the", "cat", "sat", "a", "b", "road", "un", "##able", "##s", "?", "film"]
 
@@ -72,6 +75,33 @@ def new_run(tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: Pretrai
         return run
 
     return begin
+
+
+@pytest.fixture(scope="session")
+def further_folder(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny data with the further sets beside it."""
+    folder = tmp_path_factory.mktemp("further")
+    write_further_data(tiny_folder, folder)
+    return folder
+
+
+@pytest.fixture
+def material(
+    tiny_config: TrialConfig,
+    tiny_encoder: PretrainedEncoder,
+    further_folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[str, str, Changes], Material]:
+    """Configuration, corpus and encoder of an order and a method, with further changes."""
+    cache = tmp_path_factory.getbasetemp() / "cache of combinations"
+    base = tiny_config.override({"smart.weight": 0, "stages.1.epochs": 2, "stages.1.steps_per_epoch": 23})
+
+    def build(order: str, method: str, changes: Changes) -> Material:
+        config = base.override({**ORDERS[order], **EVERY_METHOD[method], **changes})
+        corpus = tokenize(read_data(config, further_folder), tiny_encoder.tokenizer, cache)
+        return Material(config=config, corpus=corpus, encoder=tiny_encoder)
+
+    return build
 
 
 @pytest.fixture

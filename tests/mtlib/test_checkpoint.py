@@ -1,21 +1,28 @@
 """States come back bit for bit, damage falls back on the state before, and only what is needed stays on disk."""
 
+import errno
 import json
 import math
 import shutil
+import subprocess
+import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 import mtlib.checkpoint
 from mtlib.checkpoint import (
+    CHECKSUMS,
+    DiskFull,
     State,
     StateFolder,
+    check_weights,
     drop_states,
     estimate_bytes,
     keep_best,
@@ -29,6 +36,8 @@ from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder
 from mtlib.model import MultiTaskModel
 from mtlib.optim import make_optimizer, optimizer_tensors
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -294,6 +303,7 @@ def test_states_of_a_trial_that_has_ended_go_and_its_best_weights_stay(folder: S
     save_state(folder, 1, state(1.0))
     (folder.path / ".state.partial").mkdir()
     keep_best(folder, 1, {"overall": 1}, {"w": torch.ones(2)})
+    (folder.path / ".kept.partial").mkdir()
     drop_states(folder)
     assert load_state(folder) is None
     assert sorted(path.name for path in folder.path.iterdir()) == ["best.json", "weights"]
@@ -303,7 +313,9 @@ def test_states_of_a_trial_that_has_ended_go_and_its_best_weights_stay(folder: S
 
 def kept_epochs(folder: StateFolder) -> list[int]:
     """Epochs whose weights are on disk, each holding its own number."""
-    found = sorted((folder.path / "weights").iterdir())
+    found = sorted((folder.path / "weights").glob("*.safetensors"))
+    sums = json.loads((folder.path / "weights" / CHECKSUMS).read_text())
+    assert sums == {path.name: zlib.crc32(path.read_bytes()) for path in found}
     numbers = [int(load_file(path)["w"][0]) for path in found]
     assert found == [weights_path(folder, number) for number in numbers]
     return numbers
@@ -351,6 +363,163 @@ def test_a_kill_while_weights_are_written_leaves_the_best_before(
     assert load_file(weights_path(folder, 1))["w"].tolist() == [1.0] * 4
     keep_best(folder, 2, {"overall": 2}, {"w": torch.full((4,), 2.0)})
     assert kept_epochs(folder) == [2]
+    assert sorted(path.name for path in folder.path.iterdir()) == ["best.json", "weights"]
+
+
+@pytest.mark.parametrize("damage", [cut, empty, flip, Path.unlink])
+def test_damaged_weights_are_noticed_and_named(damage: Callable[[Path], None], folder: StateFolder) -> None:
+    for epoch, best in ((1, {"sst": 1}), (2, {"sst": 1, "overall": 2})):
+        keep_best(folder, epoch, best, {"w": torch.full((40,), float(epoch))})
+    check_weights(folder, 1)
+    check_weights(folder, 2)
+    path = weights_path(folder, 1)
+    damage(path)
+    with pytest.raises(ValueError, match=f"^{path} is (missing|truncated or damaged: its checksum is wrong)$"):
+        check_weights(folder, 1)
+    check_weights(folder, 2)
+
+
+def test_weights_that_were_kept_before_there_were_checksums_count_as_whole(folder: StateFolder) -> None:
+    keep_best(folder, 1, {"sst": 1}, {"w": torch.ones(4)})
+    (folder.path / "weights" / CHECKSUMS).unlink()
+    flip(weights_path(folder, 1))
+    check_weights(folder, 1)
+    keep_best(folder, 2, {"sst": 1, "overall": 2}, {"w": torch.ones(4)})
+    check_weights(folder, 1)
+    flip(weights_path(folder, 2))
+    with pytest.raises(ValueError, match=r"epoch-0002\.safetensors is truncated or damaged"):
+        check_weights(folder, 2)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", '{"epoch-0001.safetensors": null}', "\udcff"])
+def test_damaged_checksums_are_noticed_and_do_not_stop_a_trial(text: str, folder: StateFolder) -> None:
+    keep_best(folder, 1, {"sst": 1}, {"w": torch.ones(4)})
+    (folder.path / "weights" / CHECKSUMS).write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(ValueError, match=r"^checksums\.json is truncated or damaged$"):
+        check_weights(folder, 1)
+    keep_best(folder, 2, {"sst": 2}, {"w": torch.full((4,), 2.0)})
+    assert kept_epochs(folder) == [2]
+
+
+FULL_DISKS = [
+    OSError(errno.ENOSPC, "No space left on device"),
+    OSError(errno.EDQUOT, "Disk quota exceeded"),
+    SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+    SafetensorError("Error while serializing: I/O error: File too large (os error 27)"),
+]
+
+
+@pytest.fixture(params=FULL_DISKS, ids=[str(error) for error in FULL_DISKS])
+def full_disk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A disk that is full once half of a file has been written."""
+
+    def write_half(_tensors: Any, path: Path) -> None:
+        path.write_bytes(b"half of it")
+        raise request.param
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mtlib.checkpoint, "save_file", write_half)
+        yield
+
+
+def listing(folder: StateFolder) -> dict[str, bytes]:
+    """Every file below a folder, hidden ones too, and its content."""
+    return {str(path): path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
+
+
+def fill(folder: StateFolder) -> dict[str, bytes]:
+    """Two states and the weights of an epoch; all files."""
+    for step in (1, 2):
+        save_state(folder, step, state(float(step)))
+    keep_best(folder, 1, {"overall": 1}, {"w": torch.ones(4)})
+    return listing(folder)
+
+
+@pytest.fixture
+def filled(folder: StateFolder) -> dict[str, bytes]:
+    return fill(folder)
+
+
+def test_a_state_for_which_there_is_no_room_leaves_those_before_it(
+    folder: StateFolder,
+    filled: dict[str, bytes],
+    full_disk: None,  # noqa: ARG001 - must be there
+) -> None:
+    with pytest.raises(DiskFull) as error:
+        save_state(folder, 3, state(3.0))
+    text = str(error.value)
+    assert text.startswith("the disk must have room for the state after step 3, 1,200 bytes, got ")
+    assert f" bytes free in {folder.path} (" in text
+    assert "\n" not in text
+    assert listing(folder) == filled
+    assert loaded_value(folder) == 2.0
+
+
+def test_weights_for_which_there_is_no_room_leave_those_before_them(
+    folder: StateFolder,
+    filled: dict[str, bytes],
+    full_disk: None,  # noqa: ARG001 - must be there
+) -> None:
+    with pytest.raises(DiskFull, match=r"^the disk must have room for the weights of epoch 2, 16 bytes, got \d"):
+        keep_best(folder, 2, {"overall": 2}, {"w": torch.ones(4)})
+    assert listing(folder) == filled
+    assert not list(folder.path.glob(".*"))
+
+
+def test_a_list_of_best_epochs_for_which_there_is_no_room_leaves_the_one_before(
+    folder: StateFolder, filled: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*_arguments: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", no_room)
+    for best in ({"overall": 2}, {"overall": 1, "sst": 1}):
+        with pytest.raises(DiskFull):
+            keep_best(folder, 2, best, {"w": torch.ones(4)})
+        assert listing(folder) == filled
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), SafetensorError("invalid header")])
+def test_another_error_stays_what_it_is_and_leaves_nothing_behind(
+    error: Exception, folder: StateFolder, filled: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_tensors: Any, path: Path) -> None:
+        path.write_bytes(b"half of it")
+        raise error
+
+    monkeypatch.setattr(mtlib.checkpoint, "save_file", fail)
+    with pytest.raises(type(error)) as found:
+        save_state(folder, 3, state(3.0))
+    assert found.value is error
+    assert listing(folder) == filled
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+import torch
+from mtlib.checkpoint import DiskFull, State, StateFolder, keep_best, save_state
+folder = StateFolder(path=Path(sys.argv[1]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+large = {"w": torch.ones(10_000)}
+for attempt in (lambda: save_state(folder, 3, State(tensors=large, numbers={})),
+                lambda: keep_best(folder, 2, {"overall": 2}, large)):
+    try:
+        attempt()
+    except DiskFull as error:
+        print(error)
+"""
+
+
+def test_a_real_limit_on_files_is_a_full_disk(folder: StateFolder, filled: dict[str, bytes]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(folder.path)], capture_output=True, text=True, timeout=60, cwd=ROOT
+    )
+    first, second = done.stdout.splitlines()
+    assert first.startswith("the disk must have room for the state after step 3, 40,000 bytes, got ")
+    assert second.startswith("the disk must have room for the weights of epoch 2, 40,000 bytes, got ")
+    assert second.endswith(f" bytes free in {folder.path} (File too large)")
+    assert listing(folder) == filled
 
 
 def test_the_disk_that_is_foretold_is_the_disk_that_is_used(

@@ -5,113 +5,36 @@ one order, and a pairwise cover of both comes on top; the whole matrix is slow.
 """
 
 import dataclasses
-import gc
 import itertools
-import os
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import torch.multiprocessing as multiprocessing
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 
 import mtlib.step
 from mtlib.checkpoint import StateFolder
 from mtlib.config import TrialConfig
-from mtlib.config_training import ROUND_ORDERS
 from mtlib.encoder import PretrainedEncoder
 from mtlib.reports import EpochReport, Progress
-from mtlib.sources import read_data
-from mtlib.tokens import Corpus, tokenize
+from mtlib.tokens import Corpus
 from mtlib.train import train
-
-Changes = dict[str, Any]
+from tests.mtlib.combinations import (
+    ALTERNATING_ONLY,
+    EVERY_METHOD,
+    METHODS,
+    ORDERS,
+    SUMMED_ONLY,
+    Changes,
+    Material,
+    fits,
+    pair_of_workers,
+)
 
 STEPS = 50
 """Optimizer steps that are compared."""
-
-ALL = ["sst", "qqp", "sts"]
-
-ORDERS: dict[str, Changes] = {
-    **{
-        order: {"stages.1.order": order}
-        for order in (*ROUND_ORDERS, "sequential", "uniform", "proportional", "square_root", "annealed")
-    },
-    **{f"{order}, summed": {"stages.1.order": order, "stages.1.sum_losses": True} for order in ROUND_ORDERS},
-    "epoch_round_robin": {"stages.1.order": "epoch_round_robin", "stages.1.epochs": 3, "stages.1.steps_per_epoch": 12},
-    "best of the first stage": {"stages.1.start_from": "best", "stages.0.epochs": 2, "stages.0.steps_per_epoch": 5},
-    "new optimizer": {"stages.1.reset_optimizer": True},
-    "extra data": {"stages.1.extra_data": ["cfimdb", "snli"], "stages.1.order": "annealed"},
-    "augmentation": {
-        "data.sources.reworded": {"task": "sst", "path": "reworded.jsonl", "role": "augment"},
-        "stages.1.order": "proportional",
-    },
-}
-
-SMART = {"smart.weight": 0.5, "smart.tasks": ALL, "smart.noise_std": 0.05, "smart.epsilon": 0.1}
-BI = {"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"}
-PALS = {"pals.size": 8, "pals.num_heads": 2, "pals.tasks": ALL}
-
-METHODS: dict[str, Changes] = {
-    "plain": {},
-    "smart, unit norm": SMART,
-    "smart, paper": {**SMART, "smart.mode": "paper"},
-    "smart, paper, bi-encoder": {**SMART, **BI, "smart.mode": "paper"},
-    "smart, random, every second batch": {**SMART, "smart.mode": "random", "smart.every_batches": 2},
-    "smart, shared masks, two steps": {**SMART, "smart.masks": "shared", "smart.num_steps": 2},
-    "mean teacher": {"proximal.weight": 1, "proximal.tasks": ALL, "proximal.decay": 0.9},
-    "simcse": {"simcse.weight": 0.3, "simcse.tasks": ALL},
-    "simcse, bi-encoder": {"simcse.weight": 0.3, "simcse.tasks": ALL, "simcse.projection": "linear", **BI},
-    "pals": PALS,
-    "pals, beside the layer, encoder frozen": {**PALS, "pals.placement": "layer", "encoder.trained_layers": []},
-    "low rank": {**PALS, "pals.function": "identity", "pals.zero_start": True},
-    "learned weights": {"loss_weighting": "uncertainty"},
-    "ordinal": {"tasks.sst.loss": "ordinal_log_loss"},
-    "dual objective, weights": {
-        "tasks.sst.loss": "dual_objective_cross_entropy",
-        "tasks.sst.dual_reduction": "sum",
-        "tasks.qqp.loss_weight": 2,
-    },
-    "two logits, no separator": {"tasks.qqp.loss": "cross_entropy", "tasks.qqp.encoding": "cross_no_separator"},
-    "cosine": {**BI, "tasks.qqp.head": "cosine", "tasks.sts.head": "cosine", "tasks.sts.cosine_projection": False},
-    "relational, hidden, mean pooling": {
-        "relational_tasks": ["qqp", "sts"],
-        "tasks.sst.hidden_units": 7,
-        **{f"tasks.{task}.pooling": "mean" for task in ALL},
-    },
-    "layer decay, head rate, slanted": {
-        "optimizer.layer_decay": 0.8,
-        "optimizer.head_learning_rate": 3e-3,
-        "optimizer.schedule": "slanted_triangular",
-        "optimizer.decay_biases_and_norms": False,
-    },
-    "one layer": {"encoder.trained_layers": [1]},
-    "empty shard": {"tasks.sst.batch_size": 1, **SMART},
-}
-
-ALTERNATING_ONLY: dict[str, Changes] = {
-    "layers by task": {
-        "optimizer.chosen_scale": 2,
-        "optimizer.other_scale": 0.5,
-        "tasks.sst.chosen_layers": [1],
-        "tasks.qqp.chosen_layers": [0],
-    },
-}
-SUMMED_ONLY: dict[str, Changes] = {
-    name: {"gradients": name} for name in ("pcgrad", "mgda", "upgrad", "dualproj", "imtl_g", "aligned_mtl")
-}
-
-EVERY_METHOD = {**METHODS, **ALTERNATING_ONLY, **SUMMED_ONLY}
-
-
-def fits(order: str, method: str) -> bool:
-    """Whether a combination is allowed: the rest is refused when the configuration is built."""
-    is_summed = "summed" in order
-    return not (method in ALTERNATING_ONLY and is_summed) and not (method in SUMMED_ONLY and not is_summed)
 
 
 def pairwise_cover() -> list[tuple[str, str]]:
@@ -135,46 +58,6 @@ EXACT = sorted({*((order, "mean teacher") for order in ORDERS), *((("uniform"), 
 """Combinations that are killed and resumed: every order, and every method that any order allows."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Material:
-    config: TrialConfig
-    corpus: Corpus
-    encoder: PretrainedEncoder
-
-
-@pytest.fixture(scope="module")
-def folder(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny data with the further sets beside it."""
-    folder = tmp_path_factory.mktemp("further")
-    for path in tiny_folder.iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
-    reviews = [f"{row}\tc{row}\ta {('bad', 'good')[row % 2]} film {'very ' * row}\t{row % 2}" for row in range(17)]
-    (folder / "ids-cfimdb-train.csv").write_text("\n".join(["\tid\tsentence\tsentiment", *reviews]) + "\n")
-    pairs = [f"n{row}\tthe dog runs\tthe {('cat', 'dog', 'car')[row % 3]} runs\t{row % 3}" for row in range(29)]
-    (folder / "snli-train.csv").write_text("\n".join(["id\tsentence1\tsentence2\tlabel", *pairs]) + "\n")
-    texts = [
-        f'{{"id": "w{row}", "sentence": "not a dull film {"old " * row}", "sentiment": {row % 5}}}' for row in range(9)
-    ]
-    (folder / "reworded.jsonl").write_text("\n".join(texts) + "\n")
-    return folder
-
-
-@pytest.fixture
-def material(
-    tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str, str, Changes], Material]:
-    """Configuration, corpus and encoder of a combination."""
-    cache = tmp_path_factory.mktemp("cache")
-    base = tiny_config.override({"smart.weight": 0, "stages.1.epochs": 2, "stages.1.steps_per_epoch": 23})
-
-    def build(order: str, method: str, changes: Changes) -> Material:
-        config = base.override({**ORDERS[order], **EVERY_METHOD[method], **changes})
-        corpus = tokenize(read_data(config, folder), tiny_encoder.tokenizer, cache)
-        return Material(config=config, corpus=corpus, encoder=tiny_encoder)
-
-    return build
-
-
 NO_DROPOUT = {"encoder.dropout": 0, "encoder.attention_dropout": 0, "optimizer.epsilon": 1e-2}
 """With AdamW's own epsilon a gradient that is nothing but rounding makes a whole step: soon two equally
 right runs would differ visibly."""
@@ -183,53 +66,23 @@ right runs would differ visibly."""
 @pytest.fixture(scope="module")
 def two_workers() -> Iterator[Callable[[Material], torch.Tensor]]:
     """Trains on two worker processes that stay; gives the details of every step, the same on both."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    context = multiprocessing.get_context("spawn")
-    asked = [context.Queue() for _ in range(2)]
-    answered = [context.Queue() for _ in range(2)]
-    workers = [
-        context.Process(target=serve, args=(rank, port, asked[rank], answered[rank]), daemon=True) for rank in range(2)
-    ]
-    for worker in workers:
-        worker.start()
+    with pair_of_workers() as run_on_both:
 
-    def ask(material: Material) -> torch.Tensor:
-        for queue in asked:
-            queue.put((material.config.to_json(), material.corpus, material.encoder))
-        found = [queue.get(timeout=120) for queue in answered]
-        for answer in found:
-            assert not isinstance(answer, str), answer
-        first, second = (torch.tensor(answer) for answer in found)
-        assert torch.equal(first, second)
-        return first
+        def ask(material: Material) -> torch.Tensor:
+            found = run_on_both(details_of, material.config, material.corpus, material.encoder)
+            first, second = map(torch.tensor, found)
+            assert torch.equal(first, second)
+            return first
 
-    yield ask
-    for queue in asked:
-        queue.put(None)
-    for worker in workers:
-        worker.join(timeout=30)
+        yield ask
 
 
-def serve(rank: int, port: int, asked: Any, answered: Any) -> None:
-    """One of two workers: trains what it is asked for, until it is asked for nothing."""
-    torch.set_num_threads(1)
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
-
-    def wrap(objective: nn.Module) -> nn.Module:
-        return DistributedDataParallel(objective, find_unused_parameters=True)
-
-    while (question := asked.get()) is not None:
-        config, corpus, encoder = question
-        try:
-            answer: Any = record_details(TrialConfig.from_json(config), corpus, encoder, wrap).tolist()
-        except Exception as error:
-            answer = f"worker {rank}: {type(error).__name__}: {error}"
-        gc.collect()  # DDP's reducer holds the group
-        answered.put(answer)
-    torch.distributed.destroy_process_group()
+def details_of(
+    wrap: Callable[[nn.Module], nn.Module], config: TrialConfig, corpus: Corpus, encoder: PretrainedEncoder
+) -> list[list[float]]:
+    """`record_details` as a job of a worker."""
+    details: list[list[float]] = record_details(config, corpus, encoder, wrap).tolist()
+    return details
 
 
 def record_details(

@@ -16,7 +16,6 @@ from mtlib.encoder import PretrainedEncoder
 from mtlib.inert import effective_settings, length_counts
 from mtlib.model import MultiTaskModel
 from mtlib.schema import to_dict
-from tests.mtlib.further_data import write_further_data
 from tests.mtlib.inert_cases import (
     ALONE,
     BASES,
@@ -35,10 +34,8 @@ from tests.mtlib.trained_states import Outcome, Trainer, assert_equal, differenc
 
 
 @pytest.fixture(scope="module")
-def trainer(tiny_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path_factory: pytest.TempPathFactory) -> Trainer:
-    folder = tmp_path_factory.mktemp("further")
-    write_further_data(tiny_folder, folder)
-    return Trainer(folder, tmp_path_factory.mktemp("cache"), tiny_encoder)
+def trainer(further_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path_factory: pytest.TempPathFactory) -> Trainer:
+    return Trainer(further_folder, tmp_path_factory.mktemp("cache"), tiny_encoder)
 
 
 @pytest.fixture
@@ -249,11 +246,11 @@ def test_a_longer_stage_comes_through_the_end_of_a_shorter_one_unless_its_length
     long = short.override({"stages.0.epochs": 5})
     assert length_counts(short, 0) == length_counts(long, 0) == counts
     assert (trainer.cut(short, 0, epochs).key != trainer.cut(long, 0, epochs).key) == counts
-    outcomes = [trainer.outcome(config, 0, epochs) for config in (short, long)]
+    one, other = trainer.outcome(short, 0, epochs), trainer.outcome(long, 0, epochs)
     if counts:
-        assert difference(*outcomes, is_scored) is not None
+        assert difference(one, other, is_scored) is not None
     else:
-        assert_equal(*outcomes)
+        assert_equal(one, other)
 
 
 def test_epochs_and_stages_that_are_done_are_in_the_key(alone: TrialConfig, trainer: Trainer) -> None:

@@ -157,9 +157,9 @@ def test_encoder_and_environment_count_for_every_stage(changed: dict[str, Any], 
 def test_neither_the_order_of_names_nor_the_type_of_a_mapping_counts(config: TrialConfig) -> None:
     turned = Origin(
         encoder="e",
-        started=dict(reversed(ORIGIN.started.items())),
-        data=dict(reversed(ORIGIN.data.items())),
-        environment=dict(reversed(ORIGIN.environment.items())),
+        started=dict(reversed(list(ORIGIN.started.items()))),
+        data=dict(reversed(list(ORIGIN.data.items()))),
+        environment=dict(reversed(list(ORIGIN.environment.items()))),
     )
     assert cuts_of(config, turned) == cuts_of(config)
 

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoModel, BertConfig, BertModel
 
-from mtlib.checkpoint import StateFolder, keep_best, weights_path
+from mtlib.checkpoint import CHECKSUMS, StateFolder, keep_best, weights_path
 from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder, digest_of
 from mtlib.model import MultiTaskModel
@@ -264,7 +264,37 @@ def test_a_damaged_list_of_best_epochs_is_one_line(trial_folder: Path, begin: Be
 
 def test_weights_that_best_json_names_and_nobody_kept_are_one_line(trial_folder: Path, begin: Begin) -> None:
     weights_path(StateFolder(path=trial_folder / "checkpoint"), 1).unlink()
-    with pytest.raises(ValueError, match=r"must hold undamaged weights, got .*No such file") as e:
+    with pytest.raises(ValueError, match=r"must hold undamaged weights, got .*0001\.safetensors is missing$") as e:
+        begin(trial_folder)
+    assert_one_line(e)
+
+
+def test_weights_of_which_one_bit_is_another_are_one_line(trial_folder: Path, begin: Begin) -> None:
+    path = weights_path(StateFolder(path=trial_folder / "checkpoint"), 1)
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(bytes(content))
+    with pytest.raises(ValueError, match=r"must hold undamaged weights, got .*0001.* its checksum is wrong$") as e:
+        begin(trial_folder)
+    assert_one_line(e)
+    assert begin(trial_folder, **{"encoder.start_epoch": "qqp"})[1]  # those of the other epoch are whole
+
+
+def test_weights_kept_before_there_were_checksums_can_be_started_from(trial_folder: Path, begin: Begin) -> None:
+    _, digests = begin(trial_folder)
+    (trial_folder / "checkpoint" / "weights" / CHECKSUMS).unlink()
+    assert begin(trial_folder)[1] == digests
+
+
+def test_what_is_left_where_weights_were_deleted_is_said(trial_folder: Path, begin: Begin) -> None:
+    best = trial_folder / "checkpoint" / "best.json"
+    best.write_text('{"qqp": 2}')
+    with pytest.raises(ValueError, match=r"^unknown encoder\.start_epoch for .* 'overall'; known: qqp$"):
+        begin(trial_folder)
+    best.write_text("{}")
+    with pytest.raises(
+        ValueError, match=r"must hold weights of a best epoch, got .*, whose weights were deleted: "
+    ) as e:
         begin(trial_folder)
     assert_one_line(e)
 

@@ -206,7 +206,7 @@ def test_best_weights_are_those_of_the_best_epochs(
 def position(states: StateFolder) -> tuple[int, int, int] | None:
     """Stage, epoch and step of the newest saved state."""
     state = load_state(states)
-    return None if state is None else tuple(state.numbers[name] for name in ("stage", "epoch", "step"))  # type: ignore[return-value]
+    return None if state is None else tuple(state.numbers[name] for name in ("stage", "epoch", "step"))
 
 
 @pytest.mark.parametrize("keeps_end", [False, True])

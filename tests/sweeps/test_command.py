@@ -1,13 +1,17 @@
 """The command line: every flag, every mistake in one line."""
 
 import argparse
+import dataclasses
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from results.records import write_sweep
 from sweeps.command import build_parser, read_command, read_options
 from sweeps.options import SweepOptions
+from sweeps.resume import saved_options
 
 NOW = datetime(2025, 3, 7, 14, 15, 3)
 
@@ -128,7 +132,7 @@ def test_help_names_every_flag_of_the_parser() -> None:
     parser = build_parser()
     text = parser.format_help()
     flags = [flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")]
-    assert len(flags) == 19
+    assert len(flags) == 26
     assert all(f"  {flag}" in text or f", {flag}" in text for flag in flags)
 
 
@@ -142,3 +146,89 @@ def test_help_ends_with_code_0(capsys: pytest.CaptureFixture[str]) -> None:
 def test_listing_needs_no_space() -> None:
     assert isinstance(read_command(["--list-spaces"]), argparse.Namespace)
     assert read_command(["--list-spaces"]).list_spaces
+
+
+def test_what_is_kept_and_shared_reaches_its_option() -> None:
+    options = read("--space", "smart_lambda", "--no-reuse", "--keep-gb", "0.5", "--checkpoint-steps", "7")
+    assert (options.reuse, options.keep_gb, options.checkpoint_steps, options.resumes) == (False, 0.5, 7, False)
+
+
+@pytest.mark.parametrize("words", [["--extend", "3"], ["--extend", "0"], ["--retry-failed"]])
+def test_flags_of_a_sweep_that_goes_on_come_with_it_alone(words: list[str]) -> None:
+    with pytest.raises(ValueError, match=f"^{words[0]} must come with --resume SWEEP, got none$"):
+        read("--space", "smart_lambda", *words)
+
+
+def test_it_is_known_which_flags_were_given() -> None:
+    assert read_command(["--space=a", "--seed", "0", "--set", "x=--y", "--retry-failed"]).said == {
+        "space",
+        "seed",
+        "set",
+        "retry_failed",
+    }
+    assert read_command([]).said == set()
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> SweepOptions:
+    """A sweep that is there, with options of its own."""
+    options = SweepOptions(
+        space="smart_lambda", name="mine", storage=tmp_path, search="tpe", trials=4, concurrent=3, keep_gb=5, seed=8
+    )
+    write_sweep(options.folder, {"options": saved_options(options)})
+    return options
+
+
+def test_a_sweep_goes_on_with_its_own_options(begun: SweepOptions) -> None:
+    by_name = read("--resume", "mine", "--storage", str(begun.storage))
+    assert by_name == dataclasses.replace(begun, resumes=True)
+    assert read("--resume", str(begun.folder)) == by_name
+
+
+@pytest.mark.parametrize(
+    ("words", "changes"),
+    [
+        (["--concurrent", "1"], {"concurrent": 1}),
+        (["--keep-gb", "0.25"], {"keep_gb": 0.25}),
+        (["--keep-models", "4"], {"keep_models": 4}),
+        (["--keep-gb", "20"], {"keep_gb": 20.0}),
+        (["--checkpoint-steps", "9"], {"checkpoint_steps": 9}),
+        (["--extend", "6"], {"extend": 6}),
+        (["--retry-failed"], {"retry_failed": True}),
+        (["--address", "auto"], {"address": "auto"}),
+        (["--dry-run"], {"dry_run": True}),
+    ],
+)
+def test_some_things_can_be_said_anew_when_a_sweep_goes_on(
+    begun: SweepOptions, words: list[str], changes: dict[str, Any]
+) -> None:
+    options = read("--resume", str(begun.folder), *words)
+    assert options == dataclasses.replace(begun, resumes=True, **changes)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--resume", "other"], r"other is no sweep folder: it has no sweep\.json"),
+        (["--resume"], r"--resume: expected one argument"),
+        (["--resume", "mine", "--seed", "8"], r"--seed must be left out with --resume, .*, got 8"),
+        (["--resume", "mine", "--no-reuse"], r"--no-reuse must be left out with --resume"),
+        (["--resume", "mine", "--space", "smart_lambda"], r"--space must be left out with --resume"),
+        (["--resume", "mine", "--extend", "some"], r"--extend must be a whole number, got 'some'"),
+        (["--resume", "mine", "--extend", "-1"], r"--extend must be at least 0, got -1"),
+        (["--resume", "mine", "--keep-gb", "much"], r"--keep-gb must be a number, got 'much'"),
+        (["--resume", "mine", "--checkpoint-steps", "0"], r"--checkpoint-steps must be at least 1, got 0"),
+    ],
+)
+def test_a_mistake_in_going_on_is_one_line(begun: SweepOptions, words: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as raised:
+        read(*words, "--storage", str(begun.storage))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_sweep_over_a_grid_cannot_be_extended(tmp_path: Path) -> None:
+    options = SweepOptions(space="smart_lambda", name="grid", storage=tmp_path)
+    write_sweep(options.folder, {"options": saved_options(options)})
+    assert read("--resume", str(options.folder)) == dataclasses.replace(options, resumes=True)
+    with pytest.raises(ValueError, match=r"^--extend must be left out for a sweep over a grid.*, got 2$"):
+        read("--resume", str(options.folder), "--extend", "2")

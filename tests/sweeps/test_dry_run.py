@@ -15,15 +15,19 @@ from search_spaces.domain import Choice, Condition, Float, Int
 from search_spaces.space import SearchSpace, load_space
 from sweeps.dry_run import (
     columns,
+    describe_need,
     describe_range,
+    describe_sharing,
     describe_skipped,
     describe_stages,
     describe_sweep,
     describe_total,
     describe_trials,
+    most_at_a_time,
     nearest_folder,
     stage_lines,
 )
+from sweeps.model_size import EncoderSize
 from sweeps.options import SweepOptions
 from sweeps.prepare import Material
 
@@ -121,7 +125,101 @@ def test_stages_and_steps_are_those_of_the_orders(options: Build, material: Mate
     assert lines[3].split() == ["1", "sst", "qqp", "sts", "sampled_round_robin", "13", str(second), str(13 * second)]
     total = 2 * first + 13 * second
     assert lines[4].split() == ["all", "15", str(total)]
-    assert lines[5] == f"In all 14 trainings and {14 * total:,} optimizer steps."
+    assert lines[5] == "No two of these trials share a stage."  # SMART is on QQP too
+    assert lines[6] == f"In all 14 trainings and {14 * total:,} optimizer steps."
+
+
+def sharing(material: Material, grid: dict[Any, Any], **changes: Any) -> Material:
+    """A space over a plan of two epochs of QQP, 5 steps each, then three of SST, 7 steps each."""
+    stages = (
+        StageConfig(tasks=("qqp",), epochs=2, steps_per_epoch=5),
+        StageConfig(tasks=("sst",), epochs=3, steps_per_epoch=7),
+    )
+    base = TrialConfig(stages=stages).override(changes)
+    return dataclasses.replace(material, space=SearchSpace(name="s", question="?", base=base, grid=grid))
+
+
+SIZES = {"tasks.sst.batch_size": (8, 16, 32)}
+
+
+def test_a_tree_shows_what_is_trained_once_and_how_many_come_through_it(options: Build, material: Material) -> None:
+    lines = describe_stages(options(), sharing(material, SIZES))
+    assert lines[-5:] == [
+        "Stages that trials share: how often each is trained, and how many trainings come through it:",
+        "  stage  tasks  epochs  steps  trained  trainings",
+        "      0  qqp         2     10        1          3",
+        "      1    sst       3     21        3          3",
+        "In all 3 trainings and 93 optimizer steps; sharing stages saves 20 of them (1.3 times fewer).",
+    ]
+
+
+def test_replicates_share_nothing_with_one_another(options: Build, material: Material) -> None:
+    lines = describe_stages(options(replicates=4), sharing(material, SIZES))
+    assert [line.split()[-2:] for line in lines[-3:-1]] == [["4", "12"], ["12", "12"]]
+    assert (
+        lines[-1] == "In all 12 trainings and 372 optimizer steps; sharing stages saves 80 of them (1.3 times fewer)."
+    )
+
+
+def test_a_longer_run_goes_on_from_a_shorter_ones_end(options: Build, material: Material) -> None:
+    longer = sharing(material, {"stages.1.epochs": (9, 3)})
+    assert describe_sharing(options(), longer)[2:] == [
+        "      0  qqp           2     10        1          2",
+        "      1    sst         3     21        1          2",
+        "      1      sst       6     42        1          1",
+    ]
+    assert describe_total(options(), longer).endswith(
+        " 104 optimizer steps; sharing stages saves 31 of them (1.4 times fewer)."
+    )
+    slanted = sharing(material, {"stages.1.epochs": (9, 3)}, **{"optimizer.schedule": "slanted_triangular"})
+    assert describe_total(options(), slanted).endswith("; sharing stages saves 10 of them (1.1 times fewer).")
+
+
+@pytest.mark.parametrize("settings", [{"reuse": False}, {"keep_gb": 0.0}])
+def test_without_a_store_there_is_no_tree_and_nothing_is_saved(
+    options: Build, material: Material, settings: dict[str, Any]
+) -> None:
+    assert describe_sharing(options(**settings), sharing(material, SIZES)) == []
+    total = describe_total(options(**settings), sharing(material, SIZES))
+    assert total == "In all 3 trainings and 93 optimizer steps."
+
+
+@pytest.mark.parametrize("search", ["tpe", "random"])
+def test_what_is_yet_to_be_drawn_has_no_tree(options: Build, material: Material, search: str) -> None:
+    drawn = sharing(material, SIZES)
+    lines = describe_sharing(options(search=search, trials=4), drawn)
+    assert lines == ["Stages that drawn configurations share are trained once."]
+    assert "saves" not in describe_total(options(search=search, trials=4), drawn)
+
+
+def test_a_long_tree_is_cut_short(options: Build, material: Material) -> None:
+    steps = tuple(range(1, 61))
+    lines = describe_sharing(options(), sharing(material, {"stages.1.steps_per_epoch": steps}))
+    assert lines[2].split() == ["0", "qqp", "2", "10", "1", "60"]
+    assert (len(lines), lines[-1]) == (33, "  and 31 lines more")
+
+
+def test_disk_is_foretold_for_the_trials_that_run_at_a_time(options: Build, material: Material) -> None:
+    size = EncoderSize(num_parameters=10**6)
+    shared = sharing(material, SIZES)
+    lines = [describe_need(options(concurrent=1, **kind), shared, size) for kind in ({}, {"reuse": False})]
+    assert all(line.startswith("Disk while a trial runs: about ") for _, line in lines)
+    assert "kept stages 0 B" not in lines[0][0]
+    assert "kept stages 0 B" in lines[1][0]
+    assert len(describe_need(options(), shared, None)) == 1
+
+
+def test_as_many_trials_run_at_a_time_as_fit(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert most_at_a_time(options(), 100) == 8
+    assert most_at_a_time(options(), 3) == 3
+    assert most_at_a_time(options(concurrent=2), 100) == 2
+    assert most_at_a_time(options(workers=2, cpus_per_worker=3), 100) == 1
+    assert most_at_a_time(options(workers=9), 100) == 1
+    assert most_at_a_time(options(gpus_per_worker=0.5), 100) == 4
+    assert most_at_a_time(options(address="auto"), 100) == 100
+    assert most_at_a_time(options(address="auto", concurrent=5), 100) == 5
 
 
 def test_extra_data_stands_behind_the_tasks_and_epochs_of_different_lengths_are_a_range() -> None:

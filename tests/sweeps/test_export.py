@@ -153,6 +153,11 @@ def test_the_best_epoch_is_exported_and_gives_the_recorded_predictions(
     assert f"the weights of epoch {epoch}, of a trial among 3" in card.text.replace("\n", " ")
 
 
+def test_weights_kept_before_there_were_checksums_are_exported(sweep: Path, tmp_path: Path) -> None:
+    (sweep / "trials" / TRIAL / "checkpoint" / "weights" / "checksums.json").unlink()
+    assert main([str(sweep), TRIAL, str(tmp_path / "model")]) == 0
+
+
 def test_the_card_says_what_the_records_say(trained_sweep: Path, tmp_path: Path) -> None:
     assert main([str(trained_sweep), TRIAL, str(tmp_path / "model")]) == 0
     text = (tmp_path / "model" / "README.md").read_text()
@@ -166,6 +171,16 @@ def test_the_card_says_what_the_records_say(trained_sweep: Path, tmp_path: Path)
 def test_best_stands_for_the_trial_with_the_highest_score(
     sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    assert main([str(sweep), "best", str(tmp_path / "model")]) == 0
+    assert f"Exported {TRIAL} " in capsys.readouterr().out
+
+
+def test_best_does_not_stand_for_a_trial_that_failed(
+    sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = read_trials(sweep)
+    failed = replace(records[0], status="failed", best={"overall": 1.0})
+    write_trials(sweep, [failed, *records[1:]], tuple(TASKS))
     assert main([str(sweep), "best", str(tmp_path / "model")]) == 0
     assert f"Exported {TRIAL} " in capsys.readouterr().out
 
@@ -245,6 +260,18 @@ FAULTS: dict[str, tuple[Spoil, tuple[str, ...], str]] = {
     ),
     "weights gone": (lambda place: shutil.rmtree(place / "weights"), (TRIAL,), "weights must be whole, "),
     "half the weights": (lambda place: halve(place / "weights"), (TRIAL,), " is truncated or damaged: "),
+    "a bit of the weights": (lambda place: flip(place / "weights"), (TRIAL,), "its checksum must be right"),
+    "half the checksums": (lambda place: halve_checksums(place), (TRIAL,), "checksums.json is truncated or damaged"),
+    "deleted": (
+        lambda place: (place / "best.json").write_text("{}"),
+        (TRIAL,),
+        "(complete) must have kept weights, got none in ",
+    ),
+    "deleted for a task": (
+        lambda place: (place / "best.json").write_text('{"overall": 2}'),
+        (TRIAL, "--best", "qqp"),
+        "must have kept weights of its best epoch by qqp, got those by overall alone (a sweep deletes those of trials",
+    ),
     "half of best.json": (lambda place: halve(place), (TRIAL,), "best.json: truncated or damaged: "),
 }
 
@@ -254,6 +281,19 @@ def halve(folder: Path) -> None:
     for path in folder.iterdir():
         if path.is_file():
             path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(folder: Path) -> None:
+    """Changes the last bit of each file of weights."""
+    for path in folder.glob("*.safetensors"):
+        content = path.read_bytes()
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+def halve_checksums(folder: Path) -> None:
+    """Truncates what holds the checksums."""
+    path = folder / "weights" / "checksums.json"
+    path.write_bytes(path.read_bytes()[:9])
 
 
 @pytest.mark.parametrize("fault", FAULTS)

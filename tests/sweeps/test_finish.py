@@ -1,5 +1,6 @@
 """A sweep's end: exit codes, what is said, and the copies of the records."""
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,11 @@ from typing import Any
 import pytest
 
 from results.records import read_sweep, write_sweep
+from sweeps.command import read_command
 from sweeps.finish import describe_files, describe_outcome, exit_code, finish
 from sweeps.opening import ROOT
 from sweeps.options import SweepOptions
+from sweeps.resume import find_folder
 from sweeps.tuner import SweepOutcome
 
 Build = Callable[..., SweepOptions]
@@ -60,16 +63,39 @@ def test_what_went_wrong_is_said_in_a_line() -> None:
 
 def test_files_and_next_commands_are_said(options: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    lines = describe_files(options(storage=tmp_path / "my sweeps"))
+    lines = describe_files(options(storage=tmp_path / "my sweeps"), has_more=False)
     assert lines[0] == f"Files: {tmp_path}/my sweeps/first"
     assert any(line.strip().startswith(f"python results/table.py '{tmp_path}/my sweeps/first'") for line in lines)
+    assert not any("--resume" in line for line in lines)
+
+
+def test_what_is_left_can_be_gone_on_with(options: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    lines = describe_files(options(storage=tmp_path / "my sweeps"), has_more=True)
+    command = next(line for line in lines if "--resume" in line).partition("#")[0]
+    words = shlex.split(command)
+    assert words[:2] == ["python", "sweeps/run.py"]
+    assert find_folder(read_command(words[2:]).resume, tmp_path) == tmp_path / "my sweeps" / "first"
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_said"),
+    [({}, False), ({"is_interrupted": True}, True), ({"error": "no lane is left"}, True)],
+)
+def test_a_sweep_that_did_not_end_says_how_to_go_on(
+    options: Build, changes: dict[str, Any], is_said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    finish(options(), outcome_with(**changes))
+    assert ("--resume" in capsys.readouterr().out) == is_said
 
 
 def test_outside_the_projects_folder_the_command_names_the_module(
     options: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert any("python -m results.table" in line for line in describe_files(options()))
+    lines = describe_files(options(), has_more=True)
+    assert any("python -m results.table" in line for line in lines)
+    assert any("python -m sweeps.run --resume" in line for line in lines)
 
 
 def test_the_ranking_is_printed_and_records_are_copied(

@@ -1,26 +1,36 @@
 """Lanes on a real Ray: with two workers, errors on one of them, and a worker that dies. No Tune here."""
 
+import itertools
 import os
 import signal
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import ray
+import torch
 from ray import cloudpickle
 from ray.train.torch import TorchTrainer
 from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
+from safetensors import SafetensorError
+from safetensors.torch import save_file
 
+import mtlib.checkpoint
+import sweeps.lane
+from mtlib.checkpoint import StateFolder, load_state, saved_states
 from mtlib.config import TrialConfig
 from mtlib.reports import Progress
 from results.epochs import read_curves
-from sweeps.lane import LaneSetup, corpus_of, run_lane
-from sweeps.messages import Event
+from results.recovery import read_end
+from sweeps.lane import LaneSetup, run_assignment, run_lane
+from sweeps.messages import Assignment, Event
 from sweeps.trial_mailbox import Mailbox
+from tests.sweeps.plain_sweep import PlainLink
 
 pytestmark = pytest.mark.ray
 PATIENCE_SECONDS = 300
@@ -103,6 +113,7 @@ def lane_setup(
         cache_folder=tmp_path / "cache",
         cpus_per_worker=1,
         state_steps=2,
+        store=None,
     )
 
 
@@ -135,17 +146,68 @@ def test_a_lane_of_two_workers_outlives_an_error_and_a_kill_on_one_of_them(
     assert ray.available_resources()["CPU"] == 2
 
 
-def test_trials_share_a_corpus_exactly_where_they_learn_from_the_same_rows(
-    tiny_folder: Path, tiny_encoder_folder: Path, tiny_config: TrialConfig, tmp_path: Path
+def test_a_trial_that_fails_on_a_full_disk_goes_on_from_its_last_state_once_there_is_room(
+    tmp_path: Path,
+    tiny_folder: Path,
+    tiny_encoder_folder: Path,
+    tiny_config: TrialConfig,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    config = tiny_config.override({"encoder.name": str(tiny_encoder_folder)})
-    more = {"task": "sst", "path": str(tiny_folder / "ids-sst-dev.csv"), "role": "augment"}
-    others: list[dict[str, Any]] = [{"optimizer.learning_rate": 1e-5}, {"stages.1.tasks": "sst,qqp"}]
-    others.append({f"data.sources.more.{key}": value for key, value in more.items()})
-    shared, fewer, augmented = (corpus_of(config.override(keys), tiny_folder, tmp_path) for keys in others)
-    corpus = corpus_of(config, tiny_folder, tmp_path)
-    assert shared is corpus
-    assert set(fewer.tables) == {(task, split) for task in ("sst", "qqp") for split in ("train", "dev")}
-    table = augmented.tables["sst", "train"]
-    assert (table.num_rows, table.num_own_rows, corpus.tables["sst", "train"].num_rows) == (43, 30, 30)
-    assert len({found.fingerprint for found in (corpus, fewer, augmented)}) == 3
+    """Without Ray: a full disk is met between two steps, by whoever trains."""
+    config = tiny_config.override({"encoder.name": str(tiny_encoder_folder), "stages.1.steps_per_epoch": 4})
+    links: list[PlainLink] = []
+
+    def link(_mailbox: object, folder: Path, trial_id: str, _metric: str) -> PlainLink:
+        links.append(PlainLink(folder, trial_id))
+        return links[-1]
+
+    monkeypatch.setattr(sweeps.lane, "LaneLink", link)
+    monkeypatch.setattr("ray.train.torch.get_device", lambda: torch.device("cpu"))
+    nobody: Any = None
+    setup = LaneSetup(
+        lane="lane",
+        mailbox=nobody,
+        base=config.to_json(),
+        metric="overall",
+        folder=tmp_path / "sweep",
+        data_folder=tiny_folder,
+        cache_folder=tmp_path / ".cache",
+        cpus_per_worker=1,
+        state_steps=2,
+        store=None,
+    )
+    num_written = itertools.count(1)
+
+    def save_six(tensors: Any, path: Path) -> None:
+        if next(num_written) > 6:
+            raise SafetensorError("I/O error: No space left on device (os error 28)")
+        save_file(tensors, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mtlib.checkpoint, "save_file", save_six)
+        run_assignment(setup, Assignment(trial_id="full", config=config.to_json(), attempt=1))
+    assert links[0].end is not None
+    how, error = links[0].end
+    assert how == "failed"
+    assert str(error).startswith("the disk must have room for ")
+    end = read_end(setup.folder, "full")
+    assert end is not None
+    assert (end["how"], end["error"]) == ("failed", error)
+    states = StateFolder(path=setup.folder / "trials" / "full" / "checkpoint")
+    state = load_state(states)
+    assert state is not None
+    for trial_id in ("full", "undisturbed"):
+        run_assignment(setup, Assignment(trial_id=trial_id, config=config.to_json(), attempt=1))
+    _, again, undisturbed = links
+    assert again.end == undisturbed.end == ("complete", None)
+    assert undisturbed.steps == list(range(1, 13))
+    assert again.steps == undisturbed.steps[-len(again.steps) :]
+    assert 12 - len(again.steps) >= links[0].steps[-1] - 2
+    assert saved_states(states) == []
+    assert best_digests(setup.folder, "full") == best_digests(setup.folder, "undisturbed")
+
+
+def best_digests(folder: Path, trial_id: str) -> dict[str, int]:
+    """Checksums of a trial's best weights, as they are."""
+    weights = folder / "trials" / trial_id / "checkpoint" / "weights"
+    return {path.name: zlib.crc32(path.read_bytes()) for path in weights.glob("epoch-*")}

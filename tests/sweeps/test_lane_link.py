@@ -1,5 +1,6 @@
 """A trial's line to the mailbox, with this file in the mailbox's place."""
 
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,11 +9,16 @@ import numpy as np
 import pytest
 import ray
 
+from mtlib.config import TrialConfig
+from mtlib.encoder import PretrainedEncoder
 from mtlib.evaluate import Predictions
 from mtlib.reports import EpochReport, Point, Progress
+from mtlib.tokens import Corpus
+from mtlib.train import train
 from results.epochs import read_curves
 from sweeps import lane_link
-from sweeps.lane_link import LaneLink, dev_scores
+from sweeps.lane_link import LaneLink, scores_in
+from sweeps.take_over import Beginning, Shared
 from tests.sweeps.test_trial import Method
 
 STEP = Progress(stage=0, epoch=1, step=7, num_steps=20)
@@ -50,7 +56,8 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(ray, "get", lambda answer: answer)
     monkeypatch.setattr(ray, "wait", lambda found, **_settings: (found, []))
     monkeypatch.setattr(lane_link, "PROGRESS_SECONDS", 0.0)
-    return SimpleNamespace(progress=Method([]), report=Method([]), suspect=Method([None]), ended=Method([None]))
+    names = ("progress", "report", "suspect", "ended", "begins", "stage_ends", "is_wanted")
+    return SimpleNamespace(**{name: Method([None] if name in ("suspect", "ended") else []) for name in names})
 
 
 def link_of(mailbox: Any, folder: Path, metric: str = "overall") -> LaneLink:
@@ -126,4 +133,99 @@ def test_the_message_holds_the_searched_score(answers: Any, tmp_path: Path, metr
 
 def test_only_main_dev_scores_are_passed_on() -> None:
     points = (point("sts", "spearman", 0.1), point("sts", "pearson", 0.2), point("sts", "pearson", 0.3, "train"))
-    assert dev_scores(report_of(*points)) == {"sts": 0.2}
+    assert scores_in([asdict(one) for one in points]) == {"sts": 0.2}
+    assert scores_in([]) == {}
+
+
+def test_a_trial_that_takes_nothing_over_says_so(answers: Any, tmp_path: Path) -> None:
+    assert link_of(answers, tmp_path).facts == {"shared_steps": 0, "shared_seconds": 0.0, "taken_from": None}
+
+
+def test_where_a_trial_begins_is_told_and_kept_for_its_record(answers: Any, tmp_path: Path) -> None:
+    answers.begins.answers = [None]
+    link = link_of(answers, tmp_path)
+    shared = Shared(steps=8, seconds=0.5, taken_from="other/0001-r0")
+    link.begins(Beginning(epochs=2, shared=shared, note="it was damaged"))
+    facts = {"shared_steps": 8, "shared_seconds": 0.5, "taken_from": "other/0001-r0"}
+    assert answers.begins.calls == [("0000-r0", {**facts, "epochs": 2, "note": "it was damaged"})]
+    assert link.facts == facts
+
+
+@pytest.mark.parametrize(("shared_seconds", "own"), [(0.0, 1.5), (0.5, 1.0), (2.0, 0.0)])
+def test_what_others_have_worked_is_not_the_trials_own_time(
+    answers: Any, tmp_path: Path, shared_seconds: float, own: float
+) -> None:
+    answers.begins.answers, answers.report.answers = [None], [False]
+    link = link_of(answers, tmp_path)
+    link.begins(Beginning(epochs=0, shared=Shared(seconds=shared_seconds)))
+    link.on_epoch(report_of(*SCORED))
+    assert answers.report.calls[0][1]["seconds"] == own
+
+
+def test_a_stage_that_ends_is_told(answers: Any, tmp_path: Path) -> None:
+    answers.stage_ends.answers = [None, None]
+    link = link_of(answers, tmp_path)
+    link.stage_ends(0, None)
+    link.stage_ends(1, "no room")
+    told = [{"stage": 0, "why_not": None}, {"stage": 1, "why_not": "no room"}]
+    assert answers.stage_ends.calls == [("0000-r0", facts) for facts in told]
+
+
+def test_a_trial_that_waits_hears_whether_it_should(answers: Any, tmp_path: Path) -> None:
+    answers.is_wanted.answers = [True, False]
+    link = link_of(answers, tmp_path)
+    assert [link.is_wanted(), link.is_wanted()] == [True, False]
+
+
+@pytest.fixture
+def told(
+    answers: Any, tmp_path: Path, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> list[dict[str, Any]]:
+    """What a trial says of its three epochs while it trains, the first of which is not scored overall."""
+    answers.report.answers = [False] * 3
+    train(tiny_config, tiny_corpus, tiny_encoder, on_epoch=link_of(answers, tmp_path).on_epoch)
+    messages = [message for _, message in answers.report.calls]
+    answers.report.calls.clear()
+    return messages
+
+
+@pytest.mark.parametrize("epochs", [0, 1, 2, 3])
+def test_epochs_that_are_done_are_told_again_as_they_were_told_first(
+    answers: Any, tmp_path: Path, tiny_config: TrialConfig, told: list[dict[str, Any]], epochs: int
+) -> None:
+    assert [message["scored_epoch"] for message in told] == [0, 1, 2]
+    answers.report.answers = [False] * epochs
+    link = link_of(answers, tmp_path)
+    assert not link.replay(epochs, tiny_config)
+    assert not link.is_stopped
+    again = [message for _, message in answers.report.calls]
+    for first, later in zip(told[:epochs], again, strict=True):
+        assert later == {**first, "is_replayed": True, "seconds": later["seconds"]}
+        assert later["seconds"] == pytest.approx(first["seconds"], abs=0.5), "curves are stamped a little earlier"
+
+
+def test_telling_again_ends_where_the_scheduler_stops_the_trial(
+    answers: Any, tmp_path: Path, tiny_config: TrialConfig, told: list[dict[str, Any]]
+) -> None:
+    assert len(told) == 3
+    answers.report.answers = [False, True]
+    link = link_of(answers, tmp_path)
+    assert link.replay(3, tiny_config)
+    assert link.is_stopped
+    assert [message["epoch"] for _, message in answers.report.calls] == [1, 2]
+
+
+@pytest.mark.usefixtures("told")
+def test_a_trial_is_not_stopped_behind_its_last_epoch(answers: Any, tmp_path: Path, tiny_config: TrialConfig) -> None:
+    answers.report.answers = [False, False, True]
+    link = link_of(answers, tmp_path)
+    assert not link.replay(3, tiny_config)
+    assert not link.is_stopped
+
+
+def test_other_workers_tell_nothing_again(
+    answers: Any, tmp_path: Path, tiny_config: TrialConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lane_link, "worker_rank", lambda: 1)
+    assert not link_of(answers, tmp_path).replay(3, tiny_config)
+    assert answers.report.calls == []

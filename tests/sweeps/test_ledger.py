@@ -1,5 +1,6 @@
 """Events become records: statuses, best and last scores, times, and what is counted."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -157,3 +158,68 @@ def test_open_lanes_are_known(make_plan: MakePlan, kind: str) -> None:
     tell(ledger, "lane_open", host="here", pid=1)
     tell(ledger, kind, host="here", why="gone")
     assert ledger.lanes == ({"lane0": "here"} if kind == "lane_open" else {})
+
+
+def test_a_trial_that_goes_on_reports_anew_and_keeps_its_first_start(make_plan: MakePlan) -> None:
+    before = open_ledger(make_plan())
+    start(before)
+    report(before, 1, NOON + 5, qqp=0.9)
+    report(before, 2, NOON + 9, qqp=0.7, overall=0.5)
+    queued = [replace(record, status="queued") for record in before.records.values()]
+    ledger = open_ledger(before.plan, queued)
+    assert ledger.records["0000-r0"].best == {"qqp": 0.9, "overall": 0.5}, "until a lane has it, it is shown as it was"
+    start(ledger, at=NOON + 100)
+    again = ledger.records["0000-r0"]
+    assert (again.status, again.best, again.last, again.best_epoch, again.epochs, again.steps) == (
+        *("running", {}, {}, {}),
+        *(0, 0),
+    )
+    assert again.started == "2023-11-14T22:13:20.000+00:00"
+    report(ledger, 1, NOON + 101, qqp=0.9)
+    report(ledger, 2, NOON + 101, qqp=0.7, overall=0.5)
+    report(ledger, 3, NOON + 120, qqp=0.8, overall=0.6)
+    end(ledger, "complete", NOON + 121)
+    record = ledger.records["0000-r0"]
+    assert (record.best, record.best_epoch) == ({"qqp": 0.9, "overall": 0.6}, {"qqp": 1, "overall": 3})
+    assert record.wall_seconds == 121
+
+
+def test_known_trials_stay_as_they_are_and_points_of_the_grid_that_are_missing_are_added(make_plan: MakePlan) -> None:
+    before = open_ledger(make_plan())
+    start(before, "0001-r0")
+    report(before, 1, trial_id="0001-r0", overall=0.5)
+    end(before, "complete", trial_id="0001-r0")
+    ledger = open_ledger(before.plan, [before.records["0001-r0"]])
+    assert ledger.records["0001-r0"] == before.records["0001-r0"]
+    assert ledger.counts == {"complete": 1, "queued": 2}
+    save(ledger, ledger.plan.folder)
+    assert [record.number for record in read_trials(ledger.plan.folder)] == [0, 1, 2]
+
+
+def test_a_trial_that_has_ended_before_is_no_longer_failed_once_it_runs_again(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    start(ledger)
+    end(ledger, "failed")
+    start(ledger)
+    assert (ledger.records["0000-r0"].status, ledger.records["0000-r0"].error) == ("running", None)
+
+
+def test_what_a_trial_has_taken_over_is_on_its_record(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    start(ledger)
+    tell(ledger, "begins", epochs=1, shared_steps=4, shared_seconds=0.5, taken_from=None, note=None)
+    assert (ledger.records["0000-r0"].shared_steps, ledger.records["0000-r0"].taken_from) == (4, None)
+    tell(ledger, "stage_ends", stage=0, why_not=None)
+    tell(ledger, "begins", epochs=3, shared_steps=9, shared_seconds=0.5, taken_from="other/0002-r0", note=None)
+    end(ledger, "reused")
+    record = ledger.records["0000-r0"]
+    assert (record.status, record.shared_steps, record.taken_from) == ("reused", 9, "other/0002-r0")
+
+
+def test_the_end_of_a_stage_changes_no_record(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    start(ledger)
+    before = dict(ledger.records)
+    ledger.is_changed = False
+    tell(ledger, "stage_ends", stage=0, why_not="no room")
+    assert (ledger.records, ledger.is_changed) == (before, False)

@@ -28,9 +28,12 @@ from sweeps.opening import (
 )
 from sweeps.options import SweepOptions
 from sweeps.prepare import Material
+from sweeps.resume import read_saved_options
 from sweeps.run import main
 
 Build = Callable[..., SweepOptions]
+ENCODER = "0123456789abcdef"
+"""Fingerprint of an encoder."""
 
 
 @pytest.fixture
@@ -107,11 +110,12 @@ def test_smart_is_refused_for_an_encoder_that_it_cannot_enter(
         check_encoder(changed)
 
 
-def test_an_encoder_that_can_be_had_is_counted(
+def test_an_encoder_that_can_be_had_is_counted_and_known_again(
     material: Material, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder
 ) -> None:
     changed = with_base(material, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64})
-    assert check_encoder(changed) == tiny_encoder.num_parameters
+    found = check_encoder(changed)
+    assert (found.num_parameters, found.fingerprint) == (tiny_encoder.num_parameters, tiny_encoder.fingerprint)
 
 
 def test_an_encoder_that_cannot_be_had_is_one_line(material: Material, tmp_path: Path) -> None:
@@ -173,7 +177,7 @@ def test_weights_to_start_from_must_fit_the_encoder(
     fitting = weights_like(base, tiny_encoder, tmp_path / "fitting.safetensors")
     narrow = weights_like(base, tiny_encoder, tmp_path / "narrow.safetensors", width=16)
     started = with_base(material, **here, **{"encoder.start_from": str(fitting), "encoder.start_heads": True})
-    assert check_encoder(started) == tiny_encoder.num_parameters
+    assert check_encoder(started).num_parameters == tiny_encoder.num_parameters
     for path, fault in ((narrow, "of another size"), (tmp_path / "none.safetensors", "which is missing")):
         with pytest.raises(ValueError, match=rf"^encoder\.start_from must .*{fault}") as raised:
             check_encoder(with_base(material, **here, **{"encoder.start_from": str(path)}))
@@ -216,7 +220,7 @@ def test_weights_of_another_width_stop_the_command_before_anything_starts(
 
 
 def test_an_open_sweep_has_a_folder_that_says_all(options: Build, material: Material, tmp_path: Path) -> None:
-    plan = open_sweep(options(seed=5, replicates=2), material, ["--space", "smart_lambda", "--seed", "5"])
+    plan = open_sweep(options(seed=5, replicates=2), material, ENCODER, ["--space", "smart_lambda", "--seed", "5"])
     assert plan.folder == tmp_path / "storage" / "first"
     info = read_sweep(plan.folder)
     assert info == json.loads((plan.folder / "sweep.json").read_text())
@@ -231,11 +235,14 @@ def test_an_open_sweep_has_a_folder_that_says_all(options: Build, material: Mate
         "rows": {"sst-train": 3, "sst-dev": 2},
         "skipped": ["sst.csv:2: x is blank", "sst.csv: 7 rows have x 9, which labels does not name"],
     }
+    assert info["encoder"] == {"name": material.space.base.encoder.name, "fingerprint": ENCODER}
+    assert set(info["code"]) == {"sources", "libraries"}
+    assert read_saved_options(plan.folder, {}) == options(seed=5, replicates=2, resumes=True)
     assert {"git", "packages", "python", "hardware", "created"} <= set(info)
 
 
 def test_a_mirror_receives_the_record_at_once(options: Build, material: Material, tmp_path: Path) -> None:
-    open_sweep(options(mirror=f"file://{tmp_path}/copy/"), material, [])
+    open_sweep(options(mirror=f"file://{tmp_path}/copy/"), material, ENCODER, [])
     assert read_sweep(tmp_path / "copy" / "first")["name"] == "first"
 
 
@@ -246,7 +253,7 @@ def test_a_storage_that_cannot_be_written_is_one_line(
     (tmp_path / "file").write_text("in the way")
     places: dict[str, Any] = {"mirror": mirror.format(tmp_path)} if mirror else {"storage": tmp_path / "file"}
     with pytest.raises(ValueError, match="--storage must be a place that can be written") as raised:
-        open_sweep(options(**places), material, [])
+        open_sweep(options(**places), material, ENCODER, [])
     assert "\n" not in str(raised.value)
     assert not (tmp_path / "storage" / "first").exists()
 
@@ -283,7 +290,7 @@ def record_of(material: Material, status: str) -> TrialRecord:
 def test_a_folder_is_discarded_only_if_no_trial_started(
     options: Build, material: Material, status: str, is_kept: bool
 ) -> None:
-    plan = open_sweep(options(), material, [])
+    plan = open_sweep(options(), material, ENCODER, [])
     write_trials(plan.folder, [record_of(material, status)], ("sst",))
     discard_unstarted(plan.folder)
     assert plan.folder.exists() == is_kept

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from search_spaces.space import load_space
-from sweeps.options import DEFAULT_TRIALS, SweepOptions, make_plan
+from sweeps.options import DEFAULT_KEEP_MODELS, DEFAULT_TRIALS, SweepOptions, make_plan
 
 
 def options_with(**changes: Any) -> SweepOptions:
@@ -92,3 +92,45 @@ def test_the_plan_says_what_the_options_and_the_space_say() -> None:
     assert (plan.base, plan.seed, plan.scheduler, plan.cache_folder.parent) == (space.base, 4, "asha", Path("/sweeps"))
     assert plan.num_configurations == 5
     assert make_plan(options_with(), space, Path("/data")).num_configurations == 7
+
+
+@pytest.mark.parametrize("value", [0, 0.5, 20])
+def test_kept_stages_may_have_any_size(value: float) -> None:
+    options = options_with(keep_gb=value)
+    assert make_plan(options, load_space("smart_lambda"), Path("/data")).keep_bytes == int(value * 1e9)
+
+
+@pytest.mark.parametrize("value", [-0.1, float("nan")])
+def test_a_size_below_nothing_is_refused(value: float) -> None:
+    with pytest.raises(ValueError, match=r"^--keep-gb must be at least 0, got"):
+        options_with(keep_gb=value)
+
+
+def test_states_are_saved_at_least_one_step_apart() -> None:
+    assert options_with(checkpoint_steps=1).checkpoint_steps == 1
+    with pytest.raises(ValueError, match=r"^--checkpoint-steps must be at least 1, got 0$"):
+        options_with(checkpoint_steps=0)
+
+
+def test_a_search_can_be_extended_and_a_grid_cannot() -> None:
+    assert options_with(search="tpe", trials=5, extend=3).num_trials == 8
+    assert options_with(search="random", extend=1).num_trials == DEFAULT_TRIALS + 1
+    with pytest.raises(ValueError, match=r"^--extend must be left out for a sweep over a grid"):
+        options_with(extend=1)
+    with pytest.raises(ValueError, match=r"^--extend must be at least 0, got -1$"):
+        options_with(search="tpe", extend=-1)
+
+
+def test_the_plan_says_what_is_kept_and_shared() -> None:
+    space = load_space("smart_lambda")
+    plan = make_plan(options_with(checkpoint_steps=7, reuse=False), space, Path("/data"))
+    assert (plan.state_steps, plan.shares) == (7, False)
+    assert make_plan(options_with(), space, Path("/data")).shares
+
+
+def test_at_least_one_trial_keeps_its_weights() -> None:
+    space = load_space("smart_lambda")
+    assert make_plan(options_with(), space, Path("/data")).keep_models == DEFAULT_KEEP_MODELS
+    assert make_plan(options_with(keep_models=1), space, Path("/data")).keep_models == 1
+    with pytest.raises(ValueError, match=r"^--keep-models must be at least 1, got 0$"):
+        options_with(keep_models=0)

@@ -148,3 +148,42 @@ def test_nothing_is_left_when_all_trials_have_ended(make_plan: MakePlan) -> None
 )
 def test_durations_read_like_a_clock(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+def begins(epochs: int, steps: int = 0, taken_from: str | None = None, note: str | None = None) -> Event:
+    return event("begins", epochs=epochs, shared_steps=steps, shared_seconds=0.0, taken_from=taken_from, note=note)
+
+
+@pytest.mark.parametrize(
+    ("one", "lines"),
+    [
+        (begins(0), []),
+        (begins(2), ["0000-r0 goes on behind epoch 2"]),
+        (begins(2, 1234), ["0000-r0 takes over 1,234 steps that were trained before"]),
+        (begins(3, 99, "old/0004-r0"), ["0000-r0 is equal to old/0004-r0, which is taken over"]),
+        (begins(0, note="0000-r0 begins anew: it was damaged"), ["0000-r0 begins anew: it was damaged"]),
+        (event("stage_ends", stage=0, why_not=None), []),
+        (event("stage_ends", stage=0, why_not="no room"), ["0000-r0: stage 0 is not kept for others: no room"]),
+        (event("ended", how="reused", error=None, was_started=True), None),
+    ],
+)
+def test_what_is_shared_is_told_in_a_line(make_plan: MakePlan, one: Event, lines: list[str] | None) -> None:
+    printed_lines = printed(open_ledger(make_plan()), started(), one)[1:]
+    if lines is None:
+        assert printed_lines[0] == "0000-r0 reused after 0 s"
+        assert printed_lines[1].startswith("1 reused, 2 queued")
+    else:
+        assert printed_lines == lines
+
+
+def test_epochs_that_are_told_again_do_not_flood_a_log(make_plan: MakePlan) -> None:
+    again = event("report", epoch=1, scores={"sst": 0.5}, step=1, seconds=1.0, is_replayed=True)
+    ledger = open_ledger(make_plan())
+    assert len(printed(ledger, started(), again, again)) == 1
+    assert ledger.records["0000-r0"].best == {"sst": 0.5}
+
+
+def test_what_was_taken_over_says_nothing_about_the_time_that_is_left(make_plan: MakePlan) -> None:
+    taken = event("ended", at=NOON + 1, how="reused", error=None, was_started=True)
+    ledger = after(open_ledger(make_plan()), started(), taken)
+    assert seconds_left(ledger, NOON + 1) is None

@@ -1,5 +1,7 @@
 """The command itself: what it answers at once, its exit codes, and one sweep from end to end."""
 
+import dataclasses
+import errno
 import os
 import shutil
 import signal
@@ -7,24 +9,29 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 import sweeps.tuner
 from mtlib.encoder import PretrainedEncoder
-from results.records import read_sweep
+from results.records import TrialRecord, read_sweep, read_trials
 from results.table import load_sweep
+from search_spaces.space import load_space
 from sweeps.cluster import free_port
+from sweeps.ledger import open_ledger, save
 from sweeps.options import SweepPlan
 from sweeps.run import main
 from sweeps.tuner import OnEvent, SweepOutcome
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "sweeps" / "run.py"
-Run = Callable[[SweepPlan, OnEvent], SweepOutcome]
+Run = Callable[[SweepPlan, OnEvent, Sequence[TrialRecord]], SweepOutcome]
+
+Capture = pytest.CaptureFixture[str]
 
 WEIGHTS = ["0.0", "0.3", "0.45", "0.5", "0.7", "1.0", "3.0"]
 SMALL = ["stages.0.epochs=1", "stages.1.epochs=1", "encoder.max_length=32", "optimizer.learning_rate=1e-3"]
@@ -55,7 +62,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     monkeypatch.setattr(sweeps.tuner, "run_sweep", run)
 
 
-def outcome(_plan: SweepPlan, _on_event: OnEvent) -> SweepOutcome:
+def outcome(_plan: SweepPlan, _on_event: OnEvent, _known: Sequence[TrialRecord] = ()) -> SweepOutcome:
     return SweepOutcome(counts={"complete": 7}, failures={}, is_interrupted=False, error=None)
 
 
@@ -82,7 +89,7 @@ def test_a_dry_run_prints_the_plan_and_leaves_nothing(
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1] for line in lines if line.startswith("  000")] == WEIGHTS
     assert any(line.startswith("In all 7 trainings") for line in lines)
-    assert any(line.startswith("Disk: at most") for line in lines)
+    assert any(line.startswith("Disk: about") for line in lines)
     assert lines[-1] == "Dry run: nothing was started."
     assert list(tmp_path.iterdir()) == []
     assert tiny_encoder.num_parameters > 0
@@ -170,7 +177,7 @@ def test_a_sweep_gets_the_plan_and_ends_with_files_and_next_steps(
 ) -> None:
     plans: list[SweepPlan] = []
 
-    def note(plan: SweepPlan, on_event: OnEvent) -> SweepOutcome:
+    def note(plan: SweepPlan, on_event: OnEvent, _known: Sequence[TrialRecord]) -> SweepOutcome:
         plans.append(plan)
         return outcome(plan, on_event)
 
@@ -187,7 +194,7 @@ def test_a_sweep_gets_the_plan_and_ends_with_files_and_next_steps(
 def test_wrong_use_that_only_the_cluster_can_tell_leaves_no_folder(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(_plan: SweepPlan, _on_event: OnEvent) -> SweepOutcome:
+    def refuse(*_arguments: object) -> SweepOutcome:
         raise ValueError("--address must be a running Ray cluster, got auto")
 
     fake(monkeypatch, refuse)
@@ -199,7 +206,7 @@ def test_wrong_use_that_only_the_cluster_can_tell_leaves_no_folder(
 def test_a_sweep_that_breaks_before_its_first_trial_leaves_its_name_free(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def break_down(_plan: SweepPlan, _on_event: OnEvent) -> SweepOutcome:
+    def break_down(*_arguments: object) -> SweepOutcome:
         raise ImportError("a library is missing")
 
     fake(monkeypatch, break_down)
@@ -209,11 +216,165 @@ def test_a_sweep_that_breaks_before_its_first_trial_leaves_its_name_free(
 
 
 def test_a_second_ctrl_c_ends_with_code_130(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(_plan: SweepPlan, _on_event: OnEvent) -> SweepOutcome:
+    def interrupt(*_arguments: object) -> SweepOutcome:
         raise KeyboardInterrupt
 
     fake(monkeypatch, interrupt)
     assert main(command) == 130
+
+
+@dataclass
+class Begun:
+    """A sweep that was interrupted with its first trial complete and its second failed, and what runs from then on."""
+
+    folder: Path
+    plans: list[SweepPlan]
+    known: list[Sequence[TrialRecord]]
+
+
+@pytest.fixture
+def begun(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begun:
+    def interrupted(plan: SweepPlan, _on_event: OnEvent, known: Sequence[TrialRecord]) -> SweepOutcome:
+        ledger = open_ledger(plan, known)
+        for number, status in enumerate(("complete", "failed", "interrupted")):
+            name = f"{number:04d}-r0"
+            ledger.records[name] = replace(ledger.records[name], status=status, epochs=1)
+        save(ledger, plan.folder)
+        return SweepOutcome(counts=ledger.counts, failures={}, is_interrupted=True, error=None)
+
+    fake(monkeypatch, interrupted)
+    assert main(command) == 130
+    found = Begun(tmp_path / "first", [], [])
+
+    def note(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord]) -> SweepOutcome:
+        found.plans.append(plan)
+        found.known.append(known)
+        return outcome(plan, on_event)
+
+    fake(monkeypatch, note)
+    return found
+
+
+def test_a_sweep_goes_on_with_what_it_knows_and_what_it_was_asked(
+    begun: Begun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = read_sweep(begun.folder)
+    assert main(["--resume", "first", "--storage", str(tmp_path)]) == 0
+    (plan,), (known,) = begun.plans, begun.known
+    assert (plan.folder, plan.base.encoder.max_length) == (begun.folder, 32)
+    assert [record.status for record in known] == ["complete", "failed", *["queued"] * 5]
+    text = capsys.readouterr().out
+    assert "2 of 7 trials have ended; " in text
+    assert "Files: " in text
+    after = read_sweep(begun.folder)
+    assert after["created"] == before["created"]
+    assert [entry["command"].split()[2] for entry in after["resumed"]] == ["--resume"]
+
+
+def test_a_sweep_goes_on_by_its_folder_and_tries_again_what_failed(begun: Begun) -> None:
+    assert main(["--resume", str(begun.folder), "--retry-failed", "--concurrent", "1"]) == 0
+    assert [record.status for record in begun.known[0]] == ["complete", *["queued"] * 6]
+    assert begun.plans[0].concurrent == 1
+
+
+def test_a_sweep_that_is_run_by_another_driver_is_refused(
+    begun: Begun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    codes: list[int] = []
+
+    def second(plan: SweepPlan, on_event: OnEvent, _known: Sequence[TrialRecord]) -> SweepOutcome:
+        codes.append(main(["--resume", str(begun.folder)]))
+        return outcome(plan, on_event)
+
+    fake(monkeypatch, second)
+    assert main(["--resume", str(begun.folder)]) == 0
+    assert codes == [2]
+    assert f"error: a sweep must not be running already, got {begun.folder}\n" in capsys.readouterr().err
+    assert len(read_sweep(begun.folder)["resumed"]) == 1, "the second has changed nothing"
+
+
+def test_a_sweep_that_has_just_been_started_is_held_too(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    codes: list[int] = []
+
+    def second(plan: SweepPlan, on_event: OnEvent, _known: Sequence[TrialRecord]) -> SweepOutcome:
+        codes.append(main(["--resume", str(plan.folder)]))
+        return outcome(plan, on_event)
+
+    fake(monkeypatch, second)
+    assert main(command) == 0
+    assert codes == [2]
+
+
+def test_a_sweep_that_breaks_when_it_goes_on_keeps_its_folder(begun: Begun, monkeypatch: pytest.MonkeyPatch) -> None:
+    def break_down(*_arguments: object) -> SweepOutcome:
+        raise ImportError("a library is missing")
+
+    fake(monkeypatch, break_down)
+    with pytest.raises(ImportError):
+        main(["--resume", str(begun.folder)])
+    assert len(read_trials(begun.folder)) == 7
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--resume", "other"], "other is no sweep folder: it has no sweep.json"),
+        (["--resume", "first", "--seed", "0"], "--seed must be left out with --resume"),
+        (["--resume", "first", "--set", *SMALL], "--set must be left out with --resume"),
+        (["--resume", "first", "--extend", "1"], "--extend must be left out for a sweep over a grid"),
+    ],
+)
+def test_a_mistake_in_going_on_is_one_line_with_code_2(
+    begun: Begun, words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert main([*words, "--storage", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert begun.plans == []
+
+
+def test_a_sweep_whose_data_have_changed_is_refused(
+    command: list[str], tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    copy = tmp_path / "data"
+    shutil.copytree(tiny_folder, copy)
+    fake(monkeypatch, outcome)
+    assert main([*command, "--data", str(copy)]) == 0
+    path = copy / "ids-sst-train.csv"
+    path.write_text("\n".join(path.read_text().splitlines()[:-1]) + "\n")
+    assert main(["--resume", "first", "--storage", str(tmp_path)]) == 2
+    assert "the data must be what it was when the sweep began, got other rows in" in capsys.readouterr().err
+
+
+def test_a_sweep_whose_space_has_changed_is_refused_with_the_difference(
+    begun: Begun, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    space = load_space("smart_lambda")
+    changed = dataclasses.replace(space, grid={"smart.weight": (0.0, 9.0)})
+    monkeypatch.setattr("sweeps.prepare.load_space", lambda _name: changed)
+    assert main(["--resume", str(begun.folder)]) == 2
+    error = capsys.readouterr().err
+    assert "the search space must be what it was when the sweep began, got space.grid was" in error
+    assert "9.0" in error
+    assert begun.plans == []
+
+
+def test_a_search_can_be_extended_again_and_again(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: list[int | None] = []
+
+    def note(plan: SweepPlan, on_event: OnEvent, _known: Sequence[TrialRecord]) -> SweepOutcome:
+        counts.append(plan.num_trials)
+        return outcome(plan, on_event)
+
+    fake(monkeypatch, note)
+    assert main([*command, "--search", "tpe", "--trials", "4"]) == 0
+    for extra in (["--extend", "2"], [], ["--extend", "1"]):
+        assert main(["--resume", "first", "--storage", str(tmp_path), *extra]) == 0
+    assert counts == [4, 6, 6, 7]
 
 
 def test_the_script_runs_from_any_folder_and_hides_no_module(tmp_path: Path) -> None:
@@ -286,3 +447,17 @@ def test_the_same_command_runs_as_a_job_on_a_cluster(head: dict[str, str], comma
     files = {path.resolve() for path in uploaded if path.is_file()}  # session_latest is a link to the session
     sizes = [path.stat().st_size for path in files]
     assert 0 < sum(sizes) < 2**20
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_under_the_sweep_is_one_line(
+    number: int, command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_plan: SweepPlan, _on_event: OnEvent, _known: object = ()) -> SweepOutcome:
+        raise OSError(number, os.strerror(number), "trials.parquet")
+
+    fake(monkeypatch, fail)
+    assert main(command) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert [line for line in told if line.startswith("error: the disk is full: ")] == told
+    assert "--resume" in told[0]

@@ -1,5 +1,9 @@
 """What Tune is suggested and what Optuna is told, with this file in Tune's place."""
 
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import optuna
@@ -7,37 +11,41 @@ import pytest
 from optuna.trial import TrialState
 from ray.tune.search import Searcher
 
+from results.records import TrialRecord
 from search_spaces.domain import Choice, Condition, Float
+from search_spaces.space import grid_trials
+from sweeps.ledger import Ledger, add_trial
 from sweeps.options import SweepPlan
-from sweeps.searcher import SweepSearcher, TrialSpec
-from sweeps.study import open_study
+from sweeps.searcher import SweepSearcher, TrialSpec, make_spec
+from sweeps.study import JOURNAL_NAME, NUMBER, open_study, recall
 from tests.sweeps.conftest import MakePlan
 
 
 class Story:
     """A searcher, what it has announced, and its study."""
 
-    def __init__(self, plan: SweepPlan, max_live: int = 1) -> None:
+    def __init__(self, plan: SweepPlan, max_live: int = 1, known: Sequence[TrialRecord] = ()) -> None:
         self.announced: list[TrialSpec] = []
         self.study = open_study(plan.folder, plan.name)
-        self.searcher = SweepSearcher(plan, self.study, self.announced.append, max_live)
-        self._count = 0
+        self.searcher = SweepSearcher(plan, self.study, self.announced.append, max_live, known)
+        self.count = 0
+        """How many suggestions were asked for: Tune's id of the newest trial."""
 
     def suggest(self) -> Any:
         """The next suggestion's trial id, None or FINISHED; Tune's own id is a number."""
-        self._count += 1
-        found = self.searcher.suggest(str(self._count))
+        self.count += 1
+        found = self.searcher.suggest(str(self.count))
         return found["trial_id"] if isinstance(found, dict) else found
 
     def report(self, epoch: int, best: float, tune_id: int | None = None) -> None:
-        self.searcher.on_trial_result(str(tune_id or self._count), {"epoch": epoch, "best": best, "is_last": False})
+        self.searcher.on_trial_result(str(tune_id or self.count), {"epoch": epoch, "best": best, "is_last": False})
 
     def end(self, epoch: int, best: float, is_last: bool = True, tune_id: int | None = None) -> None:
         result = {"epoch": epoch, "best": best, "is_last": is_last}
-        self.searcher.on_trial_complete(str(tune_id or self._count), result)
+        self.searcher.on_trial_complete(str(tune_id or self.count), result)
 
-    def fail(self) -> None:
-        self.searcher.on_trial_complete(str(self._count), None, error=True)
+    def fail(self, tune_id: int | None = None) -> None:
+        self.searcher.on_trial_complete(str(tune_id or self.count), None, error=True)
 
     def states(self) -> list[str]:
         return [trial.state.name for trial in self.study.get_trials()]
@@ -137,8 +145,8 @@ def test_after_a_stop_nothing_is_suggested_and_what_ends_is_marked_interrupted(m
     story.searcher.stop()
     story.fail()
     assert story.suggest() == Searcher.FINISHED
-    assert story.states() == ["FAIL", "WAITING", "WAITING"]
-    assert story.study.get_trials()[0].user_attrs == {"interrupted": True}
+    assert story.states() == ["FAIL"], "what was not suggested is not in the study"
+    assert story.study.get_trials()[0].user_attrs == {NUMBER: 0, "interrupted": True}
 
 
 def test_a_configuration_whose_replicates_never_came_is_told_at_the_end(make_plan: MakePlan) -> None:
@@ -195,3 +203,307 @@ def test_optuna_knows_one_trial_per_configuration(make_plan: MakePlan) -> None:
         story.end(1, 0.5)
     assert story.states() == ["COMPLETE", "COMPLETE"]
     assert isinstance(story.study, optuna.Study)
+
+
+# What follows is about sweeps that go on. Records are what `results.recovery` gives back: what has not ended is queued.
+
+ENDED_STATES = {"complete": "COMPLETE", "reused": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}
+
+
+def record_of(plan: SweepPlan, spec: TrialSpec, status: str = "queued", best: float | None = None) -> TrialRecord:
+    ledger = Ledger(plan=plan)
+    add_trial(ledger, spec)
+    bests = {} if best is None else {plan.space.metric: best}
+    return replace(ledger.records[spec.trial_id], status=status, best=bests)
+
+
+def tpe_plan(make_plan: MakePlan, **changes: Any) -> SweepPlan:
+    ranges = {"smart.weight": Float(low=0, high=10)}
+    return make_plan(search="tpe", grid={}, ranges=ranges, **{"num_trials": 5, **changes})
+
+
+def grid_plan(make_plan: MakePlan, **changes: Any) -> SweepPlan:
+    return make_plan(grid={"smart.weight": (0.0, 0.3, 0.6, 1.0, 3.0)}, **changes)
+
+
+@pytest.mark.parametrize("has_journal", [True, False])
+@pytest.mark.parametrize("make", [grid_plan, tpe_plan])
+def test_what_has_ended_is_not_suggested_again_and_the_study_knows_it(
+    make_plan: MakePlan, make: Callable[..., SweepPlan], has_journal: bool
+) -> None:
+    """All five configurations were given out; the driver was killed before it told the study of any end."""
+    plan = make(make_plan)
+    first = Story(plan, max_live=5)
+    assert [first.suggest() for _ in range(5)] == [f"{number:04d}-r0" for number in range(5)]
+    statuses = ("complete", "reused", "pruned", "failed", "queued")
+    bests = (0.5, 0.6, 0.2, None, None)
+    known = [record_of(plan, *found) for found in zip(first.announced, statuses, bests, strict=True)]
+    if not has_journal:
+        (plan.folder / JOURNAL_NAME).unlink()
+    again = Story(plan, max_live=5, known=known)
+    assert again.states() == [*(ENDED_STATES[status] for status in statuses[:4]), *["RUNNING"] * has_journal]
+    assert [again.suggest(), again.suggest()] == ["0004-r0", Searcher.FINISHED]
+    assert again.announced[0].params == first.announced[4].params
+    again.end(1, 0.9, tune_id=1)
+    values = {number: trial.value for number, trial in recall(again.study).items()}
+    assert values == {0: 0.5, 1: 0.6, 2: None, 3: None, 4: 0.9}
+    assert [trial.params for trial in again.study.get_trials()] == [dict(spec.params) for spec in first.announced]
+    assert len(again.study.get_trials()) == 5
+
+
+@pytest.mark.parametrize("status", ["queued", "running", "interrupted"])
+@pytest.mark.parametrize("make", [grid_plan, tpe_plan])
+def test_whatever_has_not_ended_is_suggested_again_before_all_that_is_new(
+    make_plan: MakePlan, make: Callable[..., SweepPlan], status: str
+) -> None:
+    plan = make(make_plan)
+    first = Story(plan)
+    first.suggest()
+    again = Story(plan, max_live=2, known=[record_of(plan, first.announced[0], status)])
+    assert [again.suggest(), again.suggest()] == ["0000-r0", "0001-r0"]
+    assert again.announced[0] == first.announced[0]
+
+
+@pytest.mark.parametrize("make", [grid_plan, tpe_plan])
+def test_a_sweep_in_which_all_has_ended_suggests_nothing_and_changes_nothing(
+    make_plan: MakePlan, make: Callable[..., SweepPlan]
+) -> None:
+    plan = make(make_plan, replicates=2)
+    first, known = Story(plan), []
+    while first.suggest() != Searcher.FINISHED:
+        first.end(1, 0.5)
+        known.append(record_of(plan, first.announced[-1], "complete", 0.5))
+    before = first.study.get_trials()
+    again = Story(plan, known=known)
+    assert again.suggest() == Searcher.FINISHED
+    again.searcher.finish()
+    assert again.announced == []
+    assert again.states() == ["COMPLETE"] * 5
+    assert again.study.get_trials() == before
+
+
+def test_numbers_stay_though_optuna_counts_otherwise(make_plan: MakePlan) -> None:
+    """The order of stages, or a configuration that is drawn again, makes the study count otherwise than the sweep."""
+    plan = grid_plan(make_plan)
+    specs = [make_spec(plan.space, number, 0, params) for number, params in enumerate(grid_trials(plan.space))]
+    known = [record_of(plan, spec, "failed" if spec.number == 1 else "queued") for spec in specs]
+    story = Story(plan, max_live=5, known=known)
+    while story.suggest() != Searcher.FINISHED:
+        story.end(1, story.announced[-1].number / 10)
+    told = recall(story.study)
+    assert {number: trial.value for number, trial in told.items()} == {0: 0, 1: None, 2: 0.2, 3: 0.3, 4: 0.4}
+    assert {number: trial.params["smart.weight"] for number, trial in told.items()} == dict(
+        enumerate((0.0, 0.3, 0.6, 1.0, 3.0))
+    )
+    assert [number for number, trial in told.items() if trial.number != number], "else this test shows nothing"
+
+
+def test_a_drawn_configuration_that_never_came_on_record_is_given_up_and_its_number_used_again(
+    make_plan: MakePlan,
+) -> None:
+    plan = tpe_plan(make_plan)
+    first = Story(plan, max_live=2)
+    first.suggest()
+    first.suggest()
+    known = [record_of(plan, first.announced[0])]
+    again = Story(plan, max_live=9, known=known)
+    names = [again.suggest() for _ in range(6)]
+    assert names == [*(f"{number:04d}-r0" for number in range(5)), Searcher.FINISHED]
+    assert again.states() == ["RUNNING", "FAIL", *["RUNNING"] * 4]
+    assert again.announced[1].params != first.announced[1].params
+
+
+def test_more_configurations_can_be_drawn_later(make_plan: MakePlan) -> None:
+    plan, known = tpe_plan(make_plan, num_trials=2), []
+    first = Story(plan)
+    while first.suggest() != Searcher.FINISHED:
+        first.end(1, 0.5)
+        known.append(record_of(plan, first.announced[-1], "complete", 0.5))
+    again = Story(replace(plan, num_trials=4), known=known)
+    seen = []
+    while (name := again.suggest()) != Searcher.FINISHED:
+        seen.append(name)
+        again.end(1, 0.5)
+    assert seen == ["0002-r0", "0003-r0"]
+    weights = [trial.params["smart.weight"] for trial in again.study.get_trials()]
+    assert len(set(weights)) == 4
+
+
+@pytest.mark.parametrize(
+    ("statuses", "left", "value"),
+    [
+        (["queued"], ["0000-r0", "0000-r1", "0000-r2"], 0.3),
+        (["complete"], ["0000-r1", "0000-r2"], 0.3),
+        (["complete", "queued"], ["0000-r1", "0000-r2"], 0.3),
+        (["complete", "complete"], ["0000-r2"], 0.3),
+        (["complete", "queued", "complete"], ["0000-r1"], 0.3),
+        (["complete", "failed"], ["0000-r2"], 0.25),
+        (["complete", "reused", "failed"], [], 0.2),
+        (["complete", "complete", "complete"], [], 0.3),
+        (["pruned"], [], None),
+        (["failed"], [], None),
+    ],
+)
+@pytest.mark.parametrize("make", [grid_plan, tpe_plan])
+def test_replicates_that_are_missing_follow_and_the_mean_is_that_of_all(
+    make_plan: MakePlan, make: Callable[..., SweepPlan], statuses: list[str], left: list[str], value: float | None
+) -> None:
+    plan = make(make_plan, replicates=3)
+    bests = (0.1, 0.3, 0.5)
+    first = Story(plan)
+    first.suggest()
+    params = first.announced[0].params
+    specs = [make_spec(plan.space, 0, again, params) for again in range(3)]
+    known = [
+        record_of(plan, spec, status, best if status in ("complete", "reused") else None)
+        for spec, status, best in zip(specs, statuses, bests, strict=False)
+    ]
+    story = Story(plan, known=known)
+    seen = []
+    for _ in left:
+        seen.append(story.suggest())
+        story.end(1, bests[story.announced[-1].replicate])
+    assert seen == left
+    told = recall(story.study)[0]
+    mean = {("complete", "failed"): (0.1 + 0.5) / 2, ("complete", "reused", "failed"): (0.1 + 0.3) / 2}
+    expected = None if value is None else mean.get(tuple(statuses), 0.3)
+    assert told.value == (None if expected is None else pytest.approx(expected))
+    assert told.state.name == (ENDED_STATES[statuses[0]] if expected is None else "COMPLETE")
+    assert len(story.study.get_trials()) == 1
+    assert story.suggest() == "0001-r0"
+
+
+@dataclass
+class World:
+    """A sweep whose driver is killed now and then, with this class in the place of Tune, lanes and records."""
+
+    plan: SweepPlan
+    stream: random.Random
+    statuses: dict[str, str] = field(default_factory=dict)
+    """Of all trials on record."""
+    specs: dict[str, TrialSpec] = field(default_factory=dict)
+    num_ends: Counter[str] = field(default_factory=Counter)
+
+    def outcome(self, trial_id: str) -> tuple[str, float]:
+        """How a trial ends, whenever it is trained, and with what score."""
+        chance = random.Random(trial_id)
+        first = trial_id.endswith("r0")
+        how = chance.choices(("complete", "reused", "pruned" if first else "complete", "failed"), (5, 1, 2, 1))[0]
+        return how, round(chance.random(), 3)
+
+    def known(self) -> list[TrialRecord]:
+        """The records that a driver finds."""
+        found = []
+        for trial_id, spec in self.specs.items():
+            status = self.statuses[trial_id]
+            has_best = status in ("complete", "reused")
+            best = self.outcome(trial_id)[1] if has_best else None
+            found.append(record_of(self.plan, spec, status, best))
+        return sorted(found, key=lambda record: (record.number, record.replicate))
+
+    def live(self, num_actions: int, max_live: int) -> bool:
+        """A driver's life: so many actions, then it is killed; whether it came to its end before."""
+        story = Story(self.plan, max_live, known=self.known())
+        running: dict[str, int] = {}
+        for _ in range(num_actions):
+            wants_more = len(running) < max_live and self.stream.random() < 0.6
+            name = story.suggest() if wants_more or not running else None
+            if name == Searcher.FINISHED:
+                if not running:
+                    return True
+            elif name is not None:
+                spec = story.announced[-1]
+                assert name not in running
+                assert self.statuses.get(name, "queued") == "queued", "what has ended is not trained again"
+                running[name] = story.count
+                if self.stream.random() < 0.1 and self.plan.search != "grid":
+                    return False  # killed before the new trial came on record
+                self.specs[name], self.statuses[name] = spec, "queued"
+                continue
+            if running:
+                self.go_on(story, running)
+                if not running and self.stream.random() < 0.1:
+                    return False
+        return False
+
+    def go_on(self, story: "Story", running: dict[str, int]) -> None:
+        """A running trial reports, or ends; its record says so before the searcher hears of it, or without."""
+        name = self.stream.choice(sorted(running))
+        how, best = self.outcome(name)
+        if self.stream.random() < 0.3:
+            story.report(1, best / 2, running[name])
+            return
+        self.statuses[name] = how
+        self.num_ends[name] += 1
+        tune_id = running.pop(name)
+        if self.stream.random() < 0.15:
+            raise KilledError
+        if how == "failed":
+            story.fail(tune_id)
+        else:
+            story.end(2, best, is_last=how != "pruned", tune_id=tune_id)
+
+
+class KilledError(Exception):
+    """The driver is gone."""
+
+
+def run_world(plan: SweepPlan, seed: int) -> World:
+    """Lives until all has ended."""
+    world = World(plan, random.Random(seed))
+    max_live = world.stream.randint(1, 3)
+    for _ in range(200):
+        try:
+            if world.live(world.stream.randint(0, 25), max_live):
+                return world
+        except KilledError:
+            continue
+    raise AssertionError("it never ends")
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("replicates", [1, 3])
+@pytest.mark.parametrize("make", [grid_plan, tpe_plan])
+def test_a_sweep_killed_at_any_moment_ends_as_one_that_nobody_disturbed(
+    make_plan: MakePlan, make: Callable[..., SweepPlan], replicates: int, seed: int
+) -> None:
+    plan = make(make_plan, replicates=replicates)
+    world = run_world(plan, seed)
+    expected = set()
+    for number in range(5):
+        first = f"{number:04d}-r0"
+        has_all = world.outcome(first)[0] in ("complete", "reused")
+        expected |= {first, *(f"{number:04d}-r{again}" for again in range(1, replicates if has_all else 1))}
+    assert set(world.specs) == expected
+    assert world.num_ends == dict.fromkeys(expected, 1), "each is trained to its end, and once"
+    study = open_study(plan.folder, plan.name)
+    told = recall(study)
+    assert sorted(told) == list(range(5))
+    for number, trial in told.items():
+        names = [name for name in sorted(expected) if name.startswith(f"{number:04d}")]
+        outcomes = [world.outcome(name) for name in names]
+        bests = [best for how, best in outcomes if how in ("complete", "reused")]
+        assert trial.state.name == ENDED_STATES[outcomes[0][0]]
+        assert trial.value == (pytest.approx(sum(bests) / len(bests)) if bests else trial.value)
+        assert trial.params == world.specs[names[0]].params
+    counts = Counter(t.user_attrs[NUMBER] for t in study.get_trials() if t.state.name in ("COMPLETE", "PRUNED"))
+    assert set(counts.values()) <= {1}, "no configuration is told twice"
+    assert not [trial for trial in study.get_trials() if not trial.state.is_finished()]
+
+
+def test_equal_first_stages_are_given_to_one_lane_and_the_order_hears_what_ends(make_plan: MakePlan) -> None:
+    """Batch sizes of a task that is not active in the first stage; seeds make the last two share nothing."""
+    named = {name: {"tasks.sst.batch_size": size, "seed": seed} for name, size, seed in PLANS}
+    story = Story(make_plan(grid={"plan": named}), max_live=3)
+    assert [story.suggest(), story.suggest(), story.suggest()] == ["0000-r0", "0003-r0", None]
+    story.searcher.order.stage_ends("0000-r0", 0)
+    assert story.suggest() in ("0001-r0", "0002-r0")
+
+
+def test_where_nothing_may_be_shared_the_order_is_that_of_the_grid(make_plan: MakePlan) -> None:
+    named = {name: {"tasks.sst.batch_size": size, "seed": seed} for name, size, seed in PLANS}
+    story = Story(make_plan(grid={"plan": named}, shares=False), max_live=9)
+    assert [story.suggest() for _ in range(4)] == [f"{number:04d}-r0" for number in range(4)]
+
+
+PLANS = (("four", 4, 0), ("five", 5, 0), ("six", 6, 0), ("other", 4, 1))

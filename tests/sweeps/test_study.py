@@ -12,38 +12,54 @@ from optuna.trial import TrialState
 from mtlib.config import TrialConfig
 from search_spaces.domain import Choice, Condition, Float, Int
 from search_spaces.space import SearchSpace, grid_trials
-from sweeps.study import JOURNAL_NAME, domain_of, draw, enqueue_grid, open_study, sampler_for
+from sweeps.study import (
+    JOURNAL_NAME,
+    NUMBER,
+    as_choice,
+    draw,
+    draw_known,
+    open_study,
+    recall,
+    reopen,
+    sampler_for,
+    tidy,
+)
 
 
 def space_of(base: TrialConfig, **fields: object) -> SearchSpace:
     return SearchSpace(name="tiny", question="?", base=base, **fields)  # type: ignore[arg-type]
 
 
-def test_a_grid_is_drawn_point_by_point_in_order(tmp_path: Path, tiny_config: TrialConfig) -> None:
+def reload(folder: Path, name: str = "s") -> optuna.Study:
+    """The study as its journal has it, for a second process."""
+    storage = JournalStorage(JournalFileBackend(str(folder / JOURNAL_NAME)))
+    return optuna.load_study(study_name=name, storage=storage)
+
+
+def test_a_point_of_the_grid_is_given_out_as_it_is_in_any_order(tmp_path: Path, tiny_config: TrialConfig) -> None:
     batches = ("tasks.sst.batch_size", "tasks.qqp.batch_size")
     space = space_of(tiny_config, grid={"smart.weight": (0.0, 1.0), batches: ((8, 4), (4, 8))})
-    study, domain = open_study(tmp_path, "s"), domain_of(space, "grid")
-    enqueue_grid(study, grid_trials(space), domain)
-    drawn = [draw(study, space, "grid", seed=0).params for _ in range(4)]
-    assert drawn == grid_trials(space)
+    study, points = open_study(tmp_path, "s"), grid_trials(space)
+    for number in (2, 0, 3, 1):
+        drawn = draw_known(study, space, "grid", number, points[number])
+        assert (drawn.number, drawn.params) == (number, points[number])
+    assert {number: trial.number for number, trial in recall(study).items()} == {2: 0, 0: 1, 3: 2, 1: 3}
 
 
 def test_keys_that_vary_together_are_one_parameter_in_optuna(tmp_path: Path, tiny_config: TrialConfig) -> None:
     batches = ("tasks.sst.batch_size", "tasks.qqp.batch_size")
     space = space_of(tiny_config, grid={batches: ((8, 4), (4, 8))})
-    study, domain = open_study(tmp_path, "s"), domain_of(space, "grid")
-    enqueue_grid(study, grid_trials(space), domain)
-    draw(study, space, "grid", seed=0)
+    study = open_study(tmp_path, "s")
+    draw_known(study, space, "grid", 0, grid_trials(space)[0])
     assert study.trials[0].params == {"tasks.sst.batch_size + tasks.qqp.batch_size": json.dumps([8, 4])}
 
 
-def test_the_queued_grid_is_in_the_journal_before_anything_runs(tmp_path: Path, tiny_config: TrialConfig) -> None:
+def test_what_was_given_out_is_in_the_journal_with_its_number(tmp_path: Path, tiny_config: TrialConfig) -> None:
     space = space_of(tiny_config, grid={"smart.weight": (0.0, 0.5, 1.0)})
-    enqueue_grid(open_study(tmp_path, "s"), grid_trials(space), domain_of(space, "grid"))
-    storage = JournalStorage(JournalFileBackend(str(tmp_path / JOURNAL_NAME)))
-    assert [trial.state for trial in optuna.load_study(study_name="s", storage=storage).trials] == [
-        TrialState.WAITING
-    ] * 3
+    draw_known(open_study(tmp_path, "s"), space, "grid", 2, {"smart.weight": 1.0})
+    (trial,) = reload(tmp_path).trials
+    assert (trial.state, trial.params) == (TrialState.RUNNING, {"smart.weight": 1.0})
+    assert trial.user_attrs == {NUMBER: 2}
 
 
 @pytest.mark.parametrize("search", ["random", "tpe"])
@@ -58,7 +74,7 @@ def test_the_same_seed_draws_the_same_and_another_seed_does_not(
 
     def draws(name: str, seed: int) -> list[dict[str, object]]:
         study = open_study(tmp_path, name)
-        return [draw(study, space, search, seed).params for _ in range(5)]
+        return [draw(study, space, search, seed, number).params for number in range(5)]
 
     first = draws("a", seed=1)
     assert first == draws("b", seed=1)
@@ -69,12 +85,11 @@ def test_the_same_seed_draws_the_same_and_another_seed_does_not(
 def test_a_study_that_goes_on_does_not_repeat_its_first_draws(tmp_path: Path, tiny_config: TrialConfig) -> None:
     space = space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
     study = open_study(tmp_path, "s")
-    before = [draw(study, space, "random", 0).params for _ in range(3)]
-    storage = JournalStorage(JournalFileBackend(str(tmp_path / JOURNAL_NAME)))
-    resumed = optuna.load_study(study_name="s", storage=storage)
-    after = [draw(resumed, space, "random", 0).params for _ in range(3)]
+    before = [draw(study, space, "random", 0, number).params for number in range(3)]
+    resumed = open_study(tmp_path, "s")
+    after = [draw(resumed, space, "random", 0, number).params for number in range(3, 6)]
     undisturbed = open_study(tmp_path, "t")
-    assert before + after == [draw(undisturbed, space, "random", 0).params for _ in range(6)]
+    assert before + after == [draw(undisturbed, space, "random", 0, number).params for number in range(6)]
 
 
 def test_draws_stay_within_their_ranges(tmp_path: Path, tiny_config: TrialConfig) -> None:
@@ -84,8 +99,8 @@ def test_draws_stay_within_their_ranges(tmp_path: Path, tiny_config: TrialConfig
         "smart.tasks": Choice(values=(("sst",), ("sst", "qqp"))),
     }
     space, study = space_of(tiny_config, ranges=ranges), open_study(tmp_path, "s")
-    for _ in range(20):
-        params = draw(study, space, "random", 0).params
+    for number in range(20):
+        params = draw(study, space, "random", 0, number).params
         assert 1e-6 <= params["optimizer.learning_rate"] <= 1e-3
         assert params["encoder.max_length"] in (8, 9)
         assert params["smart.tasks"] in (("sst",), ("sst", "qqp"))
@@ -103,7 +118,7 @@ def test_without_conditions_the_draws_are_those_of_optunas_fixed_distributions(
     for number in range(15):
         reference.sampler = sampler_for(search, 7, number)
         asked = reference.ask({"smart.weight": weight, "encoder.max_length": length})
-        drawn = draw(study, space, search, 7)
+        drawn = draw(study, space, search, 7, number)
         assert drawn.params == asked.params
         for owner, trial in ((study, drawn.trial), (reference, asked)):
             owner.tell(trial, -abs(asked.params["smart.weight"] - 2))
@@ -128,13 +143,13 @@ def test_a_key_is_drawn_only_where_its_condition_holds_and_optuna_knows_no_such_
     space = space_of(tiny_config, ranges=RANGES, conditions=CONDITIONS)
     study = open_study(tmp_path, "s")
     seen = set()
-    for _ in range(25):
-        drawn = draw(study, space, search, 3)
+    for number in range(25):
+        drawn = draw(study, space, search, 3, number)
         mode = drawn.params["smart.mode"]
         expected = {"smart.mode", "smart.step_size"}
         expected |= {"smart.num_steps"} if mode != "random" else set()
         expected |= {"smart.epsilon"} if mode == "paper" else set()
-        assert set(drawn.params) == set(study.trials[drawn.number].params) == expected
+        assert set(drawn.params) == set(study.trials[number].params) == expected
         study.tell(drawn.trial, drawn.params.get("smart.epsilon", 0.0))
         seen.add(mode)
     assert seen == {"unit_norm", "paper", "random"}
@@ -146,8 +161,8 @@ def test_tpe_learns_about_a_key_that_only_some_trials_have(tmp_path: Path, tiny_
     space = space_of(tiny_config, ranges=ranges, conditions=conditions)
     study = open_study(tmp_path, "s")
     drawn = []
-    for _ in range(40):
-        found = draw(study, space, "tpe", 0)
+    for number in range(40):
+        found = draw(study, space, "tpe", 0, number)
         study.tell(found.trial, -abs(found.params.get("smart.epsilon", -1.0) - 0.8))
         drawn.append(found.params.get("smart.epsilon"))
     late = [epsilon for epsilon in drawn[-15:] if epsilon is not None]
@@ -167,7 +182,7 @@ def test_a_condition_on_a_key_that_was_not_drawn_does_not_hold(tmp_path: Path, t
     }
     space = space_of(tiny_config, ranges=ranges, conditions=conditions)
     study = open_study(tmp_path, "s")
-    kinds = {tuple(draw(study, space, "random", 0).params) for _ in range(30)}
+    kinds = {tuple(draw(study, space, "random", 0, number).params) for number in range(30)}
     assert kinds == {
         ("smart.mode",),
         ("smart.mode", "smart.reduction"),
@@ -179,13 +194,82 @@ def test_names_of_the_spaces_own_are_drawn_and_kept_as_they_are(tmp_path: Path, 
     grid = {"plan": {"short": {"stages.1.epochs": 1}, "long": {"stages.1.epochs": 3}}}
     space = space_of(tiny_config, grid=grid)
     study = open_study(tmp_path, "s")
-    enqueue_grid(study, grid_trials(space), domain_of(space, "grid"))
-    assert [draw(study, space, "grid", 0).params for _ in range(2)] == [{"plan": "short"}, {"plan": "long"}]
+    drawn = [draw_known(study, space, "grid", number, point).params for number, point in enumerate(grid_trials(space))]
+    assert drawn == [{"plan": "short"}, {"plan": "long"}]
     assert study.trials[1].params == {"plan": "long"}
-    assert draw(open_study(tmp_path, "t"), space, "tpe", 0).params["plan"] in grid["plan"]
+    assert draw(open_study(tmp_path, "t"), space, "tpe", 0, 0).params["plan"] in grid["plan"]
 
 
-def test_a_name_that_is_taken_is_one_clear_error(tmp_path: Path) -> None:
-    open_study(tmp_path, "s")
-    with pytest.raises(ValueError, match="must be new in its folder, got 's'"):
-        open_study(tmp_path, "s")
+def test_a_study_that_is_opened_again_is_the_one_that_was_there(tmp_path: Path, tiny_config: TrialConfig) -> None:
+    space = space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
+    study = open_study(tmp_path, "s")
+    study.tell(draw(study, space, "random", 0, 0).trial, 0.5)
+    again = open_study(tmp_path, "s")
+    assert [trial.value for trial in again.trials] == [0.5]
+    assert open_study(tmp_path, "t").trials == []
+
+
+@pytest.mark.parametrize("search", ["random", "tpe"])
+def test_a_known_configuration_is_drawn_as_it_was_conditions_included(
+    tmp_path: Path, tiny_config: TrialConfig, search: str
+) -> None:
+    space = space_of(tiny_config, ranges=RANGES, conditions=CONDITIONS)
+    first, again = open_study(tmp_path, "s"), open_study(tmp_path, "t")
+    for number in range(8):
+        drawn = draw(first, space, search, 3, number)
+        known = draw_known(again, space, search, number, drawn.params)
+        assert known.params == drawn.params
+        assert again.trials[number].params == first.trials[number].params
+
+
+def test_values_that_vary_together_and_lists_are_drawn_as_they_were(tmp_path: Path, tiny_config: TrialConfig) -> None:
+    batches = ("tasks.sst.batch_size", "tasks.qqp.batch_size")
+    ranges = {"smart.tasks": Choice(values=(("sst",), ("sst", "qqp")))}
+    space = space_of(tiny_config, grid={batches: ((8, 4), (4, 8))}, ranges=ranges)
+    study = open_study(tmp_path, "s")
+    drawn = draw(study, space, "tpe", 0, 0)
+    on_record = json.loads(json.dumps(drawn.params))  # as `trials.parquet` gives them back
+    assert draw_known(study, space, "tpe", 0, on_record).params == drawn.params
+    assert study.trials[1].params == study.trials[0].params
+
+
+def test_of_a_configuration_that_was_drawn_again_the_newest_counts(tmp_path: Path, tiny_config: TrialConfig) -> None:
+    space = space_of(tiny_config, grid={"smart.weight": (0.0, 1.0)})
+    study = open_study(tmp_path, "s")
+    study.tell(draw_known(study, space, "grid", 1, {"smart.weight": 1.0}).trial, state=TrialState.FAIL)
+    draw_known(study, space, "grid", 1, {"smart.weight": 1.0})
+    study.ask()  # killed before it had its number
+    assert [(number, trial.number) for number, trial in recall(study).items()] == [(1, 1)]
+
+
+def test_tidying_tells_that_what_the_sweep_does_not_know_has_failed(tmp_path: Path, tiny_config: TrialConfig) -> None:
+    space = space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
+    study = open_study(tmp_path, "s")
+    drawn = [draw(study, space, "random", 0, number) for number in range(3)]
+    study.tell(drawn[0].trial, 0.7)
+    study.ask()  # killed before it had its number
+    for weight in (1.0, 2.0):
+        study.enqueue_trial({"smart.weight": weight})  # killed before they were asked for
+    tidy(study, [0, 1])
+    assert [trial.state.name for trial in study.trials] == ["COMPLETE", "RUNNING", *["FAIL"] * 4]
+    tidy(study, [0, 1])
+    assert [trial.state.name for trial in study.trials] == ["COMPLETE", "RUNNING", *["FAIL"] * 4]
+    params = {"smart.weight": 0.5}
+    assert draw_known(study, space, "random", 2, params).params == params, "nothing queued comes before it"
+
+
+def test_what_was_given_out_before_a_kill_can_still_be_told(tmp_path: Path, tiny_config: TrialConfig) -> None:
+    space = space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
+    drawn = draw(open_study(tmp_path, "s"), space, "random", 0, 4)
+    drawn.trial.report(0.4, 1)
+    study = open_study(tmp_path, "s")
+    again = reopen(study, recall(study)[4], drawn.params, 4)
+    again.trial.report(0.6, 2)
+    study.tell(again.trial, 0.6)
+    (trial,) = reload(tmp_path).trials
+    assert (trial.value, trial.intermediate_values, trial.params) == (0.6, {1: 0.4, 2: 0.6}, drawn.params)
+
+
+@pytest.mark.parametrize("value", [None, True, 3, 0.5, "mean"])
+def test_a_scalar_is_kept_as_it_is(value: object) -> None:
+    assert as_choice(value) is value

@@ -100,3 +100,8 @@ def test_tune_counts_scored_epochs_and_sees_the_best_and_every_score() -> None:
 def test_a_trials_process_loads_no_torch() -> None:
     program = "import sys, sweeps.trial; assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+def test_a_trial_that_was_taken_over_is_complete_for_tune(reported: list[dict[str, Any]]) -> None:
+    run(MailboxStub({**REPORT, "is_last": True}, Ended(how="reused")))
+    assert [told["is_last"] for told in reported] == [True]

@@ -320,3 +320,53 @@ def test_events_are_told_once_in_order_and_none_is_waited_for_too_long() -> None
         assert await mailbox.take_events(0.01) == []
 
     asyncio.run(story())
+
+
+def test_where_a_trial_begins_and_what_stages_it_ends_are_told_with_its_lane() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        await mailbox.begins("t", {"epochs": 1})
+        await mailbox.stage_ends("t", {"stage": 0, "why_not": None})
+        told = [event for event in await mailbox.take_events(0.01) if event.kind in ("begins", "stage_ends")]
+        assert [(event.kind, event.lane, event.trial_id, event.facts) for event in told] == [
+            ("begins", "a", "t", {"epochs": 1}),
+            ("stage_ends", "a", "t", {"stage": 0, "why_not": None}),
+        ]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("why", ["interrupted", "withdrawn", "ended"])
+def test_a_trial_that_waits_on_its_lane_hears_that_it_need_not(why: str) -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        assert await mailbox.is_wanted("t")
+        if why == "interrupted":
+            await mailbox.interrupt()
+        elif why == "withdrawn":
+            await mailbox.withdraw("t", "nobody waits")
+        else:
+            await mailbox.ended("t", "failed", "KeyError", {})
+        assert not await mailbox.is_wanted("t")
+
+    asyncio.run(story())
+
+
+def test_the_end_carries_what_was_taken_over() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        await mailbox.ended("t", "reused", None, {"shared_steps": 9, "taken_from": "other/0000-r0"})
+        (end,) = await events_of(mailbox, "ended")
+        assert end.facts == {
+            **{"how": "reused", "error": None, "was_started": True},
+            **{"shared_steps": 9, "taken_from": "other/0000-r0"},
+        }
+        assert await mailbox.next_report("t") == Ended(how="reused")
+
+    asyncio.run(story())

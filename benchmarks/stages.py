@@ -1,0 +1,245 @@
+"""What sharing stages wins, and what it costs where nothing can be shared.
+
+Command:  python benchmarks/stages.py [--part common|nothing|spaces] [--pairs 10] [--scale 1.0]
+Cost:     common about 8 minutes, nothing about 4, spaces about 45, on 2 cores; only one of them is used
+Prints:   common: per question the steps and the wall time without sharing over those with it, beside what could be won
+          nothing: CPU-seconds of a trial that finds nothing to share and keeps its stages, over those of one that may
+          not share; the median of the pairs, with the quartiles
+          spaces: every search space of the project in turn, over one storage, on the demonstration: steps without
+          sharing over those trained
+
+All on the demonstration corpus and encoder. `common` runs each question as two sweeps on one lane, one that shares and
+one with `--no-reuse`, each over a storage of its own; their scores must be equal before anything is printed. Wall time
+is from the first trial's start to the last one's end, and evaluations are in it. With Q steps in a common first stage
+and S in each of N second stages, N (Q + S) / (Q + N S) could be won.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+if not __package__:  # started as a script: imports begin at the project's folder, not at this one
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+import pandas as pd
+import torch
+
+from mtlib.config import TrialConfig
+from mtlib.config_network import LOSSES_OF_KIND
+from mtlib.demo import demo_folder
+from mtlib.demo_settings import demo_overrides
+from mtlib.plan import plan_stages
+from mtlib.reports import EpochReport
+from search_spaces.space import SearchSpace, grid_trials, list_spaces, load_space
+from sweeps.lane_trial import TrialRun, find_course, run_trial, states_of
+from sweeps.ledger import Ledger
+from sweeps.messages import Event
+from sweeps.options import SweepOptions, SweepPlan, make_plan
+from sweeps.prepare import prepare
+from sweeps.stages import StageStore
+from sweeps.take_over import TrialPlace
+from sweeps.tuner import run_sweep
+
+FIRST, SECOND = (2, 420), (5, 120)
+"""Epochs and steps per epoch of the common first stage and of the second ones: Q is 1.4 S, as in the papers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What a sweep took."""
+
+    steps: int
+    """Optimizer steps that were trained."""
+    seconds: float
+    """From the first trial's start to the last one's end."""
+    scores: pd.DataFrame
+    """The curves but for their times, sorted."""
+
+
+def questions(encoder: Path, scale: float) -> dict[str, SearchSpace]:
+    """Three questions whose trials share their first stage."""
+    sizes = load_space("batch_sizes")
+    base = sizes.base.override({**demo_overrides(sizes.base), **lengths(scale), "encoder.name": str(encoder)})
+    plain = base.override({"smart.weight": 0.0})
+    losses = LOSSES_OF_KIND["classes"]
+    grid: dict[Any, Any] = {"tasks.sst.loss": losses, "tasks.sts.loss_weight": (0.5, 1.0, 2.0, 4.0)}
+    return {
+        "BB table 5: four batch sizes": replace(sizes, base=base),
+        "three losses of SST": replace(sizes, base=plain, grid={"tasks.sst.loss": losses}),
+        "12 settings of SST and STS": replace(sizes, base=plain, grid=grid),
+    }
+
+
+def lengths(scale: float) -> dict[str, int]:
+    """Overrides that give the two stages their lengths."""
+    found: dict[str, int] = {}
+    for index, (epochs, steps) in enumerate((FIRST, SECOND)):
+        found |= {f"stages.{index}.epochs": epochs, f"stages.{index}.steps_per_epoch": max(1, round(steps * scale))}
+    return found
+
+
+def plan_for(space: SearchSpace, data: Path, storage: Path, name: str, shares: bool) -> SweepPlan:
+    """A sweep over a space on one lane."""
+    options = SweepOptions(space=space.name, storage=storage, name=name, concurrent=1, reuse=shares, keep_gb=100.0)
+    options.folder.mkdir(parents=True)
+    return make_plan(options, space, data)
+
+
+def measure(plan: SweepPlan) -> Measured:
+    """Runs a sweep."""
+    times: list[float] = []
+    trained: dict[str, int] = {}
+
+    def on_event(event: Event, ledger: Ledger) -> None:
+        if event.kind in ("started", "ended"):
+            times.append(event.time)
+        trained.update({name: record.steps - record.shared_steps for name, record in ledger.records.items()})
+
+    outcome = run_sweep(plan, on_event)
+    assert set(outcome.counts) <= {"complete", "reused"}, outcome
+    curves = load_curves(plan.folder)
+    return Measured(steps=sum(trained.values()), seconds=max(times) - min(times), scores=curves)
+
+
+def load_curves(folder: Path) -> pd.DataFrame:
+    """The curves of a sweep but for their times, sorted."""
+    from results.epochs import read_curves
+
+    frame: pd.DataFrame = read_curves(folder).drop_columns(["seconds"]).to_pandas()
+    return frame.sort_values(list(frame.columns)).reset_index(drop=True)
+
+
+def measure_common(data: Path, encoder: Path, folder: Path, scale: float) -> None:
+    """Prints what sharing a first stage wins."""
+    for number, (name, space) in enumerate(questions(encoder, scale).items()):
+        count = len(grid_trials(space))
+        shared, alone = (
+            measure(plan_for(space, data, folder / f"{number}-{shares}", "sweep", shares)) for shares in (True, False)
+        )
+        pd.testing.assert_frame_equal(shared.scores, alone.scores)
+        first, second = (stage.num_steps for stage in plan_stages(space.base, dict.fromkeys(space.base.train_sets, 1)))
+        best = count * (first + second) / (first + count * second)
+        steps, seconds = alone.steps / shared.steps, alone.seconds / shared.seconds
+        print(f"{name}: {count} trials, Q {first}, S {second}; could be won {best:.2f}")
+        print(f"  steps {alone.steps:,} / {shared.steps:,} = {steps:.2f}, {steps / best:.3f} of it")
+        print(
+            f"  wall {alone.seconds:.0f} s / {shared.seconds:.0f} s = {seconds:.2f}, {seconds / best:.3f} of it",
+            flush=True,
+        )
+
+
+class NoLink:
+    """Stands in for a lane's line to the mailbox: every trial goes on, nobody is told."""
+
+    is_stopped = False
+
+    def __init__(self, folder: Path, trial_id: str) -> None:
+        self.folder, self.trial_id = folder, trial_id
+
+    def begins(self, _beginning: Any) -> None:
+        """Nobody is told."""
+
+    def stage_ends(self, _stage: int, why_not: str | None) -> None:
+        """A stage must have been kept."""
+        assert why_not is None, why_not
+
+    def replay(self, _epochs: int, _config: TrialConfig) -> bool:
+        """Nothing stops a trial."""
+        return False
+
+    def on_step(self, _progress: Any) -> bool:
+        """Nothing stops a trial."""
+        return True
+
+    def on_epoch(self, report: EpochReport) -> bool:
+        """Writes an epoch down, as a lane does."""
+        from results.epochs import write_epoch
+
+        write_epoch(self.folder, self.trial_id, report)
+        return True
+
+
+def cpu_seconds(config: TrialConfig, data: Path, folder: Path, shares: bool) -> float:
+    """CPU-seconds of one trial, from its assignment to its end."""
+    course = find_course(config, data, folder / "cache", torch.device("cpu"))
+    store = StageStore(folder=folder / f"stages-{time.monotonic_ns()}", most_bytes=None) if shares else None
+    sweep = folder / f"sweep-{time.monotonic_ns()}"
+    place = TrialPlace(
+        folder=sweep,
+        trial_id="0000-r0",
+        states=states_of(sweep, "0000-r0", 500),
+        store=store,
+        finished_folder=folder / "finished",
+    )
+    link: Any = NoLink(sweep, "0000-r0")
+    start = time.process_time()
+    how, error = run_trial(TrialRun(course=course, place=place, link=link, device=torch.device("cpu")))
+    assert how == "complete", error
+    return time.process_time() - start
+
+
+def measure_nothing(data: Path, encoder: Path, folder: Path, num_pairs: int, scale: float) -> None:
+    """Prints what keeping stages costs a trial that finds none."""
+    torch.set_num_threads(1)
+    config = questions(encoder, scale)["three losses of SST"].base
+    cpu_seconds(config, data, folder, True)  # whatever is done once only is done
+    ratios = []
+    for number in range(num_pairs):
+        order = (True, False) if number % 2 else (False, True)
+        found = {shares: cpu_seconds(config, data, folder, shares) for shares in order}
+        ratios.append(found[True] / found[False])
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    print(f"nothing to share: {middle:.3f} times the CPU-seconds ({low:.3f} to {high:.3f}, {num_pairs} pairs)")
+
+
+def measure_spaces(folder: Path) -> None:
+    """Prints what all search spaces over one storage win, one after the other."""
+    trained, asked = 0, 0
+    for space in list_spaces():
+        if not space.grid:
+            continue
+        options = SweepOptions(space=space.name, storage=folder, name=space.name, concurrent=1, keep_gb=100.0)
+        material = prepare(options)
+        options.folder.mkdir(parents=True)
+        measured = measure(make_plan(options, material.space, material.data_folder))
+        steps = sum(record_steps(options.folder).values())
+        trained, asked = trained + measured.steps, asked + steps
+        print(
+            f"{space.name:24} {steps:7,} steps, {measured.steps:7,} trained; so far {asked / trained:.2f}", flush=True
+        )
+
+
+def record_steps(folder: Path) -> Mapping[str, int]:
+    """Steps of every trial of a sweep, trained or taken over."""
+    from results.records import read_trials
+
+    return {record.trial_id: record.steps for record in read_trials(folder)}
+
+
+def main() -> None:
+    """Measures the parts that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", choices=("common", "nothing", "spaces"), action="append", help="default: all three")
+    parser.add_argument("--pairs", type=int, default=10, help="pairs of `nothing` (default: 10)")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor of the stages' lengths (default: 1)")
+    found = parser.parse_args()
+    parts = found.part or ["common", "nothing", "spaces"]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        data, encoder = demo_folder(folder / "demo")
+        if "common" in parts:
+            measure_common(data, encoder, folder / "common", found.scale)
+        if "nothing" in parts:
+            measure_nothing(data, encoder, folder / "nothing", found.pairs, found.scale)
+        if "spaces" in parts:
+            measure_spaces(folder / "spaces")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""Every order and every method that trials are trained with in tests, and two processes that train them together."""
+
+import contextlib
+import dataclasses
+import gc
+import os
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.multiprocessing as multiprocessing
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from mtlib.config import TrialConfig
+from mtlib.config_training import ROUND_ORDERS
+from mtlib.encoder import PretrainedEncoder
+from mtlib.tokens import Corpus
+
+Changes = dict[str, Any]
+
+ALL = ["sst", "qqp", "sts"]
+
+ORDERS: dict[str, Changes] = {
+    **{
+        order: {"stages.1.order": order}
+        for order in (*ROUND_ORDERS, "sequential", "uniform", "proportional", "square_root", "annealed")
+    },
+    **{f"{order}, summed": {"stages.1.order": order, "stages.1.sum_losses": True} for order in ROUND_ORDERS},
+    "epoch_round_robin": {"stages.1.order": "epoch_round_robin", "stages.1.epochs": 3, "stages.1.steps_per_epoch": 12},
+    "best of the first stage": {"stages.1.start_from": "best", "stages.0.epochs": 2, "stages.0.steps_per_epoch": 5},
+    "new optimizer": {"stages.1.reset_optimizer": True},
+    "extra data": {"stages.1.extra_data": ["cfimdb", "snli"], "stages.1.order": "annealed"},
+    "augmentation": {
+        "data.sources.reworded": {"task": "sst", "path": "reworded.jsonl", "role": "augment"},
+        "stages.1.order": "proportional",
+    },
+}
+
+SMART = {"smart.weight": 0.5, "smart.tasks": ALL, "smart.noise_std": 0.05, "smart.epsilon": 0.1}
+BI = {"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"}
+PALS = {"pals.size": 8, "pals.num_heads": 2, "pals.tasks": ALL}
+
+METHODS: dict[str, Changes] = {
+    "plain": {},
+    "smart, unit norm": SMART,
+    "smart, paper": {**SMART, "smart.mode": "paper"},
+    "smart, paper, bi-encoder": {**SMART, **BI, "smart.mode": "paper"},
+    "smart, random, every second batch": {**SMART, "smart.mode": "random", "smart.every_batches": 2},
+    "smart, shared masks, two steps": {**SMART, "smart.masks": "shared", "smart.num_steps": 2},
+    "mean teacher": {"proximal.weight": 1, "proximal.tasks": ALL, "proximal.decay": 0.9},
+    "simcse": {"simcse.weight": 0.3, "simcse.tasks": ALL},
+    "simcse, bi-encoder": {"simcse.weight": 0.3, "simcse.tasks": ALL, "simcse.projection": "linear", **BI},
+    "pals": PALS,
+    "pals, beside the layer, encoder frozen": {**PALS, "pals.placement": "layer", "encoder.trained_layers": []},
+    "low rank": {**PALS, "pals.function": "identity", "pals.zero_start": True},
+    "learned weights": {"loss_weighting": "uncertainty"},
+    "ordinal": {"tasks.sst.loss": "ordinal_log_loss"},
+    "dual objective, weights": {
+        "tasks.sst.loss": "dual_objective_cross_entropy",
+        "tasks.sst.dual_reduction": "sum",
+        "tasks.qqp.loss_weight": 2,
+    },
+    "two logits, no separator": {"tasks.qqp.loss": "cross_entropy", "tasks.qqp.encoding": "cross_no_separator"},
+    "cosine": {**BI, "tasks.qqp.head": "cosine", "tasks.sts.head": "cosine", "tasks.sts.cosine_projection": False},
+    "relational, hidden, mean pooling": {
+        "relational_tasks": ["qqp", "sts"],
+        "tasks.sst.hidden_units": 7,
+        **{f"tasks.{task}.pooling": "mean" for task in ALL},
+    },
+    "layer decay, head rate, slanted": {
+        "optimizer.layer_decay": 0.8,
+        "optimizer.head_learning_rate": 3e-3,
+        "optimizer.schedule": "slanted_triangular",
+        "optimizer.decay_biases_and_norms": False,
+    },
+    "one layer": {"encoder.trained_layers": [1]},
+    "empty shard": {"tasks.sst.batch_size": 1, **SMART},
+}
+
+ALTERNATING_ONLY: dict[str, Changes] = {
+    "layers by task": {
+        "optimizer.chosen_scale": 2,
+        "optimizer.other_scale": 0.5,
+        "tasks.sst.chosen_layers": [1],
+        "tasks.qqp.chosen_layers": [0],
+    },
+}
+SUMMED_ONLY: dict[str, Changes] = {
+    name: {"gradients": name} for name in ("pcgrad", "mgda", "upgrad", "dualproj", "imtl_g", "aligned_mtl")
+}
+
+EVERY_METHOD = {**METHODS, **ALTERNATING_ONLY, **SUMMED_ONLY}
+
+
+def fits(order: str, method: str) -> bool:
+    """Whether a combination is allowed: the rest is refused when the configuration is built."""
+    is_summed = "summed" in order
+    return not (method in ALTERNATING_ONLY and is_summed) and not (method in SUMMED_ONLY and not is_summed)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Material:
+    config: TrialConfig
+    corpus: Corpus
+    encoder: PretrainedEncoder
+
+
+Job = Callable[..., Any]
+"""A function that all workers run, first with how an objective is wrapped; what it returns is plain data."""
+
+
+@contextlib.contextmanager
+def pair_of_workers() -> Iterator[Callable[..., list[Any]]]:
+    """Two worker processes that stay; the function that is given runs a job on both and returns both answers."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    context = multiprocessing.get_context("spawn")
+    asked = [context.Queue() for _ in range(2)]
+    answered = [context.Queue() for _ in range(2)]
+    workers = [
+        context.Process(target=serve, args=(rank, port, asked[rank], answered[rank]), daemon=True) for rank in range(2)
+    ]
+    for worker in workers:
+        worker.start()
+
+    def ask(job: Job, *arguments: Any) -> list[Any]:
+        for queue in asked:
+            queue.put((job, arguments))
+        answers = [queue.get(timeout=120) for queue in answered]
+        for answer in answers:
+            assert not isinstance(answer, str), answer
+        return answers
+
+    yield ask
+    for queue in asked:
+        queue.put(None)
+    for worker in workers:
+        worker.join(timeout=30)
+
+
+def serve(rank: int, port: int, asked: Any, answered: Any) -> None:
+    """One of two workers: does what it is asked for, until it is asked for nothing."""
+    torch.set_num_threads(1)
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
+
+    def wrap(objective: nn.Module) -> nn.Module:
+        return DistributedDataParallel(objective, find_unused_parameters=True)
+
+    while (question := asked.get()) is not None:
+        job, arguments = question
+        try:
+            answer: Any = job(wrap, *arguments)
+        except Exception as error:
+            answer = f"worker {rank}: {type(error).__name__}: {error}"
+        gc.collect()  # DDP's reducer holds the group
+        answered.put(answer)
+    torch.distributed.destroy_process_group()

@@ -1,0 +1,243 @@
+"""A trial that goes on from another one's first stage ends, bit for bit, where it would have ended by itself.
+
+Every order with one method and every method with one order, with one worker and with two; the whole matrix is slow.
+"""
+
+import itertools
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed
+from safetensors.torch import load_file
+from torch import nn
+
+from mtlib.checkpoint import StateFolder
+from mtlib.config import TrialConfig
+from mtlib.encoder import PretrainedEncoder, digest_of
+from mtlib.environment import describe_environment
+from mtlib.plan import plan_stages
+from mtlib.reports import EpochReport
+from mtlib.stage_keys import list_cuts
+from mtlib.tokens import Corpus
+from mtlib.train import origin_of, train
+from mtlib.workers import num_workers, worker_rank
+from tests.mtlib.combinations import EVERY_METHOD, ORDERS, SUMMED_ONLY, Changes, Material, fits, pair_of_workers
+
+Build = Callable[[str, str, Changes], Material]
+Shown = dict[str, Any]
+"""What a trial showed behind its first stage, as plain data: reports, weights, and what its folder holds."""
+
+SHORT = {"stages.1.steps_per_epoch": 3}
+SOME = sorted(
+    {
+        *((order, "mean teacher") for order in ORDERS),
+        *(("batch_round_robin, summed" if name in SUMMED_ONLY else "uniform", name) for name in EVERY_METHOD),
+    }
+)
+REST = [pair for pair in itertools.product(ORDERS, EVERY_METHOD) if fits(*pair) and pair not in SOME]
+
+
+def elder(config: TrialConfig) -> TrialConfig:
+    """The trial that is trained first: another one from its second stage on, in nearly every way that there is."""
+    second = config.stages[1]
+    is_short = second.order == "epoch_round_robin"  # which must come to all its sets
+    changes: Changes = {
+        "tasks.sst.batch_size": 3,
+        "tasks.sst.loss": "cross_entropy" if config.tasks["sst"].loss == "ordinal_log_loss" else "ordinal_log_loss",
+        "tasks.sst.pooling": "mean" if config.tasks["sst"].pooling == "cls" else "cls",
+        "tasks.sst.hidden_units": 5,
+        "tasks.sts.probability_factor": 7,
+        "tasks.sts.scored_train_rows": 4,
+        "stages.1.order": "max_size_cycle" if second.sum_losses else "sequential",
+        "stages.1.tasks": ["sts", "sst"] if config.gradients == "sum" else ["sts", "sst", "qqp"],
+        "stages.1.epochs": 5 if is_short else 3,
+        "stages.1.extra_data": [],
+        "stages.1.steps_per_epoch": 4,
+        "stages.1.reset_optimizer": not second.reset_optimizer,
+        **({} if config.loss_weighting == "uncertainty" else {"tasks.sst.loss_weight": 3}),
+    }
+    return config.override({**changes, **terms_of_later_tasks(config)})
+
+
+def terms_of_later_tasks(config: TrialConfig) -> Changes:
+    """What a configuration puts on SST is taken off it, and what it puts on nothing is put on SST or STS."""
+    changes: Changes = {}
+    for name, weight in (("smart", "smart.weight"), ("simcse", "simcse.weight"), ("pals", "pals.size")):
+        carried = config.tasks_by_group[f"{name}.tasks"]
+        if carried:
+            changes[f"{name}.tasks"] = [task for task in carried if task != "sst"]
+        elif config.encoder.trained_layers != ():
+            changes |= {f"{name}.tasks": ["sst"], weight: 4 if name == "pals" else 0.5}
+            changes |= {"pals.num_heads": 2} if name == "pals" else {}
+    if config.proximal.weight > 0:
+        changes["proximal.tasks"] = ["qqp", "sts"]
+    if config.relational_tasks:
+        changes["relational_tasks"] = ["qqp"]
+    return changes
+
+
+def first_key(material: Material, config: TrialConfig) -> str:
+    """The key of the end of a trial's first stage."""
+    tables = material.corpus.tables
+    plan = plan_stages(config, {name: tables[name, "train"].num_rows for name in config.train_sets})
+    origin = origin_of(material.corpus, material.encoder, {}, describe_environment("cpu"))
+    return next(cut.key for cut in list_cuts(config, plan, origin) if cut.is_end)
+
+
+def train_three(
+    wrap: Callable[[nn.Module], nn.Module],
+    first: str,
+    second: str,
+    corpus: Corpus,
+    encoder: PretrainedEncoder,
+    folder: Path,
+) -> tuple[Shown, Shown]:
+    """What the second trial shows by itself, and what it shows when it goes on from the first stage of the first.
+
+    A job of a worker; configurations are JSON.
+    """
+    config, states = TrialConfig.from_json(second), [StateFolder(path=folder / name) for name in ("a", "whole", "fork")]
+    train(TrialConfig.from_json(first), corpus, encoder, wrap=wrap, on_stage=lambda _stage: False, states=states[0])
+    together()
+    if worker_rank() == 0:
+        shutil.copytree(states[0].path, states[2].path)
+    together()
+    torch.manual_seed(1)  # another process would have another global stream
+    whole = show(config, corpus, encoder, wrap, states[1])
+    torch.manual_seed(2)
+    return whole, show(config, corpus, encoder, wrap, states[2])
+
+
+def together() -> None:
+    """Waits until all workers are here."""
+    if num_workers() > 1:
+        torch.distributed.barrier()
+
+
+def show(
+    config: TrialConfig,
+    corpus: Corpus,
+    encoder: PretrainedEncoder,
+    wrap: Callable[[nn.Module], nn.Module],
+    states: StateFolder,
+) -> Shown:
+    """Trains to the end and tells what came of it behind the first stage."""
+    reports: list[EpochReport] = []
+    models: list[nn.Module] = []
+
+    def watch(objective: Any) -> nn.Module:
+        models.append(objective.model)
+        return wrap(objective)
+
+    def note(report: EpochReport) -> bool:
+        reports.append(report)
+        return True
+
+    train(config, corpus, encoder, wrap=watch, on_epoch=note, states=states)
+    together()
+    kept = {path.name: digest_of(load_file(path)) for path in (states.path / "weights").glob("*.safetensors")}
+    best = json.loads((states.path / "best.json").read_text())
+    return {
+        "reports": [plain(report) for report in reports if report.stage > 0],
+        "weights": digest_of(models[0].state_dict()),
+        "kept": kept,
+        "best": best,
+        "epochs": [report.epoch for report in reports],
+    }
+
+
+def plain(report: EpochReport) -> list[Any]:
+    """A report without its seconds."""
+    numbers = (report.epoch, report.scored_epoch, report.num_scored_epochs, report.stage, report.step)
+    scores = (report.overall, report.best_overall, report.is_last)
+    points = [(p.step, p.epoch, p.task, p.split, p.metric, p.value) for p in report.points]
+    predictions = [(part.task, part.split, part.ids, part.logits.tolist()) for part in report.predictions]
+    return [*numbers, *scores, points, predictions]
+
+
+def prepared(build: Build, order: str, method: str, folder: Path) -> tuple[int, tuple[Any, ...]]:
+    """Epochs of the first stage, and what `train_three` is given for a combination and its elder."""
+    made = build(order, method, SHORT if "steps_per_epoch" not in str(ORDERS[order]) else {})
+    first = elder(made.config)
+    assert first_key(made, first) == first_key(made, made.config)
+    assert first.stages[1] != made.config.stages[1]
+    given = (first.to_json(), made.config.to_json(), made.corpus, made.encoder, folder)
+    return made.config.stages[0].epochs, given
+
+
+def compare(first_epochs: int, whole: Shown, forked: Shown) -> None:
+    """All is equal but for the epochs that the fork was spared."""
+    assert whole["epochs"][0] == 1
+    assert forked["epochs"] == whole["epochs"][first_epochs:]
+    assert whole["kept"]
+    assert len(whole["reports"]) == len(forked["epochs"]) > 1
+    for name in ("reports", "weights", "kept", "best"):
+        assert forked[name] == whole[name], name
+
+
+def check_alone(build: Build, order: str, method: str, folder: Path) -> None:
+    first_epochs, given = prepared(build, order, method, folder)
+    compare(first_epochs, *train_three(lambda objective: objective, *given))
+
+
+@pytest.fixture(scope="module")
+def run_on_both() -> Iterator[Callable[..., list[Any]]]:
+    """Two worker processes that stay."""
+    with pair_of_workers() as ask:
+        yield ask
+
+
+def check_both(run_on_both: Callable[..., list[Any]], build: Build, order: str, method: str, folder: Path) -> None:
+    first_epochs, given = prepared(build, order, method, folder)
+    for whole, forked in run_on_both(train_three, *given):
+        compare(first_epochs, whole, forked)
+
+
+@pytest.mark.parametrize(("order", "method"), SOME)
+def test_a_fork_ends_where_the_whole_trial_ends(order: str, method: str, material: Build, tmp_path: Path) -> None:
+    check_alone(material, order, method, tmp_path)
+
+
+@pytest.mark.parametrize(("order", "method"), SOME)
+def test_a_fork_of_two_workers_ends_where_the_whole_trial_ends(
+    order: str, method: str, material: Build, run_on_both: Any, tmp_path: Path
+) -> None:
+    check_both(run_on_both, material, order, method, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("order", "method"), REST)
+def test_a_fork_ends_where_the_whole_trial_ends_in_the_rest_of_the_matrix(
+    order: str, method: str, material: Build, tmp_path: Path
+) -> None:
+    check_alone(material, order, method, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("order", "method"), REST)
+def test_a_fork_of_two_workers_ends_where_the_whole_trial_ends_in_the_rest_of_the_matrix(
+    order: str, method: str, material: Build, run_on_both: Any, tmp_path: Path
+) -> None:
+    check_both(run_on_both, material, order, method, tmp_path)
+
+
+def test_a_state_of_one_worker_is_no_state_of_two(material: Build, run_on_both: Any, tmp_path: Path) -> None:
+    made = material("uniform", "plain", SHORT)
+    alone = StateFolder(path=tmp_path / "fork")
+    train(made.config, made.corpus, made.encoder, on_stage=lambda _stage: False, states=alone)
+    for (refusal,) in run_on_both(refusal_of, made.config.to_json(), made.corpus, made.encoder, alone.path):
+        assert refusal.startswith("a saved state must be of the same environment, ")
+
+
+def refusal_of(
+    wrap: Callable[[nn.Module], nn.Module], config: str, corpus: Corpus, encoder: PretrainedEncoder, path: Path
+) -> list[str]:
+    """The line with which a state is refused; a job of a worker."""
+    with pytest.raises(ValueError) as caught:
+        train(TrialConfig.from_json(config), corpus, encoder, wrap=wrap, states=StateFolder(path=path))
+    return [str(caught.value)]

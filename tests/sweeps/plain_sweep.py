@@ -1,0 +1,98 @@
+"""A sweep's trials trained one after another in this process, on files alone: no Ray, no Tune, no mailbox."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mtlib.config import TrialConfig
+from mtlib.reports import EpochReport, Progress
+from results.epochs import read_trial_curves, write_epoch
+from results.records import TrialRecord
+from results.recovery import with_curves
+from results.storage import open_folder
+from sweeps.lane_trial import TrialRun, find_course, finish_files, run_trial, states_of
+from sweeps.ledger import open_ledger
+from sweeps.messages import End
+from sweeps.options import SweepPlan
+from sweeps.stage_order import find_course as find_names
+from sweeps.stage_tree import training_order
+from sweeps.take_over import Beginning, Shared, TrialPlace
+from sweeps.tuner import stage_store
+
+
+class PlainLink:
+    """Stands in for a trial's line to the mailbox: notes, records epochs, never stops a trial."""
+
+    def __init__(self, folder: Path, trial_id: str) -> None:
+        self.is_stopped = False
+        self.shared = Shared()
+        self.steps: list[int] = []
+        """Optimizer steps that were trained, by their number in the trial."""
+        self.end: tuple[End, str | None] | None = None
+        self._folder, self._trial_id = folder, trial_id
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"shared_steps": self.shared.steps}
+
+    def ended(self, how: End, error: str | None, _facts: dict[str, Any]) -> None:
+        self.end = (how, error)
+
+    def begins(self, beginning: Beginning) -> None:
+        self.shared = beginning.shared
+
+    def stage_ends(self, _stage: int, why_not: str | None) -> None:
+        assert why_not is None
+
+    def is_wanted(self) -> bool:
+        return True
+
+    def replay(self, _epochs: int, _config: TrialConfig) -> bool:
+        return False
+
+    def on_step(self, progress: Progress) -> bool:
+        self.steps.append(progress.step)
+        return True
+
+    def on_epoch(self, report: EpochReport) -> bool:
+        write_epoch(self._folder, self._trial_id, report)
+        return True
+
+
+def place_of(plan: SweepPlan, trial_id: str) -> TrialPlace:
+    """Where a trial's files are."""
+    return TrialPlace(
+        folder=plan.folder,
+        trial_id=trial_id,
+        states=states_of(plan.folder, trial_id, plan.state_steps),
+        store=stage_store(plan),
+        finished_folder=plan.cache_folder / "finished",
+    )
+
+
+def train_one(plan: SweepPlan, trial_id: str, config: TrialConfig) -> tuple[End, PlainLink]:
+    """Trains a trial to its end; how it ended, and what it said."""
+    cpu, link = torch.device("cpu"), PlainLink(plan.folder, trial_id)
+    place, course = place_of(plan, trial_id), find_course(config, plan.data_folder, plan.cache_folder, cpu)
+    line: Any = link
+    how, error = run_trial(TrialRun(course=course, place=place, link=line, device=cpu))
+    assert error is None
+    finish_files(place, course, how)
+    return how, link
+
+
+def train_sweep(plan: SweepPlan, configs: Sequence[TrialConfig]) -> list[TrialRecord]:
+    """Trains the first trial of each configuration, in the searcher's order; the sweep's records."""
+    plan.folder.mkdir(parents=True, exist_ok=True)
+    ledger = open_ledger(plan)
+    ids = list(ledger.records)
+    courses = [find_names(config, plan.data_folder, plan.num_workers) for config in configs]
+    for number in training_order(courses):
+        how, link = train_one(plan, ids[number], configs[number])
+        curves = read_trial_curves(open_folder(plan.folder), ids[number])
+        record = with_curves(ledger.records[ids[number]], curves, plan.num_workers)
+        ledger.records[ids[number]] = replace(record, status=how, shared_steps=link.shared.steps)
+    return list(ledger.records.values())

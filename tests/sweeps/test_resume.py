@@ -1,0 +1,357 @@
+"""A sweep that goes on: its own options, what must not have changed, and which of its trials are run again."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtlib.config import TrialConfig
+from results.records import TrialRecord, read_sweep, write_sweep, write_trials
+from search_spaces.domain import Float
+from search_spaces.space import SearchSpace
+from sweeps.command import read_command
+from sweeps.ledger import Ledger, add_trial
+from sweeps.opening import open_sweep
+from sweeps.options import SweepOptions, make_plan
+from sweeps.prepare import Material
+from sweeps.resume import (
+    OWN_FLAGS,
+    SAVED,
+    again,
+    changed_code,
+    check_alone,
+    check_unchanged,
+    describe_code,
+    describe_left,
+    differences,
+    find_folder,
+    read_saved_options,
+    saved_options,
+    take_up,
+)
+from sweeps.searcher import make_spec
+
+ENCODER = "fingerprint"
+TASKS = ("sst", "qqp", "sts")
+
+NOT_SAVED = {"name", "storage", "address", "resumes", "extend", "retry_failed", "dry_run"}
+"""Where the sweep is, and what holds for one command only. Added configurations are saved among the trials."""
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> SweepOptions:
+    """A sweep with no option at its default."""
+    return SweepOptions(
+        space="smart_lambda",
+        data=tmp_path / "data",
+        encoder="roberta-base",
+        workers=2,
+        cpus_per_worker=3,
+        gpus_per_worker=1.0,
+        concurrent=4,
+        search="tpe",
+        trials=9,
+        replicates=5,
+        scheduler="asha",
+        name="mine",
+        storage=tmp_path / "storage",
+        mirror=f"file://{tmp_path}/copies",
+        seed=6,
+        changes={"smart.mode": "paper"},
+        address="auto",
+        reuse=False,
+        keep_gb=0.5,
+        keep_models=2,
+        checkpoint_steps=7,
+        dry_run=True,
+    )
+
+
+@pytest.fixture
+def material(tiny_config: TrialConfig) -> Material:
+    space = SearchSpace(name="tiny", question="?", base=tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
+    rows = {(task, split): 5 for task in TASKS for split in ("train", "dev")}
+    return Material(
+        space=space, data_folder=Path("/data"), num_rows=rows, fingerprint="abc", skipped=(), left_out=(), notes=()
+    )
+
+
+def test_every_option_is_saved_or_left_out_on_purpose() -> None:
+    assert {field.name for field in dataclasses.fields(SweepOptions)} == {*SAVED, *NOT_SAVED}
+    assert not NOT_SAVED & {*SAVED}
+
+
+def test_no_option_of_the_example_is_at_its_default(options: SweepOptions) -> None:
+    """Else a field that is lost on the way would not be seen."""
+    plain = SweepOptions(space="smart_lambda", name="mine", storage=options.storage)
+    same = {name for name in SAVED if getattr(options, name) == getattr(plain, name)}
+    assert same == {"space"}
+
+
+def test_options_come_back_from_the_sweeps_file_as_they_were(options: SweepOptions) -> None:
+    write_sweep(options.folder, {"options": saved_options(options)})
+    back = read_saved_options(options.folder, {})
+    assert back == dataclasses.replace(options, resumes=True, address=None, dry_run=False)
+
+
+@pytest.mark.parametrize("search", ["grid", "random"])
+def test_plain_options_come_back_too(search: Any, tmp_path: Path) -> None:
+    plain = SweepOptions(space="smart_lambda", name="mine", storage=tmp_path, search=search)
+    write_sweep(plain.folder, {"options": saved_options(plain)})
+    back = read_saved_options(plain.folder, {})
+    assert back == dataclasses.replace(plain, resumes=True, trials=plain.num_trials)
+    assert back.num_trials == plain.num_trials
+
+
+def test_a_sweep_that_was_moved_goes_on_where_it_is(options: SweepOptions, tmp_path: Path) -> None:
+    write_sweep(options.folder, {"options": saved_options(options)})
+    moved = tmp_path / "elsewhere" / "renamed"
+    moved.parent.mkdir()
+    options.folder.rename(moved)
+    assert read_saved_options(moved, {}).folder == moved
+
+
+def test_what_is_said_anew_replaces_what_was_said(options: SweepOptions) -> None:
+    write_sweep(options.folder, {"options": saved_options(options)})
+    own = {"concurrent": 1, "keep_gb": 3.5, "keep_models": 1, "checkpoint_steps": 9, "address": "local"}
+    back = read_saved_options(options.folder, own)
+    assert {name: getattr(back, name) for name in own} == own
+
+
+def test_configurations_that_are_added_count_from_then_on(options: SweepOptions) -> None:
+    asked = dataclasses.replace(options, extend=4)
+    write_sweep(options.folder, {"options": saved_options(asked)})
+    back = read_saved_options(options.folder, {})
+    assert (back.trials, back.extend, back.num_trials) == (13, 0, 13)
+    assert read_saved_options(options.folder, {"extend": 2}).num_trials == 15
+
+
+@pytest.mark.parametrize("info", [{}, {"options": None}, {"options": {"unknown": 1}}])
+def test_a_sweep_that_does_not_say_how_it_was_asked_for_is_refused(info: dict[str, Any], tmp_path: Path) -> None:
+    write_sweep(tmp_path / "old", info)
+    with pytest.raises(ValueError, match=r"must say in sweep\.json with which options it was started, got .*old"):
+        read_saved_options(tmp_path / "old", {})
+
+
+def test_a_sweep_is_found_by_its_name_or_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "storage" / "mine"
+    write_sweep(folder, {})
+    assert find_folder("mine", tmp_path / "storage") == folder
+    assert find_folder(str(folder), tmp_path / "nowhere") == folder
+    assert find_folder(f"{folder}/", tmp_path / "nowhere") == folder
+    monkeypatch.chdir(tmp_path)
+    assert find_folder("storage/mine", tmp_path / "nowhere") == folder
+
+
+@pytest.mark.parametrize("name", ["other", "storage/other", "."])
+def test_an_unknown_sweep_is_one_line(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"is no sweep folder: it has no sweep\.json") as raised:
+        find_folder(name, tmp_path)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--space", "smart_lambda"],
+        ["--data", "."],
+        ["--encoder", "bert-base-uncased"],
+        ["--set", "smart.mode=paper"],
+        ["--search=grid"],
+        ["--search", "tpe"],
+        ["--trials", "3"],
+        ["--replicates", "1"],
+        ["--scheduler", "none"],
+        ["--seed", "0"],
+        ["--workers", "1"],
+        ["--cpus-per-worker", "2"],
+        ["--gpus-per-worker", "0"],
+        ["--name", "other"],
+        ["--no-reuse"],
+        ["--list-spaces"],
+    ],
+)
+def test_what_cannot_change_any_more_is_refused_even_at_its_default(words: list[str]) -> None:
+    flag = words[0].split("=")[0]
+    with pytest.raises(ValueError, match=f"^{flag} must be left out with --resume, which goes on as the sweep") as said:
+        check_alone(read_command(["--resume", "mine", *words]))
+    assert "\n" not in str(said.value)
+
+
+@pytest.mark.parametrize("name", OWN_FLAGS)
+def test_what_may_be_said_anew_is_allowed(name: str) -> None:
+    value = [] if name in ("retry_failed", "dry_run") else ["1"]
+    check_alone(read_command(["--resume", "mine", f"--{name.replace('_', '-')}", *value]))
+
+
+# What must not have changed.
+
+
+def with_base(material: Material, **changes: Any) -> Material:
+    dotted = {key.replace("__", "."): value for key, value in changes.items()}
+    base = material.space.base.override(dotted)
+    return dataclasses.replace(material, space=dataclasses.replace(material.space, base=base))
+
+
+@pytest.fixture
+def opened(options: SweepOptions, material: Material) -> dict[str, Any]:
+    """What `sweep.json` says of a sweep that has just begun."""
+    options = dataclasses.replace(options, mirror=None)
+    open_sweep(options, material, ENCODER, ["--space", "tiny"])
+    return read_sweep(options.folder)
+
+
+def test_a_sweep_of_which_nothing_has_changed_may_go_on(opened: dict[str, Any], material: Material) -> None:
+    check_unchanged(opened, material, ENCODER)
+
+
+@pytest.mark.parametrize("name", ["joint", "orders", "smart_lambda", "batch_sizes", "synthetic_data"])
+def test_every_kind_of_space_is_known_again(name: str, options: SweepOptions, material: Material) -> None:
+    from search_spaces.space import load_space
+
+    real = dataclasses.replace(material, space=load_space(name))
+    options = dataclasses.replace(options, mirror=None, name=name)
+    open_sweep(options, real, ENCODER, [])
+    check_unchanged(read_sweep(options.folder), real, ENCODER)
+
+
+def test_a_changed_base_is_refused_with_the_difference(opened: dict[str, Any], material: Material) -> None:
+    changed = with_base(material, optimizer__learning_rate=0.5, tasks__sst__batch_size=9)
+    with pytest.raises(ValueError, match="must be what it was when the sweep began") as raised:
+        check_unchanged(opened, changed, ENCODER)
+    text = str(raised.value)
+    assert "base.optimizer.learning_rate was 0.001, is 0.5; base.tasks.sst.batch_size was 8, is 9" in text
+    assert "\n" not in text
+
+
+def test_a_changed_question_is_refused_with_the_difference(opened: dict[str, Any], material: Material) -> None:
+    space = dataclasses.replace(material.space, ranges={"smart.weight": Float(low=0, high=4)})
+    with pytest.raises(ValueError, match=r"space\.ranges was .*'high': 3.*, is .*'high': 4"):
+        check_unchanged(opened, dataclasses.replace(material, space=space), ENCODER)
+
+
+def test_of_many_differences_five_are_shown_and_the_rest_counted(opened: dict[str, Any], material: Material) -> None:
+    sizes = {f"tasks__{task}__{key}": 3 for task in TASKS for key in ("batch_size", "loss_weight")}
+    with pytest.raises(ValueError, match=r"; .*; .*; .*; [^;]* and 1 more$"):
+        check_unchanged(opened, with_base(material, **sizes), ENCODER)
+
+
+def test_changed_data_are_refused(opened: dict[str, Any], material: Material) -> None:
+    changed = dataclasses.replace(material, fingerprint="abd")
+    with pytest.raises(ValueError, match=r"the data must be what it was when the sweep began, got other rows in /data"):
+        check_unchanged(opened, changed, ENCODER)
+
+
+def test_a_changed_encoder_is_refused(opened: dict[str, Any], material: Material) -> None:
+    with pytest.raises(ValueError, match=r"the encoder must be what it was .*, got other weights in tiny"):
+        check_unchanged(opened, material, "another")
+
+
+def test_differences_are_found_leaf_by_leaf() -> None:
+    before = {"a": 1, "b": {"c": [1, 2], "d": None}, "gone": True}
+    now = {"a": 1, "b": {"c": [2, 1], "d": None}, "new": {"x": 0}}
+    assert list(differences("", before, now)) == [
+        "b.c was [1, 2], is [2, 1]",
+        "gone was True, is None",
+        "new was None, is {'x': 0}",
+    ]
+    assert list(differences("", before, before)) == []
+
+
+def test_changed_code_is_said_and_not_refused(opened: dict[str, Any], material: Material) -> None:
+    assert changed_code(opened) == []
+    older = {**opened, "code": {**describe_code(), "sources": "other"}}
+    check_unchanged(older, material, ENCODER)
+    (line,) = changed_code(older)
+    assert line.startswith("Note: mtlib or a library has changed since")
+
+
+# What is left to do.
+
+
+@pytest.fixture
+def begun(options: SweepOptions, material: Material) -> Callable[..., SweepOptions]:
+    """A sweep with trials of some statuses; its options as they are read back, some said anew."""
+
+    def build(*statuses: str, **own: Any) -> SweepOptions:
+        first = dataclasses.replace(options, mirror=None, trials=len(statuses), replicates=1)
+        plan = open_sweep(first, material, ENCODER, ["--space", "tiny"])
+        ledger = Ledger(plan=plan)
+        records: list[TrialRecord] = []
+        for number, status in enumerate(statuses):
+            spec = make_spec(plan.space, number, 0, {"smart.weight": float(number)})
+            add_trial(ledger, spec)
+            error = "it broke" if status == "failed" else None
+            records.append(dataclasses.replace(ledger.records[spec.trial_id], status=status, error=error))
+        write_trials(plan.folder, records, TASKS)
+        return read_saved_options(plan.folder, own)
+
+    return build
+
+
+STATUSES = ("complete", "reused", "pruned", "failed", "interrupted", "running", "queued")
+
+
+def test_what_has_not_ended_is_queued_and_what_has_stays(
+    begun: Callable[..., SweepOptions], material: Material
+) -> None:
+    resumed = take_up(begun(*STATUSES), material, ENCODER, ["--resume", "mine"])
+    statuses = [record.status for record in resumed.known]
+    assert statuses == ["complete", "reused", "pruned", "failed", *["queued"] * 3]
+    assert resumed.known[3].error == "it broke"
+    assert resumed.notes == ("4 of 7 trials have ended; 0 of the others had begun and go on.",)
+    assert resumed.plan == make_plan(begun_options(resumed.plan.folder), material.space, material.data_folder)
+
+
+def begun_options(folder: Path) -> SweepOptions:
+    return read_saved_options(folder, {})
+
+
+def test_what_had_failed_is_queued_where_that_is_asked_for(
+    begun: Callable[..., SweepOptions], material: Material
+) -> None:
+    resumed = take_up(begun(*STATUSES, retry_failed=True), material, ENCODER, [])
+    assert [record.status for record in resumed.known] == ["complete", "reused", "pruned", *["queued"] * 4]
+    assert all(record.error is None for record in resumed.known)
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_only_what_failed_is_tried_again(begun: Callable[..., SweepOptions], material: Material, status: str) -> None:
+    (record,) = take_up(begun("complete"), material, ENCODER, []).known
+    record = dataclasses.replace(record, status=status)
+    assert again(record).status == ("queued" if status == "failed" else status)
+
+
+def test_the_sweeps_file_says_that_it_went_on_and_what_it_is_asked_for_from_then_on(
+    begun: Callable[..., SweepOptions], material: Material
+) -> None:
+    options = begun("complete", "queued", extend=3, concurrent=1)
+    before = read_sweep(options.folder)
+    plan = take_up(options, material, ENCODER, ["--resume", "mine", "--extend", "3"]).plan
+    assert (plan.num_trials, plan.concurrent) == (5, 1)
+    take_up(begun_options(options.folder), material, ENCODER, ["--resume", "mine"])
+    info = read_sweep(options.folder)
+    commands = [entry["command"] for entry in info["resumed"]]
+    assert commands == [
+        "python sweeps/run.py --resume mine --extend 3",
+        "python sweeps/run.py --resume mine",
+    ]
+    changed = {key for key in info if info[key] != before.get(key)}
+    assert changed == {"resumed", "options", "num_trials"}
+    assert (info["num_trials"], info["options"]["trials"], info["options"]["concurrent"]) == (5, 5, 1)
+
+
+def test_a_sweep_that_is_refused_is_left_as_it_was(begun: Callable[..., SweepOptions], material: Material) -> None:
+    options = begun("running", extend=3)
+    before = {path: path.read_bytes() for path in options.folder.rglob("*") if path.is_file()}
+    with pytest.raises(ValueError, match="the encoder must be what it was"):
+        take_up(options, material, "another", [])
+    assert {path: path.read_bytes() for path in options.folder.rglob("*") if path.is_file()} == before
+
+
+def test_what_is_left_counts_trials_that_had_begun(begun: Callable[..., SweepOptions], material: Material) -> None:
+    resumed = take_up(begun("complete", "queued", "queued"), material, ENCODER, [])
+    known = [*resumed.known[:2], dataclasses.replace(resumed.known[2], epochs=1)]
+    assert describe_left(resumed.plan, known) == ["1 of 3 trials have ended; 1 of the others had begun and go on."]
