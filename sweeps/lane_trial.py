@@ -180,6 +180,7 @@ def try_to_begin(run: TrialRun) -> Beginning | None:
     if rights.trial is None:
         return None
     beginning = look(run)
+    keep_missed(run, beginning.epochs)
     while beginning.epochs < run.course.cuts[-1].total_epochs:
         cut = run.course.next_end(beginning.epochs)
         if not take_right(run, cut):
@@ -196,6 +197,13 @@ def try_to_begin(run: TrialRun) -> Beginning | None:
 def look(run: TrialRun) -> Beginning:
     """Where the trial can begin now; its files are put there."""
     return find_beginning(run.place, run.course.config, run.course.origin, run.course.cuts)
+
+
+def keep_missed(run: TrialRun, epochs: int) -> None:
+    """Keeps the stage that the trial stands at the end of, if a kill came between that end and its keeping."""
+    ends = [cut for cut in run.course.cuts if cut.is_end and cut.total_epochs == epochs]
+    if run.place.store is not None and ends and newest_numbers(run.place.states) and not is_kept(run, ends[0]):
+        keep_end(run, ends[0].stage)
 
 
 def take_right(run: TrialRun, cut: Cut) -> bool:
@@ -243,12 +251,9 @@ def go_on(run: TrialRun) -> bool:
 
 def leave_stage(run: TrialRun, stage: int) -> bool:
     """On the first worker: keeps a finished stage for others; whether to go on with the next one here and now."""
-    course, place = run.course, run.place
+    course = run.course
     cut, is_last = course.end_of(stage), stage + 1 == len(course.config.stages)
-    if not is_last or course.can_be_longer:
-        numbers = newest_numbers(place.states) or {}
-        why_not = keep_cut(place, cut, float(numbers.get("seconds", 0.0)), is_spare=is_last)
-        run.link.stage_ends(stage, why_not)
+    keep_end(run, stage)
     if run.rights.stage is not None:
         run.rights.stage.release()
         run.rights.stage = None
@@ -256,6 +261,16 @@ def leave_stage(run: TrialRun, stage: int) -> bool:
         return True
     following = course.next_end(cut.total_epochs)
     return take_right(run, following) and not is_kept(run, following)
+
+
+def keep_end(run: TrialRun, stage: int) -> None:
+    """On the first worker: keeps the state at a stage's end, if some trial could go on from it."""
+    course, is_last = run.course, stage + 1 == len(run.course.config.stages)
+    if is_last and not course.can_be_longer:
+        return
+    numbers = newest_numbers(run.place.states) or {}
+    seconds = float(numbers.get("seconds", 0.0))
+    run.link.stage_ends(stage, keep_cut(run.place, course.end_of(stage), seconds, is_spare=is_last))
 
 
 def finish_files(place: TrialPlace, course: Course | None, how: End, keeps_states: bool = False) -> None:

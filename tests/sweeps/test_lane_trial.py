@@ -93,7 +93,8 @@ def ground(tmp_path: Path, tiny_config: TrialConfig, tiny_folder: Path, tiny_enc
 
 
 def run_of(course: Course, place: TrialPlace, link: Any = None) -> TrialRun:
-    return TrialRun(course=course, place=place, link=link or Link(place), device=CPU)
+    given: Any = link or Link(place)
+    return TrialRun(course=course, place=place, link=given, device=CPU)
 
 
 def keys(course: Course) -> list[str]:
@@ -317,7 +318,7 @@ def test_a_stage_that_is_there_when_the_claim_comes_is_not_trained_again(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     course, place = ground.course(tasks__sst__batch_size=4), ground.place("sweep/0001-r0")
-    was_late = []
+    was_late: list[str] = []
 
     def late(store: Any, key: str) -> Any:
         if not was_late:
@@ -463,6 +464,22 @@ def test_an_interrupted_trial_goes_on_from_its_last_step(ground: Ground) -> None
     assert run_trial(run_of(course, place, link)) == ("complete", None)
     assert link.steps[0] == 7
     assert_same(left_by(place), left_by(cold(ground, course)))
+
+
+def test_a_stage_whose_keeping_a_kill_prevented_is_kept_when_the_trial_goes_on(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course, place = ground.course(), ground.place()
+    with monkeypatch.context() as patch:
+        patch.setattr(lane_trial, "keep_end", lambda *_arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            run_trial(run_of(course, place))
+    assert place.store is not None
+    assert not has_stage(place.store, keys(course)[0])
+    link = Link(place)
+    assert run_trial(run_of(course, place, link)) == ("complete", None)
+    assert (link.steps[0], link.ended) == (5, [(0, None), (1, None)])
+    assert has_stage(place.store, keys(course)[0])
 
 
 @pytest.mark.parametrize(

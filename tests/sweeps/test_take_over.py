@@ -31,7 +31,6 @@ from sweeps.take_over import (
 )
 from tests.sweeps.trained_trials import FAST, Ground, assert_same, left_by, train_trial
 
-
 NAMES = ("qqp", "sst", "sts", "overall")
 
 
@@ -81,20 +80,12 @@ def finish(ground: Ground, name: str = "first/0000-r0") -> TrialPlace:
 
 
 def record_of(course: Course, place: TrialPlace, status: str) -> TrialRecord:
-    empty: dict[str, Any] = {"params": {}, "best": {}, "last": {}, "best_epoch": {}}
-    nothing = dict.fromkeys(("checkpoint", "taken_from", "error", "host", "started"))
-    zeros = ("number", "replicate", "seed", "epochs", "steps", "shared_steps", "peak_memory_bytes")
-    return TrialRecord(
-        trial_id=place.trial_id,
-        status=status,
-        config=course.config.to_json(),
-        config_hash=course.config.content_hash,
-        device_seconds=0.0,
-        wall_seconds=0.0,
-        **empty,
-        **nothing,  # type: ignore[arg-type]
-        **dict.fromkeys(zeros, 0),
-    )
+    counts = ("number", "replicate", "seed", "epochs", "steps", "shared_steps", "peak_memory_bytes")
+    fields: dict[str, Any] = {name: {} for name in ("params", "best", "last", "best_epoch")}
+    fields |= dict.fromkeys(("checkpoint", "taken_from", "error", "host", "started"))
+    fields |= dict.fromkeys((*counts, "device_seconds", "wall_seconds"), 0)
+    fields |= {"config": course.config.to_json(), "config_hash": course.config.content_hash}
+    return TrialRecord(trial_id=place.trial_id, status=status, **fields)
 
 
 def compact_as(status: str, course: Course, place: TrialPlace) -> None:

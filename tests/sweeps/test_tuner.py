@@ -325,7 +325,7 @@ def test_the_searched_task_is_what_the_scheduler_remembers(make_plan: MakePlan) 
     assert reported_before(plan, records_of(plan, status="complete", epochs=3)) == {"0000-r0": [(1, 0.2), (2, 0.3)]}
 
 
-def test_replicates_and_sweeps_without_a_scheduler_remember_nothing(make_plan: MakePlan, halved: SweepPlan) -> None:
+def test_replicates_and_sweeps_without_a_scheduler_remember_nothing(halved: SweepPlan) -> None:
     write_scores(halved, "0000-r0", (0.4,))
     assert reported_before(halved, records_of(halved, status="complete", epochs=2, replicate=1)) == {}
     plain = replace(halved, scheduler="none")
