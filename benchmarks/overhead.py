@@ -35,7 +35,7 @@ from mtlib.reports import EpochReport
 from mtlib.train import train
 from search_spaces.space import SearchSpace
 from sweeps.cluster import close_ray, open_ray
-from sweeps.lane_trial import corpus_of, encoder_of
+from sweeps.course import corpus_of, encoder_of
 from sweeps.messages import Event
 from sweeps.options import SweepPlan
 from sweeps.tuner import run_sweep

@@ -37,13 +37,14 @@ from mtlib.demo_settings import demo_overrides
 from mtlib.plan import plan_stages
 from mtlib.reports import EpochReport
 from search_spaces.space import SearchSpace, grid_trials, list_spaces, load_space
-from sweeps.lane_trial import TrialRun, find_course, run_trial, states_of
+from sweeps.course import find_course
+from sweeps.finished import TrialPlace
+from sweeps.lane_trial import TrialRun, run_trial, states_of
 from sweeps.ledger import Ledger
 from sweeps.messages import Event
 from sweeps.options import SweepOptions, SweepPlan, make_plan
 from sweeps.prepare import prepare
 from sweeps.stages import StageStore
-from sweeps.take_over import TrialPlace
 from sweeps.tuner import run_sweep
 
 FIRST, SECOND = (2, 420), (5, 120)

@@ -9,7 +9,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from mtlib.active import part_of_weight
-from mtlib.checkpoint import StateFolder, check_weights, weights_path
+from mtlib.best_weights import check_weights, weights_path
+from mtlib.checkpoint import StateFolder
 from mtlib.config_network import EncoderConfig
 from mtlib.encoder import digest_of
 from mtlib.model import MultiTaskModel

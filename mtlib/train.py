@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from mtlib.checkpoint import StateFolder, keep_best, load_state, save_state
+from mtlib.best_weights import keep_best
+from mtlib.checkpoint import StateFolder, load_state, save_state
 from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder
 from mtlib.environment import describe_environment

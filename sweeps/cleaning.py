@@ -10,7 +10,8 @@ import shutil
 from collections.abc import Iterable, Set
 from pathlib import Path
 
-from mtlib.checkpoint import CHECKSUMS, StateFolder, known_checksums, saved_states, weights_path
+from mtlib.best_weights import CHECKSUMS, known_checksums, weights_path
+from mtlib.checkpoint import StateFolder, saved_states
 from results.records import TrialRecord
 
 ENDED_WITH_SCORES = ("complete", "reused", "pruned")

@@ -18,7 +18,8 @@ from mtlib.schema import first_line, require, require_name
 from results.epochs import read_trial_curves
 from results.records import OVERALL, TrialRecord, read_sweep, read_trials
 from results.storage import full_name, open_folder, read_json
-from sweeps.command import ALL_ENDED_WELL, WRONG_USE, read_encoder_name
+from sweeps.command import read_encoder_name
+from sweeps.flags import ALL_ENDED_WELL, WRONG_USE
 
 if TYPE_CHECKING:  # torch and transformers are imported where they are used: --help and a wrong name answer at once
     from torch import Tensor
@@ -160,7 +161,8 @@ def read_weights(root: SubTreeFileSystem, record: TrialRecord, epoch: int) -> "d
     from safetensors import SafetensorError
     from safetensors.torch import load
 
-    from mtlib.checkpoint import CHECKSUMS, StateFolder, read_checksums, weights_path
+    from mtlib.best_weights import CHECKSUMS, read_checksums, weights_path
+    from mtlib.checkpoint import StateFolder
 
     path = weights_path(StateFolder(path=Path(str(record.checkpoint))), epoch)
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from mtlib.schema import first_line
 from results.mirror import mirror
 from results.table import load_sweep, print_ranking
-from sweeps.command import ALL_ENDED_WELL, INTERRUPTED, SOME_FAILED, SWEEP_FAILED
+from sweeps.flags import ALL_ENDED_WELL, INTERRUPTED, SOME_FAILED, SWEEP_FAILED
 from sweeps.opening import ROOT
 from sweeps.options import SweepOptions
 from sweeps.prepare import mirror_location

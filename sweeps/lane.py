@@ -25,22 +25,13 @@ from mtlib.config import TrialConfig
 from mtlib.schema import first_line
 from mtlib.workers import gather_from_workers, num_workers, worker_rank
 from results.recovery import drop_end, write_end
+from sweeps.course import Course, corpus_of, find_course
+from sweeps.finished import TrialPlace
 from sweeps.lane_link import LaneLink
-from sweeps.lane_trial import (
-    Course,
-    TrialRun,
-    corpus_of,
-    describe,
-    find_course,
-    finish_files,
-    run_trial,
-    states_of,
-    tell,
-)
+from sweeps.lane_trial import TrialRun, describe, finish_files, run_trial, states_of, tell
 from sweeps.memory import peak_memory, reset_peak_memory
 from sweeps.messages import Assignment, End
 from sweeps.stages import StageStore
-from sweeps.take_over import TrialPlace
 
 
 @dataclass(frozen=True, kw_only=True)

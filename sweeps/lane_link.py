@@ -16,8 +16,9 @@ from mtlib.workers import gather_from_workers, worker_rank
 from results.epochs import read_trial_curves, write_epoch
 from results.recovery import MAIN_METRICS
 from results.storage import open_folder
+from sweeps.finished import Shared
 from sweeps.messages import End
-from sweeps.take_over import Beginning, Shared
+from sweeps.take_over import Beginning
 
 PROGRESS_SECONDS = 0.5
 """Least time between two messages about progress: also how long an interruption may go unseen."""

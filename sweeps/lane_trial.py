@@ -3,7 +3,6 @@
 Every worker runs this. The first one alone touches files and talks with the mailbox; what it finds, it tells.
 """
 
-import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -15,56 +14,24 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from mtlib.checkpoint import DiskFull, StateFolder, drop_states, newest_numbers
-from mtlib.config import TrialConfig
-from mtlib.encoder import PretrainedEncoder, load_encoder
-from mtlib.environment import describe_environment
-from mtlib.inert import length_counts
 from mtlib.losses import TrainingDiverged
-from mtlib.model import MultiTaskModel
-from mtlib.plan import plan_stages
 from mtlib.schema import first_line
-from mtlib.sources import Key, Parts, check_files, find_parts, read_parts
-from mtlib.stage_keys import Cut, Origin, list_cuts
-from mtlib.start import load_start
+from mtlib.stage_keys import Cut
 from mtlib.step import Interrupted
-from mtlib.tokens import Corpus, tokenize
-from mtlib.train import origin_of, train
+from mtlib.train import train
 from mtlib.workers import gather_from_workers, num_workers, worker_rank
+from sweeps.course import Course
 from sweeps.file_locks import Claim, claim_file
+from sweeps.finished import TrialPlace, note_finished
 from sweeps.lane_link import LaneLink
 from sweeps.messages import End
 from sweeps.stages import claim, has_stage
-from sweeps.take_over import Beginning, TrialPlace, find_beginning, keep_cut, note_finished
+from sweeps.take_over import Beginning, find_beginning, keep_cut
 
 LOCK_FILE = ".lock"
 """In a trial's folder, held by whoever trains it: a driver that was killed may have left workers behind."""
 WAIT_SECONDS = 1.0
 """Between two looks at a stage that another sweep is training."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Course:
-    """A trial with all that its result follows from."""
-
-    config: TrialConfig
-    encoder: PretrainedEncoder
-    corpus: Corpus
-    origin: Origin
-    cuts: tuple[Cut, ...]
-    """First to last."""
-
-    @property
-    def can_be_longer(self) -> bool:
-        """Whether a trial with more epochs could go on from this one's end."""
-        return not length_counts(self.config, len(self.config.stages) - 1)
-
-    def end_of(self, stage: int) -> Cut:
-        """The cut at a stage's end."""
-        return next(cut for cut in self.cuts if cut.stage == stage and cut.is_end)
-
-    def next_end(self, epochs: int) -> Cut:
-        """The first end of a stage behind so many epochs of the trial."""
-        return next(cut for cut in self.cuts if cut.is_end and cut.total_epochs > epochs)
 
 
 @dataclass(kw_only=True)
@@ -95,37 +62,6 @@ class TrialRun:
 def tell(ask: Callable[[], Any]) -> Any:
     """What the first worker found out, on all workers."""
     return gather_from_workers(ask() if worker_rank() == 0 else None)[0]
-
-
-def find_course(config: TrialConfig, data_folder: Path, cache_folder: Path, device: torch.device) -> Course:
-    """A trial with all that its result follows from; raises ValueError as `load_start` and `corpus_of` do."""
-    encoder, corpus = encoder_of(config.encoder.name), corpus_of(config, data_folder, cache_folder)
-    has_start = config.encoder.start_from is not None
-    started = load_start(config.encoder, MultiTaskModel(config, encoder)) if has_start else {}
-    origin = origin_of(corpus, encoder, started, describe_environment(device))
-    plan = plan_stages(config, {name: corpus.tables[name, "train"].num_rows for name in config.train_sets})
-    cuts = tuple(list_cuts(config, plan, origin))
-    return Course(config=config, encoder=encoder, corpus=corpus, origin=origin, cuts=cuts)
-
-
-@functools.lru_cache(maxsize=1)
-def encoder_of(name: str) -> PretrainedEncoder:
-    """The encoder that is held in memory."""
-    return load_encoder(name)
-
-
-def corpus_of(config: TrialConfig, data_folder: Path, cache_folder: Path) -> Corpus:
-    """The data of a trial as the encoder's word pieces: the same for all trials that learn from the same rows."""
-    wanted = tuple(find_parts(config, data_folder).items())
-    return read_corpus(config.encoder.name, wanted, data_folder, cache_folder)
-
-
-@functools.lru_cache(maxsize=4)
-def read_corpus(encoder: str, wanted: tuple[tuple[Key, Parts], ...], data_folder: Path, cache_folder: Path) -> Corpus:
-    """The token cache, mapped into memory: shared by all workers of a machine."""
-    check_files((parts for _, parts in wanted), data_folder)
-    tables = {key: read_parts(parts, data_folder) for key, parts in wanted}
-    return tokenize(tables, encoder_of(encoder).tokenizer, cache_folder)
 
 
 def run_trial(run: TrialRun) -> tuple[End, str | None]:

@@ -1,7 +1,9 @@
 """Opens lanes: each is one run of Ray Train that lasts as long as the sweep, watched by a thread of the driver."""
 
 from pathlib import Path
+from typing import Any
 
+from ray.actor import ActorHandle
 from ray.train.torch import TorchTrainer
 from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 
@@ -9,6 +11,7 @@ from mtlib.schema import first_line
 from sweeps.cluster import start_thread
 from sweeps.lane import LaneSetup, run_lane
 from sweeps.options import SweepPlan
+from sweeps.stages import StageStore
 
 STARTS_IN_VAIN = 3
 """How often Ray Train may fail to start a lane's workers; what they do once started is the mailbox's to judge."""
@@ -69,3 +72,25 @@ def open_lane(plan: SweepPlan, setup: LaneSetup, storage: Path) -> Lane:
         ),
     )
     return Lane(trainer, setup.lane)
+
+
+def lane_setup(plan: SweepPlan, mailbox: ActorHandle[Any], number: int) -> LaneSetup:
+    """What the workers of lane `number` need to know."""
+    return LaneSetup(
+        lane=f"{plan.name}-lane{number}",
+        mailbox=mailbox,
+        base=plan.base.to_json(),
+        metric=plan.space.metric,
+        folder=plan.folder,
+        data_folder=plan.data_folder,
+        cache_folder=plan.cache_folder,
+        cpus_per_worker=plan.cpus_per_worker,
+        state_steps=plan.state_steps,
+        store=stage_store(plan),
+    )
+
+
+def stage_store(plan: SweepPlan) -> StageStore | None:
+    """The storage's store of stages; None if the sweep shares nothing."""
+    folder = plan.cache_folder / "stages"
+    return StageStore(folder=folder, most_bytes=plan.keep_bytes) if plan.shares else None

@@ -11,7 +11,7 @@ from results.records import OVERALL, TrialRecord, write_trials
 from search_spaces.space import grid_trials
 from sweeps.messages import Event
 from sweeps.options import SweepPlan
-from sweeps.searcher import TrialSpec, make_spec
+from sweeps.trial_spec import TrialSpec, make_spec
 
 
 @dataclass(kw_only=True)

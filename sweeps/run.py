@@ -17,7 +17,8 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 from mtlib.schema import require
 from search_spaces.space import grid_trials, list_spaces
-from sweeps.command import ALL_ENDED_WELL, INTERRUPTED, SWEEP_FAILED, WRONG_USE, read_command, read_options
+from sweeps.command import read_command, read_options
+from sweeps.flags import ALL_ENDED_WELL, INTERRUPTED, SWEEP_FAILED, WRONG_USE
 from sweeps.options import SweepOptions, SweepPlan
 
 if TYPE_CHECKING:

@@ -13,31 +13,12 @@ import optuna
 from optuna.trial import TrialState
 from ray.tune.search import Searcher
 
-from mtlib.config import TrialConfig
 from results.records import TrialRecord
-from search_spaces.space import SearchSpace, grid_trials, trial_config
+from search_spaces.space import grid_trials
 from sweeps.options import SweepPlan
 from sweeps.stage_order import Course, StageOrder, find_course, without_sharing
 from sweeps.study import Draw, draw, draw_known, recall, reopen, tidy
-
-ENDED_WELL = ("complete", "reused")
-ENDED = (*ENDED_WELL, "pruned", "failed")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrialSpec:
-    """A trial to be run."""
-
-    number: int
-    """Of its configuration."""
-    replicate: int
-    params: dict[str, Any]
-    """Searched values by dotted key, or name of the space's own."""
-    config: TrialConfig
-
-    @property
-    def trial_id(self) -> str:
-        return f"{self.number:04d}-r{self.replicate}"
+from sweeps.trial_spec import ENDED_WELL, TrialSpec, left_of, make_spec
 
 
 @dataclass(kw_only=True)
@@ -166,20 +147,12 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         asked = recall(self._study)
         for number in numbers:
             records = [record for record in known if record.number == number]
-            left = self._left_of(records)
+            left = left_of(self._plan, records)
             self._pending += left
             trial = asked.get(number)
             is_open = trial is not None and trial.state == TrialState.RUNNING
             if is_open or (trial is None and not left):
                 self._take_up(records, trial, len(left))
-
-    def _left_of(self, records: Sequence[TrialRecord]) -> list[TrialSpec]:
-        """The trials of a configuration that have not ended."""
-        by_replicate = {record.replicate: record for record in records}
-        is_complete = 0 in by_replicate and by_replicate[0].status in ENDED_WELL
-        wanted = range(self._plan.replicates if is_complete else 1)
-        left = [again for again in wanted if again not in by_replicate or by_replicate[again].status not in ENDED]
-        return [spec_again(self._plan.space, records[0], by_replicate.get(again), again) for again in left]
 
     def _take_up(self, records: Sequence[TrialRecord], trial: optuna.trial.FrozenTrial | None, num_left: int) -> None:
         """Waits for a configuration on the study's behalf, or tells the study how it ended."""
@@ -260,17 +233,3 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             self._study.tell(configuration.draw.trial, state=state)
             return
         self._study.tell(configuration.draw.trial, sum(configuration.bests) / len(configuration.bests))
-
-
-def make_spec(space: SearchSpace, number: int, replicate: int, params: dict[str, Any]) -> TrialSpec:
-    """A trial of the configuration with these searched values."""
-    config = trial_config(space, params).override({"replicate": replicate})
-    return TrialSpec(number=number, replicate=replicate, params=params, config=config)
-
-
-def spec_again(space: SearchSpace, first: TrialRecord, own: TrialRecord | None, replicate: int) -> TrialSpec:
-    """A trial as its record describes it; as that of its configuration's first trial if it has none of its own."""
-    if own is None:
-        return make_spec(space, first.number, replicate, dict(first.params))
-    config = TrialConfig.from_json(own.config)
-    return TrialSpec(number=own.number, replicate=replicate, params=dict(own.params), config=config)

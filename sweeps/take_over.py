@@ -1,72 +1,41 @@
 """Where a trial begins: at its own last state, at a stage that another trial has left in the store, or at its end.
 
-All of this works on files, on the first worker of a lane. A trial's folder holds `checkpoint/` (its states and best
-weights), its curves and predictions, and `shared.json`: what it has taken over instead of training it.
+All of this works on files, on the first worker of a lane.
 """
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtlib.checkpoint import (
-    CHECKSUMS,
-    StateFolder,
-    check_weights,
-    drop_states,
-    newest_numbers,
-    place_state,
-    saved_states,
-    weights_path,
-)
+from mtlib.checkpoint import drop_states, newest_numbers, place_state, saved_states
 from mtlib.config import TrialConfig
 from mtlib.run_state import check_origin
-from mtlib.schema import first_line, require
+from mtlib.schema import first_line
 from mtlib.stage_keys import Cut, Origin
 from results.epoch_files import copy_epochs, drop_epochs, epoch_files, place_epochs
 from results.epochs import read_trial_curves
 from results.records import OVERALL
 from results.storage import open_folder
-from sweeps.stage_entry import place_files
-from sweeps.stages import StageStore, keep_stage, take_stage
+from sweeps.finished import (
+    BEST_FILE,
+    SHARED_FILE,
+    TAKEN,
+    Shared,
+    TrialPlace,
+    best_files,
+    find_finished,
+    read_shared,
+    take_finished,
+    write_shared,
+)
+from sweeps.stages import keep_stage, take_stage
 
-BEST_FILE, SHARED_FILE = "best.json", "shared.json"
-TAKEN, COPIES = ".taken", ".copies"
-"""In a trial's folder, while something is taken over or kept."""
+COPIES = ".copies"
+"""In a trial's folder, while a stage is kept."""
 STATE_FILES = ("tensors", "state.json")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrialPlace:
-    """Where a trial's files are, and what it may take over."""
-
-    folder: Path
-    """The sweep's folder."""
-    trial_id: str
-    states: StateFolder
-    store: StageStore | None
-    """None: nothing is shared."""
-    finished_folder: Path
-    """Holds a file per finished trial, by the key of its end: where its records are."""
-
-    @property
-    def path(self) -> Path:
-        """The trial's own folder."""
-        return self.folder / "trials" / self.trial_id
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shared:
-    """What a trial has taken over instead of training it."""
-
-    steps: int = 0
-    """Optimizer steps."""
-    seconds: float = 0.0
-    """Seconds of work that they took when they were trained."""
-    taken_from: str | None = None
-    """`sweep/trial`, where the whole trial was taken over."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,23 +140,6 @@ def forget(place: TrialPlace) -> None:
     (place.path / SHARED_FILE).unlink(missing_ok=True)
 
 
-def read_shared(place: TrialPlace) -> Shared:
-    """What the trial has taken over so far."""
-    path = place.path / SHARED_FILE
-    try:
-        return Shared(**json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError):
-        return Shared()
-
-
-def write_shared(place: TrialPlace, shared: Shared) -> None:
-    """Notes what the trial has taken over, whole."""
-    place.path.mkdir(parents=True, exist_ok=True)
-    partial = place.path / f".{SHARED_FILE}.partial"
-    partial.write_text(json.dumps({"steps": shared.steps, "seconds": shared.seconds, "taken_from": shared.taken_from}))
-    partial.rename(place.path / SHARED_FILE)
-
-
 def take_cut(place: TrialPlace, cut: Cut) -> dict[str, Any] | None:
     """Takes a cut from the store: its epochs, its best weights, and last its state; the facts kept with it."""
     assert place.store is not None
@@ -245,62 +197,3 @@ def files_of_epochs(place: TrialPlace, epochs: int) -> dict[str, Path]:
         copies = place.path / COPIES
         copy_epochs(place.folder, place.trial_id, copies, place.trial_id, epochs)
         return epoch_files(copies, place.trial_id, epochs)
-
-
-def note_finished(place: TrialPlace, cut: Cut) -> None:
-    """Notes where a trial that has ended well is, for equal ones to take it over."""
-    place.finished_folder.mkdir(parents=True, exist_ok=True)
-    partial = place.finished_folder / f".{cut.key}.{place.folder.name}-{place.trial_id}.partial"
-    partial.write_text(json.dumps({"sweep": place.folder.name, "trial": place.trial_id}))
-    partial.rename(place.finished_folder / f"{cut.key}.json")
-
-
-def find_finished(place: TrialPlace, cut: Cut) -> TrialPlace:
-    """Where the trial that is noted as finished at a cut is; OSError or ValueError if none is."""
-    found = json.loads((place.finished_folder / f"{cut.key}.json").read_text())
-    require(isinstance(found, dict) and {"sweep", "trial"} <= set(found), "a note must name sweep and trial", found)
-    return replace(place, folder=place.folder.parent / found["sweep"], trial_id=found["trial"])
-
-
-def take_finished(place: TrialPlace, cut: Cut, names: Sequence[str]) -> str | None:
-    """Takes an equal trial of this storage over, if there is one that is whole: `sweep/trial`.
-
-    Args:
-        place: the trial.
-        cut: its end.
-        names: of scores, the weights of whose best epochs must be there; a sweep deletes those that no selection needs.
-    """
-    try:
-        source = find_finished(place, cut)
-    except (OSError, ValueError):
-        return None
-    if source.path == place.path:
-        return None
-    taken = place.path / TAKEN
-    try:
-        link_best(source.path / "checkpoint", taken, names)
-        copy_epochs(source.folder, source.trial_id, place.folder, place.trial_id, cut.total_epochs)
-    except (OSError, ValueError):
-        shutil.rmtree(taken, ignore_errors=True)
-        return None
-    shutil.rmtree(place.states.path, ignore_errors=True)
-    taken.rename(place.states.path)
-    return f"{source.folder.name}/{source.trial_id}"
-
-
-def link_best(source: Path, target: Path, names: Sequence[str]) -> None:
-    """Links the best weights of a checkpoint folder into another, those by all names, or OSError, or ValueError if one
-    is damaged or no longer known."""
-    shutil.rmtree(target, ignore_errors=True)
-    folder, best = StateFolder(path=source), json.loads((source / BEST_FILE).read_text())
-    require(set(best) == set(names), f"{source} must hold the best weights by {', '.join(names)}", ", ".join(best))
-    for epoch in sorted(set(best.values())):
-        check_weights(folder, epoch)
-    place_files(best_files(folder, best.values()) | {BEST_FILE: source / BEST_FILE}, target)
-
-
-def best_files(folder: StateFolder, epochs: Iterable[int]) -> dict[str, Path]:
-    """Where the weights of best epochs are, and their checksums, by name below the checkpoint folder."""
-    paths = {weights_path(folder, epoch) for epoch in epochs}
-    sums = folder.path / "weights" / CHECKSUMS  # not there beside weights that were kept before there were checksums
-    return {f"weights/{path.name}": path for path in (*sorted(paths), *([sums] if sums.is_file() else []))}

@@ -1,6 +1,5 @@
 """Runs a sweep: opens lanes, lets Tune suggest and judge trials, keeps the records, and closes everything."""
 
-import itertools
 import queue
 import shutil
 import time
@@ -13,32 +12,26 @@ from ray.actor import ActorHandle
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from mtlib.checkpoint import newest_numbers
-from mtlib.config import TrialConfig
-from mtlib.plan import first_scored_epoch
 from mtlib.schema import first_line
-from results.epochs import compact, read_curves
+from results.epochs import compact
 from results.records import TrialRecord
-from results.recovery import MAIN_METRICS
 from sweeps.capacity import num_lanes
 from sweeps.cleaning import Names, clean
 from sweeps.cluster import close_ray, open_ray
 from sweeps.interrupts import Interrupts
-from sweeps.lane import LaneSetup
-from sweeps.lane_trial import states_of
-from sweeps.lanes import Lane, open_lane
+from sweeps.lanes import Lane, lane_setup, open_lane
 from sweeps.ledger import Ledger, add_trial, apply, close_ledger, open_ledger, save
 from sweeps.leftovers import remove_orphaned_groups, remove_own_groups
 from sweeps.messages import Event
 from sweeps.model_size import count_parameters
 from sweeps.options import SweepPlan
+from sweeps.reported import reported_before
 from sweeps.scheduler import make_scheduler
 from sweeps.search import Search
-from sweeps.searcher import ENDED, SweepSearcher, TrialSpec
-from sweeps.stages import StageStore
+from sweeps.searcher import SweepSearcher
 from sweeps.study import open_study
-from sweeps.take_over import epochs_of
 from sweeps.trial_mailbox import Mailbox
+from sweeps.trial_spec import TrialSpec
 
 OnEvent = Callable[[Event, Ledger], None]
 
@@ -164,62 +157,12 @@ def open_sweep(plan: SweepPlan, ledger: Ledger, on_event: OnEvent) -> Sweep:
     )
 
 
-def reported_before(plan: SweepPlan, known: Sequence[TrialRecord]) -> dict[str, list[tuple[int, float]]]:
-    """What the scheduler has judged of first trainings of configurations: scored epoch and best score so far."""
-    if plan.scheduler == "none":
-        return {}
-    curves = read_curves(plan.folder).to_pylist()
-    metric = MAIN_METRICS[plan.space.metric]
-    found: dict[str, list[tuple[int, float]]] = {}
-    for record in known:
-        if record.replicate > 0:
-            continue
-        first, judged = first_scored_epoch(TrialConfig.from_json(record.config)), num_judged(plan, record)
-        points = [
-            p for p in curves if (p["trial"], p["task"], p["split"]) == (record.trial_id, plan.space.metric, "dev")
-        ]
-        scores = {p["epoch"]: p["value"] for p in points if p["metric"] == metric and first <= p["epoch"] <= judged}
-        bests = itertools.accumulate((scores[epoch] for epoch in sorted(scores)), max)
-        found[record.trial_id] = [(e - first + 1, best) for e, best in zip(sorted(scores), bests, strict=True)]
-    return found
-
-
-def num_judged(plan: SweepPlan, record: TrialRecord) -> int:
-    """Epochs of a trial behind which it has gone on, or ended; a newer one will be reported again, and judged then."""
-    if record.status in ENDED:
-        return record.epochs
-    numbers = newest_numbers(states_of(plan.folder, record.trial_id, plan.state_steps))
-    return 0 if numbers is None else epochs_of(TrialConfig.from_json(record.config), numbers)
-
-
 def open_mailbox(plan: SweepPlan) -> ActorHandle[Any]:
     """The mailbox as an actor without a device, on the driver's node."""
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     actor: Any = ray.remote(num_cpus=0)(Mailbox)
     mailbox: ActorHandle[Any] = actor.options(scheduling_strategy=here, name=f"{plan.name}-mailbox").remote()
     return mailbox
-
-
-def lane_setup(plan: SweepPlan, mailbox: ActorHandle[Any], number: int) -> LaneSetup:
-    """What the workers of lane `number` need to know."""
-    return LaneSetup(
-        lane=f"{plan.name}-lane{number}",
-        mailbox=mailbox,
-        base=plan.base.to_json(),
-        metric=plan.space.metric,
-        folder=plan.folder,
-        data_folder=plan.data_folder,
-        cache_folder=plan.cache_folder,
-        cpus_per_worker=plan.cpus_per_worker,
-        state_steps=plan.state_steps,
-        store=stage_store(plan),
-    )
-
-
-def stage_store(plan: SweepPlan) -> StageStore | None:
-    """The storage's store of stages; None if the sweep shares nothing."""
-    folder = plan.cache_folder / "stages"
-    return StageStore(folder=folder, most_bytes=plan.keep_bytes) if plan.shares else None
 
 
 def follow(sweep: Sweep, interrupts: Interrupts) -> str | None:

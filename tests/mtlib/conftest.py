@@ -1,15 +1,18 @@
-"""Tokenizers small enough to read, tables to tokenise, and runs of the tiny trial: what tests of `mtlib` share."""
+"""Tokenizers small enough to read, tables to tokenise, runs of the tiny trial, a full disk: what tests here share."""
 
-from collections.abc import Callable
+import errno
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors import SafetensorError
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
+import mtlib.checkpoint
 from mtlib.config import TrialConfig
 from mtlib.data import Table
 from mtlib.encoder import PretrainedEncoder
@@ -142,3 +145,24 @@ def single_table() -> Table:
 def random_texts(stream: np.random.Generator, count: int) -> list[str]:
     words = ["The", "cats", "sat", "unable", "roads?", "naïve", "a", "film"]
     return [" ".join(stream.choice(words, stream.integers(1, 15))) for _ in range(count)]
+
+
+FULL_DISKS = [
+    OSError(errno.ENOSPC, "No space left on device"),
+    OSError(errno.EDQUOT, "Disk quota exceeded"),
+    SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+    SafetensorError("Error while serializing: I/O error: File too large (os error 27)"),
+]
+
+
+@pytest.fixture(params=FULL_DISKS, ids=[str(error) for error in FULL_DISKS])
+def full_disk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A disk that is full once half of a file has been written."""
+
+    def write_half(_tensors: Any, path: Path) -> None:
+        path.write_bytes(b"half of it")
+        raise request.param
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mtlib.checkpoint, "save_file", write_half)
+        yield

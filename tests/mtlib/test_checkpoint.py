@@ -1,4 +1,4 @@
-"""States come back bit for bit, damage falls back on the state before, and only what is needed stays on disk."""
+"""States come back bit for bit, damage falls back on the state before, and only the newest stay on disk."""
 
 import errno
 import json
@@ -7,35 +7,32 @@ import shutil
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
 
 import mtlib.checkpoint
+from mtlib.best_weights import keep_best, weights_path
 from mtlib.checkpoint import (
-    CHECKSUMS,
     DiskFull,
     State,
     StateFolder,
-    check_weights,
     drop_states,
     estimate_bytes,
-    keep_best,
     load_state,
     read_state,
     save_state,
     saved_states,
-    weights_path,
 )
 from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder
 from mtlib.model import MultiTaskModel
 from mtlib.optim import make_optimizer, optimizer_tensors
+from tests.mtlib.kept_files import Killed, cut, empty, fill, flip, kill, listing, state
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,11 +40,6 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def folder(tmp_path: Path) -> StateFolder:
     return StateFolder(path=tmp_path / "trial")
-
-
-def state(value: float) -> State:
-    """A state that can be told from others by its value."""
-    return State(tensors={"w": torch.full((300,), value)}, numbers={"value": value})
 
 
 def loaded_value(folder: StateFolder) -> float | None:
@@ -167,20 +159,6 @@ def test_no_state_is_kept_behind_the_last_epoch_unless_it_is_asked_for(tmp_path:
     assert StateFolder(path=tmp_path, keeps_end=True).keeps_end
 
 
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-20])
-
-
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(bytes(data))
-
-
 @pytest.mark.parametrize("damage", [cut, empty, flip, Path.unlink])
 @pytest.mark.parametrize("file", ["tensors", "state.json"])
 def test_a_damaged_state_is_passed_over_for_the_one_before(
@@ -240,14 +218,6 @@ def test_a_damaged_state_does_not_stop_the_next_from_being_saved(folder: StateFo
     empty(saved_states(folder)[0] / "state.json")
     save_state(folder, 2, state(2.0))
     assert loaded_value(folder) == 2.0
-
-
-class Killed(Exception):  # noqa: N818
-    """Stands for a kill: nothing after it runs."""
-
-
-def kill(*_arguments: Any, **_named: Any) -> None:
-    raise Killed
 
 
 @pytest.mark.parametrize("step", [2, 3])
@@ -311,130 +281,6 @@ def test_states_of_a_trial_that_has_ended_go_and_its_best_weights_stay(folder: S
     drop_states(folder)
 
 
-def kept_epochs(folder: StateFolder) -> list[int]:
-    """Epochs whose weights are on disk, each holding its own number."""
-    found = sorted((folder.path / "weights").glob("*.safetensors"))
-    sums = json.loads((folder.path / "weights" / CHECKSUMS).read_text())
-    assert sums == {path.name: zlib.crc32(path.read_bytes()) for path in found}
-    numbers = [int(load_file(path)["w"][0]) for path in found]
-    assert found == [weights_path(folder, number) for number in numbers]
-    return numbers
-
-
-def test_weights_of_the_best_epochs_are_kept_and_others_removed(folder: StateFolder) -> None:
-    history: list[tuple[dict[str, int], list[int]]] = [
-        ({"sst": 1, "overall": 1}, [1]),
-        ({"sst": 2, "overall": 1}, [1, 2]),
-        ({"sst": 2, "overall": 1}, [1, 2]),  # epoch 3 is best for nothing
-        ({"sst": 2, "overall": 4}, [2, 4]),
-        ({"sst": 5, "overall": 5}, [5]),
-    ]
-    for epoch, (best, expected) in enumerate(history, start=1):
-        keep_best(folder, epoch, best, {"w": torch.full((4,), float(epoch))})
-        assert kept_epochs(folder) == expected
-        assert json.loads((folder.path / "best.json").read_text()) == best
-
-
-def test_weights_of_an_epoch_that_is_best_for_nothing_are_not_even_written(
-    folder: StateFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    keep_best(folder, 1, {"overall": 1}, {"w": torch.ones(4)})
-    monkeypatch.setattr(mtlib.checkpoint, "save_file", kill)
-    keep_best(folder, 2, {"overall": 1}, {"w": torch.ones(4)})
-    assert kept_epochs(folder) == [1]
-
-
-def test_keeping_the_same_epoch_again_after_a_resumption_changes_nothing(folder: StateFolder) -> None:
-    for _ in range(2):
-        keep_best(folder, 1, {"overall": 1}, {"w": torch.ones(4)})
-    assert kept_epochs(folder) == [1]
-
-
-def test_a_kill_while_weights_are_written_leaves_the_best_before(
-    folder: StateFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    keep_best(folder, 1, {"overall": 1}, {"w": torch.ones(4)})
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", kill)
-        with pytest.raises(Killed):
-            keep_best(folder, 2, {"overall": 2}, {"w": torch.full((4,), 2.0)})
-    best = json.loads((folder.path / "best.json").read_text())
-    assert best == {"overall": 1}
-    assert load_file(weights_path(folder, 1))["w"].tolist() == [1.0] * 4
-    keep_best(folder, 2, {"overall": 2}, {"w": torch.full((4,), 2.0)})
-    assert kept_epochs(folder) == [2]
-    assert sorted(path.name for path in folder.path.iterdir()) == ["best.json", "weights"]
-
-
-@pytest.mark.parametrize("damage", [cut, empty, flip, Path.unlink])
-def test_damaged_weights_are_noticed_and_named(damage: Callable[[Path], None], folder: StateFolder) -> None:
-    for epoch, best in ((1, {"sst": 1}), (2, {"sst": 1, "overall": 2})):
-        keep_best(folder, epoch, best, {"w": torch.full((40,), float(epoch))})
-    check_weights(folder, 1)
-    check_weights(folder, 2)
-    path = weights_path(folder, 1)
-    damage(path)
-    with pytest.raises(ValueError, match=f"^{path} is (missing|truncated or damaged: its checksum is wrong)$"):
-        check_weights(folder, 1)
-    check_weights(folder, 2)
-
-
-def test_weights_that_were_kept_before_there_were_checksums_count_as_whole(folder: StateFolder) -> None:
-    keep_best(folder, 1, {"sst": 1}, {"w": torch.ones(4)})
-    (folder.path / "weights" / CHECKSUMS).unlink()
-    flip(weights_path(folder, 1))
-    check_weights(folder, 1)
-    keep_best(folder, 2, {"sst": 1, "overall": 2}, {"w": torch.ones(4)})
-    check_weights(folder, 1)
-    flip(weights_path(folder, 2))
-    with pytest.raises(ValueError, match=r"epoch-0002\.safetensors is truncated or damaged"):
-        check_weights(folder, 2)
-
-
-@pytest.mark.parametrize("text", ["", "[]", "null", '{"epoch-0001.safetensors": null}', "\udcff"])
-def test_damaged_checksums_are_noticed_and_do_not_stop_a_trial(text: str, folder: StateFolder) -> None:
-    keep_best(folder, 1, {"sst": 1}, {"w": torch.ones(4)})
-    (folder.path / "weights" / CHECKSUMS).write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(ValueError, match=r"^checksums\.json is truncated or damaged$"):
-        check_weights(folder, 1)
-    keep_best(folder, 2, {"sst": 2}, {"w": torch.full((4,), 2.0)})
-    assert kept_epochs(folder) == [2]
-
-
-FULL_DISKS = [
-    OSError(errno.ENOSPC, "No space left on device"),
-    OSError(errno.EDQUOT, "Disk quota exceeded"),
-    SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
-    SafetensorError("Error while serializing: I/O error: File too large (os error 27)"),
-]
-
-
-@pytest.fixture(params=FULL_DISKS, ids=[str(error) for error in FULL_DISKS])
-def full_disk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A disk that is full once half of a file has been written."""
-
-    def write_half(_tensors: Any, path: Path) -> None:
-        path.write_bytes(b"half of it")
-        raise request.param
-
-    with monkeypatch.context() as patch:
-        patch.setattr(mtlib.checkpoint, "save_file", write_half)
-        yield
-
-
-def listing(folder: StateFolder) -> dict[str, bytes]:
-    """Every file below a folder, hidden ones too, and its content."""
-    return {str(path): path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
-
-
-def fill(folder: StateFolder) -> dict[str, bytes]:
-    """Two states and the weights of an epoch; all files."""
-    for step in (1, 2):
-        save_state(folder, step, state(float(step)))
-    keep_best(folder, 1, {"overall": 1}, {"w": torch.ones(4)})
-    return listing(folder)
-
-
 @pytest.fixture
 def filled(folder: StateFolder) -> dict[str, bytes]:
     return fill(folder)
@@ -453,30 +299,6 @@ def test_a_state_for_which_there_is_no_room_leaves_those_before_it(
     assert "\n" not in text
     assert listing(folder) == filled
     assert loaded_value(folder) == 2.0
-
-
-def test_weights_for_which_there_is_no_room_leave_those_before_them(
-    folder: StateFolder,
-    filled: dict[str, bytes],
-    full_disk: None,  # noqa: ARG001 - must be there
-) -> None:
-    with pytest.raises(DiskFull, match=r"^the disk must have room for the weights of epoch 2, 16 bytes, got \d"):
-        keep_best(folder, 2, {"overall": 2}, {"w": torch.ones(4)})
-    assert listing(folder) == filled
-    assert not list(folder.path.glob(".*"))
-
-
-def test_a_list_of_best_epochs_for_which_there_is_no_room_leaves_the_one_before(
-    folder: StateFolder, filled: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_room(*_arguments: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_text", no_room)
-    for best in ({"overall": 2}, {"overall": 1, "sst": 1}):
-        with pytest.raises(DiskFull):
-            keep_best(folder, 2, best, {"w": torch.ones(4)})
-        assert listing(folder) == filled
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), SafetensorError("invalid header")])
@@ -498,7 +320,8 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 import torch
-from mtlib.checkpoint import DiskFull, State, StateFolder, keep_best, save_state
+from mtlib.best_weights import keep_best
+from mtlib.checkpoint import DiskFull, State, StateFolder, save_state
 folder = StateFolder(path=Path(sys.argv[1]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 large = {"w": torch.ones(10_000)}

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from mtlib.checkpoint import StateFolder, keep_best
+from mtlib.best_weights import keep_best
+from mtlib.checkpoint import StateFolder
 from mtlib.config import TrialConfig
 from mtlib.config_training import RANDOM_ORDERS, ROUND_ORDERS
 from mtlib.encoder import PretrainedEncoder

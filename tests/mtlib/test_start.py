@@ -12,7 +12,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoModel, BertConfig, BertModel
 
-from mtlib.checkpoint import CHECKSUMS, StateFolder, keep_best, weights_path
+from mtlib.best_weights import CHECKSUMS, keep_best, weights_path
+from mtlib.checkpoint import StateFolder
 from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder, digest_of
 from mtlib.model import MultiTaskModel

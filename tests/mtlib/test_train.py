@@ -13,7 +13,8 @@ from torch import nn
 
 import mtlib.step
 from mtlib.active import part_of_weight
-from mtlib.checkpoint import StateFolder, load_state, weights_path
+from mtlib.best_weights import weights_path
+from mtlib.checkpoint import StateFolder, load_state
 from mtlib.config import TrialConfig, default_task_config
 from mtlib.config_training import StageConfig
 from mtlib.data import read_folder

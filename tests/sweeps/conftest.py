@@ -1,7 +1,9 @@
-"""A plan over a tiny space, and one private Ray for all tests that need one."""
+"""A plan over a tiny space, storages with and without a trained trial, and one private Ray for all that need one."""
 
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from mtlib.config import TrialConfig
 from search_spaces.space import SearchSpace
 from sweeps.options import SweepPlan
+from tests.sweeps.trained_trials import FAST, Ground, train_trial
 
 MakePlan = Callable[..., SweepPlan]
 
@@ -50,6 +53,29 @@ def make_plan(tmp_path: Path, tiny_config: TrialConfig) -> MakePlan:
         return SweepPlan(**{**settings, **changes})
 
     return make
+
+
+@pytest.fixture
+def ground(tmp_path: Path, tiny_config: TrialConfig, tiny_folder: Path, tiny_encoder_folder: Path) -> Ground:
+    """A storage without anything in it."""
+    base = tiny_config.override({**FAST, "encoder.name": str(tiny_encoder_folder)})
+    return Ground(base, tiny_folder, tmp_path / "storage")
+
+
+@pytest.fixture(scope="session")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Holds a storage with one trial in it, once it has been trained."""
+    return tmp_path_factory.mktemp("shelf") / "storage"
+
+
+@pytest.fixture
+def trained(ground: Ground, shelf: Path) -> Ground:
+    """A storage in which trial `first/0000-r0` has been trained to its end and has kept both of its stages."""
+    if not shelf.exists():
+        template = replace(ground, storage=shelf)
+        train_trial(template.course(), template.place("first/0000-r0"), keeps=True)
+    shutil.copytree(shelf, ground.storage)
+    return ground
 
 
 @pytest.fixture(scope="session")

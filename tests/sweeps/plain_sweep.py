@@ -13,14 +13,16 @@ from results.epochs import read_trial_curves, write_epoch
 from results.records import TrialRecord
 from results.recovery import with_curves
 from results.storage import open_folder
-from sweeps.lane_trial import TrialRun, find_course, finish_files, run_trial, states_of
+from sweeps.course import find_course
+from sweeps.finished import Shared, TrialPlace
+from sweeps.lane_trial import TrialRun, finish_files, run_trial, states_of
+from sweeps.lanes import stage_store
 from sweeps.ledger import open_ledger
 from sweeps.messages import End
 from sweeps.options import SweepPlan
 from sweeps.stage_order import find_course as find_names
 from sweeps.stage_tree import training_order
-from sweeps.take_over import Beginning, Shared, TrialPlace
-from sweeps.tuner import stage_store
+from sweeps.take_over import Beginning
 
 
 class PlainLink:

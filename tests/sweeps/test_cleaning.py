@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtlib.checkpoint import State, StateFolder, check_weights, keep_best, save_state
+from mtlib.best_weights import check_weights, keep_best
+from mtlib.checkpoint import State, StateFolder, save_state
 from results.records import TrialRecord
 from sweeps.cleaning import Names, clean, find_best
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import mtlib.best_weights
 import mtlib.checkpoint
 from mtlib.config import TrialConfig
 from mtlib.config_training import StageConfig
@@ -257,7 +258,8 @@ def test_the_disk_that_is_foretold_is_that_which_a_sweep_uses_and_leaves(
         peak.append(disk_usage(*folders))  # a state is on the disk, and those that it replaces are there still
         return checksum(path)
 
-    monkeypatch.setattr(mtlib.checkpoint, "checksum", measure)
+    for module in (mtlib.checkpoint, mtlib.best_weights):
+        monkeypatch.setattr(module, "checksum", measure)
     records = train_sweep(plan, configs)
     write_sweep(plan.folder, {"name": "tiny"})
     write_trials(plan.folder, records, ("sst", "qqp", "sts"))

@@ -17,8 +17,9 @@ from mtlib.tokens import Corpus
 from mtlib.train import train
 from results.epochs import read_curves
 from sweeps import lane_link
+from sweeps.finished import Shared
 from sweeps.lane_link import LaneLink, scores_in
-from sweeps.take_over import Beginning, Shared
+from sweeps.take_over import Beginning
 from tests.sweeps.test_trial import Method
 
 STEP = Progress(stage=0, epoch=1, step=7, num_steps=20)

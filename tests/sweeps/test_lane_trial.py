@@ -16,24 +16,14 @@ from mtlib.reports import EpochReport, Progress
 from results.epochs import read_curves, write_epoch
 from sweeps import lane_trial, take_over
 from sweeps.cluster import ROOT
+from sweeps.course import Course
 from sweeps.file_locks import claim_file, is_file_claimed
-from sweeps.lane_trial import (
-    LOCK_FILE,
-    Course,
-    Rights,
-    TrialRun,
-    corpus_of,
-    describe,
-    encoder_of,
-    finish_files,
-    run_trial,
-    states_of,
-    wrap_for,
-)
+from sweeps.finished import Shared, TrialPlace
+from sweeps.lane_trial import LOCK_FILE, Rights, TrialRun, describe, finish_files, run_trial, states_of, wrap_for
 from sweeps.stage_entry import read_entry
 from sweeps.stages import claim, folder_of, has_stage, is_claimed
-from sweeps.take_over import Beginning, TrialPlace
-from tests.sweeps.trained_trials import CPU, FAST, Ground, assert_same, left_by, train_trial
+from sweeps.take_over import Beginning
+from tests.sweeps.trained_trials import CPU, Ground, assert_same, left_by, train_trial
 
 Hook = Callable[[], None]
 
@@ -84,12 +74,6 @@ class Link:
 @pytest.fixture(autouse=True)
 def no_time_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lane_trial, "WAIT_SECONDS", 0.0)
-
-
-@pytest.fixture
-def ground(tmp_path: Path, tiny_config: TrialConfig, tiny_folder: Path, tiny_encoder_folder: Path) -> Ground:
-    base = tiny_config.override({**FAST, "encoder.name": str(tiny_encoder_folder)})
-    return Ground(base, tiny_folder, tmp_path / "storage")
 
 
 def run_of(course: Course, place: TrialPlace, link: Any = None) -> TrialRun:
@@ -145,7 +129,7 @@ def test_a_trial_by_itself_is_trained_as_without_a_lane_and_leaves_its_stages(gr
     course, place = ground.course(), ground.place()
     run = run_of(course, place, link := Link(place))
     assert run_trial(run) == ("complete", None)
-    assert link.begun == [Beginning(epochs=0, shared=take_over.Shared())]
+    assert link.begun == [Beginning(epochs=0, shared=Shared())]
     assert link.replayed == [0]
     assert link.ended == [(0, None), (1, None)]
     assert link.steps == list(range(1, 13))
@@ -515,51 +499,6 @@ def test_a_trial_that_could_not_be_loaded_has_nothing_to_note(ground: Ground) ->
     place = ground.place()
     finish_files(place, None, "failed")
     assert not place.finished_folder.exists()
-
-
-# What a trial follows from.
-
-
-def test_a_course_knows_its_cuts(ground: Ground) -> None:
-    course = ground.course()
-    assert [(cut.total_epochs, cut.total_steps, cut.is_end) for cut in course.cuts] == [
-        (1, 4, True),
-        (2, 8, False),
-        (3, 12, True),
-    ]
-    assert [course.end_of(stage).total_epochs for stage in (0, 1)] == [1, 3]
-    assert [course.next_end(epochs).total_epochs for epochs in (0, 1, 2)] == [1, 3, 3]
-    assert course.can_be_longer
-    assert not ground.course(optimizer__schedule="slanted_triangular").can_be_longer
-
-
-def test_trials_share_a_corpus_exactly_where_they_learn_from_the_same_rows(
-    tiny_folder: Path, tiny_encoder_folder: Path, tiny_config: TrialConfig, tmp_path: Path
-) -> None:
-    config = tiny_config.override({"encoder.name": str(tiny_encoder_folder)})
-    more = {"task": "sst", "path": str(tiny_folder / "ids-sst-dev.csv"), "role": "augment"}
-    others: list[dict[str, Any]] = [{"optimizer.learning_rate": 1e-5}, {"stages.1.tasks": "sst,qqp"}]
-    others.append({f"data.sources.more.{key}": value for key, value in more.items()})
-    shared, fewer, augmented = (corpus_of(config.override(keys), tiny_folder, tmp_path) for keys in others)
-    corpus = corpus_of(config, tiny_folder, tmp_path)
-    assert shared is corpus
-    assert set(fewer.tables) == {(task, split) for task in ("sst", "qqp") for split in ("train", "dev")}
-    table = augmented.tables["sst", "train"]
-    assert (table.num_rows, table.num_own_rows, corpus.tables["sst", "train"].num_rows) == (43, 30, 30)
-    assert len({found.fingerprint for found in (corpus, fewer, augmented)}) == 3
-
-
-def test_an_encoder_is_loaded_once(tiny_encoder_folder: Path) -> None:
-    assert encoder_of(str(tiny_encoder_folder)) is encoder_of(str(tiny_encoder_folder))
-
-
-def test_weights_to_start_from_are_part_of_what_a_trial_follows_from(ground: Ground) -> None:
-    course, place = ground.course(), ground.place()
-    train_trial(course, place)
-    started = ground.course(encoder__start_from=str(place.path))
-    assert course.origin.started == {}
-    assert started.origin.started
-    assert not {cut.key for cut in course.cuts} & {cut.key for cut in started.cuts}
 
 
 def test_one_worker_needs_no_wrapping() -> None:

@@ -9,7 +9,7 @@ from results.records import read_trials
 from search_spaces.domain import Float
 from sweeps.ledger import Ledger, add_trial, apply, close_ledger, open_ledger, save
 from sweeps.messages import Event
-from sweeps.searcher import make_spec
+from sweeps.trial_spec import make_spec
 from tests.sweeps.conftest import MakePlan
 
 NOON = 1_700_000_000.0

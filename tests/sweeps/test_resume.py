@@ -31,7 +31,7 @@ from sweeps.resume import (
     saved_options,
     take_up,
 )
-from sweeps.searcher import make_spec
+from sweeps.trial_spec import make_spec
 
 ENCODER = "fingerprint"
 TASKS = ("sst", "qqp", "sts")

@@ -16,8 +16,9 @@ from search_spaces.domain import Choice, Condition, Float
 from search_spaces.space import grid_trials
 from sweeps.ledger import Ledger, add_trial
 from sweeps.options import SweepPlan
-from sweeps.searcher import SweepSearcher, TrialSpec, make_spec
+from sweeps.searcher import SweepSearcher
 from sweeps.study import JOURNAL_NAME, NUMBER, open_study, recall
+from sweeps.trial_spec import TrialSpec, make_spec
 from tests.sweeps.conftest import MakePlan
 
 

@@ -3,9 +3,8 @@
 import os
 import signal
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import optuna
@@ -15,25 +14,21 @@ import torch
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
-from mtlib.checkpoint import State, save_state
 from mtlib.config import TrialConfig
 from mtlib.config_training import StageConfig
 from mtlib.data import read_folder
 from mtlib.encoder import load_encoder
-from mtlib.reports import EpochReport, Point
+from mtlib.reports import EpochReport
 from mtlib.tokens import tokenize
 from mtlib.train import train
-from results.epochs import curve_rows, curves_path, read_curves, read_predictions
+from results.epochs import read_curves, read_predictions
 from results.records import CURVES_COPY_FILE, TRIALS_BEFORE_FILE, TrialRecord, read_trials
-from results.storage import open_folder, write_table
 from search_spaces.space import SearchSpace
-from sweeps.lane_trial import states_of
-from sweeps.ledger import Ledger, open_ledger
+from sweeps.ledger import Ledger
 from sweeps.messages import Event
 from sweeps.options import SweepPlan
-from sweeps.stages import StageStore
 from sweeps.study import JOURNAL_NAME, NUMBER
-from sweeps.tuner import SweepOutcome, lane_setup, reported_before, run_sweep, stage_store
+from sweeps.tuner import SweepOutcome, run_sweep
 from tests.sweeps.conftest import MakePlan
 
 pytestmark = pytest.mark.ray
@@ -258,90 +253,3 @@ def test_data_that_a_lane_cannot_load_is_one_clear_error(
     with pytest.raises(ValueError, match=r"data must be a folder, got .*nowhere, which is missing"):
         run_sweep(plan, lambda _event, _ledger: None)
     assert ray.available_resources()["CPU"] == 2
-
-
-# What follows needs no Ray.
-
-
-def write_scores(plan: SweepPlan, trial_id: str, scores: tuple[float, ...]) -> None:
-    """A trial's curves: an epoch of one task alone, then overall scores."""
-
-    def point(epoch: int, task: str, metric: str, value: float, split: str = "dev") -> Point:
-        return Point(step=4 * epoch, epoch=epoch, task=task, split=split, metric=metric, value=value, seconds=1.0)
-
-    points = [point(1, "qqp", "accuracy", 0.99)]
-    for epoch, score in enumerate(scores, 2):
-        points += [point(epoch, "sst", "accuracy", score / 2), point(epoch, "sst", "accuracy", 1.0, "train")]
-        points += [point(epoch, "sst", "loss", 9.0), point(epoch, "overall", "overall", score)]
-    write_table(open_folder(plan.folder), curves_path(trial_id), curve_rows(trial_id, points))
-
-
-def save_numbers(plan: SweepPlan, trial_id: str, stage: int, epoch: int) -> None:
-    numbers = {"stage": stage, "epoch": epoch}
-    save_state(states_of(plan.folder, trial_id, 5), 4 * (stage + epoch), State(tensors={}, numbers=numbers))
-
-
-def records_of(plan: SweepPlan, **changes: Any) -> list[TrialRecord]:
-    """The first trial's record, of a plan whose trials have 1 + 4 epochs."""
-    return [replace(open_ledger(plan).records["0000-r0"], **changes)]
-
-
-@pytest.fixture
-def halved(make_plan: MakePlan, tiny_config: TrialConfig) -> SweepPlan:
-    return make_plan(scheduler="asha", base=tiny_config.override({"stages.1.epochs": 4}))
-
-
-def test_of_trials_that_have_ended_the_scheduler_remembers_every_report(halved: SweepPlan) -> None:
-    write_scores(halved, "0000-r0", (0.4, 0.3, 0.5))
-    for status in ("complete", "pruned", "failed", "reused"):
-        known = records_of(halved, status=status, epochs=4)
-        assert reported_before(halved, known) == {"0000-r0": [(1, 0.4), (2, 0.4), (3, 0.5)]}
-
-
-def test_what_a_pruned_trial_had_taken_over_and_never_reported_is_not_remembered(halved: SweepPlan) -> None:
-    write_scores(halved, "0000-r0", (0.4, 0.3, 0.5))
-    assert reported_before(halved, records_of(halved, status="pruned", epochs=2)) == {"0000-r0": [(1, 0.4)]}
-
-
-@pytest.mark.parametrize(("epoch", "remembered"), [(0, 0), (1, 1), (2, 2), (3, 3)])
-def test_of_a_trial_that_goes_on_reports_are_remembered_behind_which_it_had_gone_on(
-    halved: SweepPlan, epoch: int, remembered: int
-) -> None:
-    """What it reported last may not have been judged any more: it reports that again."""
-    write_scores(halved, "0000-r0", (0.4, 0.3, 0.5))
-    save_numbers(halved, "0000-r0", 1, epoch)
-    bests = [(1, 0.4), (2, 0.4), (3, 0.5)]
-    assert reported_before(halved, records_of(halved, epochs=4)) == {"0000-r0": bests[:remembered]}
-
-
-def test_of_a_trial_without_a_state_nothing_is_remembered(halved: SweepPlan) -> None:
-    write_scores(halved, "0000-r0", (0.4,))
-    assert reported_before(halved, records_of(halved, epochs=2)) == {"0000-r0": []}
-
-
-def test_the_searched_task_is_what_the_scheduler_remembers(make_plan: MakePlan) -> None:
-    plan = make_plan(scheduler="asha", metric="sst")
-    write_scores(plan, "0000-r0", (0.4, 0.6))
-    assert reported_before(plan, records_of(plan, status="complete", epochs=3)) == {"0000-r0": [(1, 0.2), (2, 0.3)]}
-
-
-def test_replicates_and_sweeps_without_a_scheduler_remember_nothing(halved: SweepPlan) -> None:
-    write_scores(halved, "0000-r0", (0.4,))
-    assert reported_before(halved, records_of(halved, status="complete", epochs=2, replicate=1)) == {}
-    plain = replace(halved, scheduler="none")
-    assert reported_before(plain, records_of(plain, status="complete", epochs=2)) == {}
-
-
-def test_the_store_is_that_of_the_storage_or_none(make_plan: MakePlan) -> None:
-    plan = make_plan(keep_bytes=7)
-    assert stage_store(plan) == StageStore(folder=plan.cache_folder / "stages", most_bytes=7)
-    assert stage_store(replace(plan, shares=False)) is None
-
-
-def test_a_lane_is_told_what_the_plan_says(make_plan: MakePlan) -> None:
-    mailbox: Any = object()
-    plan = make_plan(state_steps=7, keep_bytes=9)
-    setup = lane_setup(plan, mailbox, 3)
-    assert (setup.lane, setup.metric, setup.state_steps) == ("sweep-lane3", "overall", 7)
-    assert setup.store == stage_store(plan)
-    assert TrialConfig.from_json(setup.base) == plan.base

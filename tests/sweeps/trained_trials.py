@@ -14,9 +14,10 @@ from mtlib.reports import EpochReport, Progress
 from mtlib.step import Interrupted
 from mtlib.train import train
 from results.epochs import read_curves, read_predictions, write_epoch
-from sweeps.lane_trial import Course, find_course
+from sweeps.course import Course, find_course
+from sweeps.finished import BEST_FILE, TrialPlace
 from sweeps.stages import StageStore
-from sweeps.take_over import BEST_FILE, TrialPlace, keep_cut
+from sweeps.take_over import keep_cut
 
 CPU = torch.device("cpu")
 FAST = {

@@ -1,0 +1,75 @@
+"""What a trial's result follows from: its configuration, encoder, data and environment, loaded and held in memory."""
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from mtlib.config import TrialConfig
+from mtlib.encoder import PretrainedEncoder, load_encoder
+from mtlib.environment import describe_environment
+from mtlib.inert import length_counts
+from mtlib.model import MultiTaskModel
+from mtlib.plan import plan_stages
+from mtlib.sources import Key, Parts, check_files, find_parts, read_parts
+from mtlib.stage_keys import Cut, Origin, list_cuts
+from mtlib.start import load_start
+from mtlib.tokens import Corpus, tokenize
+from mtlib.train import origin_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """A trial with all that its result follows from."""
+
+    config: TrialConfig
+    encoder: PretrainedEncoder
+    corpus: Corpus
+    origin: Origin
+    cuts: tuple[Cut, ...]
+    """First to last."""
+
+    @property
+    def can_be_longer(self) -> bool:
+        """Whether a trial with more epochs could go on from this one's end."""
+        return not length_counts(self.config, len(self.config.stages) - 1)
+
+    def end_of(self, stage: int) -> Cut:
+        """The cut at a stage's end."""
+        return next(cut for cut in self.cuts if cut.stage == stage and cut.is_end)
+
+    def next_end(self, epochs: int) -> Cut:
+        """The first end of a stage behind so many epochs of the trial."""
+        return next(cut for cut in self.cuts if cut.is_end and cut.total_epochs > epochs)
+
+
+def find_course(config: TrialConfig, data_folder: Path, cache_folder: Path, device: torch.device) -> Course:
+    """A trial with all that its result follows from; raises ValueError as `load_start` and `corpus_of` do."""
+    encoder, corpus = encoder_of(config.encoder.name), corpus_of(config, data_folder, cache_folder)
+    has_start = config.encoder.start_from is not None
+    started = load_start(config.encoder, MultiTaskModel(config, encoder)) if has_start else {}
+    origin = origin_of(corpus, encoder, started, describe_environment(device))
+    plan = plan_stages(config, {name: corpus.tables[name, "train"].num_rows for name in config.train_sets})
+    cuts = tuple(list_cuts(config, plan, origin))
+    return Course(config=config, encoder=encoder, corpus=corpus, origin=origin, cuts=cuts)
+
+
+@functools.lru_cache(maxsize=1)
+def encoder_of(name: str) -> PretrainedEncoder:
+    """The encoder that is held in memory."""
+    return load_encoder(name)
+
+
+def corpus_of(config: TrialConfig, data_folder: Path, cache_folder: Path) -> Corpus:
+    """The data of a trial as the encoder's word pieces: the same for all trials that learn from the same rows."""
+    wanted = tuple(find_parts(config, data_folder).items())
+    return read_corpus(config.encoder.name, wanted, data_folder, cache_folder)
+
+
+@functools.lru_cache(maxsize=4)
+def read_corpus(encoder: str, wanted: tuple[tuple[Key, Parts], ...], data_folder: Path, cache_folder: Path) -> Corpus:
+    """The token cache, mapped into memory: shared by all workers of a machine."""
+    check_files((parts for _, parts in wanted), data_folder)
+    tables = {key: read_parts(parts, data_folder) for key, parts in wanted}
+    return tokenize(tables, encoder_of(encoder).tokenizer, cache_folder)

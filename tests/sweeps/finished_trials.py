@@ -1,0 +1,113 @@
+"""Trials that have finished, in whatever state others may find them."""
+
+import shutil
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from mtlib.checkpoint import saved_states
+from results.epochs import compact, curves_path
+from results.records import TrialRecord, write_trials
+from sweeps.cleaning import keep_names
+from sweeps.course import Course
+from sweeps.finished import TrialPlace, note_finished
+from sweeps.take_over import Beginning, find_beginning
+from tests.sweeps.trained_trials import Ground
+
+NAMES = ("qqp", "sst", "sts", "overall")
+
+
+def begin(course: Course, place: TrialPlace) -> Beginning:
+    return find_beginning(place, course.config, course.origin, course.cuts)
+
+
+def finish(ground: Ground, name: str = "first/0000-r0") -> TrialPlace:
+    """Notes a trial as finished, its states gone, and empties the store, so that only the whole trial can be had."""
+    place = ground.place(name)
+    note_finished(place, ground.course().cuts[-1])
+    for state in saved_states(place.states):
+        shutil.rmtree(state)
+    shutil.rmtree(ground.storage / ".cache" / "stages")
+    return place
+
+
+def record_of(course: Course, place: TrialPlace, status: str) -> TrialRecord:
+    counts = ("number", "replicate", "seed", "epochs", "steps", "shared_steps", "peak_memory_bytes")
+    fields: dict[str, Any] = {name: {} for name in ("params", "best", "last", "best_epoch")}
+    fields |= dict.fromkeys(("checkpoint", "taken_from", "error", "host", "started"))
+    fields |= dict.fromkeys((*counts, "device_seconds", "wall_seconds"), 0)
+    fields |= {"config": course.config.to_json(), "config_hash": course.config.content_hash}
+    return TrialRecord(trial_id=place.trial_id, status=status, **fields)
+
+
+def compact_as(status: str, course: Course, place: TrialPlace) -> None:
+    """Compacts the sweep, whose only trial has this status."""
+    write_trials(place.folder, [record_of(course, place, status)], ("sst", "qqp", "sts"))
+    compact(place.folder)
+
+
+def damaged_curves(place: TrialPlace) -> dict[str, Any]:
+    path = place.folder / curves_path(place.trial_id)
+    path.write_bytes(path.read_bytes()[:-9])
+    return {}
+
+
+def without_weights(first: TrialPlace) -> None:
+    next((first.states.path / "weights").glob("*.safetensors")).unlink()
+
+
+def with_damaged_weights(first: TrialPlace) -> None:
+    path = next((first.states.path / "weights").glob("*.safetensors"))
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+
+
+def cleaned(first: TrialPlace) -> None:
+    """Its sweep has deleted the weights that are best by one score alone, as those of others were better."""
+    keep_names(first.states, set(NAMES[1:]))
+
+
+def cleaned_of_all(first: TrialPlace) -> None:
+    keep_names(first.states, set())
+
+
+def without_best(first: TrialPlace) -> None:
+    (first.states.path / "best.json").write_text("{")
+
+
+def with_damaged_curves(first: TrialPlace) -> None:
+    damaged_curves(first)
+
+
+def without_its_last_epoch(first: TrialPlace) -> None:
+    path = first.folder / curves_path(first.trial_id)
+    table = pq.read_table(path)
+    pq.write_table(table.filter([epoch < 3 for epoch in table["epoch"].to_pylist()]), path)
+
+
+def without_predictions(first: TrialPlace) -> None:
+    next((first.path / "predictions").glob("sst-dev-*")).unlink()
+
+
+def without_its_sweep(first: TrialPlace) -> None:
+    shutil.rmtree(first.folder)
+
+
+def with_a_damaged_note(first: TrialPlace) -> None:
+    next(first.finished_folder.glob("*.json")).write_text("[]")
+
+
+SPOILT = {
+    spoil.__name__: spoil
+    for spoil in (
+        without_weights,
+        with_damaged_weights,
+        cleaned,
+        cleaned_of_all,
+        without_best,
+        with_damaged_curves,
+        without_its_last_epoch,
+        without_predictions,
+        without_its_sweep,
+        with_a_damaged_note,
+    )
+}

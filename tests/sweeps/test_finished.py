@@ -1,0 +1,95 @@
+"""Whole trials that have finished: an equal one takes them over exactly, unless anything of them is missing."""
+
+import json
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from mtlib.best_weights import CHECKSUMS
+from mtlib.checkpoint import saved_states
+from results.epochs import curves_path
+from sweeps.finished import Shared, note_finished, read_shared, take_finished, write_shared
+from sweeps.take_over import Beginning
+from tests.sweeps.finished_trials import NAMES, SPOILT, begin, compact_as, finish
+from tests.sweeps.trained_trials import Ground, assert_same, left_by
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_an_equal_trial_that_has_finished_is_taken_over_whole(trained: Ground, is_compacted: bool) -> None:
+    course, first = trained.course(), finish(trained)
+    before = left_by(first)
+    if is_compacted:
+        compact_as("complete", course, first)
+        assert not (first.folder / curves_path(first.trial_id)).exists()
+    place = trained.place("second/0007-r0")
+    found = begin(course, place)
+    assert (found.epochs, found.is_whole, found.note) == (3, True, None)
+    assert (found.shared.steps, found.shared.taken_from) == (12, "first/0000-r0")
+    assert found.shared.seconds == max(pq.read_table(place.path / "curves.parquet")["seconds"].to_pylist()) > 0
+    assert read_shared(place) == found.shared
+    assert_same(left_by(place), before)
+    assert saved_states(place.states) == []
+    assert not (place.path / ".taken").exists()
+    again = trained.place("third/0000-r0")
+    note_finished(place, course.cuts[-1])
+    assert begin(course, again).shared.taken_from == "second/0007-r0"
+
+
+def test_an_equal_trial_of_the_same_sweep_is_taken_over(trained: Ground) -> None:
+    finish(trained)
+    place = trained.place("first/0004-r0")
+    assert begin(trained.course(), place).shared.taken_from == "first/0000-r0"
+    assert_same(left_by(place), left_by(trained.place("first/0000-r0")))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"replicate": 1}, {"seed": 1}, {"stages__1__epochs": 3}, {"tasks__sts__batch_size": 4}]
+)
+def test_a_trial_that_differs_is_not_taken_over_whole(trained: Ground, changes: dict[str, Any]) -> None:
+    finish(trained)
+    assert begin(trained.course(**changes), trained.place("second/0000-r0")) == Beginning(epochs=0, shared=Shared())
+
+
+@pytest.mark.parametrize("spoil", SPOILT)
+def test_a_finished_trial_that_is_not_whole_any_more_is_not_taken_over(trained: Ground, spoil: str) -> None:
+    SPOILT[spoil](finish(trained))
+    place = trained.place("second/0000-r0")
+    assert begin(trained.course(), place) == Beginning(epochs=0, shared=Shared())
+    assert not (place.path / ".taken").exists()
+    assert saved_states(place.states) == []
+
+
+def test_a_trial_does_not_take_itself_over(trained: Ground) -> None:
+    first = finish(trained)
+    assert take_finished(first, trained.course().cuts[-1], NAMES) is None
+    assert left_by(first).weights
+
+
+def test_a_note_says_where_the_newest_equal_trial_is(trained: Ground) -> None:
+    cut = trained.course().cuts[-1]
+    for name in ("first/0000-r0", "second/0001-r0"):
+        note_finished(trained.place(name), cut)
+    (note,) = trained.place().finished_folder.iterdir()
+    assert note.name == f"{cut.key}.json"
+    assert json.loads(note.read_text()) == {"sweep": "second", "trial": "0001-r0"}
+
+
+@pytest.mark.parametrize("content", [None, "", "{", "[]", '{"unknown": 1}'])
+def test_what_was_shared_is_read_back_or_nothing(ground: Ground, content: str | None) -> None:
+    place = ground.place()
+    shared = Shared(steps=7, seconds=0.1, taken_from="first/0000-r0")
+    write_shared(place, shared)
+    assert read_shared(place) == shared
+    path = place.path / "shared.json"
+    path.unlink()
+    if content is not None:
+        path.write_text(content)
+    assert read_shared(place) == Shared()
+
+
+def test_weights_without_checksums_are_taken_over(trained: Ground) -> None:
+    first, place = finish(trained), trained.place("second/0000-r0")
+    (first.states.path / "weights" / CHECKSUMS).unlink()
+    assert begin(trained.course(), place).is_whole
+    assert left_by(place).weights
