@@ -3,13 +3,14 @@
 import functools
 import hashlib
 import importlib.metadata
+import os
 import platform
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from mtlib.workers import num_workers
+from mtlib.workers import gather_from_workers, num_workers
 
 LIBRARIES = (
     *("numpy", "qpsolvers", "quadprog", "safetensors", "scipy"),
@@ -18,23 +19,40 @@ LIBRARIES = (
 """Whose versions can change a trained weight or a score."""
 
 
+PROCESSOR_FACTS = (
+    *("vendor_id", "cpu family", "model", "model name", "stepping"),
+    *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision"),
+)
+"""What Linux says of a processor, x86 and ARM."""
+KERNEL_SETTINGS = (
+    "ATEN_CPU_CAPABILITY",
+    "ONEDNN_MAX_CPU_ISA",
+    "DNNL_MAX_CPU_ISA",
+    "MKL_CBWR",
+    "MKL_ENABLE_INSTRUCTIONS",
+)
+"""Variables that choose other kernels than the processor's best."""
+
+
 def describe_environment(device: torch.device | str) -> dict[str, Any]:
-    """What must be equal for two trainings of one configuration to be equal bit for bit.
+    """What must be equal for two trainings of one configuration to be equal bit for bit; all workers ask together.
 
     Args:
         device: where this worker trains.
 
     Returns:
-        Plain data: a hash of this package's sources, versions of libraries, the device with what decides which kernels
-        it runs, the number of workers and of threads of each.
+        Plain data, the same on every worker: their number, and of each (of one, where they are alike) a hash of this
+        package's sources, versions of libraries, the device with what decides which kernels it runs, and threads.
     """
-    return {
+    own = {
         "sources": sources_hash(),
         "libraries": library_versions(),
         "device": describe_device(torch.device(device)),
-        "num_workers": num_workers(),
         "num_threads": torch.get_num_threads(),
     }
+    workers = gather_from_workers(own)
+    are_alike = all(worker == workers[0] for worker in workers)
+    return {"num_workers": num_workers(), "workers": workers[:1] if are_alike else workers}
 
 
 @functools.cache
@@ -63,13 +81,19 @@ def describe_device(device: torch.device) -> dict[str, Any]:
     if device.type == "cuda":
         versions = {"cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}  # type: ignore[no-untyped-call]
         return {"type": "cuda", "model": torch.cuda.get_device_name(device), **versions}
-    return {"type": device.type, "model": processor_name(), "kernels": torch.backends.cpu.get_cpu_capability()}
+    kernels = {name: os.environ[name] for name in KERNEL_SETTINGS if name in os.environ}
+    kernels["capability"] = torch.backends.cpu.get_cpu_capability()
+    return {"type": device.type, "model": describe_processor(), "kernels": kernels}
 
 
 @functools.cache
-def processor_name() -> str:
-    """The processor's model where the system tells it, else its architecture."""
+def describe_processor() -> dict[str, str]:
+    """The processor as far as the system tells it, else its architecture; its features, which are many, as a hash."""
     information = Path("/proc/cpuinfo")
-    lines = information.read_text().splitlines() if information.exists() else []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return models[0] if models else platform.processor() or platform.machine()
+    first = information.read_text().partition("\n\n")[0].splitlines() if information.exists() else []
+    told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first)}
+    found = {name: told[name] for name in PROCESSOR_FACTS if name in told}
+    features = told.get("flags") or told.get("Features")
+    if features:
+        found["features"] = hashlib.sha256(features.encode()).hexdigest()
+    return found or {"architecture": platform.processor() or platform.machine()}

@@ -22,7 +22,7 @@ from mtlib.stage_keys import Origin
 from mtlib.start import load_start
 from mtlib.step import Interrupted, stop_if_unwanted, take_step
 from mtlib.tokens import Corpus
-from mtlib.workers import worker_rank
+from mtlib.workers import gather_from_workers, worker_rank
 
 
 def train(
@@ -55,6 +55,7 @@ def train(
     Raises:
         TrainingDiverged: a loss became NaN or infinite (names task, step and loss), or a prediction did.
         Interrupted: `on_step` returned False on some worker.
+        RuntimeError: the workers do not see the same saved state.
         ValueError: the configuration does not fit the encoder, the weights to start from cannot be had or do not fit
             it, or the saved state is of another configuration, data, encoder, starting weights or environment.
     """
@@ -97,8 +98,9 @@ def start(
     states: StateFolder | None,
 ) -> Run:
     """A run at its beginning, or where its newest saved state was taken."""
+    environment = describe_environment(device)  # first: all workers take part, whatever they meet below
     model = MultiTaskModel(config, encoder)
-    origin = origin_of(corpus, encoder, load_start(config.encoder, model), describe_environment(device))
+    origin = origin_of(corpus, encoder, load_start(config.encoder, model), environment)
     model = model.to(device).train()
     teacher = mean_teacher(model) if config.proximal.weight > 0 else None
     tables = {name: corpus.tables[name, "train"] for name in config.train_sets}
@@ -121,7 +123,15 @@ def start(
     state = load_state(states) if states else None
     if state:
         restore(run, state)
+    check_together(run)
     return run
+
+
+def check_together(run: Run) -> None:
+    """Raises RuntimeError unless all workers begin at one place: they may not see the same files yet."""
+    places = gather_from_workers((run.stage, run.epoch, run.step))
+    if any(place != places[0] for place in places):
+        raise RuntimeError(f"workers begin at different places, by rank (stage, epoch, step) {places}")
 
 
 def origin_of(

@@ -91,6 +91,16 @@ def place_epochs(source: Path, folder: Location, trial: str) -> None:
     put_epochs(folder, trial, curves, parts, str(source))
 
 
+def keep_epochs(folder: Location, trial: str, epochs: int) -> None:
+    """Takes away whatever a trial has behind its first `epochs` epochs, at least 1; ValueError if it has fewer."""
+    own = own_folder(folder, trial)
+    first = first_epochs(read_trial_curves(open_folder(folder), trial), epochs, f"trial {trial} of {folder}")
+    write_table(own, CURVES_FILE, first)
+    for (_, _, epoch), path in list_plain_parts(own).items():
+        if epoch > epochs:
+            own.delete_file(path)
+
+
 def drop_epochs(folder: Location, trial: str) -> None:
     """Takes away whatever epochs a trial has, be they damaged; nothing happens where it has none.
 

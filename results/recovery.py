@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -33,15 +32,7 @@ from results.records import (
     read_trials_table,
     record_of,
 )
-from results.storage import (
-    Location,
-    full_name,
-    open_folder,
-    read_json,
-    read_table,
-    write_json,
-    write_table,
-)
+from results.storage import Location, full_name, open_folder, read_json, read_table, write_json, write_table
 
 FROM_END = ("error", "peak_memory_bytes", "shared_steps", "taken_from")
 """Fields of a record that a trial's end may say anew; so does its `how`, the status."""
@@ -104,6 +95,8 @@ def recover(folder: Location) -> Recovered:
     root = open_folder(folder)
     num_workers = read_sweep(folder).get("num_workers", 1)
     records, notes = read_newest_trials(folder)
+    if notes and records:
+        write_table(root, TRIALS_FILE, read_trials_table(folder, TRIALS_BEFORE_FILE)[0])
     notes += mend_curves(root)
     compacted = read_compacted_curves(root)
     updated = []
@@ -115,8 +108,16 @@ def recover(folder: Location) -> Recovered:
     return Recovered(records=tuple(updated), notes=tuple(notes))
 
 
+def look(folder: Location) -> Recovered:
+    """The records of the sweep in `folder` with nothing mended or changed; what has not ended is as it was left."""
+    records, notes = read_newest_trials(folder)
+    ends = {record.trial_id: read_end(folder, record.trial_id) for record in records if record.status in UNFINISHED}
+    told = [replace(record, status=(ends.get(record.trial_id) or {}).get("how", record.status)) for record in records]
+    return Recovered(records=tuple(told), notes=tuple(notes))
+
+
 def read_newest_trials(folder: Location) -> tuple[list[TrialRecord], list[str]]:
-    """The records of `trials.parquet`; where that is damaged, it is replaced by the one before it. And notes."""
+    """The records of `trials.parquet`, or of the one before it where that is damaged, and notes if so."""
     try:
         return read_trials(folder), []
     except ValueError as error:
@@ -127,7 +128,6 @@ def read_newest_trials(folder: Location) -> tuple[list[TrialRecord], list[str]]:
         return [], [f"{damage}; the one before it is damaged too", f"{error}; no trial is known any more"]
     if table.num_rows == 0:
         return [], [f"{damage}; there is none before it, no trial is known any more"]
-    write_table(open_folder(folder), TRIALS_FILE, table)
     return [record_of(row, tasks) for row in table.to_pylist()], [f"{damage}; the one before it is used"]
 
 
@@ -217,8 +217,8 @@ def with_end(record: TrialRecord, end: Mapping[str, Any] | None, num_workers: in
         return replace(record, status="queued", error=None)
     changes = {name: end[name] for name in FROM_END if name in end}
     changes["device_seconds"] = max(0.0, record.device_seconds - num_workers * end.get("shared_seconds", 0.0))
-    if record.started is not None and "time" in end:
-        changes["wall_seconds"] = end["time"] - datetime.fromisoformat(record.started).timestamp()
+    # Since when it ran is not on record, as its sweep may have lain still: it took at least its own work.
+    changes["wall_seconds"] = max(record.wall_seconds, changes["device_seconds"] / num_workers)
     return replace(record, status=end["how"], **changes)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Set
 from pathlib import Path
 
 from mtlib.best_weights import CHECKSUMS, known_checksums, weights_path
-from mtlib.checkpoint import StateFolder, saved_states
+from mtlib.checkpoint import StateFolder, drop_states, saved_states
 from results.records import TrialRecord
 
 ENDED_WITH_SCORES = ("complete", "reused", "pruned")
@@ -33,11 +33,14 @@ def clean(folder: Path, records: Iterable[TrialRecord], num_models: int, cleaned
     """
     done, known = {} if cleaned is None else cleaned, list(records)
     wanted = find_best([record for record in known if record.status in ENDED_WITH_SCORES], num_models)
+    ended = set(wanted)
     wanted |= {record.trial_id: set() for record in known if record.status == "failed"}
     for trial_id, names in wanted.items():
         if done.get(trial_id) == names:
             continue
         with contextlib.suppress(OSError):
+            if trial_id in ended:
+                drop_states(StateFolder(path=folder / "trials" / trial_id / "checkpoint"))  # a kill may have left some
             keep_names(StateFolder(path=folder / "trials" / trial_id / "checkpoint"), names)
             done[trial_id] = names
 

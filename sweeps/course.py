@@ -1,14 +1,13 @@
 """What a trial's result follows from: its configuration, encoder, data and environment, loaded and held in memory."""
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-import torch
+from typing import Any
 
 from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder, load_encoder
-from mtlib.environment import describe_environment
 from mtlib.inert import length_counts
 from mtlib.model import MultiTaskModel
 from mtlib.plan import plan_stages
@@ -44,12 +43,18 @@ class Course:
         return next(cut for cut in self.cuts if cut.is_end and cut.total_epochs > epochs)
 
 
-def find_course(config: TrialConfig, data_folder: Path, cache_folder: Path, device: torch.device) -> Course:
-    """A trial with all that its result follows from; raises ValueError as `load_start` and `corpus_of` do."""
+def find_course(config: TrialConfig, data_folder: Path, cache_folder: Path, environment: Mapping[str, Any]) -> Course:
+    """A trial with all that its result follows from; raises ValueError as `load_start` and `corpus_of` do.
+
+    Args:
+        config: the trial's configuration.
+        data_folder, cache_folder: of the sweep.
+        environment: as `describe_environment` gives it.
+    """
     encoder, corpus = encoder_of(config.encoder.name), corpus_of(config, data_folder, cache_folder)
     has_start = config.encoder.start_from is not None
     started = load_start(config.encoder, MultiTaskModel(config, encoder)) if has_start else {}
-    origin = origin_of(corpus, encoder, started, describe_environment(device))
+    origin = origin_of(corpus, encoder, started, environment)
     plan = plan_stages(config, {name: corpus.tables[name, "train"].num_rows for name in config.train_sets})
     cuts = tuple(list_cuts(config, plan, origin))
     return Course(config=config, encoder=encoder, corpus=corpus, origin=origin, cuts=cuts)

@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 LOCK_SECONDS = 300.0
 """How long to wait for a lock."""
 CLAIM_SECONDS = 0.02
-"""How long to try for a claim: whoever asks if it is held holds it for less, and its file may just be removed."""
+"""How long to try for a claim: whoever looks for old ones holds it for less, and its file may just be removed."""
 CLAIM_KEPT_SECONDS = 30 * 86400.0
 """Time since a claim was made after which its file is removed, unless it is held."""
 WITHOUT_FLOCK = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL})
@@ -84,16 +84,6 @@ def claim_file(path: Path) -> Claim | None:
     except OSError:
         return Claim(lock=lock)
     return Claim(lock=lock)
-
-
-def is_file_claimed(path: Path) -> bool:
-    """Whether somebody holds the claim on a file just now."""
-    if not path.exists():
-        return False
-    attempt = claim_file(path)
-    if attempt is not None:
-        attempt.release()
-    return attempt is None
 
 
 def remove_old_claims(folder: Path) -> None:

@@ -2,10 +2,12 @@
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from mtlib.schema import first_line
 from results.mirror import mirror
+from results.records import TrialRecord
 from results.table import load_sweep, print_ranking
 from sweeps.flags import ALL_ENDED_WELL, INTERRUPTED, SOME_FAILED, SWEEP_FAILED
 from sweeps.opening import ROOT
@@ -25,10 +27,12 @@ def finish(options: SweepOptions, outcome: SweepOutcome) -> int:
     Returns:
         The exit code.
     """
+    sweep = load_sweep(options.folder)
     print()
-    print_ranking(load_sweep(options.folder))
+    print_ranking(sweep)
     print()
-    for line in describe_files(options, outcome.is_interrupted or outcome.error is not None):
+    has_more = outcome.is_interrupted or outcome.error is not None
+    for line in [*describe_shared(sweep.records), *describe_files(options, has_more, bool(outcome.failures))]:
         print(line)
     error = copy_records(options)
     for line in [*describe_outcome(outcome), *([error] if error else [])]:
@@ -55,8 +59,20 @@ def describe_outcome(outcome: SweepOutcome) -> list[str]:
     return [f"{len(outcome.failures)} of {sum(outcome.counts.values())} trials failed."] if outcome.failures else []
 
 
-def describe_files(options: SweepOptions, has_more: bool) -> list[str]:
-    """Where the records are, and commands that go on from them; `has_more` if some trials have not ended."""
+def describe_shared(records: Sequence[TrialRecord]) -> list[str]:
+    """How many of the trials' steps were taken over, in a line; nothing if none were."""
+    shared, steps = (sum(getattr(record, name) for record in records) for name in ("shared_steps", "steps"))
+    return [f"Shared: {shared:,} of {steps:,} optimizer steps were taken over instead of trained."] if shared else []
+
+
+def describe_files(options: SweepOptions, has_more: bool, has_failed: bool) -> list[str]:
+    """Where the records are, and commands that go on from them.
+
+    Args:
+        options: the checked command line.
+        has_more: whether some trials have not ended.
+        has_failed: whether some have failed.
+    """
     folder = shlex.quote(str(options.folder))
     copies = [f"Copies: {mirror_location(options)}"] if options.mirror else []
     is_here = Path.cwd() == ROOT
@@ -67,6 +83,7 @@ def describe_files(options: SweepOptions, has_more: bool) -> list[str]:
         *copies,
         "Next:",
         *([f"  {resume} --resume {folder}    # what is left"] if has_more else []),
+        *([f"  {resume} --resume {folder} --retry-failed    # what has failed, once more"] if has_failed else []),
         f"  {again} {folder}    # this ranking again; --csv for all digits",
         f"  optuna-dashboard {folder}/{JOURNAL_NAME}    # the search in a browser; pip install optuna-dashboard",
     ]

@@ -18,7 +18,7 @@ from results.epoch_files import copy_epochs
 from sweeps.stage_entry import place_files
 from sweeps.stages import StageStore
 
-BEST_FILE, SHARED_FILE = "best.json", "shared.json"
+BEST_FILE, SHARED_FILE, FINISHED_FILE = "best.json", "shared.json", "finished.json"
 TAKEN = ".taken"
 """In a trial's folder, while something is taken over."""
 
@@ -72,18 +72,37 @@ def write_shared(place: TrialPlace, shared: Shared) -> None:
 
 
 def note_finished(place: TrialPlace, cut: Cut) -> None:
-    """Notes where a trial that has ended well is, for equal ones to take it over."""
-    place.finished_folder.mkdir(parents=True, exist_ok=True)
-    partial = place.finished_folder / f".{cut.key}.{place.folder.name}-{place.trial_id}.partial"
-    partial.write_text(json.dumps({"sweep": place.folder.name, "trial": place.trial_id}))
-    partial.rename(place.finished_folder / f"{cut.key}.json")
+    """Notes where a trial that has ended well is, for equal ones to take it over; and in its folder what it is."""
+    for folder in (place.path, place.finished_folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    own, note = place.path / FINISHED_FILE, place.finished_folder / f"{cut.key}.json"
+    where = {"sweep": place.folder.name, "trial": place.trial_id}
+    for path, content in ((own, {"key": cut.key}), (note, where)):
+        partial = path.with_name(f".{path.name}.{place.folder.name}-{place.trial_id}.partial")
+        partial.write_text(json.dumps(content))
+        partial.rename(path)
 
 
 def find_finished(place: TrialPlace, cut: Cut) -> TrialPlace:
-    """Where the trial that is noted as finished at a cut is; OSError or ValueError if none is."""
+    """Where the trial that is noted as finished at a cut is; OSError or ValueError if none is.
+
+    Its sweep may have been deleted since, and another one of its name have taken its place.
+    """
     found = json.loads((place.finished_folder / f"{cut.key}.json").read_text())
     require(isinstance(found, dict) and {"sweep", "trial"} <= set(found), "a note must name sweep and trial", found)
-    return replace(place, folder=place.folder.parent / found["sweep"], trial_id=found["trial"])
+    source = replace(place, folder=place.folder.parent / found["sweep"], trial_id=found["trial"])
+    own = json.loads((source.path / FINISHED_FILE).read_text())
+    require(own == {"key": cut.key}, "a finished trial must be what was noted", own)
+    return source
+
+
+def is_noted(place: TrialPlace, cut: Cut) -> bool:
+    """Whether a finished trial that is equal up to a cut is noted, and is there."""
+    try:
+        find_finished(place, cut)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def take_finished(place: TrialPlace, cut: Cut, names: Sequence[str]) -> str | None:

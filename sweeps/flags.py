@@ -134,7 +134,8 @@ def add_going_on(group: argparse._ArgumentGroup) -> None:
         "--keep-gb",
         metavar="G",
         default=f"{DEFAULT_KEEP_GB:g}",
-        help="most gigabytes of finished stages, of all sweeps of the storage together (default: %(default)s)",
+        help="most gigabytes of finished stages, of all sweeps of the storage together (default: %(default)s); with 0 "
+        "no stage is kept or taken, only whole trials are",
     )
     group.add_argument(
         "--keep-models",

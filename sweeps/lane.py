@@ -22,6 +22,7 @@ from ray.actor import ActorHandle
 
 from mtlib.checkpoint import why_full
 from mtlib.config import TrialConfig
+from mtlib.environment import describe_environment
 from mtlib.schema import first_line
 from mtlib.workers import gather_from_workers, num_workers, worker_rank
 from results.recovery import drop_end, write_end
@@ -118,7 +119,7 @@ def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
         facts = {"peak_memory_bytes": peak_memory(device), **link.facts}
         if how != "interrupted":  # on record before its states go
             write_end(place.folder, place.trial_id, {"how": how, "error": error, "time": time.time(), **facts})
-        finish_files(place, course, how, keeps_states=is_full)  # once there is room, it can go on from them
+        finish_files(place, how, keeps_states=is_full)  # once there is room, it can go on from them
         link.ended(how, error, facts)
     free_memory()
 
@@ -126,7 +127,9 @@ def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
 def agree_on_course(setup: LaneSetup, config: TrialConfig, device: torch.device) -> tuple[Course | None, str | None]:
     """A trial with all that its result follows from, on every worker; None and why, if any of them cannot load it."""
     found: list[Course] = []
-    refusal = agree_on_error(lambda: found.append(find_course(config, setup.data_folder, setup.cache_folder, device)))
+    environment = describe_environment(device)
+    folders = setup.data_folder, setup.cache_folder
+    refusal = agree_on_error(lambda: found.append(find_course(config, *folders, environment)))
     return (None, refusal) if refusal is not None else (found[0], None)
 
 

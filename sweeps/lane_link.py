@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import ray
 from ray.actor import ActorHandle
@@ -12,6 +12,7 @@ from ray.actor import ActorHandle
 from mtlib.config import TrialConfig
 from mtlib.plan import first_scored_epoch, num_epochs
 from mtlib.reports import EpochReport, Progress
+from mtlib.step import Interrupted
 from mtlib.workers import gather_from_workers, worker_rank
 from results.epochs import read_trial_curves, write_epoch
 from results.recovery import MAIN_METRICS
@@ -20,6 +21,9 @@ from sweeps.finished import Shared
 from sweeps.messages import End
 from sweeps.take_over import Beginning
 
+Unjudged = Literal["unjudged"]
+UNJUDGED: Unjudged = "unjudged"
+"""Among the workers: the sweep was interrupted before the scheduler's verdict."""
 PROGRESS_SECONDS = 0.5
 """Least time between two messages about progress: also how long an interruption may go unseen."""
 
@@ -67,17 +71,24 @@ class LaneLink:
         wanted: bool = ray.get(self._mailbox.is_wanted.remote(self._trial_id))
         return wanted
 
-    def replay(self, epochs: int, config: TrialConfig) -> bool:
+    def shares(self, shared: Shared) -> None:
+        """Corrects what the trial has taken over."""
+        self._shared = shared
+
+    def replay(self, epochs: int, config: TrialConfig) -> int | None:
         """Reports the trial's first epochs, which are in its records, as if they had just been trained.
 
         Returns:
-            Whether the trial must stop there, on every worker.
-        """
-        must_stop = worker_rank() == 0 and self._replay(epochs, config)
-        self.is_stopped = bool(gather_from_workers(must_stop)[0])
-        return self.is_stopped
+            The epoch behind which the trial must stop, on every worker; None if it goes on.
 
-    def _replay(self, epochs: int, config: TrialConfig) -> bool:
+        Raises:
+            Interrupted: the sweep ended before all of them were judged, on every worker.
+        """
+        stopped = agreed(self._replay(epochs, config) if worker_rank() == 0 else None)
+        self.is_stopped = stopped is not None
+        return stopped
+
+    def _replay(self, epochs: int, config: TrialConfig) -> int | Unjudged | None:
         """As `replay`, on the first worker."""
         curves = read_trial_curves(open_folder(self._folder), self._trial_id).to_pylist()
         first, last = first_scored_epoch(config), num_epochs(config)
@@ -86,10 +97,12 @@ class LaneLink:
             place = {"epoch": epoch, "scored_epoch": max(epoch - first + 1, 0), "is_last": epoch == last}
             scored = self._scored(rows[0]["seconds"], scores_in(rows))
             message = {**place, "step": rows[0]["step"], "is_replayed": True, **scored}
-            must_stop: bool = ray.get(self._mailbox.report.remote(self._trial_id, message))
+            must_stop: bool | None = ray.get(self._mailbox.report.remote(self._trial_id, message))
+            if must_stop is None:
+                return UNJUDGED
             if must_stop and epoch < last:
-                return True
-        return False
+                return epoch
+        return None
 
     def on_step(self, progress: Progress) -> bool:
         """Says where the trial is, now and then; False once the mailbox wants it to stop. Does not wait."""
@@ -105,12 +118,18 @@ class LaneLink:
         return True
 
     def on_epoch(self, report: EpochReport) -> bool:
-        """Records an epoch, reports it, and waits for the verdict; False if the trial must stop here."""
-        must_stop = False
+        """Records an epoch, reports it, and waits for the verdict; False if the trial must stop here.
+
+        Raises:
+            Interrupted: the sweep ended before the verdict, on every worker. No state behind this epoch may be saved:
+                the trial would pass for judged when it goes on.
+        """
+        must_stop: bool | Unjudged = False
         if worker_rank() == 0:
             write_epoch(self._folder, self._trial_id, report)
-            must_stop = ray.get(self._mailbox.report.remote(self._trial_id, self._message(report)))
-        self.is_stopped = bool(gather_from_workers(must_stop)[0]) and not report.is_last
+            verdict: bool | None = ray.get(self._mailbox.report.remote(self._trial_id, self._message(report)))
+            must_stop = UNJUDGED if verdict is None else verdict
+        self.is_stopped = bool(agreed(must_stop)) and not report.is_last
         return not self.is_stopped
 
     def suspect(self, why: str) -> None:
@@ -131,6 +150,14 @@ class LaneLink:
         """Scores, and seconds of this trial's own work."""
         own = max(0.0, seconds - self._shared.seconds)
         return {"seconds": own, "scores": scores, "score": scores.get(self._metric)}
+
+
+def agreed(own: int | Unjudged | None) -> int | None:
+    """What the first worker was answered, on all of them; raises Interrupted if nobody has judged any more."""
+    answer: int | Unjudged | None = gather_from_workers(own)[0]
+    if isinstance(answer, str):
+        raise Interrupted("ended before the scheduler's verdict")
+    return answer
 
 
 def scores_in(points: Iterable[Mapping[str, Any]]) -> dict[str, float]:

@@ -3,6 +3,7 @@
 Every worker runs this. The first one alone touches files and talks with the mailbox; what it finds, it tells.
 """
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from mtlib.checkpoint import DiskFull, StateFolder, drop_states, newest_numbers
+from mtlib.checkpoint import DiskFull, StateFolder, drop_states, newest_numbers, read_state, saved_states
 from mtlib.losses import TrainingDiverged
 from mtlib.schema import first_line
 from mtlib.stage_keys import Cut
@@ -22,11 +23,11 @@ from mtlib.train import train
 from mtlib.workers import gather_from_workers, num_workers, worker_rank
 from sweeps.course import Course
 from sweeps.file_locks import Claim, claim_file
-from sweeps.finished import TrialPlace, note_finished
+from sweeps.finished import TrialPlace, is_noted, note_finished
 from sweeps.lane_link import LaneLink
 from sweeps.messages import End
 from sweeps.stages import claim, has_stage
-from sweeps.take_over import Beginning, find_beginning, keep_cut
+from sweeps.take_over import Beginning, cut_back, epochs_of, find_beginning, keep_cut
 
 LOCK_FILE = ".lock"
 """In a trial's folder, held by whoever trains it: a driver that was killed may have left workers behind."""
@@ -73,18 +74,36 @@ def run_trial(run: TrialRun) -> tuple[End, str | None]:
     try:
         while True:
             beginning = settle(run)
-            if run.link.replay(beginning.epochs, run.course.config):
+            stopped = run.link.replay(beginning.epochs, run.course.config)
+            if stopped is not None:
+                end_early(run, stopped)
                 return "pruned", None
             if beginning.is_whole:
                 return ("complete" if beginning.shared.taken_from is None else "reused"), None
             if go_on(run):
-                return ("pruned" if run.link.is_stopped else "complete"), None
+                return end_of_training(run), None
     except Interrupted:
         return "interrupted", None
     except (TrainingDiverged, ValueError) as error:
         return "failed", describe(error)
     finally:
         run.rights.release()
+
+
+def end_early(run: TrialRun, epochs: int) -> None:
+    """Ends a trial behind an epoch that it had taken over, or trained before: what it has of later ones goes."""
+    if worker_rank() == 0:
+        run.link.shares(cut_back(run.place, epochs))
+
+
+def end_of_training(run: TrialRun) -> End:
+    """How a trial whose training is over has ended; equal ones may take it over as soon as others may claim its end."""
+    if run.link.is_stopped:
+        return "pruned"
+    if worker_rank() == 0 and run.place.store is not None:
+        with contextlib.suppress(OSError):  # nobody will take it over
+            note_finished(run.place, run.course.cuts[-1])
+    return "complete"
 
 
 def settle(run: TrialRun) -> Beginning:
@@ -138,7 +157,10 @@ def look(run: TrialRun) -> Beginning:
 def keep_missed(run: TrialRun, epochs: int) -> None:
     """Keeps the stage that the trial stands at the end of, if a kill came between that end and its keeping."""
     ends = [cut for cut in run.course.cuts if cut.is_end and cut.total_epochs == epochs]
-    if run.place.store is not None and ends and newest_numbers(run.place.states) and not is_kept(run, ends[0]):
+    if run.place.store is None or not ends or is_kept(run, ends[0]):
+        return
+    newest = next(map(read_state, saved_states(run.place.states)), None)  # whole: damage must not be handed on
+    if newest is not None and epochs_of(run.course.config, newest.numbers) == epochs and newest.numbers["step"] == 0:
         keep_end(run, ends[0].stage)
 
 
@@ -154,8 +176,10 @@ def take_right(run: TrialRun, cut: Cut) -> bool:
 
 
 def is_kept(run: TrialRun, cut: Cut) -> bool:
-    """Whether a cut is in the store."""
-    return run.place.store is not None and has_stage(run.place.store, cut.key)
+    """Whether a cut is in the store, or the end of an equal trial that is noted."""
+    if run.place.store is None:
+        return False
+    return has_stage(run.place.store, cut.key) or (cut == run.course.cuts[-1] and is_noted(run.place, cut))
 
 
 def go_on(run: TrialRun) -> bool:
@@ -190,11 +214,11 @@ def leave_stage(run: TrialRun, stage: int) -> bool:
     course = run.course
     cut, is_last = course.end_of(stage), stage + 1 == len(course.config.stages)
     keep_end(run, stage)
+    if is_last:
+        return True  # the right to its end is held until it is noted as finished
     if run.rights.stage is not None:
         run.rights.stage.release()
         run.rights.stage = None
-    if is_last:
-        return True
     following = course.next_end(cut.total_epochs)
     return take_right(run, following) and not is_kept(run, following)
 
@@ -209,10 +233,8 @@ def keep_end(run: TrialRun, stage: int) -> None:
     run.link.stage_ends(stage, keep_cut(run.place, course.end_of(stage), seconds, is_spare=is_last))
 
 
-def finish_files(place: TrialPlace, course: Course | None, how: End, keeps_states: bool = False) -> None:
-    """On the first worker, once a trial's end is on record: notes it for equal trials, and removes its states."""
-    if how == "complete" and course is not None and place.store is not None:
-        note_finished(place, course.cuts[-1])
+def finish_files(place: TrialPlace, how: End, keeps_states: bool = False) -> None:
+    """On the first worker, once a trial's end is on record: removes the states, which nothing goes on from."""
     if how != "interrupted" and not keeps_states:
         drop_states(place.states)
 

@@ -91,6 +91,6 @@ def lane_setup(plan: SweepPlan, mailbox: ActorHandle[Any], number: int) -> LaneS
 
 
 def stage_store(plan: SweepPlan) -> StageStore | None:
-    """The storage's store of stages; None if the sweep shares nothing."""
-    folder = plan.cache_folder / "stages"
-    return StageStore(folder=folder, most_bytes=plan.keep_bytes) if plan.shares else None
+    """The storage's store of stages, one that keeps none if only whole trials are shared; None if nothing is."""
+    most_bytes = plan.keep_bytes if plan.shares else 0
+    return StageStore(folder=plan.cache_folder / "stages", most_bytes=most_bytes) if plan.reuses else None

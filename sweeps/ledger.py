@@ -22,7 +22,8 @@ class Ledger:
     records: dict[str, TrialRecord] = field(default_factory=dict)
     """By trial id, in order of suggestion."""
     progress: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Of running trials: `epoch`, `step`, `num_steps`, and `since`, the time at which this attempt started."""
+    """Of running trials: `epoch`, `step`, `num_steps`, and `since`, the time at which the trial would have started, had
+    its sweep never lain still since."""
     lanes: dict[str, str] = field(default_factory=dict)
     """Host by name of each lane that is open."""
     notes: list[str] = field(default_factory=list)
@@ -114,7 +115,7 @@ def apply_to_trial(ledger: Ledger, trial_id: str, event: Event) -> None:
     if event.kind == "progress":
         ledger.progress[trial_id] = {**ledger.progress.get(trial_id, {}), **event.facts}
         return
-    if event.kind == "stage_ends":
+    if event.kind in ("waits", "stage_ends"):
         return
     changes = {"started": on_start, "resumed": on_start, "begins": on_begin, "report": on_report, "ended": on_end}
     ledger.records[trial_id] = changes[event.kind](record, event, ledger)
@@ -123,7 +124,8 @@ def apply_to_trial(ledger: Ledger, trial_id: str, event: Event) -> None:
 
 def on_start(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
     """A lane has taken the trial, or taken it up again."""
-    ledger.progress[record.trial_id] = {"since": event.time}
+    before = ledger.progress.get(record.trial_id, {}) if event.kind == "resumed" else {}
+    ledger.progress[record.trial_id] = {"since": before.get("since", event.time - record.wall_seconds)}
     started = record.started or datetime.fromtimestamp(event.time, UTC).isoformat(timespec="milliseconds")
     record = replace(record, status="running", host=event.facts["host"], started=started, error=None)
     if event.kind == "resumed":
@@ -149,31 +151,32 @@ def on_report(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
         epochs=epoch,
         steps=event.facts["step"],
         device_seconds=event.facts["seconds"] * ledger.plan.num_workers,
-        wall_seconds=event.time - start_time(record, event),
+        wall_seconds=wall_seconds(record, event, ledger),
         checkpoint=f"trials/{record.trial_id}/checkpoint",
     )
 
 
 def on_end(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
     """The trial has left its lane; one that never had a lane is still queued unless it failed."""
+    seconds, how = wall_seconds(record, event, ledger), event.facts["how"]
     ledger.progress.pop(record.trial_id, None)
-    how = event.facts["how"]
     if not event.facts["was_started"] and how == "interrupted":
         return record
     return replace(
         record,
         status=how,
         error=event.facts["error"],
-        wall_seconds=event.time - start_time(record, event),
+        wall_seconds=seconds,
         peak_memory_bytes=event.facts.get("peak_memory_bytes", 0),
         shared_steps=event.facts.get("shared_steps", record.shared_steps),
         taken_from=event.facts.get("taken_from", record.taken_from),
     )
 
 
-def start_time(record: TrialRecord, event: Event) -> float:
-    """Seconds since 1970 at which the trial first started."""
-    return datetime.fromisoformat(record.started).timestamp() if record.started else event.time
+def wall_seconds(record: TrialRecord, event: Event, ledger: Ledger) -> float:
+    """Seconds that the trial has had a lane, in all runs of its sweep together."""
+    since = ledger.progress.get(record.trial_id, {}).get("since")
+    return record.wall_seconds if since is None else event.time - since
 
 
 def close_ledger(ledger: Ledger) -> None:

@@ -12,6 +12,7 @@ EventKind = Literal[
     "note",
     "started",
     "resumed",
+    "waits",
     "begins",
     "stage_ends",
     "progress",

@@ -65,7 +65,7 @@ class SweepOptions:
     reuse: bool = True
     """Whether stages and trials are shared with the other sweeps of the storage, and among this one's trials."""
     keep_gb: float = DEFAULT_KEEP_GB
-    """Gigabytes (10^9 bytes) that the stages of all sweeps of the storage may take, at least 0."""
+    """Gigabytes (10^9 bytes) that the stages of all sweeps of the storage may take, at least 0: none is shared."""
     keep_models: int = DEFAULT_KEEP_MODELS
     """How many trials, the best by each task's score and by the overall score, keep those best weights, at least 1."""
     checkpoint_steps: int = DEFAULT_CHECKPOINT_STEPS
@@ -149,7 +149,9 @@ class SweepPlan:
     state_steps: int = DEFAULT_CHECKPOINT_STEPS
     """Optimizer steps between two saved states of a running trial."""
     shares: bool = True
-    """Whether stages and trials are shared."""
+    """Whether stages are shared: kept, taken, and waited for."""
+    reuses: bool = True
+    """Whether whole trials that have finished are taken over by equal ones; without it, `shares` counts for nothing."""
     keep_bytes: int | None = None
     """Bound on the stages of all sweeps of the storage; None: no bound."""
     keep_models: int = DEFAULT_KEEP_MODELS
@@ -163,6 +165,7 @@ class SweepPlan:
 
 def make_plan(options: SweepOptions, space: SearchSpace, data_folder: Path) -> SweepPlan:
     """The plan for checked options, a space whose base holds every override, and a folder of readable data."""
+    keep_bytes = int(options.keep_gb * 1e9)
     return SweepPlan(
         name=options.name,
         folder=options.folder,
@@ -181,7 +184,8 @@ def make_plan(options: SweepOptions, space: SearchSpace, data_folder: Path) -> S
         data_folder=data_folder,
         cache_folder=options.cache_folder,
         state_steps=options.checkpoint_steps,
-        shares=options.reuse,
-        keep_bytes=int(options.keep_gb * 1e9),
+        shares=options.reuse and keep_bytes > 0,
+        reuses=options.reuse,
+        keep_bytes=keep_bytes,
         keep_models=options.keep_models,
     )

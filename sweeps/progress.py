@@ -70,6 +70,8 @@ def lasting_lines(event: Event) -> list[str]:
         return [f"{event.lane} is lost: {event.facts['why']}"]
     if event.kind == "resumed":
         return [f"{event.trial_id} goes on from its last state: {event.facts['why'] or 'its lane was restarted'}"]
+    if event.kind == "waits":
+        return [f"{event.trial_id} waits: {event.facts['what']}"]
     if event.kind == "begins":
         return begin_lines(str(event.trial_id), event.facts)
     if event.kind == "stage_ends" and event.facts["why_not"]:

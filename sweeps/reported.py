@@ -3,12 +3,13 @@
 import itertools
 from collections.abc import Sequence
 
-from mtlib.checkpoint import newest_numbers
+from mtlib.checkpoint import newest_numbers, saved_states
 from mtlib.config import TrialConfig
 from mtlib.plan import first_scored_epoch
 from results.epochs import read_curves
 from results.records import TrialRecord
 from results.recovery import MAIN_METRICS
+from sweeps.finished import SHARED_FILE
 from sweeps.lane_trial import states_of
 from sweeps.options import SweepPlan
 from sweeps.take_over import epochs_of
@@ -36,8 +37,15 @@ def reported_before(plan: SweepPlan, known: Sequence[TrialRecord]) -> dict[str, 
 
 
 def num_judged(plan: SweepPlan, record: TrialRecord) -> int:
-    """Epochs of a trial behind which it has gone on, or ended; a newer one will be reported again, and judged then."""
+    """Epochs of a trial behind which it has gone on, or ended; a newer one will be reported again, and judged then.
+
+    Epochs that it has taken over are reported before it goes on: until it has saved a state of its own they may not be
+    judged, so all are.
+    """
     if record.status in ENDED:
         return record.epochs
-    numbers = newest_numbers(states_of(plan.folder, record.trial_id, plan.state_steps))
-    return 0 if numbers is None else epochs_of(TrialConfig.from_json(record.config), numbers)
+    states = states_of(plan.folder, record.trial_id, plan.state_steps)
+    numbers, has_taken = newest_numbers(states), (states.path.parent / SHARED_FILE).exists()
+    if numbers is None or (has_taken and len(saved_states(states)) == 1):
+        return 0
+    return epochs_of(TrialConfig.from_json(record.config), numbers)

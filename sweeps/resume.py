@@ -7,14 +7,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from mtlib.config import TrialConfig
 from mtlib.environment import library_versions, sources_hash
 from mtlib.schema import require, to_dict
 from results.records import TrialRecord, read_sweep, write_sweep
-from results.recovery import recover
-from search_spaces.space import describe_space
+from results.recovery import look, recover
+from search_spaces.space import SearchSpace, describe_space, trial_config
 from sweeps.options import SweepOptions, SweepPlan, make_plan
 from sweeps.prepare import Material
 from sweeps.provenance import command_line
+from sweeps.remaining import describe_left, is_over, list_left
 
 OWN_FLAGS = (
     "storage",
@@ -61,6 +63,11 @@ class Resumed:
     """Its trials; those that are queued will be run."""
     notes: tuple[str, ...]
     """What a person should be told."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to do."""
+        return is_over(self.plan, self.known)
 
 
 def saved_options(options: SweepOptions) -> dict[str, Any]:
@@ -115,37 +122,70 @@ def take_up(options: SweepOptions, material: Material, encoder: str, arguments: 
     Raises:
         ValueError: the space, the data or the encoder has changed (what differs is said), or its records are lost.
     """
+    from sweeps.study import mend_journal  # here, as a preview needs no Optuna
+
     info = read_sweep(options.folder)
     check_unchanged(info, material, encoder)
-    found = recover(options.folder)
-    known = tuple(map(again, found.records)) if options.retry_failed else found.records
+    found, torn = recover(options.folder), mend_journal(options.folder)
+    known = tuple(bring_here(again(record, options), material.space) for record in found.records)
     resumed = {"command": command_line(arguments), "time": datetime.now(UTC).isoformat(timespec="seconds")}
     info |= {"options": saved_options(options), "num_trials": options.num_trials}
     info["resumed"] = [*info.get("resumed", []), resumed]
     info.pop("schema_version")
     write_sweep(options.folder, info)
     plan = make_plan(options, material.space, material.data_folder)
-    return Resumed(plan=plan, known=known, notes=(*found.notes, *describe_left(plan, known), *changed_code(info)))
+    told = [*found.notes, *([torn] if torn else []), *describe_left(plan, known), *changed_code(info)]
+    return Resumed(plan=plan, known=known, notes=tuple(told))
 
 
-def again(record: TrialRecord) -> TrialRecord:
-    """A trial, queued again if it has failed."""
-    return replace(record, status="queued", error=None) if record.status == "failed" else record
+def preview(options: SweepOptions, material: Material) -> list[str]:
+    """What a sweep would do if it went on, in lines; nothing is changed, and the encoder is not loaded.
+
+    Args:
+        options: those of the sweep, with what was said anew.
+        material: its data and space as they are now.
+
+    Raises:
+        ValueError: the space or the data has changed (what differs is said).
+    """
+    info = read_sweep(options.folder)
+    check_unchanged(info, material, None)
+    found = look(options.folder)
+    plan = make_plan(options, material.space, material.data_folder)
+    known = [again(record, options) for record in found.records]
+    left = list_left(plan, known, {record.trial_id: record for record in found.records})
+    return [*found.notes, *describe_left(plan, known), *left, *changed_code(info)]
 
 
-def describe_left(plan: SweepPlan, known: Sequence[TrialRecord]) -> list[str]:
-    """How much of a sweep is done, and how much is left."""
-    num_ended = sum(record.status != "queued" for record in known)
-    begun = sum(record.status == "queued" and record.epochs > 0 for record in known)
-    expected = plan.num_configurations * plan.replicates
-    return [f"{num_ended} of {expected} trials have ended; {begun} of the others had begun and go on."]
+def again(record: TrialRecord, options: SweepOptions) -> TrialRecord:
+    """A trial, queued again if it has failed and that is asked for."""
+    is_tried = options.retry_failed and record.status == "failed"
+    return replace(record, status="queued", error=None) if is_tried else record
 
 
-def check_unchanged(info: Mapping[str, Any], material: Material, encoder: str) -> None:
-    """Raises ValueError, which says what differs, unless a sweep would still ask the same of the same."""
+def bring_here(record: TrialRecord, space: SearchSpace) -> TrialRecord:
+    """A trial whose configuration names the encoder where it is now: that of the demonstration moves with the storage.
+
+    Args:
+        record: the trial.
+        space: what was found to ask the same as when the sweep began, of the same encoder.
+    """
+    name = trial_config(space, record.params).encoder.name
+    config = TrialConfig.from_json(record.config)
+    if config.encoder.name == name:
+        return record
+    config = config.override({"encoder.name": name})
+    return replace(record, config=config.to_json(), config_hash=config.content_hash)
+
+
+def check_unchanged(info: Mapping[str, Any], material: Material, encoder: str | None) -> None:
+    """Raises ValueError, which says what differs, unless a sweep would still ask the same of the same.
+
+    Where the encoder is does not matter, as long as it is the same; None: it is not looked at.
+    """
     space = material.space
-    before = {"base": info["base"], "space": {key: info["space"][key] for key in describe_space(space)}}
-    now = {"base": to_dict(space.base), "space": to_dict(describe_space(space))}
+    before = {"base": without_place(info["base"]), "space": {key: info["space"][key] for key in describe_space(space)}}
+    now = {"base": without_place(to_dict(space.base)), "space": to_dict(describe_space(space))}
     found = list(differences("", before, now))
     more = f" and {len(found) - MOST_DIFFERENCES} more" if len(found) > MOST_DIFFERENCES else ""
     rule = "the search space must be what it was when the sweep began"
@@ -153,7 +193,13 @@ def check_unchanged(info: Mapping[str, Any], material: Material, encoder: str) -
     rule = "the data must be what it was when the sweep began"
     require(info["data"]["fingerprint"] == material.fingerprint, rule, f"other rows in {material.data_folder}")
     rule = "the encoder must be what it was when the sweep began"
-    require(info["encoder"]["fingerprint"] == encoder, rule, f"other weights in {space.base.encoder.name}")
+    is_same = encoder in (None, info["encoder"]["fingerprint"])
+    require(is_same, rule, f"other weights in {space.base.encoder.name}")
+
+
+def without_place(base: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration as a tree, without the name or folder of its encoder."""
+    return {**base, "encoder": {key: value for key, value in base["encoder"].items() if key != "name"}}
 
 
 def differences(key: str, before: Any, now: Any) -> Iterator[str]:
@@ -171,7 +217,10 @@ def describe_code() -> dict[str, Any]:
 
 
 def changed_code(info: Mapping[str, Any]) -> list[str]:
-    """A line if code or libraries are not those that the sweep began with."""
+    """What to mind if code or libraries are not those that the sweep began with."""
     if info.get("code") == describe_code():
         return []
-    return ["Note: mtlib or a library has changed since; what is not finished begins anew, and was trained otherwise."]
+    return [
+        "Note: mtlib or a library has changed since the sweep began. Trials that have ended are of the old code, the "
+        "rest will be of the new, what had begun begins anew: their scores may not be comparable."
+    ]

@@ -6,6 +6,7 @@ Exit codes: 0 all trials ended well, 1 the sweep failed, 2 wrong use, 3 some tri
 import contextlib
 import errno
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -80,7 +81,8 @@ def space_lines() -> list[str]:
 
 
 def preview(options: SweepOptions) -> None:
-    """Says what a sweep would do."""
+    """Says what a sweep would do, or what is left of one."""
+    from sweeps import resume
     from sweeps.dry_run import describe_need, describe_stages, describe_sweep, describe_trials
     from sweeps.model_size import measure_encoder
     from sweeps.prepare import check_name_is_free, prepare
@@ -88,9 +90,13 @@ def preview(options: SweepOptions) -> None:
     check_name_is_free(options)
     material = prepare(options)
     show(describe_sweep(options, material))
-    show(describe_trials(options, material))
-    show(describe_stages(options, material))
-    show(describe_need(options, material, measure_encoder(material.space.base.encoder.name)))
+    if options.resumes:
+        with held(options.folder):
+            show(resume.preview(options, material))
+    else:
+        show(describe_trials(options, material))
+        show(describe_stages(options, material))
+        show(describe_need(options, material, measure_encoder(material.space.base.encoder.name)))
     show(["Dry run: nothing was started."])
 
 
@@ -111,7 +117,7 @@ def sweep(options: SweepOptions, arguments: Sequence[str]) -> int:
         with held(options.folder):
             resumed = take_up(options, material, encoder.fingerprint, arguments)
             show(resumed.notes)
-            return run_and_finish(options, resumed.plan, resumed.known)
+            return (end_again if resumed.is_over else run_and_finish)(options, resumed.plan, resumed.known)
     size = measure_encoder(material.space.base.encoder.name)
     show([describe_total(options, material), *describe_need(options, material, size)])
     plan = open_sweep(options, material, encoder.fingerprint, arguments)
@@ -129,6 +135,23 @@ def held(folder: Path) -> Iterator[None]:
     assert claim is not None
     with claim:
         yield
+
+
+def end_again(options: SweepOptions, plan: SweepPlan, known: Sequence["TrialRecord"]) -> int:
+    """Says how a sweep ended of which nothing is left to do; whatever a kill at its very end prevented is done."""
+    from results.epochs import compact
+    from sweeps.cleaning import clean
+    from sweeps.finish import finish
+    from sweeps.ledger import open_ledger, save
+    from sweeps.tuner import SCRATCH, SweepOutcome
+
+    ledger = open_ledger(plan, known)
+    save(ledger, plan.folder)
+    clean(plan.folder, known, plan.keep_models)
+    compact(plan.folder)
+    shutil.rmtree(plan.folder / SCRATCH, ignore_errors=True)
+    failures = {record.trial_id: record.error or "" for record in known if record.status == "failed"}
+    return finish(options, SweepOutcome(counts=ledger.counts, failures=failures, is_interrupted=False, error=None))
 
 
 def run_and_finish(options: SweepOptions, plan: SweepPlan, known: Sequence["TrialRecord"] = ()) -> int:

@@ -3,6 +3,9 @@
 Optuna knows configurations; Tune trains each once or, with replicates, several times. The first training of a
 configuration decides whether it is pruned or has failed; if it completes, the replicates follow at once, before new
 configurations, and Optuna is told the mean of their best scores.
+
+Of a sweep that is stopped, Optuna is told nothing of configurations that are not done: they stay under way in the
+study, and dashboards show them as running, until the sweep goes on.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,14 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import optuna
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 from ray.tune.search import Searcher
 
 from results.records import TrialRecord
+from results.recovery import read_end
 from search_spaces.space import grid_trials
 from sweeps.options import SweepPlan
 from sweeps.stage_order import Course, StageOrder, find_course, without_sharing
-from sweeps.study import Draw, draw, draw_known, recall, reopen, tidy
+from sweeps.study import Draw, draw, draw_known, is_whole, recall, reopen, take_back, tidy
 from sweeps.trial_spec import ENDED_WELL, TrialSpec, left_of, make_spec
 
 
@@ -63,10 +67,12 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         self._running: dict[str, TrialSpec] = {}
         self._configurations: dict[int, Configuration] = {}
         self._is_stopped = False
+        self._cut_short: list[TrialSpec] = []
+        """Trials that were interrupted, or have failed, while the sweep was being stopped."""
         self.order = StageOrder()
         """Knows which stages are being trained; told of them by the sweep."""
         self._recall(known)
-        numbers = {record.number for record in known}
+        numbers = numbers_of(known)
         if plan.search == "grid":
             points = enumerate(grid_trials(plan.space))
             self._pending += [make_spec(plan.space, n, 0, params) for n, params in points if n not in numbers]
@@ -103,32 +109,20 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         """Tells Optuna how a configuration ended, once all its trials have."""
         spec = self._running.pop(trial_id)
         self.order.end(spec.trial_id)
-        configuration = self._configurations[spec.number]
-        configuration.open_trials -= 1
-        has_value = bool(result) and not error
-        if has_value and result is not None and spec.replicate == 0:
-            self._report(spec, result)
-        if spec.replicate == 0 and not (has_value and result is not None and result["is_last"]):
-            if error and self._is_stopped:
-                configuration.draw.trial.set_user_attr("interrupted", True)
-            self._tell(spec.number, TrialState.PRUNED if has_value else TrialState.FAIL)
-            return
-        if has_value and result is not None:
-            configuration.bests.append(result["best"])
-        if spec.replicate == 0:
-            self._queue_replicates(spec, configuration)
-        if configuration.open_trials == 0:
-            self._tell(spec.number, TrialState.COMPLETE)
+        if error and self._is_stopped:
+            self._cut_short.append(spec)
+        else:
+            self._end(spec, None if error else result)
 
     def stop(self) -> None:
-        """No more suggestions; what still ends is told as it ends."""
+        """No more suggestions; what still ends well or is pruned is told as it ends."""
         self._is_stopped = True
 
     def finish(self) -> None:
-        """Tells what is known of configurations whose replicates will not come; Tune has ended."""
-        for number, configuration in list(self._configurations.items()):
-            if configuration.bests:
-                self._tell(number, TrialState.COMPLETE)
+        """Tells what has failed while the sweep was being stopped, by the trials' own word; Tune has ended."""
+        for spec in self._cut_short:
+            if read_end(self._plan.folder, spec.trial_id) is not None:
+                self._end(spec, None)
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing for Tune's pickle of its own settings, which is never read."""
@@ -142,22 +136,25 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
 
     def _recall(self, known: Sequence[TrialRecord]) -> None:
         """Takes up what a sweep that goes on has left: tells the study what it missed, queues what has not ended."""
-        numbers = sorted({record.number for record in known})
-        tidy(self._study, numbers)
+        space, search = self._plan.space, self._plan.search
+        by_number = {number: [record for record in known if record.number == number] for number in numbers_of(known)}
+        left = {number: left_of(self._plan, records) for number, records in by_number.items()}
+        told = [(number, trial) for number, trial in recall(self._study).items() if number in by_number]
+        tidy(self._study, [n for n, trial in told if is_whole(trial, space, search, by_number[n][0].params)])
+        again = [number for number in left if left[number]]
+        anew = [number for number in again if left[number][0].replicate == 0]
+        self._study = take_back(self._study, self._plan.folder, again, anew)
         asked = recall(self._study)
-        for number in numbers:
-            records = [record for record in known if record.number == number]
-            left = left_of(self._plan, records)
-            self._pending += left
+        for number, records in by_number.items():
+            self._pending += left[number]
             trial = asked.get(number)
             is_open = trial is not None and trial.state == TrialState.RUNNING
-            if is_open or (trial is None and not left):
-                self._take_up(records, trial, len(left))
+            if is_open or (trial is None and not left[number]):
+                self._take_up(records, trial, len(left[number]))
 
-    def _take_up(self, records: Sequence[TrialRecord], trial: optuna.trial.FrozenTrial | None, num_left: int) -> None:
+    def _take_up(self, records: Sequence[TrialRecord], trial: FrozenTrial | None, num_left: int) -> None:
         """Waits for a configuration on the study's behalf, or tells the study how it ended."""
-        first = records[0]
-        number, params = first.number, dict(first.params)
+        number, params = records[0].number, dict(records[0].params)
         if trial is None:
             draw = draw_known(self._study, self._plan.space, self._plan.search, number, params)
         else:
@@ -165,7 +162,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         bests = self._bests_of(number)
         self._configurations[number] = Configuration(draw=draw, open_trials=num_left, bests=bests)
         if num_left == 0:
-            state = TrialState.PRUNED if first.status == "pruned" else TrialState.FAIL
+            state = TrialState.PRUNED if records[0].status == "pruned" else TrialState.FAIL
             self._tell(number, TrialState.COMPLETE if bests else state)
 
     def _bests_of(self, number: int) -> list[float]:
@@ -173,6 +170,22 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         metric = self._plan.space.metric
         found = [record for record in self._known if record.number == number and record.status in ENDED_WELL]
         return [record.best[metric] for record in found]
+
+    def _end(self, spec: TrialSpec, result: dict[str, Any] | None) -> None:
+        """A trial has ended, with its last report, or without one if it has failed."""
+        configuration = self._configurations[spec.number]
+        configuration.open_trials -= 1
+        if result and spec.replicate == 0:
+            self._report(spec, result)
+        if spec.replicate == 0 and not (result and result["is_last"]):
+            self._tell(spec.number, TrialState.PRUNED if result else TrialState.FAIL)
+            return
+        if result:
+            configuration.bests.append(result["best"])
+        if spec.replicate == 0:
+            self._queue_replicates(spec, configuration)
+        if configuration.open_trials == 0:
+            self._tell(spec.number, TrialState.COMPLETE)
 
     def _next_trial(self) -> TrialSpec | None:
         """The trial to start now, drawn if need be; None if there is none, or each needs what is being trained."""
@@ -183,13 +196,10 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         spec = self._pending.pop(place)
         if spec.number not in self._configurations:
             draw = draw_known(self._study, self._plan.space, self._plan.search, spec.number, spec.params)
-            num_open, bests = self._num_pending(spec.number) + 1, self._bests_of(spec.number)
+            num_open = 1 + sum(other.number == spec.number for other in self._pending)
+            bests = self._bests_of(spec.number)
             self._configurations[spec.number] = Configuration(draw=draw, open_trials=num_open, bests=bests)
         return spec
-
-    def _num_pending(self, number: int) -> int:
-        """Trials of a configuration that are queued."""
-        return sum(spec.number == number for spec in self._pending)
 
     def _draw(self) -> TrialSpec:
         """The first trial of a new configuration."""
@@ -233,3 +243,8 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             self._study.tell(configuration.draw.trial, state=state)
             return
         self._study.tell(configuration.draw.trial, sum(configuration.bests) / len(configuration.bests))
+
+
+def numbers_of(records: Sequence[TrialRecord]) -> list[int]:
+    """The configurations of trials, in order."""
+    return sorted({record.number for record in records})

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mtlib.schema import first_line, require
-from sweeps.file_locks import Claim, claim_file, is_file_claimed, locked, remove_old_claims
+from sweeps.file_locks import Claim, claim_file, file_lock, locked, remove_old_claims
 from sweeps.stage_entry import (
     DESCRIPTION,
     Entry,
@@ -27,7 +27,6 @@ from sweeps.stage_entry import (
     link_entry,
     move_folder,
     need_of,
-    read_entry,
     renew_entry,
 )
 
@@ -44,7 +43,7 @@ class StageStore:
     folder: Path
     """Absolute; made when something is kept or claimed."""
     most_bytes: int | None
-    """Bound on all entries' files together; None: no bound."""
+    """Bound on all entries' files together; None: no bound; 0: nothing is kept, taken or waited for."""
 
     def __post_init__(self) -> None:
         require(self.folder.is_absolute(), "the folder of a stage store must be absolute", self.folder)
@@ -64,7 +63,7 @@ def keep_stage(
         is_spare: whether it is among the first to go when room is needed.
 
     Returns:
-        None if the stage is in the store now; otherwise why not, in one line.
+        None if the stage is in the store now, or that keeps nothing at all; otherwise why not, in one line.
 
     Raises:
         ValueError: if the key or a file's name is not one.
@@ -72,11 +71,14 @@ def keep_stage(
     folder, partial = folder_of(store, key), new_partial(store)
     for name in files:
         check_name(name)
+    if store.most_bytes == 0:
+        return None
     try:
         if renew_entry(folder):
             return None
         num_bytes = sum(path.stat().st_size for path in files.values())
         if store.most_bytes is not None and num_bytes > store.most_bytes:
+            note_size(store, key, num_bytes)
             return f"the stage has {num_bytes:,} bytes, all kept stages together may have {store.most_bytes:,}"
         build_entry(partial, files, facts, is_spare)
         publish(store, partial, folder, num_bytes)
@@ -101,7 +103,7 @@ def take_stage(store: StageStore, key: str, into: Path) -> dict[str, Any] | None
     """
     assert not into.exists(), f"{into} is there already"
     folder, partial = folder_of(store, key), new_partial(store)
-    if not folder.exists():
+    if store.most_bytes == 0 or not folder.exists():
         return None
     try:
         entry = link_out(store, folder, partial)
@@ -120,18 +122,7 @@ def take_stage(store: StageStore, key: str, into: Path) -> dict[str, Any] | None
 
 def has_stage(store: StageStore, key: str) -> bool:
     """Whether a stage is there; its files are not checked."""
-    return (folder_of(store, key) / DESCRIPTION).is_file()
-
-
-def stage_facts(store: StageStore, key: str) -> dict[str, Any] | None:
-    """The facts a stage was kept with, its files unchecked; None if they are missing or damaged."""
-    entry = read_entry(folder_of(store, key))
-    return None if entry is None else entry.facts
-
-
-def store_bytes(store: StageStore) -> int:
-    """Bytes of all entries' files together."""
-    return sum(map(bytes_of, entry_folders(store)))
+    return store.most_bytes != 0 and (folder_of(store, key) / DESCRIPTION).is_file()
 
 
 def drop_stage(store: StageStore, key: str) -> None:
@@ -146,17 +137,13 @@ def claim(store: StageStore, key: str) -> Claim | None:
     """Takes the exclusive right to train a stage, without waiting; it ends with the object that is returned.
 
     Where the file system cannot lock, everybody gets a claim, which excludes nobody: a stage is then trained twice,
-    which is correct, and only wasteful.
+    which is correct, and only wasteful. So it is with a stage that will not be kept, for which nobody should wait.
 
     Returns:
         None if another process, or another claim of this one, has the right.
     """
-    return claim_file(claim_path(store, key))
-
-
-def is_claimed(store: StageStore, key: str) -> bool:
-    """Whether somebody has the right to train a stage just now."""
-    return is_file_claimed(claim_path(store, key))
+    path = claim_path(store, key)
+    return Claim(lock=file_lock(path)) if is_too_large(store, key) else claim_file(path)
 
 
 def folder_of(store: StageStore, key: str) -> Path:
@@ -166,6 +153,27 @@ def folder_of(store: StageStore, key: str) -> Path:
 
 def claim_path(store: StageStore, key: str) -> Path:
     return store.folder / CLAIMS / folder_of(store, key).name
+
+
+def size_path(store: StageStore, key: str) -> Path:
+    return store.folder / CLAIMS / f"{key}.bytes"
+
+
+def note_size(store: StageStore, key: str, num_bytes: int) -> None:
+    """Notes how large a stage is that was not kept for that; the note goes as claims' files go."""
+    path = size_path(store, key)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(str(num_bytes))
+
+
+def is_too_large(store: StageStore, key: str) -> bool:
+    """Whether a stage is known to be larger than all that may be kept."""
+    if not store.most_bytes:
+        return store.most_bytes == 0
+    try:
+        return int(size_path(store, key).read_text()) > store.most_bytes
+    except (OSError, ValueError):
+        return False
 
 
 def new_partial(store: StageStore) -> Path:

@@ -6,7 +6,7 @@ All of this works on files, on the first worker of a lane.
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,14 @@ from mtlib.config import TrialConfig
 from mtlib.run_state import check_origin
 from mtlib.schema import first_line
 from mtlib.stage_keys import Cut, Origin
-from results.epoch_files import copy_epochs, drop_epochs, epoch_files, place_epochs
+from results.epoch_files import copy_epochs, drop_epochs, epoch_files, keep_epochs, place_epochs
 from results.epochs import read_trial_curves
 from results.records import OVERALL
 from results.storage import open_folder
+from sweeps.cleaning import keep_names
 from sweeps.finished import (
     BEST_FILE,
+    FINISHED_FILE,
     SHARED_FILE,
     TAKEN,
     Shared,
@@ -76,11 +78,9 @@ def find_beginning(place: TrialPlace, config: TrialConfig, origin: Origin, cuts:
         epochs, loss = own_epochs(place, config, origin)  # a damaged one may have cost the trial its own
         note = note or loss
     for cut in [cut for cut in reversed(cuts) if cut.total_epochs > epochs]:
-        facts = take_cut(place, cut)
-        if facts is not None:
-            shared = Shared(steps=cut.total_steps - own_steps, seconds=facts["seconds"] - own_seconds)
-            write_shared(place, shared)
-            return Beginning(epochs=cut.total_epochs, shared=shared, note=note)
+        taken = take_cut(place, cut, own_steps, own_seconds)
+        if taken is not None:
+            return Beginning(epochs=cut.total_epochs, shared=taken, note=note)
     return Beginning(epochs=epochs, shared=shared, note=note)
 
 
@@ -137,26 +137,69 @@ def forget(place: TrialPlace) -> None:
     drop_states(place.states)
     shutil.rmtree(place.states.path, ignore_errors=True)
     drop_epochs(place.folder, place.trial_id)
-    (place.path / SHARED_FILE).unlink(missing_ok=True)
+    for name in (SHARED_FILE, FINISHED_FILE):
+        (place.path / name).unlink(missing_ok=True)
 
 
-def take_cut(place: TrialPlace, cut: Cut) -> dict[str, Any] | None:
-    """Takes a cut from the store: its epochs, its best weights, and last its state; the facts kept with it."""
+def take_cut(place: TrialPlace, cut: Cut, own_steps: int, own_seconds: float) -> Shared | None:
+    """Takes a cut from the store, if it is there: its epochs, its best weights, and last its state.
+
+    Args:
+        place: the trial.
+        cut: where it could go on from.
+        own_steps, own_seconds: work of its own that the cut takes the place of.
+
+    Returns:
+        What the trial has then taken over; None if the cut could not be had, and all is as it was.
+    """
     assert place.store is not None
     taken = place.path / TAKEN
-    shutil.rmtree(taken, ignore_errors=True)
     for key in filter(None, (cut.key, cut.other_key)):
+        shutil.rmtree(taken, ignore_errors=True)
         facts = take_stage(place.store, key, taken)
-        if facts is not None:
-            forget(place)
-            place_epochs(taken / "epochs", place.folder, place.trial_id)
-            place.states.path.mkdir(parents=True, exist_ok=True)
-            (taken / "weights").rename(place.states.path / "weights")
-            (taken / BEST_FILE).rename(place.states.path / BEST_FILE)
-            place_state(place.states, cut.total_steps, taken / "state")
-            shutil.rmtree(taken, ignore_errors=True)
-            return facts
+        if facts is None:
+            continue
+        try:
+            place_epochs(taken / "epochs", taken, place.trial_id)
+        except (OSError, ValueError):
+            continue
+        shared = Shared(steps=cut.total_steps - own_steps, seconds=facts["seconds"] - own_seconds)
+        put_taken(place, cut, taken, shared)
+        return shared
+    shutil.rmtree(taken, ignore_errors=True)
     return None
+
+
+def put_taken(place: TrialPlace, cut: Cut, taken: Path, shared: Shared) -> None:
+    """Puts what lies ready in the place of what the trial had; the state last, which all else is there for."""
+    forget(place)
+    write_shared(place, shared)
+    epochs = taken / "trials" / place.trial_id
+    shutil.rmtree(place.path / "predictions", ignore_errors=True)
+    for name in ("predictions", "curves.parquet"):
+        (epochs / name).rename(place.path / name)
+    place.states.path.mkdir(parents=True, exist_ok=True)
+    for name in ("weights", BEST_FILE):
+        (taken / name).rename(place.states.path / name)
+    place_state(place.states, cut.total_steps, taken / "state")
+    shutil.rmtree(taken, ignore_errors=True)
+
+
+def cut_back(place: TrialPlace, epochs: int) -> Shared:
+    """Takes from a trial that ends behind its first `epochs` epochs what it has of later ones; what it then shares.
+
+    Weights of a name's best epoch stay only if that epoch does.
+    """
+    rows = read_trial_curves(open_folder(place.folder), place.trial_id).to_pylist()
+    last = next(row for row in reversed(rows) if row["epoch"] == epochs)
+    keep_epochs(place.folder, place.trial_id, epochs)
+    best = json.loads((place.states.path / BEST_FILE).read_text())
+    drop_states(place.states)
+    keep_names(place.states, {name for name, epoch in best.items() if epoch <= epochs})
+    shared = read_shared(place)
+    left = replace(shared, steps=min(shared.steps, last["step"]), seconds=min(shared.seconds, last["seconds"]))
+    write_shared(place, left)
+    return left
 
 
 def keep_cut(place: TrialPlace, cut: Cut, seconds: float, is_spare: bool) -> str | None:

@@ -114,7 +114,7 @@ class Mailbox:
         self._happened(Event(kind="progress", lane=trial.lane, trial_id=trial_id, facts=facts))
         return self._is_interrupted or trial.withdrawn is not None
 
-    async def report(self, trial_id: str, report: Mapping[str, Any]) -> bool:
+    async def report(self, trial_id: str, report: Mapping[str, Any]) -> bool | None:
         """Passes an epoch's scores on and waits for the scheduler; an epoch told again gets its first answer.
 
         Args:
@@ -123,13 +123,16 @@ class Mailbox:
                 report is recorded and asks no scheduler), `score` (what the search maximises), and more to record.
 
         Returns:
-            Whether the trial must stop.
+            Whether the trial must stop; None if the sweep was interrupted before anybody has said so: the trial must
+            not go on as if it had been judged. Behind its last epoch there is nothing to judge.
         """
         trial, epoch = self._trials[trial_id], report["epoch"]
         if epoch not in trial.seen:
             self._take_report(trial_id, report)
         await self._until(lambda: epoch in trial.verdicts or self._is_interrupted or trial.is_unwanted)
-        return trial.verdicts.get(epoch, trial.is_unwanted)
+        if epoch in trial.verdicts or trial.is_unwanted:
+            return trial.verdicts.get(epoch, True)
+        return False if report["is_last"] else None
 
     async def suspect(self, trial_id: str, why: str) -> None:
         """A worker fails while it trains this trial, so its lane will be restarted; perhaps the trial is to blame."""

@@ -1,5 +1,6 @@
 """What two machines must share: each part is there, is plain data, and changes with what it stands for."""
 
+import hashlib
 import importlib.metadata
 import json
 import os
@@ -13,7 +14,14 @@ import pytest
 import torch
 
 from mtlib import environment
-from mtlib.environment import LIBRARIES, describe_device, describe_environment, library_versions, processor_name
+from mtlib.environment import (
+    KERNEL_SETTINGS,
+    LIBRARIES,
+    describe_device,
+    describe_environment,
+    describe_processor,
+    library_versions,
+)
 from mtlib.environment import sources_hash as hash_of_sources
 
 CPU = torch.device("cpu")
@@ -23,13 +31,14 @@ CPU = torch.device("cpu")
 def forgetful() -> Iterator[None]:
     """Nothing is remembered from one test to the next."""
     yield
-    for cached in (hash_of_sources, library_versions, processor_name):
+    for cached in (hash_of_sources, library_versions, describe_processor):
         cached.cache_clear()
 
 
 def test_the_environment_is_plain_data_and_the_same_when_asked_again() -> None:
     first = describe_environment("cpu")
-    assert first.keys() == {"sources", "libraries", "device", "num_workers", "num_threads"}
+    assert first.keys() == {"num_workers", "workers"}
+    assert [worker.keys() for worker in first["workers"]] == [{"sources", "libraries", "device", "num_threads"}]
     assert json.loads(json.dumps(first)) == first == describe_environment(CPU)
     assert first["num_workers"] == 1
 
@@ -38,7 +47,7 @@ def test_the_number_of_threads_counts() -> None:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(before + 1)
-        assert describe_environment("cpu")["num_threads"] == before + 1
+        assert describe_environment("cpu")["workers"][0]["num_threads"] == before + 1
     finally:
         torch.set_num_threads(before)
 
@@ -46,6 +55,13 @@ def test_the_number_of_threads_counts() -> None:
 def test_the_number_of_workers_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "num_workers", lambda: 3)
     assert describe_environment("cpu")["num_workers"] == 3
+
+
+def test_workers_that_are_alike_are_told_once_and_others_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "gather_from_workers", lambda own: [own, dict(own), own])
+    alike = describe_environment("cpu")["workers"]
+    monkeypatch.setattr(environment, "gather_from_workers", lambda own: [own, {**own, "num_threads": 99}])
+    assert describe_environment("cpu")["workers"] == [*alike, {**alike[0], "num_threads": 99}]
 
 
 @pytest.fixture
@@ -111,11 +127,20 @@ def test_every_library_that_computes_is_named() -> None:
 
 
 def test_a_cpu_is_told_by_its_model_and_the_kernels_that_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in KERNEL_SETTINGS:
+        monkeypatch.delenv(name, raising=False)
     found = describe_device(CPU)
-    assert found == {"type": "cpu", "model": processor_name(), "kernels": torch.backends.cpu.get_cpu_capability()}
+    kernels = {"capability": torch.backends.cpu.get_cpu_capability()}
+    assert found == {"type": "cpu", "model": describe_processor(), "kernels": kernels}
     assert found["model"]
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "other")
-    assert describe_device(CPU)["kernels"] == "other"
+    assert describe_device(CPU)["kernels"] == {"capability": "other"}
+
+
+@pytest.mark.parametrize("name", KERNEL_SETTINGS)
+def test_variables_that_choose_kernels_count(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "avx2")
+    assert describe_device(CPU)["kernels"][name] == "avx2"
 
 
 def test_a_gpu_is_told_by_its_model_and_the_versions_that_run_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,19 +151,27 @@ def test_a_gpu_is_told_by_its_model_and_the_versions_that_run_on_it(monkeypatch:
     assert describe_device(torch.device("cuda:0")) == describe_device(torch.device("cuda")) == expected
 
 
+INTEL = (
+    "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Some CPU: fast\nflags\t\t: sse avx\n\nprocessor\t: 1\nmodel\t\t: 9\n"
+)
+ARM = "processor\t: 0\nBogoMIPS\t: 50\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n"
+
+
 @pytest.mark.parametrize(
-    ("text", "model"),
+    ("text", "facts", "features"),
     [
-        ("processor\t: 0\nmodel name\t: Some CPU: fast\nmodel name\t: Some CPU: fast\n", "Some CPU: fast"),
-        ("processor\t: 0\nBogoMIPS\t: 50\n", None),
-        (None, None),
+        (INTEL, {"model": "85", "model name": "Some CPU: fast"}, "sse avx"),
+        (ARM, {"CPU implementer": "0x41", "CPU part": "0xd0c"}, "fp asimd"),
+        ("processor\t: 0\nBogoMIPS\t: 50\n", {}, None),
+        (None, {}, None),
     ],
 )
-def test_a_processor_is_told_by_the_systems_name_for_it_or_its_architecture(
-    text: str | None, model: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_processor_is_told_by_what_the_system_says_of_the_first_one_or_by_its_architecture(
+    text: str | None, facts: dict[str, str], features: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    processor_name.cache_clear()
+    describe_processor.cache_clear()
     if text is not None:
         (tmp_path / "cpuinfo").write_text(text)
     monkeypatch.setattr(environment, "Path", lambda _path: tmp_path / "cpuinfo")
-    assert processor_name() == (model or platform.processor() or platform.machine())
+    digest = {} if features is None else {"features": hashlib.sha256(features.encode()).hexdigest()}
+    assert describe_processor() == (facts | digest or {"architecture": platform.processor() or platform.machine()})

@@ -12,7 +12,7 @@ from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
 import mtlib.reports
 from mtlib.evaluate import Predictions, scored_train_rows
 from mtlib.reports import EpochReport, Point, points_of, progress_of, score_epoch
-from mtlib.run_state import Run, next_epoch
+from mtlib.run_state import Run, begin_next_stage, end_epoch
 from mtlib.samplers import Step, StepBatch
 from mtlib.step import take_step
 
@@ -219,7 +219,8 @@ def test_tasks_of_earlier_stages_are_scored_in_later_ones_that_do_not_train_them
     run = new_run({"stages.1.tasks": "sts", "stages.1.order": "batch_round_robin"})
     run.step = run.plan[0].steps[0]
     assert score_epoch(run).overall is None
-    next_epoch(run)
+    end_epoch(run)
+    begin_next_stage(run)
     report = score_epoch(run)
     assert [part.task for part in report.predictions] == ["qqp", "sts"]
     assert report.overall == pytest.approx((0.75 + 1) / 2)

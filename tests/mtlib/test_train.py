@@ -1,6 +1,7 @@
 """The loop: exact resumption, several workers, divergence, a fourth task."""
 
 import dataclasses
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -417,3 +418,11 @@ def record_losses(
     finally:
         mtlib.step.count_details = count_details
     return torch.tensor(seen)
+
+
+def test_workers_that_see_different_states_stop_together_instead_of_waiting_for_each_other(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["mtlib.train"], "gather_from_workers", lambda place: [place, (1, 0, 0)])
+    with pytest.raises(RuntimeError, match=r"workers begin at different places, .* \[\(0, 0, 0\), \(1, 0, 0\)\]"):
+        train(tiny_config, tiny_corpus, tiny_encoder)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from mtlib.config import TrialConfig
+from mtlib.environment import describe_environment
 from mtlib.reports import EpochReport, Progress
 from results.epochs import read_trial_curves, write_epoch
 from results.records import TrialRecord
@@ -52,8 +53,8 @@ class PlainLink:
     def is_wanted(self) -> bool:
         return True
 
-    def replay(self, _epochs: int, _config: TrialConfig) -> bool:
-        return False
+    def replay(self, _epochs: int, _config: TrialConfig) -> None:
+        """Nothing stops a trial."""
 
     def on_step(self, progress: Progress) -> bool:
         self.steps.append(progress.step)
@@ -78,11 +79,14 @@ def place_of(plan: SweepPlan, trial_id: str) -> TrialPlace:
 def train_one(plan: SweepPlan, trial_id: str, config: TrialConfig) -> tuple[End, PlainLink]:
     """Trains a trial to its end; how it ended, and what it said."""
     cpu, link = torch.device("cpu"), PlainLink(plan.folder, trial_id)
-    place, course = place_of(plan, trial_id), find_course(config, plan.data_folder, plan.cache_folder, cpu)
+    place, course = (
+        place_of(plan, trial_id),
+        find_course(config, plan.data_folder, plan.cache_folder, describe_environment(cpu)),
+    )
     line: Any = link
     how, error = run_trial(TrialRun(course=course, place=place, link=line, device=cpu))
     assert error is None
-    finish_files(place, course, how)
+    finish_files(place, how)
     return how, link
 
 

@@ -1,5 +1,6 @@
 """Locks and claims between threads of one process, between processes, and after a process was killed."""
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from sweeps import file_locks
-from sweeps.file_locks import Claim, claim_file, is_file_claimed, locked, remove_old_claims
+from sweeps.file_locks import Claim, claim_file, locked, remove_old_claims
 
 ROOT = Path(__file__).parents[2]
 HOLD_CLAIM = """
@@ -87,26 +88,17 @@ def test_another_thread_may_release_a_claim(tmp_path: Path) -> None:
     held(tmp_path / "claim").release()
 
 
-def test_asking_makes_no_file_and_takes_nothing(tmp_path: Path) -> None:
-    assert not is_file_claimed(tmp_path / "claim")
-    assert not any(tmp_path.iterdir())
-    with held(tmp_path / "claim"):
-        assert is_file_claimed(tmp_path / "claim")
-        assert is_file_claimed(tmp_path / "claim")
-    assert not is_file_claimed(tmp_path / "claim")
-    held(tmp_path / "claim").release()
-
-
-def test_a_claim_is_had_although_others_ask_for_it_all_the_time(tmp_path: Path) -> None:
-    (tmp_path / "claim").touch()
+def test_a_claim_is_had_although_others_look_for_old_ones_all_the_time(tmp_path: Path) -> None:
     is_over = threading.Event()
 
-    def ask() -> None:
+    def look() -> None:
         while not is_over.is_set():
-            is_file_claimed(tmp_path / "claim")
+            with contextlib.suppress(FileNotFoundError):
+                make_older(tmp_path / "claim", 2 * MONTH)
+            remove_old_claims(tmp_path)
             time.sleep(0.001)
 
-    thread = threading.Thread(target=ask)
+    thread = threading.Thread(target=look)
     thread.start()
     try:
         for _ in range(20):
@@ -121,10 +113,8 @@ def test_the_claim_of_a_process_killed_with_9_is_free(tmp_path: Path) -> None:
     try:
         assert first_word(process) == "True"
         assert claim_file(tmp_path / "claim") is None
-        assert is_file_claimed(tmp_path / "claim")
     finally:
         kill(process)
-    assert not is_file_claimed(tmp_path / "claim")
     with held(tmp_path / "claim"):
         other = start(HOLD_CLAIM, tmp_path / "claim")
         assert first_word(other) == "none"
@@ -140,7 +130,6 @@ def test_without_flock_everybody_gets_a_claim_and_locks_hold_nobody_up(
     assert first is not None
     assert second is not None
     assert not first.is_exclusive
-    assert not is_file_claimed(tmp_path / "claim")
     with locked(tmp_path / "lock"), locked(tmp_path / "lock"):
         first.release()
     make_older(tmp_path / "claim", 2 * MONTH)
@@ -197,7 +186,7 @@ def test_files_of_old_claims_that_nobody_holds_are_removed(tmp_path: Path) -> No
         held(tmp_path / "old and claimed again").release()
         remove_old_claims(tmp_path)
         assert {path.name for path in tmp_path.iterdir()} == {"young", "old and held", "old and claimed again"}
-        assert is_file_claimed(tmp_path / "old and held")
+        assert claim_file(tmp_path / "old and held") is None
     remove_old_claims(tmp_path / "missing")
 
 

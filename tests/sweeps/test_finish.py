@@ -3,13 +3,14 @@
 import shlex
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from results.records import read_sweep, write_sweep
 from sweeps.command import read_command
-from sweeps.finish import describe_files, describe_outcome, exit_code, finish
+from sweeps.finish import describe_files, describe_outcome, describe_shared, exit_code, finish
 from sweeps.opening import ROOT
 from sweeps.options import SweepOptions
 from sweeps.resume import find_folder
@@ -63,7 +64,7 @@ def test_what_went_wrong_is_said_in_a_line() -> None:
 
 def test_files_and_next_commands_are_said(options: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    lines = describe_files(options(storage=tmp_path / "my sweeps"), has_more=False)
+    lines = describe_files(options(storage=tmp_path / "my sweeps"), has_more=False, has_failed=False)
     assert lines[0] == f"Files: {tmp_path}/my sweeps/first"
     assert any(line.strip().startswith(f"python results/table.py '{tmp_path}/my sweeps/first'") for line in lines)
     assert not any("--resume" in line for line in lines)
@@ -71,11 +72,22 @@ def test_files_and_next_commands_are_said(options: Build, tmp_path: Path, monkey
 
 def test_what_is_left_can_be_gone_on_with(options: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    lines = describe_files(options(storage=tmp_path / "my sweeps"), has_more=True)
+    lines = describe_files(options(storage=tmp_path / "my sweeps"), has_more=True, has_failed=False)
     command = next(line for line in lines if "--resume" in line).partition("#")[0]
     words = shlex.split(command)
     assert words[:2] == ["python", "sweeps/run.py"]
     assert find_folder(read_command(words[2:]).resume, tmp_path) == tmp_path / "my sweeps" / "first"
+
+
+def test_what_has_failed_can_be_tried_again(options: Build) -> None:
+    lines = describe_files(options(), has_more=False, has_failed=True)
+    assert sum("--resume" in line and "--retry-failed" in line for line in lines) == 1
+
+
+def test_what_was_shared_is_said() -> None:
+    records: Any = [SimpleNamespace(steps=1200, shared_steps=shared) for shared in (0, 400)]
+    assert describe_shared(records) == ["Shared: 400 of 2,400 optimizer steps were taken over instead of trained."]
+    assert describe_shared(records[:1]) == describe_shared([]) == []
 
 
 @pytest.mark.parametrize(
@@ -93,7 +105,7 @@ def test_outside_the_projects_folder_the_command_names_the_module(
     options: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    lines = describe_files(options(), has_more=True)
+    lines = describe_files(options(), has_more=True, has_failed=False)
     assert any("python -m results.table" in line for line in lines)
     assert any("python -m sweeps.run --resume" in line for line in lines)
 

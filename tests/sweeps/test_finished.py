@@ -1,6 +1,7 @@
 """Whole trials that have finished: an equal one takes them over exactly, unless anything of them is missing."""
 
 import json
+import shutil
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -12,7 +13,7 @@ from results.epochs import curves_path
 from sweeps.finished import Shared, note_finished, read_shared, take_finished, write_shared
 from sweeps.take_over import Beginning
 from tests.sweeps.finished_trials import NAMES, SPOILT, begin, compact_as, finish
-from tests.sweeps.trained_trials import Ground, assert_same, left_by
+from tests.sweeps.trained_trials import Ground, assert_same, left_by, train_trial
 
 
 @pytest.mark.parametrize("is_compacted", [False, True])
@@ -73,6 +74,18 @@ def test_a_note_says_where_the_newest_equal_trial_is(trained: Ground) -> None:
     (note,) = trained.place().finished_folder.iterdir()
     assert note.name == f"{cut.key}.json"
     assert json.loads(note.read_text()) == {"sweep": "second", "trial": "0001-r0"}
+
+
+def test_a_note_does_not_outlive_what_it_was_written_for(trained: Ground) -> None:
+    """Another sweep has taken the name, and another configuration the trial's number."""
+    first = finish(trained)
+    shutil.rmtree(first.folder)
+    other = trained.course(optimizer__learning_rate=1e-2)
+    again = trained.place("first/0000-r0")
+    train_trial(other, again)
+    note_finished(again, other.cuts[-1])
+    assert begin(trained.course(), trained.place("second/0000-r0")).shared.taken_from is None
+    assert begin(other, trained.place("third/0000-r0")).shared.taken_from == "first/0000-r0"
 
 
 @pytest.mark.parametrize("content", [None, "", "{", "[]", '{"unknown": 1}'])

@@ -10,6 +10,11 @@ def test_help_teaches_by_example_within_120_columns() -> None:
     assert max(map(len, text.splitlines())) <= 120
 
 
+def test_help_says_what_is_shared_where_no_stage_is_kept() -> None:
+    said = " ".join(build_parser().format_help().split())
+    assert "together (default: 20); with 0 no stage is kept or taken, only whole trials are" in said
+
+
 def test_help_names_every_flag_of_the_parser() -> None:
     parser = build_parser()
     text = parser.format_help()

@@ -9,17 +9,19 @@ import numpy as np
 import pytest
 import ray
 
+from mtlib.checkpoint import StateFolder, newest_numbers
 from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder
 from mtlib.evaluate import Predictions
 from mtlib.reports import EpochReport, Point, Progress
+from mtlib.step import Interrupted
 from mtlib.tokens import Corpus
 from mtlib.train import train
 from results.epochs import read_curves
 from sweeps import lane_link
 from sweeps.finished import Shared
 from sweeps.lane_link import LaneLink, scores_in
-from sweeps.take_over import Beginning
+from sweeps.take_over import Beginning, epochs_of
 from tests.sweeps.test_trial import Method
 
 STEP = Progress(stage=0, epoch=1, step=7, num_steps=20)
@@ -123,6 +125,50 @@ def test_a_trial_that_has_finished_is_not_called_stopped(answers: Any, tmp_path:
     assert not link.is_stopped
 
 
+def test_an_epoch_that_nobody_has_judged_ends_the_trial_as_interrupted(answers: Any, tmp_path: Path) -> None:
+    answers.report.answers = [None]
+    link = link_of(answers, tmp_path)
+    with pytest.raises(Interrupted):
+        link.on_epoch(report_of(*SCORED))
+    assert not link.is_stopped
+
+
+def test_other_workers_hear_that_nobody_has_judged(
+    answers: Any, tmp_path: Path, tiny_config: TrialConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the first worker says in the collective is what each of them follows."""
+    monkeypatch.setattr(lane_link, "worker_rank", lambda: 1)
+    monkeypatch.setattr(lane_link, "gather_from_workers", lambda own: [lane_link.UNJUDGED, own])
+    link = link_of(answers, tmp_path)
+    with pytest.raises(Interrupted):
+        link.on_epoch(report_of(*SCORED))
+    with pytest.raises(Interrupted):
+        link.replay(2, tiny_config)
+    assert answers.report.calls == []
+
+
+@pytest.mark.parametrize("judged", [0, 1, 2])
+def test_a_state_is_not_saved_behind_an_epoch_that_nobody_has_judged_and_the_trial_loses_nothing_else(
+    answers: Any,
+    tmp_path: Path,
+    tiny_config: TrialConfig,
+    tiny_corpus: Corpus,
+    tiny_encoder: PretrainedEncoder,
+    judged: int,
+) -> None:
+    states = StateFolder(path=tmp_path / "states", every_steps=3)
+    answers.report.answers = [*[False] * judged, None]
+    with pytest.raises(Interrupted):
+        train(tiny_config, tiny_corpus, tiny_encoder, on_epoch=link_of(answers, tmp_path).on_epoch, states=states)
+    numbers = newest_numbers(states)
+    assert numbers is not None
+    assert epochs_of(tiny_config, numbers) == judged
+    answers.report.answers = [False] * 3
+    answers.report.calls.clear()
+    train(tiny_config, tiny_corpus, tiny_encoder, on_epoch=link_of(answers, tmp_path).on_epoch, states=states)
+    assert [message["epoch"] for _, message in answers.report.calls] == list(range(judged + 1, 4))
+
+
 @pytest.mark.parametrize(("metric", "score"), [("overall", 0.6), ("sst", 0.4), ("qqp", None)])
 def test_the_message_holds_the_searched_score(answers: Any, tmp_path: Path, metric: str, score: float | None) -> None:
     answers.report.answers = [False]
@@ -197,7 +243,7 @@ def test_epochs_that_are_done_are_told_again_as_they_were_told_first(
     assert [message["scored_epoch"] for message in told] == [0, 1, 2]
     answers.report.answers = [False] * epochs
     link = link_of(answers, tmp_path)
-    assert not link.replay(epochs, tiny_config)
+    assert link.replay(epochs, tiny_config) is None
     assert not link.is_stopped
     again = [message for _, message in answers.report.calls]
     for first, later in zip(told[:epochs], again, strict=True):
@@ -211,16 +257,28 @@ def test_telling_again_ends_where_the_scheduler_stops_the_trial(
     assert len(told) == 3
     answers.report.answers = [False, True]
     link = link_of(answers, tmp_path)
-    assert link.replay(3, tiny_config)
+    assert link.replay(3, tiny_config) == 2
     assert link.is_stopped
     assert [message["epoch"] for _, message in answers.report.calls] == [1, 2]
+
+
+@pytest.mark.usefixtures("told")
+def test_telling_again_ends_where_nobody_judges_any_more(
+    answers: Any, tmp_path: Path, tiny_config: TrialConfig
+) -> None:
+    answers.report.answers = [False, None]
+    link = link_of(answers, tmp_path)
+    with pytest.raises(Interrupted):
+        link.replay(3, tiny_config)
+    assert not link.is_stopped
+    assert len(answers.report.calls) == 2
 
 
 @pytest.mark.usefixtures("told")
 def test_a_trial_is_not_stopped_behind_its_last_epoch(answers: Any, tmp_path: Path, tiny_config: TrialConfig) -> None:
     answers.report.answers = [False, False, True]
     link = link_of(answers, tmp_path)
-    assert not link.replay(3, tiny_config)
+    assert link.replay(3, tiny_config) is None
     assert not link.is_stopped
 
 
@@ -228,5 +286,5 @@ def test_other_workers_tell_nothing_again(
     answers: Any, tmp_path: Path, tiny_config: TrialConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lane_link, "worker_rank", lambda: 1)
-    assert not link_of(answers, tmp_path).replay(3, tiny_config)
+    assert link_of(answers, tmp_path).replay(3, tiny_config) is None
     assert answers.report.calls == []

@@ -1,5 +1,7 @@
 """One trial on a lane of one worker, with this file in the mailbox's place: waiting, taking over, leaving to others."""
 
+import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -9,20 +11,24 @@ from typing import Any
 import pytest
 from torch import nn
 
-from mtlib.checkpoint import DiskFull, newest_numbers, saved_states
+from mtlib.checkpoint import DiskFull, newest_numbers, read_state, saved_states
 from mtlib.config import TrialConfig
 from mtlib.losses import TrainingDiverged
 from mtlib.reports import EpochReport, Progress
-from results.epochs import read_curves, write_epoch
+from mtlib.stage_keys import Cut
+from mtlib.workers import worker_rank
+from results.epochs import read_curves, read_trial_curves, write_epoch
+from results.storage import open_folder
 from sweeps import lane_trial, take_over
 from sweeps.cluster import ROOT
 from sweeps.course import Course
-from sweeps.file_locks import claim_file, is_file_claimed
-from sweeps.finished import Shared, TrialPlace
+from sweeps.file_locks import Claim, claim_file
+from sweeps.finished import Shared, TrialPlace, is_noted, note_finished, read_shared
 from sweeps.lane_trial import LOCK_FILE, Rights, TrialRun, describe, finish_files, run_trial, states_of, wrap_for
 from sweeps.stage_entry import read_entry
-from sweeps.stages import claim, folder_of, has_stage, is_claimed
+from sweeps.stages import StageStore, claim, folder_of, has_stage, take_stage
 from sweeps.take_over import Beginning
+from tests.mtlib.combinations import pair_of_workers
 from tests.sweeps.trained_trials import CPU, Ground, assert_same, left_by, train_trial
 
 Hook = Callable[[], None]
@@ -56,17 +62,21 @@ class Link:
         self.while_waiting.pop(0)()
         return True
 
-    def replay(self, epochs: int, _config: TrialConfig) -> bool:
+    def replay(self, epochs: int, _config: TrialConfig) -> int | None:
         self.replayed.append(epochs)
         self.is_stopped = self.stops_behind is not None and self.stops_behind <= epochs
-        return self.is_stopped
+        return self.stops_behind if self.is_stopped else None
+
+    def shares(self, shared: Shared) -> None:
+        self.shared = shared
 
     def on_step(self, progress: Progress) -> bool:
         self.steps.append(progress.step)
         return self.at_step(progress.step)
 
     def on_epoch(self, report: EpochReport) -> bool:
-        write_epoch(self.place.folder, self.place.trial_id, report)
+        if worker_rank() == 0:
+            write_epoch(self.place.folder, self.place.trial_id, report)
         self.is_stopped = report.epoch == self.stops_behind
         return not self.is_stopped
 
@@ -98,6 +108,23 @@ def cold(ground: Ground, course: Course) -> TrialPlace:
     place = ground.place("cold/0000-r0", shares=False)
     train_trial(course, place)
     return place
+
+
+def is_held(found: Claim | None) -> bool:
+    """Whether a claim was not to be had; it is given back if it was."""
+    if found is not None:
+        found.release()
+    return found is None
+
+
+def is_file_claimed(path: Path) -> bool:
+    """Whether somebody holds a file."""
+    return path.exists() and is_held(claim_file(path))
+
+
+def is_claimed(store: StageStore, key: str) -> bool:
+    """Whether somebody holds a stage."""
+    return is_held(claim(store, key))
 
 
 def hold(path: Path) -> "subprocess.Popen[str]":
@@ -196,9 +223,10 @@ def test_a_longer_trial_goes_on_behind_a_shorter_one(ground: Ground) -> None:
 
 
 def test_what_is_at_its_end_already_is_complete_without_a_step(ground: Ground) -> None:
-    """Its end was kept for longer trials; the trial that kept it is not noted as finished."""
+    """Its end was kept for longer trials; the trial that kept it is gone."""
     course, place = ground.course(), ground.place("sweep/0001-r0")
     run_trial(run_of(course, ground.place("sweep/0000-r0")))
+    shutil.rmtree(ground.place("sweep/0000-r0").path)
     link = Link(place)
     assert run_trial(run_of(course, place, link)) == ("complete", None)
     assert (link.begun[0].epochs, link.steps, link.ended) == (3, [], [])
@@ -207,13 +235,32 @@ def test_what_is_at_its_end_already_is_complete_without_a_step(ground: Ground) -
 def test_an_equal_trial_is_reused_whole_and_one_whose_end_was_lost_is_complete(ground: Ground) -> None:
     course, first = ground.course(), ground.place("sweep/0000-r0")
     run_trial(run_of(course, first))
-    finish_files(first, course, "complete")
+    finish_files(first, "complete")
     link = Link(place := ground.place("sweep/0001-r0"))
     assert run_trial(run_of(course, place, link)) == ("reused", None)
     assert (link.steps, link.replayed, link.begun[0].shared.taken_from) == ([], [3], "sweep/0000-r0")
     link = Link(first)
     assert run_trial(run_of(course, first, link)) == ("complete", None)
     assert (link.steps, link.begun[0].shared.taken_from) == ([], None)
+
+
+def test_what_is_stopped_among_epochs_that_it_took_over_keeps_nothing_of_later_ones(ground: Ground) -> None:
+    first, place = ground.place("sweep/0000-r0"), ground.place("sweep/0001-r0")
+    run_trial(run_of(ground.course(stages__1__epochs=4), first))
+    link = Link(place)
+    link.stops_behind = 2
+    assert run_trial(run_of(ground.course(stages__1__epochs=6), place, link)) == ("pruned", None)
+    curves = read_trial_curves(open_folder(place.folder), place.trial_id).to_pylist()
+    assert {row["epoch"] for row in curves} == {1, 2}
+    assert link.shared.steps == max(row["step"] for row in curves) == 8
+    assert {int(path.stem.rpartition("-")[2]) for path in place.path.glob("predictions/*")} == {1, 2}
+    best = json.loads((place.states.path / "best.json").read_text())
+    assert all(epoch <= 2 for epoch in best.values())
+    assert {path.name for path in place.states.path.glob("weights/epoch-*")} == {
+        f"epoch-{epoch:04d}.safetensors" for epoch in best.values()
+    }
+    assert not saved_states(place.states)
+    assert read_shared(place).steps == 8
 
 
 def test_what_is_stopped_while_it_is_told_again_is_pruned_without_a_step(ground: Ground) -> None:
@@ -323,6 +370,7 @@ def test_a_stage_that_is_there_and_cannot_be_taken_is_trained_again(
 ) -> None:
     """The file system does not let it, say; nobody must wait for that to change."""
     run_trial(run_of(ground.course(), ground.place("sweep/0000-r0")))
+    shutil.rmtree(ground.place("sweep/0000-r0").finished_folder)
     monkeypatch.setattr(take_over, "take_stage", lambda *_arguments: None)
     course, place = ground.course(), ground.place("sweep/0001-r0")
     link = Link(place)
@@ -443,7 +491,7 @@ def test_an_interrupted_trial_goes_on_from_its_last_step(ground: Ground) -> None
     link = Link(place)
     is_interrupted(link)
     assert run_trial(run_of(course, place, link))[0] == "interrupted"
-    finish_files(place, course, "interrupted")
+    finish_files(place, "interrupted")
     link = Link(place)
     assert run_trial(run_of(course, place, link)) == ("complete", None)
     assert link.steps[0] == 7
@@ -466,39 +514,62 @@ def test_a_stage_whose_keeping_a_kill_prevented_is_kept_when_the_trial_goes_on(
     assert has_stage(place.store, keys(course)[0])
 
 
-@pytest.mark.parametrize(
-    ("how", "shares", "is_noted", "has_states"),
-    [
-        ("complete", True, True, False),
-        ("complete", False, False, False),
-        ("reused", True, False, False),
-        ("pruned", True, False, False),
-        ("failed", True, False, False),
-        ("interrupted", True, False, True),
-    ],
-)
-def test_an_end_is_noted_for_equal_trials_and_takes_the_states_away(
-    ground: Ground, how: Any, shares: bool, is_noted: bool, has_states: bool
-) -> None:
-    course, place = ground.course(), ground.place(shares=shares)
+def test_a_damaged_state_is_not_handed_on(ground: Ground) -> None:
+    course, place = ground.course(), ground.place()
     train_trial(course, place, until_epoch=1)
-    finish_files(place, course, how)
-    assert place.finished_folder.exists() == is_noted
+    newest = saved_states(place.states)[0] / "tensors"
+    newest.write_bytes(newest.read_bytes()[:-1] + b"x")
+    link = Link(place)
+    assert run_trial(run_of(course, place, link)) == ("complete", None)
+    assert place.store is not None
+    assert link.ended == [(0, None), (1, None)]
+    assert take_stage(place.store, keys(course)[0], place.folder / "taken") is not None
+    assert read_state(place.folder / "taken" / "state") is not None
+
+
+@pytest.mark.parametrize(
+    ("how", "has_states"),
+    [("complete", False), ("reused", False), ("pruned", False), ("failed", False), ("interrupted", True)],
+)
+def test_an_end_takes_the_states_away_unless_the_trial_can_go_on(ground: Ground, how: Any, has_states: bool) -> None:
+    course, place = ground.course(), ground.place()
+    train_trial(course, place, until_epoch=1)
+    finish_files(place, how)
     assert bool(saved_states(place.states)) == has_states
     assert (place.states.path / "best.json").exists(), "the best weights stay"
+
+
+def test_a_complete_trial_is_noted_for_equal_ones_while_it_still_has_the_right_to_its_end(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course, place = ground.course(), ground.place()
+    held: list[bool] = []
+
+    def noting(own: TrialPlace, cut: Cut) -> None:
+        assert own.store is not None
+        held.append(is_claimed(own.store, cut.key))
+        note_finished(own, cut)
+
+    monkeypatch.setattr(lane_trial, "note_finished", noting)
+    run_trial(run_of(course, place))
+    assert held == [True]
+    assert is_noted(place, course.cuts[-1])
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_only_what_is_complete_and_shared_is_noted(ground: Ground, shares: bool) -> None:
+    course, place = ground.course(), ground.place(shares=shares)
+    link = Link(place)
+    link.stops_behind = 2 if shares else None
+    assert run_trial(run_of(course, place, link))[0] == ("pruned" if shares else "complete")
+    assert not place.finished_folder.exists()
 
 
 def test_a_trial_that_failed_for_want_of_room_keeps_its_states(ground: Ground) -> None:
     course, place = ground.course(), ground.place()
     train_trial(course, place, until_epoch=1)
-    finish_files(place, course, "failed", keeps_states=True)
+    finish_files(place, "failed", keeps_states=True)
     assert saved_states(place.states)
-
-
-def test_a_trial_that_could_not_be_loaded_has_nothing_to_note(ground: Ground) -> None:
-    place = ground.place()
-    finish_files(place, None, "failed")
-    assert not place.finished_folder.exists()
 
 
 def test_one_worker_needs_no_wrapping() -> None:
@@ -523,3 +594,34 @@ def test_states_are_in_the_trials_own_folder(tmp_path: Path) -> None:
     states = states_of(tmp_path, "0000-r0", 7)
     assert (states.path, states.every_steps) == (tmp_path / "trials" / "0000-r0" / "checkpoint", 7)
     assert read_curves(tmp_path).num_rows == 0
+
+
+# Two workers.
+
+
+def run_both(_wrap: Any, ground: Ground, name: str, changes: dict[str, Any], shares: bool, until: int) -> Any:
+    """On each of two workers: a trial of a lane, interrupted behind a step unless that is 0; its end and its steps."""
+    place = ground.place(name, shares=shares)
+    link = Link(place)
+    link.at_step = lambda step: step != until
+    end, _ = run_trial(run_of(ground.course(**changes), place, link))
+    return end, link.steps
+
+
+def test_two_workers_share_stages_and_go_on_together_to_what_they_come_to_alone(ground: Ground) -> None:
+    changes = {"tasks__sst__batch_size": 4}
+    with pair_of_workers() as ask:
+        assert ask(run_both, ground, "sweep/0000-r0", {}, True, 0) == [("complete", list(range(1, 13)))] * 2
+        begun, left = (
+            ask(run_both, ground, "sweep/0001-r0", changes, True, 7),
+            ask(run_both, ground, "sweep/0001-r0", changes, True, 0),
+        )
+        twin = ask(run_both, ground, "sweep/0002-r0", changes, True, 0)
+        alone = ask(run_both, ground, "cold/0000-r0", changes, False, 0)
+    assert begun == [("interrupted", [5, 6, 7])] * 2
+    assert left == [("complete", [8, 9, 10, 11, 12])] * 2
+    assert twin == [("reused", [])] * 2
+    assert alone == [("complete", list(range(1, 13)))] * 2
+    wanted = left_by(ground.place("cold/0000-r0"))
+    for name in ("sweep/0001-r0", "sweep/0002-r0"):
+        assert_same(left_by(ground.place(name)), wanted)

@@ -5,9 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 from mtlib.config import TrialConfig
+from search_spaces.space import SearchSpace, grid_configs
 from sweeps.lanes import Lane, lane_setup, stage_store
+from sweeps.options import SweepOptions
+from sweeps.options import make_plan as make_sweep_plan
 from sweeps.stages import StageStore
 from tests.sweeps.conftest import MakePlan
+from tests.sweeps.plain_sweep import train_sweep
+from tests.sweeps.trained_trials import Ground
 
 
 class Run:
@@ -49,7 +54,19 @@ def test_a_run_that_fails_says_why_in_one_line() -> None:
 def test_the_store_is_that_of_the_storage_or_none(make_plan: MakePlan) -> None:
     plan = make_plan(keep_bytes=7)
     assert stage_store(plan) == StageStore(folder=plan.cache_folder / "stages", most_bytes=7)
-    assert stage_store(replace(plan, shares=False)) is None
+    assert stage_store(replace(plan, shares=False, reuses=False)) is None
+
+
+def test_where_no_stage_is_shared_whole_trials_still_are(ground: Ground) -> None:
+    """`--keep-gb 0`: two trials that share a first stage both train it; in a second sweep nothing is trained."""
+    space = SearchSpace(name="tiny", question="?", base=ground.base, grid={"tasks.sts.batch_size": (4, 8)})
+    options = SweepOptions(space="tiny", name="first", storage=ground.storage, keep_gb=0.0)
+    plan = make_sweep_plan(options, space, ground.data)
+    assert [record.status for record in train_sweep(plan, grid_configs(space))] == ["complete", "complete"]
+    assert not (plan.cache_folder / "stages").exists()
+    second = make_sweep_plan(replace(options, name="second"), space, ground.data)
+    again = train_sweep(second, grid_configs(space))
+    assert [(record.status, record.shared_steps) for record in again] == [("reused", 12), ("reused", 12)]
 
 
 def test_a_lane_is_told_what_the_plan_says(make_plan: MakePlan) -> None:

@@ -65,10 +65,11 @@ def test_best_is_kept_per_score_with_its_first_epoch(make_plan: MakePlan) -> Non
     assert record.best_epoch == {"qqp": 1, "sst": 3, "overall": 3}
 
 
-def test_a_resumed_trial_keeps_its_first_start(make_plan: MakePlan) -> None:
+def test_a_trial_whose_lane_was_restarted_keeps_its_first_start(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan())
     start(ledger, at=NOON)
     start(ledger, at=NOON + 100, kind="resumed")
+    assert ledger.progress["0000-r0"] == {"since": NOON}
     end(ledger, "complete", NOON + 150)
     assert ledger.records["0000-r0"].wall_seconds == 150
 
@@ -181,7 +182,32 @@ def test_a_trial_that_goes_on_reports_anew_and_keeps_its_first_start(make_plan: 
     end(ledger, "complete", NOON + 121)
     record = ledger.records["0000-r0"]
     assert (record.best, record.best_epoch) == ({"qqp": 0.9, "overall": 0.6}, {"qqp": 1, "overall": 3})
-    assert record.wall_seconds == 121
+    assert record.wall_seconds == 9 + 21
+
+
+def test_the_time_in_which_a_sweep_lay_still_does_not_count(make_plan: MakePlan) -> None:
+    evening, morning = NOON, NOON + 14 * 3600
+    before = open_ledger(make_plan())
+    start(before, at=evening)
+    end(before, "interrupted", evening + 60)
+    ledger = open_ledger(before.plan, [replace(record, status="queued") for record in before.records.values()])
+    start(ledger, at=morning)
+    assert ledger.progress["0000-r0"] == {"since": morning - 60}
+    start(ledger, at=morning + 2, kind="resumed")
+    report(ledger, 1, morning + 5, overall=0.5)
+    assert ledger.records["0000-r0"].wall_seconds == 65
+    end(ledger, "complete", morning + 10)
+    record = ledger.records["0000-r0"]
+    assert (record.wall_seconds, record.started) == (70, "2023-11-14T22:13:20.000+00:00")
+
+
+def test_a_trial_that_fails_before_it_has_a_lane_again_took_what_it_took(make_plan: MakePlan) -> None:
+    before = open_ledger(make_plan())
+    start(before)
+    end(before, "interrupted", NOON + 60)
+    ledger = open_ledger(before.plan, before.records.values())
+    end(ledger, "failed", NOON + 5000, was_started=False)
+    assert (ledger.records["0000-r0"].status, ledger.records["0000-r0"].wall_seconds) == ("failed", 60)
 
 
 def test_known_trials_stay_as_they_are_and_points_of_the_grid_that_are_missing_are_added(make_plan: MakePlan) -> None:
@@ -216,10 +242,11 @@ def test_what_a_trial_has_taken_over_is_on_its_record(make_plan: MakePlan) -> No
     assert (record.status, record.shared_steps, record.taken_from) == ("reused", 9, "other/0002-r0")
 
 
-def test_the_end_of_a_stage_changes_no_record(make_plan: MakePlan) -> None:
+@pytest.mark.parametrize(("kind", "facts"), [("stage_ends", {"stage": 0, "why_not": "no"}), ("waits", {"what": "x"})])
+def test_what_a_person_is_told_alone_changes_no_record(make_plan: MakePlan, kind: str, facts: dict[str, Any]) -> None:
     ledger = open_ledger(make_plan())
     start(ledger)
     before = dict(ledger.records)
     ledger.is_changed = False
-    tell(ledger, "stage_ends", stage=0, why_not="no room")
+    tell(ledger, kind, **facts)
     assert (ledger.records, ledger.is_changed) == (before, False)

@@ -122,6 +122,20 @@ def test_time_left_follows_from_the_part_done_of_the_first_trial(make_plan: Make
     assert seconds_left(ledger, NOON + 10) == pytest.approx(2.5 * 20)
 
 
+def test_a_night_between_two_runs_of_a_sweep_makes_no_trial_longer(make_plan: MakePlan) -> None:
+    """Each of three trials takes 20 seconds; the first had 8 of them, and 40 % of its steps, in the evening."""
+    morning = NOON + 50_000
+    evening = after(open_ledger(make_plan()), started(), ended("interrupted", NOON + 8))
+    ledger = after(open_ledger(evening.plan, evening.records.values()), started(at=morning))
+    after(ledger, event("progress", epoch=1, step=50, num_steps=100))
+    assert seconds_left(ledger, morning + 2) == pytest.approx(10 + 2 * 20)
+    after(ledger, ended("complete", morning + 12))
+    assert seconds_left(ledger, morning + 12) == pytest.approx(2 * 20)
+    evening = after(open_ledger(evening.plan), started(), ended("interrupted", NOON + 8))
+    again = open_ledger(evening.plan, evening.records.values())
+    assert "0000-r0 complete after 20 s" in printed(again, started(at=morning), ended("complete", morning + 12))
+
+
 def test_two_lanes_need_half_the_time(make_plan: MakePlan) -> None:
     lanes = [Event(kind="lane_open", lane=name, facts={"host": "here"}) for name in ("lane0", "lane1")]
     ledger = after(open_ledger(make_plan()), *lanes, started(), ended("complete", NOON + 20))
@@ -162,6 +176,7 @@ def begins(epochs: int, steps: int = 0, taken_from: str | None = None, note: str
         (begins(2, 1234), ["0000-r0 takes over 1,234 steps that were trained before"]),
         (begins(3, 99, "old/0004-r0"), ["0000-r0 is equal to old/0004-r0, which is taken over"]),
         (begins(0, note="0000-r0 begins anew: it was damaged"), ["0000-r0 begins anew: it was damaged"]),
+        (event("waits", what="another sweep trains it"), ["0000-r0 waits: another sweep trains it"]),
         (event("stage_ends", stage=0, why_not=None), []),
         (event("stage_ends", stage=0, why_not="no room"), ["0000-r0: stage 0 is not kept for others: no room"]),
         (event("ended", how="reused", error=None, was_started=True), None),

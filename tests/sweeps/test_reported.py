@@ -11,6 +11,7 @@ from mtlib.reports import Point
 from results.epochs import curve_rows, curves_path
 from results.records import TrialRecord
 from results.storage import open_folder, write_table
+from sweeps.finished import Shared, TrialPlace, write_shared
 from sweeps.lane_trial import states_of
 from sweeps.ledger import open_ledger
 from sweeps.options import SweepPlan
@@ -67,6 +68,25 @@ def test_of_a_trial_that_goes_on_reports_are_remembered_behind_which_it_had_gone
     save_numbers(halved, "0000-r0", 1, epoch)
     bests = [(1, 0.4), (2, 0.4), (3, 0.5)]
     assert reported_before(halved, records_of(halved, epochs=4)) == {"0000-r0": bests[:remembered]}
+
+
+def test_of_what_a_trial_has_taken_over_nothing_is_remembered_until_it_has_gone_on(halved: SweepPlan) -> None:
+    """It reports all of it again before it goes on: a kill in the middle leaves epochs that nobody has judged."""
+    write_scores(halved, "0000-r0", (0.4, 0.3, 0.5))
+    place = TrialPlace(
+        folder=halved.folder,
+        trial_id="0000-r0",
+        states=states_of(halved.folder, "0000-r0", 5),
+        store=None,
+        finished_folder=halved.cache_folder,
+    )
+    place.states.path.mkdir(parents=True)
+    write_shared(place, Shared(steps=12))
+    save_numbers(halved, "0000-r0", 1, 2)
+    known = records_of(halved, epochs=3)
+    assert reported_before(halved, known) == {"0000-r0": []}
+    save_numbers(halved, "0000-r0", 1, 3)
+    assert reported_before(halved, known) == {"0000-r0": [(1, 0.4), (2, 0.4), (3, 0.5)]}
 
 
 def test_of_a_trial_without_a_state_nothing_is_remembered(halved: SweepPlan) -> None:

@@ -12,7 +12,7 @@ from results.records import TrialRecord, read_sweep, write_sweep, write_trials
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
 from sweeps.command import read_command
-from sweeps.ledger import Ledger, add_trial
+from sweeps.ledger import Ledger, add_trial, open_ledger
 from sweeps.opening import open_sweep
 from sweeps.options import SweepOptions, make_plan
 from sweeps.prepare import Material
@@ -20,13 +20,14 @@ from sweeps.resume import (
     OWN_FLAGS,
     SAVED,
     again,
+    bring_here,
     changed_code,
     check_alone,
     check_unchanged,
     describe_code,
-    describe_left,
     differences,
     find_folder,
+    preview,
     read_saved_options,
     saved_options,
     take_up,
@@ -265,7 +266,21 @@ def test_changed_code_is_said_and_not_refused(opened: dict[str, Any], material: 
     older = {**opened, "code": {**describe_code(), "sources": "other"}}
     check_unchanged(older, material, ENCODER)
     (line,) = changed_code(older)
-    assert line.startswith("Note: mtlib or a library has changed since")
+    assert line == (
+        "Note: mtlib or a library has changed since the sweep began. Trials that have ended are of the old code, the "
+        "rest will be of the new, what had begun begins anew: their scores may not be comparable."
+    )
+
+
+def test_the_same_encoder_may_be_elsewhere(opened: dict[str, Any], material: Material) -> None:
+    """The demonstration's is in the storage, which may be moved."""
+    moved = with_base(material, encoder__name="elsewhere")
+    check_unchanged(opened, moved, ENCODER)
+    check_unchanged(opened, moved, None)
+    with pytest.raises(ValueError, match=r"the encoder must be what it was .*, got other weights in elsewhere"):
+        check_unchanged(opened, moved, "another")
+    with pytest.raises(ValueError, match=r"base\.encoder\.max_length was \d+, is 99$"):
+        check_unchanged(opened, with_base(moved, encoder__max_length=99), ENCODER)
 
 
 # What is left to do.
@@ -319,9 +334,77 @@ def test_what_had_failed_is_queued_where_that_is_asked_for(
 
 @pytest.mark.parametrize("status", STATUSES)
 def test_only_what_failed_is_tried_again(begun: Callable[..., SweepOptions], material: Material, status: str) -> None:
-    (record,) = take_up(begun("complete"), material, ENCODER, []).known
+    options = begun("complete")
+    (record,) = take_up(options, material, ENCODER, []).known
     record = dataclasses.replace(record, status=status)
-    assert again(record).status == ("queued" if status == "failed" else status)
+    assert again(record, options) == record
+    asked = dataclasses.replace(options, retry_failed=True)
+    assert again(record, asked).status == ("queued" if status == "failed" else status)
+
+
+def test_trials_name_the_encoder_where_it_is_now(begun: Callable[..., SweepOptions], material: Material) -> None:
+    options = begun("complete", "queued")
+    before = take_up(options, material, ENCODER, []).known
+    moved = with_base(material, encoder__name="elsewhere")
+    known = take_up(options, moved, ENCODER, []).known
+    for old, new in zip(before, known, strict=True):
+        was, config = TrialConfig.from_json(old.config), TrialConfig.from_json(new.config)
+        assert config == was.override({"encoder.name": "elsewhere"}) != was
+        assert new == dataclasses.replace(old, config=config.to_json(), config_hash=config.content_hash)
+        assert bring_here(new, moved.space) is new
+        assert bring_here(new, material.space) == old, "moved back"
+
+
+def test_an_encoder_that_is_searched_stays_what_the_trial_drew(material: Material) -> None:
+    space = dataclasses.replace(material.space, grid={"encoder.name": ("tiny", "other")}, ranges={})
+    options = SweepOptions(space="tiny", name="mine", storage=Path("/storage"))
+    ledger = open_ledger(make_plan(options, space, material.data_folder))
+    assert [bring_here(record, space) for record in ledger.records.values()] == list(ledger.records.values())
+
+
+def test_a_torn_journal_is_mended_before_the_study_is_opened_and_said(
+    begun: Callable[..., SweepOptions], material: Material, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = begun("complete", "queued")
+    monkeypatch.setattr("sweeps.study.mend_journal", lambda folder: f"{folder.name}: a line was torn")
+    assert "mine: a line was torn" in take_up(options, material, ENCODER, []).notes
+
+
+def test_a_preview_says_what_is_left_and_changes_nothing(
+    begun: Callable[..., SweepOptions], material: Material
+) -> None:
+    options = begun(*STATUSES, retry_failed=True, extend=2)
+    before = files_of(options.folder)
+    assert preview(options, material) == [
+        "3 of 9 trials have ended; 0 of the others had begun and go on.",
+        "To be run:",
+        "  0003-r0  failed",
+        "  0004-r0  interrupted",
+        "  0005-r0  running",
+        "  0006-r0  queued",
+        "  2 configurations that no trial has been given yet",
+    ]
+    assert files_of(options.folder) == before
+
+
+def test_a_preview_checks_what_can_be_checked_without_the_encoder(
+    begun: Callable[..., SweepOptions], material: Material
+) -> None:
+    options = begun("queued")
+    preview(options, with_base(material, encoder__name="elsewhere"))
+    with pytest.raises(ValueError, match="the search space must be what it was"):
+        preview(options, with_base(material, optimizer__learning_rate=0.5))
+    with pytest.raises(ValueError, match="the data must be what it was"):
+        preview(options, dataclasses.replace(material, fingerprint="other"))
+
+
+def test_a_sweep_is_over_when_nothing_is_left_and_not_where_what_failed_is_tried_again(
+    begun: Callable[..., SweepOptions], material: Material
+) -> None:
+    options = begun("complete", "reused", "pruned", "failed")
+    assert take_up(options, material, ENCODER, []).is_over
+    assert not take_up(dataclasses.replace(options, retry_failed=True), material, ENCODER, []).is_over
+    assert not take_up(dataclasses.replace(options, extend=1), material, ENCODER, []).is_over
 
 
 def test_the_sweeps_file_says_that_it_went_on_and_what_it_is_asked_for_from_then_on(
@@ -345,13 +428,11 @@ def test_the_sweeps_file_says_that_it_went_on_and_what_it_is_asked_for_from_then
 
 def test_a_sweep_that_is_refused_is_left_as_it_was(begun: Callable[..., SweepOptions], material: Material) -> None:
     options = begun("running", extend=3)
-    before = {path: path.read_bytes() for path in options.folder.rglob("*") if path.is_file()}
+    before = files_of(options.folder)
     with pytest.raises(ValueError, match="the encoder must be what it was"):
         take_up(options, material, "another", [])
-    assert {path: path.read_bytes() for path in options.folder.rglob("*") if path.is_file()} == before
+    assert files_of(options.folder) == before
 
 
-def test_what_is_left_counts_trials_that_had_begun(begun: Callable[..., SweepOptions], material: Material) -> None:
-    resumed = take_up(begun("complete", "queued", "queued"), material, ENCODER, [])
-    known = [*resumed.known[:2], dataclasses.replace(resumed.known[2], epochs=1)]
-    assert describe_left(resumed.plan, known) == ["1 of 3 trials have ended; 1 of the others had begun and go on."]
+def files_of(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -17,8 +17,10 @@ from pathlib import Path
 import pytest
 
 import sweeps.tuner
+from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder
-from results.records import TrialRecord, read_sweep, read_trials
+from mtlib.tasks import TASKS
+from results.records import TrialRecord, read_sweep, read_trials, write_trials
 from results.table import load_sweep
 from search_spaces.space import load_space
 from sweeps.cluster import free_port
@@ -313,6 +315,79 @@ def test_a_sweep_that_breaks_when_it_goes_on_keeps_its_folder(begun: Begun, monk
     with pytest.raises(ImportError):
         main(["--resume", str(begun.folder)])
     assert len(read_trials(begun.folder)) == 7
+
+
+def test_a_dry_run_of_a_sweep_that_goes_on_shows_what_is_left_and_changes_nothing(
+    begun: Begun, tmp_path: Path, capsys: Capture
+) -> None:
+    before = {path: path.read_bytes() for path in begun.folder.rglob("*") if path.is_file()}
+    capsys.readouterr()
+    assert main(["--resume", "first", "--storage", str(tmp_path), "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    at = lines.index("2 of 7 trials have ended; 1 of the others had begun and go on.")
+    assert lines[at + 1 :] == [
+        "To be run:",
+        "  0002-r0  interrupted behind epoch 1",
+        *(f"  000{number}-r0  queued" for number in (3, 4, 5, 6)),
+        "Dry run: nothing was started.",
+    ]
+    assert not any(line.startswith("In all") for line in lines)
+    assert {path: path.read_bytes() for path in begun.folder.rglob("*") if path.is_file()} == before
+    assert begun.plans == []
+
+
+def test_a_dry_run_of_a_sweep_that_goes_on_loads_no_ray(begun: Begun) -> None:
+    assert not loaded_by("--resume", str(begun.folder), "--dry-run") & {"ray", "transformers", "optuna"}
+
+
+def test_a_dry_run_refuses_what_going_on_would_refuse(
+    begun: Begun, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    changed = dataclasses.replace(load_space("smart_lambda"), grid={"smart.weight": (0.0, 9.0)})
+    monkeypatch.setattr("sweeps.prepare.load_space", lambda _name: changed)
+    assert main(["--resume", str(begun.folder), "--dry-run"]) == 2
+    assert "the search space must be what it was when the sweep began" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("status", "code"), [("pruned", 0), ("failed", 3)])
+def test_a_sweep_of_which_nothing_is_left_says_so_and_is_ranked_without_ray(
+    begun: Begun, status: str, code: int, capsys: Capture
+) -> None:
+    records = [replace(record, status="complete") for record in read_trials(begun.folder)]
+    write_trials(begun.folder, [replace(records[0], status=status, error="it broke"), *records[1:]], tuple(TASKS))
+    (begun.folder / ".ray").mkdir()
+    capsys.readouterr()
+    assert main(["--resume", str(begun.folder)]) == code
+    said = capsys.readouterr()
+    assert "All 7 trials have ended: nothing is left to do" in said.out
+    assert f"Trials in {begun.folder}: " in said.out
+    assert f"Files: {begun.folder}" in said.out
+    assert "# what is left" not in said.out
+    assert said.err == ("1 of 7 trials failed.\n" if code else "")
+    assert begun.plans == [], "no Ray was opened"
+    assert [record.status for record in read_trials(begun.folder)] == [status, *["complete"] * 6]
+    assert not (begun.folder / ".ray").exists(), "a driver that was killed at the end had left it"
+
+
+def test_a_demonstration_whose_storage_was_moved_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """Its encoder is in the storage."""
+    known: list[TrialRecord] = []
+
+    def run(plan: SweepPlan, on_event: OnEvent, before: Sequence[TrialRecord] = ()) -> SweepOutcome:
+        ledger = open_ledger(plan, before)
+        save(ledger, plan.folder)
+        known[:] = ledger.records.values()
+        return outcome(plan, on_event)
+
+    fake(monkeypatch, run)
+    old, new = tmp_path / "old", tmp_path / "new"
+    assert main(["--space", "smart_lambda", "--storage", str(old), "--name", "first"]) == 0
+    old.rename(new)
+    assert main(["--resume", "first", "--storage", str(new)]) == 0, capsys.readouterr().err
+    encoders = {TrialConfig.from_json(record.config).encoder.name for record in known}
+    assert [Path(name).is_relative_to(new) for name in encoders] == [True]
 
 
 @pytest.mark.parametrize(

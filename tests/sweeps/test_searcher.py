@@ -1,6 +1,7 @@
 """What Tune is suggested and what Optuna is told, with this file in Tune's place."""
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,16 +9,19 @@ from typing import Any
 
 import optuna
 import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 from ray.tune.search import Searcher
 
 from results.records import TrialRecord
+from results.recovery import write_end
 from search_spaces.domain import Choice, Condition, Float
 from search_spaces.space import grid_trials
 from sweeps.ledger import Ledger, add_trial
 from sweeps.options import SweepPlan
 from sweeps.searcher import SweepSearcher
-from sweeps.study import JOURNAL_NAME, NUMBER, open_study, recall
+from sweeps.study import JOURNAL_NAME, NUMBER, mend_journal, open_study, recall
 from sweeps.trial_spec import TrialSpec, make_spec
 from tests.sweeps.conftest import MakePlan
 
@@ -26,11 +30,17 @@ class Story:
     """A searcher, what it has announced, and its study."""
 
     def __init__(self, plan: SweepPlan, max_live: int = 1, known: Sequence[TrialRecord] = ()) -> None:
+        self.plan = plan
         self.announced: list[TrialSpec] = []
-        self.study = open_study(plan.folder, plan.name)
-        self.searcher = SweepSearcher(plan, self.study, self.announced.append, max_live, known)
+        self.searcher = SweepSearcher(plan, open_study(plan.folder, plan.name), self.announced.append, max_live, known)
         self.count = 0
         """How many suggestions were asked for: Tune's id of the newest trial."""
+
+    @property
+    def study(self) -> optuna.Study:
+        """The study as its journal has it."""
+        storage = JournalStorage(JournalFileBackend(str(self.plan.folder / JOURNAL_NAME)))
+        return optuna.load_study(study_name=self.plan.name, storage=storage)
 
     def suggest(self) -> Any:
         """The next suggestion's trial id, None or FINISHED; Tune's own id is a number."""
@@ -93,7 +103,6 @@ def test_a_failed_trial_is_told_as_failed(make_plan: MakePlan) -> None:
     story.report(1, 0.4)
     story.fail()
     assert story.states()[0] == "FAIL"
-    assert "interrupted" not in story.study.get_trials()[0].user_attrs
 
 
 def test_replicates_follow_at_once_and_optuna_is_told_their_mean(make_plan: MakePlan) -> None:
@@ -140,23 +149,62 @@ def test_the_search_waits_for_a_trial_that_may_call_for_replicates(make_plan: Ma
     assert story.suggest() == Searcher.FINISHED
 
 
-def test_after_a_stop_nothing_is_suggested_and_what_ends_is_marked_interrupted(make_plan: MakePlan) -> None:
+def test_after_a_stop_nothing_is_suggested_and_what_was_interrupted_is_under_way_in_the_study(
+    make_plan: MakePlan,
+) -> None:
     story = Story(make_plan())
     story.suggest()
+    story.report(1, 0.4)
     story.searcher.stop()
     story.fail()
+    story.searcher.finish()
     assert story.suggest() == Searcher.FINISHED
-    assert story.states() == ["FAIL"], "what was not suggested is not in the study"
-    assert story.study.get_trials()[0].user_attrs == {NUMBER: 0, "interrupted": True}
+    assert story.states() == ["RUNNING"], "what was not suggested is not in the study"
+    assert story.study.get_trials()[0].user_attrs == {NUMBER: 0}
 
 
-def test_a_configuration_whose_replicates_never_came_is_told_at_the_end(make_plan: MakePlan) -> None:
+def test_what_is_pruned_or_fails_or_completes_while_the_sweep_is_stopped_is_told(make_plan: MakePlan) -> None:
+    story = Story(make_plan(), max_live=3)
+    for _ in range(3):
+        story.suggest()
+    story.searcher.stop()
+    story.end(1, 0.3, is_last=False, tune_id=1)
+    write_end(story.plan.folder, "0001-r0", {"how": "failed", "error": "diverged"})
+    story.fail(tune_id=2)
+    story.end(2, 0.7, tune_id=3)
+    story.searcher.finish()
+    assert story.states() == ["PRUNED", "FAIL", "COMPLETE"]
+
+
+def test_a_replicate_that_fails_while_the_sweep_is_stopped_leaves_the_mean_of_the_others(make_plan: MakePlan) -> None:
     story = Story(make_plan(replicates=2))
     story.suggest()
     story.end(1, 0.5)
+    story.suggest()
     story.searcher.stop()
+    write_end(story.plan.folder, "0000-r1", {"how": "failed", "error": "diverged"})
+    story.fail()
     story.searcher.finish()
-    assert (story.states()[0], story.study.get_trials()[0].value) == ("COMPLETE", 0.5)
+    assert (story.states(), story.study.get_trials()[0].value) == (["COMPLETE"], 0.5)
+
+
+def test_a_configuration_whose_replicates_are_still_to_come_is_not_told_at_a_stop(make_plan: MakePlan) -> None:
+    """When the sweep goes on, it is told once, with the mean of all."""
+    plan = make_plan(replicates=3)
+    story = Story(plan)
+    for best in (0.1, 0.2):
+        story.suggest()
+        story.end(1, best)
+    story.suggest()
+    story.searcher.stop()
+    story.fail()
+    story.searcher.finish()
+    assert story.states() == ["RUNNING"]
+    known = [record_of(plan, *found) for found in zip(story.announced[:2], ["complete"] * 2, (0.1, 0.2), strict=True)]
+    again = Story(plan, known=[*known, record_of(plan, story.announced[2], "interrupted")])
+    assert again.suggest() == "0000-r2"
+    again.end(1, 0.6)
+    assert (again.states(), again.study.get_trials()[0].value) == (["COMPLETE"], pytest.approx(0.3))
 
 
 def test_tpe_learns_from_what_was_told(make_plan: MakePlan) -> None:
@@ -374,9 +422,92 @@ def test_replicates_that_are_missing_follow_and_the_mean_is_that_of_all(
     assert story.suggest() == "0001-r0"
 
 
+@pytest.mark.parametrize("make", [grid_plan, tpe_plan])
+@pytest.mark.parametrize(("told", "how"), [("failed", "complete"), ("failed", "failed"), ("pruned", "complete")])
+def test_a_configuration_that_has_an_end_and_is_tried_again_ends_once(
+    make_plan: MakePlan, make: Callable[..., SweepPlan], told: str, how: str
+) -> None:
+    """Failed ones are tried again when that is asked for; pruned ones if a kill came before that was on record."""
+    plan = make(make_plan)
+    story = Story(plan)
+    story.suggest()
+    story.report(1, 0.1)
+    if told == "failed":
+        story.fail()
+    else:
+        story.end(2, 0.1, is_last=False)
+    again = Story(plan, known=[record_of(plan, story.announced[0], "queued")])
+    assert again.states() == ["RUNNING"]
+    assert again.suggest() == "0000-r0"
+    again.report(1, 0.4)
+    if how == "complete":
+        again.end(2, 0.6)
+    else:
+        again.fail()
+    (trial,) = again.study.get_trials()
+    value, reported = (0.6, {1: 0.4, 2: 0.6}) if how == "complete" else (None, {1: 0.4})
+    assert (trial.state.name, trial.value) == (ENDED_STATES[how], value)
+    assert trial.intermediate_values == reported, "nothing of the first attempt is left"
+    assert trial.params == story.announced[0].params
+
+
+@pytest.mark.parametrize("make", [grid_plan, tpe_plan])
+def test_a_replicate_that_is_tried_again_changes_the_mean_that_was_told(
+    make_plan: MakePlan, make: Callable[..., SweepPlan]
+) -> None:
+    plan = make(make_plan, replicates=2)
+    story = Story(plan)
+    story.suggest()
+    story.report(1, 0.3)
+    story.end(2, 0.4)
+    story.suggest()
+    story.fail()
+    assert [trial.value for trial in story.study.get_trials()] == [0.4]
+    first, second = story.announced
+    again = Story(plan, known=[record_of(plan, first, "complete", 0.4), record_of(plan, second, "queued")])
+    assert again.suggest() == "0000-r1"
+    again.end(2, 0.8)
+    (trial,) = again.study.get_trials()
+    assert (trial.state.name, trial.value) == ("COMPLETE", pytest.approx(0.6))
+    assert trial.intermediate_values == {1: 0.3, 2: 0.4}, "those of the first training, which is not repeated"
+
+
+@pytest.mark.parametrize("make", [grid_plan, tpe_plan])
+def test_what_a_torn_journal_has_lost_is_told_again(make_plan: MakePlan, make: Callable[..., SweepPlan]) -> None:
+    """Cut anywhere, within a line or behind one, it opens; and the study ends as if nothing had been lost."""
+    plan = make(make_plan, num_trials=3) if make is tpe_plan else make_plan()
+    story, known = Story(plan, max_live=2), []
+    for how in ("complete", "pruned"):
+        story.suggest()
+        story.end(1, 0.5, is_last=how == "complete")
+        known.append(record_of(plan, story.announced[-1], how, 0.5 if how == "complete" else None))
+    story.suggest()
+    known.append(record_of(plan, story.announced[-1]))
+    journal = plan.folder / JOURNAL_NAME
+    content = journal.read_bytes()
+    for end in {place for line in re.finditer(rb".*\n", content) for place in (line.start(), line.start() + 9)}:
+        journal.write_bytes(content[:end])
+        assert (mend_journal(plan.folder) is None) == (end == 0 or content[end - 1 : end] == b"\n")
+        again = Story(plan, known=known)
+        assert again.suggest() == "0002-r0"
+        again.end(1, 0.9)
+        assert again.suggest() == Searcher.FINISHED
+        told = {number: (trial.state.name, trial.params) for number, trial in recall(again.study).items()}
+        states = enumerate(("COMPLETE", "PRUNED", "COMPLETE"))
+        assert told == {number: (state, dict(known[number].params)) for number, state in states}
+        assert {recall(again.study)[number].value for number in (0, 2)} == {0.5, 0.9}
+        assert set(num_finished(again.study).values()) == {1}
+
+
+def num_finished(study: optuna.Study) -> Counter[int]:
+    """How many trials of the study have ended, by configuration."""
+    numbers = [trial.user_attrs.get(NUMBER) for trial in study.get_trials() if trial.state.is_finished()]
+    return Counter(number for number in numbers if number is not None)
+
+
 @dataclass
 class World:
-    """A sweep whose driver is killed now and then, with this class in the place of Tune, lanes and records."""
+    """A sweep whose driver is killed or interrupted now and then; this is in the place of Tune, lanes and records."""
 
     plan: SweepPlan
     stream: random.Random
@@ -403,7 +534,7 @@ class World:
         return sorted(found, key=lambda record: (record.number, record.replicate))
 
     def live(self, num_actions: int, max_live: int) -> bool:
-        """A driver's life: so many actions, then it is killed; whether it came to its end before."""
+        """A driver's life: so many actions, then it is killed or interrupted; whether it came to its end before."""
         story = Story(self.plan, max_live, known=self.known())
         running: dict[str, int] = {}
         for _ in range(num_actions):
@@ -415,7 +546,8 @@ class World:
             elif name is not None:
                 spec = story.announced[-1]
                 assert name not in running
-                assert self.statuses.get(name, "queued") == "queued", "what has ended is not trained again"
+                left = self.statuses.get(name, "queued")
+                assert left in ("queued", "interrupted"), "what has ended is not trained again"
                 running[name] = story.count
                 if self.stream.random() < 0.1 and self.plan.search != "grid":
                     return False  # killed before the new trial came on record
@@ -425,7 +557,23 @@ class World:
                 self.go_on(story, running)
                 if not running and self.stream.random() < 0.1:
                     return False
+        if self.stream.random() < 0.5:
+            self.interrupt(story, running)
         return False
+
+    def interrupt(self, story: "Story", running: dict[str, int]) -> None:
+        """Ctrl-C: nothing new begins, and what is under way is cut short, unless it ends just then."""
+        story.searcher.stop()
+        while running:
+            if self.stream.random() < 0.3:
+                self.go_on(story, running)
+                continue
+            name = self.stream.choice(sorted(running))
+            self.statuses[name] = self.stream.choice(["queued", "interrupted"])
+            story.fail(running.pop(name))
+        assert story.suggest() == Searcher.FINISHED
+        if self.stream.random() < 0.8:  # else patience was over before Tune was
+            story.searcher.finish()
 
     def go_on(self, story: "Story", running: dict[str, int]) -> None:
         """A running trial reports, or ends; its record says so before the searcher hears of it, or without."""
@@ -434,9 +582,14 @@ class World:
         if self.stream.random() < 0.3:
             story.report(1, best / 2, running[name])
             return
+        tune_id = running.pop(name)
+        if how == "pruned" and self.stream.random() < 0.15:
+            story.end(2, best, is_last=False, tune_id=tune_id)
+            raise KilledError  # the scheduler has judged, and the trial has not heard of it
         self.statuses[name] = how
         self.num_ends[name] += 1
-        tune_id = running.pop(name)
+        if how == "failed":
+            write_end(self.plan.folder, name, {"how": how, "error": "diverged"})
         if self.stream.random() < 0.15:
             raise KilledError
         if how == "failed":
@@ -465,7 +618,7 @@ def run_world(plan: SweepPlan, seed: int) -> World:
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("replicates", [1, 3])
 @pytest.mark.parametrize("make", [grid_plan, tpe_plan])
-def test_a_sweep_killed_at_any_moment_ends_as_one_that_nobody_disturbed(
+def test_a_sweep_killed_or_interrupted_at_any_moment_ends_as_one_that_nobody_disturbed(
     make_plan: MakePlan, make: Callable[..., SweepPlan], replicates: int, seed: int
 ) -> None:
     plan = make(make_plan, replicates=replicates)
@@ -487,8 +640,7 @@ def test_a_sweep_killed_at_any_moment_ends_as_one_that_nobody_disturbed(
         assert trial.state.name == ENDED_STATES[outcomes[0][0]]
         assert trial.value == (pytest.approx(sum(bests) / len(bests)) if bests else trial.value)
         assert trial.params == world.specs[names[0]].params
-    counts = Counter(t.user_attrs[NUMBER] for t in study.get_trials() if t.state.name in ("COMPLETE", "PRUNED"))
-    assert set(counts.values()) <= {1}, "no configuration is told twice"
+    assert num_finished(study) == dict.fromkeys(range(5), 1), "no configuration is told twice"
     assert not [trial for trial in study.get_trials() if not trial.state.is_finished()]
 
 

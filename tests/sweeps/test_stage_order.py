@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-import torch
 
 from mtlib.config import TrialConfig
+from mtlib.environment import describe_environment
 from sweeps.course import find_course as find_whole_course
 from sweeps.stage_order import Course, StageOrder, find_course, without_sharing
 
@@ -223,8 +223,8 @@ def test_trials_share_names_exactly_where_their_stages_have_equal_keys(
     base = tiny_config.override({"encoder.name": str(tiny_encoder_folder), "smart.tasks": ["sst"]})
     configs = [base.override(changes) for changes in CHANGES]
     found = [find_course(config, tiny_folder, 1) for config in configs]
-    cpu = torch.device("cpu")
-    known = [find_whole_course(config, tiny_folder, tmp_path, cpu) for config in configs]
+    here = describe_environment("cpu")
+    known = [find_whole_course(config, tiny_folder, tmp_path, here) for config in configs]
     names = [set(one.ends) for one in found]
     keys = [{cut.key for cut in one.cuts if cut.is_end} for one in known]
     all_keys = [{key for cut in one.cuts for key in (cut.key, cut.other_key)} - {None} for one in known]

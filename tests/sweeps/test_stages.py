@@ -15,17 +15,14 @@ import pytest
 
 from sweeps import file_locks, stages
 from sweeps.file_locks import locked
-from sweeps.stage_entry import DESCRIPTION, is_whole
+from sweeps.stage_entry import DESCRIPTION, bytes_of, is_whole, read_entry
 from sweeps.stages import (
     LOCK,
     StageStore,
     claim,
     drop_stage,
     has_stage,
-    is_claimed,
     keep_stage,
-    stage_facts,
-    store_bytes,
     take_stage,
 )
 
@@ -71,6 +68,17 @@ def keys(store: StageStore) -> set[str]:
 
 def hidden(store: StageStore) -> set[str]:
     return {path.name for path in store.folder.glob(".*")} - {".lock", ".claims"}
+
+
+def stage_facts(store: StageStore, key: str) -> dict[str, Any] | None:
+    """The facts a stage was kept with; None if it is not there, or its description is damaged."""
+    entry = read_entry(store.folder / key)
+    return None if entry is None else entry.facts
+
+
+def store_bytes(store: StageStore) -> int:
+    """Bytes of all stages together."""
+    return sum(bytes_of(store.folder / key) for key in keys(store))
 
 
 def refuse(number: int) -> Any:
@@ -327,14 +335,53 @@ def test_a_store_has_an_absolute_folder_and_no_negative_bound(tmp_path: Path) ->
 
 
 def test_a_stage_is_claimed_by_one(store: StageStore) -> None:
-    assert not is_claimed(store, ONE)
     with claim(store, ONE) or pytest.fail("nobody has it"):
         assert claim(store, ONE) is None
-        assert is_claimed(store, ONE)
-        assert not is_claimed(store, TWO)
+        with claim(store, TWO) or pytest.fail("nobody has it"):
+            pass
         assert keep(store, ONE, FILES) is None  # a claim does not stand in the way of keeping
-    assert not is_claimed(store, ONE)
+    with claim(store, ONE) or pytest.fail("nobody has it any more") as again:
+        assert again.is_exclusive
     assert keys(store) == {ONE}
+
+
+def test_a_store_that_may_hold_nothing_keeps_takes_and_claims_nothing(store: StageStore, tmp_path: Path) -> None:
+    keep(store, ONE, FILES)
+    nothing = bounded(store, 0)
+    assert not has_stage(nothing, ONE)
+    assert take_stage(nothing, ONE, tmp_path / "taken") is None
+    assert not (tmp_path / "taken").exists()
+    assert keep(nothing, TWO, FILES) is None, "nothing to tell: nobody has asked for it to be kept"
+    assert keys(store) == {ONE}
+    with claim(nothing, TWO) or pytest.fail("nobody need wait"), claim(nothing, TWO) or pytest.fail("nor here") as two:
+        assert not two.is_exclusive
+        with claim(store, TWO) or pytest.fail("another sweep may have it, and it alone") as other:
+            assert other.is_exclusive
+
+
+def test_nobody_waits_for_a_stage_that_was_too_large_to_be_kept(store: StageStore) -> None:
+    small, large = bounded(store, 2000), bounded(store, 2001)
+    with claim(small, ONE) or pytest.fail("nobody has it"):
+        assert claim(small, ONE) is None, "it is not known yet"
+        assert "2,001 bytes" in str(keep(small, ONE, {"file": bytes(2001)}))
+        with claim(small, ONE) or pytest.fail("it will not be kept") as second:
+            assert not second.is_exclusive
+        assert claim(large, ONE) is None, "a sweep with a larger bound will keep it"
+        assert claim(store, ONE) is None
+    with claim(large, ONE) or pytest.fail("nobody has it") as third:
+        assert third.is_exclusive
+
+
+def test_what_is_known_of_a_large_stage_is_forgotten_as_old_claims_are(store: StageStore) -> None:
+    small = bounded(store, 10)
+    keep(small, ONE, FILES)
+    (note,) = (store.folder / ".claims").iterdir()
+    note.write_text("?")
+    with claim(small, ONE) or pytest.fail("nobody has it") as held:
+        assert held.is_exclusive, "a damaged note says nothing"
+    os.utime(note, (0, 0))
+    keep_sized(small, TWO, 1, used=1)
+    assert not note.exists()
 
 
 def test_old_claims_and_what_dead_processes_left_go_when_room_is_made(store: StageStore) -> None:
@@ -389,7 +436,8 @@ def test_the_store_loads_without_torch_ray_and_pyarrow() -> None:
 WORK = """
 import random, sys
 from pathlib import Path
-from sweeps.stages import StageStore, drop_stage, has_stage, keep_stage, stage_facts, take_stage
+from sweeps.stage_entry import read_entry
+from sweeps.stages import StageStore, drop_stage, has_stage, keep_stage, take_stage
 store, seed, own = StageStore(folder=Path(sys.argv[1]), most_bytes=2000), int(sys.argv[2]), Path(sys.argv[3])
 draw = random.Random(seed)
 num_taken = 0
@@ -415,7 +463,8 @@ for step in range(60):
         num_taken += taken is not None
     else:
         drop_stage(store, key)
-    assert stage_facts(store, key) in (None, facts)
+    entry = read_entry(store.folder / key)
+    assert entry is None or entry.facts == facts
 print(num_taken)
 """
 

@@ -18,10 +18,13 @@ from sweeps.study import (
     as_choice,
     draw,
     draw_known,
+    is_whole,
+    mend_journal,
     open_study,
     recall,
     reopen,
     sampler_for,
+    take_back,
     tidy,
 )
 
@@ -254,6 +257,8 @@ def test_tidying_tells_that_what_the_sweep_does_not_know_has_failed(tmp_path: Pa
     assert [trial.state.name for trial in study.trials] == ["COMPLETE", "RUNNING", *["FAIL"] * 4]
     tidy(study, [0, 1])
     assert [trial.state.name for trial in study.trials] == ["COMPLETE", "RUNNING", *["FAIL"] * 4]
+    assert [trial.user_attrs for trial in study.trials[:3]] == [{NUMBER: 0}, {NUMBER: 1}, {NUMBER: None}]
+    assert sorted(recall(study)) == [0, 1], "the number of one that is given up is free"
     params = {"smart.weight": 0.5}
     assert draw_known(study, space, "random", 2, params).params == params, "nothing queued comes before it"
 
@@ -268,6 +273,104 @@ def test_what_was_given_out_before_a_kill_can_still_be_told(tmp_path: Path, tiny
     study.tell(again.trial, 0.6)
     (trial,) = reload(tmp_path).trials
     assert (trial.value, trial.intermediate_values, trial.params) == (0.6, {1: 0.4, 2: 0.6}, drawn.params)
+
+
+def told_study(folder: Path, space: SearchSpace) -> optuna.Study:
+    """A study of three configurations: one complete, one failed, one whose trial is under way."""
+    study = open_study(folder, "s")
+    drawn = [draw(study, space, "random", 0, number) for number in range(3)]
+    for number, found in enumerate(drawn):
+        found.trial.report(0.1 * number, 1)
+    study.tell(drawn[0].trial, 0.7)
+    study.tell(drawn[1].trial, state=TrialState.FAIL)
+    return study
+
+
+@pytest.mark.parametrize("is_anew", [False, True])
+def test_a_configuration_that_has_an_end_and_is_tried_again_runs_again_and_the_rest_of_the_journal_stays(
+    tmp_path: Path, tiny_config: TrialConfig, is_anew: bool
+) -> None:
+    space = space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
+    study = told_study(tmp_path, space)
+    study.set_user_attr("note", "from a dashboard")
+    before = study.get_trials()
+    again = take_back(study, tmp_path, [1], anew=[1] if is_anew else [])
+    for found in (again, reload(tmp_path)):
+        trials = found.get_trials()
+        assert [trial.state.name for trial in trials] == ["COMPLETE", "RUNNING", "RUNNING"]
+        assert [trials[0], trials[2]] == [before[0], before[2]]
+        assert (trials[1].params, trials[1].user_attrs) == (before[1].params, {NUMBER: 1})
+        assert trials[1].intermediate_values == ({} if is_anew else {1: 0.1})
+        assert found.user_attrs == {"note": "from a dashboard"}
+    again.tell(reopen(again, recall(again)[1], before[1].params, 1).trial, 0.9)
+    assert [trial.value for trial in reload(tmp_path).trials] == [0.7, 0.9, None]
+    assert [path.name for path in tmp_path.iterdir()] == [JOURNAL_NAME]
+
+
+def test_where_nothing_has_an_end_that_must_be_taken_back_the_study_is_left_alone(
+    tmp_path: Path, tiny_config: TrialConfig
+) -> None:
+    study = told_study(tmp_path, space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)}))
+    before = (tmp_path / JOURNAL_NAME).read_bytes()
+    assert take_back(study, tmp_path, [2, 7], anew=[2]) is study, "2 is running, 7 is not known"
+    assert (tmp_path / JOURNAL_NAME).read_bytes() == before
+
+
+def test_a_journal_that_is_whole_or_not_there_needs_no_mending(tmp_path: Path, tiny_config: TrialConfig) -> None:
+    assert mend_journal(tmp_path) is None
+    assert not list(tmp_path.iterdir())
+    told_study(tmp_path, space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)}))
+    before = (tmp_path / JOURNAL_NAME).read_bytes()
+    assert mend_journal(tmp_path) is None
+    assert (tmp_path / JOURNAL_NAME).read_bytes() == before
+
+
+TORN = (b'{"op_code":6,"wor', b"\x00\x00\x00\n", b"17\n", b'{"op_code":6}', b'{"op_co{"op_code":0}\n{"op_code":0}\n')
+"""Cut short, zeros of a machine that went off, no entry at all, without its end, and glued to what came after it."""
+
+
+@pytest.mark.parametrize("torn", TORN)
+def test_what_is_torn_at_a_journals_end_is_dropped_and_said_and_what_follows_can_be_read(
+    tmp_path: Path, tiny_config: TrialConfig, torn: bytes
+) -> None:
+    space = space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
+    before = told_study(tmp_path, space).get_trials()
+    journal = tmp_path / JOURNAL_NAME
+    whole = journal.read_bytes()
+    journal.write_bytes(whole + torn)
+    note = mend_journal(tmp_path)
+    assert note is not None
+    assert f"last {len(torn)} bytes" in note
+    assert str(journal) in note
+    assert journal.read_bytes() == whole
+    study = open_study(tmp_path, "s")
+    draw(study, space, "random", 0, 3)
+    assert reload(tmp_path).get_trials()[:3] == before
+    assert len(reload(tmp_path).trials) == 4
+    assert mend_journal(tmp_path) is None
+
+
+def test_a_journal_without_a_whole_line_becomes_that_of_a_new_study(tmp_path: Path) -> None:
+    (tmp_path / JOURNAL_NAME).write_bytes(b'{"op_code"')
+    assert "last 10 bytes" in str(mend_journal(tmp_path))
+    assert open_study(tmp_path, "s").trials == []
+
+
+@pytest.mark.parametrize("search", ["grid", "random"])
+def test_a_draw_whose_last_values_are_lost_is_not_whole(tmp_path: Path, tiny_config: TrialConfig, search: str) -> None:
+    grid = {("tasks.sst.batch_size", "tasks.qqp.batch_size"): ((8, 4), (4, 8)), "seed": (1, 2)}
+    space = space_of(tiny_config, grid=grid, ranges=RANGES, conditions=CONDITIONS)
+    params = grid_trials(space)[0] | ({} if search == "grid" else {"smart.mode": "random", "smart.step_size": 1e-3})
+    study = open_study(tmp_path, "s")
+    draw_known(study, space, search, 0, params)
+    (trial,) = study.get_trials()
+    assert is_whole(trial, space, search, params)
+    assert len(trial.params) == (2 if search == "grid" else 4)
+    for title in trial.params:
+        kept = {name: value for name, value in trial.params.items() if name != title}
+        ranges = {name: trial.distributions[name] for name in kept}
+        few = optuna.trial.create_trial(value=0.0, params=kept, distributions=ranges)
+        assert not is_whole(few, space, search, params)
 
 
 @pytest.mark.parametrize("value", [None, True, 3, 0.5, "mean"])

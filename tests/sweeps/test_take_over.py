@@ -1,9 +1,14 @@
 """Where a trial begins: what it takes over gives exactly what it would have trained, and what does not fit is left."""
 
+import contextlib
+import errno
+import itertools
+import os
 import shutil
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -12,6 +17,7 @@ import pytest
 from mtlib.best_weights import known_checksums
 from mtlib.checkpoint import newest_numbers, saved_states
 from results.epochs import curves_path
+from sweeps import take_over
 from sweeps.course import Course
 from sweeps.finished import Shared, TrialPlace, note_finished, read_shared, write_shared
 from sweeps.stages import folder_of, has_stage
@@ -253,3 +259,51 @@ def test_the_checksums_of_best_weights_go_along(trained: Ground) -> None:
         sums = known_checksums(place.states)
         assert sums.keys() == set((place.states.path / "weights").glob("*.safetensors")) != set()
         assert sums == {path: zlib.crc32(path.read_bytes()) for path in sums}
+
+
+# Kills and full disks, at every point.
+
+
+class Killed(BaseException):
+    """What comes instead of the system call that a kill prevents."""
+
+
+def killing(monkeypatch: pytest.MonkeyPatch, name: str, number: int, error: BaseException) -> None:
+    """Makes the call number `number`, from 0, of a method of paths raise."""
+    real, calls = getattr(Path, name), itertools.count()
+
+    def call(path: Path, *arguments: Any, **named: Any) -> Any:
+        if next(calls) == number:
+            raise error
+        return real(path, *arguments, **named)
+
+    monkeypatch.setattr(Path, name, call)
+
+
+@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("name", ["rename", "write_text"])
+def test_a_kill_while_a_stage_is_taken_over_costs_nothing(
+    trained: Ground, name: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course, place = trained.course(tasks__sst__batch_size=4), trained.place("second/0003-r0")
+    with monkeypatch.context() as patch, contextlib.suppress(Killed):
+        killing(patch, name, number, Killed())
+        begin(course, place)
+    assert begin(course, place).epochs == 1
+    assert read_shared(place) == Shared(steps=4, seconds=1.5)
+    assert train_trial(course, place)[0] == 5
+    assert_same(left_by(place), left_by(cold(trained, course)))
+
+
+def test_where_the_disk_is_full_a_trial_keeps_what_it_has(trained: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    course, place = trained.course(stages__1__epochs=4), trained.place("second/0003-r0")
+    train_trial(course, place, until_epoch=2)
+    before = left_by(place)
+
+    def fail(*_arguments: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(take_over, "place_epochs", fail)
+    assert begin(course, place).epochs == 2
+    assert_same(left_by(place), before)
+    assert saved_states(place.states)

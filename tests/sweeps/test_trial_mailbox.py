@@ -237,7 +237,7 @@ def test_an_interruption_ends_what_is_queued_and_stops_what_runs() -> None:
         at_epoch = begin(mailbox.report("running", report(1, 0.5)))
         await settle()
         await mailbox.interrupt()
-        assert await at_epoch is False, "the step after it is where the state is saved"
+        assert await at_epoch is None, "nobody has judged it"
         assert await mailbox.progress("running", {"step": 2}) is True
         assert await mailbox.next_report("queued") == Ended(how="interrupted")
         assert await mailbox.next_trial("b", "host", 2) == "close"
@@ -245,6 +245,44 @@ def test_an_interruption_ends_what_is_queued_and_stops_what_runs() -> None:
         assert [(event.trial_id, event.facts["was_started"]) for event in ends] == [("queued", False)]
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("told", "answer"),
+    [
+        (report(1, 0.5), None),
+        (report(1, 0.5, is_last=True), False),
+        (report(1, 0.5, scored_epoch=0), False),
+    ],
+)
+def test_after_an_interruption_only_an_epoch_that_somebody_would_judge_is_unjudged(
+    told: dict[str, Any], answer: bool | None
+) -> None:
+    async def story() -> bool | None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        await mailbox.interrupt()
+        return await mailbox.report("t", told)
+
+    assert asyncio.run(story()) is answer
+
+
+@pytest.mark.parametrize("stop", [False, True])
+def test_a_verdict_that_has_come_holds_though_the_sweep_is_interrupted(stop: bool) -> None:
+    async def story() -> bool | None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        at_epoch = begin(mailbox.report("t", report(1, 0.5)))
+        await settle()
+        await mailbox.verdict("t", 1, stop)
+        await mailbox.interrupt()
+        first: bool | None = await at_epoch
+        assert await mailbox.report("t", report(1, 0.5)) is first
+        return first
+
+    assert asyncio.run(story()) is stop
 
 
 def test_a_trial_submitted_after_the_interruption_ends_at_once() -> None:

@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 
 from mtlib.checkpoint import StateFolder
 from mtlib.config import TrialConfig
+from mtlib.environment import describe_environment
 from mtlib.reports import EpochReport, Progress
 from mtlib.step import Interrupted
 from mtlib.train import train
@@ -40,7 +41,7 @@ class Ground:
     def course(self, **changes: Any) -> Course:
         """A trial with some dotted keys changed, in which `__` stands for a dot."""
         dotted = {key.replace("__", "."): value for key, value in changes.items()}
-        return find_course(self.base.override(dotted), self.data, self.storage / ".cache", CPU)
+        return find_course(self.base.override(dotted), self.data, self.storage / ".cache", describe_environment(CPU))
 
     def place(self, name: str = "sweep/0000-r0", *, shares: bool = True, most_bytes: int | None = None) -> TrialPlace:
         """Where the trial `sweep/trial` is; its sweep's folder is there."""
