@@ -47,6 +47,7 @@ class LaneLink:
         self._trial_id = trial_id
         self._metric = metric
         self._shared = Shared()
+        self._awaited: str | None = None
         self._asked: ray.ObjectRef[bool] | None = None
         self._next_time = 0.0
 
@@ -65,6 +66,12 @@ class LaneLink:
     def stage_ends(self, stage: int, why_not: str | None) -> None:
         """Says, from the first worker, that a stage is finished, and why it was not kept if it was not."""
         ray.get(self._mailbox.stage_ends.remote(self._trial_id, {"stage": stage, "why_not": why_not}))
+
+    def waits(self, what: str) -> None:
+        """Says, from the first worker, what the trial waits for; once for each such thing."""
+        if what != self._awaited:
+            ray.get(self._mailbox.waits.remote(self._trial_id, what))
+        self._awaited = what
 
     def is_wanted(self) -> bool:
         """Whether the trial should wait on, asked by the first worker."""

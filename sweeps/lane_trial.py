@@ -133,12 +133,14 @@ def try_to_begin(run: TrialRun) -> Beginning | None:
         place.path.mkdir(parents=True, exist_ok=True)
         rights.trial = claim_file(place.path / LOCK_FILE)
     if rights.trial is None:
+        run.link.waits("a worker that another run of this sweep has left behind still trains it")
         return None
     beginning = look(run)
     keep_missed(run, beginning.epochs)
     while beginning.epochs < run.course.cuts[-1].total_epochs:
         cut = run.course.next_end(beginning.epochs)
         if not take_right(run, cut):
+            run.link.waits(f"another sweep is training stage {cut.stage}, which it goes on from")
             return None
         if not is_kept(run, cut):
             break
@@ -194,7 +196,7 @@ def go_on(run: TrialRun) -> bool:
         is_left = not tell(lambda: leave_stage(run, stage))
         return not is_left
 
-    states = replace(place.states, keeps_end=place.store is not None and course.can_be_longer)
+    states = replace(place.states, keeps_end=keeps_stages(place) and course.can_be_longer)
     train(
         course.config,
         course.corpus,
@@ -207,6 +209,11 @@ def go_on(run: TrialRun) -> bool:
         states=states,
     )
     return not is_left
+
+
+def keeps_stages(place: TrialPlace) -> bool:
+    """Whether there is a store that may hold something."""
+    return place.store is not None and place.store.most_bytes != 0
 
 
 def leave_stage(run: TrialRun, stage: int) -> bool:

@@ -143,10 +143,15 @@ def end_again(options: SweepOptions, plan: SweepPlan, known: Sequence["TrialReco
     from sweeps.cleaning import clean
     from sweeps.finish import finish
     from sweeps.ledger import open_ledger, save
+    from sweeps.searcher import SweepSearcher
+    from sweeps.study import open_study
     from sweeps.tuner import SCRATCH, SweepOutcome
 
     ledger = open_ledger(plan, known)
     save(ledger, plan.folder)
+    SweepSearcher(
+        plan, open_study(plan.folder, plan.name), lambda _spec: None, 1, known
+    )  # tells the study what it missed
     clean(plan.folder, known, plan.keep_models)
     compact(plan.folder)
     shutil.rmtree(plan.folder / SCRATCH, ignore_errors=True)

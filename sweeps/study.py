@@ -102,7 +102,8 @@ def take_back(study: optuna.Study, folder: Path, numbers: Collection[int], anew:
     """The study as if it had not been told yet how these configurations ended: their trials are running again.
 
     Optuna lets nobody change a trial that has ended, and a second one would count a configuration twice. So the journal
-    is written anew without these ends, whole, and then renamed; nobody else may have it open for writing.
+    is written anew without these ends, whole, and then renamed; nobody else may have it open for writing, and a
+    dashboard that shows it must be started anew.
 
     Args:
         study: the study in `folder`.

@@ -104,6 +104,10 @@ class Mailbox:
         """A trial has finished a stage, which others may wait for."""
         self._happened(Event(kind="stage_ends", lane=self._trials[trial_id].lane, trial_id=trial_id, facts=facts))
 
+    async def waits(self, trial_id: str, what: str) -> None:
+        """A trial waits on its lane, and for what."""
+        self._happened(Event(kind="waits", lane=self._trials[trial_id].lane, trial_id=trial_id, facts={"what": what}))
+
     async def is_wanted(self, trial_id: str) -> bool:
         """Whether a trial that waits on its lane should still do so."""
         return not (self._is_interrupted or self._trials[trial_id].is_unwanted)

@@ -7,21 +7,29 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from optuna.trial import FrozenTrial
 
+from results.records import read_trials
 from results.table import load_sweep
+from sweeps.study import NUMBER, open_study
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = ["stages.1.epochs=3", "smart.weight=0", "stages.0.steps_per_epoch=50", "stages.1.steps_per_epoch=50"]
 COMMAND = ["--space", "batch_sizes", "--checkpoint-steps", "10", "--set", *SETTINGS]
+SEARCHED = ["smart.mode=random", "stages.0.epochs=1", "stages.1.epochs=3"]
+SEARCHED += ["stages.0.steps_per_epoch=20", "stages.1.steps_per_epoch=20"]
+SEARCH = ["--space", "smart_lambda", "--search", "tpe", "--trials", "6", "--scheduler", "asha", "--replicates", "2"]
+SEARCH += ["--checkpoint-steps", "10", "--set", *SEARCHED]
 TIMES_AND_HOSTS = [
     "device_seconds",
     "wall_seconds",
@@ -33,7 +41,7 @@ TIMES_AND_HOSTS = [
 ]
 """What may differ: which of two trials trains a stage that both need is a matter of timing too, and a hash holds the
 path of the demonstration's encoder, as the configuration does."""
-LONGEST = 300
+LONGEST = 600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,9 +134,23 @@ def group_of(pid: int) -> list[int]:
     return found
 
 
-def has_begun(storage: Path) -> bool:
+def has_trained(storage: Path, since: float) -> bool:
+    """Whether some trial has saved a state since then, in seconds since 1970; states come and go."""
+    for path in storage.glob("sweep/trials/*/checkpoint/state-*"):
+        with suppress(FileNotFoundError):
+            if path.stat().st_mtime > since:
+                return True
+    return False
+
+
+def has_scored(storage: Path) -> bool:
     """Whether some trial has been scored."""
     return any(storage.glob("sweep/trials/*/curves.parquet"))
+
+
+def has_ended(storage: Path) -> bool:
+    """Whether some trial has ended."""
+    return any(storage.glob("sweep/trials/*/end.json"))
 
 
 def await_true(holds: Callable[[], bool]) -> None:
@@ -159,23 +181,63 @@ def interrupt(driver: subprocess.Popen[bytes]) -> None:
 def test_a_sweep_that_is_killed_and_goes_on_leaves_the_record_of_an_undisturbed_one(
     kill: Callable[[subprocess.Popen[bytes]], None], seed: int, storage: Path, undisturbed: Record
 ) -> None:
-    """Killed twice: in its first run, and again while it goes on."""
+    """Killed twice while it trains: in its first run, and again while it goes on."""
     moments = random.Random(seed)
-    for arguments in ([*COMMAND, "--name", "sweep"], ["--resume", "sweep"]):
+    for arguments, longest in (([*COMMAND, "--name", "sweep"], 4), (["--resume", "sweep"], 2)):
+        since = time.time()
         driver = start(storage, *arguments)
-        await_true(lambda: has_begun(storage))
-        time.sleep(moments.uniform(0, 12))
+        await_true(partial(has_trained, storage, since))
+        time.sleep(moments.uniform(0, longest))
+        assert driver.poll() is None, "it was over before it could be killed"
         kill(driver)
         driver.wait(60)
     assert finish(storage, "--resume", "sweep") == 0, (storage / "log.txt").read_text()
     assert_equal(read_record(storage / "sweep"), undisturbed)
 
 
+def test_a_search_that_is_killed_and_goes_on_tells_its_study_of_every_configuration_once(storage: Path) -> None:
+    driver = start(storage, *SEARCH, "--name", "sweep")
+    await_true(lambda: has_ended(storage))
+    assert driver.poll() is None, "it was over before it could be killed"
+    kill_driver(driver)
+    driver.wait(60)
+    assert finish(storage, "--resume", "sweep") == 0, (storage / "log.txt").read_text()
+    records, trials = read_trials(storage / "sweep"), trials_of_study(storage / "sweep")
+    assert len({record.trial_id for record in records}) == len(records)
+    assert {record.number for record in records} == set(range(6))
+    assert {record.status for record in records} <= {"complete", "pruned", "reused"}
+    assert sorted(told_of(trials)) == list(range(6)), "each configuration has one trial that has ended"
+    for number, (state, value) in told_of(trials).items():
+        own = [record for record in records if record.number == number]
+        bests = [record.best["overall"] for record in own]
+        assert [record.replicate for record in own] == ([0] if state == "PRUNED" else [0, 1])
+        assert state == ("PRUNED" if own[0].status == "pruned" else "COMPLETE")
+        assert state == "PRUNED" or value == pytest.approx(sum(bests) / 2)
+    before = read_record(storage / "sweep")
+    assert finish(storage, "--resume", "sweep") == 0, (storage / "log.txt").read_text()
+    assert_equal(read_record(storage / "sweep"), before)
+    assert trials_of_study(storage / "sweep") == trials
+
+
+def trials_of_study(folder: Path) -> list[FrozenTrial]:
+    """What the study of the sweep in a folder knows."""
+    trials: list[FrozenTrial] = open_study(folder, folder.name).get_trials()
+    return trials
+
+
+def told_of(trials: Iterable[FrozenTrial]) -> dict[int, tuple[str, float | None]]:
+    """State and value of each configuration's only trial that has ended."""
+    ended = [trial for trial in trials if trial.state.is_finished() and trial.user_attrs.get(NUMBER) is not None]
+    found = {trial.user_attrs[NUMBER]: (trial.state.name, trial.value) for trial in ended}
+    assert len(found) == len(ended)
+    return found
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_workers_that_are_killed_cost_a_sweep_nothing_but_time(seed: int, storage: Path, undisturbed: Record) -> None:
     moments = random.Random(seed)
     driver = start(storage, *COMMAND, "--name", "sweep")
-    await_true(lambda: has_begun(storage))
+    await_true(lambda: has_scored(storage))
     time.sleep(moments.uniform(0, 8))
     workers = [pid for pid in group_of(driver.pid) if re.search("RayTrainWorker", command_of(pid))]
     os.kill(moments.choice(workers), signal.SIGKILL)

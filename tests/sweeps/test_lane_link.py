@@ -59,7 +59,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(ray, "get", lambda answer: answer)
     monkeypatch.setattr(ray, "wait", lambda found, **_settings: (found, []))
     monkeypatch.setattr(lane_link, "PROGRESS_SECONDS", 0.0)
-    names = ("progress", "report", "suspect", "ended", "begins", "stage_ends", "is_wanted")
+    names = ("progress", "report", "suspect", "ended", "begins", "stage_ends", "is_wanted", "waits")
     return SimpleNamespace(**{name: Method([None] if name in ("suspect", "ended") else []) for name in names})
 
 
@@ -249,6 +249,14 @@ def test_epochs_that_are_done_are_told_again_as_they_were_told_first(
     for first, later in zip(told[:epochs], again, strict=True):
         assert later == {**first, "is_replayed": True, "seconds": later["seconds"]}
         assert later["seconds"] == pytest.approx(first["seconds"], abs=0.5), "curves are stamped a little earlier"
+
+
+def test_what_a_trial_waits_for_is_said_once(answers: Any, tmp_path: Path) -> None:
+    answers.waits.answers = [None, None]
+    link = link_of(answers, tmp_path)
+    for what in ("stage 0", "stage 0", "stage 1", "stage 1"):
+        link.waits(what)
+    assert answers.waits.calls == [("0000-r0", "stage 0"), ("0000-r0", "stage 1")]
 
 
 def test_telling_again_ends_where_the_scheduler_stops_the_trial(

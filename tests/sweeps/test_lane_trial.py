@@ -41,6 +41,7 @@ class Link:
         self.place = place
         self.is_stopped = False
         self.begun: list[Beginning] = []
+        self.awaited: list[str] = []
         self.ended: list[tuple[int, str | None]] = []
         self.steps: list[int] = []
         self.replayed: list[int] = []
@@ -55,6 +56,9 @@ class Link:
 
     def stage_ends(self, stage: int, why_not: str | None) -> None:
         self.ended.append((stage, why_not))
+
+    def waits(self, what: str) -> None:
+        self.awaited.append(what)
 
     def is_wanted(self) -> bool:
         if not self.while_waiting:
@@ -291,6 +295,7 @@ def test_a_trial_waits_for_a_stage_that_is_being_trained_and_takes_it_over(groun
     link.while_waiting = [lambda: None, lambda: None, finish_the_stage]
     assert run_trial(run_of(course, place, link)) == ("complete", None)
     assert link.while_waiting == []
+    assert set(link.awaited) == {"another sweep is training stage 0, which it goes on from"}
     assert [found.epochs for found in link.begun] == [1]
     assert link.steps == list(range(5, 13))
     assert_same(left_by(place), left_by(cold(ground, course)))

@@ -27,6 +27,7 @@ from sweeps.cluster import free_port
 from sweeps.ledger import open_ledger, save
 from sweeps.options import SweepPlan
 from sweeps.run import main
+from sweeps.study import open_study
 from sweeps.tuner import OnEvent, SweepOutcome
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -353,7 +354,8 @@ def test_a_dry_run_refuses_what_going_on_would_refuse(
 def test_a_sweep_of_which_nothing_is_left_says_so_and_is_ranked_without_ray(
     begun: Begun, status: str, code: int, capsys: Capture
 ) -> None:
-    records = [replace(record, status="complete") for record in read_trials(begun.folder)]
+    scores = {"best": {"overall": 0.5}, "last": {"overall": 0.5}, "best_epoch": {"overall": 1}}
+    records = [replace(record, status="complete", **scores) for record in read_trials(begun.folder)]
     write_trials(begun.folder, [replace(records[0], status=status, error="it broke"), *records[1:]], tuple(TASKS))
     (begun.folder / ".ray").mkdir()
     capsys.readouterr()
@@ -367,6 +369,8 @@ def test_a_sweep_of_which_nothing_is_left_says_so_and_is_ranked_without_ray(
     assert begun.plans == [], "no Ray was opened"
     assert [record.status for record in read_trials(begun.folder)] == [status, *["complete"] * 6]
     assert not (begun.folder / ".ray").exists(), "a driver that was killed at the end had left it"
+    told = open_study(begun.folder, begun.folder.name).get_trials()
+    assert sorted(trial.user_attrs["configuration"] for trial in told if trial.state.is_finished()) == list(range(7))
 
 
 def test_a_demonstration_whose_storage_was_moved_goes_on(

@@ -367,10 +367,12 @@ def test_where_a_trial_begins_and_what_stages_it_ends_are_told_with_its_lane() -
         await mailbox.next_trial("a", "host", 1)
         await mailbox.begins("t", {"epochs": 1})
         await mailbox.stage_ends("t", {"stage": 0, "why_not": None})
-        told = [event for event in await mailbox.take_events(0.01) if event.kind in ("begins", "stage_ends")]
+        await mailbox.waits("t", "stage 1")
+        told = [event for event in await mailbox.take_events(0.01) if event.kind in ("begins", "stage_ends", "waits")]
         assert [(event.kind, event.lane, event.trial_id, event.facts) for event in told] == [
             ("begins", "a", "t", {"epochs": 1}),
             ("stage_ends", "a", "t", {"stage": 0, "why_not": None}),
+            ("waits", "a", "t", {"what": "stage 1"}),
         ]
 
     asyncio.run(story())
