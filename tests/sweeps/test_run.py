@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -354,7 +355,7 @@ def test_a_dry_run_refuses_what_going_on_would_refuse(
 def test_a_sweep_of_which_nothing_is_left_says_so_and_is_ranked_without_ray(
     begun: Begun, status: str, code: int, capsys: Capture
 ) -> None:
-    scores = {"best": {"overall": 0.5}, "last": {"overall": 0.5}, "best_epoch": {"overall": 1}}
+    scores: dict[str, Any] = {"best": {"overall": 0.5}, "last": {"overall": 0.5}, "best_epoch": {"overall": 1}}
     records = [replace(record, status="complete", **scores) for record in read_trials(begun.folder)]
     write_trials(begun.folder, [replace(records[0], status=status, error="it broke"), *records[1:]], tuple(TASKS))
     (begun.folder / ".ray").mkdir()
