@@ -5,10 +5,30 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+_expected_workers = 1
+
+
+def expect_workers(count: int) -> None:
+    """Says, for the rest of this process, that it is one of `count` workers.
+
+    Their process group is taken away from a worker when another one has died. Without this it would then take itself
+    for a single worker: its own part for the whole, and whatever it was doing for its own affair.
+    """
+    global _expected_workers
+    _expected_workers = count
+
 
 def num_workers() -> int:
-    """Number of workers that train this trial together; 1 without a process group."""
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+    """Number of workers that train this trial together; 1 without a process group.
+
+    Raises:
+        RuntimeError: there is no process group any more, and `expect_workers` has said that there is one.
+    """
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_world_size()
+    if _expected_workers > 1:
+        raise RuntimeError(f"the process group of {_expected_workers} workers has gone")
+    return 1
 
 
 def worker_rank() -> int:

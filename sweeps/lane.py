@@ -24,7 +24,7 @@ from mtlib.checkpoint import why_full
 from mtlib.config import TrialConfig
 from mtlib.environment import describe_environment
 from mtlib.schema import first_line
-from mtlib.workers import gather_from_workers, num_workers, worker_rank
+from mtlib.workers import expect_workers, gather_from_workers, num_workers, worker_rank
 from results.recovery import drop_end, write_end
 from sweeps.course import Course, corpus_of, find_course
 from sweeps.finished import TrialPlace
@@ -59,6 +59,7 @@ class LaneSetup:
 def run_lane(setup: LaneSetup) -> None:
     """Trains trials until the mailbox has none; runs on every worker of the lane."""
     torch.set_num_threads(setup.cpus_per_worker)
+    expect_workers(num_workers())
     if not tell(lambda: ray.get(setup.mailbox.open_lane.remote(setup.lane))):
         return
     try:
@@ -100,9 +101,10 @@ def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
     """
     device = ray.train.torch.get_device()
     reset_peak_memory(device)
+    is_alone, is_first = num_workers() == 1, worker_rank() == 0  # asked before anything happens to the others
     place, course = place_of(setup, assignment.trial_id), None
     link = LaneLink(setup.mailbox, setup.folder, assignment.trial_id, setup.metric)
-    if worker_rank() == 0:
+    if is_first:
         drop_end(setup.folder, assignment.trial_id)
     how: End = "failed"
     is_full = False
@@ -111,11 +113,11 @@ def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
         if course is not None:
             how, error = run_trial(TrialRun(course=course, place=place, link=link, device=device))
     except Exception as found:
-        if not is_contained(found, device):
+        if not is_contained(found, device, is_alone):
             say_why(link, found)
             raise
         error, is_full = describe(found), why_full(found) is not None
-    if worker_rank() == 0:
+    if is_first:
         facts = {"peak_memory_bytes": peak_memory(device), **link.facts}
         if how != "interrupted":  # on record before its states go
             write_end(place.folder, place.trial_id, {"how": how, "error": error, "time": time.time(), **facts})
@@ -144,9 +146,15 @@ def place_of(setup: LaneSetup, trial_id: str) -> TrialPlace:
     )
 
 
-def is_contained(error: BaseException, device: torch.device) -> bool:
-    """Whether this process can train the next trial: no other worker waits for it, and no CUDA error has spoilt it."""
-    return num_workers() == 1 and not (device.type == "cuda" and may_come_from_outside(error))
+def is_contained(error: BaseException, device: torch.device, is_alone: bool) -> bool:
+    """Whether this process can train the next trial: no other worker waits for it, and no CUDA error has spoilt it.
+
+    Args:
+        error: what it met.
+        device: where it trains.
+        is_alone: whether it was the only worker before: now the others, and the process group, may have gone.
+    """
+    return is_alone and not (device.type == "cuda" and may_come_from_outside(error))
 
 
 def may_come_from_outside(error: BaseException) -> bool:

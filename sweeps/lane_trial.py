@@ -70,6 +70,7 @@ def run_trial(run: TrialRun) -> tuple[End, str | None]:
 
     Raises:
         Exception: one that perhaps not all workers met.
+        RuntimeError: another worker has died.
     """
     try:
         while True:
@@ -85,6 +86,7 @@ def run_trial(run: TrialRun) -> tuple[End, str | None]:
     except Interrupted:
         return "interrupted", None
     except (TrainingDiverged, ValueError) as error:
+        num_workers()  # raises where the process group has gone: torch says that with a ValueError, too
         return "failed", describe(error)
     finally:
         run.rights.release()

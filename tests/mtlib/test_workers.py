@@ -2,6 +2,7 @@
 
 import os
 import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,14 @@ import pytest
 import torch
 from torch import distributed, multiprocessing
 
-from mtlib.workers import gather_from_workers, gather_with_gradient, num_workers, sum_over_workers, worker_rank
+from mtlib.workers import (
+    expect_workers,
+    gather_from_workers,
+    gather_with_gradient,
+    num_workers,
+    sum_over_workers,
+    worker_rank,
+)
 
 
 def test_one_worker_needs_no_process_group() -> None:
@@ -22,6 +30,25 @@ def test_one_worker_needs_no_process_group() -> None:
     parts = torch.rand(3, 2, dtype=torch.float64, requires_grad=True)
     assert torch.equal(gather_with_gradient(parts), parts[None])
     assert torch.autograd.gradcheck(gather_with_gradient, (parts,))
+
+
+@pytest.fixture
+def _forgotten() -> Iterator[None]:
+    """What is expected is forgotten behind the test."""
+    yield
+    expect_workers(1)
+
+
+@pytest.mark.usefixtures("_forgotten")
+def test_a_worker_whose_process_group_has_gone_does_not_take_itself_for_the_only_one() -> None:
+    expect_workers(1)
+    assert num_workers() == 1
+    expect_workers(2)
+    asked: list[Callable[[], Any]] = [num_workers, worker_rank, lambda: gather_from_workers(1)]
+    asked += [lambda: sum_over_workers(torch.ones(1)), lambda: gather_with_gradient(torch.ones(1, 1))]
+    for ask in asked:
+        with pytest.raises(RuntimeError, match="the process group of 2 workers has gone"):
+            ask()
 
 
 @pytest.fixture(scope="module")

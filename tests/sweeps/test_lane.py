@@ -27,7 +27,7 @@ from mtlib.config import TrialConfig
 from mtlib.reports import Progress
 from results.epochs import read_curves
 from results.recovery import read_end
-from sweeps.lane import LaneSetup, run_assignment, run_lane
+from sweeps.lane import LaneSetup, is_contained, run_assignment, run_lane
 from sweeps.messages import Assignment, Event
 from sweeps.trial_mailbox import Mailbox
 from tests.sweeps.plain_sweep import PlainLink
@@ -211,3 +211,20 @@ def best_digests(folder: Path, trial_id: str) -> dict[str, int]:
     """Checksums of a trial's best weights, as they are."""
     weights = folder / "trials" / trial_id / "checkpoint" / "weights"
     return {path.name: zlib.crc32(path.read_bytes()) for path in weights.glob("epoch-*")}
+
+
+@pytest.mark.parametrize(
+    ("error", "device", "is_alone", "is_contained_here"),
+    [
+        (KeyError("lost"), "cpu", True, True),
+        (RuntimeError("Connection closed by peer"), "cpu", True, True),
+        (RuntimeError("Connection closed by peer"), "cpu", False, False),  # also where the group has gone with the peer
+        (KeyError("lost"), "cpu", False, False),
+        (RuntimeError("CUDA error"), "cuda", True, False),
+        (torch.OutOfMemoryError("CUDA out of memory"), "cuda", True, True),
+    ],
+)
+def test_an_error_is_contained_where_no_other_worker_waits_and_the_device_is_sound(
+    error: Exception, device: str, is_alone: bool, is_contained_here: bool
+) -> None:
+    assert is_contained(error, torch.device(device), is_alone) == is_contained_here

@@ -491,6 +491,24 @@ def test_an_error_that_not_all_workers_may_have_met_goes_on_and_the_rights_are_g
     assert_nothing_is_held(run)
 
 
+def test_an_error_of_a_worker_that_others_have_left_is_not_the_trials_fault(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process group is gone, and torch says so with a ValueError."""
+
+    def gone() -> int:
+        raise RuntimeError("the process group of 2 workers has gone")
+
+    def at_step(_step: int) -> bool:
+        monkeypatch.setattr(lane_trial, "num_workers", gone)
+        raise ValueError("Default process group has not been initialized")
+
+    link = Link(place := ground.place())
+    link.at_step = at_step
+    with pytest.raises(RuntimeError, match="has gone"):
+        run_trial(run_of(ground.course(), place, link))
+
+
 def test_an_interrupted_trial_goes_on_from_its_last_step(ground: Ground) -> None:
     course, place = ground.course(), ground.place()
     link = Link(place)
