@@ -37,6 +37,8 @@ from mtlib.config_network import LOSSES_OF_KIND
 from mtlib.demo import demo_folder
 from mtlib.demo_settings import demo_overrides
 from mtlib.plan import plan_stages
+from results.epochs import read_curves
+from results.records import read_trials
 from search_spaces.space import SearchSpace, grid_trials, list_spaces, load_space
 from sweeps.ledger import Ledger
 from sweeps.messages import Event
@@ -112,8 +114,6 @@ def measure(plan: SweepPlan) -> Measured:
 
 def load_curves(folder: Path) -> pd.DataFrame:
     """The curves of a sweep but for their times, sorted."""
-    from results.epochs import read_curves
-
     frame: pd.DataFrame = read_curves(folder).drop_columns(["seconds"]).to_pandas()
     return frame.sort_values(list(frame.columns)).reset_index(drop=True)
 
@@ -206,8 +206,6 @@ def measure_spaces(folder: Path) -> None:
 
 def record_steps(folder: Path) -> Mapping[str, int]:
     """Steps of every trial of a sweep, trained or taken over."""
-    from results.records import read_trials
-
     return {record.trial_id: record.steps for record in read_trials(folder)}
 
 

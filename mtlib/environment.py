@@ -1,10 +1,12 @@
 """What a trial's numbers follow from beside configuration and data: sources, libraries, device, workers and threads."""
 
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
 import os
 import platform
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +69,15 @@ def sources_hash() -> str:
 @functools.cache
 def library_versions() -> dict[str, str]:
     """Versions of `LIBRARIES`; those that are not installed are left out."""
+    return versions_of(LIBRARIES)
+
+
+def versions_of(names: Iterable[str]) -> dict[str, str]:
+    """Versions of packages; those that are not installed are left out."""
     versions = {}
-    for name in LIBRARIES:
-        try:
+    for name in names:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return versions
 
 

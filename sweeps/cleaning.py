@@ -81,8 +81,8 @@ def keep_names(states: StateFolder, names: Set[str]) -> None:
         shutil.rmtree(states.path / "weights", ignore_errors=True)
 
 
-def replace_json(path: Path, value: object) -> None:
-    """Writes plain data, whole."""
-    partial = path.with_name(f".{path.name}.partial")
+def replace_json(path: Path, value: object, writer: str = "") -> None:
+    """Writes plain data, whole; `writer` tells those apart who may write the same file at the same time."""
+    partial = path.with_name(f".{path.name}{writer}.partial")
     partial.write_text(json.dumps(value, sort_keys=True))
     partial.rename(path)

@@ -7,7 +7,7 @@ weights), its curves and predictions, and `shared.json`: what it has taken over 
 import json
 import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from mtlib.best_weights import CHECKSUMS, check_weights, weights_path
@@ -15,6 +15,7 @@ from mtlib.checkpoint import StateFolder
 from mtlib.schema import require
 from mtlib.stage_keys import Cut
 from results.epoch_files import copy_epochs
+from sweeps.cleaning import replace_json
 from sweeps.stage_entry import place_files
 from sweeps.stages import StageStore
 
@@ -66,21 +67,17 @@ def read_shared(place: TrialPlace) -> Shared:
 def write_shared(place: TrialPlace, shared: Shared) -> None:
     """Notes what the trial has taken over, whole."""
     place.path.mkdir(parents=True, exist_ok=True)
-    partial = place.path / f".{SHARED_FILE}.partial"
-    partial.write_text(json.dumps({"steps": shared.steps, "seconds": shared.seconds, "taken_from": shared.taken_from}))
-    partial.rename(place.path / SHARED_FILE)
+    replace_json(place.path / SHARED_FILE, asdict(shared))
 
 
 def note_finished(place: TrialPlace, cut: Cut) -> None:
     """Notes where a trial that has ended well is, for equal ones to take it over; and in its folder what it is."""
     for folder in (place.path, place.finished_folder):
         folder.mkdir(parents=True, exist_ok=True)
-    own, note = place.path / FINISHED_FILE, place.finished_folder / f"{cut.key}.json"
+    replace_json(place.path / FINISHED_FILE, {"key": cut.key})
     where = {"sweep": place.folder.name, "trial": place.trial_id}
-    for path, content in ((own, {"key": cut.key}), (note, where)):
-        partial = path.with_name(f".{path.name}.{place.folder.name}-{place.trial_id}.partial")
-        partial.write_text(json.dumps(content))
-        partial.rename(path)
+    note = place.finished_folder / f"{cut.key}.json"
+    replace_json(note, where, writer=f".{place.folder.name}-{place.trial_id}")
 
 
 def find_finished(place: TrialPlace, cut: Cut) -> TrialPlace:

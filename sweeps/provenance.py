@@ -1,6 +1,5 @@
 """Where a sweep's numbers come from: sources, package versions, machine and command, as plain data for `sweep.json`."""
 
-import importlib.metadata
 import os
 import platform
 import shlex
@@ -8,6 +7,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from mtlib.environment import versions_of
 
 PACKAGES = (
     "multitask-sweeps",
@@ -48,13 +49,7 @@ def output_of(*command: str) -> str | None:
 
 def describe_packages() -> dict[str, str]:
     """Versions of the packages that can change a result; those that are not installed are left out."""
-    versions = {}
-    for name in PACKAGES:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions
+    return versions_of(PACKAGES)
 
 
 def describe_machine() -> dict[str, Any]:

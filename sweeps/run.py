@@ -6,7 +6,6 @@ Exit codes: 0 all trials ended well, 1 the sweep failed, 2 wrong use, 3 some tri
 import contextlib
 import errno
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -139,24 +138,17 @@ def held(folder: Path) -> Iterator[None]:
 
 def end_again(options: SweepOptions, plan: SweepPlan, known: Sequence["TrialRecord"]) -> int:
     """Says how a sweep ended of which nothing is left to do; whatever a kill at its very end prevented is done."""
-    from results.epochs import compact
-    from sweeps.cleaning import clean
     from sweeps.finish import finish
-    from sweeps.ledger import open_ledger, save
+    from sweeps.ledger import open_ledger
     from sweeps.searcher import SweepSearcher
     from sweeps.study import open_study
-    from sweeps.tuner import SCRATCH, SweepOutcome
+    from sweeps.tuner import close_records, outcome_of
 
+    # A searcher tells the study, as it begins, what the study has missed.
+    SweepSearcher(plan, open_study(plan.folder, plan.name), on_new=lambda _spec: None, max_live=1, known=known)
     ledger = open_ledger(plan, known)
-    save(ledger, plan.folder)
-    SweepSearcher(
-        plan, open_study(plan.folder, plan.name), lambda _spec: None, 1, known
-    )  # tells the study what it missed
-    clean(plan.folder, known, plan.keep_models)
-    compact(plan.folder)
-    shutil.rmtree(plan.folder / SCRATCH, ignore_errors=True)
-    failures = {record.trial_id: record.error or "" for record in known if record.status == "failed"}
-    return finish(options, SweepOutcome(counts=ledger.counts, failures=failures, is_interrupted=False, error=None))
+    close_records(plan, ledger)
+    return finish(options, outcome_of(ledger, is_interrupted=False, error=None))
 
 
 def run_and_finish(options: SweepOptions, plan: SweepPlan, known: Sequence["TrialRecord"] = ()) -> int:

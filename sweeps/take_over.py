@@ -13,7 +13,7 @@ from typing import Any
 from mtlib.checkpoint import drop_states, newest_numbers, place_state, saved_states
 from mtlib.config import TrialConfig
 from mtlib.run_state import check_origin
-from mtlib.schema import first_line
+from mtlib.schema import first_line, require
 from mtlib.stage_keys import Cut, Origin
 from results.epoch_files import copy_epochs, drop_epochs, epoch_files, keep_epochs, place_epochs
 from results.epochs import read_trial_curves
@@ -93,8 +93,8 @@ def own_epochs(place: TrialPlace, config: TrialConfig, origin: Origin) -> tuple[
     try:
         check_origin(config, origin, numbers)
         epochs = epochs_of(config, numbers)
-        if num_reported(place) < epochs:
-            raise ValueError(f"its curves must hold {epochs} epochs, got {num_reported(place)}")
+        found = num_reported(place)
+        require(found >= epochs, f"its curves must hold {epochs} epochs", found)
     except ValueError as error:
         forget(place)
         return 0, f"{place.trial_id} begins anew: {first_line(error)}"

@@ -95,13 +95,22 @@ def run_sweep(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord] =
         try:
             error = run_on_ray(plan, ledger, on_event, interrupts)
         finally:
-            close_ledger(ledger)
-            save(ledger, plan.folder)
-            clean(plan.folder, ledger.records.values(), plan.keep_models)
-            compact(plan.folder)
-            shutil.rmtree(plan.folder / SCRATCH, ignore_errors=True)
+            close_records(plan, ledger)
+    return outcome_of(ledger, interrupts.count > 0 and error is None, error)
+
+
+def close_records(plan: SweepPlan, ledger: Ledger) -> None:
+    """Leaves a sweep's folder as nothing that runs needs it: tables whole, weights that no selection needs gone."""
+    close_ledger(ledger)
+    save(ledger, plan.folder)
+    clean(plan.folder, ledger.records.values(), plan.keep_models)
+    compact(plan.folder)
+    shutil.rmtree(plan.folder / SCRATCH, ignore_errors=True)
+
+
+def outcome_of(ledger: Ledger, is_interrupted: bool, error: str | None) -> SweepOutcome:
+    """How a sweep ended, by its records."""
     failures = {name: record.error or "" for name, record in ledger.records.items() if record.status == "failed"}
-    is_interrupted = interrupts.count > 0 and error is None
     return SweepOutcome(counts=ledger.counts, failures=failures, is_interrupted=is_interrupted, error=error)
 
 
