@@ -11,7 +11,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from mtlib.checkpoint import StateFolder, checksum, room_for, write_tensors
+from mtlib.checkpoint import StateFolder, room_for, write_tensors
+from mtlib.checksum import checksum
 
 CHECKSUMS = "checksums.json"
 """Beside the weights: CRC-32 by file name."""

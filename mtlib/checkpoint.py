@@ -20,6 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from mtlib.checksum import checksum
 from mtlib.schema import require
 
 STATES_KEPT = 2
@@ -159,15 +160,6 @@ def read_numbers(path: Path) -> tuple[int, Mapping[str, Any]] | None:
         return int(sums["tensors"]), json.loads(numbers)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-
-
-def checksum(path: Path) -> int:
-    """CRC-32 of a file."""
-    value = 0
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            value = zlib.crc32(block, value)
-    return value
 
 
 def drop_states(folder: StateFolder) -> None:

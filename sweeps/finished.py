@@ -20,6 +20,8 @@ from sweeps.stage_entry import place_files
 from sweeps.stages import StageStore
 
 BEST_FILE, SHARED_FILE, FINISHED_FILE = "best.json", "shared.json", "finished.json"
+FINISHED_FOLDER = "finished"
+"""Of a storage's notes of finished trials, among what its sweeps share."""
 TAKEN = ".taken"
 """In a trial's folder, while something is taken over."""
 

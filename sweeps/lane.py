@@ -10,7 +10,7 @@ import gc
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from mtlib.schema import first_line
 from mtlib.workers import expect_workers, gather_from_workers, num_workers, worker_rank
 from results.recovery import drop_end, write_end
 from sweeps.course import Course, corpus_of, find_course
-from sweeps.finished import TrialPlace
+from sweeps.finished import FINISHED_FOLDER, TrialPlace
 from sweeps.lane_link import LaneLink
 from sweeps.lane_trial import TrialRun, describe, finish_files, run_trial, states_of, tell
 from sweeps.memory import peak_memory, reset_peak_memory
@@ -119,11 +119,21 @@ def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
         error, is_full = describe(found), why_full(found) is not None
     if is_first:
         facts = {"peak_memory_bytes": peak_memory(device), **link.facts}
-        if how != "interrupted":  # on record before its states go
-            write_end(place.folder, place.trial_id, {"how": how, "error": error, "time": time.time(), **facts})
-        finish_files(place, how, keeps_states=is_full)  # once there is room, it can go on from them
+        if how == "interrupted" or record_end(place, {"how": how, "error": error, "time": time.time(), **facts}):
+            finish_files(place, how, keeps_states=is_full)  # once there is room, it can go on from them
         link.ended(how, error, facts)
     free_memory()
+
+
+def record_end(place: TrialPlace, facts: Mapping[str, Any]) -> bool:
+    """Records how a trial ended; whether there was room for it: states must not go before that."""
+    try:
+        write_end(place.folder, place.trial_id, facts)
+    except OSError as error:
+        if why_full(error) is None:
+            raise
+        return False
+    return True
 
 
 def agree_on_course(setup: LaneSetup, config: TrialConfig, device: torch.device) -> tuple[Course | None, str | None]:
@@ -142,7 +152,7 @@ def place_of(setup: LaneSetup, trial_id: str) -> TrialPlace:
         trial_id=trial_id,
         states=states_of(setup.folder, trial_id, setup.state_steps),
         store=setup.store,
-        finished_folder=setup.cache_folder / "finished",
+        finished_folder=setup.cache_folder / FINISHED_FOLDER,
     )
 
 

@@ -114,8 +114,9 @@ def settle(run: TrialRun) -> Beginning:
     Raises:
         Interrupted: the trial is not wanted any more.
     """
+    notes: list[str] = []
     while True:
-        beginning: Beginning | None = tell(lambda: try_to_begin(run))
+        beginning: Beginning | None = tell(lambda: try_to_begin(run, notes))
         if beginning is not None:
             return beginning
         if not tell(lambda: wait_once(run)):
@@ -128,8 +129,13 @@ def wait_once(run: TrialRun) -> bool:
     return run.link.is_wanted()
 
 
-def try_to_begin(run: TrialRun) -> Beginning | None:
-    """On the first worker: where the trial begins; None while somebody else has it, or the stage that it needs."""
+def try_to_begin(run: TrialRun, notes: list[str]) -> Beginning | None:
+    """On the first worker: where the trial begins; None while somebody else has it, or the stage that it needs.
+
+    Args:
+        run: the trial.
+        notes: what a person should be told once it begins; what is found now is added.
+    """
     place, rights = run.place, run.rights
     if rights.trial is None:
         place.path.mkdir(parents=True, exist_ok=True)
@@ -137,7 +143,7 @@ def try_to_begin(run: TrialRun) -> Beginning | None:
     if rights.trial is None:
         run.link.waits("a worker that another run of this sweep has left behind still trains it")
         return None
-    beginning = look(run)
+    beginning = look(run, notes)
     keep_missed(run, beginning.epochs)
     while beginning.epochs < run.course.cuts[-1].total_epochs:
         cut = run.course.next_end(beginning.epochs)
@@ -146,16 +152,18 @@ def try_to_begin(run: TrialRun) -> Beginning | None:
             return None
         if not is_kept(run, cut):
             break
-        before, beginning = beginning, look(run)  # somebody has finished it just before it could be claimed
+        before, beginning = beginning, look(run, notes)  # somebody has finished it just before it could be claimed
         if beginning.epochs == before.epochs:
             break  # it is there, and cannot be taken
-    run.link.begins(beginning)
+    run.link.begins(replace(beginning, note="; ".join(notes) or None))
     return beginning
 
 
-def look(run: TrialRun) -> Beginning:
+def look(run: TrialRun, notes: list[str]) -> Beginning:
     """Where the trial can begin now; its files are put there."""
-    return find_beginning(run.place, run.course.config, run.course.origin, run.course.cuts)
+    beginning = find_beginning(run.place, run.course.config, run.course.origin, run.course.cuts)
+    notes += [] if beginning.note is None else [beginning.note]
+    return beginning
 
 
 def keep_missed(run: TrialRun, epochs: int) -> None:

@@ -11,7 +11,7 @@ from mtlib.schema import first_line
 from sweeps.cluster import start_thread
 from sweeps.lane import LaneSetup, run_lane
 from sweeps.options import SweepPlan
-from sweeps.stages import StageStore
+from sweeps.stages import STORE_FOLDER, StageStore
 
 STARTS_IN_VAIN = 3
 """How often Ray Train may fail to start a lane's workers; what they do once started is the mailbox's to judge."""
@@ -93,4 +93,4 @@ def lane_setup(plan: SweepPlan, mailbox: ActorHandle[Any], number: int) -> LaneS
 def stage_store(plan: SweepPlan) -> StageStore | None:
     """The storage's store of stages, one that keeps none if only whole trials are shared; None if nothing is."""
     most_bytes = plan.keep_bytes if plan.shares else 0
-    return StageStore(folder=plan.cache_folder / "stages", most_bytes=most_bytes) if plan.reuses else None
+    return StageStore(folder=plan.cache_folder / STORE_FOLDER, most_bytes=most_bytes) if plan.reuses else None

@@ -170,6 +170,7 @@ def describe_data(material: Material) -> dict[str, Any]:
     return {
         "folder": str(material.data_folder),
         "fingerprint": material.fingerprint,
+        "tables": dict(material.fingerprints),
         "rows": {f"{task}-{split}": rows for (task, split), rows in material.num_rows.items()},
         "skipped": [*material.skipped, *material.left_out],
     }

@@ -48,6 +48,8 @@ class Material:
     """Those of points that take the rows of a set from elsewhere, or more of them."""
     fingerprint: str
     """SHA-256 of what was read."""
+    fingerprints: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Those of the tables, by `set-split`; behind it the files, for tables of `other_rows`."""
     skipped: tuple[str, ...]
     """One line per unusable row."""
     left_out: tuple[str, ...] = ()
@@ -120,6 +122,7 @@ def prepare(options: SweepOptions) -> Material:
         num_rows={key: len(table.ids) for key, table in tables.items()},
         other_rows={pair: len(table.ids) for pair, table in others.items()},
         fingerprint=fingerprint_of(tables, others),
+        fingerprints=fingerprints_of(tables, others),
         skipped=said_once(line for table in everything for line in table.skipped),
         left_out=said_once(line for table in everything for line in table.left_out),
         notes=sources.notes,
@@ -152,6 +155,14 @@ def fingerprint_of(tables: Mapping[Key, Table], others: Mapping[tuple[Key, Parts
     further = sorted(content_fingerprint({key: table}) for (key, _), table in others.items())
     fingerprint = content_fingerprint(tables)
     return hash_parts(fingerprint, *further) if further else fingerprint
+
+
+def fingerprints_of(tables: Mapping[Key, Table], others: Mapping[tuple[Key, Parts], Table]) -> dict[str, str]:
+    """The fingerprint of each table, by its name; behind that the files, for those of `others`."""
+    named = {"-".join(key): (key, table) for key, table in tables.items()}
+    for (key, parts), table in others.items():
+        named[f"{'-'.join(key)} ({', '.join(part.path for part in parts)})"] = key, table
+    return {name: content_fingerprint({key: table}) for name, (key, table) in named.items()}
 
 
 def said_once(lines: Iterable[str]) -> tuple[str, ...]:

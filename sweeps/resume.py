@@ -1,7 +1,7 @@
 """A sweep that goes on: what was asked for, what must not have changed since, and what is left to do."""
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,11 +12,12 @@ from mtlib.environment import library_versions, sources_hash
 from mtlib.schema import require, to_dict
 from results.records import TrialRecord, read_sweep, write_sweep
 from results.recovery import look, recover
-from search_spaces.space import SearchSpace, describe_space, trial_config
+from search_spaces.space import SearchSpace, trial_config
 from sweeps.options import SweepOptions, SweepPlan, make_plan
 from sweeps.prepare import Material
 from sweeps.provenance import command_line
 from sweeps.remaining import describe_left, is_over, list_left
+from sweeps.unchanged import check_unchanged
 
 OWN_FLAGS = (
     "storage",
@@ -51,7 +52,6 @@ SAVED = (
     "checkpoint_steps",
 )
 """Options that `sweep.json` keeps."""
-MOST_DIFFERENCES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,39 +176,6 @@ def bring_here(record: TrialRecord, space: SearchSpace) -> TrialRecord:
         return record
     config = config.override({"encoder.name": name})
     return replace(record, config=config.to_json(), config_hash=config.content_hash)
-
-
-def check_unchanged(info: Mapping[str, Any], material: Material, encoder: str | None) -> None:
-    """Raises ValueError, which says what differs, unless a sweep would still ask the same of the same.
-
-    Where the encoder is does not matter, as long as it is the same; None: it is not looked at.
-    """
-    space = material.space
-    before = {"base": without_place(info["base"]), "space": {key: info["space"][key] for key in describe_space(space)}}
-    now = {"base": without_place(to_dict(space.base)), "space": to_dict(describe_space(space))}
-    found = list(differences("", before, now))
-    more = f" and {len(found) - MOST_DIFFERENCES} more" if len(found) > MOST_DIFFERENCES else ""
-    rule = "the search space must be what it was when the sweep began"
-    require(not found, rule, "; ".join(found[:MOST_DIFFERENCES]) + more)
-    rule = "the data must be what it was when the sweep began"
-    require(info["data"]["fingerprint"] == material.fingerprint, rule, f"other rows in {material.data_folder}")
-    rule = "the encoder must be what it was when the sweep began"
-    is_same = encoder in (None, info["encoder"]["fingerprint"])
-    require(is_same, rule, f"other weights in {space.base.encoder.name}")
-
-
-def without_place(base: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration as a tree, without the name or folder of its encoder."""
-    return {**base, "encoder": {key: value for key, value in base["encoder"].items() if key != "name"}}
-
-
-def differences(key: str, before: Any, now: Any) -> Iterator[str]:
-    """What differs between two trees, leaf by leaf, in words."""
-    if isinstance(before, Mapping) and isinstance(now, Mapping):
-        for name in sorted({*before, *now}):
-            yield from differences(f"{key}.{name}".lstrip("."), before.get(name), now.get(name))
-    elif before != now:
-        yield f"{key} was {before}, is {now}"
 
 
 def describe_code() -> dict[str, Any]:

@@ -52,6 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return WRONG_USE
+    except BrokenPipeError:  # nobody reads on, as behind `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return INTERRUPTED
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
@@ -82,6 +85,7 @@ def space_lines() -> list[str]:
 def preview(options: SweepOptions) -> None:
     """Says what a sweep would do, or what is left of one."""
     from sweeps import resume
+    from sweeps.already_there import describe_there
     from sweeps.dry_run import describe_need, describe_stages, describe_sweep, describe_trials
     from sweeps.model_size import measure_encoder
     from sweeps.prepare import check_name_is_free, prepare
@@ -94,7 +98,7 @@ def preview(options: SweepOptions) -> None:
             show(resume.preview(options, material))
     else:
         show(describe_trials(options, material))
-        show(describe_stages(options, material))
+        show([*describe_stages(options, material), *describe_there(options, material)])
         show(describe_need(options, material, measure_encoder(material.space.base.encoder.name)))
     show(["Dry run: nothing was started."])
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from mtlib.checksum import checksum
 from mtlib.schema import require, to_dict
 
 VERSION = 1
@@ -54,14 +55,14 @@ def build_entry(folder: Path, files: Mapping[str, Path], facts: Mapping[str, Any
     place_files(files, folder)
     measured = {name: list(measure(folder / name)) for name in files}
     described = {"version": VERSION, "facts": to_dict(facts), "is_spare": is_spare, "files": measured}
-    (folder / DESCRIPTION).write_text(json.dumps({**described, "checksum": checksum(described)}))
+    (folder / DESCRIPTION).write_text(json.dumps({**described, "checksum": description_checksum(described)}))
 
 
 def read_entry(folder: Path) -> Entry | None:
     """What an entry's `stage.json` says, its files unchecked; None if that is missing or damaged."""
     try:
         described = json.loads((folder / DESCRIPTION).read_bytes())
-        if described.pop("checksum") != checksum(described) or described.pop("version") != VERSION:
+        if described.pop("checksum") != description_checksum(described) or described.pop("version") != VERSION:
             return None
         return Entry(**described)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -169,13 +170,9 @@ def place_files(files: Mapping[str, Path], folder: Path) -> None:
 
 def measure(path: Path) -> tuple[int, int]:
     """Bytes and CRC-32 of a file."""
-    num_bytes, value = 0, 0
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            num_bytes, value = num_bytes + len(block), zlib.crc32(block, value)
-    return num_bytes, value
+    return path.stat().st_size, checksum(path)
 
 
-def checksum(described: Mapping[str, Any]) -> int:
+def description_checksum(described: Mapping[str, Any]) -> int:
     """CRC-32 of a description, which JSON writes again as it was read."""
     return zlib.crc32(json.dumps(described).encode())

@@ -1,6 +1,6 @@
 """Which stages of a sweep are trained once and gone on from by several trials, found out without training."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mtlib.config import TrialConfig
@@ -23,6 +23,8 @@ class Segment:
     """Whether the trial that trains them ends with them."""
     is_kept: bool
     """Whether their end is left for others."""
+    is_there: bool = False
+    """Whether they, and all before them, have been trained already."""
     num_trials: int = 0
     """Configurations that come through them, the one that trains them among these."""
 
@@ -42,19 +44,30 @@ class Segment:
         return self.cut.total_steps - (0 if self.before is None else self.before.cut.total_steps)
 
 
-def train_on_paper(configs: Sequence[TrialConfig], cuts: Sequence[Sequence[Cut]], shares: bool) -> list[list[Segment]]:
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What a storage holds before a sweep begins, by key."""
+
+    stages: Collection[str] = ()
+    ends: Collection[str] = ()
+    """Of whole trials."""
+
+
+def train_on_paper(
+    configs: Sequence[TrialConfig], cuts: Sequence[Sequence[Cut]], shares: bool, known: Known | None = None
+) -> list[list[Segment]]:
     """What each configuration would come through, were they trained one after another as the searcher orders them.
 
     Args:
         configs: one per configuration.
         cuts: of each, first to last.
         shares: whether trials go on from what others have left.
+        known: what is there already; None: nothing.
 
     Returns:
         By configuration, its segments, first to last. What several come through is one and the same object in each.
     """
-    store: dict[str, Segment] = {}
-    finished: dict[str, Segment] = {}
+    store, finished = segments_there(configs, cuts, known or Known())
     paths: list[list[Segment]] = [[] for _ in configs]
     for number in training_order(list(map(course_of, cuts))) if shares else range(len(configs)):
         own, last = cuts[number], find_start(cuts[number], store, finished) if shares else None
@@ -72,6 +85,21 @@ def train_on_paper(configs: Sequence[TrialConfig], cuts: Sequence[Sequence[Cut]]
         for segment in paths[number]:
             segment.num_trials += 1
     return paths
+
+
+def segments_there(
+    configs: Sequence[TrialConfig], cuts: Sequence[Sequence[Cut]], known: Known
+) -> tuple[dict[str, Segment], dict[str, Segment]]:
+    """What need not be trained, by key: stages, and ends of whole trials."""
+    store: dict[str, Segment] = {}
+    finished: dict[str, Segment] = {}
+    for config, own in zip(configs, cuts, strict=True):
+        for cut in own:
+            there = Segment(config=config, cut=cut, before=None, is_last=cut is own[-1], is_kept=True, is_there=True)
+            store.update((key, there) for key in (cut.key, cut.other_key) if key in known.stages and key is not None)
+        if own[-1].key in known.ends:
+            finished[own[-1].key] = there
+    return store, finished
 
 
 def training_order(courses: Sequence[Course]) -> Iterator[int]:

@@ -31,6 +31,8 @@ from sweeps.stage_entry import (
 )
 
 KEY = re.compile("[0-9a-f]{64}")
+STORE_FOLDER = "stages"
+"""Of a storage's store, among what its sweeps share."""
 CLAIMS, LOCK, PARTIAL = ".claims", ".lock", ".partial-"
 PARTIAL_KEPT_SECONDS = 3600.0
 """Time since the last change after which nobody is working on a half-made folder any more."""

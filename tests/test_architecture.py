@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ORDER = (
     "mtlib.tasks",
     "mtlib.schema",
+    "mtlib.checksum",
     "mtlib.config_network",
     "mtlib.config_training",
     "mtlib.config_penalties",
@@ -94,6 +95,7 @@ ORDER = (
     "sweeps.disk",
     "sweeps.dry_run",
     "sweeps.provenance",
+    "sweeps.unchanged",
     "sweeps.resume",
     "sweeps.flags",
     "sweeps.command",
@@ -118,6 +120,7 @@ ORDER = (
     "sweeps.search",
     "sweeps.lane_link",
     "sweeps.course",
+    "sweeps.already_there",
     "sweeps.lane_trial",
     "sweeps.lane",
     "sweeps.lanes",

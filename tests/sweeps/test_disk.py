@@ -10,6 +10,7 @@ import pytest
 
 import mtlib.best_weights
 import mtlib.checkpoint
+import mtlib.checksum
 from mtlib.config import TrialConfig
 from mtlib.config_training import StageConfig
 from results.epochs import compact
@@ -252,7 +253,7 @@ def test_the_disk_that_is_foretold_is_that_which_a_sweep_uses_and_leaves(
     options, material, plan = prepare(changes, checkpoint_steps=2, **settings)
     configs: Sequence[TrialConfig] = grid_configs(plan.space)
     folders, peak = (plan.folder, plan.cache_folder / "stages"), [0]
-    checksum = mtlib.checkpoint.checksum
+    checksum = mtlib.checksum.checksum
 
     def measure(path: Path) -> int:
         peak.append(disk_usage(*folders))  # a state is on the disk, and those that it replaces are there still

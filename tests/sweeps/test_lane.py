@@ -1,5 +1,6 @@
 """Lanes on a real Ray: with two workers, errors on one of them, and a worker that dies. No Tune here."""
 
+import errno
 import itertools
 import os
 import signal
@@ -27,10 +28,11 @@ from mtlib.config import TrialConfig
 from mtlib.reports import Progress
 from results.epochs import read_curves
 from results.recovery import read_end
-from sweeps.lane import LaneSetup, is_contained, run_assignment, run_lane
+from sweeps.lane import LaneSetup, is_contained, record_end, run_assignment, run_lane
 from sweeps.messages import Assignment, Event
 from sweeps.trial_mailbox import Mailbox
 from tests.sweeps.plain_sweep import PlainLink
+from tests.sweeps.trained_trials import Ground
 
 pytestmark = pytest.mark.ray
 PATIENCE_SECONDS = 300
@@ -205,6 +207,27 @@ def test_a_trial_that_fails_on_a_full_disk_goes_on_from_its_last_state_once_ther
     assert 12 - len(again.steps) >= links[0].steps[-1] - 2
     assert saved_states(states) == []
     assert best_digests(setup.folder, "full") == best_digests(setup.folder, "undisturbed")
+
+
+def no_room(*_arguments: Any) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_where_there_is_no_room_for_an_end_that_is_known_and_else_an_error_goes_on(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, end = ground.place(), {"how": "complete"}
+    assert record_end(place, end)
+    assert read_end(place.folder, place.trial_id) == end
+    monkeypatch.setattr(sweeps.lane, "write_end", no_room)
+    assert not record_end(place, end)
+
+    def forbidden(*_arguments: Any) -> None:
+        raise PermissionError("not yours")
+
+    monkeypatch.setattr(sweeps.lane, "write_end", forbidden)
+    with pytest.raises(PermissionError, match="not yours"):
+        record_end(place, end)
 
 
 def best_digests(folder: Path, trial_id: str) -> dict[str, int]:

@@ -335,6 +335,21 @@ def test_a_trial_that_a_left_over_worker_still_trains_is_waited_for(ground: Grou
     assert link.steps[0] == 5
 
 
+def test_what_was_said_before_a_trial_waits_is_told_when_it_begins(ground: Ground) -> None:
+    """A damaged state is forgotten before the wait, and is not there to be told of behind it."""
+    course, place = ground.course(), ground.place()
+    train_trial(ground.course(optimizer__learning_rate=0.5), place, until_epoch=1)
+    assert place.store is not None
+    held = claim(place.store, keys(course)[0])
+    assert held is not None
+    link = Link(place)
+    link.while_waiting = [lambda: None, held.release]
+    assert run_trial(run_of(course, place, link)) == ("complete", None)
+    (begun,) = link.begun
+    assert begun.note is not None
+    assert begun.note.startswith("0000-r0 begins anew: ")
+
+
 @pytest.mark.parametrize("what", ["stage", "trial"])
 def test_a_trial_that_is_not_wanted_any_more_stops_waiting(ground: Ground, what: str) -> None:
     course, place = ground.course(), ground.place()

@@ -51,6 +51,7 @@ def material() -> Material:
         data_folder=Path("/data"),
         num_rows={("sst", "train"): 3, ("sst", "dev"): 2},
         fingerprint="abc",
+        fingerprints={"sst-train": "ab", "sst-dev": "c"},
         skipped=("sst.csv:2: x is blank",),
         left_out=("sst.csv: 7 rows have x 9, which labels does not name",),
         notes=(),
@@ -232,6 +233,7 @@ def test_an_open_sweep_has_a_folder_that_says_all(options: Build, material: Mate
     assert info["data"] == {
         "folder": "/data",
         "fingerprint": "abc",
+        "tables": {"sst-train": "ab", "sst-dev": "c"},
         "rows": {"sst-train": 3, "sst-dev": 2},
         "skipped": ["sst.csv:2: x is blank", "sst.csv: 7 rows have x 9, which labels does not name"],
     }

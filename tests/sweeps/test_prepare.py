@@ -296,7 +296,13 @@ def test_each_point_has_the_rows_of_its_own_data_and_each_file_is_read_once(
     ]
     assert material.num_train_rows == {"sst": 30}
     assert material.skipped == ("more.csv:5: sentence is blank",)
-    assert material.fingerprint != content_fingerprint(read_folder(folder, ("sst",)))
+    tables = read_folder(folder, ("sst",))
+    assert material.fingerprint != content_fingerprint(tables)
+    (augmented,) = set(material.fingerprints) - {"sst-train", "sst-dev"}
+    assert "more.csv" in augmented
+    own = {f"{name}-{split}": content_fingerprint({(name, split): table}) for (name, split), table in tables.items()}
+    assert material.fingerprints == {**own, augmented: material.fingerprints[augmented]}
+    assert material.fingerprints[augmented] != own["sst-train"]
 
 
 def test_what_any_point_lacks_is_named_in_one_line(

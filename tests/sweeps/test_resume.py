@@ -23,9 +23,7 @@ from sweeps.resume import (
     bring_here,
     changed_code,
     check_alone,
-    check_unchanged,
     describe_code,
-    differences,
     find_folder,
     preview,
     read_saved_options,
@@ -187,100 +185,20 @@ def test_what_may_be_said_anew_is_allowed(name: str) -> None:
     check_alone(read_command(["--resume", "mine", f"--{name.replace('_', '-')}", *value]))
 
 
-# What must not have changed.
-
-
 def with_base(material: Material, **changes: Any) -> Material:
     dotted = {key.replace("__", "."): value for key, value in changes.items()}
     base = material.space.base.override(dotted)
     return dataclasses.replace(material, space=dataclasses.replace(material.space, base=base))
 
 
-@pytest.fixture
-def opened(options: SweepOptions, material: Material) -> dict[str, Any]:
-    """What `sweep.json` says of a sweep that has just begun."""
-    options = dataclasses.replace(options, mirror=None)
-    open_sweep(options, material, ENCODER, ["--space", "tiny"])
-    return read_sweep(options.folder)
-
-
-def test_a_sweep_of_which_nothing_has_changed_may_go_on(opened: dict[str, Any], material: Material) -> None:
-    check_unchanged(opened, material, ENCODER)
-
-
-@pytest.mark.parametrize("name", ["joint", "orders", "smart_lambda", "batch_sizes", "synthetic_data"])
-def test_every_kind_of_space_is_known_again(name: str, options: SweepOptions, material: Material) -> None:
-    from search_spaces.space import load_space
-
-    real = dataclasses.replace(material, space=load_space(name))
-    options = dataclasses.replace(options, mirror=None, name=name)
-    open_sweep(options, real, ENCODER, [])
-    check_unchanged(read_sweep(options.folder), real, ENCODER)
-
-
-def test_a_changed_base_is_refused_with_the_difference(opened: dict[str, Any], material: Material) -> None:
-    changed = with_base(material, optimizer__learning_rate=0.5, tasks__sst__batch_size=9)
-    with pytest.raises(ValueError, match="must be what it was when the sweep began") as raised:
-        check_unchanged(opened, changed, ENCODER)
-    text = str(raised.value)
-    assert "base.optimizer.learning_rate was 0.001, is 0.5; base.tasks.sst.batch_size was 8, is 9" in text
-    assert "\n" not in text
-
-
-def test_a_changed_question_is_refused_with_the_difference(opened: dict[str, Any], material: Material) -> None:
-    space = dataclasses.replace(material.space, ranges={"smart.weight": Float(low=0, high=4)})
-    with pytest.raises(ValueError, match=r"space\.ranges was .*'high': 3.*, is .*'high': 4"):
-        check_unchanged(opened, dataclasses.replace(material, space=space), ENCODER)
-
-
-def test_of_many_differences_five_are_shown_and_the_rest_counted(opened: dict[str, Any], material: Material) -> None:
-    sizes = {f"tasks__{task}__{key}": 3 for task in TASKS for key in ("batch_size", "loss_weight")}
-    with pytest.raises(ValueError, match=r"; .*; .*; .*; [^;]* and 1 more$"):
-        check_unchanged(opened, with_base(material, **sizes), ENCODER)
-
-
-def test_changed_data_are_refused(opened: dict[str, Any], material: Material) -> None:
-    changed = dataclasses.replace(material, fingerprint="abd")
-    with pytest.raises(ValueError, match=r"the data must be what it was when the sweep began, got other rows in /data"):
-        check_unchanged(opened, changed, ENCODER)
-
-
-def test_a_changed_encoder_is_refused(opened: dict[str, Any], material: Material) -> None:
-    with pytest.raises(ValueError, match=r"the encoder must be what it was .*, got other weights in tiny"):
-        check_unchanged(opened, material, "another")
-
-
-def test_differences_are_found_leaf_by_leaf() -> None:
-    before = {"a": 1, "b": {"c": [1, 2], "d": None}, "gone": True}
-    now = {"a": 1, "b": {"c": [2, 1], "d": None}, "new": {"x": 0}}
-    assert list(differences("", before, now)) == [
-        "b.c was [1, 2], is [2, 1]",
-        "gone was True, is None",
-        "new was None, is {'x': 0}",
-    ]
-    assert list(differences("", before, before)) == []
-
-
-def test_changed_code_is_said_and_not_refused(opened: dict[str, Any], material: Material) -> None:
-    assert changed_code(opened) == []
-    older = {**opened, "code": {**describe_code(), "sources": "other"}}
-    check_unchanged(older, material, ENCODER)
+def test_changed_code_is_said() -> None:
+    assert changed_code({"code": describe_code()}) == []
+    older = {"code": {**describe_code(), "sources": "other"}}
     (line,) = changed_code(older)
     assert line == (
         "Note: mtlib or a library has changed since the sweep began. Trials that have ended are of the old code, the "
         "rest will be of the new, what had begun begins anew: their scores may not be comparable."
     )
-
-
-def test_the_same_encoder_may_be_elsewhere(opened: dict[str, Any], material: Material) -> None:
-    """The demonstration's is in the storage, which may be moved."""
-    moved = with_base(material, encoder__name="elsewhere")
-    check_unchanged(opened, moved, ENCODER)
-    check_unchanged(opened, moved, None)
-    with pytest.raises(ValueError, match=r"the encoder must be what it was .*, got other weights in elsewhere"):
-        check_unchanged(opened, moved, "another")
-    with pytest.raises(ValueError, match=r"base\.encoder\.max_length was \d+, is 99$"):
-        check_unchanged(opened, with_base(moved, encoder__max_length=99), ENCODER)
 
 
 # What is left to do.

@@ -3,6 +3,7 @@
 import dataclasses
 import errno
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -436,7 +437,7 @@ def test_a_sweep_whose_space_has_changed_is_refused_with_the_difference(
     monkeypatch.setattr("sweeps.prepare.load_space", lambda _name: changed)
     assert main(["--resume", str(begun.folder)]) == 2
     error = capsys.readouterr().err
-    assert "the search space must be what it was when the sweep began, got space.grid was" in error
+    assert "the search space must be what it was when the sweep began, got space.grid.smart.weight was" in error
     assert "9.0" in error
     assert begun.plans == []
 
@@ -465,6 +466,17 @@ def test_the_script_runs_from_any_folder_and_hides_no_module(tmp_path: Path) -> 
     code += f"try: runpy.run_path({str(SCRIPT)!r}, run_name='__main__')\nexcept SystemExit: pass\nprint(sys.path[0])"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == str(ROOT)
+
+
+def test_whoever_reads_only_the_first_lines_gets_them_and_no_error() -> None:
+    script = f"{shlex.quote(sys.executable)} {shlex.quote(str(SCRIPT))} --list-spaces"
+    done = subprocess.run(f"({script}; echo rc $? >&2) | head -n 1", shell=True, capture_output=True, text=True)
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr in ("rc 0\n", "rc 130\n"), "0 if everything was written before the reader left"
+    code = f"import os, sys; sys.argv = ['run.py', '--list-spaces']; sys.path.insert(0, {str(ROOT)!r})\n"
+    code += "from sweeps.run import main; read, write = os.pipe(); os.close(read); os.dup2(write, 1); sys.exit(main())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "")
 
 
 def test_the_module_runs_as_the_script_does() -> None:

@@ -1,0 +1,112 @@
+"""What must be as it was when a sweep began, compared, and what of it is not, in words."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mtlib.schema import require, to_dict
+from search_spaces.space import describe_space
+from sweeps.prepare import Material
+
+MOST_DIFFERENCES = 5
+MOST_SHOWN = 60
+"""Characters of a value."""
+PAIRS = ("grid", "ranges", "conditions")
+"""What a space's description lists as pairs of a key and what belongs to it."""
+
+
+def check_unchanged(info: Mapping[str, Any], material: Material, encoder: str | None) -> None:
+    """Checks that a sweep would still ask the same of the same; where data and encoder are does not matter.
+
+    Args:
+        info: what `sweep.json` says.
+        material: the space and the data as they are now.
+        encoder: fingerprint of the encoder as it is now; None: it is not looked at.
+
+    Raises:
+        ValueError: one line that says what differs.
+    """
+    space = material.space
+    before = {"base": without_place(info["base"]), "space": space_tree(info["space"])}
+    now = {"base": without_place(to_dict(space.base)), "space": space_tree(to_dict(describe_space(space)))}
+    rule = "the search space must be what it was when the sweep began"
+    check_none(rule, list(differences("", before, now)))
+    check_data(info["data"], material)
+    rule = "the encoder must be what it was when the sweep began"
+    is_same = encoder in (None, info["encoder"]["fingerprint"])
+    require(is_same, rule, f"other weights in {space.base.encoder.name}")
+
+
+def check_none(rule: str, found: Sequence[str]) -> None:
+    """Raises ValueError that names the first differences, if there are any."""
+    more = f"; and {len(found) - MOST_DIFFERENCES} more" if len(found) > MOST_DIFFERENCES else ""
+    require(not found, rule, "; ".join(found[:MOST_DIFFERENCES]) + more)
+
+
+def check_data(before: Mapping[str, Any], material: Material) -> None:
+    """Raises ValueError unless the same rows are read as before; names the tables that hold others."""
+    if before["fingerprint"] == material.fingerprint:
+        return
+    tables, now = before.get("tables", {}), material.fingerprints
+    changed = sorted(name for name in {*tables, *now} if tables.get(name) != now.get(name))
+    where = f" {', '.join(changed)}" if tables and changed else ""  # older sweeps do not tell tables apart
+    rule = "the data must be what it was when the sweep began"
+    require(False, rule, f"other rows in{where}{' of' * bool(where)} {material.data_folder}")
+
+
+def without_place(base: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration as a tree, without the name or folder of its encoder."""
+    return {**base, "encoder": {key: value for key, value in base["encoder"].items() if key != "name"}}
+
+
+def space_tree(described: Mapping[str, Any]) -> dict[str, Any]:
+    """A space's description as a tree, by the keys that it searches; without the hash that `sweep.json` adds."""
+    tree = {key: value for key, value in described.items() if key != "hash"}
+    return tree | {name: dict(tree[name]) for name in PAIRS}
+
+
+def differences(key: str, before: Any, now: Any) -> Iterator[str]:
+    """What differs between two trees, leaf by leaf, in words; entries of a space have an order, which numbers trials.
+
+    Args:
+        key: dotted key of both trees; empty at the root.
+        before, now: the trees, of plain data.
+    """
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        for name in (*before, *(name for name in now if name not in before)):
+            yield from entry_differences(f"{key}.{name}".lstrip("."), name, before, now)
+        if key.startswith("space.") and set(before) == set(now) and list(before) != list(now):
+            yield f"{key} is in another order"
+    elif before != now:
+        yield f"{key} {describe_change(before, now)}"
+
+
+def entry_differences(key: str, name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """What differs in one entry of two mappings."""
+    if name not in now:
+        yield f"{key} is gone"
+    elif name not in before:
+        yield f"{key} is new: {brief(now[name])}"
+    else:
+        yield from differences(key, before[name], now[name])
+
+
+def describe_change(before: Any, now: Any) -> str:
+    """How a leaf has changed; of long lists only what has come and gone."""
+    are_lists = isinstance(before, list) and isinstance(now, list)
+    if not are_lists or max(len(text_of(before)), len(text_of(now))) <= MOST_SHOWN:
+        return f"was {brief(before)}, is {brief(now)}"
+    gone, new = [item for item in before if item not in now], [item for item in now if item not in before]
+    said = [f"{brief(items)} {what}" for items, what in ((gone, "gone"), (new, "new")) if items]
+    return "has " + " and ".join(said) if said else "is in another order, or has other repetitions"
+
+
+def text_of(value: Any) -> str:
+    """Plain data as it would be typed; words as they are."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def brief(value: Any) -> str:
+    """Plain data as text, cut short."""
+    text = text_of(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
