@@ -6,15 +6,19 @@ from dataclasses import dataclass
 import torch
 
 from mtlib.checkpoint import StateFolder
+from mtlib.config import TrialConfig
 from mtlib.environment import foresee_environment
+from mtlib.sources import find_parts, read_parts
 from mtlib.stage_keys import Cut
+from mtlib.tokens import are_tokenized
 from search_spaces.space import grid_trials
-from sweeps.course import Course, find_course
-from sweeps.finished import FINISHED_FOLDER, TrialPlace, is_noted
+from sweeps.course import encoder_of, find_course
+from sweeps.finished import FINISHED_FOLDER, TrialPlace, find_finished, score_names
+from sweeps.model_size import measure_encoder
 from sweeps.options import SweepOptions, SweepPlan, make_plan
 from sweeps.prepare import Material
 from sweeps.stage_tree import Known, distinct, train_on_paper
-from sweeps.stages import STORE_FOLDER, StageStore, has_stage
+from sweeps.stages import STORE_FOLDER, StageStore, entry_folders, has_stage
 from sweeps.trial_spec import make_spec
 
 
@@ -35,6 +39,7 @@ def describe_there(options: SweepOptions, material: Material) -> list[str]:
     """How much of a grid the storage holds already; nothing where it holds nothing, or that cannot be known.
 
     What is yet to be drawn is not known, nor are the machines of a cluster, on which the bits of a result depend.
+    Nothing is fetched and nothing is written.
 
     Args:
         options: the checked command line.
@@ -44,27 +49,62 @@ def describe_there(options: SweepOptions, material: Material) -> list[str]:
         ValueError: the encoder, or weights to start from, cannot be loaded.
     """
     plan = make_plan(options, material.space, material.data_folder)
-    is_known = plan.num_trials is None and plan.address is None and plan.shares
-    if not is_known or is_empty(plan):
+    if plan.num_trials is not None or plan.address is not None or not plan.reuses or is_empty(plan):
         return []
-    found = foresee(plan)
+    configs = list_configs(plan)
+    if not are_cached(plan, configs):
+        return []
+    found = foresee(plan, configs)
     if not found.num_steps_there:
         return []
-    whole = f", with {found.num_whole} of the {found.num_trials} trials whole" if found.num_whole else ""
-    there = f"Other sweeps of this storage have trained {found.num_steps_there:,} of the steps that are left{whole}"
-    return [f"{there}: {found.num_steps_left:,} remain."]
+    steps = found.num_steps_there + found.num_steps_left
+    whole = f" ({found.num_whole} of the {found.num_trials} trials whole)" if found.num_whole else ""
+    there = (
+        f"Other sweeps of this storage have already trained {found.num_steps_there:,} of these {steps:,} steps{whole}"
+    )
+    return [f"{there}: {found.num_steps_left:,} are left to train."]
 
 
 def is_empty(plan: SweepPlan) -> bool:
     """Whether the storage holds neither stages nor notes of finished trials."""
-    return not any(any((plan.cache_folder / name).glob("*")) for name in (STORE_FOLDER, FINISHED_FOLDER))
+    return not entry_folders(store_of(plan)) and not any((plan.cache_folder / FINISHED_FOLDER).glob("*.json"))
 
 
-def foresee(plan: SweepPlan) -> Foreseen:
-    """What of a sweep over a grid its storage holds, should all workers be on a machine like this one."""
-    courses = list_courses(plan)
-    configs, cuts = [course.config for course in courses], [course.cuts for course in courses]
-    alone, paths = (train_on_paper(configs, cuts, True, known) for known in (None, known_of(plan, cuts)))
+def store_of(plan: SweepPlan) -> StageStore:
+    """The storage's stages, none where none are shared."""
+    return StageStore(folder=plan.cache_folder / STORE_FOLDER, most_bytes=plan.keep_bytes if plan.shares else 0)
+
+
+def list_configs(plan: SweepPlan) -> list[TrialConfig]:
+    """The configuration of every trial of a grid, replicates included."""
+    specs = (
+        make_spec(plan.space, number, replicate, params)
+        for number, params in enumerate(grid_trials(plan.space))
+        for replicate in range(plan.replicates)
+    )
+    return [spec.config for spec in specs]
+
+
+def are_cached(plan: SweepPlan, configs: Sequence[TrialConfig]) -> bool:
+    """Whether encoders are on this machine and data are in the token cache: else nothing was trained with them here."""
+    wanted = {
+        (config.encoder.name, pair): None for config in configs for pair in find_parts(config, plan.data_folder).items()
+    }
+    if any(measure_encoder(name) is None for name in {name for name, _ in wanted}):
+        return False
+    return all(
+        are_tokenized({key: read_parts(parts, plan.data_folder)}, encoder_of(name).tokenizer, plan.cache_folder)
+        for name, (key, parts) in sorted(wanted, key=lambda pair: pair[0])
+    )
+
+
+def foresee(plan: SweepPlan, configs: Sequence[TrialConfig]) -> Foreseen:
+    """What of these trials the storage holds, should all workers be on a machine like this one."""
+    device = "cuda" if plan.gpus_per_worker > 0 and torch.cuda.is_available() else "cpu"
+    environment = foresee_environment(device, plan.num_workers, plan.cpus_per_worker)
+    cuts = [find_course(config, plan.data_folder, plan.cache_folder, environment).cuts for config in configs]
+    known = known_of(plan, configs, cuts)
+    alone, paths = (train_on_paper(configs, cuts, plan.shares, there) for there in (Known(), known))
     total, left = (
         sum(segment.steps for segment in distinct(found) if not segment.is_there) for found in (alone, paths)
     )
@@ -72,28 +112,17 @@ def foresee(plan: SweepPlan) -> Foreseen:
     return Foreseen(num_trials=len(paths), num_whole=num_whole, num_steps_there=total - left, num_steps_left=left)
 
 
-def list_courses(plan: SweepPlan) -> list[Course]:
-    """Every trial of a grid, with all that its result follows from."""
-    device = "cuda" if plan.gpus_per_worker > 0 and torch.cuda.is_available() else "cpu"
-    environment = foresee_environment(device, plan.num_workers, plan.cpus_per_worker)
-    specs = [
-        make_spec(plan.space, number, replicate, params)
-        for number, params in enumerate(grid_trials(plan.space))
-        for replicate in range(plan.replicates)
-    ]
-    return [find_course(spec.config, plan.data_folder, plan.cache_folder, environment) for spec in specs]
-
-
-def known_of(plan: SweepPlan, cuts: Sequence[Sequence[Cut]]) -> Known:
+def known_of(plan: SweepPlan, configs: Sequence[TrialConfig], cuts: Sequence[Sequence[Cut]]) -> Known:
     """What the storage holds of these trials."""
-    store = StageStore(folder=plan.cache_folder / STORE_FOLDER, most_bytes=plan.keep_bytes)
+    store = store_of(plan)
     place = TrialPlace(
         folder=plan.folder,
-        trial_id="",
+        trial_id="any",
         states=StateFolder(path=plan.folder),
         store=store,
         finished_folder=plan.cache_folder / FINISHED_FOLDER,
     )
     keys = {key for own in cuts for cut in own for key in (cut.key, cut.other_key) if key is not None}
-    ends = {own[-1].key for own in cuts if is_noted(place, own[-1])}
+    lasts = [(own[-1], score_names(config)) for config, own in zip(configs, cuts, strict=True)]
+    ends = {last.key for last, names in lasts if find_finished(place, last, names)}
     return Known(stages={key for key in keys if has_stage(store, key)}, ends=ends)

@@ -174,7 +174,7 @@ def describe_total(options: SweepOptions, material: Material) -> str:
     drawn = ", counted as in the space's base configuration" if options.num_trials is not None else ""
     stopped = f", fewer where {options.scheduler} stops trials" if options.scheduler != "none" else ""
     trained = sum(segment.steps for segment in distinct(shared_paths(options, material))) * times
-    saved = f"; sharing stages saves {steps - trained:,} of them ({(steps - trained) / steps:.0%})"
+    saved = f"; sharing stages saves {steps - trained:,} of them ({(steps - trained) / steps:.1%})"
     return f"{total}{drawn}{stopped}{saved if trained < steps else ''}."
 
 

@@ -12,9 +12,11 @@ from pathlib import Path
 
 from mtlib.best_weights import CHECKSUMS, check_weights, weights_path
 from mtlib.checkpoint import StateFolder
+from mtlib.config import TrialConfig
 from mtlib.schema import require
 from mtlib.stage_keys import Cut
 from results.epoch_files import copy_epochs
+from results.records import OVERALL
 from sweeps.cleaning import replace_json
 from sweeps.stage_entry import place_files
 from sweeps.stages import StageStore
@@ -22,6 +24,8 @@ from sweeps.stages import StageStore
 BEST_FILE, SHARED_FILE, FINISHED_FILE = "best.json", "shared.json", "finished.json"
 FINISHED_FOLDER = "finished"
 """Of a storage's notes of finished trials, among what its sweeps share."""
+MOST_NOTED = 5
+"""Equal trials that are noted, of any number."""
 TAKEN = ".taken"
 """In a trial's folder, while something is taken over."""
 
@@ -72,68 +76,101 @@ def write_shared(place: TrialPlace, shared: Shared) -> None:
     replace_json(place.path / SHARED_FILE, asdict(shared))
 
 
+def score_names(config: TrialConfig) -> tuple[str, ...]:
+    """The names of a trial's scores, the best epoch by each of which has its weights kept."""
+    return *config.active_tasks, OVERALL
+
+
 def note_finished(place: TrialPlace, cut: Cut) -> None:
-    """Notes where a trial that has ended well is, for equal ones to take it over; and in its folder what it is."""
+    """Notes where a trial that has ended well is, for equal ones to take it over; and in its folder what it is.
+
+    Those that were noted before stay behind it: its sweep may be deleted before theirs.
+    """
     for folder in (place.path, place.finished_folder):
         folder.mkdir(parents=True, exist_ok=True)
     replace_json(place.path / FINISHED_FILE, {"key": cut.key})
-    where = {"sweep": place.folder.name, "trial": place.trial_id}
-    note = place.finished_folder / f"{cut.key}.json"
-    replace_json(note, where, writer=f".{place.folder.name}-{place.trial_id}")
+    own = f"{place.folder.name}/{place.trial_id}"
+    trials = [own, *(name for name in noted_trials(place, cut) if name != own)]
+    writer = f".{place.folder.name}-{place.trial_id}"
+    replace_json(place.finished_folder / f"{cut.key}.json", {"trials": trials[:MOST_NOTED]}, writer=writer)
 
 
-def find_finished(place: TrialPlace, cut: Cut) -> TrialPlace:
-    """Where the trial that is noted as finished at a cut is; OSError or ValueError if none is.
-
-    Its sweep may have been deleted since, and another one of its name have taken its place.
-    """
-    found = json.loads((place.finished_folder / f"{cut.key}.json").read_text())
-    require(isinstance(found, dict) and {"sweep", "trial"} <= set(found), "a note must name sweep and trial", found)
-    source = replace(place, folder=place.folder.parent / found["sweep"], trial_id=found["trial"])
-    own = json.loads((source.path / FINISHED_FILE).read_text())
-    require(own == {"key": cut.key}, "a finished trial must be what was noted", own)
-    return source
-
-
-def is_noted(place: TrialPlace, cut: Cut) -> bool:
-    """Whether a finished trial that is equal up to a cut is noted, and is there."""
+def noted_trials(place: TrialPlace, cut: Cut) -> list[str]:
+    """`sweep/trial` of those noted as finished at a cut, the newest first."""
     try:
-        find_finished(place, cut)
+        found = json.loads((place.finished_folder / f"{cut.key}.json").read_text())["trials"]
+        return [name for name in found if len(Path(name).parts) == 2]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def find_finished(place: TrialPlace, cut: Cut, names: Sequence[str] = ()) -> list[TrialPlace]:
+    """Where finished trials that are equal up to a cut are, the newest first.
+
+    A note may be out of date: its sweep may have been deleted, and another one of its name have taken its place; and a
+    sweep deletes weights that no selection needs.
+
+    Args:
+        place: of any trial of the storage.
+        cut: the end of the finished trials.
+        names: of scores, by which weights of the best epoch must be there.
+    """
+    places = [place_beside(place, *Path(name).parts) for name in noted_trials(place, cut)]
+    return [found for found in places if is_noted_as(found, cut) and set(names) <= best_names(found)]
+
+
+def place_beside(place: TrialPlace, sweep: str, trial_id: str) -> TrialPlace:
+    """The place of another trial of the same storage."""
+    folder = place.folder.parent / sweep
+    states = replace(place.states, path=folder / "trials" / trial_id / "checkpoint")
+    return replace(place, folder=folder, trial_id=trial_id, states=states)
+
+
+def is_noted_as(place: TrialPlace, cut: Cut) -> bool:
+    """Whether a trial's own folder says that it has finished at a cut."""
+    try:
+        return bool(json.loads((place.path / FINISHED_FILE).read_text()) == {"key": cut.key})
     except (OSError, ValueError):
         return False
-    return True
+
+
+def best_names(place: TrialPlace) -> set[str]:
+    """The names of scores by which a trial has the weights of its best epoch."""
+    try:
+        return set(json.loads((place.states.path / BEST_FILE).read_text()))
+    except (OSError, ValueError, TypeError):
+        return set()
 
 
 def take_finished(place: TrialPlace, cut: Cut, names: Sequence[str]) -> str | None:
-    """Takes an equal trial of this storage over, if there is one that is whole: `sweep/trial`.
+    """Lays an equal trial of this storage ready in `TAKEN`, if there is one that is whole: `sweep/trial`.
+
+    `TAKEN` then holds its `checkpoint` folder, and `trials/` with its epochs under this trial's name. What this trial
+    has itself is as it was.
 
     Args:
         place: the trial.
         cut: its end.
-        names: of scores, the weights of whose best epochs must be there; a sweep deletes those that no selection needs.
+        names: of scores, the weights of whose best epochs must be there.
     """
-    try:
-        source = find_finished(place, cut)
-    except (OSError, ValueError):
-        return None
-    if source.path == place.path:
-        return None
     taken = place.path / TAKEN
-    try:
-        link_best(source.path / "checkpoint", taken, names)
-        copy_epochs(source.folder, source.trial_id, place.folder, place.trial_id, cut.total_epochs)
-    except (OSError, ValueError):
+    for source in find_finished(place, cut, names):
+        if source.path == place.path:
+            continue
         shutil.rmtree(taken, ignore_errors=True)
-        return None
-    shutil.rmtree(place.states.path, ignore_errors=True)
-    taken.rename(place.states.path)
-    return f"{source.folder.name}/{source.trial_id}"
+        try:
+            link_best(source.states.path, taken / "checkpoint", names)
+            copy_epochs(source.folder, source.trial_id, taken, place.trial_id, cut.total_epochs)
+        except (OSError, ValueError):
+            shutil.rmtree(taken, ignore_errors=True)
+        else:
+            return f"{source.folder.name}/{source.trial_id}"
+    return None
 
 
 def link_best(source: Path, target: Path, names: Sequence[str]) -> None:
-    """Links the best weights of a checkpoint folder into another, those by all names, or OSError, or ValueError if one
-    is damaged or no longer known."""
-    shutil.rmtree(target, ignore_errors=True)
+    """Links the best weights of a checkpoint folder into a new one, those by all names, or OSError, or ValueError if
+    one is damaged or no longer known."""
     folder, best = StateFolder(path=source), json.loads((source / BEST_FILE).read_text())
     require(set(best) == set(names), f"{source} must hold the best weights by {', '.join(names)}", ", ".join(best))
     for epoch in sorted(set(best.values())):

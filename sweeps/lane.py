@@ -119,7 +119,7 @@ def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
         error, is_full = describe(found), why_full(found) is not None
     if is_first:
         facts = {"peak_memory_bytes": peak_memory(device), **link.facts}
-        if how == "interrupted" or record_end(place, {"how": how, "error": error, "time": time.time(), **facts}):
+        if how != "interrupted" and record_end(place, {"how": how, "error": error, "time": time.time(), **facts}):
             finish_files(place, how, keeps_states=is_full)  # once there is room, it can go on from them
         link.ended(how, error, facts)
     free_memory()

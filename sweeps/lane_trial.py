@@ -23,7 +23,7 @@ from mtlib.train import train
 from mtlib.workers import gather_from_workers, num_workers, worker_rank
 from sweeps.course import Course
 from sweeps.file_locks import Claim, claim_file
-from sweeps.finished import TrialPlace, is_noted, note_finished
+from sweeps.finished import TrialPlace, find_finished, note_finished, score_names
 from sweeps.lane_link import LaneLink
 from sweeps.messages import End
 from sweeps.stages import claim, has_stage
@@ -80,6 +80,7 @@ def run_trial(run: TrialRun) -> tuple[End, str | None]:
                 end_early(run, stopped)
                 return "pruned", None
             if beginning.is_whole:
+                note_end(run)
                 return ("complete" if beginning.shared.taken_from is None else "reused"), None
             if go_on(run):
                 return end_of_training(run), None
@@ -102,10 +103,15 @@ def end_of_training(run: TrialRun) -> End:
     """How a trial whose training is over has ended; equal ones may take it over as soon as others may claim its end."""
     if run.link.is_stopped:
         return "pruned"
+    note_end(run)
+    return "complete"
+
+
+def note_end(run: TrialRun) -> None:
+    """Notes a whole trial for equal ones, if it may be shared."""
     if worker_rank() == 0 and run.place.store is not None:
         with contextlib.suppress(OSError):  # nobody will take it over
             note_finished(run.place, run.course.cuts[-1])
-    return "complete"
 
 
 def settle(run: TrialRun) -> Beginning:
@@ -137,6 +143,7 @@ def try_to_begin(run: TrialRun, notes: list[str]) -> Beginning | None:
         notes: what a person should be told once it begins; what is found now is added.
     """
     place, rights = run.place, run.rights
+    is_new = rights.trial is None
     if rights.trial is None:
         place.path.mkdir(parents=True, exist_ok=True)
         rights.trial = claim_file(place.path / LOCK_FILE)
@@ -144,11 +151,12 @@ def try_to_begin(run: TrialRun, notes: list[str]) -> Beginning | None:
         run.link.waits("a worker that another run of this sweep has left behind still trains it")
         return None
     beginning = look(run, notes)
-    keep_missed(run, beginning.epochs)
+    if is_new:
+        keep_missed(run, beginning.epochs)
     while beginning.epochs < run.course.cuts[-1].total_epochs:
         cut = run.course.next_end(beginning.epochs)
         if not take_right(run, cut):
-            run.link.waits(f"another sweep is training stage {cut.stage}, which it goes on from")
+            run.link.waits(f"stage {cut.stage}, which it needs, is being trained elsewhere")
             return None
         if not is_kept(run, cut):
             break
@@ -162,7 +170,8 @@ def try_to_begin(run: TrialRun, notes: list[str]) -> Beginning | None:
 def look(run: TrialRun, notes: list[str]) -> Beginning:
     """Where the trial can begin now; its files are put there."""
     beginning = find_beginning(run.place, run.course.config, run.course.origin, run.course.cuts)
-    notes += [] if beginning.note is None else [beginning.note]
+    if beginning.note is not None and beginning.note not in notes:
+        notes.append(beginning.note)
     return beginning
 
 
@@ -191,7 +200,9 @@ def is_kept(run: TrialRun, cut: Cut) -> bool:
     """Whether a cut is in the store, or the end of an equal trial that is noted."""
     if run.place.store is None:
         return False
-    return has_stage(run.place.store, cut.key) or (cut == run.course.cuts[-1] and is_noted(run.place, cut))
+    is_last = cut == run.course.cuts[-1]
+    is_whole = is_last and bool(find_finished(run.place, cut, score_names(run.course.config)))
+    return is_whole or has_stage(run.place.store, cut.key)
 
 
 def go_on(run: TrialRun) -> bool:

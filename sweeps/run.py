@@ -7,7 +7,7 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,18 +42,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         found = read_command(arguments)
         if found.list_spaces:
-            show(space_lines())
-            return ALL_ENDED_WELL
+            return say(lambda: show(space_lines()))
         options = read_options(found, datetime.now(), os.environ.get("RAY_ADDRESS"))
         if options.dry_run:
-            preview(options)
-            return ALL_ENDED_WELL
+            return say(lambda: preview(options))
         return sweep(options, arguments)
     except ValueError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return WRONG_USE
-    except BrokenPipeError:  # nobody reads on, as behind `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:
+        be_silent()
+        print("interrupted: nobody reads standard output any more; go on with --resume", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
         if error.errno not in NO_ROOM:
@@ -63,6 +62,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
+
+
+def say(speak: Callable[[], None]) -> int:
+    """Says something that needs no more than to be said; who stops reading, as `head` does, has read enough."""
+    try:
+        speak()
+    except BrokenPipeError:
+        be_silent()
+    return ALL_ENDED_WELL
+
+
+def be_silent() -> None:
+    """Lets standard output go nowhere: nobody reads it, and Python would complain of that as it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def show(lines: Iterable[str]) -> None:
@@ -98,7 +111,8 @@ def preview(options: SweepOptions) -> None:
             show(resume.preview(options, material))
     else:
         show(describe_trials(options, material))
-        show([*describe_stages(options, material), *describe_there(options, material)])
+        show(describe_stages(options, material))
+        show(describe_there(options, material))
         show(describe_need(options, material, measure_encoder(material.space.base.encoder.name)))
     show(["Dry run: nothing was started."])
 
@@ -159,7 +173,7 @@ def run_and_finish(options: SweepOptions, plan: SweepPlan, known: Sequence["Tria
     """Runs a sweep whose folder is open, and says how it ended; leaves no folder if it breaks before a trial starts."""
     from rich.console import Console
 
-    from sweeps.finish import finish
+    from sweeps.finish import exit_code, finish
     from sweeps.opening import discard_unstarted
     from sweeps.progress import show_progress
 
@@ -168,11 +182,17 @@ def run_and_finish(options: SweepOptions, plan: SweepPlan, known: Sequence["Tria
 
         with show_progress(Console()) as on_event:
             outcome = run_sweep(plan, on_event, known)
+    except SystemExit as error:  # rich's answer to a reader that has left
+        raise BrokenPipeError from error
     except Exception:
         if not options.resumes:
             discard_unstarted(plan.folder)
         raise
-    return finish(options, outcome)
+    try:
+        return finish(options, outcome)
+    except BrokenPipeError:  # all is done, and on record
+        be_silent()
+        return exit_code(outcome)
 
 
 if __name__ == "__main__":

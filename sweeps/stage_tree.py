@@ -61,16 +61,18 @@ def train_on_paper(
     Args:
         configs: one per configuration.
         cuts: of each, first to last.
-        shares: whether trials go on from what others have left.
+        shares: whether trials go on from what others have left; if not, whole trials alone are taken over.
         known: what is there already; None: nothing.
 
     Returns:
         By configuration, its segments, first to last. What several come through is one and the same object in each.
     """
-    store, finished = segments_there(configs, cuts, known or Known())
+    store, there = segments_there(configs, cuts, known or Known())
+    finished = dict(there)
     paths: list[list[Segment]] = [[] for _ in configs]
     for number in training_order(list(map(course_of, cuts))) if shares else range(len(configs)):
-        own, last = cuts[number], find_start(cuts[number], store, finished) if shares else None
+        own = cuts[number]
+        last = find_start(own, store, finished) if shares else there.get(own[-1].key)
         for cut in own:
             if not cut.is_end or (last is not None and cut.total_epochs <= last.cut.total_epochs):
                 continue

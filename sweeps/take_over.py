@@ -17,7 +17,6 @@ from mtlib.schema import first_line, require
 from mtlib.stage_keys import Cut, Origin
 from results.epoch_files import copy_epochs, drop_epochs, epoch_files, keep_epochs, place_epochs
 from results.epochs import read_trial_curves
-from results.records import OVERALL
 from results.storage import open_folder
 from sweeps.cleaning import keep_names
 from sweeps.finished import (
@@ -28,8 +27,9 @@ from sweeps.finished import (
     Shared,
     TrialPlace,
     best_files,
-    find_finished,
+    is_noted_as,
     read_shared,
+    score_names,
     take_finished,
     write_shared,
 )
@@ -69,14 +69,11 @@ def find_beginning(place: TrialPlace, config: TrialConfig, origin: Origin, cuts:
     if place.store is None:
         return Beginning(epochs=epochs, shared=shared, note=note)
     own_steps, own_seconds = work_reported(place, epochs, shared)
-    if epochs < cuts[-1].total_epochs:
-        if taken_from := take_finished(place, cuts[-1], (*config.active_tasks, OVERALL)):
-            seconds = seconds_reported(place) - own_seconds
-            whole = Shared(steps=cuts[-1].total_steps - own_steps, seconds=seconds, taken_from=taken_from)
-            write_shared(place, whole)
-            return Beginning(epochs=cuts[-1].total_epochs, shared=whole, is_whole=True, note=note)
-        epochs, loss = own_epochs(place, config, origin)  # a damaged one may have cost the trial its own
-        note = note or loss
+    if epochs < cuts[-1].total_epochs and (taken_from := take_finished(place, cuts[-1], score_names(config))):
+        seconds = seconds_reported(place.path / TAKEN, place.trial_id) - own_seconds
+        whole = Shared(steps=cuts[-1].total_steps - own_steps, seconds=seconds, taken_from=taken_from)
+        put_whole(place, whole)
+        return Beginning(epochs=cuts[-1].total_epochs, shared=whole, is_whole=True, note=note)
     for cut in [cut for cut in reversed(cuts) if cut.total_epochs > epochs]:
         taken = take_cut(place, cut, own_steps, own_seconds)
         if taken is not None:
@@ -109,14 +106,14 @@ def epochs_of(config: TrialConfig, numbers: Mapping[str, Any]) -> int:
 def is_finished(place: TrialPlace, cut: Cut) -> bool:
     """Whether the trial itself is noted as finished: its record was lost behind its end."""
     try:
-        return find_finished(place, cut).path == place.path and num_reported(place) == cut.total_epochs
-    except (OSError, ValueError):
+        return is_noted_as(place, cut) and num_reported(place) == cut.total_epochs
+    except ValueError:
         return False
 
 
-def seconds_reported(place: TrialPlace) -> float:
-    """Seconds of work that the trial's curves tell of."""
-    return float(max(read_trial_curves(open_folder(place.folder), place.trial_id)["seconds"].to_pylist(), default=0.0))
+def seconds_reported(folder: Path, trial: str) -> float:
+    """Seconds of work that a trial's curves tell of."""
+    return float(max(read_trial_curves(open_folder(folder), trial)["seconds"].to_pylist(), default=0.0))
 
 
 def work_reported(place: TrialPlace, epochs: int, shared: Shared) -> tuple[int, float]:
@@ -172,17 +169,29 @@ def take_cut(place: TrialPlace, cut: Cut, own_steps: int, own_seconds: float) ->
 
 def put_taken(place: TrialPlace, cut: Cut, taken: Path, shared: Shared) -> None:
     """Puts what lies ready in the place of what the trial had; the state last, which all else is there for."""
-    forget(place)
-    write_shared(place, shared)
-    epochs = taken / "trials" / place.trial_id
-    shutil.rmtree(place.path / "predictions", ignore_errors=True)
-    for name in ("predictions", "curves.parquet"):
-        (epochs / name).rename(place.path / name)
+    put_epochs(place, taken, shared)
     place.states.path.mkdir(parents=True, exist_ok=True)
     for name in ("weights", BEST_FILE):
         (taken / name).rename(place.states.path / name)
     place_state(place.states, cut.total_steps, taken / "state")
     shutil.rmtree(taken, ignore_errors=True)
+
+
+def put_whole(place: TrialPlace, shared: Shared) -> None:
+    """Puts a finished trial that lies ready in the place of what the trial had."""
+    taken = place.path / TAKEN
+    put_epochs(place, taken, shared)
+    (taken / "checkpoint").rename(place.states.path)
+    shutil.rmtree(taken, ignore_errors=True)
+
+
+def put_epochs(place: TrialPlace, taken: Path, shared: Shared) -> None:
+    """Puts epochs that lie ready under the trial's name in the place of all that it had, its states among it."""
+    forget(place)
+    write_shared(place, shared)
+    shutil.rmtree(place.path / "predictions", ignore_errors=True)
+    for name in ("predictions", "curves.parquet"):
+        (taken / "trials" / place.trial_id / name).rename(place.path / name)
 
 
 def cut_back(place: TrialPlace, epochs: int) -> Shared:

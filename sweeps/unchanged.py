@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from mtlib.config import TrialConfig
 from mtlib.schema import require, to_dict
 from search_spaces.space import describe_space
 from sweeps.prepare import Material
@@ -27,10 +28,11 @@ def check_unchanged(info: Mapping[str, Any], material: Material, encoder: str | 
         ValueError: one line that says what differs.
     """
     space = material.space
-    before = {"base": without_place(info["base"]), "space": space_tree(info["space"])}
+    base = to_dict(TrialConfig.from_json(json.dumps(info["base"])))  # with what has become configurable since
+    before = {"base": without_place(base), "space": space_tree(info["space"])}
     now = {"base": without_place(to_dict(space.base)), "space": space_tree(to_dict(describe_space(space)))}
     rule = "the search space must be what it was when the sweep began"
-    check_none(rule, list(differences("", before, now)))
+    check_none(rule, [*differences("", before, now), *other_orders(before["space"], now["space"])])
     check_data(info["data"], material)
     rule = "the encoder must be what it was when the sweep began"
     is_same = encoder in (None, info["encoder"]["fingerprint"])
@@ -45,13 +47,17 @@ def check_none(rule: str, found: Sequence[str]) -> None:
 
 def check_data(before: Mapping[str, Any], material: Material) -> None:
     """Raises ValueError unless the same rows are read as before; names the tables that hold others."""
-    if before["fingerprint"] == material.fingerprint:
-        return
+    rule = "the data must be what it was when the sweep began"
+    require(before["fingerprint"] == material.fingerprint, rule, describe_data_change(before, material))
+
+
+def describe_data_change(before: Mapping[str, Any], material: Material) -> str:
+    """Which tables hold other rows; sweeps that began before tables were told apart do not know."""
     tables, now = before.get("tables", {}), material.fingerprints
     changed = sorted(name for name in {*tables, *now} if tables.get(name) != now.get(name))
-    where = f" {', '.join(changed)}" if tables and changed else ""  # older sweeps do not tell tables apart
-    rule = "the data must be what it was when the sweep began"
-    require(False, rule, f"other rows in{where}{' of' * bool(where)} {material.data_folder}")
+    if not tables or not changed:
+        return f"other rows in {material.data_folder}"
+    return f"other rows of {'; '.join(changed)} in {material.data_folder}"
 
 
 def without_place(base: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,25 +66,41 @@ def without_place(base: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def space_tree(described: Mapping[str, Any]) -> dict[str, Any]:
-    """A space's description as a tree, by the keys that it searches; without the hash that `sweep.json` adds."""
-    tree = {key: value for key, value in described.items() if key != "hash"}
+    """A space's description as a tree, by the keys that it searches, without what changes no trial."""
+    tree = {key: value for key, value in described.items() if key not in ("hash", "question")}
     return tree | {name: dict(tree[name]) for name in PAIRS}
 
 
 def differences(key: str, before: Any, now: Any) -> Iterator[str]:
-    """What differs between two trees, leaf by leaf, in words; entries of a space have an order, which numbers trials.
+    """What differs between two trees, leaf by leaf, in words.
 
     Args:
         key: dotted key of both trees; empty at the root.
         before, now: the trees, of plain data.
     """
+    before, now = by_number(before), by_number(now)
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         for name in (*before, *(name for name in now if name not in before)):
             yield from entry_differences(f"{key}.{name}".lstrip("."), name, before, now)
-        if key.startswith("space.") and set(before) == set(now) and list(before) != list(now):
-            yield f"{key} is in another order"
     elif before != now:
         yield f"{key} {describe_change(before, now)}"
+
+
+def by_number(value: Any) -> Any:
+    """A list of mappings, as the stages of a plan are, as a mapping by number; all else as it is."""
+    is_plan = isinstance(value, list) and bool(value) and all(isinstance(item, Mapping) for item in value)
+    return {str(number): item for number, item in enumerate(value)} if is_plan else value
+
+
+def other_orders(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """What of a space is the same in another order, in words: grid points are numbered, draws follow one another."""
+    grids = before["grid"], now["grid"]
+    ordered = {f"space.{name}": (before[name], now[name]) for name in ("grid", "ranges")}
+    ordered |= {f"space.grid.{key}": (grids[0][key], grids[1][key]) for key in grids[0] if key in grids[1]}
+    for key, (first, second) in ordered.items():
+        are_named = isinstance(first, Mapping) and isinstance(second, Mapping)
+        if are_named and set(first) == set(second) and list(first) != list(second):
+            yield f"{key} is in another order"
 
 
 def entry_differences(key: str, name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

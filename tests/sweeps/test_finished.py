@@ -10,9 +10,17 @@ import pytest
 from mtlib.best_weights import CHECKSUMS
 from mtlib.checkpoint import saved_states
 from results.epochs import curves_path
-from sweeps.finished import Shared, note_finished, read_shared, take_finished, write_shared
+from sweeps.finished import (
+    MOST_NOTED,
+    Shared,
+    note_finished,
+    noted_trials,
+    read_shared,
+    take_finished,
+    write_shared,
+)
 from sweeps.take_over import Beginning
-from tests.sweeps.finished_trials import NAMES, SPOILT, begin, compact_as, finish
+from tests.sweeps.finished_trials import NAMES, SPOILT, begin, cleaned, compact_as, finish
 from tests.sweeps.trained_trials import Ground, assert_same, left_by, train_trial
 
 
@@ -67,13 +75,38 @@ def test_a_trial_does_not_take_itself_over(trained: Ground) -> None:
     assert left_by(first).weights
 
 
+def test_a_trial_whose_sweep_is_deleted_is_still_to_be_had_from_those_that_took_it_over(trained: Ground) -> None:
+    first, second, course = finish(trained), trained.place("second/0003-r0"), trained.course()
+    before = left_by(first)
+    assert begin(course, second).is_whole
+    note_finished(second, course.cuts[-1])
+    shutil.rmtree(first.folder)
+    third = trained.place("third/0000-r0")
+    assert begin(course, third).shared.taken_from == "second/0003-r0"
+    assert_same(left_by(third), before)
+    note_finished(third, course.cuts[-1])
+    cleaned(third)
+    assert begin(course, trained.place("fourth/0000-r0")).shared.taken_from == "second/0003-r0", (
+        "the third lacks weights"
+    )
+
+
+def test_of_many_equal_trials_the_newest_are_noted(trained: Ground) -> None:
+    cut = trained.course().cuts[-1]
+    names = [f"sweep{number}/0000-r0" for number in range(MOST_NOTED + 2)]
+    for name in (*names, names[3]):
+        note_finished(trained.place(name), cut)
+    newest = [names[3], *(name for name in reversed(names) if name != names[3])]
+    assert noted_trials(trained.place(), cut) == newest[:MOST_NOTED]
+
+
 def test_a_note_says_where_the_newest_equal_trial_is(trained: Ground) -> None:
     cut = trained.course().cuts[-1]
     for name in ("first/0000-r0", "second/0001-r0"):
         note_finished(trained.place(name), cut)
     (note,) = trained.place().finished_folder.iterdir()
     assert note.name == f"{cut.key}.json"
-    assert json.loads(note.read_text()) == {"sweep": "second", "trial": "0001-r0"}
+    assert json.loads(note.read_text()) == {"trials": ["second/0001-r0", "first/0000-r0"]}
 
 
 def test_a_note_does_not_outlive_what_it_was_written_for(trained: Ground) -> None:

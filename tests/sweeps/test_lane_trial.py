@@ -23,12 +23,13 @@ from sweeps import lane_trial, take_over
 from sweeps.cluster import ROOT
 from sweeps.course import Course
 from sweeps.file_locks import Claim, claim_file
-from sweeps.finished import Shared, TrialPlace, is_noted, note_finished, read_shared
+from sweeps.finished import Shared, TrialPlace, find_finished, note_finished, read_shared
 from sweeps.lane_trial import LOCK_FILE, Rights, TrialRun, describe, finish_files, run_trial, states_of, wrap_for
 from sweeps.stage_entry import read_entry
 from sweeps.stages import StageStore, claim, folder_of, has_stage, take_stage
 from sweeps.take_over import Beginning
 from tests.mtlib.combinations import pair_of_workers
+from tests.sweeps.finished_trials import finish
 from tests.sweeps.trained_trials import CPU, Ground, assert_same, left_by, train_trial
 
 Hook = Callable[[], None]
@@ -295,7 +296,7 @@ def test_a_trial_waits_for_a_stage_that_is_being_trained_and_takes_it_over(groun
     link.while_waiting = [lambda: None, lambda: None, finish_the_stage]
     assert run_trial(run_of(course, place, link)) == ("complete", None)
     assert link.while_waiting == []
-    assert set(link.awaited) == {"another sweep is training stage 0, which it goes on from"}
+    assert set(link.awaited) == {"stage 0, which it needs, is being trained elsewhere"}
     assert [found.epochs for found in link.begun] == [1]
     assert link.steps == list(range(5, 13))
     assert_same(left_by(place), left_by(cold(ground, course)))
@@ -591,7 +592,29 @@ def test_a_complete_trial_is_noted_for_equal_ones_while_it_still_has_the_right_t
     monkeypatch.setattr(lane_trial, "note_finished", noting)
     run_trial(run_of(course, place))
     assert held == [True]
-    assert is_noted(place, course.cuts[-1])
+    assert find_finished(place, course.cuts[-1]) == [place]
+
+
+def test_a_whole_trial_that_was_taken_over_is_noted_too(trained: Ground) -> None:
+    course, first, second = trained.course(), finish(trained), trained.place("second/0000-r0")
+    assert run_trial(run_of(course, second)) == ("reused", None)
+    assert find_finished(second, course.cuts[-1]) == [second, first]
+
+
+def test_a_stage_that_cannot_be_kept_is_tried_once_and_not_each_time_that_the_trial_has_waited(ground: Ground) -> None:
+    course, place = ground.course(), ground.place(most_bytes=1)
+    train_trial(course, place, until_epoch=1)
+    waits = iter([False, False, True])
+    link = Link(place)
+    link.while_waiting = [lambda: None, lambda: None]
+
+    def take(_run: TrialRun, _cut: Cut) -> bool:
+        return next(waits, True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lane_trial, "take_right", take)
+        assert run_trial(run_of(course, place, link)) == ("complete", None)
+    assert [stage for stage, _ in link.ended] == [0, 1]
 
 
 @pytest.mark.parametrize("shares", [True, False])

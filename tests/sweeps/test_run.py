@@ -3,7 +3,6 @@
 import dataclasses
 import errno
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -426,7 +425,9 @@ def test_a_sweep_whose_data_have_changed_is_refused(
     path = copy / "ids-sst-train.csv"
     path.write_text("\n".join(path.read_text().splitlines()[:-1]) + "\n")
     assert main(["--resume", "first", "--storage", str(tmp_path)]) == 2
-    assert "the data must be what it was when the sweep began, got other rows in" in capsys.readouterr().err
+    assert (
+        "the data must be what it was when the sweep began, got other rows of sst-train in" in capsys.readouterr().err
+    )
 
 
 def test_a_sweep_whose_space_has_changed_is_refused_with_the_difference(
@@ -468,15 +469,38 @@ def test_the_script_runs_from_any_folder_and_hides_no_module(tmp_path: Path) -> 
     assert done.stdout.splitlines()[-1] == str(ROOT)
 
 
-def test_whoever_reads_only_the_first_lines_gets_them_and_no_error() -> None:
-    script = f"{shlex.quote(sys.executable)} {shlex.quote(str(SCRIPT))} --list-spaces"
-    done = subprocess.run(f"({script}; echo rc $? >&2) | head -n 1", shell=True, capture_output=True, text=True)
-    assert len(done.stdout.splitlines()) == 1
-    assert done.stderr in ("rc 0\n", "rc 130\n"), "0 if everything was written before the reader left"
-    code = f"import os, sys; sys.argv = ['run.py', '--list-spaces']; sys.path.insert(0, {str(ROOT)!r})\n"
-    code += "from sweeps.run import main; read, write = os.pipe(); os.close(read); os.dup2(write, 1); sys.exit(main())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (130, "")
+BROKEN = "import os, sys; read, write = os.pipe(); os.close(read); os.dup2(write, 1); from sweeps import run\n"
+"""Python that imports the command with a standard output that nobody reads."""
+
+
+@pytest.mark.parametrize("words", [["--list-spaces"], ["--space", "smart_lambda", "--dry-run"]])
+def test_whoever_reads_only_the_first_lines_gets_no_error(words: list[str], tmp_path: Path) -> None:
+    words = [*words, "--storage", str(tmp_path)]
+    code = f"{BROKEN}sys.exit(run.main({words!r}))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("error", ["BrokenPipeError()", "SystemExit(1)"])
+def test_a_sweep_whose_reader_leaves_says_how_to_go_on(error: str, tmp_path: Path) -> None:
+    words = ["--space", "smart_lambda", "--storage", str(tmp_path)]
+    code = f"{BROKEN}import sweeps.tuner\ndef leave(*_): raise {error}\nsweeps.tuner.run_sweep = leave\n"
+    code += f"run.show = lambda _lines: None\nsys.exit(run.main({words!r}))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    line = "interrupted: nobody reads standard output any more; go on with --resume\n"
+    assert (done.returncode, done.stderr) == (130, line)
+
+
+def test_a_sweep_that_has_ended_keeps_its_exit_code_though_nobody_reads_its_ranking(
+    begun: Begun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leave(*_arguments: Any) -> int:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("sweeps.finish.finish", leave)
+    monkeypatch.setattr("sweeps.run.be_silent", lambda: None)
+    fake(monkeypatch, outcome)
+    assert main(["--resume", str(begun.folder)]) == 0
 
 
 def test_the_module_runs_as_the_script_does() -> None:

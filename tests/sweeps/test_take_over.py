@@ -14,6 +14,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+import results.epoch_files
+import results.storage
 from mtlib.best_weights import known_checksums
 from mtlib.checkpoint import newest_numbers, saved_states
 from results.epochs import curves_path
@@ -232,14 +234,12 @@ def test_without_a_store_nothing_is_shared_and_the_trials_own_state_counts(train
 
 
 @pytest.mark.parametrize("spoil", SPOILT)
-def test_a_damaged_twin_leaves_a_trial_somewhere_it_can_really_go_on_from(trained: Ground, spoil: str) -> None:
+def test_a_damaged_twin_costs_a_trial_nothing(trained: Ground, spoil: str) -> None:
     course, place = trained.course(), trained.place("second/0000-r0")
     train_trial(course, place, until_epoch=1)
     SPOILT[spoil](finish(trained))
-    found = begin(course, place)
-    assert found.epochs == (0 if spoil == "without_predictions" else 1)
-    assert (found.note is None) == (found.epochs == 1)
-    assert train_trial(course, place)[0] == 4 * found.epochs + 1
+    assert begin(course, place) == Beginning(epochs=1, shared=Shared())
+    assert train_trial(course, place)[0] == 5
     assert_same(left_by(place), left_by(cold(trained, course)))
 
 
@@ -293,6 +293,28 @@ def test_a_kill_while_a_stage_is_taken_over_costs_nothing(
     assert read_shared(place) == Shared(steps=4, seconds=1.5)
     assert train_trial(course, place)[0] == 5
     assert_same(left_by(place), left_by(cold(trained, course)))
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_where_the_disk_is_full_a_trial_keeps_what_it_has_rather_than_taking_a_whole_one(
+    trained: Ground, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course, place = trained.course(), trained.place("second/0003-r0")
+    train_trial(course, replace(place, store=None), until_epoch=2)
+    before, first = left_by(place), finish(trained)
+    real, calls = results.storage.write_table, itertools.count()
+
+    def write(*arguments: Any) -> None:
+        if next(calls) == number:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(results.epoch_files, "write_table", write)
+        assert begin(course, place) == Beginning(epochs=2, shared=Shared())
+    assert_same(left_by(place), before)
+    assert begin(course, place).is_whole
+    assert_same(left_by(place), left_by(first))
 
 
 def test_where_the_disk_is_full_a_trial_keeps_what_it_has(trained: Ground, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,6 +108,36 @@ def test_the_order_of_named_points_must_not_change(material: Material) -> None:
         check_unchanged(before, turned, ENCODER)
 
 
+def test_a_changed_plan_is_refused_with_what_differs_of_which_stage(info: dict[str, Any], material: Material) -> None:
+    with pytest.raises(ValueError, match=r", got base\.stages\.1\.epochs was 2, is 7$"):
+        check_unchanged(info, with_base(material, stages__1__epochs=7), ENCODER)
+    shorter = with_base(material, stages=material.space.base.stages[:1])
+    with pytest.raises(ValueError, match=r", got base\.stages\.1 is gone$"):
+        check_unchanged(info, shorter, ENCODER)
+    with pytest.raises(ValueError, match=r", got base\.stages\.1 is new: \{"):
+        check_unchanged(begun(shorter), material, ENCODER)
+
+
+def test_a_better_question_for_the_same_trials_is_no_change(info: dict[str, Any], material: Material) -> None:
+    check_unchanged(info, with_space(material, question="What, then?"), ENCODER)
+
+
+def test_a_field_that_has_become_configurable_since_is_no_change(info: dict[str, Any], material: Material) -> None:
+    del info["base"]["smart"]["noise_std"]
+    check_unchanged(info, material, ENCODER)
+
+
+def test_the_order_of_ranges_matters_and_that_within_a_point_does_not(material: Material) -> None:
+    ranges = {"smart.weight": Float(low=0, high=3), "optimizer.learning_rate": Float(low=1e-5, high=1e-3)}
+    before = begun(with_space(material, ranges=ranges))
+    with pytest.raises(ValueError, match=r"got space\.ranges is in another order$"):
+        check_unchanged(before, with_space(material, ranges=dict(reversed(ranges.items()))), ENCODER)
+    point = {"smart.weight": 0.0, "seed": 3}
+    before = begun(with_space(material, ranges={}, grid={"start": {"low": point}}))
+    turned = with_space(material, ranges={}, grid={"start": {"low": dict(reversed(point.items()))}})
+    check_unchanged(before, turned, ENCODER)
+
+
 def test_of_many_differences_five_are_shown_and_the_rest_counted(info: dict[str, Any], material: Material) -> None:
     sizes = {f"tasks__{task}__{key}": 3 for task in TASKS for key in ("batch_size", "loss_weight")}
     with pytest.raises(ValueError, match=r", got [^;]*; [^;]*; [^;]*; [^;]*; [^;]*; and 1 more$"):
@@ -124,7 +154,7 @@ def test_five_differences_are_all_there_are(info: dict[str, Any], material: Mate
 def test_changed_data_are_refused_and_the_tables_named(info: dict[str, Any], material: Material) -> None:
     tables = {**material.fingerprints, "sst-dev": "other", "sts-dev": "new"}
     changed = dataclasses.replace(material, fingerprint="abd", fingerprints=tables)
-    with pytest.raises(ValueError, match=r"^the data must be .* began, got other rows in sst-dev, sts-dev of /data$"):
+    with pytest.raises(ValueError, match=r"^the data must be .* began, got other rows of sst-dev; sts-dev in /data$"):
         check_unchanged(info, changed, ENCODER)
 
 
