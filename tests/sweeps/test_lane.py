@@ -9,6 +9,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -148,14 +149,29 @@ def test_a_lane_of_two_workers_outlives_an_error_and_a_kill_on_one_of_them(
     assert ray.available_resources()["CPU"] == 2
 
 
-def test_a_trial_that_fails_on_a_full_disk_goes_on_from_its_last_state_once_there_is_room(
+@dataclass
+class PlainLane:
+    """A lane without Ray: what happens between two steps, whoever trains."""
+
+    setup: LaneSetup
+    config: TrialConfig
+    links: list[PlainLink]
+
+    def run(self, trial_id: str) -> None:
+        run_assignment(self.setup, Assignment(trial_id=trial_id, config=self.config.to_json(), attempt=1))
+
+    def states(self, trial_id: str) -> StateFolder:
+        return StateFolder(path=self.setup.folder / "trials" / trial_id / "checkpoint")
+
+
+@pytest.fixture
+def plain_lane(
     tmp_path: Path,
     tiny_folder: Path,
     tiny_encoder_folder: Path,
     tiny_config: TrialConfig,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Without Ray: a full disk is met between two steps, by whoever trains."""
+) -> PlainLane:
     config = tiny_config.override({"encoder.name": str(tiny_encoder_folder), "stages.1.steps_per_epoch": 4})
     links: list[PlainLink] = []
 
@@ -178,6 +194,13 @@ def test_a_trial_that_fails_on_a_full_disk_goes_on_from_its_last_state_once_ther
         state_steps=2,
         store=None,
     )
+    return PlainLane(setup, config, links)
+
+
+def test_a_trial_that_fails_on_a_full_disk_goes_on_from_its_last_state_once_there_is_room(
+    plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup, links, states = plain_lane.setup, plain_lane.links, plain_lane.states("full")
     num_written = itertools.count(1)
 
     def save_six(tensors: Any, path: Path) -> None:
@@ -187,7 +210,7 @@ def test_a_trial_that_fails_on_a_full_disk_goes_on_from_its_last_state_once_ther
 
     with monkeypatch.context() as patch:
         patch.setattr(mtlib.checkpoint, "save_file", save_six)
-        run_assignment(setup, Assignment(trial_id="full", config=config.to_json(), attempt=1))
+        plain_lane.run("full")
     assert links[0].end is not None
     how, error = links[0].end
     assert how == "failed"
@@ -195,11 +218,9 @@ def test_a_trial_that_fails_on_a_full_disk_goes_on_from_its_last_state_once_ther
     end = read_end(setup.folder, "full")
     assert end is not None
     assert (end["how"], end["error"]) == ("failed", error)
-    states = StateFolder(path=setup.folder / "trials" / "full" / "checkpoint")
-    state = load_state(states)
-    assert state is not None
+    assert load_state(states) is not None
     for trial_id in ("full", "undisturbed"):
-        run_assignment(setup, Assignment(trial_id=trial_id, config=config.to_json(), attempt=1))
+        plain_lane.run(trial_id)
     _, again, undisturbed = links
     assert again.end == undisturbed.end == ("complete", None)
     assert undisturbed.steps == list(range(1, 13))
@@ -228,6 +249,21 @@ def test_where_there_is_no_room_for_an_end_that_is_known_and_else_an_error_goes_
     monkeypatch.setattr(sweeps.lane, "write_end", forbidden)
     with pytest.raises(PermissionError, match="not yours"):
         record_end(place, end)
+
+
+def test_where_there_is_no_room_for_an_end_the_states_stay(
+    plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sweeps.lane, "write_end", no_room)
+        plain_lane.run("full")
+    assert plain_lane.links[0].end == ("complete", None)
+    assert read_end(plain_lane.setup.folder, "full") is None
+    assert saved_states(plain_lane.states("full")) != []
+    plain_lane.run("full")
+    assert plain_lane.links[1].end == ("complete", None)
+    assert len(plain_lane.links[1].steps) < len(plain_lane.links[0].steps)
+    assert saved_states(plain_lane.states("full")) == []
 
 
 def best_digests(folder: Path, trial_id: str) -> dict[str, int]:

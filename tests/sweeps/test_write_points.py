@@ -1,8 +1,8 @@
-"""A process that is killed just before any change it makes to the storage loses no more than a checkpoint's interval.
+"""A process that is killed just before a change it makes to the storage loses no more than a checkpoint's interval.
 
 Python tells audit hooks of every file that is opened, renamed, linked or removed. One that raises stands for a kill:
-the change does not happen, and none that cleaning up would make afterwards. What pyarrow and safetensors write
-themselves is not told, but it becomes visible only with what is.
+the change does not happen, and none that cleaning up would make afterwards. Of pyarrow's changes, of which Python is
+not told, those that make a file visible are counted too; what it deletes is not.
 """
 
 import contextlib
@@ -15,19 +15,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+import pyarrow.fs as fs
 import pytest
 import torch
 
+import results.storage
 from mtlib.environment import describe_environment
 from results.recovery import read_end, write_end
+from results.storage import full_name
 from sweeps.course import Course, find_course
 from sweeps.lane_trial import TrialRun, finish_files, run_trial
 from sweeps.lanes import stage_store
 from sweeps.options import SweepPlan
-from sweeps.stages import has_stage
+from sweeps.stages import entry_folders, has_stage
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.plain_sweep import PlainLink, place_of
-from tests.sweeps.trained_trials import FAST, assert_same, left_by
+from tests.sweeps.trained_trials import FAST, assert_same, left_by, train_trial
 
 CHANGES = {"os.rename": 2, "os.link": 2, "os.remove": 1, "os.rmdir": 1, "shutil.rmtree": 1, "os.truncate": 1}
 """Events that tell of a change to a file, with the number of paths that each tells first; and `open`, for writing."""
@@ -55,11 +58,22 @@ class Watch:
     def __call__(self, event: str, told: tuple[Any, ...]) -> None:
         if self.folder is None or not (event in CHANGES or (event == "open" and is_for_writing(told))):
             return
-        paths = [str(path) for path in told[: CHANGES.get(event, 1)] if isinstance(path, str | os.PathLike)]
+        self.change(event, [place_of_file(path, told) for path in told[: CHANGES.get(event, 1)]])
+
+    def change(self, event: str, paths: list[str]) -> None:
+        """Counts a change to these paths, or does not let it happen."""
         if any(path.startswith(str(self.folder)) for path in paths):
             if self.last is not None and len(self.seen) >= self.last:
                 raise Killed
             self.seen.append(f"{event} {paths[-1].removeprefix(str(self.folder))}")
+
+
+def place_of_file(path: Any, told: tuple[Any, ...]) -> str:
+    """The absolute path of a file; a folder that is removed with all in it is told of as a descriptor and names."""
+    folder = told[-1]
+    if isinstance(path, str | os.PathLike) and not Path(path).is_absolute() and isinstance(folder, int) and folder >= 0:
+        return str(Path(f"/proc/self/fd/{folder}").readlink() / path)
+    return str(path)
 
 
 def is_for_writing(told: tuple[Any, ...]) -> bool:
@@ -74,9 +88,17 @@ sys.addaudithook(WATCH)  # it stays for good, and does nothing outside `watching
 @contextlib.contextmanager
 def watching(folder: Path, last: int | None = None) -> Iterator[list[str]]:
     """The changes below a folder, of which only the first `last` happen."""
+    real = results.storage.rename
+
+    def rename(root: fs.SubTreeFileSystem, source: str, target: str) -> None:
+        WATCH.change("pyarrow", [full_name(root, target)])
+        real(root, source, target)
+
     WATCH.folder, WATCH.last, WATCH.seen = folder, last, []
     try:
-        yield WATCH.seen
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(results.storage, "rename", rename)
+            yield WATCH.seen
     finally:
         WATCH.folder = None
 
@@ -107,13 +129,38 @@ def copied(plan: SweepPlan, storage: Path, name: str) -> SweepPlan:
     return replace(plan, folder=storage / name, cache_folder=storage / plan.cache_folder.name)
 
 
-SCENES: dict[str, tuple[list[dict[str, Any]], dict[str, Any], int]] = {
-    "alone": ([], {}, 12),
-    "goes on from a stage": ([{}], {"tasks.sst.batch_size": 4}, 8),
-    "goes on from a shorter trial": ([{}], {"stages.1.epochs": 3}, 4),
-    "is there already": ([{}], {}, 0),
+def kept_stages(plan: SweepPlan) -> set[str]:
+    """The keys of all stages in the store."""
+    store = stage_store(plan)
+    assert store is not None
+    return {folder.name for folder in entry_folders(store) if has_stage(store, folder.name)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """What there is before a trial begins, and what it then does."""
+
+    others: tuple[dict[str, Any], ...] = ()
+    """What has been trained before, by its difference to the base."""
+    changes: dict[str, Any] = field(default_factory=dict)
+    """What the trial is."""
+    own_epochs: int = 0
+    """Epochs that it has trained itself, unseen by the others."""
+    num_steps: int
+    """Optimizer steps that it must train."""
+
+
+SCENES = {
+    "alone": Scene(num_steps=12),
+    "goes on": Scene(own_epochs=2, num_steps=4),
+    "goes on from a stage": Scene(others=({},), changes={"tasks.sst.batch_size": 4}, num_steps=8),
+    "goes on from a shorter trial": Scene(others=({},), changes={"stages.1.epochs": 3}, num_steps=4),
+    "goes on from a shorter trial and not from itself": Scene(
+        others=({},), changes={"stages.1.epochs": 3}, own_epochs=1, num_steps=4
+    ),
+    "is there already": Scene(others=({},), num_steps=0),
+    "is there already though it had begun": Scene(others=({},), own_epochs=2, num_steps=0),
 }
-"""What others have trained before, what the trial is, and the steps that it must train."""
 POINTS = [pytest.param(part, marks=[pytest.mark.slow] * (part > 0)) for part in range(PARTS)]
 
 
@@ -122,17 +169,22 @@ POINTS = [pytest.param(part, marks=[pytest.mark.slow] * (part > 0)) for part in 
 def test_a_kill_before_any_change_costs_at_most_one_interval(
     scene: str, part: int, plan: SweepPlan, tmp_path: Path
 ) -> None:
-    before, changes, num_steps = SCENES[scene]
+    told = SCENES[scene]
     ground = replace(plan, folder=tmp_path / "ground" / "first", cache_folder=tmp_path / "ground" / "cache")
-    for others in before:
+    for others in told.others:
         lane(ground, course_of(ground, others), [])
-    course = course_of(ground, changes)
+    course = course_of(ground, told.changes)
+    own_place = replace(place_of(replace(ground, folder=tmp_path / "ground" / "second"), TRIAL), store=None)
+    if told.own_epochs:
+        train_trial(course, own_place, until_epoch=told.own_epochs)
     whole = copied(ground, tmp_path / "whole", "second")
     with watching(tmp_path / "whole") as seen:
         lane(whole, course, steps := list[int]())
-    assert len(steps) == num_steps
-    expected = left_by(place_of(whole, TRIAL))
+    assert len(steps) == told.num_steps
+    expected, kept = left_by(place_of(whole, TRIAL)), kept_stages(whole)
     assert len(seen) > 10
+    if told.own_epochs or not told.others:
+        assert any(line.startswith("os.remove /second/trials/0000-r0/checkpoint/state-") for line in seen)
     for point in range(part, len(seen), PARTS):
         own = copied(ground, tmp_path / f"kill-{point}", "second")
         steps = []
@@ -140,9 +192,7 @@ def test_a_kill_before_any_change_costs_at_most_one_interval(
             lane(own, course, steps)
         if read_end(own.folder, TRIAL) is None:
             lane(own, course, steps)
-        assert len(steps) - num_steps <= INTERVAL, seen[point]
+        assert len(steps) - told.num_steps <= INTERVAL, seen[point]
         assert_same(left_by(place_of(own, TRIAL)), expected)
-        store = stage_store(own)
-        assert store is not None
-        assert all(has_stage(store, cut.key) for cut in course.cuts if cut.is_end), seen[point]
+        assert kept_stages(own) == kept != set(), seen[point]
         shutil.rmtree(own.cache_folder.parent)
