@@ -197,7 +197,7 @@ def measure_spaces(folder: Path) -> None:
         try:
             material = prepare(options)
         except ValueError as error:  # it names layers that this encoder does not have
-            print(f"{space.name:24} left out: {error}", flush=True)
+            print(f"{space.name:24} left out: {str(error).partition(", got")[0]}", flush=True)
             continue
         options.folder.mkdir(parents=True)
         measured = measure(make_plan(options, material.space, material.data_folder))

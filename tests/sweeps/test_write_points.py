@@ -36,7 +36,7 @@ CHANGES = {"os.rename": 2, "os.link": 2, "os.remove": 1, "os.rmdir": 1, "shutil.
 """Events that tell of a change to a file, with the number of paths that each tells first; and `open`, for writing."""
 INTERVAL = 2
 """Optimizer steps between two saved states."""
-PARTS = 8
+PARTS = 24
 """The points are dealt out to so many tests; the first of them runs always."""
 CPU = torch.device("cpu")
 TRIAL = "0000-r0"
