@@ -197,7 +197,8 @@ def measure_spaces(folder: Path) -> None:
         try:
             material = prepare(options)
         except ValueError as error:  # it names layers that this encoder does not have
-            print(f"{space.name:24} left out: {str(error).partition(", got")[0]}", flush=True)
+            rule, _, _ = str(error).partition(", got")
+            print(f"{space.name:24} left out: {rule}", flush=True)
             continue
         options.folder.mkdir(parents=True)
         measured = measure(make_plan(options, material.space, material.data_folder))
