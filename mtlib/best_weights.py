@@ -14,6 +14,9 @@ from torch import Tensor
 from mtlib.checkpoint import StateFolder, room_for, write_tensors
 from mtlib.checksum import checksum
 
+Weights = dict[str, Tensor]
+"""All weights of a model by name."""
+
 CHECKSUMS = "checksums.json"
 """Beside the weights: CRC-32 by file name."""
 

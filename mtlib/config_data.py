@@ -1,4 +1,4 @@
-"""Settings of data: where further rows come from, how rows become batches, how dev is scored."""
+"""Settings of data: where further rows come from, which are kept aside, how rows become batches, how dev is scored."""
 
 import types
 from collections.abc import Mapping
@@ -91,7 +91,7 @@ def further_sets() -> dict[str, SourceConfig]:
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """Where rows come from beside the tasks' own files, and how rows become batches."""
+    """Where rows come from beside the tasks' own files, which are kept aside, and how the others become batches."""
 
     sources: Mapping[str, SourceConfig] = field(default_factory=further_sets)
     """Further data by a name of its own; CFIMDB and SNLI are known."""
@@ -100,11 +100,17 @@ class DataConfig:
     bucket_batches: int = 50
     """How many batches' rows are shuffled into one pool and sorted there, at least 1, but no more than an eighth of a
     pass, so that a small task's batches differ from pass to pass; ignored without buckets."""
+    hold_out: float = 0.0
+    """Share of each active task's own train rows that is kept aside for a last score, from 0 (none) to 0.5. They are
+    chosen in whole groups of rows that share a text, by the texts alone: no seed or replicate changes them. Nothing is
+    trained on them, nor on any other row, of whatever set, that has one of their texts (but for case and white space);
+    a rewording of one, or weights to start from that have seen it, cannot be told. Source: this project."""
 
     def __post_init__(self) -> None:
         check_types(self)
         object.__setattr__(self, "sources", types.MappingProxyType(dict(sorted(self.sources.items()))))
         require(self.bucket_batches >= 1, "data.bucket_batches must be at least 1", self.bucket_batches)
+        require(0 <= self.hold_out <= 0.5, "data.hold_out must be from 0 to 0.5", self.hold_out)
         replaced = [source.task for source in self.sources.values() if source.role == "replace"]
         require(len(set(replaced)) == len(replaced), "data.sources must replace a task only once", replaced)
         for name in self.sources:

@@ -25,7 +25,7 @@ class Table:
     task: str
     """Name of the task whose rows they are, a key of `TASKS`."""
     split: str
-    """`train`, `dev` or `test`."""
+    """`train`, `dev` or `test`; `held` for train rows that are kept aside."""
     path: Path
     """The file that was read, or the name of the data set."""
     ids: list[str]
@@ -39,7 +39,8 @@ class Table:
     skipped: tuple[str, ...]
     """One line per unusable row, e.g. `quora-dev.csv:17: is_duplicate is blank`."""
     left_out: tuple[str, ...] = ()
-    """One line per label that is none of the task's by choice, e.g. `snli-train.csv: 3322 rows have label 1, ...`."""
+    """One line per label that is none of the task's by choice, e.g. `snli-train.csv: 3322 rows have label 1, ...`, and
+    for rows that must not be seen beside those held out."""
 
 
 @dataclass(frozen=True, kw_only=True)

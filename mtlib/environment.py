@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from mtlib.schema import require
 from mtlib.workers import gather_from_workers, num_workers
 
 LIBRARIES = (
@@ -94,6 +95,13 @@ def versions_of(names: Iterable[str]) -> dict[str, str]:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
     return versions
+
+
+def choose_device(name: str) -> torch.device:
+    """The device that `auto`, `cpu` or `cuda` stands for; ValueError if there is none of that kind here."""
+    has_gpu = torch.cuda.is_available()
+    require(name != "cuda" or has_gpu, "--device cuda needs a GPU that torch can use", "none")
+    return torch.device("cuda" if has_gpu and name != "cpu" else "cpu")
 
 
 def describe_device(device: torch.device) -> dict[str, Any]:

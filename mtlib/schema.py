@@ -99,9 +99,9 @@ def is_required(f: "dataclasses.Field[Any]") -> bool:
 
 def read_value(hint: Any, item: Any, where: str) -> Any:
     """`item` as the type `hint` says: a nested dataclass, a tuple, a mapping, or a scalar (text is parsed)."""
+    hint = type_if_given(hint, item)
     if dataclasses.is_dataclass(hint):
         return from_dict(hint, item, where)
-    hint = tuple_if_given(hint, item)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is tuple:
         item = split_text(item) if isinstance(item, str) else item
@@ -114,12 +114,12 @@ def read_value(hint: Any, item: Any, where: str) -> Any:
     return read_scalar(hint, item, where)
 
 
-def tuple_if_given(hint: Any, item: Any) -> Any:
-    """Of a tuple or None the tuple, unless `item` is None or says so."""
-    is_union = get_origin(hint) in (types.UnionType, typing.Union)
-    tuples = [choice for choice in get_args(hint) if is_union and get_origin(choice) is tuple]
+def type_if_given(hint: Any, item: Any) -> Any:
+    """Of a tuple or None, or a dataclass or None, the former, unless `item` is None or says so."""
+    choices = get_args(hint) if get_origin(hint) in (types.UnionType, typing.Union) else ()
+    found = [choice for choice in choices if get_origin(choice) is tuple or dataclasses.is_dataclass(choice)]
     is_none = item is None or (isinstance(item, str) and item.lower() in ("none", "null"))
-    return tuples[0] if tuples and not is_none else hint
+    return found[0] if found and not is_none else hint
 
 
 def split_text(text: str) -> list[str]:
@@ -178,7 +178,7 @@ def as_float(item: float, where: str) -> float:
 
 def check_value(hint: Any, item: Any, where: str) -> None:
     """Raises ValueError unless `item` is of the type that `hint` says and, if a float, finite."""
-    hint = tuple_if_given(hint, item)
+    hint = type_if_given(hint, item)
     origin = get_origin(hint)
     if hint is Any or (item is None and type(None) in get_args(hint)):
         return

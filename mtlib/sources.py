@@ -1,44 +1,17 @@
 """The data that a configuration asks for: the tasks' own files or what replaces them, augmentation, and extra sets."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 from mtlib.config import TrialConfig
 from mtlib.config_data import HUB_PREFIX, SourceConfig
-from mtlib.data import Layout, Table, check_folder, make_table, own_layout
-from mtlib.hub_data import read_hub_data
+from mtlib.data import Layout, Table, own_layout
+from mtlib.parts import HELD, HoldOut, Part, Parts, check_files, read_tables
 from mtlib.schema import require
-from mtlib.table_files import Row, read_csv, read_json_lines, read_tsv
 from mtlib.tasks import TASKS, Task
 
 Key = tuple[str, str]
 """Set and split."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """Rows from one file or data set: all that decides them, but for the content."""
-
-    task: str
-    split: str
-    """`train` or `dev`."""
-    path: str
-    """A file, relative to the data folder or absolute, or `hf://NAME`."""
-    own_split: str
-    """What a data set calls the split."""
-    layout: Layout
-    delimiters: str = "\t,"
-    """What may separate columns in CSV."""
-    prefix: str = ""
-    """Before the ids: the name of augmentation, and a slash."""
-
-
-Parts = tuple[Part, ...]
-"""The parts of one table: its own rows, then augmentation."""
 
 
 def read_data(config: TrialConfig, folder: Path) -> dict[Key, Table]:
@@ -53,15 +26,63 @@ def read_data(config: TrialConfig, folder: Path) -> dict[Key, Table]:
 
     Raises:
         ValueError: in one line. The folder or files are missing (all of them are named, before any is read), or one
-            cannot be used (see `read_csv`, `read_tsv`, `read_json_lines`, `read_hub_data` and `make_table`).
+            cannot be used (see `read_tables`).
     """
-    wanted = find_parts(config, folder)
+    return read_all(find_parts(config, folder), folder)
+
+
+def read_held_out(config: TrialConfig, folder: Path) -> dict[str, Table]:
+    """Reads the rows that a configuration keeps aside: in no train table of it is any text of theirs.
+
+    Args:
+        config: the trial's configuration, `data.hold_out` above 0.
+        folder: the data folder.
+
+    Returns:
+        Tables of split `held` by active task: the same rows in whatever order a file has them, whatever else is active.
+
+    Raises:
+        ValueError: nothing is kept aside; else as `read_data`.
+    """
+    rule = "data.hold_out must be above 0 where rows held out are asked for"
+    require(config.data.hold_out > 0, rule, config.data.hold_out)
+    return {task: table for (task, _), table in read_all(find_held_parts(config, folder), folder).items()}
+
+
+def read_all(wanted: dict[Key, Parts], folder: Path) -> dict[Key, Table]:
+    """The tables that parts make, all of whose files are looked for first."""
     check_files(wanted.values(), folder)
-    return {key: read_parts(parts, folder) for key, parts in wanted.items()}
+    tables = read_tables(wanted.values(), folder)
+    return {key: tables[parts] for key, parts in wanted.items()}
 
 
 def find_parts(config: TrialConfig, folder: Path) -> dict[Key, Parts]:
     """What `read_data` reads, by (set, split): equal and hashable exactly where the same rows are asked for."""
+    wanted = find_whole_parts(config, folder)
+    if config.data.hold_out == 0:
+        return wanted
+    own = tuple(wanted[task, "train"][0] for task in config.active_tasks)
+    hold_out = HoldOut(share=config.data.hold_out, parts=own)
+    return {
+        key: tuple(dataclasses.replace(part, hold_out=hold_out) for part in parts) if key[1] == "train" else parts
+        for key, parts in wanted.items()
+    }
+
+
+def find_held_parts(config: TrialConfig, folder: Path) -> dict[Key, Parts]:
+    """What `read_held_out` reads, by (task, `held`); empty where nothing is kept aside."""
+    tasks = config.active_tasks if config.data.hold_out > 0 else ()
+    own = {task: task_part(config, folder, task, "train") for task in tasks}
+    return {(task, HELD): (held_part(part, config.data.hold_out),) for task, part in own.items()}
+
+
+def held_part(part: Part, share: float) -> Part:
+    """The rows that are kept aside of a task's own train rows."""
+    return dataclasses.replace(part, split=HELD, hold_out=HoldOut(share=share, parts=(part,)))
+
+
+def find_whole_parts(config: TrialConfig, folder: Path) -> dict[Key, Parts]:
+    """What would be read if nothing were kept aside."""
     wanted: dict[Key, Parts] = {}
     for task in config.active_tasks:
         augmentation = config.data.of_role("augment", task)
@@ -112,65 +133,3 @@ def source_part(source: SourceConfig, split: str, prefix: str = "") -> Part:
     is_in_path = path.startswith(HUB_PREFIX) and path != source.path
     own_split = "train" if is_in_path else own_split  # the data set is of this split alone
     return Part(task=source.task, split=split, path=path, own_split=own_split, layout=layout, prefix=prefix)
-
-
-def check_files(wanted: Iterable[Parts], folder: Path) -> None:
-    """Raises ValueError that names every file of `wanted` that is missing, or the folder if it is."""
-    paths = {part.path for parts in wanted for part in parts if not part.path.startswith(HUB_PREFIX)}
-    absolute = {path for path in paths if Path(path).is_absolute()}
-    missing = ", ".join(sorted(path for path in absolute if not Path(path).is_file()))
-    try:
-        check_folder(folder, paths - absolute)
-    except ValueError as error:
-        raise ValueError(f"{error}; and there is no {missing}" if missing else str(error)) from error
-    require(not missing, "files of data.sources must be there", f"no {missing}")
-
-
-def read_parts(parts: Sequence[Part], folder: Path) -> Table:
-    """One table: the rows of the first part, its own, then those of the others."""
-    own, *added = [read_part(part, folder) for part in parts]
-    return join_tables(own, added) if added else own
-
-
-def read_part(part: Part, folder: Path) -> Table:
-    """The table of one file or data set."""
-    task, is_numbered = TASKS[part.task], part.layout.is_numbered
-    if part.path.startswith(HUB_PREFIX):
-        path = place_of_data(part.path, folder)
-        rows = read_hub_data(path, part.own_split, part.layout.columns, numbered=is_numbered)
-        table = make_table(task, part.split, part.layout, Path(path.removeprefix(HUB_PREFIX)), rows)
-    else:
-        table = make_table(task, part.split, part.layout, folder / part.path, file_rows(part, folder / part.path))
-    return dataclasses.replace(table, ids=[part.prefix + name for name in table.ids]) if part.prefix else table
-
-
-def file_rows(part: Part, path: Path) -> Iterable[Row]:
-    """The rows of a file, read by its suffix."""
-    columns, is_numbered = part.layout.columns, part.layout.is_numbered
-    if path.suffix == ".csv":
-        return read_csv(path, columns, numbered=is_numbered, delimiters=part.delimiters)
-    reader = read_tsv if path.suffix == ".tsv" else read_json_lines
-    return reader(path, columns, numbered=is_numbered)
-
-
-def place_of_data(path: str, folder: Path) -> str:
-    """The path of a data set, with its name as an absolute path where the data folder holds a folder of that name."""
-    name, mark, configuration = path.removeprefix(HUB_PREFIX).partition("#")
-    place = folder / name
-    return f"{HUB_PREFIX}{place.absolute()}{mark}{configuration}" if place.is_dir() else path
-
-
-def join_tables(own: Table, added: Iterable[Table]) -> Table:
-    """A task's train rows with augmentation behind them."""
-    tables = [own, *added]
-    assert all(table.labels is not None for table in tables), "train has labels"
-    return dataclasses.replace(
-        own,
-        ids=[name for table in tables for name in table.ids],
-        texts=tuple(
-            [text for column in columns for text in column] for columns in zip(*(t.texts for t in tables), strict=True)
-        ),
-        labels=np.concatenate([table.labels for table in tables if table.labels is not None]),
-        skipped=tuple(line for table in tables for line in table.skipped),
-        left_out=tuple(line for table in tables for line in table.left_out),
-    )

@@ -21,6 +21,20 @@ class GlueFiles:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LeaderboardFile:
+    """How the leaderboard of CS224N's default project wants a task's predictions."""
+
+    stem: str
+    """Files are `<stem>-dev-output.csv` and `<stem>-test-output.csv`."""
+    column: str
+    """Name of the predictions in the first line, spelled as there."""
+
+    def file_name(self, split: str) -> str:
+        """Name of the file of `split`, `dev` or `test`."""
+        return f"{self.stem}-{split}-output.csv"
+
+
+@dataclass(frozen=True, kw_only=True)
 class FurtherSet:
     """A further data set that can train a task; the names of its text columns are the task's."""
 
@@ -58,6 +72,8 @@ class Task:
     """How many fixed rows of train are scored beside dev each epoch, to see over-fitting; 0 for none."""
     glue: GlueFiles | None = None
     """Where the task is in a GLUE folder; None where GLUE has no such task."""
+    leaderboard: LeaderboardFile | None = None
+    """What the course's leaderboard calls the task; None where it has no such task."""
 
     @property
     def is_pair(self) -> bool:
@@ -105,6 +121,7 @@ TASKS: dict[str, Task] = {
             label_column="sentiment",
             file_stem="ids-sst",
             scored_train_rows=2000,
+            leaderboard=LeaderboardFile(stem="sst", column="Predicted_Sentiment"),
         ),
         Task(
             name="qqp",
@@ -117,6 +134,7 @@ TASKS: dict[str, Task] = {
             glue=GlueFiles(
                 folder="QQP", id_column="id", text_columns=("question1", "question2"), label_column="is_duplicate"
             ),
+            leaderboard=LeaderboardFile(stem="para", column="Predicted_Is_Paraphrase"),
         ),
         Task(
             name="sts",
@@ -129,6 +147,7 @@ TASKS: dict[str, Task] = {
             glue=GlueFiles(
                 folder="STS-B", id_column="index", text_columns=("sentence1", "sentence2"), label_column="score"
             ),
+            leaderboard=LeaderboardFile(stem="sts", column="Predicted_Similiary"),
         ),
     )
 }

@@ -2,7 +2,8 @@
 
 A sweep folder holds `sweep.json`, `trials.parquet` (a row per trial), `curves.parquet` (a row per point of a curve),
 `predictions/<task>-<split>.parquet` (a row per example of each scored epoch), and in `trials/<trial>/` what a trial
-writes itself until it is compacted into those tables, with `end.json` as its last word. Nothing is pickled.
+writes itself until it is compacted into those tables, with `end.json` as its last word. Where train rows are kept aside
+`hold_out.json` names them (`results.hold_out`). Nothing is pickled.
 """
 
 import json

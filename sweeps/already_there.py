@@ -8,7 +8,8 @@ import torch
 from mtlib.checkpoint import StateFolder
 from mtlib.config import TrialConfig
 from mtlib.environment import foresee_environment
-from mtlib.sources import find_parts, read_parts
+from mtlib.parts import read_tables
+from mtlib.sources import find_parts
 from mtlib.stage_keys import Cut
 from mtlib.tokens import are_tokenized
 from search_spaces.space import grid_trials
@@ -92,8 +93,9 @@ def are_cached(plan: SweepPlan, configs: Sequence[TrialConfig]) -> bool:
     }
     if any(measure_encoder(name) is None for name in {name for name, _ in wanted}):
         return False
+    tables = read_tables((parts for _, (_, parts) in wanted), plan.data_folder)
     return all(
-        are_tokenized({key: read_parts(parts, plan.data_folder)}, encoder_of(name).tokenizer, plan.cache_folder)
+        are_tokenized({key: tables[parts]}, encoder_of(name).tokenizer, plan.cache_folder)
         for name, (key, parts) in sorted(wanted, key=lambda pair: pair[0])
     )
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from mtlib.hub_encoder import read_encoder_name
 from mtlib.schema import require, require_name
 from search_spaces.space import space_names
 from sweeps.flags import DEFAULT_STORAGE, build_parser
@@ -78,6 +79,7 @@ def read_options(found: argparse.Namespace, now: datetime, default_address: str 
         keep_gb=read_number("--keep-gb", found.keep_gb),
         keep_models=read_whole("--keep-models", found.keep_models),
         checkpoint_steps=read_whole("--checkpoint-steps", found.checkpoint_steps),
+        hold_out=read_number("--hold-out", found.hold_out),
         dry_run=found.dry_run,
     )
 
@@ -112,15 +114,6 @@ def read_folder_name(flag: str, text: str) -> Path:
     if not folder.is_dir():
         raise ValueError(f"{flag} must be a folder that exists, got '{text}'")
     return folder
-
-
-def read_encoder_name(text: str) -> str:
-    """A hub name as it is, a local folder as an absolute path."""
-    if Path(text).expanduser().is_dir():
-        return str(Path(text).expanduser().resolve())
-    if text.startswith((".", "/", "~")) or text.count("/") > 1:
-        raise ValueError(f"--encoder must be a hub name or a folder that exists, got '{text}'")
-    return text
 
 
 def read_whole(flag: str, text: str) -> int:

@@ -10,8 +10,9 @@ from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder, load_encoder
 from mtlib.inert import length_counts
 from mtlib.model import MultiTaskModel
+from mtlib.parts import Parts
 from mtlib.plan import plan_stages
-from mtlib.sources import Key, Parts, check_files, find_parts, read_parts
+from mtlib.sources import Key, find_parts, read_all
 from mtlib.stage_keys import Cut, Origin, list_cuts
 from mtlib.start import load_start
 from mtlib.tokens import Corpus, tokenize
@@ -75,6 +76,4 @@ def corpus_of(config: TrialConfig, data_folder: Path, cache_folder: Path) -> Cor
 @functools.lru_cache(maxsize=4)
 def read_corpus(encoder: str, wanted: tuple[tuple[Key, Parts], ...], data_folder: Path, cache_folder: Path) -> Corpus:
     """The token cache, mapped into memory: shared by all workers of a machine."""
-    check_files((parts for _, parts in wanted), data_folder)
-    tables = {key: read_parts(parts, data_folder) for key, parts in wanted}
-    return tokenize(tables, encoder_of(encoder).tokenizer, cache_folder)
+    return tokenize(read_all(dict(wanted), data_folder), encoder_of(encoder).tokenizer, cache_folder)

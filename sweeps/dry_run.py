@@ -15,6 +15,7 @@ from mtlib.plan import PlannedStage, plan_stages
 from search_spaces.domain import Choice, Condition, Float, Range, key_title
 from search_spaces.space import grid_trials, search_domain
 from sweeps.disk import Keeping, describe_disk, estimate_disk
+from sweeps.held_out import describe_held
 from sweeps.model_size import EncoderSize
 from sweeps.options import SweepOptions
 from sweeps.prepare import Material, mirror_location, planned_configs
@@ -45,7 +46,9 @@ def describe_sweep(options: SweepOptions, material: Material) -> list[str]:
         f"Files: {options.folder}{copies}",
         *(line for note in material.notes for line in textwrap.wrap(note, WIDTH)),
     ]
-    return [*lines, *describe_skipped(material.skipped), *(f"Left out: {line}." for line in material.left_out)]
+    left_out = (f"Left out: {line}." for line in material.left_out)
+    held = describe_held(options.hold_out, material.held)
+    return [*lines, *held, *describe_skipped(material.skipped), *left_out]
 
 
 def describe_skipped(skipped: Sequence[str]) -> list[str]:

@@ -3,7 +3,6 @@
 import argparse
 import difflib
 import sys
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,25 +13,21 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from pyarrow.fs import SubTreeFileSystem
 
 from mtlib.config import TrialConfig
-from mtlib.schema import first_line, require, require_name
+from mtlib.hub_encoder import find_encoder, read_encoder_name
+from mtlib.schema import require, require_name
 from results.epochs import read_trial_curves
 from results.records import OVERALL, TrialRecord, read_sweep, read_trials
 from results.storage import full_name, open_folder, read_json
-from sweeps.command import read_encoder_name
+from results.weights import WHY_GONE, read_weights
 from sweeps.flags import ALL_ENDED_WELL, WRONG_USE
 
 if TYPE_CHECKING:  # torch and transformers are imported where they are used: --help and a wrong name answer at once
-    from torch import Tensor
-
-    from mtlib.encoder import PretrainedEncoder
     from mtlib.model_card import CardFacts
 
 BEST_TRIAL = "best"
 """Stands for the trial with the highest dev score."""
 NAMES_SHOWN = 8
 """How many trials a message names, the nearest ones."""
-
-WHY_GONE = " (a sweep deletes those of trials that are not among the best, see --keep-models)"
 
 EXAMPLES = """\
 examples:
@@ -154,49 +149,6 @@ def find_epoch(root: SubTreeFileSystem, record: TrialRecord, best: str) -> int:
     require(not is_gone, f"{rule} of its best epoch by {best}", f"those by {left} alone{WHY_GONE}")
     require_name(best, best_epochs, f"--best for trial {record.trial_id}")
     return int(best_epochs[best])
-
-
-def read_weights(root: SubTreeFileSystem, record: TrialRecord, epoch: int) -> "dict[str, Tensor]":
-    """The weights of one of a trial's best epochs."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    from mtlib.best_weights import CHECKSUMS, read_checksums, weights_path
-    from mtlib.checkpoint import StateFolder
-
-    path = weights_path(StateFolder(path=Path(str(record.checkpoint))), epoch)
-    try:
-        content = read_bytes(root, path)
-        sums = read_checksums(read_bytes(root, path.with_name(CHECKSUMS), b"{}"))
-        require(sums.get(path.name) in (None, zlib.crc32(content)), "its checksum must be right", "another one")
-        weights: dict[str, Tensor] = load(content)
-    except (OSError, ValueError, SafetensorError) as error:
-        what = "missing" if isinstance(error, FileNotFoundError) else f"truncated or damaged: {first_line(error)}"
-        raise ValueError(f"weights must be whole, {full_name(root, path.as_posix())} is {what}") from error
-    return weights
-
-
-def read_bytes(root: SubTreeFileSystem, path: Path, missing: bytes | None = None) -> bytes:
-    """A file's content; `missing`, if that is given, where there is none."""
-    try:
-        with root.open_input_stream(path.as_posix()) as stream:
-            content: bytes = stream.readall()
-    except FileNotFoundError:
-        if missing is None:
-            raise
-        return missing
-    return content
-
-
-def find_encoder(name: str) -> "PretrainedEncoder":
-    """The pretrained encoder, from its folder or the hub."""
-    from mtlib.encoder import load_encoder
-    from sweeps.opening import check_hub
-
-    is_gone = Path(name).is_absolute() and not Path(name).is_dir()
-    require(not is_gone, "the trial's encoder must be where it was, or be named with --encoder", f"no folder {name}")
-    check_hub(name)
-    return load_encoder(name)
 
 
 def card_facts(

@@ -8,6 +8,9 @@ from pathlib import Path
 from mtlib.schema import first_line
 from results.mirror import mirror
 from results.records import TrialRecord
+from results.selection import write_selection
+from results.selection_text import brief_verdict
+from results.selector import select_from
 from results.table import load_sweep, print_ranking
 from sweeps.flags import ALL_ENDED_WELL, INTERRUPTED, SOME_FAILED, SWEEP_FAILED
 from sweeps.opening import ROOT
@@ -32,12 +35,24 @@ def finish(options: SweepOptions, outcome: SweepOutcome) -> int:
     print_ranking(sweep)
     print()
     has_more = outcome.is_interrupted or outcome.error is not None
-    for line in [*describe_shared(sweep.records), *describe_files(options, has_more, bool(outcome.failures))]:
+    chosen = choose_ensembles(options.folder)
+    shared, files = describe_shared(sweep.records), describe_files(options, has_more, bool(outcome.failures))
+    for line in [*chosen, "", *shared, *files]:
         print(line)
     error = copy_records(options)
     for line in [*describe_outcome(outcome), *([error] if error else [])]:
         print(line, file=sys.stderr)
     return SWEEP_FAILED if error else exit_code(outcome)
+
+
+def choose_ensembles(folder: Path) -> list[str]:
+    """Chooses the ensemble of each task and writes `selection.json`; the verdict, in lines, or why there is none."""
+    try:
+        selection = select_from([str(folder)], command="at the sweep's end")
+        write_selection(folder, selection)
+    except (ValueError, OSError) as error:
+        return [f"No ensemble was chosen: {first_line(error)}."]
+    return brief_verdict(selection)
 
 
 def exit_code(outcome: SweepOutcome) -> int:
@@ -77,6 +92,7 @@ def describe_files(options: SweepOptions, has_more: bool, has_failed: bool) -> l
     copies = [f"Copies: {mirror_location(options)}"] if options.mirror else []
     is_here = Path.cwd() == ROOT
     again = "python results/table.py" if is_here else "python -m results.table"
+    select = "python results/selector.py" if is_here else "python -m results.selector"
     resume = "python sweeps/run.py" if is_here else "python -m sweeps.run"
     return [
         f"Files: {options.folder}",
@@ -85,6 +101,7 @@ def describe_files(options: SweepOptions, has_more: bool, has_failed: bool) -> l
         *([f"  {resume} --resume {folder}    # what is left"] if has_more else []),
         *([f"  {resume} --resume {folder} --retry-failed    # what has failed, once more"] if has_failed else []),
         f"  {again} {folder}    # this ranking again; --csv for all digits",
+        f"  {select} {folder}    # every way in which an ensemble was tried; --max-models 3 for a cheaper one",
         f"  optuna-dashboard {folder}/{JOURNAL_NAME}    # the search in a browser; pip install optuna-dashboard",
     ]
 

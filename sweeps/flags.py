@@ -33,6 +33,8 @@ examples:
     python sweeps/run.py --space smart_lambda --search tpe --trials 30 --scheduler asha
   anything of the configuration held at another value, in every trial
     python sweeps/run.py --space smart_lambda --set optimizer.learning_rate=1e-5 --set stages.1.epochs=3
+  a tenth of train kept aside from all trials, for one honest score of what is chosen in the end
+    python sweeps/run.py --space smart_lambda --hold-out 0.1
   after Ctrl-C, a crash or a power cut: what was finished stays, the rest goes on from its last saved state
     python sweeps/run.py --resume NAME
   on a Ray cluster: from a machine of it, or from outside
@@ -81,6 +83,13 @@ def add_question(group: argparse._ArgumentGroup) -> None:
         nargs="+",
         default=[],
         help="a configuration value for every trial, e.g. optimizer.learning_rate=1e-5; may be repeated",
+    )
+    group.add_argument(
+        "--hold-out",
+        metavar="F",
+        default="0",
+        help="share of each task's train rows, at most 0.5, that no trial sees, kept for a last, honest score; rows "
+        "with a text in common stay together, and hold_out.json in the sweep's folder names them (default: 0)",
     )
     group.add_argument("--dry-run", action="store_true", help="print trials, stages, steps and disk; start nothing")
     group.add_argument("--list-spaces", action="store_true", help="print the search spaces and their questions")

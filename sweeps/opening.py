@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import HfApi, try_to_load_from_cache
-from huggingface_hub.errors import RepositoryNotFoundError
 
 from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder, build_encoder, embedding_layer, load_encoder
+from mtlib.hub_encoder import check_hub
 from mtlib.layers import check_fits
 from mtlib.model import MultiTaskModel
-from mtlib.schema import first_line, require, to_dict
+from mtlib.schema import require, to_dict
 from mtlib.start import load_start
 from results.mirror import mirror
 from results.records import read_trials, write_sweep
 from search_spaces.space import describe_space
+from sweeps.held_out import record_held
 from sweeps.options import SweepOptions, SweepPlan, make_plan
 from sweeps.point_checks import all_points
 from sweeps.prepare import Material, mirror_location, writing_to
@@ -29,8 +29,6 @@ from sweeps.resume import describe_code, saved_options
 
 ROOT = Path(__file__).resolve().parent.parent
 """Folder of the four packages."""
-HUB_SECONDS = 10.0
-"""How long the Hugging Face hub may take to answer."""
 
 
 def check_machine(options: SweepOptions) -> None:
@@ -87,27 +85,8 @@ def check_points(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder) 
         load_start(configs[0].encoder, MultiTaskModel(configs[0], pretrained))
 
 
-def check_hub(encoder: str) -> None:
-    """Asks the Hugging Face hub, once, for an encoder that is not on this machine; loading it would ask for minutes.
-
-    Raises:
-        ValueError: the hub does not know it, or cannot be reached.
-    """
-    is_here = Path(encoder).is_dir() or isinstance(try_to_load_from_cache(encoder, "config.json"), str)
-    if is_here:
-        return
-    try:
-        HfApi().model_info(encoder, timeout=HUB_SECONDS)
-    except RepositoryNotFoundError as error:
-        rule = "--encoder must be a local folder or a name that the Hugging Face hub knows"
-        raise ValueError(f"{rule}, got '{encoder}'") from error
-    except Exception as error:  # of which kind depends on the library that carries the request
-        rule = f"encoder '{encoder}' is not on this machine and the Hugging Face hub cannot be asked for it"
-        raise ValueError(f"{rule} ({first_line(error)}); name a local folder with --encoder") from error
-
-
 def open_sweep(options: SweepOptions, material: Material, encoder: str, arguments: Sequence[str]) -> SweepPlan:
-    """Makes the sweep's folder with `sweep.json` in it.
+    """Makes the sweep's folder with `sweep.json` in it, and `hold_out.json` where rows are kept aside.
 
     Args:
         options: the checked command line.
@@ -120,6 +99,7 @@ def open_sweep(options: SweepOptions, material: Material, encoder: str, argument
     """
     with writing_to(options.storage):
         options.folder.mkdir(parents=True)
+        record_held(options.folder, options.hold_out, material.held)
         write_sweep(options.folder, sweep_info(options, material, encoder, arguments))
     if options.mirror is not None:
         try:

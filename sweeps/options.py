@@ -70,6 +70,8 @@ class SweepOptions:
     """How many trials, the best by each task's score and by the overall score, keep those best weights, at least 1."""
     checkpoint_steps: int = DEFAULT_CHECKPOINT_STEPS
     """Optimizer steps between two saved states of a running trial, at least 1."""
+    hold_out: float = 0.0
+    """Share of each task's own train rows that no trial sees, from 0 to 0.5; becomes `data.hold_out`."""
     resumes: bool = False
     """Whether the sweep is there already and goes on."""
     extend: int = 0
@@ -94,6 +96,7 @@ class SweepOptions:
         check_value(Scheduler, self.scheduler, "--scheduler")
         require(self.seed >= 0, "--seed must be at least 0", self.seed)
         require(self.keep_gb >= 0, "--keep-gb must be at least 0", self.keep_gb)
+        require(0 <= self.hold_out <= 0.5, "--hold-out must be from 0 to 0.5", self.hold_out)
         require(self.extend >= 0, "--extend must be at least 0", self.extend)
         rule = "--extend must be left out for a sweep over a grid, which has as many configurations as it has points"
         require(self.extend == 0 or self.search != "grid", rule, self.extend)

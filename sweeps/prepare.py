@@ -10,15 +10,17 @@ from mtlib.config import TrialConfig
 from mtlib.data import Table, content_fingerprint
 from mtlib.demo import demo_folder
 from mtlib.demo_settings import DEMO_NOTE, demo_overrides, demo_stages
+from mtlib.parts import HELD, Parts, check_files, describe_parts, read_tables
 from mtlib.schema import first_line, require
-from mtlib.sources import Key, Parts, check_files, find_parts, read_parts
+from mtlib.sources import Key, find_held_parts, find_parts
 from mtlib.special_tokens import hash_parts
 from results.storage import list_files, open_folder
 from search_spaces.space import Named, SearchSpace, changed_keys, grid_configs, load_space, search_domain
+from sweeps.held_out import check_files_alike, check_shares
 from sweeps.options import SweepOptions
 from sweeps.point_checks import all_points, check_comparable, check_layers, check_starts
 
-OWN_FLAGS = {"encoder.name": "--encoder", "seed": "--seed", "replicate": "--replicates"}
+OWN_FLAGS = {"encoder.name": "--encoder", "seed": "--seed", "replicate": "--replicates", "data.hold_out": "--hold-out"}
 """Configuration keys that have a flag of their own."""
 
 
@@ -40,16 +42,18 @@ class Material:
     """What a sweep learns from, read and checked."""
 
     space: SearchSpace
-    """The question, its base with encoder, seed, demonstration overrides and --set applied, in this order."""
+    """The question, its base with the demonstration's overrides, encoder, seed, --hold-out and --set applied."""
     data_folder: Path
     num_rows: Mapping[Key, int]
     """Usable rows by (set, split), as in the first point of the space that has them; the base is the first of all."""
     other_rows: Mapping[tuple[Key, Parts], int] = dataclasses.field(default_factory=dict)
     """Those of points that take the rows of a set from elsewhere, or more of them."""
+    held: Mapping[str, Table] = dataclasses.field(default_factory=dict)
+    """The rows that are kept aside, by task; empty where none are."""
     fingerprint: str
     """SHA-256 of what was read."""
     fingerprints: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Those of the tables, by `set-split`; behind it the files, for tables of `other_rows`."""
+    """Those of the tables, by `set-split`; behind it what they are made of, for tables of `other_rows`."""
     skipped: tuple[str, ...]
     """One line per unusable row."""
     left_out: tuple[str, ...] = ()
@@ -113,6 +117,7 @@ def prepare(options: SweepOptions) -> Material:
     space = configure(space, sources, options)
     check_layers(space)
     check_starts(space)
+    check_shares(space)
     check_comparable(space, options)
     tables, others = read_points(space, sources.data_folder)
     everything = (*tables.values(), *others.values())
@@ -121,6 +126,7 @@ def prepare(options: SweepOptions) -> Material:
         data_folder=sources.data_folder,
         num_rows={key: len(table.ids) for key, table in tables.items()},
         other_rows={pair: len(table.ids) for pair, table in others.items()},
+        held={task: table for (task, split), table in tables.items() if split == HELD},
         fingerprint=fingerprint_of(tables, others),
         fingerprints=fingerprints_of(tables, others),
         skipped=said_once(line for table in everything for line in table.skipped),
@@ -133,20 +139,24 @@ def read_points(space: SearchSpace, folder: Path) -> tuple[dict[Key, Table], dic
     """Reads what the points of a space learn from, each table once.
 
     Returns:
-        Tables by (set, split), as in the first point that has them; and those of points that have them otherwise.
+        Tables by (set, split), as in the first point that has them; and those of points that have them otherwise. Rows
+        that are kept aside are split `held`, the same in all points.
 
     Raises:
-        ValueError: as `mtlib.sources.read_data`, for all points together.
+        ValueError: as `mtlib.sources.read_data`, for all points together; or they would keep different rows aside.
     """
-    pairs = {pair: None for config in all_points(space) for pair in find_parts(config, folder).items()}
+    wanted = (find(config, folder) for config in all_points(space) for find in (find_parts, find_held_parts))
+    pairs = {pair: None for found in wanted for pair in found.items()}
     check_files((parts for _, parts in pairs), folder)
+    read = read_tables((parts for _, parts in pairs), folder)
     tables: dict[Key, Table] = {}
     others: dict[tuple[Key, Parts], Table] = {}
     for key, parts in pairs:
         if key in tables:
-            others[key, parts] = read_parts(parts, folder)
+            others[key, parts] = read[parts]
         else:
-            tables[key] = read_parts(parts, folder)
+            tables[key] = read[parts]
+    check_files_alike(space, [key for key, _ in others])
     return tables, others
 
 
@@ -158,10 +168,10 @@ def fingerprint_of(tables: Mapping[Key, Table], others: Mapping[tuple[Key, Parts
 
 
 def fingerprints_of(tables: Mapping[Key, Table], others: Mapping[tuple[Key, Parts], Table]) -> dict[str, str]:
-    """The fingerprint of each table, by its name; behind that the files, for those of `others`."""
+    """The fingerprint of each table, by its name; behind that what it is made of, for those of `others`."""
     named = {"-".join(key): (key, table) for key, table in tables.items()}
     for (key, parts), table in others.items():
-        named[f"{'-'.join(key)} ({', '.join(part.path for part in parts)})"] = key, table
+        named[f"{'-'.join(key)} ({describe_parts(parts)})"] = key, table
     return {name: content_fingerprint({key: table}) for name, (key, table) in named.items()}
 
 
@@ -204,9 +214,10 @@ def writing_to(place: Path | str) -> Iterator[None]:
 
 
 def configure(space: SearchSpace, sources: Sources, options: SweepOptions) -> SearchSpace:
-    """The space with encoder, seed, the demonstration's overrides and --set in its base, and so checked again."""
+    """The space with encoder, seed, --hold-out, the demonstration's overrides and --set in its base, checked again."""
     space = shortened(space) if sources.is_demo else space
-    base = space.base.override({"encoder.name": sources.encoder, "seed": options.seed})
+    given = {"encoder.name": sources.encoder, "seed": options.seed, "data.hold_out": options.hold_out}
+    base = space.base.override(given)
     try:
         base = base.override(options.changes)
     except ValueError as error:

@@ -50,6 +50,7 @@ SAVED = (
     "keep_gb",
     "keep_models",
     "checkpoint_steps",
+    "hold_out",
 )
 """Options that `sweep.json` keeps."""
 

@@ -172,6 +172,7 @@ ALONE: Table = {
     **unnamed_source("snli", REACHES),
     "data.bucket_by_length": case(False, REACHES),
     "data.bucket_batches": case(1, CAREFUL),  # passes this short have one bucket anyway
+    "data.hold_out": case(0.2, REACHES),
     "evaluation.batch_size": case(5, SCORES),
     "relational_tasks": case(["sst"], INERT) + case(["sts", "qqp"], REACHES),
     "loss_weighting": case("uncertainty", REACHES),

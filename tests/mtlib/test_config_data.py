@@ -18,6 +18,8 @@ from tests.mtlib.config_cases import (
 
 CASES: list[Case] = [
     ("data.bucket_batches", 0, "data.bucket_batches must be at least 1", 1),
+    ("data.hold_out", -0.001, "data.hold_out must be from 0 to 0.5", 0.0),
+    ("data.hold_out", 0.501, "data.hold_out must be from 0 to 0.5", 0.5),
     ("evaluation.batch_size", 0, "evaluation.batch_size must be at least 1", 1),
     *(
         (
@@ -44,7 +46,7 @@ def test_a_change_of_any_field_changes_the_hash() -> None:
     values |= {"label_column": "l", "id_column": "i", "labels": ["x:1"], "dev_split": "val", "batch_size": 4}
     assert_every_field_changes_the_hash("data.sources.snli", SourceConfig, {**values, "probability_factor": 0.5})
     sources = dict(further_sets(), more=SourceConfig(task="sst", path="x.csv"))
-    data = {"sources": sources, "bucket_by_length": False, "bucket_batches": 3}
+    data = {"sources": sources, "bucket_by_length": False, "bucket_batches": 3, "hold_out": 0.1}
     assert_every_field_changes_the_hash("data", DataConfig, data)
     assert_every_field_changes_the_hash("evaluation", EvaluationConfig, {"batch_size": 3})
 

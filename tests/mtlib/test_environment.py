@@ -17,6 +17,7 @@ from mtlib import environment
 from mtlib.environment import (
     KERNEL_SETTINGS,
     LIBRARIES,
+    choose_device,
     describe_device,
     describe_environment,
     describe_processor,
@@ -126,10 +127,10 @@ def test_versions_are_those_that_are_installed(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_every_library_that_computes_is_named() -> None:
-    """Whatever the package imports and whatever those that combine gradients stand on, but for reading of data."""
+    """Whatever the package imports and whatever those that combine gradients stand on, but for reading and fetching."""
     sources = Path(environment.__file__).parent.glob("*.py")
     imported = {name for path in sources for name in re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), re.M)}
-    readers = {"pyarrow", "datasets"}
+    readers = {"pyarrow", "datasets", "huggingface_hub"}
     distributions = set(importlib.metadata.packages_distributions())
     assert (imported & distributions) - readers - {"mtlib"} <= set(LIBRARIES)
     assert {"quadprog", "qpsolvers"} <= set(LIBRARIES)  # of torchjd's projections
@@ -184,3 +185,14 @@ def test_a_processor_is_told_by_what_the_system_says_of_the_first_one_or_by_its_
     monkeypatch.setattr(environment, "Path", lambda _path: tmp_path / "cpuinfo")
     digest = {} if features is None else {"features": hashlib.sha256(features.encode()).hexdigest()}
     assert describe_processor() == (facts | digest or {"architecture": platform.processor() or platform.machine()})
+
+
+def test_a_gpu_is_taken_where_there_is_one_and_refused_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for has_gpu, found in ((True, "cuda"), (False, "cpu")):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda has_gpu=has_gpu: has_gpu)
+        assert choose_device("auto") == torch.device(found)
+        assert choose_device("cpu") == CPU
+    with pytest.raises(ValueError, match="--device cuda needs a GPU that torch can use, got none"):
+        choose_device("cuda")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert choose_device("cuda") == torch.device("cuda")

@@ -338,6 +338,29 @@ def test_a_list_that_may_be_none_is_checked_in_python_too() -> None:
     assert message_of(lambda: Layers(numbers="a")).startswith("numbers must be ")  # type: ignore[arg-type]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Branch:
+    leaf: Leaf | None = None
+
+    def __post_init__(self) -> None:
+        check_types(self)
+
+
+@pytest.mark.parametrize(
+    ("item", "leaf"), [(None, None), ("none", None), ({}, Leaf()), ({"size": "3", "limit": None}, Leaf(size=3))]
+)
+def test_a_group_that_may_be_none_is_read_as_either(item: Any, leaf: Leaf | None) -> None:
+    assert from_dict(Branch, {"leaf": item}, "") == Branch(leaf=leaf)
+    assert from_dict(Branch, to_dict(Branch(leaf=leaf)), "") == Branch(leaf=leaf)
+
+
+def test_a_group_that_may_be_none_is_refused_where_it_is_neither() -> None:
+    line = message_of(lambda: from_dict(Branch, {"leaf": {"width": 3}}, "at"))
+    assert line.startswith("unknown key 'at.leaf.width'; did you mean ")
+    assert message_of(lambda: from_dict(Branch, {"leaf": [3]}, "at")) == "at.leaf must be a group of keys, got [3]"
+    assert message_of(lambda: Branch(leaf=3)) == "leaf must be Leaf, got 3"  # type: ignore[arg-type]
+
+
 def test_an_open_group_takes_new_names_and_only_directly_under_it() -> None:
     tree: dict[str, Any] = {"a": {"open": {"old": {"x": 1}}, "b": {}}}
     set_in_tree(tree, "a.open.new.x", 2, ("a.open",))

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,14 @@ import pytest
 from mtlib.config import TrialConfig
 from mtlib.config_training import StageConfig
 from mtlib.data import Table, content_fingerprint, read_folder
-from mtlib.sources import find_parts, read_data
+from mtlib.demo import write_corpus
+from mtlib.encoder import PretrainedEncoder
+from mtlib.evaluate import scored_train_rows
+from mtlib.hold_out import normalise
+from mtlib.parts import HELD
+from mtlib.sources import find_held_parts, find_parts, read_data, read_held_out
 from mtlib.tasks import TASKS
+from mtlib.tokens import tokenize
 
 SNLI = pd.DataFrame(
     {"id": ["a", "b", "c"], "sentence1": "A man.", "sentence2": ["One.", "Two.", "Three."], "label": [0, 1, 2]}
@@ -44,11 +50,15 @@ def write(folder: Path) -> Write:
 
 
 def config_of(
-    *tasks: str, extra: tuple[str, ...] = (), sources: Mapping[str, Mapping[str, Any]] | None = None
+    *tasks: str,
+    extra: tuple[str, ...] = (),
+    sources: Mapping[str, Mapping[str, Any]] | None = None,
+    hold_out: float = 0.0,
 ) -> TrialConfig:
     tree = json.loads(TrialConfig(stages=(StageConfig(tasks=tasks),)).to_json())
     tree["data"]["sources"] |= {name: dict(source) for name, source in (sources or {}).items()}
     tree["stages"][0]["extra_data"] = list(extra)
+    tree["data"]["hold_out"] = hold_out
     return TrialConfig.from_json(json.dumps(tree))
 
 
@@ -256,3 +266,119 @@ def test_what_is_read_is_equal_exactly_where_the_rows_are(folder: Path) -> None:
     ):
         assert find_parts(base.override(other), folder) != wanted
     assert hash(tuple(wanted.items())) == hash(tuple(find_parts(base, folder).items()))
+
+
+ALL = ("sst", "qqp", "sts")
+
+
+def texts_of(tables: Iterable[Table]) -> set[str]:
+    return {normalise(text) for table in tables for column in table.texts for text in column}
+
+
+def test_no_text_that_is_kept_aside_is_in_any_train_table(folder: Path, write: Write) -> None:
+    """Nor in extra data and augmentation that repeat all train rows of their task, in capitals."""
+    pairs, texts = (pd.read_csv(folder / TASKS[task].file_name("train"), sep="\t") for task in ("qqp", "sst"))
+    for side in ("sentence1", "sentence2"):
+        pairs[side] = pairs[side].str.upper()
+    write("pairs.csv", pd.concat([pairs, SNLI.rename(columns={"label": "is_duplicate"}).head(2)])[list(pairs)[1:]])
+    write("texts.csv", texts.assign(sentence="  " + texts["sentence"].str.title())[["id", "sentence", "sentiment"]])
+    sources = {
+        "pairs": {"task": "qqp", "path": "pairs.csv"},
+        "texts": {"task": "sst", "path": "texts.csv", "role": "augment"},
+    }
+    config = config_of(*ALL, extra=("pairs",), sources=sources, hold_out=0.2)
+    held, tables = read_held_out(config, folder), read_data(config, folder)
+    train = {name: table for (name, split), table in tables.items() if split == "train"}
+    assert set(train) == {*ALL, "pairs"}
+    assert not texts_of(held.values()) & texts_of(train.values())
+    assert [len(held[task].ids) for task in ALL] == [6, 14, 4]
+    assert [train[task].num_own_rows for task in ALL] == [24, 56, 18]
+    assert (len(train["sst"].ids), len(train["pairs"].ids)) == (48, 58)
+    assert train["sst"].left_out == ("texts.csv: 6 rows share a text with rows held out",)
+    assert train["pairs"].left_out == ("pairs.csv: 14 rows share a text with rows held out",)
+    assert all(len(tables[task, "dev"].ids) == 13 for task in ALL), "dev is as it was"
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.5])
+def test_of_the_demonstration_whole_groups_are_kept_aside_near_the_share(tmp_path: Path, share: float) -> None:
+    write_corpus(tmp_path)
+    config = config_of(*ALL, hold_out=share)
+    held, tables = read_held_out(config, tmp_path), read_data(config, tmp_path)
+    assert not texts_of(held.values()) & texts_of(tables[task, "train"] for task in ALL)
+    for task, table in read_data(config_of(*ALL), tmp_path).items():
+        if task[1] == "train":
+            assert share * len(table.ids) - 1 < len(held[task[0]].ids) <= share * len(table.ids)
+            assert not set(held[task[0]].ids) & set(tables[task].ids)
+
+
+def test_the_same_rows_are_kept_aside_whatever_else_is_trained_and_however_the_file_is_ordered(folder: Path) -> None:
+    both = read_held_out(config_of(*ALL, hold_out=0.2), folder)
+    for change in ({"seed": 3}, {"replicate": 1}, {"stages.0.epochs": 5}):
+        again = read_held_out(config_of(*ALL, hold_out=0.2).override(change), folder)
+        assert [table.ids for table in again.values()] == [table.ids for table in both.values()]
+    (alone,) = read_held_out(config_of("qqp", hold_out=0.2), folder).values()
+    assert (alone.split, alone.task, alone.skipped) == (HELD, "qqp", ())
+    assert content_fingerprint({("a", HELD): alone}) == content_fingerprint({("a", HELD): both["qqp"]})
+    path = folder / TASKS["qqp"].file_name("train")
+    header, *lines = path.read_text().splitlines()
+    path.write_text("\n".join([header, *reversed(lines)]) + "\n")
+    assert read_held_out(config_of("qqp", hold_out=0.2), folder)["qqp"].ids == alone.ids[::-1]
+
+
+def test_rows_are_kept_aside_of_glues_files_and_of_what_replaces_a_task(folder: Path, write: Write) -> None:
+    write_glue(folder, "sts")
+    lines = ["\t".join(["x"] * 7 + [f"A {n}.", f"B {n}.", "1.5"]) for n in range(10)]
+    with (folder / "STS-B" / "train.tsv").open("a") as file:
+        file.write("\n".join(lines) + "\n")
+    remove_own(folder, "sts", "train", "dev")
+    for split, count in (("train", 10), ("dev", 2)):
+        write(f"own-{split}.csv", pd.DataFrame({"sentence": [f"S {n}." for n in range(count)], "sentiment": 1}))
+    sources = {"own": {"task": "sst", "role": "replace", "path": "own-{split}.csv"}}
+    config = config_of("sst", "sts", sources=sources, hold_out=0.3)
+    held, tables = read_held_out(config, folder), read_data(config, folder)
+    assert [table.path.name for table in held.values()] == ["own-train.csv", "train.tsv"]
+    assert [len(table.ids) for table in held.values()] == [3, 3]  # GLUE's two rows alike are one group
+    assert [len(tables[task, "train"].ids) for task in held] == [7, 9]
+
+
+def test_without_a_share_nothing_is_kept_aside_and_nothing_can_be_asked_for(folder: Path) -> None:
+    config = config_of(*ALL)
+    assert all(part.hold_out is None for parts in find_parts(config, folder).values() for part in parts)
+    assert find_held_parts(config, folder) == {}
+    with pytest.raises(ValueError) as caught:
+        read_held_out(config, folder)
+    assert str(caught.value) == "data.hold_out must be above 0 where rows held out are asked for, got 0.0"
+
+
+def test_what_is_kept_aside_is_part_of_what_is_read(folder: Path) -> None:
+    config = config_of(*ALL, extra=("snli",), hold_out=0.2)
+    wanted = find_parts(config, folder)
+    assert wanted == find_parts(config.override({"seed": 5, "stages.0.epochs": 9}), folder)
+    assert hash(tuple(wanted.items())) == hash(tuple(find_parts(config, folder).items()))
+    other = find_parts(config.override({"data.hold_out": 0.3}), folder)
+    assert {key for key in wanted if wanted[key] == other[key]} == {(task, "dev") for task in ALL}
+    fewer = find_parts(config_of("qqp", extra=("snli",), hold_out=0.2), folder)
+    assert {key for key in fewer if wanted[key] == fewer[key]} == {("qqp", "dev")}
+    held = find_held_parts(config, folder)
+    assert list(held) == [(task, HELD) for task in ALL]
+    assert held["qqp", HELD] == find_held_parts(config_of("qqp", hold_out=0.2), folder)["qqp", HELD]
+
+
+def test_a_share_that_takes_nothing_of_a_task_is_one_line(folder: Path, write: Write) -> None:
+    for split in ("train", "dev"):
+        write(f"few-{split}.csv", pd.DataFrame({"sentence": ["A.", "B.", "C."], "sentiment": [1, 2, 3]}))
+    sources = {"few": {"task": "sst", "role": "replace", "path": "few-{split}.csv"}}
+    message = complaint(config_of("sst", "sts", sources=sources, hold_out=0.2), folder)
+    rule = "few-train.csv: data.hold_out must keep aside at least one whole group of rows that share texts"
+    assert message == f"{rule}, got 0.2 of 3 rows"
+
+
+def test_train_rows_are_scored_of_those_that_are_trained(
+    folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    config = config_of("sst", hold_out=0.2).override({"tasks.sst.scored_train_rows": 100})
+    tables, held = read_data(config, folder), read_held_out(config, folder)["sst"]
+    corpus = tokenize(tables, tiny_encoder.tokenizer, tmp_path / "cache")
+    ids = [corpus.tables["sst", "train"].ids[row] for row in scored_train_rows(config, corpus, "sst")]
+    assert ids == tables["sst", "train"].ids
+    assert not set(ids) & set(held.ids)

@@ -54,6 +54,18 @@ def test_the_files_are_named_as_the_course_names_them() -> None:
     ]
 
 
+def test_the_files_of_the_leaderboard_are_named_as_the_course_names_them() -> None:
+    found = [TASKS[name].leaderboard for name in ("sst", "qqp", "sts")]
+    names = [file.file_name(split) for file in found if file for split in ("dev", "test")]
+    assert names == [
+        *("sst-dev-output.csv", "sst-test-output.csv"),
+        *("para-dev-output.csv", "para-test-output.csv"),
+        *("sts-dev-output.csv", "sts-test-output.csv"),
+    ]
+    columns = [file.column for file in found if file]
+    assert columns == ["Predicted_Sentiment", "Predicted_Is_Paraphrase", "Predicted_Similiary"]
+
+
 def test_the_three_tasks_have_the_labels_of_the_course() -> None:
     facts = {name: (task.kind, task.label_range, task.num_classes, task.num_logits) for name, task in TASKS.items()}
     assert facts == {

@@ -13,10 +13,11 @@ from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder
 from mtlib.environment import describe_environment
 from mtlib.model import MultiTaskModel
+from mtlib.parts import Parts
 from mtlib.plan import plan_stages
 from mtlib.reports import EpochReport, score_epoch
 from mtlib.run_state import begin_next_stage, end_epoch, state_of
-from mtlib.sources import Parts, find_parts, read_data
+from mtlib.sources import find_parts, read_data
 from mtlib.stage_keys import Cut, Origin, make_cut
 from mtlib.start import load_start
 from mtlib.tokens import Corpus, tokenize

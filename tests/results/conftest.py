@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mtlib.encoder import PretrainedEncoder
 from mtlib.evaluate import Predictions, task_metrics
 from mtlib.reports import EpochReport, Point
 from mtlib.tasks import TASKS, overall_score
+from mtlib.tokens import Corpus
 from results import storage
 from results.epochs import write_epoch
 from results.records import TrialRecord, write_sweep, write_trials
@@ -130,6 +132,18 @@ def sweep_folder(tmp_path: Path) -> Path:
     for number in range(3):
         for epoch in (1, 2):
             write_epoch(folder, f"{number:04d}-r0", build_report(epoch, skill=0.4 * number + 0.2 * epoch, seed=number))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def trained_folder(
+    tmp_path_factory: pytest.TempPathFactory, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> Path:
+    """A sweep of trained trials, from which models for every task are selected; not to be changed."""
+    from tests.results.trained_sweep import select_pairs, train_sweep
+
+    folder = train_sweep(tmp_path_factory.mktemp("sweeps") / "mine", tiny_corpus, tiny_encoder)
+    select_pairs(folder)
     return folder
 
 

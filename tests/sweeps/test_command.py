@@ -36,6 +36,7 @@ def test_every_flag_reaches_its_option(tmp_path: Path) -> None:
         *("--cpus-per-worker", "3", "--gpus-per-worker", "1", "--concurrent", "4", "--search", "tpe", "--trials", "9"),
         *("--replicates", "5", "--scheduler", "asha", "--name", "mine", "--storage", str(tmp_path / "s")),
         *("--seed", "6", "--set", "smart.mode=paper", "--address", "auto", "--dry-run"),
+        *("--hold-out", "0.1"),
     )
     assert options == SweepOptions(
         space="smart_lambda",
@@ -54,6 +55,7 @@ def test_every_flag_reaches_its_option(tmp_path: Path) -> None:
         seed=6,
         changes={"smart.mode": "paper"},
         address="auto",
+        hold_out=0.1,
         dry_run=True,
     )
 
@@ -106,6 +108,8 @@ def test_a_storage_uri_is_a_mirror_of_local_work() -> None:
         ),
         (["--space", "smart_lambda", "--seed", "-1"], r"--seed must be at least 0, got -1"),
         (["--space", "smart_lambda", "--name", ""], r"--name must be letters"),
+        (["--space", "smart_lambda", "--hold-out", "some"], r"--hold-out must be a number, got 'some'"),
+        (["--space", "smart_lambda", "--hold-out", "0.6"], r"--hold-out must be from 0 to 0.5, got 0.6"),
     ],
 )
 def test_a_mistake_is_one_line(arguments: list[str], message: str) -> None:
@@ -159,7 +163,15 @@ def test_it_is_known_which_flags_were_given() -> None:
 def begun(tmp_path: Path) -> SweepOptions:
     """A sweep that is there, with options of its own."""
     options = SweepOptions(
-        space="smart_lambda", name="mine", storage=tmp_path, search="tpe", trials=4, concurrent=3, keep_gb=5, seed=8
+        space="smart_lambda",
+        name="mine",
+        storage=tmp_path,
+        search="tpe",
+        trials=4,
+        concurrent=3,
+        keep_gb=5,
+        seed=8,
+        hold_out=0.2,
     )
     write_sweep(options.folder, {"options": saved_options(options)})
     return options
@@ -198,6 +210,7 @@ def test_some_things_can_be_said_anew_when_a_sweep_goes_on(
         (["--resume", "other"], r"other is no sweep folder: it has no sweep\.json"),
         (["--resume"], r"--resume: expected one argument"),
         (["--resume", "mine", "--seed", "8"], r"--seed must be left out with --resume, .*, got 8"),
+        (["--resume", "mine", "--hold-out", "0.2"], r"--hold-out must be left out with --resume, .*, got 0.2"),
         (["--resume", "mine", "--no-reuse"], r"--no-reuse must be left out with --resume"),
         (["--resume", "mine", "--space", "smart_lambda"], r"--space must be left out with --resume"),
         (["--resume", "mine", "--extend", "some"], r"--extend must be a whole number, got 'some'"),

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from mtlib.config import TrialConfig
+from mtlib.sources import read_held_out
 from sweeps.course import corpus_of, encoder_of
 from tests.sweeps.trained_trials import Ground, train_trial
 
@@ -35,6 +36,19 @@ def test_trials_share_a_corpus_exactly_where_they_learn_from_the_same_rows(
     table = augmented.tables["sst", "train"]
     assert (table.num_rows, table.num_own_rows, corpus.tables["sst", "train"].num_rows) == (43, 30, 30)
     assert len({found.fingerprint for found in (corpus, fewer, augmented)}) == 3
+
+
+def test_rows_that_are_held_out_are_in_no_corpus(
+    tiny_folder: Path, tiny_encoder_folder: Path, tiny_config: TrialConfig, tmp_path: Path
+) -> None:
+    plain = tiny_config.override({"encoder.name": str(tiny_encoder_folder)})
+    config = plain.override({"data.hold_out": 0.2})
+    corpus, held = corpus_of(config, tiny_folder, tmp_path), read_held_out(config, tiny_folder)
+    for (task, split), table in corpus.tables.items():
+        assert not set(table.ids) & set(held[task].ids)
+        own = corpus_of(plain, tiny_folder, tmp_path).tables[task, split]
+        assert (table.num_rows == own.num_rows, table.fingerprint == own.fingerprint) == (split == "dev",) * 2
+    assert corpus_of(config.override({"replicate": 3}), tiny_folder, tmp_path) is corpus
 
 
 def test_an_encoder_is_loaded_once(tiny_encoder_folder: Path) -> None:

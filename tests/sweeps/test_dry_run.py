@@ -11,6 +11,7 @@ from mtlib.config import TrialConfig
 from mtlib.config_penalties import SmartConfig
 from mtlib.config_training import StageConfig
 from mtlib.plan import plan_stages
+from mtlib.sources import read_held_out
 from search_spaces.domain import Choice, Condition, Float, Int
 from search_spaces.space import SearchSpace, load_space
 from sweeps.dry_run import (
@@ -270,6 +271,14 @@ def test_rows_left_out_by_their_label_are_said_and_not_counted_as_unusable(optio
     changed = dataclasses.replace(material, skipped=("a.csv:1: x is blank",), left_out=(line,))
     lines = describe_sweep(options(), changed)
     assert lines[-3:] == ["1 row cannot be used and will be left out:", "  a.csv:1: x is blank", f"Left out: {line}."]
+
+
+def test_rows_that_are_held_out_are_counted_by_task(
+    options: Build, material: Material, tiny_config: TrialConfig, tiny_folder: Path
+) -> None:
+    held = read_held_out(tiny_config.override({"data.hold_out": 0.2}), tiny_folder)
+    lines = describe_sweep(options(hold_out=0.2), dataclasses.replace(material, held=held, left_out=("a",)))
+    assert lines[-2:] == ["Held out for a last score, 0.2 of train: sst 6, qqp 14, sts 4 rows.", "Left out: a."]
 
 
 def test_unusable_rows_are_counted_and_the_first_ten_named() -> None:

@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 
-from results.records import read_sweep, write_sweep
+from results.epochs import write_epoch
+from results.records import read_sweep, write_sweep, write_trials
+from results.selection import read_selection
+from results.selection_text import brief_verdict
 from sweeps.command import read_command
 from sweeps.finish import describe_files, describe_outcome, describe_shared, exit_code, finish
 from sweeps.opening import ROOT
 from sweeps.options import SweepOptions
 from sweeps.resume import find_folder
 from sweeps.tuner import SweepOutcome
+from tests.results.conftest import build_record, build_report
 
 Build = Callable[..., SweepOptions]
 
@@ -108,6 +112,31 @@ def test_outside_the_projects_folder_the_command_names_the_module(
     lines = describe_files(options(), has_more=True, has_failed=False)
     assert any("python -m results.table" in line for line in lines)
     assert any("python -m sweeps.run --resume" in line for line in lines)
+
+
+def test_an_ensemble_is_chosen_for_each_task_and_the_verdict_printed(
+    options: Build, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = options()
+    write_trials(asked.folder, [build_record(0), build_record(1)], ("sst", "qqp", "sts"))
+    for number in (0, 1):
+        write_epoch(asked.folder, f"{number:04d}-r0", build_report(1, skill=0.5, seed=number))
+        best = asked.folder / f"trials/{number:04d}-r0/checkpoint/best.json"
+        best.parent.mkdir(parents=True)
+        best.write_text('{"overall": 1}')
+    assert finish(asked, outcome_with()) == 0
+    selection = read_selection(asked.folder)
+    text = capsys.readouterr().out
+    assert set(selection.tasks) == {"sst", "qqp", "sts"}
+    for line in brief_verdict(selection):
+        assert line in text
+    assert f"results/selector.py {asked.folder}" in text or f"results.selector {asked.folder}" in text
+
+
+def test_where_nothing_can_be_chosen_that_is_said_in_a_line(options: Build, capsys: pytest.CaptureFixture[str]) -> None:
+    assert finish(options(), outcome_with()) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("No ensemble was chosen: ")]
+    assert line.endswith(".")
 
 
 def test_the_ranking_is_printed_and_records_are_copied(

@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from huggingface_hub.errors import RepositoryNotFoundError
 from safetensors.torch import save_file
 from torch import nn
 
 from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder
 from mtlib.model import MultiTaskModel
+from mtlib.sources import read_held_out
+from results.hold_out import HoldOutRecord, describe_rows, read_hold_out
 from results.records import SCHEMA_VERSION, TrialRecord, read_sweep, write_trials
 from search_spaces.space import load_space
 from sweeps.opening import (
     check_capacity,
     check_encoder,
-    check_hub,
     check_machine,
     check_points,
     describe_gpus,
@@ -127,35 +127,6 @@ def test_an_encoder_that_cannot_be_had_is_one_line(material: Material, tmp_path:
     assert "\n" not in str(raised.value)
 
 
-def test_a_hub_that_cannot_be_reached_is_one_line_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_arguments: object, **_options: object) -> None:
-        raise ConnectionError("Name or service not known")
-
-    monkeypatch.setattr("huggingface_hub.HfApi.model_info", fail)
-    with pytest.raises(ValueError, match="is not on this machine and the Hugging Face hub cannot be asked") as raised:
-        check_hub("no-such-owner/no-such-encoder")
-    assert "(Name or service not known); name a local folder" in str(raised.value)
-
-
-def test_a_name_that_the_hub_does_not_know_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_arguments: object, **_options: object) -> None:
-        raise RepositoryNotFoundError.__new__(RepositoryNotFoundError)
-
-    monkeypatch.setattr("huggingface_hub.HfApi.model_info", fail)
-    with pytest.raises(ValueError, match="a name that the Hugging Face hub knows, got 'bert-bse'"):
-        check_hub("bert-bse")
-
-
-def test_what_is_on_this_machine_needs_no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_arguments: object, **_options: object) -> None:
-        raise AssertionError("asked")
-
-    monkeypatch.setattr("huggingface_hub.HfApi.model_info", fail)
-    check_hub(str(tmp_path))
-    monkeypatch.setattr("sweeps.opening.try_to_load_from_cache", lambda _name, file: f"/cache/{file}")
-    check_hub("bert-base-uncased")
-
-
 def test_settings_that_do_not_fit_the_encoder_are_refused(material: Material, tiny_encoder_folder: Path) -> None:
     changed = with_base(material, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 65})
     with pytest.raises(ValueError, match=r"encoder\.max_length must be at most 64"):
@@ -246,6 +217,17 @@ def test_an_open_sweep_has_a_folder_that_says_all(options: Build, material: Mate
 def test_a_mirror_receives_the_record_at_once(options: Build, material: Material, tmp_path: Path) -> None:
     open_sweep(options(mirror=f"file://{tmp_path}/copy/"), material, ENCODER, [])
     assert read_sweep(tmp_path / "copy" / "first")["name"] == "first"
+
+
+def test_what_is_held_out_is_recorded_and_copied(
+    options: Build, material: Material, tiny_config: TrialConfig, tiny_folder: Path, tmp_path: Path
+) -> None:
+    held = read_held_out(tiny_config.override({"data.hold_out": 0.2}), tiny_folder)
+    given = options(hold_out=0.2, mirror=f"file://{tmp_path}/copy")
+    plan = open_sweep(given, dataclasses.replace(material, held=held), ENCODER, [])
+    record = read_hold_out(plan.folder)
+    assert record == HoldOutRecord(share=0.2, tasks=describe_rows(held)) == read_hold_out(tmp_path / "copy" / "first")
+    assert read_saved_options(plan.folder, {}).hold_out == 0.2
 
 
 @pytest.mark.parametrize("mirror", [None, "file://{}/file/below"])

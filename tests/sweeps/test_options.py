@@ -112,6 +112,17 @@ def test_states_are_saved_at_least_one_step_apart() -> None:
         options_with(checkpoint_steps=0)
 
 
+@pytest.mark.parametrize("value", [0, 0.001, 0.5])
+def test_up_to_half_of_train_can_be_kept_aside(value: float) -> None:
+    assert options_with(hold_out=value).hold_out == value
+
+
+@pytest.mark.parametrize("value", [-0.001, 0.501, float("nan"), float("inf")])
+def test_less_than_nothing_and_more_than_half_cannot_be_kept_aside(value: float) -> None:
+    with pytest.raises(ValueError, match=r"^--hold-out must be from 0 to 0.5, got"):
+        options_with(hold_out=value)
+
+
 def test_a_search_can_be_extended_and_a_grid_cannot() -> None:
     assert options_with(search="tpe", trials=5, extend=3).num_trials == 8
     assert options_with(search="random", extend=1).num_trials == DEFAULT_TRIALS + 1

@@ -11,10 +11,13 @@ from mtlib.config import TrialConfig
 from mtlib.config_training import StageConfig
 from mtlib.data import Table, content_fingerprint, read_folder
 from mtlib.demo_settings import DEMO_NOTE, demo_overrides, demo_stages
-from mtlib.sources import Parts, read_parts
+from mtlib.parts import HELD, Part, read_part
+from mtlib.sources import read_data, read_held_out
+from results.hold_out import check_held, read_hold_out
 from search_spaces.domain import Choice, Float
 from search_spaces.space import SearchSpace, grid_configs, load_space, space_names
 from sweeps import prepare as prepare_module
+from sweeps.opening import open_sweep
 from sweeps.options import SweepOptions
 from sweeps.point_checks import all_points
 from sweeps.prepare import Material, planned_configs, prepare, read_points
@@ -173,6 +176,7 @@ def test_a_space_without_weights_to_start_from_has_none_unless_they_are_set(
         ({"encoder.name": "x"}, r"^encoder\.name must be given by --encoder, not by --set, got encoder\.name=x$"),
         ({"seed": "1"}, r"^seed must be given by --seed, not by --set"),
         ({"replicate": "1"}, r"^replicate must be given by --replicates, not by --set"),
+        ({"data.hold_out": "0.1"}, r"^data.hold_out must be given by --hold-out, not by --set, got data.hold_out=0.1$"),
     ],
 )
 def test_a_wrong_set_is_one_line(options: Options, tiny_folder: Path, changes: dict[str, str], message: str) -> None:
@@ -279,15 +283,15 @@ def test_each_point_has_the_rows_of_its_own_data_and_each_file_is_read_once(
     plain = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
     base = plain.override({f"data.sources.more.{key}": value for key, value in changes.items()})
     grid = {"data.sources.more.role": ("extra", "augment"), "optimizer.learning_rate": (1e-5, 2e-5)}
-    read = list[Parts]()
+    read = list[Part]()
 
-    def count(parts: Parts, place: Path) -> Table:
-        read.append(parts)
-        return read_parts(parts, place)
+    def count(part: Part, place: Path) -> Table:
+        read.append(part)
+        return read_part(part, place)
 
-    monkeypatch.setattr(prepare_module, "read_parts", count)
+    monkeypatch.setattr("mtlib.parts.read_part", count)
     material = material_of(space_with(base, grid=grid), folder, options, monkeypatch)
-    assert len(read) == len(set(read)) == 3  # train, train with augmentation, dev
+    assert len(read) == len(set(read)) == 3  # train, augmentation, dev
     assert [material.train_rows_of(config) for config in grid_configs(material.space)] == [
         {"sst": 30},
         {"sst": 30},
@@ -319,3 +323,73 @@ def test_trials_that_are_yet_to_be_drawn_are_planned_as_the_base(options: Option
     space = load_space("smart_lambda")
     assert planned_configs(options(search="random", trials=3), space) == [space.base] * 3
     assert planned_configs(options(), space) == grid_configs(space)
+
+
+def test_rows_that_are_held_out_reach_no_trial_and_are_recorded(options: Options, tiny_folder: Path) -> None:
+    asked = options(data=tiny_folder, hold_out=0.2)
+    material = prepare(asked)
+    base = material.space.base
+    assert {config.data.hold_out for config in all_points(material.space)} == {0.2}
+    assert {task: len(table.ids) for task, table in material.held.items()} == {"sst": 6, "qqp": 14, "sts": 4}
+    assert material.num_train_rows == material.train_rows_of(base) == {"sst": 24, "qqp": 56, "sts": 18}
+    assert [material.num_rows[task, HELD] for task in material.held] == [6, 14, 4]
+    for config in grid_configs(material.space):
+        for (name, split), table in read_data(config, tiny_folder).items():
+            assert split == "dev" or not set(table.ids) & set(material.held[name].ids)
+    plan = open_sweep(asked, material, "fingerprint", [])
+    record = read_hold_out(plan.folder)
+    assert (record.share, {task: list(rows.ids) for task, rows in record.tasks.items()}) == (
+        0.2,
+        {task: table.ids for task, table in material.held.items()},
+    )
+    assert {f"{task}-held": rows.fingerprint for task, rows in record.tasks.items()}.items() <= (
+        material.fingerprints.items()
+    )
+    check_held(record, read_held_out(plan.base, plan.data_folder))
+
+
+def test_without_the_flag_all_is_as_it_was(options: Options, tiny_folder: Path) -> None:
+    asked = options(data=tiny_folder)
+    material, tables = prepare(asked), read_folder(tiny_folder, ("sst", "qqp", "sts"))
+    assert (material.held, material.fingerprint) == ({}, content_fingerprint(tables))
+    assert set(material.fingerprints) == {"-".join(key) for key in tables}
+    plan = open_sweep(asked, material, "fingerprint", [])
+    assert [path.name for path in plan.folder.iterdir()] == ["sweep.json"]
+
+
+def test_what_is_held_out_is_the_same_for_trials_of_different_tasks(options: Options) -> None:
+    """Each trial is without the rows that share a text with those held out of its own tasks."""
+    material = prepare(options(space="baselines", hold_out=0.1))
+    assert set(material.held) == {"sst", "qqp", "sts"}
+    for config in grid_configs(material.space):
+        held = read_held_out(config, material.data_folder)
+        assert set(held) == set(config.active_tasks)
+        assert all(table.ids == material.held[task].ids for task, table in held.items())
+        tables = read_data(config, material.data_folder)
+        assert material.rows_of(config).items() >= {key: len(table.ids) for key, table in tables.items()}.items()
+    assert len(material.fingerprints) == len(material.num_rows) + len(material.other_rows)
+
+
+def test_a_space_that_holds_out_other_shares_or_files_is_refused(
+    folder: Path, options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
+    monkeypatch.setattr(prepare_module, "load_space", lambda _name: space_with(base, grid={"data.hold_out": (0.1,)}))
+    with pytest.raises(ValueError, match=r"^data.hold_out must be left to --hold-out, .*, got 0, 0.1$"):
+        prepare(options(data=folder))
+    rows = "".join(f"{number},Text {number}.,1\n" for number in range(9))
+    for split in ("train", "dev"):
+        (folder / f"other-{split}.csv").write_text(f"id,sentence,sentiment\n{rows}")
+    source = {"task": "sst", "path": "other-{split}.csv"}
+    other = base.override({f"data.sources.other.{key}": value for key, value in source.items()})
+    varied = space_with(other, grid={"data.sources.other.role": ("extra", "replace")})
+    monkeypatch.setattr(prepare_module, "load_space", lambda _name: varied)
+    assert prepare(options(data=folder)).held == {}
+    with pytest.raises(ValueError, match=r"^--hold-out must find a task's train rows in the same place in all trials"):
+        prepare(options(data=folder, hold_out=0.2))
+
+
+def test_a_share_that_takes_nothing_is_one_line(options: Options, tiny_folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"^sts-train.csv: data.hold_out must keep .*, got 0.04 of 22 rows$") as caught:
+        prepare(options(data=tiny_folder, hold_out=0.04))
+    assert "\n" not in str(caught.value)

@@ -1,6 +1,7 @@
 """A sweep that goes on: its own options, what must not have changed, and which of its trials are run again."""
 
 import dataclasses
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from mtlib.config import TrialConfig
+from results.hold_out import read_hold_out
 from results.records import TrialRecord, read_sweep, write_sweep, write_trials
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
@@ -15,7 +17,7 @@ from sweeps.command import read_command
 from sweeps.ledger import Ledger, add_trial, open_ledger
 from sweeps.opening import open_sweep
 from sweeps.options import SweepOptions, make_plan
-from sweeps.prepare import Material
+from sweeps.prepare import Material, prepare
 from sweeps.resume import (
     OWN_FLAGS,
     SAVED,
@@ -64,6 +66,7 @@ def options(tmp_path: Path) -> SweepOptions:
         keep_gb=0.5,
         keep_models=2,
         checkpoint_steps=7,
+        hold_out=0.2,
         dry_run=True,
     )
 
@@ -342,6 +345,32 @@ def test_the_sweeps_file_says_that_it_went_on_and_what_it_is_asked_for_from_then
     changed = {key for key in info if info[key] != before.get(key)}
     assert changed == {"resumed", "options", "num_trials"}
     assert (info["num_trials"], info["options"]["trials"], info["options"]["concurrent"]) == (5, 5, 1)
+
+
+def test_a_sweep_goes_on_without_the_rows_that_it_holds_out(tiny_folder: Path, tmp_path: Path) -> None:
+    options = SweepOptions(space="smart_lambda", name="mine", storage=tmp_path, data=tiny_folder, hold_out=0.2)
+    material = prepare(options)
+    plan = open_sweep(options, material, ENCODER, [])
+    record = read_hold_out(plan.folder)
+    again = read_saved_options(plan.folder, {})
+    assert take_up(again, prepare(again), ENCODER, []).plan == plan
+    assert (plan.base.data.hold_out, read_hold_out(plan.folder)) == (0.2, record)
+    with pytest.raises(ValueError, match=r"base.data.hold_out was 0.2, is 0.1"):
+        take_up(again, prepare(dataclasses.replace(again, hold_out=0.1)), ENCODER, [])
+
+
+def test_a_change_of_rows_that_are_held_out_alone_is_seen_too(tiny_folder: Path, tmp_path: Path) -> None:
+    data = Path(shutil.copytree(tiny_folder, tmp_path / "data"))
+    options = SweepOptions(space="smart_lambda", name="mine", storage=tmp_path, data=data, hold_out=0.2)
+    material = prepare(options)
+    plan = open_sweep(options, material, ENCODER, [])
+    path, row = data / "sts-train.csv", material.held["sts"].ids[0]
+    lines = [
+        line.rpartition("\t")[0] + "\t4.99" if f"\t{row}\t" in line else line for line in path.read_text().splitlines()
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ValueError, match=r"^the data must be .* began, got other rows of sts-held in "):
+        take_up(read_saved_options(plan.folder, {}), prepare(options), ENCODER, [])
 
 
 def test_a_sweep_that_is_refused_is_left_as_it_was(begun: Callable[..., SweepOptions], material: Material) -> None:

@@ -1,0 +1,79 @@
+"""Which rows are kept aside for a last score: whole groups of rows that share a text, the same ones everywhere."""
+
+import hashlib
+from collections.abc import Sequence, Set
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+Texts = Sequence[Sequence[str]]
+"""One list per text column, as in `Table.texts`: all of one length, at least one row."""
+
+
+def hold_out_texts(texts: Texts, share: float) -> frozenset[str]:
+    """The texts of the rows to keep aside, normalised: whole groups of rows that texts connect, near a share of all.
+
+    Groups come in the order of a hash of their smallest text, so that nothing but the texts decides: neither a seed nor
+    the order of rows. One that would exceed the share is passed over; so what the share lacks in the end is less than
+    the smallest group that is left.
+
+    Args:
+        texts: of all rows.
+        share: of the rows, from 0 to 1.
+
+    Returns:
+        Texts whose rows, those in which `share_text` finds one, are at most that share of all; none where the smallest
+        group is larger.
+
+    Source: this project.
+    """
+    columns = [[normalise(text) for text in column] for column in texts]
+    groups = group_rows(columns)
+    sizes, room = np.bincount(groups).tolist(), round(share * len(groups), 6)  # 0.29 of 100 rows are 29
+    chosen = np.zeros(len(sizes), dtype=bool)
+    for group in ordered_groups(columns, groups):
+        if sizes[group] <= room:
+            chosen[group] = True
+            room -= sizes[group]
+    rows = np.flatnonzero(chosen[groups])
+    return frozenset(column[row] for column in columns for row in rows)
+
+
+def share_text(texts: Texts, others: Set[str]) -> np.ndarray:
+    """Which rows have a text that, normalised, is one of `others`: (rows,) bool."""
+    found = [np.array([normalise(text) in others for text in column], dtype=bool) for column in texts]
+    shares: np.ndarray = np.logical_or.reduce(found)
+    return shares
+
+
+def normalise(text: str) -> str:
+    """A text without what tells no sentences apart: case, and how much white space of which kind there is."""
+    return " ".join(text.casefold().split())
+
+
+def group_rows(columns: Texts) -> np.ndarray:
+    """Connected components of rows, where rows that have a text in common are connected.
+
+    Args:
+        columns: texts, already normalised.
+
+    Returns:
+        (rows,) the number of each row's group, from 0.
+    """
+    numbers: dict[str, int] = {}
+    nodes = [np.array([numbers.setdefault(text, len(numbers)) for text in column]) for column in columns]
+    ends = np.tile(nodes[0], len(nodes)), np.concatenate(nodes)  # each text of a row with its first one
+    graph = coo_array((np.ones(len(ends[0]), dtype=bool), ends), shape=(len(numbers), len(numbers)))
+    _, components = connected_components(graph, directed=False)
+    groups: np.ndarray = components[nodes[0]]
+    return groups
+
+
+def ordered_groups(columns: Texts, groups: np.ndarray) -> list[int]:
+    """The groups' numbers by the hash of their smallest text."""
+    smallest: dict[int, str] = {}
+    for group, *row in zip(groups.tolist(), *columns, strict=True):
+        text = min(row)
+        smallest[group] = min(text, smallest.get(group, text))
+    return sorted(smallest, key=lambda group: hashlib.sha256(smallest[group].encode()).digest())

@@ -1,0 +1,196 @@
+"""An honest score of a way to choose: each example is judged by what was chosen without it.
+
+Everything that is chosen is chosen anew outside each fold. The estimate is of what the method chooses from so many
+fewer examples, so it is a little too low; what a search or a scheduler has seen of all examples it cannot undo.
+"""
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from mtlib.tasks import Task
+from results.ensemble import ensemble_outputs
+from results.folds import assign_folds, iter_folds
+from results.methods import Method, Settings
+from results.outputs import values_of
+from results.pool import Pool
+from results.stats import CONFIDENCE, NUM_RESAMPLES, Floats, draw_counts, score_examples, variance, weighted_pearson
+
+Numbers = npt.NDArray[np.intp]
+
+CHOICE_FACTOR = 2.0
+"""With it 95 % intervals cover the true score of what is chosen in 93 to 97 of 100 simulated sweeps
+(`benchmarks/selection.py`); without it in as few as 85, where one of many like candidates is chosen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossFitted:
+    """What ensembles that were chosen without an example came to on it."""
+
+    task: Task
+    labels: Floats
+    """(rows,)."""
+    values: Floats
+    """(repeats, rows): what each example adds to the score, from `results.outputs.values_of`."""
+    folds: Numbers
+    """(repeats, rows): which fold each example was in."""
+
+    @property
+    def score(self) -> float:
+        """The main metric: over all examples, or for a correlation in each fold, averaged by size; over repeats."""
+        return float(
+            np.average([part.score for part in self.parts()], weights=[len(part.rows) for part in self.parts()])
+        )
+
+    @property
+    def repeats(self) -> "list[CrossFitted]":
+        """Each repeat by itself."""
+        pairs = zip(self.values[:, None], self.folds[:, None], strict=True)
+        return [replace(self, values=values, folds=folds) for values, folds in pairs]
+
+    @property
+    def influences(self) -> Floats:
+        """By how much each example moves the score of each repeat, (repeats, rows); the mean of a repeat's is 0.
+
+        For accuracy whether it is right, less the accuracy. For a correlation r in a fold, with both sides standardised
+        there, x y - r (x^2 + y^2) / 2 (Devlin, Gnanadesikan and Kettenring 1975).
+        """
+        total = np.zeros(self.values.shape)
+        for own, repeat in zip(total, self.repeats, strict=True):
+            for part in repeat.parts():
+                own[part.rows] = part.influences
+        return total
+
+    @property
+    def standard_error(self) -> float:
+        """Of the score: over examples, and over what is chosen."""
+        return total_error(self.influences, np.array([repeat.score for repeat in self.repeats]))
+
+    def parts(self) -> Iterator["Part"]:
+        """Every fold of every repeat; for accuracy every repeat whole."""
+        for values, folds in zip(self.values, self.folds, strict=True):
+            for fold in range(int(folds.max()) + 1) if self.task.metric == "pearson" else [None]:
+                rows = np.arange(len(folds)) if fold is None else np.flatnonzero(folds == fold)
+                yield Part(task=self.task, rows=rows, values=values[rows], labels=self.labels[rows])
+
+
+def total_error(influences: Floats, scores: Floats) -> float:
+    """The standard error of a cross-fitted score, or of the difference of two, as that of what is chosen in the end.
+
+    The variance over examples is that of a single repeat: what is chosen in the end is one ensemble, not the mean of
+    those of all repeats. What is chosen varies as well, and with it its true score. That shows in how scores differ
+    between repeats; `CHOICE_FACTOR` times their variance is added.
+
+    Args:
+        influences: (repeats, rows), of which each repeat's mean is 0.
+        scores: (repeats,).
+    """
+    choice = CHOICE_FACTOR * scores.var(ddof=1) if len(scores) > 1 else 0.0
+    return float(np.sqrt(example_error(influences) ** 2 + choice))
+
+
+def example_error(influences: Floats) -> float:
+    """The standard error over examples alone, of a single repeat, from influences, (repeats, rows)."""
+    return float(np.sqrt((influences**2).mean() / influences.shape[1]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Examples that are scored together."""
+
+    task: Task
+    rows: Numbers
+    values: Floats
+    labels: Floats
+
+    @property
+    def score(self) -> float:
+        """Their main metric."""
+        return float(score_examples(self.task, self.values[None], self.labels)[0])
+
+    @property
+    def influences(self) -> Floats:
+        """As `CrossFitted.influences`."""
+        if self.task.metric != "pearson":
+            return np.asarray(self.values - self.values.mean())
+        x, y = (standardised(side) for side in (self.values, self.labels))
+        return np.asarray(x * y - self.score * (x * x + y * y) / 2)
+
+
+def standardised(values: Floats) -> Floats:
+    """Values with mean 0 and variance 1; zeros if they are constant, up to rounding."""
+    centred = values - values.mean()
+    scale = np.sqrt(variance(np.mean(centred**2), np.mean(centred)))
+    return np.asarray(centred / scale if scale > 0 else centred * 0)
+
+
+def cross_fit(pool: Pool, method: Method, settings: Settings, rows: Numbers, *, num_repeats: int = 1) -> CrossFitted:
+    """Scores a method by cross-fitting on some rows of a pool.
+
+    Args:
+        pool: the candidates.
+        method: chooses an ensemble from some of the rows.
+        settings: what the method is told; `num_folds` and `seed` are those of this cross-fitting too.
+        rows: (rows,) numbers of examples, each once.
+        num_repeats: how often, at least 1, with other folds each time.
+
+    Raises:
+        ValueError: fewer than 2 examples or folds.
+    """
+    generator = np.random.default_rng((settings.seed, len(rows), 1))
+    labels, values, folds = pool.labels[rows], [], []
+    for _ in range(num_repeats):
+        folds.append(assign_folds(labels, min(settings.num_folds, len(rows)), generator))
+        found = np.empty(len(rows))
+        for outside, inside in iter_folds(folds[-1]):
+            chosen = method(pool, rows[outside], settings)
+            outputs = ensemble_outputs(pool, chosen, rows[inside])
+            found[inside] = values_of(pool.task, outputs, labels[inside])
+        values.append(found)
+    return CrossFitted(task=pool.task, labels=labels, values=np.stack(values), folds=np.stack(folds))
+
+
+def bootstrap(found: CrossFitted, *, num_resamples: int = NUM_RESAMPLES, seed: int = 0) -> Floats:
+    """The score on resampled examples, (resamples,); for a task, equal seeds and rows give equal resamples."""
+    blocks = draw_counts(len(found.labels), num_resamples, (seed, zlib.crc32(found.task.name.encode()), 2))
+    return np.concatenate([score_resamples(found, counts) for counts in blocks])
+
+
+def score_resamples(found: CrossFitted, counts: Floats) -> Floats:
+    """The score where examples are counted several times or not at all, (resamples, rows) -> (resamples,)."""
+    if found.task.metric != "pearson":
+        return np.asarray(counts @ found.values.mean(0) / counts.sum(1))
+    total, weights = np.zeros(len(counts)), np.zeros(len(counts))
+    for part in found.parts():
+        own = counts[:, part.rows]
+        held = own.sum(1)
+        some = held > 0  # a small part may have none of its examples in a resample
+        total[some] += held[some] * weighted_pearson(own[some], part.values[None], part.labels)[0]
+        weights += held
+    return total / weights
+
+
+def interval(resampled: Floats, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """The percentile interval of resampled scores."""
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(resampled, (tail, 1 - tail))
+    return float(low), float(high)
+
+
+def widened(resampled: Floats, score: float, error: float) -> Floats:
+    """Resampled scores about a score, stretched to a standard error: they do not know how what is chosen varies."""
+    spread = resampled.std(ddof=1)
+    return np.asarray(score + (resampled - resampled.mean()) * (error / spread if spread > 0 else 1.0))
+
+
+def compare(first: CrossFitted, second: CrossFitted) -> tuple[float, float]:
+    """How much better the first is, and the standard error of that; both are paired, example by example.
+
+    Args:
+        first, second: of the same examples and with as many repeats.
+    """
+    scores = np.array([[repeat.score for repeat in found.repeats] for found in (first, second)])
+    return first.score - second.score, total_error(first.influences - second.influences, scores[0] - scores[1])

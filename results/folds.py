@@ -1,0 +1,42 @@
+"""Folds of examples: equal parts in which labels are spread alike, from a seed."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from mtlib.schema import require
+from results.stats import Floats
+
+Numbers = npt.NDArray[np.intp]
+
+
+def assign_folds(labels: Floats, num_folds: int, generator: np.random.Generator) -> Numbers:
+    """Deals examples to folds: sorted by label, in random order among equals, each run of `num_folds` to all of them.
+
+    Args:
+        labels: (rows,), classes or real numbers.
+        num_folds: at least 2 and at most the number of rows.
+        generator: source of randomness.
+
+    Returns:
+        (rows,) fold of each example, from 0. Sizes of folds differ by at most 1, and, for classes, the numbers of
+        examples of each class in them, by at most 2.
+
+    Raises:
+        ValueError: fewer than 2 folds, or more than examples.
+    """
+    rule = f"there must be at least 2 folds and at most one per example, of which there are {len(labels)}"
+    require(2 <= num_folds <= len(labels), rule, num_folds)
+    order = np.lexsort((generator.random(len(labels)), labels))
+    dealt = np.empty(len(labels), dtype=np.intp)
+    for start in range(0, len(labels), num_folds):
+        run = order[start : start + num_folds]
+        dealt[run] = generator.permutation(num_folds)[: len(run)]
+    return dealt
+
+
+def iter_folds(folds: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
+    """For each fold, the rows outside it and those in it."""
+    for fold in range(int(folds.max()) + 1):
+        yield np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)

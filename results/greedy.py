@@ -1,0 +1,85 @@
+"""Greedy selection: members are added one by one, whichever helps most; bagged over random halves of the trials."""
+
+from collections.abc import Callable
+from itertools import accumulate
+
+import numpy as np
+
+from results.ensemble import Ensemble, weighted_ensemble
+from results.methods import Numbers, Settings, best_epochs, share_ahead, sum_scores
+from results.outputs import Outputs
+from results.pool import Pool
+from results.stats import CONSTANT_SHARE, Floats
+
+
+def choose_greedy(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
+    """Members are added one by one, with replacement, whichever helps most; bagged over random halves of the trials.
+
+    Each bag begins with its best trials, as many of them as score best together, and ends where its score was best.
+    Weights are how often members were added, over all bags.
+
+    Source: Caruana et al. (2004), section 2: selection with replacement, sorted initialisation, bagged selection.
+    """
+    considered = best_epochs(pool, rows)[: settings.num_considered]
+    margins = np.ascontiguousarray(pool.margins[considered][:, :, rows])
+    generator = np.random.default_rng((settings.seed, len(rows)))
+    total = np.zeros(len(considered))
+    for bag in draw_bags(len(considered), settings.num_bags, generator):
+        counts = grow(pool, margins[bag], rows, settings)
+        total[bag] += counts / counts.sum()
+    return weighted_ensemble(considered, total, settings.max_models)
+
+
+def draw_bags(num_candidates: int, num_bags: int, generator: np.random.Generator) -> list[Numbers]:
+    """Random halves, in the given order, at least one of each; all of them once where there are to be no bags."""
+    if num_bags == 0:
+        return [np.arange(num_candidates)]
+    half = (num_candidates + 1) // 2
+    return [np.sort(generator.permutation(num_candidates)[:half]) for _ in range(num_bags)]
+
+
+def grow(pool: Pool, margins: Outputs, rows: Numbers, settings: Settings) -> Floats:
+    """How often greedy selection adds each candidate, (candidates,); they stand in the order of their scores."""
+    starts = min(settings.max_models, len(margins))
+    sums = np.stack(list(accumulate(margins[:starts])))
+    scores = sum_scores(pool, sums, rows)
+    size = int(scores.argmax()) + 1
+    counts = (np.arange(len(margins)) < size).astype(float)
+    total, best, best_counts = sums[size - 1], scores[size - 1], counts.copy()
+    score_additions = addition_scorer(pool, margins, rows)
+    for _ in range(settings.num_steps - size):
+        scores = score_additions(total)
+        if np.count_nonzero(counts) >= settings.max_models:
+            scores = np.where(counts > 0, scores, -np.inf)
+        added = int(scores.argmax())
+        counts[added] += 1
+        total = total + margins[added]
+        if scores[added] > best:
+            best, best_counts = scores[added], counts.copy()
+    return best_counts
+
+
+def addition_scorer(pool: Pool, margins: Outputs, rows: Numbers) -> Callable[[Outputs], Floats]:
+    """What gives the scores of a sum of margins with each candidate's added, (candidates,), from the sum.
+
+    They are those of `sum_scores`; for a correlation from the moments of the sum and of the candidate.
+    """
+    if pool.task.metric != "pearson":
+        return lambda total: share_ahead(margins > -total)
+    x, y = centred(margins[:, 0]), centred(pool.labels[rows])
+    squares, products = (x * x).sum(1), x @ y
+
+    def score(total: Outputs) -> Floats:
+        own = centred(total[0])
+        mean_square = own @ own + squares
+        square = mean_square + 2 * (x @ own)
+        scale = np.sqrt(np.where(square > CONSTANT_SHARE * mean_square, square, 0) * (y @ y))
+        return np.asarray(np.divide(own @ y + products, scale, out=np.zeros(len(x)), where=scale > 0))
+
+    return score
+
+
+def centred(values: Floats | Outputs) -> Floats:
+    """Values less their mean over rows, (..., rows): exactly 0 where they are constant."""
+    shifted = values.astype(np.float64) - values[..., :1]
+    return np.asarray(shifted - shifted.mean(-1, keepdims=True))

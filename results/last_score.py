@@ -1,0 +1,98 @@
+"""The last, honest score: of a selection, on train rows that its sweeps kept aside. Every look at them is recorded."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from mtlib.config import TrialConfig
+from mtlib.data import Table
+from mtlib.schema import require
+from mtlib.sources import read_held_out
+from mtlib.tasks import TASKS
+from results.cross_fitting import interval
+from results.hold_out import check_held, read_hold_out, write_hold_out
+from results.models import ModelSource, find_record
+from results.outputs import values_of
+from results.predicting import load_predictor, predict_rows
+from results.records import SWEEP_FILE, read_sweep
+from results.selection import Look, Selection
+from results.stats import Floats, bootstrap_scores, score_examples
+from results.text_input import TextRow
+
+
+def score_held_out(selection: Selection, source: ModelSource, data: Path | None = None) -> Look:
+    """Scores a selection's ensembles on the rows held out, and notes the look in each sweep's `hold_out.json`.
+
+    Args:
+        selection: what was selected.
+        source: where its models are loaded from.
+        data: the data folder; None for the one that each sweep names.
+
+    Returns:
+        Scores by task, with their 95 % intervals over examples.
+
+    Raises:
+        ValueError: in one line: a sweep held nothing out, or other rows than another one; the rows cannot be read, or
+            are not those that were held out; a model cannot be loaded.
+    """
+    tables = {task: read_rows(selection, task, source, data) for task in selection.tasks}
+    scores, intervals = dict[str, float](), dict[str, tuple[float, ...]]()
+    for task, table in tables.items():
+        assert table.labels is not None, "train has labels"
+        labels = table.labels.astype(np.float64)
+        values = values_of(TASKS[task], predict_table(selection, task, source, table), labels)[None]
+        scores[task] = float(score_examples(TASKS[task], values, labels)[0])
+        intervals[task] = interval(bootstrap_scores(TASKS[task], values, labels, seed=selection.seed)[0])
+    time = datetime.now(UTC).isoformat(timespec="milliseconds")
+    for place in places_of(selection, list(selection.tasks), source):
+        record = read_hold_out(place)
+        write_hold_out(place, replace(record, looks=(*record.looks, time)))
+    num_examples = {task: len(table.ids) for task, table in tables.items()}
+    return Look(time=time, scores=scores, intervals=intervals, num_examples=num_examples)
+
+
+def places_of(selection: Selection, tasks: Sequence[str], source: ModelSource) -> list[str]:
+    """Where the sweeps of some tasks' members are, each once."""
+    sweeps = {member.sweep: None for task in tasks for member in selection.tasks[task].members}
+    return [str(source.places[sweep]) for sweep in sweeps]
+
+
+def read_rows(selection: Selection, task: str, source: ModelSource, data: Path | None) -> Table:
+    """The rows of a task that all sweeps of its members kept aside."""
+    places = places_of(selection, [task], source)
+    records = [read_hold_out(place) for place in places]
+    rule = f"sweeps must have held out the same rows of {task} to be scored together"
+    require(all(record.tasks.get(task) == records[0].tasks.get(task) for record in records), rule, ", ".join(places))
+    config = TrialConfig.from_json(find_record(selection.tasks[task].members[0], source).config)
+    table = read_held_out(config, data or folder_of(places[0]))[task]
+    check_held(records[0], {task: table})
+    return table
+
+
+def folder_of(place: str) -> Path:
+    """The data folder that a sweep names; ValueError if it names none."""
+    folder = (read_sweep(place).get("data") or {}).get("folder")
+    require(folder is not None, f"--data must name the data folder where {SWEEP_FILE} of {place} does not", "none")
+    return Path(str(folder))
+
+
+def predict_table(selection: Selection, task: str, source: ModelSource, table: Table) -> Floats:
+    """What a task's ensemble says of every row of a table, (rows, width)."""
+    predictor = load_predictor(selection, task, source)
+    texts = zip(*table.texts, strict=True)
+    rows = (TextRow(id=name, texts=own, where=name) for name, own in zip(table.ids, texts, strict=True))
+    return np.concatenate([outputs for _, outputs in predict_rows(predictor, rows)])
+
+
+def num_looks(places: Sequence[str]) -> int:
+    """How often rows that sweeps held out have been looked at; 0 where none were held out."""
+    looks = set[str]()
+    for place in places:
+        try:
+            looks.update(read_hold_out(place).looks)
+        except ValueError:
+            continue
+    return len(looks)

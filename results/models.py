@@ -1,0 +1,132 @@
+"""Loads the models of an ensemble's members from what their sweeps have kept, ready to predict."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+import pyarrow.fs as fs
+
+from mtlib.config import TrialConfig
+from mtlib.schema import require, require_name
+from results.records import SWEEP_FILE, TrialRecord, read_sweep, read_trials
+from results.selection import Member, Selection
+from results.storage import Location, open_folder
+from results.weights import read_weights
+
+if TYPE_CHECKING:  # `results` must load without torch
+    from mtlib.encoder import PretrainedEncoder
+    from mtlib.model import MultiTaskModel
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LoadedModel:
+    """One trained model."""
+
+    name: str
+    """For messages."""
+    model: "MultiTaskModel"
+    """In evaluation mode, on the device where it is to predict."""
+    config: TrialConfig
+    """How it was trained; encoding, longest input, precision and batch size of predictions are its own."""
+    pretrained: "PretrainedEncoder"
+    """What it was trained from, for the tokenizer; models of one encoder share it."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModelSource:
+    """Where models are loaded from, and where to."""
+
+    places: Mapping[str, Location]
+    """Where each sweep that members name is now."""
+    encoder: str | None = None
+    """Name or folder that stands for the pretrained encoder of all members; None for what their trials name."""
+    device: str = "auto"
+    """`auto` (a GPU if there is one), `cpu` or `cuda`."""
+    loaded: "dict[str, PretrainedEncoder]" = field(default_factory=dict)
+    """Encoders that have been loaded already, by name."""
+
+
+def find_sweeps(selection: Selection, home: Location) -> dict[str, Location]:
+    """Where the sweeps of a selection are: where they were, or, if one has moved or `home` is a copy of it, in `home`.
+
+    Args:
+        selection: read from `home`.
+        home: folder or URI of a sweep.
+
+    Returns:
+        A folder or URI by the name that the selection has for the sweep.
+    """
+    own_name = str(read_sweep(home).get("name")) if is_sweep(home) else ""
+    called_so = [sweep for sweep in selection.sweeps if PurePosixPath(sweep).name == own_name]
+    moved = {sweep for sweep in called_so if len(called_so) == 1 and not is_sweep(sweep)}
+    return {sweep: home if sweep in moved else sweep for sweep in selection.sweeps}
+
+
+def is_sweep(place: Location) -> bool:
+    """Whether there is a sweep at this place."""
+    found = open_folder(place).get_file_info(SWEEP_FILE)
+    return bool(found.type == fs.FileType.File)
+
+
+def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tuple[LoadedModel, ...]:
+    """Loads the models of an ensemble.
+
+    Args:
+        members: whose models; at least one.
+        task: what they are to predict.
+        source: where they are.
+
+    Returns:
+        A model for each member, in their order.
+
+    Raises:
+        ValueError: in one line: a sweep or a trial is not there, has not learned the task, or has not kept its weights;
+            the encoder cannot be had or is another one; `source.encoder` stands for several; there is no such device.
+    """
+    records = [find_record(member, source) for member in members]
+    configs = [TrialConfig.from_json(record.config) for record in records]
+    for member, config in zip(members, configs, strict=True):
+        require_name(task, config.active_tasks, f"task of {name_of(member)}")
+    names = sorted({config.encoder.name for config in configs})
+    is_one = source.encoder is None or len(names) == 1
+    require(is_one, "--encoder can stand for one encoder alone", f"members of {', '.join(names)}")
+    found = zip(members, records, configs, strict=True)
+    return tuple(load_model(member, record, config, source) for member, record, config in found)
+
+
+def find_record(member: Member, source: ModelSource) -> TrialRecord:
+    """A member's trial; ValueError if it or its sweep is not there."""
+    require_name(member.sweep, source.places, "sweep of a selection")
+    place = source.places[member.sweep]
+    rule = "a member's sweep must be where it was when it was selected (python results/selector.py selects anew)"
+    require(is_sweep(place), rule, f"no sweep at {place}")
+    by_name = {record.trial_id: record for record in read_trials(place)}
+    require_name(member.trial, by_name, f"trial of {place}")
+    return by_name[member.trial]
+
+
+def load_model(member: Member, record: TrialRecord, config: TrialConfig, source: ModelSource) -> LoadedModel:
+    """Loads one member's model."""
+    from mtlib.environment import choose_device
+    from mtlib.export import build_model
+
+    device = choose_device(source.device)
+    weights = read_weights(open_folder(source.places[member.sweep]), record, member.epoch)
+    pretrained = load_pretrained(source.encoder or config.encoder.name, source)
+    model = build_model(config, pretrained, weights, f"weights must fit the configuration of {name_of(member)}")
+    return LoadedModel(name=name_of(member), model=model.to(device), config=config, pretrained=pretrained)
+
+
+def load_pretrained(name: str, source: ModelSource) -> "PretrainedEncoder":
+    """A pretrained encoder, loaded once."""
+    from mtlib.hub_encoder import find_encoder
+
+    if name not in source.loaded:
+        source.loaded[name] = find_encoder(name)
+    return source.loaded[name]
+
+
+def name_of(member: Member) -> str:
+    """A member in words."""
+    return f"trial {member.trial} of {member.sweep} at epoch {member.epoch}"

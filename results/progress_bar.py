@@ -1,0 +1,47 @@
+"""Shows how many rows have been predicted, and how fast, on a terminal."""
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import IO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+
+@contextlib.contextmanager
+def show_rows(stream: IO[bytes], name: str) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error, if that is a terminal; call what is yielded with the number of rows so far.
+
+    Args:
+        stream: what is read: its position, where it has one, tells what part of it is done.
+        name: what the bar is called.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    total, start = size_of(stream), time.monotonic()
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rows]}"))
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task(name, total=total, rows="")
+
+        def on_rows(num_rows: int) -> None:
+            position = None if total is None else stream.tell()
+            progress.update(bar, completed=position, rows=rows_text(num_rows, time.monotonic() - start))
+
+        yield on_rows
+
+
+def size_of(stream: IO[bytes]) -> int | None:
+    """Bytes of a stream, None where that cannot be known before its end."""
+    try:
+        return os.fstat(stream.fileno()).st_size if stream.seekable() else None
+    except OSError:  # it is no file
+        return None
+
+
+def rows_text(num_rows: int, seconds: float) -> str:
+    """`4,096 rows, 512 rows/s`."""
+    return f"{num_rows:,} rows, {num_rows / max(seconds, 1e-9):,.0f} rows/s"

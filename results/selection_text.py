@@ -1,0 +1,175 @@
+"""Shows a selection to people: every way that was tried, what was chosen, what to expect of it, how sure that is."""
+
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from mtlib.tasks import TASKS
+from results.render import PLAIN_WIDTH
+from results.selection import Look, MethodScore, Selection, TaskSelection
+
+TITLES = {
+    "one_model": "one model for all tasks",
+    "single": "best single model",
+    "topk": "mean of the best k",
+    "topk_ranks": "mean rank of the best k",
+    "weights": "weighted mean",
+    "greedy": "greedy, with replacement",
+    "auto": "choosing among them",
+}
+"""What methods are called in words."""
+OF_ONE = ("one_model", "single")
+"""Those that always choose one."""
+MOST_MEMBERS = 10
+"""Members of a task that are listed."""
+
+
+def render_selection(selection: Selection) -> Group:
+    """A selection as something to print: for each task a table of ways to choose, and the verdict in words.
+
+    No line is longer than `PLAIN_WIDTH`.
+    """
+    parts: list[RenderableType] = []
+    for name, chosen in selection.tasks.items():
+        parts += [Text(line) for line in (*fit_line(describe_pool(name, chosen)), "")]
+        parts += [build_table(chosen), Text("")]
+        parts += [Text(line) for line in (*paragraph(verdict(name, chosen)), *member_lines(chosen), "")]
+    return Group(*parts, *(Text(line) for words in legend(selection) for line in fit_line(words)))
+
+
+def brief_verdict(selection: Selection) -> list[str]:
+    """What was chosen and what to expect of it, without tables: for each task a few lines of at most `PLAIN_WIDTH`."""
+    return [line for name, chosen in selection.tasks.items() for line in paragraph(verdict(name, chosen))]
+
+
+def paragraph(sentences: Iterable[str]) -> list[str]:
+    """Sentences one after the other, in lines."""
+    return fit_line(" ".join(sentences))
+
+
+def fit_line(line: str) -> list[str]:
+    """A line as lines of at most `PLAIN_WIDTH`, those after the first indented as deep as the first, and by 2 more."""
+    indent = " " * (len(line) - len(line.lstrip()))
+    later = f"{indent}  " if indent else ""
+    return textwrap.wrap(line, PLAIN_WIDTH, subsequent_indent=later, break_on_hyphens=False)
+
+
+def describe_pool(name: str, chosen: TaskSelection) -> str:
+    """What there was to choose from."""
+    candidates, trials = count(chosen.num_candidates, "candidate"), count(chosen.num_trials, "trial")
+    told = f"{candidates} ({trials}, at every epoch that was scored)"
+    return f"{TASKS[name].title}: {told}, {count(chosen.num_examples, 'dev example')}, {TASKS[name].metric}"
+
+
+def count(number: int, what: str) -> str:
+    """How many of something there are, in words."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def build_table(chosen: TaskSelection) -> Table:
+    """A row for each way that was tried, the simplest first."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in ("way", "models", "on dev", "cross-fitted", "95 % interval", "over single"):
+        table.add_column(title, no_wrap=True, justify="left" if title == "way" else "right")
+    for score in (*chosen.methods, *([chosen.automatic] if chosen.automatic else [])):
+        table.add_row(*map(Text, cells(score, chosen.method)))
+    return table
+
+
+def cells(score: MethodScore, chosen: str) -> list[str]:
+    """One way's row; the chosen one carries a mark."""
+    low, high = score.interval
+    mark = " <" if score.name == chosen else ""
+    lead = "" if score.name == "single" else f"{score.lead:+.3f}{'' if score.is_told_apart else '*'}"
+    error = f"±{score.standard_error:.3f}".replace("±0.", "±.")
+    return [
+        TITLES.get(score.name, score.name) + mark,
+        f"{score.num_models}",
+        f"{score.in_sample:.3f}",
+        f"{score.cross_fitted:.3f} {error}",
+        f"{low:.3f} to {high:.3f}",
+        lead,
+    ]
+
+
+def verdict(name: str, chosen: TaskSelection) -> Iterator[str]:
+    """Sentences: what was chosen, what to expect of it, and whether that is better than the best single model."""
+    score, title = chosen.score, TITLES[chosen.method]
+    low, high = score.interval
+    num_models = "" if chosen.method in OF_ONE else f", {count(len(chosen.members), 'model')}"
+    yield f"Chosen for {TASKS[name].title}: {title}{num_models}."
+    yield f"Expect {score.cross_fitted:.3f} ({low:.3f} to {high:.3f}) on new text of this kind."
+    yield dev_sentence(score)
+    if chosen.method != "single":
+        told = "cannot be told apart from"
+        if score.is_told_apart:
+            told = "is better than" if score.lead > 0 else "is worse than"
+        yield f"By these examples it {told} the best single model ({score.lead:+.3f})."
+
+
+def dev_sentence(score: MethodScore) -> str:
+    """How the dev score differs from what to expect, by the digits that are shown."""
+    dev, expected = round(score.in_sample, 3), round(score.cross_fitted, 3)
+    if dev == expected:
+        return "Its dev score is the same."
+    how = "optimistic" if dev > expected else "lower"
+    return f"Its dev score, {dev:.3f}, is {how} by {abs(dev - expected):.3f}."
+
+
+def member_lines(chosen: TaskSelection) -> list[str]:
+    """The members and their weights."""
+    shown = [
+        f"  {member.weight:.3f}  {member.trial} of {member.sweep.rstrip('/').rpartition('/')[2]}, epoch {member.epoch}"
+        for member in chosen.members[:MOST_MEMBERS]
+    ]
+    left = len(chosen.members) - len(shown)
+    told = [*shown, *([f"  and {left} more"] if left else [])]
+    return [line for words in told for line in fit_line(words)]
+
+
+def legend(selection: Selection) -> Iterator[str]:
+    """What the columns mean, and what is not in them."""
+    is_automatic = any(chosen.automatic is not None for chosen in selection.tasks.values())
+    rule = "the simplest way within one standard error (of the difference) of the best"
+    times = "once" if selection.num_repeats == 1 else f"{selection.num_repeats} times"
+    yield "on dev: the score of what is chosen by all of dev, on dev itself: too high."
+    yield (
+        "cross-fitted: each example is judged by what was chosen without it, epochs, trials and how many among it "
+        f"({selection.num_folds} folds, {times}); ± its standard error."
+    )
+    yield "over single: cross-fitted, less that of the best single model; * cannot be told from 0."
+    yield f"<: what was chosen, {rule if is_automatic else 'in the way that was asked for'}."
+    yield "What a search or a scheduler has seen of dev while trials were trained is not undone by this."
+
+
+def render_look(selection: Selection, look: Look, num_before: int) -> Group:
+    """The scores of a selection on rows held out, beside what was to be expected; lines as `render_selection`'s.
+
+    Args:
+        selection: what was selected.
+        look: its scores.
+        num_before: how often these rows had been looked at before.
+    """
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in ("task", "examples", "held out", "95 % interval", "expected", "on dev"):
+        table.add_column(title, no_wrap=True, justify="left" if title == "task" else "right")
+    for task, score in look.scores.items():
+        (low, high), expected = look.intervals[task], selection.tasks[task].score
+        told = [f"{score:.3f}", f"{low:.3f} to {high:.3f}", f"{expected.cross_fitted:.3f}", f"{expected.in_sample:.3f}"]
+        table.add_row(*map(Text, (TASKS[task].title, f"{look.num_examples[task]:,}", *told)))
+    return Group(table, Text(""), *map(Text, paragraph(look_sentences(num_before))))
+
+
+def look_sentences(num_before: int) -> Iterator[str]:
+    """How honest a look at rows held out is, after so many others."""
+    if num_before == 0:
+        yield "No trial has seen these rows, and nothing was chosen by them."
+    else:
+        times = "once" if num_before == 1 else f"{num_before} times"
+        yield f"These rows have been looked at {times} before."
+        yield "If anything was chosen by that, they are no longer unseen."
+    yield "They are train rows: dev may differ in kind."

@@ -1,0 +1,250 @@
+"""The command that picks, per task, the ensemble that will really be better, and says how sure it is."""
+
+import argparse
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console, Group
+
+if not __package__:  # started as a script: imports begin at the project's folder, not at this one
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from mtlib.hub_encoder import read_encoder_name
+from mtlib.schema import require, require_name
+from mtlib.tasks import TASKS
+from results.methods import Settings
+from results.models import ModelSource, find_sweeps
+from results.pool import read_pool
+from results.records import read_sweep, read_trials
+from results.render import PLAIN_WIDTH
+from results.selecting import AUTOMATIC, METHODS, methods_for, select
+from results.selection import SELECTION_FILE, Selection, read_selection, with_look, write_selection
+from results.selection_text import render_look, render_selection
+from results.storage import Location
+
+ALL_WELL, WRONG_USE, INTERRUPTED = 0, 2, 130
+"""Exit codes."""
+
+FOR_CHOOSING = ("--task", "--method", "--max-models", "--repeats", "--bags", "--seed", "--output")
+FOR_SCORING = ("--data", "--encoder", "--device")
+"""Flags without `--score-hold-out`, and those beside it."""
+
+EXAMPLES = f"""\
+examples:
+  per task the best way to choose, how good its choice will be, and how sure that is
+    python results/selector.py ~/multitask-sweeps/NAME
+  from all trials of two sweeps over the same dev examples
+    python results/selector.py ~/multitask-sweeps/A ~/multitask-sweeps/B
+  at most five models for each task, added greedily
+    python results/selector.py ~/multitask-sweeps/NAME --method greedy --max-models 5
+  once, at the very end: what was selected, on train rows that run.py --hold-out kept from all trials
+    python results/selector.py ~/multitask-sweeps/NAME --score-hold-out
+
+then predict text of your own:
+  python results/predict.py ~/multitask-sweeps/NAME --task TASK --input texts.csv --output predictions.csv
+
+No model is loaded to select: dev predictions of every epoch are in the sweep's folder. Members are epochs whose weights
+are kept still. selection.json is written anew each time, for the tasks that are asked for.
+
+methods: {", ".join((AUTOMATIC, *METHODS))} (of regression alone: topk_ranks)
+
+exit codes: {ALL_WELL} written, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        options = read_command(words)
+        shown = score_again(options) if options.score_hold_out else choose_and_write(options, words)
+    except (ValueError, OSError) as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return WRONG_USE
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
+    console.print(shown)
+    if not options.score_hold_out:
+        console.print(f"Written: {options.home}/{SELECTION_FILE}", markup=False, soft_wrap=True)
+    return ALL_WELL
+
+
+def read_command(words: Sequence[str]) -> argparse.Namespace:
+    """Takes a command line apart, and adds `home`, the folder of `selection.json`; ValueError for any mistake in it."""
+    parser = build_parser()
+    try:
+        options, extra = parser.parse_known_intermixed_args(words)
+    except argparse.ArgumentError as error:
+        raise ValueError(f"{error.argument_name}: {error.message}") from error
+    for word in extra:
+        require_name(word.split("=")[0], [*parser._option_string_actions], "flag")
+    require(bool(options.sweeps), "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
+    options.sweeps = [absolute(sweep) for sweep in options.sweeps]
+    options.home = absolute(options.output or options.sweeps[0])
+    require(options.output is None or not Path(options.home).is_file(), "--output must be a folder", options.output)
+    said = {word.split("=")[0] for word in words}
+    for flag in FOR_CHOOSING if options.score_hold_out else ():
+        require(flag not in said, f"{flag} must not be named beside --score-hold-out", "both")
+    for flag in () if options.score_hold_out else FOR_SCORING:
+        require(flag not in said, f"{flag} must come with --score-hold-out", "none")
+    return options
+
+
+def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> Group:
+    """Chooses what the command line asks for, writes it, and shows it."""
+    selection = select_from(
+        options.sweeps,
+        tasks=options.task,
+        method=options.method,
+        settings=Settings(max_models=options.max_models, num_bags=options.bags, seed=options.seed),
+        num_repeats=options.repeats,
+        command=shlex.join(["python", "results/selector.py", *words]),
+        on_progress=say_progress,
+    )
+    write_selection(options.home, selection)
+    return render_selection(selection)
+
+
+def score_again(options: argparse.Namespace) -> Group:
+    """Scores the selection of a sweep on the rows held out, notes it, and says how it did."""
+    from results.last_score import num_looks, score_held_out  # models are needed here alone
+
+    rule = "--score-hold-out takes one SWEEP, whose selection.json is scored"
+    require(len(options.sweeps) == 1, rule, len(options.sweeps))
+    selection = read_selection(options.home)
+    encoder = None if options.encoder is None else read_encoder_name(options.encoder)
+    source = ModelSource(places=find_sweeps(selection, options.home), encoder=encoder, device=options.device)
+    before = num_looks([str(place) for place in source.places.values()])
+    look = score_held_out(selection, source, None if options.data is None else Path(options.data).expanduser())
+    write_selection(options.home, with_look(selection, look))
+    return render_look(selection, look, before)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser."""
+    parser = argparse.ArgumentParser(
+        prog="python results/selector.py",
+        usage="%(prog)s SWEEP [SWEEP ...] [--task TASK] [--method METHOD] [more below]",
+        description="Picks, per task, an ensemble of a sweep's trials by their dev scores, and says how sure it is.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
+    add = parser.add_argument
+    add("sweeps", metavar="SWEEP", nargs="*", help="folder of a sweep, or the URI of a copy")
+    add("--task", action="append", metavar="TASK", help="only this task; may be given several times")
+    add("--method", default=AUTOMATIC, help="how members are chosen; auto: the simplest way about as good as the best")
+    add("--max-models", type=whole, default=10, metavar="K", help="most models per task (default: 10)")
+    add("--repeats", type=whole, default=5, metavar="N", help="of cross-fitting, with other folds (default: 5)")
+    add("--bags", type=whole, default=5, metavar="N", help="of greedy selection; 0: none (default: 5)")
+    add("--seed", type=whole, default=0, metavar="N", help="of folds, bags and resamples (default: 0)")
+    add("--output", metavar="FOLDER", help="where selection.json goes (default: the first SWEEP)")
+    words = "score what was selected on the rows that run.py --hold-out kept aside: once, at the end"
+    add("--score-hold-out", action="store_true", help=words)
+    add("--data", metavar="DIR", help="data folder for --score-hold-out (default: the sweep's own)")
+    add("--encoder", metavar="NAME|DIR", help="pretrained encoder for --score-hold-out, if it has moved")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="for --score-hold-out")
+    return parser
+
+
+def whole(text: str) -> int:
+    """A whole number."""
+    try:
+        return int(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"must be a whole number, got '{text}'") from error
+
+
+def absolute(sweep: str) -> str:
+    """A sweep's folder as an absolute path, its URI as it is."""
+    return sweep.rstrip("/") if "://" in sweep else str(Path(sweep).expanduser().resolve())
+
+
+def say_progress(line: str) -> None:
+    """Says what is being done, where a person watches."""
+    if sys.stderr.isatty():
+        print(line, file=sys.stderr, flush=True)
+
+
+def select_from(
+    sweeps: Sequence[Location],
+    *,
+    tasks: Sequence[str] | None = None,
+    method: str = AUTOMATIC,
+    settings: Settings | None = None,
+    num_repeats: int = 5,
+    command: str = "",
+    on_progress: Callable[[str], None] = lambda _line: None,
+) -> Selection:
+    """Chooses the ensembles of some tasks from sweeps.
+
+    Args:
+        sweeps: folders, or URIs of copies, all scored on the same dev examples.
+        tasks: which; None for all that some trial was scored on.
+        method: `auto`, or one of `results.selecting.METHODS`.
+        settings: for the ways to choose.
+        num_repeats: of cross-fitting, at least 1.
+        command: for the record.
+        on_progress: is given a line for each task.
+
+    Raises:
+        ValueError: one line: a name or a number is wrong, there is no sweep, no trial was scored; else as `read_pool`
+            and `select`.
+    """
+    settings = settings or Settings()
+    check_numbers(settings, num_repeats)
+    require_name(method, (AUTOMATIC, *METHODS), "method")
+    names = None if method == AUTOMATIC else [method]
+    fingerprints = {str(sweep): fingerprint_of(sweep) for sweep in sweeps}
+    wanted = list(dict.fromkeys(tasks or tasks_of(sweeps)))
+    for task in wanted:  # before anything is read, which takes long
+        require_name(task, TASKS, "task")
+        methods_for(TASKS[task], names)
+    found = {}
+    for task in wanted:
+        on_progress(f"{TASKS[task].title}: reading predictions ...")
+        pool = read_pool(sweeps, task)
+        on_progress(f"{TASKS[task].title}: choosing among {len(pool.candidates):,} candidates ...")
+        found[task] = select(pool, settings, names=names, num_repeats=num_repeats)
+    return Selection(
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=command,
+        sweeps=fingerprints,
+        num_folds=settings.num_folds,
+        num_repeats=num_repeats,
+        seed=settings.seed,
+        max_models=settings.max_models,
+        tasks=found,
+    )
+
+
+def check_numbers(settings: Settings, num_repeats: int) -> None:
+    """Raises ValueError if there is nothing to be done so many times."""
+    require(settings.max_models >= 1, "--max-models must be at least 1", settings.max_models)
+    require(settings.num_bags >= 0, "--bags must be at least 0", settings.num_bags)
+    require(settings.seed >= 0, "--seed must be at least 0", settings.seed)
+    require(num_repeats >= 1, "--repeats must be at least 1", num_repeats)
+
+
+def fingerprint_of(sweep: Location) -> str:
+    """The fingerprint of a sweep's data; ValueError if there is no sweep."""
+    return str((read_sweep(sweep).get("data") or {}).get("fingerprint", "not recorded"))
+
+
+def tasks_of(sweeps: Sequence[Location]) -> list[str]:
+    """The tasks that some trial was scored on that has not failed, in the order of `TASKS`; ValueError if none was."""
+    records = [record for sweep in sweeps for record in read_trials(sweep) if record.status != "failed"]
+    found = [task for task in TASKS if any(task in record.best for record in records)]
+    rule = "there must be a trial that was scored on dev and has not failed"
+    require(bool(found), rule, f"none in {', '.join(map(str, sweeps))}")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""Weights of the best trials, not negative and shrunk to equal ones: those of a mixture, or of least squares."""
+
+import numpy as np
+from scipy.optimize import nnls
+
+from results.ensemble import Ensemble, weighted_ensemble
+from results.methods import Numbers, Settings, best_epochs, inner_folds, sum_scores
+from results.pool import Pool
+from results.stats import Floats
+
+SHRINKAGES = (np.inf, 1.0, 0.3, 0.1, 0.03, 0.0)
+"""How strongly weights are drawn to equal ones, the strongest first; infinity: they are equal."""
+
+
+def choose_weights(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
+    """Weights for the best `max_models` trials, not negative, drawn to equal ones as strongly as is best over folds.
+
+    Classification: the weights of a mixture under a Dirichlet prior, with as many examples' worth of it as
+    `shrinkage` times the rows; by expectation and maximisation. Regression: least squares with a ridge around equal
+    weights. Of shrinkages that score alike the strongest is taken.
+
+    Source: stacking with non-negative weights, Breiman (1996), "Stacked regressions".
+    """
+    scores = np.zeros(len(SHRINKAGES))
+    for outside, inside in inner_folds(pool, rows, settings):
+        members = best_epochs(pool, outside)[: settings.max_models]
+        margins = pool.margins[members][:, :, inside]
+        fits = np.stack([fit_weights(pool, members, outside, shrinkage) for shrinkage in SHRINKAGES])
+        sums = np.tensordot(fits.astype(np.float32), margins, axes=1)
+        scores += len(inside) * sum_scores(pool, sums, inside)
+    members = best_epochs(pool, rows)[: settings.max_models]
+    weights = fit_weights(pool, members, rows, SHRINKAGES[int(scores.argmax())])
+    return weighted_ensemble(members, weights, settings.max_models)
+
+
+def fit_weights(pool: Pool, members: Numbers, rows: Numbers, shrinkage: float) -> Floats:
+    """Weights of members, (members,), their sum is 1."""
+    equal = np.full(len(members), 1 / len(members))
+    if np.isinf(shrinkage) or len(members) == 1:
+        return equal
+    if pool.task.kind == "regression":
+        return least_squares(pool.values[members][:, rows].astype(np.float64), pool.labels[rows], shrinkage)
+    return mixture(right_probabilities(pool, members, rows), shrinkage)
+
+
+def right_probabilities(pool: Pool, members: Numbers, rows: Numbers) -> Floats:
+    """The probability that each member gives to the right answer, (members, rows)."""
+    right = pool.labels[rows].astype(int)
+    outputs = pool.outputs[members][:, rows].astype(np.float64)
+    if pool.task.kind == "binary":
+        return (1 + outputs[:, :, 0] * np.where(right == 1, 1, -1)) / 2
+    return np.take_along_axis(outputs, right[None, :, None], axis=2)[:, :, 0]
+
+
+NUM_ROUNDS = 50
+"""Of expectation and maximisation."""
+
+
+def mixture(probs: Floats, shrinkage: float) -> Floats:
+    """Weights of a mixture, (members,), from the probability of what was observed, (members, rows).
+
+    The rounds begin at equal weights and end short of the optimum where little draws weights there: of what there is
+    to gain over equal weights at most 0.2 % is left at a shrinkage of 0.1 and above, 3 % at 0.03 and 11 % at 0 (on
+    simulated pools of 4 to 10 members and 150 to 1000 rows), so that 0 is in truth a little shrinkage.
+    """
+    num_members, num_rows = probs.shape
+    probs = np.maximum(probs, np.finfo(float).tiny)
+    weights = np.full(num_members, 1 / num_members)
+    prior = shrinkage * num_rows / num_members
+    for _ in range(NUM_ROUNDS):
+        found = weights * (probs @ (1 / (weights @ probs))) + prior
+        weights = found / found.sum()
+    return weights
+
+
+def least_squares(values: Floats, labels: Floats, shrinkage: float) -> Floats:
+    """Weights of predictions, (members,), from those predictions, (members, rows), and labels.
+
+    With x and y less their means and M members, the w >= 0 that minimises
+    |y - w x|^2 + shrinkage |x|^2 / M |w - b / M|^2,
+    where b is the slope of y on the mean prediction, at least 0; divided by its sum, as Pearson's correlation has no
+    scale.
+    """
+    x, y = values - values.mean(1, keepdims=True), labels - labels.mean()
+    mean = x.mean(0)
+    slope = max(0.0, float(mean @ y) / max(float(mean @ mean), np.finfo(float).tiny))
+    ridge = np.sqrt(shrinkage * (x * x).sum() / len(x))
+    rows = np.concatenate([x.T, ridge * np.eye(len(x))])
+    weights, _ = nnls(rows, np.concatenate([y, np.full(len(x), ridge * slope / len(x))]))
+    total = weights.sum()
+    return np.asarray(weights / total if total > 0 else np.full(len(x), 1 / len(x)))

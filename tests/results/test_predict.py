@@ -1,0 +1,320 @@
+"""Users' own text through the command: what it writes, and one line for whatever is wrong."""
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mtlib.tasks import TASKS
+from results import predict
+from results.predict import main
+from results.selection import read_selection, write_selection
+from tests.results.trained_sweep import FIRST, SECOND, recorded_logits
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXTS = ["a film", "the good dog sleeps", "red", "very dull cat runs"]
+Capture = pytest.CaptureFixture[str]
+
+
+def refusal(capsys: Capture, *arguments: object) -> str:
+    """The one line that a wrong command gets."""
+    assert main([str(argument) for argument in arguments]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    (line,) = output.err.splitlines()
+    assert line.startswith("error: ")
+    return line
+
+
+def run(*arguments: object) -> None:
+    assert main([*map(str, arguments), "--device", "cpu"]) == 0
+
+
+@pytest.fixture
+def reviews(tmp_path: Path) -> Path:
+    path = tmp_path / "reviews.csv"
+    pd.DataFrame({"id": [f"r{row}" for row in range(4)], "sentence": TEXTS}).to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_dev_is_predicted_as_its_trials_have_said(
+    task: str, trained_folder: Path, tiny_folder: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    output = tmp_path / "new" / "predictions.csv"
+    file = tiny_folder / TASKS[task].file_name("dev")
+    run(trained_folder, "--task", task, "--input", file, "--output", output)
+    frame = pd.read_csv(output)
+    assert list(frame["id"]) == [f"{task}dev{row}" for row in range(13)]
+    first, second = (recorded_logits(trained_folder, trial, task) for trial in (FIRST, SECOND))
+    if TASKS[task].kind == "regression":
+        wanted = 0.75 * np.clip(first, 0, 5) + 0.25 * np.clip(second, 0, 5)
+        assert np.abs(frame["prediction"] - wanted[:, 0]).max() <= 1e-5
+    elif TASKS[task].kind == "binary":
+        wanted = 0.75 / (1 + np.exp(-first)) + 0.25 / (1 + np.exp(-second))
+        assert np.abs(frame["probability_1"] - wanted[:, 0]).max() <= 1e-5
+        assert list(frame["prediction"]) == list((frame["probability_1"] > 0.5).astype(int))
+    else:
+        assert np.abs(frame.iloc[:, 2:].sum(axis=1) - 1).max() <= 1e-5
+        assert list(frame["prediction"]) == list(frame.iloc[:, 2:].to_numpy().argmax(1))
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"{file.name}: 13 rows predicted in ")
+    assert [path.name for path in output.parent.iterdir()] == ["predictions.csv"]
+
+
+def test_every_format_of_the_same_text_is_predicted_alike(
+    trained_folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = pd.DataFrame({"sentence": TEXTS})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.assign(more=1).to_csv(tmp_path / "a.tsv", index=False, sep="\t")
+    frame.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
+    frame.rename(columns={"sentence": "review"}).to_json(tmp_path / "b.jsonl", orient="records", lines=True)
+    (tmp_path / "a.txt").write_text("\n".join(TEXTS))
+    (tmp_path / "a.log").write_text("\n".join(TEXTS))
+    told = []
+    for name, *flags in (
+        ("a.csv",),
+        ("a.tsv", "--output", "-"),
+        ("a.jsonl",),
+        ("b.jsonl", "--columns", "review"),
+        ("a.txt",),
+        ("a.log", "--format", "lines"),
+    ):
+        run(trained_folder, "--task", "sst", "--input", tmp_path / name, *flags)
+        told.append(capsys.readouterr().out)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(TEXTS).encode())))
+    run(trained_folder, "--task", "sst", "--input", "-")
+    told.append(capsys.readouterr().out)
+    assert len(set(told)) == 1
+    lines = told[0].splitlines()
+    assert lines[0].startswith("id,prediction,probability_0,")
+    assert [line.split(",")[0] for line in lines[1:]] == ["0", "1", "2", "3"]
+
+
+def test_json_lines_come_out_where_they_are_asked_for(trained_folder: Path, reviews: Path, tmp_path: Path) -> None:
+    for name in ("a.jsonl", "a.csv"):
+        run(trained_folder, "--task", "sst", "--input", reviews, "--output", tmp_path / name)
+    told = pd.DataFrame([json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()])
+    pd.testing.assert_frame_equal(told, pd.read_csv(tmp_path / "a.csv"))
+
+
+def test_pairs_with_named_columns(trained_folder: Path, tmp_path: Path, capsys: Capture) -> None:
+    frame = pd.DataFrame({"other": TEXTS[::-1], "question": TEXTS})
+    frame.to_csv(tmp_path / "named.csv", index=False)
+    (tmp_path / "lines.txt").write_text("".join(f"{one}\t{two}\n" for one, two in zip(TEXTS, TEXTS[::-1], strict=True)))
+    run(trained_folder, "--task", "qqp", "--input", tmp_path / "named.csv", "--columns", "question, other")
+    named = capsys.readouterr().out
+    run(trained_folder, "--task", "qqp", "--input", tmp_path / "lines.txt")
+    assert capsys.readouterr().out == named != ""
+
+
+def test_blank_texts_keep_their_line_and_are_counted(trained_folder: Path, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "a.txt").write_text("a film\n\n  \nred\n")
+    run(trained_folder, "--task", "sst", "--input", tmp_path / "a.txt")
+    printed = capsys.readouterr()
+    lines = printed.out.splitlines()
+    assert lines[2:4] == ["1,,,,,,", "2,,,,,,"]
+    assert [line.split(",")[0] for line in lines[1:]] == ["0", "1", "2", "3"]
+    assert printed.err.endswith("; 2 with a blank text without prediction (the first is a.txt:2)\n")
+    (tmp_path / "a.txt").write_text("\n")
+    run(trained_folder, "--task", "sst", "--input", tmp_path / "a.txt")
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[1:] == ["0,,,,,,"]
+    assert printed.err.endswith("; 1 with a blank text without prediction (a.txt:1)\n")
+
+
+def test_a_file_without_rows_gives_a_header(trained_folder: Path, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "a.csv").write_text("id,sentence\n")
+    run(trained_folder, "--task", "sst", "--input", tmp_path / "a.csv")
+    assert (
+        capsys.readouterr().out
+        == "id,prediction,probability_0,probability_1,probability_2,probability_3,probability_4\n"
+    )
+
+
+Name = Callable[[Path], str]
+
+
+@pytest.mark.parametrize(
+    "name", [str, lambda path: f"{path}/", lambda path: f"{path}/selection.json", lambda path: path.as_uri()]
+)
+def test_a_selection_is_named_in_any_way(name: Name, trained_folder: Path, reviews: Path, capsys: Capture) -> None:
+    run(name(trained_folder), "--task", "sst", "--input", reviews)
+    assert len(capsys.readouterr().out.splitlines()) == 5
+
+
+def test_the_only_task_need_not_be_named(trained_folder: Path, reviews: Path, tmp_path: Path, capsys: Capture) -> None:
+    selection = read_selection(trained_folder)
+    write_selection(tmp_path / "one", replace(selection, tasks={"sst": selection.tasks["sst"]}))
+    run(tmp_path / "one", "--input", reviews)
+    assert len(capsys.readouterr().out.splitlines()) == 5
+    line = refusal(capsys, trained_folder, "--input", reviews)
+    assert "--task must be one of sst, qqp, sts, got none" in line
+    line = refusal(capsys, tmp_path / "one", "--task", "qqp", "--input", reviews)
+    assert "unknown task of the selection 'qqp'; known: sst" in line
+
+
+def test_the_leaderboard_is_written_by_the_command(
+    trained_folder: Path, tiny_folder: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    run(trained_folder, "--leaderboard", "--data", tiny_folder, "--output", tmp_path / "out")
+    assert len(list((tmp_path / "out").glob("*-output.csv"))) == 6
+    assert len(capsys.readouterr().err.splitlines()) == 6
+
+
+WRONG: list[tuple[list[str], str]] = [
+    (["--task", "sst"], "--input must name a file, or - for standard input, got none"),
+    (["--task", "sst", "--input", "GONE.csv"], "--input must be a readable file, got GONE.csv: No such file"),
+    (["--task", "sst", "--input", "a.parquet"], "--input must end in .csv, .tsv"),
+    (["--task", "sst", "--input", "reviews.csv", "--output", "a.xls"], "--output must end in .csv, .jsonl"),
+    (["--task", "sst", "--input", "reviews.csv", "--columns", "a,b"], "--columns must name 1 for sst, got a,b"),
+    (["--task", "sst", "--input", "-", "--columns", "a"], "--columns must not be named for plain lines"),
+    (
+        ["--task", "qqp", "--input", "reviews.csv"],
+        "reviews.csv:1: column sentence1 is missing; did you mean 'sentence'?",
+    ),
+    (["--task", "sst", "--input", "reviews.csv", "--data", "."], "--data must be named with --leaderboard alone"),
+    (["--task", "sst", "--input", "reviews.csv", "--encoder", "./no"], "--encoder must be a hub name or a folder that"),
+    (["--leaderboard", "--output", "out"], "--leaderboard needs --data DIR, got none"),
+    (["--leaderboard", "--data", "."], "--leaderboard needs --output DIR, got None"),
+    (["--leaderboard", "--data", ".", "--output", "-"], "--leaderboard needs --output DIR, got -"),
+    (["--leaderboard", "--data", ".", "--output", "out", "--task", "sst"], "--task must not be named beside --leader"),
+    (["--leaderboard", "--data", ".", "--output", "out"], "lacks ids-sst-dev.csv, ids-sst-test-student.csv, quora-dev"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG)
+def test_wrong_use_is_one_line_before_models_are_loaded(
+    arguments: list[str],
+    message: str,
+    trained_folder: Path,
+    reviews: Path,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("loaded")
+
+    monkeypatch.setattr(predict, "load_predictor", fail)
+    monkeypatch.chdir(reviews.parent)
+    assert message in refusal(capsys, trained_folder, *arguments)
+    assert [path.name for path in reviews.parent.iterdir()] == ["reviews.csv"]
+
+
+def test_a_selection_that_is_not_there_or_damaged_is_one_line(reviews: Path, tmp_path: Path, capsys: Capture) -> None:
+    for place, message in (
+        (tmp_path / "gone", f"{tmp_path}/gone must hold selection.json (make one with python results/selector.py)"),
+        (reviews, f"SELECTION must be a sweep's folder, its selection.json or a URI, got {reviews}"),
+        ("nonsense://a/b", "cannot open nonsense://a/b"),
+    ):
+        assert message in refusal(capsys, place, "--task", "sst", "--input", reviews)
+    (tmp_path / "selection.json").write_text('{"version": 1')
+    assert "selection.json: truncated or damaged: " in refusal(capsys, tmp_path, "--task", "sst", "--input", reviews)
+
+
+def test_what_is_wrong_far_on_leaves_the_old_output_alone(
+    trained_folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("results.predicting.CHUNK_ROWS", 2)
+    (tmp_path / "a.csv").write_text("id,sentence\n" + "r,a film\n" * 7 + "r,a film,more\n")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "old.csv").write_text("old")
+    arguments = (
+        trained_folder,
+        "--task",
+        "sst",
+        "--input",
+        tmp_path / "a.csv",
+        "--output",
+        tmp_path / "out" / "old.csv",
+    )
+    assert "a.csv:9: a line must have 2 cells, got 3, column sentence must be the last" in refusal(capsys, *arguments)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["old.csv"]
+    assert (tmp_path / "out" / "old.csv").read_text() == "old"
+
+
+def test_an_output_that_is_no_file_is_left_alone(
+    trained_folder: Path, reviews: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    (tmp_path / "a.csv").mkdir()
+    line = refusal(capsys, trained_folder, "--task", "sst", "--input", reviews, "--output", tmp_path / "a.csv")
+    assert f"--output must be a file, got {tmp_path}/a.csv, which is none" in line
+    line = refusal(capsys, trained_folder, "--task", "sst", "--input", reviews, "--output", reviews / "b.csv")
+    assert str(reviews) in line
+
+
+def test_a_file_may_be_replaced_by_its_own_predictions(trained_folder: Path, reviews: Path) -> None:
+    run(trained_folder, "--task", "sst", "--input", reviews, "--output", reviews)
+    assert list(pd.read_csv(reviews)["id"]) == ["r0", "r1", "r2", "r3"]
+
+
+def test_ctrl_c_ends_with_130_and_leaves_nothing(
+    trained_folder: Path, reviews: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(predict, "rows_text", interrupt)
+    arguments = [trained_folder, "--task", "sst", "--input", reviews, "--output", tmp_path / "out" / "a.csv"]
+    assert main(list(map(str, arguments))) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_who_stops_reading_has_read_enough(trained_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a film\n" * 100)
+    words = ["results/predict.py", trained_folder, "--task", "sst", "--input", tmp_path / "a.txt", "--device", "cpu"]
+    with subprocess.Popen(
+        [sys.executable, *map(str, words)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert os.read(process.stdout.fileno(), 14) == b"id,prediction,"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 0
+
+
+def test_as_a_script_it_answers_without_torch_or_ray_and_from_any_folder(tmp_path: Path) -> None:
+    script = ROOT / "results" / "predict.py"
+    code = (
+        "import runpy, sys; sys.argv[1:] = ['--help']\n"
+        f"try: runpy.run_path({str(script)!r}, run_name='__main__')\n"
+        "except SystemExit: print(sorted({'ray', 'torch', 'transformers', 'optuna'} & set(sys.modules)))"
+    )
+    for command in ([str(script), "--help"], ["-c", code]):
+        done = subprocess.run([sys.executable, *command], capture_output=True, text=True, cwd=tmp_path, timeout=60)
+        assert "python results/predict.py ~/multitask-sweeps/NAME --leaderboard --data DIR" in done.stdout
+    assert done.stdout.endswith("[]\n")
+
+
+def test_predicting_loads_no_ray(trained_folder: Path, reviews: Path) -> None:
+    code = (
+        "import sys; from results.predict import main\n"
+        f"assert main([{str(trained_folder)!r}, '--task', 'sst', '--input', {str(reviews)!r}]) == 0\n"
+        "assert not {'ray', 'optuna'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 5
+
+
+def test_a_moved_sweep_is_predicted_with_from_its_new_place(
+    trained_folder: Path, reviews: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    moved = shutil.copytree(trained_folder, tmp_path / "moved" / "mine")
+    text = (moved / "selection.json").read_text().replace(str(trained_folder), "/no/such/mine")
+    (moved / "selection.json").write_text(text)
+    run(moved, "--task", "sst", "--input", reviews)
+    assert len(capsys.readouterr().out.splitlines()) == 5

@@ -1,0 +1,297 @@
+"""What was selected, in tables and plain sentences that fit, each of which says only what the numbers say."""
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from rich.console import Console, RenderableType
+
+from mtlib.tasks import TASKS
+from results.selecting import METHODS
+from results.selection import Look, Member, MethodScore, Selection, TaskSelection
+from results.selection_text import (
+    MOST_MEMBERS,
+    TITLES,
+    brief_verdict,
+    describe_pool,
+    legend,
+    member_lines,
+    render_look,
+    render_selection,
+    verdict,
+)
+
+WIDEST = 100
+
+
+def build_score(name: str = "topk", **changes: Any) -> MethodScore:
+    """Told apart from the best single model, and 0.01 too high on dev."""
+    values = {
+        "in_sample": 0.56,
+        "cross_fitted": 0.55,
+        "standard_error": 0.021,
+        "interval": (0.512, 0.588),
+        "num_models": 2,
+        "lead": 0.03,
+        "lead_interval": (0.01, 0.05),
+    }
+    return MethodScore(**{"name": name, **values, **changes})
+
+
+SINGLE = build_score("single", cross_fitted=0.52, in_sample=0.53, num_models=1, lead=0.0, lead_interval=(0.0, 0.0))
+
+
+def build_task(num_members: int = 2, sweep: str = "/sweeps/mine", **changes: Any) -> TaskSelection:
+    """The mean of the best k, which was asked for."""
+    members = [
+        Member(sweep=sweep, trial=f"{number:04d}-r0", epoch=number + 1, weight=1 / num_members)
+        for number in range(num_members)
+    ]
+    values: dict[str, Any] = {
+        "method": "topk",
+        "members": tuple(members),
+        "methods": (SINGLE, build_score()),
+        "num_examples": 1101,
+        "examples": "abc",
+        "num_candidates": 1200,
+        "num_trials": 400,
+    }
+    return TaskSelection(**{**values, **changes})
+
+
+def build_selection(*tasks: TaskSelection, **changes: Any) -> Selection:
+    values: dict[str, Any] = {
+        "created": "2024-05-01T10:00:00+00:00",
+        "command": "python results/selector.py mine",
+        "sweeps": {"/sweeps/mine": "fingerprint"},
+        "num_folds": 5,
+        "num_repeats": 3,
+        "seed": 0,
+        "max_models": 10,
+        "tasks": dict(zip(TASKS, tasks, strict=False)),
+    }
+    return Selection(**{**values, **changes})
+
+
+def shown(part: RenderableType, width: int = WIDEST) -> list[str]:
+    """The lines that are printed, without the spaces at their ends."""
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    console.print(part)
+    assert isinstance(console.file, io.StringIO)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def sentences(**changes: Any) -> list[str]:
+    return list(verdict("sst", build_task(**changes)))
+
+
+def topk_with(**changes: Any) -> dict[str, Any]:
+    return {"methods": (SINGLE, build_score(**changes))}
+
+
+def test_every_method_has_a_name_in_words() -> None:
+    assert set(TITLES) >= {*METHODS, "auto"}
+    assert len(set(TITLES.values())) == len(TITLES)
+
+
+def test_the_table_has_a_row_for_every_way_and_marks_the_chosen_one() -> None:
+    told = build_score("auto", cross_fitted=0.541, standard_error=0.0229, lead=0.021, lead_interval=(-0.01, 0.05))
+    others = [build_score(name, lead=-0.004, lead_interval=(-0.02, 0.01)) for name in ("weights", "greedy")]
+    lines = shown(
+        render_selection(build_selection(build_task(methods=(SINGLE, build_score(), *others), automatic=told)))
+    )
+    table = lines[2 : lines.index("", 2)]
+    assert table[0].split("  ")[0] == "way"
+    assert " ".join(table[0].split()) == "way models on dev cross-fitted 95 % interval over single"
+    rows = [" ".join(line.split()) for line in table[2:]]
+    assert rows == [
+        "best single model 1 0.530 0.520 ±.021 0.512 to 0.588",
+        "mean of the best k < 2 0.560 0.550 ±.021 0.512 to 0.588 +0.030",
+        "weighted mean 2 0.560 0.550 ±.021 0.512 to 0.588 -0.004*",
+        "greedy, with replacement 2 0.560 0.550 ±.021 0.512 to 0.588 -0.004*",
+        "choosing among them 2 0.560 0.541 ±.023 0.512 to 0.588 +0.021*",
+    ]
+
+
+def test_a_method_that_was_asked_for_has_no_row_for_choosing_among_methods() -> None:
+    lines = shown(render_selection(build_selection(build_task())))
+    assert not any(line.startswith(TITLES["auto"]) for line in lines)
+    assert sum(" < " in line for line in lines) == 1
+
+
+def test_each_task_has_its_own_part_in_order() -> None:
+    lines = shown(render_selection(build_selection(build_task(), build_task(), build_task())))
+    heads = [line.split(":")[0] for line in lines if line.endswith(("accuracy", "pearson"))]
+    assert heads == [task.title for task in TASKS.values()]
+    assert [line.split(":")[0] for line in lines if line.startswith("Chosen")] == [
+        f"Chosen for {task.title}" for task in TASKS.values()
+    ]
+    assert sum(line.startswith("on dev: ") for line in lines) == 1
+
+
+def test_what_there_was_to_choose_from_is_counted() -> None:
+    many = describe_pool("sst", build_task())
+    assert many == "SST: 1,200 candidates (400 trials, at every epoch that was scored), 1,101 dev examples, accuracy"
+    one = describe_pool("sts", build_task(num_candidates=1, num_trials=1, num_examples=1))
+    assert one == "STS: 1 candidate (1 trial, at every epoch that was scored), 1 dev example, pearson"
+
+
+def test_one_best_single_model_is_compared_with_nothing() -> None:
+    assert sentences(num_members=1, method="single") == [
+        "Chosen for SST: best single model.",
+        "Expect 0.520 (0.512 to 0.588) on new text of this kind.",
+        "Its dev score, 0.530, is optimistic by 0.010.",
+    ]
+
+
+def test_several_models_are_counted_and_compared_with_the_best_single_one() -> None:
+    assert sentences() == [
+        "Chosen for SST: mean of the best k, 2 models.",
+        "Expect 0.550 (0.512 to 0.588) on new text of this kind.",
+        "Its dev score, 0.560, is optimistic by 0.010.",
+        "By these examples it is better than the best single model (+0.030).",
+    ]
+    assert sentences(num_members=1)[0] == "Chosen for SST: mean of the best k, 1 model."
+
+
+@pytest.mark.parametrize(
+    ("lead", "interval", "words"),
+    [
+        (0.03, (0.001, 0.06), "is better than the best single model (+0.030)"),
+        (0.03, (-0.001, 0.06), "cannot be told apart from the best single model (+0.030)"),
+        (0.03, (0.0, 0.06), "cannot be told apart from the best single model (+0.030)"),
+        (-0.03, (-0.06, 0.001), "cannot be told apart from the best single model (-0.030)"),
+        (-0.03, (-0.06, -0.001), "is worse than the best single model (-0.030)"),
+        (0.0, (0.0, 0.0), "cannot be told apart from the best single model (+0.000)"),
+    ],
+)
+def test_better_and_worse_are_said_only_where_the_interval_of_the_lead_is_without_0(
+    lead: float, interval: tuple[float, float], words: str
+) -> None:
+    assert sentences(**topk_with(lead=lead, lead_interval=interval))[-1] == f"By these examples it {words}."
+
+
+def test_what_to_expect_and_the_lead_are_those_of_choosing_automatically_where_that_was_done() -> None:
+    told = build_score("auto", cross_fitted=0.541, interval=(0.5, 0.58), lead=0.021, lead_interval=(-0.01, 0.05))
+    assert sentences(automatic=told)[1:] == [
+        "Expect 0.541 (0.500 to 0.580) on new text of this kind.",
+        "Its dev score, 0.560, is optimistic by 0.019.",
+        "By these examples it cannot be told apart from the best single model (+0.021).",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dev", "expected", "words"),
+    [
+        (0.5483, 0.5456, "Its dev score, 0.548, is optimistic by 0.002."),  # as the digits shown differ
+        (0.5504, 0.5496, "Its dev score is the same."),
+        (0.5, 0.5, "Its dev score is the same."),
+        (0.537, 0.55, "Its dev score, 0.537, is lower by 0.013."),
+        (-0.1, -0.25, "Its dev score, -0.100, is optimistic by 0.150."),
+    ],
+)
+def test_the_dev_score_is_said_to_be_optimistic_or_lower_by_what_is_seen(
+    dev: float, expected: float, words: str
+) -> None:
+    assert sentences(**topk_with(in_sample=dev, cross_fitted=expected))[2] == words
+
+
+def test_members_are_listed_with_their_weights_up_to_a_number() -> None:
+    lines = member_lines(build_task(4, sweep="s3://bucket/sweeps/mine/"))
+    assert lines[1] == "  0.250  0001-r0 of mine, epoch 2"
+    assert len(lines) == 4
+    assert len(member_lines(build_task(MOST_MEMBERS))) == MOST_MEMBERS
+    assert member_lines(build_task(MOST_MEMBERS + 3))[MOST_MEMBERS:] == ["  and 3 more"]
+
+
+def test_the_brief_verdict_is_the_sentences_alone_task_by_task() -> None:
+    first, second = build_task(1, method="single"), build_task()
+    lines = brief_verdict(build_selection(first, second))
+    told = " ".join(lines)
+    assert told == " ".join([*verdict("sst", first), *verdict("qqp", second)])
+    starts = [number for number, line in enumerate(lines) if line.startswith("Chosen for ")]
+    assert len(starts) == 2
+    assert starts[0] == 0
+    assert max(map(len, lines)) <= WIDEST
+    assert brief_verdict(build_selection()) == []
+
+
+def test_the_legend_says_how_it_was_chosen_and_how_often_cross_fitted() -> None:
+    asked = build_selection(build_task())
+    lines = list(legend(asked))
+    assert "(5 folds, 3 times)" in lines[1]
+    assert lines[3] == "<: what was chosen, in the way that was asked for."
+    automatic = build_selection(build_task(automatic=build_score("auto")), num_repeats=1, num_folds=4)
+    lines = list(legend(automatic))
+    assert "(4 folds, once)" in lines[1]
+    assert lines[3].startswith("<: what was chosen, the simplest way within one standard error (of the difference)")
+
+
+@pytest.mark.parametrize("width", [WIDEST, 250])
+def test_no_line_is_longer_than_100_columns_however_long_names_and_numbers_are(width: int) -> None:
+    wide = {"in_sample": -0.987, "cross_fitted": -0.876, "interval": (-0.912, -0.845), "num_models": 12_345}
+    methods = tuple(build_score(name, **wide) for name in TITLES if name != "auto")
+    task = build_task(
+        12_345,
+        sweep="/sweeps/" + 12 * "a-long-name-",
+        methods=methods,
+        method="greedy",
+        automatic=build_score("auto", **wide),
+        num_candidates=12_345_678,
+        num_trials=1_234_567,
+        num_examples=1_234_567,
+    )
+    selection = build_selection(task, task, task)
+    look = Look(time="", scores={"sts": -0.9}, intervals={"sts": (-0.95, -0.85)}, num_examples={"sts": 1_234_567})
+    for part in (render_selection(selection), *(render_look(selection, look, number) for number in (0, 1, 12_345))):
+        assert max(map(len, shown(part, width))) <= WIDEST
+    told = "".join(line.strip() for line in shown(render_selection(selection), width))
+    assert 12 * "a-long-name-" in told  # broken, not cut
+    assert "…" not in told
+
+
+def test_text_that_looks_like_markup_is_shown_as_it_is() -> None:
+    lines = shown(render_selection(build_selection(build_task(sweep="/sweeps/[bold]x[red]"))))
+    assert any("of [bold]x[red], epoch 1" in line for line in lines)
+
+
+LOOK = Look(
+    time="2024-05-02T10:00:00.000+00:00",
+    scores={"sst": 0.5, "qqp": 0.75},
+    intervals={"sst": (0.412, 0.588), "qqp": (0.7, 0.8)},
+    num_examples={"sst": 120, "qqp": 28_000},
+)
+
+
+def test_a_look_shows_scores_beside_what_was_to_be_expected() -> None:
+    told = build_score("auto", cross_fitted=0.541)
+    lines = shown(render_look(build_selection(build_task(automatic=told), build_task()), LOOK, 0))
+    rows = [" ".join(line.split()) for line in lines]
+    assert rows[0] == "task examples held out 95 % interval expected on dev"
+    assert rows[2:4] == [
+        "SST 120 0.500 0.412 to 0.588 0.541 0.560",
+        "QQP 28,000 0.750 0.700 to 0.800 0.550 0.560",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("number", "start"),
+    [
+        (0, "No trial has seen these rows, and nothing was chosen by them. They are train rows"),
+        (1, "These rows have been looked at once before. If anything was chosen by that, they are no longer unseen."),
+        (2, "These rows have been looked at 2 times before. If anything"),
+    ],
+)
+def test_only_the_first_look_is_called_unseen(number: int, start: str) -> None:
+    selection = build_selection(build_task(), build_task())
+    lines = shown(render_look(selection, LOOK, number))
+    told = " ".join(lines[lines.index("") :]).strip()
+    assert told.startswith(start)
+    assert told.endswith("They are train rows: dev may differ in kind.")
+
+
+def test_a_task_without_a_look_has_no_row() -> None:
+    one = replace(LOOK, scores={"qqp": 0.75})
+    lines = shown(render_look(build_selection(build_task(), build_task()), one, 0))
+    assert [line.split()[0] for line in lines[2 : lines.index("")]] == ["QQP"]

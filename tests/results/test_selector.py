@@ -1,0 +1,437 @@
+"""The command that selects: what it writes and shows, the last score, and one line for whatever is wrong."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtlib.tasks import TASKS
+from results import selector
+from results.epochs import compact, write_epoch
+from results.hold_out import HOLD_OUT_FILE, read_hold_out
+from results.methods import Settings
+from results.pool import read_pool
+from results.records import write_sweep, write_trials
+from results.selecting import METHODS, select
+from results.selection import SELECTION_FILE, Selection, read_selection, write_selection
+from results.selection_text import TITLES
+from results.selector import main, select_from, tasks_of
+from tests.results.conftest import build_record, build_report
+from tests.results.trained_sweep import FIRST, hold_out_rows, select_pairs
+
+ROOT = Path(__file__).resolve().parents[2]
+FAST = ("--repeats", "1", "--bags", "0")
+Capture = pytest.CaptureFixture[str]
+
+
+def build_sweep(folder: Path, *skills: float, first_seed: int = 0, **of_record: Any) -> Path:
+    """A sweep of a trial per skill, two epochs each, all of whose weights were kept."""
+    write_sweep(folder, {"name": folder.name, "data": {"fingerprint": f"data of {folder.name}"}})
+    records = [build_record(number, **of_record) for number in range(len(skills))]
+    write_trials(folder, records, tuple(TASKS))
+    for number, skill in enumerate(skills):
+        name = f"{number:04d}-r0"
+        for epoch in (1, 2):
+            write_epoch(folder, name, build_report(epoch, skill=skill, seed=first_seed + number))
+        keep_weights(folder, name)
+    compact(folder)
+    return folder
+
+
+def keep_weights(folder: Path, trial: str, **epochs: int) -> None:
+    """Says that a trial has kept the weights of both epochs, or of these by task."""
+    path = folder / "trials" / trial / "checkpoint" / "best.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(epochs or {"sst": 1, "qqp": 2, "sts": 1, "overall": 2}))
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    """Three trials, of which the second one is far better than the others, alone or together."""
+    return build_sweep(tmp_path / "mine", 0.2, 3.0, 0.2)
+
+
+def run(capsys: Capture, *words: object) -> list[str]:
+    """The lines that a command prints that ends well."""
+    assert main([str(word) for word in words]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    return [line.rstrip() for line in printed.out.splitlines()]
+
+
+def refusal(capsys: Capture, *words: object) -> str:
+    """The one line that a wrong command gets."""
+    assert main([str(word) for word in words]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    assert line.startswith("error: ")
+    return line.removeprefix("error: ")
+
+
+def members(selection: Selection, task: str = "sst") -> list[tuple[str, str]]:
+    """Sweep and trial of each member."""
+    return [(Path(member.sweep).name, member.trial) for member in selection.tasks[task].members]
+
+
+def test_what_is_chosen_is_written_into_the_sweep_and_shown(sweep: Path, capsys: Capture) -> None:
+    lines = run(capsys, sweep, *FAST)
+    selection = read_selection(sweep)
+    assert list(selection.tasks) == list(TASKS)
+    for task, found in selection.tasks.items():
+        assert members(selection, task) == [("mine", "0001-r0")]
+        assert found.method == "single"
+        assert found.members[0].sweep == str(sweep)
+    assert lines[-1] == f"Written: {sweep}/selection.json"
+    assert len([line for line in lines if line.startswith("Chosen for ")]) == 3
+    assert all(len(line) <= 100 for line in lines[:-1])
+
+
+def test_the_table_has_every_way_for_every_task_and_a_mark_on_the_chosen_one(sweep: Path, capsys: Capture) -> None:
+    lines = run(capsys, sweep, *FAST, "--task", "qqp", "--task", "sts")
+    for name in (*METHODS, "auto"):
+        rows = [line for line in lines if line.startswith(TITLES[name]) and "±" in line]
+        assert len(rows) == (1 if name == "topk_ranks" else 2)
+        assert all((f"{TITLES[name]} < " in row) == (name == "single") for row in rows)
+    assert any(line.startswith("cross-fitted: ") for line in lines)
+
+
+def test_what_is_written_is_the_choice_from_the_files(sweep: Path, capsys: Capture) -> None:
+    before = datetime.now(UTC).replace(microsecond=0)
+    run(capsys, sweep, "--repeats", 2, "--bags", 1, "--max-models", 2, "--seed", 7, "--task", "sts")
+    selection = read_selection(sweep)
+    settings = Settings(max_models=2, num_bags=1, seed=7)
+    assert selection.tasks == {"sts": select(read_pool([str(sweep)], "sts"), settings, num_repeats=2)}
+    assert selection.sweeps == {str(sweep): "data of mine"}
+    assert (selection.seed, selection.max_models, selection.num_repeats, selection.num_folds) == (7, 2, 2, 5)
+    words = f"{sweep} --repeats 2 --bags 1 --max-models 2 --seed 7 --task sts"
+    assert selection.command == f"python results/selector.py {words}"
+    assert before <= datetime.fromisoformat(selection.created) <= datetime.now(UTC)
+    assert selection.looks == ()
+
+
+def test_equal_seeds_give_equal_selections_and_others_other_folds(sweep: Path) -> None:
+    settings = Settings(num_bags=2)
+    first, second = (select_from([sweep], settings=settings, num_repeats=1, tasks=["sst"]) for _ in range(2))
+    assert replace(first, created="") == replace(second, created="")
+    other = select_from([sweep], settings=replace(settings, seed=1), num_repeats=1, tasks=["sst"])
+    scores = [found.tasks["sst"].methods[0] for found in (first, other)]
+    assert scores[0].in_sample == scores[1].in_sample
+    assert scores[0].interval != scores[1].interval
+
+
+def test_the_method_that_is_asked_for_is_taken_and_scored_beside_the_single_one(sweep: Path, capsys: Capture) -> None:
+    lines = run(capsys, sweep, *FAST, "--method", "weights", "--task", "qqp")
+    found = read_selection(sweep).tasks["qqp"]
+    assert found.method == "weights"
+    assert [score.name for score in found.methods] == ["single", "weights"]
+    assert found.automatic is None
+    assert any(f"{TITLES['weights']} < " in line for line in lines)
+    assert "<: what was chosen, in the way that was asked for." in lines
+
+
+def test_ranks_are_averaged_where_they_are_asked_for_by_task(sweep: Path, capsys: Capture) -> None:
+    run(capsys, sweep, *FAST, "--method", "topk_ranks", "--task", "sts")
+    assert all(member.knots for member in read_selection(sweep).tasks["sts"].members)
+
+
+def test_at_most_so_many_models_are_taken(tmp_path: Path, capsys: Capture) -> None:
+    sweep = build_sweep(tmp_path / "mine", 1.0, 1.0, 1.0, 1.0)
+    for most, wanted in ((1, 1), (2, 2), (9, 4)):
+        run(capsys, sweep, *FAST, "--method", "weights", "--task", "sst", "--max-models", most)
+        assert len(read_selection(sweep).tasks["sst"].members) == wanted
+
+
+def test_tasks_that_are_named_are_selected_each_once(sweep: Path, capsys: Capture) -> None:
+    words = ("--task", "sts", "--task", "sst", "--task", "sts")
+    lines = run(capsys, sweep, *FAST, *words)
+    assert list(read_selection(sweep).tasks) == ["sts", "sst"]
+    assert [line.split(":")[0] for line in lines if line.startswith("Chosen")] == ["Chosen for STS", "Chosen for SST"]
+
+
+def test_members_come_from_two_sweeps_wherever_flags_stand(sweep: Path, tmp_path: Path, capsys: Capture) -> None:
+    other = build_sweep(tmp_path / "other", 0.2, 2.9, first_seed=50)
+    run(capsys, "--seed", 3, sweep, "--method", "weights", other, "--task", "sst", *FAST)
+    selection = read_selection(sweep)
+    assert selection.sweeps == {str(sweep): "data of mine", str(other): "data of other"}
+    assert set(members(selection)[:2]) == {("mine", "0001-r0"), ("other", "0001-r0")}
+    assert (selection.tasks["sst"].num_trials, selection.tasks["sst"].num_candidates) == (5, 10)
+    assert not (other / SELECTION_FILE).exists()
+
+
+def test_a_selection_goes_where_it_is_asked_to(sweep: Path, tmp_path: Path, capsys: Capture) -> None:
+    lines = run(capsys, sweep, *FAST, "--task", "sst", "--output", tmp_path / "new" / "folder")
+    assert lines[-1] == f"Written: {tmp_path}/new/folder/selection.json"
+    assert read_selection(tmp_path / "new" / "folder").sweeps == {str(sweep): "data of mine"}
+    assert not (sweep / SELECTION_FILE).exists()
+
+
+def test_relative_names_and_uris_are_written_so_that_they_are_found_from_anywhere(
+    sweep: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(sweep.parent)
+    run(capsys, "mine/", *FAST, "--task", "sst")
+    assert list(read_selection(sweep).sweeps) == [str(sweep)]
+    run(capsys, f"{sweep.as_uri()}/", *FAST, "--task", "sst")
+    assert list(read_selection(sweep).sweeps) == [sweep.as_uri()]
+
+
+def test_one_trial_alone_is_selected(tmp_path: Path, capsys: Capture) -> None:
+    lines = run(capsys, build_sweep(tmp_path / "mine", 1.0), *FAST)
+    assert sum("best single model <" in line for line in lines) == 3
+    assert members(read_selection(tmp_path / "mine")) == [("mine", "0000-r0")]
+
+
+def test_a_trial_whose_weights_are_deleted_is_not_selected(sweep: Path, capsys: Capture) -> None:
+    shutil.rmtree(sweep / "trials" / "0001-r0")
+    run(capsys, sweep, *FAST, "--task", "sst", "--method", "single")
+    assert members(read_selection(sweep)) in ([("mine", "0000-r0")], [("mine", "0002-r0")])
+    shutil.rmtree(sweep / "trials")
+    assert refusal(capsys, sweep, *FAST) == "some candidate of sst must have its weights still, got none"
+
+
+def test_only_tasks_that_a_trial_was_scored_on_are_selected_by_themselves(tmp_path: Path) -> None:
+    write_sweep(tmp_path, {"name": "mine"})
+    first = build_record(0, best={"sts": 0.5})
+    second = build_record(1, best={"qqp": 0.5, "sts": 0.4, "overall": 0.5})
+    failed = build_record(2, best={"sst": 0.9}, status="failed")
+    write_trials(tmp_path, [first, second, failed], tuple(TASKS))
+    assert tasks_of([tmp_path]) == ["qqp", "sts"]
+
+
+def test_what_is_done_is_said_once_for_each_task(sweep: Path) -> None:
+    said: list[str] = []
+    select_from([sweep], settings=Settings(num_bags=0), num_repeats=1, tasks=["sst", "sst"], on_progress=said.append)
+    assert said == ["SST: reading predictions ...", "SST: choosing among 6 candidates ..."]
+
+
+WRONG: list[tuple[list[str], str]] = [
+    ([], "SWEEP must name the folder of a sweep, or a URI (see --help), got none"),
+    (["mine", "--metod", "auto"], "unknown flag '--metod'; did you mean '--method'? known: "),
+    (["mine", "--max", "3"], "unknown flag '--max'; did you mean '--max-models'? known: "),
+    (["mine", "-x"], "unknown flag '-x'; "),
+    (["mine", "--task"], "--task: expected one argument"),
+    (["mine", "--task", "stz"], "unknown task 'stz'; did you mean 'sts'? known: sts, sst, qqp"),
+    (["mine", "--method", "tpok"], "unknown method 'tpok'; did you mean 'topk'? known: topk, "),
+    (["mine", "--method", "topk_ranks"], "unknown method for sst 'topk_ranks'; did you mean 'topk'? known: topk, "),
+    (["mine", "--method", "topk_ranks", "--task", "sts", "--task", "qqp"], "unknown method for qqp 'topk_ranks'; did"),
+    (["mine", "--max-models", "0"], "--max-models must be at least 1, got 0"),
+    (["mine", "--max-models", "many"], "--max-models: must be a whole number, got 'many'"),
+    (["mine", "--bags", "-1"], "--bags must be at least 0, got -1"),
+    (["mine", "--bags", "1.5"], "--bags: must be a whole number, got '1.5'"),
+    (["mine", "--repeats", "0"], "--repeats must be at least 1, got 0"),
+    (["mine", "--seed", "-1"], "--seed must be at least 0, got -1"),
+    (["gone"], "/gone is no sweep folder: it has no sweep.json"),
+    (["mine", "gone"], "/gone is no sweep folder: it has no sweep.json"),
+    (["mine/sweep.json"], "/mine/sweep.json is no sweep folder: it has no sweep.json"),
+    (["nonsense://a/b"], "cannot open nonsense://a/b: "),
+    (["mine", "./mine/"], "each sweep must be named once, got ["),
+    (["mine", "--output", "mine/sweep.json"], "--output must be a folder, got mine/sweep.json"),
+    (["mine", "--data", "."], "--data must come with --score-hold-out, got none"),
+    (["mine", "--encoder=x"], "--encoder must come with --score-hold-out, got none"),
+    (["mine", "--device", "cpu"], "--device must come with --score-hold-out, got none"),
+    (["mine", "--device", "tpu"], "--device: invalid choice: 'tpu' (choose from"),
+    (["mine", "--score-hold-out", "--task", "sst"], "--task must not be named beside --score-hold-out, got both"),
+    (["mine", "--score-hold-out", "--output", "x"], "--output must not be named beside --score-hold-out, got both"),
+    (["mine", "mine", "--score-hold-out"], "--score-hold-out takes one SWEEP, whose selection.json is scored, got 2"),
+    (["mine", "--score-hold-out"], "/mine must hold selection.json (make one with python results/selector.py), got"),
+]
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which a sweep is; not to be changed."""
+    return build_sweep(tmp_path_factory.mktemp("sweeps") / "mine", 1.0).parent
+
+
+@pytest.mark.parametrize(("words", "message"), WRONG)
+def test_wrong_use_is_one_line_before_anything_is_chosen(
+    words: list[str], message: str, untouched: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("chosen")
+
+    monkeypatch.setattr(selector, "select", fail)
+    monkeypatch.chdir(untouched)
+    before = sorted(untouched.rglob("*"))
+    assert message in refusal(capsys, *words)
+    assert sorted(untouched.rglob("*")) == before
+
+
+def test_sweeps_of_other_dev_examples_are_refused(sweep: Path, tmp_path: Path, capsys: Capture) -> None:
+    other = tmp_path / "other"
+    write_sweep(other, {"name": "other"})
+    write_trials(other, [build_record(0)], tuple(TASKS))
+    report = build_report(1)
+    parts = tuple(replace(part, ids=[f"x{name}" for name in part.ids]) for part in report.predictions)
+    write_epoch(other, "0000-r0", replace(report, predictions=parts))
+    line = refusal(capsys, sweep, other, *FAST)
+    assert line.startswith("all predictions of sst-dev must be of the same examples in the same order, got others for")
+    assert str(other) in line
+    assert not (sweep / SELECTION_FILE).exists()
+
+
+def test_a_sweep_whose_trials_have_all_failed_or_not_begun_is_one_line(tmp_path: Path, capsys: Capture) -> None:
+    sweep = build_sweep(tmp_path / "mine", 1.0, 1.0, status="failed")
+    rule = f"there must be a trial that was scored on dev and has not failed, got none in {sweep}"
+    assert refusal(capsys, sweep) == rule
+    assert "scored on sst-dev and has not failed, got none in" in refusal(capsys, sweep, "--task", "sst")
+    write_trials(sweep, [build_record(0, status="queued", best={}, last={}, best_epoch={}, epochs=0)], tuple(TASKS))
+    assert refusal(capsys, sweep) == rule
+    (sweep / "trials.parquet").unlink()
+    assert refusal(capsys, sweep) == rule
+
+
+def test_a_damaged_file_is_one_line(sweep: Path, capsys: Capture) -> None:
+    path = sweep / "predictions" / "sst-dev.parquet"
+    path.write_bytes(path.read_bytes()[:200])
+    assert "sst-dev.parquet: truncated or damaged" in refusal(capsys, sweep, *FAST)
+
+
+def test_ctrl_c_ends_with_130_and_leaves_the_old_selection(
+    sweep: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(capsys, sweep, *FAST, "--task", "sst")
+    before = (sweep / SELECTION_FILE).read_text()
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(selector, "select", interrupt)
+    assert main([str(sweep)]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+    assert (sweep / SELECTION_FILE).read_text() == before
+
+
+def test_help_teaches_by_example(capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    told = capsys.readouterr().out
+    for words in ("NAME", "A ~/multitask-sweeps/B", "NAME --method greedy --max-models 5", "NAME --score-hold-out"):
+        assert f"    python results/selector.py ~/multitask-sweeps/{words}\n" in told
+    assert "python results/predict.py ~/multitask-sweeps/NAME --task TASK" in told
+    assert all(name in told for name in ("auto", *METHODS))
+    assert max(map(len, told.splitlines())) <= 120
+
+
+def test_as_a_script_it_selects_from_any_folder_without_torch_or_ray(sweep: Path) -> None:
+    script = ROOT / "results" / "selector.py"
+    code = (
+        f"import runpy, sys; sys.argv[1:] = ['mine', '--task', 'sst', *{FAST!r}]\n"
+        f"try: runpy.run_path({str(script)!r}, run_name='__main__')\n"
+        "except SystemExit as end: print(end.code, sorted({'ray', 'torch', 'transformers', 'optuna'} & {*sys.modules}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=sweep.parent, timeout=60, check=True
+    )
+    assert done.stderr == ""
+    assert done.stdout.endswith(f"Written: {sweep}/selection.json\n0 []\n")
+    assert "\x1b" not in done.stdout
+
+
+@pytest.fixture
+def held(trained_folder: Path, tiny_folder: Path, tmp_path: Path) -> Path:
+    """A trained sweep that has kept rows aside, with a selection."""
+    folder = shutil.copytree(trained_folder, tmp_path / "copies" / "mine")
+    hold_out_rows(folder, tiny_folder)
+    select_pairs(folder)
+    return folder
+
+
+def score(capsys: Capture, folder: Path | str, *words: object) -> list[str]:
+    return run(capsys, folder, "--score-hold-out", "--device", "cpu", *words)
+
+
+def test_what_was_selected_is_scored_and_looks_are_counted_in_both_files(held: Path, capsys: Capture) -> None:
+    before = read_selection(held)
+    first = score(capsys, held)
+    assert first[0].split()[:2] == ["task", "examples"]
+    assert "No trial has seen these rows, and nothing was chosen by them." in " ".join(first)
+    second, third = score(capsys, held), score(capsys, held)
+    assert second[: second.index("")] == first[: first.index("")]
+    assert second[second.index("") + 1].startswith("These rows have been looked at once before. If anything")
+    assert third[third.index("") + 1].startswith("These rows have been looked at 2 times before.")
+    selection = read_selection(held)
+    assert replace(selection, looks=()) == before
+    assert [look.time for look in selection.looks] == list(read_hold_out(held).looks)
+    assert len(selection.looks) == 3
+    rows = {line.split()[0]: line.split() for line in first[2 : first.index("")]}
+    for task, found in selection.looks[0].scores.items():
+        assert rows[TASKS[task].title][1:3] == [str(len(read_hold_out(held).tasks[task].ids)), f"{found:.3f}"]
+
+
+def test_a_selection_that_is_made_anew_does_not_make_rows_unseen_again(held: Path, capsys: Capture) -> None:
+    score(capsys, held)
+    run(capsys, held, *FAST, "--task", "qqp")
+    assert read_selection(held).looks == ()
+    assert "These rows have been looked at once before." in " ".join(score(capsys, held))
+    assert [list(look.scores) for look in read_selection(held).looks] == [["qqp"]]
+
+
+def test_a_selection_in_a_folder_of_its_own_is_scored_there(held: Path, tmp_path: Path, capsys: Capture) -> None:
+    run(capsys, held, *FAST, "--task", "sst", "--method", "single", "--output", tmp_path / "own")
+    score(capsys, tmp_path / "own")
+    assert len(read_selection(tmp_path / "own").looks) == len(read_hold_out(held).looks) == 1
+    assert read_selection(held).looks == ()
+
+
+def test_a_moved_sweep_is_scored_where_it_is_now(held: Path, tmp_path: Path, capsys: Capture) -> None:
+    moved = tmp_path / "moved" / "mine"
+    shutil.move(held, moved)
+    score(capsys, moved)
+    assert len(read_selection(moved).looks) == len(read_hold_out(moved).looks) == 1
+    assert not held.exists()
+
+
+def test_data_and_encoder_that_have_moved_are_named(
+    held: Path, tiny_folder: Path, tiny_encoder_folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = score(capsys, held)
+    write_sweep(held, {"name": "mine", "data": {"folder": "/no/such"}})
+    assert "data must be a folder, got /no/such" in refusal(capsys, held, "--score-hold-out")
+    monkeypatch.chdir(tiny_encoder_folder.parent)
+    found = score(capsys, held, "--data", tiny_folder, "--encoder", tiny_encoder_folder.name)
+    assert found[: found.index("")] == wanted[: wanted.index("")]
+    line = refusal(capsys, held, "--score-hold-out", "--data", tiny_folder, "--encoder", "./gone")
+    assert line == "--encoder must be a hub name or a folder that exists, got './gone'"
+
+
+Spoil = Callable[[Path], Any]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (
+            lambda held: (held / HOLD_OUT_FILE).unlink(),
+            "a sweep must have kept train rows aside, with --hold-out F, to",
+        ),
+        (lambda held: (held / HOLD_OUT_FILE).write_text("{"), "hold_out.json: truncated or damaged: "),
+        (lambda held: (held / SELECTION_FILE).write_text("{}"), "a selection must be of version 1, got none"),
+        (lambda held: shutil.rmtree(held / "trials" / FIRST), "weights must be whole, "),
+    ],
+)
+def test_what_cannot_be_scored_is_one_line_and_no_look(spoil: Spoil, message: str, held: Path, capsys: Capture) -> None:
+    spoil(held)
+    before = {path.name: path.read_text() for path in held.glob("*.json")}
+    assert message in refusal(capsys, held, "--score-hold-out", "--device", "cpu")
+    assert {path.name: path.read_text() for path in held.glob("*.json")} == before
+
+
+def test_other_data_are_refused(held: Path, tiny_folder: Path, tmp_path: Path, capsys: Capture) -> None:
+    data = shutil.copytree(tiny_folder, tmp_path / "data")
+    path = data / TASKS["sts"].file_name("train")
+    path.write_text(path.read_text().replace("good", "fine"))
+    line = refusal(capsys, held, "--score-hold-out", "--device", "cpu", "--data", data)
+    assert line == "rows held out must be what they were when the sweep began, got others of sts"
+    selection = read_selection(held)
+    write_selection(held, replace(selection, tasks={"sst": selection.tasks["sst"]}))
+    score(capsys, held, "--data", data)

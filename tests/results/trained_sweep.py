@@ -1,0 +1,138 @@
+"""A sweep of two small trials that are really trained, and selections of them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mtlib.checkpoint import StateFolder
+from mtlib.config import TrialConfig
+from mtlib.config_training import StageConfig
+from mtlib.encoder import PretrainedEncoder
+from mtlib.reports import EpochReport
+from mtlib.sources import read_held_out
+from mtlib.tasks import TASKS
+from mtlib.tokens import Corpus
+from mtlib.train import train
+from results.epochs import read_predictions, write_epoch
+from results.hold_out import HoldOutRecord, describe_rows, write_hold_out
+from results.records import read_trials, write_sweep, write_trials
+from results.selection import Member, MethodScore, Selection, TaskSelection, write_selection
+from results.stats import Floats
+from tests.results.conftest import build_record
+
+FIRST, SECOND, THIRD = "0000-r0", "0001-r0", "0002-r0"
+"""Trials: the second one reads pairs as two inputs and cuts them earlier; the third one has left no weights."""
+CHANGES: dict[str, dict[str, Any]] = {
+    FIRST: {},
+    SECOND: {
+        "seed": 1,
+        "encoder.max_length": 9,
+        "tasks.qqp.encoding": "bi",
+        "tasks.sts.encoding": "bi",
+        "tasks.sts.pooling": "mean",
+    },
+}
+
+
+def train_sweep(folder: Path, corpus: Corpus, encoder: PretrainedEncoder) -> Path:
+    """Trains the trials into a folder, which becomes a sweep's."""
+    stage = StageConfig(tasks=tuple(TASKS), order="sampled_round_robin", epochs=2, steps_per_epoch=12)
+    base = TrialConfig(stages=(stage,)).override(
+        {
+            "encoder.name": encoder.name,
+            "encoder.max_length": 32,
+            "optimizer.learning_rate": 5e-3,
+            "evaluation.batch_size": 4,
+            **{f"tasks.{task}.batch_size": 4 for task in TASKS},
+            **{f"tasks.{task}.scored_train_rows": 0 for task in TASKS},
+        }
+    )
+    records = []
+    for number, (trial, changes) in enumerate(CHANGES.items()):
+
+        def keep(report: EpochReport, trial: str = trial) -> bool:
+            write_epoch(folder, trial, report)
+            return True
+
+        config = base.override(changes)
+        train(config, corpus, encoder, states=StateFolder(path=folder / f"trials/{trial}/checkpoint"), on_epoch=keep)
+        records.append(build_record(number, config=config.to_json()))
+    records.append(build_record(2, status="pruned", config=base.to_json(), checkpoint=None))
+    write_sweep(folder, {"name": folder.name})
+    write_trials(folder, records, tuple(TASKS))
+    return folder
+
+
+def hold_out_rows(folder: Path, data: Path, share: float = 0.4) -> None:
+    """Makes a trained sweep one that says it has kept rows of its data aside."""
+    records = read_trials(folder)
+    configs = [TrialConfig.from_json(record.config).override({"data.hold_out": share}) for record in records]
+    pairs = zip(records, configs, strict=True)
+    write_trials(folder, [replace(record, config=config.to_json()) for record, config in pairs], tuple(TASKS))
+    write_sweep(folder, {"name": folder.name, "data": {"folder": str(data), "fingerprint": "abc"}})
+    write_hold_out(folder, HoldOutRecord(share=share, tasks=describe_rows(read_held_out(configs[0], data))))
+
+
+def kept_epoch(folder: Path, trial: str, best: str) -> int:
+    """The epoch whose weights a trial has kept as its best for a task."""
+    return int(json.loads((folder / "trials" / trial / "checkpoint" / "best.json").read_text())[best])
+
+
+def recorded_logits(folder: Path, trial: str, task: str) -> Floats:
+    """What a trial said of dev at its best epoch for the task, (rows, num_logits)."""
+    table = read_predictions(folder, task, "dev", trial=trial, epoch=kept_epoch(folder, trial, task))
+    return np.array(table["logits"].to_pylist(), dtype=np.float64)
+
+
+def member_of(folder: Path, trial: str, task: str, weight: float = 1.0, **changes: Any) -> Member:
+    """A trial at its best epoch for a task."""
+    values = {"sweep": str(folder), "trial": trial, "epoch": kept_epoch(folder, trial, task), "weight": weight}
+    return Member(**{**values, **changes})
+
+
+def selection_of(folder: Path, members: Mapping[str, tuple[Member, ...]]) -> Selection:
+    """A selection of these members by task."""
+    score = MethodScore(
+        name="single",
+        in_sample=0.6,
+        cross_fitted=0.5,
+        standard_error=0.01,
+        interval=(0.4, 0.6),
+        num_models=1,
+        lead=0.0,
+        lead_interval=(0.0, 0.0),
+    )
+    tasks = {
+        task: TaskSelection(
+            method="single",
+            members=own,
+            methods=(score,),
+            num_examples=13,
+            examples="abc",
+            num_candidates=4,
+            num_trials=2,
+        )
+        for task, own in members.items()
+    }
+    return Selection(
+        created="2024-05-01T10:00:00.000+00:00",
+        command="python results/selector.py",
+        sweeps={str(folder): "fingerprint"},
+        num_folds=5,
+        num_repeats=2,
+        seed=0,
+        max_models=5,
+        tasks=tasks,
+    )
+
+
+def select_pairs(folder: Path) -> Selection:
+    """Selects both trials for every task, and writes that into the sweep's folder."""
+    members = {task: (member_of(folder, FIRST, task, 0.75), member_of(folder, SECOND, task, 0.25)) for task in TASKS}
+    selection = selection_of(folder, members)
+    write_selection(folder, selection)
+    return selection
