@@ -3,8 +3,7 @@
 import argparse
 import shlex
 import sys
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console, Group
@@ -14,16 +13,13 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 from mtlib.hub_encoder import read_encoder_name
 from mtlib.schema import require, require_name
-from mtlib.tasks import TASKS
+from results.choosing import NAMES, select_from
 from results.methods import Settings
 from results.models import ModelSource, find_sweeps
-from results.pool import read_pool
-from results.records import read_sweep, read_trials
 from results.render import PLAIN_WIDTH
-from results.selecting import AUTOMATIC, METHODS, methods_for, select
-from results.selection import SELECTION_FILE, Selection, read_selection, with_look, write_selection
+from results.selecting import AUTOMATIC
+from results.selection import SELECTION_FILE, read_selection, with_look, write_selection
 from results.selection_text import render_look, render_selection
-from results.storage import Location
 
 ALL_WELL, WRONG_USE, INTERRUPTED = 0, 2, 130
 """Exit codes."""
@@ -49,7 +45,7 @@ then predict text of your own:
 No model is loaded to select: dev predictions of every epoch are in the sweep's folder. Members are epochs whose weights
 are kept still. selection.json is written anew each time, for the tasks that are asked for.
 
-methods: {", ".join((AUTOMATIC, *METHODS))} (of regression alone: topk_ranks)
+methods: {", ".join(NAMES)} (of regression alone: topk_ranks)
 
 exit codes: {ALL_WELL} written, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
 """
@@ -170,80 +166,6 @@ def say_progress(line: str) -> None:
     """Says what is being done, where a person watches."""
     if sys.stderr.isatty():
         print(line, file=sys.stderr, flush=True)
-
-
-def select_from(
-    sweeps: Sequence[Location],
-    *,
-    tasks: Sequence[str] | None = None,
-    method: str = AUTOMATIC,
-    settings: Settings | None = None,
-    num_repeats: int = 5,
-    command: str = "",
-    on_progress: Callable[[str], None] = lambda _line: None,
-) -> Selection:
-    """Chooses the ensembles of some tasks from sweeps.
-
-    Args:
-        sweeps: folders, or URIs of copies, all scored on the same dev examples.
-        tasks: which; None for all that some trial was scored on.
-        method: `auto`, or one of `results.selecting.METHODS`.
-        settings: for the ways to choose.
-        num_repeats: of cross-fitting, at least 1.
-        command: for the record.
-        on_progress: is given a line for each task.
-
-    Raises:
-        ValueError: one line: a name or a number is wrong, there is no sweep, no trial was scored; else as `read_pool`
-            and `select`.
-    """
-    settings = settings or Settings()
-    check_numbers(settings, num_repeats)
-    require_name(method, (AUTOMATIC, *METHODS), "method")
-    names = None if method == AUTOMATIC else [method]
-    fingerprints = {str(sweep): fingerprint_of(sweep) for sweep in sweeps}
-    wanted = list(dict.fromkeys(tasks or tasks_of(sweeps)))
-    for task in wanted:  # before anything is read, which takes long
-        require_name(task, TASKS, "task")
-        methods_for(TASKS[task], names)
-    found = {}
-    for task in wanted:
-        on_progress(f"{TASKS[task].title}: reading predictions ...")
-        pool = read_pool(sweeps, task)
-        on_progress(f"{TASKS[task].title}: choosing among {len(pool.candidates):,} candidates ...")
-        found[task] = select(pool, settings, names=names, num_repeats=num_repeats)
-    return Selection(
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=command,
-        sweeps=fingerprints,
-        num_folds=settings.num_folds,
-        num_repeats=num_repeats,
-        seed=settings.seed,
-        max_models=settings.max_models,
-        tasks=found,
-    )
-
-
-def check_numbers(settings: Settings, num_repeats: int) -> None:
-    """Raises ValueError if there is nothing to be done so many times."""
-    require(settings.max_models >= 1, "--max-models must be at least 1", settings.max_models)
-    require(settings.num_bags >= 0, "--bags must be at least 0", settings.num_bags)
-    require(settings.seed >= 0, "--seed must be at least 0", settings.seed)
-    require(num_repeats >= 1, "--repeats must be at least 1", num_repeats)
-
-
-def fingerprint_of(sweep: Location) -> str:
-    """The fingerprint of a sweep's data; ValueError if there is no sweep."""
-    return str((read_sweep(sweep).get("data") or {}).get("fingerprint", "not recorded"))
-
-
-def tasks_of(sweeps: Sequence[Location]) -> list[str]:
-    """The tasks that some trial was scored on that has not failed, in the order of `TASKS`; ValueError if none was."""
-    records = [record for sweep in sweeps for record in read_trials(sweep) if record.status != "failed"]
-    found = [task for task in TASKS if any(task in record.best for record in records)]
-    rule = "there must be a trial that was scored on dev and has not failed"
-    require(bool(found), rule, f"none in {', '.join(map(str, sweeps))}")
-    return found
 
 
 if __name__ == "__main__":

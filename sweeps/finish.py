@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mtlib.schema import first_line
+from results.choosing import select_from
 from results.mirror import mirror
 from results.records import TrialRecord
 from results.selection import write_selection
 from results.selection_text import brief_verdict
-from results.selector import select_from
 from results.table import load_sweep, print_ranking
 from sweeps.flags import ALL_ENDED_WELL, INTERRUPTED, SOME_FAILED, SWEEP_FAILED
 from sweeps.opening import ROOT

@@ -101,6 +101,7 @@ ORDER = (
     "results.expected",
     "results.selection",
     "results.selecting",
+    "results.choosing",
     "results.selection_text",
     "results.weights",
     "results.models",

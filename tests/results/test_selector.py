@@ -1,6 +1,5 @@
 """The command that selects: what it writes and shows, the last score, and one line for whatever is wrong."""
 
-import json
 import shutil
 import subprocess
 import sys
@@ -13,8 +12,8 @@ from typing import Any
 import pytest
 
 from mtlib.tasks import TASKS
-from results import selector
-from results.epochs import compact, write_epoch
+from results import choosing
+from results.epochs import write_epoch
 from results.hold_out import HOLD_OUT_FILE, read_hold_out
 from results.methods import Settings
 from results.pool import read_pool
@@ -22,34 +21,14 @@ from results.records import write_sweep, write_trials
 from results.selecting import METHODS, select
 from results.selection import SELECTION_FILE, Selection, read_selection, write_selection
 from results.selection_text import TITLES
-from results.selector import main, select_from, tasks_of
+from results.selector import main
 from tests.results.conftest import build_record, build_report
+from tests.results.scored_sweep import build_sweep
 from tests.results.trained_sweep import FIRST, hold_out_rows, select_pairs
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = ("--repeats", "1", "--bags", "0")
 Capture = pytest.CaptureFixture[str]
-
-
-def build_sweep(folder: Path, *skills: float, first_seed: int = 0, **of_record: Any) -> Path:
-    """A sweep of a trial per skill, two epochs each, all of whose weights were kept."""
-    write_sweep(folder, {"name": folder.name, "data": {"fingerprint": f"data of {folder.name}"}})
-    records = [build_record(number, **of_record) for number in range(len(skills))]
-    write_trials(folder, records, tuple(TASKS))
-    for number, skill in enumerate(skills):
-        name = f"{number:04d}-r0"
-        for epoch in (1, 2):
-            write_epoch(folder, name, build_report(epoch, skill=skill, seed=first_seed + number))
-        keep_weights(folder, name)
-    compact(folder)
-    return folder
-
-
-def keep_weights(folder: Path, trial: str, **epochs: int) -> None:
-    """Says that a trial has kept the weights of both epochs, or of these by task."""
-    path = folder / "trials" / trial / "checkpoint" / "best.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(epochs or {"sst": 1, "qqp": 2, "sts": 1, "overall": 2}))
 
 
 @pytest.fixture
@@ -115,16 +94,6 @@ def test_what_is_written_is_the_choice_from_the_files(sweep: Path, capsys: Captu
     assert selection.command == f"python results/selector.py {words}"
     assert before <= datetime.fromisoformat(selection.created) <= datetime.now(UTC)
     assert selection.looks == ()
-
-
-def test_equal_seeds_give_equal_selections_and_others_other_folds(sweep: Path) -> None:
-    settings = Settings(num_bags=2)
-    first, second = (select_from([sweep], settings=settings, num_repeats=1, tasks=["sst"]) for _ in range(2))
-    assert replace(first, created="") == replace(second, created="")
-    other = select_from([sweep], settings=replace(settings, seed=1), num_repeats=1, tasks=["sst"])
-    scores = [found.tasks["sst"].methods[0] for found in (first, other)]
-    assert scores[0].in_sample == scores[1].in_sample
-    assert scores[0].interval != scores[1].interval
 
 
 def test_the_method_that_is_asked_for_is_taken_and_scored_beside_the_single_one(sweep: Path, capsys: Capture) -> None:
@@ -197,21 +166,6 @@ def test_a_trial_whose_weights_are_deleted_is_not_selected(sweep: Path, capsys: 
     assert refusal(capsys, sweep, *FAST) == "some candidate of sst must have its weights still, got none"
 
 
-def test_only_tasks_that_a_trial_was_scored_on_are_selected_by_themselves(tmp_path: Path) -> None:
-    write_sweep(tmp_path, {"name": "mine"})
-    first = build_record(0, best={"sts": 0.5})
-    second = build_record(1, best={"qqp": 0.5, "sts": 0.4, "overall": 0.5})
-    failed = build_record(2, best={"sst": 0.9}, status="failed")
-    write_trials(tmp_path, [first, second, failed], tuple(TASKS))
-    assert tasks_of([tmp_path]) == ["qqp", "sts"]
-
-
-def test_what_is_done_is_said_once_for_each_task(sweep: Path) -> None:
-    said: list[str] = []
-    select_from([sweep], settings=Settings(num_bags=0), num_repeats=1, tasks=["sst", "sst"], on_progress=said.append)
-    assert said == ["SST: reading predictions ...", "SST: choosing among 6 candidates ..."]
-
-
 WRONG: list[tuple[list[str], str]] = [
     ([], "SWEEP must name the folder of a sweep, or a URI (see --help), got none"),
     (["mine", "--metod", "auto"], "unknown flag '--metod'; did you mean '--method'? known: "),
@@ -258,7 +212,7 @@ def test_wrong_use_is_one_line_before_anything_is_chosen(
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("chosen")
 
-    monkeypatch.setattr(selector, "select", fail)
+    monkeypatch.setattr(choosing, "select", fail)
     monkeypatch.chdir(untouched)
     before = sorted(untouched.rglob("*"))
     assert message in refusal(capsys, *words)
@@ -304,7 +258,7 @@ def test_ctrl_c_ends_with_130_and_leaves_the_old_selection(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(selector, "select", interrupt)
+    monkeypatch.setattr(choosing, "select", interrupt)
     assert main([str(sweep)]) == 130
     assert capsys.readouterr().err == "interrupted\n"
     assert (sweep / SELECTION_FILE).read_text() == before

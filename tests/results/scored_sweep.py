@@ -1,0 +1,31 @@
+"""A sweep with scores and predictions of every epoch, as if it had been trained, whose weights count as kept."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from mtlib.tasks import TASKS
+from results.epochs import compact, write_epoch
+from results.records import write_sweep, write_trials
+from tests.results.conftest import build_record, build_report
+
+
+def build_sweep(folder: Path, *skills: float, first_seed: int = 0, **of_record: Any) -> Path:
+    """A sweep of a trial per skill, two epochs each, all of whose weights were kept."""
+    write_sweep(folder, {"name": folder.name, "data": {"fingerprint": f"data of {folder.name}"}})
+    records = [build_record(number, **of_record) for number in range(len(skills))]
+    write_trials(folder, records, tuple(TASKS))
+    for number, skill in enumerate(skills):
+        name = f"{number:04d}-r0"
+        for epoch in (1, 2):
+            write_epoch(folder, name, build_report(epoch, skill=skill, seed=first_seed + number))
+        keep_weights(folder, name)
+    compact(folder)
+    return folder
+
+
+def keep_weights(folder: Path, trial: str, **epochs: int) -> None:
+    """Says that a trial has kept the weights of both epochs, or of these by task."""
+    path = folder / "trials" / trial / "checkpoint" / "best.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(epochs or {"sst": 1, "qqp": 2, "sts": 1, "overall": 2}))
