@@ -1,0 +1,201 @@
+"""Whether what the selector says of its choices is true, on simulated sweeps whose truth is known, and how fast it is.
+
+Command:  python benchmarks/selection.py [--part truth|speed] [--trials 10 40 160] [--repeats 2000] [--processes 2]
+Cost:     truth hours at 2,000 repeats, of which the most by far for 160 trials; speed 2 minutes
+Prints:   truth: per task, number of trials and way to choose, by how much the score on dev and the cross-fitted one are
+          off on average (bias), how often the 95 % interval covers the true score of what was chosen, that true score,
+          and by how much it is above that of the best single model, with its standard error over simulated sweeps
+          speed: seconds and memory for choosing among 1,000 trials with 40,000 examples of a binary task
+
+Trials see the right answer through noise, part of which they share; how well they see it differs from trial to trial.
+Sizes are those of the dev sets: 1,101 examples with five classes, 2,000 with two, 863 of a regression. The truth is the
+score on 50,000 further examples. Ways to choose are told of one bag and two repeats here.
+Bounds: coverage of 93 to 97 % for what is chosen automatically, at 2,000 repeats; on average that is no worse than the
+best single model by more than one standard error; top-k and greedy within 10 s and 2 GB.
+"""
+
+import argparse
+import resource
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+if not __package__:  # started as a script: imports begin at the project's folder, not at this one
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+import numpy as np
+
+from mtlib.tasks import TASKS, Task
+from results.cross_fitting import bootstrap, cross_fit, interval, widened
+from results.ensemble import Ensemble, combine_outputs, ensemble_outputs, score_rows
+from results.methods import Method, Settings
+from results.outputs import Outputs, outputs_of, values_of
+from results.pool import Candidate, Pool
+from results.selecting import AUTOMATIC, SINGLE, choose_automatically, methods_for
+from results.stats import Floats, score_examples
+
+NUM_ROWS = {"classes": 1101, "binary": 2000, "regression": 863}
+NUM_FURTHER = 50_000
+SHARED, SPREAD = 0.8, 0.04
+"""Part of the noise's variance that trials share, and how much their skills differ, relative to the mean skill."""
+SKILL = {"classes": 0.9, "binary": 0.8, "regression": 1.5}
+"""How far the right answer is ahead of the others, or the slope of the prediction, in standard deviations of noise."""
+SETTINGS = Settings(num_bags=1)
+NUM_REPEATS = 2
+BOUND_SECONDS, BOUND_BYTES = 10.0, 2e9
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Examples, and what all trials see alike of them; what a trial sees beside follows from its number."""
+
+    task: Task
+    skills: Floats
+    """(trials,)."""
+    labels: Floats
+    """(rows,)."""
+    common: Floats
+    """(rows, width)."""
+    seed: tuple[int, ...]
+
+    def outputs(self, trial: int) -> Outputs:
+        """What a trial says of every example, (rows, width)."""
+        own = np.random.default_rng((*self.seed, trial + 1)).standard_normal(self.common.shape)  # not 0: as if left out
+        seen = np.sqrt(SHARED) * self.common + np.sqrt(1 - SHARED) * own
+        if self.task.kind == "classes":
+            seen[np.arange(len(self.labels)), self.labels.astype(int)] += self.skills[trial]
+            return outputs_of(self.task, seen)
+        if self.task.kind == "binary":
+            return outputs_of(self.task, seen + self.skills[trial] * (2 * self.labels[:, None] - 1))
+        return outputs_of(self.task, 2.5 + 0.2 * (seen + self.skills[trial] * (self.labels[:, None] - 2.5) / 0.5))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How one way to choose did on one simulated sweep."""
+
+    on_dev: float
+    cross_fitted: float
+    true: float
+    is_covered: bool
+
+
+def make_world(task: Task, skills: Floats, num_rows: int, seed: tuple[int, ...]) -> World:
+    """Examples of a task."""
+    generator = np.random.default_rng(seed)
+    if task.kind == "regression":
+        labels = np.clip(2.5 + 0.5 * generator.standard_normal(num_rows), *task.label_range)
+    else:
+        labels = generator.integers(0, task.num_classes, num_rows).astype(np.float64)
+    width = task.num_classes if task.kind == "classes" else 1
+    return World(
+        task=task, skills=skills, labels=labels, common=generator.standard_normal((num_rows, width)), seed=seed
+    )
+
+
+def pool_of(world: World) -> Pool:
+    """All trials, with one epoch each."""
+    numbers = range(len(world.skills))
+    return Pool(
+        task=world.task,
+        candidates=tuple(Candidate(sweep="s", trial=f"{n:04d}", epoch=1, number=n) for n in numbers),
+        ids=tuple(map(str, range(len(world.labels)))),
+        labels=world.labels,
+        outputs=np.stack([world.outputs(number) for number in numbers]),
+    )
+
+
+def true_score(world: World, chosen: Ensemble) -> float:
+    """An ensemble's score on all examples of a world."""
+    outputs = np.stack([world.outputs(number) for number in chosen.members]).astype(np.float64)
+    values = values_of(world.task, combine_outputs(world.task, outputs, chosen), world.labels)
+    return float(score_examples(world.task, values[None], world.labels)[0])
+
+
+def simulate(number: int, task_name: str, num_trials: int) -> dict[str, Outcome]:
+    """One simulated sweep: how every way to choose does on it."""
+    task = TASKS[task_name]
+    skills = SKILL[task.kind] * (1 + SPREAD * np.random.default_rng((number, 1)).standard_normal(num_trials))
+    dev = pool_of(make_world(task, skills, NUM_ROWS[task.kind], (number, 2)))
+    further = make_world(task, skills, NUM_FURTHER, (number, 3))
+    methods = methods_for(task)
+    ways = {**methods, AUTOMATIC: choose_automatically(methods)}
+    return {name: judge(dev, further, method, number) for name, method in ways.items()}
+
+
+def judge(dev: Pool, further: World, method: Method, seed: int) -> Outcome:
+    """How a way to choose does."""
+    rows = np.arange(len(dev.labels))
+    chosen = method(dev, rows, SETTINGS)
+    fitted = cross_fit(dev, method, SETTINGS, rows, num_repeats=NUM_REPEATS)
+    low, high = interval(widened(bootstrap(fitted, seed=seed), fitted.score, fitted.standard_error))
+    true = true_score(further, chosen)
+    on_dev = score_rows(dev, ensemble_outputs(dev, chosen, rows), rows)
+    return Outcome(on_dev=on_dev, cross_fitted=fitted.score, true=true, is_covered=low <= true <= high)
+
+
+def measure_truth(task: str, num_trials: int, num_repeats: int, num_processes: int) -> None:
+    """Prints how true scores of choices are."""
+    with ProcessPoolExecutor(num_processes) as processes:
+        run = partial(simulate, task_name=task, num_trials=num_trials)
+        found = list(processes.map(run, range(num_repeats), chunksize=4))
+    print(f"{task}, {num_trials} trials, {num_repeats} simulated sweeps")
+    for name in found[0]:
+        print(line_of(name, [sweep[name] for sweep in found], [sweep[SINGLE].true for sweep in found]), flush=True)
+
+
+def line_of(name: str, outcomes: Sequence[Outcome], single: Iterable[float]) -> str:
+    """One way to choose in one line."""
+    true = np.array([outcome.true for outcome in outcomes])
+    bias = [np.mean([getattr(o, field) for o in outcomes] - true) for field in ("on_dev", "cross_fitted")]
+    covered = np.mean([outcome.is_covered for outcome in outcomes])
+    lead = true - np.array(list(single))
+    error = lead.std(ddof=1) / np.sqrt(len(lead)) if len(lead) > 1 else 0.0
+    biases = f"bias on dev {bias[0]:+.4f}, cross-fitted {bias[1]:+.4f}"
+    verdict = "" if name != AUTOMATIC else f"; {'within' if 0.93 <= covered <= 0.97 else 'BEYOND'} its bound"
+    verdict += "" if name != AUTOMATIC or lead.mean() >= -error else "; WORSE THAN THE BEST SINGLE MODEL"
+    scores = f"true {true.mean():.4f}, over single {lead.mean():+.4f} ±{error:.4f}"
+    return f"  {name:10} {biases}; covered {covered:.3f}; {scores}{verdict}"
+
+
+def measure_speed(num_trials: int = 1000, num_rows: int = 40_000) -> None:
+    """Prints what choosing among many trials with many examples takes."""
+    task = next(task for task in TASKS.values() if task.kind == "binary")
+    skills = SKILL[task.kind] * (1 + SPREAD * np.random.default_rng(0).standard_normal(num_trials))
+    pool = pool_of(make_world(task, skills, num_rows, (0,)))
+    rows, settings = np.arange(num_rows), Settings(num_bags=0)
+    start = time.monotonic()
+    for name in ("topk", "greedy"):
+        found = cross_fit(pool, methods_for(task)[name], settings, rows)
+        print(
+            f"{name}: {found.score:.4f} cross-fitted over 5 folds, {time.monotonic() - start:.1f} s so far", flush=True
+        )
+    seconds, most = time.monotonic() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    holds = seconds <= BOUND_SECONDS and most <= BOUND_BYTES
+    bound = "within its bound" if holds else "BEYOND ITS BOUND"
+    print(f"{num_trials:,} trials, {num_rows:,} examples: {seconds:.1f} s, at most {most / 1e9:.2f} GB; {bound}")
+
+
+def main() -> None:
+    """Measures the parts that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", choices=("truth", "speed"), action="append", help="default: both")
+    parser.add_argument("--tasks", nargs="+", default=list(TASKS), help="default: all")
+    parser.add_argument("--trials", type=int, nargs="+", default=[10, 40, 160], help="default: 10 40 160")
+    parser.add_argument("--repeats", type=int, default=2000, help="simulated sweeps of each kind (default: 2000)")
+    parser.add_argument("--processes", type=int, default=2, help="default: 2")
+    found = parser.parse_args()
+    parts = found.part or ["speed", "truth"]
+    if "speed" in parts:
+        measure_speed()
+    for task in found.tasks if "truth" in parts else ():
+        for num_trials in found.trials:
+            measure_truth(task, num_trials, found.repeats, found.processes)
+
+
+if __name__ == "__main__":
+    main()
