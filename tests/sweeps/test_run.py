@@ -481,7 +481,7 @@ def test_whoever_reads_only_the_first_lines_gets_no_error(words: list[str], tmp_
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("error", ["BrokenPipeError()", "SystemExit(1)"])
+@pytest.mark.parametrize("error", [pytest.param("BrokenPipeError()", marks=pytest.mark.slow), "SystemExit(1)"])
 def test_a_sweep_whose_reader_leaves_says_how_to_go_on(error: str, tmp_path: Path) -> None:
     words = ["--space", "smart_lambda", "--storage", str(tmp_path)]
     code = f"{BROKEN}import sweeps.tuner\ndef leave(*_): raise {error}\nsweeps.tuner.run_sweep = leave\n"
