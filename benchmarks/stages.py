@@ -1,7 +1,7 @@
 """What sharing stages wins, and what it costs where nothing can be shared.
 
 Command:  python benchmarks/stages.py [--part common|nothing|spaces] [--pairs 10] [--scale 1.0]
-Cost:     common about 12 minutes, nothing about 25, spaces about 45, on 2 cores
+Cost:     common about 12 minutes, nothing about 30, spaces about 25, on 2 cores
 Prints:   common: per question the steps and the wall time without sharing over those with it, beside what could be won
           nothing: CPU-seconds of all processes of a sweep that has nothing to share, over those of one with
           `--no-reuse`; the median of the pairs, with the quartiles

@@ -14,4 +14,4 @@ def without_copies(pool: Pool) -> Pool:
         known = first.setdefault(key, number)
         if pool.candidates[number].has_weights and not pool.candidates[known].has_weights:
             first[key] = number
-    return pool if len(first) == len(pool.candidates) else pool.only(sorted(first.values()))
+    return pool.only(sorted(first.values()))

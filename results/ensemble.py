@@ -9,9 +9,7 @@ import numpy.typing as npt
 from mtlib.tasks import Task
 from results.outputs import Outputs, values_of
 from results.pool import Pool
-from results.stats import Floats, score_examples
-
-Numbers = npt.NDArray[np.intp]
+from results.stats import Floats, Numbers, score_examples
 
 NUM_KNOTS = 101
 """Quantiles that stand for the distribution of a candidate's predictions."""

@@ -3,12 +3,9 @@
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from mtlib.schema import require
-from results.stats import Floats
-
-Numbers = npt.NDArray[np.intp]
+from results.stats import Floats, Numbers
 
 
 def assign_folds(labels: Floats, num_folds: int, generator: np.random.Generator) -> Numbers:

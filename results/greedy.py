@@ -6,10 +6,10 @@ from itertools import accumulate
 import numpy as np
 
 from results.ensemble import Ensemble, weighted_ensemble
-from results.methods import Numbers, Settings, best_epochs, share_ahead, sum_scores
+from results.methods import Settings, best_epochs, share_ahead, sum_scores
 from results.outputs import Outputs
 from results.pool import Pool
-from results.stats import CONSTANT_SHARE, Floats
+from results.stats import CONSTANT_SHARE, Floats, Numbers
 
 
 def choose_greedy(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:

@@ -15,9 +15,7 @@ from results.ensemble import Ensemble, equal_ensemble
 from results.folds import assign_folds, iter_folds
 from results.outputs import Outputs
 from results.pool import Pool
-from results.stats import Floats, score_examples
-
-Numbers = npt.NDArray[np.intp]
+from results.stats import Floats, Numbers, score_examples
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,9 @@ from mtlib.schema import require
 from mtlib.tasks import overall_score
 from results.cross_fitting import CrossFitted
 from results.folds import assign_folds
-from results.methods import Numbers, Settings, candidate_scores
+from results.methods import Settings, candidate_scores
 from results.pool import Candidate, Pool
-from results.stats import Floats
+from results.stats import Floats, Numbers
 
 Pools = Mapping[str, Pool]
 """By task; in each, the same candidates at the same places."""

@@ -17,10 +17,8 @@ from results.epochs import read_curves, reported_epochs
 from results.outputs import Outputs, margins_of, outputs_of, values_of
 from results.predictions import iter_predictions, logits_of, same_examples
 from results.records import read_sweep, read_trials
-from results.stats import Floats
+from results.stats import Floats, Numbers
 from results.storage import Location, open_folder, read_json
-
-Numbers = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +71,9 @@ class Pool:
         return np.array([found.setdefault(trial, len(found)) for trial in trials], dtype=np.intp)
 
     def only(self, kept: Sequence[int] | Numbers) -> "Pool":
-        """The pool with some of its candidates alone, by their numbers."""
+        """The pool with some of its candidates alone, by their numbers; itself where these are all, in order."""
+        if np.array_equal(kept, np.arange(len(self.candidates))):
+            return self  # neither copied nor scored anew
         candidates = tuple(self.candidates[number] for number in kept)
         return replace(self, candidates=candidates, outputs=self.outputs[np.asarray(kept, dtype=np.intp)])
 

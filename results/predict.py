@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import itertools
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,6 +16,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from mtlib.hub_encoder import read_encoder_name
 from mtlib.schema import require, require_name
 from mtlib.tasks import TASKS, Task
+from results.command_line import be_silent, read_words, say_error
 from results.leaderboard import write_leaderboard
 from results.models import ModelSource, find_sweeps
 from results.predicting import Predictor, load_predictor, predict_rows
@@ -72,14 +72,14 @@ class Done:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
-    options = build_parser().parse_args(arguments)
     try:
+        options = read_words(build_parser(), sys.argv[1:] if arguments is None else arguments)
         check_options(options)
         (predict_leaderboard if options.leaderboard else predict_file)(options)
     except BrokenPipeError:  # who stops reading, as `head` does, has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        be_silent()
     except (ValueError, OSError) as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        say_error(error)
         return WRONG_USE
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -96,9 +96,15 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
+        exit_on_error=False,
     )
     add = parser.add_argument
-    add("selection", metavar="SELECTION", help=f"folder of a sweep with {SELECTION_FILE}, that file, or a URI")
+    add(
+        "selection",
+        nargs="?",
+        metavar="SELECTION",
+        help=f"folder of a sweep with {SELECTION_FILE}, that file, or a URI",
+    )
     add("--task", metavar="TASK", help="what to predict (default: the selection's task, if it has one alone)")
     add("--input", metavar="FILE|-", help="text to predict, - for standard input")
     add("--output", metavar="FILE|-", help=".csv or .jsonl; - or left out: CSV to standard output")
@@ -112,7 +118,9 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def check_options(options: argparse.Namespace) -> None:
-    """Raises ValueError if flags do not go together."""
+    """Raises ValueError if something is missing, or flags do not go together."""
+    rule = "SELECTION must name the folder of a sweep, or a URI (see --help)"
+    require(options.selection is not None, rule, "none")
     if options.leaderboard:
         for flag in ("task", "input", "format", "columns"):
             require(getattr(options, flag) is None, f"--{flag} must not be named beside --leaderboard", "both")

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from results.ensemble import Ensemble, find_knots, ranks_of
-from results.methods import Numbers, Settings, best_epochs, choose_best_k
+from results.methods import Settings, best_epochs, choose_best_k
 from results.pool import Pool
+from results.stats import Numbers
 
 
 def choose_best_k_ranks(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:

@@ -13,12 +13,12 @@ from results.copies import without_copies
 from results.cross_fitting import CrossFitted, bootstrap, compare, cross_fit, example_error, interval, widened
 from results.ensemble import Ensemble, ensemble_outputs, score_rows
 from results.greedy import choose_greedy
-from results.methods import Method, Numbers, Settings, choose_best_k, choose_single
+from results.methods import Method, Settings, choose_best_k, choose_single
 from results.one_model import OneModel
 from results.pool import Pool
 from results.rank_means import choose_best_k_ranks
 from results.selection import Member, MethodScore, TaskSelection
-from results.stats import Floats
+from results.stats import Floats, Numbers
 from results.weighting import choose_weights
 
 SINGLE = "single"

@@ -12,8 +12,9 @@ if not __package__:  # started as a script: imports begin at the project's folde
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from mtlib.hub_encoder import read_encoder_name
-from mtlib.schema import require, require_name
+from mtlib.schema import require
 from results.choosing import NAMES, select_from
+from results.command_line import read_words, say_error
 from results.methods import Settings
 from results.models import ModelSource, find_sweeps
 from results.render import PLAIN_WIDTH
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = read_command(words)
         shown = score_again(options) if options.score_hold_out else choose_and_write(options, words)
     except (ValueError, OSError) as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        say_error(error)
         return WRONG_USE
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -72,23 +73,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def read_command(words: Sequence[str]) -> argparse.Namespace:
     """Takes a command line apart, and adds `home`, the folder of `selection.json`; ValueError for any mistake in it."""
-    parser = build_parser()
-    try:
-        options, extra = parser.parse_known_intermixed_args(words)
-    except argparse.ArgumentError as error:
-        raise ValueError(f"{error.argument_name}: {error.message}") from error
-    for word in extra:
-        require_name(word.split("=")[0], [*parser._option_string_actions], "flag")
+    options = read_words(build_parser(), words)
     require(bool(options.sweeps), "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
     options.sweeps = [absolute(sweep) for sweep in options.sweeps]
     options.home = absolute(options.output or options.sweeps[0])
     require(options.output is None or not Path(options.home).is_file(), "--output must be a folder", options.output)
-    said = {word.split("=")[0] for word in words}
     for flag in FOR_CHOOSING if options.score_hold_out else ():
-        require(flag not in said, f"{flag} must not be named beside --score-hold-out", "both")
+        require(name_of(flag) not in options.said, f"{flag} must not be named beside --score-hold-out", "both")
     for flag in () if options.score_hold_out else FOR_SCORING:
-        require(flag not in said, f"{flag} must come with --score-hold-out", "none")
+        require(name_of(flag) not in options.said, f"{flag} must come with --score-hold-out", "none")
     return options
+
+
+def name_of(flag: str) -> str:
+    """What a flag is called among the options."""
+    return flag.removeprefix("--").replace("-", "_")
 
 
 def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> Group:

@@ -15,6 +15,8 @@ import numpy.typing as npt
 from mtlib.tasks import Task, overall_score
 
 Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.intp]
+"""Of rows, candidates or folds."""
 
 NUM_RESAMPLES = 1000
 CONFIDENCE = 0.95

@@ -15,6 +15,7 @@ from rich.console import Console
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
+from results.command_line import say_error
 from results.epochs import read_curves, read_predictions
 from results.predictions import TrialEpoch, stack_predictions
 from results.ranking import RankedConfiguration, rank, to_frame
@@ -130,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             print_ranking(sweep)
     except ValueError as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        say_error(error)
         return WRONG_USE
     return 0
 

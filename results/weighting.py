@@ -4,9 +4,9 @@ import numpy as np
 from scipy.optimize import nnls
 
 from results.ensemble import Ensemble, weighted_ensemble
-from results.methods import Numbers, Settings, best_epochs, inner_folds, sum_scores
+from results.methods import Settings, best_epochs, inner_folds, sum_scores
 from results.pool import Pool
-from results.stats import Floats
+from results.stats import Floats, Numbers
 
 SHRINKAGES = (np.inf, 1.0, 0.3, 0.1, 0.03, 0.0)
 """How strongly weights are drawn to equal ones, the strongest first; infinity: they are equal."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from mtlib.hub_encoder import read_encoder_name
 from mtlib.schema import require, require_name
+from results.command_line import read_words
 from search_spaces.space import space_names
 from sweeps.flags import DEFAULT_STORAGE, build_parser
 from sweeps.options import SweepOptions
@@ -23,19 +24,7 @@ def read_command(arguments: Sequence[str]) -> argparse.Namespace:
         ValueError: an unknown flag (the nearest right one is named), or a flag without its value.
         SystemExit: with code 0, after --help.
     """
-    parser = build_parser()
-    try:
-        found, extra = parser.parse_known_args(arguments)
-    except argparse.ArgumentError as error:
-        raise ValueError(f"{error.argument_name}: {error.message}") from error
-    for word in extra:
-        if word.startswith("-"):
-            flags = [flag for action in parser._actions for flag in action.option_strings]
-            require_name(word.split("=")[0], flags, "flag")
-        raise ValueError(f"every value must follow its flag, got '{word}' (see --help)")
-    words = {word.split("=")[0] for word in arguments}
-    found.said = frozenset(action.dest for action in parser._actions if words.intersection(action.option_strings))
-    return found
+    return read_words(build_parser(), arguments)
 
 
 def read_options(found: argparse.Namespace, now: datetime, default_address: str | None) -> SweepOptions:

@@ -15,6 +15,7 @@ from pyarrow.fs import SubTreeFileSystem
 from mtlib.config import TrialConfig
 from mtlib.hub_encoder import find_encoder, read_encoder_name
 from mtlib.schema import require, require_name
+from results.command_line import say_error
 from results.epochs import read_trial_curves
 from results.records import OVERALL, TrialRecord, read_sweep, read_trials
 from results.storage import full_name, open_folder, read_json
@@ -60,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         print(export(options.sweep, options.trial, Path(options.folder), options.best, options.encoder))
     except ValueError as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        say_error(error)
         return WRONG_USE
     return ALL_ENDED_WELL
 

@@ -16,6 +16,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from mtlib.schema import require
+from results.command_line import be_silent, say_error
 from search_spaces.space import grid_trials, list_spaces
 from sweeps.command import read_command, read_options
 from sweeps.flags import ALL_ENDED_WELL, INTERRUPTED, SWEEP_FAILED, WRONG_USE
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return say(lambda: preview(options))
         return sweep(options, arguments)
     except ValueError as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        say_error(error)
         return WRONG_USE
     except BrokenPipeError:
         be_silent()
@@ -71,11 +72,6 @@ def say(speak: Callable[[], None]) -> int:
     except BrokenPipeError:
         be_silent()
     return ALL_ENDED_WELL
-
-
-def be_silent() -> None:
-    """Lets standard output go nowhere: nobody reads it, and Python would complain of that as it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def show(lines: Iterable[str]) -> None:

@@ -75,6 +75,7 @@ ORDER = (
     "search_spaces.space",
     "search_spaces.presets",
     "search_spaces.*",
+    "results.command_line",
     "results.storage",
     "results.records",
     "results.hold_out",

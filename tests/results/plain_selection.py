@@ -8,9 +8,10 @@ from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score
 
 from results.ensemble import Ensemble
-from results.methods import Numbers, Settings
+from results.methods import Settings
 from results.outputs import probabilities_of
 from results.pool import Pool
+from results.stats import Numbers
 
 Floats = npt.NDArray[np.float64]
 

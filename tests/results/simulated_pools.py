@@ -10,9 +10,10 @@ from scipy.stats import norm
 
 from mtlib.tasks import Task
 from results.ensemble import Ensemble
-from results.methods import Method, Numbers, Settings
+from results.methods import Method, Settings
 from results.outputs import outputs_of, predictions_of
 from results.pool import Candidate, Pool
+from results.stats import Numbers
 
 Floats = npt.NDArray[np.float64]
 

@@ -23,10 +23,10 @@ from results.cross_fitting import (
 )
 from results.ensemble import Ensemble, ensemble_outputs, equal_ensemble, score_rows
 from results.greedy import choose_greedy
-from results.methods import Method, Numbers, Settings, candidate_scores, choose_best_k, choose_single
+from results.methods import Method, Settings, candidate_scores, choose_best_k, choose_single
 from results.outputs import predictions_of
 from results.pool import Pool
-from results.stats import draw_counts, weighted_pearson
+from results.stats import Numbers, draw_counts, weighted_pearson
 from results.weighting import choose_weights
 from tests.results.plain_selection import all_rows
 from tests.results.simulated_pools import build_pool, peeks, pool_of

@@ -10,7 +10,6 @@ from results.ensemble import Ensemble, ensemble_outputs, equal_ensemble, score_r
 from results.greedy import choose_greedy
 from results.methods import (
     Method,
-    Numbers,
     Settings,
     best_epochs,
     candidate_scores,
@@ -21,6 +20,7 @@ from results.methods import (
     sum_scores,
 )
 from results.pool import Pool
+from results.stats import Numbers
 from results.weighting import choose_weights
 from tests.results.plain_selection import all_rows, mean_score, plain_score
 from tests.results.simulated_pools import build_pool, labels_by, named_weights, peeks, pool_of, true_score

@@ -10,9 +10,10 @@ import numpy.typing as npt
 import pytest
 
 from mtlib.tasks import TASKS, overall_score
-from results.methods import Numbers, Settings
+from results.methods import Settings
 from results.one_model import Pools, choose_one_model, overall_scores, with_common_candidates
 from results.pool import Candidate, Pool
+from results.stats import Numbers
 from tests.results.plain_selection import all_rows, mean_score
 from tests.results.simulated_pools import build_pool, keeping, pool_of
 

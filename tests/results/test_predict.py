@@ -286,6 +286,21 @@ def test_who_stops_reading_has_read_enough(trained_folder: Path, tmp_path: Path)
         assert process.wait() == 0
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "SELECTION must name the folder of a sweep, or a URI (see --help), got none"),
+        (["mine", "--tsk", "sst"], "unknown flag '--tsk'; did you mean '--task'? known: "),
+        (["mine", "--device", "tpu"], "--device: invalid choice: 'tpu' (choose from"),
+        (["mine", "--input"], "--input: expected one argument"),
+    ],
+)
+def test_a_mistyped_command_is_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {message}")
+
+
 def test_as_a_script_it_answers_without_torch_or_ray_and_from_any_folder(tmp_path: Path) -> None:
     script = ROOT / "results" / "predict.py"
     code = (

@@ -9,10 +9,11 @@ from scipy.stats import pearsonr, rankdata
 
 from mtlib.tasks import TASKS
 from results.ensemble import NUM_KNOTS, Ensemble, combine_outputs, ensemble_outputs, find_knots, score_rows
-from results.methods import Numbers, Settings, choose_best_k, inner_folds
+from results.methods import Settings, choose_best_k, inner_folds
 from results.pool import Pool
 from results.rank_means import choose_best_k_ranks, rank_pool
 from results.selecting import members_of
+from results.stats import Numbers
 from tests.results.plain_selection import all_rows
 from tests.results.simulated_pools import build_pool, peeks, pool_of
 

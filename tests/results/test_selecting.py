@@ -14,7 +14,7 @@ from scipy.stats import pearsonr
 from mtlib.tasks import TASKS, Task
 from results.cross_fitting import CrossFitted, compare, cross_fit
 from results.ensemble import Ensemble, ensemble_outputs, score_rows
-from results.methods import Method, Numbers, Settings, choose_single
+from results.methods import Method, Settings, choose_single
 from results.one_model import choose_one_model
 from results.pool import Pool
 from results.selecting import (
@@ -27,6 +27,7 @@ from results.selecting import (
     simplest_of_best,
 )
 from results.selection import MethodScore, TaskSelection
+from results.stats import Numbers
 from tests.results.plain_selection import all_rows, plain_score
 from tests.results.simulated_pools import build_pool, keeping, peeks, pool_of
 
