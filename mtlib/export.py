@@ -60,12 +60,14 @@ def export_model(
     """
     require(not folder.exists(), "an exported model's folder must be new", folder)
     model = build_model(config, pretrained, weights, "the weights must fit the trial's configuration")
-    with written_aside(folder) as partial, quiet_transformers():
+    with written_aside(folder, "an exported model's folder") as partial, quiet_transformers():
         model.encoder.save_pretrained(partial)  # type: ignore[operator]
-        pretrained.tokenizer.save_pretrained(partial)
+        save_tokenizer(pretrained, partial)
         save_file(without_encoder(model), partial / TASKS_FILE)
         (partial / TRIAL_FILE).write_text(config.to_json() + "\n")
         (partial / CARD_FILE).write_text(card_text(config, pretrained.fingerprint, FILES, facts))
+        for path in partial.iterdir():  # safetensors lets nobody else read what it writes
+            path.chmod((partial / CARD_FILE).stat().st_mode)
 
 
 def load_exported(folder: Path | str) -> ExportedModel:
@@ -117,6 +119,14 @@ def was_active(config: TrialConfig, task: str, own: Iterable[str], given: Iterab
     return parts <= kept or any(part in kept for part in parts if part.endswith(f".{task}"))
 
 
+def save_tokenizer(pretrained: PretrainedEncoder, folder: Path) -> None:
+    """Writes an encoder's tokenizer; OSError if it cannot be written."""
+    try:
+        pretrained.tokenizer.save_pretrained(folder)
+    except Exception as error:  # the `tokenizers` library raises this very class where the disk is full
+        raise OSError(first_line(error)) from error
+
+
 def without_encoder(model: MultiTaskModel) -> dict[str, Tensor]:
     """All weights that are not the encoder's."""
     weights = model.state_dict()
@@ -132,8 +142,16 @@ def read_config(path: Path) -> TrialConfig:
 
 
 @contextlib.contextmanager
-def written_aside(folder: Path) -> Iterator[Path]:
-    """A folder beside `folder` that takes its name once the block ends well, and is gone otherwise."""
+def written_aside(folder: Path, what: str) -> Iterator[Path]:
+    """A folder beside `folder` that takes its name once the block ends well, and is gone otherwise.
+
+    Args:
+        folder: where to.
+        what: what messages call it.
+
+    Raises:
+        ValueError: it cannot be written.
+    """
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
@@ -141,7 +159,6 @@ def written_aside(folder: Path) -> Iterator[Path]:
         yield partial
         partial.rename(folder)
     except (OSError, SafetensorError) as error:
-        rule = "an exported model's folder must be a place that can be written"
-        raise ValueError(f"{rule}, got {folder}: {first_line(error)}") from error
+        raise ValueError(f"{what} must be a place that can be written, got {folder}: {first_line(error)}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtlib.tasks import Task
-from results.outputs import Outputs, values_of
+from results.outputs import Outputs, tempered, values_of
 from results.pool import Pool
 from results.stats import Floats, Numbers, score_examples
 
@@ -25,12 +25,15 @@ class Ensemble:
     """By member; not negative, their sum is 1."""
     knots: tuple[tuple[float, ...], ...] | None = None
     """By member, quantiles of its predictions, 0 to 1 in equal steps: ranks are averaged. None: outputs are."""
+    temperatures: tuple[float, ...] | None = None
+    """By member, what its logits are divided by before they are averaged as probabilities; None: nothing."""
 
     def __post_init__(self) -> None:
         assert len(self.members) == len(self.weights) == len(set(self.members)) > 0
         assert min(self.weights) >= 0
         assert abs(sum(self.weights) - 1) < 1e-6
         assert self.knots is None or len(self.knots) == len(self.members)
+        assert self.temperatures is None or len(self.temperatures) == len(self.members)
 
 
 def equal_ensemble(members: Numbers) -> Ensemble:
@@ -64,6 +67,8 @@ def combine_outputs(task: Task, outputs: Floats, ensemble: Ensemble) -> Floats:
         (rows, width). Where ranks are averaged, the mean rank, 0 to 1, stretched to the task's range of labels, which
         changes no correlation.
     """
+    if ensemble.temperatures is not None:
+        outputs = tempered(task, outputs, np.array(ensemble.temperatures)[:, None, None])
     if ensemble.knots is not None:
         outputs = np.stack([ranks_of(knots, own) for knots, own in zip(ensemble.knots, outputs, strict=True)])
     mean = np.tensordot(np.array(ensemble.weights), outputs, axes=1)

@@ -26,10 +26,10 @@ def assign_folds(labels: Floats, num_folds: int, generator: np.random.Generator)
     rule = f"there must be at least 2 folds and at most one per example, of which there are {len(labels)}"
     require(2 <= num_folds <= len(labels), rule, num_folds)
     order = np.lexsort((generator.random(len(labels)), labels))
+    num_runs, rest = divmod(len(labels), num_folds)
+    whole = generator.permuted(np.tile(np.arange(num_folds), (num_runs, 1)), axis=1)
     dealt = np.empty(len(labels), dtype=np.intp)
-    for start in range(0, len(labels), num_folds):
-        run = order[start : start + num_folds]
-        dealt[run] = generator.permutation(num_folds)[: len(run)]
+    dealt[order] = np.concatenate([whole.ravel(), generator.permutation(num_folds)[:rest]])
     return dealt
 
 

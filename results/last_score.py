@@ -1,8 +1,9 @@
 """The last, honest score: of a selection, on train rows that its sweeps kept aside. Every look at them is recorded."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,8 @@ from results.selection import Look, Selection
 from results.stats import Floats, bootstrap_scores, score_examples
 from results.text_input import TextRow
 
+ReadHeldOut = Callable[[TrialConfig, Path], Mapping[str, Table]]
+
 
 def score_held_out(selection: Selection, source: ModelSource, data: Path | None = None) -> Look:
     """Scores a selection's ensembles on the rows held out, and notes the look in each sweep's `hold_out.json`.
@@ -38,7 +41,8 @@ def score_held_out(selection: Selection, source: ModelSource, data: Path | None 
         ValueError: in one line: a sweep held nothing out, or other rows than another one; the rows cannot be read, or
             are not those that were held out; a model cannot be loaded.
     """
-    tables = {task: read_rows(selection, task, source, data) for task in selection.tasks}
+    read = cache(read_held_out)  # it reads the rows of all tasks
+    tables = {task: read_rows(selection, task, source, data, read) for task in selection.tasks}
     scores, intervals = dict[str, float](), dict[str, tuple[float, ...]]()
     for task, table in tables.items():
         assert table.labels is not None, "train has labels"
@@ -60,14 +64,14 @@ def places_of(selection: Selection, tasks: Sequence[str], source: ModelSource) -
     return [str(source.places[sweep]) for sweep in sweeps]
 
 
-def read_rows(selection: Selection, task: str, source: ModelSource, data: Path | None) -> Table:
+def read_rows(selection: Selection, task: str, source: ModelSource, data: Path | None, read: ReadHeldOut) -> Table:
     """The rows of a task that all sweeps of its members kept aside."""
     places = places_of(selection, [task], source)
     records = [read_hold_out(place) for place in places]
     rule = f"sweeps must have held out the same rows of {task} to be scored together"
     require(all(record.tasks.get(task) == records[0].tasks.get(task) for record in records), rule, ", ".join(places))
     config = TrialConfig.from_json(find_record(selection.tasks[task].members[0], source).config)
-    table = read_held_out(config, data or folder_of(places[0]))[task]
+    table = read(config, data or folder_of(places[0]))[task]
     check_held(records[0], {task: table})
     return table
 

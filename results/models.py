@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -84,26 +85,44 @@ def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tu
         ValueError: in one line: a sweep or a trial is not there, has not learned the task, or has not kept its weights;
             the encoder cannot be had or is another one; `source.encoder` stands for several; there is no such device.
     """
-    records = [find_record(member, source) for member in members]
-    configs = [TrialConfig.from_json(record.config) for record in records]
-    for member, config in zip(members, configs, strict=True):
-        require_name(task, config.active_tasks, f"task of {name_of(member)}")
-    names = sorted({config.encoder.name for config in configs})
+    trials = find_trials(members, task, source)
+    names = sorted({config.encoder.name for _, config in trials})
     is_one = source.encoder is None or len(names) == 1
     require(is_one, "--encoder can stand for one encoder alone", f"members of {', '.join(names)}")
-    found = zip(members, records, configs, strict=True)
-    return tuple(load_model(member, record, config, source) for member, record, config in found)
+    found = zip(members, trials, strict=True)
+    return tuple(load_model(member, record, config, source) for member, (record, config) in found)
+
+
+def find_trials(members: Sequence[Member], task: str, source: ModelSource) -> list[tuple[TrialRecord, TrialConfig]]:
+    """Each member's trial and its configuration; ValueError if it is not there or has not learned the task."""
+    records = {sweep: read_by_name(sweep, source) for sweep in dict.fromkeys(member.sweep for member in members)}
+    read_config, found = cache(TrialConfig.from_json), []  # once for all epochs of a trial
+    for member in members:
+        record = pick_record(member, records[member.sweep], source)
+        config = read_config(record.config)
+        require_name(task, config.active_tasks, f"task of {name_of(member)}")
+        found.append((record, config))
+    return found
 
 
 def find_record(member: Member, source: ModelSource) -> TrialRecord:
     """A member's trial; ValueError if it or its sweep is not there."""
-    require_name(member.sweep, source.places, "sweep of a selection")
-    place = source.places[member.sweep]
+    return pick_record(member, read_by_name(member.sweep, source), source)
+
+
+def read_by_name(sweep: str, source: ModelSource) -> dict[str, TrialRecord]:
+    """The trials of a sweep by name; ValueError if it is not there."""
+    require_name(sweep, source.places, "sweep of a selection")
+    place = source.places[sweep]
     rule = "a member's sweep must be where it was when it was selected (python results/selector.py selects anew)"
     require(is_sweep(place), rule, f"no sweep at {place}")
-    by_name = {record.trial_id: record for record in read_trials(place)}
-    require_name(member.trial, by_name, f"trial of {place}")
-    return by_name[member.trial]
+    return {record.trial_id: record for record in read_trials(place)}
+
+
+def pick_record(member: Member, records: Mapping[str, TrialRecord], source: ModelSource) -> TrialRecord:
+    """A member's trial among those of its sweep; ValueError if it is not there."""
+    require_name(member.trial, records, f"trial of {source.places[member.sweep]}")
+    return records[member.trial]
 
 
 def load_model(member: Member, record: TrialRecord, config: TrialConfig, source: ModelSource) -> LoadedModel:

@@ -14,14 +14,12 @@ Outputs = npt.NDArray[np.float32]
 """(..., rows, width): width is the number of classes, or 1."""
 
 
-def outputs_of(task: Task, logits: npt.ArrayLike, temperature: npt.ArrayLike = 1.0) -> Outputs:
+def outputs_of(task: Task, logits: npt.ArrayLike) -> Outputs:
     """Turns a head's logits into what is averaged.
 
     Args:
         task: which task.
         logits: (..., rows, num_logits).
-        temperature: what logits of a classification are divided by, above 0 (Guo et al. 2017); of a shape that
-            broadcasts against `logits`.
 
     Returns:
         (..., rows, width), as the module says.
@@ -29,11 +27,48 @@ def outputs_of(task: Task, logits: npt.ArrayLike, temperature: npt.ArrayLike = 1
     values = np.asarray(logits, dtype=np.float64)
     if task.kind == "regression":
         return np.clip(values, *task.label_range).astype(np.float32)
-    scaled = values / np.asarray(temperature, dtype=np.float64)
     if task.kind == "binary":
-        return np.tanh(scaled / 2).astype(np.float32)
-    powers = np.exp(scaled - scaled.max(-1, keepdims=True))
+        return np.tanh(values / 2).astype(np.float32)
+    powers = np.exp(values - values.max(-1, keepdims=True))
     return np.asarray(powers / powers.sum(-1, keepdims=True), dtype=np.float32)
+
+
+def logits_behind(task: Task, outputs: npt.ArrayLike) -> Floats:
+    """Logits that outputs of a classification came from, up to a constant for each row: `outputs_of` turned back.
+
+    What single precision rounds to certainty comes back as a logit of 17.3 (a binary task) or a class of 103 below.
+
+    Args:
+        task: of classes, or binary.
+        outputs: (..., rows, width).
+
+    Returns:
+        Of the same shape.
+    """
+    assert task.kind != "regression"
+    values = np.asarray(outputs, dtype=np.float64)
+    if task.kind == "binary":
+        most = 1 - np.finfo(np.float32).epsneg
+        return np.asarray(2 * np.arctanh(np.clip(values, -most, most)))
+    return np.log(np.maximum(values, np.finfo(np.float32).smallest_subnormal))
+
+
+def tempered(task: Task, outputs: npt.ArrayLike, temperature: npt.ArrayLike) -> Floats:
+    """Outputs as they would be if logits of a classification had been divided by a temperature.
+
+    Args:
+        task: which task; outputs of a regression stay as they are.
+        outputs: (..., rows, width).
+        temperature: above 0; of a shape that broadcasts against `outputs`.
+
+    Returns:
+        Of the same shape; in single precision's steps.
+
+    Source: Guo et al. (2017), "On Calibration of Modern Neural Networks", temperature scaling.
+    """
+    if task.kind == "regression":
+        return np.asarray(outputs, dtype=np.float64)
+    return outputs_of(task, logits_behind(task, outputs) / np.asarray(temperature)).astype(np.float64)
 
 
 def predictions_of(task: Task, outputs: npt.ArrayLike) -> Floats:

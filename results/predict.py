@@ -3,12 +3,12 @@
 import argparse
 import contextlib
 import itertools
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
 
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
@@ -16,9 +16,19 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from mtlib.hub_encoder import read_encoder_name
 from mtlib.schema import require, require_name
 from mtlib.tasks import TASKS, Task
+from results.bundled import CARD_FILE, SCRIPT_FILE, find_folder, is_bundle, load_bundled, read_bundle
 from results.command_line import be_silent, read_words, say_error
 from results.leaderboard import write_leaderboard
 from results.models import ModelSource, find_sweeps
+from results.predict_options import (
+    ALL_WELL,
+    INTERRUPTED,
+    STANDARD_OUTPUT,
+    WRONG_USE,
+    build_parser,
+    check_bundle,
+    check_options,
+)
 from results.predicting import Predictor, load_predictor, predict_rows
 from results.prediction_text import OutputFormat, find_output_format, header_text, rows_text
 from results.progress_bar import show_rows
@@ -26,37 +36,9 @@ from results.selection import SELECTION_FILE, Selection, read_selection
 from results.storage import open_folder, writing
 from results.text_input import Format, TextRow, find_format, name_input, open_input, read_texts
 
-STANDARD_OUTPUT = "-"
-ALL_WELL, WRONG_USE, INTERRUPTED = 0, 2, 130
-"""Exit codes."""
-
-EXAMPLES = f"""\
-examples:
-  a file of your own; a column `id` is kept, rows without one are numbered from 0
-    python results/predict.py ~/multitask-sweeps/NAME --task TASK --input reviews.csv --output predictions.csv
-  whose texts are in columns of other names; JSON lines in and out
-    python results/predict.py ~/multitask-sweeps/NAME --task TASK --input pairs.jsonl --columns question,other \\
-      --output predictions.jsonl
-  a text per line (or two with a tab between) through a pipe
-    echo "A fine film" | python results/predict.py ~/multitask-sweeps/NAME --task TASK --input -
-  the six files of the course's leaderboard, from the folder with its dev and test files
-    python results/predict.py ~/multitask-sweeps/NAME --leaderboard --data DIR --output predictions
-  where the encoder that the sweep began with has moved
-    python results/predict.py ~/multitask-sweeps/NAME --task TASK --input reviews.csv --encoder DIR
-
-tasks and their columns: {"; ".join(f"{task.name} ({', '.join(task.text_columns)})" for task in TASKS.values())}
-
-input: .csv (tabs or commas, a header line, standard quoting), .tsv (tabs, a header line, no quoting), .jsonl (an object
-per line), .txt (a text per line); UTF-8. It is read as it is predicted, so it may be larger than memory. A row with a
-blank text keeps its line, with an empty prediction.
-
-output: id, prediction, and the probability of each class, or of label 1; written under another name until it is whole.
-
-exit codes: {ALL_WELL} predicted, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
-"""
-
-
 Write = Callable[[str], object]
+Load = Callable[[str], Predictor]
+"""Loads the ensemble of a task."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +52,17 @@ class Done:
     """Where the first of them stands."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code."""
+def main(arguments: Sequence[str] | None = None, bundle: Path | None = None) -> int:
+    """The command line; returns the exit code.
+
+    Args:
+        arguments: the words after the command's name; None for those that the process was started with.
+        bundle: the folder of the bundle whose own command this is.
+    """
     try:
-        options = read_words(build_parser(), sys.argv[1:] if arguments is None else arguments)
+        options = read_words(build_parser(bundle), sys.argv[1:] if arguments is None else arguments)
         check_options(options)
-        (predict_leaderboard if options.leaderboard else predict_file)(options)
+        find_command(options)(options)
     except BrokenPipeError:  # who stops reading, as `head` does, has read enough
         be_silent()
     except (ValueError, OSError) as error:
@@ -87,53 +74,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return ALL_WELL
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser."""
-    parser = argparse.ArgumentParser(
-        prog="python results/predict.py",
-        usage="%(prog)s SELECTION --task TASK --input FILE|- [--output FILE|-] [more below]",
-        description="Predicts text with the ensemble that was selected for a task.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        exit_on_error=False,
-    )
-    add = parser.add_argument
-    add(
-        "selection",
-        nargs="?",
-        metavar="SELECTION",
-        help=f"folder of a sweep with {SELECTION_FILE}, that file, or a URI",
-    )
-    add("--task", metavar="TASK", help="what to predict (default: the selection's task, if it has one alone)")
-    add("--input", metavar="FILE|-", help="text to predict, - for standard input")
-    add("--output", metavar="FILE|-", help=".csv or .jsonl; - or left out: CSV to standard output")
-    add("--format", choices=get_args(Format), help="what the input holds, if its name does not tell")
-    add("--columns", metavar="A[,B]", help="columns of the texts (default: those of the task's own files)")
-    add("--encoder", metavar="NAME|DIR", help="pretrained encoder (default: the trials' own)")
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: a GPU if there is one")
-    add("--leaderboard", action="store_true", help="write the files of CS224N's leaderboard into the folder --output")
-    add("--data", metavar="DIR", help="folder with the dev and test files for --leaderboard")
-    return parser
-
-
-def check_options(options: argparse.Namespace) -> None:
-    """Raises ValueError if something is missing, or flags do not go together."""
-    rule = "SELECTION must name the folder of a sweep, or a URI (see --help)"
-    require(options.selection is not None, rule, "none")
+def find_command(options: argparse.Namespace) -> Callable[[argparse.Namespace], None]:
+    """What is asked for."""
     if options.leaderboard:
-        for flag in ("task", "input", "format", "columns"):
-            require(getattr(options, flag) is None, f"--{flag} must not be named beside --leaderboard", "both")
-        require(options.data is not None, "--leaderboard needs --data DIR", "none")
-        require(options.output not in (None, STANDARD_OUTPUT), "--leaderboard needs --output DIR", options.output)
-        return
-    require(options.input is not None, "--input must name a file, or - for standard input", "none")
-    require(options.data is None, "--data must be named with --leaderboard alone", options.data)
+        return predict_leaderboard
+    return predict_file if options.bundle is None else make_bundle
 
 
 def predict_file(options: argparse.Namespace) -> None:
     """Predicts the rows of one file, or of standard input."""
-    selection, source = read_source(options)
+    selection, load = read_source(options)
     task = find_task(selection, options.task)
     form = options.format or find_format(options.input)
     columns = read_columns(options.columns, form, task)
@@ -143,7 +93,7 @@ def predict_file(options: argparse.Namespace) -> None:
         texts = read_texts(stream, name, form, columns)
         first = list(itertools.islice(texts, 1))  # a wrong header is found before models are loaded
         rows = itertools.chain(first, texts)
-        predictor = load_predictor(selection, task.name, source)
+        predictor = load(task.name)
         with open_output(options.output) as write, show_rows(stream, name) as on_rows:
             done = write_predictions(predictor, rows, told, write, on_rows)
     note(f"{name}: {done.num_rows:,} rows predicted in {time.monotonic() - start:.1f} s{blank_text(done)}")
@@ -185,19 +135,59 @@ def blank_text(done: Done) -> str:
 
 def predict_leaderboard(options: argparse.Namespace) -> None:
     """Writes the leaderboard's files."""
-    selection, source = read_source(options)
+    selection, load = read_source(options)
     data, folder = (Path(place).expanduser() for place in (options.data, options.output))
-    write_leaderboard(selection, data, folder, lambda task: load_predictor(selection, task, source), note)
+    write_leaderboard(selection, data, folder, load, note)
 
 
-def read_source(options: argparse.Namespace) -> tuple[Selection, ModelSource]:
-    """The selection that is named, and where its models are."""
-    home = (options.selection.removesuffix(SELECTION_FILE) or ".").rstrip("/") or "/"
+def make_bundle(options: argparse.Namespace) -> None:
+    """Writes a folder that predicts without the sweep."""
+    from results.bundle import size_text, write_bundle  # predicting does without pandas
+
+    home = read_home(options)
+    selection = read_selection(home)
+    if options.task is not None:
+        selection = only_tasks(selection, [find_task(selection, options.task).name])
+    require("://" not in options.bundle, "--bundle must name a folder on this machine", options.bundle)
+    folder = Path(options.bundle).expanduser().absolute()
+    size = size_text(write_bundle(selection, home, source_of(options, selection, home, "cpu"), folder, note))
+    note(f"{folder}: {size}, predicts {', '.join(selection.tasks)} without the sweep; {CARD_FILE} says how well")
+    script = shlex.quote(str(folder / SCRIPT_FILE))
+    note(f"python {script} --task {next(iter(selection.tasks))} --input FILE --output predictions.csv")
+
+
+def read_source(options: argparse.Namespace) -> tuple[Selection, Load]:
+    """The selection that is named, a sweep's or a bundle's, and what loads its ensembles."""
+    home = read_home(options)
+    if is_bundle(home):
+        folder = find_folder(home)
+        bundle = read_bundle(folder)
+        selection = only_tasks(read_selection(folder), bundle.tasks)
+        return selection, lambda task: load_bundled(folder, bundle, task, options.device)
+    selection = read_selection(home)
+    source = source_of(options, selection, home, options.device)
+    return selection, lambda task: load_predictor(selection, task, source)
+
+
+def read_home(options: argparse.Namespace) -> str:
+    """The folder or URI that is named; ValueError if it is a file, or a bundle that does not go with other flags."""
+    home: str = (options.selection.removesuffix(SELECTION_FILE) or ".").rstrip("/") or "/"
     is_file = "://" not in home and Path(home).expanduser().is_file()
     require(not is_file, f"SELECTION must be a sweep's folder, its {SELECTION_FILE} or a URI", options.selection)
-    selection = read_selection(home)
+    if is_bundle(home):
+        check_bundle(options)
+    return home
+
+
+def source_of(options: argparse.Namespace, selection: Selection, home: str, device: str) -> ModelSource:
+    """Where a selection's models are."""
     encoder = None if options.encoder is None else read_encoder_name(options.encoder)
-    return selection, ModelSource(places=find_sweeps(selection, home), encoder=encoder, device=options.device)
+    return ModelSource(places=find_sweeps(selection, home), encoder=encoder, device=device)
+
+
+def only_tasks(selection: Selection, names: Iterable[str]) -> Selection:
+    """A selection of some of its tasks."""
+    return replace(selection, tasks={name: selection.tasks[name] for name in names if name in selection.tasks})
 
 
 def find_task(selection: Selection, name: str | None) -> Task:

@@ -15,6 +15,7 @@ from results.ensemble import Ensemble, combine_outputs
 from results.models import LoadedModel, ModelSource, load_models
 from results.outputs import outputs_of
 from results.selection import Member, Selection
+from results.soup_models import load_soup
 from results.stats import Floats
 from results.text_input import TextRow
 
@@ -27,6 +28,7 @@ CHUNK_CHARACTERS = 2**22
 SPLIT = "test"
 MOST_OFF = 1e-6
 """How far the sum of weights may be from 1."""
+ALONE = Ensemble(members=(0,), weights=(1.0,))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,10 +42,16 @@ class Predictor:
 
 
 def load_predictor(selection: Selection, task: str, source: ModelSource) -> Predictor:
-    """Loads the ensemble that was selected for a task, one of the selection's; raises as `load_models` does."""
-    members = selection.tasks[task].members
-    ensemble = ensemble_of(members)
-    return Predictor(task=TASKS[task], models=load_models(members, task, source), ensemble=ensemble)
+    """Loads what was selected for a task, one of the selection's: an ensemble, or the one model that a soup is.
+
+    Raises:
+        ValueError: as `load_models` or `load_soup`, or weights of members make no sense.
+    """
+    chosen = selection.tasks[task]
+    ensemble = ensemble_of(chosen.members)
+    if chosen.is_soup:
+        return Predictor(task=TASKS[task], models=(load_soup(chosen.members, task, source),), ensemble=ALONE)
+    return Predictor(task=TASKS[task], models=load_models(chosen.members, task, source), ensemble=ensemble)
 
 
 def ensemble_of(members: Sequence[Member]) -> Ensemble:
@@ -53,8 +61,12 @@ def ensemble_of(members: Sequence[Member]) -> Ensemble:
     require(abs(sum(weights) - 1) <= MOST_OFF, "weights of members must sum to 1", sum(weights))
     num_ranked = sum(bool(member.knots) for member in members)
     require(num_ranked in (0, len(members)), "all members or none must have knots", f"{num_ranked} of {len(members)}")
+    lowest = min(member.temperature for member in members)
+    require(lowest > 0, "temperatures of members must be above 0", lowest)
     knots = tuple(member.knots for member in members) if num_ranked else None
-    return Ensemble(members=tuple(range(len(members))), weights=weights, knots=knots)
+    temperatures = tuple(member.temperature for member in members)
+    told = None if set(temperatures) == {1.0} else temperatures
+    return Ensemble(members=tuple(range(len(members))), weights=weights, knots=knots, temperatures=told)
 
 
 def predict_rows(predictor: Predictor, rows: Iterable[TextRow]) -> Iterator[tuple[list[TextRow], Floats]]:

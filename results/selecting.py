@@ -2,23 +2,26 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from mtlib.schema import require, require_name
 from mtlib.tasks import Task
+from results.base_configuration import Configuration
+from results.calibration import calibrated
+from results.confidence_set import find_confidence_set
 from results.copies import without_copies
-from results.cross_fitting import CrossFitted, bootstrap, compare, cross_fit, example_error, interval, widened
-from results.ensemble import Ensemble, ensemble_outputs, score_rows
+from results.cross_fitting import CrossFitted, cross_fit, example_error
+from results.ensemble import Ensemble
 from results.greedy import choose_greedy
-from results.methods import Method, Settings, choose_best_k, choose_single
+from results.methods import Method, Settings, choose_best_k, choose_single, within_latency
 from results.one_model import OneModel
 from results.pool import Pool
 from results.rank_means import choose_best_k_ranks
-from results.selection import Member, MethodScore, TaskSelection
-from results.stats import Floats, Numbers
+from results.selection import Contender, Member, TaskSelection
+from results.stats import Numbers
+from results.trade_offs import find_trade_offs
+from results.trying import Tried, Yardsticks, method_score, try_base, try_fitted, try_method
 from results.weighting import choose_weights
 
 SINGLE = "single"
@@ -32,16 +35,6 @@ METHODS: dict[str, Method] = {
     "greedy": choose_greedy,
 }
 """Ways to choose, the simplest first."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tried:
-    """One way to choose, scored."""
-
-    name: str
-    fitted: CrossFitted
-    resampled: Floats
-    """(resamples,)."""
 
 
 def methods_for(task: Task, names: Sequence[str] | None = None) -> dict[str, Method]:
@@ -92,11 +85,13 @@ def select(
     names: Sequence[str] | None = None,
     num_repeats: int = 1,
     one: OneModel | None = None,
+    base: frozenset[Configuration] = frozenset(),
+    is_calibrated: bool = False,
 ) -> TaskSelection:
     """Chooses a task's ensemble.
 
-    Scores come from all candidates, each once however many say the same; the ensemble itself is limited to those whose
-    weights were kept.
+    Scores come from all candidates that are fast enough, each once however many say the same; the ensemble itself is
+    limited to those whose weights were kept.
 
     Args:
         pool: the task's candidates.
@@ -105,74 +100,68 @@ def select(
             single name is taken as it is; `ONE_MODEL` is that of `one`.
         num_repeats: of cross-fitting, with other folds each time.
         one: the best model for all tasks together, whose scores stand beside the others'.
+        base: configurations that are the base configuration, whose scores stand beside the others'.
+        is_calibrated: whether logits are divided by a temperature before they are averaged as probabilities.
 
     Raises:
-        ValueError: no candidate has its weights, there are too few examples, or a name is unknown.
+        ValueError: no candidate has its weights or is fast enough, there are too few examples, or a name is unknown.
     """
-    rows = np.arange(len(pool.labels))
-    least = 3 if settings.num_folds > 2 else 4  # outside each fold there must be two at least, to be folds again
-    require(len(rows) >= least, f"examples of {pool.task.name} to select by must be at least {least}", len(rows))
+    rows = check_rows(pool, settings)
     takes_one = names is not None and list(names) == [ONE_MODEL]
     methods = methods_for(pool.task, [] if takes_one else names)
-    distinct = without_copies(pool)
-    kept = distinct.only([number for number, found in enumerate(distinct.candidates) if found.has_weights])
-    require(bool(kept.candidates), f"some candidate of {pool.task.name} must have its weights still", "none")
-    tried = {name: try_method(distinct, name, method, settings, num_repeats) for name, method in methods.items()}
+    if is_calibrated:
+        methods = {name: calibrated(method) for name, method in methods.items()}
+    distinct = without_copies(within_latency(pool, settings))
+    kept = with_weights(distinct)
     chosen = {name: method(kept, rows, settings) for name, method in methods.items()}
-    score_of = partial(method_score, single=tried[SINGLE])
-    sizes = {name: (score_in_sample(kept, own), len(own.members)) for name, own in chosen.items()}
-    scores = [score_of(found, *sizes[name]) for name, found in tried.items()]
-    if one is not None:
-        beside = try_fitted(ONE_MODEL, one.fitted[pool.task.name], settings)
-        scores.insert(0, score_of(beside, one.in_sample[pool.task.name], 1))
+    tried = {
+        name: try_method(name, method, distinct, settings, num_repeats, chosen=chosen[name], kept=kept)
+        for name, method in methods.items()
+    }
+    yardsticks = Yardsticks(single=tried[SINGLE], base=try_base(pool, base, settings, num_repeats))
+    beside = [found for found in (yardsticks.base, try_one(one, pool.task, settings)) if found is not None]
     name, automatic = (list(names) if names else [SINGLE])[0], None
     if names is None or len(set(names)) > 1:
         name = simplest_of_best({name: found.fitted for name, found in tried.items()})
-        found = try_method(distinct, AUTOMATIC, choose_automatically(methods), settings, num_repeats)
-        automatic = score_of(found, *sizes[name])
+        automatic = try_method(
+            AUTOMATIC, choose_automatically(methods), distinct, settings, num_repeats, chosen=chosen[name], kept=kept
+        )
+    contenders = find_confidence_set(pool, seed=settings.seed)
     return TaskSelection(
         method=name,
         members=member_alone(one) if takes_one else members_of(kept, chosen[name]),
-        methods=tuple(scores),
-        automatic=automatic,
+        methods=tuple(method_score(found, yardsticks) for found in (*beside, *tried.values())),
+        automatic=None if automatic is None else method_score(automatic, yardsticks),
         num_examples=len(rows),
         examples=hashlib.sha256("\0".join(pool.ids).encode()).hexdigest(),
         num_candidates=len(pool.candidates),
         num_trials=int(pool.trial_numbers.max()) + 1,
+        contenders=tuple(Contender(sweep=sweep, number=number) for sweep, number in contenders.members),
+        num_configurations=contenders.num_configurations,
+        trade_offs=find_trade_offs(distinct, kept, settings, methods),
     )
 
 
-def score_in_sample(pool: Pool, chosen: Ensemble) -> float:
-    """An ensemble's score on all examples, by which it was chosen."""
-    rows = np.arange(len(pool.labels))
-    return score_rows(pool, ensemble_outputs(pool, chosen, rows), rows)
+def check_rows(pool: Pool, settings: Settings) -> Numbers:
+    """Numbers of all examples; ValueError if they are too few to choose by."""
+    least = 3 if settings.num_folds > 2 else 4  # outside each fold there must be two at least, to be folds again
+    rule = f"examples of {pool.task.name} to select by must be at least {least}"
+    require(len(pool.labels) >= least, rule, len(pool.labels))
+    return np.arange(len(pool.labels))
 
 
-def try_method(pool: Pool, name: str, method: Method, settings: Settings, num_repeats: int) -> Tried:
-    """Scores one way to choose."""
-    fitted = cross_fit(pool, method, settings, np.arange(len(pool.labels)), num_repeats=num_repeats)
-    return try_fitted(name, fitted, settings)
+def with_weights(pool: Pool) -> Pool:
+    """The candidates whose weights were kept; ValueError if there is none."""
+    kept = pool.only([number for number, found in enumerate(pool.candidates) if found.has_weights])
+    require(bool(kept.candidates), f"some candidate of {pool.task.name} must have its weights still", "none")
+    return kept
 
 
-def try_fitted(name: str, fitted: CrossFitted, settings: Settings) -> Tried:
-    """Resamples what has been cross-fitted: for all ways to choose alike."""
-    return Tried(name=name, fitted=fitted, resampled=bootstrap(fitted, seed=settings.seed))
-
-
-def method_score(tried: Tried, in_sample: float, num_models: int, *, single: Tried) -> MethodScore:
-    """The scores of one way to choose, beside those of the best single candidate."""
-    score, error = tried.fitted.score, tried.fitted.standard_error
-    lead, lead_error = compare(tried.fitted, single.fitted)
-    return MethodScore(
-        name=tried.name,
-        in_sample=in_sample,
-        cross_fitted=score,
-        standard_error=error,
-        interval=interval(widened(tried.resampled, score, error)),
-        num_models=num_models,
-        lead=lead,
-        lead_interval=interval(widened(tried.resampled - single.resampled, lead, lead_error)),
-    )
+def try_one(one: OneModel | None, task: Task, settings: Settings) -> Tried | None:
+    """The best model for all tasks as one way among others, where there is one."""
+    if one is None:
+        return None
+    return try_fitted(ONE_MODEL, one.fitted[task.name], settings, in_sample=one.in_sample[task.name], num_models=1)
 
 
 def member_alone(one: OneModel | None) -> tuple[Member, ...]:
@@ -186,14 +175,18 @@ def member_alone(one: OneModel | None) -> tuple[Member, ...]:
 def members_of(pool: Pool, ensemble: Ensemble) -> tuple[Member, ...]:
     """An ensemble's members by name, the largest weight first."""
     knots = ensemble.knots or ((),) * len(ensemble.members)
+    temperatures = ensemble.temperatures or (1.0,) * len(ensemble.members)
     found = [
         Member(
             sweep=pool.candidates[number].sweep,
             trial=pool.candidates[number].trial,
             epoch=pool.candidates[number].epoch,
             weight=weight,
-            knots=own,
+            knots=own_knots,
+            temperature=temperature,
         )
-        for number, weight, own in zip(ensemble.members, ensemble.weights, knots, strict=True)
+        for number, weight, own_knots, temperature in zip(
+            ensemble.members, ensemble.weights, knots, temperatures, strict=True
+        )
     ]
     return tuple(sorted(found, key=lambda member: -member.weight))

@@ -25,6 +25,8 @@ class Member:
     """Of its outputs in the mean, above 0; those of all members sum to 1."""
     knots: tuple[float, ...] = ()
     """Quantiles of its predictions on dev, 0 to 1 in equal steps, where ranks are averaged; else empty."""
+    temperature: float = 1.0
+    """What its logits are divided by before they become probabilities, above 0; 1 if it was not calibrated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +48,10 @@ class MethodScore:
     """Cross-fitted score less that of the best single model."""
     lead_interval: tuple[float, ...]
     """Low and high of the lead's 95 % interval, on the same resamples."""
+    base_lead: float | None = None
+    """Cross-fitted score less that of the base configuration; None where that was not tried."""
+    base_lead_interval: tuple[float, ...] = ()
+    """Low and high of its 95 % interval."""
 
     @property
     def optimism(self) -> float:
@@ -57,6 +63,35 @@ class MethodScore:
         """Whether its lead over the best single model is not 0, as far as can be said."""
         low, high = self.lead_interval
         return low > 0 or high < 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contender:
+    """A configuration that may be the best of a task."""
+
+    sweep: str
+    """Folder or URI of its sweep."""
+    number: int
+    """Of the configuration in the sweep: its trials are `<number>-r<replicate>`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TradeOff:
+    """What a way to choose comes to when it may take so many models."""
+
+    name: str
+    """The way to choose."""
+    max_models: int
+    """Most members that it may choose."""
+    num_models: int
+    """Members of what it chooses from all of dev."""
+    latency_ms: float | None = None
+    """Of those members one after the other, for one text; None where latency was not measured."""
+    cross_fitted: float
+    standard_error: float
+    """Of the cross-fitted score."""
+    is_best: bool
+    """Whether no other costs as little or less and scores higher."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +111,13 @@ class TaskSelection:
     """SHA-256 of the ids of the dev examples, in their order."""
     num_candidates: int
     num_trials: int
+    contenders: tuple[Contender, ...] = ()
+    """Configurations that cannot be told from the best one, all compared at once (95 %), the best first."""
+    num_configurations: int = 0
+    is_soup: bool = False
+    """Whether the weights of the members' models are averaged to one model, instead of what they say."""
+    trade_offs: tuple[TradeOff, ...] = ()
+    """What is had for which cost at inference, the cheapest first."""
 
     def __post_init__(self) -> None:
         require(bool(self.members), "a selection must have members", "none")
@@ -102,6 +144,18 @@ class Look:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Search:
+    """How a sweep chose its trials, by dev scores or without."""
+
+    search: str
+    """`grid`, `random` or `tpe`."""
+    scheduler: str
+    """`asha` or `none`."""
+    num_trials: int
+    """That have not failed."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Selection:
     """The ensembles of all tasks."""
 
@@ -116,6 +170,12 @@ class Selection:
     seed: int
     """Of folds, bags and resamples."""
     max_models: int
+    max_latency_ms: float | None = None
+    """Most milliseconds for one text by all members of a task, one after the other; None where nothing limits it."""
+    is_calibrated: bool = False
+    """Whether logits are divided by a temperature before they are averaged as probabilities."""
+    searches: Mapping[str, Search] = field(default_factory=dict)
+    """How the trials of each sweep were chosen."""
     tasks: Mapping[str, TaskSelection]
     looks: tuple[Look, ...] = field(default=())
     """Every time that the rows held out were scored with it."""

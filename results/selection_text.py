@@ -9,16 +9,20 @@ from rich.table import Table
 from rich.text import Text
 
 from mtlib.tasks import TASKS
+from results.cost_text import cost_parts, is_timed
 from results.render import PLAIN_WIDTH
 from results.selection import Look, MethodScore, Selection, TaskSelection
 
 TITLES = {
+    "base": "base configuration",
     "one_model": "one model for all tasks",
     "single": "best single model",
     "topk": "mean of the best k",
     "topk_ranks": "mean rank of the best k",
     "weights": "weighted mean",
     "greedy": "greedy, with replacement",
+    "soup_uniform": "uniform soup",
+    "soup_greedy": "greedy soup",
     "auto": "choosing among them",
 }
 """What methods are called in words."""
@@ -26,6 +30,8 @@ OF_ONE = ("one_model", "single")
 """Those that always choose one."""
 MOST_MEMBERS = 10
 """Members of a task that are listed."""
+MOST_CONTENDERS = 8
+"""Configurations that may be the best one of a task that are named."""
 
 
 def render_selection(selection: Selection) -> Group:
@@ -37,7 +43,8 @@ def render_selection(selection: Selection) -> Group:
     for name, chosen in selection.tasks.items():
         parts += [Text(line) for line in (*fit_line(describe_pool(name, chosen)), "")]
         parts += [build_table(chosen), Text("")]
-        parts += [Text(line) for line in (*paragraph(verdict(name, chosen)), *member_lines(chosen), "")]
+        told = (*paragraph(verdict(name, chosen)), *member_lines(chosen), *paragraph(contender_sentences(chosen)), "")
+        parts += [*map(Text, told), *cost_parts(chosen, TITLES)]
     return Group(*parts, *(Text(line) for words in legend(selection) for line in fit_line(words)))
 
 
@@ -100,15 +107,31 @@ def verdict(name: str, chosen: TaskSelection) -> Iterator[str]:
     """Sentences: what was chosen, what to expect of it, and whether that is better than the best single model."""
     score, title = chosen.score, TITLES[chosen.method]
     low, high = score.interval
-    num_models = "" if chosen.method in OF_ONE else f", {count(len(chosen.members), 'model')}"
-    yield f"Chosen for {TASKS[name].title}: {title}{num_models}."
+    yield f"Chosen for {TASKS[name].title}: {title}{size_of(chosen)}."
     yield f"Expect {score.cross_fitted:.3f} ({low:.3f} to {high:.3f}) on new text of this kind."
     yield dev_sentence(score)
-    if chosen.method != "single":
-        told = "cannot be told apart from"
-        if score.is_told_apart:
-            told = "is better than" if score.lead > 0 else "is worse than"
-        yield f"By these examples it {told} the best single model ({score.lead:+.3f})."
+    others = [] if chosen.method == "single" else [("the best single model", score.lead, score.lead_interval)]
+    if score.base_lead is not None:
+        others.append(("the base configuration", score.base_lead, score.base_lead_interval))
+    if others:
+        told = " and ".join(f"{compared(lead, bounds)} {what} ({lead:+.3f})" for what, lead, bounds in others)
+        yield f"By these examples it {told}."
+
+
+def size_of(chosen: TaskSelection) -> str:
+    """How many models were chosen, where it may be several."""
+    if chosen.method in OF_ONE:
+        return ""
+    models = count(len(chosen.members), "model")
+    return f", one model mixed from {models}" if chosen.is_soup else f", {models}"
+
+
+def compared(lead: float, bounds: tuple[float, ...]) -> str:
+    """How a score stands to another one, by the 95 % interval of its lead."""
+    low, high = bounds
+    if low <= 0 <= high:
+        return "cannot be told apart from"
+    return "is better than" if lead > 0 else "is worse than"
 
 
 def dev_sentence(score: MethodScore) -> str:
@@ -123,12 +146,34 @@ def dev_sentence(score: MethodScore) -> str:
 def member_lines(chosen: TaskSelection) -> list[str]:
     """The members and their weights."""
     shown = [
-        f"  {member.weight:.3f}  {member.trial} of {member.sweep.rstrip('/').rpartition('/')[2]}, epoch {member.epoch}"
+        f"  {member.weight:.3f}  {member.trial} of {short_name(member.sweep)}, epoch {member.epoch}"
+        + ("" if member.temperature == 1 else f", temperature {member.temperature:.2f}")
         for member in chosen.members[:MOST_MEMBERS]
     ]
     left = len(chosen.members) - len(shown)
     told = [*shown, *([f"  and {left} more"] if left else [])]
     return [line for words in told for line in fit_line(words)]
+
+
+def contender_sentences(chosen: TaskSelection) -> Iterator[str]:
+    """Which configurations may be the best one, where there are several."""
+    if chosen.num_configurations < 2:
+        return
+    names = [f"{contender.number:04d}" for contender in chosen.contenders]
+    if len({contender.sweep for contender in chosen.contenders}) > 1:
+        names = [f"{short_name(one.sweep)}/{name}" for one, name in zip(chosen.contenders, names, strict=True)]
+    shown, left = ", ".join(names[:MOST_CONTENDERS]), len(names) - MOST_CONTENDERS
+    rest = f" and {left} more" if left > 0 else ""
+    of = f"Of {chosen.num_configurations:,} configurations, compared all at once,"
+    if len(names) == 1:
+        yield f"{of} {shown} is the best one by these examples (95 %)."
+    else:
+        yield f"{of} {len(names):,} may be the best one by these examples (95 %): {shown}{rest}."
+
+
+def short_name(sweep: str) -> str:
+    """A sweep's folder without those that it is in."""
+    return sweep.rstrip("/").rpartition("/")[2]
 
 
 def legend(selection: Selection) -> Iterator[str]:
@@ -142,6 +187,14 @@ def legend(selection: Selection) -> Iterator[str]:
         f"({selection.num_folds} folds, {times}); ± its standard error."
     )
     yield "over single: cross-fitted, less that of the best single model; * cannot be told from 0."
+    if selection.is_calibrated:
+        yield "temperature: what a model's logits are divided by before they are averaged as probabilities."
+    if selection.max_latency_ms is not None:
+        yield f"All models of a task, one after the other, take at most {selection.max_latency_ms:g} ms for one text."
+    if any(is_timed(chosen.trade_offs) for chosen in selection.tasks.values()):
+        yield "ms for one text: on this machine, one model after the other; the median over texts of all lengths."
+    if not any(score.name == "base" for chosen in selection.tasks.values() for score in chosen.methods):
+        yield "No trial has the base configuration of the space; --base TRIAL names one to compare with."
     yield f"<: what was chosen, {rule if is_automatic else 'in the way that was asked for'}."
     yield "What a search or a scheduler has seen of dev while trials were trained is not undone by this."
 

@@ -1,33 +1,50 @@
 """The command that picks, per task, the ensemble that will really be better, and says how sure it is."""
 
 import argparse
+import math
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console, Group
+from rich.text import Text
 
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from mtlib.hub_encoder import read_encoder_name
 from mtlib.schema import require
-from results.choosing import NAMES, select_from
+from results.choosing import NAMES, SOUP, Request, select_from
 from results.command_line import read_words, say_error
+from results.expected import describe_expected, sweep_expected
 from results.methods import Settings
 from results.models import ModelSource, find_sweeps
+from results.records import OVERALL
 from results.render import PLAIN_WIDTH
 from results.selecting import AUTOMATIC
-from results.selection import SELECTION_FILE, read_selection, with_look, write_selection
-from results.selection_text import render_look, render_selection
+from results.selection import SELECTION_FILE, Selection, read_selection, with_look, write_selection
+from results.selection_text import fit_line, render_look, render_selection, short_name
+from results.table import load_sweep
 
 ALL_WELL, WRONG_USE, INTERRUPTED = 0, 2, 130
 """Exit codes."""
 
-FOR_CHOOSING = ("--task", "--method", "--max-models", "--repeats", "--bags", "--seed", "--output")
-FOR_SCORING = ("--data", "--encoder", "--device")
-"""Flags without `--score-hold-out`, and those beside it."""
+FOR_CHOOSING = (
+    "--task",
+    "--method",
+    "--max-models",
+    "--max-latency-ms",
+    "--calibrate",
+    "--base",
+    "--repeats",
+    "--bags",
+    "--seed",
+    "--output",
+)
+"""Flags without `--score-hold-out`."""
+FOR_MODELS = ("--data", "--encoder", "--device")
+"""Flags for what loads models."""
 
 EXAMPLES = f"""\
 examples:
@@ -37,16 +54,22 @@ examples:
     python results/selector.py ~/multitask-sweeps/A ~/multitask-sweeps/B
   at most five models for each task, added greedily
     python results/selector.py ~/multitask-sweeps/NAME --method greedy --max-models 5
+  one model whose weights are the mean of several trials' (slow: models are loaded, and score dev)
+    python results/selector.py ~/multitask-sweeps/NAME --method soup
+  ensembles that take at most 20 ms for a text on this machine
+    python results/selector.py ~/multitask-sweeps/NAME --max-latency-ms 20
   once, at the very end: what was selected, on train rows that run.py --hold-out kept from all trials
     python results/selector.py ~/multitask-sweeps/NAME --score-hold-out
 
 then predict text of your own:
   python results/predict.py ~/multitask-sweeps/NAME --task TASK --input texts.csv --output predictions.csv
 
-No model is loaded to select: dev predictions of every epoch are in the sweep's folder. Members are epochs whose weights
-are kept still. selection.json is written anew each time, for the tasks that are asked for.
+No model is loaded to select, except for soups and to measure latency: dev predictions of every epoch are in the
+sweep's folder. Members are epochs whose weights are kept still. selection.json is written anew each time, for the tasks
+that are asked for.
 
-methods: {", ".join(NAMES)} (of regression alone: topk_ranks)
+methods: {", ".join(NAMES)}
+(topk_ranks is for regression alone)
 
 exit codes: {ALL_WELL} written, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
 """
@@ -80,8 +103,10 @@ def read_command(words: Sequence[str]) -> argparse.Namespace:
     require(options.output is None or not Path(options.home).is_file(), "--output must be a folder", options.output)
     for flag in FOR_CHOOSING if options.score_hold_out else ():
         require(name_of(flag) not in options.said, f"{flag} must not be named beside --score-hold-out", "both")
-    for flag in () if options.score_hold_out else FOR_SCORING:
-        require(name_of(flag) not in options.said, f"{flag} must come with --score-hold-out", "none")
+    has_models = options.score_hold_out or options.method == SOUP or options.max_latency_ms is not None
+    rule = f"must come with --score-hold-out, --method {SOUP} or --max-latency-ms, which load models"
+    for flag in () if has_models else FOR_MODELS:
+        require(name_of(flag) not in options.said, f"{flag} {rule}", "none of them")
     return options
 
 
@@ -92,17 +117,36 @@ def name_of(flag: str) -> str:
 
 def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> Group:
     """Chooses what the command line asks for, writes it, and shows it."""
-    selection = select_from(
-        options.sweeps,
+    limit = math.inf if options.max_latency_ms is None else options.max_latency_ms
+    request = Request(
+        sweeps=options.sweeps,
         tasks=options.task,
         method=options.method,
-        settings=Settings(max_models=options.max_models, num_bags=options.bags, seed=options.seed),
+        settings=Settings(
+            max_models=options.max_models, max_latency_ms=limit, num_bags=options.bags, seed=options.seed
+        ),
         num_repeats=options.repeats,
-        command=shlex.join(["python", "results/selector.py", *words]),
-        on_progress=say_progress,
+        base=options.base,
+        is_calibrated=options.calibrate,
+        is_timed=options.max_latency_ms is not None,
+        encoder=None if options.encoder is None else read_encoder_name(options.encoder),
+        device=options.device,
+        data=None if options.data is None else Path(options.data).expanduser(),
     )
+    command = shlex.join(["python", "results/selector.py", *words])
+    selection = select_from(request, command=command, on_progress=say_progress)
     write_selection(options.home, selection)
-    return render_selection(selection)
+    return Group(render_selection(selection), *map(Text, more_trials(selection)))
+
+
+def more_trials(selection: Selection) -> Iterator[str]:
+    """What further trials of each sweep would bring, in lines: by the only task that was selected, or overall."""
+    name = next(iter(selection.tasks)) if len(selection.tasks) == 1 else OVERALL
+    for sweep in selection.sweeps:
+        yield ""
+        yield f"More trials, as far as {short_name(sweep)} tells:"
+        for line in describe_expected(sweep_expected(load_sweep(sweep), name), name):
+            yield from fit_line(line)
 
 
 def score_again(options: argparse.Namespace) -> Group:
@@ -136,15 +180,21 @@ def build_parser() -> argparse.ArgumentParser:
     add("--task", action="append", metavar="TASK", help="only this task; may be given several times")
     add("--method", default=AUTOMATIC, help="how members are chosen; auto: the simplest way about as good as the best")
     add("--max-models", type=whole, default=10, metavar="K", help="most models per task (default: 10)")
+    words = "most milliseconds for one text by all models of a task, measured here; inf: measured, not limited"
+    add("--max-latency-ms", type=milliseconds, metavar="MS", help=words)
+    words = "put right how sure each model is, by a temperature, before probabilities are averaged"
+    add("--calibrate", action="store_true", help=words)
+    words = "its configuration is what all are compared with (default: the base of the first SWEEP's space)"
+    add("--base", metavar="TRIAL", help=words)
     add("--repeats", type=whole, default=5, metavar="N", help="of cross-fitting, with other folds (default: 5)")
     add("--bags", type=whole, default=5, metavar="N", help="of greedy selection; 0: none (default: 5)")
     add("--seed", type=whole, default=0, metavar="N", help="of folds, bags and resamples (default: 0)")
     add("--output", metavar="FOLDER", help="where selection.json goes (default: the first SWEEP)")
     words = "score what was selected on the rows that run.py --hold-out kept aside: once, at the end"
     add("--score-hold-out", action="store_true", help=words)
-    add("--data", metavar="DIR", help="data folder for --score-hold-out (default: the sweep's own)")
-    add("--encoder", metavar="NAME|DIR", help="pretrained encoder for --score-hold-out, if it has moved")
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="for --score-hold-out")
+    add("--data", metavar="DIR", help="data folder, where models are loaded (default: the sweep's own)")
+    add("--encoder", metavar="NAME|DIR", help="pretrained encoder, where models are loaded, if it has moved")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where models are loaded to")
     return parser
 
 
@@ -154,6 +204,14 @@ def whole(text: str) -> int:
         return int(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"must be a whole number, got '{text}'") from error
+
+
+def milliseconds(text: str) -> float:
+    """A number of milliseconds; `inf` is one."""
+    try:
+        return float(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"must be a number of milliseconds, got '{text}'") from error
 
 
 def absolute(sweep: str) -> str:

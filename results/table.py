@@ -15,7 +15,8 @@ from rich.console import Console
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from results.command_line import say_error
+from mtlib.schema import require
+from results.command_line import read_words, say_error
 from results.epochs import read_curves, read_predictions
 from results.predictions import TrialEpoch, stack_predictions
 from results.ranking import RankedConfiguration, rank, to_frame
@@ -115,16 +116,9 @@ def print_ranking(sweep: Sweep, console: Console | None = None) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code: 0, or 2 where there is no sweep that can be read."""
-    parser = argparse.ArgumentParser(
-        prog="python results/table.py",
-        description="Prints the ranking of a sweep, ended or still running.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("sweep", metavar="SWEEP", help="folder of the sweep, or the URI of a copy")
-    parser.add_argument("--csv", action="store_true", help="print comma-separated values, all digits, no legend")
-    options = parser.parse_args(arguments)
     try:
+        options = read_words(build_parser(), sys.argv[1:] if arguments is None else arguments)
+        require(options.sweep is not None, "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
         sweep = load_sweep(options.sweep)
         if options.csv:
             print(ranking(sweep).to_csv(index=False), end="")
@@ -134,6 +128,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say_error(error)
         return WRONG_USE
     return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser."""
+    parser = argparse.ArgumentParser(
+        prog="python results/table.py",
+        usage="%(prog)s SWEEP [--csv]",
+        description="Prints the ranking of a sweep, ended or still running.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
+    parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="folder of the sweep, or the URI of a copy")
+    parser.add_argument("--csv", action="store_true", help="print comma-separated values, all digits, no legend")
+    return parser
 
 
 if __name__ == "__main__":

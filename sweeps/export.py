@@ -3,9 +3,8 @@
 import argparse
 import difflib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
@@ -15,15 +14,11 @@ from pyarrow.fs import SubTreeFileSystem
 from mtlib.config import TrialConfig
 from mtlib.hub_encoder import find_encoder, read_encoder_name
 from mtlib.schema import require, require_name
-from results.command_line import say_error
-from results.epochs import read_trial_curves
+from results.command_line import read_words, say_error
 from results.records import OVERALL, TrialRecord, read_sweep, read_trials
 from results.storage import full_name, open_folder, read_json
 from results.weights import WHY_GONE, read_weights
 from sweeps.flags import ALL_ENDED_WELL, WRONG_USE
-
-if TYPE_CHECKING:  # torch and transformers are imported where they are used: --help and a wrong name answer at once
-    from mtlib.model_card import CardFacts
 
 BEST_TRIAL = "best"
 """Stands for the trial with the highest dev score."""
@@ -57,8 +52,10 @@ exit codes: 0 written, 2 wrong use
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code: 0, or 2 where nothing could be exported."""
-    options = build_parser().parse_args(arguments)
     try:
+        options = read_words(build_parser(), sys.argv[1:] if arguments is None else arguments)
+        for name in ("sweep", "trial", "folder"):
+            require(getattr(options, name) is not None, "SWEEP, TRIAL and FOLDER must be named (see --help)", "fewer")
         print(export(options.sweep, options.trial, Path(options.folder), options.best, options.encoder))
     except ValueError as error:
         say_error(error)
@@ -70,14 +67,16 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser."""
     parser = argparse.ArgumentParser(
         prog="python sweeps/export.py",
+        usage=f"%(prog)s SWEEP TRIAL FOLDER [--best {OVERALL}|TASK] [--encoder NAME|DIR]",
         description="Makes a folder of a trial's best weights that transformers loads, with heads and model card.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
+        exit_on_error=False,
     )
-    parser.add_argument("sweep", metavar="SWEEP", help="folder of the sweep, or the URI of a copy")
-    parser.add_argument("trial", metavar="TRIAL", help=f"a trial, e.g. 0003-r0, or `{BEST_TRIAL}`")
-    parser.add_argument("folder", metavar="FOLDER", help="folder to make; must be new")
+    parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="folder of the sweep, or the URI of a copy")
+    parser.add_argument("trial", nargs="?", metavar="TRIAL", help=f"a trial, e.g. 0003-r0, or `{BEST_TRIAL}`")
+    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="folder to make; must be new")
     parser.add_argument(
         "--best",
         default=OVERALL,
@@ -115,6 +114,7 @@ def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None)
     name = config.encoder.name if encoder is None else read_encoder_name(encoder)
 
     from mtlib.export import export_model
+    from results.card_facts import card_facts
 
     weights = read_weights(root, record, epoch)
     facts = card_facts(info, root, record, best, epoch, len(records))
@@ -150,32 +150,6 @@ def find_epoch(root: SubTreeFileSystem, record: TrialRecord, best: str) -> int:
     require(not is_gone, f"{rule} of its best epoch by {best}", f"those by {left} alone{WHY_GONE}")
     require_name(best, best_epochs, f"--best for trial {record.trial_id}")
     return int(best_epochs[best])
-
-
-def card_facts(
-    info: Mapping[str, Any], root: SubTreeFileSystem, record: TrialRecord, best: str, epoch: int, num_trials: int
-) -> "CardFacts":
-    """What the sweep's records say for the model card."""
-    from mtlib.model_card import CardFacts
-
-    points = [point for point in read_trial_curves(root, record.trial_id).to_pylist() if point["epoch"] == epoch]
-    scores: dict[str, dict[str, float]] = {}
-    for point in points:
-        if point["split"] == "dev":
-            scores.setdefault(point["task"], {})[point["metric"]] = point["value"]
-    git, data = info.get("git") or {}, info.get("data") or {}
-    sources = {"sources": git["revision"] + ("-changed" if git["is_changed"] else "")} if git else {}
-    return CardFacts(
-        title=f"{info.get('name', 'sweep')} {record.trial_id}",
-        best=best,
-        epoch=epoch,
-        steps=max((point["step"] for point in points), default=record.steps),
-        scores=scores,
-        num_trials=num_trials,
-        data_fingerprint=data.get("fingerprint", "not recorded"),
-        num_rows=data.get("rows", {}),
-        versions={"python": info.get("python", "not recorded"), **info.get("packages", {}), **sources},
-    )
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mtlib.schema import first_line
-from results.choosing import select_from
+from results.choosing import Request, select_from
 from results.mirror import mirror
 from results.records import TrialRecord
 from results.selection import write_selection
@@ -48,7 +48,7 @@ def finish(options: SweepOptions, outcome: SweepOutcome) -> int:
 def choose_ensembles(folder: Path) -> list[str]:
     """Chooses the ensemble of each task and writes `selection.json`; the verdict, in lines, or why there is none."""
     try:
-        selection = select_from([str(folder)], command="at the sweep's end")
+        selection = select_from(Request(sweeps=[str(folder)]), command="at the sweep's end")
         write_selection(folder, selection)
     except (ValueError, OSError) as error:
         return [f"No ensemble was chosen: {first_line(error)}."]

@@ -335,3 +335,27 @@ def test_a_folder_that_is_missing_is_one_line(tmp_path: Path) -> None:
         ValueError, match=r"must be a folder that export_model wrote, got .*nowhere, which is no folder$"
     ):
         load_exported(tmp_path / "nowhere")
+
+
+def test_a_disk_that_is_full_at_the_tokenizer_is_one_line_too(
+    tmp_path: Path,
+    tiny_config: TrialConfig,
+    tiny_encoder: PretrainedEncoder,
+    trained: Trained,
+    facts: CardFacts,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise Exception("No space left on device (os error 28)")  # as the tokenizers library does it
+
+    monkeypatch.setattr(type(tiny_encoder.tokenizer), "save_pretrained", fail)
+    with pytest.raises(ValueError, match=r"got .*model: No space left on device"):
+        export_model(tiny_config, tiny_encoder, trained().state_dict(), tmp_path / "model", facts)
+    assert not list(tmp_path.iterdir())
+
+
+def test_all_files_can_be_read_by_whom_the_card_can_be_read_by(
+    tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, trained: Trained, facts: CardFacts
+) -> None:
+    export_model(tiny_config, tiny_encoder, trained().state_dict(), tmp_path / "model", facts)
+    assert len({path.stat().st_mode for path in (tmp_path / "model").iterdir()}) == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mtlib.tasks import TASKS
-from results.choosing import select_from, tasks_of
+from results.choosing import Request, select_from, tasks_of
 from results.methods import Settings
 from results.one_model import choose_one_model
 from results.pool import read_pool
@@ -26,9 +26,10 @@ def sweep(tmp_path: Path) -> Path:
 
 def test_equal_seeds_give_equal_selections_and_others_other_folds(sweep: Path) -> None:
     settings = Settings(num_bags=2)
-    first, second = (select_from([sweep], settings=settings, num_repeats=1, tasks=["sst"]) for _ in range(2))
+    request = Request(sweeps=[sweep], settings=settings, num_repeats=1, tasks=["sst"])
+    first, second = (select_from(request) for _ in range(2))
     assert replace(first, created="") == replace(second, created="")
-    other = select_from([sweep], settings=replace(settings, seed=1), num_repeats=1, tasks=["sst"])
+    other = select_from(replace(request, settings=replace(settings, seed=1)))
     scores = [found.tasks["sst"].methods[0] for found in (first, other)]
     assert scores[0].in_sample == scores[1].in_sample
     assert scores[0].interval != scores[1].interval
@@ -45,12 +46,13 @@ def test_only_tasks_that_a_trial_was_scored_on_are_selected_by_themselves(tmp_pa
 
 def test_what_is_done_is_said_once_for_each_task(sweep: Path) -> None:
     said: list[str] = []
-    select_from([sweep], settings=Settings(num_bags=0), num_repeats=1, tasks=["sst", "sst"], on_progress=said.append)
+    request = Request(sweeps=[sweep], settings=Settings(num_bags=0), num_repeats=1, tasks=["sst", "sst"])
+    select_from(request, on_progress=said.append)
     assert said == ["SST: reading predictions ...", "SST: choosing among 6 candidates ..."]
 
 
 def test_the_best_model_for_all_tasks_is_found_over_them_together_and_stands_first(sweep: Path) -> None:
-    selection = select_from([sweep], settings=FAST, num_repeats=1)
+    selection = select_from(Request(sweeps=[sweep], settings=FAST, num_repeats=1))
     one = choose_one_model({task: read_pool([sweep], task) for task in TASKS}, FAST)
     for task, found in selection.tasks.items():
         first = found.methods[0]
@@ -59,14 +61,14 @@ def test_the_best_model_for_all_tasks_is_found_over_them_together_and_stands_fir
 
 
 def test_the_best_model_for_all_tasks_can_be_asked_for(sweep: Path) -> None:
-    selection = select_from([sweep], method=ONE_MODEL, settings=FAST, num_repeats=1)
+    selection = select_from(Request(sweeps=[sweep], method=ONE_MODEL, settings=FAST, num_repeats=1))
     members = {member for found in selection.tasks.values() for member in found.members}
     assert len(members) == 1
     assert {(found.method, found.automatic) for found in selection.tasks.values()} == {(ONE_MODEL, None)}
 
 
 def test_one_task_alone_has_no_model_for_all_of_them_beside(sweep: Path) -> None:
-    selection = select_from([sweep], settings=FAST, num_repeats=1, tasks=["sst"])
+    selection = select_from(Request(sweeps=[sweep], settings=FAST, num_repeats=1, tasks=["sst"]))
     assert ONE_MODEL not in [score.name for score in selection.tasks["sst"].methods]
 
 
@@ -75,4 +77,4 @@ def test_where_no_epoch_has_all_tasks_and_weights_there_is_none_unless_it_is_ask
     for number in range(3):
         keep_weights(sweep, f"{number:04d}-r0", sst=7)
     with pytest.raises(ValueError, match=r"^some candidate for all tasks must have its weights still, got none$"):
-        select_from([sweep], method=ONE_MODEL, settings=FAST, num_repeats=1)
+        select_from(Request(sweeps=[sweep], method=ONE_MODEL, settings=FAST, num_repeats=1))

@@ -1,9 +1,11 @@
-"""An ensemble is the weighted mean of its members or of their ranks, and is scored as a model is."""
+"""An ensemble is the weighted mean of its members, tempered or not, or of their ranks, and is scored as a model is."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import expit, softmax
 from scipy.stats import pearsonr, rankdata
 
 from mtlib.evaluate import task_metrics
@@ -28,15 +30,18 @@ CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 
 def build_pool(task: Task, candidates: int = 4, rows: int = 60, seed: int = 0) -> Pool:
     """Candidates whose logits are noise."""
-    generator = np.random.default_rng(seed)
-    logits = 2 * generator.normal(size=(candidates, rows, task.num_logits))
     return Pool(
         task=task,
         candidates=tuple(Candidate(sweep="a", trial=str(n), epoch=1, number=n) for n in range(candidates)),
         ids=tuple(map(str, range(rows))),
-        labels=generator.integers(0, int(task.label_range[1]) + 1, rows).astype(np.float64),
-        outputs=outputs_of(task, logits),
+        labels=np.random.default_rng((seed, 1)).integers(0, int(task.label_range[1]) + 1, rows).astype(np.float64),
+        outputs=outputs_of(task, draw_logits(task, candidates, rows, seed)),
     )
+
+
+def draw_logits(task: Task, candidates: int = 4, rows: int = 60, seed: int = 0) -> Floats:
+    """Those of `build_pool`, (candidates, rows, num_logits)."""
+    return 2 * np.random.default_rng(seed).normal(size=(candidates, rows, task.num_logits))
 
 
 def draw_scores(rows: int, seed: int = 0) -> Floats:
@@ -53,11 +58,13 @@ def draw_scores(rows: int, seed: int = 0) -> Floats:
         {"weights": (1.1, -0.1)},
         {"weights": (0.5, 0.4)},
         {"knots": ((0.0, 1.0),)},
+        {"temperatures": (2.0,)},
     ],
 )
 def test_an_ensemble_has_each_member_once_with_weights_that_make_1(changes: dict[str, Any]) -> None:
     fields: dict[str, Any] = {"members": (1, 2), "weights": (0.25, 0.75)}
     Ensemble(**fields, knots=((0.0, 1.0), (0.0, 2.0)))
+    Ensemble(**fields, temperatures=(0.5, 2.0))
     Ensemble(**{**fields, "weights": (0.0, 1.0)})
     with pytest.raises(AssertionError):
         Ensemble(**{**fields, **changes})
@@ -109,6 +116,51 @@ def test_an_ensemble_of_one_says_what_its_member_says(task: Task, num_rows: int)
 def test_probabilities_of_an_ensemble_make_1() -> None:
     found = ensemble_outputs(build_pool(CLASSES), equal_ensemble(np.arange(4)), np.arange(60))
     np.testing.assert_allclose(found.sum(-1), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("task", [CLASSES, BINARY])
+def test_members_logits_are_divided_by_their_temperatures_before_they_are_averaged(task: Task) -> None:
+    pool, rows, members, temperatures = build_pool(task), np.array([5, 3, 59, 0]), [3, 0, 2], (0.5, 1.0, 4.0)
+    ensemble = Ensemble(members=tuple(members), weights=(0.5, 0.125, 0.375), temperatures=temperatures)
+    logits = draw_logits(task)[members][:, rows] / np.array(temperatures)[:, None, None]
+    probs = softmax(logits, axis=-1) if task is CLASSES else 2 * expit(logits) - 1
+    found = ensemble_outputs(pool, ensemble, rows)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, np.average(probs, axis=0, weights=ensemble.weights), atol=1e-5)
+    plain = ensemble_outputs(pool, replace(ensemble, temperatures=None), rows)
+    assert np.abs(found - plain).max() > 0.05
+
+
+@pytest.mark.parametrize("task", TASKS.values())
+def test_temperatures_of_1_change_no_more_than_the_last_digit(task: Task) -> None:
+    pool, plain = build_pool(task), equal_ensemble(np.arange(4))
+    found, expected = (
+        ensemble_outputs(pool, one, np.arange(60)) for one in (replace(plain, temperatures=(1.0,) * 4), plain)
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_a_regressions_outputs_are_averaged_whatever_the_temperatures() -> None:
+    pool, plain = build_pool(REGRESSION), equal_ensemble(np.arange(4))
+    hot = replace(plain, temperatures=(0.1, 1.0, 5.0, 20.0))
+    found, expected = (ensemble_outputs(pool, one, np.arange(60)) for one in (hot, plain))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_temperature_belongs_to_its_member_wherever_it_stands() -> None:
+    pool = build_pool(CLASSES)
+    first = Ensemble(members=(3, 0), weights=(0.25, 0.75), temperatures=(0.5, 4.0))
+    second = Ensemble(members=(0, 3), weights=(0.75, 0.25), temperatures=(4.0, 0.5))
+    found, expected = (ensemble_outputs(pool, one, np.arange(60)) for one in (first, second))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("num_rows", [0, 1])
+def test_few_rows_are_tempered_too(num_rows: int) -> None:
+    pool = build_pool(CLASSES)
+    one = Ensemble(members=(2,), weights=(1.0,), temperatures=(2.0,))
+    found = ensemble_outputs(pool, one, np.arange(num_rows))
+    np.testing.assert_allclose(found, softmax(draw_logits(CLASSES)[2, :num_rows] / 2, axis=-1), atol=1e-6)
 
 
 def test_knots_are_quantiles_in_equal_steps() -> None:

@@ -11,9 +11,10 @@ from safetensors.torch import load_file
 from mtlib import encoder
 from mtlib.config import TrialConfig
 from mtlib.tasks import TASKS
-from results.models import ModelSource, find_sweeps, load_models
-from results.records import read_trials, write_sweep, write_trials
+from results.models import ModelSource, find_sweeps, find_trials, load_models
+from results.records import TrialRecord, read_trials, write_sweep, write_trials
 from results.selection import read_selection
+from results.storage import Location
 from tests.results.trained_sweep import FIRST, SECOND, THIRD, kept_epoch, member_of, selection_of
 
 
@@ -84,6 +85,22 @@ def test_one_name_cannot_stand_for_two_encoders(folder: Path, tiny_encoder_folde
     with pytest.raises(ValueError, match=r"--encoder can stand for one encoder alone, got members of /.*, /"):
         load_models(members, "sst", source_of(folder, encoder=str(tiny_encoder_folder)))
     assert len(load_models(members[1:], "sst", source_of(folder, encoder=str(tiny_encoder_folder)))) == 1
+
+
+def test_trials_of_a_sweep_are_read_once_for_all_members(trained_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[Location] = []
+
+    def read(place: Location) -> list[TrialRecord]:
+        reads.append(place)
+        return read_trials(place)
+
+    monkeypatch.setattr("results.models.read_trials", read)
+    members = [member_of(trained_folder, trial, "sst") for trial in (SECOND, FIRST, SECOND)]
+    found = find_trials(members, "sst", source_of(trained_folder))
+    assert [record.trial_id for record, _ in found] == [SECOND, FIRST, SECOND]
+    assert [config.encoder.max_length for _, config in found] == [9, 32, 9]
+    assert found[0][1] is found[2][1]
+    assert len(reads) == 1
 
 
 def test_what_is_not_there_is_one_line(trained_folder: Path, tmp_path: Path) -> None:

@@ -1,21 +1,31 @@
-"""Outputs are probabilities as scipy has them, an average of them is right where it says so, and margins add up."""
+"""Outputs are probabilities as scipy has them, tempered or not; an average of them is right where it says so."""
 
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scipy.special import expit, softmax
+from scipy.special import expit, log_softmax, logit, softmax
 
 from mtlib.evaluate import task_metrics
 from mtlib.tasks import TASKS, Task
-from results.outputs import margins_of, outputs_of, predictions_of, probabilities_of, values_of
+from results.outputs import (
+    logits_behind,
+    margins_of,
+    outputs_of,
+    predictions_of,
+    probabilities_of,
+    tempered,
+    values_of,
+)
 from results.stats import Floats, example_values, score_examples
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 WITH_CLASSES = (CLASSES, BINARY)
 
 Logits = npt.NDArray[np.float32]
+
+each_temperature = pytest.mark.parametrize("temperature", [1.0, 0.25, 3.0])
 
 
 def draw(task: Task, candidates: int = 3, rows: int = 200, seed: int = 0) -> tuple[Logits, Floats]:
@@ -25,46 +35,133 @@ def draw(task: Task, candidates: int = 3, rows: int = 200, seed: int = 0) -> tup
     return logits, generator.integers(0, int(task.label_range[1]) + 1, rows).astype(np.float64)
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.25, 3.0])
-def test_outputs_of_classes_are_the_softmax_of_logits_over_temperature(temperature: float) -> None:
+def test_outputs_of_classes_are_the_softmax_of_logits() -> None:
     logits, _ = draw(CLASSES)
-    found = outputs_of(CLASSES, logits, temperature)
+    found = outputs_of(CLASSES, logits)
     assert found.dtype == np.float32
-    np.testing.assert_allclose(found, softmax(logits.astype(np.float64) / temperature, axis=-1), rtol=1e-6)
+    np.testing.assert_allclose(found, softmax(logits.astype(np.float64), axis=-1), rtol=1e-6)
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.25, 3.0])
-def test_the_output_of_a_binary_task_is_twice_the_probability_of_label_1_less_1(temperature: float) -> None:
+def test_the_output_of_a_binary_task_is_twice_the_probability_of_label_1_less_1() -> None:
     logits, _ = draw(BINARY)
-    found = outputs_of(BINARY, logits, temperature)
+    found = outputs_of(BINARY, logits)
     assert found.dtype == np.float32
     assert found.shape == logits.shape
-    np.testing.assert_allclose(found, 2 * expit(logits.astype(np.float64) / temperature) - 1, atol=1e-7)
+    np.testing.assert_allclose(found, 2 * expit(logits.astype(np.float64)) - 1, atol=1e-7)
 
 
-def test_the_output_of_regression_is_the_prediction_clipped_to_the_labels_whatever_the_temperature() -> None:
-    found = outputs_of(REGRESSION, [[-0.1], [0.0], [2.5], [5.0], [5.1]], temperature=7.0)
+def test_the_output_of_regression_is_the_prediction_clipped_to_the_labels() -> None:
+    found = outputs_of(REGRESSION, [[-0.1], [0.0], [2.5], [5.0], [5.1]])
     assert found.dtype == np.float32
     assert found.tolist() == [[0.0], [0.0], [2.5], [5.0], [5.0]]
 
 
-def test_each_candidate_may_have_a_temperature_of_its_own() -> None:
-    logits, _ = draw(CLASSES, candidates=2)
-    found = outputs_of(CLASSES, logits, np.array([0.5, 2.0])[:, None, None])
-    np.testing.assert_array_equal(found[0], outputs_of(CLASSES, logits[0], 0.5))
-    np.testing.assert_array_equal(found[1], outputs_of(CLASSES, logits[1], 2.0))
+def test_the_logits_behind_a_binary_tasks_outputs_are_those_that_they_came_from() -> None:
+    logits = np.linspace(-8, 8, 101)[:, None]
+    found = logits_behind(BINARY, outputs_of(BINARY, logits))
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, logits, atol=1e-4)
+    np.testing.assert_allclose(found, logit((1 + outputs_of(BINARY, logits).astype(np.float64)) / 2), atol=1e-9)
+
+
+def test_the_logits_behind_outputs_of_classes_are_those_that_they_came_from_up_to_a_constant_for_each_row() -> None:
+    logits, _ = draw(CLASSES)
+    found = logits_behind(CLASSES, outputs_of(CLASSES, logits))
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found - found[..., :1], logits - logits[..., :1], atol=1e-5)
+    np.testing.assert_allclose(found, log_softmax(logits.astype(np.float64), axis=-1), atol=1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+def test_certainty_has_logits_as_large_as_single_precision_can_tell() -> None:
+    found = logits_behind(BINARY, [[1.0], [-1.0], [0.0]])
+    assert found[:, 0].tolist() == pytest.approx([17.3287, -17.3287, 0], abs=1e-4)
+    below = np.nextafter(np.float32(1), np.float32(0))
+    assert found[0] == logits_behind(BINARY, [below]) > logits_behind(BINARY, [np.nextafter(below, np.float32(0))])
+    found = logits_behind(CLASSES, [1.0, 0.0, 0.0, 1e-44, 0.0])
+    assert found.tolist() == pytest.approx([0, -103.279, -103.279, -101.333, -103.279], abs=0.1)
+
+
+@pytest.mark.parametrize("task", WITH_CLASSES)
+def test_the_outputs_of_logits_behind_outputs_are_these_outputs(task: Task) -> None:
+    outputs = outputs_of(task, 5 * draw(task)[0])
+    assert (probabilities_of(task, outputs).max(-1) > 1 - 1e-6).any()
+    np.testing.assert_allclose(outputs_of(task, logits_behind(task, outputs)), outputs, rtol=1e-5, atol=1e-7)
+
+
+def test_there_are_no_logits_behind_a_score() -> None:
+    with pytest.raises(AssertionError):
+        logits_behind(REGRESSION, [[2.5]])
+
+
+@each_temperature
+def test_tempered_outputs_of_classes_are_the_softmax_of_logits_over_temperature(temperature: float) -> None:
+    logits, _ = draw(CLASSES)
+    found = tempered(CLASSES, outputs_of(CLASSES, logits), temperature)
+    expected = softmax(logits.astype(np.float64) / temperature, axis=-1)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-12)
+
+
+@each_temperature
+def test_tempered_outputs_of_a_binary_task_say_the_probability_of_logits_over_temperature(temperature: float) -> None:
+    logits, _ = draw(BINARY)
+    found = tempered(BINARY, outputs_of(BINARY, logits), temperature)
+    np.testing.assert_allclose(found, 2 * expit(logits.astype(np.float64) / temperature) - 1, atol=1e-4)
+
+
+@each_temperature
+def test_a_regression_has_no_temperature(temperature: float) -> None:
+    assert tempered(REGRESSION, [[0.0], [2.25], [5.0]], temperature).tolist() == [[0.0], [2.25], [5.0]]
+
+
+@pytest.mark.parametrize("task", TASKS.values())
+def test_a_temperature_of_1_changes_no_more_than_the_last_digit(task: Task) -> None:
+    outputs = outputs_of(task, draw(task)[0])
+    np.testing.assert_allclose(tempered(task, outputs, 1.0), outputs, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("task", WITH_CLASSES)
+def test_one_temperature_after_another_is_their_product(task: Task) -> None:
+    outputs = outputs_of(task, draw(task)[0])
+    twice = tempered(task, tempered(task, outputs, 2.0), 1.5)
+    np.testing.assert_allclose(twice, tempered(task, outputs, 3.0), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("task", WITH_CLASSES)
+def test_each_candidate_may_have_a_temperature_of_its_own(task: Task) -> None:
+    outputs = outputs_of(task, draw(task, candidates=2)[0])
+    found = tempered(task, outputs, np.array([0.5, 2.0])[:, None, None])
+    np.testing.assert_array_equal(found[0], tempered(task, outputs[0], 0.5))
+    np.testing.assert_array_equal(found[1], tempered(task, outputs[1], 2.0))
+
+
+@pytest.mark.parametrize("task", TASKS.values())
+def test_tempered_outputs_are_as_exact_as_those_of_a_pool(task: Task) -> None:
+    found = tempered(task, outputs_of(task, draw(task)[0]), 0.7)
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found, found.astype(np.float32))
 
 
 @pytest.mark.parametrize("task", WITH_CLASSES)
 def test_a_temperature_changes_how_sure_a_model_is_and_not_what_it_says(task: Task) -> None:
-    logits, _ = draw(task)
-    plain, cool, warm = (outputs_of(task, logits, temperature) for temperature in (1.0, 0.5, 2.0))
+    plain = outputs_of(task, draw(task)[0])
+    cool, warm = (tempered(task, plain, temperature) for temperature in (0.5, 2.0))
     np.testing.assert_array_equal(predictions_of(task, cool), predictions_of(task, plain))
     np.testing.assert_array_equal(predictions_of(task, warm), predictions_of(task, plain))
     surest = [probabilities_of(task, outputs).max(-1) for outputs in (cool, plain, warm)]
-    assert (surest[0] >= surest[1]).all()
-    assert (surest[1] >= surest[2]).all()
+    assert (surest[0] >= surest[1] - 1e-7).all()
+    assert (surest[1] >= surest[2] - 1e-7).all()
     assert surest[0].mean() > surest[1].mean() > surest[2].mean()
+
+
+@pytest.mark.parametrize("task", WITH_CLASSES)
+@pytest.mark.filterwarnings("error")
+def test_even_certainty_is_tempered(task: Task) -> None:
+    sure = outputs_of(task, np.where(np.arange(task.num_logits) == 0, 1e4, -1e4)[None])
+    found = [probabilities_of(task, tempered(task, sure, temperature)).max() for temperature in (0.05, 20, 1e6)]
+    assert found[0] == pytest.approx(1, abs=1e-6)
+    assert 0.5 < found[1] < 1
+    assert found[2] == pytest.approx(1 / task.num_classes, abs=1e-4)
 
 
 @pytest.mark.parametrize("task", WITH_CLASSES)
@@ -82,6 +179,7 @@ def test_the_largest_logits_give_finite_outputs(task: Task) -> None:
 def test_a_logit_that_is_no_number_is_not_hidden(task: Task) -> None:
     outputs = outputs_of(task, np.full((2, task.num_logits), np.nan))
     assert np.isnan(outputs).all()
+    assert np.isnan(tempered(task, outputs, 2.0)).all()
 
 
 @pytest.mark.parametrize("task", TASKS.values())
@@ -91,6 +189,7 @@ def test_axes_before_the_rows_are_kept(task: Task, shape: tuple[int, ...], rows:
     logits, labels = np.zeros((*shape, rows, task.num_logits)), np.zeros(rows)
     outputs = outputs_of(task, logits)
     assert outputs.shape == logits.shape
+    assert tempered(task, outputs, 2.0).shape == logits.shape
     assert predictions_of(task, outputs).shape == (*shape, rows)
     assert values_of(task, outputs, labels).shape == (*shape, rows)
     if task in WITH_CLASSES:

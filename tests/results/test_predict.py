@@ -18,6 +18,7 @@ from mtlib.tasks import TASKS
 from results import predict
 from results.predict import main
 from results.selection import read_selection, write_selection
+from tests.results.bundled_sweep import bundle_without_wheel
 from tests.results.trained_sweep import FIRST, SECOND, recorded_logits
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -190,6 +191,12 @@ WRONG: list[tuple[list[str], str]] = [
     (["--leaderboard", "--data", "."], "--leaderboard needs --output DIR, got None"),
     (["--leaderboard", "--data", ".", "--output", "-"], "--leaderboard needs --output DIR, got -"),
     (["--leaderboard", "--data", ".", "--output", "out", "--task", "sst"], "--task must not be named beside --leader"),
+    (["--bundle", "b", "--input", "-"], "--input must not be named beside --bundle, got both"),
+    (["--bundle", "."], "--bundle must name a new folder, got "),
+    (["--bundle", ""], "--bundle must name a new folder, got "),
+    (["--bundle", "s3://mine/b"], "--bundle must name a folder on this machine, got s3://mine/b"),
+    (["--bundle", "b", "--task", "sts2"], "unknown task of the selection 'sts2'; did you mean 'sts'?"),
+    (["--bundle", "b", "--encoder", "./no"], "--encoder must be a hub name or a folder that exists"),
     (["--leaderboard", "--data", ".", "--output", "out"], "lacks ids-sst-dev.csv, ids-sst-test-student.csv, quora-dev"),
 ]
 
@@ -207,6 +214,7 @@ def test_wrong_use_is_one_line_before_models_are_loaded(
         raise AssertionError("loaded")
 
     monkeypatch.setattr(predict, "load_predictor", fail)
+    monkeypatch.setattr("results.bundle.build_wheel", fail)
     monkeypatch.chdir(reviews.parent)
     assert message in refusal(capsys, trained_folder, *arguments)
     assert [path.name for path in reviews.parent.iterdir()] == ["reviews.csv"]
@@ -333,3 +341,83 @@ def test_a_moved_sweep_is_predicted_with_from_its_new_place(
     (moved / "selection.json").write_text(text)
     run(moved, "--task", "sst", "--input", reviews)
     assert len(capsys.readouterr().out.splitlines()) == 5
+
+
+@pytest.fixture(scope="module")
+def bundle_folder(trained_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of the trained sweep; not to be changed."""
+    place = tmp_path_factory.mktemp("bundles") / "bundle"
+    bundle_without_wheel(read_selection(trained_folder), trained_folder, place)
+    return place
+
+
+@pytest.mark.parametrize("name", [str, lambda path: f"{path}/", lambda path: path.as_uri()])
+def test_a_bundle_is_predicted_with_like_a_sweep(
+    name: Name, bundle_folder: Path, trained_folder: Path, reviews: Path, capsys: Capture
+) -> None:
+    run(trained_folder, "--task", "sst", "--input", reviews)
+    wanted = capsys.readouterr().out
+    run(name(bundle_folder), "--task", "sst", "--input", reviews)
+    assert capsys.readouterr().out == wanted != ""
+
+
+def test_the_leaderboard_is_written_from_a_bundle_too(
+    bundle_folder: Path, trained_folder: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    for place, output in ((trained_folder, tmp_path / "wanted"), (bundle_folder, tmp_path / "found")):
+        run(place, "--leaderboard", "--data", tiny_folder, "--output", output)
+    names = sorted(path.name for path in (tmp_path / "wanted").iterdir())
+    assert len(names) == 6
+    for name in names:
+        assert (tmp_path / "found" / name).read_bytes() == (tmp_path / "wanted" / name).read_bytes()
+
+
+def test_the_leaderboard_needs_a_bundle_of_all_its_tasks(
+    trained_folder: Path, tiny_folder: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    selection = read_selection(trained_folder)
+    one = replace(selection, tasks={"sst": selection.tasks["sst"]})
+    bundle_without_wheel(one, trained_folder, tmp_path / "bundle")
+    words = ("--leaderboard", "--data", tiny_folder, "--output", tmp_path / "out")
+    line = refusal(capsys, tmp_path / "bundle", *words)
+    assert "for the leaderboard a selection must have all its tasks, got none for qqp, sts" in line
+
+
+def test_what_does_not_go_with_a_bundle_is_one_line(bundle_folder: Path, reviews: Path, capsys: Capture) -> None:
+    line = refusal(capsys, bundle_folder, "--bundle", reviews.parent / "more")
+    assert "--bundle SELECTION must be a sweep, not a bundle, which can be copied as it is" in line
+    line = refusal(capsys, bundle_folder, "--task", "sst", "--input", reviews, "--encoder", "bert-base-uncased")
+    assert "--encoder must not be named for a bundle, whose models have their own, got bert-base-uncased" in line
+
+
+def test_a_bundles_own_command_needs_no_selection(
+    bundle_folder: Path, reviews: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["--task", "sst", "--input", str(reviews), "--device", "cpu"]
+    assert main(words, bundle_folder) == 0
+    wanted = capsys.readouterr().out
+    monkeypatch.setattr("sys.argv", ["predict.py", *words])
+    assert main(None, bundle_folder) == 0
+    assert capsys.readouterr().out == wanted
+    assert len(wanted.splitlines()) == 5
+    for wrong, message in (
+        (["--task", "sst", "--inputs", "a"], "unknown flag '--inputs'; did you mean '--input'?"),
+        (["--task", "sst", "--input", "a.csv", "--encoder", "b"], "unknown flag '--encoder'"),
+        (["--bundle", "b"], "unknown flag '--bundle'"),
+        ([str(reviews), *words], "every value must follow its flag"),
+    ):
+        assert main(wrong, bundle_folder) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"error: {message}")
+
+
+def test_ctrl_c_while_a_bundle_is_written_ends_with_130_and_leaves_nothing(
+    trained_folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("results.bundle.build_wheel", interrupt)
+    assert main([str(trained_folder), "--bundle", str(tmp_path / "bundle")]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+    assert not list(tmp_path.iterdir())

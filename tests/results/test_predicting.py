@@ -97,6 +97,22 @@ def test_an_ensemble_with_knots_averages_ranks(trained_folder: Path, dev: dict[s
     assert np.abs(found - 5 * (0.75 * ranks[0] + 0.25 * ranks[1])).max() <= 0.05  # knots stand between examples
 
 
+@pytest.mark.parametrize("task", [name for name, one in TASKS.items() if one.kind != "regression"])
+def test_an_ensemble_with_temperatures_averages_probabilities_of_logits_over_them(
+    task: str, trained_folder: Path, dev: dict[str, Table]
+) -> None:
+    members = (
+        member_of(trained_folder, FIRST, task, 0.75, temperature=0.25),
+        member_of(trained_folder, SECOND, task, 0.25, temperature=3.0),
+    )
+    found = predict_all(load(trained_folder, task, *members), rows_of(dev[task]))
+    first, second = (recorded_logits(trained_folder, trial, task) for trial in (FIRST, SECOND))
+    expected = 0.75 * plain_outputs(task, first / 0.25) + 0.25 * plain_outputs(task, second / 3)
+    assert np.abs(found - expected).max() <= 1e-4
+    plain = 0.75 * plain_outputs(task, first) + 0.25 * plain_outputs(task, second)
+    assert np.abs(plain - expected).max() > 0.01  # else anything would pass
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_chunks_change_nothing(
     task: str, trained_folder: Path, dev: dict[str, Table], monkeypatch: pytest.MonkeyPatch
@@ -160,7 +176,13 @@ def test_long_texts_end_a_chunk_early(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [len(chunk) for chunk in iter_chunks(rows)] == [3, 2, 1]
 
 
-def test_weights_and_knots_that_make_no_sense_are_refused() -> None:
+def test_members_that_were_not_calibrated_make_an_ensemble_without_temperatures() -> None:
+    members = [Member(sweep="a", trial=trial, epoch=1, weight=0.5) for trial in "bc"]
+    assert ensemble_of(members).temperatures is None
+    assert ensemble_of([members[0], replace(members[1], temperature=2.0)]).temperatures == (1.0, 2.0)
+
+
+def test_weights_knots_and_temperatures_that_make_no_sense_are_refused() -> None:
     member = Member(sweep="a", trial="b", epoch=1, weight=0.5)
     assert ensemble_of([member, member]).knots is None
     assert ensemble_of([replace(member, knots=(0.0, 1.0))] * 2).knots == ((0.0, 1.0), (0.0, 1.0))
@@ -168,6 +190,8 @@ def test_weights_and_knots_that_make_no_sense_are_refused() -> None:
         ([member], "must sum to 1, got 0.5"),
         ([replace(member, weight=1.5), replace(member, weight=-0.5)], "must be above 0, got -0.5"),
         ([member, replace(member, knots=(0.0, 1.0))], "all members or none must have knots, got 1 of 2"),
+        ([member, replace(member, temperature=0.0)], "temperatures of members must be above 0, got 0.0"),
+        ([replace(member, temperature=-2.0), member], "temperatures of members must be above 0, got -2.0"),
     ):
         with pytest.raises(ValueError, match=message):
             ensemble_of(members)

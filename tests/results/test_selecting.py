@@ -12,6 +12,8 @@ import pytest
 from scipy.stats import pearsonr
 
 from mtlib.tasks import TASKS, Task
+from results.calibration import calibrated
+from results.confidence_set import find_confidence_set
 from results.cross_fitting import CrossFitted, compare, cross_fit
 from results.ensemble import Ensemble, ensemble_outputs, score_rows
 from results.methods import Method, Settings, choose_single
@@ -291,11 +293,13 @@ def test_members_have_weights_and_scores_come_from_all(task: Task, names: Sequen
 
 
 @each_task
-def test_copies_count_as_candidates_and_change_nothing_else(task: Task) -> None:
+def test_copies_count_as_candidates_and_configurations_and_change_nothing_else(task: Task) -> None:
     pool = simulated(task.name)
     copies = tuple(replace(one, sweep="later") for one in pool.candidates)
     twice = replace(pool, candidates=pool.candidates + copies, outputs=np.concatenate([pool.outputs] * 2))
-    assert select(twice, FAST, num_repeats=2) == replace(selected(task.name), num_candidates=20, num_trials=10)
+    found, plain = select(twice, FAST, num_repeats=2), selected(task.name)
+    assert {one.number for one in found.contenders} == {one.number for one in plain.contenders}
+    assert found == replace(plain, num_candidates=20, num_trials=10, num_configurations=10, contenders=found.contenders)
 
 
 def test_the_copy_whose_weights_were_kept_becomes_the_member() -> None:
@@ -394,3 +398,40 @@ def test_the_best_model_for_all_tasks_stands_beside_and_can_be_asked_for() -> No
     assert (member.trial, member.epoch, member.weight) == (one.candidate.trial, one.candidate.epoch, 1)
     with pytest.raises(ValueError, match=r"^method one_model must be given the best model for all tasks, got none$"):
         select(pool, FAST, names=[ONE_MODEL])
+
+
+@each_task
+def test_calibration_is_done_in_every_way_and_kept_by_member(task: Task) -> None:
+    pool = simulated(task.name)
+    found = select(pool, FAST, names=["topk"], is_calibrated=True)
+    chosen = calibrated(METHODS["topk"])(pool, all_rows(pool), FAST)
+    by_number = dict(zip(chosen.members, chosen.temperatures or (1.0,) * len(chosen.members), strict=True))
+    assert [by_number[number] for number in numbers_of(pool, found)] == [one.temperature for one in found.members]
+    fitted = cross_fit(pool, calibrated(METHODS["topk"]), FAST, all_rows(pool))
+    assert score_named(found, "topk").cross_fitted == fitted.score
+
+
+@each_task
+def test_what_is_too_slow_is_not_chosen_and_the_base_may_be(task: Task) -> None:
+    pool = simulated(task.name)
+    slow = np.array([50.0 if one.number == 1 else 4.0 for one in pool.candidates])
+    limited = replace(FAST, max_latency_ms=8.0)
+    found = select(replace(pool, latencies=slow), limited, base=frozenset({("sweep", 1)}))
+    assert all(pool.candidates[number].number != 1 for number in numbers_of(pool, found))
+    assert len(found.members) <= 2
+    assert found.methods[0].name == "base"
+    assert found.num_configurations == len(SKILLS)
+    assert {one.latency_ms for one in found.trade_offs} <= {4.0, 8.0}
+
+
+def test_what_is_tried_at_each_cost_is_recorded() -> None:
+    found = selected("qqp")
+    assert {one.max_models for one in found.trade_offs} == {1, 2, 3}
+    assert {one.name for one in found.trade_offs if one.max_models == 3} == {"topk", "weights", "greedy"}
+
+
+@each_task
+def test_configurations_that_may_be_the_best_are_those_of_the_confidence_set(task: Task) -> None:
+    pool, found = simulated(task.name), selected(task.name)
+    assert [(one.sweep, one.number) for one in found.contenders] == list(find_confidence_set(pool).members)
+    assert found.num_configurations == len(SKILLS)

@@ -9,11 +9,13 @@ from rich.console import Console, RenderableType
 
 from mtlib.tasks import TASKS
 from results.selecting import METHODS
-from results.selection import Look, Member, MethodScore, Selection, TaskSelection
+from results.selection import Contender, Look, Member, MethodScore, Selection, TaskSelection
 from results.selection_text import (
+    MOST_CONTENDERS,
     MOST_MEMBERS,
     TITLES,
     brief_verdict,
+    contender_sentences,
     describe_pool,
     legend,
     member_lines,
@@ -197,6 +199,63 @@ def test_the_dev_score_is_said_to_be_optimistic_or_lower_by_what_is_seen(
     assert sentences(**topk_with(in_sample=dev, cross_fitted=expected))[2] == words
 
 
+BASE = build_score("base", cross_fitted=0.5, num_models=1, base_lead=0.0, base_lead_interval=(0.0, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "told"),
+    [
+        ((0.01, 0.09), "is better than"),
+        ((-0.09, -0.01), "is worse than"),
+        ((-0.01, 0.11), "cannot be told apart from"),
+    ],
+)
+def test_what_is_chosen_is_compared_with_the_base_configuration_where_there_is_one(
+    bounds: tuple[float, float], told: str
+) -> None:
+    lead = sum(bounds) / 2
+    score = build_score(base_lead=lead, base_lead_interval=bounds)
+    lines = list(verdict("sst", build_task(methods=(BASE, SINGLE, score))))
+    assert lines[-1].endswith(f"and {told} the base configuration ({lead:+.3f}).")
+    alone = replace(SINGLE, base_lead=lead, base_lead_interval=bounds)
+    lines = list(verdict("sst", build_task(1, method="single", methods=(BASE, alone))))
+    assert lines[-1] == f"By these examples it {told} the base configuration ({lead:+.3f})."
+
+
+def test_without_a_base_the_legend_says_how_to_name_one() -> None:
+    hint = "--base TRIAL"
+    assert any(hint in line for line in legend(build_selection(build_task())))
+    assert not any(hint in line for line in legend(build_selection(build_task(methods=(BASE, SINGLE, build_score())))))
+
+
+def contenders(*numbers: int, sweep: str = "/sweeps/mine") -> tuple[Contender, ...]:
+    return tuple(Contender(sweep=sweep, number=number) for number in numbers)
+
+
+def test_configurations_that_may_be_the_best_are_named_up_to_a_number() -> None:
+    one = build_task(contenders=contenders(3), num_configurations=40)
+    assert list(contender_sentences(one)) == [
+        "Of 40 configurations, compared all at once, 0003 is the best one by these examples (95 %)."
+    ]
+    few = build_task(contenders=contenders(3, 12), num_configurations=40)
+    assert next(contender_sentences(few)).endswith("2 may be the best one by these examples (95 %): 0003, 0012.")
+    many = build_task(contenders=contenders(*range(MOST_CONTENDERS + 2)), num_configurations=1200)
+    (line,) = contender_sentences(many)
+    assert line.startswith("Of 1,200 configurations")
+    assert line.endswith(f"{MOST_CONTENDERS - 1:04d} and 2 more.")
+
+
+def test_where_there_is_one_configuration_there_is_nothing_to_tell_apart() -> None:
+    assert not list(contender_sentences(build_task(contenders=contenders(0), num_configurations=1)))
+    assert not list(contender_sentences(build_task()))
+
+
+def test_configurations_of_several_sweeps_carry_the_sweeps_name() -> None:
+    mixed = contenders(3) + contenders(4, sweep="s3://bucket/other/")
+    (line,) = contender_sentences(build_task(contenders=mixed, num_configurations=5))
+    assert line.endswith(": mine/0003, other/0004.")
+
+
 def test_members_are_listed_with_their_weights_up_to_a_number() -> None:
     lines = member_lines(build_task(4, sweep="s3://bucket/sweeps/mine/"))
     assert lines[1] == "  0.250  0001-r0 of mine, epoch 2"
@@ -221,11 +280,12 @@ def test_the_legend_says_how_it_was_chosen_and_how_often_cross_fitted() -> None:
     asked = build_selection(build_task())
     lines = list(legend(asked))
     assert "(5 folds, 3 times)" in lines[1]
-    assert lines[3] == "<: what was chosen, in the way that was asked for."
+    assert lines[3] == "No trial has the base configuration of the space; --base TRIAL names one to compare with."
+    assert lines[4] == "<: what was chosen, in the way that was asked for."
     automatic = build_selection(build_task(automatic=build_score("auto")), num_repeats=1, num_folds=4)
     lines = list(legend(automatic))
     assert "(4 folds, once)" in lines[1]
-    assert lines[3].startswith("<: what was chosen, the simplest way within one standard error (of the difference)")
+    assert lines[4].startswith("<: what was chosen, the simplest way within one standard error (of the difference)")
 
 
 @pytest.mark.parametrize("width", [WIDEST, 250])

@@ -118,6 +118,53 @@ def test_at_most_so_many_models_are_taken(tmp_path: Path, capsys: Capture) -> No
         assert len(read_selection(sweep).tasks["sst"].members) == wanted
 
 
+def test_all_are_compared_with_the_trial_that_is_named_as_the_base(sweep: Path, capsys: Capture) -> None:
+    lines = run(capsys, sweep, *FAST, "--base", "0000-r0")
+    assert sum(line.startswith(TITLES["base"]) for line in lines) == len(TASKS)
+    assert "better than the base configuration" in " ".join(lines)
+    assert not any("--base TRIAL" in line for line in lines)
+    for chosen in read_selection(sweep).tasks.values():
+        assert chosen.methods[0].name == "base"
+        assert chosen.methods[0].base_lead == 0
+        assert all(score.base_lead is not None for score in chosen.methods)
+
+
+def test_probabilities_are_calibrated_where_that_is_asked_for(sweep: Path, capsys: Capture) -> None:
+    lines = run(capsys, sweep, *FAST, "--calibrate", "--method", "topk")
+    found = read_selection(sweep)
+    assert found.is_calibrated
+    temperatures = {task: {member.temperature for member in chosen.members} for task, chosen in found.tasks.items()}
+    assert 1.0 not in temperatures["sst"] | temperatures["qqp"]
+    assert temperatures["sts"] == {1.0}
+    assert any(line.startswith("temperature: ") for line in lines)
+    run(capsys, sweep, *FAST, "--method", "topk")
+    again = read_selection(sweep)
+    assert not again.is_calibrated
+    assert all(member.temperature == 1 for chosen in again.tasks.values() for member in chosen.members)
+
+
+def test_what_more_trials_would_bring_is_told_of_each_sweep(sweep: Path, tmp_path: Path, capsys: Capture) -> None:
+    other = build_sweep(tmp_path / "other", 0.4, first_seed=7)
+    lines = run(capsys, sweep, other, *FAST)
+    heads = [line for line in lines if line.startswith("More trials")]
+    assert heads == [f"More trials, as far as {name} tells:" for name in ("mine", "other")]
+    assert sum(line.startswith("Expected best overall dev score") for line in lines) == 2
+    lines = run(capsys, sweep, *FAST, "--task", "sst")
+    assert any(line.startswith("Expected best SST dev score") for line in lines)
+    assert max(map(len, lines)) <= 100 + len(str(sweep))
+
+
+def test_what_costs_more_and_scores_higher_is_shown(tmp_path: Path, capsys: Capture) -> None:
+    sweep = build_sweep(tmp_path / "mine", 1.0, 1.0, 1.0, 1.0)
+    lines = run(capsys, sweep, *FAST, "--task", "sst")
+    offs = read_selection(sweep).tasks["sst"].trade_offs
+    best = [one for one in offs if one.is_best]
+    assert len(best) >= 2
+    start = lines.index("Score against what predicting costs: of all that was tried what nothing beats.")
+    shown = [line.split() for line in lines[start + 5 : start + 5 + len(best)]]
+    assert [(row[0], row[-2]) for row in shown] == [(str(one.num_models), f"{one.cross_fitted:.3f}") for one in best]
+
+
 def test_tasks_that_are_named_are_selected_each_once(sweep: Path, capsys: Capture) -> None:
     words = ("--task", "sts", "--task", "sst", "--task", "sts")
     lines = run(capsys, sweep, *FAST, *words)
@@ -166,6 +213,7 @@ def test_a_trial_whose_weights_are_deleted_is_not_selected(sweep: Path, capsys: 
     assert refusal(capsys, sweep, *FAST) == "some candidate of sst must have its weights still, got none"
 
 
+FOR_MODELS = "must come with --score-hold-out, --method soup or --max-latency-ms, which load models"
 WRONG: list[tuple[list[str], str]] = [
     ([], "SWEEP must name the folder of a sweep, or a URI (see --help), got none"),
     (["mine", "--metod", "auto"], "unknown flag '--metod'; did you mean '--method'? known: "),
@@ -181,6 +229,15 @@ WRONG: list[tuple[list[str], str]] = [
     (["mine", "--bags", "-1"], "--bags must be at least 0, got -1"),
     (["mine", "--bags", "1.5"], "--bags: must be a whole number, got '1.5'"),
     (["mine", "--repeats", "0"], "--repeats must be at least 1, got 0"),
+    (["mine", "--max-latency-ms", "0"], "--max-latency-ms must be above 0, got 0"),
+    (["mine", "--max-latency-ms", "-2"], "--max-latency-ms must be above 0, got -2"),
+    (["mine", "--max-latency-ms", "nan"], "--max-latency-ms must be above 0, got nan"),
+    (["mine", "--max-latency-ms", "fast"], "--max-latency-ms: must be a number of milliseconds, got 'fast'"),
+    (["mine", "--max-latency-ms", "5"], "--data must name the data folder of "),
+    (["mine", "--method", "soup", "--calibrate"], "--calibrate must not be named beside --method soup, one model, got"),
+    (["mine", "--method", "one_model", "--calibrate"], "--calibrate must not be named beside --method one_model, one"),
+    (["mine", "--base", "0007-r0"], "unknown trial of "),
+    (["mine", "--score-hold-out", "--calibrate"], "--calibrate must not be named beside --score-hold-out, got both"),
     (["mine", "--seed", "-1"], "--seed must be at least 0, got -1"),
     (["gone"], "/gone is no sweep folder: it has no sweep.json"),
     (["mine", "gone"], "/gone is no sweep folder: it has no sweep.json"),
@@ -188,9 +245,18 @@ WRONG: list[tuple[list[str], str]] = [
     (["nonsense://a/b"], "cannot open nonsense://a/b: "),
     (["mine", "./mine/"], "each sweep must be named once, got ["),
     (["mine", "--output", "mine/sweep.json"], "--output must be a folder, got mine/sweep.json"),
-    (["mine", "--data", "."], "--data must come with --score-hold-out, got none"),
-    (["mine", "--encoder=x"], "--encoder must come with --score-hold-out, got none"),
-    (["mine", "--device", "cpu"], "--device must come with --score-hold-out, got none"),
+    (
+        ["mine", "--data", "."],
+        f"--data {FOR_MODELS}",
+    ),
+    (
+        ["mine", "--encoder=x"],
+        f"--encoder {FOR_MODELS}",
+    ),
+    (
+        ["mine", "--device", "cpu"],
+        f"--device {FOR_MODELS}",
+    ),
     (["mine", "--device", "tpu"], "--device: invalid choice: 'tpu' (choose from"),
     (["mine", "--score-hold-out", "--task", "sst"], "--task must not be named beside --score-hold-out, got both"),
     (["mine", "--score-hold-out", "--output", "x"], "--output must not be named beside --score-hold-out, got both"),

@@ -41,7 +41,7 @@ def test_weights_of_a_mixture_are_those_of_scipy(
     monkeypatch.setattr(weighting, "NUM_ROUNDS", 3000)
     pool = build_pool(task, SKILLS[:4], num_rows=150, seed=seed)
     probs = right_probabilities(pool, np.arange(4), all_rows(pool))
-    np.testing.assert_allclose(mixture(probs, shrinkage), optimal_mixture(probs, shrinkage), atol=1e-4)
+    np.testing.assert_allclose(mixture(probs, [shrinkage])[0], optimal_mixture(probs, shrinkage), atol=1e-4)
 
 
 @pytest.mark.parametrize(("shrinkage", "share"), [(1.0, 1e-6), (0.1, 1e-4), (0.0, 0.1)])
@@ -51,7 +51,7 @@ def test_the_rounds_leave_little_to_gain(shrinkage: float, share: float, seed: i
     probs = right_probabilities(pool, np.arange(4), all_rows(pool))
     found, best, equal = (
         mixture_loss(probs, shrinkage, weights)
-        for weights in (mixture(probs, shrinkage), optimal_mixture(probs, shrinkage), np.full(4, 0.25))
+        for weights in (mixture(probs, [shrinkage])[0], optimal_mixture(probs, shrinkage), np.full(4, 0.25))
     )
     assert best - 1e-9 <= found < best + share * (equal - best)
 
@@ -61,14 +61,14 @@ def test_a_mixture_of_two_has_the_weight_that_the_quadratic_gives() -> None:
     a, b, first, second = 0.9, 0.2, 60, 40
     probs = np.array([[a] * first + [b] * second, [b] * first + [a] * second])
     expected = (first * a - second * b) / ((first + second) * (a - b))
-    np.testing.assert_allclose(mixture(probs, 0.0), [expected, 1 - expected], atol=1e-6)
+    np.testing.assert_allclose(mixture(probs, [0.0])[0], [expected, 1 - expected], atol=1e-6)
 
 
 def test_rows_that_nobody_thought_possible_change_no_weight() -> None:
     probs = np.array([[0.9, 0.8, 0.3], [0.2, 0.9, 0.4]])
     impossible = np.concatenate([probs, np.zeros((2, 1))], axis=1)
-    assert np.isfinite(mixture(impossible, 0.0)).all()
-    np.testing.assert_allclose(mixture(np.zeros((3, 5)), 0.0), np.full(3, 1 / 3))
+    assert np.isfinite(mixture(impossible, [0.0])[0]).all()
+    np.testing.assert_allclose(mixture(np.zeros((3, 5)), [0.0])[0], np.full(3, 1 / 3))
 
 
 @pytest.mark.parametrize("shrinkage", [1.0, 0.1, 0.03, 0.0])
@@ -92,7 +92,7 @@ def test_weights_of_a_regression_are_those_of_scipy(shrinkage: float, skills: tu
 @each_task
 def test_stronger_shrinkage_brings_weights_nearer_to_equal_ones(task: Task) -> None:
     pool = build_pool(task, SKILLS)
-    fits = [fit_weights(pool, np.arange(6), all_rows(pool), shrinkage) for shrinkage in SHRINKAGES]
+    fits = fit_weights(pool, np.arange(6), all_rows(pool), SHRINKAGES)
     distances = [float(np.abs(fit - 1 / 6).sum()) for fit in fits]
     assert distances[0] == 0
     assert distances == sorted(distances)
@@ -108,12 +108,13 @@ def test_the_shrinkage_is_that_of_a_plain_search_over_folds(task: Task, seed: in
         score = 0.0
         for outside, inside in inner_folds(pool, all_rows(pool), FAST):
             members = best_epochs(pool, outside)[: FAST.max_models]
-            chosen = weighted_ensemble(members, fit_weights(pool, members, outside, shrinkage), FAST.max_models)
+            (weights,) = fit_weights(pool, members, outside, [shrinkage])
+            chosen = weighted_ensemble(members, weights, FAST.max_models)
             score += len(inside) * plain_score(pool, chosen, inside)
         scores.append(score)
     shrinkage = SHRINKAGES[int(np.flatnonzero(np.array(scores) > max(scores) - 1e-9)[0])]
     members = best_epochs(pool, all_rows(pool))[: FAST.max_models]
-    weights = fit_weights(pool, members, all_rows(pool), shrinkage)
+    (weights,) = fit_weights(pool, members, all_rows(pool), [shrinkage])
     assert choose_weights(pool, all_rows(pool), FAST) == weighted_ensemble(members, weights, FAST.max_models)
 
 

@@ -235,6 +235,22 @@ def test_a_sweep_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytest.Ca
     assert "must hold a trial with a dev score 'overall', got none" in refusal(capsys, tmp_path, "best", tmp_path / "m")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "start"),
+    [
+        ([], "SWEEP, TRIAL and FOLDER must be named (see --help), got fewer"),
+        (["a", "best"], "SWEEP, TRIAL and FOLDER must be named (see --help), got fewer"),
+        (["a", "best", "c", "d"], "every value must follow its flag, got 'd'"),
+        (["a", "best", "c", "--bset", "sst"], "unknown flag '--bset'; did you mean '--best'?"),
+    ],
+)
+def test_wrong_use_is_one_line(arguments: list[str], start: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {start}")
+    assert error.count("\n") == 1
+
+
 def test_a_trial_that_is_not_there_gets_the_nearest_names(
     trained_sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,155 @@
+"""What one text takes: the latency of each candidate's model, measured once for all candidates of one network."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mtlib.config import TrialConfig
+from mtlib.schema import require, to_dict
+from mtlib.tasks import Task
+from results.ensemble import Ensemble
+from results.models import LoadedModel, ModelSource, load_pretrained
+from results.pool import Candidate, Pool
+from results.predicting import Predictor, predict_texts
+from results.records import read_trials
+from results.stats import Floats
+
+NUM_TEXTS = 20
+"""Texts that latency is measured on."""
+ONLY_TRAINING = {
+    "encoder": ("dropout", "attention_dropout", "trained_layers", "start_from", "start_epoch", "start_heads"),
+    "pals": ("tasks", "zero_start"),
+    "task": (
+        "batch_size",
+        "chosen_layers",
+        "dual_reduction",
+        "loss",
+        "loss_weight",
+        "ordinal_alpha",
+        "probability_factor",
+        "scored_train_rows",
+    ),
+}
+"""Settings that change weights, or one of a head's outputs, but not what a text takes."""
+
+Clock = Callable[[], float]
+"""Says the time, in seconds."""
+
+
+def find_latencies(
+    pool: Pool, source: ModelSource, texts: Sequence[tuple[str, ...]], clock: Clock = time.perf_counter
+) -> Floats:
+    """What one text takes by each candidate's model, on this machine, on the source's device, with torch's threads.
+
+    Weights change no speed and need not have been kept: each network is built from its configuration and the pretrained
+    encoder, measured, and let go.
+
+    Args:
+        pool: the candidates.
+        source: where their sweeps and encoders are, and the device.
+        texts: of the pool's task, from `choose_texts`.
+        clock: what measures.
+
+    Returns:
+        (candidates,), milliseconds.
+
+    Raises:
+        ValueError: in one line: an encoder cannot be had, does not fit, or stands for several; there is no such device.
+    """
+    configs = read_configs(pool.candidates, source)
+    names = sorted({config.encoder.name for config in configs})
+    is_one = source.encoder is None or len(names) == 1
+    require(is_one, "--encoder can stand for one encoder alone", f"candidates of {', '.join(names)}")
+    found: dict[str, float] = {}
+    for config in configs:
+        network = describe_network(config, pool.task)
+        if network not in found:
+            found[network] = measure_latency(build_untrained(config, source), pool.task, texts, clock)
+    return np.array([found[describe_network(config, pool.task)] for config in configs])
+
+
+def measure_latency(
+    model: LoadedModel, task: Task, texts: Sequence[tuple[str, ...]], clock: Clock = time.perf_counter
+) -> float:
+    """What one text takes by one model: cut into word pieces, a batch of its own, on the device where the model is.
+
+    It is that of this machine, this device, this number of threads, and of whatever else is running. Each text is
+    predicted twice in a row of all texts, and the second time counts: the first one warms up.
+
+    Args:
+        model: ready to predict.
+        task: one of its tasks.
+        texts: as `predict_texts` takes them; at least one.
+        clock: what measures.
+
+    Returns:
+        Milliseconds, the median over texts.
+    """
+    predictor = Predictor(task=task, models=(model,), ensemble=Ensemble(members=(0,), weights=(1.0,)))
+    for text in texts:
+        predict_texts(predictor, [text])
+    taken = []
+    for text in texts:
+        start = clock()
+        predict_texts(predictor, [text])
+        taken.append(clock() - start)
+    return 1000 * float(np.median(taken))
+
+
+def choose_texts(texts: Sequence[tuple[str, ...]], count: int = NUM_TEXTS) -> list[tuple[str, ...]]:
+    """Texts of all lengths, evenly spaced in the order of their lengths, so that the median is a middling text's.
+
+    Args:
+        texts: one or two by row.
+        count: how many; all where there are no more.
+
+    Returns:
+        The shortest first.
+    """
+    ordered = sorted(texts, key=lambda row: sum(map(len, row)))
+    count = min(count, len(ordered))
+    return [ordered[(2 * place + 1) * len(ordered) // (2 * count)] for place in range(count)]
+
+
+def read_configs(candidates: Sequence[Candidate], source: ModelSource) -> list[TrialConfig]:
+    """Each candidate's configuration, read once for each trial."""
+    records = {
+        (sweep, record.trial_id): record.config
+        for sweep in dict.fromkeys(candidate.sweep for candidate in candidates)
+        for record in read_trials(source.places[sweep])
+    }
+    trials = dict.fromkeys((candidate.sweep, candidate.trial) for candidate in candidates)
+    configs = {trial: TrialConfig.from_json(records[trial]) for trial in trials}
+    return [configs[candidate.sweep, candidate.trial] for candidate in candidates]
+
+
+def describe_network(config: TrialConfig, task: Task) -> str:
+    """All settings that can change what a text of a task takes; equal for configurations of one network."""
+    has_pals = config.pals.size > 0 and task.name in config.pals.tasks
+    tree = {
+        "encoder": leave_out(config.encoder, "encoder"),
+        "pals": leave_out(config.pals, "pals") if has_pals else None,
+        "task": leave_out(config.tasks[task.name], "task"),
+        "is_relational": task.name in config.relational_tasks,
+        "precision": config.precision,
+    }
+    return json.dumps(tree, sort_keys=True)
+
+
+def leave_out(group: object, name: str) -> dict[str, Any]:
+    """The fields of a group of settings without those of training alone."""
+    return {field: value for field, value in to_dict(group).items() if field not in ONLY_TRAINING[name]}
+
+
+def build_untrained(config: TrialConfig, source: ModelSource) -> LoadedModel:
+    """A configuration's network as it begins, ready to predict."""
+    from mtlib.environment import choose_device
+    from mtlib.model import MultiTaskModel
+
+    device = choose_device(source.device)
+    pretrained = load_pretrained(source.encoder or config.encoder.name, source)
+    model = MultiTaskModel(config, pretrained).eval().to(device)
+    return LoadedModel(name="an untrained network", model=model, config=config, pretrained=pretrained)

@@ -1,0 +1,77 @@
+"""The base configuration is found by what it says, not by its number, seed or replicate."""
+
+from pathlib import Path
+
+import pytest
+
+from mtlib.config import TrialConfig
+from mtlib.config_training import StageConfig
+from mtlib.schema import to_dict
+from mtlib.tasks import TASKS
+from results.base_configuration import find_base, only_base
+from results.pool import read_pool
+from results.records import write_sweep, write_trials
+from tests.results.conftest import build_record
+from tests.results.scored_sweep import build_sweep
+from tests.results.simulated_pools import build_pool
+
+BASE = TrialConfig(stages=(StageConfig(tasks=("sst",), epochs=1),))
+CHANGED = {"optimizer.learning_rate": 0.5}
+
+
+def write_configs(folder: Path, base: TrialConfig | None, *configs: TrialConfig) -> str:
+    """A sweep with one trial for each configuration."""
+    write_sweep(folder, {"name": folder.name} if base is None else {"name": folder.name, "base": to_dict(base)})
+    write_trials(folder, [build_record(n, config=one.to_json()) for n, one in enumerate(configs)], tuple(TASKS))
+    return str(folder)
+
+
+def test_the_base_is_the_trial_that_changes_nothing_of_it(tmp_path: Path) -> None:
+    sweep = write_configs(tmp_path, BASE, BASE.override(CHANGED), BASE)
+    assert find_base([sweep]) == {(sweep, 1)}
+
+
+@pytest.mark.parametrize("changes", [{"seed": 5}, {"replicate": 2}, {"seed": 5, "replicate": 1}])
+def test_seed_and_replicate_make_no_other_configuration(tmp_path: Path, changes: dict[str, int]) -> None:
+    sweep = write_configs(tmp_path, BASE, BASE.override(CHANGED), BASE.override(changes))
+    assert find_base([sweep]) == {(sweep, 1)}
+
+
+def test_a_sweep_whose_trials_all_change_something_has_no_base(tmp_path: Path) -> None:
+    assert find_base([write_configs(tmp_path, BASE, BASE.override(CHANGED))]) == frozenset()
+
+
+def test_a_sweep_that_does_not_say_its_base_has_none(tmp_path: Path) -> None:
+    assert find_base([write_configs(tmp_path, None, BASE)]) == frozenset()
+
+
+def test_it_is_the_first_sweeps_base_wherever_it_was_trained(tmp_path: Path) -> None:
+    other = BASE.override(CHANGED)
+    first = write_configs(tmp_path / "a", other, BASE)
+    second = write_configs(tmp_path / "b", BASE, BASE, other, other.override({"seed": 9}))
+    assert find_base([first, second]) == {(second, 1), (second, 2)}
+
+
+def test_a_trial_that_is_named_stands_for_the_base_with_its_replicates(tmp_path: Path) -> None:
+    sweep = write_configs(tmp_path, BASE, BASE, BASE.override(CHANGED))
+    assert find_base([sweep], "0001-r0") == {(sweep, 1)}
+
+
+def test_a_trial_that_is_not_there_is_one_line_with_the_nearest(tmp_path: Path) -> None:
+    sweep = write_configs(tmp_path, BASE, BASE, BASE.override(CHANGED))
+    with pytest.raises(ValueError, match=r"unknown trial of .* for --base '0001-r7'; did you mean '0001-r0'"):
+        find_base([sweep], "0001-r7")
+
+
+def test_the_base_alone_keeps_its_candidates_and_what_they_say(tmp_path: Path) -> None:
+    sweep = str(build_sweep(tmp_path, 0.5, 1.0, 1.5))
+    pool = read_pool([sweep], "sst")
+    found = only_base(pool, frozenset({(sweep, 1)}))
+    assert [(one.number, one.epoch) for one in found.candidates] == [(1, 1), (1, 2)]
+    assert found.outputs.tolist() == pool.outputs[2:4].tolist()
+
+
+def test_without_a_base_nothing_is_left() -> None:
+    pool = build_pool(TASKS["sst"], [0.5, 1.0])
+    assert not only_base(pool, frozenset()).candidates
+    assert not only_base(pool, frozenset({("another", 0)})).candidates
