@@ -25,6 +25,11 @@ SOUP = "soup"
 NAMES = (AUTOMATIC, ONE_MODEL, *METHODS, SOUP)
 """Ways to choose that can be asked for."""
 
+REPEATS, SOUP_REPEATS = 5, 2
+"""Of cross-fitting, if nothing else is asked for."""
+MOST_TASTED = 20
+"""The best trials of a task that may be in a soup: each soup that is tried takes as long as scoring dev."""
+
 Say = Callable[[str], None]
 
 
@@ -39,8 +44,8 @@ class Request:
     method: str = AUTOMATIC
     """One of `NAMES`."""
     settings: Settings = field(default_factory=Settings)
-    num_repeats: int = 5
-    """Of cross-fitting, at least 1."""
+    num_repeats: int | None = None
+    """Of cross-fitting, at least 1; None: 5, and 2 of soups, which take long."""
     base: str | None = None
     """Trial of the first sweep whose configuration all are compared with; None for that sweep's base."""
     is_calibrated: bool = False
@@ -53,6 +58,12 @@ class Request:
     """Where they are run."""
     data: Path | None = None
     """Data folder with the dev texts for them; None for the sweep's own."""
+
+    @property
+    def repeats(self) -> int:
+        """How often is cross-fitted."""
+        default = SOUP_REPEATS if self.method == SOUP else REPEATS
+        return default if self.num_repeats is None else self.num_repeats
 
 
 def select_from(request: Request, *, command: str = "", on_progress: Say = lambda _line: None) -> Selection:
@@ -86,7 +97,7 @@ def select_from(request: Request, *, command: str = "", on_progress: Say = lambd
         command=command,
         sweeps=fingerprints,
         num_folds=settings.num_folds,
-        num_repeats=request.num_repeats,
+        num_repeats=request.repeats,
         seed=settings.seed,
         max_models=settings.max_models,
         max_latency_ms=None if math.isinf(settings.max_latency_ms) else settings.max_latency_ms,
@@ -108,10 +119,10 @@ def choose_one_task(
     if request.method == SOUP:
         return choose_soups(
             pool,
-            request.settings,
+            replace(request.settings, num_considered=MOST_TASTED),
             source=source,
             data=request.data,
-            num_repeats=request.num_repeats,
+            num_repeats=request.repeats,
             base=base,
             on_progress=on_progress,
         )
@@ -119,7 +130,7 @@ def choose_one_task(
         pool,
         request.settings,
         names=None if request.method == AUTOMATIC else [request.method],
-        num_repeats=request.num_repeats,
+        num_repeats=request.repeats,
         one=one,
         base=base,
         is_calibrated=request.is_calibrated,
@@ -155,7 +166,7 @@ def find_one_model(pools: Mapping[str, Pool], request: Request) -> OneModel | No
         return None
     try:
         fast = {task: within_latency(pool, request.settings) for task, pool in pools.items()}
-        return choose_one_model(fast, request.settings, num_repeats=request.num_repeats)
+        return choose_one_model(fast, request.settings, num_repeats=request.repeats)
     except ValueError:
         if is_asked:
             raise
@@ -170,7 +181,7 @@ def check_request(request: Request) -> None:
     require(settings.seed >= 0, "--seed must be at least 0", settings.seed)
     rule = "--max-latency-ms must be above 0"
     require(settings.max_latency_ms > 0, rule, settings.max_latency_ms)  # NaN is not above 0 either
-    require(request.num_repeats >= 1, "--repeats must be at least 1", request.num_repeats)
+    require(request.repeats >= 1, "--repeats must be at least 1", request.repeats)
     require_name(request.method, NAMES, "method")
     is_both = request.is_calibrated and request.method in (ONE_MODEL, SOUP)
     require(not is_both, f"--calibrate must not be named beside --method {request.method}, one model", "both")

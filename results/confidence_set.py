@@ -8,7 +8,10 @@ import numpy.typing as npt
 from results.base_configuration import Configuration
 from results.methods import best_epochs
 from results.pool import Pool
-from results.stats import CONFIDENCE, Floats, bootstrap_scores, score_examples
+from results.stats import CONFIDENCE, Floats, Numbers, bootstrap_scores, score_examples
+
+ROUNDING = 1e-9
+"""Scores that are no further apart are equal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +27,9 @@ class ConfidenceSet:
 def find_confidence_set(pool: Pool, *, seed: int = 0, confidence: float = CONFIDENCE) -> ConfidenceSet:
     """The configurations of which one is the best, as far as these examples tell, however many there are.
 
-    A configuration's score is the mean over its replicates, each at its best epoch. Examples are resampled, the same
-    for all; how training it once more would turn out is not in it.
+    A configuration's score is the mean over its replicates, each at its best epoch on these examples: one that had more
+    epochs to choose from is a little ahead. Examples are resampled, the same for all; how training it once more would
+    turn out is not in it.
 
     Args:
         pool: the task's candidates, copies too: two configurations may have said the same.
@@ -37,15 +41,27 @@ def find_confidence_set(pool: Pool, *, seed: int = 0, confidence: float = CONFID
     for place, number in enumerate(best):
         candidate = pool.candidates[number]
         found.setdefault((candidate.sweep, candidate.number), []).append(place)
-    values = pool.values[best].astype(np.float64)
-    scores = score_examples(pool.task, values, pool.labels)
-    resampled = bootstrap_scores(pool.task, values, pool.labels, seed=seed)
+    scores, resampled = score_candidates(pool, best, seed)
     names = list(found)
     score = np.array([scores[places].mean() for places in found.values()])
     draws = np.stack([resampled[places].mean(0) for places in found.values()])
-    may_be_best = model_confidence_set(score, draws, confidence)
+    _, first, equal = np.unique(draws, axis=0, return_index=True, return_inverse=True)  # equal ones count once
+    may_be_best = model_confidence_set(score[first], draws[first], confidence)[equal.ravel()]
     order = [number for number in np.argsort(-score, kind="stable") if may_be_best[number]]
     return ConfidenceSet(members=tuple(names[number] for number in order), num_configurations=len(names))
+
+
+def score_candidates(pool: Pool, numbers: Numbers, seed: int) -> tuple[Floats, Floats]:
+    """Scores of some candidates, and the same on resamples: (candidates,) and (candidates, resamples).
+
+    Those that say the same are scored once: sums of many are rounded in one order or another.
+    """
+    known: dict[bytes, int] = {}
+    same = [known.setdefault(pool.values[number].tobytes(), len(known)) for number in numbers]
+    _, first = np.unique(same, return_index=True)
+    values = pool.values[numbers[first]].astype(np.float64)
+    resampled = bootstrap_scores(pool.task, values, pool.labels, seed=seed)
+    return score_examples(pool.task, values, pool.labels)[same], resampled[same]
 
 
 def model_confidence_set(scores: Floats, resampled: Floats, confidence: float = CONFIDENCE) -> npt.NDArray[np.bool_]:
@@ -72,9 +88,9 @@ def model_confidence_set(scores: Floats, resampled: Floats, confidence: float = 
         behind = scores[left].mean() - scores[left]
         drawn = noise[left].mean(axis=0) - noise[left]  # (left, resamples)
         spread = drawn.std(axis=1, ddof=1)
-        is_sure = spread <= 0  # no resample moves it: it is behind for sure, or not at all
-        statistic = np.where(is_sure, np.where(behind > 0, np.inf, 0.0), behind / np.where(is_sure, 1.0, spread))
-        largest = np.where(is_sure[:, None], 0.0, drawn / np.where(is_sure, 1.0, spread)[:, None]).max(axis=0)
+        is_sure = spread <= ROUNDING  # no resample moves it: it is behind for sure, or not at all
+        statistic = np.where(is_sure, np.where(behind > ROUNDING, np.inf, 0), behind / np.where(is_sure, 1, spread))
+        largest = np.where(is_sure[:, None], 0, drawn / np.where(is_sure, 1, spread)[:, None]).max(axis=0)
         if statistic.max() <= np.quantile(largest, confidence):
             break
         left = np.delete(left, int(statistic.argmax()))

@@ -40,10 +40,10 @@ def read_dev_texts(
 def data_folder(sweep: Location, data: Path | None = None) -> Path:
     """The data folder that is named, or else the one that a sweep names; ValueError if it is not there."""
     named = (read_sweep(sweep).get("data") or {}).get("folder")
-    folder = data or (None if named is None else Path(str(named)))
-    rule = f"--data must name the data folder of {sweep} where that does not, or it is gone"
-    require(folder is not None and folder.is_dir(), rule, "none" if folder is None else f"no folder {folder}")
-    assert folder is not None
+    require(data is not None or named is not None, f"--data must name the data folder, which {sweep} does not", "none")
+    folder = data or Path(str(named))
+    rule = f"the data folder of {sweep} must be where it was, or be named with --data"
+    require(folder.is_dir(), rule, f"no folder {folder}")
     return folder
 
 

@@ -5,7 +5,26 @@ from collections.abc import Iterator
 import numpy as np
 
 from mtlib.schema import require
+from mtlib.tasks import Task
 from results.stats import Floats, Numbers
+
+LEAST_ROWS = 10
+"""Of a fold in which a correlation is taken: with fewer its standard error is far too small."""
+
+
+def count_folds(task: Task, num_rows: int, most: int) -> int:
+    """How many folds examples are cut into: at most one for each and `most`, of a correlation at least `LEAST_ROWS`.
+
+    Args:
+        task: its metric decides.
+        num_rows: how many examples there are.
+        most: how many folds are asked for.
+
+    Returns:
+        At least 2 if that many are asked for and there are 2 examples.
+    """
+    room = num_rows // LEAST_ROWS if task.metric == "pearson" else num_rows
+    return min(most, num_rows, max(2, room))
 
 
 def assign_folds(labels: Floats, num_folds: int, generator: np.random.Generator) -> Numbers:

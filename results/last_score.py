@@ -14,11 +14,11 @@ from mtlib.schema import require
 from mtlib.sources import read_held_out
 from mtlib.tasks import TASKS
 from results.cross_fitting import interval
+from results.dev_texts import data_folder
 from results.hold_out import check_held, read_hold_out, write_hold_out
 from results.models import ModelSource, find_record
 from results.outputs import values_of
 from results.predicting import load_predictor, predict_rows
-from results.records import SWEEP_FILE, read_sweep
 from results.selection import Look, Selection
 from results.stats import Floats, bootstrap_scores, score_examples
 from results.text_input import TextRow
@@ -71,16 +71,9 @@ def read_rows(selection: Selection, task: str, source: ModelSource, data: Path |
     rule = f"sweeps must have held out the same rows of {task} to be scored together"
     require(all(record.tasks.get(task) == records[0].tasks.get(task) for record in records), rule, ", ".join(places))
     config = TrialConfig.from_json(find_record(selection.tasks[task].members[0], source).config)
-    table = read(config, data or folder_of(places[0]))[task]
+    table = read(config, data_folder(places[0], data))[task]
     check_held(records[0], {task: table})
     return table
-
-
-def folder_of(place: str) -> Path:
-    """The data folder that a sweep names; ValueError if it names none."""
-    folder = (read_sweep(place).get("data") or {}).get("folder")
-    require(folder is not None, f"--data must name the data folder where {SWEEP_FILE} of {place} does not", "none")
-    return Path(str(folder))
 
 
 def predict_table(selection: Selection, task: str, source: ModelSource, table: Table) -> Floats:

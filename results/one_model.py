@@ -9,7 +9,7 @@ import numpy as np
 from mtlib.schema import require
 from mtlib.tasks import overall_score
 from results.cross_fitting import CrossFitted
-from results.folds import assign_folds
+from results.folds import assign_folds, count_folds
 from results.methods import Settings, candidate_scores
 from results.pool import Candidate, Pool
 from results.stats import Floats, Numbers
@@ -97,5 +97,5 @@ def cross_fit_one(pools: Pools, settings: Settings, num_repeats: int) -> dict[st
 
 def draw_folds(pools: Pools, num_folds: int, generator: np.random.Generator) -> dict[str, Numbers]:
     """Folds of every task's examples, as many of each."""
-    count = min([num_folds, *(len(pool.labels) for pool in pools.values())])
+    count = min(count_folds(pool.task, len(pool.labels), num_folds) for pool in pools.values())
     return {task: assign_folds(pool.labels, count, generator) for task, pool in pools.items()}

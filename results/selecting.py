@@ -144,7 +144,8 @@ def select(
 
 def check_rows(pool: Pool, settings: Settings) -> Numbers:
     """Numbers of all examples; ValueError if they are too few to choose by."""
-    least = 3 if settings.num_folds > 2 else 4  # outside each fold there must be two at least, to be folds again
+    is_small = settings.num_folds == 2 or pool.task.metric == "pearson"  # which makes few folds of few examples
+    least = 4 if is_small else 3  # outside each fold there must be two at least, to be folds again
     rule = f"examples of {pool.task.name} to select by must be at least {least}"
     require(len(pool.labels) >= least, rule, len(pool.labels))
     return np.arange(len(pool.labels))

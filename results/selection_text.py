@@ -189,6 +189,9 @@ def legend(selection: Selection) -> Iterator[str]:
     yield "over single: cross-fitted, less that of the best single model; * cannot be told from 0."
     if selection.is_calibrated:
         yield "temperature: what a model's logits are divided by before they are averaged as probabilities."
+    if any(chosen.is_soup for chosen in selection.tasks.values()):
+        yield "models of a soup are those whose weights are averaged; predicting costs one model."
+        yield "Soups are of kept epochs alone, which all of dev chose; their scores are corrected for that."
     if selection.max_latency_ms is not None:
         yield f"All models of a task, one after the other, take at most {selection.max_latency_ms:g} ms for one text."
     if any(is_timed(chosen.trade_offs) for chosen in selection.tasks.values()):

@@ -186,7 +186,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--calibrate", action="store_true", help=words)
     words = "its configuration is what all are compared with (default: the base of the first SWEEP's space)"
     add("--base", metavar="TRIAL", help=words)
-    add("--repeats", type=whole, default=5, metavar="N", help="of cross-fitting, with other folds (default: 5)")
+    add("--repeats", type=whole, metavar="N", help="of cross-fitting, with other folds (default: 5, of soups 2)")
     add("--bags", type=whole, default=5, metavar="N", help="of greedy selection; 0: none (default: 5)")
     add("--seed", type=whole, default=0, metavar="N", help="of folds, bags and resamples (default: 0)")
     add("--output", metavar="FOLDER", help="where selection.json goes (default: the first SWEEP)")

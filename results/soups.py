@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from results.ensemble import Ensemble, equal_ensemble, score_rows
+from results.folds import count_folds
 from results.methods import Method, Settings, best_epochs
 from results.outputs import Outputs
 from results.pool import Pool
@@ -114,7 +115,7 @@ def most_soups(pool: Pool, shapes: Numbers, settings: Settings, num_repeats: int
     Soups that several folds taste are mixed once, so that it may be far fewer.
     """
     sizes = [len(set(pool.trial_numbers[shapes == shape])) for shape in np.unique(shapes)]
-    most, folds = min(max(sizes), settings.num_considered), min(settings.num_folds, len(pool.labels))
+    most, folds = min(max(sizes), settings.num_considered), count_folds(pool.task, len(pool.labels), settings.num_folds)
     if most == 1 or settings.max_models == 1:
         return 0
     num_choices = 1 + num_repeats * folds * (1 + folds)  # by all examples, without each fold, and without a fold more

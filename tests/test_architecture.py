@@ -105,6 +105,7 @@ ORDER = (
     "results.table",
     "results.expected",
     "results.selection",
+    "results.seen_by_search",
     "results.trade_offs",
     "results.trying",
     "results.selecting",

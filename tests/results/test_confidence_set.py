@@ -47,9 +47,28 @@ def test_equal_scores_are_all_left_also_where_no_resample_moves_them() -> None:
     assert model_confidence_set(np.zeros(4), np.zeros((4, 50))).all()
 
 
-def test_what_no_resample_moves_is_put_out_for_sure() -> None:
-    scores = np.array([0.5, 0.4, 0.5])
+@pytest.mark.parametrize("worse", [0.4, 0.499])
+def test_what_no_resample_moves_is_put_out_for_sure(worse: float) -> None:
+    scores = np.array([0.5, worse, 0.5])
     assert model_confidence_set(scores, np.repeat(scores[:, None], 30, axis=1)).tolist() == [True, False, True]
+
+
+@each_task
+@pytest.mark.parametrize("num_copies", [2, 3, 6, 7])
+def test_configurations_that_say_the_same_stay_together(task: Task, num_copies: int) -> None:
+    for seed in range(10):
+        pool = build_pool(task, [0.8], num_rows=150, seed=seed)
+        candidates = tuple(replace(pool.candidates[0], trial=f"{n:04d}-r0", number=n) for n in range(num_copies))
+        same = replace(pool, candidates=candidates, outputs=np.repeat(pool.outputs, num_copies, axis=0))
+        assert sorted(numbers_in(find_confidence_set(same))) == list(range(num_copies))
+
+
+def test_copies_of_the_best_make_it_no_harder_to_put_out_another() -> None:
+    pool = build_pool(BINARY, [1.0, 0.6], num_rows=400)
+    numbers = [0, *[1] * 9]
+    candidates = tuple(replace(pool.candidates[0], trial=f"{n:04d}-r0", number=n) for n in range(10))
+    many = replace(pool, candidates=candidates, outputs=pool.outputs[numbers])
+    assert numbers_in(find_confidence_set(many)) == numbers_in(find_confidence_set(pool))
 
 
 def test_more_that_are_compared_at_once_make_it_harder_to_put_one_out() -> None:

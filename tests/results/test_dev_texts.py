@@ -70,10 +70,10 @@ def test_a_source_that_replaces_a_tasks_files_is_read_in_their_place(tiny_folder
 def test_data_that_are_gone_or_not_named_are_asked_for_by_their_flag(tiny_folder: Path, tmp_path: Path) -> None:
     gone = sweep_of(tmp_path / "gone", tmp_path / "no-data")
     silent = sweep_of(tmp_path / "silent", None)
-    rule = "--data must name the data folder of {} where that does not, or it is gone, got {}"
-    assert refusal(gone, "sst") == rule.format(gone, f"no folder {tmp_path / 'no-data'}")
-    assert refusal(silent, "sst") == rule.format(silent, "none")
-    assert refusal(silent, "sst", None, tmp_path / "other") == rule.format(silent, f"no folder {tmp_path / 'other'}")
+    moved = "the data folder of {} must be where it was, or be named with --data, got no folder {}"
+    assert refusal(gone, "sst") == moved.format(gone, tmp_path / "no-data")
+    assert refusal(silent, "sst") == f"--data must name the data folder, which {silent} does not, got none"
+    assert refusal(silent, "sst", None, tmp_path / "other") == moved.format(silent, tmp_path / "other")
     for sweep in (gone, silent):
         assert len(read_dev_texts(sweep, "sst", data=tiny_folder)) == 13
         assert data_folder(sweep, tiny_folder) == tiny_folder

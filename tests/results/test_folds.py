@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from results.folds import assign_folds, iter_folds
+from mtlib.tasks import TASKS
+from results.folds import LEAST_ROWS, assign_folds, count_folds, iter_folds
 from results.stats import Floats
 
 
@@ -92,3 +93,20 @@ def test_every_example_is_inside_once() -> None:
     np.testing.assert_array_equal(np.sort(np.concatenate([inside for _, inside in pairs])), np.arange(52))
     for outside, inside in pairs:
         np.testing.assert_array_equal(np.sort(np.concatenate([outside, inside])), np.arange(52))
+
+
+@pytest.mark.parametrize(("num_rows", "count"), [(2, 2), (3, 3), (5, 5), (6, 5), (1000, 5)])
+def test_of_an_accuracy_there_are_as_many_folds_as_asked_for_or_as_examples(num_rows: int, count: int) -> None:
+    assert count_folds(TASKS["sst"], num_rows, 5) == count_folds(TASKS["qqp"], num_rows, 5) == count
+
+
+@pytest.mark.parametrize(
+    ("num_rows", "count"), [(2, 2), (13, 2), (3 * LEAST_ROWS - 1, 2), (3 * LEAST_ROWS, 3), (50, 5), (1000, 5)]
+)
+def test_of_a_correlation_no_more_than_leave_enough_examples_in_each(num_rows: int, count: int) -> None:
+    assert count_folds(TASKS["sts"], num_rows, 5) == count
+
+
+def test_fewer_folds_than_2_are_not_made_more() -> None:
+    assert count_folds(TASKS["sts"], 100, 1) == 1
+    assert count_folds(TASKS["sts"], 1, 5) == 1

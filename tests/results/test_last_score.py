@@ -203,11 +203,11 @@ def test_data_are_read_where_the_sweep_names_them_or_where_they_have_moved(
 ) -> None:
     selection = select_pairs(folder)
     write_sweep(folder, {"name": "mine", "data": {"folder": str(tmp_path / "gone")}})
-    assert f"data must be a folder, got {tmp_path}/gone, which is missing" in refusal(folder, selection)
+    assert f"must be where it was, or be named with --data, got no folder {tmp_path}/gone" in refusal(folder, selection)
     assert set(score(folder, selection, tiny_folder)) == set(TASKS)
     for info in ({"name": "mine"}, {"name": "mine", "data": None}):
         write_sweep(folder, info)
-        rule = f"--data must name the data folder where sweep.json of {folder} does not"
+        rule = f"--data must name the data folder, which {folder} does not"
         assert refusal(folder, selection) == f"{rule}, got none"
 
 

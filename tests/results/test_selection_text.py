@@ -199,6 +199,27 @@ def test_the_dev_score_is_said_to_be_optimistic_or_lower_by_what_is_seen(
     assert sentences(**topk_with(in_sample=dev, cross_fitted=expected))[2] == words
 
 
+def test_a_soup_is_one_model_mixed_from_its_members() -> None:
+    soup = build_score("soup_greedy")
+    chosen = build_task(3, method="soup_greedy", methods=(SINGLE, soup), is_soup=True)
+    assert next(verdict("sst", chosen)) == "Chosen for SST: greedy soup, one model mixed from 3 models."
+    assert any("predicting costs one model" in line for line in legend(build_selection(chosen)))
+    assert not any("soup" in line for line in legend(build_selection(build_task())))
+
+
+def test_temperatures_stand_beside_members_that_have_one() -> None:
+    chosen = build_task(2)
+    warm = replace(chosen, members=(replace(chosen.members[0], temperature=1.234), chosen.members[1]))
+    assert [line.endswith(", temperature 1.23") for line in member_lines(warm)] == [True, False]
+    assert any(line.startswith("temperature: ") for line in legend(build_selection(warm, is_calibrated=True)))
+    assert not any(line.startswith("temperature: ") for line in legend(build_selection(warm)))
+
+
+def test_a_limit_of_latency_is_said() -> None:
+    lines = list(legend(build_selection(build_task(), max_latency_ms=12.5)))
+    assert "All models of a task, one after the other, take at most 12.5 ms for one text." in lines
+
+
 BASE = build_score("base", cross_fitted=0.5, num_models=1, base_lead=0.0, base_lead_interval=(0.0, 0.0))
 
 

@@ -233,7 +233,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["mine", "--max-latency-ms", "-2"], "--max-latency-ms must be above 0, got -2"),
     (["mine", "--max-latency-ms", "nan"], "--max-latency-ms must be above 0, got nan"),
     (["mine", "--max-latency-ms", "fast"], "--max-latency-ms: must be a number of milliseconds, got 'fast'"),
-    (["mine", "--max-latency-ms", "5"], "--data must name the data folder of "),
+    (["mine", "--max-latency-ms", "5"], "--data must name the data folder, which "),
     (["mine", "--method", "soup", "--calibrate"], "--calibrate must not be named beside --method soup, one model, got"),
     (["mine", "--method", "one_model", "--calibrate"], "--calibrate must not be named beside --method one_model, one"),
     (["mine", "--base", "0007-r0"], "unknown trial of "),
@@ -366,6 +366,34 @@ def held(trained_folder: Path, tiny_folder: Path, tmp_path: Path) -> Path:
     return folder
 
 
+SMALL = ("--repeats", "1", "--max-models", "2", "--device", "cpu")
+
+
+def test_a_soup_is_chosen_where_it_is_asked_for_and_scored_as_one_model(held: Path, capsys: Capture) -> None:
+    lines = run(capsys, held, "--method", "soup", "--task", "sst", *SMALL)
+    found = read_selection(held).tasks["sst"]
+    assert found.is_soup
+    assert [score.name for score in found.methods] == ["single", "soup_uniform", "soup_greedy"]
+    assert any(line.startswith("Chosen for SST: ") and "one model mixed from" in line for line in lines)
+    scored = score(capsys, held)
+    assert scored[2].startswith("SST")
+
+
+def test_latency_is_measured_where_it_may_be_limited(held: Path, capsys: Capture) -> None:
+    lines = run(capsys, held, "--task", "sts", "--max-latency-ms", "inf", *SMALL)
+    selection = read_selection(held)
+    assert selection.max_latency_ms is None
+    offs = selection.tasks["sts"].trade_offs
+    assert offs
+    assert all(one.latency_ms is not None and one.latency_ms > 0 for one in offs)
+    assert any(line.startswith("ms for one text: on this machine") for line in lines)
+    line = refusal(capsys, held, "--task", "sts", "--max-latency-ms", "0.000001", *SMALL)
+    assert line.startswith("the fastest model of sts must be within --max-latency-ms 1e-06, got ")
+    assert read_selection(held) == selection
+    run(capsys, held, "--task", "sts", "--max-latency-ms", "60000", *SMALL)
+    assert read_selection(held).max_latency_ms == 60000
+
+
 def score(capsys: Capture, folder: Path | str, *words: object) -> list[str]:
     return run(capsys, folder, "--score-hold-out", "--device", "cpu", *words)
 
@@ -416,7 +444,7 @@ def test_data_and_encoder_that_have_moved_are_named(
 ) -> None:
     wanted = score(capsys, held)
     write_sweep(held, {"name": "mine", "data": {"folder": "/no/such"}})
-    assert "data must be a folder, got /no/such" in refusal(capsys, held, "--score-hold-out")
+    assert "or be named with --data, got no folder /no/such" in refusal(capsys, held, "--score-hold-out")
     monkeypatch.chdir(tiny_encoder_folder.parent)
     found = score(capsys, held, "--data", tiny_folder, "--encoder", tiny_encoder_folder.name)
     assert found[: found.index("")] == wanted[: wanted.index("")]
