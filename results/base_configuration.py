@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 
 from mtlib.config import TrialConfig
-from mtlib.schema import require_name
+from mtlib.schema import require, require_name
 from results.pool import Pool
 from results.records import read_sweep, read_trials
 from results.storage import Location
@@ -24,30 +24,39 @@ def find_base(sweeps: Sequence[Location], trial: str | None = None) -> frozenset
         trial: a trial of the first sweep whose configuration stands for the base; None for what `sweep.json` calls so.
 
     Returns:
-        None where no trial has it, as where a search has drawn every configuration.
+        Where it was trained; nothing where no trial has it, as where a search has drawn every configuration, or where
+        what `sweep.json` says is of another version of the project.
 
     Raises:
-        ValueError: the first sweep has no such trial.
+        ValueError: the first sweep has no such trial, or it has failed.
     """
-    if trial is not None:
-        numbers = {record.trial_id: record.number for record in read_trials(sweeps[0])}
-        require_name(trial, numbers, f"trial of {sweeps[0]} for --base")
-        return frozenset({(str(sweeps[0]), numbers[trial])})
-    tree = read_sweep(sweeps[0]).get("base")
-    if tree is None:
-        return frozenset()
-    base = without_chance(json.dumps(tree))
+    if trial is None:
+        base = read_sweep(sweeps[0]).get("base")
+        return frozenset() if base is None else find_alike(sweeps, json.dumps(base))
+    records = {record.trial_id: record for record in read_trials(sweeps[0])}
+    require_name(trial, records, f"trial of {sweeps[0]} for --base")
+    require(records[trial].status != "failed", "--base must name a trial that has not failed", trial)
+    own = (str(sweeps[0]), records[trial].number)
+    return frozenset({own, *find_alike(sweeps, records[trial].config)})
+
+
+def find_alike(sweeps: Sequence[Location], config: str) -> frozenset[Configuration]:
+    """Where a configuration, given as JSON, was trained, with whatever seed."""
+    base = without_chance(config)
     return frozenset(
         (str(sweep), record.number)
         for sweep in sweeps
         for record in read_trials(sweep)
-        if without_chance(record.config) == base
+        if base is not None and without_chance(record.config) == base
     )
 
 
-def without_chance(config: str) -> TrialConfig:
-    """A configuration from its JSON, as if of the first training with seed 0."""
-    return TrialConfig.from_json(config).override(LEFT_TO_CHANCE)
+def without_chance(config: str) -> TrialConfig | None:
+    """A configuration from its JSON, as if of the first training with seed 0; None for one of another version."""
+    try:
+        return TrialConfig.from_json(config).override(LEFT_TO_CHANCE)
+    except ValueError:
+        return None
 
 
 def only_base(pool: Pool, base: frozenset[Configuration]) -> Pool:

@@ -22,11 +22,11 @@ from results.bundled import (
     Bundle,
     BundledMember,
     BundledModel,
-    members_of,
+    bundled_members,
     write_bundle_file,
 )
 from results.card_facts import card_facts
-from results.models import LoadedModel, ModelSource, find_trials, load_models
+from results.models import LoadedModel, ModelSource, find_encoders, find_trials, load_models
 from results.predicting import ensemble_of, load_predictor
 from results.records import OVERALL, read_sweep, read_trials
 from results.selection import SELECTION_FILE, Member, Selection, TaskSelection
@@ -101,7 +101,8 @@ def write_bundle(
             project's wheel cannot be built.
     """
     require(not folder.exists(), "--bundle must name a new folder", folder)
-    names = find_encoders(selection, source)
+    trials = [find_trials(chosen.members, task, source) for task, chosen in selection.tasks.items()]
+    names = find_encoders((config for found in trials for _, config in found), source)
 
     from mtlib.environment import versions_of
     from mtlib.export import written_aside
@@ -125,15 +126,6 @@ def write_bundle(
     return size_of(folder)
 
 
-def find_encoders(selection: Selection, source: ModelSource) -> list[str]:
-    """The pretrained encoders of all members; ValueError if a trial is not there, or `--encoder` stands for several."""
-    found = [find_trials(chosen.members, task, source) for task, chosen in selection.tasks.items()]
-    names = sorted({config.encoder.name for trials in found for _, config in trials})
-    is_one = source.encoder is None or len(names) == 1
-    require(is_one, "--encoder can stand for one encoder alone", f"members of {', '.join(names)}")
-    return names
-
-
 def count_models(selection: Selection) -> int:
     """How many models a bundle of this selection holds: each trial's epoch once, and each soup."""
     chosen = selection.tasks.values()
@@ -152,9 +144,9 @@ def write_task(selection: Selection, task: str, source: ModelSource, written: Wr
     if chosen.is_soup:
         predictor = load_predictor(selection, task, source)
         (soup,) = predictor.models
-        return members_of(predictor.ensemble, (write_soup(soup, chosen, task, source, written),))
+        return bundled_members(predictor.ensemble, (write_soup(soup, chosen, task, source, written),))
     ensemble = ensemble_of(chosen.members)
-    return members_of(ensemble, tuple(write_member(member, task, source, written) for member in chosen.members))
+    return bundled_members(ensemble, tuple(write_member(member, task, source, written) for member in chosen.members))
 
 
 def write_member(member: Member, task: str, source: ModelSource, written: Written) -> str:

@@ -64,8 +64,8 @@ def introduction(selection: Selection, bundle: Bundle) -> Iterator[str]:
     """Headline and one sentence."""
     tasks = in_words(titles(tuple(bundle.tasks)))
     yield from (f"# Models for {tasks}", "")
-    yield f"Predicts {tasks} for new text with {count(len(bundle.models), 'trained model')}. The sweep that they were"
-    yield f"selected from on {selection.created[:10]}, its pretrained encoder and a network are not needed for that."
+    yield f"Predicts {tasks} for new text with {count(len(bundle.models), 'trained model')}. The sweep of the"
+    yield f"selection, made on {selection.created[:10]}, its pretrained encoder and a network are not needed for that."
 
 
 def running_lines(bundle: Bundle) -> Iterator[str]:

@@ -74,7 +74,7 @@ class Bundle:
                 require_name(member.model, self.models, "model")
 
 
-def members_of(ensemble: Ensemble, models: tuple[str, ...]) -> tuple[BundledMember, ...]:
+def bundled_members(ensemble: Ensemble, models: tuple[str, ...]) -> tuple[BundledMember, ...]:
     """An ensemble's members as a bundle has them.
 
     Args:

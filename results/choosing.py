@@ -144,7 +144,7 @@ def prepare_pool(task: str, request: Request, source: ModelSource, on_progress: 
     if not request.is_timed and math.isinf(request.settings.max_latency_ms):
         return pool
     on_progress(f"{TASKS[task].title}: measuring latency ...")
-    texts = choose_texts(read_dev_texts(request.sweeps[0], task, pool.ids, request.data))
+    texts = choose_texts(read_dev_texts(pool.candidates[0].sweep, task, pool.ids, request.data))
     return replace(pool, latencies=find_latencies(pool, source, texts))
 
 
@@ -193,11 +193,11 @@ def fingerprint_of(sweep: Location) -> str:
 
 
 def search_of(sweep: Location) -> Search:
-    """How a sweep chose its trials; those before this was recorded count as a grid."""
+    """How a sweep chose its trials."""
     info = read_sweep(sweep)
-    num_trials = sum(record.status != "failed" for record in read_trials(sweep))
-    search, scheduler = (str(info.get(key, default)) for key, default in (("search", "grid"), ("scheduler", "none")))
-    return Search(search=search, scheduler=scheduler, num_trials=num_trials)
+    numbers = {record.number for record in read_trials(sweep) if record.status != "failed"}
+    search, scheduler = (str(info.get(key, "not recorded")) for key in ("search", "scheduler"))
+    return Search(search=search, scheduler=scheduler, num_configurations=len(numbers))
 
 
 def tasks_of(sweeps: Sequence[Location]) -> list[str]:

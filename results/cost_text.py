@@ -8,11 +8,12 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from results.render import error_text
 from results.selection import TaskSelection, TradeOff
 
 COSTS = (
-    "Score against what predicting costs: of all that was tried what nothing beats.",
-    "(The best of many scores is a little too high.)",
+    "Score against the cost of predicting, at most so many models: of all that was tried what nothing",
+    "beats. (The best of many scores is a little too high.)",
 )
 """What is said above the table."""
 
@@ -44,5 +45,9 @@ def is_timed(found: Sequence[TradeOff]) -> bool:
 def cells(one: TradeOff, titles: dict[str, str]) -> list[str]:
     """One row."""
     latency = [] if one.latency_ms is None else [f"{one.latency_ms:.1f}"]
-    error = f"±{one.standard_error:.3f}".replace("±0.", "±.")
-    return [f"{one.num_models}", *latency, titles.get(one.name, one.name), f"{one.cross_fitted:.3f} {error}"]
+    return [
+        f"{one.num_models}",
+        *latency,
+        titles.get(one.name, one.name),
+        f"{one.cross_fitted:.3f} {error_text(one.standard_error)}",
+    ]

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from mtlib.config import TrialConfig
-from mtlib.schema import require, to_dict
+from mtlib.schema import to_dict
 from mtlib.tasks import Task
 from results.ensemble import Ensemble
-from results.models import LoadedModel, ModelSource, load_pretrained
+from results.models import LoadedModel, ModelSource, find_encoders, load_pretrained
 from results.pool import Candidate, Pool
 from results.predicting import Predictor, predict_texts
 from results.records import read_trials
@@ -60,9 +60,7 @@ def find_latencies(
         ValueError: in one line: an encoder cannot be had, does not fit, or stands for several; there is no such device.
     """
     configs = read_configs(pool.candidates, source)
-    names = sorted({config.encoder.name for config in configs})
-    is_one = source.encoder is None or len(names) == 1
-    require(is_one, "--encoder can stand for one encoder alone", f"candidates of {', '.join(names)}")
+    find_encoders(configs, source)
     found: dict[str, float] = {}
     for config in configs:
         network = describe_network(config, pool.task)

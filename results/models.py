@@ -1,6 +1,6 @@
 """Loads the models of an ensemble's members from what their sweeps have kept, ready to predict."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import PurePosixPath
@@ -86,9 +86,7 @@ def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tu
             the encoder cannot be had or is another one; `source.encoder` stands for several; there is no such device.
     """
     trials = find_trials(members, task, source)
-    names = sorted({config.encoder.name for _, config in trials})
-    is_one = source.encoder is None or len(names) == 1
-    require(is_one, "--encoder can stand for one encoder alone", f"members of {', '.join(names)}")
+    find_encoders([config for _, config in trials], source)
     found = zip(members, trials, strict=True)
     return tuple(load_model(member, record, config, source) for member, (record, config) in found)
 
@@ -103,6 +101,14 @@ def find_trials(members: Sequence[Member], task: str, source: ModelSource) -> li
         require_name(task, config.active_tasks, f"task of {name_of(member)}")
         found.append((record, config))
     return found
+
+
+def find_encoders(configs: Iterable[TrialConfig], source: ModelSource) -> list[str]:
+    """The pretrained encoders that models began with; ValueError if there are several and one is to stand for all."""
+    names = sorted({config.encoder.name for config in configs})
+    is_one = source.encoder is None or len(names) == 1
+    require(is_one, "--encoder can stand for one encoder alone", f"models of {', '.join(names)}")
+    return names
 
 
 def find_record(member: Member, source: ModelSource) -> TrialRecord:

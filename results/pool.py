@@ -20,6 +20,9 @@ from results.records import read_sweep, read_trials
 from results.stats import Floats, Numbers
 from results.storage import Location, open_folder, read_json
 
+WEIGHTS_FILE = "epoch-{:04d}.safetensors"
+"""What `mtlib.best_weights` calls the weights of an epoch; that file is not for reading without torch."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
@@ -130,11 +133,15 @@ def list_candidates(sweep: Location, task: str, split: str) -> list[Candidate]:
 
 
 def kept_epochs(root: fs.SubTreeFileSystem, trial: str) -> set[int]:
-    """The epochs whose weights a trial has kept."""
+    """The epochs whose weights a trial has kept, and which are still there."""
+    folder = f"trials/{trial}/checkpoint"
     try:
-        return set(read_json(root, f"trials/{trial}/checkpoint/best.json").values())
+        named = set(read_json(root, f"{folder}/best.json").values())
     except (FileNotFoundError, NotADirectoryError):
         return set()
+    files = root.get_file_info(fs.FileSelector(f"{folder}/weights", allow_not_found=True))
+    there = {info.base_name for info in files}
+    return {epoch for epoch in named if WEIGHTS_FILE.format(epoch) in there}
 
 
 def read_outputs(first: Candidate, task: Task, split: str, candidates: Sequence[Candidate]) -> tuple[pa.Table, Outputs]:

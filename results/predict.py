@@ -16,7 +16,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from mtlib.hub_encoder import read_encoder_name
 from mtlib.schema import require, require_name
 from mtlib.tasks import TASKS, Task
-from results.bundled import CARD_FILE, SCRIPT_FILE, find_folder, is_bundle, load_bundled, read_bundle
+from results.bundled import BUNDLE_FILE, CARD_FILE, SCRIPT_FILE, find_folder, is_bundle, load_bundled, read_bundle
 from results.command_line import be_silent, read_words, say_error
 from results.leaderboard import write_leaderboard
 from results.models import ModelSource, find_sweeps
@@ -61,6 +61,8 @@ def main(arguments: Sequence[str] | None = None, bundle: Path | None = None) -> 
     """
     try:
         options = read_words(build_parser(bundle), sys.argv[1:] if arguments is None else arguments)
+        rule = f"{BUNDLE_FILE} of a bundle must be where it was written"
+        require(bundle is None or is_bundle(bundle), rule, f"none in {bundle}")
         check_options(options)
         find_command(options)(options)
     except BrokenPipeError:  # who stops reading, as `head` does, has read enough
@@ -96,7 +98,8 @@ def predict_file(options: argparse.Namespace) -> None:
         predictor = load(task.name)
         with open_output(options.output) as write, show_rows(stream, name) as on_rows:
             done = write_predictions(predictor, rows, told, write, on_rows)
-    note(f"{name}: {done.num_rows:,} rows predicted in {time.monotonic() - start:.1f} s{blank_text(done)}")
+    rows_done = f"{done.num_rows:,} row{'' if done.num_rows == 1 else 's'}"
+    note(f"{name}: {rows_done} predicted in {time.monotonic() - start:.1f} s{blank_text(done)}")
 
 
 def write_predictions(

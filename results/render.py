@@ -107,6 +107,11 @@ def column_title(column: Column) -> list[str]:
     return [task] if column == TOTAL else [TASKS[task].title, split]
 
 
+def error_text(error: float) -> str:
+    """E.g. `±.015`."""
+    return f"±{error:.3f}".replace("±0.", "±.")
+
+
 def score_parts(row: RankedConfiguration, column: Column) -> list[str]:
     """E.g. `0.540` and `±.015`, and `±.004` with replicates; the total of what is close to the best carries a mark."""
     score = row.scores.get(column)
@@ -114,7 +119,7 @@ def score_parts(row: RankedConfiguration, column: Column) -> list[str]:
         return ["-"]
     errors = [score.example_error] + ([] if score.replicate_error is None else [score.replicate_error])
     mark = "" if column != TOTAL else MARK if row.is_close else " "
-    return [f"{score.value:.3f}{mark}", *(f"±{error:.3f}".replace("±0.", "±.") for error in errors)]
+    return [f"{score.value:.3f}{mark}", *map(error_text, errors)]
 
 
 def epoch_cell(row: RankedConfiguration) -> str:

@@ -138,7 +138,7 @@ def select(
         num_trials=int(pool.trial_numbers.max()) + 1,
         contenders=tuple(Contender(sweep=sweep, number=number) for sweep, number in contenders.members),
         num_configurations=contenders.num_configurations,
-        trade_offs=find_trade_offs(distinct, kept, settings, methods),
+        trade_offs=find_trade_offs(distinct, kept, settings, methods, num_repeats=num_repeats),
     )
 
 

@@ -83,15 +83,17 @@ class TradeOff:
     """The way to choose."""
     max_models: int
     """Most members that it may choose."""
+    max_latency_ms: float | None = None
+    """Most milliseconds that these may take for one text; None where nothing limits it."""
     num_models: int
-    """Members of what it chooses from all of dev."""
+    """Members of the largest ensemble that it chose, from all of dev or without a fold."""
     latency_ms: float | None = None
-    """Of those members one after the other, for one text; None where latency was not measured."""
+    """Of the slowest one, its members one after the other, for one text; None where latency was not measured."""
     cross_fitted: float
     standard_error: float
     """Of the cross-fitted score."""
     is_best: bool
-    """Whether no other costs as little or less and scores higher."""
+    """Whether no other costs as little or less (latencies within about 5 % are as little) and scores higher."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,11 +150,11 @@ class Search:
     """How a sweep chose its trials, by dev scores or without."""
 
     search: str
-    """`grid`, `random` or `tpe`."""
+    """`grid`, `random` or `tpe`; `not recorded` where the sweep does not say."""
     scheduler: str
-    """`asha` or `none`."""
-    num_trials: int
-    """That have not failed."""
+    """`asha` or `none`; `not recorded`, likewise."""
+    num_configurations: int
+    """That have a trial which has not failed."""
 
 
 @dataclass(frozen=True, kw_only=True)

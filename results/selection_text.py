@@ -1,7 +1,7 @@
 """Shows a selection to people: every way that was tried, what was chosen, what to expect of it, how sure that is."""
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from mtlib.tasks import TASKS
 from results.cost_text import cost_parts, is_timed
-from results.render import PLAIN_WIDTH
+from results.render import PLAIN_WIDTH, error_text
 from results.selection import Look, MethodScore, Selection, TaskSelection
 
 TITLES = {
@@ -92,12 +92,11 @@ def cells(score: MethodScore, chosen: str) -> list[str]:
     low, high = score.interval
     mark = " <" if score.name == chosen else ""
     lead = "" if score.name == "single" else f"{score.lead:+.3f}{'' if score.is_told_apart else '*'}"
-    error = f"±{score.standard_error:.3f}".replace("±0.", "±.")
     return [
         TITLES.get(score.name, score.name) + mark,
         f"{score.num_models}",
         f"{score.in_sample:.3f}",
-        f"{score.cross_fitted:.3f} {error}",
+        f"{score.cross_fitted:.3f} {error_text(score.standard_error)}",
         f"{low:.3f} to {high:.3f}",
         lead,
     ]
@@ -114,8 +113,16 @@ def verdict(name: str, chosen: TaskSelection) -> Iterator[str]:
     if score.base_lead is not None:
         others.append(("the base configuration", score.base_lead, score.base_lead_interval))
     if others:
-        told = " and ".join(f"{compared(lead, bounds)} {what} ({lead:+.3f})" for what, lead, bounds in others)
-        yield f"By these examples it {told}."
+        yield f"By these examples it {compare_with(others)}."
+
+
+def compare_with(others: Sequence[tuple[str, float, tuple[float, ...]]]) -> str:
+    """How a score stands to others: what each is called, the lead over it, and the 95 % interval of that."""
+    relations = [compared(lead, bounds) for _, lead, bounds in others]
+    names = [f"{what} ({lead:+.3f})" for what, lead, _ in others]
+    if len(set(relations)) == 1:
+        return f"{relations[0]} {' and '.join(names)}"
+    return " and ".join(f"{relation} {name}" for relation, name in zip(relations, names, strict=True))
 
 
 def size_of(chosen: TaskSelection) -> str:
@@ -123,7 +130,9 @@ def size_of(chosen: TaskSelection) -> str:
     if chosen.method in OF_ONE:
         return ""
     models = count(len(chosen.members), "model")
-    return f", one model mixed from {models}" if chosen.is_soup else f", {models}"
+    if chosen.is_soup and len(chosen.members) > 1:
+        return f", one model mixed from {models}"
+    return f", {models}"
 
 
 def compared(lead: float, bounds: tuple[float, ...]) -> str:

@@ -14,7 +14,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from mtlib.hub_encoder import read_encoder_name
-from mtlib.schema import require
+from mtlib.schema import first_line, require
 from results.choosing import NAMES, SOUP, Request, select_from
 from results.command_line import read_words, say_error
 from results.expected import describe_expected, sweep_expected
@@ -135,8 +135,9 @@ def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> Group
     )
     command = shlex.join(["python", "results/selector.py", *words])
     selection = select_from(request, command=command, on_progress=say_progress)
+    shown = Group(render_selection(selection), *map(Text, more_trials(selection)))
     write_selection(options.home, selection)
-    return Group(render_selection(selection), *map(Text, more_trials(selection)))
+    return shown
 
 
 def more_trials(selection: Selection) -> Iterator[str]:
@@ -145,7 +146,11 @@ def more_trials(selection: Selection) -> Iterator[str]:
     for sweep in selection.sweeps:
         yield ""
         yield f"More trials, as far as {short_name(sweep)} tells:"
-        for line in describe_expected(sweep_expected(load_sweep(sweep), name), name):
+        try:
+            lines = describe_expected(sweep_expected(load_sweep(sweep), name), name)
+        except ValueError as error:  # of several sweeps one may have nothing to tell
+            lines = [f"Nothing: {first_line(error)}."]
+        for line in lines:
             yield from fit_line(line)
 
 

@@ -69,7 +69,7 @@ def estimate_of(tried: Tried) -> Estimate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Yardsticks:
+class SoupYardsticks:
     """What soups are compared with, and corrected by."""
 
     single: Tried
@@ -80,7 +80,7 @@ class Yardsticks:
     """The base configuration, among all; None where no candidate is of it."""
 
 
-def corrected_score(soup: Tried, yardsticks: Yardsticks) -> MethodScore:
+def corrected_score(soup: Tried, yardsticks: SoupYardsticks) -> MethodScore:
     """The scores of one way to mix that was cross-fitted among the candidates that can be mixed."""
     task = soup.fitted.task
     among_all, among_kept = estimate_of(yardsticks.single), estimate_of(yardsticks.kept_single)

@@ -21,7 +21,7 @@ from results.predicting import cut_texts, logits_of
 from results.selecting import AUTOMATIC, SINGLE, check_rows, members_of, select, simplest_of_best, with_weights
 from results.selection import TaskSelection
 from results.soup_models import find_shapes, load_soup
-from results.soup_scores import Yardsticks, corrected_score
+from results.soup_scores import SoupYardsticks, corrected_score
 from results.soups import GREEDY, UNIFORM, Taste, greedy_soup, most_soups, soup_outputs, taste_once, uniform_soup
 from results.stats import Floats, Numbers
 from results.trying import Tried, try_base, try_fitted, try_method
@@ -154,7 +154,7 @@ def choose_between(methods: Mapping[str, Method], combine: Combine) -> Method:
 
 def find_yardsticks(
     pool: Pool, kept: Pool, settings: Settings, num_repeats: int, base: frozenset[Configuration]
-) -> Yardsticks:
+) -> SoupYardsticks:
     """What soups are compared with and corrected by: the best single candidate among all, and among those kept."""
     distinct = without_copies(within_latency(pool, settings))
     chosen = choose_single(kept, np.arange(len(kept.labels)), settings)
@@ -163,4 +163,4 @@ def find_yardsticks(
         for own in (distinct, kept)
     )
     of_base = try_base(pool, base, settings, num_repeats)
-    return Yardsticks(single=among_all, kept_single=among_kept, base=of_base)
+    return SoupYardsticks(single=among_all, kept_single=among_kept, base=of_base)

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from mtlib.best_weights import weights_path
+from mtlib.checkpoint import StateFolder
 from mtlib.tasks import TASKS
 from results.epochs import compact, write_epoch
 from results.records import write_sweep, write_trials
@@ -28,4 +30,9 @@ def keep_weights(folder: Path, trial: str, **epochs: int) -> None:
     """Says that a trial has kept the weights of both epochs, or of these by task."""
     path = folder / "trials" / trial / "checkpoint" / "best.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(epochs or {"sst": 1, "qqp": 2, "sts": 1, "overall": 2}))
+    kept = epochs or {"sst": 1, "qqp": 2, "sts": 1, "overall": 2}
+    path.write_text(json.dumps(kept))
+    for epoch in kept.values():
+        name = weights_path(StateFolder(path=path.parent), epoch)
+        name.parent.mkdir(exist_ok=True)
+        name.touch()

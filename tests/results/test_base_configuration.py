@@ -1,5 +1,6 @@
 """The base configuration is found by what it says, not by its number, seed or replicate."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,29 @@ def test_it_is_the_first_sweeps_base_wherever_it_was_trained(tmp_path: Path) -> 
 def test_a_trial_that_is_named_stands_for_the_base_with_its_replicates(tmp_path: Path) -> None:
     sweep = write_configs(tmp_path, BASE, BASE, BASE.override(CHANGED))
     assert find_base([sweep], "0001-r0") == {(sweep, 1)}
+
+
+def test_a_trial_that_is_named_stands_for_its_configuration_in_other_sweeps_too(tmp_path: Path) -> None:
+    first = write_configs(tmp_path / "a", BASE, BASE, BASE.override(CHANGED))
+    second = write_configs(tmp_path / "b", None, BASE.override({**CHANGED, "seed": 4}), BASE)
+    assert find_base([first, second], "0001-r0") == {(first, 1), (second, 0)}
+
+
+def test_a_trial_that_has_failed_is_no_base(tmp_path: Path) -> None:
+    sweep = write_configs(tmp_path, BASE, BASE)
+    write_trials(tmp_path, [build_record(0, status="failed", config=BASE.to_json())], tuple(TASKS))
+    with pytest.raises(ValueError, match=r"^--base must name a trial that has not failed, got 0000-r0$"):
+        find_base([sweep], "0000-r0")
+
+
+def test_configurations_of_another_version_are_no_base_and_stop_nothing(tmp_path: Path) -> None:
+    sweep = write_configs(tmp_path, BASE, BASE)
+    later = json.dumps({**to_dict(BASE), "nonsense": 1})
+    write_trials(tmp_path, [build_record(0, config=later), build_record(1, config=BASE.to_json())], tuple(TASKS))
+    assert find_base([sweep]) == {(sweep, 1)}
+    assert find_base([sweep], "0000-r0") == {(sweep, 0)}
+    write_sweep(tmp_path, {"name": "a", "base": {**to_dict(BASE), "nonsense": 1}})
+    assert find_base([sweep]) == frozenset()
 
 
 def test_a_trial_that_is_not_there_is_one_line_with_the_nearest(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from mtlib.export import load_exported
 from mtlib.tasks import TASKS
 from results import bundle
-from results.bundle import count_models, find_encoders, size_text, write_bundle
+from results.bundle import count_models, size_text, write_bundle
 from results.bundled import load_bundled, read_bundle
 from results.models import LoadedModel, find_trials, load_models
 from results.predict import main
@@ -260,9 +260,7 @@ def test_what_is_wrong_is_said_before_anything_is_written(
     assert not place.exists()
 
 
-def test_one_encoder_cannot_stand_for_two(sweep: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    selection, source = read_selection(sweep), source_of(sweep)
-    (own,) = find_encoders(selection, source)
+def test_one_encoder_cannot_stand_for_two(sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = find_trials
 
     def differ(members: Any, task: str, source: Any) -> Any:
@@ -271,9 +269,10 @@ def test_one_encoder_cannot_stand_for_two(sweep: Path, monkeypatch: pytest.Monke
         return [(record, config.override({"encoder.name": "other"})), *found[1:]] if task == "sts" else found
 
     monkeypatch.setattr("results.bundle.find_trials", differ)
-    assert find_encoders(selection, source) == sorted([own, "other"])
-    with pytest.raises(ValueError, match=r"--encoder can stand for one encoder alone, got members of .*other"):
-        find_encoders(selection, replace(source, encoder="mine"))
+    selection, source = read_selection(sweep), replace(source_of(sweep), encoder="mine")
+    with pytest.raises(ValueError, match=r"^--encoder can stand for one encoder alone, got models of .*, other$"):
+        write_bundle(selection, sweep, source, tmp_path / "bundle", lambda _line: None)
+    assert not (tmp_path / "bundle").exists()
 
 
 def test_ctrl_c_leaves_nothing(sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

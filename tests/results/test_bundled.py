@@ -14,10 +14,10 @@ from results.bundled import (
     Bundle,
     BundledMember,
     BundledModel,
+    bundled_members,
     find_folder,
     is_bundle,
     load_bundled,
-    members_of,
     read_bundle,
     write_bundle_file,
 )
@@ -113,12 +113,12 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 def test_an_ensemble_names_its_models_in_its_own_order() -> None:
     ensemble = Ensemble(members=(1, 0), weights=(0.75, 0.25), temperatures=(2.0, 1.0))
-    assert members_of(ensemble, ("models/1", "models/2")) == (
+    assert bundled_members(ensemble, ("models/1", "models/2")) == (
         BundledMember(model="models/2", weight=0.75, temperature=2.0),
         BundledMember(model="models/1", weight=0.25),
     )
     ranked = Ensemble(members=(0,), weights=(1.0,), knots=(KNOTS,))
-    assert members_of(ranked, ("a",)) == (BundledMember(model="a", weight=1.0, knots=KNOTS),)
+    assert bundled_members(ranked, ("a",)) == (BundledMember(model="a", weight=1.0, knots=KNOTS),)
 
 
 def test_a_bundle_is_known_by_its_file(tmp_path: Path) -> None:

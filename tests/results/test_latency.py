@@ -173,7 +173,7 @@ def test_an_encoder_that_cannot_be_had_is_one_line(folder: Path) -> None:
 def test_one_name_cannot_stand_for_two_encoders(folder: Path, tiny_encoder_folder: Path) -> None:
     change_trials(folder, {"encoder.name": "/no/such/encoder"})
     pool, source = read_pool([folder], "sst"), source_of(folder, encoder=str(tiny_encoder_folder))
-    with pytest.raises(ValueError, match=r"--encoder can stand for one encoder alone, got candidates of /.*, /"):
+    with pytest.raises(ValueError, match=r"--encoder can stand for one encoder alone, got models of /.*, /"):
         find_latencies(pool, source, TEXTS["sst"])
     change_trials(folder, {}, {"encoder.name": "/no/such/encoder"})
     found = find_latencies(read_pool([folder], "sst"), source, TEXTS["sst"], SteadyClock(0.125))

@@ -82,7 +82,7 @@ def test_an_encoder_that_has_moved_is_named(folder: Path, tiny_encoder_folder: P
 def test_one_name_cannot_stand_for_two_encoders(folder: Path, tiny_encoder_folder: Path) -> None:
     rewrite_encoder(folder, (SECOND,), "/no/such/encoder")
     members = [member_of(folder, FIRST, "sst"), member_of(folder, SECOND, "sst")]
-    with pytest.raises(ValueError, match=r"--encoder can stand for one encoder alone, got members of /.*, /"):
+    with pytest.raises(ValueError, match=r"--encoder can stand for one encoder alone, got models of /.*, /"):
         load_models(members, "sst", source_of(folder, encoder=str(tiny_encoder_folder)))
     assert len(load_models(members[1:], "sst", source_of(folder, encoder=str(tiny_encoder_folder)))) == 1
 

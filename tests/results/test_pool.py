@@ -11,6 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
+from mtlib.best_weights import weights_path
+from mtlib.checkpoint import StateFolder
 from mtlib.reports import EpochReport
 from mtlib.tasks import TASKS, Task
 from results import pool as pool_file
@@ -43,6 +45,14 @@ def write_best(folder: Path, trial: str, text: str) -> None:
     path = folder / "trials" / trial / "checkpoint" / "best.json"
     path.parent.mkdir(parents=True)
     path.write_text(text)
+
+
+def write_weights(folder: Path, trial: str, *epochs: int) -> None:
+    """Leaves files where a trial keeps the weights of these epochs."""
+    for epoch in epochs:
+        path = weights_path(StateFolder(path=folder / "trials" / trial / "checkpoint"), epoch)
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
 
 
 def assert_equal(first: Pool, second: Pool) -> None:
@@ -118,6 +128,7 @@ def test_a_sweep_gives_the_same_pool_before_and_after_compaction(sweep_folder: P
 
 def test_a_copy_behind_a_uri_gives_the_same_pool(sweep_folder: Path, tmp_path: Path) -> None:
     write_best(sweep_folder, "0001-r0", '{"overall": 2}')
+    write_weights(sweep_folder, "0001-r0", 2)
     uri = (tmp_path / "copy").as_uri()
     mirror(sweep_folder, uri)
     copied = read_pool([uri], "qqp")
@@ -188,6 +199,8 @@ def test_other_splits_have_pools_of_their_own(sweep_folder: Path) -> None:
 def test_weights_are_there_for_the_epochs_that_best_json_names(sweep_folder: Path) -> None:
     write_best(sweep_folder, "0000-r0", json.dumps({"sst": 2, "qqp": 2, "overall": 7}))
     write_best(sweep_folder, "0002-r0", json.dumps({"sst": 2, "sts": 1}))
+    write_weights(sweep_folder, "0000-r0", 1, 2, 7)
+    write_weights(sweep_folder, "0002-r0", 1, 2)
     for task in TASKS:
         found = [candidate.has_weights for candidate in read_pool([sweep_folder], task).candidates]
         assert found == [False, True, False, False, True, True]
@@ -197,6 +210,14 @@ def test_a_trial_whose_weights_were_deleted_is_a_candidate_without_weights(sweep
     write_best(sweep_folder, "0000-r0", "{}")
     (sweep_folder / "trials/0001-r0/checkpoint").write_text("no folder")
     assert not any(candidate.has_weights for candidate in read_pool([sweep_folder], "sst").candidates)
+
+
+def test_weights_whose_file_is_gone_are_not_there(sweep_folder: Path) -> None:
+    write_best(sweep_folder, "0000-r0", json.dumps({"sst": 1, "qqp": 2}))
+    write_best(sweep_folder, "0001-r0", json.dumps({"sst": 1}))
+    write_weights(sweep_folder, "0000-r0", 1)
+    found = [candidate.has_weights for candidate in read_pool([sweep_folder], "sst").candidates]
+    assert found == [True, False, False, False, False, False]
 
 
 def test_a_damaged_best_json_is_named(sweep_folder: Path) -> None:

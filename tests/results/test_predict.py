@@ -411,6 +411,17 @@ def test_a_bundles_own_command_needs_no_selection(
         assert line.startswith(f"error: {message}")
 
 
+def test_a_bundle_without_its_list_of_models_does_not_go_looking_for_the_sweep(
+    bundle_folder: Path, reviews: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    moved = shutil.copytree(bundle_folder, tmp_path / "moved")
+    (moved / "bundle.json").unlink()
+    assert main(["--task", "sst", "--input", str(reviews)], moved) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == f"error: bundle.json of a bundle must be where it was written, got none in {moved}\n"
+
+
 def test_ctrl_c_while_a_bundle_is_written_ends_with_130_and_leaves_nothing(
     trained_folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

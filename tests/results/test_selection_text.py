@@ -237,7 +237,8 @@ def test_what_is_chosen_is_compared_with_the_base_configuration_where_there_is_o
     lead = sum(bounds) / 2
     score = build_score(base_lead=lead, base_lead_interval=bounds)
     lines = list(verdict("sst", build_task(methods=(BASE, SINGLE, score))))
-    assert lines[-1].endswith(f"and {told} the base configuration ({lead:+.3f}).")
+    again = "" if told == "is better than" else f"{told} "
+    assert lines[-1].endswith(f"the best single model (+0.030) and {again}the base configuration ({lead:+.3f}).")
     alone = replace(SINGLE, base_lead=lead, base_lead_interval=bounds)
     lines = list(verdict("sst", build_task(1, method="single", methods=(BASE, alone))))
     assert lines[-1] == f"By these examples it {told} the base configuration ({lead:+.3f})."

@@ -13,6 +13,7 @@ import pytest
 
 from mtlib.tasks import TASKS
 from results import choosing
+from results.cost_text import COSTS
 from results.epochs import write_epoch
 from results.hold_out import HOLD_OUT_FILE, read_hold_out
 from results.methods import Settings
@@ -154,13 +155,24 @@ def test_what_more_trials_would_bring_is_told_of_each_sweep(sweep: Path, tmp_pat
     assert max(map(len, lines)) <= 100 + len(str(sweep))
 
 
+def test_a_sweep_that_has_nothing_to_tell_of_more_trials_stops_nothing(
+    sweep: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    other = tmp_path / "other"
+    write_sweep(other, {"name": "other"})
+    write_trials(other, [build_record(0, status="failed")], tuple(TASKS))
+    lines = run(capsys, sweep, other, *FAST, "--task", "sst")
+    assert any(line.startswith("Nothing: a sweep must have a configuration with a dev score of sst") for line in lines)
+    assert (sweep / SELECTION_FILE).exists()
+
+
 def test_what_costs_more_and_scores_higher_is_shown(tmp_path: Path, capsys: Capture) -> None:
     sweep = build_sweep(tmp_path / "mine", 1.0, 1.0, 1.0, 1.0)
     lines = run(capsys, sweep, *FAST, "--task", "sst")
     offs = read_selection(sweep).tasks["sst"].trade_offs
     best = [one for one in offs if one.is_best]
     assert len(best) >= 2
-    start = lines.index("Score against what predicting costs: of all that was tried what nothing beats.")
+    start = lines.index(COSTS[0])
     shown = [line.split() for line in lines[start + 5 : start + 5 + len(best)]]
     assert [(row[0], row[-2]) for row in shown] == [(str(one.num_models), f"{one.cross_fitted:.3f}") for one in best]
 
@@ -374,7 +386,7 @@ def test_a_soup_is_chosen_where_it_is_asked_for_and_scored_as_one_model(held: Pa
     found = read_selection(held).tasks["sst"]
     assert found.is_soup
     assert [score.name for score in found.methods] == ["single", "soup_uniform", "soup_greedy"]
-    assert any(line.startswith("Chosen for SST: ") and "one model mixed from" in line for line in lines)
+    assert any(line.startswith("Chosen for SST: ") and "soup, " in line for line in lines)
     scored = score(capsys, held)
     assert scored[2].startswith("SST")
 

@@ -10,10 +10,9 @@ from results.cross_fitting import compare, cross_fit
 from results.ensemble import ensemble_outputs, score_rows
 from results.methods import Method, Settings, best_epochs, choose_single
 from results.pool import Pool
-from results.soup_scores import Yardsticks, corrected_score, estimate_of
+from results.soup_scores import SoupYardsticks, corrected_score, estimate_of
 from results.soups import uniform_soup
-from results.trying import Tried, method_score, try_base, try_fitted
-from results.trying import Yardsticks as PlainYardsticks
+from results.trying import Tried, Yardsticks, method_score, try_base, try_fitted
 from tests.results.plain_selection import all_rows
 from tests.results.simulated_pools import build_pool
 
@@ -45,8 +44,8 @@ def best_of(pool: Pool) -> Pool:
 def test_where_all_weights_are_kept_nothing_is_corrected(task: Task) -> None:
     pool = build_pool(task, SKILLS, num_epochs=2)
     soup, single, base = soup_of(pool), attempt("single", choose_single, pool), try_base(pool, BASE, FAST, 2)
-    found = corrected_score(soup, Yardsticks(single=single, kept_single=single, base=base))
-    plain = method_score(soup, PlainYardsticks(single=single, base=base))
+    found = corrected_score(soup, SoupYardsticks(single=single, kept_single=single, base=base))
+    plain = method_score(soup, Yardsticks(single=single, base=base))
     assert (found.name, found.in_sample, found.num_models) == ("soup_uniform", 0.75, 2)
     for name in ("cross_fitted", "standard_error", "lead", "base_lead"):
         assert getattr(found, name) == pytest.approx(getattr(plain, name), abs=1e-12)
@@ -61,7 +60,7 @@ def test_the_score_is_less_by_what_the_single_model_owes_to_kept_epochs(task: Ta
     soup, single, kept_single = soup_of(kept), *(attempt("single", choose_single, own) for own in (pool, kept))
     base = try_base(pool, BASE, FAST, 2)
     assert base is not None
-    found = corrected_score(soup, Yardsticks(single=single, kept_single=kept_single, base=base))
+    found = corrected_score(soup, SoupYardsticks(single=single, kept_single=kept_single, base=base))
     owed = kept_single.fitted.score - single.fitted.score
     assert owed != 0
     assert found.cross_fitted == pytest.approx(soup.fitted.score - owed)
@@ -71,7 +70,7 @@ def test_the_score_is_less_by_what_the_single_model_owes_to_kept_epochs(task: Ta
     error = compare(soup.fitted, kept_single.fitted)[1]
     assert found.lead_interval[1] - found.lead_interval[0] == pytest.approx(2 * 1.96 * error, rel=0.2)
     assert found.interval[0] < found.cross_fitted < found.interval[1]
-    without = corrected_score(soup, Yardsticks(single=single, kept_single=kept_single))
+    without = corrected_score(soup, SoupYardsticks(single=single, kept_single=kept_single))
     assert without == replace(found, base_lead=None, base_lead_interval=())
 
 
@@ -90,10 +89,10 @@ def test_a_score_stays_within_what_it_can_be() -> None:
     pool = build_pool(BINARY, [50.0, 50.0], num_rows=40)
     worse = build_pool(BINARY, [0.5, 0.5], num_rows=40)
     soup, single, kept = soup_of(pool), attempt("single", choose_single, pool), attempt("single", choose_single, worse)
-    found = corrected_score(soup, Yardsticks(single=single, kept_single=kept))
+    found = corrected_score(soup, SoupYardsticks(single=single, kept_single=kept))
     assert found.cross_fitted == 1
     assert found.interval[1] <= 1
-    low = corrected_score(replace(kept, name="soup_uniform"), Yardsticks(single=kept, kept_single=soup))
+    low = corrected_score(replace(kept, name="soup_uniform"), SoupYardsticks(single=kept, kept_single=soup))
     assert 0 <= low.interval[0] <= low.cross_fitted
 
 
@@ -111,7 +110,7 @@ def test_on_new_examples_soups_are_as_good_as_the_corrected_score_says_and_worse
         single, kept_single = (attempt("single", choose_single, own) for own in (pool, kept))
         truth = score_rows(kept_whole, ensemble_outputs(kept_whole, method(kept, rows, FAST), new), new)
         plain.append(soup.fitted.score - truth)
-        found = corrected_score(soup, Yardsticks(single=single, kept_single=kept_single))
+        found = corrected_score(soup, SoupYardsticks(single=single, kept_single=kept_single))
         corrected.append(found.cross_fitted - truth)
     errors = [np.std(own, ddof=1) / np.sqrt(NUM_POOLS) for own in (plain, corrected)]
     assert np.mean(plain) > 3 * errors[0]

@@ -269,9 +269,9 @@ def test_data_elsewhere_are_named_and_data_that_are_gone_asked_for(
     assert found.methods == choose(soup_folder, "sts").methods
 
 
-def test_weights_that_have_gone_meanwhile_are_one_line(soup_folder: Path, tmp_path: Path) -> None:
+def test_weights_that_are_damaged_are_one_line(soup_folder: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(soup_folder, tmp_path / "mine"))
     for path in folder.glob("trials/*/checkpoint/weights/*.safetensors"):
-        path.unlink()
-    with pytest.raises(ValueError, match=r"^weights must be whole, .*safetensors is missing \(a sweep deletes .*\)$"):
+        path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(ValueError, match=r"^weights must be whole, .*safetensors is truncated or damaged: .*$"):
         choose(folder, "sst")
