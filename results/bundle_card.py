@@ -7,7 +7,7 @@ from mtlib.model_card import in_words, titles
 from mtlib.tasks import TASKS
 from results.bundled import BUNDLE_FILE, LICENCE_FILE, MODELS_FOLDER, NEEDS_FILE, SCRIPT_FILE, Bundle
 from results.selection import SELECTION_FILE, Selection
-from results.selection_text import count, verdict
+from results.selection_text import count, seen_sentences, verdict
 
 
 def bundle_card(selection: Selection, bundle: Bundle, base_models: Sequence[str]) -> str:
@@ -100,9 +100,9 @@ def expectation_lines(selection: Selection) -> Iterator[str]:
         yield f"- {' '.join(verdict(name, chosen))} Chosen from {among}."
     yield ""
     yield f"To expect is the cross-fitted score: dev was cut into {selection.num_folds} folds, and each example was"
-    yield "judged only by what had been chosen without its fold, so that choosing does not flatter it. What a search or"
-    yield "a scheduler had seen of dev while the models were trained is not undone by this. The interval is over"
-    yield "examples of the same kind; on other kinds of text expect less."
+    yield "judged only by what had been chosen without its fold, so that choosing does not flatter it. The interval is"
+    yield "over examples of the same kind; on other kinds of text expect less."
+    yield from seen_sentences(selection)
     yield from ("", *look_lines(selection))
 
 

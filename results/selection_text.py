@@ -11,7 +11,8 @@ from rich.text import Text
 from mtlib.tasks import TASKS
 from results.cost_text import cost_parts, is_timed
 from results.render import PLAIN_WIDTH, error_text
-from results.selection import Look, MethodScore, Selection, TaskSelection
+from results.seen_by_search import SCHEDULERS, SEARCHES, seen_sentence
+from results.selection import Look, MethodScore, Search, Selection, TaskSelection
 
 TITLES = {
     "base": "base configuration",
@@ -50,7 +51,8 @@ def render_selection(selection: Selection) -> Group:
 
 def brief_verdict(selection: Selection) -> list[str]:
     """What was chosen and what to expect of it, without tables: for each task a few lines of at most `PLAIN_WIDTH`."""
-    return [line for name, chosen in selection.tasks.items() for line in paragraph(verdict(name, chosen))]
+    told = [list(verdict(name, chosen)) for name, chosen in selection.tasks.items()]
+    return [line for sentences in (*told, seen_sentences(selection)) for line in paragraph(sentences)]
 
 
 def paragraph(sentences: Iterable[str]) -> list[str]:
@@ -208,7 +210,27 @@ def legend(selection: Selection) -> Iterator[str]:
     if not any(score.name == "base" for chosen in selection.tasks.values() for score in chosen.methods):
         yield "No trial has the base configuration of the space; --base TRIAL names one to compare with."
     yield f"<: what was chosen, {rule if is_automatic else 'in the way that was asked for'}."
-    yield "What a search or a scheduler has seen of dev while trials were trained is not undone by this."
+    yield from seen_sentences(selection)
+
+
+def seen_sentences(selection: Selection) -> list[str]:
+    """What the searches and schedulers have seen of dev, each once, by the largest standard error of all tasks."""
+    if not selection.tasks:
+        return []
+    error = max(chosen.score.standard_error for chosen in selection.tasks.values())
+    if any(not is_known(search) for search in selection.searches.values()) or not selection.searches:
+        return ["What a search or a scheduler has seen of dev while trials were trained is not undone by this."]
+    largest: dict[tuple[str, str], int] = {}
+    for own in selection.searches.values():
+        key = (own.search, own.scheduler)
+        largest[key] = max(own.num_configurations, largest.get(key, 0))
+    found = (seen_sentence(*key, count, error) for key, count in largest.items() if count > 0)
+    return [sentence for sentence in found if sentence is not None]
+
+
+def is_known(search: Search) -> bool:
+    """Whether a sweep says how it chose its trials."""
+    return search.search in SEARCHES and search.scheduler in SCHEDULERS
 
 
 def render_look(selection: Selection, look: Look, num_before: int) -> Group:

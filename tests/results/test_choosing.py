@@ -3,15 +3,18 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS
-from results.choosing import Request, select_from, tasks_of
+from results import choosing
+from results.choosing import SOUP, Request, select_from, tasks_of
 from results.methods import Settings
 from results.one_model import choose_one_model
-from results.pool import read_pool
+from results.pool import Pool, read_pool
 from results.records import write_sweep, write_trials
-from results.selecting import ONE_MODEL
+from results.selecting import ONE_MODEL, select
+from results.selection import Search, TaskSelection
 from tests.results.conftest import build_record
 from tests.results.scored_sweep import build_sweep, keep_weights
 
@@ -78,3 +81,51 @@ def test_where_no_epoch_has_all_tasks_and_weights_there_is_none_unless_it_is_ask
         keep_weights(sweep, f"{number:04d}-r0", sst=7)
     with pytest.raises(ValueError, match=r"^some candidate for all tasks must have its weights still, got none$"):
         select_from(Request(sweeps=[sweep], method=ONE_MODEL, settings=FAST, num_repeats=1))
+
+
+def test_soups_are_tried_less_often_and_of_fewer_trials_unless_asked_for(
+    sweep: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def choose(pool: Pool, settings: Settings, *, num_repeats: int, **_: object) -> TaskSelection:
+        asked.append((settings.num_considered, num_repeats))
+        return select(pool, settings, names=["single"])
+
+    monkeypatch.setattr(choosing, "choose_soups", choose)
+    for num_repeats in (None, 4):
+        select_from(Request(sweeps=[sweep], method=SOUP, tasks=["sst"], num_repeats=num_repeats))
+    assert asked == [(20, 2), (20, 4)]
+    assert Request(sweeps=[sweep]).repeats == 5
+
+
+def test_how_each_sweep_was_searched_is_recorded(tmp_path: Path) -> None:
+    first, second = (str(build_sweep(tmp_path / name, 0.5, 1.0)) for name in ("a", "b"))
+    write_sweep(first, {"name": "a", "search": "tpe", "scheduler": "asha", "data": {"fingerprint": "x"}})
+    twice = [build_record(0), build_record(0, replicate=1), build_record(1, status="failed")]
+    write_trials(first, twice, tuple(TASKS))
+    found = select_from(Request(sweeps=[first, second], settings=FAST, num_repeats=1, tasks=["sst"])).searches
+    assert found == {
+        first: Search(search="tpe", scheduler="asha", num_configurations=1),
+        second: Search(search="not recorded", scheduler="not recorded", num_configurations=2),
+    }
+
+
+def test_texts_for_latency_are_those_of_a_sweep_that_has_the_task(
+    sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first sweep has no candidate of the task."""
+    empty = tmp_path / "empty"
+    write_sweep(empty, {"name": "empty"})
+    write_trials(empty, [build_record(0, status="failed")], tuple(TASKS))
+    asked: list[object] = []
+
+    def read(place: object, *_: object) -> tuple[tuple[str, ...], ...]:
+        asked.append(place)
+        return (("a text",),)
+
+    monkeypatch.setattr(choosing, "read_dev_texts", read)
+    monkeypatch.setattr(choosing, "find_latencies", lambda pool, *_: np.ones(len(pool.candidates)))
+    request = Request(sweeps=[empty, sweep], settings=FAST, num_repeats=1, tasks=["sst"], is_timed=True)
+    assert all(one.latency_ms is not None for one in select_from(request).tasks["sst"].trade_offs)
+    assert asked == [str(sweep)]

@@ -8,8 +8,9 @@ import pytest
 from rich.console import Console, RenderableType
 
 from mtlib.tasks import TASKS
+from results.seen_by_search import seen_sentence
 from results.selecting import METHODS
-from results.selection import Contender, Look, Member, MethodScore, Selection, TaskSelection
+from results.selection import Contender, Look, Member, MethodScore, Search, Selection, TaskSelection
 from results.selection_text import (
     MOST_CONTENDERS,
     MOST_MEMBERS,
@@ -21,6 +22,7 @@ from results.selection_text import (
     member_lines,
     render_look,
     render_selection,
+    seen_sentences,
     verdict,
 )
 
@@ -215,6 +217,35 @@ def test_temperatures_stand_beside_members_that_have_one() -> None:
     assert not any(line.startswith("temperature: ") for line in legend(build_selection(warm)))
 
 
+def searched(**sweeps: tuple[str, str, int]) -> Selection:
+    """A selection from sweeps that were searched so."""
+    found = {
+        name: Search(search=search, scheduler=scheduler, num_configurations=count)
+        for name, (search, scheduler, count) in sweeps.items()
+    }
+    return build_selection(build_task(), searches=found)
+
+
+def test_what_a_search_has_seen_of_dev_is_said_and_how_much_that_is_worth() -> None:
+    (told,) = seen_sentences(searched(a=("tpe", "none", 40)))
+    assert told == seen_sentence("tpe", "none", 40, 0.021)
+    selection = searched(a=("tpe", "asha", 40), b=("tpe", "asha", 12), c=("random", "asha", 30), d=("grid", "none", 9))
+    assert seen_sentences(selection) == [
+        seen_sentence("tpe", "asha", 40, 0.021),
+        seen_sentence("random", "asha", 30, 0.021),
+    ]
+    assert list(legend(selection))[-2:] == seen_sentences(selection)
+    assert " ".join(brief_verdict(selection)).endswith(" ".join(seen_sentences(selection)))
+
+
+def test_where_nothing_was_seen_nothing_is_said_and_where_it_is_not_recorded_that_it_is_not_undone() -> None:
+    assert seen_sentences(searched(a=("grid", "none", 40), b=("random", "none", 40))) == []
+    assert seen_sentences(searched(a=("tpe", "asha", 0), b=("grid", "none", 3))) == []
+    for unknown in (searched(a=("not recorded", "none", 40)), build_selection(build_task())):
+        (told,) = seen_sentences(unknown)
+        assert told.endswith("is not undone by this.")
+
+
 def test_a_limit_of_latency_is_said() -> None:
     lines = list(legend(build_selection(build_task(), max_latency_ms=12.5)))
     assert "All models of a task, one after the other, take at most 12.5 ms for one text." in lines
@@ -288,7 +319,7 @@ def test_members_are_listed_with_their_weights_up_to_a_number() -> None:
 
 def test_the_brief_verdict_is_the_sentences_alone_task_by_task() -> None:
     first, second = build_task(1, method="single"), build_task()
-    lines = brief_verdict(build_selection(first, second))
+    lines = brief_verdict(build_selection(first, second, searches=searched(a=("grid", "none", 7)).searches))
     told = " ".join(lines)
     assert told == " ".join([*verdict("sst", first), *verdict("qqp", second)])
     starts = [number for number, line in enumerate(lines) if line.startswith("Chosen for ")]
