@@ -19,7 +19,7 @@ from mtlib.tokens import Corpus
 from mtlib.train import train
 from results.epochs import read_predictions, write_epoch
 from results.hold_out import HoldOutRecord, describe_rows, write_hold_out
-from results.records import read_trials, write_sweep, write_trials
+from results.records import TrialRecord, read_trials, write_sweep, write_trials
 from results.selection import Member, MethodScore, Selection, TaskSelection, write_selection
 from results.stats import Floats
 from tests.results.conftest import build_record
@@ -40,8 +40,18 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 def train_sweep(folder: Path, corpus: Corpus, encoder: PretrainedEncoder) -> Path:
     """Trains the trials into a folder, which becomes a sweep's."""
-    stage = StageConfig(tasks=tuple(TASKS), order="sampled_round_robin", epochs=2, steps_per_epoch=12)
-    base = TrialConfig(stages=(stage,)).override(
+    base = small_config(encoder, steps_per_epoch=12)
+    records = train_trials(folder, corpus, encoder, base, CHANGES)
+    records.append(build_record(len(records), status="pruned", config=base.to_json(), checkpoint=None))
+    write_sweep(folder, {"name": folder.name})
+    write_trials(folder, records, tuple(TASKS))
+    return folder
+
+
+def small_config(encoder: PretrainedEncoder, *, steps_per_epoch: int) -> TrialConfig:
+    """Two short epochs of all tasks."""
+    stage = StageConfig(tasks=tuple(TASKS), order="sampled_round_robin", epochs=2, steps_per_epoch=steps_per_epoch)
+    return TrialConfig(stages=(stage,)).override(
         {
             "encoder.name": encoder.name,
             "encoder.max_length": 32,
@@ -51,8 +61,18 @@ def train_sweep(folder: Path, corpus: Corpus, encoder: PretrainedEncoder) -> Pat
             **{f"tasks.{task}.scored_train_rows": 0 for task in TASKS},
         }
     )
+
+
+def train_trials(
+    folder: Path,
+    corpus: Corpus,
+    encoder: PretrainedEncoder,
+    base: TrialConfig,
+    trials: Mapping[str, Mapping[str, Any]],
+) -> list[TrialRecord]:
+    """Trains trials into a sweep's folder; each changes something of the base."""
     records = []
-    for number, (trial, changes) in enumerate(CHANGES.items()):
+    for number, (trial, changes) in enumerate(trials.items()):
 
         def keep(report: EpochReport, trial: str = trial) -> bool:
             write_epoch(folder, trial, report)
@@ -61,10 +81,7 @@ def train_sweep(folder: Path, corpus: Corpus, encoder: PretrainedEncoder) -> Pat
         config = base.override(changes)
         train(config, corpus, encoder, states=StateFolder(path=folder / f"trials/{trial}/checkpoint"), on_epoch=keep)
         records.append(build_record(number, config=config.to_json()))
-    records.append(build_record(2, status="pruned", config=base.to_json(), checkpoint=None))
-    write_sweep(folder, {"name": folder.name})
-    write_trials(folder, records, tuple(TASKS))
-    return folder
+    return records
 
 
 def hold_out_rows(folder: Path, data: Path, share: float = 0.4) -> None:
