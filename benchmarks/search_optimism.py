@@ -1,0 +1,288 @@
+"""How much too high cross-fitted scores are because the search or the scheduler has seen dev: simulated sweeps.
+
+Command:  python benchmarks/search_optimism.py [--metric overall|task] [--smooth 0.1 0.5] [--trials 10 40 160]
+Cost:     17 minutes of one core for 100 simulated sweeps of each kind: 1 for 10 trials, 4 for 40, 12 for 160
+Prints:   per part of smooth noise, number of trials, task and kind of search, for the best single model and the best k:
+          the true score of what is chosen, by how much the cross-fitted one is above it on average, in scores and in
+          standard errors of the score, and how much of that random search does not have: what was seen; with standard
+          errors over simulated sweeps, in which all kinds search one space by the same dev examples
+
+Cross-fitting takes trials as given. But TPE proposes them, and ASHA stops them, by scores on all of dev. Here a space
+has 3 to 6 hyper-parameters from 0 to 1. True skill falls with the squared distance from an optimum along half of them,
+and is reached over 6 epochs, sooner with one of them. What a trial says of an example depends on that, on noise that
+all trials share, on noise that varies smoothly with the hyper-parameters, other for each example, with a length scale
+of a third of the range (neighbours err alike, which is what a search can use), and on noise of its own, a part of it
+new in each epoch. Sampler and scheduler are the sweep's own. One trial follows another, so each knows of all before it;
+sweeps that run several at a time know less. They are driven by the overall score of the three tasks, or by one task's.
+Sizes are those of `benchmarks/selection.py`. The truth is the score on 50,000 further examples.
+"""
+
+import argparse
+import itertools
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+if not __package__:  # started as a script: imports begin at the project's folder, not at this one
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+import numpy as np
+import optuna
+from optuna.trial import TrialState
+
+from benchmarks.selection import NUM_FURTHER, NUM_ROWS, SKILL
+from mtlib.tasks import TASKS, Task, overall_score
+from results.cross_fitting import cross_fit
+from results.ensemble import Ensemble, combine_outputs
+from results.methods import Method, Settings, choose_best_k, choose_single
+from results.outputs import Outputs, outputs_of, values_of
+from results.pool import Candidate, Pool
+from results.stats import Floats, score_examples
+from sweeps.options import SweepPlan
+from sweeps.scheduler import make_scheduler
+from sweeps.study import sampler_for
+
+KINDS = (("random", "none"), ("random", "asha"), ("tpe", "none"), ("tpe", "asha"))
+"""Search and scheduler; the first has seen nothing."""
+METHODS: dict[str, Method] = {"single": choose_single, "best k": choose_best_k}
+NUM_EPOCHS = 6
+OWN, OF_EPOCH = 0.1, 0.4
+"""Part of the noise's variance that is a trial's own, and the part of that which is new in each epoch."""
+LENGTH_SCALE = 1 / 3
+NUM_WAVES = 64
+"""Random Fourier features that make the smooth noise: a cosine and a sine of each (Rahimi and Recht 2007)."""
+STEEPNESS, BEHIND = 0.5, 0.3
+"""Part of the skill that is lost at a mean squared distance of 1 from the optimum, and that the first epoch lacks."""
+SETTINGS = Settings()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Space:
+    """How skill and noise vary with hyper-parameters."""
+
+    optimum: Floats
+    """(important,): where skill is highest; the hyper-parameters after these do not matter."""
+    waves: Floats
+    """(waves, hyper-parameters)."""
+    smooth: float
+    """Part of the noise's variance that is smooth."""
+
+    def skill(self, task: Task, point: Floats, epoch: int) -> float:
+        """How well a configuration sees after an epoch, from 1."""
+        lost = STEEPNESS * np.mean((point[: len(self.optimum)] - self.optimum) ** 2)
+        reached = 1 - BEHIND * np.exp(-(0.4 + 0.8 * point[0]) * (epoch - 1))
+        return float(SKILL[task.kind] * (1 - lost) * reached)
+
+    def features(self, point: Floats) -> Floats:
+        """A vector of length 1; the product of two is the correlation of the smooth noise at their points."""
+        angles = self.waves @ point
+        return np.asarray(np.concatenate([np.cos(angles), np.sin(angles)]) / np.sqrt(NUM_WAVES))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dev:
+    """A task's dev examples, and the noise that is no trial's own."""
+
+    task: Task
+    labels: Floats
+    """(rows,)."""
+    common: Outputs
+    """(rows, width)."""
+    smooth: Outputs
+    """(features, rows * width)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Epoch:
+    """A trial after an epoch."""
+
+    trial: int
+    epoch: int
+    point: Floats
+    outputs: Mapping[str, Outputs]
+    """By task, (rows, width)."""
+
+
+def make_space(smooth: float, generator: np.random.Generator) -> Space:
+    """A space of 3 to 6 hyper-parameters."""
+    size = int(generator.integers(3, 7))
+    waves = generator.standard_normal((NUM_WAVES, size)) / LENGTH_SCALE
+    return Space(optimum=generator.uniform(0.1, 0.9, size // 2), waves=waves, smooth=smooth)
+
+
+def make_dev(task: Task, generator: np.random.Generator) -> Dev:
+    """Examples of a task."""
+    shape = (NUM_ROWS[task.kind], width_of(task))
+    smooth = generator.standard_normal((2 * NUM_WAVES, shape[0] * shape[1]), np.float32)
+    common = generator.standard_normal(shape, np.float32)
+    return Dev(task=task, labels=draw_labels(task, shape[0], generator), common=common, smooth=smooth)
+
+
+def width_of(task: Task) -> int:
+    """Of outputs."""
+    return task.num_classes if task.kind == "classes" else 1
+
+
+def draw_labels(task: Task, num_rows: int, generator: np.random.Generator) -> Floats:
+    """Right answers, (rows,)."""
+    if task.kind == "regression":
+        return np.clip(2.5 + 0.5 * generator.standard_normal(num_rows), *task.label_range)
+    return generator.integers(0, task.num_classes, num_rows).astype(np.float64)
+
+
+def say(task: Task, labels: Floats, noise: Outputs, skill: float) -> Outputs:
+    """What is said of every example by one who sees right answers through noise, (rows, width)."""
+    if task.kind == "regression":
+        return outputs_of(task, 2.5 + 0.2 * (noise + skill * (labels[:, None] - 2.5) / 0.5))
+    if task.kind == "binary":
+        return outputs_of(task, noise + skill * (2 * labels[:, None] - 1))
+    return outputs_of(task, noise + skill * (labels[:, None] == np.arange(task.num_classes)))
+
+
+def score(task: Task, outputs: Outputs | Floats, labels: Floats) -> float:
+    """The task's main metric."""
+    return float(score_examples(task, values_of(task, outputs, labels)[None], labels)[0])
+
+
+def run_sweep(space: Space, devs: Sequence[Dev], kind: tuple[str, str], num_trials: int, seed: int) -> list[Epoch]:
+    """Searches by dev scores, one trial after the other; gives every trial at every epoch that it came to."""
+    study, halving = optuna.create_study(direction="maximize"), SimpleNamespace(scheduler=kind[1])
+    scheduler, found = make_scheduler(cast(SweepPlan, halving)), list[Epoch]()
+    for number in range(num_trials):
+        study.sampler = sampler_for(kind[0], seed, number)
+        asked, best, verdict = study.ask(), -np.inf, "CONTINUE"
+        point = np.array([asked.suggest_float(f"x{axis}", 0, 1) for axis in range(space.waves.shape[1])])
+        for trained in train(space, devs, point, number, seed):
+            found.append(trained)
+            scores = {dev.task.name: score(dev.task, trained.outputs[dev.task.name], dev.labels) for dev in devs}
+            best = max(best, overall_score(scores))
+            asked.report(best, trained.epoch)
+            trial = SimpleNamespace(config={"replicate": 0, "trial_id": str(number)})
+            result = {"epoch": trained.epoch, "best": best, "is_last": trained.epoch == NUM_EPOCHS}
+            verdict = scheduler.on_trial_result(None, trial, result)
+            if verdict == "STOP":
+                break
+        study.tell(asked, *((None, TrialState.PRUNED) if verdict == "STOP" else (best,)))
+    return found
+
+
+def train(space: Space, devs: Sequence[Dev], point: Floats, number: int, seed: int) -> Iterator[Epoch]:
+    """A trial, epoch by epoch."""
+    generator = np.random.default_rng((seed, 1, number))
+    features, own, shared = space.features(point).astype(np.float32), [], []
+    for dev in devs:
+        smooth = (features @ dev.smooth).reshape(dev.common.shape)
+        shared.append(np.sqrt(1 - OWN - space.smooth) * dev.common + np.sqrt(space.smooth) * smooth)
+        own.append(generator.standard_normal(dev.common.shape, np.float32))
+    for epoch in range(1, NUM_EPOCHS + 1):
+        outputs = {}
+        for dev, before, lasting in zip(devs, shared, own, strict=True):
+            new = generator.standard_normal(lasting.shape, np.float32)
+            noise = before + np.sqrt(OWN) * (np.sqrt(1 - OF_EPOCH) * lasting + np.sqrt(OF_EPOCH) * new)
+            outputs[dev.task.name] = say(dev.task, dev.labels, noise, space.skill(dev.task, point, epoch))
+        yield Epoch(trial=number, epoch=epoch, point=point, outputs=outputs)
+
+
+def true_score(space: Space, task: Task, members: Sequence[Epoch], chosen: Ensemble, seed: int) -> float:
+    """The score of an ensemble of different trials on further examples, on which their noise correlates as on dev."""
+    generator = np.random.default_rng((seed, 2))
+    labels = draw_labels(task, NUM_FURTHER, generator)
+    features = np.stack([space.features(member.point) for member in members])
+    covariance = 1 - OWN - space.smooth + space.smooth * features @ features.T + OWN * np.eye(len(members))
+    drawn = generator.standard_normal((NUM_FURTHER * width_of(task), len(members)), np.float32)
+    noise = (drawn @ np.linalg.cholesky(covariance).T.astype(np.float32)).T.reshape(len(members), NUM_FURTHER, -1)
+    skills = [space.skill(task, member.point, member.epoch) for member in members]
+    outputs = np.stack([say(task, labels, *pair) for pair in zip(noise, skills, strict=True)]).astype(np.float64)
+    return score(task, combine_outputs(task, outputs, chosen), labels)
+
+
+def pool_of(dev: Dev, epochs: Sequence[Epoch]) -> Pool:
+    """All that was trained, as candidates for a task."""
+    return Pool(
+        task=dev.task,
+        candidates=tuple(Candidate(sweep="", trial=str(one.trial), epoch=one.epoch, number=0) for one in epochs),
+        ids=tuple(map(str, range(len(dev.labels)))),
+        labels=dev.labels,
+        outputs=np.stack([one.outputs[dev.task.name] for one in epochs]),
+    )
+
+
+def judge(space: Space, pool: Pool, epochs: Sequence[Epoch], seed: int) -> list[tuple[float, float, float]]:
+    """For each way to choose from a pool: the true score, the cross-fitted one, and the standard error of that."""
+    found, rows = [], np.arange(len(pool.labels))
+    for method in METHODS.values():
+        fitted, chosen = cross_fit(pool, method, SETTINGS, rows), method(pool, rows, SETTINGS)
+        true = true_score(space, pool.task, [epochs[number] for number in chosen.members], chosen, seed)
+        found.append((true, fitted.score, fitted.standard_error))
+    return found
+
+
+def simulate(number: int, tasks: Sequence[str], num_trials: int, smooth: float) -> Floats:
+    """One space and dev sets, searched in every way: (tasks, kinds, ways to choose, what `judge` gives)."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    generator = np.random.default_rng((number, 0))
+    space = make_space(smooth, generator)
+    devs = [make_dev(TASKS[task], generator) for task in tasks]
+    sweeps = [run_sweep(space, devs, kind, num_trials, number) for kind in KINDS]
+    return np.array([[judge(space, pool_of(dev, sweep), sweep, number) for sweep in sweeps] for dev in devs])
+
+
+def measure(tasks: Sequence[str], num_trials: int, smooth: float, num_repeats: int, num_processes: int) -> Floats:
+    """Prints, for each task, how much too high scores are; in standard errors, (tasks, sweeps, kinds, ways)."""
+    run = partial(simulate, tasks=tasks, num_trials=num_trials, smooth=smooth)
+    with ProcessPoolExecutor(num_processes) as processes:
+        found = np.stack(list(processes.map(run, range(num_repeats), chunksize=4)), axis=1)
+    true, fitted, error = np.moveaxis(found, -1, 0)
+    bias = fitted - true
+    relative = bias / error.mean(1, keepdims=True)
+    for place, task in enumerate(tasks):
+        print(f"{task}, {num_trials} trials, {smooth:g} smooth, {num_repeats} simulated sweeps of each kind")
+        for way, name in enumerate(METHODS):
+            print(f"  true score, {name}: {', '.join(f'{mean:.4f}' for mean in true[place, :, :, way].mean(0))}")
+        show(bias[place], 4, "in scores")
+        show(relative[place], 2, "in standard errors")
+    return np.asarray(relative)
+
+
+def show(bias: Floats, digits: int, unit: str) -> None:
+    """Prints biases, (sweeps, kinds, ways), and what random search has not of them: a line for each kind."""
+    for place, kind in enumerate(KINDS):
+        own, seen = bias[:, place], bias[:, place] - bias[:, 0]
+        told = [
+            f"{name} {spread(own[:, way], digits)}, seen {spread(seen[:, way], digits)}"
+            for way, name in enumerate(METHODS)
+        ]
+        print(f"  {'+'.join(kind):11}  {'; '.join(told)} {unit}", flush=True)
+
+
+def spread(values: Floats, digits: int) -> str:
+    """Their mean, with its standard error."""
+    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
+    return f"{values.mean():+.{digits}f} ±{error:.{digits}f}"
+
+
+def main() -> None:
+    """Measures every kind of search."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--metric", choices=("overall", "task"), default="overall", help="what drives it (overall)")
+    parser.add_argument("--smooth", type=float, nargs="+", default=[0.1, 0.5], help="each at most 0.9 (0.1 0.5)")
+    parser.add_argument("--trials", type=int, nargs="+", default=[10, 40, 160], help="default: 10 40 160")
+    parser.add_argument("--repeats", type=int, default=100, help="simulated sweeps of each kind (default: 100)")
+    parser.add_argument("--processes", type=int, default=1, help="default: 1")
+    found = parser.parse_args()
+    together = [tuple(TASKS)] if found.metric == "overall" else [(task,) for task in TASKS]
+    for smooth, num_trials in itertools.product(found.smooth, found.trials):
+        biases = [measure(tasks, num_trials, smooth, found.repeats, found.processes) for tasks in together]
+        print(f"all tasks, {num_trials} trials, {smooth:g} smooth, by the {found.metric} score")
+        show(
+            np.concatenate(biases).mean(0), 2, "standard errors"
+        )  # mean over tasks: those of a sweep are not independent
+
+
+if __name__ == "__main__":
+    main()
