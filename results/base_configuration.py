@@ -21,23 +21,30 @@ def find_base(sweeps: Sequence[Location], trial: str | None = None) -> frozenset
 
     Args:
         sweeps: folders or URIs; at least one.
-        trial: a trial of the first sweep whose configuration stands for the base; None for what `sweep.json` calls so.
+        trial: a trial or the number of a configuration, e.g. `0003-r0` or `0003`, that stands for the base; of the
+            first sweep, or of another one with its name before it, e.g. `mine/0003`. None for what `sweep.json` of the
+            first one calls so.
 
     Returns:
         Where it was trained; nothing where no trial has it, as where a search has drawn every configuration, or where
         what `sweep.json` says is of another version of the project.
 
     Raises:
-        ValueError: the first sweep has no such trial, or it has failed.
+        ValueError: no sweep has that name, the sweep has no such trial, or it has failed.
     """
     if trial is None:
         base = read_sweep(sweeps[0]).get("base")
         return frozenset() if base is None else find_alike(sweeps, json.dumps(base))
-    records = {record.trial_id: record for record in read_trials(sweeps[0])}
-    require_name(trial, records, f"trial of {sweeps[0]} for --base")
-    require(records[trial].status != "failed", "--base must name a trial that has not failed", trial)
-    own = (str(sweeps[0]), records[trial].number)
-    return frozenset({own, *find_alike(sweeps, records[trial].config)})
+    name, _, own = trial.rpartition("/")
+    by_name = {str(sweep).rstrip("/").rpartition("/")[2]: sweep for sweep in reversed(sweeps)}
+    if name:
+        require_name(name, by_name, "sweep for --base")
+    sweep = by_name[name] if name else sweeps[0]
+    records = {record.trial_id: record for record in read_trials(sweep)}
+    known = {**{f"{record.number:04d}": record for record in reversed(records.values())}, **records}
+    require_name(own, known if own in known else records, f"trial of {sweep} for --base")
+    require(known[own].status != "failed", "--base must name a trial that has not failed", trial)
+    return frozenset({(str(sweep), known[own].number), *find_alike(sweeps, known[own].config)})
 
 
 def find_alike(sweeps: Sequence[Location], config: str) -> frozenset[Configuration]:

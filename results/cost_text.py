@@ -12,8 +12,8 @@ from results.render import error_text
 from results.selection import TaskSelection, TradeOff
 
 COSTS = (
-    "Score against the cost of predicting, at most so many models: of all that was tried what nothing",
-    "beats. (The best of many scores is a little too high.)",
+    "Score against the cost of predicting: each way to choose for this task at most so many models, those",
+    "that nothing beats. (The best of many scores is a little too high.)",
 )
 """What is said above the table."""
 

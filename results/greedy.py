@@ -1,5 +1,6 @@
-"""Greedy selection: members are added one by one, whichever helps most; bagged over random halves of the trials."""
+"""Greedy selection: members are added one by one, whichever helps most; bagged over random parts of the trials."""
 
+import math
 from collections.abc import Callable
 from itertools import accumulate
 
@@ -12,15 +13,20 @@ from results.outputs import Outputs
 from results.pool import Pool
 from results.stats import CONSTANT_SHARE, Floats, Numbers
 
+BAG_SHARE = 0.75
+"""Part of the trials that a bag sees. On simulated sweeps of 6 to 40 trials what was chosen was truly better by 0.000
+to 0.005 than with halves, most where trials are few (40 sweeps of each number, of three tasks)."""
+
 
 def choose_greedy(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
-    """Members are added one by one, with replacement, whichever helps most; bagged over random halves of the trials.
+    """Members are added one by one, with replacement, whichever helps most; bagged over random parts of the trials.
 
     Each bag begins with its best trials, as many of them as score best together, and ends where its score was best.
     Weights are how often members were added, over all bags. Where the members of all bags are beyond the limits, those
     stay that there is room for, the largest weights first.
 
-    Source: Caruana et al. (2004), section 2: selection with replacement, sorted initialisation, bagged selection.
+    Source: Caruana et al. (2004), section 2: selection with replacement, sorted initialisation, bagged selection. Their
+    bags are halves of some 2,000 models; ours see `BAG_SHARE` of far fewer.
     """
     considered = best_epochs(pool, rows)[: settings.num_considered]
     margins = np.ascontiguousarray(pool.margins[considered][:, :, rows])
@@ -36,11 +42,11 @@ def choose_greedy(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
 
 
 def draw_bags(num_candidates: int, num_bags: int, generator: np.random.Generator) -> list[Numbers]:
-    """Random halves, in the given order, at least one of each; all of them once where there are to be no bags."""
+    """Random parts, in the given order, at least one of each; all of them once where there are to be no bags."""
     if num_bags == 0:
         return [np.arange(num_candidates)]
-    half = (num_candidates + 1) // 2
-    return [np.sort(generator.permutation(num_candidates)[:half]) for _ in range(num_bags)]
+    size = math.ceil(BAG_SHARE * num_candidates)
+    return [np.sort(generator.permutation(num_candidates)[:size]) for _ in range(num_bags)]
 
 
 def grow(pool: Pool, margins: Outputs, rows: Numbers, settings: Settings, latencies: Floats | None = None) -> Floats:

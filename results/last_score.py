@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pyarrow.fs as fs
 
 from mtlib.config import TrialConfig
 from mtlib.data import Table
@@ -15,12 +16,13 @@ from mtlib.sources import read_held_out
 from mtlib.tasks import TASKS
 from results.cross_fitting import interval
 from results.dev_texts import data_folder
-from results.hold_out import check_held, read_hold_out, write_hold_out
+from results.hold_out import HoldOutRecord, check_held, read_hold_out, write_hold_out
 from results.models import ModelSource, find_record
 from results.outputs import values_of
 from results.predicting import load_predictor, predict_rows
 from results.selection import Look, Selection
 from results.stats import Floats, bootstrap_scores, score_examples
+from results.storage import open_folder
 from results.text_input import TextRow
 
 ReadHeldOut = Callable[[TrialConfig, Path], Mapping[str, Table]]
@@ -85,11 +87,35 @@ def predict_table(selection: Selection, task: str, source: ModelSource, table: T
 
 
 def num_looks(places: Sequence[str]) -> int:
-    """How often rows that sweeps held out have been looked at; 0 where none were held out."""
-    looks = set[str]()
-    for place in places:
-        try:
-            looks.update(read_hold_out(place).looks)
-        except ValueError:
-            continue
-    return len(looks)
+    """How often rows that sweeps held out have been looked at, by them or by other sweeps of their storage.
+
+    Equal data and shares hold out the same rows, so that they are not unseen in one sweep once they have been looked at
+    in another one.
+
+    Returns:
+        0 where none were held out.
+    """
+    own = [record for place in places if (record := record_at(place)) is not None]
+    rows = [held for record in own for held in record.tasks.items()]
+    beside = (record_at(neighbour) for place in dict.fromkeys(map(parent_of, places)) for neighbour in list_in(place))
+    shared = [record for record in beside if record and any(held in rows for held in record.tasks.items())]
+    return len({look for record in (*own, *shared) for look in record.looks})
+
+
+def record_at(place: str) -> HoldOutRecord | None:
+    """What a sweep has held out; None if nothing that can be read."""
+    try:
+        return read_hold_out(place)
+    except ValueError:
+        return None
+
+
+def parent_of(place: str) -> str:
+    """The storage that a sweep is in."""
+    return place.rstrip("/").rpartition("/")[0]
+
+
+def list_in(storage: str) -> list[str]:
+    """The folders in a storage."""
+    infos = open_folder(storage).get_file_info(fs.FileSelector("", allow_not_found=True))
+    return [f"{storage}/{info.base_name}" for info in infos if info.type == fs.FileType.Directory]

@@ -19,6 +19,8 @@ from results.stats import Floats
 
 NUM_TEXTS = 20
 """Texts that latency is measured on."""
+NUM_TIMES = 5
+"""How often each of them is timed."""
 ONLY_TRAINING = {
     "encoder": ("dropout", "attention_dropout", "trained_layers", "start_from", "start_epoch", "start_heads"),
     "pals": ("tasks", "zero_start"),
@@ -74,8 +76,8 @@ def measure_latency(
 ) -> float:
     """What one text takes by one model: cut into word pieces, a batch of its own, on the device where the model is.
 
-    It is that of this machine, this device, this number of threads, and of whatever else is running. Each text is
-    predicted twice in a row of all texts, and the second time counts: the first one warms up.
+    It is that of this machine, this device, and this number of threads. All texts are predicted once to warm up, then
+    `NUM_TIMES` times, and each text's fastest time counts: what else is running makes others slower, and none faster.
 
     Args:
         model: ready to predict.
@@ -87,14 +89,15 @@ def measure_latency(
         Milliseconds, the median over texts.
     """
     predictor = Predictor(task=task, models=(model,), ensemble=Ensemble(members=(0,), weights=(1.0,)))
-    for text in texts:
-        predict_texts(predictor, [text])
-    taken = []
-    for text in texts:
-        start = clock()
-        predict_texts(predictor, [text])
-        taken.append(clock() - start)
-    return 1000 * float(np.median(taken))
+    taken = np.array([[time_text(predictor, text, clock) for text in texts] for _ in range(1 + NUM_TIMES)])
+    return 1000 * float(np.median(taken[1:].min(axis=0)))
+
+
+def time_text(predictor: Predictor, text: tuple[str, ...], clock: Clock) -> float:
+    """Seconds that one text takes."""
+    start = clock()
+    predict_texts(predictor, [text])
+    return clock() - start
 
 
 def choose_texts(texts: Sequence[tuple[str, ...]], count: int = NUM_TEXTS) -> list[tuple[str, ...]]:

@@ -34,7 +34,7 @@ class Settings:
     num_considered: int = 50
     """How many trials, the best ones, greedy selection considers."""
     num_bags: int = 5
-    """Random halves of these whose ensembles are averaged; 0: all of them, once."""
+    """Random parts of these whose ensembles are averaged; 0: all of them, once."""
     num_steps: int = 30
     """Most additions of greedy selection."""
     num_folds: int = 5
@@ -74,8 +74,8 @@ def within_latency(pool: Pool, settings: Settings) -> Pool:
         return pool
     assert pool.latencies is not None, "a limit of latency needs latencies"
     kept = np.flatnonzero(is_within(pool.latencies, settings))
-    rule = f"the fastest model of {pool.task.name} must be within --max-latency-ms {settings.max_latency_ms:g}"
-    require(len(kept) > 0, rule, f"{pool.latencies.min():.4g} ms")
+    fastest = f"the fastest of {pool.task.name}, which takes {pool.latencies.min():.4g} ms"
+    require(len(kept) > 0, f"--max-latency-ms must leave room for one model: {fastest}", f"{settings.max_latency_ms:g}")
     return pool.only(kept)
 
 

@@ -111,11 +111,10 @@ def effect(found: Simulated, how_many: str, standard_error: float) -> str:
     """What that came to in simulated sweeps."""
     if not (found.apart.is_told or found.alike.is_told):
         most = max((found.apart, found.alike), key=lambda seen: seen.bound)
-        return f"In simulated sweeps of {how_many} it made scores too high {amount(most, standard_error)}."
+        return f"In simulated sweeps of {how_many} scores came out too high {amount(most, standard_error)}."
     return (
-        f"In simulated sweeps of {how_many} it made scores too high {amount(found.apart, standard_error)} where trials "
-        "with like hyper-parameters err little more alike than others, and "
-        f"{amount(found.alike, standard_error)} where they err much more alike."
+        f"In simulated sweeps of {how_many} scores came out too high {amount(found.apart, standard_error)}, and "
+        f"{amount(found.alike, standard_error)} where trials with like hyper-parameters err much alike."
     )
 
 

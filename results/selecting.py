@@ -46,7 +46,8 @@ def methods_for(task: Task, names: Sequence[str] | None = None) -> dict[str, Met
     """
     suited = {name: method for name, method in METHODS.items() if name != "topk_ranks" or task.kind == "regression"}
     for name in names or ():
-        require_name(name, suited, f"method for {task.name}")
+        require_name(name, METHODS, "method")
+        require(name in suited, f"method {name} must be asked for a regression alone, with --task", task.name)
     return {name: method for name, method in suited.items() if names is None or name in (SINGLE, *names)}
 
 

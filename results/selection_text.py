@@ -44,7 +44,8 @@ def render_selection(selection: Selection) -> Group:
     for name, chosen in selection.tasks.items():
         parts += [Text(line) for line in (*fit_line(describe_pool(name, chosen)), "")]
         parts += [build_table(chosen), Text("")]
-        told = (*paragraph(verdict(name, chosen)), *member_lines(chosen), *paragraph(contender_sentences(chosen)), "")
+        rivals = contender_sentences(chosen, len(selection.sweeps))
+        told = (*paragraph(verdict(name, chosen)), *member_lines(chosen), *paragraph(rivals), "")
         parts += [*map(Text, told), *cost_parts(chosen, TITLES)]
     return Group(*parts, *(Text(line) for words in legend(selection) for line in fit_line(words)))
 
@@ -132,9 +133,11 @@ def size_of(chosen: TaskSelection) -> str:
     if chosen.method in OF_ONE:
         return ""
     models = count(len(chosen.members), "model")
-    if chosen.is_soup and len(chosen.members) > 1:
-        return f", one model mixed from {models}"
-    return f", {models}"
+    if not chosen.is_soup:
+        return f", {models}"
+    if len(chosen.members) == 1:
+        return ", of one trial alone: to mix in another did not help"
+    return f", one model mixed from {models}"
 
 
 def compared(lead: float, bounds: tuple[float, ...]) -> str:
@@ -166,12 +169,12 @@ def member_lines(chosen: TaskSelection) -> list[str]:
     return [line for words in told for line in fit_line(words)]
 
 
-def contender_sentences(chosen: TaskSelection) -> Iterator[str]:
-    """Which configurations may be the best one, where there are several."""
+def contender_sentences(chosen: TaskSelection, num_sweeps: int) -> Iterator[str]:
+    """Which configurations may be the best one, where there are several; with their sweeps where these are several."""
     if chosen.num_configurations < 2:
         return
     names = [f"{contender.number:04d}" for contender in chosen.contenders]
-    if len({contender.sweep for contender in chosen.contenders}) > 1:
+    if num_sweeps > 1:
         names = [f"{short_name(one.sweep)}/{name}" for one, name in zip(chosen.contenders, names, strict=True)]
     shown, left = ", ".join(names[:MOST_CONTENDERS]), len(names) - MOST_CONTENDERS
     rest = f" and {left} more" if left > 0 else ""
@@ -189,8 +192,12 @@ def short_name(sweep: str) -> str:
 
 def legend(selection: Selection) -> Iterator[str]:
     """What the columns mean, and what is not in them."""
-    is_automatic = any(chosen.automatic is not None for chosen in selection.tasks.values())
+    ways = selection.tasks.values()
     rule = "the simplest way within one standard error (of the difference) of the best"
+    if any(chosen.is_soup for chosen in ways):
+        rule = rule.replace("way", "soup")
+    elif all(chosen.automatic is None for chosen in ways):
+        rule = "in the way that was asked for"
     times = "once" if selection.num_repeats == 1 else f"{selection.num_repeats} times"
     yield "on dev: the score of what is chosen by all of dev, on dev itself: too high."
     yield (
@@ -209,7 +216,11 @@ def legend(selection: Selection) -> Iterator[str]:
         yield "ms for one text: on this machine, one model after the other; the median over texts of all lengths."
     if not any(score.name == "base" for chosen in selection.tasks.values() for score in chosen.methods):
         yield "No trial has the base configuration of the space; --base TRIAL names one to compare with."
-    yield f"<: what was chosen, {rule if is_automatic else 'in the way that was asked for'}."
+    yield f"<: what was chosen, {rule}."
+    if any(chosen.automatic is not None for chosen in ways):
+        yield "choosing among them: the way is chosen without the fold, too; this is what to expect."
+    if any(score.name == "one_model" for chosen in ways for score in chosen.methods):
+        yield "one model for all tasks: the one with the best overall dev score."
     yield from seen_sentences(selection)
 
 

@@ -189,7 +189,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--max-latency-ms", type=milliseconds, metavar="MS", help=words)
     words = "put right how sure each model is, by a temperature, before probabilities are averaged"
     add("--calibrate", action="store_true", help=words)
-    words = "its configuration is what all are compared with (default: the base of the first SWEEP's space)"
+    words = "all are compared with its configuration, e.g. 0003 or NAME/0003 (default: the base of the first SWEEP)"
     add("--base", metavar="TRIAL", help=words)
     add("--repeats", type=whole, metavar="N", help="of cross-fitting, with other folds (default: 5, of soups 2)")
     add("--bags", type=whole, default=5, metavar="N", help="of greedy selection; 0: none (default: 5)")

@@ -64,6 +64,15 @@ def test_a_trial_that_is_named_stands_for_its_configuration_in_other_sweeps_too(
     assert find_base([first, second], "0001-r0") == {(first, 1), (second, 0)}
 
 
+def test_a_configuration_is_named_by_its_number_and_with_its_sweep_too(tmp_path: Path) -> None:
+    first = write_configs(tmp_path / "a", None, BASE, BASE.override(CHANGED))
+    second = write_configs(tmp_path / "b", None, BASE.override({"seed": 1, **CHANGED}), BASE)
+    assert find_base([first, second], "0001") == find_base([first, second], "0001-r0") == {(first, 1), (second, 0)}
+    assert find_base([first, second], "b/0001") == find_base([first, second], "b/0001-r0") == {(first, 0), (second, 1)}
+    with pytest.raises(ValueError, match=r"^unknown sweep for --base 'c'; known: a, b$"):
+        find_base([first, second], "c/0001")
+
+
 def test_a_trial_that_has_failed_is_no_base(tmp_path: Path) -> None:
     sweep = write_configs(tmp_path, BASE, BASE)
     write_trials(tmp_path, [build_record(0, status="failed", config=BASE.to_json())], tuple(TASKS))

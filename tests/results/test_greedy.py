@@ -112,15 +112,15 @@ def test_growth_ends_where_the_score_was_best() -> None:
     assert scores[-1] > scores[0]
 
 
-def test_bags_are_random_halves_in_order() -> None:
+def test_bags_are_random_parts_in_order() -> None:
     bags = draw_bags(9, 40, np.random.default_rng(0))
-    assert [len(bag) for bag in bags] == [5] * 40
+    assert [len(bag) for bag in bags] == [7] * 40
     assert all((np.diff(bag) > 0).all() for bag in bags)
     assert set(np.concatenate(bags)) == set(range(9))
     assert len({tuple(bag) for bag in bags}) > 20
 
 
-@pytest.mark.parametrize(("num_candidates", "size"), [(1, 1), (2, 1), (3, 2)])
+@pytest.mark.parametrize(("num_candidates", "size"), [(1, 1), (2, 2), (3, 3), (4, 3), (100, 75)])
 def test_a_bag_is_never_empty(num_candidates: int, size: int) -> None:
     assert [len(bag) for bag in draw_bags(num_candidates, 2, np.random.default_rng(0))] == [size, size]
 
@@ -130,7 +130,7 @@ def test_without_bags_all_are_considered_once() -> None:
 
 
 @each_task
-def test_one_bag_is_one_half(task: Task) -> None:
+def test_one_bag_is_one_part(task: Task) -> None:
     pool = build_pool(task, SKILLS)
     (bag,) = draw_bags(6, 1, np.random.default_rng((0, 120)))
     allowed = best_epochs(pool, all_rows(pool))[bag]

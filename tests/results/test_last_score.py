@@ -15,7 +15,7 @@ from sklearn.metrics import accuracy_score
 
 from mtlib.tasks import TASKS
 from results.ensemble import find_knots
-from results.hold_out import HOLD_OUT_FILE, read_hold_out
+from results.hold_out import HOLD_OUT_FILE, read_hold_out, write_hold_out
 from results.last_score import num_looks, score_held_out
 from results.models import ModelSource
 from results.predict import main as predict
@@ -155,6 +155,20 @@ def test_a_look_at_rows_of_two_sweeps_is_noted_in_both_and_counts_once(folder: P
     score(folder, select_pairs(folder))
     assert num_looks([str(folder), str(other)]) == 2
     assert num_looks([str(other)]) == 1
+
+
+def test_looks_at_the_same_rows_by_another_sweep_of_the_storage_count_too(folder: Path, tmp_path: Path) -> None:
+    place = Path(shutil.copytree(folder, tmp_path / "storage" / "first"))
+    second = Path(shutil.copytree(folder, tmp_path / "storage" / "second"))
+    record = read_hold_out(second)
+    assert num_looks([str(place)]) == 0
+    write_hold_out(second, replace(record, looks=("then",)))
+    assert (num_looks([str(place)]), num_looks([second.as_uri()]), num_looks([place.as_uri()])) == (1, 1, 1)
+    others = {task: replace(held, fingerprint="another") for task, held in record.tasks.items()}
+    write_hold_out(second, replace(record, tasks=others, looks=("then",)))
+    assert num_looks([str(place)]) == 0
+    (second / HOLD_OUT_FILE).write_text("damaged")
+    assert num_looks([str(place)]) == 0
 
 
 def test_a_sweep_without_members_is_not_noted(folder: Path, other: Path) -> None:

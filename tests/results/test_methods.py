@@ -322,7 +322,8 @@ def test_without_a_limit_latencies_are_not_needed_and_with_one_they_are() -> Non
 def test_a_limit_that_no_model_keeps_is_one_line_with_the_fastest() -> None:
     pool = timed(build_pool(BINARY, SKILLS), [20, 30, 40, 10.25, 30, 30])
     with pytest.raises(
-        ValueError, match=r"^the fastest model of qqp must be within --max-latency-ms 10, got 10.25 ms$"
+        ValueError,
+        match=r"^--max-latency-ms must leave room for one model: the fastest of qqp, which takes 10.25 ms, got 10$",
     ):
         within_latency(pool, Settings(max_latency_ms=10))
 

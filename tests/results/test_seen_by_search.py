@@ -65,8 +65,8 @@ def test_names_are_those_of_sweeps() -> None:
 def test_sizes_are_told_in_standard_errors_and_as_scores() -> None:
     assert tell("tpe", "none", 40, 0.02) == (
         "TPE proposed trials by scores on these dev examples, which cross-fitting cannot undo. In simulated sweeps of "
-        "40 trials it made scores too high by 0.2 standard errors (here 0.004) where trials with like hyper-parameters "
-        "err little more alike than others, and by 0.5 standard errors (here 0.010) where they err much more alike."
+        "40 trials scores came out too high by 0.2 standard errors (here 0.004), and by 0.5 standard errors (here "
+        "0.010) where trials with like hyper-parameters err much alike."
     )
 
 
@@ -101,8 +101,11 @@ def test_the_smallest_simulated_sweeps_with_as_many_trials_are_told_or_the_large
     num_trials: int, told: str, size: float
 ) -> None:
     found = tell("random", "asha", num_trials)
-    assert f"In simulated sweeps {told} it made" in found
-    assert f"and by {size} standard errors (here {size / 100:.3f}) where they err much more alike" in found
+    assert f"In simulated sweeps {told} scores came out" in found
+    assert (
+        f"and by {size} standard errors (here {size / 100:.3f}) where trials with like hyper-parameters err much alike"
+        in found
+    )
 
 
 @pytest.mark.parametrize(("size", "is_told"), [(0.0, False), (0.0979, False), (0.0981, True), (-0.3, False)])
@@ -130,7 +133,7 @@ def test_where_neither_can_be_told_from_0_the_larger_bound_stands_alone(
     faint = Simulated(apart=Seen(size=0.0, error=0.1), alike=Seen(size=0.0, error=0.2))
     simulated[False, True] = {40: faint}
     assert tell("random", "asha", 40).endswith(
-        "In simulated sweeps of 40 trials it made scores too high by an amount that cannot be "
+        "In simulated sweeps of 40 trials scores came out too high by an amount that cannot be "
         "told from 0 (at most 0.4 standard errors, here 0.004)."
     )
 
@@ -140,8 +143,8 @@ def test_where_one_can_be_told_from_0_both_stand_there(
 ) -> None:
     simulated[False, True] = {40: Simulated(apart=Seen(size=0.0, error=0.1), alike=CLEAR.alike)}
     found = tell("random", "asha", 40)
-    assert "by an amount that cannot be told from 0 (at most 0.2 standard errors, here 0.002) where trials" in found
-    assert "and by 0.5 standard errors (here 0.005) where they err much more alike." in found
+    assert "by an amount that cannot be told from 0 (at most 0.2 standard errors, here 0.002), and" in found
+    assert "and by 0.5 standard errors (here 0.005) where trials with like hyper-parameters err much alike." in found
 
 
 @pytest.mark.parametrize(("error", "told"), [(0.0, "here less than 0.001"), (0.00099, "less"), (0.001, "here 0.001")])

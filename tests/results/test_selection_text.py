@@ -205,7 +205,11 @@ def test_a_soup_is_one_model_mixed_from_its_members() -> None:
     soup = build_score("soup_greedy")
     chosen = build_task(3, method="soup_greedy", methods=(SINGLE, soup), is_soup=True)
     assert next(verdict("sst", chosen)) == "Chosen for SST: greedy soup, one model mixed from 3 models."
-    assert any("predicting costs one model" in line for line in legend(build_selection(chosen)))
+    lines = list(legend(build_selection(chosen)))
+    assert any("predicting costs one model" in line for line in lines)
+    assert any(line.startswith("<: what was chosen, the simplest soup within one standard error") for line in lines)
+    alone = build_task(1, method="soup_greedy", methods=(SINGLE, soup), is_soup=True)
+    assert next(verdict("sst", alone)).endswith("greedy soup, of one trial alone: to mix in another did not help.")
     assert not any("soup" in line for line in legend(build_selection(build_task())))
 
 
@@ -287,26 +291,28 @@ def contenders(*numbers: int, sweep: str = "/sweeps/mine") -> tuple[Contender, .
 
 def test_configurations_that_may_be_the_best_are_named_up_to_a_number() -> None:
     one = build_task(contenders=contenders(3), num_configurations=40)
-    assert list(contender_sentences(one)) == [
+    assert list(contender_sentences(one, 1)) == [
         "Of 40 configurations, compared all at once, 0003 is the best one by these examples (95 %)."
     ]
     few = build_task(contenders=contenders(3, 12), num_configurations=40)
-    assert next(contender_sentences(few)).endswith("2 may be the best one by these examples (95 %): 0003, 0012.")
+    assert next(contender_sentences(few, 1)).endswith("2 may be the best one by these examples (95 %): 0003, 0012.")
     many = build_task(contenders=contenders(*range(MOST_CONTENDERS + 2)), num_configurations=1200)
-    (line,) = contender_sentences(many)
+    (line,) = contender_sentences(many, 1)
     assert line.startswith("Of 1,200 configurations")
     assert line.endswith(f"{MOST_CONTENDERS - 1:04d} and 2 more.")
 
 
 def test_where_there_is_one_configuration_there_is_nothing_to_tell_apart() -> None:
-    assert not list(contender_sentences(build_task(contenders=contenders(0), num_configurations=1)))
-    assert not list(contender_sentences(build_task()))
+    assert not list(contender_sentences(build_task(contenders=contenders(0), num_configurations=1), 1))
+    assert not list(contender_sentences(build_task(), 1))
 
 
 def test_configurations_of_several_sweeps_carry_the_sweeps_name() -> None:
     mixed = contenders(3) + contenders(4, sweep="s3://bucket/other/")
-    (line,) = contender_sentences(build_task(contenders=mixed, num_configurations=5))
+    (line,) = contender_sentences(build_task(contenders=mixed, num_configurations=5), 2)
     assert line.endswith(": mine/0003, other/0004.")
+    (line,) = contender_sentences(build_task(contenders=contenders(3), num_configurations=5), 2)
+    assert "mine/0003 is the best one" in line
 
 
 def test_members_are_listed_with_their_weights_up_to_a_number() -> None:
