@@ -19,6 +19,7 @@ from sweeps.options import SweepOptions
 from sweeps.resume import find_folder
 from sweeps.tuner import SweepOutcome
 from tests.results.conftest import build_record, build_report
+from tests.results.scored_sweep import keep_weights
 
 Build = Callable[..., SweepOptions]
 
@@ -121,9 +122,7 @@ def test_an_ensemble_is_chosen_for_each_task_and_the_verdict_printed(
     write_trials(asked.folder, [build_record(0), build_record(1)], ("sst", "qqp", "sts"))
     for number in (0, 1):
         write_epoch(asked.folder, f"{number:04d}-r0", build_report(1, skill=0.5, seed=number))
-        best = asked.folder / f"trials/{number:04d}-r0/checkpoint/best.json"
-        best.parent.mkdir(parents=True)
-        best.write_text('{"overall": 1}')
+        keep_weights(asked.folder, f"{number:04d}-r0", overall=1)
     assert finish(asked, outcome_with()) == 0
     selection = read_selection(asked.folder)
     text = capsys.readouterr().out
