@@ -1,11 +1,14 @@
 """Whether what the selector says of its choices is true, on simulated sweeps whose truth is known, and how fast it is.
 
-Command:  python benchmarks/selection.py [--part truth|speed] [--trials 10 40 160] [--repeats 2000] [--processes 2]
-Cost:     truth, on one core, 3.5 minutes for 60 repeats of 10 trials, the more the more of both; speed 5 seconds
+Command:  python benchmarks/selection.py [--part truth|speed|protocol] [--trials 10 40 160] [--repeats 2000]
+          [--processes 2]
+Cost:     truth, on one core, about 1 second for each simulated sweep and task; speed 5 seconds; protocol minutes
 Prints:   truth: per task, number of trials and way to choose, by how much the score on dev and the cross-fitted one are
           off on average (bias), how often the 95 % interval covers the true score of what was chosen, that true score,
           and by how much it is above that of the best single model, with its standard error over simulated sweeps
           speed: seconds and memory for choosing among 1,000 trials with 40,000 examples of a binary task
+          protocol: seconds for all that `results/selector.py` does with these: every way, with 5 repeats, choosing
+          among them, trade-offs, and which configurations may be the best
 
 Trials see the right answer through noise, part of which they share; how well they see it differs from trial to trial.
 Sizes are those of the dev sets: 1,101 examples with five classes, 2,000 with two, 863 of a regression. The truth is the
@@ -30,12 +33,13 @@ if not __package__:  # started as a script: imports begin at the project's folde
 import numpy as np
 
 from mtlib.tasks import TASKS, Task
+from results.choosing import REPEATS
 from results.cross_fitting import bootstrap, cross_fit, interval, widened
 from results.ensemble import Ensemble, combine_outputs, ensemble_outputs, score_rows
 from results.methods import Method, Settings
 from results.outputs import Outputs, outputs_of, values_of
 from results.pool import Candidate, Pool
-from results.selecting import AUTOMATIC, SINGLE, choose_automatically, methods_for
+from results.selecting import AUTOMATIC, SINGLE, choose_automatically, methods_for, select
 from results.stats import Floats, score_examples
 
 NUM_ROWS = {"classes": 1101, "binary": 2000, "regression": 863}
@@ -162,12 +166,27 @@ def line_of(name: str, outcomes: Sequence[Outcome], single: Iterable[float]) -> 
     return f"  {name:10} {biases}; covered {covered:.3f}; {scores}{verdict}"
 
 
-def measure_speed(num_trials: int = 1000, num_rows: int = 40_000) -> None:
-    """Prints what choosing among many trials with many examples takes."""
+def large_pool(num_trials: int, num_rows: int) -> Pool:
+    """Many trials with many examples of a binary task."""
     task = next(task for task in TASKS.values() if task.kind == "binary")
     skills = SKILL[task.kind] * (1 + SPREAD * np.random.default_rng(0).standard_normal(num_trials))
-    pool = pool_of(make_world(task, skills, num_rows, (0,)))
-    rows, settings = np.arange(num_rows), Settings(num_bags=0)
+    return pool_of(make_world(task, skills, num_rows, (0,)))
+
+
+def measure_protocol(num_trials: int = 1000, num_rows: int = 40_000) -> None:
+    """Prints what all that the selector does takes, as it is asked for without flags."""
+    pool = large_pool(num_trials, num_rows)
+    start = time.monotonic()
+    found = select(pool, Settings(), num_repeats=REPEATS)
+    seconds, most = time.monotonic() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    told = f"{found.method}, {len(found.members)} models, {found.score.cross_fitted:.4f} cross-fitted"
+    print(f"{num_trials:,} trials, {num_rows:,} examples, all of it: {seconds:.0f} s, {most / 1e9:.2f} GB; {told}")
+
+
+def measure_speed(num_trials: int = 1000, num_rows: int = 40_000) -> None:
+    """Prints what choosing among many trials with many examples takes."""
+    pool = large_pool(num_trials, num_rows)
+    task, rows, settings = pool.task, np.arange(num_rows), Settings(num_bags=0)
     start = time.monotonic()
     for name in ("topk", "greedy"):
         found = cross_fit(pool, methods_for(task)[name], settings, rows)
@@ -183,15 +202,17 @@ def measure_speed(num_trials: int = 1000, num_rows: int = 40_000) -> None:
 def main() -> None:
     """Measures the parts that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", choices=("truth", "speed"), action="append", help="default: both")
+    parser.add_argument("--part", choices=("truth", "speed", "protocol"), action="append", help="default: all")
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), help="default: all")
     parser.add_argument("--trials", type=int, nargs="+", default=[10, 40, 160], help="default: 10 40 160")
     parser.add_argument("--repeats", type=int, default=2000, help="simulated sweeps of each kind (default: 2000)")
     parser.add_argument("--processes", type=int, default=2, help="default: 2")
     found = parser.parse_args()
-    parts = found.part or ["speed", "truth"]
+    parts = found.part or ["speed", "protocol", "truth"]
     if "speed" in parts:
         measure_speed()
+    if "protocol" in parts:
+        measure_protocol()
     for task in found.tasks if "truth" in parts else ():
         for num_trials in found.trials:
             measure_truth(task, num_trials, found.repeats, found.processes)
