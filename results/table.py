@@ -15,7 +15,8 @@ from rich.console import Console
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from mtlib.schema import require
+from mtlib.schema import require, require_name
+from mtlib.tasks import TASKS
 from results.command_line import read_words, say_error
 from results.epochs import read_curves, read_predictions
 from results.predictions import TrialEpoch, stack_predictions
@@ -25,6 +26,7 @@ from results.render import PLAIN_WIDTH, penalty_notes, render_ranking
 from results.storage import Location, open_folder
 
 WRONG_USE = 2
+SCORED_SPLITS = ("dev", "train")
 
 EXAMPLES = """\
 examples:
@@ -55,7 +57,18 @@ class Sweep:
     """A row per point: trial, step, epoch, task, split, metric, value, seconds."""
 
     def predictions(self, task: str, split: str, *, trial: str | None = None, epoch: int | None = None) -> pd.DataFrame:
-        """Predictions for every example: id, trial, epoch, label, logits; of one trial or epoch if given."""
+        """Predictions for every example: id, trial, epoch, label, logits; of one trial or epoch if given.
+
+        Args:
+            task: one of `mtlib.tasks.TASKS`.
+            split: `dev`, or `train` for the rows of it that are scored.
+            trial, epoch: which; None for all.
+
+        Raises:
+            ValueError: there is no such task or split.
+        """
+        require_name(task, TASKS, "task")
+        require_name(split, SCORED_SPLITS, "split")
         frame: pd.DataFrame = read_predictions(self.path, task, split, trial=trial, epoch=epoch).to_pandas()
         return frame
 

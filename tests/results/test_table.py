@@ -168,6 +168,18 @@ def test_a_sweep_of_another_version_is_one_line_and_exit_code_2(
 
 
 @pytest.mark.parametrize(
+    ("task", "split", "line"),
+    [
+        ("sts2", "dev", r"^unknown task 'sts2'; did you mean 'sts'\?"),
+        ("sts", "test", r"^unknown split 'test'; .*dev, train$"),
+    ],
+)
+def test_predictions_of_what_there_cannot_be_are_refused(task: str, split: str, line: str, sweep_folder: Path) -> None:
+    with pytest.raises(ValueError, match=line):
+        load_sweep(sweep_folder).predictions(task, split)
+
+
+@pytest.mark.parametrize(
     ("arguments", "start"),
     [
         ([], "SWEEP must name the folder of a sweep"),
