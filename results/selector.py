@@ -18,13 +18,14 @@ from mtlib.schema import first_line, require
 from results.choosing import NAMES, SOUP, Request, select_from
 from results.command_line import read_words, say_error
 from results.expected import describe_expected, sweep_expected
+from results.look_text import render_look
 from results.methods import Settings
 from results.models import ModelSource, find_sweeps
 from results.records import OVERALL
 from results.render import PLAIN_WIDTH
 from results.selecting import AUTOMATIC
 from results.selection import SELECTION_FILE, Selection, read_selection, with_look, write_selection
-from results.selection_text import fit_line, render_look, render_selection, short_name
+from results.selection_text import fit_line, render_selection, short_name
 from results.table import load_sweep
 
 ALL_WELL, WRONG_USE, INTERRUPTED = 0, 2, 130

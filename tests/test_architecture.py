@@ -111,6 +111,7 @@ ORDER = (
     "results.selecting",
     "results.cost_text",
     "results.selection_text",
+    "results.look_text",
     "results.weights",
     "results.card_facts",
     "results.models",
