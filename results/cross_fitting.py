@@ -5,14 +5,14 @@ fewer examples, so it is a little too low; what a search or a scheduler has seen
 """
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import norm
 
 from mtlib.tasks import Task
-from results.ensemble import Ensemble, ensemble_outputs
+from results.ensemble import Combine, ensemble_outputs
 from results.folds import assign_folds, count_folds, iter_folds
 from results.methods import Method, Settings
 from results.outputs import values_of
@@ -157,7 +157,7 @@ def cross_fit(
     rows: Numbers,
     *,
     num_repeats: int = 1,
-    combine: Callable[[Pool, Ensemble, Numbers], Floats] = ensemble_outputs,
+    combine: Combine = ensemble_outputs,
 ) -> CrossFitted:
     """Scores a method by cross-fitting on some rows of a pool.
 

@@ -1,6 +1,6 @@
 """An ensemble of candidates: who is in it with what weight, what it says of an example, and its score."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +47,10 @@ def weighted_ensemble(members: Numbers, weights: Floats, max_models: int) -> Ens
     order = order[weights[order] > 0]
     shares = weights[order] / weights[order].sum()
     return Ensemble(members=tuple(members[order].tolist()), weights=tuple(shares.tolist()))
+
+
+Combine = Callable[[Pool, Ensemble, Numbers], Floats]
+"""Gives what an ensemble says of some rows, (rows, width)."""
 
 
 def ensemble_outputs(pool: Pool, ensemble: Ensemble, rows: Numbers) -> Floats:

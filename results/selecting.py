@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from results.calibration import calibrated
 from results.confidence_set import find_confidence_set
 from results.copies import without_copies
 from results.cross_fitting import CrossFitted, cross_fit, example_error
-from results.ensemble import Ensemble
+from results.ensemble import Combine, Ensemble, ensemble_outputs
 from results.greedy import choose_greedy
 from results.methods import Method, Settings, choose_best_k, choose_single, within_latency
 from results.one_model import OneModel
@@ -51,15 +52,16 @@ def methods_for(task: Task, names: Sequence[str] | None = None) -> dict[str, Met
     return {name: method for name, method in suited.items() if names is None or name in (SINGLE, *names)}
 
 
-def choose_automatically(methods: Mapping[str, Method]) -> Method:
+def choose_automatically(methods: Mapping[str, Method], combine: Combine = ensemble_outputs) -> Method:
     """The way to choose that tries several ways by cross-fitting and takes the simplest of the best.
 
     Args:
         methods: by name, the simplest first.
+        combine: gives the outputs of what was chosen.
     """
 
     def choose(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
-        fitted = {name: cross_fit(pool, method, settings, rows) for name, method in methods.items()}
+        fitted = {name: cross_fit(pool, method, settings, rows, combine=combine) for name, method in methods.items()}
         return methods[simplest_of_best(fitted)](pool, rows, settings)
 
     return choose
@@ -127,19 +129,34 @@ def select(
         automatic = try_method(
             AUTOMATIC, choose_automatically(methods), distinct, settings, num_repeats, chosen=chosen[name], kept=kept
         )
-    contenders = find_confidence_set(pool, seed=settings.seed)
-    return TaskSelection(
+    return selection_of(
+        pool,
+        settings,
         method=name,
         members=member_alone(one) if takes_one else members_of(kept, chosen[name]),
         methods=tuple(method_score(found, yardsticks) for found in (*beside, *tried.values())),
         automatic=None if automatic is None else method_score(automatic, yardsticks),
-        num_examples=len(rows),
+        trade_offs=find_trade_offs(distinct, kept, settings, methods, num_repeats=num_repeats),
+    )
+
+
+def selection_of(pool: Pool, settings: Settings, **chosen: Any) -> TaskSelection:
+    """What was chosen from a pool, with what is said of the pool itself.
+
+    Args:
+        pool: the task's candidates, all of them.
+        settings: for the seed.
+        chosen: the other fields of `TaskSelection`.
+    """
+    contenders = find_confidence_set(pool, seed=settings.seed)
+    return TaskSelection(
+        **chosen,
+        num_examples=len(pool.labels),
         examples=hashlib.sha256("\0".join(pool.ids).encode()).hexdigest(),
         num_candidates=len(pool.candidates),
         num_trials=int(pool.trial_numbers.max()) + 1,
         contenders=tuple(Contender(sweep=sweep, number=number) for sweep, number in contenders.members),
         num_configurations=contenders.num_configurations,
-        trade_offs=find_trade_offs(distinct, kept, settings, methods, num_repeats=num_repeats),
     )
 
 

@@ -1,7 +1,7 @@
 """Chooses a task's weight soup: models are mixed and score dev, and the simplest of the best ways to mix is taken."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -10,24 +10,29 @@ import numpy as np
 from mtlib.tokens import Corpus
 from results.base_configuration import Configuration
 from results.copies import without_copies
-from results.cross_fitting import cross_fit
 from results.dev_texts import read_dev_texts
-from results.ensemble import Ensemble, equal_ensemble, score_rows
-from results.methods import Method, Settings, choose_single, within_latency
+from results.ensemble import equal_ensemble, score_rows
+from results.methods import Settings, choose_single, within_latency
 from results.models import ModelSource
 from results.outputs import Outputs, outputs_of
 from results.pool import Pool
 from results.predicting import cut_texts, logits_of
-from results.selecting import AUTOMATIC, SINGLE, check_rows, members_of, select, simplest_of_best, with_weights
+from results.selecting import (
+    AUTOMATIC,
+    SINGLE,
+    check_rows,
+    choose_automatically,
+    members_of,
+    selection_of,
+    simplest_of_best,
+    with_weights,
+)
 from results.selection import TaskSelection
 from results.soup_models import find_shapes, load_soup
 from results.soup_scores import SoupYardsticks, corrected_score
 from results.soups import GREEDY, UNIFORM, Taste, greedy_soup, most_soups, soup_outputs, taste_once, uniform_soup
-from results.stats import Floats, Numbers
-from results.trying import Tried, try_base, try_fitted, try_method
-
-Combine = Callable[[Pool, Ensemble, Numbers], Floats]
-"""Gives what an ensemble says of some rows, (rows, width)."""
+from results.stats import Numbers
+from results.trying import Yardsticks, method_score, try_base, try_method
 
 
 def choose_soups(
@@ -117,39 +122,25 @@ def select_soup(
         ValueError: no candidate has its weights, or there are too few examples.
     """
     rows = check_rows(pool, settings)
-    found = select(pool, settings, names=[SINGLE], num_repeats=num_repeats, base=base)
     once = taste_once(kept, taste)
     methods, combine = {UNIFORM: uniform_soup(shapes), GREEDY: greedy_soup(once, shapes)}, soup_outputs(once)
     chosen = {name: method(kept, rows, settings) for name, method in methods.items()}
-
-    def attempt(name: str, method: Method, own: Ensemble) -> Tried:
-        fitted = cross_fit(kept, method, settings, rows, num_repeats=num_repeats, combine=combine)
-        in_sample = score_rows(kept, combine(kept, own, rows), rows)
-        return try_fitted(name, fitted, settings, in_sample=in_sample, num_models=len(own.members))
-
-    tried = {name: attempt(name, method, chosen[name]) for name, method in methods.items()}
+    attempt = partial(try_method, pool=kept, settings=settings, num_repeats=num_repeats, kept=kept, combine=combine)
+    tried = {name: attempt(name, method, chosen=chosen[name]) for name, method in methods.items()}
     name = simplest_of_best({name: one.fitted for name, one in tried.items()})
-    automatic = attempt(AUTOMATIC, choose_between(methods, combine), chosen[name])
+    automatic = attempt(AUTOMATIC, choose_automatically(methods, combine), chosen=chosen[name])
     yardsticks = find_yardsticks(pool, kept, settings, num_repeats, base)
-    return replace(
-        found,
+    plain = Yardsticks(single=yardsticks.single, base=yardsticks.base)
+    beside = [method_score(own, plain) for own in (plain.base, plain.single) if own is not None]
+    return selection_of(
+        pool,
+        settings,
         method=name,
         members=members_of(kept, chosen[name]),
-        methods=(*found.methods, *(corrected_score(one, yardsticks) for one in tried.values())),
+        methods=(*beside, *(corrected_score(one, yardsticks) for one in tried.values())),
         automatic=corrected_score(automatic, yardsticks),
         is_soup=True,
-        trade_offs=(),  # every soup costs one model
     )
-
-
-def choose_between(methods: Mapping[str, Method], combine: Combine) -> Method:
-    """As `results.selecting.choose_automatically`, for ensembles that speak through `combine`."""
-
-    def choose(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
-        fitted = {name: cross_fit(pool, method, settings, rows, combine=combine) for name, method in methods.items()}
-        return methods[simplest_of_best(fitted)](pool, rows, settings)
-
-    return choose
 
 
 def find_yardsticks(

@@ -7,7 +7,7 @@ import numpy as np
 from mtlib.tasks import Task
 from results.base_configuration import Configuration, only_base
 from results.cross_fitting import CrossFitted, bootstrap, compare, cross_fit, interval, widened
-from results.ensemble import Ensemble, ensemble_outputs, score_rows
+from results.ensemble import Combine, Ensemble, ensemble_outputs, score_rows
 from results.methods import Method, Settings, choose_single
 from results.pool import Pool
 from results.selection import MethodScore
@@ -42,7 +42,15 @@ class Yardsticks:
 
 
 def try_method(
-    name: str, method: Method, pool: Pool, settings: Settings, num_repeats: int, *, chosen: Ensemble, kept: Pool
+    name: str,
+    method: Method,
+    pool: Pool,
+    settings: Settings,
+    num_repeats: int,
+    *,
+    chosen: Ensemble,
+    kept: Pool,
+    combine: Combine = ensemble_outputs,
 ) -> Tried:
     """Scores one way to choose by cross-fitting on all examples.
 
@@ -54,10 +62,11 @@ def try_method(
         num_repeats: of cross-fitting.
         chosen: what it chooses by all examples.
         kept: the pool that this is from.
+        combine: gives the outputs of what was chosen.
     """
     rows = np.arange(len(pool.labels))
-    fitted = cross_fit(pool, method, settings, rows, num_repeats=num_repeats)
-    in_sample = score_rows(kept, ensemble_outputs(kept, chosen, rows), rows)
+    fitted = cross_fit(pool, method, settings, rows, num_repeats=num_repeats, combine=combine)
+    in_sample = score_rows(kept, combine(kept, chosen, rows), rows)
     return try_fitted(name, fitted, settings, in_sample=in_sample, num_models=len(chosen.members))
 
 

@@ -22,9 +22,9 @@ from results.outputs import Outputs
 from results.pool import Pool, read_pool
 from results.predicting import cut_texts, load_predictor, predict_texts
 from results.records import write_sweep
-from results.selecting import AUTOMATIC, select, simplest_of_best
+from results.selecting import AUTOMATIC, choose_automatically, select, simplest_of_best
 from results.selection import MethodScore, Selection, TaskSelection
-from results.soup_selecting import can_be_mixed, choose_between, choose_soups, model_taste, select_soup
+from results.soup_selecting import can_be_mixed, choose_soups, model_taste, select_soup
 from results.soups import GREEDY, UNIFORM, Taste, greedy_soup, soup_outputs, taste_once, uniform_soup
 from results.stats import Numbers
 from tests.results.plain_selection import all_rows
@@ -137,7 +137,7 @@ def test_choosing_between_the_two_looks_at_no_other_rows(task: Task) -> None:
     pool, rows = build_pool(task, SKILLS, num_rows=60), np.arange(40)
     once = taste_once(pool, simulated_taste(pool))
     methods = {UNIFORM: uniform_soup(alike(pool)), GREEDY: greedy_soup(once, alike(pool))}
-    choose = choose_between(methods, soup_outputs(once))
+    choose = choose_automatically(methods, soup_outputs(once))
     assert not peeks(choose, pool, rows, FAST)
     fitted = {name: cross_fit(pool, method, FAST, rows, combine=soup_outputs(once)) for name, method in methods.items()}
     assert choose(pool, rows, FAST) == methods[simplest_of_best(fitted)](pool, rows, FAST)
