@@ -7,7 +7,7 @@ from mtlib.config import TrialConfig
 from mtlib.schema import require, require_name
 from results.pool import Pool
 from results.records import read_sweep, read_trials
-from results.storage import Location
+from results.storage import Location, folder_name
 
 Configuration = tuple[str, int]
 """Folder or URI of a sweep, and the number of a configuration in it."""
@@ -36,7 +36,7 @@ def find_base(sweeps: Sequence[Location], trial: str | None = None) -> frozenset
         base = read_sweep(sweeps[0]).get("base")
         return frozenset() if base is None else find_alike(sweeps, json.dumps(base))
     name, _, own = trial.rpartition("/")
-    by_name = {str(sweep).rstrip("/").rpartition("/")[2]: sweep for sweep in reversed(sweeps)}
+    by_name = {folder_name(sweep): sweep for sweep in reversed(sweeps)}
     if name:
         require_name(name, by_name, "sweep for --base")
     sweep = by_name[name] if name else sweeps[0]

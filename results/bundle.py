@@ -4,7 +4,7 @@ import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtlib.checksum import checksum
@@ -30,7 +30,7 @@ from results.models import LoadedModel, ModelSource, find_encoders, find_trials,
 from results.predicting import ensemble_of, load_predictor
 from results.records import OVERALL, read_sweep, read_trials
 from results.selection import SELECTION_FILE, Member, Selection, TaskSelection
-from results.storage import Location, open_folder
+from results.storage import Location, folder_name, open_folder
 from results.weights import read_bytes
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def write_model(loaded: LoadedModel, origin: str, facts: "CardFacts", written: W
 
 def origin_of(member: Member) -> str:
     """A member in words, without the path of its sweep."""
-    return f"trial {member.trial} of {PurePosixPath(member.sweep).name}, epoch {member.epoch}"
+    return f"trial {member.trial} of {folder_name(member.sweep)}, epoch {member.epoch}"
 
 
 def facts_of(member: Member, task: str, source: ModelSource) -> "CardFacts":

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pyarrow.fs as fs
 
 from mtlib.checksum import checksum
-from mtlib.schema import from_dict, require, require_name, to_dict
+from mtlib.schema import require, require_name, to_dict
 from mtlib.tasks import TASKS
 from results.ensemble import Ensemble
 from results.models import LoadedModel
 from results.predicting import Predictor, ensemble_of
 from results.selection import Member
-from results.storage import Location, full_name, open_folder, read_json, write_json
+from results.storage import Location, open_folder, read_object, write_json
 
 if TYPE_CHECKING:  # `results` must load without torch
     from mtlib.encoder import PretrainedEncoder
@@ -120,15 +120,8 @@ def read_bundle(folder: Path) -> Bundle:
     Raises:
         ValueError: it is damaged or of another version; one line says which, and names it.
     """
-    root = open_folder(folder)
-    tree, name = read_json(root, BUNDLE_FILE), full_name(root, BUNDLE_FILE)
-    version = tree.get("version", "none")
-    require(version == BUNDLE_VERSION, f"{name}: a bundle must be of version {BUNDLE_VERSION}", version)
-    try:
-        found: Bundle = from_dict(Bundle, tree, "")
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
-    return found
+    rule = "a bundle must be of version"
+    return read_object(open_folder(folder), BUNDLE_FILE, Bundle, rule=rule, version=BUNDLE_VERSION)
 
 
 def load_bundled(folder: Path, bundle: Bundle, task: str, device: str = "auto") -> Predictor:

@@ -7,12 +7,35 @@ from collections.abc import Sequence
 
 from mtlib.schema import require_name
 
+ALL_WELL, WRONG_USE, INTERRUPTED = 0, 2, 130
+"""Exit codes of every command."""
+
+
+def new_parser(program: str, usage: str, description: str, epilog: str) -> argparse.ArgumentParser:
+    """A parser without arguments, for `read_words`.
+
+    Args:
+        program: the command as it is typed.
+        usage: what is typed after it.
+        description: one sentence, above the arguments in --help.
+        epilog: below them, shown as it is.
+    """
+    return argparse.ArgumentParser(
+        prog=program,
+        usage=f"%(prog)s {usage}",
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
+
 
 def read_words(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
     """Takes the words of a command line apart, wherever flags stand among them.
 
     Args:
-        parser: with `exit_on_error=False`; its positional arguments are optional.
+        parser: made by `new_parser`; its positional arguments are optional.
         words: the words after the command's name.
 
     Returns:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mtlib.data import Table, content_fingerprint
-from mtlib.schema import from_dict, require, to_dict
+from mtlib.schema import require, to_dict
 from results.records import SCHEMA_VERSION
-from results.storage import Location, full_name, open_folder, read_json, write_json
+from results.storage import Location, open_folder, read_object, write_json
 
 HOLD_OUT_FILE = "hold_out.json"
 
@@ -56,20 +56,12 @@ def read_hold_out(folder: Location) -> HoldOutRecord:
     Raises:
         ValueError: the sweep held nothing out, or the file is damaged or of another version; one line names it.
     """
-    root = open_folder(folder)
-    name = full_name(root, HOLD_OUT_FILE)
+    root, key, rule = open_folder(folder), "schema_version", "schema version must be"
     try:
-        tree = read_json(root, HOLD_OUT_FILE)
+        return read_object(root, HOLD_OUT_FILE, HoldOutRecord, rule=rule, version=SCHEMA_VERSION, key=key)
     except (FileNotFoundError, NotADirectoryError):
         rule = "a sweep must have kept train rows aside, with --hold-out F, to be scored on them"
         raise ValueError(f"{rule}; {folder} has no {HOLD_OUT_FILE}") from None
-    version = tree.pop("schema_version", "none")
-    require(version == SCHEMA_VERSION, f"{name}: schema version must be {SCHEMA_VERSION}", version)
-    try:
-        record: HoldOutRecord = from_dict(HoldOutRecord, tree, "")
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
-    return record
 
 
 def check_held(record: HoldOutRecord, held: Mapping[str, Table]) -> None:

@@ -22,7 +22,7 @@ from results.outputs import values_of
 from results.predicting import load_predictor, predict_rows
 from results.selection import Look, Selection
 from results.stats import Floats, bootstrap_scores, score_examples
-from results.storage import open_folder
+from results.storage import open_folder, parent_folder
 from results.text_input import TextRow
 
 ReadHeldOut = Callable[[TrialConfig, Path], Mapping[str, Table]]
@@ -97,7 +97,8 @@ def num_looks(places: Sequence[str]) -> int:
     """
     own = [record for place in places if (record := record_at(place)) is not None]
     rows = [held for record in own for held in record.tasks.items()]
-    beside = (record_at(neighbour) for place in dict.fromkeys(map(parent_of, places)) for neighbour in list_in(place))
+    storages = dict.fromkeys(map(parent_folder, places))
+    beside = (record_at(neighbour) for storage in storages for neighbour in list_in(storage))
     shared = [record for record in beside if record and any(held in rows for held in record.tasks.items())]
     return len({look for record in (*own, *shared) for look in record.looks})
 
@@ -108,11 +109,6 @@ def record_at(place: str) -> HoldOutRecord | None:
         return read_hold_out(place)
     except ValueError:
         return None
-
-
-def parent_of(place: str) -> str:
-    """The storage that a sweep is in."""
-    return place.rstrip("/").rpartition("/")[0]
 
 
 def list_in(storage: str) -> list[str]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 import pyarrow.fs as fs
@@ -12,7 +11,7 @@ from mtlib.config import TrialConfig
 from mtlib.schema import require, require_name
 from results.records import SWEEP_FILE, TrialRecord, read_sweep, read_trials
 from results.selection import Member, Selection
-from results.storage import Location, open_folder
+from results.storage import Location, folder_name, open_folder
 from results.weights import read_weights
 
 if TYPE_CHECKING:  # `results` must load without torch
@@ -59,7 +58,7 @@ def find_sweeps(selection: Selection, home: Location) -> dict[str, Location]:
         A folder or URI by the name that the selection has for the sweep.
     """
     own_name = str(read_sweep(home).get("name")) if is_sweep(home) else ""
-    called_so = [sweep for sweep in selection.sweeps if PurePosixPath(sweep).name == own_name]
+    called_so = [sweep for sweep in selection.sweeps if folder_name(sweep) == own_name]
     moved = {sweep for sweep in called_so if len(called_so) == 1 and not is_sweep(sweep)}
     return {sweep: home if sweep in moved else sweep for sweep in selection.sweeps}
 

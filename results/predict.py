@@ -17,18 +17,10 @@ from mtlib.hub_encoder import read_encoder_name
 from mtlib.schema import require, require_name
 from mtlib.tasks import TASKS, Task
 from results.bundled import BUNDLE_FILE, CARD_FILE, SCRIPT_FILE, find_folder, is_bundle, load_bundled, read_bundle
-from results.command_line import be_silent, read_words, say_error
+from results.command_line import ALL_WELL, INTERRUPTED, WRONG_USE, be_silent, read_words, say_error
 from results.leaderboard import write_leaderboard
 from results.models import ModelSource, find_sweeps
-from results.predict_options import (
-    ALL_WELL,
-    INTERRUPTED,
-    STANDARD_OUTPUT,
-    WRONG_USE,
-    build_parser,
-    check_bundle,
-    check_options,
-)
+from results.predict_options import STANDARD_OUTPUT, build_parser, check_bundle, check_options
 from results.predicting import Predictor, load_predictor, predict_rows
 from results.prediction_text import OutputFormat, find_output_format, header_text, rows_text
 from results.progress_bar import show_rows

@@ -9,12 +9,11 @@ from typing import get_args
 from mtlib.schema import require
 from mtlib.tasks import TASKS
 from results.bundled import BUNDLE_FILE
+from results.command_line import ALL_WELL, INTERRUPTED, WRONG_USE, new_parser
 from results.selection import SELECTION_FILE
 from results.text_input import Format
 
 STANDARD_OUTPUT = "-"
-ALL_WELL, WRONG_USE, INTERRUPTED = 0, 2, 130
-"""Exit codes."""
 COMMAND, PLACE = "python results/predict.py", "~/multitask-sweeps/NAME"
 NOT_BESIDE = {
     "leaderboard": ("task", "input", "format", "columns", "bundle"),
@@ -63,15 +62,9 @@ def build_parser(bundle: Path | None = None) -> argparse.ArgumentParser:
     program = COMMAND if bundle is None else f"python {shlex.quote(sys.argv[0])}"
     command = f"{COMMAND} {PLACE}" if bundle is None else program
     examples = EXAMPLES if bundle else EXAMPLES + EXAMPLES_OF_SWEEPS
-    parser = argparse.ArgumentParser(
-        prog=program,
-        usage=f"%(prog)s {'' if bundle else 'SELECTION '}--task TASK --input FILE|- [--output FILE|-] [more below]",
-        description="Predicts text with the ensemble that was selected for a task.",
-        epilog=examples.format(command=command) + REST,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        exit_on_error=False,
-    )
+    usage = f"{'' if bundle else 'SELECTION '}--task TASK --input FILE|- [--output FILE|-] [more below]"
+    description = "Predicts text with the ensemble that was selected for a task."
+    parser = new_parser(program, usage, description, examples.format(command=command) + REST)
     if bundle is None:
         add_places(parser)
     else:

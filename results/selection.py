@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mtlib.schema import from_dict, require, require_name, to_dict
+from mtlib.schema import require, require_name, to_dict
 from mtlib.tasks import TASKS
-from results.storage import Location, full_name, open_folder, read_json, write_json
+from results.storage import Location, open_folder, read_object, write_json
 
 SELECTION_VERSION = 1
 SELECTION_FILE = "selection.json"
@@ -198,20 +198,12 @@ def read_selection(folder: Location) -> Selection:
     Raises:
         ValueError: it is missing, damaged or of another version; one line says which, and names it.
     """
-    root = open_folder(folder)
-    name = full_name(root, SELECTION_FILE)
+    rule = "a selection must be of version"
     try:
-        tree = read_json(root, SELECTION_FILE)
+        return read_object(open_folder(folder), SELECTION_FILE, Selection, rule=rule, version=SELECTION_VERSION)
     except (FileNotFoundError, NotADirectoryError) as error:
         hint = "make one with python results/selector.py"
         raise ValueError(f"{folder} must hold {SELECTION_FILE} ({hint}), got none") from error
-    version = tree.get("version", "none")
-    require(version == SELECTION_VERSION, f"{name}: a selection must be of version {SELECTION_VERSION}", version)
-    try:
-        found: Selection = from_dict(Selection, tree, "")
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
-    return found
 
 
 def with_look(selection: Selection, look: Look) -> Selection:

@@ -13,6 +13,7 @@ from results.cost_text import cost_parts, is_timed
 from results.render import PLAIN_WIDTH, error_text
 from results.seen_by_search import SCHEDULERS, SEARCHES, seen_sentence
 from results.selection import MethodScore, Search, Selection, TaskSelection
+from results.storage import folder_name
 
 TITLES = {
     "base": "base configuration",
@@ -160,7 +161,7 @@ def dev_sentence(score: MethodScore) -> str:
 def member_lines(chosen: TaskSelection) -> list[str]:
     """The members and their weights."""
     shown = [
-        f"  {member.weight:.3f}  {member.trial} of {short_name(member.sweep)}, epoch {member.epoch}"
+        f"  {member.weight:.3f}  {member.trial} of {folder_name(member.sweep)}, epoch {member.epoch}"
         + ("" if member.temperature == 1 else f", temperature {member.temperature:.2f}")
         for member in chosen.members[:MOST_MEMBERS]
     ]
@@ -175,7 +176,7 @@ def contender_sentences(chosen: TaskSelection, num_sweeps: int) -> Iterator[str]
         return
     names = [f"{contender.number:04d}" for contender in chosen.contenders]
     if num_sweeps > 1:
-        names = [f"{short_name(one.sweep)}/{name}" for one, name in zip(chosen.contenders, names, strict=True)]
+        names = [f"{folder_name(one.sweep)}/{name}" for one, name in zip(chosen.contenders, names, strict=True)]
     shown, left = ", ".join(names[:MOST_CONTENDERS]), len(names) - MOST_CONTENDERS
     rest = f" and {left} more" if left > 0 else ""
     of = f"Of {chosen.num_configurations:,} configurations, compared all at once,"
@@ -183,11 +184,6 @@ def contender_sentences(chosen: TaskSelection, num_sweeps: int) -> Iterator[str]
         yield f"{of} {shown} is the best one by these examples (95 %)."
     else:
         yield f"{of} {len(names):,} may be the best one by these examples (95 %): {shown}{rest}."
-
-
-def short_name(sweep: str) -> str:
-    """A sweep's folder without those that it is in."""
-    return sweep.rstrip("/").rpartition("/")[2]
 
 
 def legend(selection: Selection) -> Iterator[str]:

@@ -16,7 +16,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from mtlib.hub_encoder import read_encoder_name
 from mtlib.schema import first_line, require
 from results.choosing import NAMES, SOUP, Request, select_from
-from results.command_line import read_words, say_error
+from results.command_line import ALL_WELL, INTERRUPTED, WRONG_USE, new_parser, read_words, say_error
 from results.expected import describe_expected, sweep_expected
 from results.look_text import render_look
 from results.methods import Settings
@@ -25,11 +25,9 @@ from results.records import OVERALL
 from results.render import PLAIN_WIDTH
 from results.selecting import AUTOMATIC
 from results.selection import SELECTION_FILE, Selection, read_selection, with_look, write_selection
-from results.selection_text import fit_line, render_selection, short_name
+from results.selection_text import fit_line, render_selection
+from results.storage import folder_name
 from results.table import load_sweep
-
-ALL_WELL, WRONG_USE, INTERRUPTED = 0, 2, 130
-"""Exit codes."""
 
 FOR_CHOOSING = (
     "--task",
@@ -146,7 +144,7 @@ def more_trials(selection: Selection) -> Iterator[str]:
     name = next(iter(selection.tasks)) if len(selection.tasks) == 1 else OVERALL
     for sweep in selection.sweeps:
         yield ""
-        yield f"More trials, as far as {short_name(sweep)} tells:"
+        yield f"More trials, as far as {folder_name(sweep)} tells:"
         try:
             lines = describe_expected(sweep_expected(load_sweep(sweep), name), name)
         except ValueError as error:  # of several sweeps one may have nothing to tell
@@ -172,14 +170,11 @@ def score_again(options: argparse.Namespace) -> Group:
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser."""
-    parser = argparse.ArgumentParser(
-        prog="python results/selector.py",
-        usage="%(prog)s SWEEP [SWEEP ...] [--task TASK] [--method METHOD] [more below]",
-        description="Picks, per task, an ensemble of a sweep's trials by their dev scores, and says how sure it is.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        exit_on_error=False,
+    parser = new_parser(
+        "python results/selector.py",
+        "SWEEP [SWEEP ...] [--task TASK] [--method METHOD] [more below]",
+        "Picks, per task, an ensemble of a sweep's trials by their dev scores, and says how sure it is.",
+        EXAMPLES,
     )
     add = parser.add_argument
     add("sweeps", metavar="SWEEP", nargs="*", help="folder of a sweep, or the URI of a copy")

@@ -6,13 +6,15 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
-from mtlib.schema import first_line
+from mtlib.schema import first_line, from_dict, require
+
+Declared = TypeVar("Declared")
 
 Location = str | Path
 """A folder: a path, or a URI such as `file:///mnt/sweeps/a` or `s3://bucket/sweeps/a`."""
@@ -42,6 +44,16 @@ def open_folder(location: Location) -> fs.SubTreeFileSystem:
 def full_name(root: fs.SubTreeFileSystem, path: str) -> str:
     """A file of the folder as people and messages name it."""
     return posixpath.join(root.base_path, path)
+
+
+def folder_name(location: Location) -> str:
+    """A folder without those that it is in."""
+    return str(location).rstrip("/").rpartition("/")[2]
+
+
+def parent_folder(location: Location) -> str:
+    """What a folder is in."""
+    return str(location).rstrip("/").rpartition("/")[0]
 
 
 def list_files(root: fs.SubTreeFileSystem, folder: str) -> list[fs.FileInfo]:
@@ -178,3 +190,31 @@ def read_json(root: fs.SubTreeFileSystem, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{full_name(root, path)}: must be a JSON object, got {type(value).__name__}")
     return value
+
+
+def read_object(
+    root: fs.SubTreeFileSystem, path: str, declared: type[Declared], *, rule: str, version: int, key: str = "version"
+) -> Declared:
+    """Reads a JSON object that a dataclass declares.
+
+    Args:
+        root: the folder.
+        path: the file in it.
+        declared: the dataclass; it need not have the field `key`.
+        rule: what is said, before the version, of a file of another one.
+        version: what the file must have at `key`.
+        key: where the file says its version.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is damaged, of another version, or not as declared; one line names it.
+    """
+    tree, name = read_json(root, path), full_name(root, path)
+    require(tree.get(key) == version, f"{name}: {rule} {version}", tree.get(key, "none"))
+    if key not in declared.__annotations__:
+        del tree[key]
+    try:
+        found: Declared = from_dict(declared, tree, "")
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    return found

@@ -17,7 +17,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 from mtlib.schema import require, require_name
 from mtlib.tasks import TASKS
-from results.command_line import read_words, say_error
+from results.command_line import ALL_WELL, WRONG_USE, new_parser, read_words, say_error
 from results.epochs import read_curves, read_predictions
 from results.predictions import TrialEpoch, stack_predictions
 from results.ranking import RankedConfiguration, rank, to_frame
@@ -25,7 +25,6 @@ from results.records import TrialRecord, read_sweep, read_trials_table, record_o
 from results.render import PLAIN_WIDTH, penalty_notes, render_ranking
 from results.storage import Location, open_folder
 
-WRONG_USE = 2
 SCORED_SPLITS = ("dev", "train")
 
 EXAMPLES = """\
@@ -140,20 +139,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         say_error(error)
         return WRONG_USE
-    return 0
+    return ALL_WELL
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser."""
-    parser = argparse.ArgumentParser(
-        prog="python results/table.py",
-        usage="%(prog)s SWEEP [--csv]",
-        description="Prints the ranking of a sweep, ended or still running.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        exit_on_error=False,
-    )
+    usage, description = "SWEEP [--csv]", "Prints the ranking of a sweep, ended or still running."
+    parser = new_parser("python results/table.py", usage, description, EXAMPLES)
     parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="folder of the sweep, or the URI of a copy")
     parser.add_argument("--csv", action="store_true", help="print comma-separated values, all digits, no legend")
     return parser

@@ -14,18 +14,17 @@ from pyarrow.fs import SubTreeFileSystem
 from mtlib.config import TrialConfig
 from mtlib.hub_encoder import find_encoder, read_encoder_name
 from mtlib.schema import require, require_name
-from results.command_line import read_words, say_error
+from results.command_line import ALL_WELL, WRONG_USE, new_parser, read_words, say_error
 from results.records import OVERALL, TrialRecord, read_sweep, read_trials
 from results.storage import full_name, open_folder, read_json
 from results.weights import WHY_GONE, read_weights
-from sweeps.flags import ALL_ENDED_WELL, WRONG_USE
 
 BEST_TRIAL = "best"
 """Stands for the trial with the highest dev score."""
 NAMES_SHOWN = 8
 """How many trials a message names, the nearest ones."""
 
-EXAMPLES = """\
+EXAMPLES = f"""\
 examples:
   the best trial of a sweep, at its best epoch by the overall dev score
     python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine
@@ -46,7 +45,7 @@ or start a further sweep from these weights:
 FOLDER holds config.json, model.safetensors and the tokenizer's files (the encoder), tasks.safetensors (heads and all
 else), trial.json (the whole configuration) and README.md (how it was trained, dev scores, what it is not).
 
-exit codes: 0 written, 2 wrong use
+exit codes: {ALL_WELL} written, {WRONG_USE} wrong use
 """
 
 
@@ -60,19 +59,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         say_error(error)
         return WRONG_USE
-    return ALL_ENDED_WELL
+    return ALL_WELL
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser."""
-    parser = argparse.ArgumentParser(
-        prog="python sweeps/export.py",
-        usage=f"%(prog)s SWEEP TRIAL FOLDER [--best {OVERALL}|TASK] [--encoder NAME|DIR]",
-        description="Makes a folder of a trial's best weights that transformers loads, with heads and model card.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        exit_on_error=False,
+    parser = new_parser(
+        "python sweeps/export.py",
+        f"SWEEP TRIAL FOLDER [--best {OVERALL}|TASK] [--encoder NAME|DIR]",
+        "Makes a folder of a trial's best weights that transformers loads, with heads and model card.",
+        EXAMPLES,
     )
     parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="folder of the sweep, or the URI of a copy")
     parser.add_argument("trial", nargs="?", metavar="TRIAL", help=f"a trial, e.g. 0003-r0, or `{BEST_TRIAL}`")

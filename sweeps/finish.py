@@ -7,12 +7,13 @@ from pathlib import Path
 
 from mtlib.schema import first_line
 from results.choosing import Request, select_from
+from results.command_line import ALL_WELL, INTERRUPTED
 from results.mirror import mirror
 from results.records import TrialRecord
 from results.selection import write_selection
 from results.selection_text import brief_verdict
 from results.table import load_sweep, print_ranking
-from sweeps.flags import ALL_ENDED_WELL, INTERRUPTED, SOME_FAILED, SWEEP_FAILED
+from sweeps.flags import SOME_FAILED, SWEEP_FAILED
 from sweeps.opening import ROOT
 from sweeps.options import SweepOptions
 from sweeps.prepare import mirror_location
@@ -61,7 +62,7 @@ def exit_code(outcome: SweepOutcome) -> int:
         return SWEEP_FAILED
     if outcome.is_interrupted:
         return INTERRUPTED
-    return SOME_FAILED if outcome.failures else ALL_ENDED_WELL
+    return SOME_FAILED if outcome.failures else ALL_WELL
 
 
 def describe_outcome(outcome: SweepOutcome) -> list[str]:

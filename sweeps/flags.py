@@ -4,6 +4,7 @@ import argparse
 from typing import get_args
 
 from mtlib.tasks import TASKS
+from results.command_line import ALL_WELL, INTERRUPTED, WRONG_USE, new_parser
 from sweeps.options import (
     DEFAULT_CHECKPOINT_STEPS,
     DEFAULT_KEEP_GB,
@@ -15,8 +16,8 @@ from sweeps.options import (
 
 DEFAULT_STORAGE = "~/multitask-sweeps"
 
-ALL_ENDED_WELL, SWEEP_FAILED, WRONG_USE, SOME_FAILED, INTERRUPTED = 0, 1, 2, 3, 130
-"""Exit codes."""
+SWEEP_FAILED, SOME_FAILED = 1, 3
+"""Exit codes beside those of all commands."""
 
 EXAMPLES = f"""\
 examples:
@@ -44,22 +45,16 @@ examples:
 files: {DEFAULT_STORAGE}/NAME holds the sweep; print its ranking again with
     python results/table.py {DEFAULT_STORAGE}/NAME
 
-exit codes: {ALL_ENDED_WELL} all trials ended well, {SWEEP_FAILED} the sweep failed, {WRONG_USE} wrong use, \
+exit codes: {ALL_WELL} all trials ended well, {SWEEP_FAILED} the sweep failed, {WRONG_USE} wrong use, \
 {SOME_FAILED} some trials failed, {INTERRUPTED} interrupted
 """
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser; values are checked by `SweepOptions`, so that a mistake reads the same wherever it is made."""
-    parser = argparse.ArgumentParser(
-        prog="python sweeps/run.py",
-        usage="%(prog)s --space NAME [--data DIR] [--encoder NAME|DIR] [more below]",
-        description="Trains every configuration of a search space and ranks them.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        exit_on_error=False,
-    )
+    usage = "--space NAME [--data DIR] [--encoder NAME|DIR] [more below]"
+    description = "Trains every configuration of a search space and ranks them."
+    parser = new_parser("python sweeps/run.py", usage, description, EXAMPLES)
     add_question(parser.add_argument_group("what is asked"))
     add_search(parser.add_argument_group("how it is searched"))
     add_place(parser.add_argument_group("where it runs"))

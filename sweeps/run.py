@@ -16,10 +16,10 @@ if not __package__:  # started as a script: imports begin at the project's folde
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from mtlib.schema import require
-from results.command_line import be_silent, say_error
+from results.command_line import ALL_WELL, INTERRUPTED, WRONG_USE, be_silent, say_error
 from search_spaces.space import grid_trials, list_spaces
 from sweeps.command import read_command, read_options
-from sweeps.flags import ALL_ENDED_WELL, INTERRUPTED, SWEEP_FAILED, WRONG_USE
+from sweeps.flags import SWEEP_FAILED
 from sweeps.options import SweepOptions, SweepPlan
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def say(speak: Callable[[], None]) -> int:
         speak()
     except BrokenPipeError:
         be_silent()
-    return ALL_ENDED_WELL
+    return ALL_WELL
 
 
 def show(lines: Iterable[str]) -> None:

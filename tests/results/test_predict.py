@@ -19,9 +19,9 @@ from results import predict
 from results.predict import main
 from results.selection import read_selection, write_selection
 from tests.results.bundled_sweep import bundle_without_wheel
+from tests.results.scripts import ROOT, run_main, run_script
 from tests.results.trained_sweep import FIRST, SECOND, recorded_logits
 
-ROOT = Path(__file__).resolve().parents[2]
 TEXTS = ["a film", "the good dog sleeps", "red", "very dull cat runs"]
 Capture = pytest.CaptureFixture[str]
 
@@ -310,26 +310,12 @@ def test_a_mistyped_command_is_one_line(words: list[str], message: str, capsys: 
 
 
 def test_as_a_script_it_answers_without_torch_or_ray_and_from_any_folder(tmp_path: Path) -> None:
-    script = ROOT / "results" / "predict.py"
-    code = (
-        "import runpy, sys; sys.argv[1:] = ['--help']\n"
-        f"try: runpy.run_path({str(script)!r}, run_name='__main__')\n"
-        "except SystemExit: print(sorted({'ray', 'torch', 'transformers', 'optuna'} & set(sys.modules)))"
-    )
-    for command in ([str(script), "--help"], ["-c", code]):
-        done = subprocess.run([sys.executable, *command], capture_output=True, text=True, cwd=tmp_path, timeout=60)
-        assert "python results/predict.py ~/multitask-sweeps/NAME --leaderboard --data DIR" in done.stdout
-    assert done.stdout.endswith("[]\n")
+    told = run_script("results/predict.py", ["--help"], tmp_path)
+    assert "python results/predict.py ~/multitask-sweeps/NAME --leaderboard --data DIR" in told
 
 
 def test_predicting_loads_no_ray(trained_folder: Path, reviews: Path) -> None:
-    code = (
-        "import sys; from results.predict import main\n"
-        f"assert main([{str(trained_folder)!r}, '--task', 'sst', '--input', {str(reviews)!r}]) == 0\n"
-        "assert not {'ray', 'optuna'} & set(sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=120)
-    assert done.returncode == 0, done.stderr
+    done = run_main("results.predict", [str(trained_folder), "--task", "sst", "--input", str(reviews)])
     assert len(done.stdout.splitlines()) == 5
 
 

@@ -1,8 +1,6 @@
 """The command that selects: what it writes and shows, the last score, and one line for whatever is wrong."""
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,9 +23,9 @@ from results.selection_text import TITLES
 from results.selector import main
 from tests.results.conftest import build_record, build_report
 from tests.results.scored_sweep import build_sweep
+from tests.results.scripts import run_script
 from tests.results.trained_sweep import FIRST, hold_out_rows, select_pairs
 
-ROOT = Path(__file__).resolve().parents[2]
 FAST = ("--repeats", "1", "--bags", "0")
 Capture = pytest.CaptureFixture[str]
 
@@ -358,18 +356,9 @@ def test_help_teaches_by_example(capsys: Capture) -> None:
 
 
 def test_as_a_script_it_selects_from_any_folder_without_torch_or_ray(sweep: Path) -> None:
-    script = ROOT / "results" / "selector.py"
-    code = (
-        f"import runpy, sys; sys.argv[1:] = ['mine', '--task', 'sst', *{FAST!r}]\n"
-        f"try: runpy.run_path({str(script)!r}, run_name='__main__')\n"
-        "except SystemExit as end: print(end.code, sorted({'ray', 'torch', 'transformers', 'optuna'} & {*sys.modules}))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=sweep.parent, timeout=60, check=True
-    )
-    assert done.stderr == ""
-    assert done.stdout.endswith(f"Written: {sweep}/selection.json\n0 []\n")
-    assert "\x1b" not in done.stdout
+    printed = run_script("results/selector.py", ["mine", "--task", "sst", *FAST], sweep.parent)
+    assert printed.endswith(f"Written: {sweep}/selection.json\n")
+    assert "\x1b" not in printed
 
 
 @pytest.fixture

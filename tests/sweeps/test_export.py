@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -27,8 +25,8 @@ from mtlib.train import train
 from results.epochs import compact, read_predictions, write_epoch
 from results.records import TrialRecord, read_trials, write_sweep, write_trials
 from sweeps.export import main
+from tests.results.scripts import run_main, run_script
 
-ROOT = Path(__file__).resolve().parents[2]
 TRIAL = "0001-r0"
 
 
@@ -330,23 +328,10 @@ def test_a_folder_that_is_there_is_left_alone(
 
 
 def test_as_a_script_it_answers_without_torch_or_ray_and_from_any_folder(tmp_path: Path) -> None:
-    script = ROOT / "sweeps" / "export.py"
-    code = (
-        "import runpy, sys; sys.argv[1:] = ['--help']\n"
-        f"try: runpy.run_path({str(script)!r}, run_name='__main__')\n"
-        "except SystemExit: print(sorted({'ray', 'torch', 'transformers', 'optuna'} & set(sys.modules)))"
-    )
-    for command in ([str(script), "--help"], ["-c", code]):
-        done = subprocess.run([sys.executable, *command], capture_output=True, text=True, cwd=tmp_path, timeout=60)
-        assert "python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine" in done.stdout
-    assert done.stdout.endswith("[]\n")
+    told = run_script("sweeps/export.py", ["--help"], tmp_path)
+    assert "python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine" in told
 
 
 def test_exporting_loads_no_ray(trained_sweep: Path, tmp_path: Path) -> None:
-    code = (
-        "import sys; from sweeps.export import main\n"
-        f"assert main([{str(trained_sweep)!r}, {TRIAL!r}, {str(tmp_path / 'model')!r}]) == 0\n"
-        "assert not {'ray', 'optuna'} & set(sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = run_main("sweeps.export", [str(trained_sweep), TRIAL, str(tmp_path / "model")])
+    assert done.stderr == ""
