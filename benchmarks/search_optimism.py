@@ -20,9 +20,8 @@ Sizes are those of `benchmarks/selection.py`. The truth is the score on 50,000 f
 import argparse
 import itertools
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,14 +34,12 @@ import numpy as np
 import optuna
 from optuna.trial import TrialState
 
-from benchmarks.selection import NUM_FURTHER, NUM_ROWS, SKILL
-from mtlib.tasks import TASKS, Task, overall_score
+from benchmarks.simulated_search import NUM_EPOCHS, Dev, Epoch, Space, make_dev, make_space, score, train, true_score
+from mtlib.tasks import TASKS, overall_score
 from results.cross_fitting import cross_fit
-from results.ensemble import Ensemble, combine_outputs
 from results.methods import Method, Settings, choose_best_k, choose_single
-from results.outputs import Outputs, outputs_of, values_of
 from results.pool import Candidate, Pool
-from results.stats import Floats, score_examples
+from results.stats import Floats
 from sweeps.options import SweepPlan
 from sweeps.scheduler import make_scheduler
 from sweeps.study import sampler_for
@@ -50,103 +47,7 @@ from sweeps.study import sampler_for
 KINDS = (("random", "none"), ("random", "asha"), ("tpe", "none"), ("tpe", "asha"))
 """Search and scheduler; the first has seen nothing."""
 METHODS: dict[str, Method] = {"single": choose_single, "best k": choose_best_k}
-NUM_EPOCHS = 6
-OWN, OF_EPOCH = 0.1, 0.4
-"""Part of the noise's variance that is a trial's own, and the part of that which is new in each epoch."""
-LENGTH_SCALE = 1 / 3
-NUM_WAVES = 64
-"""Random Fourier features that make the smooth noise: a cosine and a sine of each (Rahimi and Recht 2007)."""
-STEEPNESS, BEHIND = 0.5, 0.3
-"""Part of the skill that is lost at a mean squared distance of 1 from the optimum, and that the first epoch lacks."""
 SETTINGS = Settings()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Space:
-    """How skill and noise vary with hyper-parameters."""
-
-    optimum: Floats
-    """(important,): where skill is highest; the hyper-parameters after these do not matter."""
-    waves: Floats
-    """(waves, hyper-parameters)."""
-    smooth: float
-    """Part of the noise's variance that is smooth."""
-
-    def skill(self, task: Task, point: Floats, epoch: int) -> float:
-        """How well a configuration sees after an epoch, from 1."""
-        lost = STEEPNESS * np.mean((point[: len(self.optimum)] - self.optimum) ** 2)
-        reached = 1 - BEHIND * np.exp(-(0.4 + 0.8 * point[0]) * (epoch - 1))
-        return float(SKILL[task.kind] * (1 - lost) * reached)
-
-    def features(self, point: Floats) -> Floats:
-        """A vector of length 1; the product of two is the correlation of the smooth noise at their points."""
-        angles = self.waves @ point
-        return np.asarray(np.concatenate([np.cos(angles), np.sin(angles)]) / np.sqrt(NUM_WAVES))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Dev:
-    """A task's dev examples, and the noise that is no trial's own."""
-
-    task: Task
-    labels: Floats
-    """(rows,)."""
-    common: Outputs
-    """(rows, width)."""
-    smooth: Outputs
-    """(features, rows * width)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Epoch:
-    """A trial after an epoch."""
-
-    trial: int
-    epoch: int
-    point: Floats
-    outputs: Mapping[str, Outputs]
-    """By task, (rows, width)."""
-
-
-def make_space(smooth: float, generator: np.random.Generator) -> Space:
-    """A space of 3 to 6 hyper-parameters."""
-    size = int(generator.integers(3, 7))
-    waves = generator.standard_normal((NUM_WAVES, size)) / LENGTH_SCALE
-    return Space(optimum=generator.uniform(0.1, 0.9, size // 2), waves=waves, smooth=smooth)
-
-
-def make_dev(task: Task, generator: np.random.Generator) -> Dev:
-    """Examples of a task."""
-    shape = (NUM_ROWS[task.kind], width_of(task))
-    smooth = generator.standard_normal((2 * NUM_WAVES, shape[0] * shape[1]), np.float32)
-    common = generator.standard_normal(shape, np.float32)
-    return Dev(task=task, labels=draw_labels(task, shape[0], generator), common=common, smooth=smooth)
-
-
-def width_of(task: Task) -> int:
-    """Of outputs."""
-    return task.num_classes if task.kind == "classes" else 1
-
-
-def draw_labels(task: Task, num_rows: int, generator: np.random.Generator) -> Floats:
-    """Right answers, (rows,)."""
-    if task.kind == "regression":
-        return np.clip(2.5 + 0.5 * generator.standard_normal(num_rows), *task.label_range)
-    return generator.integers(0, task.num_classes, num_rows).astype(np.float64)
-
-
-def say(task: Task, labels: Floats, noise: Outputs, skill: float) -> Outputs:
-    """What is said of every example by one who sees right answers through noise, (rows, width)."""
-    if task.kind == "regression":
-        return outputs_of(task, 2.5 + 0.2 * (noise + skill * (labels[:, None] - 2.5) / 0.5))
-    if task.kind == "binary":
-        return outputs_of(task, noise + skill * (2 * labels[:, None] - 1))
-    return outputs_of(task, noise + skill * (labels[:, None] == np.arange(task.num_classes)))
-
-
-def score(task: Task, outputs: Outputs | Floats, labels: Floats) -> float:
-    """The task's main metric."""
-    return float(score_examples(task, values_of(task, outputs, labels)[None], labels)[0])
 
 
 def run_sweep(space: Space, devs: Sequence[Dev], kind: tuple[str, str], num_trials: int, seed: int) -> list[Epoch]:
@@ -169,36 +70,6 @@ def run_sweep(space: Space, devs: Sequence[Dev], kind: tuple[str, str], num_tria
                 break
         study.tell(asked, *((None, TrialState.PRUNED) if verdict == "STOP" else (best,)))
     return found
-
-
-def train(space: Space, devs: Sequence[Dev], point: Floats, number: int, seed: int) -> Iterator[Epoch]:
-    """A trial, epoch by epoch."""
-    generator = np.random.default_rng((seed, 1, number))
-    features, own, shared = space.features(point).astype(np.float32), [], []
-    for dev in devs:
-        smooth = (features @ dev.smooth).reshape(dev.common.shape)
-        shared.append(np.sqrt(1 - OWN - space.smooth) * dev.common + np.sqrt(space.smooth) * smooth)
-        own.append(generator.standard_normal(dev.common.shape, np.float32))
-    for epoch in range(1, NUM_EPOCHS + 1):
-        outputs = {}
-        for dev, before, lasting in zip(devs, shared, own, strict=True):
-            new = generator.standard_normal(lasting.shape, np.float32)
-            noise = before + np.sqrt(OWN) * (np.sqrt(1 - OF_EPOCH) * lasting + np.sqrt(OF_EPOCH) * new)
-            outputs[dev.task.name] = say(dev.task, dev.labels, noise, space.skill(dev.task, point, epoch))
-        yield Epoch(trial=number, epoch=epoch, point=point, outputs=outputs)
-
-
-def true_score(space: Space, task: Task, members: Sequence[Epoch], chosen: Ensemble, seed: int) -> float:
-    """The score of an ensemble of different trials on further examples, on which their noise correlates as on dev."""
-    generator = np.random.default_rng((seed, 2))
-    labels = draw_labels(task, NUM_FURTHER, generator)
-    features = np.stack([space.features(member.point) for member in members])
-    covariance = 1 - OWN - space.smooth + space.smooth * features @ features.T + OWN * np.eye(len(members))
-    drawn = generator.standard_normal((NUM_FURTHER * width_of(task), len(members)), np.float32)
-    noise = (drawn @ np.linalg.cholesky(covariance).T.astype(np.float32)).T.reshape(len(members), NUM_FURTHER, -1)
-    skills = [space.skill(task, member.point, member.epoch) for member in members]
-    outputs = np.stack([say(task, labels, *pair) for pair in zip(noise, skills, strict=True)]).astype(np.float64)
-    return score(task, combine_outputs(task, outputs, chosen), labels)
 
 
 def pool_of(dev: Dev, epochs: Sequence[Epoch]) -> Pool:
@@ -279,9 +150,8 @@ def main() -> None:
     for smooth, num_trials in itertools.product(found.smooth, found.trials):
         biases = [measure(tasks, num_trials, smooth, found.repeats, found.processes) for tasks in together]
         print(f"all tasks, {num_trials} trials, {smooth:g} smooth, by the {found.metric} score")
-        show(
-            np.concatenate(biases).mean(0), 2, "standard errors"
-        )  # mean over tasks: those of a sweep are not independent
+        overall = np.concatenate(biases).mean(0)  # over tasks: those of a sweep are not independent
+        show(overall, 2, "standard errors")
 
 
 if __name__ == "__main__":
