@@ -21,6 +21,10 @@ Row = tuple[str, list[str]]
 """Where a row stands, e.g. `quora-dev.csv:17`, and its cells without white space at their ends."""
 
 
+class MissingColumnError(ValueError):
+    """A file has no column, or an object no key, of a name that is wanted."""
+
+
 def read_csv(path: Path, columns: Sequence[str], *, numbered: bool = False, delimiters: str = "\t,") -> Iterator[Row]:
     """Rows of a CSV file with one header line.
 
@@ -86,7 +90,7 @@ def read_json_lines(path: Path, columns: Sequence[str], *, numbered: bool = Fals
         keys = columns[1:] if is_numbered else columns
         for key in keys:
             if key not in item:
-                raise ValueError(f"{where}: key {key} is missing; {nearest_first(key, list(item))}")
+                raise MissingColumnError(f"{where}: key {key} is missing; {nearest_first(key, list(item))}")
         cells = [cell_text(where, key, item[key]) for key in keys]
         yield where, [str(number), *cells] if is_numbered else cells
 
@@ -216,7 +220,7 @@ def find_column(where: str, header: list[str], column: str) -> int:
         raise ValueError(f"{where}: column {column} must be there once, got {header.count(column)}")
     if column not in header:
         known = [cell[:MOST_SHOWN] for cell in header if cell]
-        raise ValueError(f"{where}: column {column} is missing; {nearest_first(column, known)}")
+        raise MissingColumnError(f"{where}: column {column} is missing; {nearest_first(column, known)}")
     return header.index(column)
 
 

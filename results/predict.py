@@ -15,6 +15,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 from mtlib.hub_encoder import read_encoder_name
 from mtlib.schema import require, require_name
+from mtlib.table_files import MissingColumnError
 from mtlib.tasks import TASKS, Task
 from results.bundled import BUNDLE_FILE, CARD_FILE, SCRIPT_FILE, find_folder, is_bundle, load_bundled, read_bundle
 from results.command_line import ALL_WELL, INTERRUPTED, WRONG_USE, be_silent, read_words, say_error
@@ -85,13 +86,21 @@ def predict_file(options: argparse.Namespace) -> None:
     name, start = name_input(options.input), time.monotonic()
     with open_input(options.input) as stream:
         texts = read_texts(stream, name, form, columns)
-        first = list(itertools.islice(texts, 1))  # a wrong header is found before models are loaded
+        first = read_first(texts)  # a wrong header is found before models are loaded
         rows = itertools.chain(first, texts)
         predictor = load(task.name)
         with open_output(options.output) as write, show_rows(stream, name) as on_rows:
             done = write_predictions(predictor, rows, told, write, on_rows)
     rows_done = f"{done.num_rows:,} row{'' if done.num_rows == 1 else 's'}"
     note(f"{name}: {rows_done} predicted in {time.monotonic() - start:.1f} s{blank_text(done)}")
+
+
+def read_first(texts: Iterator[TextRow]) -> list[TextRow]:
+    """The first row, if there is one; ValueError, for a column that is missing, tells how others are named."""
+    try:
+        return list(itertools.islice(texts, 1))
+    except MissingColumnError as error:
+        raise ValueError(f"{error} (--columns names those of the texts, if they are others)") from error
 
 
 def write_predictions(

@@ -17,6 +17,7 @@ from typing import IO, Literal
 
 from mtlib.schema import nearest_first, require
 from mtlib.table_files import (
+    MissingColumnError,
     Row,
     cell_text,
     check_cells,
@@ -213,7 +214,7 @@ def read_json_lines(lines: Iterator[str], name: str, columns: Sequence[str]) -> 
             keys, is_numbered = columns[1:], True
         for key in keys:
             if key not in item:
-                raise ValueError(f"{where}: key {key} is missing; {nearest_first(key, list(item))}")
+                raise MissingColumnError(f"{where}: key {key} is missing; {nearest_first(key, list(item))}")
         cells = [cell_text(where, key, item[key]) for key in keys]
         yield where, [str(number), *cells] if is_numbered else cells
 

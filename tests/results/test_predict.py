@@ -183,7 +183,8 @@ WRONG: list[tuple[list[str], str]] = [
     (["--task", "sst", "--input", "-", "--columns", "a"], "--columns must not be named for plain lines"),
     (
         ["--task", "qqp", "--input", "reviews.csv"],
-        "reviews.csv:1: column sentence1 is missing; did you mean 'sentence'?",
+        "reviews.csv:1: column sentence1 is missing; did you mean 'sentence'? known: sentence, id "
+        "(--columns names those of the texts, if they are others)",
     ),
     (["--task", "sst", "--input", "reviews.csv", "--data", "."], "--data must be named with --leaderboard alone"),
     (["--task", "sst", "--input", "reviews.csv", "--encoder", "./no"], "--encoder must be a hub name or a folder that"),
