@@ -28,8 +28,9 @@ def require_name(name: str, known: Iterable[str], what: str) -> None:
 
 
 def nearest_first(name: str, names: list[str]) -> str:
-    """`did you mean 'x'? known: x, y, z`, nearest first."""
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    """`did you mean 'x'? known: x, y, z`, nearest first; capitals make no difference to how near a name is."""
+    lowered = {known.lower(): known for known in names}
+    near = [lowered[found] for found in difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.5)]
     hint = f"did you mean '{near[0]}'? " if near else ""
     return f"{hint}known: {', '.join(near + sorted(set(names) - set(near)))}"
 

@@ -73,6 +73,11 @@ def test_a_wrong_name_is_answered_with_all_the_right_ones_nearest_first() -> Non
     )
 
 
+def test_capitals_do_not_hide_the_nearest_name() -> None:
+    assert nearest_first("SST", ["qqp", "sst"]) == "did you mean 'sst'? known: sst, qqp"
+    assert nearest_first("rate", ["Rate", "other"]) == "did you mean 'Rate'? known: Rate, other"
+
+
 def test_a_name_that_is_near_to_none_gets_the_list_without_a_guess() -> None:
     assert nearest_first("qqqq", ["beta", "alpha"]) == "known: alpha, beta"
 
