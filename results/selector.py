@@ -15,6 +15,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 from mtlib.hub_encoder import read_encoder_name
 from mtlib.schema import first_line, require
+from mtlib.tasks import TASKS
 from results.choosing import NAMES, SOUP, Request, select_from
 from results.command_line import ALL_WELL, INTERRUPTED, WRONG_USE, new_parser, read_words, say_error
 from results.expected import describe_expected, sweep_expected
@@ -134,9 +135,22 @@ def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> Group
     )
     command = shlex.join(["python", "results/selector.py", *words])
     selection = select_from(request, command=command, on_progress=say_progress)
-    shown = Group(render_selection(selection), *map(Text, more_trials(selection)))
+    lines = (*more_trials(selection), *lost_tasks(options.home, selection))
     write_selection(options.home, selection)
-    return shown
+    return Group(render_selection(selection), *map(Text, lines))
+
+
+def lost_tasks(home: str, selection: Selection) -> Iterator[str]:
+    """Says, in lines, which tasks the selection that was there had, and the new one has not."""
+    try:
+        before = read_selection(home).tasks
+    except ValueError:  # there was none that could be used
+        return
+    lost = [TASKS[name].title for name in before if name not in selection.tasks]
+    if lost:
+        yield ""
+        hint = "it is written anew; --output FOLDER writes another one"
+        yield from fit_line(f"No longer in {SELECTION_FILE}: {', '.join(lost)} ({hint}).")
 
 
 def more_trials(selection: Selection) -> Iterator[str]:

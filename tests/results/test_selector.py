@@ -192,6 +192,15 @@ def test_members_come_from_two_sweeps_wherever_flags_stand(sweep: Path, tmp_path
     assert not (other / SELECTION_FILE).exists()
 
 
+def test_tasks_that_a_new_selection_does_not_have_any_more_are_named(sweep: Path, capsys: Capture) -> None:
+    told = "No longer in selection.json: QQP, STS (it is written anew; --output FOLDER writes another one)."
+    assert told not in run(capsys, sweep, *FAST)
+    assert told in run(capsys, sweep, *FAST, "--task", "sst")
+    assert told not in run(capsys, sweep, *FAST, "--task", "sst")
+    (sweep / SELECTION_FILE).write_text("{}")
+    assert told not in run(capsys, sweep, *FAST, "--task", "sst")
+
+
 def test_a_selection_goes_where_it_is_asked_to(sweep: Path, tmp_path: Path, capsys: Capture) -> None:
     lines = run(capsys, sweep, *FAST, "--task", "sst", "--output", tmp_path / "new" / "folder")
     assert lines[-1] == f"Written: {tmp_path}/new/folder/selection.json"
