@@ -1,7 +1,7 @@
 """Whether what the selector says of its choices is true, on simulated sweeps whose truth is known, and how fast it is.
 
 Command:  python benchmarks/selection.py [--part truth|speed|protocol] [--trials 10 40 160] [--repeats 2000]
-          [--processes 2]
+          [--ways single auto] [--cross-fits 5] [--processes 2]
 Cost:     truth, on one core, about 1 second for each simulated sweep and task; speed 5 seconds; protocol minutes
 Prints:   truth: per task, number of trials and way to choose, by how much the score on dev and the cross-fitted one are
           off on average (bias), how often the 95 % interval covers the true score of what was chosen, that true score,
@@ -12,16 +12,18 @@ Prints:   truth: per task, number of trials and way to choose, by how much the s
 
 Trials see the right answer through noise, part of which they share; how well they see it differs from trial to trial.
 Sizes are those of the dev sets: 1,101 examples with five classes, 2,000 with two, 863 of a regression. The truth is the
-score on 50,000 further examples. Ways to choose are told of one bag and two repeats here.
+score on 50,000 further examples. So that this ends within hours, greedy selection has one bag here, and cross-fitting
+two repeats, not five: how what is chosen varies shows in how repeats differ, and two tell less of it.
 Bounds: coverage of 93 to 97 % for what is chosen automatically, at 2,000 repeats; on average that is no worse than the
 best single model by more than one standard error; top-k and greedy within 10 s and 2 GB.
 """
 
 import argparse
+import itertools
 import resource
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -49,7 +51,6 @@ SHARED, SPREAD = 0.8, 0.04
 SKILL = {"classes": 0.9, "binary": 0.8, "regression": 1.5}
 """How far the right answer is ahead of the others, or the slope of the prediction, in standard deviations of noise."""
 SETTINGS = Settings(num_bags=1)
-NUM_REPEATS = 2
 BOUND_SECONDS, BOUND_BYTES = 10.0, 2e9
 
 
@@ -88,6 +89,10 @@ class Outcome:
     is_covered: bool
 
 
+Outcomes = dict[str, Outcome]
+"""By way to choose."""
+
+
 def make_world(task: Task, skills: Floats, num_rows: int, seed: tuple[int, ...]) -> World:
     """Examples of a task."""
     generator = np.random.default_rng(seed)
@@ -120,34 +125,33 @@ def true_score(world: World, chosen: Ensemble) -> float:
     return float(score_examples(world.task, values[None], world.labels)[0])
 
 
-def simulate(number: int, task_name: str, num_trials: int) -> dict[str, Outcome]:
-    """One simulated sweep: how every way to choose does on it."""
+def simulate(number: int, task_name: str, num_trials: int, names: Sequence[str], num_cross_fits: int) -> Outcomes:
+    """One simulated sweep: how ways to choose do on it, those that are named (none: all) and the best single model."""
     task = TASKS[task_name]
     skills = SKILL[task.kind] * (1 + SPREAD * np.random.default_rng((number, 1)).standard_normal(num_trials))
     dev = pool_of(make_world(task, skills, NUM_ROWS[task.kind], (number, 2)))
     further = make_world(task, skills, NUM_FURTHER, (number, 3))
     methods = methods_for(task)
     ways = {**methods, AUTOMATIC: choose_automatically(methods)}
-    return {name: judge(dev, further, method, number) for name, method in ways.items()}
+    asked = {name: way for name, way in ways.items() if not names or name in (SINGLE, *names)}
+    return {name: judge(dev, further, way, number, num_cross_fits) for name, way in asked.items()}
 
 
-def judge(dev: Pool, further: World, method: Method, seed: int) -> Outcome:
+def judge(dev: Pool, further: World, method: Method, seed: int, num_cross_fits: int) -> Outcome:
     """How a way to choose does."""
     rows = np.arange(len(dev.labels))
     chosen = method(dev, rows, SETTINGS)
-    fitted = cross_fit(dev, method, SETTINGS, rows, num_repeats=NUM_REPEATS)
+    fitted = cross_fit(dev, method, SETTINGS, rows, num_repeats=num_cross_fits)
     low, high = interval(widened(bootstrap(fitted, seed=seed), fitted.score, fitted.standard_error))
     true = true_score(further, chosen)
     on_dev = score_rows(dev, ensemble_outputs(dev, chosen, rows), rows)
     return Outcome(on_dev=on_dev, cross_fitted=fitted.score, true=true, is_covered=low <= true <= high)
 
 
-def measure_truth(task: str, num_trials: int, num_repeats: int, num_processes: int) -> None:
-    """Prints how true scores of choices are."""
+def measure_truth(run: Callable[[int], Outcomes], num_repeats: int, num_processes: int) -> None:
+    """Prints how true scores of choices are, in sweeps that `run` simulates, each from its number."""
     with ProcessPoolExecutor(num_processes) as processes:
-        run = partial(simulate, task_name=task, num_trials=num_trials)
         found = list(processes.map(run, range(num_repeats), chunksize=4))
-    print(f"{task}, {num_trials} trials, {num_repeats} simulated sweeps")
     for name in found[0]:
         print(line_of(name, [sweep[name] for sweep in found], [sweep[SINGLE].true for sweep in found]), flush=True)
 
@@ -206,6 +210,8 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), help="default: all")
     parser.add_argument("--trials", type=int, nargs="+", default=[10, 40, 160], help="default: 10 40 160")
     parser.add_argument("--repeats", type=int, default=2000, help="simulated sweeps of each kind (default: 2000)")
+    parser.add_argument("--ways", nargs="+", default=[], help="ways to choose, of those printed (default: all)")
+    parser.add_argument("--cross-fits", type=int, default=2, help="repeats of cross-fitting (default: 2)")
     parser.add_argument("--processes", type=int, default=2, help="default: 2")
     found = parser.parse_args()
     parts = found.part or ["speed", "protocol", "truth"]
@@ -213,9 +219,11 @@ def main() -> None:
         measure_speed()
     if "protocol" in parts:
         measure_protocol()
-    for task in found.tasks if "truth" in parts else ():
-        for num_trials in found.trials:
-            measure_truth(task, num_trials, found.repeats, found.processes)
+    for task, num_trials in itertools.product(found.tasks, found.trials) if "truth" in parts else ():
+        names, cross_fits = found.ways, found.cross_fits
+        print(f"{task}, {num_trials} trials, {found.repeats} simulated sweeps, {cross_fits} cross-fits", flush=True)
+        run = partial(simulate, task_name=task, num_trials=num_trials, names=names, num_cross_fits=cross_fits)
+        measure_truth(run, found.repeats, found.processes)
 
 
 if __name__ == "__main__":
