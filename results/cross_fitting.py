@@ -29,8 +29,8 @@ from results.stats import (
 )
 
 CHOICE_FACTOR = 2.0
-"""With it 95 % intervals covered the true score of what was chosen automatically in 93 to 95 of 100 simulated sweeps, of
-the best single model in 92 to 95, and of what other ways chose in 94 to 97 (`benchmarks/selection.py`: 9 kinds, 2,000 of
+"""With it 95 % intervals covered the true score of what was chosen automatically in 93 to 95 of 100 simulated sweeps,
+of the best single model in 92 to 95, of what other ways chose in 94 to 97 (`benchmarks/selection.py`: 9 kinds, 2,000 of
 each, two repeats); without it in as few as 87 (20 kinds, 300 of each), where one of many like candidates is chosen."""
 
 NUM_FITTED = 4
