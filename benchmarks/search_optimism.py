@@ -34,7 +34,8 @@ import numpy as np
 import optuna
 from optuna.trial import TrialState
 
-from benchmarks.simulated_search import NUM_EPOCHS, Dev, Epoch, Space, make_dev, make_space, score, train, true_score
+from benchmarks.simulated_answers import score
+from benchmarks.simulated_search import NUM_EPOCHS, Dev, Epoch, Space, make_dev, make_space, train, true_score
 from mtlib.tasks import TASKS, overall_score
 from results.cross_fitting import cross_fit
 from results.methods import Method, Settings, choose_best_k, choose_single

@@ -34,22 +34,19 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 import numpy as np
 
+from benchmarks.simulated_answers import NUM_FURTHER, NUM_ROWS, SKILL, draw_labels, say, score, width_of
 from mtlib.tasks import TASKS, Task
 from results.choosing import REPEATS
 from results.cross_fitting import bootstrap, cross_fit, interval, widened
 from results.ensemble import Ensemble, combine_outputs, ensemble_outputs, score_rows
 from results.methods import Method, Settings
-from results.outputs import Outputs, outputs_of, values_of
+from results.outputs import Outputs
 from results.pool import Candidate, Pool
 from results.selecting import AUTOMATIC, SINGLE, choose_automatically, methods_for, select
-from results.stats import Floats, score_examples
+from results.stats import Floats
 
-NUM_ROWS = {"classes": 1101, "binary": 2000, "regression": 863}
-NUM_FURTHER = 50_000
 SHARED, SPREAD = 0.8, 0.04
 """Part of the noise's variance that trials share, and how much their skills differ, relative to the mean skill."""
-SKILL = {"classes": 0.9, "binary": 0.8, "regression": 1.5}
-"""How far the right answer is ahead of the others, or the slope of the prediction, in standard deviations of noise."""
 SETTINGS = Settings(num_bags=1)
 BOUND_SECONDS, BOUND_BYTES = 10.0, 2e9
 
@@ -71,12 +68,7 @@ class World:
         """What a trial says of every example, (rows, width)."""
         own = np.random.default_rng((*self.seed, trial + 1)).standard_normal(self.common.shape)  # not 0: as if left out
         seen = np.sqrt(SHARED) * self.common + np.sqrt(1 - SHARED) * own
-        if self.task.kind == "classes":
-            seen[np.arange(len(self.labels)), self.labels.astype(int)] += self.skills[trial]
-            return outputs_of(self.task, seen)
-        if self.task.kind == "binary":
-            return outputs_of(self.task, seen + self.skills[trial] * (2 * self.labels[:, None] - 1))
-        return outputs_of(self.task, 2.5 + 0.2 * (seen + self.skills[trial] * (self.labels[:, None] - 2.5) / 0.5))
+        return say(self.task, self.labels, seen, float(self.skills[trial]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,14 +88,9 @@ Outcomes = dict[str, Outcome]
 def make_world(task: Task, skills: Floats, num_rows: int, seed: tuple[int, ...]) -> World:
     """Examples of a task."""
     generator = np.random.default_rng(seed)
-    if task.kind == "regression":
-        labels = np.clip(2.5 + 0.5 * generator.standard_normal(num_rows), *task.label_range)
-    else:
-        labels = generator.integers(0, task.num_classes, num_rows).astype(np.float64)
-    width = task.num_classes if task.kind == "classes" else 1
-    return World(
-        task=task, skills=skills, labels=labels, common=generator.standard_normal((num_rows, width)), seed=seed
-    )
+    labels = draw_labels(task, num_rows, generator)
+    common = generator.standard_normal((num_rows, width_of(task)))
+    return World(task=task, skills=skills, labels=labels, common=common, seed=seed)
 
 
 def pool_of(world: World) -> Pool:
@@ -121,8 +108,7 @@ def pool_of(world: World) -> Pool:
 def true_score(world: World, chosen: Ensemble) -> float:
     """An ensemble's score on all examples of a world."""
     outputs = np.stack([world.outputs(number) for number in chosen.members]).astype(np.float64)
-    values = values_of(world.task, combine_outputs(world.task, outputs, chosen), world.labels)
-    return float(score_examples(world.task, values[None], world.labels)[0])
+    return score(world.task, combine_outputs(world.task, outputs, chosen), world.labels)
 
 
 def simulate(number: int, task_name: str, num_trials: int, names: Sequence[str], num_cross_fits: int) -> Outcomes:
@@ -207,10 +193,11 @@ def main() -> None:
     """Measures the parts that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=("truth", "speed", "protocol"), action="append", help="default: all")
-    parser.add_argument("--tasks", nargs="+", default=list(TASKS), help="default: all")
+    ways = list(dict.fromkeys(way for task in TASKS.values() for way in (*methods_for(task), AUTOMATIC)))
+    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS), help="default: all")
     parser.add_argument("--trials", type=int, nargs="+", default=[10, 40, 160], help="default: 10 40 160")
     parser.add_argument("--repeats", type=int, default=2000, help="simulated sweeps of each kind (default: 2000)")
-    parser.add_argument("--ways", nargs="+", default=[], help="ways to choose, of those printed (default: all)")
+    parser.add_argument("--ways", nargs="+", choices=ways, default=[], help="ways to choose (default: all)")
     parser.add_argument("--cross-fits", type=int, default=2, help="repeats of cross-fitting (default: 2)")
     parser.add_argument("--processes", type=int, default=2, help="default: 2")
     found = parser.parse_args()

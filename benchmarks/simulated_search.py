@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.selection import NUM_FURTHER, NUM_ROWS, SKILL
+from benchmarks.simulated_answers import NUM_FURTHER, NUM_ROWS, SKILL, draw_labels, say, score, width_of
 from mtlib.tasks import Task
 from results.ensemble import Ensemble, combine_outputs
-from results.outputs import Outputs, outputs_of, values_of
-from results.stats import Floats, score_examples
+from results.outputs import Outputs
+from results.stats import Floats
 
 NUM_EPOCHS = 6
 OWN, OF_EPOCH = 0.1, 0.4
@@ -81,32 +81,6 @@ def make_dev(task: Task, generator: np.random.Generator) -> Dev:
     smooth = generator.standard_normal((2 * NUM_WAVES, shape[0] * shape[1]), np.float32)
     common = generator.standard_normal(shape, np.float32)
     return Dev(task=task, labels=draw_labels(task, shape[0], generator), common=common, smooth=smooth)
-
-
-def width_of(task: Task) -> int:
-    """Of outputs."""
-    return task.num_classes if task.kind == "classes" else 1
-
-
-def draw_labels(task: Task, num_rows: int, generator: np.random.Generator) -> Floats:
-    """Right answers, (rows,)."""
-    if task.kind == "regression":
-        return np.clip(2.5 + 0.5 * generator.standard_normal(num_rows), *task.label_range)
-    return generator.integers(0, task.num_classes, num_rows).astype(np.float64)
-
-
-def say(task: Task, labels: Floats, noise: Outputs, skill: float) -> Outputs:
-    """What is said of every example by one who sees right answers through noise, (rows, width)."""
-    if task.kind == "regression":
-        return outputs_of(task, 2.5 + 0.2 * (noise + skill * (labels[:, None] - 2.5) / 0.5))
-    if task.kind == "binary":
-        return outputs_of(task, noise + skill * (2 * labels[:, None] - 1))
-    return outputs_of(task, noise + skill * (labels[:, None] == np.arange(task.num_classes)))
-
-
-def score(task: Task, outputs: Outputs | Floats, labels: Floats) -> float:
-    """The task's main metric."""
-    return float(score_examples(task, values_of(task, outputs, labels)[None], labels)[0])
 
 
 def train(space: Space, devs: Sequence[Dev], point: Floats, number: int, seed: int) -> Iterator[Epoch]:

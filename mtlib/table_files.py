@@ -88,11 +88,16 @@ def read_json_lines(path: Path, columns: Sequence[str], *, numbered: bool = Fals
     for number, (where, item) in enumerate(objects):
         is_numbered = columns[0] not in item if numbered and number == 0 else is_numbered
         keys = columns[1:] if is_numbered else columns
-        for key in keys:
-            if key not in item:
-                raise MissingColumnError(f"{where}: key {key} is missing; {nearest_first(key, list(item))}")
-        cells = [cell_text(where, key, item[key]) for key in keys]
+        cells = key_cells(where, item, keys)
         yield where, [str(number), *cells] if is_numbered else cells
+
+
+def key_cells(where: str, item: dict[str, Any], keys: Sequence[str]) -> list[str]:
+    """The cells of a JSON object at `keys`."""
+    for key in keys:
+        if key not in item:
+            raise MissingColumnError(f"{where}: key {key} is missing; {nearest_first(key, list(item))}")
+    return [cell_text(where, key, item[key]) for key in keys]
 
 
 def short_name(path: Path) -> str:

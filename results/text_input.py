@@ -15,16 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from mtlib.schema import nearest_first, require
+from mtlib.schema import require
 from mtlib.table_files import (
-    MissingColumnError,
     Row,
-    cell_text,
     check_cells,
     check_width,
     column_name,
     find_columns,
     find_delimiter,
+    key_cells,
     pick_cells,
     quote_error,
     read_object,
@@ -212,10 +211,7 @@ def read_json_lines(lines: Iterator[str], name: str, columns: Sequence[str]) -> 
         item = read_object(where, text)
         if number == 0 and columns[0] not in item:
             keys, is_numbered = columns[1:], True
-        for key in keys:
-            if key not in item:
-                raise MissingColumnError(f"{where}: key {key} is missing; {nearest_first(key, list(item))}")
-        cells = [cell_text(where, key, item[key]) for key in keys]
+        cells = key_cells(where, item, keys)
         yield where, [str(number), *cells] if is_numbered else cells
 
 
