@@ -21,7 +21,7 @@ from results.storage import (
     full_name,
     open_folder,
     open_parquet,
-    read_json,
+    read_versioned,
     reading,
     write_json,
     write_table,
@@ -238,11 +238,8 @@ def read_sweep(folder: Location) -> dict[str, Any]:
     Raises:
         ValueError: the folder holds no sweep, or the file is damaged or of another version; one line names it.
     """
-    root = open_folder(folder)
+    root, key, rule = open_folder(folder), "schema_version", "schema version must be"
     try:
-        info = read_json(root, SWEEP_FILE)
+        return read_versioned(root, SWEEP_FILE, rule=rule, version=SCHEMA_VERSION, key=key)
     except (FileNotFoundError, NotADirectoryError):
         raise ValueError(f"{folder} is no sweep folder: it has no {SWEEP_FILE}") from None
-    rule = f"{full_name(root, SWEEP_FILE)}: schema version must be {SCHEMA_VERSION}"
-    require(info.get("schema_version") == SCHEMA_VERSION, rule, info.get("schema_version", "none"))
-    return info

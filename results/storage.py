@@ -192,6 +192,13 @@ def read_json(root: fs.SubTreeFileSystem, path: str) -> dict[str, Any]:
     return value
 
 
+def read_versioned(root: fs.SubTreeFileSystem, path: str, *, rule: str, version: int, key: str) -> dict[str, Any]:
+    """Reads a JSON object of one version; arguments and errors are those of `read_object`."""
+    tree = read_json(root, path)
+    require(tree.get(key) == version, f"{full_name(root, path)}: {rule} {version}", tree.get(key, "none"))
+    return tree
+
+
 def read_object(
     root: fs.SubTreeFileSystem, path: str, declared: type[Declared], *, rule: str, version: int, key: str = "version"
 ) -> Declared:
@@ -209,12 +216,11 @@ def read_object(
         FileNotFoundError: there is no such file.
         ValueError: it is damaged, of another version, or not as declared; one line names it.
     """
-    tree, name = read_json(root, path), full_name(root, path)
-    require(tree.get(key) == version, f"{name}: {rule} {version}", tree.get(key, "none"))
+    tree = read_versioned(root, path, rule=rule, version=version, key=key)
     if key not in declared.__annotations__:
         del tree[key]
     try:
         found: Declared = from_dict(declared, tree, "")
     except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
+        raise ValueError(f"{full_name(root, path)}: {error}") from error
     return found
