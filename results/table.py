@@ -5,7 +5,8 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ from mtlib.schema import require, require_name
 from mtlib.tasks import TASKS
 from results.command_line import ALL_WELL, WRONG_USE, new_parser, read_words, say_error
 from results.epochs import read_curves, read_predictions
+from results.heartbeat import stopped_since
 from results.predictions import TrialEpoch, stack_predictions
 from results.ranking import RankedConfiguration, rank, to_frame
-from results.records import TrialRecord, read_sweep, read_trials_table, record_of
+from results.records import UNFINISHED, TrialRecord, read_sweep, read_trials_table, record_of
 from results.render import PLAIN_WIDTH, penalty_notes, render_ranking
 from results.storage import Location, open_folder
 
@@ -49,11 +51,13 @@ class Sweep:
     info: Mapping[str, Any]
     """What `sweep.json` holds: what was asked, and where it ran."""
     records: tuple[TrialRecord, ...]
-    """The trials, as the program that ran them wrote them."""
+    """The trials, as the program that ran them wrote them; `interrupted` if they ran when it was killed."""
     trials: pd.DataFrame
     """A row per trial: the columns of `trials.parquet`, with a column per searched key instead of `params`."""
     curves: pd.DataFrame
     """A row per point: trial, step, epoch, task, split, metric, value, seconds."""
+    stopped_since: datetime | None = None
+    """Since when nobody runs it though trials are left; None if it runs, is done, or never had a heartbeat."""
 
     def predictions(self, task: str, split: str, *, trial: str | None = None, epoch: int | None = None) -> pd.DataFrame:
         """Predictions for every example: id, trial, epoch, label, logits; of one trial or epoch if given.
@@ -82,14 +86,25 @@ def load_sweep(path: Location) -> Sweep:
         ValueError: there is no sweep, or a file is damaged or of another schema; one line names it.
     """
     info = read_sweep(path)
+    since = stopped_since(path)
     table, tasks = read_trials_table(path)
+    records, trials = [record_of(row, tasks) for row in table.to_pylist()], trials_frame(table.to_pandas())
+    if since is not None:
+        records = [replace(record, status=status_at_rest(record.status)) for record in records]
+        trials["status"] = trials["status"].map(status_at_rest)
     return Sweep(
         path=path,
         info=info,
-        records=tuple(record_of(row, tasks) for row in table.to_pylist()),
-        trials=trials_frame(table.to_pandas()),
+        records=tuple(records),
+        trials=trials,
         curves=read_curves(path).to_pandas(),
+        stopped_since=since if any(record.status in UNFINISHED for record in records) else None,
     )
+
+
+def status_at_rest(status: str) -> str:
+    """A trial's status where nobody runs its sweep."""
+    return "interrupted" if status == "running" else status
 
 
 def trials_frame(frame: pd.DataFrame) -> pd.DataFrame:
@@ -122,8 +137,17 @@ def print_ranking(sweep: Sweep, console: Console | None = None) -> None:
     statuses = Counter(record.status for record in sweep.records)
     counts = ", ".join(f"{count} {status}" for status, count in statuses.items()) or "none yet"
     console = console or Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
-    console.print(f"Trials in {sweep.path}: {counts}", markup=False, soft_wrap=True)
+    console.print(f"Trials in {sweep.path}: {counts}{describe_stop(sweep)}", markup=False, soft_wrap=True)
     console.print(render_ranking(rank_sweep(sweep), console.width, penalty_notes(sweep.curves)))
+
+
+def describe_stop(sweep: Sweep) -> str:
+    """Since when a sweep that is not done has stopped, and what goes on with it; nothing if it runs or is done."""
+    since = sweep.stopped_since
+    if since is None:
+        return ""
+    is_today = since.date() == datetime.now().astimezone().date()
+    return f"; stopped since {since:{'%H:%M' if is_today else '%Y-%m-%d %H:%M'}}; --resume {sweep.path} goes on"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 from mtlib.reports import EpochReport
 from mtlib.tasks import TASKS
 from results.epochs import compact, write_epoch
+from results.heartbeat import HEARTBEAT_FILE, beat
 from results.records import TrialRecord, write_sweep, write_trials
 from results.table import load_sweep, main, print_ranking, ranking
 
@@ -55,6 +57,46 @@ def test_a_sweep_is_read_into_data_frames(sweep_folder: Path) -> None:
     predictions = sweep.predictions("sst", "dev", trial="0001-r0", epoch=2)
     assert list(predictions) == ["id", "trial", "epoch", "label", "logits"]
     assert np.stack(predictions["logits"].tolist()).shape == (60, 5)
+
+
+def let_stop(folder: Path, status: str) -> float:
+    """Makes a sweep one whose last trial has this status, and that was killed a year ago; when."""
+    records, since = list(load_sweep(folder).records), datetime(2025, 3, 4, 4, 12).timestamp()
+    write_trials(folder, [*records[:-1], replace(records[-1], status=status)], tuple(TASKS))
+    (folder / HEARTBEAT_FILE).write_text(json.dumps({"time": since, "has_stopped": False}))
+    return since
+
+
+@pytest.mark.parametrize(("status", "shown"), [("running", "interrupted"), ("queued", "queued")])
+def test_a_sweep_that_was_killed_says_since_when_it_has_stopped_and_how_to_go_on(
+    sweep_folder: Path, status: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    since = let_stop(sweep_folder, status)
+    sweep = load_sweep(sweep_folder)
+    assert sweep.stopped_since is not None
+    assert sweep.stopped_since.timestamp() == since
+    assert (sweep.records[-1].status, sweep.trials["status"].iloc[-1]) == (shown, shown)
+    print_ranking(sweep)
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.endswith(f"1 {shown}; stopped since 2025-03-04 04:12; --resume {sweep_folder} goes on")
+
+
+def test_of_today_only_the_time_is_said(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    let_stop(sweep_folder, "running")
+    now = datetime.now().replace(microsecond=0)
+    (sweep_folder / HEARTBEAT_FILE).write_text(json.dumps({"time": now.timestamp(), "has_stopped": True}))
+    print_ranking(load_sweep(sweep_folder))
+    assert f"; stopped since {now:%H:%M}; --resume" in capsys.readouterr().out
+
+
+def test_a_sweep_that_is_done_or_still_runs_has_not_stopped(sweep_folder: Path) -> None:
+    let_stop(sweep_folder, "complete")
+    assert load_sweep(sweep_folder).stopped_since is None
+    let_stop(sweep_folder, "running")
+    beat(sweep_folder)
+    sweep = load_sweep(sweep_folder)
+    assert sweep.stopped_since is None
+    assert sweep.records[-1].status == "running"
 
 
 def test_searched_keys_have_a_column_each_in_the_order_of_the_search(
