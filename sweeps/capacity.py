@@ -57,17 +57,44 @@ def num_lanes(plan: SweepPlan, num_parameters: int | None) -> int:
         ValueError: not even one lane fits the whole cluster.
     """
     need = worker_need(plan, num_parameters)
-    nodes = [node for node in ray.nodes() if node["Alive"]]
-    totals = [room_of(node["Resources"]) for node in nodes]
-    if lanes_that_fit(totals, need, plan.num_workers) < 1:
+    if not fits_cluster(plan, num_parameters):
         raise ValueError(
-            f"a trial must fit the cluster, which has {describe(totals)}; it needs {describe_lane(plan, need)}"
+            f"a trial must fit the cluster, which has {describe_totals()}; it needs {describe_lane(plan, need)}"
         )
-    free = available_resources_per_node()
-    rooms = [room_of(free.get(node["NodeID"], {})) for node in nodes]
-    fitting = max(1, lanes_that_fit(rooms, need, plan.num_workers))
+    fitting = max(1, lanes_that_fit(free_rooms(), need, plan.num_workers))
     most = plan.num_configurations * plan.replicates
     return min(fitting, most, plan.concurrent or most)
+
+
+def fits_cluster(plan: SweepPlan, num_parameters: int | None) -> bool:
+    """Whether the nodes that are alive could hold a lane, were they free."""
+    return lanes_that_fit(total_rooms(), worker_need(plan, num_parameters), plan.num_workers) > 0
+
+
+def more_lanes(plan: SweepPlan, num_parameters: int | None, num_lanes: int, num_waiting: int) -> int:
+    """How many lanes there is room for beside those that the sweep has.
+
+    Args:
+        plan: the sweep.
+        num_parameters: size of the encoder, where it is known.
+        num_lanes: lanes that the sweep has. What they hold of memory is not reserved in Ray, so that all lanes together
+            must fit the whole cluster, too.
+        num_waiting: those of them that may still wait for room.
+    """
+    need = worker_need(plan, num_parameters)
+    free, total = (lanes_that_fit(rooms, need, plan.num_workers) for rooms in (free_rooms(), total_rooms()))
+    return max(0, min(free - num_waiting, total - num_lanes))
+
+
+def total_rooms() -> list[Room]:
+    """What each node that is alive has."""
+    return [room_of(node["Resources"]) for node in ray.nodes() if node["Alive"]]
+
+
+def free_rooms() -> list[Room]:
+    """What is free of each node that is alive."""
+    free = available_resources_per_node()
+    return [room_of(free.get(node["NodeID"], {})) for node in ray.nodes() if node["Alive"]]
 
 
 def room_of(resources: dict[str, float]) -> Room:
@@ -75,8 +102,9 @@ def room_of(resources: dict[str, float]) -> Room:
     return Room(cpus=resources.get("CPU", 0), gpus=resources.get("GPU", 0), memory=resources.get("memory", 0))
 
 
-def describe(rooms: Sequence[Room]) -> str:
-    """The sum over nodes, for people."""
+def describe_totals() -> str:
+    """What the nodes that are alive have together, for people."""
+    rooms = total_rooms()
     cpus, gpus, memory = (sum(getattr(room, part) for room in rooms) for part in ("cpus", "gpus", "memory"))
     return f"{cpus:g} CPUs, {gpus:g} GPUs and {memory / 1e9:.0f} GB of memory"
 

@@ -68,6 +68,7 @@ def read_options(found: argparse.Namespace, now: datetime, default_address: str 
         keep_gb=read_number("--keep-gb", found.keep_gb),
         keep_models=read_whole("--keep-models", found.keep_models),
         checkpoint_steps=read_whole("--checkpoint-steps", found.checkpoint_steps),
+        node_wait_minutes=read_number("--node-wait-minutes", found.node_wait_minutes),
         hold_out=read_number("--hold-out", found.hold_out),
         dry_run=found.dry_run,
     )
@@ -84,6 +85,7 @@ def read_resumption(found: argparse.Namespace, default_address: str | None) -> S
         "keep_gb": read_number,
         "keep_models": read_whole,
         "checkpoint_steps": read_whole,
+        "node_wait_minutes": read_number,
     }
     said = {name: read for name, read in readers.items() if name in found.said}
     own = {name: read(f"--{name.replace('_', '-')}", getattr(found, name)) for name, read in said.items()}

@@ -2,14 +2,14 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from mtlib.schema import first_line
 from results.choosing import Request, select_from
 from results.command_line import ALL_WELL, INTERRUPTED
 from results.mirror import mirror
-from results.records import TrialRecord
+from results.records import TrialRecord, read_trials
 from results.selection import write_selection
 from results.selection_text import brief_verdict
 from results.table import load_sweep, print_ranking
@@ -22,7 +22,9 @@ from sweeps.tuner import SweepOutcome
 
 
 def finish(options: SweepOptions, outcome: SweepOutcome) -> int:
-    """Says how a sweep ended, and copies its records if it has a mirror.
+    """Says how a sweep ended, and copies its records if it has a mirror. What fails of this costs nothing of the rest.
+
+    After an interruption no ensembles are chosen, which may take long; the command that does is among those said.
 
     Args:
         options: the checked command line.
@@ -31,29 +33,50 @@ def finish(options: SweepOptions, outcome: SweepOutcome) -> int:
     Returns:
         The exit code.
     """
-    sweep = load_sweep(options.folder)
     print()
-    print_ranking(sweep)
-    print()
-    has_more = outcome.is_interrupted or outcome.error is not None
-    chosen = choose_ensembles(options.folder)
-    shared, files = describe_shared(sweep.records), describe_files(options, has_more, bool(outcome.failures))
-    for line in [*chosen, "", *shared, *files]:
-        print(line)
+    parts: list[tuple[str, Callable[[], Iterable[str]]]] = [
+        ("The ranking", lambda: show_ranking(options.folder)),
+        ("Choosing ensembles", lambda: [] if outcome.is_interrupted else [*choose_ensembles(options.folder), ""]),
+        ("Counting shared steps", lambda: describe_shared(read_trials(options.folder))),
+        ("The list of files", lambda: describe_files(options, outcome)),
+    ]
+    for what, say in parts:
+        for line in attempt(what, say):
+            print(line)
     error = copy_records(options)
-    for line in [*describe_outcome(outcome), *([error] if error else [])]:
+    for line in [*outcome.complaints, *([error] if error else []), *describe_outcome(outcome, options)]:
         print(line, file=sys.stderr)
-    return SWEEP_FAILED if error else exit_code(outcome)
+    return SWEEP_FAILED if error or outcome.complaints else exit_code(outcome)
+
+
+def attempt(what: str, say: Callable[[], Iterable[str]]) -> list[str]:
+    """The lines that a part of the sweep's end has to say, or one that tells why it has none."""
+    try:
+        return list(say())
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # whatever it is: the sweep is over, and the other parts must still be said
+        return [f"{what} failed: {type(error).__name__}: {first_line(error)}"]
+
+
+def show_ranking(folder: Path) -> list[str]:
+    """Prints the ranking; nothing is left to say but an empty line."""
+    print_ranking(load_sweep(folder))
+    return [""]
 
 
 def choose_ensembles(folder: Path) -> list[str]:
     """Chooses the ensemble of each task and writes `selection.json`; the verdict, in lines, or why there is none."""
     try:
         selection = select_from(Request(sweeps=[str(folder)]), command="at the sweep's end")
-        write_selection(folder, selection)
     except (ValueError, OSError) as error:
         return [f"No ensemble was chosen: {first_line(error)}."]
-    return brief_verdict(selection)
+    verdict = brief_verdict(selection)
+    try:
+        write_selection(folder, selection)
+    except OSError as error:
+        verdict.append(f"The selection could not be written: {first_line(error)}.")
+    return verdict
 
 
 def exit_code(outcome: SweepOutcome) -> int:
@@ -65,13 +88,16 @@ def exit_code(outcome: SweepOutcome) -> int:
     return SOME_FAILED if outcome.failures else ALL_WELL
 
 
-def describe_outcome(outcome: SweepOutcome) -> list[str]:
+def describe_outcome(outcome: SweepOutcome, options: SweepOptions) -> list[str]:
     """What went wrong, in a line; nothing if nothing did. Failed trials are named below the ranking."""
     counts = ", ".join(f"{count} {status}" for status, count in outcome.counts.items())
     if outcome.error is not None:
         return [f"The sweep failed: {outcome.error} (trials: {counts})"]
     if outcome.is_interrupted:
-        return [f"Interrupted (trials: {counts}); what had finished is kept and ranked."]
+        why = f"Interrupted: {outcome.interruption}" if outcome.interruption else "Interrupted"
+        return [
+            f"{why} (trials: {counts}); what had finished is kept and ranked. Go on with: {resume_command(options)}"
+        ]
     return [f"{len(outcome.failures)} of {sum(outcome.counts.values())} trials failed."] if outcome.failures else []
 
 
@@ -81,30 +107,39 @@ def describe_shared(records: Sequence[TrialRecord]) -> list[str]:
     return [f"Shared: {shared:,} of {steps:,} optimizer steps were taken over instead of trained."] if shared else []
 
 
-def describe_files(options: SweepOptions, has_more: bool, has_failed: bool) -> list[str]:
-    """Where the records are, and commands that go on from them.
-
-    Args:
-        options: the checked command line.
-        has_more: whether some trials have not ended.
-        has_failed: whether some have failed.
-    """
+def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
+    """Where the records are, and commands that go on from them."""
     folder = shlex.quote(str(options.folder))
     copies = [f"Copies: {mirror_location(options)}"] if options.mirror else []
-    is_here = Path.cwd() == ROOT
-    again = "python results/table.py" if is_here else "python -m results.table"
-    select = "python results/selector.py" if is_here else "python -m results.selector"
-    resume = "python sweeps/run.py" if is_here else "python -m sweeps.run"
+    resume = resume_command(options)
+    has_more = outcome.is_interrupted or outcome.error is not None
+    again, select = f"{program('results', 'table')} {folder}", f"{program('results', 'selector')} {folder}"
+    what_it_tries = "every way in which an ensemble was tried; --max-models 3 for a cheaper one"
+    selects = "chooses an ensemble for each task from what has finished" if outcome.is_interrupted else what_it_tries
     return [
         f"Files: {options.folder}",
         *copies,
         "Next:",
-        *([f"  {resume} --resume {folder}    # what is left"] if has_more else []),
-        *([f"  {resume} --resume {folder} --retry-failed    # what has failed, once more"] if has_failed else []),
-        f"  {again} {folder}    # this ranking again; --csv for all digits",
-        f"  {select} {folder}    # every way in which an ensemble was tried; --max-models 3 for a cheaper one",
+        *([f"  {resume}    # what is left"] if has_more else []),
+        *([f"  {resume} --retry-failed    # what has failed, once more"] if outcome.failures else []),
+        f"  {again}    # this ranking again; --csv for all digits",
+        f"  {select}    # {selects}",
         f"  optuna-dashboard {folder}/{JOURNAL_NAME}    # the search in a browser; pip install optuna-dashboard",
     ]
+
+
+def resume_command(options: SweepOptions) -> str:
+    """The command that goes on with the sweep."""
+    return f"{program('sweeps', 'run')} --resume {shlex.quote(str(options.folder))}"
+
+
+def program(package: str, module: str) -> str:
+    """How a command of ours is typed in the current folder, which may be gone."""
+    try:
+        is_here = Path.cwd() == ROOT
+    except FileNotFoundError:
+        is_here = False
+    return f"python {package}/{module}.py" if is_here else f"python -m {package}.{module}"
 
 
 def copy_records(options: SweepOptions) -> str | None:

@@ -9,6 +9,7 @@ from sweeps.options import (
     DEFAULT_CHECKPOINT_STEPS,
     DEFAULT_KEEP_GB,
     DEFAULT_KEEP_MODELS,
+    DEFAULT_NODE_WAIT_MINUTES,
     DEFAULT_TRIALS,
     Scheduler,
     Search,
@@ -123,6 +124,13 @@ def add_place(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--address", metavar="ADDR", help="Ray cluster, e.g. auto (default: $RAY_ADDRESS, else this machine)"
+    )
+    group.add_argument(
+        "--node-wait-minutes",
+        metavar="M",
+        default=f"{DEFAULT_NODE_WAIT_MINUTES:g}",
+        help="how long to wait for a node once none is left that a trial fits; then the sweep stops as after Ctrl-C "
+        "(default: %(default)s)",
     )
 
 

@@ -14,6 +14,8 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.count = 0
+        self.why: str | None = None
+        """Who else asked the program to end, and why, in one clause; None: a signal did."""
         self._handlers: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "Interrupts":
@@ -26,6 +28,10 @@ class Interrupts:
         for number in SIGNALS:
             previous = signal.signal(number, self._note)
             self._handlers.setdefault(number, previous)
+
+    def ask(self, why: str) -> None:
+        """Asks for a clean stop, as a first Ctrl-C does."""
+        self.count, self.why = max(1, self.count), why
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -60,7 +60,8 @@ def run_lane(setup: LaneSetup) -> None:
     """Trains trials until the mailbox has none; runs on every worker of the lane."""
     torch.set_num_threads(setup.cpus_per_worker)
     expect_workers(num_workers())
-    if not tell(lambda: ray.get(setup.mailbox.open_lane.remote(setup.lane))):
+    nodes = dict(gather_from_workers((ray.get_runtime_context().get_node_id(), socket.gethostname())))
+    if not tell(lambda: ray.get(setup.mailbox.open_lane.remote(setup.lane, nodes))):
         return
     try:
         refusal = agree_on_error(lambda: load(setup, TrialConfig.from_json(setup.base)))

@@ -1,9 +1,14 @@
-"""Opens lanes: each is one run of Ray Train that lasts as long as the sweep, watched by a thread of the driver."""
+"""Opens lanes: each is one run of Ray Train that lasts as long as it has trials to train, watched by a thread."""
 
+import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import ray
 from ray.actor import ActorHandle
+from ray.exceptions import RayError
+from ray.train import UserCallback
 from ray.train.torch import TorchTrainer
 from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 
@@ -12,9 +17,30 @@ from sweeps.cluster import start_thread
 from sweeps.lane import LaneSetup, run_lane
 from sweeps.options import SweepPlan
 from sweeps.stages import STORE_FOLDER, StageStore
+from sweeps.trial_mailbox import UNEXPLAINED
 
 STARTS_IN_VAIN = 3
 """How often Ray Train may fail to start a lane's workers; what they do once started is the mailbox's to judge."""
+
+
+class LaneWatch(UserCallback):  # type: ignore[misc]
+    """Tells the mailbox, from Ray Train's controller on the driver's node, that a lane's workers have died."""
+
+    def __init__(self, mailbox: ActorHandle[Any], lane: str) -> None:
+        self._mailbox = mailbox
+        self._lane = lane
+
+    def after_exception(self, run_context: Any, worker_exceptions: Mapping[int, Exception]) -> None:  # noqa: ARG002
+        """Called before Ray Train starts the workers anew, for which it may wait long."""
+        alive = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
+        with contextlib.suppress(RayError):  # the sweep has ended, and its mailbox with it
+            ray.get(self._mailbox.lane_down.remote(self._lane, describe_death(worker_exceptions), alive))
+
+
+def describe_death(errors: Mapping[int, Exception]) -> str:
+    """What became of a lane's workers, by what Ray Train met at each rank: an error of their own, or their death."""
+    own = [error for error in errors.values() if not type(error).__module__.startswith("ray.")]
+    return f"{type(own[0]).__name__}: {first_line(own[0])}" if own else UNEXPLAINED
 
 
 class Lane:
@@ -69,6 +95,7 @@ def open_lane(plan: SweepPlan, setup: LaneSetup, storage: Path) -> Lane:
             name=setup.lane,
             storage_path=str(storage),
             failure_config=FailureConfig(max_failures=-1, controller_failure_limit=STARTS_IN_VAIN),
+            callbacks=[LaneWatch(setup.mailbox, setup.lane)],
         ),
     )
     return Lane(trainer, setup.lane)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from results.records import OVERALL, TrialRecord, write_trials
+from results.records import OVERALL, UNFINISHED, TrialRecord, write_trials
 from search_spaces.space import grid_trials
 from sweeps.messages import Event
 from sweeps.options import SweepPlan
@@ -43,6 +43,11 @@ class Ledger:
         counts = Counter(record.status for record in self.records.values())
         waiting = self.num_expected - len(self.records)
         return dict(counts + Counter(queued=max(0, waiting)))
+
+    @property
+    def num_unfinished(self) -> int:
+        """How many trials have not ended, begun or not."""
+        return sum(self.counts.get(status, 0) for status in UNFINISHED)
 
     @property
     def best(self) -> tuple[str, float] | None:
@@ -101,7 +106,7 @@ def apply(ledger: Ledger, event: Event) -> None:
     """Brings the ledger up to date with one event."""
     if event.kind == "lane_open":
         ledger.lanes[str(event.lane)] = event.facts["host"]
-    elif event.kind == "lane_lost":
+    elif event.kind in ("lane_down", "lane_closed", "lane_lost"):
         ledger.lanes.pop(str(event.lane), None)
     elif event.kind == "note":
         ledger.notes.append(event.facts["text"])
@@ -117,7 +122,8 @@ def apply_to_trial(ledger: Ledger, trial_id: str, event: Event) -> None:
         return
     if event.kind in ("waits", "stage_ends"):
         return
-    changes = {"started": on_start, "resumed": on_start, "begins": on_begin, "report": on_report, "ended": on_end}
+    changes = {"started": on_start, "resumed": on_start, "begins": on_begin, "report": on_report}
+    changes |= {"returned": on_return, "ended": on_end}
     ledger.records[trial_id] = changes[event.kind](record, event, ledger)
     ledger.is_changed = True
 
@@ -154,6 +160,13 @@ def on_report(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
         wall_seconds=wall_seconds(record, event, ledger),
         checkpoint=f"trials/{record.trial_id}/checkpoint",
     )
+
+
+def on_return(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
+    """The trial's lane is down, and the trial is queued again; it does not count the time until another lane has it."""
+    seconds = wall_seconds(record, event, ledger)
+    ledger.progress.pop(record.trial_id, None)
+    return replace(record, status="queued", wall_seconds=seconds)
 
 
 def on_end(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:

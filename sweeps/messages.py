@@ -17,12 +17,17 @@ EventKind = Literal[
     "stage_ends",
     "progress",
     "report",
+    "returned",
     "ended",
     "lane_open",
     "lane_trouble",
     "lane_refused",
+    "lane_down",
+    "lane_closed",
     "lane_lost",
 ]
+"""`returned`: a trial is queued again, as its lane is down. A lane that is `down` has no workers; it opens again once
+there is room for them. One that is `closed` had nothing left to do, one that is `lost` cannot open any more."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -113,7 +113,7 @@ def open_sweep(options: SweepOptions, material: Material, encoder: str, argument
 
 def discard_unstarted(folder: Path) -> None:
     """Removes a sweep's folder if none of its trials has started, so that its name is free again."""
-    if all(record.status == "queued" for record in read_trials(folder)):
+    if all(record.status == "queued" and record.started is None for record in read_trials(folder)):
         shutil.rmtree(folder)
 
 

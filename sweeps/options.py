@@ -19,6 +19,7 @@ DEFAULT_TRIALS = 20
 DEFAULT_KEEP_GB = 20.0
 DEFAULT_CHECKPOINT_STEPS = 500
 DEFAULT_KEEP_MODELS = 20
+DEFAULT_NODE_WAIT_MINUTES = 10.0
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -70,6 +71,8 @@ class SweepOptions:
     """How many trials, the best by each task's score and by the overall score, keep those best weights, at least 1."""
     checkpoint_steps: int = DEFAULT_CHECKPOINT_STEPS
     """Optimizer steps between two saved states of a running trial, at least 1."""
+    node_wait_minutes: float = DEFAULT_NODE_WAIT_MINUTES
+    """How long the sweep waits for a node once none is left that a trial fits, at least 0."""
     hold_out: float = 0.0
     """Share of each task's own train rows that no trial sees, from 0 to 0.5; becomes `data.hold_out`."""
     resumes: bool = False
@@ -96,6 +99,7 @@ class SweepOptions:
         check_value(Scheduler, self.scheduler, "--scheduler")
         require(self.seed >= 0, "--seed must be at least 0", self.seed)
         require(self.keep_gb >= 0, "--keep-gb must be at least 0", self.keep_gb)
+        require(self.node_wait_minutes >= 0, "--node-wait-minutes must be at least 0", self.node_wait_minutes)
         require(0 <= self.hold_out <= 0.5, "--hold-out must be from 0 to 0.5", self.hold_out)
         require(self.extend >= 0, "--extend must be at least 0", self.extend)
         rule = "--extend must be left out for a sweep over a grid, which has as many configurations as it has points"
@@ -159,6 +163,8 @@ class SweepPlan:
     """Bound on the stages of all sweeps of the storage; None: no bound."""
     keep_models: int = DEFAULT_KEEP_MODELS
     """How many trials, the best by each name of a score, keep those best weights."""
+    node_wait_minutes: float = DEFAULT_NODE_WAIT_MINUTES
+    """How long the sweep waits for a node once none is left that a trial fits."""
 
     @property
     def num_configurations(self) -> int:
@@ -191,4 +197,5 @@ def make_plan(options: SweepOptions, space: SearchSpace, data_folder: Path) -> S
         reuses=options.reuse,
         keep_bytes=keep_bytes,
         keep_models=options.keep_models,
+        node_wait_minutes=options.node_wait_minutes,
     )

@@ -68,6 +68,12 @@ def lasting_lines(event: Event) -> list[str]:
         return [f"{event.lane} is open on {event.facts['host']}"]
     if event.kind == "lane_lost":
         return [f"{event.lane} is lost: {event.facts['why']}"]
+    if event.kind == "lane_down":
+        return [f"{event.lane} is down until there is room for its workers again: {event.facts['why']}"]
+    if event.kind == "lane_closed":
+        return [f"{event.lane} has nothing left to do and gives its resources back"]
+    if event.kind == "returned":
+        return [f"{event.trial_id} waits for a lane that is free"]
     if event.kind == "resumed":
         return [f"{event.trial_id} goes on from its last state: {event.facts['why'] or 'its lane was restarted'}"]
     if event.kind == "waits":

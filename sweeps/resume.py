@@ -29,6 +29,7 @@ OWN_FLAGS = (
     "keep_gb",
     "keep_models",
     "checkpoint_steps",
+    "node_wait_minutes",
 )
 """What may be said anew when a sweep goes on; all else is as it was."""
 SAVED = (
@@ -50,6 +51,7 @@ SAVED = (
     "keep_gb",
     "keep_models",
     "checkpoint_steps",
+    "node_wait_minutes",
     "hold_out",
 )
 """Options that `sweep.json` keeps."""

@@ -161,8 +161,8 @@ def end_again(options: SweepOptions, plan: SweepPlan, known: Sequence["TrialReco
     # A searcher tells the study, as it begins, what the study has missed.
     SweepSearcher(plan, open_study(plan.folder, plan.name), on_new=lambda _spec: None, max_live=1, known=known)
     ledger = open_ledger(plan, known)
-    close_records(plan, ledger)
-    return finish(options, outcome_of(ledger, is_interrupted=False, error=None))
+    complaints = close_records(plan, ledger)
+    return finish(options, outcome_of(ledger, is_interrupted=False, error=None, complaints=complaints))
 
 
 def run_and_finish(options: SweepOptions, plan: SweepPlan, known: Sequence["TrialRecord"] = ()) -> int:

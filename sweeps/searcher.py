@@ -53,7 +53,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             plan: the sweep.
             study: its study.
             on_new: called with every trial before it is suggested.
-            max_live: how many trials may be under way at a time.
+            max_live: how many trials may be under way at a time; it may be set anew.
             known: the trials of the sweep so far; those that have not ended are suggested again.
         """
         super().__init__(metric="best", mode="max")
@@ -61,7 +61,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         self._study = study
         self._on_new = on_new
         self._known = tuple(known)
-        self._max_live = max_live
+        self.max_live = max_live
         self._pending: list[TrialSpec] = []
         self._courses: dict[str, Course] = {}
         self._running: dict[str, TrialSpec] = {}
@@ -83,7 +83,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         """The next trial for Tune; None if it must wait, FINISHED if there is no more."""
         if self._is_stopped:
             return str(Searcher.FINISHED)
-        if len(self._running) >= self._max_live:
+        if len(self._running) >= self.max_live:
             return None
         spec = self._next_trial()
         if spec is None:
@@ -190,7 +190,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
     def _next_trial(self) -> TrialSpec | None:
         """The trial to start now, drawn if need be; None if there is none, or each needs what is being trained."""
         while (place := self.order.choose([self._course_of(spec) for spec in self._pending])) is None:
-            if self._num_left == 0 or len(self._pending) >= self._max_live:
+            if self._num_left == 0 or len(self._pending) >= self.max_live:
                 return None
             self._pending.append(self._draw())
         spec = self._pending.pop(place)

@@ -7,14 +7,14 @@ device; whoever waits, waits in one of its methods. It also remembers what has h
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sweeps.messages import Assignment, End, Ended, Event, EventKind
 
-MAX_ATTEMPTS = 2
-"""A trial whose lane has died is handed back until it has had so many attempts."""
+MAX_KILLS = 2
+"""A trial has failed once so many lanes have died while they trained it; a lost node is not held against it."""
 MAX_OPENINGS = 3
 """A lane that was opened so often in a row without asking for a trial is given up."""
 IDLE_SECONDS = 60.0
@@ -29,6 +29,9 @@ class TrialState:
     config: str
     lane: str | None = None
     attempt: int = 0
+    """How often a lane has taken it."""
+    kills: int = 0
+    """How often a lane has died while it trained this trial, on a node that lived on."""
     best: float | None = None
     seen: set[int] = field(default_factory=set)
     """Epochs that were reported; a resumed trial reports some of them again."""
@@ -55,6 +58,12 @@ class Mailbox:
         self._queue: deque[str] = deque()
         self._openings: dict[str, int] = {}
         self._calls: dict[str, int] = {}
+        self._open: dict[str, Mapping[str, str]] = {}
+        """Lanes that have workers: by lane, the host of each node that they are on, by the node's id."""
+        self._closed: set[str] = set()
+        """Lanes that were told that they are not needed any more."""
+        self._most_lanes: int | None = None
+        """How many lanes the sweep has work for; None: not said yet."""
         self._events: list[Event] = []
         self._is_closed = False
         self._is_interrupted = False
@@ -62,10 +71,18 @@ class Mailbox:
 
     # What lanes call.
 
-    async def open_lane(self, lane: str) -> bool:
-        """A lane's workers are about to load; False if they did so too often in vain and must not go on."""
+    async def open_lane(self, lane: str, nodes: Mapping[str, str]) -> bool:
+        """A lane's workers are about to load; False if they must not: they did so too often in vain, or are not needed.
+
+        Args:
+            lane: the lane.
+            nodes: the host of each node that its workers are on, by the node's id.
+        """
         self._openings[lane] = self._openings.get(lane, 0) + 1
-        return self._openings[lane] <= MAX_OPENINGS and not self._is_closed
+        if self._openings[lane] > MAX_OPENINGS:
+            return False
+        self._open[lane] = nodes
+        return not self._closes(lane)
 
     async def refuse_lane(self, lane: str, why: str) -> None:
         """A lane cannot load what the sweep asks for, and closes."""
@@ -78,21 +95,19 @@ class Mailbox:
     async def next_trial(self, lane: str, host: str, pid: int) -> Assignment | Literal["wait", "close"]:
         """Waits for the lane's next trial; `wait` means ask again, `close` that the lane is not needed any more.
 
-        A lane that already has a trial was restarted: it gets the trial back, or that trial has failed.
+        A lane that still has a trial was restarted without a word: the trial goes back to the front of the queue.
 
         `host` and `pid` say where the lane's first worker is.
         """
         if self._openings.pop(lane, 0):
             self._happened(Event(kind="lane_open", lane=lane, facts={"host": host, "pid": pid}))
-        call = self._calls[lane] = self._calls.get(lane, 0) + 1
-        held = self._held_by(lane)
-        if held is not None and self._may_go_on(held):
-            return self._assign(held, lane, host, pid)
+        call = self._count_call(lane)
+        self._give_back(lane, UNEXPLAINED, is_to_blame=True)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(IDLE_SECONDS):
-                await self._until(lambda: self._is_closed or bool(self._queue) or self._calls[lane] != call)
+                await self._until(lambda: bool(self._queue) or self._is_spare(lane) or self._calls[lane] != call)
         # The call of a lane that has died while it waited must not take a trial.
-        if self._is_closed or self._calls[lane] != call:
+        if self._calls[lane] != call or self._closes(lane):
             return "close"
         return self._assign(self._queue.popleft(), lane, host, pid) if self._queue else "wait"
 
@@ -167,7 +182,32 @@ class Mailbox:
         assert trial.end is not None
         return trial.end
 
+    # What Ray Train's controllers call.
+
+    async def lane_down(self, lane: str, why: str, alive: Collection[str]) -> None:
+        """A lane's workers have died; Ray Train starts them again as soon as there is room. Its trial is queued again.
+
+        Args:
+            lane: the lane.
+            why: what Ray Train met.
+            alive: ids of the cluster's nodes that are alive.
+        """
+        nodes = self._open.pop(lane, None)
+        if nodes is None:
+            return
+        self._count_call(lane)
+        lost = sorted(f"{host} ({node[:8]})" for node, host in nodes.items() if node not in alive)
+        if lost:
+            why = f"{'nodes' if len(lost) > 1 else 'node'} {', '.join(lost)} died"
+        self._happened(Event(kind="lane_down", lane=lane, facts={"why": why}))
+        self._give_back(lane, why, is_to_blame=not lost)
+
     # What the sweep calls.
+
+    async def want_lanes(self, number: int) -> None:
+        """Says how many lanes there is work for: others close as soon as they are idle."""
+        self._most_lanes = number
+        self._wake()
 
     async def verdict(self, trial_id: str, epoch: int, stop: bool) -> None:
         """The scheduler's answer to the report of an epoch."""
@@ -185,14 +225,15 @@ class Mailbox:
             self._finish(trial_id, "failed", why)
         self._wake()
 
-    async def lose_lane(self, lane: str, why: str) -> None:
-        """A lane will not come back; its trial goes to another one, unless it may not go on."""
+    async def lose_lane(self, lane: str, why: str) -> bool:
+        """A lane's run is over. Unless it was told to close, its trial goes to another lane, and the answer is True."""
+        if lane in self._closed:
+            return False
+        self._open.pop(lane, None)
+        self._count_call(lane)
         self._happened(Event(kind="lane_lost", lane=lane, facts={"why": why}))
-        held = self._held_by(lane)
-        if held is not None and self._may_go_on(held):
-            self._trials[held].lane = None
-            self._queue.appendleft(held)
-        self._wake()
+        self._give_back(lane, why, is_to_blame=True)
+        return True
 
     async def take_events(self, timeout: float) -> list[Event]:
         """What has happened since the last call; waits up to `timeout` seconds for something."""
@@ -222,19 +263,54 @@ class Mailbox:
         """The trial that is on this lane."""
         return next((name for name, trial in self._trials.items() if trial.lane == lane and trial.end is None), None)
 
-    def _may_go_on(self, trial_id: str) -> bool:
-        """Whether a trial whose lane has died may be tried again; ends it otherwise."""
+    def _count_call(self, lane: str) -> int:
+        """Numbers a lane's call for a trial; calls with a lower number do not count any more."""
+        self._calls[lane] = self._calls.get(lane, 0) + 1
+        self._wake()
+        return self._calls[lane]
+
+    def _is_spare(self, lane: str) -> bool:
+        """Whether an idle lane should close."""
+        has_work = self._most_lanes is None or lane not in self._open or len(self._open) <= self._most_lanes
+        return self._is_closed or not (has_work or self._queue)
+
+    def _closes(self, lane: str) -> bool:
+        """Closes a lane if it is spare; whether it is."""
+        if not self._is_spare(lane):
+            return False
+        self._open.pop(lane, None)
+        self._closed.add(lane)
+        if not self._is_closed:
+            self._happened(Event(kind="lane_closed", lane=lane))
+        return True
+
+    def _give_back(self, lane: str, why: str, *, is_to_blame: bool) -> None:
+        """Queues the trial of a lane whose workers have died again, before all others, unless it may not go on.
+
+        Args:
+            lane: the lane.
+            why: what became of its workers.
+            is_to_blame: whether this counts among the trial's kills.
+        """
+        trial_id = self._held_by(lane)
+        if trial_id is None:
+            return
         trial = self._trials[trial_id]
+        trial.lane, trial.kills = None, trial.kills + is_to_blame
+        trial.suspicion = trial.suspicion or why
         if self._is_interrupted or trial.withdrawn is not None:
             self._finish(trial_id, "interrupted", None)
-        elif trial.attempt >= MAX_ATTEMPTS:
-            self._finish(trial_id, "failed", f"killed its lane twice: {trial.suspicion or UNEXPLAINED}")
-        return trial.end is None
+        elif trial.kills >= MAX_KILLS:
+            self._finish(trial_id, "failed", f"killed its lane twice: {trial.suspicion}")
+        else:
+            self._queue.appendleft(trial_id)
+            self._happened(Event(kind="returned", lane=lane, trial_id=trial_id))
 
     def _assign(self, trial_id: str, lane: str, host: str, pid: int) -> Assignment:
         trial = self._trials[trial_id]
         trial.lane, trial.attempt = lane, trial.attempt + 1
         facts = {"host": host, "pid": pid, "attempt": trial.attempt, "why": trial.suspicion}
+        trial.suspicion = None
         kind: EventKind = "started" if trial.attempt == 1 else "resumed"
         self._happened(Event(kind=kind, lane=lane, trial_id=trial_id, facts=facts))
         return Assignment(trial_id=trial_id, config=trial.config, attempt=trial.attempt)

@@ -4,7 +4,7 @@ import queue
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ray
@@ -14,14 +14,14 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from mtlib.schema import first_line
 from results.epochs import compact
+from results.heartbeat import keep_beating
 from results.records import TrialRecord
-from sweeps.capacity import num_lanes
 from sweeps.cleaning import Names, clean
 from sweeps.cluster import close_ray, open_ray
 from sweeps.interrupts import Interrupts
-from sweeps.lanes import Lane, lane_setup, open_lane
+from sweeps.lane_pool import SCRATCH, LanePool, close_pool, drop_ended, note_event, open_pool, tend
 from sweeps.ledger import Ledger, add_trial, apply, close_ledger, open_ledger, save
-from sweeps.leftovers import remove_orphaned_groups, remove_own_groups
+from sweeps.leftovers import remove_orphaned_groups
 from sweeps.messages import Event
 from sweeps.model_size import count_parameters
 from sweeps.options import SweepPlan
@@ -41,8 +41,6 @@ PATIENCE_SECONDS = 4.0
 """How long trials have, after Ctrl-C, to save their state; and then lanes to close."""
 CLOSING_SECONDS = 20.0
 """How long lanes have to close, and Tune to end, so that their resources are free; they need one or two."""
-SCRATCH = ".ray"
-"""Folder, inside the sweep's, for what Ray insists on writing; removed at the end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +52,12 @@ class SweepOutcome:
     failures: Mapping[str, str]
     """Why each failed trial failed, by its id."""
     is_interrupted: bool
+    interruption: str | None = None
+    """Why it was interrupted, unless by a signal."""
     error: str | None
     """Why the sweep itself failed."""
+    complaints: tuple[str, ...] = ()
+    """What of its records could not be tidied up; they can be read all the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,13 +68,11 @@ class Sweep:
     ledger: Ledger
     on_event: OnEvent
     mailbox: ActorHandle[Any]
-    lanes: list[Lane]
+    pool: LanePool
     searcher: SweepSearcher
     search: Search
     suggested: "queue.SimpleQueue[TrialSpec]"
     """Trials that Tune's thread has suggested and the ledger does not know yet."""
-    troubles: dict[str, str] = field(default_factory=dict)
-    """By lane, what it said when it could not load."""
     cleaned: Names = field(default_factory=dict)
     """What of trials' best weights is left."""
 
@@ -91,27 +91,52 @@ def run_sweep(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord] =
     """
     ledger = open_ledger(plan, known)
     save(ledger, plan.folder)
-    with Interrupts() as interrupts:
+    with keep_beating(plan.folder), Interrupts() as interrupts:
         try:
             error = run_on_ray(plan, ledger, on_event, interrupts)
         finally:
-            close_records(plan, ledger)
-    return outcome_of(ledger, interrupts.count > 0 and error is None, error)
+            complaints = close_records(plan, ledger)
+    is_interrupted = interrupts.count > 0 and error is None
+    outcome = outcome_of(ledger, is_interrupted=is_interrupted, error=error, complaints=complaints)
+    return replace(outcome, interruption=interrupts.why if is_interrupted else None)
 
 
-def close_records(plan: SweepPlan, ledger: Ledger) -> None:
-    """Leaves a sweep's folder as nothing that runs needs it: tables whole, weights that no selection needs gone."""
+def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
+    """Leaves a sweep's folder as nothing that runs needs it: tables whole, weights that no selection needs gone.
+
+    Returns:
+        What of this could not be done; readers do without.
+
+    Raises:
+        OSError: the records of trials cannot be written.
+    """
     close_ledger(ledger)
     save(ledger, plan.folder)
-    clean(plan.folder, ledger.records.values(), plan.keep_models)
-    compact(plan.folder)
     shutil.rmtree(plan.folder / SCRATCH, ignore_errors=True)
+    complaints = []
+    try:
+        clean(plan.folder, ledger.records.values(), plan.keep_models)
+    except OSError as error:
+        complaints.append(f"Weights that nobody needs could not be removed: {first_line(error)}")
+    try:
+        compact(plan.folder)
+    except (OSError, ValueError) as error:
+        complaints.append(f"Curves and predictions could not be put together: {first_line(error)}")
+    return complaints
 
 
-def outcome_of(ledger: Ledger, is_interrupted: bool, error: str | None) -> SweepOutcome:
+def outcome_of(
+    ledger: Ledger, *, is_interrupted: bool, error: str | None, complaints: Sequence[str] = ()
+) -> SweepOutcome:
     """How a sweep ended, by its records."""
     failures = {name: record.error or "" for name, record in ledger.records.items() if record.status == "failed"}
-    return SweepOutcome(counts=ledger.counts, failures=failures, is_interrupted=is_interrupted, error=error)
+    return SweepOutcome(
+        counts=ledger.counts,
+        failures=failures,
+        is_interrupted=is_interrupted,
+        error=error,
+        complaints=tuple(complaints),
+    )
 
 
 def run_on_ray(plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: Interrupts) -> str | None:
@@ -123,7 +148,7 @@ def run_on_ray(plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: I
         if cluster.dashboard:
             on_event(note(f"Ray's dashboard: {cluster.dashboard}"), ledger)
         sweep = open_sweep(plan, ledger, on_event)
-        lanes, workers = count_of(len(sweep.lanes), "lane"), count_of(plan.num_workers, "worker")
+        lanes, workers = count_of(len(sweep.pool.lanes), "lane"), count_of(plan.num_workers, "worker")
         tell(sweep, note(f"Opening {lanes} of {workers} each"))
         try:
             return follow(sweep, interrupts)
@@ -147,21 +172,20 @@ def note(text: str) -> Event:
 
 def open_sweep(plan: SweepPlan, ledger: Ledger, on_event: OnEvent) -> Sweep:
     """Opens mailbox, lanes and search; they start side by side."""
-    count = num_lanes(plan, count_parameters(plan.base.encoder.name))
     suggested: queue.SimpleQueue[TrialSpec] = queue.SimpleQueue()
     study = open_study(plan.folder, plan.name)
     known = list(ledger.records.values())
-    searcher = SweepSearcher(plan, study, suggested.put, max_live=count, known=known)
     mailbox = open_mailbox(plan)
-    scratch = plan.folder / SCRATCH
+    pool = open_pool(plan, mailbox, count_parameters(plan.base.encoder.name))
+    searcher = SweepSearcher(plan, study, suggested.put, max_live=pool.num_live, known=known)
     return Sweep(
         plan=plan,
         ledger=ledger,
         on_event=on_event,
         mailbox=mailbox,
-        lanes=[open_lane(plan, lane_setup(plan, mailbox, number), scratch) for number in range(count)],
+        pool=pool,
         searcher=searcher,
-        search=Search(mailbox, searcher, make_scheduler(plan, reported_before(plan, known)), scratch),
+        search=Search(mailbox, searcher, make_scheduler(plan, reported_before(plan, known)), plan.folder / SCRATCH),
         suggested=suggested,
     )
 
@@ -189,13 +213,25 @@ def follow(sweep: Sweep, interrupts: Interrupts) -> str | None:
         take_news(sweep, POLL_SECONDS)
         if deadline < float("inf"):
             continue  # everything has been told to end, and does
-        error = lose_lanes(sweep)
+        error = drop_ended(sweep.pool)
+        if error is None:
+            tend_lanes(sweep, interrupts)
         if interrupts.count or error:
             deadline = time.monotonic() + PATIENCE_SECONDS
             sweep.searcher.stop()
             ray.get(sweep.mailbox.interrupt.remote())
     take_news(sweep, 0.0)
     return error or sweep.search.error
+
+
+def tend_lanes(sweep: Sweep, interrupts: Interrupts) -> None:
+    """Brings the lanes in line with the cluster and with what is left; gives up where no node is left for long."""
+    for text in tend(sweep.pool, sweep.ledger.num_unfinished):
+        tell(sweep, note(text))
+    sweep.searcher.max_live = sweep.pool.num_live
+    minutes = sweep.plan.node_wait_minutes
+    if sweep.pool.seconds_without_node > 60 * minutes:
+        interrupts.ask(f"no node that a trial fits came within {minutes:g} minutes")
 
 
 def take_news(sweep: Sweep, timeout: float) -> None:
@@ -214,8 +250,7 @@ def tell(sweep: Sweep, event: Event) -> None:
     """Enters an event and shows it."""
     if event.kind == "lane_refused" and not sweep.ledger.lanes:
         raise ValueError(event.facts["why"])
-    if event.kind in ("lane_refused", "lane_trouble"):
-        sweep.troubles[str(event.lane)] = event.facts["why"]
+    note_event(sweep.pool, event)
     if event.kind == "begins":
         sweep.searcher.order.begins(str(event.trial_id), event.facts["epochs"])
     if event.kind == "stage_ends":
@@ -224,27 +259,13 @@ def tell(sweep: Sweep, event: Event) -> None:
     sweep.on_event(event, sweep.ledger)
 
 
-def lose_lanes(sweep: Sweep) -> str | None:
-    """Gives up lanes whose run has ended by itself; an error if none is left."""
-    for lane in [lane for lane in sweep.lanes if lane.is_over]:
-        sweep.lanes.remove(lane)
-        why = sweep.troubles.get(lane.name) or lane.error or "its workers died again and again while they were loading"
-        ray.get(sweep.mailbox.lose_lane.remote(lane.name, why))
-        if not sweep.lanes:
-            return f"no lane is left: {why}"
-    return None
-
-
 def close_sweep(sweep: Sweep, patience: float) -> None:
     """Closes lanes and search, waiting at most `patience` seconds for them to give their resources back."""
     deadline = time.monotonic() + patience
     sweep.searcher.stop()
     sweep.mailbox.interrupt.remote()
     sweep.search.wait(deadline - time.monotonic())
-    for lane in sweep.lanes:
-        lane.wait(deadline - time.monotonic())
-    if not all(lane.is_over for lane in sweep.lanes):
-        remove_own_groups()
+    close_pool(sweep.pool, deadline)
     if sweep.search.is_over:
         sweep.searcher.finish()
     ray.kill(sweep.mailbox)

@@ -2,7 +2,15 @@
 
 import pytest
 
-from sweeps.capacity import BASE_BYTES, CPU_BYTES_PER_PARAMETER, Room, lanes_that_fit, worker_need, workers_that_fit
+from sweeps.capacity import (
+    BASE_BYTES,
+    CPU_BYTES_PER_PARAMETER,
+    Room,
+    lanes_that_fit,
+    more_lanes,
+    worker_need,
+    workers_that_fit,
+)
 from tests.sweeps.conftest import MakePlan
 
 GB = 10**9
@@ -52,3 +60,26 @@ def test_beside_a_gpu_a_worker_needs_less_memory(make_plan: MakePlan) -> None:
     on_cpu = worker_need(make_plan(), 10**8)
     on_gpu = worker_need(make_plan(name="gpu", gpus_per_worker=1.0), 10**8)
     assert on_gpu.memory < on_cpu.memory
+
+
+@pytest.mark.parametrize(
+    ("free_cpus", "memory", "num_lanes", "num_waiting", "more"),
+    [
+        (2, PLENTY, 2, 0, 2),
+        (2, PLENTY, 3, 1, 1),
+        (1, PLENTY, 4, 2, 0),
+        (4, 3 * BASE_BYTES, 2, 0, 0),  # lanes hold memory that Ray believes to be free
+    ],
+)
+def test_further_lanes_fit_what_is_free_and_all_lanes_the_whole(
+    make_plan: MakePlan,
+    monkeypatch: pytest.MonkeyPatch,
+    free_cpus: int,
+    memory: int,
+    num_lanes: int,
+    num_waiting: int,
+    more: int,
+) -> None:
+    monkeypatch.setattr("sweeps.capacity.free_rooms", lambda: [Room(cpus=free_cpus, gpus=0, memory=memory)])
+    monkeypatch.setattr("sweeps.capacity.total_rooms", lambda: [Room(cpus=8, gpus=0, memory=memory)])
+    assert more_lanes(make_plan(), None, num_lanes, num_waiting) == more

@@ -191,6 +191,7 @@ def test_a_sweep_goes_on_with_its_own_options(begun: SweepOptions) -> None:
         (["--keep-models", "4"], {"keep_models": 4}),
         (["--keep-gb", "20"], {"keep_gb": 20.0}),
         (["--checkpoint-steps", "9"], {"checkpoint_steps": 9}),
+        (["--node-wait-minutes", "0.5"], {"node_wait_minutes": 0.5}),
         (["--extend", "6"], {"extend": 6}),
         (["--retry-failed"], {"retry_failed": True}),
         (["--address", "auto"], {"address": "auto"}),
@@ -217,6 +218,7 @@ def test_some_things_can_be_said_anew_when_a_sweep_goes_on(
         (["--resume", "mine", "--extend", "-1"], r"--extend must be at least 0, got -1"),
         (["--resume", "mine", "--keep-gb", "much"], r"--keep-gb must be a number, got 'much'"),
         (["--resume", "mine", "--checkpoint-steps", "0"], r"--checkpoint-steps must be at least 1, got 0"),
+        (["--resume", "mine", "--node-wait-minutes", "-1"], r"--node-wait-minutes must be at least 0, got -1"),
     ],
 )
 def test_a_mistake_in_going_on_is_one_line(begun: SweepOptions, words: list[str], message: str) -> None:

@@ -19,5 +19,5 @@ def test_help_names_every_flag_of_the_parser() -> None:
     parser = build_parser()
     text = parser.format_help()
     flags = [flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")]
-    assert len(flags) == 27
+    assert len(flags) == 28
     assert all(f"  {flag}" in text or f", {flag}" in text for flag in flags)

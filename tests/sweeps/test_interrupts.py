@@ -53,3 +53,10 @@ def test_outside_the_main_thread_nothing_is_taken_over() -> None:
     thread.start()
     thread.join()
     assert handlers == [before]
+
+
+def test_the_program_itself_can_ask_for_a_clean_stop() -> None:
+    interrupts = Interrupts()
+    for _ in range(2):
+        interrupts.ask("no node is left")
+    assert (interrupts.count, interrupts.why) == (1, "no node is left")

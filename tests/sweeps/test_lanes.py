@@ -4,12 +4,15 @@ import threading
 from dataclasses import replace
 from typing import Any
 
+from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
+
 from mtlib.config import TrialConfig
 from search_spaces.space import SearchSpace, grid_configs
-from sweeps.lanes import Lane, lane_setup, stage_store
+from sweeps.lanes import Lane, describe_death, lane_setup, stage_store
 from sweeps.options import SweepOptions
 from sweeps.options import make_plan as make_sweep_plan
 from sweeps.stages import StageStore
+from sweeps.trial_mailbox import UNEXPLAINED
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.plain_sweep import train_sweep
 from tests.sweeps.trained_trials import Ground
@@ -49,6 +52,12 @@ def test_a_run_that_fails_says_why_in_one_line() -> None:
     run.may_end.set()
     lane.wait(10)
     assert lane.error == "RuntimeError: no node is left"
+
+
+def test_a_death_is_described_by_an_error_of_the_workers_own_if_there_is_one() -> None:
+    health = WorkerHealthCheckFailedError("a health check failed", failure=RuntimeError("it died"))
+    assert describe_death({0: health, 1: KeyError("x")}) == "KeyError: 'x'"
+    assert describe_death({0: health}) == UNEXPLAINED
 
 
 def test_the_store_is_that_of_the_storage_or_none(make_plan: MakePlan) -> None:

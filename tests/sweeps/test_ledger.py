@@ -74,6 +74,21 @@ def test_a_trial_whose_lane_was_restarted_keeps_its_first_start(make_plan: MakeP
     assert ledger.records["0000-r0"].wall_seconds == 150
 
 
+def test_a_trial_that_is_returned_is_queued_and_its_wait_for_a_lane_does_not_count(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    start(ledger, at=NOON)
+    report(ledger, 1, NOON + 50, sst=0.5)
+    tell(ledger, "returned", at=NOON + 100)
+    assert ledger.counts == {"queued": 3}
+    assert ledger.num_unfinished == 3
+    assert not ledger.progress
+    start(ledger, at=NOON + 500, kind="resumed")
+    assert ledger.records["0000-r0"].best == {"sst": 0.5}, "what it had reported is not reported again"
+    end(ledger, "complete", NOON + 550)
+    assert ledger.records["0000-r0"].wall_seconds == 150
+    assert ledger.num_unfinished == 2
+
+
 def test_a_failed_trial_keeps_its_reason(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan())
     start(ledger)
@@ -153,7 +168,7 @@ def test_records_are_in_order_of_configuration_and_replicate(make_plan: MakePlan
     assert names == ["0000-r0", "0000-r1", "0001-r0", "0002-r0"]
 
 
-@pytest.mark.parametrize("kind", ["lane_open", "lane_lost"])
+@pytest.mark.parametrize("kind", ["lane_open", "lane_lost", "lane_down", "lane_closed"])
 def test_open_lanes_are_known(make_plan: MakePlan, kind: str) -> None:
     ledger = open_ledger(make_plan())
     tell(ledger, "lane_open", host="here", pid=1)

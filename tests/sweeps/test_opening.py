@@ -270,6 +270,14 @@ def record_of(material: Material, status: str) -> TrialRecord:
     )
 
 
+def test_a_folder_with_a_trial_that_waits_for_another_lane_is_kept(options: Build, material: Material) -> None:
+    plan = open_sweep(options(), material, ENCODER, [])
+    returned = dataclasses.replace(record_of(material, "queued"), started="2026-01-01T00:00:00+00:00")
+    write_trials(plan.folder, [returned], ("sst",))
+    discard_unstarted(plan.folder)
+    assert plan.folder.exists()
+
+
 @pytest.mark.parametrize(("status", "is_kept"), [("queued", False), ("interrupted", True), ("complete", True)])
 def test_a_folder_is_discarded_only_if_no_trial_started(
     options: Build, material: Material, status: str, is_kept: bool

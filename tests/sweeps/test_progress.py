@@ -78,12 +78,21 @@ def test_notes_and_lanes_are_told(make_plan: MakePlan) -> None:
         event("note", None, text="Ray's dashboard: http://127.0.0.1:8265"),
         event("lane_open", None, host="node7", pid=1),
         event("lane_lost", None, why="its node is gone"),
+        event("lane_down", None, why="node other (bbbbbbbb) died"),
+        event("lane_closed", None),
     ]
     assert printed(open_ledger(make_plan()), *events) == [
         "Ray's dashboard: http://127.0.0.1:8265",
         "lane0 is open on node7",
         "lane0 is lost: its node is gone",
+        "lane0 is down until there is room for its workers again: node other (bbbbbbbb) died",
+        "lane0 has nothing left to do and gives its resources back",
     ]
+
+
+def test_a_trial_that_loses_its_lane_is_told(make_plan: MakePlan) -> None:
+    lines = printed(open_ledger(make_plan()), started(), event("returned"))
+    assert lines[-1] == "0000-r0 waits for a lane that is free"
 
 
 def test_the_live_view_shows_where_each_running_trial_is(make_plan: MakePlan) -> None:

@@ -66,6 +66,7 @@ def options(tmp_path: Path) -> SweepOptions:
         keep_gb=0.5,
         keep_models=2,
         checkpoint_steps=7,
+        node_wait_minutes=3.0,
         hold_out=0.2,
         dry_run=True,
     )

@@ -209,7 +209,7 @@ def test_the_trial_of_a_lost_lane_goes_to_another_before_the_others() -> None:
 def test_a_lane_that_opens_in_vain_three_times_is_given_up() -> None:
     async def story() -> list[bool]:
         mailbox = Mailbox()
-        return [await mailbox.open_lane("a") for _ in range(4)]
+        return [await mailbox.open_lane("a", {"n": "host"}) for _ in range(4)]
 
     assert asyncio.run(story()) == [True, True, True, False]
 
@@ -219,7 +219,7 @@ def test_asking_for_a_trial_clears_the_count_of_openings() -> None:
         mailbox = Mailbox()
         for number in range(5):
             await mailbox.submit(str(number), "{}")
-            is_welcome = await mailbox.open_lane("a")
+            is_welcome = await mailbox.open_lane("a", {"n": "host"})
             await mailbox.next_trial("a", "host", 1)
             await mailbox.ended(str(number), "complete", None, {})
         return is_welcome
@@ -350,7 +350,7 @@ def test_the_first_end_counts() -> None:
 def test_events_are_told_once_in_order_and_none_is_waited_for_too_long() -> None:
     async def story() -> None:
         mailbox = Mailbox()
-        await mailbox.open_lane("a")
+        await mailbox.open_lane("a", {"n": "host"})
         await mailbox.submit("t", "{}")
         await mailbox.next_trial("a", "host", 7)
         kinds = [event.kind for event in await mailbox.take_events(1.0)]
@@ -408,5 +408,144 @@ def test_the_end_carries_what_was_taken_over() -> None:
             **{"shared_steps": 9, "taken_from": "other/0000-r0"},
         }
         assert await mailbox.next_report("t") == Ended(how="reused")
+
+    asyncio.run(story())
+
+
+HEAD, OTHER = {"a" * 56: "head"}, {"b" * 56: "other"}
+
+
+async def on_lane(mailbox: Mailbox, lane: str, nodes: dict[str, str], trial_id: str | None = None) -> None:
+    """Opens a lane and, if there is one, lets it take a trial."""
+    assert await mailbox.open_lane(lane, nodes)
+    if trial_id is not None:
+        await mailbox.submit(trial_id, "{}")
+        assert (await mailbox.next_trial(lane, "host", 1)).trial_id == trial_id  # type: ignore[union-attr]
+
+
+def test_the_trial_of_a_lane_whose_node_died_goes_to_a_lane_that_waits() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await on_lane(mailbox, "lost", OTHER, "t")
+        await on_lane(mailbox, "left", HEAD)
+        waiting = begin(mailbox.next_trial("left", "host", 2))
+        await settle()
+        await mailbox.lane_down("lost", "its workers died", alive=list(HEAD))
+        assert await waiting == Assignment(trial_id="t", config="{}", attempt=2)
+        told = {event.kind: event for event in await mailbox.take_events(0.01)}
+        assert told["lane_down"].facts["why"] == "node other (bbbbbbbb) died"
+        assert told["returned"].trial_id == "t"
+        assert told["resumed"].facts["why"] == "node other (bbbbbbbb) died"
+
+    asyncio.run(story())
+
+
+def test_lost_nodes_are_not_held_against_a_trial_and_dead_workers_are() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await on_lane(mailbox, "a", OTHER, "t")
+        for attempt in range(2, 6):
+            await mailbox.lane_down("a", "x", alive=list(HEAD))
+            await on_lane(mailbox, "a", OTHER)
+            assert await mailbox.next_trial("a", "host", 1) == Assignment(trial_id="t", config="{}", attempt=attempt)
+        for _ in range(2):
+            await mailbox.lane_down("a", "KeyError: 'x'", alive=[*HEAD, *OTHER])
+            await on_lane(mailbox, "a", OTHER)
+            begin(mailbox.next_trial("a", "host", 1))
+            await settle()
+        assert await mailbox.next_report("t") == Ended(how="failed", error="killed its lane twice: KeyError: 'x'")
+
+    asyncio.run(story())
+
+
+def test_what_a_dying_worker_said_of_its_trial_comes_before_what_ray_met() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await on_lane(mailbox, "a", HEAD, "t")
+        await mailbox.suspect("t", "RuntimeError: CUDA error")
+        await mailbox.lane_down("a", mailbox_module.UNEXPLAINED, alive=list(HEAD))
+        await mailbox.next_trial("a", "host", 1)
+        (resumed,) = await events_of(mailbox, "resumed")
+        assert resumed.facts["why"] == "RuntimeError: CUDA error"
+
+    asyncio.run(story())
+
+
+def test_a_lane_that_is_down_takes_no_trial_by_a_call_from_before() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await on_lane(mailbox, "a", HEAD)
+        dead = begin(mailbox.next_trial("a", "host", 1))
+        await settle()
+        await mailbox.lane_down("a", "x", alive=list(HEAD))
+        await mailbox.submit("t", "{}")
+        assert await dead == "close"
+        await on_lane(mailbox, "a", HEAD)
+        assert (await mailbox.next_trial("a", "host", 2)).trial_id == "t"  # type: ignore[union-attr]
+
+    asyncio.run(story())
+
+
+def test_a_lane_is_down_once() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await on_lane(mailbox, "a", HEAD, "t")
+        for _ in range(3):
+            await mailbox.lane_down("a", "x", alive=list(HEAD))
+        assert len(await events_of(mailbox, "lane_down")) == 1
+
+    asyncio.run(story())
+
+
+def test_idle_lanes_beyond_what_is_wanted_close_and_are_not_lost() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        for lane in "abc":
+            await on_lane(mailbox, lane, HEAD)
+        waiting = [begin(mailbox.next_trial(lane, "host", 1)) for lane in "abc"]
+        await settle()
+        await mailbox.want_lanes(1)
+        await settle()
+        closed = [lane for lane, call in zip("abc", waiting, strict=True) if call.done()]
+        assert len(closed) == 2
+        assert [await call for call in waiting if call.done()] == ["close", "close"]
+        assert not await mailbox.lose_lane(closed[0], "its run is over")
+        kinds = [event.kind for event in await mailbox.take_events(0.01)]
+        assert (kinds.count("lane_closed"), kinds.count("lane_lost")) == (2, 0)
+        await mailbox.submit("t", "{}")
+        (left,) = [call for call in waiting if not call.done()]
+        assert (await left).trial_id == "t"
+
+    asyncio.run(story())
+
+
+def test_a_lane_that_opens_when_it_is_not_wanted_any_more_closes_at_once() -> None:
+    async def story() -> list[bool]:
+        mailbox = Mailbox()
+        await mailbox.want_lanes(1)
+        return [await mailbox.open_lane(lane, HEAD) for lane in "ab"]
+
+    assert asyncio.run(story()) == [True, False]
+
+
+def test_no_lane_closes_while_a_trial_is_queued() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await on_lane(mailbox, "a", HEAD, "t")
+        await mailbox.submit("next", "{}")
+        await mailbox.want_lanes(1)
+        assert await mailbox.open_lane("b", HEAD)
+        assert (await mailbox.next_trial("b", "host", 1)).trial_id == "next"  # type: ignore[union-attr]
+
+    asyncio.run(story())
+
+
+def test_an_interrupted_trial_whose_lane_dies_is_interrupted() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await on_lane(mailbox, "a", OTHER, "t")
+        await mailbox.interrupt()
+        await mailbox.lane_down("a", "x", alive=list(HEAD))
+        assert await mailbox.next_report("t") == Ended(how="interrupted")
 
     asyncio.run(story())

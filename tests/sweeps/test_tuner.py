@@ -22,6 +22,7 @@ from mtlib.reports import EpochReport
 from mtlib.tokens import tokenize
 from mtlib.train import train
 from results.epochs import read_curves, read_predictions
+from results.heartbeat import HEARTBEAT_FILE
 from results.records import CURVES_COPY_FILE, TRIALS_BEFORE_FILE, TrialRecord, read_trials
 from search_spaces.space import SearchSpace
 from sweeps.ledger import Ledger
@@ -213,7 +214,7 @@ def test_resources_come_back_and_nothing_is_left_behind(told: Told) -> None:
     assert ray.available_resources()["CPU"] == 2
     left = {path.name for path in told.plan.folder.iterdir()}
     copies = {TRIALS_BEFORE_FILE, CURVES_COPY_FILE}
-    assert left == {"trials.parquet", "curves.parquet", "predictions", "trials", JOURNAL_NAME, *copies}
+    assert left == {"trials.parquet", "curves.parquet", "predictions", "trials", JOURNAL_NAME, HEARTBEAT_FILE, *copies}
     states = {path.parents[1].name for path in told.plan.folder.glob("trials/*/checkpoint/state-*")}
     assert states <= {DEADLY}, "what has ended on its lane needs no state any more"
 

@@ -1,0 +1,184 @@
+"""How many lanes are open: as many as there is room and work for; lanes, nodes and mailbox are stand-ins."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import sweeps.lane_pool
+from sweeps.lane_pool import LanePool, close_pool, drop_ended, note_event, open_pool, tend
+from sweeps.messages import Event
+from tests.sweeps.conftest import MakePlan
+
+
+class Lane:
+    """Stands in for a lane."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.error: str | None = None
+        self.is_over = False
+        self.waited: list[float] = []
+
+    def wait(self, seconds: float) -> None:
+        self.waited.append(seconds)
+
+
+class Mailbox:
+    """Stands in for the mailbox's actor: notes what it is told, and knows which lanes it has closed."""
+
+    def __init__(self) -> None:
+        self.wanted: list[int] = []
+        self.closed: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return type("Method", (), {"remote": staticmethod(getattr(self, f"_{name}"))})
+
+    def _want_lanes(self, number: int) -> None:
+        self.wanted.append(number)
+
+    def _lose_lane(self, lane: str, _why: str) -> bool:
+        return lane not in self.closed
+
+
+@pytest.fixture
+def room(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """The cluster: lanes that fit its free part at the start and now, and whether one fits it at all."""
+    room = {"first": 2, "more": 0, "fits": 1}
+    monkeypatch.setattr("ray.get", lambda answer: answer)
+    monkeypatch.setattr(sweeps.lane_pool, "num_lanes", lambda *_: room["first"])
+    monkeypatch.setattr(sweeps.lane_pool, "more_lanes", lambda *_: room["more"])
+    monkeypatch.setattr(sweeps.lane_pool, "fits_cluster", lambda *_: bool(room["fits"]))
+    monkeypatch.setattr(sweeps.lane_pool, "describe_totals", lambda: "0 CPUs, 0 GPUs and 0 GB of memory")
+    monkeypatch.setattr(sweeps.lane_pool, "lane_setup", lambda _plan, _mailbox, number: number)
+    monkeypatch.setattr(sweeps.lane_pool, "open_lane", lambda _plan, number, _folder: Lane(f"lane{number}"))
+    return room
+
+
+@pytest.fixture
+def opened(room: dict[str, int], make_plan: MakePlan) -> Callable[..., LanePool]:
+    """Opens a pool whose lanes are open."""
+    assert room
+
+    def build(**changes: Any) -> LanePool:
+        mailbox: Any = Mailbox()
+        pool = open_pool(make_plan(**changes), mailbox, None)
+        for lane in pool.lanes:
+            happens(pool, "lane_open", lane.name)
+        return pool
+
+    return build
+
+
+def happens(pool: LanePool, kind: Any, lane: str, **facts: Any) -> None:
+    note_event(pool, Event(kind=kind, lane=lane, facts=facts))
+
+
+def look(pool: LanePool, num_unfinished: int) -> list[str]:
+    """Looks at the cluster now."""
+    pool.next_look = 0.0
+    return list(tend(pool, num_unfinished))
+
+
+def names(pool: LanePool) -> list[str]:
+    return [lane.name for lane in pool.lanes]
+
+
+def test_lanes_are_opened_where_room_has_come_and_there_is_work(
+    opened: Callable[..., LanePool], room: dict[str, int]
+) -> None:
+    pool, room["more"] = opened(), 5
+    assert look(pool, num_unfinished=3) == ["Opening 1 more lane: the cluster has room"]
+    assert names(pool) == ["lane0", "lane1", "lane2"]
+    assert look(pool, num_unfinished=3) == []
+
+
+def test_no_more_lanes_are_opened_than_asked_for(opened: Callable[..., LanePool], room: dict[str, int]) -> None:
+    pool, room["more"] = opened(concurrent=2), 5
+    assert look(pool, num_unfinished=9) == []
+    assert len(pool.lanes) == 2
+
+
+@pytest.mark.parametrize(("num_unfinished", "wanted"), [(9, 9), (1, 1), (0, 1)])
+def test_the_mailbox_is_told_how_many_lanes_there_is_work_for(
+    opened: Callable[..., LanePool], num_unfinished: int, wanted: int
+) -> None:
+    pool = opened()
+    look(pool, num_unfinished)
+    mailbox: Any = pool.mailbox
+    assert mailbox.wanted == [wanted]
+
+
+def test_the_cluster_is_not_looked_at_all_the_time(opened: Callable[..., LanePool], room: dict[str, int]) -> None:
+    pool, room["more"] = opened(), 5
+    look(pool, num_unfinished=2)
+    assert list(tend(pool, num_unfinished=9)) == []
+
+
+def test_lanes_that_are_down_take_no_trials(opened: Callable[..., LanePool]) -> None:
+    pool = opened()
+    happens(pool, "lane_down", "lane1", why="node died")
+    assert (len(pool.lanes), pool.num_live) == (2, 1)
+    happens(pool, "lane_open", "lane1")
+    assert pool.num_live == 2
+
+
+def test_a_lane_that_was_closed_may_be_replaced_and_one_that_was_lost_is_not(
+    opened: Callable[..., LanePool], room: dict[str, int]
+) -> None:
+    pool = opened()
+    mailbox: Any = pool.mailbox
+    mailbox.closed, room["more"] = {"lane0"}, 2
+    for lane in pool.lanes:
+        lane.is_over = True  # type: ignore[misc]
+    assert drop_ended(pool) is None
+    assert pool.lanes == []
+    look(pool, num_unfinished=5)
+    assert names(pool) == ["lane2"]
+
+
+def test_once_all_lanes_are_lost_the_sweep_has_failed(opened: Callable[..., LanePool]) -> None:
+    pool = opened()
+    happens(pool, "lane_trouble", "lane1", why="CUDA is not there")
+    for lane in pool.lanes:
+        lane.is_over = True  # type: ignore[misc]
+    assert drop_ended(pool) == "no lane is left: CUDA is not there"
+
+
+def test_that_no_node_is_left_is_said_once_and_its_time_counted(
+    opened: Callable[..., LanePool], room: dict[str, int]
+) -> None:
+    pool, room["fits"] = opened(node_wait_minutes=7.5), 0
+    assert look(pool, 3) == []
+    assert pool.seconds_without_node == 0
+    for lane in ("lane0", "lane1"):
+        happens(pool, "lane_down", lane, why="node died")
+    (line,) = look(pool, 3)
+    assert line.startswith("No node is left that a trial fits: the cluster has 0 CPUs")
+    assert line.endswith("waiting for one, at most 7.5 minutes (--node-wait-minutes)")
+    assert look(pool, 3) == []
+    assert pool.seconds_without_node > 0
+    room["fits"] = 1
+    assert look(pool, 3) == []
+    assert pool.seconds_without_node == 0
+
+
+def test_open_lanes_are_waited_for_and_those_that_wait_for_room_are_ended(
+    opened: Callable[..., LanePool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = opened()
+    happens(pool, "lane_down", "lane1", why="node died")
+    first, second = pool.lanes
+    removals: list[bool] = []
+
+    def remove() -> None:
+        removals.append(True)
+        if len(removals) == 3:
+            second.is_over = True  # type: ignore[misc]
+
+    first.is_over = True  # type: ignore[misc]
+    monkeypatch.setattr(sweeps.lane_pool, "remove_own_groups", remove)
+    monkeypatch.setattr(sweeps.lane_pool, "REMOVAL_SECONDS", 0.0)
+    close_pool(pool, deadline=float("inf"))
+    assert len(removals) == 3
+    assert (len(first.waited), len(second.waited)) == (1, 0)  # type: ignore[attr-defined]

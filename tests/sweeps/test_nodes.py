@@ -1,0 +1,98 @@
+"""Sweeps on a cluster whose nodes are lost and join: every trial ends, on whatever is left."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from results.table import load_sweep
+from tests.sweeps.two_nodes import LONGEST, Nodes, Run, open_nodes, start_sweep
+
+pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.timeout(600)]
+
+SETTINGS = ["smart.mode=random", "stages.0.epochs=1", "stages.1.epochs=3"]
+SETTINGS += ["stages.0.steps_per_epoch=40", "stages.1.steps_per_epoch=60"]
+COMMAND = ["--space", "smart_lambda", "--name", "sweep", "--checkpoint-steps", "20", "--no-reuse", "--set", *SETTINGS]
+TWO_EPOCHS = r"000\d-r0 epoch 2: "
+
+
+@pytest.fixture
+def one_cpu(tmp_path: Path) -> Iterator[Nodes]:
+    """A head that has room for one lane."""
+    with open_nodes(tmp_path, head_cpus=1) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def no_cpu(tmp_path: Path) -> Iterator[Nodes]:
+    """A head on which nothing can be trained, and a node with room for one lane."""
+    with open_nodes(tmp_path, head_cpus=0) as nodes:
+        nodes.add("worker", 1)
+        yield nodes
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Path:
+    folder = tmp_path / "storage"
+    folder.mkdir()
+    return folder
+
+
+def assert_all_complete(run: Run, storage: Path) -> pd.DataFrame:
+    """Waits for a sweep's end; its trials."""
+    code = run.process.wait(LONGEST)
+    assert code == 0, run.log.read_text()
+    trials = load_sweep(storage / "sweep").trials.set_index("trial")
+    assert set(trials["status"]) == {"complete"}
+    assert len(trials) == 7
+    assert set(trials["steps"]) == {40 + 3 * 60}
+    return trials
+
+
+def test_the_trial_of_a_lost_node_goes_on_where_it_was_on_the_node_that_is_left(one_cpu: Nodes, storage: Path) -> None:
+    one_cpu.add("worker", 1)
+    run = start_sweep(one_cpu, storage, *COMMAND)
+    run.wait_until("Opening 2 lanes of 1 worker each")
+    run.wait_until("lane1 is open on")
+    run.wait_until(TWO_EPOCHS)
+    one_cpu.kill("worker")
+    run.wait_until(r"sweep-lane\d is down until there is room for its workers again: node .+ died")
+    assert_all_complete(run, storage)
+    log = run.log.read_text()
+    (returned,) = [line.split()[0] for line in log.splitlines() if line.endswith("waits for a lane that is free")]
+    assert f"{returned} goes on from its last state: node " in log
+    starts = [line for line in log.splitlines() if line.startswith(f"{returned} epoch 1: ")]
+    assert len(starts) == 1, "no epoch is trained twice"
+
+
+def test_a_node_that_joins_later_is_used(one_cpu: Nodes, storage: Path) -> None:
+    run = start_sweep(one_cpu, storage, *COMMAND)
+    run.wait_until("Opening 1 lane of 1 worker each")
+    run.wait_until("lane0 is open on")
+    one_cpu.add("worker", 1)
+    run.wait_until("Opening 1 more lane: the cluster has room")
+    run.wait_until("lane1 is open on")
+    assert_all_complete(run, storage)
+    assert run.says("sweep-lane. has nothing left to do and gives its resources back")
+
+
+def test_the_node_that_has_all_trials_is_lost_and_another_one_comes(no_cpu: Nodes, storage: Path) -> None:
+    run = start_sweep(no_cpu, storage, *COMMAND)
+    run.wait_until(TWO_EPOCHS)
+    no_cpu.kill("worker")
+    run.wait_until(r"No node is left that a trial fits: .*waiting for one, at most 10 minutes")
+    no_cpu.add("other", 1)
+    assert_all_complete(run, storage)
+
+
+def test_where_no_node_comes_the_sweep_ends_as_interrupted_and_can_be_resumed(no_cpu: Nodes, storage: Path) -> None:
+    run = start_sweep(no_cpu, storage, *COMMAND, "--node-wait-minutes", "0.05")
+    run.wait_until(TWO_EPOCHS)
+    no_cpu.kill("worker")
+    assert run.process.wait(LONGEST) == 130, run.log.read_text()
+    last = run.log.read_text().splitlines()[-1]
+    assert last.startswith("Interrupted: no node that a trial fits came within 0.05 minutes (trials: ")
+    assert last.endswith(f"Go on with: python sweeps/run.py --resume {storage}/sweep")
+    no_cpu.add("other", 1)
+    assert_all_complete(start_sweep(no_cpu, storage, "--resume", "sweep"), storage)
