@@ -42,7 +42,7 @@ def show_progress(console: Console) -> Iterator[OnEvent]:
         def on_event(event: Event, ledger: Ledger) -> None:
             ledgers[:] = [ledger]
             for line in lasting_lines(event):
-                live.console.print(line, highlight=False)
+                live.console.print(line, highlight=False, markup=False)
 
         yield on_event
 
@@ -57,7 +57,7 @@ def print_lines(console: Console, event: Event, ledger: Ledger, started: float) 
     if event.kind == "ended" and event.facts["was_started"]:
         lines += [end_line(ledger.records[str(event.trial_id)]), summary(ledger, started)]
     for line in lines:
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def lasting_lines(event: Event) -> list[str]:
@@ -132,7 +132,7 @@ def live_view(ledgers: list[Ledger], started: float) -> RenderableType:
         return Text(f"{'' if ledger.lanes else 'opening lanes; '}{summary(ledger, started)}")
     table = Table.grid(padding=(0, 2))
     for trial_id in list(ledger.progress)[:MOST_SHOWN]:
-        table.add_row(*running_cells(ledger, trial_id))
+        table.add_row(*map(Text, running_cells(ledger, trial_id)))
     hidden = len(ledger.progress) - MOST_SHOWN
     return Group(Text(summary(ledger, started)), table, *([Text(f"and {hidden} more")] if hidden > 0 else []))
 

@@ -130,7 +130,8 @@ class Mailbox:
     async def progress(self, trial_id: str, facts: Mapping[str, Any]) -> bool:
         """Says where a trial is; answers whether it must stop at its next step."""
         trial = self._trials[trial_id]
-        self._happened(Event(kind="progress", lane=trial.lane, trial_id=trial_id, facts=facts))
+        if trial.lane is not None:  # else a worker says it that outlives the others of its lane for a moment
+            self._happened(Event(kind="progress", lane=trial.lane, trial_id=trial_id, facts=facts))
         return self._is_interrupted or trial.withdrawn is not None
 
     async def report(self, trial_id: str, report: Mapping[str, Any]) -> bool | None:
@@ -297,7 +298,7 @@ class Mailbox:
             return
         trial = self._trials[trial_id]
         trial.lane, trial.kills = None, trial.kills + is_to_blame
-        trial.suspicion = trial.suspicion or why
+        trial.suspicion = (trial.suspicion or why) if is_to_blame else why
         if self._is_interrupted or trial.withdrawn is not None:
             self._finish(trial_id, "interrupted", None)
         elif trial.kills >= MAX_KILLS:

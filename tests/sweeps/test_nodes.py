@@ -96,3 +96,16 @@ def test_where_no_node_comes_the_sweep_ends_as_interrupted_and_can_be_resumed(no
     assert last.endswith(f"Go on with: python sweeps/run.py --resume {storage}/sweep")
     no_cpu.add("other", 1)
     assert_all_complete(start_sweep(no_cpu, storage, "--resume", "sweep"), storage)
+
+
+def test_a_lane_over_two_nodes_goes_on_once_it_has_two_again(one_cpu: Nodes, storage: Path) -> None:
+    one_cpu.add("worker", 1)
+    run = start_sweep(one_cpu, storage, *COMMAND, "--workers", "2")
+    run.wait_until("Opening 1 lane of 2 workers each")
+    run.wait_until(TWO_EPOCHS)
+    one_cpu.kill("worker")
+    run.wait_until("No node is left that a trial fits: the cluster has 1 CPUs.* it needs 2 workers of 1 CPUs")
+    one_cpu.add("other", 1)
+    run.wait_until("0000-r0 goes on from its last state: node ")
+    run.process.terminate()
+    assert run.process.wait(LONGEST) == 130, run.log.read_text()

@@ -1,6 +1,7 @@
 """What a person reads: lines in a log, a table on a terminal, times."""
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -88,6 +89,27 @@ def test_notes_and_lanes_are_told(make_plan: MakePlan) -> None:
         "lane0 is down until there is room for its workers again: node other (bbbbbbbb) died",
         "lane0 has nothing left to do and gives its resources back",
     ]
+
+
+GLOO = "RuntimeError: [/pytorch/gloo/pair.cc:537] Connection closed by peer [127.0.0.1]:4711 [bold]"
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_brackets_in_an_error_are_shown_as_they_are(make_plan: MakePlan, is_terminal: bool) -> None:
+    console = Console(file=io.StringIO(), width=200, force_terminal=is_terminal)
+    with show_progress(console) as on_event:
+        on_event(ended("failed", error=GLOO), after(open_ledger(make_plan()), started(), ended("failed", error=GLOO)))
+    assert isinstance(console.file, io.StringIO)
+    assert f"0000-r0 failed: {GLOO}" in console.file.getvalue()
+
+
+def test_brackets_in_searched_values_are_shown_as_they_are(make_plan: MakePlan) -> None:
+    ledger = after(open_ledger(make_plan()), started())
+    ledger.records["0000-r0"] = replace(ledger.records["0000-r0"], params={"encoder": "[bold]"})
+    console = Console(file=io.StringIO(), width=120)
+    console.print(live_view([ledger], NOON))
+    assert isinstance(console.file, io.StringIO)
+    assert "encoder=[bold]" in console.file.getvalue()
 
 
 def test_a_trial_that_loses_its_lane_is_told(make_plan: MakePlan) -> None:

@@ -486,6 +486,17 @@ def test_a_lane_that_is_down_takes_no_trial_by_a_call_from_before() -> None:
     asyncio.run(story())
 
 
+def test_a_worker_that_outlives_its_lane_neither_makes_its_trial_pass_for_running_nor_ends_it() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await on_lane(mailbox, "a", HEAD, "t")
+        await mailbox.lane_down("a", "x", alive=list(HEAD))
+        assert await mailbox.progress("t", {"step": 7}) is False, "a trial that is told to stop would be interrupted"
+        assert await events_of(mailbox, "progress") == []
+
+    asyncio.run(story())
+
+
 def test_a_lane_is_down_once() -> None:
     async def story() -> None:
         mailbox = Mailbox()
