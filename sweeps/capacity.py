@@ -86,6 +86,11 @@ def more_lanes(plan: SweepPlan, num_parameters: int | None, num_lanes: int, num_
     return max(0, min(free - num_waiting, total - num_lanes))
 
 
+def alive_nodes() -> dict[str, str]:
+    """The host of each node that is alive, by the node's id."""
+    return {node["NodeID"]: node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"]}
+
+
 def total_rooms() -> list[Room]:
     """What each node that is alive has."""
     return [room_of(node["Resources"]) for node in ray.nodes() if node["Alive"]]

@@ -8,11 +8,20 @@ from typing import Any
 import ray
 from ray.actor import ActorHandle
 
-from sweeps.capacity import describe_lane, describe_totals, fits_cluster, more_lanes, num_lanes, worker_need
+from sweeps.capacity import (
+    alive_nodes,
+    describe_lane,
+    describe_totals,
+    fits_cluster,
+    more_lanes,
+    num_lanes,
+    worker_need,
+)
 from sweeps.lanes import Lane, lane_setup, open_lane
 from sweeps.leftovers import remove_own_groups
 from sweeps.messages import Event
 from sweeps.options import SweepPlan
+from sweeps.trial_mailbox import node_name
 
 SCRATCH = ".ray"
 """Folder, inside the sweep's, for what Ray insists on writing; removed at the end."""
@@ -43,6 +52,8 @@ class LanePool:
     num_opened: int = 0
     num_lost: int = 0
     """Lanes that cannot open any more, for another reason than a lost node; they are not replaced."""
+    nodes: dict[str, str] = field(default_factory=dict)
+    """The cluster's nodes when they were last looked at: host by id."""
     next_look: float = 0.0
     without_node_since: float | None = None
     """Since when no node is left that a trial fits, on the monotonic clock; None: there is one."""
@@ -116,6 +127,7 @@ def tend(pool: LanePool, num_unfinished: int) -> Iterator[str]:
     plan = pool.plan
     wanted = max(1, min(num_unfinished, plan.concurrent or num_unfinished))
     ray.get(pool.mailbox.want_lanes.remote(wanted))
+    yield from look_at_nodes(pool)
     if wanted > len(pool.lanes):
         num_waiting = sum(lane.name not in pool.open for lane in pool.lanes)
         room = more_lanes(plan, pool.num_parameters, len(pool.lanes), num_waiting) - pool.num_lost
@@ -123,10 +135,24 @@ def tend(pool: LanePool, num_unfinished: int) -> Iterator[str]:
         if count:
             yield f"Opening {count} more lane{'s' * (count > 1)}: the cluster has room"
             open_more(pool, count)
-    yield from look_for_nodes(pool, now)
+    yield from look_for_room(pool, now)
 
 
-def look_for_nodes(pool: LanePool, now: float) -> Iterator[str]:
+def look_at_nodes(pool: LanePool) -> Iterator[str]:
+    """Tells which nodes have come and gone."""
+    before, pool.nodes = pool.nodes, alive_nodes()
+    if before == pool.nodes:
+        return
+    ray.get(pool.mailbox.see_nodes.remote(list(pool.nodes)))
+    for node, host in before.items():
+        if node not in pool.nodes:
+            yield f"Node {node_name(node, host)} died"
+    for node, host in pool.nodes.items():
+        if before and node not in before:
+            yield f"Node {node_name(node, host)} joined"
+
+
+def look_for_room(pool: LanePool, now: float) -> Iterator[str]:
     """Notes whether any node is left that a trial fits, and tells once if there is none."""
     if pool.open or fits_cluster(pool.plan, pool.num_parameters):
         pool.without_node_since = None

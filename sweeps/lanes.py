@@ -13,6 +13,7 @@ from ray.train.torch import TorchTrainer
 from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 
 from mtlib.schema import first_line
+from sweeps.capacity import alive_nodes
 from sweeps.cluster import start_thread
 from sweeps.lane import LaneSetup, run_lane
 from sweeps.options import SweepPlan
@@ -32,9 +33,8 @@ class LaneWatch(UserCallback):  # type: ignore[misc]
 
     def after_exception(self, run_context: Any, worker_exceptions: Mapping[int, Exception]) -> None:  # noqa: ARG002
         """Called before Ray Train starts the workers anew, for which it may wait long."""
-        alive = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
         with contextlib.suppress(RayError):  # the sweep has ended, and its mailbox with it
-            ray.get(self._mailbox.lane_down.remote(self._lane, describe_death(worker_exceptions), alive))
+            ray.get(self._mailbox.lane_down.remote(self._lane, describe_death(worker_exceptions), list(alive_nodes())))
 
 
 def describe_death(errors: Mapping[int, Exception]) -> str:

@@ -22,6 +22,11 @@ IDLE_SECONDS = 60.0
 UNEXPLAINED = "a worker process died, perhaps for want of memory"
 
 
+def node_name(node: str, host: str) -> str:
+    """A node for people: its host, and what Ray's tools call it."""
+    return f"{host} ({node[:8]})"
+
+
 @dataclass(kw_only=True)
 class TrialState:
     """What the mailbox knows of one trial."""
@@ -30,8 +35,8 @@ class TrialState:
     lane: str | None = None
     attempt: int = 0
     """How often a lane has taken it."""
-    kills: int = 0
-    """How often a lane has died while it trained this trial, on a node that lived on."""
+    kills: list[Collection[str]] = field(default_factory=list)
+    """For each time that a lane has died while it trained this trial, the nodes it was on, which live on as yet."""
     best: float | None = None
     seen: set[int] = field(default_factory=set)
     """Epochs that were reported; a resumed trial reports some of them again."""
@@ -102,7 +107,7 @@ class Mailbox:
         if self._openings.pop(lane, 0):
             self._happened(Event(kind="lane_open", lane=lane, facts={"host": host, "pid": pid}))
         call = self._count_call(lane)
-        self._give_back(lane, UNEXPLAINED, is_to_blame=True)
+        self._give_back(lane, UNEXPLAINED, kill=self._open.get(lane, {}))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(IDLE_SECONDS):
                 await self._until(lambda: bool(self._queue) or self._is_spare(lane) or self._calls[lane] != call)
@@ -197,11 +202,11 @@ class Mailbox:
         if nodes is None:
             return
         self._count_call(lane)
-        lost = sorted(f"{host} ({node[:8]})" for node, host in nodes.items() if node not in alive)
+        lost = sorted(node_name(node, host) for node, host in nodes.items() if node not in alive)
         if lost:
             why = f"{'nodes' if len(lost) > 1 else 'node'} {', '.join(lost)} died"
         self._happened(Event(kind="lane_down", lane=lane, facts={"why": why}))
-        self._give_back(lane, why, is_to_blame=not lost)
+        self._give_back(lane, why, kill=None if lost else nodes)
 
     # What the sweep calls.
 
@@ -209,6 +214,11 @@ class Mailbox:
         """Says how many lanes there is work for: others close as soon as they are idle."""
         self._most_lanes = number
         self._wake()
+
+    async def see_nodes(self, alive: Collection[str]) -> None:
+        """Says which nodes are alive. A peer's node may be known to be lost only after a lane has died of it."""
+        for trial in self._trials.values():
+            trial.kills = [nodes for nodes in trial.kills if set(nodes) <= set(alive)]
 
     async def verdict(self, trial_id: str, epoch: int, stop: bool) -> None:
         """The scheduler's answer to the report of an epoch."""
@@ -230,10 +240,10 @@ class Mailbox:
         """A lane's run is over. Unless it was told to close, its trial goes to another lane, and the answer is True."""
         if lane in self._closed:
             return False
-        self._open.pop(lane, None)
+        nodes = self._open.pop(lane, {})
         self._count_call(lane)
         self._happened(Event(kind="lane_lost", lane=lane, facts={"why": why}))
-        self._give_back(lane, why, is_to_blame=True)
+        self._give_back(lane, why, kill=nodes)
         return True
 
     async def take_events(self, timeout: float) -> list[Event]:
@@ -285,23 +295,24 @@ class Mailbox:
             self._happened(Event(kind="lane_closed", lane=lane))
         return True
 
-    def _give_back(self, lane: str, why: str, *, is_to_blame: bool) -> None:
+    def _give_back(self, lane: str, why: str, *, kill: Collection[str] | None) -> None:
         """Queues the trial of a lane whose workers have died again, before all others, unless it may not go on.
 
         Args:
             lane: the lane.
             why: what became of its workers.
-            is_to_blame: whether this counts among the trial's kills.
+            kill: the nodes that they were on, if this counts among the trial's kills.
         """
         trial_id = self._held_by(lane)
         if trial_id is None:
             return
         trial = self._trials[trial_id]
-        trial.lane, trial.kills = None, trial.kills + is_to_blame
-        trial.suspicion = (trial.suspicion or why) if is_to_blame else why
+        trial.lane = None
+        trial.kills += [] if kill is None else [kill]
+        trial.suspicion = why if kill is None else trial.suspicion or why
         if self._is_interrupted or trial.withdrawn is not None:
             self._finish(trial_id, "interrupted", None)
-        elif trial.kills >= MAX_KILLS:
+        elif len(trial.kills) >= MAX_KILLS:
             self._finish(trial_id, "failed", f"killed its lane twice: {trial.suspicion}")
         else:
             self._queue.appendleft(trial_id)

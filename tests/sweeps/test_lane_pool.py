@@ -29,6 +29,7 @@ class Mailbox:
 
     def __init__(self) -> None:
         self.wanted: list[int] = []
+        self.seen: list[list[str]] = []
         self.closed: set[str] = set()
 
     def __getattr__(self, name: str) -> Any:
@@ -36,6 +37,9 @@ class Mailbox:
 
     def _want_lanes(self, number: int) -> None:
         self.wanted.append(number)
+
+    def _see_nodes(self, alive: list[str]) -> None:
+        self.seen.append(alive)
 
     def _lose_lane(self, lane: str, _why: str) -> bool:
         return lane not in self.closed
@@ -49,6 +53,7 @@ def room(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     monkeypatch.setattr(sweeps.lane_pool, "num_lanes", lambda *_: room["first"])
     monkeypatch.setattr(sweeps.lane_pool, "more_lanes", lambda *_: room["more"])
     monkeypatch.setattr(sweeps.lane_pool, "fits_cluster", lambda *_: bool(room["fits"]))
+    monkeypatch.setattr(sweeps.lane_pool, "alive_nodes", dict)
     monkeypatch.setattr(sweeps.lane_pool, "describe_totals", lambda: "0 CPUs, 0 GPUs and 0 GB of memory")
     monkeypatch.setattr(sweeps.lane_pool, "lane_setup", lambda _plan, _mailbox, number: number)
     monkeypatch.setattr(sweeps.lane_pool, "open_lane", lambda _plan, number, _folder: Lane(f"lane{number}"))
@@ -113,6 +118,19 @@ def test_the_cluster_is_not_looked_at_all_the_time(opened: Callable[..., LanePoo
     pool, room["more"] = opened(), 5
     look(pool, num_unfinished=2)
     assert list(tend(pool, num_unfinished=9)) == []
+
+
+def test_nodes_that_come_and_go_are_told_to_people_and_to_the_mailbox(
+    opened: Callable[..., LanePool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, nodes = opened(), {"a" * 56: "head", "b" * 56: "other"}
+    mailbox: Any = pool.mailbox
+    monkeypatch.setattr(sweeps.lane_pool, "alive_nodes", lambda: dict(nodes))
+    assert look(pool, 2) == []
+    nodes["c" * 56] = nodes.pop("b" * 56)
+    assert look(pool, 2) == ["Node other (bbbbbbbb) died", "Node other (cccccccc) joined"]
+    assert look(pool, 2) == []
+    assert mailbox.seen == [["a" * 56, "b" * 56], ["a" * 56, "c" * 56]]
 
 
 def test_lanes_that_are_down_take_no_trials(opened: Callable[..., LanePool]) -> None:

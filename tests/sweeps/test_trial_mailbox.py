@@ -458,6 +458,19 @@ def test_lost_nodes_are_not_held_against_a_trial_and_dead_workers_are() -> None:
     asyncio.run(story())
 
 
+def test_a_death_is_not_held_against_a_trial_once_a_node_of_its_lane_is_seen_to_be_lost() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await on_lane(mailbox, "a", HEAD | OTHER, "t")
+        for _ in range(3):
+            await mailbox.lane_down("a", "RuntimeError: Connection closed by peer", alive=[*HEAD, *OTHER])
+            await mailbox.see_nodes([*HEAD])
+            await on_lane(mailbox, "a", HEAD | OTHER)
+            assert (await mailbox.next_trial("a", "host", 1)).trial_id == "t"  # type: ignore[union-attr]
+
+    asyncio.run(story())
+
+
 def test_what_a_dying_worker_said_of_its_trial_comes_before_what_ray_met() -> None:
     async def story() -> None:
         mailbox = Mailbox()
