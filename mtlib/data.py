@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mtlib.schema import nearest_first, require, require_name
+from mtlib.missing_files import describe_missing, near_folder
+from mtlib.schema import require, require_name
 from mtlib.table_files import MOST_SHOWN, Row, read_csv, short_name
 from mtlib.tasks import TASKS, Task
 
@@ -175,11 +176,12 @@ def find_task(name: str) -> Task:
 def check_folder(folder: Path, files: Iterable[str]) -> None:
     """Raises ValueError that names the folder, or every one of `files` that is not in it."""
     if not folder.is_dir():
-        raise ValueError(f"data must be a folder, got {folder}, which is {'a file' if folder.exists() else 'missing'}")
-    missing = sorted(file for file in files if not (folder / file).is_file())
+        what = "a file" if folder.exists() else f"missing{near_folder(folder)}"
+        raise ValueError(f"data must be a folder, got {folder}, which is {what}")
+    wanted = set(files)
+    missing = sorted(file for file in wanted if not (folder / file).is_file())
     if missing:
-        found = sorted(path.name for path in folder.iterdir() if path.suffix in (".csv", ".tsv", ".jsonl"))
-        hint = nearest_first(missing[0], found) if found else "it holds no .csv file"
+        hint = describe_missing(folder, missing, wanted.difference(missing))
         raise ValueError(f"data folder {folder} lacks {', '.join(missing)}; {hint}")
 
 

@@ -11,6 +11,7 @@ from mtlib.config_data import HUB_PREFIX
 from mtlib.data import Layout, Table, check_folder, make_table
 from mtlib.hold_out import hold_out_texts, share_text
 from mtlib.hub_data import read_hub_data
+from mtlib.missing_files import describe_missing
 from mtlib.schema import require
 from mtlib.table_files import Row, read_csv, read_json_lines, read_tsv, short_name
 from mtlib.tasks import TASKS
@@ -67,12 +68,15 @@ def check_files(wanted: Iterable[Parts], folder: Path) -> None:
     """Raises ValueError that names every file of `wanted` that is missing, or the folder if it is."""
     paths = {part.path for parts in wanted for part in parts if not part.path.startswith(HUB_PREFIX)}
     absolute = {path for path in paths if Path(path).is_absolute()}
-    missing = ", ".join(sorted(path for path in absolute if not Path(path).is_file()))
+    far = sorted(path for path in absolute if not Path(path).is_file())
+    missing = ", ".join(far)
     try:
         check_folder(folder, paths - absolute)
     except ValueError as error:
         raise ValueError(f"{error}; and there is no {missing}" if missing else str(error)) from error
-    require(not missing, "files of data.sources must be there", f"no {missing}")
+    if far:
+        hint = describe_missing(Path(far[0]).parent, far, paths.difference(far))
+        raise ValueError(f"files of data.sources must be there, got no {missing}; {hint}")
 
 
 def read_tables(wanted: Iterable[Parts], folder: Path) -> dict[Parts, Table]:

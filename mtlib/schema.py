@@ -27,9 +27,15 @@ def require_name(name: str, known: Iterable[str], what: str) -> None:
         raise ValueError(f"unknown {what} '{name}'; {nearest_first(name, names)}")
 
 
-def nearest_first(name: str, names: list[str]) -> str:
-    """`did you mean 'x'? known: x, y, z`, nearest first; capitals make no difference to how near a name is."""
-    lowered = {known.lower(): known for known in names}
+def nearest_first(name: str, names: list[str], taken: Sequence[str] = ()) -> str:
+    """`did you mean 'x'? known: x, y, z`, nearest first; capitals make no difference to how near a name is.
+
+    Args:
+        name: a wrong name.
+        names: the right ones.
+        taken: those of them that already stand for something else, and so are not what is meant.
+    """
+    lowered = {known.lower(): known for known in names if known not in taken}
     near = [lowered[found] for found in difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.5)]
     hint = f"did you mean '{near[0]}'? " if near else ""
     return f"{hint}known: {', '.join(near + sorted(set(names) - set(near)))}"

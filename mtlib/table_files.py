@@ -15,7 +15,15 @@ from typing import Any
 from mtlib.schema import nearest_first
 
 MOST_SHOWN = 40  # characters of a wrong value in an error message
-WHOLE_CELL = re.compile(r'[^"].*|"([^"]|"")*"|', re.DOTALL)
+LONGEST_CELL = 2**31 - 1
+"""Characters of a CSV cell, at most: all that the library `csv` can be told everywhere; of itself it reads 131,072."""
+NO_DELIMITER = "\0"
+"""Separates nothing: a text that holds it is refused."""
+OTHER_MARKS = "\t,;|"
+"""What separates columns in files that are not as they must be."""
+QUOTED = r'"[^"]*+(?:""[^"]*+)*+"'
+"""A quoted cell, with its quotation marks; nothing is tried twice, so that a long one costs no memory."""
+WHOLE_CELL = re.compile(rf'[^"].*|{QUOTED}|', re.DOTALL)
 
 Row = tuple[str, list[str]]
 """Where a row stands, e.g. `quora-dev.csv:17`, and its cells without white space at their ends."""
@@ -44,7 +52,7 @@ def read_csv(path: Path, columns: Sequence[str], *, numbered: bool = False, deli
     text = read_text(path, delimiters)
     delimiter = find_delimiter(text, delimiters)
     header, records = split_csv(path.name, text, delimiter)
-    check_width(path.name, header, delimiters)
+    check_header(path.name, header, columns, delimiters)
     positions = find_columns(f"{path.name}:1", header, columns, numbered)
     for number, (line, cells) in enumerate(records):
         where = f"{path.name}:{line}"
@@ -59,8 +67,9 @@ def read_tsv(path: Path, columns: Sequence[str], *, numbered: bool = False) -> I
 
     Args, Returns, Raises: as `read_csv`.
     """
-    header, *lines = [line.removesuffix("\r").split("\t") for line in read_text(path, "\t").rstrip("\r\n").split("\n")]
-    check_width(short_name(path), header, "\t")
+    first, *lines = [line.removesuffix("\r").split("\t") for line in read_text(path, "\t").rstrip("\r\n").split("\n")]
+    header = strip_cells(first)
+    check_header(short_name(path), header, columns, "\t")
     positions = find_columns(f"{short_name(path)}:1", header, columns, numbered)
     for number, cells in enumerate(lines):
         where = f"{short_name(path)}:{number + 2}"
@@ -96,7 +105,7 @@ def key_cells(where: str, item: dict[str, Any], keys: Sequence[str]) -> list[str
     """The cells of a JSON object at `keys`."""
     for key in keys:
         if key not in item:
-            raise MissingColumnError(f"{where}: key {key} is missing; {nearest_first(key, list(item))}")
+            raise MissingColumnError(f"{where}: key {key} is missing; {nearest_first(key, list(item), taken=keys)}")
     return [cell_text(where, key, item[key]) for key in keys]
 
 
@@ -160,9 +169,10 @@ def encoding_error(name: str, data: bytes, position: int, delimiters: str) -> st
 
 
 def find_delimiter(text: str, delimiters: str) -> str:
-    """The first of `delimiters` that the header line holds; the first of all if it holds none."""
-    header = text.partition("\n")[0]
-    return next((mark for mark in delimiters if mark in header), delimiters[0])
+    """The first of `delimiters` that the header line holds; what separates nothing if it is a single column."""
+    header = re.match(r"[^\r\n]*", text)
+    marks = re.sub(QUOTED, "", header[0] if header else "")  # a quoted name may hold one that separates nothing
+    return next((mark for mark in delimiters if mark in marks), NO_DELIMITER)
 
 
 def split_csv(name: str, text: str, delimiter: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
@@ -171,6 +181,7 @@ def split_csv(name: str, text: str, delimiter: str) -> tuple[list[str], list[tup
     A quotation mark that is opened and never meant runs on into the records that follow; it is told from a quoted
     text of several lines by the tabs that it swallows (commas tell nothing: texts hold them).
     """
+    lift_cell_limit()
     lines = list(io.StringIO(text, newline=""))
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     records: list[tuple[int, list[str]]] = []
@@ -184,20 +195,25 @@ def split_csv(name: str, text: str, delimiter: str) -> tuple[list[str], list[tup
     except csv.Error as error:
         header = records[0][1] if records else []
         raise ValueError(quote_error(name, start, lines[start - 1], header, delimiter)) from error
-    return records[0][1], records[1:]
+    return strip_cells(records[0][1]), records[1:]
 
 
-def quote_error(name: str, line: int, text: str, header: list[str], delimiter: str) -> str:
-    """One line about the first cell of `text` whose quotation mark is not closed at the cell's end."""
+def lift_cell_limit() -> None:
+    """Lets `csv` read cells of any length, in the whole process: it keeps its limit in one place."""
+    csv.field_size_limit(LONGEST_CELL)
+
+
+def quote_error(name: str, line: int, text: str, header: list[str], delimiter: str, limit: str = "") -> str:
+    """One line about the first cell of a record's first line `text` whose quotation mark is not closed at its end."""
     cells = split_quoted(text.rstrip("\r\n"), delimiter)
     index = next((i for i, cell in enumerate(cells) if not WHOLE_CELL.fullmatch(cell)), 0)
-    rule = 'must close its quotation mark where the text ends (a mark inside is written "")'
+    rule = f'must close its quotation mark where the text ends{limit} (a mark inside is written "")'
     return f"{name}:{line}: column {column_name(header, index)} {rule}, got {cells[index][:MOST_SHOWN]}"
 
 
 def split_quoted(text: str, delimiter: str) -> list[str]:
     """The cells of a line as they are written; delimiters in whole quoted cells separate nothing."""
-    cell = re.compile(rf'(?:^|{delimiter})("(?:[^"]|"")*"(?={delimiter}|$)|[^{delimiter}]*)')
+    cell = re.compile(rf"(?:^|{delimiter})({QUOTED}(?={delimiter}|$)|[^{delimiter}]*)")
     return cell.findall(text)
 
 
@@ -206,26 +222,35 @@ def column_name(header: list[str], index: int) -> str:
     return header[index] if index < len(header) and header[index] else str(index + 1)
 
 
-def check_width(name: str, header: list[str], delimiters: str) -> None:
-    """Raises ValueError if the header has a single cell: something else separates the columns."""
-    if len(header) < 2:
+def strip_cells(cells: list[str]) -> list[str]:
+    """Cells without white space at their ends."""
+    return [cell.strip() for cell in cells]
+
+
+def check_header(name: str, header: list[str], columns: Sequence[str], delimiters: str) -> None:
+    """Raises ValueError if a header is blank, or a single cell, not of `columns`, in which something else separates."""
+    if not any(header):
+        raise ValueError(f"{name}:1: a file must start with a header line, got a blank one")
+    is_one = len(header) == 1 and header[0] not in columns
+    if is_one and any(mark in header[0] for mark in OTHER_MARKS if mark not in delimiters):
         marks = " or ".join({"\t": "tabs", ",": "commas"}[mark] for mark in delimiters)
-        raise ValueError(f"{name}:1: columns must be separated by {marks}, got {''.join(header)[:MOST_SHOWN]!r}")
+        raise ValueError(f"{name}:1: columns must be separated by {marks}, got {header[0][:MOST_SHOWN]!r}")
 
 
 def find_columns(where: str, header: list[str], columns: Sequence[str], numbered: bool) -> list[int | None]:
     """Positions of `columns` in the header; None for the first where there is no such column and `numbered` is true."""
     is_numbered = numbered and columns[0] not in header
-    return [None if is_numbered and i == 0 else find_column(where, header, column) for i, column in enumerate(columns)]
+    return [None if is_numbered and i == 0 else find_column(where, header, columns, i) for i in range(len(columns))]
 
 
-def find_column(where: str, header: list[str], column: str) -> int:
-    """Position of `column` in the header."""
+def find_column(where: str, header: list[str], columns: Sequence[str], index: int) -> int:
+    """Position of one of `columns` in the header."""
+    column = columns[index]
     if header.count(column) > 1:
         raise ValueError(f"{where}: column {column} must be there once, got {header.count(column)}")
     if column not in header:
         known = [cell[:MOST_SHOWN] for cell in header if cell]
-        raise MissingColumnError(f"{where}: column {column} is missing; {nearest_first(column, known)}")
+        raise MissingColumnError(f"{where}: column {column} is missing; {nearest_first(column, known, taken=columns)}")
     return header.index(column)
 
 
@@ -234,7 +259,8 @@ def check_cells(where: str, header: list[str], cells: list[str]) -> None:
     if cells and len(cells) != len(header):
         is_short = len(cells) < len(header)
         hint = f"no column {header[len(cells)]}" if is_short else f"column {header[-1]} must be the last"
-        raise ValueError(f"{where}: a line must have {len(header)} cells, got {len(cells)}, {hint}")
+        wanted = f"{len(header)} cell{'' if len(header) == 1 else 's'}"
+        raise ValueError(f"{where}: a line must have {wanted}, got {len(cells)}, {hint}")
 
 
 def pick_cells(cells: list[str], positions: list[int | None], number: int) -> list[str]:

@@ -7,6 +7,7 @@ plain lines.
 import codecs
 import contextlib
 import csv
+import difflib
 import io
 import itertools
 import sys
@@ -15,18 +16,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
+from mtlib.missing_files import data_files, describe_folder
 from mtlib.schema import require
 from mtlib.table_files import (
     Row,
     check_cells,
-    check_width,
+    check_header,
     column_name,
     find_columns,
     find_delimiter,
     key_cells,
+    lift_cell_limit,
     pick_cells,
     quote_error,
     read_object,
+    strip_cells,
 )
 
 Format = Literal["csv", "tsv", "jsonl", "lines"]
@@ -41,8 +45,9 @@ SUFFIXES: dict[str, Format] = {
 """The format of a file by the end of its name."""
 STANDARD_INPUT = "-"
 ID_COLUMN = "id"
-LONGEST_LINE = 2**20
-"""Bytes of the longest line that is read."""
+LONGEST_LINE = 2**24
+"""Bytes of the longest line that is read, and characters of the longest CSV record, whose quoted texts may span lines:
+a line without end, or a quotation mark that is not closed, must not fill the memory."""
 DELIMITERS = {"csv": "\t,", "tsv": "\t"}
 """What may separate columns."""
 
@@ -85,9 +90,17 @@ def open_input(place: str) -> Iterator[IO[bytes]]:
     try:
         stream = Path(place).expanduser().open("rb")
     except OSError as error:
-        raise ValueError(f"--input must be a readable file, got {place}: {error.strerror}") from error
+        hint = f"; {describe_near(Path(place).expanduser())}" if isinstance(error, FileNotFoundError) else ""
+        raise ValueError(f"--input must be a readable file, got {place}: {error.strerror}{hint}") from error
     with stream:
         yield stream
+
+
+def describe_near(path: Path) -> str:
+    """What may be meant by a file that is missing, or what else its folder holds."""
+    suffixes = tuple(filter(None, SUFFIXES))
+    near = difflib.get_close_matches(path.name, data_files(path.parent, suffixes), n=1)
+    return f"did you mean '{near[0]}'?" if near else describe_folder(path.parent, str(path.parent), suffixes)
 
 
 def read_texts(stream: IO[bytes], name: str, form: Format, columns: Sequence[str]) -> Iterator[TextRow]:
@@ -105,7 +118,7 @@ def read_texts(stream: IO[bytes], name: str, form: Format, columns: Sequence[str
 
     Raises:
         ValueError: in one line, with file, line and column, when the row is come to: see `mtlib.table_files`; a line
-            has more than `LONGEST_LINE` bytes; a plain line holds more or fewer texts.
+            has more than `LONGEST_LINE` bytes, or a CSV record more characters; a plain line holds more or fewer texts.
     """
     reader = {"csv": read_csv, "tsv": read_tsv, "jsonl": read_json_lines, "lines": read_plain}[form]
     for where, cells in reader(read_lines(stream, name, DELIMITERS.get(form, "")), name, (ID_COLUMN, *columns)):
@@ -149,9 +162,8 @@ def read_csv(lines: Iterator[str], name: str, columns: Sequence[str]) -> Iterato
     first = first_line_of(lines, name)
     delimiter = find_delimiter(first, DELIMITERS["csv"])
     records = split_records(itertools.chain([first], lines), name, delimiter)
-    _, header = next(records)
-    if not set(header) & set(columns):
-        check_width(name, header, DELIMITERS["csv"])
+    header = strip_cells(next(records)[1])
+    check_header(name, header, columns, DELIMITERS["csv"])
     positions = find_columns(f"{name}:1", header, columns, numbered=True)
     whole = (record for record in records if record[1])
     for number, (line, cells) in enumerate(whole):
@@ -161,11 +173,17 @@ def read_csv(lines: Iterator[str], name: str, columns: Sequence[str]) -> Iterato
 
 def split_records(lines: Iterator[str], name: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Every record with the line (from 1) that it starts on, the header too; see `mtlib.table_files.split_csv`."""
+    lift_cell_limit()
     begun: list[str] = []  # the line that the record starts on
+    length = 0  # of the record so far
 
     def watched() -> Iterator[str]:
+        nonlocal length
         for line in itertools.chain.from_iterable(io.StringIO(line, newline="") for line in lines):
             begun[:] = begun or [line]
+            length += len(line)
+            if length > LONGEST_LINE:
+                raise csv.Error("a quoted text is too long")
             yield line
 
     reader, start, header = csv.reader(watched(), delimiter=delimiter, strict=True), 1, list[str]()
@@ -175,17 +193,18 @@ def split_records(lines: Iterator[str], name: str, delimiter: str) -> Iterator[t
                 raise csv.Error("a quoted text swallows records")
             header = header or cells
             begun.clear()
+            length = 0
             yield start, cells
             start = reader.line_num + 1
     except csv.Error as error:
-        raise ValueError(quote_error(name, start, begun[0], header, delimiter)) from error
+        limit = f", within {LONGEST_LINE:,} characters" if length > LONGEST_LINE else ""
+        raise ValueError(quote_error(name, start, begun[0], header, delimiter, limit)) from error
 
 
 def read_tsv(lines: Iterator[str], name: str, columns: Sequence[str]) -> Iterator[Row]:
     """Rows of a file with a header line, tabs, one row per line, and no quoting; what a short line lacks is blank."""
-    header = first_line_of(lines, name).rstrip("\r\n").split("\t")
-    if not set(header) & set(columns):
-        check_width(name, header, DELIMITERS["tsv"])
+    header = strip_cells(first_line_of(lines, name).rstrip("\r\n").split("\t"))
+    check_header(name, header, columns, DELIMITERS["tsv"])
     positions = find_columns(f"{name}:1", header, columns, numbered=True)
     whole = ((line, text.rstrip("\r\n")) for line, text in enumerate(lines, 2) if text.strip("\r\n"))
     for number, (line, text) in enumerate(whole):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mtlib.hub_encoder import read_encoder_name
+from mtlib.missing_files import near_folder
 from mtlib.schema import require, require_name
 from results.command_line import read_words
 from search_spaces.space import space_names
@@ -103,7 +104,7 @@ def read_folder_name(flag: str, text: str) -> Path:
     """An existing folder as an absolute path."""
     folder = Path(text).expanduser().resolve()
     if not folder.is_dir():
-        raise ValueError(f"{flag} must be a folder that exists, got '{text}'")
+        raise ValueError(f"{flag} must be a folder that exists, got '{text}'{near_folder(folder)}")
     return folder
 
 

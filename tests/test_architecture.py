@@ -28,6 +28,7 @@ ORDER = (
     "mtlib.workers",
     "mtlib.environment",
     "mtlib.active",
+    "mtlib.missing_files",
     "mtlib.table_files",
     "mtlib.hub_data",
     "mtlib.data",

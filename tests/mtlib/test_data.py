@@ -255,7 +255,8 @@ def test_every_missing_file_is_named_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(ValueError) as caught:
         read_folder(tmp_path, iter(["sst", "qqp"]))
     rule = f"data folder {tmp_path} lacks ids-sst-dev.csv, quora-dev.csv, quora-train.csv; "
-    assert str(caught.value) == rule + "did you mean 'sst-dev.csv'? known: sst-dev.csv, ids-sst-train.csv"
+    hint = "did you mean 'sst-dev.csv' for ids-sst-dev.csv? the folder holds ids-sst-train.csv, sst-dev.csv"
+    assert str(caught.value) == rule + hint
 
 
 def test_a_missing_file_is_said_before_a_wrong_one_is_read(tmp_path: Path) -> None:
@@ -265,12 +266,15 @@ def test_a_missing_file_is_said_before_a_wrong_one_is_read(tmp_path: Path) -> No
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"data must be a folder, got .*nowhere, which is missing"):
+    with pytest.raises(ValueError, match=r"data must be a folder, got .*nowhere, which is missing$"):
         read_folder(tmp_path / "nowhere", ["sst"])
+    (tmp_path / "data").mkdir()
+    with pytest.raises(ValueError, match=rf"which is missing; did you mean {tmp_path}/data\?$"):
+        read_folder(tmp_path / "dat", ["sst"])
 
 
 def test_an_empty_folder_is_said_to_hold_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"lacks ids-sst-dev\.csv, ids-sst-train\.csv; it holds no \.csv file"):
+    with pytest.raises(ValueError, match=r"lacks ids-sst-dev\.csv, ids-sst-train\.csv; the folder holds no \.csv"):
         read_folder(tmp_path, ["sst"])
 
 

@@ -78,6 +78,13 @@ def test_capitals_do_not_hide_the_nearest_name() -> None:
     assert nearest_first("rate", ["Rate", "other"]) == "did you mean 'Rate'? known: Rate, other"
 
 
+def test_a_name_that_stands_for_something_else_is_listed_but_not_suggested() -> None:
+    names = ["text1", "text", "label"]
+    assert nearest_first("text2", names) == "did you mean 'text'? known: text, text1, label"
+    assert nearest_first("text2", names, taken=["text"]) == "did you mean 'text1'? known: text1, label, text"
+    assert nearest_first("text2", ["text1"], taken=["text1"]) == "known: text1"
+
+
 def test_a_name_that_is_near_to_none_gets_the_list_without_a_guess() -> None:
     assert nearest_first("qqqq", ["beta", "alpha"]) == "known: alpha, beta"
 

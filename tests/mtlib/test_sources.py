@@ -97,12 +97,15 @@ def test_every_missing_file_is_named_wherever_it_should_be(folder: Path, tmp_pat
     (folder / "quora-dev.csv").unlink()
     extra = {"task": "qqp", "path": str(tmp_path / "far.jsonl")}
     message = complaint(config_of("qqp", extra=("snli", "far"), sources={"far": extra}), folder)
-    start = f"data folder {folder} lacks quora-dev.csv, snli-train.csv; did you mean 'quora-train.csv'?"
+    start = f"data folder {folder} lacks quora-dev.csv, snli-train.csv; the folder holds "
     assert message.startswith(start)
     assert message.endswith(f"; and there is no {tmp_path}/far.jsonl")
     (folder / "quora-dev.csv").write_bytes((folder / "quora-train.csv").read_bytes())
     message = complaint(config_of("qqp", extra=("far",), sources={"far": extra}), folder)
-    assert message == f"files of data.sources must be there, got no {tmp_path}/far.jsonl"
+    assert message.startswith(f"files of data.sources must be there, got no {tmp_path}/far.jsonl; the folder holds no ")
+    (tmp_path / "Far.jsonl").write_text("")
+    message = complaint(config_of("qqp", extra=("far",), sources={"far": extra}), folder)
+    assert message.endswith("/far.jsonl; did you mean 'Far.jsonl'? the folder holds Far.jsonl")
 
 
 def test_files_are_looked_for_before_any_is_read(folder: Path) -> None:

@@ -53,6 +53,29 @@ def test_csv_of_either_delimiter_is_read_as_pandas_and_csv_read_it(tmp_path: Pat
         assert found == [[row[column] for column in COLUMNS] for row in csv.DictReader(file, delimiter=delimiter)]
 
 
+LONG = "a word " * 30_000
+"""More characters than the 131,072 that the library `csv` reads of itself."""
+
+
+@pytest.mark.parametrize("text", [LONG, LONG.replace(" ", "\n"), 'a "word", ' * 20_000])
+def test_a_text_of_any_length_is_read_as_pandas_reads_it(tmp_path: Path, text: str) -> None:
+    frame = pd.DataFrame({"id": ["a", "b"], "premise": [text.strip(), "fine"], "gold": ["1", "0"]})
+    frame.to_csv(tmp_path / "set.csv", index=False)
+    assert cells_of(read_csv(tmp_path / "set.csv", COLUMNS)) == wanted(frame)
+    frame.to_csv(tmp_path / "tabs.csv", index=False, sep="\t")
+    assert cells_of(read_csv(tmp_path / "tabs.csv", COLUMNS)) == wanted(frame)
+
+
+@pytest.mark.parametrize("long", [LONG, LONG.replace(" ", "\n")])
+def test_a_quotation_mark_that_is_not_closed_is_named_with_its_line_before_and_in_a_long_text(
+    tmp_path: Path, long: str
+) -> None:
+    content = f'id,premise,gold\na,"{LONG}",1\nb,"{long},1\nc,fine,0\n'
+    message = complaint(read_csv, tmp_path / "set.csv", content)
+    assert message.startswith("set.csv:3: column premise must close its quotation mark where the text ends")
+    assert message.endswith(f'got "{long.partition(chr(10))[0][:39]}')
+
+
 def test_tabs_in_the_header_go_before_commas(tmp_path: Path) -> None:
     (tmp_path / "set.csv").write_text("id\tpremise\tgold\tyes, no\na\tone, two\t1\t\n")
     assert cells_of(read_csv(tmp_path / "set.csv", COLUMNS)) == [["a", "one, two", "1"]]
@@ -69,6 +92,46 @@ def test_a_comma_file_that_must_have_tabs_is_refused_and_so_is_one_with_neither(
     assert message == "set.csv:1: columns must be separated by tabs, got 'id,premise,gold'"
     message = complaint(read_csv, path, "id;premise;gold\na;fine;1\n")
     assert message == "set.csv:1: columns must be separated by tabs or commas, got 'id;premise;gold'"
+
+
+@pytest.mark.parametrize("delimiters", ["\t", "\t,"])
+@pytest.mark.parametrize("content", ["premise\na\n", '"premise"\n"a, b"\n', "\ufeffpremise\r\na\r\n"])
+def test_a_file_of_one_column_lacks_the_others(tmp_path: Path, delimiters: str, content: str) -> None:
+    message = complaint(read_csv, tmp_path / "set.csv", content, delimiters=delimiters)
+    assert message == "set.csv:1: column id is missing; known: premise"
+    message = complaint(read_csv, tmp_path / "set.csv", content, delimiters=delimiters, numbered=True)
+    assert message == "set.csv:1: column gold is missing; known: premise"
+
+
+def test_a_column_that_is_asked_for_is_not_suggested_for_another_one(tmp_path: Path) -> None:
+    (tmp_path / "set.csv").write_text("id,text1,label\na,b,c\n")
+    with pytest.raises(ValueError, match=r"column text2 is missing; known: id, label, text1$"):
+        list(read_csv(tmp_path / "set.csv", ("id", "text1", "text2")))
+    (tmp_path / "set.jsonl").write_text('{"id": 1, "text1": "a"}')
+    with pytest.raises(ValueError, match=r"key text2 is missing; known: id, text1$"):
+        list(read_json_lines(tmp_path / "set.jsonl", ("id", "text1", "text2")))
+
+
+def test_names_of_columns_may_have_spaces_and_marks_around_and_in_them(tmp_path: Path) -> None:
+    (tmp_path / "set.csv").write_text('id, premise ,gold,"more, of it"\na, fine ,1,x\n')
+    assert cells_of(read_csv(tmp_path / "set.csv", COLUMNS)) == [["a", "fine", "1"]]
+    (tmp_path / "set.csv").write_text('"id, and such"\tpremise\tgold\na\tfine\t1\n')
+    assert cells_of(read_csv(tmp_path / "set.csv", ("id, and such", *COLUMNS[1:]))) == [["a", "fine", "1"]]
+    (tmp_path / "set.tsv").write_text("id\t premise\tgold \na\tfine\t1\n")
+    assert cells_of(read_tsv(tmp_path / "set.tsv", COLUMNS)) == [["a", "fine", "1"]]
+
+
+@pytest.mark.parametrize(
+    ("reader", "end"), [(read_csv, "\n"), (read_csv, "\r\n"), (read_tsv, "\n"), (read_tsv, "\r\n")]
+)
+def test_a_blank_line_is_no_header(tmp_path: Path, reader: Reader, end: str) -> None:
+    message = complaint(reader, tmp_path / "set.csv", f"{end}id\tpremise\tgold{end}a\tfine\t1{end}")
+    assert message == "set.csv:1: a file must start with a header line, got a blank one"
+
+
+def test_old_line_ends_of_the_mac_are_read_too(tmp_path: Path) -> None:
+    (tmp_path / "set.csv").write_bytes(b"id,premise,gold\ra,one\ttwo,1\rb,three,0\r")
+    assert cells_of(read_csv(tmp_path / "set.csv", COLUMNS)) == [["a", "one\ttwo", "1"], ["b", "three", "0"]]
 
 
 def test_a_quotation_mark_that_is_not_closed_is_named_past_whole_cells_with_commas(tmp_path: Path) -> None:

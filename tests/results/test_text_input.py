@@ -99,8 +99,28 @@ def test_a_single_column_needs_no_delimiter() -> None:
     content = 'sentence\nA fine film, really\n"Dull, ""very"""\n""\n'
     assert told(read(content, "csv", ("sentence",))) == [("0", "A fine film, really"), ("1", 'Dull, "very"'), ("2", "")]
     assert told(read("sentence\na, b\n", "tsv", ("sentence",))) == [("0", "a, b")]
+    assert told(read("sentence\na,\tb\nc\n", "csv", ("sentence",))) == [("0", "a,\tb"), ("1", "c")]
+    assert told(read('"a, b"\nc, d\n', "csv", ("a, b",))) == [("0", "c, d")]
     message = complaint("text;label\na;b\n", "csv", ("sentence",))
     assert message == "x:1: columns must be separated by tabs or commas, got 'text;label'"
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv"])
+def test_a_single_column_of_another_name_is_named(form: Format) -> None:
+    for name in ("text", "Sentences of mine"):
+        message = complaint(f"{name}\na, b\n", form, ("sentence",))
+        assert message.startswith("x:1: column sentence is missing; ")
+        assert message.endswith(f"known: {name}")
+
+
+@pytest.mark.parametrize("text", ["a word " * 30_000, "a\nword\n" * 30_000, 'a "word", ' * 200_000])
+@pytest.mark.parametrize("delimiter", ["\t", ","])
+def test_a_text_of_any_usual_length_is_read(text: str, delimiter: str) -> None:
+    content = f'id{delimiter}sentence\na{delimiter}"{text.replace(chr(34), 2 * chr(34))}"\nb{delimiter}fine\n'
+    rows = read(content, "csv", ("sentence",))
+    assert told(rows) == [("a", text.strip()), ("b", "fine")]
+    assert [row.where for row in rows] == ["x:2", f"x:{3 + text.count(chr(10))}"]
+    assert told(read(content.partition(delimiter)[2], "lines", ("sentence",)))
 
 
 @pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", "lines"])
@@ -124,6 +144,10 @@ READERS: dict[str, Reader] = {
 WRONG: list[tuple[Format, str | bytes]] = [
     ("csv", ""),
     ("tsv", ""),
+    ("csv", "sentence1\na, b\n"),
+    ("tsv", "sentence1\na, b\n"),
+    ("csv", "\nid,sentence1,sentence2\na,b,c\n"),
+    ("tsv", "\nid\tsentence1\tsentence2\na\tb\tc\n"),
     ("csv", "id;sentence1;sentence2\na;b;c\n"),
     ("csv", "id,sentence1,sentence\na,b,c\n"),
     ("csv", "id,sentence1,sentence2,sentence1\na,b,c,d\n"),
@@ -170,6 +194,16 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(monkeypatch: p
     assert complaint("1\n12345678\n", "lines", ("sentence",)) == "x:2: a line must have at most 8 bytes, got more"
 
 
+def test_a_quotation_mark_that_is_never_closed_is_named_before_it_fills_the_memory() -> None:
+    endless = Endless(b'id,sentence\na,"one\ntwo"\nb,"never closed\n', b"a fine film, and a long one\n")
+    rows = read_texts(io.BufferedReader(endless, 4096), "x", "csv", ("sentence",))
+    assert told([next(rows)]) == [("a", "one\ntwo")]
+    rule = r"^x:4: column sentence must close its quotation mark where the text ends, within 16,777,216 characters "
+    with pytest.raises(ValueError, match=rule + '.*got "never closed$'):
+        next(rows)
+    assert endless.taken <= text_input.LONGEST_LINE + 2 * 4096
+
+
 class Endless(io.RawIOBase):
     """A file that has the same line for ever, and knows how much of it was taken."""
 
@@ -214,7 +248,15 @@ def test_the_end_of_a_name_tells_the_format() -> None:
 
 
 def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
-    for place, why in ((tmp_path / "gone.csv", "No such file"), (tmp_path, "Is a directory")):
+    (tmp_path / "texts.csv").touch()
+    (tmp_path / "readme.md").touch()
+    gone = "No such file or directory; "
+    for place, why in (
+        (tmp_path / "text.csv", rf"{gone}did you mean 'texts\.csv'\?$"),
+        (tmp_path / "other.jsonl", rf"{gone}{tmp_path} holds texts\.csv$"),
+        (tmp_path / "gone" / "texts.csv", f"{gone}there is no folder {tmp_path}/gone$"),
+        (tmp_path, "Is a directory$"),
+    ):
         with (
             pytest.raises(ValueError, match=f"--input must be a readable file, got {place}: {why}"),
             open_input(str(place)),

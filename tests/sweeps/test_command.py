@@ -101,7 +101,7 @@ def test_a_storage_uri_is_a_mirror_of_local_work() -> None:
         (["--space", "smart_lambda", "--gpus-per-worker", "x"], r"--gpus-per-worker must be a number, got 'x'"),
         (["--space", "smart_lambda", "--set", "a"], r"--set must be KEY=VALUE, e\.g\. .*, got 'a'"),
         (["--space", "smart_lambda", "--set", "=1"], r"--set must be KEY=VALUE"),
-        (["--space", "smart_lambda", "--data", "/no/such"], r"--data must be a folder that exists, got '/no/such'"),
+        (["--space", "smart_lambda", "--data", "/no/such"], r"--data must be a folder that exists, got '/no/such'$"),
         (
             ["--space", "smart_lambda", "--encoder", "./no"],
             r"--encoder must be a hub name or a folder that exists, got './no'",
