@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy.optimize import LinearConstraint, minimize, nnls
 from torch import Tensor, nn
+from torch.nn import functional
 from torchjd import aggregation
 
 import mtlib.gradients
@@ -62,14 +63,32 @@ def pcgrad_by_hand(matrix: Tensor) -> Tensor:
 
 def on_dual_cone(vector: Tensor, matrix: Tensor) -> Tensor:
     """The nearest vector whose inner product with no row is negative, by Moreau's decomposition and SciPy's NNLS."""
-    weights, _ = nnls(matrix.T.numpy(), -vector.numpy())
-    return vector + matrix.T @ torch.from_numpy(weights)
+    directions = functional.normalize(matrix, dim=1)
+    weights, _ = nnls(directions.T.numpy(), -vector.numpy())
+    return vector + directions.T @ torch.from_numpy(weights)
 
 
 def crowded(num_tasks: int) -> Tensor:
     """Gradients that all pull against each other, so that it matters which conflict is settled first."""
     matrix = conflicting(0, num_tasks)
     return matrix - 0.9 * matrix.mean(0)
+
+
+RATIOS = [1.0, 10.0, 100.0, 300.0, 1000.0, 1e6]
+
+
+def unlike(seed: int, num_tasks: int, ratio: float) -> Tensor:
+    """Gradients in conflict, the longest of which is `ratio` times as long as the shortest, in random order."""
+    matrix, stream = crowded(num_tasks), np.random.default_rng(seed)
+    matrix += 0.3 * torch.from_numpy(stream.standard_normal(matrix.shape))
+    lengths = torch.from_numpy(stream.permutation(np.geomspace(1, ratio, num_tasks)))
+    assert ((matrix @ matrix.T).amin(1) < 0).all()
+    return functional.normalize(matrix, dim=1) * lengths[:, None]
+
+
+def worst_cosine(found: Tensor, matrix: Tensor) -> float:
+    """The lowest cosine of a combination with a row."""
+    return float((matrix @ found / (matrix.norm(dim=1) * found.norm())).min())
 
 
 @pytest.mark.parametrize("num_tasks", [2, 3, 5])
@@ -116,7 +135,7 @@ def test_mgda_of_gradients_that_point_alike_is_the_shortest() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_mgda_of_several_tasks_is_nearly_as_short_as_any_vector_of_the_hull(seed: int) -> None:
+def test_mgda_of_several_tasks_is_as_short_as_any_vector_of_the_hull(seed: int) -> None:
     matrix = conflicting(seed, 4)
     start = np.full(4, 0.25)
     gramian = (matrix @ matrix.T).numpy()
@@ -126,34 +145,86 @@ def test_mgda_of_several_tasks_is_nearly_as_short_as_any_vector_of_the_hull(seed
         return float(weights @ gramian @ weights)
 
     best = minimize(squared_length, start, bounds=[(0, 1)] * 4, constraints=on_simplex, tol=1e-12)
-    found = combined("mgda", matrix).norm() ** 2
     assert best.success
-    assert best.fun * 0.999 <= found <= best.fun * 1.05
+    assert combined("mgda", matrix).norm().item() ** 2 == pytest.approx(best.fun, rel=1e-6)
 
 
+@pytest.mark.parametrize("ratio", RATIOS)
+@pytest.mark.parametrize("num_tasks", [2, 3, 4, 6])
+def test_mgda_is_the_shortest_vector_of_the_hull_however_different_the_lengths(num_tasks: int, ratio: float) -> None:
+    for seed in range(10):
+        matrix = unlike(seed, num_tasks, ratio)
+        weights = METHODS["mgda"](matrix @ matrix.T)
+        assert weights.min() >= 0
+        assert weights.sum().item() == pytest.approx(1)
+        shortest = weights @ matrix
+        # Wolfe's criterion: it is the shortest if the hull lies beyond the plane through it at right angles to it.
+        assert worst_cosine(shortest, matrix - shortest) > -1e-6
+
+
+def test_mgda_is_0_where_a_gradient_is_0() -> None:
+    matrix = conflicting(0, 4)
+    matrix[[1, 3]] = 0
+    weights = METHODS["mgda"](matrix @ matrix.T)
+    assert weights.tolist() == [0, 0.5, 0, 0.5]
+
+
+@pytest.mark.parametrize("ratio", RATIOS)
 @pytest.mark.parametrize("num_tasks", [2, 3, 5])
-@pytest.mark.parametrize("seed", range(3))
-def test_upgrad_is_the_sum_of_the_gradients_projected_one_by_one(seed: int, num_tasks: int) -> None:
-    matrix = conflicting(seed, num_tasks)
-    expected = torch.stack([on_dual_cone(row, matrix) for row in matrix]).sum(0)
-    assert torch.allclose(combined("upgrad", matrix), expected, rtol=1e-2, atol=1e-2)
+def test_upgrad_is_the_sum_of_the_gradients_projected_one_by_one(num_tasks: int, ratio: float) -> None:
+    for seed in range(5):
+        matrix = unlike(seed, num_tasks, ratio)
+        expected = torch.stack([on_dual_cone(row, matrix) for row in matrix]).sum(0)
+        assert (combined("upgrad", matrix) - expected).norm() < 1e-6 * expected.norm()
 
 
+@pytest.mark.parametrize("ratio", RATIOS)
 @pytest.mark.parametrize("num_tasks", [2, 3, 5])
-@pytest.mark.parametrize("seed", range(3))
-def test_dualproj_is_the_projected_sum_of_the_gradients(seed: int, num_tasks: int) -> None:
-    matrix = conflicting(seed, num_tasks)
-    expected = on_dual_cone(matrix.sum(0), matrix)
-    assert torch.allclose(combined("dualproj", matrix), expected, rtol=1e-2, atol=1e-2)
+def test_dualproj_is_the_projected_sum_of_the_gradients(num_tasks: int, ratio: float) -> None:
+    for seed in range(5):
+        matrix = unlike(seed, num_tasks, ratio)
+        expected = on_dual_cone(matrix.sum(0), matrix)
+        assert (combined("dualproj", matrix) - expected).norm() < 1e-6 * expected.norm()
 
 
 @pytest.mark.parametrize("method", ["upgrad", "dualproj", "mgda", "imtl_g"])
 @pytest.mark.parametrize("seed", range(4))
 def test_no_task_is_hurt(seed: int, method: str) -> None:
     matrix = conflicting(seed, 3)
-    found = combined(method, matrix)
-    cosines = matrix @ found / (matrix.norm(dim=1) * found.norm())
-    assert cosines.min() > -1e-3
+    assert worst_cosine(combined(method, matrix), matrix) > -1e-5
+
+
+@pytest.mark.parametrize("method", ["upgrad", "dualproj", "mgda"])
+@pytest.mark.parametrize("ratio", RATIOS)
+@pytest.mark.parametrize("num_tasks", [2, 3, 4, 6])
+def test_no_task_is_hurt_however_short_its_gradient(num_tasks: int, ratio: float, method: str) -> None:
+    for seed in range(10):
+        matrix = unlike(seed, num_tasks, ratio).float()
+        assert worst_cosine(combined(method, matrix), matrix) > -1e-5
+
+
+@pytest.mark.parametrize("ratio", RATIOS)
+@pytest.mark.parametrize("method", ["upgrad", "dualproj", "mgda"])
+def test_no_task_is_hurt_by_its_opposite(method: str, ratio: float) -> None:
+    stream = torch.Generator().manual_seed(0)
+    for angle in (1e-2, 1e-3):
+        matrix = torch.randn(3, NUM_ENTRIES, generator=stream, dtype=torch.float64)
+        matrix = functional.normalize(matrix, dim=1)
+        matrix[1] = -ratio * (matrix[0] + angle * matrix[1])
+        assert worst_cosine(combined(method, matrix), matrix) > -1e-5
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_gradient_alone_counts_1(method: str) -> None:
+    for square in (1e-12, 1.0, 1e12):
+        assert METHODS[method](torch.tensor([[square]], dtype=torch.float64)).tolist() == pytest.approx([1])
+
+
+@pytest.mark.parametrize("method", ["upgrad", "dualproj"])
+def test_a_gradient_of_0_does_not_change_a_projection(method: str) -> None:
+    matrix = conflicting(1, 3)
+    with_zeros = torch.cat([torch.zeros(1, NUM_ENTRIES, dtype=torch.float64), matrix])
+    assert torch.allclose(combined(method, with_zeros), combined(method, matrix), rtol=1e-7, atol=1e-7)
 
 
 def test_the_sum_would_hurt_a_task_where_a_projection_does_not() -> None:
@@ -203,7 +274,7 @@ def test_aligned_mtl_gives_every_principal_component_the_length_of_the_shortest(
 
 AGGREGATORS: dict[str, Callable[[Tensor], aggregation.Aggregator]] = {
     "pcgrad": lambda _ones: aggregation.PCGrad(),
-    "mgda": lambda _ones: aggregation.MGDA(),
+    "mgda": lambda _ones: aggregation.MGDA(epsilon=1e-12, max_iters=10_000),
     "upgrad": lambda ones: aggregation.UPGrad(ones, PROJECTOR),
     "dualproj": lambda ones: aggregation.DualProj(ones, PROJECTOR),
     "imtl_g": lambda _ones: aggregation.IMTLG(),
