@@ -42,7 +42,8 @@ class SourceConfig:
     dev_split: str = "dev"
     """What `{split}`, or the data set's split, is called for dev, e.g. `validation`."""
     batch_size: int = 16
-    """Of role `extra`: examples per batch over all workers, at least 1. Source: MP 5.3 uses 8 for CFIMDB."""
+    """Of role `extra`: examples per batch over all workers, at least 1; all rows where there are fewer. Source: MP 5.3
+    uses 8 for CFIMDB."""
     probability_factor: float = 1.0
     """Of role `extra`: factor of its probability where an order draws at random, above 0. Source: MP 5.3 uses 1/10 for
     SNLI."""

@@ -99,7 +99,8 @@ class TaskConfig:
     """How one task is encoded, read, batched and weighted."""
 
     batch_size: int = 16
-    """Examples per batch over all workers, at least 1. Source: TT 3 and TU 5.2 use 16; BB table 5 searches it."""
+    """Examples per batch over all workers, at least 1; all train rows where there are fewer. Source: TT 3 and TU 5.2
+    use 16; BB table 5 searches it."""
     loss: Loss
     """Five classes: `cross_entropy`, `ordinal_log_loss` or `dual_objective_cross_entropy` (BB 3.3). Binary:
     `binary_cross_entropy` on one logit (TT 3.1), or `cross_entropy` on two (TU 4.2). Regression:

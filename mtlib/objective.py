@@ -32,14 +32,14 @@ class Place:
     """Of SMART's first noise, the same on every worker."""
     turn: int
     """Which batch of its task within the epoch, from 0."""
-    batch_size: int
-    """Rows of a full batch of its set, over all workers."""
+    full_size: int
+    """Rows of a full batch of its set, over all workers: the batch size, or all rows where the set has fewer."""
 
 
 class Objective(nn.Module):
     """Sum over a step's batches of weight (loss + penalties), each a mean over the global batch.
 
-    The mean divides by the configured batch size, so that the short batch at a pass's end counts by its rows. DDP
+    The mean divides by the rows of a full batch, so that the short batch at a pass's end counts by its rows. DDP
     averages gradients over workers; this worker's part is scaled by their number, so that the average is the gradient
     of the global mean whatever the number of workers and the sizes of their shards.
 
@@ -79,7 +79,7 @@ class Objective(nn.Module):
         for name in (name for name in PENALTIES if name in sums):
             total = total + self.factor(name, place) * sums[name]
         details = [sums[name].detach() if name in sums else total.new_zeros(()) for name in TERMS]
-        return self.weighted(batch, total, counts) / place.batch_size, torch.stack(details)
+        return self.weighted(batch, total, counts) / place.full_size, torch.stack(details)
 
     def terms(self, batch: Batch, place: Place) -> dict[str, Tensor]:
         """Every term that the batch carries, (rows,) each."""
@@ -101,7 +101,7 @@ class Objective(nn.Module):
     def factor(self, name: str, place: Place) -> float:
         """What a term counts beside the loss."""
         if name == "smart_penalty":
-            return self.config.smart.weight * (place.batch_size if self.config.smart.reduction == "sum" else 1)
+            return self.config.smart.weight * (place.full_size if self.config.smart.reduction == "sum" else 1)
         return self.config.proximal.weight if name == "proximal" else self.config.simcse.weight
 
     def weighted(self, batch: Batch, total: Tensor, counts: float) -> Tensor:

@@ -106,8 +106,9 @@ def batch_of(run: Run, part: StepBatch) -> Batch:
 
 def place_of(run: Run, part: StepBatch) -> Place:
     """What the batch's draws and its share of the loss follow from."""
-    seed = stream_of(run, "noise", part.set)
-    return Place(noise_seed=seed, turn=part.turn, batch_size=run.config.batch_size_of(part.set))
+    seed, num_rows = stream_of(run, "noise", part.set), run.corpus.tables[part.set, "train"].num_rows
+    full_size = min(run.config.batch_size_of(part.set), num_rows)  # few rows count as one full batch, not as a part
+    return Place(noise_seed=seed, turn=part.turn, full_size=full_size)
 
 
 def stream_of(run: Run, purpose: str, part: int | str) -> int:

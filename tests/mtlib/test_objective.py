@@ -49,7 +49,7 @@ def shards_of(run: Run, task: str, rows: int, world_size: int = 1) -> list[Batch
 
 def ask(run: Run, batches: Sequence[Batch], seed: int = 11, turn: int = 0) -> tuple[Tensor, Tensor]:
     """Loss and details; the noise of each batch has the same seed, and each has the same turn."""
-    places = [Place(noise_seed=seed, turn=turn, batch_size=run.config.batch_size_of(batch.task)) for batch in batches]
+    places = [Place(noise_seed=seed, turn=turn, full_size=run.config.batch_size_of(batch.task)) for batch in batches]
     loss, details = run.objective(batches, places)
     return loss, details
 
@@ -680,7 +680,7 @@ def test_a_set_with_a_batch_size_of_its_own_is_divided_by_that(changes: dict[str
     (batch,) = shards_of(run, "sst", 3)
     found = {}
     for size in (3, 6, 8):
-        loss, details = run.objective([batch], [Place(noise_seed=11, turn=0, batch_size=size)])
+        loss, details = run.objective([batch], [Place(noise_seed=11, turn=0, full_size=size)])
         found[size] = (loss.item(), details)
     assert torch.equal(found[3][1], found[6][1])
     by_sum = run.config.smart.weight * column(found[3][1], "smart_penalty")

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import mtlib.gradients
+import mtlib.objective
 import mtlib.step
 from mtlib.batches import Batch, make_batch
 from mtlib.losses import TrainingDiverged
@@ -18,7 +19,7 @@ from mtlib.objective import TERMS, Place
 from mtlib.optim import optimizer_tensors
 from mtlib.reports import score_epoch
 from mtlib.run_state import Run
-from mtlib.samplers import Step, StepBatch
+from mtlib.samplers import Step, StepBatch, epoch_steps
 from mtlib.step import (
     Interrupted,
     agree,
@@ -569,7 +570,7 @@ def test_a_batch_of_extra_data_is_of_its_task_with_a_batch_size_and_noise_of_its
     batch, place = batch_of(run, part), place_of(run, part)
     assert batch.task == "sst"
     assert np.array_equal(batch.labels.numpy(), run.corpus.tables["sst", "dev"].labels[[3, 1, 2]])
-    assert (place.batch_size, place.turn) == (4, 5)
+    assert (place.full_size, place.turn) == (4, 5)
     assert place.noise_seed == stream_of(run, "noise", "cfimdb") != place_of(run, SST_PART).noise_seed
     loss = loss_by_hand(run, batch)
     found, _ = run.objective([batch], [place])
@@ -577,6 +578,67 @@ def test_a_batch_of_extra_data_is_of_its_task_with_a_batch_size_and_noise_of_its
     take_step(run, Step(batches=(part,)))
     assert totals(run) == {"sst": pytest.approx(3 * loss.item(), rel=1e-4)}
     assert run.sums["sst"]["loss"][1] == 3
+
+
+EVERY_TERM = {
+    "encoder.dropout": 0,
+    "encoder.attention_dropout": 0,
+    "smart.tasks": "sst",
+    "smart.masks": "shared",
+    "proximal.weight": 3,
+    "proximal.tasks": "sst",
+    "simcse.weight": 2,
+    "simcse.tasks": "sst",
+}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [PLAIN, EVERY_TERM, {**EVERY_TERM, "smart.reduction": "sum"}, {**EVERY_TERM, "loss_weighting": "uncertainty"}],
+)
+def test_a_set_with_fewer_rows_than_its_batch_size_is_one_full_batch(changes: dict[str, Any], new_run: NewRun) -> None:
+    num_rows, losses = 30, []
+    for batch_size in (num_rows, num_rows + 1, 4 * num_rows):
+        run = new_run({**changes, "stages.0.tasks": "sst", "tasks.sst.batch_size": batch_size})
+        (step,) = epoch_steps(run.config, 0, 0, run.lengths, run.own_rows)[:1]
+        assert sorted(step.batches[0].rows) == list(range(num_rows))
+        loss, _ = run.objective([batch_of(run, step.batches[0])], [place_of(run, step.batches[0])])
+        losses.append(loss.item())
+    assert losses == pytest.approx([losses[0]] * 3, rel=1e-5)
+    if changes is PLAIN:
+        assert losses[0] == pytest.approx(loss_by_hand(run, batch_of(run, step.batches[0])).item(), rel=1e-5)
+
+
+def test_few_rows_of_extra_data_are_one_full_batch_and_its_tasks_rows_do_not_count(new_run: NewRun) -> None:
+    run = new_run({**PLAIN, "stages.0.tasks": "sst", "data.sources.cfimdb.batch_size": 16})
+    extra = {("cfimdb", "train"): run.corpus.tables["sst", "dev"]}
+    run.corpus = dataclasses.replace(run.corpus, tables={**run.corpus.tables, **extra})
+    part = StepBatch(set="cfimdb", rows=np.arange(13), turn=0)
+    found, _ = run.objective([batch_of(run, part)], [place_of(run, part)])
+    assert found.item() == pytest.approx(loss_by_hand(run, batch_of(run, part)).item(), rel=1e-5)
+
+
+def test_the_short_batch_of_a_larger_set_still_counts_by_its_rows(new_run: NewRun) -> None:
+    run = new_run({**PLAIN, "stages.0.tasks": "sst", "tasks.sst.batch_size": 20})
+    part = StepBatch(set="sst", rows=np.arange(20, 30), turn=1)
+    found, _ = run.objective([batch_of(run, part)], [place_of(run, part)])
+    assert found.item() == pytest.approx(loss_by_hand(run, batch_of(run, part)).item() / 2, rel=1e-5)
+
+
+@pytest.mark.parametrize("num_workers", [2, 3])
+def test_shards_of_few_rows_average_to_the_mean_over_all_of_them(
+    num_workers: int, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = new_run({**PLAIN, "stages.0.tasks": "sst", "tasks.sst.batch_size": 64})
+    part = StepBatch(set="sst", rows=np.arange(30), turn=0)
+    expected = loss_by_hand(run, batch_of(run, part)).item()
+    for module in (mtlib.step, mtlib.objective):
+        monkeypatch.setattr(module, "num_workers", lambda: num_workers)
+    losses = []
+    for rank in range(num_workers):
+        monkeypatch.setattr(mtlib.step, "worker_rank", lambda rank=rank: rank)
+        losses.append(run.objective([batch_of(run, part)], [place_of(run, part)])[0].item())
+    assert sum(losses) / num_workers == pytest.approx(expected, rel=1e-5)
 
 
 def test_learned_weights_are_trained_and_do_not_decay(new_run: NewRun) -> None:
