@@ -73,7 +73,8 @@ class TrialConfig:
     loss_weighting: LossWeighting = "fixed"
     """`fixed`: the tasks' `loss_weight`. `uncertainty`: weights learned with the model (Kendall et al. 2018): the loss
     of a task counts exp(-s), half that for a squared error, and s / 2 is added, for a learned s per task that starts at
-    0."""
+    0. Either weight scales the task's SMART, proximal and SimCSE terms as it does its loss: under `uncertainty` what
+    they count changes as s is learned, and s is learned from their sum with the loss."""
     gradients: GradientMethod = "sum"
     """How the tasks' gradients in a summed step become one: their sum, or a method against conflicts between them
     (`pcgrad`: Yu et al. 2020; `mgda`, `upgrad`, `dualproj`, `imtl_g`, `aligned_mtl`: as in the library torchjd) on the

@@ -104,7 +104,8 @@ class TaskConfig:
     loss: Loss
     """Five classes: `cross_entropy`, `ordinal_log_loss` or `dual_objective_cross_entropy` (BB 3.3). Binary:
     `binary_cross_entropy` on one logit (TT 3.1), or `cross_entropy` on two (TU 4.2). Regression:
-    `mean_squared_error`."""
+    `mean_squared_error`, on predictions as the head gives them; the metrics, Pearson's and Spearman's correlation, are
+    computed on predictions clipped to the range of the labels."""
     ordinal_alpha: float = 1.5
     """alpha, exponent of the distance between classes in the ordinal log-loss, above 0. Source: Castagnos et al. 2022
     try 1, 1.5 and 2; BB does not say."""
@@ -126,7 +127,7 @@ class TaskConfig:
     """Whether the cosine is of the two texts' vectors after one linear projection that both share (TU 4.2), or of the
     vectors themselves (BB 3.2)."""
     loss_weight: float = 1.0
-    """Factor of this task's loss, above 0. Source: TT table 9 searches it."""
+    """Factor of this task's loss with its SMART, proximal and SimCSE terms, above 0. Source: TT table 9 searches it."""
     probability_factor: float = 1.0
     """Factor of this task's probability where an order draws tasks at random, above 0; ignored elsewhere. Source: MP
     5.3."""

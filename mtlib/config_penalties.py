@@ -1,4 +1,7 @@
-"""Settings of what is added to a task's loss: SMART's two penalties and the contrastive term."""
+"""Settings of what is added to a task's loss: SMART's two penalties and the contrastive term.
+
+The task's weight scales them with the loss, be it fixed (`loss_weight`) or learned (`loss_weighting`).
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -62,13 +65,28 @@ class ProximalConfig:
     """Tasks that carry the term."""
     decay: float = 0.99
     """beta, how much of the teacher stays at each optimizer step, 0 <= beta < 1: teacher <- beta teacher + (1 - beta)
-    model. Source: Jiang et al. 2020 use .99 for the first tenth of the steps, .999 after it."""
+    model. Source: Jiang et al. 2020 use .99 first and .999 later."""
+    late_decay: float | None = None
+    """beta after the first `early_fraction` of a stage's steps, 0 <= beta < 1. None: `decay` to the end. Source: Jiang
+    et al. 2020 use .999."""
+    early_fraction: float = 0.1
+    """Part of a stage's steps that `decay` holds for where there is a `late_decay`, above 0 and below 1; each stage
+    begins with `decay` anew. Source: Jiang et al. 2020, of all updates; their code counts 4,000 steps."""
 
     def __post_init__(self) -> None:
         check_types(self)
         require(self.weight >= 0, "proximal.weight must be at least 0", self.weight)
         require(0 <= self.decay < 1, "proximal.decay must be at least 0 and below 1", self.decay)
+        late = self.late_decay
+        require(late is None or 0 <= late < 1, "proximal.late_decay must be at least 0 and below 1", late)
+        fraction = self.early_fraction
+        require(0 < fraction < 1, "proximal.early_fraction must be above 0 and below 1", fraction)
         check_penalty("proximal", self.weight, self.tasks)
+
+    @property
+    def decay_changes(self) -> bool:
+        """Whether beta becomes another one within a stage."""
+        return self.late_decay not in (None, self.decay)
 
 
 @dataclass(frozen=True, kw_only=True)

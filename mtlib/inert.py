@@ -65,10 +65,11 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
 
 
 def length_counts(config: TrialConfig, stage_index: int) -> bool:
-    """Whether what a stage does in its first epochs depends on how many it has: by its rates, or by its order."""
+    """Whether what a stage does in its first epochs depends on how many it has: by its rates, order or mean teacher."""
     stage = config.stages[stage_index]
     is_annealed = stage.order == "annealed" and has_chance(stage) and stage.annealing > 0
-    return is_annealed or config.optimizer.schedule != "constant"
+    is_taught = config.proximal.weight > 0 and config.proximal.decay_changes
+    return is_annealed or is_taught or config.optimizer.schedule != "constant"
 
 
 def has_chosen_layers(config: TrialConfig, tasks: tuple[str, ...]) -> bool:
@@ -167,7 +168,10 @@ def proximal_settings(config: TrialConfig, tasks: tuple[str, ...]) -> Tree | Non
     """The mean teacher, who follows the model from the first step on, be his task active or not."""
     if config.proximal.weight == 0:
         return None
-    return term_settings(config.proximal, tasks) or {"decay": config.proximal.decay}
+    schedule = pick(config.proximal, ("decay", "late_decay", "early_fraction"))
+    settings = term_settings(config.proximal, tasks) or schedule
+    unused = () if config.proximal.decay_changes else ("late_decay", "early_fraction")
+    return {name: value for name, value in settings.items() if name not in unused}
 
 
 def term_settings(term: Any, tasks: tuple[str, ...]) -> Tree | None:

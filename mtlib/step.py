@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from mtlib.batches import Batch, make_batch
+from mtlib.config_penalties import ProximalConfig
 from mtlib.gradients import combine, gradients_by_task
 from mtlib.losses import TrainingDiverged
 from mtlib.objective import TERMS, Place, terms_of
@@ -87,8 +88,27 @@ def drop_still_gradients(run: Run) -> None:
 def update_teacher(run: Run) -> None:
     """Moves the mean teacher towards the model: teacher <- beta teacher + (1 - beta) model."""
     if run.teacher is not None:
+        decay = decay_at(run.config.proximal, run.stage_step, run.plan[run.stage].num_steps)
         for own, given in zip(run.teacher.parameters(), run.model.parameters(), strict=True):
-            own.lerp_(given, 1 - run.config.proximal.decay)
+            own.lerp_(given, 1 - decay)
+
+
+def decay_at(config: ProximalConfig, step: int, num_steps: int) -> float:
+    """The mean teacher's decay, beta, in one step of a stage.
+
+    Args:
+        config: the decays, and how long the first one holds.
+        step: which step of the stage, 0 <= step < num_steps.
+        num_steps: optimizer steps of the whole stage.
+
+    Returns:
+        beta, read at the middle of the step as rates are.
+
+    Source: Jiang et al. 2020: .99 for the first tenth of the updates, .999 for the rest, after Tarvainen and Valpola
+    2017. Theirs is a single stage.
+    """
+    is_early = step + 0.5 < config.early_fraction * num_steps
+    return config.decay if config.late_decay is None or is_early else config.late_decay
 
 
 def batch_of(run: Run, part: StepBatch) -> Batch:

@@ -61,7 +61,8 @@ class Task:
     kind: Kind
     """`classes`: labels 0..num_classes-1; `binary`: labels 0 and 1; `regression`: any real in `label_range`."""
     label_range: tuple[float, float]
-    """Lowest and highest label, both allowed. Regression predictions are clipped to it at evaluation only."""
+    """Lowest and highest label, both allowed. Regression predictions are clipped to it for metrics, such as Pearson's
+    correlation, and neither for the loss nor in records."""
     text_columns: tuple[str, ...]
     """One column for a single sentence, two for a pair."""
     label_column: str

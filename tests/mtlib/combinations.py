@@ -50,6 +50,13 @@ METHODS: dict[str, Changes] = {
     "smart, random, every second batch": {**SMART, "smart.mode": "random", "smart.every_batches": 2},
     "smart, shared masks, two steps": {**SMART, "smart.masks": "shared", "smart.num_steps": 2},
     "mean teacher": {"proximal.weight": 1, "proximal.tasks": ALL, "proximal.decay": 0.9},
+    "mean teacher, late decay": {
+        "proximal.weight": 1,
+        "proximal.tasks": ALL,
+        "proximal.decay": 0.5,
+        "proximal.late_decay": 0.95,
+        "proximal.early_fraction": 0.4,
+    },
     "simcse": {"simcse.weight": 0.3, "simcse.tasks": ALL},
     "simcse, bi-encoder": {"simcse.weight": 0.3, "simcse.tasks": ALL, "simcse.projection": "linear", **BI},
     "pals": PALS,

@@ -163,6 +163,8 @@ ALONE: Table = {
     "proximal.weight": case(1, REACHES, {"proximal.tasks": ["sst"]}),  # the teacher is in the state
     "proximal.tasks": case(["qqp"], INERT),
     "proximal.decay": case(0.9, INERT),
+    "proximal.late_decay": case(0.5, INERT),
+    "proximal.early_fraction": case(0.5, INERT),
     "simcse.weight": case(1, INERT, {"simcse.tasks": ["sst"]}),
     "simcse.tasks": case(["qqp"], INERT),
     "simcse.temperature": case(0.1, INERT),
@@ -385,6 +387,19 @@ BASES: dict[str, Base] = {
             "proximal.weight": case(2, INERT) + case(0, REACHES),
             "proximal.tasks": case(["sts"], INERT),
             "proximal.decay": case(0.9, REACHES),
+            "proximal.late_decay": case(0.5, REACHES) + case(0.99, INERT),
+        },
+    ),
+    "teacher of a later task whose decay changes": Base(
+        {"proximal.weight": 1, "proximal.tasks": ["sst"], "proximal.late_decay": 0.5},
+        {
+            **LATER_TASKS,
+            "proximal.weight": case(2, INERT) + case(0, REACHES),
+            "proximal.tasks": case(["sts"], INERT),
+            "proximal.decay": case(0.9, REACHES, {"proximal.early_fraction": 0.5}),
+            "proximal.late_decay": case(0.6, REACHES) + case(None, REACHES),
+            "proximal.early_fraction": case(0.5, REACHES),
+            "stages.0.epochs": case(3, REACHES),
         },
     ),
     "teacher": Base(
@@ -393,6 +408,18 @@ BASES: dict[str, Base] = {
             "proximal.weight": case(2, REACHES),
             "proximal.tasks": case(["sst", "qqp"], INERT) + case(["sst"], REACHES),
             "proximal.decay": case(0.9, REACHES),
+            "proximal.late_decay": case(0.5, REACHES) + case(0.99, INERT),  # .99 is the decay itself
+        },
+    ),
+    "teacher whose decay changes": Base(
+        {"proximal.weight": 1, "proximal.tasks": ["qqp"], "proximal.late_decay": 0.5, "proximal.early_fraction": 0.3},
+        {
+            "proximal.weight": case(2, REACHES),
+            "proximal.tasks": case(["sst", "qqp"], INERT) + case(["sst"], REACHES),
+            "proximal.decay": case(0.9, REACHES),
+            "proximal.late_decay": case(0.6, REACHES) + case(None, REACHES),
+            "proximal.early_fraction": case(0.6, REACHES),
+            "stages.0.epochs": case(3, REACHES),
         },
     ),
     "simcse": Base(

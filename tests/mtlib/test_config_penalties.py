@@ -1,9 +1,11 @@
 """SMART, the proximal term and SimCSE: every range on both sides."""
 
+import json
 from typing import Any
 
 import pytest
 
+from mtlib.config import TrialConfig
 from mtlib.config_penalties import ProximalConfig, SimcseConfig, SmartConfig
 from tests.mtlib.config_cases import (
     BASE,
@@ -30,6 +32,10 @@ CASES: list[Case] = [
     ("proximal.tasks", ["sst", "sst"], "proximal.tasks must not name a task twice", ["sst", "sts"]),
     ("proximal.decay", -1e-9, "proximal.decay must be at least 0 and below 1", 0.0),
     ("proximal.decay", 1.0, "proximal.decay must be at least 0 and below 1", 0.999),
+    ("proximal.late_decay", -1e-9, "proximal.late_decay must be at least 0 and below 1", 0.0),
+    ("proximal.late_decay", 1.0, "proximal.late_decay must be at least 0 and below 1", 0.999),
+    ("proximal.early_fraction", 0.0, "proximal.early_fraction must be above 0 and below 1", 1e-9),
+    ("proximal.early_fraction", 1.0, "proximal.early_fraction must be above 0 and below 1", 0.999),
     ("simcse.weight", -1e-9, "simcse.weight must be at least 0", 0.0),
     ("simcse.tasks", ["sst", "sst"], "simcse.tasks must not name a task twice", ["sst", "sts"]),
     ("simcse.temperature", 0.0, "simcse.temperature must be above 0", 1e-9),
@@ -48,7 +54,8 @@ def test_a_change_of_any_field_changes_the_hash() -> None:
     smart: dict[str, Any] = {"weight": 0.5, "tasks": ["sst"], "mode": "paper", "noise_std": 1e-3, "step_size": 0.1}
     smart |= {"epsilon": 0.1, "num_steps": 2, "reduction": "sum", "masks": "shared", "every_batches": 2}
     assert_every_field_changes_the_hash("smart", SmartConfig, smart)
-    assert_every_field_changes_the_hash("proximal", ProximalConfig, {"weight": 1.0, "tasks": ["sst"], "decay": 0.9})
+    proximal: dict[str, Any] = {"weight": 1.0, "tasks": ["sst"], "decay": 0.9, "late_decay": 0.5, "early_fraction": 0.2}
+    assert_every_field_changes_the_hash("proximal", ProximalConfig, proximal)
     simcse: dict[str, Any] = {"weight": 1.0, "tasks": ["sst"], "temperature": 0.1, "projection": "none", "dropout": 0.1}
     assert_every_field_changes_the_hash("simcse", SimcseConfig, simcse)
 
@@ -68,6 +75,20 @@ def test_random_noise_must_not_be_0_where_it_counts() -> None:
     beside: list[dict[str, Any]] = [{"smart.noise_std": 1e-30}, {"smart.weight": 0.0}, {"smart.mode": "unit_norm"}]
     for remedy in (*beside, {"smart.mode": "paper"}):
         assert PENALIZED.override({**changes, **remedy}).smart.tasks == ("qqp",)
+
+
+def test_a_record_from_before_the_decay_could_change_has_one_decay() -> None:
+    recorded = json.loads(PENALIZED.override({"proximal.weight": 1, "proximal.decay": 0.97}).to_json())
+    recorded["proximal"] = {name: recorded["proximal"][name] for name in ("weight", "tasks", "decay")}
+    proximal = TrialConfig.from_json(json.dumps(recorded)).proximal
+    assert (proximal.decay, proximal.late_decay, proximal.decay_changes) == (0.97, None, False)
+
+
+def test_the_decay_changes_only_to_another_one() -> None:
+    for late, changes in ((None, False), (0.99, False), (0.999, True), (0, True)):
+        assert ProximalConfig(late_decay=late).decay_changes == changes
+    assert BASE.override({"proximal.late_decay": "none"}) == BASE
+    assert BASE.override({"proximal.late_decay": "0.999"}).proximal.late_decay == 0.999
 
 
 def test_the_defaults_are_those_of_bert_and_beyond() -> None:

@@ -223,6 +223,7 @@ def test_over_one_set_all_orders_are_one(steps: int | None, alone: TrialConfig, 
 
 
 TWO_SETS = {"stages.0.tasks": ["qqp", "sts"], "stages.0.steps_per_epoch": 6}
+TAUGHT = {"proximal.weight": 1, "proximal.tasks": ["sst"]}
 LENGTHS: dict[str, tuple[Changes, bool]] = {
     "constant": ({}, False),
     "constant, uniform": ({**TWO_SETS, "stages.0.order": "uniform"}, False),
@@ -232,6 +233,10 @@ LENGTHS: dict[str, tuple[Changes, bool]] = {
     "annealed": ({**TWO_SETS, "stages.0.order": "annealed"}, True),
     "annealed by 0": ({**TWO_SETS, "stages.0.order": "annealed", "stages.0.annealing": 0}, False),
     "annealed, one set": ({"stages.0.order": "annealed"}, False),
+    "teacher": (TAUGHT, False),
+    "teacher whose decay changes": ({**TAUGHT, "proximal.late_decay": 0.5}, True),
+    "teacher whose decay stays": ({**TAUGHT, "proximal.late_decay": 0.99, "proximal.early_fraction": 0.5}, False),
+    "decay of no teacher": ({"proximal.late_decay": 0.5}, False),
 }
 
 

@@ -621,6 +621,19 @@ def test_terms_add_up_each_with_its_own_weight(new_run: NewRun) -> None:
     assert loss.item() == pytest.approx(0.5 * total / 8, rel=1e-4)
 
 
+@pytest.mark.parametrize(("task", "factor"), [("qqp", 1.0), ("sts", 0.5)])
+def test_a_learned_weight_scales_all_terms_of_its_task(task: str, factor: float, new_run: NewRun) -> None:
+    run = moved_on(new_run({**TEACHER, **CONTRAST, **SMART, **LEARNED, "smart.weight": 7}))
+    with torch.no_grad():
+        run.model.log_variances[task].fill_(0.4)
+    (batch,) = shards_of(run, task, SIZES[task])
+    loss, details = ask(run, [batch])
+    sums = dict(zip(TERMS, details[0].tolist(), strict=True))
+    assert min(sums.values()) > 0
+    total = sums["loss"] + 7 * sums["smart_penalty"] + 3 * sums["proximal"] + 2 * sums["simcse"]
+    assert loss.item() == pytest.approx(factor * np.exp(-0.4) * total / SIZES[task] + 0.2, rel=1e-4)
+
+
 @pytest.mark.parametrize("log_variance", [-0.7, 0.0, 1.3])
 def test_a_learned_weight_of_a_squared_error_is_a_normal_likelihood(log_variance: float, new_run: NewRun) -> None:
     run = new_run(LEARNED)

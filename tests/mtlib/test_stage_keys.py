@@ -52,6 +52,8 @@ def test_with_a_constant_rate_there_is_a_cut_behind_every_epoch(config: TrialCon
 def test_where_a_stages_length_counts_there_is_a_cut_at_its_end_only(config: TrialConfig) -> None:
     triangle = config.override({"optimizer.schedule": "slanted_triangular"})
     assert [facts(cut) for cut in cuts_of(triangle)] == ENDS
+    taught = {"proximal.weight": 1, "proximal.tasks": ["sst"], "proximal.late_decay": 0.999}
+    assert [facts(cut) for cut in cuts_of(config.override(taught))] == ENDS
     annealed = config.override({"stages.1.order": "annealed", "stages.1.steps_per_epoch": 12})
     assert [facts(cut) for cut in cuts_of(annealed)] == [cut for cut in ALL_EPOCHS if cut[:2] != (1, 1)]
 

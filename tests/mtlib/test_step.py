@@ -14,17 +14,19 @@ import mtlib.gradients
 import mtlib.objective
 import mtlib.step
 from mtlib.batches import Batch, make_batch
+from mtlib.config_penalties import ProximalConfig
 from mtlib.losses import TrainingDiverged
 from mtlib.objective import TERMS, Place
 from mtlib.optim import optimizer_tensors
 from mtlib.reports import score_epoch
-from mtlib.run_state import Run
+from mtlib.run_state import Run, begin_next_stage, end_epoch
 from mtlib.samplers import Step, StepBatch, epoch_steps
 from mtlib.step import (
     Interrupted,
     agree,
     batch_of,
     count_details,
+    decay_at,
     place_of,
     stop_if_unwanted,
     stream_of,
@@ -429,6 +431,42 @@ def test_the_teacher_follows_the_model_by_hand_step_after_step_and_not_in_evalua
     assert_unchanged(run, before)
     assert not any(module.training for module in run.teacher.modules())
     assert run.sums["qqp"]["proximal"][0] > 0
+
+
+WHOLE_PARTS = [(0.1, 10, 1), (0.1, 30, 3), (0.1, 1000, 100), (0.29, 100, 29), (0.7, 10, 7)]
+BROKEN_PARTS = [(0.5, 1, 0), (0.6, 1, 1), (0.1, 4, 0), (0.1, 14, 1), (0.1, 16, 2), (0.999, 10, 10)]
+"""The nearest whole number of steps."""
+
+
+@pytest.mark.parametrize(("fraction", "num_steps", "num_early"), [*WHOLE_PARTS, *BROKEN_PARTS])
+def test_the_first_decay_holds_for_its_part_of_the_steps(fraction: float, num_steps: int, num_early: int) -> None:
+    config = ProximalConfig(decay=0.99, late_decay=0.999, early_fraction=fraction)
+    found = [decay_at(config, step, num_steps) for step in range(num_steps)]
+    assert found == [0.99] * num_early + [0.999] * (num_steps - num_early)
+
+
+def test_without_a_later_decay_there_is_one_to_the_end() -> None:
+    config = ProximalConfig(decay=0.97, early_fraction=0.5)
+    assert {decay_at(config, step, 8) for step in range(8)} == {0.97}
+
+
+def test_the_teacher_follows_with_one_decay_first_and_another_later_anew_in_each_stage(new_run: NewRun) -> None:
+    teaching = {"proximal.weight": 1, "proximal.tasks": "qqp", "proximal.decay": 0.2}
+    changes = {**PLAIN, **teaching, "proximal.late_decay": 0.9, "proximal.early_fraction": 0.5}
+    run = new_run({**changes, "stages.0.epochs": 2, "stages.0.steps_per_epoch": 3, "stages.1.steps_per_epoch": 2})
+    assert run.teacher is not None
+    expected = {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
+    for decay in (0.2, 0.2, 0.2, 0.9, 0.9, 0.9, 0.2, 0.2, 0.9, 0.9):  # 6 steps, then 2 epochs of 2
+        if run.step == run.plan[run.stage].steps[run.epoch]:
+            end_epoch(run)
+        if run.is_stage_over:
+            begin_next_stage(run)
+        take_step(run, QQP)
+        for name, tensor in run.model.state_dict().items():
+            expected[name] = decay * expected[name] + (1 - decay) * tensor
+        for name, tensor in run.teacher.state_dict().items():
+            assert torch.allclose(tensor, expected[name], rtol=1e-5, atol=1e-6), (run.total_step, name)
+    assert (run.stage, run.stage_step) == (1, 4)
 
 
 def test_without_decay_the_teacher_is_the_model_after_each_step(new_run: NewRun) -> None:

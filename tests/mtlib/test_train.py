@@ -251,6 +251,13 @@ STAGE_STARTS: dict[str, dict[str, Any]] = {
         "proximal.weight": 1,
         "proximal.tasks": "sts",
     },
+    "taught, with another decay later": {
+        "proximal.weight": 1,
+        "proximal.tasks": "sts",
+        "proximal.decay": 0.5,
+        "proximal.late_decay": 0.9,
+        "proximal.early_fraction": 0.5,
+    },
     "new optimizer": {"stages.1.reset_optimizer": True},
     "new optimizer, learned weights": {"stages.1.reset_optimizer": True, "loss_weighting": "uncertainty"},
 }
