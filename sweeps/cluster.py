@@ -7,11 +7,13 @@ import os
 import re
 import signal
 import socket
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import ray
 from ray._private import ray_logging
@@ -91,10 +93,24 @@ def close_ray(cluster: Cluster) -> None:
     """
     if not cluster.is_connected_here:
         return
-    if any(thread.name.startswith(THREADS) for thread in threading.enumerate()):
+    if is_inside_ray():
         atexit.unregister(ray.shutdown)
     else:
         ray.shutdown()
+
+
+def is_inside_ray() -> bool:
+    """Whether a thread that calls Ray has not come back."""
+    return any(thread.name.startswith(THREADS) for thread in threading.enumerate())
+
+
+def end_process(code: int) -> NoReturn:
+    """Ends the process with this exit code, also where a thread inside Ray would make that a segmentation fault."""
+    if is_inside_ray():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def start_thread(work: Callable[[], None], name: str) -> threading.Thread:

@@ -18,7 +18,7 @@ from sweeps.capacity import (
     worker_need,
 )
 from sweeps.lanes import Lane, lane_setup, open_lane
-from sweeps.leftovers import remove_own_groups
+from sweeps.leftovers import WAITING_STATES, remove_own_groups
 from sweeps.messages import Event
 from sweeps.options import SweepPlan
 from sweeps.trial_mailbox import node_name
@@ -168,13 +168,10 @@ def close_pool(pool: LanePool, deadline: float) -> None:
 
     Args:
         pool: the lanes, which have been told to close.
-        deadline: how long open lanes may take, on the monotonic clock.
+        deadline: how long this may take, on the monotonic clock; what is left of the lanes then loses its place.
     """
-    for lane in pool.lanes:
-        if lane.name in pool.open:
-            lane.wait(deadline - time.monotonic())
-    while not all(lane.is_over for lane in pool.lanes):
+    while (left := [lane for lane in pool.lanes if not lane.is_over]) and time.monotonic() < deadline:
+        remove_own_groups(WAITING_STATES)
+        left[0].wait(REMOVAL_SECONDS)
+    if left:
         remove_own_groups()
-        if time.monotonic() > deadline:
-            break
-        time.sleep(REMOVAL_SECONDS)

@@ -1,16 +1,22 @@
 """Placement groups that nobody will remove: Ray keeps those of a Ray Train run that ended while it waited for room."""
 
+from collections.abc import Collection
+
 import ray
 from ray._private.state import jobs
 from ray._raylet import PlacementGroupID
 from ray.util.placement_group import PlacementGroup, placement_group_table, remove_placement_group
 
+WAITING_STATES = ("PENDING", "RESCHEDULING")
+"""Of a placement group that waits for room, at first or after the loss of a node."""
+ALL_STATES = (*WAITING_STATES, "PREPARED", "CREATED")
 
-def remove_own_groups() -> None:
-    """Removes this driver's placement groups: those of lanes that have not closed, perhaps never opened."""
+
+def remove_own_groups(states: Collection[str] = ALL_STATES) -> None:
+    """Removes this driver's placement groups in any of `states`: of lanes that have not closed, perhaps never opened."""
     own = ray.get_runtime_context().get_job_id()
     for group, table in placement_group_table().items():
-        if job_of(group) == own and table["state"] != "REMOVED":
+        if job_of(group) == own and table["state"] in states:
             remove(group)
 
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
@@ -191,5 +191,14 @@ def run_and_finish(options: SweepOptions, plan: SweepPlan, known: Sequence["Tria
         return exit_code(outcome)
 
 
+def end(code: int) -> NoReturn:
+    """Ends the process; where Ray was loaded, as `end_process` does."""
+    if "sweeps.cluster" in sys.modules:
+        from sweeps.cluster import end_process
+
+        end_process(code)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    end(main())

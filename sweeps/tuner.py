@@ -264,8 +264,8 @@ def close_sweep(sweep: Sweep, patience: float) -> None:
     deadline = time.monotonic() + patience
     sweep.searcher.stop()
     sweep.mailbox.interrupt.remote()
-    sweep.search.wait(deadline - time.monotonic())
     close_pool(sweep.pool, deadline)
+    sweep.search.wait(deadline - time.monotonic())
     if sweep.search.is_over:
         sweep.searcher.finish()
     ray.kill(sweep.mailbox)

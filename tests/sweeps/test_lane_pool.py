@@ -7,6 +7,7 @@ import pytest
 
 import sweeps.lane_pool
 from sweeps.lane_pool import LanePool, close_pool, drop_ended, note_event, open_pool, tend
+from sweeps.leftovers import WAITING_STATES
 from sweeps.messages import Event
 from tests.sweeps.conftest import MakePlan
 
@@ -18,10 +19,9 @@ class Lane:
         self.name = name
         self.error: str | None = None
         self.is_over = False
-        self.waited: list[float] = []
 
     def wait(self, seconds: float) -> None:
-        self.waited.append(seconds)
+        assert 0 < seconds < 1
 
 
 class Mailbox:
@@ -184,19 +184,23 @@ def test_that_no_node_is_left_is_said_once_and_its_time_counted(
 def test_open_lanes_are_waited_for_and_those_that_wait_for_room_are_ended(
     opened: Callable[..., LanePool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool = opened()
-    happens(pool, "lane_down", "lane1", why="node died")
-    first, second = pool.lanes
-    removals: list[bool] = []
+    pool, removals = opened(), list[tuple[str, ...]]()
 
-    def remove() -> None:
-        removals.append(True)
+    def remove(states: tuple[str, ...] = ()) -> None:
+        removals.append(states)
         if len(removals) == 3:
-            second.is_over = True  # type: ignore[misc]
+            for lane in pool.lanes:
+                lane.is_over = True  # type: ignore[misc]
 
-    first.is_over = True  # type: ignore[misc]
     monkeypatch.setattr(sweeps.lane_pool, "remove_own_groups", remove)
-    monkeypatch.setattr(sweeps.lane_pool, "REMOVAL_SECONDS", 0.0)
     close_pool(pool, deadline=float("inf"))
-    assert len(removals) == 3
-    assert (len(first.waited), len(second.waited)) == (1, 0)  # type: ignore[attr-defined]
+    assert removals == [WAITING_STATES] * 3
+
+
+def test_lanes_that_do_not_end_in_time_lose_their_place(
+    opened: Callable[..., LanePool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, removals = opened(), list[tuple[str, ...]]()
+    monkeypatch.setattr(sweeps.lane_pool, "remove_own_groups", lambda *states: removals.append(states))
+    close_pool(pool, deadline=0.0)
+    assert removals == [()], "groups of any state"

@@ -3,10 +3,10 @@
 import time
 
 import pytest
-from ray.util.placement_group import placement_group, placement_group_table
+from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table
 
 from sweeps import leftovers
-from sweeps.leftovers import job_of, remove_orphaned_groups, remove_own_groups
+from sweeps.leftovers import WAITING_STATES, job_of, remove_orphaned_groups, remove_own_groups
 
 OURS, GONE = "01000000", "02000000"
 
@@ -44,11 +44,27 @@ def test_the_job_is_read_from_the_groups_id() -> None:
 
 @pytest.mark.ray
 @pytest.mark.usefixtures("private_ray")
+def test_a_group_that_has_its_room_can_be_spared() -> None:
+    group = placement_group([{"CPU": 1}])
+    assert group.wait(10)
+    remove_own_groups(WAITING_STATES)
+    assert placement_group_table(group)["state"] == "CREATED"
+    remove_own_groups()
+    wait_for_removal(group)
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("private_ray")
 def test_a_group_that_waits_for_room_is_removed_by_its_own_driver() -> None:
     group = placement_group([{"CPU": 100}])
     assert placement_group_table(group)["state"] == "PENDING"
     assert remove_orphaned_groups() == 0
-    remove_own_groups()
+    remove_own_groups(WAITING_STATES)
+    wait_for_removal(group)
+
+
+def wait_for_removal(group: PlacementGroup) -> None:
+    """Waits until a group has gone."""
     deadline = time.monotonic() + 10
     while placement_group_table(group)["state"] != "REMOVED":
         assert time.monotonic() < deadline
