@@ -13,7 +13,7 @@ ALL_STATES = (*WAITING_STATES, "PREPARED", "CREATED")
 
 
 def remove_own_groups(states: Collection[str] = ALL_STATES) -> None:
-    """Removes this driver's placement groups in any of `states`: of lanes that have not closed, perhaps never opened."""
+    """Removes this driver's placement groups in any of `states`: of lanes that never opened, or did not close."""
     own = ray.get_runtime_context().get_job_id()
     for group, table in placement_group_table().items():
         if job_of(group) == own and table["state"] in states:
