@@ -31,7 +31,7 @@ class EncoderConfig:
     """The pretrained text encoder that all tasks share."""
 
     name: str = "bert-base-uncased"
-    """Any `AutoModel` text encoder: a hub name or a local folder."""
+    """Any `AutoModel` that reads a text both ways, which decoders do not: a hub name or a local folder."""
     dropout: float | None = 0.3
     """Dropout probability of hidden states and of the pooled text before a head, 0 <= p < 1. None keeps the
     encoder's own. Source: BB 4.3, TT 3, TU 5.2, MP 5.3 use .3."""
@@ -116,7 +116,8 @@ class TaskConfig:
     `cross_no_separator` (both in one input as if one text; TT table 2) or `bi` (each encoded alone). Source: BB table
     1."""
     pooling: Pooling = "cls"
-    """What stands for a text: the state of its first token, or the `mean` over its tokens without padding."""
+    """What stands for a text: the state of its first token (XLNet: its last, where its tokenizer puts [CLS]), or the
+    `mean` over its tokens without padding."""
     head: Head = "linear"
     """`linear`: a linear layer on the pooled text, or on both vectors of a bi-encoder joined. `cosine`: cosine of the
     two vectors of a bi-encoder; as it is for a binary task (its sigmoid is the probability), from -1..1 to the range of

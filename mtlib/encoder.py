@@ -13,8 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mtlib.architecture import check_architecture
 from mtlib.config_network import EncoderConfig
 from mtlib.schema import first_line, require
+from mtlib.special_tokens import is_read_last
 
 HIDDEN_DROPOUTS = ("hidden_dropout_prob", "dropout", "embedding_dropout", "mlp_dropout")
 """What encoders call the dropout of hidden states in their configuration."""
@@ -37,10 +39,16 @@ class PretrainedEncoder:
     """SHA-256 of configuration and weights."""
     max_length: int
     """Longest input in word pieces, special tokens included."""
+    is_read_last: bool = False
+    """Whether the token that stands for a text is the last of it, and not the first."""
 
     @property
     def num_parameters(self) -> int:
         return sum(weight.numel() for weight in self.weights.values())
+
+
+class CannotLoad(ValueError):  # noqa: N818 - a refusal among others, which another place may make good
+    """An encoder is not where it was looked for, or not whole."""
 
 
 def load_encoder(name: str) -> PretrainedEncoder:
@@ -50,31 +58,69 @@ def load_encoder(name: str) -> PretrainedEncoder:
         name: a hub name such as `bert-base-uncased`, or a local folder.
 
     Raises:
-        ValueError: it cannot be had, is damaged or incomplete, or is no text encoder; one line that says which and why.
+        ValueError: it cannot be had, is damaged or incomplete, or does not read a text both ways; one line that says
+            which and why.
     """
     if not Path(name).exists():
-        with contextlib.suppress(ValueError):  # not cached, or not whole; if the hub does not help, it says why
+        with contextlib.suppress(CannotLoad):  # not cached, or not whole; if the hub does not help, it says why
             return load_from(name, only_local=True)
     return load_from(name, only_local=False)
 
 
 def load_from(name: str, only_local: bool) -> PretrainedEncoder:
-    """As `load_encoder`; without asking the hub if `only_local`."""
-    from transformers import AutoModel, AutoTokenizer
+    """As `load_encoder`; without asking the hub if `only_local`, which raises CannotLoad where all is not here."""
+    from transformers import AutoModel
 
+    config, tokenizer = load_description(name, local_files_only=only_local)
+    with loading(name):
+        model, info = AutoModel.from_pretrained(
+            name,
+            config=config,
+            dtype=torch.float32,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            local_files_only=only_local,
+        )
+    check_weights(name, info)
+    return describe_model(name, model, tokenizer)
+
+
+def load_description(name: str, **where: Any) -> tuple[Any, Any]:
+    """Configuration and tokenizer of an encoder; no weights are read, not even of what is refused.
+
+    Args:
+        name: a hub name, or a local folder.
+        where: to look, in words of `from_pretrained`.
+
+    Raises:
+        CannotLoad: one of them is not there, or damaged.
+        ValueError: the encoder does not read a text both ways.
+    """
+    from transformers import AutoConfig, AutoTokenizer
+
+    with loading(name):
+        config = AutoConfig.from_pretrained(name, **where)
+    with quiet_transformers():
+        check_architecture(name, config)
+    with loading(name):
+        tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, **where)
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # `transformers` makes one up
+        raise CannotLoad(f"encoder '{name}' must come with its tokenizer, got no vocabulary")
+    return config, tokenizer
+
+
+@contextlib.contextmanager
+def loading(name: str) -> Iterator[None]:
+    """Raises CannotLoad, in one line, for whatever `transformers` raises; quietly."""
     with quiet_transformers():
         try:
-            tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, local_files_only=only_local)
-            model, info = AutoModel.from_pretrained(
-                name,
-                dtype=torch.float32,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,
-                local_files_only=only_local,
-            )
+            yield
         except Exception as error:  # damaged files make it raise whatever their content leads to
-            raise ValueError(f"encoder '{name}' cannot be loaded: {first_line(error)}") from error
-    check_complete(name, tokenizer, info)
+            raise CannotLoad(f"encoder '{name}' cannot be loaded: {first_line(error)}") from error
+
+
+def describe_model(name: str, model: nn.Module, tokenizer: Any) -> PretrainedEncoder:
+    """A model and its tokenizer as what trials start from."""
     drop_pooler(model)
     weights = {key: weight.detach().clone() for key, weight in model.state_dict().items()}
     return PretrainedEncoder(
@@ -84,26 +130,31 @@ def load_from(name: str, only_local: bool) -> PretrainedEncoder:
         tokenizer=tokenizer,
         fingerprint=fingerprint_of(model.config, weights),
         max_length=min(tokenizer.model_max_length, num_positions(model)),
+        is_read_last=is_read_last(tokenizer),
     )
 
 
-def check_complete(name: str, tokenizer: Any, info: Mapping[str, Any]) -> None:
-    """Refuses what `transformers` would make up: a vocabulary of special tokens alone, random weights."""
-    if len(tokenizer) <= len(tokenizer.all_special_tokens):
-        raise ValueError(f"encoder '{name}' must come with its tokenizer, got no vocabulary")
+def check_weights(name: str, info: Mapping[str, Any]) -> None:
+    """Raises CannotLoad for weights that `transformers` would make up, other than those of the pooler."""
     resized = [key for key, *_shapes in info["mismatched_keys"]]
     for fault, keys in (("missing", info["missing_keys"]), ("of another size", resized)):
         found = sorted(key for key in keys if not key.startswith("pooler."))
         if found:
-            raise ValueError(f"encoder '{name}' must have all its weights, {len(found)} are {fault}, first {found[0]}")
+            raise CannotLoad(f"encoder '{name}' must have all its weights, {len(found)} are {fault}, first {found[0]}")
 
 
 def num_positions(model: nn.Module) -> int:
     """The longest input, in word pieces, that the model has positions for; RoBERTa spends the first ones on padding."""
-    positions = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
-    if isinstance(positions, nn.Embedding):
-        return positions.num_embeddings - (0 if positions.padding_idx is None else positions.padding_idx + 1)
-    return int(getattr(model.config, "max_position_embeddings", None) or sys.maxsize)
+    embeddings = getattr(model, "embeddings", None)
+    positions: Any = getattr(embeddings, "position_embeddings", None)
+    numbers = getattr(embeddings, "position_ids", None)  # (1, positions)
+    found = [numbers.shape[-1]] if isinstance(numbers, Tensor) else []
+    if isinstance(getattr(positions, "weight", None), Tensor):  # an nn.Embedding, or one of I-BERT's own
+        padding = positions.padding_idx
+        found.append(len(positions.weight) - (0 if padding is None else padding + 1))
+    else:
+        found.append(int(getattr(model.config, "max_position_embeddings", None) or sys.maxsize))
+    return min((count for count in found if count > 0), default=sys.maxsize)  # XLNet says -1: there is no end
 
 
 @contextlib.contextmanager
@@ -123,9 +174,12 @@ def quiet_transformers() -> Iterator[None]:
 
 
 def drop_pooler(model: nn.Module) -> None:
-    """Takes off the layer that BERT puts on [CLS] for its own pretraining; our heads read the hidden state."""
+    """Takes off the layer that BERT puts on [CLS] for its own pretraining; our heads read the hidden state.
+
+    Something must stay in its place: SqueezeBERT and LayoutLM always call it.
+    """
     if getattr(model, "pooler", None) is not None:
-        model.register_module("pooler", None)
+        model.register_module("pooler", nn.Identity())
 
 
 def fingerprint_of(config: Any, weights: Mapping[str, Tensor]) -> str:

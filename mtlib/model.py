@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mtlib.architecture import encoder_arguments
 from mtlib.batches import Batch, Inputs
 from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder, build_encoder, embedding_layer, hidden_dropout
@@ -48,6 +49,7 @@ class MultiTaskModel(nn.Module):
         freeze(self.encoder, config.encoder.trained_layers)
         size, tasks = int(pretrained.config.hidden_size), config.active_tasks
         self.pooling = {task: config.tasks[task].pooling for task in tasks}
+        self.is_read_last = pretrained.is_read_last
         self.heads = nn.ModuleDict({task: make_head(config, task, size) for task in tasks})
         with_pals = [task for task in tasks if config.pals.size > 0 and task in config.pals.tasks]
         depth = num_layers(self.encoder) if with_pals else 0
@@ -79,7 +81,7 @@ class MultiTaskModel(nn.Module):
             entering = None if embeddings is None else embeddings[index]
             with self.task_layers(batch.task, inputs):
                 hidden, embedded = self.encode(inputs, entering, keep)
-            vectors.append(pooled(hidden, inputs.attention_mask, self.pooling[batch.task]))
+            vectors.append(pooled(hidden, inputs.attention_mask, self.pooling[batch.task], self.is_read_last))
             kept.append(embedded)
         return torch.stack(vectors, dim=1), tuple(kept) if keep else ()
 
@@ -103,9 +105,8 @@ class MultiTaskModel(nn.Module):
 
     def encode(self, inputs: Inputs, entering: Tensor | None, keep: bool) -> tuple[Tensor, Any]:
         """Hidden states (rows, tokens, hidden) of one input and, if kept, what entered the first layer."""
-        arguments = {"input_ids": inputs.input_ids, "attention_mask": inputs.attention_mask}
-        if getattr(self.encoder.config, "type_vocab_size", 0) > 1:
-            arguments["token_type_ids"] = inputs.token_type_ids
+        texts = (inputs.input_ids, inputs.attention_mask, inputs.token_type_ids)
+        arguments = encoder_arguments(self.encoder.config, *texts)
         if entering is None and not keep:
             return self.encoder(**arguments).last_hidden_state, None
         seen: list[Tensor] = []
@@ -122,14 +123,18 @@ class MultiTaskModel(nn.Module):
         return hidden, seen[0]
 
 
-def pooled(hidden: Tensor, mask: Tensor, pooling: str) -> Tensor:
+def pooled(hidden: Tensor, mask: Tensor, pooling: str, is_read_last: bool) -> Tensor:
     """One vector per text, (rows, hidden).
 
     Args:
         hidden: (rows, tokens, hidden).
-        mask: (rows, tokens), 1 on text and 0 on padding.
-        pooling: `cls` for the first token's state, `mean` for the mean over the text's tokens.
+        mask: (rows, tokens), 1 on text and 0 on padding, which stands at the end.
+        pooling: `cls` for one token's state, `mean` for the mean over the text's tokens.
+        is_read_last: whether `cls` is the last token of the text, and not the first.
     """
+    if pooling == "cls" and is_read_last:
+        rows = torch.arange(len(hidden), device=hidden.device)
+        return hidden[rows, mask.sum(dim=1) - 1]
     if pooling == "cls":
         return hidden[:, 0]
     keep = mask.unsqueeze(2).to(hidden.dtype)

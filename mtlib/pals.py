@@ -12,6 +12,7 @@ from torch.utils.hooks import RemovableHandle
 from mtlib.config import TrialConfig
 from mtlib.heads import new_linear, new_stream
 from mtlib.layers import encoder_layers, norms_of
+from mtlib.schema import require
 
 
 class Pals(nn.Module):
@@ -95,7 +96,8 @@ def beside_layers(pals: Pals, encoder: nn.Module, attention_mask: Tensor) -> Ite
         attention_mask: (rows, tokens) of the pass, 1 on text and 0 on padding.
 
     Raises:
-        ValueError: the architecture has no layers or norms that we know.
+        ValueError: the architecture has no layers or norms that we know, or, in a pass, gives its layers other tokens
+            than those of the text: Longformer pads it, CANINE shortens it.
 
     Source: My PAL BERT 4.1 (`attention`); Stickland and Murray 2019 (`layer`).
     """
@@ -117,8 +119,11 @@ def hook_layer(
     """Keeps what enters a layer, and adds TS of it to the sum that enters its norm."""
     entered: list[Tensor] = []
 
-    def keep(_layer: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        entered.append(arguments[0] if arguments else named["hidden_states"])
+    def keep(layer: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        hidden: Tensor = arguments[0] if arguments else named["hidden_states"]
+        rule = f"a {type(layer).__name__} beside which PALs stand must be given the tokens of the text"
+        require(hidden.shape[:2] == is_text.shape, rule, f"{hidden.shape[1]} for {is_text.shape[1]}")
+        entered.append(hidden)
 
     def add(_norm: nn.Module, arguments: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         return (arguments[0] + pals(number, entered.pop(), is_text), *arguments[1:])

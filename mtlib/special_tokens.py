@@ -49,15 +49,33 @@ def find_special_tokens(tokenizer: "PreTrainedTokenizerBase") -> SpecialTokens:
     """The special tokens of a tokenizer, found by letting it encode two short texts.
 
     Raises:
-        ValueError: the tokenizer has no padding token.
+        ValueError: the tokenizer has no padding token, or finds nothing in a text.
     """
+    kind = type(tokenizer).__name__
     if tokenizer.pad_token_id is None:
-        raise ValueError(f"an encoder's tokenizer must have a padding token, got a {type(tokenizer).__name__} without")
+        raise ValueError(f"an encoder's tokenizer must have a padding token, got a {kind} without")
+    if not word_pieces(tokenizer, "a") or not word_pieces(tokenizer, "b"):
+        raise ValueError(f"an encoder's tokenizer must cut texts into word pieces, got a {kind} that finds none")
     return SpecialTokens(
         single=find_template(tokenizer, "a"),
         pair=find_template(tokenizer, "a", "b"),
         pad=(tokenizer.pad_token_id, tokenizer.pad_token_type_id),
     )
+
+
+def word_pieces(tokenizer: "PreTrainedTokenizerBase", text: str) -> list[int]:
+    """Ids of a text's word pieces, without special tokens."""
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def is_read_last(tokenizer: "PreTrainedTokenizerBase") -> bool:
+    """Whether a tokenizer puts the token that stands for a text, its [CLS], at the end (XLNet), and not in front.
+
+    The tokenizer stays as it is: calling it would change what it says of truncation, which is saved with it.
+    """
+    ids = tokenizer.backend_tokenizer.encode("a").ids if tokenizer.is_fast else tokenizer("a")["input_ids"]
+    text = [token for token in ids if token != tokenizer.pad_token_id]
+    return tokenizer.cls_token_id in text[-1:] and tokenizer.cls_token_id not in text[:-1]
 
 
 def tokenizer_fingerprint(tokenizer: "PreTrainedTokenizerBase") -> str:
@@ -105,7 +123,7 @@ def find_template(tokenizer: "PreTrainedTokenizerBase", *texts: str) -> Template
             special[-1].append(tokens[position])
             position += 1
         text_segments.append(tokens[position][1])
-        position += len(tokenizer(text, add_special_tokens=False)["input_ids"])
+        position += len(word_pieces(tokenizer, text))
         special.append([])
     special[-1] = tokens[position:]
     return Template(special=tuple(tuple(part) for part in special), text_segments=tuple(text_segments))

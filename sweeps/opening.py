@@ -15,6 +15,7 @@ from mtlib.encoder import PretrainedEncoder, build_encoder, embedding_layer, loa
 from mtlib.hub_encoder import check_hub
 from mtlib.layers import check_fits
 from mtlib.model import MultiTaskModel
+from mtlib.rehearsal import rehearse
 from mtlib.schema import require, to_dict
 from mtlib.start import load_start
 from results.mirror import mirror
@@ -59,7 +60,7 @@ def check_capacity(options: SweepOptions, num_cpus: int, num_gpus: int) -> None:
     require(options.workers * gpus <= num_gpus, rule, f"{workers} --gpus-per-worker {gpus:g}")
 
 
-def check_encoder(material: Material) -> PretrainedEncoder:
+def check_encoder(options: SweepOptions, material: Material) -> PretrainedEncoder:
     """Loads the encoder once, as every trial of the sweep will.
 
     Raises:
@@ -71,6 +72,7 @@ def check_encoder(material: Material) -> PretrainedEncoder:
     for encoder_config in {config.encoder: None for config in configs}:
         fitting = [config for config in configs if config.encoder == encoder_config]
         check_points(fitting, pretrained)
+    rehearse(configs, pretrained, on_gpu=options.gpus_per_worker > 0)
     return pretrained
 
 

@@ -125,7 +125,7 @@ def sweep(options: SweepOptions, arguments: Sequence[str]) -> int:
     check_machine(options)
     material = prepare(options)
     show([*describe_sweep(options, material), *describe_gpus(options)])
-    encoder = check_encoder(material)
+    encoder = check_encoder(options, material)
     if options.resumes:
         with held(options.folder):
             resumed = take_up(options, material, encoder.fingerprint, arguments)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors import SafetensorError
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast, XLNetTokenizer
 
 import mtlib.checkpoint
 from mtlib.config import TrialConfig
@@ -56,6 +56,14 @@ def roberta_tokenizer() -> PreTrainedTokenizerFast:
         sep_token="</s>",
         pad_token="<pad>",
     )
+
+
+@pytest.fixture(scope="session")
+def xlnet_tokenizer() -> XLNetTokenizer:
+    """`a <sep> b <sep> <cls>` with segment ids 0, 1 and, for the last, 2; <cls> is 3, <sep> 4, <pad> 5."""
+    special = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>"]
+    words = ["▁", *(f"▁{word}" for word in WORDS), *"abcdefghijklmnopqrstuvwxyz"]
+    return XLNetTokenizer(vocab=[*((word, 0.0) for word in special), *((word, -1.0) for word in words)])
 
 
 @pytest.fixture(params=["bert", "roberta"])

@@ -20,19 +20,23 @@ from transformers import (
     BertConfig,
     DistilBertConfig,
     ModernBertConfig,
+    PreTrainedTokenizerFast,
     RobertaConfig,
     T5Config,
+    XLNetTokenizer,
 )
 
 from mtlib.config_network import EncoderConfig
 from mtlib.encoder import (
     PretrainedEncoder,
     build_encoder,
+    describe_model,
     embedding_layer,
     hidden_dropout,
     load_encoder,
     num_positions,
 )
+from tests.mtlib.architectures import DECODERS, ENCODER_DECODERS, ENCODERS
 
 AS_IT_IS = EncoderConfig(dropout=None, max_length=32)
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1}
@@ -359,6 +363,71 @@ def test_a_checkpoint_that_lacks_a_single_weight_is_refused_by_its_name(copy_of_
 
     change_weights(copy_of_encoder, drop_one)
     assert refusal(copy_of_encoder).endswith("1 are missing, first encoder.layer.1.output.dense.bias")
+
+
+def save(config: Any, folder: Path, tokenizer: PreTrainedTokenizerFast) -> Path:
+    """A folder with a model of random weights, and a tokenizer."""
+    AutoModel.from_config(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "bert, as a decoder"])
+def test_a_decoder_is_refused_by_its_type(name: str, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    config = DECODERS[name]
+    message = refusal(save(config, tmp_path, bert_tokenizer))
+    assert message.endswith(f"whose first token does not see those behind it, as in decoders ({config.model_type})")
+
+
+@pytest.mark.parametrize("name", ENCODER_DECODERS)
+def test_an_encoder_decoder_is_refused_by_its_type(
+    name: str, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
+) -> None:
+    assert refusal(save(ENCODER_DECODERS[name], tmp_path, bert_tokenizer)).endswith(f"got an encoder-decoder ({name})")
+
+
+def test_a_decoder_is_refused_before_its_weights_are_looked_for(tmp_path: Path) -> None:
+    DECODERS["llama"].save_pretrained(tmp_path)
+    assert "as in decoders (llama)" in refusal(tmp_path)
+
+
+@pytest.mark.usefixtures("cached")
+def test_a_decoder_in_the_cache_is_refused_without_a_question_to_the_hub(cached: Path, requests: list[str]) -> None:
+    DECODERS["llama"].save_pretrained(cached)
+    with pytest.raises(ValueError, match=r"as in decoders \(llama\)$"):
+        load_encoder("someone/tiny")
+    assert requests == []
+
+
+def test_xlnet_is_loaded_with_positions_without_end_and_read_at_its_last_token(
+    xlnet_tokenizer: XLNetTokenizer, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
+) -> None:
+    config = ENCODERS["xlnet"]
+    assert config.max_position_embeddings == -1
+    loaded = load_encoder(str(save(config, tmp_path / "own", xlnet_tokenizer)))
+    assert loaded.is_read_last
+    model = build_encoder(loaded, EncoderConfig(max_length=10**4)).eval()
+    assert model(torch.full((1, 60), 9)).last_hidden_state.shape == (1, 60, 16)
+    assert not load_encoder(str(save(config, tmp_path / "other", bert_tokenizer))).is_read_last
+
+
+@pytest.mark.parametrize("name", ["squeezebert", "layoutlm", "bert"])
+def test_no_model_needs_the_pooler_that_is_left_out(name: str, bert_tokenizer: PreTrainedTokenizerFast) -> None:
+    encoder = describe_model("random", AutoModel.from_config(ENCODERS[name]), bert_tokenizer)
+    assert not any(key.startswith("pooler") for key in encoder.weights)
+    built = build_encoder(encoder, AS_IT_IS)
+    assert built(torch.tensor([[5, 6, 7]])).last_hidden_state.shape == (1, 3, 16)
+
+
+@pytest.mark.parametrize("name", ["bert", "camembert", "ibert", "mpnet", "xlm", "yoso", "deberta", "distilbert"])
+def test_a_text_as_long_as_there_are_positions_for_fits_and_a_longer_one_does_not(name: str) -> None:
+    model = AutoModel.from_config(ENCODERS[name]).eval()
+    longest = num_positions(model)
+    assert 40 < longest <= 48
+    assert model(torch.full((1, longest), 5)).last_hidden_state.shape[1] == longest
+    if name != "deberta":  # without a table of positions it reads on
+        with pytest.raises((IndexError, RuntimeError)):
+            model(torch.full((1, longest + 1), 5))
 
 
 def test_the_embedding_layer_gives_what_enters_the_first_layer(tiny_encoder: PretrainedEncoder) -> None:

@@ -1,19 +1,24 @@
 """The network against transformers' own hidden states and heads by hand; what enters a layer, what is shared."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import AutoModel, BertConfig, DistilBertConfig, RobertaConfig, T5Config
+from transformers import AutoModel, BertConfig, DistilBertConfig, RobertaConfig, T5Config, XLNetTokenizer
 
 from mtlib.batches import Batch, Inputs, make_batch
 from mtlib.config import TrialConfig
+from mtlib.config_network import Encoding
+from mtlib.data import Table
 from mtlib.encoder import PretrainedEncoder, embedding_layer
 from mtlib.model import MultiTaskModel, pooled
-from mtlib.tokens import Corpus
+from mtlib.tokens import Corpus, tokenize
+from tests.mtlib.architectures import ENCODERS
+from tests.mtlib.architectures import untrained as random_encoder
 
 ENCODED = ("sst single", "qqp cross", "qqp bi", "sts cross", "sts bi")
 SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 40}
@@ -99,6 +104,7 @@ def test_embedded_text_that_enters_again_gives_the_plain_pass_exactly(prepared: 
 
 @torch.no_grad()
 def test_each_embedded_text_that_enters_replaces_its_own_input(prepared: tuple[MultiTaskModel, Batch]) -> None:
+    torch.manual_seed(0)
     model, batch = prepared
     plain, kept = model(batch).logits, model(batch, keep=True).embeddings
     for index in range(len(kept)):
@@ -320,13 +326,42 @@ def test_mean_pooling_is_the_mean_over_a_texts_tokens_by_a_loop(
 def test_padding_has_no_part_in_a_mean_and_gets_no_gradient() -> None:
     hidden = torch.randn(3, 4, 8, requires_grad=True)
     mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]])
-    found = pooled(hidden, mask, "mean")
+    found = pooled(hidden, mask, "mean", is_read_last=False)
     assert torch.allclose(found[1], hidden[1, :2].mean(0))
     assert torch.allclose(found[2], hidden[2, 0])
     (gradient,) = torch.autograd.grad(found.sum(), hidden)
     assert gradient[1, :2].tolist() == [[0.5] * 8] * 2
     assert not gradient[mask == 0].any()
-    assert torch.equal(pooled(hidden, mask, "cls"), hidden[:, 0])
+    assert torch.equal(pooled(hidden, mask, "mean", is_read_last=True), found)
+
+
+def test_the_token_that_stands_for_a_text_is_its_first_or_its_last_before_the_padding() -> None:
+    hidden, mask = torch.randn(3, 4, 8), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]])
+    assert torch.equal(pooled(hidden, mask, "cls", is_read_last=False), hidden[:, 0])
+    last = torch.stack([hidden[0, 3], hidden[1, 1], hidden[2, 0]])
+    assert torch.equal(pooled(hidden, mask, "cls", is_read_last=True), last)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("encoding", ["cross", "bi"])
+def test_xlnet_is_read_where_transformers_reads_it(
+    encoding: Encoding, tiny_config: TrialConfig, pair_table: Table, xlnet_tokenizer: XLNetTokenizer, tmp_path: Path
+) -> None:
+    encoder = random_encoder(ENCODERS["xlnet"], xlnet_tokenizer)
+    config = tiny_config.override({"smart.weight": 0, "tasks.qqp.encoding": encoding})
+    model = telling(config, encoder)
+    tables = {("qqp", "train"): pair_table}
+    table = tokenize(tables, xlnet_tokenizer, tmp_path).tables["qqp", "train"]
+    batch = make_batch(table, np.arange(12), encoding=encoding, max_length=200)
+    assert len({*batch.inputs[0].attention_mask.sum(1).tolist()}) > 3
+    first, second = (list(texts[:12]) for texts in pair_table.texts)
+    asked: tuple[tuple[Any, ...], ...] = ((first, second),) if encoding == "cross" else ((first,), (second,))
+    for index, texts in enumerate(asked):
+        own = xlnet_tokenizer(*texts, padding=True, return_token_type_ids=True, return_tensors="pt")
+        assert own["attention_mask"][:, 0].sum() < 12  # it pads in front
+        expected = model.encoder(**own).last_hidden_state[:, -1]
+        assert torch.allclose(model(batch).vectors[:, index], expected, atol=1e-5)
+    assert model(batch).vectors.std(0).min() > 0.01
 
 
 PALS: dict[str, Any] = {"pals.size": 8, "pals.num_heads": 2, "pals.tasks": "qqp"}

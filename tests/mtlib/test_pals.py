@@ -213,7 +213,8 @@ def test_nothing_stays_in_the_encoder_after_a_pass_or_an_error(placement: str, e
     assert num_hooks(encoder) == before
     with beside_layers(pals, encoder, MASK):
         assert num_hooks(encoder) == before + 2 * LAYERS
-    with pytest.raises(RuntimeError), beside_layers(pals, encoder, MASK[:, :2]):  # a mask that does not fit
+    rule = "^a BertLayer beside which PALs stand must be given the tokens of the text, got 5 for 2$"
+    with pytest.raises(ValueError, match=rule), beside_layers(pals, encoder, MASK[:, :2]):  # a mask that does not fit
         encoder(input_ids=IDS, attention_mask=MASK)
     assert num_hooks(encoder) == before
     assert torch.equal(states(encoder), plain)

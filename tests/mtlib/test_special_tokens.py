@@ -1,12 +1,19 @@
+import copy
 import itertools
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer
-from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
+from tokenizers import Tokenizer, models, processors
+from transformers import ByT5Tokenizer, PreTrainedTokenizerFast, XLNetTokenizer
 
-from mtlib.special_tokens import Template, find_special_tokens, tokenizer_fingerprint, truncate_longest_first
+from mtlib.special_tokens import (
+    Template,
+    find_special_tokens,
+    is_read_last,
+    tokenizer_fingerprint,
+    truncate_longest_first,
+)
 
 
 def test_a_bert_like_pair_has_its_second_segment_from_the_second_text_on(
@@ -42,6 +49,38 @@ def test_a_tokenizer_without_padding_is_refused(roberta_tokenizer: PreTrainedTok
     bare = PreTrainedTokenizerFast(tokenizer_object=roberta_tokenizer.backend_tokenizer)
     with pytest.raises(ValueError, match=r"must have a padding token, got a .* without"):
         find_special_tokens(bare)
+
+
+def test_a_tokenizer_that_finds_nothing_in_a_text_is_refused() -> None:
+    blind = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.BPE()), pad_token="<pad>")
+    assert blind("a")["input_ids"] == []
+    with pytest.raises(ValueError, match=r"must cut texts into word pieces, got a .* that finds none$"):
+        find_special_tokens(blind)
+
+
+def test_an_xlnet_pair_ends_with_the_token_that_stands_for_it(xlnet_tokenizer: XLNetTokenizer) -> None:
+    special = find_special_tokens(xlnet_tokenizer)
+    assert special.single == Template(special=((), ((4, 0), (3, 2))), text_segments=(0,))
+    assert special.pair == Template(special=((), ((4, 0),), ((4, 1), (3, 2))), text_segments=(0, 1))
+
+
+def test_a_text_is_read_at_its_end_where_its_own_token_stands_there_alone(
+    bert_tokenizer: PreTrainedTokenizerFast, roberta_tokenizer: PreTrainedTokenizerFast, xlnet_tokenizer: XLNetTokenizer
+) -> None:
+    assert is_read_last(xlnet_tokenizer)
+    assert not any(map(is_read_last, (bert_tokenizer, roberta_tokenizer, ByT5Tokenizer())))
+    around = Tokenizer.from_str(bert_tokenizer.backend_tokenizer.to_str())
+    around.post_processor = processors.TemplateProcessing(single="[CLS] $A [CLS]", special_tokens=[("[CLS]", 2)])
+    assert not is_read_last(PreTrainedTokenizerFast(tokenizer_object=around, cls_token="[CLS]", pad_token="[PAD]"))
+
+
+def test_asking_where_a_text_is_read_leaves_padding_and_truncation_as_they_are(xlnet_tokenizer: XLNetTokenizer) -> None:
+    tokenizer = copy.deepcopy(xlnet_tokenizer)
+    tokenizer.backend_tokenizer.enable_padding(direction="right", pad_id=5, length=9)
+    tokenizer.backend_tokenizer.enable_truncation(20)
+    before = tokenizer.backend_tokenizer.to_str()
+    assert is_read_last(tokenizer)
+    assert tokenizer.backend_tokenizer.to_str() == before
 
 
 def test_truncation_agrees_with_the_tokenizer_for_all_short_pairs(bert_tokenizer: PreTrainedTokenizerFast) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from safetensors.torch import save_file
 from torch import nn
+from transformers import AutoModel
 
 from mtlib.config import TrialConfig
-from mtlib.encoder import PretrainedEncoder
+from mtlib.encoder import PretrainedEncoder, quiet_transformers
 from mtlib.model import MultiTaskModel
 from mtlib.sources import read_held_out
 from results.hold_out import HoldOutRecord, describe_rows, read_hold_out
@@ -30,8 +31,11 @@ from sweeps.options import SweepOptions
 from sweeps.prepare import Material
 from sweeps.resume import read_saved_options
 from sweeps.run import main
+from tests.mtlib.architectures import DECODERS, ENCODER_DECODERS, ENCODERS
 
 Build = Callable[..., SweepOptions]
+OPTIONS = SweepOptions(space="smart_lambda", name="first", storage=Path("/storage"))
+PALS = ("pals.size=8", "pals.num_heads=2", "pals.tasks=sst")
 ENCODER = "0123456789abcdef"
 """Fingerprint of an encoder."""
 
@@ -108,14 +112,14 @@ def test_smart_is_refused_for_an_encoder_that_it_cannot_enter(
     monkeypatch.setattr("sweeps.opening.embedding_layer", refuse)
     changed = with_base(material, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64})
     with pytest.raises(ValueError, match="SMART cannot enter"):
-        check_encoder(changed)
+        check_encoder(OPTIONS, changed)
 
 
 def test_an_encoder_that_can_be_had_is_counted_and_known_again(
     material: Material, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder
 ) -> None:
     changed = with_base(material, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64})
-    found = check_encoder(changed)
+    found = check_encoder(OPTIONS, changed)
     assert (found.num_parameters, found.fingerprint) == (tiny_encoder.num_parameters, tiny_encoder.fingerprint)
 
 
@@ -123,14 +127,14 @@ def test_an_encoder_that_cannot_be_had_is_one_line(material: Material, tmp_path:
     (tmp_path / "empty").mkdir()
     changed = with_base(material, **{"encoder.name": str(tmp_path / "empty")})
     with pytest.raises(ValueError, match=r"encoder '.*empty' cannot be loaded") as raised:
-        check_encoder(changed)
+        check_encoder(OPTIONS, changed)
     assert "\n" not in str(raised.value)
 
 
 def test_settings_that_do_not_fit_the_encoder_are_refused(material: Material, tiny_encoder_folder: Path) -> None:
     changed = with_base(material, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 65})
     with pytest.raises(ValueError, match=r"encoder\.max_length must be at most 64"):
-        check_encoder(changed)
+        check_encoder(OPTIONS, changed)
 
 
 def weights_like(config: TrialConfig, pretrained: PretrainedEncoder, path: Path, width: int | None = None) -> Path:
@@ -149,10 +153,10 @@ def test_weights_to_start_from_must_fit_the_encoder(
     fitting = weights_like(base, tiny_encoder, tmp_path / "fitting.safetensors")
     narrow = weights_like(base, tiny_encoder, tmp_path / "narrow.safetensors", width=16)
     started = with_base(material, **here, **{"encoder.start_from": str(fitting), "encoder.start_heads": True})
-    assert check_encoder(started).num_parameters == tiny_encoder.num_parameters
+    assert check_encoder(OPTIONS, started).num_parameters == tiny_encoder.num_parameters
     for path, fault in ((narrow, "of another size"), (tmp_path / "none.safetensors", "which is missing")):
         with pytest.raises(ValueError, match=rf"^encoder\.start_from must .*{fault}") as raised:
-            check_encoder(with_base(material, **here, **{"encoder.start_from": str(path)}))
+            check_encoder(OPTIONS, with_base(material, **here, **{"encoder.start_from": str(path)}))
         assert "\n" not in str(raised.value)
 
 
@@ -169,7 +173,7 @@ def test_weights_and_layers_of_every_point_are_checked(
         check_points([base, base.override({"tasks.sts.chosen_layers": [2]})], tiny_encoder)
     space = dataclasses.replace(material.space, base=base, grid={"encoder.start_from": (None, str(narrow))})
     with pytest.raises(ValueError, match="must fit the encoder"):
-        check_encoder(dataclasses.replace(material, space=space))
+        check_encoder(OPTIONS, dataclasses.replace(material, space=space))
 
 
 def test_weights_of_another_width_stop_the_command_before_anything_starts(
@@ -189,6 +193,58 @@ def test_weights_of_another_width_stop_the_command_before_anything_starts(
     assert error.startswith("error: encoder.start_from must fit the encoder")
     assert error.count("\n") == 1
     assert not (tmp_path / "first").exists()
+
+
+@pytest.fixture
+def save_encoder(tmp_path: Path, tiny_encoder: PretrainedEncoder) -> Callable[[Any], Path]:
+    """Saves an encoder of an architecture, with random weights and the tiny encoder's tokenizer."""
+
+    def save(architecture: Any) -> Path:
+        folder = tmp_path / "encoder"
+        with quiet_transformers():
+            AutoModel.from_config(architecture).save_pretrained(folder)
+        tiny_encoder.tokenizer.save_pretrained(folder)
+        return folder
+
+    return save
+
+
+@pytest.mark.parametrize(
+    ("architecture", "changes", "fault"),
+    [
+        (DECODERS["llama"], (), "whose first token does not see those behind it, as in decoders (llama)"),
+        (DECODERS["gpt2"], (), "whose first token does not see those behind it, as in decoders (gpt2)"),
+        (ENCODER_DECODERS["t5"], (), "got an encoder-decoder (t5)"),
+        (ENCODERS["longformer"], (), "(longformer) must read a text of 39 tokens with SMART, got: "),
+        (ENCODERS["longformer"], PALS, "(longformer) must read a text of 39 tokens with PALs (attention)"),
+        (ENCODERS["deberta"], ("precision=bf16",), "(deberta) must read a text of 39 tokens with precision bf16 on"),
+    ],
+    ids=["llama", "gpt2", "t5", "longformer, SMART", "longformer, PALs", "deberta, bf16"],
+)
+def test_what_an_encoder_cannot_do_stops_the_command_before_anything_starts(
+    architecture: Any,
+    changes: tuple[str, ...],
+    fault: str,
+    save_encoder: Callable[[Any], Path],
+    tiny_folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    places = ["--data", str(tiny_folder), "--encoder", str(save_encoder(architecture)), "--storage", str(tmp_path)]
+    settings = ["--set", "encoder.max_length=40", "encoder.dropout=none", *changes]
+    assert main(["--space", "smart_lambda", "--name", "first", *places, *settings]) == 2
+    error = capsys.readouterr().err
+    assert fault in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "first").exists()
+
+
+def test_bf16_is_tried_for_trials_on_the_cpu_only(material: Material, save_encoder: Callable[[Any], Path]) -> None:
+    name = str(save_encoder(ENCODERS["deberta"]))
+    changed = with_base(material, **{"encoder.name": name, "encoder.max_length": 40, "precision": "bf16"})
+    with pytest.raises(ValueError, match="with precision bf16 on the CPU"):
+        check_encoder(OPTIONS, changed)
+    check_encoder(dataclasses.replace(OPTIONS, gpus_per_worker=0.5), changed)
 
 
 def test_an_open_sweep_has_a_folder_that_says_all(options: Build, material: Material, tmp_path: Path) -> None:

@@ -1,0 +1,160 @@
+"""Tiny configurations of many architectures: encoders, decoders, encoder-decoders, and what is no text model."""
+
+from typing import Any
+
+import torch
+from transformers import (
+    AlbertConfig,
+    AutoModel,
+    BartConfig,
+    BertConfig,
+    BertGenerationConfig,
+    BigBirdConfig,
+    BloomConfig,
+    CamembertConfig,
+    CanineConfig,
+    CLIPTextConfig,
+    ConvBertConfig,
+    DebertaConfig,
+    DebertaV2Config,
+    DistilBertConfig,
+    ElectraConfig,
+    FlaubertConfig,
+    FNetConfig,
+    FunnelConfig,
+    Gemma3TextConfig,
+    GPT2Config,
+    GPTNeoXConfig,
+    IBertConfig,
+    LayoutLMConfig,
+    LlamaConfig,
+    LongformerConfig,
+    MambaConfig,
+    MistralConfig,
+    MobileBertConfig,
+    ModernBertConfig,
+    ModernBertDecoderConfig,
+    MPNetConfig,
+    OPTConfig,
+    PerceiverConfig,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    ReformerConfig,
+    RemBertConfig,
+    RobertaConfig,
+    SqueezeBertConfig,
+    T5Config,
+    ViTConfig,
+    XLMConfig,
+    XLMRobertaConfig,
+    XLNetConfig,
+    YosoConfig,
+)
+
+from mtlib.encoder import PretrainedEncoder, describe_model
+
+VOCABULARY = {"vocab_size": 60}
+SHAPE = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+SMALL: dict[str, Any] = {**VOCABULARY, **SHAPE, "max_position_embeddings": 48, "pad_token_id": 0}
+ENDS = {"bos_token_id": 2, "eos_token_id": 3}
+SPECIAL = {**ENDS, "cls_token_id": 2, "sep_token_id": 3}
+GPT: dict[str, Any] = {**VOCABULARY, **ENDS, "n_positions": 48, "n_embd": 16, "n_layer": 2, "n_head": 2}
+XLM: dict[str, Any] = {**VOCABULARY, "emb_dim": 16, "n_layers": 2, "n_heads": 2, "max_position_embeddings": 48}
+DISENTANGLED = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_biased_input": False}
+LAYERS_OF_BOTH = {"encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16}
+HEADS_OF_BOTH = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "d_model": 16}
+DIVIDED = {"num_key_value_heads": 1}
+
+ENCODERS: dict[str, Any] = {
+    "albert": AlbertConfig(**SMALL, **ENDS, embedding_size=8),
+    "bert": BertConfig(**SMALL),
+    "bert-generation": BertGenerationConfig(**SMALL, **ENDS),
+    "big_bird": BigBirdConfig(**SMALL, **ENDS),
+    "camembert": CamembertConfig(**SMALL, **ENDS),
+    "canine": CanineConfig(
+        **{**SHAPE, "max_position_embeddings": 48}, local_transformer_stride=16, num_hash_functions=4
+    ),
+    "convbert": ConvBertConfig(**SMALL, **ENDS, embedding_size=16),
+    "deberta": DebertaConfig(**SMALL, **DISENTANGLED),
+    "deberta-v2": DebertaV2Config(**SMALL, **DISENTANGLED, position_buckets=8, norm_rel_ebd="layer_norm"),
+    "distilbert": DistilBertConfig(
+        **VOCABULARY, dim=16, n_layers=2, n_heads=2, hidden_dim=32, max_position_embeddings=48
+    ),
+    "electra": ElectraConfig(**SMALL, embedding_size=8),
+    "flaubert": FlaubertConfig(**XLM, pad_index=0),
+    "fnet": FNetConfig(**SMALL, **ENDS, tpu_short_seq_length=48),
+    "funnel": FunnelConfig(
+        **VOCABULARY,
+        **{"d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32, "num_decoder_layers": 1},
+        block_sizes=[1, 1],
+        block_repeats=[1, 1],
+        architectures=["FunnelModel"],
+    ),
+    "gemma3, both ways": Gemma3TextConfig(**SMALL, **ENDS, **DIVIDED, head_dim=8, use_bidirectional_attention=True),
+    "ibert": IBertConfig(**SMALL, **ENDS),
+    "layoutlm": LayoutLMConfig(**SMALL),
+    "longformer": LongformerConfig(**SMALL, **ENDS, attention_window=8),
+    "mobilebert": MobileBertConfig(**SMALL, intra_bottleneck_size=8, embedding_size=8),
+    "modernbert": ModernBertConfig(**SMALL, **SPECIAL),
+    "mpnet": MPNetConfig(**SMALL, **ENDS),
+    "rembert": RemBertConfig(**SMALL, **ENDS, input_embedding_size=8, output_embedding_size=8),
+    "roberta": RobertaConfig(**SMALL, **ENDS),
+    "squeezebert": SqueezeBertConfig(**SMALL, embedding_size=16),
+    "xlm": XLMConfig(**XLM, pad_index=0),
+    "xlm-roberta": XLMRobertaConfig(**SMALL, **ENDS),
+    "xlnet": XLNetConfig(**VOCABULARY, **ENDS, d_model=16, n_layer=2, n_head=2, d_inner=32, pad_token_id=0),
+    "yoso": YosoConfig(**SMALL, **ENDS, use_expectation=True),
+}
+"""They read a text both ways."""
+DECODERS: dict[str, Any] = {
+    "bert, as a decoder": BertConfig(**SMALL, is_decoder=True),
+    "bloom": BloomConfig(**VOCABULARY, **ENDS, hidden_size=16, n_layer=2, n_head=2),
+    "clip's text model": CLIPTextConfig(**SMALL, **ENDS),
+    "gemma3": Gemma3TextConfig(**SMALL, **ENDS, **DIVIDED, head_dim=8),
+    "gpt2": GPT2Config(**GPT),
+    "gpt_neox": GPTNeoXConfig(**SMALL, **ENDS),
+    "llama": LlamaConfig(**SMALL, **ENDS, **DIVIDED),
+    "mamba": MambaConfig(**VOCABULARY, hidden_size=16, num_hidden_layers=2, state_size=4),
+    "mistral": MistralConfig(**SMALL, **ENDS, **DIVIDED),
+    "modernbert-decoder": ModernBertDecoderConfig(**SMALL, **SPECIAL),
+    "opt": OPTConfig(
+        **VOCABULARY,
+        **ENDS,
+        **{"hidden_size": 16, "ffn_dim": 16, "num_hidden_layers": 2, "num_attention_heads": 2},
+        word_embed_proj_dim=16,
+    ),
+    "qwen2": Qwen2Config(**SMALL, **ENDS, **DIVIDED),
+    "xlm, causal": XLMConfig(**XLM, pad_index=0, causal=True),
+}
+"""Each of their tokens sees those before it only."""
+ENCODER_DECODERS: dict[str, Any] = {
+    "bart": BartConfig(**VOCABULARY, **LAYERS_OF_BOTH, **HEADS_OF_BOTH, max_position_embeddings=48),
+    "t5": T5Config(**VOCABULARY, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2),
+}
+NO_TEXT_ENCODERS: dict[str, tuple[Any, str]] = {
+    "vit": (ViTConfig(**SHAPE, image_size=16, patch_size=8), "vit, which cannot be given a text: "),
+    "perceiver": (PerceiverConfig(**VOCABULARY, d_model=16, d_latents=16), "one without a hidden_size (perceiver)"),
+    "reformer": (
+        ReformerConfig(
+            **VOCABULARY,
+            **{"hidden_size": 16, "num_attention_heads": 2, "attention_head_size": 8, "feed_forward_size": 16},
+            attn_layers=["local"],
+            axial_pos_shape=[4, 12],
+            axial_pos_embds_dim=[8, 8],
+            max_position_embeddings=48,
+            local_attn_chunk_length=4,
+        ),
+        "one that does not give each token a state of its hidden_size, 16 (reformer)",
+    ),
+}
+"""What is wrong with each, as the message says it."""
+
+
+def untrained(config: Any, tokenizer: PreTrainedTokenizerFast) -> PretrainedEncoder:
+    """An encoder of an architecture with random weights and no fewer differences between tokens than trained ones."""
+    torch.manual_seed(0)
+    model = AutoModel.from_config(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3 if parameter.dim() > 1 else 1)
+    return describe_model("random", model, tokenizer)
