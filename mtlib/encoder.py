@@ -235,12 +235,17 @@ def set_dropout(architecture: Any, names: tuple[str, ...], value: float | None, 
 
 
 def embedding_layer(encoder: nn.Module) -> nn.Module:
-    """The module whose output enters the first layer: where SMART's noise is added.
+    """The module whose output SMART moves: positions, types, LayerNorm and dropout are in it.
+
+    What it gives enters the first layer as it is or, where it is narrower (ALBERT, ELECTRA), through a linear map.
 
     Raises:
-        ValueError: the architecture has none that we know.
+        ValueError: the architecture has none that we know. XLM and FlauBERT call their table of words so: all else
+            comes behind it, and not from a module that could be entered.
     """
-    layer = getattr(encoder, "embeddings", None)
+    rule, layer = f"SMART cannot enter {type(encoder).__name__}", getattr(encoder, "embeddings", None)
     if not isinstance(layer, nn.Module):
-        raise ValueError(f"SMART cannot enter {type(encoder).__name__}: it has no module called 'embeddings'")
+        raise ValueError(f"{rule}: it has no module called 'embeddings'")
+    if isinstance(layer, nn.Embedding):
+        raise ValueError(f"{rule}: its 'embeddings' are a table of words, positions and LayerNorm come behind it")
     return layer

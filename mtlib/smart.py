@@ -1,7 +1,8 @@
 """SMART: a penalty on how much predictions change when the embedded text is moved a little (Jiang et al. 2020).
 
 The noise enters after position, type, LayerNorm and dropout of the embeddings, so zero noise with dropout off gives a
-penalty of exactly 0. Feeding the embeddings back as `inputs_embeds` would add positions and normalise twice.
+penalty of exactly 0. Feeding the embeddings back as `inputs_embeds` would add positions and normalise twice. Encoders
+that have no one module for all of this, as XLM, are refused (`mtlib.encoder.embedding_layer`).
 """
 
 from collections.abc import Callable, Sequence

@@ -106,6 +106,13 @@ ENCODERS: dict[str, Any] = {
     "yoso": YosoConfig(**SMALL, **ENDS, use_expectation=True),
 }
 """They read a text both ways."""
+NOT_ENTERED = {
+    **dict.fromkeys(
+        ("xlm", "flaubert"), "its 'embeddings' are a table of words, positions and LayerNorm come behind it$"
+    ),
+    **dict.fromkeys(("canine", "gemma3, both ways", "xlnet"), "it has no module called 'embeddings'$"),
+}
+"""Encoders that SMART's noise cannot enter, and what is said of them."""
 DECODERS: dict[str, Any] = {
     "bert, as a decoder": BertConfig(**SMALL, is_decoder=True),
     "bloom": BloomConfig(**VOCABULARY, **ENDS, hidden_size=16, n_layer=2, n_head=2),

@@ -36,7 +36,8 @@ from mtlib.encoder import (
     load_encoder,
     num_positions,
 )
-from tests.mtlib.architectures import DECODERS, ENCODER_DECODERS, ENCODERS
+from mtlib.layers import layer_list
+from tests.mtlib.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, NOT_ENTERED
 
 AS_IT_IS = EncoderConfig(dropout=None, max_length=32)
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1}
@@ -439,6 +440,55 @@ def test_the_embedding_layer_gives_what_enters_the_first_layer(tiny_encoder: Pre
         assert torch.equal(layer(input_ids=ids), states[0])
 
 
-def test_an_architecture_without_an_embedding_layer_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="SMART cannot enter Sequential"):
-        embedding_layer(nn.Sequential())
+def built_of(config: Any) -> nn.Module:
+    """A model with random weights, biases too, so that what is added shows."""
+    torch.manual_seed(0)
+    model: nn.Module = AutoModel.from_config(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    return model
+
+
+def entered_first_layer(model: nn.Module, embedded: Tensor) -> Tensor:
+    """What the first layer is given when something stands in the place of the embedded text."""
+    seen: list[Tensor] = []
+
+    def note(_layer: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        seen.append(arguments[0] if arguments else named["hidden_states"])
+
+    ids = torch.full(embedded.shape[:2], 7)
+    handles = [embedding_layer(model).register_forward_hook(lambda *_: embedded)]
+    found = layer_list(model)
+    if found is not None:
+        handles.append(found[1][0].register_forward_pre_hook(note, with_kwargs=True))
+    states = model(input_ids=ids, attention_mask=torch.ones_like(ids), output_hidden_states=found is None)
+    for handle in handles:
+        handle.remove()
+    return (seen or states.hidden_states)[0]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", [name for name in ENCODERS if name not in (*NOT_ENTERED, "ibert")])
+def test_behind_where_noise_enters_is_nothing_but_a_linear_map_of_each_token(name: str) -> None:
+    model = built_of(ENCODERS[name])
+    ids = torch.arange(5, 13)[None]  # Longformer pads what is no multiple of 8
+    kept: list[Tensor] = []
+    handle = embedding_layer(model).register_forward_hook(lambda *given: kept.append(given[2]))
+    model(input_ids=ids, attention_mask=torch.ones_like(ids))
+    handle.remove()
+    first, second = torch.randn(2, *kept[0].shape)
+    moved = entered_first_layer(model, first)  # with dropout on: behind the entry there must be none
+    assert torch.equal(entered_first_layer(model, first), moved)
+    mixed = entered_first_layer(model, 0.3 * first + 0.7 * second)
+    assert torch.allclose(mixed, 0.3 * moved + 0.7 * entered_first_layer(model, second), atol=1e-4)  # no LayerNorm
+    assert torch.allclose(entered_first_layer(model, first.flip(1)), moved.flip(1), atol=1e-5)  # no positions
+    if name not in ("albert", "electra", "rembert"):
+        assert torch.equal(moved, first)
+
+
+@pytest.mark.parametrize("name", NOT_ENTERED)
+def test_an_architecture_that_noise_cannot_enter_is_refused_by_name(name: str) -> None:
+    model = AutoModel.from_config(ENCODERS[name])
+    with pytest.raises(ValueError, match=rf"^SMART cannot enter {type(model).__name__}: {NOT_ENTERED[name]}"):
+        embedding_layer(model)

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import AutoModel, BertConfig, DistilBertConfig, RobertaConfig, T5Config, XLNetTokenizer
+from transformers import (
+    AutoModel,
+    BertConfig,
+    DistilBertConfig,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    T5Config,
+    XLNetTokenizer,
+)
 
 from mtlib.batches import Batch, Inputs, make_batch
 from mtlib.config import TrialConfig
@@ -17,7 +25,7 @@ from mtlib.data import Table
 from mtlib.encoder import PretrainedEncoder, embedding_layer
 from mtlib.model import MultiTaskModel, pooled
 from mtlib.tokens import Corpus, tokenize
-from tests.mtlib.architectures import ENCODERS
+from tests.mtlib.architectures import ENCODERS, NOT_ENTERED
 from tests.mtlib.architectures import untrained as random_encoder
 
 ENCODED = ("sst single", "qqp cross", "qqp bi", "sts cross", "sts bi")
@@ -201,9 +209,9 @@ def untrained(config: Any) -> PretrainedEncoder:
     )
 
 
-def random_batch() -> Batch:
+def random_batch(seed: int = 0) -> Batch:
     """Pairs of word pieces with both segments."""
-    ids = torch.randint(5, 40, (4, 10), generator=torch.Generator().manual_seed(0))
+    ids = torch.randint(5, 40, (4, 10), generator=torch.Generator().manual_seed(seed))
     inputs = Inputs(
         input_ids=ids, attention_mask=torch.ones_like(ids), token_type_ids=(torch.arange(10) >= 5).long().expand(4, 10)
     )
@@ -250,6 +258,18 @@ def test_other_encoders_take_embedded_text_as_bert_does(name: str, model_of: Cal
     assert torch.equal(model(batch, embeddings=kept.embeddings).logits, kept.logits)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("name", [name for name in ENCODERS if name not in NOT_ENTERED])
+def test_embedded_text_that_enters_again_changes_nothing_wherever_noise_may_enter(
+    name: str, tiny_config: TrialConfig, bert_tokenizer: PreTrainedTokenizerFast
+) -> None:
+    encoder, batch = random_encoder(ENCODERS[name], bert_tokenizer), random_batch()
+    model = MultiTaskModel(tiny_config.override({"encoder.dropout": None}), encoder).eval()
+    kept = model(batch, keep=True)
+    assert torch.equal(model(batch, embeddings=kept.embeddings).logits, kept.logits)
+    assert (model(batch).logits - model(random_batch(seed=1)).logits).abs().min() > 0
+
+
 def test_padding_and_segments_reach_the_encoder(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
@@ -281,6 +301,16 @@ def test_smart_is_refused_for_an_encoder_that_noise_cannot_enter(tiny_config: Tr
     assert isinstance(MultiTaskModel(plain, without), nn.Module)
     with pytest.raises(ValueError, match=r"^SMART cannot enter T5Model: it has no module called 'embeddings'$"):
         MultiTaskModel(plain.override({"smart.weight": 0.1}), without)
+
+
+@pytest.mark.parametrize("name", NOT_ENTERED)
+def test_what_noise_cannot_enter_is_trained_without_it(
+    name: str, tiny_config: TrialConfig, bert_tokenizer: PreTrainedTokenizerFast
+) -> None:
+    encoder, config = random_encoder(ENCODERS[name], bert_tokenizer), tiny_config.override({"encoder.dropout": None})
+    with pytest.raises(ValueError, match=r"^SMART cannot enter "):
+        MultiTaskModel(config, encoder)
+    MultiTaskModel(config.override({"smart.weight": 0}), encoder)
 
 
 def test_logits_are_fp32_under_bf16(
