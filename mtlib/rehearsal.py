@@ -65,7 +65,7 @@ def try_step(config: TrialConfig, task: str, pretrained: PretrainedEncoder, aske
         for batch in batches:
             tokens = batch.inputs[0].input_ids.shape[1]
             read(objective, batch, for_smart)
-        torch.autograd.backward(objective([short], [Place(noise_seed=0, turn=0, batch_size=len(SHORT))])[0])
+        torch.autograd.backward(objective([short], [Place(noise_seed=0, turn=0, full_size=len(SHORT))])[0])
     except Exception as error:  # of which kind depends on the architecture
         encoder = f"encoder '{pretrained.name}' ({pretrained.config.model_type})"
         what = f" with {' and '.join(asked)}" if asked else ""
