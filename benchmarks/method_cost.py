@@ -72,7 +72,7 @@ METHODS = (
     method("SimCSE", {"simcse.weight": 0.1, "simcse.tasks": TASK_NAMES}, 2),
     method("PALs, 204, 12 heads", {"pals.size": 204, "pals.tasks": TASK_NAMES}, None),
     method("PALs beside the layer", {"pals.size": 204, "pals.tasks": TASK_NAMES, "pals.placement": "layer"}, None),
-    method("low-rank layers, 100", {"pals.size": 100, "pals.tasks": TASK_NAMES, "pals.function": "identity"}, None),
+    method("low-rank layers, 100", {"pals.size": 100, "pals.tasks": TASK_NAMES, "pals.function": "low_rank"}, None),
     method("PALs, encoder frozen", {"pals.size": 204, "pals.tasks": TASK_NAMES, "encoder.trained_layers": ()}, None),
     method("encoder frozen", {"encoder.trained_layers": ()}, 1 / 3),
     method("layer decay .95", {"optimizer.layer_decay": 0.95}, 1),

@@ -17,7 +17,7 @@ Loss = Literal[
     "mean_squared_error",
 ]
 PalsPlacement = Literal["attention", "layer"]
-PalsFunction = Literal["attention", "identity"]
+PalsFunction = Literal["attention", "identity", "low_rank"]
 
 LOSSES_OF_KIND: dict[str, tuple[str, ...]] = {
     "classes": ("cross_entropy", "ordinal_log_loss", "dual_objective_cross_entropy"),
@@ -78,8 +78,9 @@ class PalsConfig:
     """`attention`: LN(h + SA(h) + TS(h)), inside the attention block's LayerNorm (MP 4.1). `layer`:
     LN(a + FFN(a) + TS(h)), beside the whole layer (Stickland and Murray's code)."""
     function: PalsFunction = "attention"
-    """g in TS(h) = V_D g(V_E h): multi-head `attention`, or `identity` for low-rank layers (Stickland and Murray 2019,
-    3.1)."""
+    """g in TS(h) = V_D g(V_E h), V_E and V_D shared by all layers: multi-head `attention`, or the `identity`, low-rank
+    layers by their formula (Stickland and Murray 2019, 3.1). `low_rank`: low-rank layers by their code (size 100,
+    placement `layer`): V_E and V_D of each layer its own, with biases and a gelu between; 12 times as many."""
     zero_start: bool = False
     """True: V_D starts at 0, so that the first step sees the pretrained model. False: at N(0, .02) like the rest."""
 
@@ -87,7 +88,7 @@ class PalsConfig:
         check_types(self)
         require(self.size >= 0, "pals.size must be at least 0", self.size)
         require(self.num_heads >= 1, "pals.num_heads must be at least 1", self.num_heads)
-        divides = self.size % self.num_heads == 0 or self.function == "identity"
+        divides = self.size % self.num_heads == 0 or self.function != "attention"
         require(divides, f"pals.size must be a multiple of pals.num_heads ({self.num_heads})", self.size)
         require_once(self.tasks, "pals.tasks must not name a task twice")
         rule = "pals.tasks must name at least one task where pals.size is above 0"

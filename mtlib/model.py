@@ -14,7 +14,7 @@ from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder, build_encoder, embedding_layer, hidden_dropout
 from mtlib.heads import make_head, make_projection, make_relational
 from mtlib.layers import check_fits, freeze, num_layers
-from mtlib.pals import Pals, beside_layers, make_pals
+from mtlib.pals import LowRank, Pals, beside_layers, make_pals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,7 @@ class MultiTaskModel(nn.Module):
         if task not in self.pals:
             return contextlib.nullcontext()
         pals = self.pals[task]
-        assert isinstance(pals, Pals)
+        assert isinstance(pals, Pals | LowRank)
         return beside_layers(pals, self.encoder, inputs.attention_mask)
 
     def encode(self, inputs: Inputs, entering: Tensor | None, keep: bool) -> tuple[Tensor, Any]:

@@ -1,4 +1,4 @@
-"""Projected attention layers: a small module of one task beside every layer of the encoder."""
+"""Small modules of one task beside every layer of the encoder: projected attention layers, low-rank layers."""
 
 import contextlib
 from collections.abc import Iterator
@@ -18,8 +18,9 @@ from mtlib.schema import require
 class Pals(nn.Module):
     """TS(h) = V_D g(V_E h) of one task, with V_D and V_E shared by all layers, and g of each layer its own.
 
-    g is multi-head attention without an output matrix, or the identity. Source: Stickland and Murray 2019, 3.1. As in
-    their formula and unlike their code, there are no biases and no activation behind V_D, and nothing is dropped out.
+    g is multi-head attention without an output matrix, or the identity, which makes low-rank layers by their formula.
+    Source: Stickland and Murray 2019, 3.1. As there and unlike their code, there are no biases and no activation behind
+    V_D, and nothing is dropped out; the low-rank layers of their code are `LowRank`.
 
     Args:
         down: V_E, hidden to size.
@@ -58,8 +59,29 @@ class Pals(nn.Module):
         return attended.transpose(1, 2).flatten(2)  # from (rows, heads, tokens, size / heads)
 
 
-def make_pals(config: TrialConfig, task: str, hidden_size: int, num_layers: int) -> Pals:
-    """A task's projected attention; matrices N(0, .02), V_D zero if so configured, from streams of the task.
+class LowRank(nn.Module):
+    """TS(h) = V_D gelu(V_E h + b_E) + b_D of one task, with V_D, V_E and the biases each layer's own.
+
+    Source: `BERTLowRank` in the code of Stickland and Murray 2019, whose paper's formula has neither gelu nor biases.
+
+    Args:
+        down: of each layer V_E and b_E, hidden to size.
+        up: of each layer V_D and b_D, size to hidden.
+        placement: where it enters a layer, `attention` or `layer`; their code has the second.
+    """
+
+    def __init__(self, down: nn.ModuleList, up: nn.ModuleList, placement: str) -> None:
+        super().__init__()
+        self.down, self.up, self.placement = down, up, placement
+
+    def forward(self, layer: int, hidden: Tensor, _is_text: Tensor) -> Tensor:
+        """What is added in a layer, as that of `Pals`."""
+        added: Tensor = self.up[layer](functional.gelu(self.down[layer](hidden)))
+        return added
+
+
+def make_pals(config: TrialConfig, task: str, hidden_size: int, num_layers: int) -> Pals | LowRank:
+    """A task's modules; matrices N(0, .02), V_D zero if so configured, from streams of the task, and biases 0.
 
     Args:
         config: gives size, heads, function, seed and replicate.
@@ -67,24 +89,41 @@ def make_pals(config: TrialConfig, task: str, hidden_size: int, num_layers: int)
         hidden_size: width of the encoder.
         num_layers: layers of the encoder.
     """
+    make = make_low_rank if config.pals.function == "low_rank" else make_projected
+    pals = make(config, task, hidden_size, num_layers)
+    if config.pals.zero_start:
+        with torch.no_grad():
+            for matrix in (weight for name, weight in pals.named_parameters() if name.startswith("up.")):
+                matrix.zero_()
+    return pals
+
+
+def make_low_rank(config: TrialConfig, task: str, hidden_size: int, num_layers: int) -> LowRank:
+    """A task's low-rank layers; as `make_pals`, but for `zero_start`."""
+    size, name = config.pals.size, new_stream(config, "pals", task)
+    return LowRank(
+        nn.ModuleList(new_linear(hidden_size, size, *name, "down", layer) for layer in range(num_layers)),
+        nn.ModuleList(new_linear(size, hidden_size, *name, "up", layer) for layer in range(num_layers)),
+        config.pals.placement,
+    )
+
+
+def make_projected(config: TrialConfig, task: str, hidden_size: int, num_layers: int) -> Pals:
+    """A task's projected attention; as `make_pals`, but for `zero_start`."""
     settings, name = config.pals, new_stream(config, "pals", task)
     size = settings.size
     mixed_layers = range(num_layers if settings.function == "attention" else 0)
-    pals = Pals(
+    return Pals(
         down=new_linear(hidden_size, size, *name, "down", bias=False),
         up=new_linear(size, hidden_size, *name, "up", bias=False),
         mixing=nn.ModuleList(new_linear(size, 3 * size, *name, layer, bias=False) for layer in mixed_layers),
         num_heads=settings.num_heads,
         placement=settings.placement,
     )
-    if settings.zero_start:
-        with torch.no_grad():
-            pals.up.weight.zero_()
-    return pals
 
 
 @contextlib.contextmanager
-def beside_layers(pals: Pals, encoder: nn.Module, attention_mask: Tensor) -> Iterator[None]:
+def beside_layers(pals: Pals | LowRank, encoder: nn.Module, attention_mask: Tensor) -> Iterator[None]:
     """Adds a task's modules to every layer of the encoder while the context lasts.
 
     `attention`: LN(h + SA(h) + TS(h)), then the rest of the layer. `layer`: LN(a + FFN(a) + TS(h)), for the layer's
@@ -114,7 +153,7 @@ def beside_layers(pals: Pals, encoder: nn.Module, attention_mask: Tensor) -> Ite
 
 
 def hook_layer(
-    pals: Pals, number: int, layer: nn.Module, norm: nn.Module, is_text: Tensor
+    pals: Pals | LowRank, number: int, layer: nn.Module, norm: nn.Module, is_text: Tensor
 ) -> tuple[RemovableHandle, RemovableHandle]:
     """Keeps what enters a layer, and adds TS of it to the sum that enters its norm."""
     entered: list[Tensor] = []

@@ -90,9 +90,11 @@ def head_parameters(config: TrialConfig, task: str, width: int) -> int:
 
 
 def pals_parameters(config: TrialConfig, width: int, encoder: EncoderSize) -> int:
-    """Of one task's projected attention, as `mtlib.pals.make_pals` makes it."""
-    size, num_mixed = config.pals.size, len(encoder.in_layers) if config.pals.function == "attention" else 0
-    return 2 * width * size + num_mixed * 3 * size * size
+    """Of one task's modules beside the encoder's layers, as `mtlib.pals.make_pals` makes them."""
+    size, num_layers = config.pals.size, len(encoder.in_layers)
+    if config.pals.function == "low_rank":
+        return num_layers * (linear_parameters(width, size) + linear_parameters(size, width))
+    return 2 * width * size + (num_layers * 3 * size * size if config.pals.function == "attention" else 0)
 
 
 def linear_parameters(inputs: int, outputs: int) -> int:

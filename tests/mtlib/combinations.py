@@ -61,7 +61,8 @@ METHODS: dict[str, Changes] = {
     "simcse, bi-encoder": {"simcse.weight": 0.3, "simcse.tasks": ALL, "simcse.projection": "linear", **BI},
     "pals": PALS,
     "pals, beside the layer, encoder frozen": {**PALS, "pals.placement": "layer", "encoder.trained_layers": []},
-    "low rank": {**PALS, "pals.function": "identity", "pals.zero_start": True},
+    "low rank": {**PALS, "pals.function": "low_rank"},
+    "low rank, one for all layers": {**PALS, "pals.function": "identity", "pals.zero_start": True},
     "learned weights": {"loss_weighting": "uncertainty"},
     "ordinal": {"tasks.sst.loss": "ordinal_log_loss"},
     "dual objective, weights": {

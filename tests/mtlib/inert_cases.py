@@ -115,7 +115,7 @@ ALONE: Table = {
     "pals.num_heads": case(4, INERT),
     "pals.tasks": case(["qqp"], INERT),
     "pals.placement": case("layer", INERT),
-    "pals.function": case("identity", INERT),
+    "pals.function": case("identity", INERT) + case("low_rank", INERT),
     "pals.zero_start": case(True, INERT),
     **later_task("sst"),
     **active_task("qqp"),
@@ -289,10 +289,15 @@ BASES: dict[str, Base] = {
         {"smart.tasks": case(["qqp", "sst"], INERT) + case([], INERT), "smart.weight": case(1, REACHES)},
     ),
     "pals": Base({**PALS, "pals.tasks": ["qqp"]}, PALS_ON | {"pals.num_heads": case(4, REACHES)}),
-    "low rank": Base(
-        {**PALS, "pals.tasks": ["qqp"], "pals.function": "identity"},
-        PALS_ON | {"pals.num_heads": case(5, INERT), "pals.function": case("attention", REACHES)},
-    ),
+    **{
+        f"{function} beside layers": Base(
+            {**PALS, "pals.tasks": ["qqp"], "pals.function": function},
+            PALS_ON
+            | {"pals.num_heads": case(5, INERT)}
+            | {"pals.function": case("attention", REACHES) + case(other, REACHES)},
+        )
+        for function, other in (("identity", "low_rank"), ("low_rank", "identity"))
+    },
     "pals of a later task": Base({**PALS, "pals.tasks": ["sst"]}, PALS_LATER | {"pals.size": case(4, INERT)}),
     "two sets": Base({**TWO, "stages.0.order": "batch_round_robin"}, TWO_SETS),
     "uniform": Base({**TWO, "stages.0.order": "uniform"}, DRAWN),

@@ -31,7 +31,7 @@ CASES: list[Case] = [
     ("pals.num_heads", 0, "pals.num_heads must be at least 1", 1),
     ("pals.tasks", ["qqp", "qqp"], "pals.tasks must not name a task twice", ["qqp", "sts"]),
     ("pals.placement", "beside", "pals.placement must be one of attention, layer", "layer"),
-    ("pals.function", "relu", "pals.function must be one of attention, identity", "identity"),
+    ("pals.function", "relu", "pals.function must be one of attention, identity, low_rank", "low_rank"),
     ("tasks.sst.batch_size", 0, "tasks.sst: batch_size must be at least 1", 1),
     ("tasks.sst.loss_weight", 0.0, "tasks.sst: loss_weight must be above 0", 1e-9),
     ("tasks.sst.ordinal_alpha", 0.0, "tasks.sst: ordinal_alpha must be above 0", 1e-9),
@@ -121,9 +121,10 @@ def test_pals_need_a_task_once_they_have_a_size() -> None:
     assert BASE.override({"pals.size": 12, "pals.tasks": "sst"}).pals.tasks == ("sst",)
 
 
-def test_only_attention_needs_a_size_that_its_heads_divide() -> None:
+@pytest.mark.parametrize("function", ["identity", "low_rank"])
+def test_only_attention_needs_a_size_that_its_heads_divide(function: str) -> None:
     assert "multiple of pals.num_heads (5)" in refusal({"pals.size": 204, "pals.num_heads": 5}, PENALIZED)
-    changed = PENALIZED.override({"pals.size": 204, "pals.num_heads": 5, "pals.function": "identity"})
+    changed = PENALIZED.override({"pals.size": 204, "pals.num_heads": 5, "pals.function": function})
     assert changed.pals.size == 204
 
 

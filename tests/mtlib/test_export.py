@@ -30,6 +30,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "plain": {},
     "PALs": PALS,
     "PALs beside layers": {**PALS, "pals.placement": "layer", "pals.function": "identity"},
+    "low-rank layers": {**PALS, "pals.function": "low_rank"},
     "cosine": {**COSINE, "tasks.qqp.encoding": "bi", "tasks.qqp.head": "cosine", "tasks.qqp.cosine_projection": False},
     "relational": {"relational_tasks": ["qqp", "sts"], "tasks.sst.hidden_units": 7, "tasks.sst.pooling": "mean"},
     "two logits": {"tasks.qqp.loss": "cross_entropy", "tasks.qqp.encoding": "cross_no_separator"},

@@ -1,5 +1,6 @@
 """Projected attention: values by slow reference, both placements by hand, hooks that go away."""
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,7 @@ from transformers import AutoModel, BertConfig, DebertaConfig, DistilBertConfig,
 from mtlib.config import TrialConfig
 from mtlib.config_training import StageConfig
 from mtlib.encoder import PretrainedEncoder, build_encoder
-from mtlib.pals import Pals, beside_layers, make_pals
+from mtlib.pals import LowRank, Pals, beside_layers, make_pals
 
 BASE = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp", "sts")),)).override(
     {"pals.size": 8, "pals.num_heads": 2, "pals.tasks": ["sst", "qqp"]}
@@ -24,7 +25,7 @@ DISTIL = DistilBertConfig(dim=32, n_layers=2, n_heads=4, hidden_dim=64, vocab_si
 IDS = torch.tensor([[2, 7, 8, 9, 3], [2, 11, 3, 0, 0]])
 MASK = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
 PLACEMENTS = ("attention", "layer")
-FUNCTIONS = ("attention", "identity")
+FUNCTIONS = ("attention", "identity", "low_rank")
 
 
 @pytest.fixture
@@ -32,16 +33,19 @@ def encoder(tiny_encoder: PretrainedEncoder, tiny_config: TrialConfig) -> nn.Mod
     return build_encoder(tiny_encoder, tiny_config.encoder).eval()
 
 
-def large_pals(changes: dict[str, Any] | None = None, scale: float = 20.0) -> Pals:
-    """Modules with weights so large that attention is far from even."""
+def large_pals(changes: dict[str, Any] | None = None, scale: float = 20.0) -> Any:
+    """Modules with weights so large that attention is far from even, and biases that are not 0."""
     pals = make_pals(BASE.override(changes or {}), "sst", WIDTH, LAYERS)
+    stream = torch.Generator().manual_seed(2)
     with torch.no_grad():
-        for parameter in pals.parameters():
+        for name, parameter in pals.named_parameters():
+            if name.endswith("bias"):
+                parameter.normal_(0, 0.1, generator=stream)
             parameter.mul_(scale)
     return pals
 
 
-def states(encoder: nn.Module, pals: Pals | None = None, ids: Tensor = IDS, mask: Tensor = MASK) -> Tensor:
+def states(encoder: nn.Module, pals: Pals | LowRank | None = None, ids: Tensor = IDS, mask: Tensor = MASK) -> Tensor:
     """Hidden states of a pass, beside the modules if there are any."""
     if pals is None:
         hidden: Tensor = encoder(input_ids=ids, attention_mask=mask).last_hidden_state
@@ -94,8 +98,25 @@ def test_the_identity_leaves_two_matrices() -> None:
     assert {name for name, _ in pals.named_parameters()} == {"down.weight", "up.weight"}
 
 
-def test_low_rank_layers_need_no_size_that_the_heads_divide() -> None:
-    pals = large_pals({"pals.function": "identity", "pals.size": 3, "pals.num_heads": 2})
+def test_low_rank_layers_are_those_of_a_slow_loop() -> None:
+    pals, hidden = large_pals({"pals.function": "low_rank"}), torch.randn(2, 5, WIDTH)
+    for layer in range(LAYERS):
+        weights = {name: pals.get_parameter(name) for name, _ in pals.named_parameters() if f".{layer}." in name}
+        v_e, b_e, v_d, b_d = (
+            weights[f"{part}.{layer}.{kind}"] for part in ("down", "up") for kind in ("weight", "bias")
+        )
+        with torch.no_grad():
+            found = pals(layer, hidden, MASK.bool())
+            for row, token in itertools.product(range(2), range(5)):
+                small = v_e @ hidden[row, token] + b_e
+                gelu = torch.tensor([x * (1 + math.erf(x / math.sqrt(2))) / 2 for x in small.tolist()])
+                assert torch.allclose(found[row, token], v_d @ gelu + b_d, rtol=1e-4, atol=1e-4)
+        assert found.abs().max() > 1
+
+
+@pytest.mark.parametrize("function", ["identity", "low_rank"])
+def test_low_rank_layers_need_no_size_that_the_heads_divide(function: str) -> None:
+    pals = large_pals({"pals.function": function, "pals.size": 3, "pals.num_heads": 2})
     assert pals(0, torch.randn(1, 4, WIDTH), torch.ones(1, 4).bool()).shape == (1, 4, WIDTH)
 
 
@@ -145,8 +166,9 @@ def test_modules_that_start_at_zero_change_nothing_in_any_architecture(
     assert not torch.allclose(states(encoder, large_pals(changes)), states(encoder), atol=1e-2)
 
 
-def test_modules_that_start_at_zero_learn(encoder: nn.Module) -> None:
-    pals = make_pals(BASE.override({"pals.zero_start": True}), "sst", WIDTH, LAYERS)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_modules_that_start_at_zero_learn(function: str, encoder: nn.Module) -> None:
+    pals = make_pals(BASE.override({"pals.zero_start": True, "pals.function": function}), "sst", WIDTH, LAYERS)
     optimizer = torch.optim.SGD(pals.parameters(), lr=1.0)
     before = {name: value.detach().clone() for name, value in pals.named_parameters()}
     moved = []
@@ -155,12 +177,13 @@ def test_modules_that_start_at_zero_learn(encoder: nn.Module) -> None:
         torch.autograd.backward(states(encoder, pals)[:, 0, 0].sum())
         optimizer.step()
         moved.append({name for name, value in pals.named_parameters() if not torch.equal(value, before[name])})
-    assert moved == [{"up.weight"}, set(before)]
+    assert moved == [{name for name in before if name.startswith("up.")}, set(before)]
 
 
+@pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("placement", PLACEMENTS)
-def test_padding_does_not_change_the_states_of_text(placement: str, encoder: nn.Module) -> None:
-    pals = large_pals({"pals.placement": placement})
+def test_padding_does_not_change_the_states_of_text(placement: str, function: str, encoder: nn.Module) -> None:
+    pals = large_pals({"pals.placement": placement, "pals.function": function})
     alone = states(encoder, pals, IDS[1:, :3], MASK[1:, :3])
     assert torch.allclose(states(encoder, pals)[1:, :3], alone, atol=1e-5)
 
@@ -175,6 +198,18 @@ def test_modules_of_the_papers_size_make_eight_tasks_1_13_times_bert() -> None:
     assert round(1 + 8 * count / bert, 2) == 1.13  # Stickland and Murray 2019
 
 
+def test_low_rank_layers_are_as_many_weights_as_in_their_authors_code_or_one_layers_of_them() -> None:
+    # In the code of Stickland and Murray: 12 times nn.Linear(768, 100) and nn.Linear(100, 768), low_rank_config.json.
+    own = make_pals(BASE.override({"pals.size": 100, "pals.function": "low_rank"}), "sst", 768, 12)
+    counts = {"weight": 0, "bias": 0}
+    for name, parameter in own.named_parameters():
+        counts[name.split(".")[-1]] += parameter.numel()
+    assert counts == {"weight": 12 * 2 * 768 * 100, "bias": 12 * (100 + 768)}
+    assert [f"{counts['weight'] / 1e6:.2f}", f"{sum(counts.values()) / 1e6:.2f}"] == ["1.84", "1.85"]
+    shared = make_pals(BASE.override({"pals.size": 100, "pals.function": "identity"}), "sst", 768, 12)
+    assert sum(parameter.numel() for parameter in shared.parameters()) == 2 * 768 * 100  # .15 million
+
+
 def test_all_layers_of_a_task_share_both_projections_and_nothing_else() -> None:
     shapes = {name: tuple(value.shape) for name, value in large_pals().state_dict().items()}
     assert shapes == {
@@ -185,18 +220,35 @@ def test_all_layers_of_a_task_share_both_projections_and_nothing_else() -> None:
     }
 
 
-def test_a_change_in_one_layers_matrices_leaves_the_layers_below_as_they_are(encoder: Any) -> None:
-    pals = large_pals()
+def test_low_rank_layers_share_nothing() -> None:
+    shapes = {
+        name: tuple(value.shape) for name, value in large_pals({"pals.function": "low_rank"}).state_dict().items()
+    }
+    assert shapes == {
+        f"{part}.{layer}.{name}": shape
+        for layer in range(2)
+        for part, kinds in (
+            ("down", {"weight": (8, 32), "bias": (8,)}),
+            ("up", {"weight": (32, 8), "bias": (32,)}),
+        )
+        for name, shape in kinds.items()
+    }
+
+
+@pytest.mark.parametrize(("function", "part"), [("attention", "mixing"), ("low_rank", "down"), ("low_rank", "up")])
+def test_a_change_in_one_layers_matrices_leaves_the_layers_below_as_they_are(
+    function: str, part: str, encoder: Any
+) -> None:
+    pals = large_pals({"pals.function": function})
 
     def both() -> tuple[Tensor, Tensor]:
         with torch.no_grad(), beside_layers(pals, encoder, MASK):
             found = encoder(input_ids=IDS, attention_mask=MASK, output_hidden_states=True).hidden_states
         return found[1], found[2]
 
-    before, mixing = both(), pals.mixing[1]
-    assert isinstance(mixing, nn.Linear)
+    before = both()
     with torch.no_grad():
-        mixing.weight.add_(1)
+        pals.get_parameter(f"{part}.1.weight").mul_(-2)
     after = both()
     assert torch.equal(after[0], before[0])
     assert not torch.allclose(after[1], before[1], atol=1e-2)
@@ -244,8 +296,9 @@ def test_bfloat16_passes_are_near_and_give_gradients_in_full_precision(
     assert all(parameter.grad is not None and parameter.grad.dtype == torch.float32 for parameter in pals.parameters())
 
 
-def test_nothing_is_dropped_out_of_the_modules() -> None:
-    pals, hidden = large_pals().train(), torch.randn(2, 5, WIDTH)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_nothing_is_dropped_out_of_the_modules(function: str) -> None:
+    pals, hidden = large_pals({"pals.function": function}).train(), torch.randn(2, 5, WIDTH)
     assert torch.equal(pals(0, hidden, MASK.bool()), pals(0, hidden, MASK.bool()))
 
 
@@ -259,11 +312,13 @@ def test_an_architecture_that_normalises_before_it_adds_is_refused_by_name() -> 
         pass
 
 
+@pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("zero_start", [False, True])
-def test_weights_are_normal_with_deviation_two_hundredths_save_a_zero_start(zero_start: bool) -> None:
-    pals = make_pals(BASE.override({"pals.size": 60, "pals.zero_start": zero_start}), "sst", 100, 2)
+def test_weights_are_normal_with_deviation_two_hundredths_save_a_zero_start(zero_start: bool, function: str) -> None:
+    changes = {"pals.size": 60, "pals.zero_start": zero_start, "pals.function": function}
+    pals = make_pals(BASE.override(changes), "sst", 100, 2)
     for name, value in pals.state_dict().items():
-        if zero_start and name == "up.weight":
+        if name.endswith("bias") or (zero_start and name.startswith("up.")):
             assert not value.any()
         else:
             assert kstest(value.flatten().numpy(), "norm", args=(0, 0.02)).pvalue > 1e-3, name
@@ -286,6 +341,13 @@ def test_every_matrix_of_every_task_seed_and_replicate_is_drawn_from_a_stream_of
     other: Callable[[], list[float]],
 ) -> None:
     assert len({*values_of(BASE), *other()}) == 8
+
+
+def test_every_low_rank_matrix_is_drawn_from_a_stream_of_its_own() -> None:
+    low_rank = BASE.override({"pals.function": "low_rank"})
+    first = [value for config in (low_rank, low_rank.override({"seed": 1})) for value in values_of(config) if value]
+    assert len({*first, *values_of(BASE)}) == 2 * 4 + 4
+    assert values_of(low_rank, layers=3)[:4] == values_of(low_rank)[:4]
 
 
 def test_weights_follow_from_nothing_but_the_task_and_the_seed() -> None:

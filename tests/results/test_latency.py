@@ -242,6 +242,7 @@ NETWORK: list[dict[str, Any]] = [
             {"pals.num_heads": 4},
             {"pals.placement": "layer"},
             {"pals.function": "identity"},
+            {"pals.function": "low_rank"},
         )
     ),
 ]

@@ -168,6 +168,7 @@ OTHERS: list[dict[str, Any]] = [
     {"pals.size": 12, "pals.tasks": ["qqp"], "pals.num_heads": 4},
     {"pals.size": 12, "pals.tasks": ["qqp"], "pals.placement": "layer"},
     {"pals.size": 12, "pals.tasks": ["qqp"], "pals.function": "identity"},
+    {"pals.size": 12, "pals.tasks": ["qqp"], "pals.function": "low_rank"},
     {"relational_tasks": ["qqp"]},
 ]
 """Changes of which each gives it a shape of its own."""
