@@ -241,7 +241,7 @@ def test_workers_that_are_killed_cost_a_sweep_nothing_but_time(seed: int, storag
     moments = random.Random(seed)
     driver = start(storage, *COMMAND, "--name", "sweep")
     await_true(lambda: has_scored(storage))
-    time.sleep(moments.uniform(0, 8))
+    time.sleep(moments.uniform(0, 4))
     workers = [pid for pid in group_of(driver.pid) if re.search("RayTrainWorker", command_of(pid))]
     os.kill(moments.choice(workers), signal.SIGKILL)
     assert driver.wait(LONGEST) == 0, (storage / "log.txt").read_text()
