@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from mtlib.architecture import check_architecture
 from mtlib.config_network import EncoderConfig
+from mtlib.hub_encoder import ask_hub, is_folder
 from mtlib.schema import first_line, require
 from mtlib.special_tokens import is_read_last
 
@@ -51,6 +52,13 @@ class CannotLoad(ValueError):  # noqa: N818 - a refusal among others, which anot
     """An encoder is not where it was looked for, or not whole."""
 
 
+def find_encoder(name: str) -> PretrainedEncoder:
+    """Loads the pretrained encoder of a trial; ValueError as `load_encoder`, or if its folder has gone."""
+    is_gone = Path(name).is_absolute() and not Path(name).is_dir()
+    require(not is_gone, "the trial's encoder must be where it was, or be named with --encoder", f"no folder {name}")
+    return load_encoder(name)
+
+
 def load_encoder(name: str) -> PretrainedEncoder:
     """Loads an encoder and its tokenizer, from what is on this machine if all of it is, else from the hub.
 
@@ -61,9 +69,10 @@ def load_encoder(name: str) -> PretrainedEncoder:
         ValueError: it cannot be had, is damaged or incomplete, or does not read a text both ways; one line that says
             which and why.
     """
-    if not Path(name).exists():
+    if not is_folder(name):
         with contextlib.suppress(CannotLoad):  # not cached, or not whole; if the hub does not help, it says why
             return load_from(name, only_local=True)
+        ask_hub(name)
     return load_from(name, only_local=False)
 
 

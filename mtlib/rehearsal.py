@@ -1,6 +1,7 @@
 """A step of each kind that trials take, tried before they start: what an encoder cannot do is one line, at once."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -39,8 +40,19 @@ def rehearse(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder, on_g
         for task in config.active_tasks:
             kinds.setdefault((config.encoder.max_length, demands(config, task)), (config, task))
     for (_, asked), (config, task) in sorted(kinds.items(), key=lambda kind: kind[0]):
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), one_thread():
             try_step(config, task, pretrained, asked)
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Lets torch use one thread for a while: where others use the cores too, more threads wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def demands(config: TrialConfig, task: str) -> tuple[str, ...]:

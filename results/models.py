@@ -144,7 +144,7 @@ def load_model(member: Member, record: TrialRecord, config: TrialConfig, source:
 
 def load_pretrained(name: str, source: ModelSource) -> "PretrainedEncoder":
     """A pretrained encoder, loaded once."""
-    from mtlib.hub_encoder import find_encoder
+    from mtlib.encoder import find_encoder
 
     if name not in source.loaded:
         source.loaded[name] = find_encoder(name)

@@ -12,7 +12,8 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from pyarrow.fs import SubTreeFileSystem
 
 from mtlib.config import TrialConfig
-from mtlib.hub_encoder import find_encoder, read_encoder_name
+from mtlib.encoder import find_encoder
+from mtlib.hub_encoder import read_encoder_name
 from mtlib.schema import require, require_name
 from results.command_line import ALL_WELL, WRONG_USE, new_parser, read_words, say_error
 from results.records import OVERALL, TrialRecord, read_sweep, read_trials

@@ -10,6 +10,7 @@ from pathlib import Path
 from mtlib.active import active_parts
 from mtlib.checkpoint import WEIGHTS_KEPT_BYTES
 from mtlib.config import TrialConfig
+from mtlib.encoder import PretrainedEncoder
 from mtlib.heads import vectors_width
 from mtlib.layers import LAYER_LISTS
 from mtlib.tasks import TASKS
@@ -116,13 +117,22 @@ def measure_encoder(encoder: str) -> EncoderSize | None:
     sizes: dict[str, int] = {}
     for path in weight_files(encoder):
         sizes |= sizes_in_file(path)
+    return encoder_size(sizes, read_width(encoder)) if sizes else None
+
+
+def measure_loaded(pretrained: PretrainedEncoder) -> EncoderSize:
+    """The size of an encoder that has been loaded, or described without its weights."""
+    sizes = {name: weight.numel() for name, weight in pretrained.weights.items()}
+    return encoder_size(sizes, int(pretrained.config.hidden_size))
+
+
+def encoder_size(sizes: Mapping[str, int], hidden_size: int | None) -> EncoderSize:
+    """The size of an encoder by the sizes of its weights, by name, and its width."""
     in_layers: dict[int, int] = {}
     for name, size in sizes.items():
         if found := LAYER.search(name):
             in_layers[int(found[1])] = in_layers.get(int(found[1]), 0) + size
-    if not sizes:
-        return None
-    return EncoderSize(num_parameters=sum(sizes.values()), in_layers=in_layers, hidden_size=read_width(encoder))
+    return EncoderSize(num_parameters=sum(sizes.values()), in_layers=in_layers, hidden_size=hidden_size)
 
 
 def weight_files(encoder: str) -> list[Path]:

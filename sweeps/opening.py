@@ -12,7 +12,7 @@ import torch
 
 from mtlib.config import TrialConfig
 from mtlib.encoder import PretrainedEncoder, build_encoder, embedding_layer, load_encoder
-from mtlib.hub_encoder import check_hub
+from mtlib.encoder_lookup import FoundEncoder, look_up_encoder
 from mtlib.layers import check_fits
 from mtlib.model import MultiTaskModel
 from mtlib.rehearsal import rehearse
@@ -66,14 +66,25 @@ def check_encoder(options: SweepOptions, material: Material) -> PretrainedEncode
     Raises:
         ValueError: it cannot be had, or a trial's settings do not fit it.
     """
-    configs = list(all_points(material.space))
-    check_hub(material.space.base.encoder.name)
     pretrained = load_encoder(material.space.base.encoder.name)
+    check_settings(options, material, pretrained)
+    return pretrained
+
+
+def foresee_encoder(options: SweepOptions, material: Material) -> FoundEncoder:
+    """Finds the encoder and checks all of `check_encoder`, with its errors, but fetches no weights."""
+    found = look_up_encoder(material.space.base.encoder.name)
+    check_settings(options, material, found.pretrained)
+    return found
+
+
+def check_settings(options: SweepOptions, material: Material, pretrained: PretrainedEncoder) -> None:
+    """Raises ValueError unless what every point of the space asks of the encoder fits it."""
+    configs = list(all_points(material.space))
     for encoder_config in {config.encoder: None for config in configs}:
         fitting = [config for config in configs if config.encoder == encoder_config]
         check_points(fitting, pretrained)
     rehearse(configs, pretrained, on_gpu=options.gpus_per_worker > 0)
-    return pretrained
 
 
 def check_points(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder) -> None:

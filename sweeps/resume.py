@@ -141,18 +141,19 @@ def take_up(options: SweepOptions, material: Material, encoder: str, arguments: 
     return Resumed(plan=plan, known=known, notes=tuple(told))
 
 
-def preview(options: SweepOptions, material: Material) -> list[str]:
-    """What a sweep would do if it went on, in lines; nothing is changed, and the encoder is not loaded.
+def preview(options: SweepOptions, material: Material, encoder: str | None) -> list[str]:
+    """What a sweep would do if it went on, in lines; nothing is changed.
 
     Args:
         options: those of the sweep, with what was said anew.
         material: its data and space as they are now.
+        encoder: fingerprint of its encoder as it is now; None where its weights are not on this machine.
 
     Raises:
-        ValueError: the space or the data has changed (what differs is said).
+        ValueError: the space, the data or the encoder has changed (what differs is said).
     """
     info = read_sweep(options.folder)
-    check_unchanged(info, material, None)
+    check_unchanged(info, material, encoder)
     found = look(options.folder)
     plan = make_plan(options, material.space, material.data_folder)
     known = [again(record, options) for record in found.records]

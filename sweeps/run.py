@@ -96,20 +96,23 @@ def preview(options: SweepOptions) -> None:
     from sweeps import resume
     from sweeps.already_there import describe_there
     from sweeps.dry_run import describe_need, describe_stages, describe_sweep, describe_trials
-    from sweeps.model_size import measure_encoder
+    from sweeps.model_size import measure_loaded
+    from sweeps.opening import foresee_encoder
     from sweeps.prepare import check_name_is_free, prepare
 
     check_name_is_free(options)
     material = prepare(options)
     show(describe_sweep(options, material))
+    encoder = foresee_encoder(options, material)
+    show([f"The encoder is {encoder.place}."])
     if options.resumes:
         with held(options.folder):
-            show(resume.preview(options, material))
+            show(resume.preview(options, material, encoder.pretrained.fingerprint if encoder.is_here else None))
     else:
         show(describe_trials(options, material))
         show(describe_stages(options, material))
         show(describe_there(options, material))
-        show(describe_need(options, material, measure_encoder(material.space.base.encoder.name)))
+        show(describe_need(options, material, measure_loaded(encoder.pretrained)))
     show(["Dry run: nothing was started."])
 
 

@@ -1,23 +1,18 @@
-"""Encoders are found by name, and what hinders that is one line at once."""
+"""What names encoders may have, and what is made of the hub's answers."""
 
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from huggingface_hub import HfApi
 from huggingface_hub.errors import RepositoryNotFoundError
 
-from mtlib.encoder import PretrainedEncoder
-from mtlib.hub_encoder import check_hub, find_encoder, read_encoder_name
-
-
-def test_an_encoder_is_loaded_from_its_folder(tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder) -> None:
-    assert find_encoder(str(tiny_encoder_folder)).fingerprint == tiny_encoder.fingerprint
-
-
-def test_a_folder_that_has_gone_is_not_looked_for_on_the_hub(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"or be named with --encoder, got no folder /.*/gone$"):
-        find_encoder(str(tmp_path / "gone"))
+from mtlib.hub_encoder import ask_hub, is_folder, read_encoder_name
 
 
 def test_a_folder_is_named_absolutely_and_a_hub_name_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,30 +35,74 @@ def test_names_are_read_without_torch_or_the_hub() -> None:
     assert done.stdout == "set()\n"
 
 
-def test_a_hub_that_cannot_be_reached_is_one_line_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_arguments: object, **_options: object) -> None:
-        raise ConnectionError("Name or service not known")
-
-    monkeypatch.setattr("huggingface_hub.HfApi.model_info", fail)
-    with pytest.raises(ValueError, match="is not on this machine and the Hugging Face hub cannot be asked") as raised:
-        check_hub("no-such-owner/no-such-encoder")
-    assert "(Name or service not known); name a local folder" in str(raised.value)
-
-
-def test_a_name_that_the_hub_does_not_know_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_arguments: object, **_options: object) -> None:
-        raise RepositoryNotFoundError.__new__(RepositoryNotFoundError)
-
-    monkeypatch.setattr("huggingface_hub.HfApi.model_info", fail)
-    with pytest.raises(ValueError, match="a name that the Hugging Face hub knows, got 'bert-bse'"):
-        check_hub("bert-bse")
+def test_a_folder_is_none_of_the_hubs_business_be_it_there_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own").mkdir()
+    assert is_folder("own")
+    assert is_folder(str(tmp_path / "gone"))
+    assert not is_folder("bert-base-uncased")
+    assert not is_folder("owner/name")
 
 
-def test_what_is_on_this_machine_needs_no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_arguments: object, **_options: object) -> None:
-        raise AssertionError("asked")
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """Says what the hub answers, or raises, when it is asked for a model."""
 
-    monkeypatch.setattr("huggingface_hub.HfApi.model_info", fail)
-    check_hub(str(tmp_path))
-    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda _name, file: f"/cache/{file}")
-    check_hub("bert-base-uncased")
+    def set_answer(found: Any) -> None:
+        def reply(*_arguments: object, **_options: object) -> Any:
+            if isinstance(found, Exception):
+                raise found
+            return SimpleNamespace(siblings=[SimpleNamespace(rfilename=name, size=size) for name, size in found])
+
+        monkeypatch.setattr("huggingface_hub.HfApi.model_info", reply)
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", "/cache")
+
+    return set_answer
+
+
+def test_a_hub_that_cannot_be_reached_is_one_line_at_once(answer: Callable[[Any], None]) -> None:
+    answer(ConnectionError("Name or service not known"))
+    with pytest.raises(ValueError) as raised:
+        ask_hub("no-such-owner/no-such-encoder")
+    assert str(raised.value) == (
+        "encoder 'no-such-owner/no-such-encoder' is neither a folder here nor whole in /cache, and the Hugging Face "
+        "hub cannot be asked for it (Name or service not known); name a local folder with --encoder"
+    )
+
+
+def test_a_name_that_the_hub_does_not_know_is_one_line(answer: Callable[[Any], None]) -> None:
+    answer(RepositoryNotFoundError.__new__(RepositoryNotFoundError))
+    with pytest.raises(ValueError) as raised:
+        ask_hub("bert-bse")
+    assert str(raised.value) == (
+        "--encoder must be a local folder or a name that the Hugging Face hub knows, got 'bert-bse', neither a folder "
+        f"here nor whole in /cache, nor at {HfApi().endpoint}"
+    )
+
+
+@pytest.mark.parametrize("files", [[], [("config.json", 5), ("tf_model.h5", 100), ("optimizer.bin", 9)]])
+def test_a_repository_without_weights_is_one_line(files: list[tuple[str, int]], answer: Callable[[Any], None]) -> None:
+    answer(files)
+    rule = "encoder 'a/b' must have its weights as model.safetensors or pytorch_model.bin, got neither a folder here"
+    with pytest.raises(ValueError, match=re.escape(rule)) as raised:
+        ask_hub("a/b")
+    assert str(raised.value).endswith(f"nor whole in /cache, and none of these at {HfApi().endpoint}/a/b")
+
+
+@pytest.mark.parametrize(
+    ("files", "size"),
+    [
+        ([("model.safetensors", 400), ("pytorch_model.bin", 401), ("tf_model.h5", 402)], 400),
+        ([("pytorch_model.bin", 401), ("config.json", 7)], 401),
+        ([(f"model-0000{n}-of-00002.safetensors", n) for n in (1, 2)] + [("model.safetensors.index.json", 9)], 3),
+        ([(f"pytorch_model-0000{n}-of-00002.bin", n) for n in (1, 2)], 3),
+        ([("model.safetensors", None)], 0),
+    ],
+)
+def test_the_weights_that_would_be_fetched_are_measured(
+    files: list[tuple[str, Any]], size: int, answer: Callable[[Any], None]
+) -> None:
+    answer(files)
+    assert ask_hub("a/b") == size

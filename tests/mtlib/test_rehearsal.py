@@ -140,7 +140,9 @@ def test_nothing_of_the_process_changes(tiny_config: TrialConfig, tiny_encoder: 
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
+    threads = torch.get_num_threads()
     rehearse([tiny_config.override({"smart.weight": 1})], tiny_encoder, on_gpu=False)
+    assert torch.get_num_threads() == threads
     assert torch.equal(torch.rand(3), expected)
     assert torch.is_grad_enabled()
 

@@ -297,7 +297,7 @@ def test_a_preview_says_what_is_left_and_changes_nothing(
 ) -> None:
     options = begun(*STATUSES, retry_failed=True, extend=2)
     before = files_of(options.folder)
-    assert preview(options, material) == [
+    assert preview(options, material, ENCODER) == [
         "3 of 9 trials have ended; 0 of the others had begun and go on.",
         "To be run:",
         "  0003-r0  failed",
@@ -309,15 +309,18 @@ def test_a_preview_says_what_is_left_and_changes_nothing(
     assert files_of(options.folder) == before
 
 
-def test_a_preview_checks_what_can_be_checked_without_the_encoder(
-    begun: Callable[..., SweepOptions], material: Material
+@pytest.mark.parametrize("encoder", [ENCODER, None])
+def test_a_preview_checks_what_going_on_would_check(
+    encoder: str | None, begun: Callable[..., SweepOptions], material: Material
 ) -> None:
     options = begun("queued")
-    preview(options, with_base(material, encoder__name="elsewhere"))
+    preview(options, with_base(material, encoder__name="elsewhere"), encoder)
     with pytest.raises(ValueError, match="the search space must be what it was"):
-        preview(options, with_base(material, optimizer__learning_rate=0.5))
+        preview(options, with_base(material, optimizer__learning_rate=0.5), encoder)
     with pytest.raises(ValueError, match="the data must be what it was"):
-        preview(options, dataclasses.replace(material, fingerprint="other"))
+        preview(options, dataclasses.replace(material, fingerprint="other"), encoder)
+    with pytest.raises(ValueError, match="the encoder must be what it was"):
+        preview(options, material, "another")
 
 
 def test_a_sweep_is_over_when_nothing_is_left_and_not_where_what_failed_is_tried_again(

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import AutoModel
 
 import sweeps.tuner
 from mtlib.config import TrialConfig
-from mtlib.encoder import PretrainedEncoder
+from mtlib.encoder import PretrainedEncoder, quiet_transformers
 from mtlib.tasks import TASKS
 from results.records import TrialRecord, read_sweep, read_trials, write_trials
 from results.table import load_sweep
@@ -30,6 +31,8 @@ from sweeps.options import SweepPlan
 from sweeps.run import main
 from sweeps.study import open_study
 from sweeps.tuner import OnEvent, SweepOutcome
+from tests.hub_server import Hub, run_python, serve_hub
+from tests.mtlib.architectures import DECODERS, ENCODERS
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "sweeps" / "run.py"
@@ -83,7 +86,7 @@ def test_help_and_list_load_nothing_heavy(flag: str) -> None:
 
 
 def test_a_dry_run_loads_no_ray(command: list[str]) -> None:
-    assert not loaded_by(*command, "--dry-run") & {"ray", "transformers", "optuna"}
+    assert not loaded_by(*command, "--dry-run") & {"ray", "optuna"}
 
 
 def test_a_dry_run_prints_the_plan_and_leaves_nothing(
@@ -97,6 +100,121 @@ def test_a_dry_run_prints_the_plan_and_leaves_nothing(
     assert lines[-1] == "Dry run: nothing was started."
     assert list(tmp_path.iterdir()) == []
     assert tiny_encoder.num_parameters > 0
+
+
+def test_a_dry_run_says_where_the_encoder_is(
+    command: list[str], tiny_encoder_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--dry-run"]) == 0
+    assert f"The encoder is in the folder {tiny_encoder_folder}." in capsys.readouterr().out.splitlines()
+
+
+ENCODER_FAULTS: dict[str, tuple[list[str], str]] = {
+    "damaged weights": ([], "cannot be loaded: "),
+    "positions": (["encoder.max_length=65"], "encoder.max_length must be at most 64 for "),
+    "layers": (["encoder.trained_layers=[2]"], "must have layers 0 to 2, which it names"),
+    "PALs": (
+        ["pals.size=8", "pals.num_heads=2", "pals.tasks=sst"],
+        "PALs cannot enter MobileBertModel with pals.placement attention",
+    ),
+    "SMART": (["smart.tasks=sst"], "SMART cannot enter XLMModel: its 'embeddings' are a table of words"),
+    "bf16": (["precision=bf16"], "(deberta) must read a text of 31 tokens with precision bf16 on the CPU, got: "),
+    "decoder": ([], "whose first token does not see those behind it, as in decoders (llama)"),
+}
+ARCHITECTURES = {
+    "PALs": ENCODERS["mobilebert"],
+    "SMART": ENCODERS["xlm"],
+    "bf16": ENCODERS["deberta"],
+    "decoder": DECODERS["llama"],
+}
+
+
+@pytest.mark.parametrize("fault", ENCODER_FAULTS)
+def test_a_dry_run_refuses_an_encoder_that_the_run_would_refuse_in_the_same_words(
+    fault: str,
+    command: list[str],
+    tiny_encoder_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fake(monkeypatch, lambda *_: pytest.fail("a sweep was run"))
+    encoder = Path(shutil.copytree(tiny_encoder_folder, tmp_path / "changed"))
+    if fault in ARCHITECTURES:
+        with quiet_transformers():
+            AutoModel.from_config(ARCHITECTURES[fault]).save_pretrained(encoder)
+    if fault == "damaged weights":
+        (encoder / "model.safetensors").write_bytes(b"{")
+    changes, message = ENCODER_FAULTS[fault]
+    words = [*command, "encoder.dropout=none", *changes, "--encoder", str(encoder)]
+    assert main([*words, "--dry-run"]) == 2
+    refused = capsys.readouterr()
+    assert message in refused.err
+    assert (refused.err.startswith("error: "), refused.err.count("\n")) == (True, 1)
+    assert "Dry run" not in refused.out
+    assert main(words) == 2
+    assert capsys.readouterr().err == refused.err
+    assert not (tmp_path / "first").exists()
+
+
+@pytest.fixture
+def hub(tiny_encoder_folder: Path) -> Iterator[Hub]:
+    """A hub with the tiny encoder."""
+    with serve_hub({"someone/tiny": tiny_encoder_folder}) as served:
+        yield served
+
+
+def test_a_dry_run_with_an_encoder_on_the_hub_says_so_counts_its_weights_and_fetches_none(
+    command: list[str], hub: Hub, tiny_encoder_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment = hub.environment(tmp_path / "home")
+    done = run_python(environment, str(SCRIPT), *command, "--encoder", "someone/tiny", "--dry-run")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    size = (tiny_encoder_folder / "model.safetensors").stat().st_size / 1e6
+    place = f"on the Hugging Face hub, not in {tmp_path}/home/hub: {size:.1f} MB of weights will be fetched"
+    assert f"The encoder is {place}." in lines
+    assert "someone/tiny/config.json" in hub.fetched
+    assert "someone/tiny/model.safetensors" not in hub.fetched
+    assert main([*command, "--dry-run"]) == 0  # the same one in its folder
+    (need,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("Disk while"))
+    assert need in lines
+    assert not (tmp_path / "home" / "hub" / "models--someone--tiny" / "blobs").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("someone/none", [], "got 'someone/none', neither a folder here nor whole in {cache}, nor at {address}"),
+        ("someone/tiny", ["encoder.max_length=65"], "encoder.max_length must be at most 64 for someone/tiny, got 65"),
+        (
+            "someone/tiny",
+            ["encoder.trained_layers=[2]"],
+            "encoder.trained_layers must be layers of the encoder, 0 to 1",
+        ),
+    ],
+)
+def test_a_dry_run_refuses_an_encoder_on_the_hub_as_the_run_would(
+    name: str, changes: list[str], message: str, command: list[str], hub: Hub, tmp_path: Path
+) -> None:
+    environment = hub.environment(tmp_path / "home")
+    words = [str(SCRIPT), *command, *changes, "--encoder", name]
+    dry, real = (run_python(environment, *words, *more) for more in (["--dry-run"], []))
+    assert message.format(cache=tmp_path / "home" / "hub", address=hub.address) in dry.stderr
+    assert (dry.returncode, dry.stderr) == (real.returncode, real.stderr) == (2, dry.stderr)
+    assert dry.stderr.count("\n") == 1
+    assert not (tmp_path / "first").exists()
+
+
+def test_without_a_hub_a_dry_run_refuses_an_encoder_that_is_nowhere_as_the_run_would(
+    command: list[str], tmp_path: Path
+) -> None:
+    environment = Hub(address="http://127.0.0.1:9").environment(tmp_path / "home")
+    words = [str(SCRIPT), *command, "--encoder", "someone/tiny"]
+    dry, real = (run_python(environment, *words, *more) for more in (["--dry-run"], []))
+    start = f"error: encoder 'someone/tiny' is neither a folder here nor whole in {tmp_path}/home/hub, and the Hugging"
+    assert dry.stderr.startswith(start)
+    assert (dry.returncode, dry.stderr) == (real.returncode, real.stderr) == (2, dry.stderr)
 
 
 def test_a_search_can_be_previewed(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -339,16 +457,25 @@ def test_a_dry_run_of_a_sweep_that_goes_on_shows_what_is_left_and_changes_nothin
 
 
 def test_a_dry_run_of_a_sweep_that_goes_on_loads_no_ray(begun: Begun) -> None:
-    assert not loaded_by("--resume", str(begun.folder), "--dry-run") & {"ray", "transformers", "optuna"}
+    assert not loaded_by("--resume", str(begun.folder), "--dry-run") & {"ray", "optuna"}
 
 
 def test_a_dry_run_refuses_what_going_on_would_refuse(
     begun: Begun, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     changed = dataclasses.replace(load_space("smart_lambda"), grid={"smart.weight": (0.0, 9.0)})
-    monkeypatch.setattr("sweeps.prepare.load_space", lambda _name: changed)
-    assert main(["--resume", str(begun.folder), "--dry-run"]) == 2
+    with monkeypatch.context() as patch:
+        patch.setattr("sweeps.prepare.load_space", lambda _name: changed)
+        assert main(["--resume", str(begun.folder), "--dry-run"]) == 2
     assert "the search space must be what it was when the sweep began" in capsys.readouterr().err
+    information = begun.folder / "sweep.json"
+    fingerprint = read_sweep(begun.folder)["encoder"]["fingerprint"]
+    information.write_text(information.read_text().replace(fingerprint, "0" * 64))
+    assert main(["--resume", str(begun.folder), "--dry-run"]) == 2
+    refused = capsys.readouterr().err
+    assert "the encoder must be what it was when the sweep began" in refused
+    assert main(["--resume", str(begun.folder)]) == 2
+    assert capsys.readouterr().err == refused
 
 
 @pytest.mark.parametrize(("status", "code"), [("pruned", 0), ("failed", 3)])
