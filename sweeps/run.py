@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from results.records import TrialRecord
 
 
+TRYING = "Trying a step of each kind that the trials will take, here on the CPU ..."
+"""Said before the encoder is looked for and tried, which takes some seconds, with BERT-base about ten."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """What the system says where a disk or a quota is full."""
 
@@ -102,7 +104,7 @@ def preview(options: SweepOptions) -> None:
 
     check_name_is_free(options)
     material = prepare(options)
-    show(describe_sweep(options, material))
+    show([*describe_sweep(options, material), TRYING])
     encoder = foresee_encoder(options, material)
     show([f"The encoder is {encoder.place}."])
     if options.resumes:
@@ -127,7 +129,7 @@ def sweep(options: SweepOptions, arguments: Sequence[str]) -> int:
     check_name_is_free(options)
     check_machine(options)
     material = prepare(options)
-    show([*describe_sweep(options, material), *describe_gpus(options)])
+    show([*describe_sweep(options, material), *describe_gpus(options), TRYING])
     encoder = check_encoder(options, material)
     if options.resumes:
         with held(options.folder):
