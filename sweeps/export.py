@@ -12,7 +12,6 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from pyarrow.fs import SubTreeFileSystem
 
 from mtlib.config import TrialConfig
-from mtlib.encoder import find_encoder
 from mtlib.hub_encoder import read_encoder_name
 from mtlib.schema import require, require_name
 from results.command_line import ALL_WELL, WRONG_USE, new_parser, read_words, say_error
@@ -110,6 +109,7 @@ def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None)
     config = TrialConfig.from_json(record.config)
     name = config.encoder.name if encoder is None else read_encoder_name(encoder)
 
+    from mtlib.encoder import find_encoder
     from mtlib.export import export_model
     from results.card_facts import card_facts
 
