@@ -83,6 +83,9 @@ def shuffled(config: TrialConfig, stage_index: int, name: str, number: int, leng
 def pass_batches(lengths: np.ndarray, batch_size: int, data: DataConfig, stream: np.random.Generator) -> list[Rows]:
     """Cuts one shuffled pass over a set's rows into batches.
 
+    With buckets rows stand in order of length, each moved at random by `bucket_batches` batches at most, so that rows of
+    similar length share a batch, but not the same ones in every pass. The short batch is cut anywhere.
+
     Args:
         lengths: (rows,) length of each row's input, in word pieces.
         batch_size: rows per batch; one last batch may hold fewer.
@@ -93,10 +96,12 @@ def pass_batches(lengths: np.ndarray, batch_size: int, data: DataConfig, stream:
         Batches in random order, every row in exactly one.
     """
     rows = stream.permutation(len(lengths))
-    if data.bucket_by_length:
-        num_batches = -(-len(rows) // batch_size)
-        pool = batch_size * max(1, min(data.bucket_batches, num_batches // 8))
-        pools = [rows[start : start + pool] for start in range(0, len(rows), pool)]
-        rows = np.concatenate([part[np.argsort(lengths[part], kind="stable")] for part in pools])
-    batches = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
-    return [batches[index] for index in stream.permutation(len(batches))] if data.bucket_by_length else batches
+    starts = range(0, len(rows), batch_size)
+    if not data.bucket_by_length:
+        return [rows[start : start + batch_size] for start in starts]
+    by_length = rows[np.argsort(lengths[rows], kind="stable")]  # rows of one length are in random order
+    most = data.bucket_batches * batch_size
+    places = np.arange(len(rows)) + stream.uniform(-most, most, len(rows))
+    sizes = stream.permutation([len(rows[start : start + batch_size]) for start in starts])
+    batches = np.split(by_length[np.argsort(places, kind="stable")], np.cumsum(sizes)[:-1])
+    return [batches[index] for index in stream.permutation(len(batches))]

@@ -17,7 +17,7 @@ from tests.mtlib.config_cases import (
 )
 
 CASES: list[Case] = [
-    ("data.bucket_batches", 0, "data.bucket_batches must be at least 1", 1),
+    ("data.bucket_batches", -1, "data.bucket_batches must be at least 0", 0),
     ("data.hold_out", -0.001, "data.hold_out must be from 0 to 0.5", 0.0),
     ("data.hold_out", 0.501, "data.hold_out must be from 0 to 0.5", 0.5),
     ("evaluation.batch_size", 0, "evaluation.batch_size must be at least 1", 1),

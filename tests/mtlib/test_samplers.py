@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+import torch
 
 from mtlib.batches import make_batch
 from mtlib.config import TrialConfig
@@ -288,36 +289,80 @@ def test_bucketed_batches_come_neither_in_order_of_length_nor_twice_alike() -> N
     assert not {frozenset(batch.tolist()) for batch in first} & {frozenset(batch.tolist()) for batch in second}
 
 
-def test_a_bucket_of_one_batch_is_no_bucket() -> None:
-    lengths = lengths_of(sst=320)["sst"]
-    data = DataConfig(bucket_batches=1)
-    bucketed = pass_batches(lengths, 16, data, np.random.default_rng(3))
-    free = pass_batches(lengths, 16, DataConfig(bucket_by_length=False), np.random.default_rng(3))
-    assert {frozenset(batch.tolist()) for batch in bucketed} == {frozenset(batch.tolist()) for batch in free}
+def passes_of(lengths: np.ndarray, batch_size: int, bucket_batches: int, count: int = 1) -> list[list[np.ndarray]]:
+    """So many passes over rows of these lengths."""
+    data, stream = DataConfig(bucket_batches=bucket_batches), np.random.default_rng(3)
+    return [pass_batches(lengths, batch_size, data, stream) for _ in range(count)]
 
 
-def cut(num_batches: int, bucket_batches: int, seed: int = 3) -> list[list[int]]:
-    """A pass of so many batches of 4 rows, the last one short, with buckets of so many batches asked for."""
-    data = DataConfig(bucket_batches=bucket_batches)
-    lengths = lengths_of(sst=4 * num_batches - 1)["sst"]
-    return [batch.tolist() for batch in pass_batches(lengths, 4, data, np.random.default_rng(seed))]
+def share_of_mates_again(passes: list[list[np.ndarray]]) -> float:
+    """Share of the pairs of rows in a batch of one pass that are in one batch of the next pass, too."""
+    pairs = [
+        {pair for batch in batches for pair in itertools.combinations(sorted(batch.tolist()), 2)} for batches in passes
+    ]
+    again = [len(first & second) / len(first) for first, second in itertools.pairwise(pairs)]
+    return float(np.mean(again))
 
 
-@pytest.mark.parametrize(
-    ("num_batches", "most"), [(1, 1), (8, 1), (15, 1), (16, 2), (23, 2), (24, 3), (399, 49), (400, 50), (800, 50)]
-)
-def test_a_bucket_is_as_large_as_asked_for_but_no_more_than_an_eighth_of_a_pass(num_batches: int, most: int) -> None:
-    assert cut(num_batches, 50) == cut(num_batches, most)
-    if most > 1:
-        assert cut(num_batches, most) != cut(num_batches, most - 1)
+def test_rows_that_are_not_moved_are_cut_in_order_of_length() -> None:
+    lengths = lengths_of(sst=640)["sst"]
+    first, second = passes_of(lengths, 16, 0, count=2)
+    spans = sorted((int(lengths[batch].min()), int(lengths[batch].max())) for batch in first)
+    assert all(shorter[1] <= longer[0] for shorter, longer in itertools.pairwise(spans))
+    in_order = np.sort(lengths).reshape(-1, 16)
+    assert padding(first, lengths) == int((in_order[:, -1:] - in_order).sum())
+    assert {frozenset(batch.tolist()) for batch in first} != {frozenset(batch.tolist()) for batch in second}
+
+
+@pytest.mark.parametrize("bucket_batches", [0, 1, 2, 5])
+def test_rows_of_a_batch_are_as_far_apart_as_two_can_be_moved_and_hardly_further(bucket_batches: int) -> None:
+    places = np.random.default_rng(0).permutation(640)  # lengths of which no two are equal are places in their order
+    spans = [np.ptp(places[batch]) for batches in passes_of(places, 16, bucket_batches, 20) for batch in batches]
+    assert max(spans) < 2 * 16 * (bucket_batches + 1)
+    assert max(spans) > 2 * 16 * bucket_batches
+
+
+def test_the_further_rows_are_moved_the_more_batches_differ_between_passes_and_the_more_they_are_padded() -> None:
+    lengths = lengths_of(sst=640)["sst"]
+    passes = [passes_of(lengths, 16, bucket_batches, 10) for bucket_batches in (0, 1, 2, 4, 8, 40)]
+    amounts = [sum(padding(batches, lengths) for batches in found) for found in passes]
+    again = [share_of_mates_again(found) for found in passes]
+    assert amounts == sorted(amounts)
+    assert again == sorted(again, reverse=True)
+    assert again[-1] == pytest.approx(15 / 639, rel=0.3)  # two passes without regard to length
+
+
+@pytest.mark.parametrize(("num_rows", "batch_size"), [(128, 16), (640, 8), (640, 16), (640, 32), (640, 64), (2560, 16)])
+def test_of_few_rows_padding_is_no_more_than_that_of_the_trainer_of_transformers(
+    num_rows: int, batch_size: int
+) -> None:
+    from transformers.trainer_pt_utils import get_length_grouped_indices
+
+    lengths = lengths_of(sst=num_rows)["sst"]
+    passes = passes_of(lengths, batch_size, DataConfig().bucket_batches, 20)
+    ours = np.mean([padding(batches, lengths) for batches in passes])
+    amounts = []
+    for seed in range(20):
+        order = get_length_grouped_indices(lengths, batch_size, generator=torch.Generator().manual_seed(seed))
+        amounts.append(padding(np.split(np.array(order), range(batch_size, num_rows, batch_size)), lengths))
+    assert ours < 1.05 * np.mean(amounts)
 
 
 def test_rows_of_a_small_task_meet_others_in_the_next_pass() -> None:
-    # In one bucket of all 20 batches the same rows would meet pass after pass: about a third of the pairs.
-    passes = [
-        {pair for batch in cut(20, 50, seed) for pair in itertools.combinations(sorted(batch), 2)} for seed in (3, 4)
-    ]
-    assert len(passes[0] & passes[1]) < 0.1 * len(passes[0])
+    # Cut in order of length, the same rows would meet pass after pass: about half of the pairs.
+    lengths = lengths_of(sst=320)["sst"]
+    assert share_of_mates_again(passes_of(lengths, 16, DataConfig().bucket_batches, 10)) < 0.25
+    assert share_of_mates_again(passes_of(lengths, 16, 0, 10)) > 0.45
+
+
+def test_the_short_batch_of_a_pass_is_of_any_length() -> None:
+    places = np.random.default_rng(0).permutation(100)
+    short = [batch for batches in passes_of(places, 16, 2, 200) for batch in batches if len(batch) == 4]
+    assert len(short) == 200
+    found = [float(places[batch].mean()) for batch in short]
+    assert np.mean(found) == pytest.approx(49.5, abs=8)
+    assert min(found) < 20
+    assert max(found) > 80
 
 
 def test_the_shuffle_follows_seed_replicate_stage_task_and_pass_and_nothing_else() -> None:
