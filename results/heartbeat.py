@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from pathlib import Path
 
 from results.storage import Location, open_folder, read_json, write_json
 
@@ -16,7 +17,7 @@ STALE_SECONDS = 60.0
 
 
 @contextmanager
-def keep_beating(folder: Location) -> Iterator[None]:
+def keep_beating(folder: Path) -> Iterator[None]:
     """While this context is open, notes in a sweep's folder that it runs; at its end, that it has stopped."""
     has_ended = threading.Event()
 
@@ -31,12 +32,14 @@ def keep_beating(folder: Location) -> Iterator[None]:
         yield
     finally:
         has_ended.set()
-        thread.join()
+        thread.join(BEAT_SECONDS)  # storage that hangs must not keep a sweep from its end
         beat(folder, has_stopped=True)
 
 
-def beat(folder: Location, *, has_stopped: bool = False) -> None:
+def beat(folder: Path, *, has_stopped: bool = False) -> None:
     """Notes that a sweep runs, or has stopped, now; where that cannot be written, it passes for stopped in a while."""
+    if not folder.is_dir():  # it was deleted, and should not come back
+        return
     with suppress(OSError):
         write_json(open_folder(folder), HEARTBEAT_FILE, {"time": time.time(), "has_stopped": has_stopped})
 
@@ -52,9 +55,8 @@ def stopped_since(folder: Location) -> datetime | None:
     """
     try:
         last = read_json(open_folder(folder), HEARTBEAT_FILE)
-        since = float(last["time"])
-    except (OSError, ValueError, KeyError, TypeError):
+        since = datetime.fromtimestamp(last["time"]).astimezone()
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return None
-    if not last.get("has_stopped") and time.time() - since < STALE_SECONDS:
-        return None
-    return datetime.fromtimestamp(since).astimezone()
+    runs = not last.get("has_stopped") and time.time() - since.timestamp() < STALE_SECONDS
+    return None if runs else since

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -147,7 +148,8 @@ def describe_stop(sweep: Sweep) -> str:
     if since is None:
         return ""
     is_today = since.date() == datetime.now().astimezone().date()
-    return f"; stopped since {since:{'%H:%M' if is_today else '%Y-%m-%d %H:%M'}}; --resume {sweep.path} goes on"
+    clock = since.strftime("%H:%M" if is_today else "%Y-%m-%d %H:%M")
+    return f"; stopped since {clock}; --resume {shlex.quote(str(sweep.path))} goes on"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

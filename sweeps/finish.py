@@ -46,7 +46,7 @@ def finish(options: SweepOptions, outcome: SweepOutcome) -> int:
     error = copy_records(options)
     for line in [*outcome.complaints, *([error] if error else []), *describe_outcome(outcome, options)]:
         print(line, file=sys.stderr)
-    return SWEEP_FAILED if error or outcome.complaints else exit_code(outcome)
+    return SWEEP_FAILED if error else exit_code(outcome)
 
 
 def attempt(what: str, say: Callable[[], Iterable[str]]) -> list[str]:
@@ -55,6 +55,8 @@ def attempt(what: str, say: Callable[[], Iterable[str]]) -> list[str]:
         return list(say())
     except BrokenPipeError:
         raise
+    except KeyboardInterrupt:
+        return [f"{what} was interrupted."]
     except Exception as error:  # whatever it is: the sweep is over, and the other parts must still be said
         return [f"{what} failed: {type(error).__name__}: {first_line(error)}"]
 
@@ -137,7 +139,7 @@ def program(package: str, module: str) -> str:
     """How a command of ours is typed in the current folder, which may be gone."""
     try:
         is_here = Path.cwd() == ROOT
-    except FileNotFoundError:
+    except OSError:
         is_here = False
     return f"python {package}/{module}.py" if is_here else f"python -m {package}.{module}"
 
@@ -148,6 +150,6 @@ def copy_records(options: SweepOptions) -> str | None:
         return None
     try:
         mirror(options.folder, mirror_location(options))
-    except (OSError, ValueError) as error:
+    except Exception as error:  # of which kind depends on what is behind the URI
         return f"The records could not be copied to {mirror_location(options)}: {first_line(error)}"
     return None

@@ -29,9 +29,14 @@ class Interrupts:
             previous = signal.signal(number, self._note)
             self._handlers.setdefault(number, previous)
 
+    @property
+    def are_there(self) -> bool:
+        """Whether anybody has asked the program to end."""
+        return self.count > 0 or self.why is not None
+
     def ask(self, why: str) -> None:
-        """Asks for a clean stop, as a first Ctrl-C does."""
-        self.count, self.why = max(1, self.count), why
+        """Asks for a clean stop, as a first Ctrl-C does; that one is still to come."""
+        self.why = why
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -50,8 +50,10 @@ class LanePool:
     num_first: int = 0
     """How many lanes were opened at the start."""
     num_opened: int = 0
+    ever_open: set[str] = field(default_factory=set)
+    """Names of lanes that had workers at some time."""
     num_lost: int = 0
-    """Lanes that cannot open any more, for another reason than a lost node; they are not replaced."""
+    """Lanes that could not load, or never opened; they are not replaced, as another would fare no better there."""
     nodes: dict[str, str] = field(default_factory=dict)
     """The cluster's nodes when they were last looked at: host by id."""
     next_look: float = 0.0
@@ -93,6 +95,7 @@ def note_event(pool: LanePool, event: Event) -> None:
         pool.down.discard(lane)
     if event.kind == "lane_open":
         pool.open.add(lane)
+        pool.ever_open.add(lane)
     elif event.kind == "lane_down":
         pool.down.add(lane)
     elif event.kind in ("lane_refused", "lane_trouble"):
@@ -104,7 +107,8 @@ def drop_ended(pool: LanePool) -> str | None:
     for lane in [lane for lane in pool.lanes if lane.is_over]:
         pool.lanes.remove(lane)
         why = pool.troubles.get(lane.name) or lane.error or "its workers died again and again while they were loading"
-        pool.num_lost += ray.get(pool.mailbox.lose_lane.remote(lane.name, why))
+        is_lost = ray.get(pool.mailbox.lose_lane.remote(lane.name, why))
+        pool.num_lost += is_lost and (lane.name in pool.troubles or lane.name not in pool.ever_open)
         if not pool.lanes and pool.num_lost >= pool.num_first:
             return f"no lane is left: {why}"
     return None
@@ -130,8 +134,8 @@ def tend(pool: LanePool, num_unfinished: int) -> Iterator[str]:
     yield from look_at_nodes(pool)
     if wanted > len(pool.lanes):
         num_waiting = sum(lane.name not in pool.open for lane in pool.lanes)
-        room = more_lanes(plan, pool.num_parameters, len(pool.lanes), num_waiting) - pool.num_lost
-        count = min(wanted - len(pool.lanes), max(0, room))
+        room = more_lanes(plan, pool.num_parameters, len(pool.lanes) + pool.num_lost, num_waiting)
+        count = min(wanted - len(pool.lanes), room)
         if count:
             yield f"Opening {count} more lane{'s' * (count > 1)}: the cluster has room"
             open_more(pool, count)
@@ -141,8 +145,6 @@ def tend(pool: LanePool, num_unfinished: int) -> Iterator[str]:
 def look_at_nodes(pool: LanePool) -> Iterator[str]:
     """Tells which nodes have come and gone."""
     before, pool.nodes = pool.nodes, alive_nodes()
-    if before == pool.nodes:
-        return
     ray.get(pool.mailbox.see_nodes.remote(list(pool.nodes)))
     for node, host in before.items():
         if node not in pool.nodes:

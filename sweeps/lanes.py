@@ -7,7 +7,6 @@ from typing import Any
 
 import ray
 from ray.actor import ActorHandle
-from ray.exceptions import RayError
 from ray.train import UserCallback
 from ray.train.torch import TorchTrainer
 from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
@@ -20,6 +19,8 @@ from sweeps.options import SweepPlan
 from sweeps.stages import STORE_FOLDER, StageStore
 from sweeps.trial_mailbox import UNEXPLAINED
 
+TELLING_SECONDS = 30.0
+"""How long the mailbox may take to hear that a lane is down."""
 STARTS_IN_VAIN = 3
 """How often Ray Train may fail to start a lane's workers; what they do once started is the mailbox's to judge."""
 
@@ -33,8 +34,11 @@ class LaneWatch(UserCallback):  # type: ignore[misc]
 
     def after_exception(self, run_context: Any, worker_exceptions: Mapping[int, Exception]) -> None:  # noqa: ARG002
         """Called before Ray Train starts the workers anew, for which it may wait long."""
-        with contextlib.suppress(RayError):  # the sweep has ended, and its mailbox with it
-            ray.get(self._mailbox.lane_down.remote(self._lane, describe_death(worker_exceptions), list(alive_nodes())))
+        with contextlib.suppress(
+            Exception
+        ):  # Ray Train would give the lane up; the mailbox is told when it opens again
+            told = self._mailbox.lane_down.remote(self._lane, describe_death(worker_exceptions), list(alive_nodes()))
+            ray.get(told, timeout=TELLING_SECONDS)
 
 
 def describe_death(errors: Mapping[int, Exception]) -> str:

@@ -6,6 +6,7 @@ device; whoever waits, waits in one of its methods. It also remembers what has h
 
 import asyncio
 import contextlib
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from sweeps.messages import Assignment, End, Ended, Event, EventKind
 
 MAX_KILLS = 2
 """A trial has failed once so many lanes have died while they trained it; a lost node is not held against it."""
+DOUBT_SECONDS = 30.0
+"""How long Ray may take to know that a node is lost, of which the lanes over it and others have died already."""
 MAX_OPENINGS = 3
 """A lane that was opened so often in a row without asking for a trial is given up."""
 IDLE_SECONDS = 60.0
@@ -35,8 +38,8 @@ class TrialState:
     lane: str | None = None
     attempt: int = 0
     """How often a lane has taken it."""
-    kills: list[Collection[str]] = field(default_factory=list)
-    """For each time that a lane has died while it trained this trial, the nodes it was on, which live on as yet."""
+    kills: list[tuple[float, frozenset[str]]] = field(default_factory=list)
+    """For each time that a lane has died while it trained this trial, when, and the nodes it was on, as yet alive."""
     best: float | None = None
     seen: set[int] = field(default_factory=set)
     """Epochs that were reported; a resumed trial reports some of them again."""
@@ -53,6 +56,12 @@ class TrialState:
     @property
     def is_unwanted(self) -> bool:
         return self.withdrawn is not None or self.end is not None
+
+
+def is_doubtful(trial: TrialState, nodes: frozenset[str]) -> bool:
+    """Whether a death over several nodes may be of a node, not known to be lost, that another lane has just died of."""
+    recent = [at for at, others in trial.kills if others & nodes and time.monotonic() - at < DOUBT_SECONDS]
+    return len(nodes) > 1 and bool(recent)
 
 
 class Mailbox:
@@ -84,7 +93,9 @@ class Mailbox:
             nodes: the host of each node that its workers are on, by the node's id.
         """
         self._openings[lane] = self._openings.get(lane, 0) + 1
-        if self._openings[lane] > MAX_OPENINGS:
+        # A trial that it still has goes to the front of the queue: it was restarted without a word.
+        self._give_back(lane, UNEXPLAINED, kill=self._open.pop(lane, {}))
+        if self._openings[lane] > MAX_OPENINGS or lane in self._closed:
             return False
         self._open[lane] = nodes
         return not self._closes(lane)
@@ -100,14 +111,11 @@ class Mailbox:
     async def next_trial(self, lane: str, host: str, pid: int) -> Assignment | Literal["wait", "close"]:
         """Waits for the lane's next trial; `wait` means ask again, `close` that the lane is not needed any more.
 
-        A lane that still has a trial was restarted without a word: the trial goes back to the front of the queue.
-
         `host` and `pid` say where the lane's first worker is.
         """
         if self._openings.pop(lane, 0):
             self._happened(Event(kind="lane_open", lane=lane, facts={"host": host, "pid": pid}))
         call = self._count_call(lane)
-        self._give_back(lane, UNEXPLAINED, kill=self._open.get(lane, {}))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(IDLE_SECONDS):
                 await self._until(lambda: bool(self._queue) or self._is_spare(lane) or self._calls[lane] != call)
@@ -135,9 +143,9 @@ class Mailbox:
     async def progress(self, trial_id: str, facts: Mapping[str, Any]) -> bool:
         """Says where a trial is; answers whether it must stop at its next step."""
         trial = self._trials[trial_id]
-        if trial.lane is not None:  # else a worker says it that outlives the others of its lane for a moment
+        if trial.lane is not None and trial.end is None:  # else it is said by a worker that has outlived its lane
             self._happened(Event(kind="progress", lane=trial.lane, trial_id=trial_id, facts=facts))
-        return self._is_interrupted or trial.withdrawn is not None
+        return self._is_interrupted or trial.is_unwanted
 
     async def report(self, trial_id: str, report: Mapping[str, Any]) -> bool | None:
         """Passes an epoch's scores on and waits for the scheduler; an epoch told again gets its first answer.
@@ -218,7 +226,7 @@ class Mailbox:
     async def see_nodes(self, alive: Collection[str]) -> None:
         """Says which nodes are alive. A peer's node may be known to be lost only after a lane has died of it."""
         for trial in self._trials.values():
-            trial.kills = [nodes for nodes in trial.kills if set(nodes) <= set(alive)]
+            trial.kills = [(at, nodes) for at, nodes in trial.kills if nodes <= set(alive)]
 
     async def verdict(self, trial_id: str, epoch: int, stop: bool) -> None:
         """The scheduler's answer to the report of an epoch."""
@@ -232,19 +240,17 @@ class Mailbox:
             return
         trial.withdrawn = why
         if trial_id in self._queue:
-            self._queue.remove(trial_id)
             self._finish(trial_id, "failed", why)
         self._wake()
 
     async def lose_lane(self, lane: str, why: str) -> bool:
         """A lane's run is over. Unless it was told to close, its trial goes to another lane, and the answer is True."""
-        if lane in self._closed:
-            return False
-        nodes = self._open.pop(lane, {})
+        nodes, was_told = self._open.pop(lane, {}), lane in self._closed
         self._count_call(lane)
-        self._happened(Event(kind="lane_lost", lane=lane, facts={"why": why}))
+        if not was_told:
+            self._happened(Event(kind="lane_lost", lane=lane, facts={"why": why}))
         self._give_back(lane, why, kill=nodes)
-        return True
+        return not was_told
 
     async def take_events(self, timeout: float) -> list[Event]:
         """What has happened since the last call; waits up to `timeout` seconds for something."""
@@ -308,7 +314,8 @@ class Mailbox:
             return
         trial = self._trials[trial_id]
         trial.lane = None
-        trial.kills += [] if kill is None else [kill]
+        if kill is not None and not is_doubtful(trial, frozenset(kill)):
+            trial.kills.append((time.monotonic(), frozenset(kill)))
         trial.suspicion = why if kill is None else trial.suspicion or why
         if self._is_interrupted or trial.withdrawn is not None:
             self._finish(trial_id, "interrupted", None)
@@ -344,6 +351,8 @@ class Mailbox:
         trial = self._trials[trial_id]
         if trial.end is not None:
             return
+        if trial_id in self._queue:  # said by a worker that has outlived its lane
+            self._queue.remove(trial_id)
         if trial.withdrawn is not None and how != "complete":
             how, error = "failed", trial.withdrawn
         trial.end = Ended(how=how, error=error)

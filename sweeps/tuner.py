@@ -96,7 +96,7 @@ def run_sweep(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord] =
             error = run_on_ray(plan, ledger, on_event, interrupts)
         finally:
             complaints = close_records(plan, ledger)
-    is_interrupted = interrupts.count > 0 and error is None
+    is_interrupted = interrupts.are_there and error is None
     outcome = outcome_of(ledger, is_interrupted=is_interrupted, error=error, complaints=complaints)
     return replace(outcome, interruption=interrupts.why if is_interrupted else None)
 
@@ -216,7 +216,7 @@ def follow(sweep: Sweep, interrupts: Interrupts) -> str | None:
         error = drop_ended(sweep.pool)
         if error is None:
             tend_lanes(sweep, interrupts)
-        if interrupts.count or error:
+        if interrupts.are_there or error:
             deadline = time.monotonic() + PATIENCE_SECONDS
             sweep.searcher.stop()
             ray.get(sweep.mailbox.interrupt.remote())

@@ -37,7 +37,9 @@ def test_a_sweep_that_says_so_has_stopped_at_once(tmp_path: Path, clock: list[fl
     assert since.timestamp() == clock[0]
 
 
-@pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"time": "noon"}', '{"time": null}'])
+@pytest.mark.parametrize(
+    "content", [None, "", "[]", "{}", '{"time": "noon"}', '{"time": null}', '{"time": NaN}', '{"time": 1e300}']
+)
 def test_where_nothing_is_known_nothing_is_said(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / HEARTBEAT_FILE).write_text(content)
@@ -68,8 +70,14 @@ def test_a_sweep_that_breaks_has_stopped(tmp_path: Path) -> None:
     assert stopped_since(tmp_path) is not None
 
 
-def test_a_heart_that_cannot_be_heard_breaks_nothing(tmp_path: Path) -> None:
+def test_a_heartbeat_that_cannot_be_written_breaks_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with keep_beating(tmp_path / "file"):
         pass
     assert stopped_since(tmp_path / "file") is None
+
+
+def test_a_folder_that_was_deleted_does_not_come_back(tmp_path: Path) -> None:
+    with keep_beating(tmp_path / "gone"):
+        pass
+    assert not (tmp_path / "gone").exists()

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 import subprocess
 import sys
 import time
@@ -78,7 +79,9 @@ def test_a_sweep_that_was_killed_says_since_when_it_has_stopped_and_how_to_go_on
     assert (sweep.records[-1].status, sweep.trials["status"].iloc[-1]) == (shown, shown)
     print_ranking(sweep)
     first = capsys.readouterr().out.splitlines()[0]
-    assert first.endswith(f"1 {shown}; stopped since 2025-03-04 04:12; --resume {sweep_folder} goes on")
+    assert first.endswith(
+        f"1 {shown}; stopped since 2025-03-04 04:12; --resume {shlex.quote(str(sweep_folder))} goes on"
+    )
 
 
 def test_of_today_only_the_time_is_said(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -140,10 +140,23 @@ def test_whatever_fails_at_the_end_costs_nothing_else(
     assert code == (1 if broken == "mirror" else 0)
 
 
+def test_ctrl_c_while_ensembles_are_chosen_costs_nothing_else(
+    two_trials: SweepOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def press(_request: object, command: str) -> None:
+        raise KeyboardInterrupt(command)
+
+    monkeypatch.setattr("sweeps.finish.select_from", press)
+    assert finish(two_trials, outcome_with()) == 0
+    text = capsys.readouterr().out
+    assert "Choosing ensembles was interrupted." in text
+    assert f"selector {two_trials.folder}" in text or f"selector.py {two_trials.folder}" in text
+
+
 def test_records_that_could_not_be_tidied_up_are_complained_of(
     two_trials: SweepOptions, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert finish(two_trials, outcome_with(complaints=("Curves could not be put together: no room",))) == 1
+    assert finish(two_trials, outcome_with(complaints=("Curves could not be put together: no room",))) == 0
     told = capsys.readouterr()
     assert "Chosen for SST: " in told.out
     assert told.err == "Curves could not be put together: no room\n"

@@ -56,7 +56,9 @@ def test_outside_the_main_thread_nothing_is_taken_over() -> None:
 
 
 def test_the_program_itself_can_ask_for_a_clean_stop() -> None:
-    interrupts = Interrupts()
-    for _ in range(2):
+    with Interrupts() as interrupts:
+        assert not interrupts.are_there
         interrupts.ask("no node is left")
-    assert (interrupts.count, interrupts.why) == (1, "no node is left")
+        assert (interrupts.are_there, interrupts.why) == (True, "no node is left")
+        os.kill(os.getpid(), signal.SIGINT)  # the user's first
+        assert interrupts.count == 1

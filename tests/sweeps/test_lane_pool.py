@@ -130,7 +130,7 @@ def test_nodes_that_come_and_go_are_told_to_people_and_to_the_mailbox(
     nodes["c" * 56] = nodes.pop("b" * 56)
     assert look(pool, 2) == ["Node other (bbbbbbbb) died", "Node other (cccccccc) joined"]
     assert look(pool, 2) == []
-    assert mailbox.seen == [["a" * 56, "b" * 56], ["a" * 56, "c" * 56]]
+    assert mailbox.seen == [["a" * 56, "b" * 56], *[["a" * 56, "c" * 56]] * 2]
 
 
 def test_lanes_that_are_down_take_no_trials(opened: Callable[..., LanePool]) -> None:
@@ -141,24 +141,35 @@ def test_lanes_that_are_down_take_no_trials(opened: Callable[..., LanePool]) -> 
     assert pool.num_live == 2
 
 
-def test_a_lane_that_was_closed_may_be_replaced_and_one_that_was_lost_is_not(
-    opened: Callable[..., LanePool], room: dict[str, int]
+def test_a_lane_that_was_closed_or_had_workers_may_be_replaced_and_one_that_cannot_load_is_not(
+    opened: Callable[..., LanePool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool = opened()
+    pool = opened(concurrent=3)
     mailbox: Any = pool.mailbox
-    mailbox.closed, room["more"] = {"lane0"}, 2
+    mailbox.closed = {"lane0"}
+    sweeps.lane_pool.open_more(pool, 2)
+    happens(pool, "lane_open", "lane2")
+    happens(pool, "lane_trouble", "lane3", why="CUDA is not there")
     for lane in pool.lanes:
         lane.is_over = True  # type: ignore[misc]
     assert drop_ended(pool) is None
-    assert pool.lanes == []
+    assert pool.num_lost == 1
+    asked: list[int] = []
+
+    def more(_plan: object, _size: object, num_lanes: int, _waiting: int) -> int:
+        asked.append(num_lanes)
+        return 2
+
+    monkeypatch.setattr(sweeps.lane_pool, "more_lanes", more)
     look(pool, num_unfinished=5)
-    assert names(pool) == ["lane2"]
+    assert asked == [1], "the place of the lane that cannot load is not filled again"
+    assert names(pool) == ["lane4", "lane5"]
 
 
 def test_once_all_lanes_are_lost_the_sweep_has_failed(opened: Callable[..., LanePool]) -> None:
     pool = opened()
-    happens(pool, "lane_trouble", "lane1", why="CUDA is not there")
     for lane in pool.lanes:
+        happens(pool, "lane_trouble", lane.name, why="CUDA is not there")
         lane.is_over = True  # type: ignore[misc]
     assert drop_ended(pool) == "no lane is left: CUDA is not there"
 

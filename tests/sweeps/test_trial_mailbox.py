@@ -150,6 +150,7 @@ def test_a_restarted_lane_gets_its_trial_back_as_a_further_attempt() -> None:
         await mailbox.submit("t", "{}")
         await mailbox.next_trial("a", "host", 1)
         await mailbox.submit("other", "{}")
+        assert await mailbox.open_lane("a", HEAD)
         assert await mailbox.next_trial("a", "host", 2) == Assignment(trial_id="t", config="{}", attempt=2)
         assert [event.trial_id for event in await events_of(mailbox, "resumed")] == ["t"]
 
@@ -166,6 +167,7 @@ def test_a_trial_that_kills_its_lane_twice_has_failed_and_the_lane_goes_on(suspi
             await mailbox.next_trial("a", "host", 1)
             if suspicion:
                 await mailbox.suspect("bad", suspicion)
+            await mailbox.open_lane("a", HEAD)
         assignment = await mailbox.next_trial("a", "host", 3)
         assert isinstance(assignment, Assignment)
         assert assignment.trial_id == "good"
@@ -506,6 +508,65 @@ def test_a_worker_that_outlives_its_lane_neither_makes_its_trial_pass_for_runnin
         await mailbox.lane_down("a", "x", alive=list(HEAD))
         assert await mailbox.progress("t", {"step": 7}) is False, "a trial that is told to stop would be interrupted"
         assert await events_of(mailbox, "progress") == []
+        await mailbox.submit("next", "{}")
+        await mailbox.ended("t", "complete", None, {})
+        await on_lane(mailbox, "b", HEAD)
+        assert (await mailbox.next_trial("b", "host", 1)).trial_id == "next"  # type: ignore[union-attr]
+        assert await mailbox.next_report("t") == Ended(how="complete"), "what it says of its end is true"
+
+    asyncio.run(story())
+
+
+def test_a_trial_that_has_ended_elsewhere_stops_on_the_lane_that_took_it_up_again() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await on_lane(mailbox, "a", OTHER, "t")
+        await mailbox.lane_down("a", "x", alive=list(HEAD))
+        await on_lane(mailbox, "b", HEAD)
+        await mailbox.next_trial("b", "host", 1)
+        await mailbox.ended("t", "complete", None, {})
+        assert await mailbox.progress("t", {"step": 1}) is True
+        assert await events_of(mailbox, "progress") == []
+
+    asyncio.run(story())
+
+
+def test_a_second_death_over_the_same_nodes_right_behind_the_first_is_not_held_against_the_trial(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The node of a peer is lost: all lanes over it die of that before Ray knows it."""
+    now = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+
+    async def story() -> None:
+        mailbox, both = Mailbox(), HEAD | OTHER
+        await on_lane(mailbox, "a", both, "t")
+        await mailbox.lane_down("a", "RuntimeError: Connection closed by peer", alive=list(both))
+        for wait, lane in ((10, "b"), (10, "c"), (20, "d")):
+            now[0] += wait
+            await on_lane(mailbox, lane, both)
+            assert (await mailbox.next_trial(lane, "host", 1)).trial_id == "t"  # type: ignore[union-attr]
+            await mailbox.lane_down(lane, "RuntimeError: Connection closed by peer", alive=list(both))
+        end = await mailbox.next_report("t")
+        assert isinstance(end, Ended)
+        assert end.how == "failed", "40 s after the first both nodes are still alive"
+
+    asyncio.run(story())
+
+
+def test_a_lane_that_was_told_to_close_opens_no_more_and_its_trial_is_not_lost() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        for lane in "ab":
+            await on_lane(mailbox, lane, HEAD)
+        idle = [begin(mailbox.next_trial(lane, "host", 1)) for lane in "ab"]
+        await settle()
+        await mailbox.want_lanes(1)
+        await settle()
+        closed = "a" if idle[0].done() else "b"
+        await mailbox.submit("t", "{}")
+        await mailbox.submit("u", "{}")
+        assert not await mailbox.open_lane(closed, HEAD)
 
     asyncio.run(story())
 
