@@ -83,7 +83,7 @@ def shuffled(config: TrialConfig, stage_index: int, name: str, number: int, leng
 def pass_batches(lengths: np.ndarray, batch_size: int, data: DataConfig, stream: np.random.Generator) -> list[Rows]:
     """Cuts one shuffled pass over a set's rows into batches.
 
-    With buckets rows stand in order of length, each moved at random by `bucket_batches` batches at most, so that rows of
+    With buckets, rows stand in order of length, each moved at random by at most `bucket_batches` batches: rows of
     similar length share a batch, but not the same ones in every pass. The short batch is cut anywhere.
 
     Args:
