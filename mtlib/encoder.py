@@ -129,8 +129,10 @@ def loading(name: str) -> Iterator[None]:
 
 
 def describe_model(name: str, model: nn.Module, tokenizer: Any) -> PretrainedEncoder:
-    """A model and its tokenizer as what trials start from."""
+    """A model and its tokenizer as what trials start from; CannotLoad if the tokenizer cannot encode a text."""
     drop_pooler(model)
+    with loading(name):
+        reads_last = is_read_last(tokenizer)
     weights = {key: weight.detach().clone() for key, weight in model.state_dict().items()}
     return PretrainedEncoder(
         name=name,
@@ -139,7 +141,7 @@ def describe_model(name: str, model: nn.Module, tokenizer: Any) -> PretrainedEnc
         tokenizer=tokenizer,
         fingerprint=fingerprint_of(model.config, weights),
         max_length=min(tokenizer.model_max_length, num_positions(model)),
-        is_read_last=is_read_last(tokenizer),
+        is_read_last=reads_last,
     )
 
 

@@ -103,6 +103,7 @@ def read(objective: Objective, batch: Batch, for_smart: bool) -> None:
 
 def table_of_texts(task: str, pretrained: PretrainedEncoder, lengths: Sequence[int]) -> TokenTable:
     """Texts that say one word again and again: rows of so many word pieces, in each text column."""
+    special = find_special_tokens(pretrained.tokenizer)  # refuses a tokenizer that finds no word piece
     word, num_texts = word_pieces(pretrained.tokenizer, "a")[0], len(TASKS[task].text_columns)
     return TokenTable(
         task=task,
@@ -112,7 +113,7 @@ def table_of_texts(task: str, pretrained: PretrainedEncoder, lengths: Sequence[i
         labels=np.zeros(len(lengths), dtype=np.float32),
         pieces=(np.full(sum(lengths), word, dtype=np.int32),) * num_texts,
         offsets=(np.concatenate([[0], np.cumsum(lengths)]),) * num_texts,
-        special=find_special_tokens(pretrained.tokenizer),
+        special=special,
         fingerprint="",
     )
 

@@ -13,6 +13,8 @@ import pytest
 import torch
 from huggingface_hub import get_session
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 from torch import Tensor, nn
 from transformers import (
     AutoModel,
@@ -348,6 +350,12 @@ def test_a_folder_without_a_vocabulary_is_refused(copy_of_encoder: Path) -> None
     for path in (*copy_of_encoder.glob("tokenizer*"), copy_of_encoder / "vocab.txt"):
         path.unlink()
     assert refusal(copy_of_encoder).endswith(" must come with its tokenizer, got no vocabulary")
+
+
+def test_a_tokenizer_that_cannot_encode_a_text_is_refused_in_one_line(copy_of_encoder: Path) -> None:
+    words = Tokenizer(WordLevel({"[PAD]": 0, "word": 1}))  # no [UNK] for any other word
+    PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]").save_pretrained(copy_of_encoder)
+    assert " cannot be loaded: WordLevel error: Missing [UNK] token" in refusal(copy_of_encoder)
 
 
 def test_weights_of_another_size_are_refused_in_one_line(copy_of_encoder: Path) -> None:

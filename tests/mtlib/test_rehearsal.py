@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 import torch
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
 from transformers import BigBirdConfig, PreTrainedTokenizerFast
 
 from mtlib import rehearsal
@@ -150,3 +152,9 @@ def test_nothing_of_the_process_changes(tiny_config: TrialConfig, tiny_encoder: 
 def test_terms_that_do_not_concern_the_encoder_need_nothing(try_out: Try) -> None:
     terms = {"proximal.weight": 1, "proximal.tasks": ["sst"], "simcse.weight": 1, "simcse.tasks": ["sst"]}
     try_out(ENCODERS["bert"], {**PLAIN, **terms, "loss_weighting": "uncertainty"})
+
+
+def test_a_tokenizer_that_finds_no_word_piece_is_refused_in_its_own_line(tiny_config: TrialConfig) -> None:
+    blind = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE()), pad_token="<pad>")
+    with pytest.raises(ValueError, match=r"must cut texts into word pieces, got a .* that finds none$"):
+        rehearse([tiny_config.override(PLAIN)], untrained(ENCODERS["bert"], blind), on_gpu=False)
