@@ -36,7 +36,7 @@ def describe_missing(folder: Path, missing: Collection[str], used: Collection[st
         used: paths within it of files that are asked for too, and there.
     """
     for place in (*sub_folders(folder), folder.absolute().parent):
-        if all((place / file).is_file() for file in missing):
+        if all(is_file(place / file) for file in missing):
             return f"did you mean the folder {place}, which has {'them' if len(missing) > 1 else 'it'}?"
     hints = []
     for file in missing:
@@ -69,6 +69,14 @@ def list_suffixes(suffixes: Iterable[str]) -> str:
     """`.csv, .tsv or .jsonl`."""
     *first, last = suffixes
     return f"{', '.join(first)} or {last}" if first else last
+
+
+def is_file(path: Path) -> bool:
+    """Whether a path is a file; not, if its folder may not be searched."""
+    try:
+        return path.is_file()
+    except OSError:  # Python 3.11 raises PermissionError here
+        return False
 
 
 def data_files(folder: Path, suffixes: Collection[str] = SUFFIXES) -> list[str]:

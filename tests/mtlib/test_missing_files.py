@@ -1,5 +1,6 @@
 """What is suggested in place of a missing file helps: it is not in use, nor another split's, nor another task's."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,23 @@ def test_files_that_are_all_one_folder_below_or_above_are_found_there(tmp_path: 
     assert describe_missing(tmp_path / "data" / "deep", ["b.csv"]) == (
         f"did you mean the folder {tmp_path}/data, which has it?"
     )
+
+
+def test_folders_that_may_not_be_searched_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_files(tmp_path, "data/locked/a.csv", "data/open/a.csv", "beside/locked/a.csv")
+    is_file = Path.is_file
+
+    def refuse(path: Path) -> bool:
+        if path.parent.name == "locked":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return is_file(path)
+
+    monkeypatch.setattr(Path, "is_file", refuse)  # as without permission on Python 3.11; root may search all
+    assert (
+        describe_missing(tmp_path / "data", ["a.csv"]) == f"did you mean the folder {tmp_path}/data/open, which has it?"
+    )
+    assert describe_missing(tmp_path / "beside", ["a.csv"]) == "the folder holds no .csv, .tsv or .jsonl file"
+    assert describe_missing(tmp_path / "data" / "open", ["locked/a.csv"]).startswith("there is no folder ")
 
 
 def test_the_folder_that_the_missing_file_should_be_in_is_listed(tmp_path: Path) -> None:
