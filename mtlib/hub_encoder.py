@@ -33,15 +33,20 @@ def ask_hub(encoder: str) -> int:
         Bytes of its weights.
 
     Raises:
-        ValueError: the hub does not know it, has no weights of it, or cannot be reached; where else it was looked for
-            is said.
+        ValueError: the hub does not know it, keeps it behind an access token, has no weights of it, or cannot be
+            reached; where else it was looked for is said.
     """
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import RepositoryNotFoundError
+    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     api, elsewhere = HfApi(), f"neither a folder here nor whole in {cache_folder()}"
     try:
         info = api.model_info(encoder, timeout=HUB_SECONDS, files_metadata=True)
+    except GatedRepoError as error:  # a RepositoryNotFoundError too
+        rule = (
+            f"encoder '{encoder}' is gated at {api.endpoint} and must be read with an access token that is allowed to"
+        )
+        raise ValueError(f"{rule} (set HF_TOKEN or use `hf auth login`); it is {elsewhere}") from error
     except RepositoryNotFoundError as error:
         rule = "--encoder must be a local folder or a name that the Hugging Face hub knows"
         raise ValueError(f"{rule}, got '{encoder}', {elsewhere}, nor at {api.endpoint}") from error

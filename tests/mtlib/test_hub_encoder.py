@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from huggingface_hub import HfApi
-from huggingface_hub.errors import RepositoryNotFoundError
+from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
 from mtlib.hub_encoder import ask_hub, is_folder, read_encoder_name
 
@@ -79,6 +79,16 @@ def test_a_name_that_the_hub_does_not_know_is_one_line(answer: Callable[[Any], N
     assert str(raised.value) == (
         "--encoder must be a local folder or a name that the Hugging Face hub knows, got 'bert-bse', neither a folder "
         f"here nor whole in /cache, nor at {HfApi().endpoint}"
+    )
+
+
+def test_a_gated_encoder_is_answered_with_the_access_token_that_it_needs(answer: Callable[[Any], None]) -> None:
+    answer(GatedRepoError.__new__(GatedRepoError))
+    with pytest.raises(ValueError) as raised:
+        ask_hub("owner/gated")
+    assert str(raised.value) == (
+        f"encoder 'owner/gated' is gated at {HfApi().endpoint} and must be read with an access token that is allowed "
+        "to (set HF_TOKEN or use `hf auth login`); it is neither a folder here nor whole in /cache"
     )
 
 
