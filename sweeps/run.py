@@ -99,10 +99,11 @@ def preview(options: SweepOptions) -> None:
     from sweeps.already_there import describe_there
     from sweeps.dry_run import describe_need, describe_stages, describe_sweep, describe_trials
     from sweeps.model_size import measure_loaded
-    from sweeps.opening import foresee_encoder
+    from sweeps.opening import check_machine, foresee_encoder
     from sweeps.prepare import check_name_is_free, prepare
 
     check_name_is_free(options)
+    check_machine(options)
     material = prepare(options)
     show([*describe_sweep(options, material), TRYING])
     encoder = foresee_encoder(options, material)
@@ -121,7 +122,7 @@ def preview(options: SweepOptions) -> None:
 def sweep(options: SweepOptions, arguments: Sequence[str]) -> int:
     """Runs a sweep from its checks to its ranking."""
     from sweeps.dry_run import describe_need, describe_sweep, describe_total
-    from sweeps.model_size import measure_encoder
+    from sweeps.model_size import measure_loaded
     from sweeps.opening import check_encoder, check_machine, describe_gpus, open_sweep
     from sweeps.prepare import check_name_is_free, prepare
     from sweeps.resume import take_up
@@ -136,8 +137,7 @@ def sweep(options: SweepOptions, arguments: Sequence[str]) -> int:
             resumed = take_up(options, material, encoder.fingerprint, arguments)
             show(resumed.notes)
             return (end_again if resumed.is_over else run_and_finish)(options, resumed.plan, resumed.known)
-    size = measure_encoder(material.space.base.encoder.name)
-    show([describe_total(options, material), *describe_need(options, material, size)])
+    show([describe_total(options, material), *describe_need(options, material, measure_loaded(encoder))])
     plan = open_sweep(options, material, encoder.fingerprint, arguments)
     with held(options.folder):
         return run_and_finish(options, plan)

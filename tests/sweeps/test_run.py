@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file
 from transformers import AutoModel
 
 import sweeps.tuner
@@ -245,6 +247,8 @@ def test_a_mistake_is_one_line_with_code_2(
 ) -> None:
     assert main([*command, *extra]) == 2
     error = capsys.readouterr().err
+    assert main([*command, *extra, "--dry-run"]) == 2
+    assert capsys.readouterr().err == error
     assert message in error
     assert error.startswith("error: ")
     assert error.count("\n") == 1
@@ -311,6 +315,26 @@ def test_a_sweep_gets_the_plan_and_ends_with_files_and_next_steps(
     text = capsys.readouterr().out
     assert f"Files: {tmp_path}/first" in text
     assert "results" in text.partition("Next:")[2]
+
+
+def test_a_run_foretells_the_disk_that_its_dry_run_foretells_whatever_kind_its_weights_are(
+    command: list[str], tiny_encoder_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    folder = tmp_path / "bare"
+    shutil.copytree(tiny_encoder_folder, folder)
+    (folder / "model.safetensors").unlink()
+    weights = load_file(tiny_encoder_folder / "model.safetensors")
+    torch.save({name: weight.bfloat16() for name, weight in weights.items()}, folder / "pytorch_model.bin")
+    fake(monkeypatch, outcome)
+
+    def disk_lines(*extra: str) -> list[str]:
+        assert main([*command, "--encoder", str(folder), *extra]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        return [line.partition(", ")[0] for line in lines if line.startswith("Disk: about")]
+
+    expected = disk_lines("--dry-run")
+    assert len(expected) == 1
+    assert disk_lines() == expected
 
 
 def test_wrong_use_that_only_the_cluster_can_tell_leaves_no_folder(
