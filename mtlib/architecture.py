@@ -19,6 +19,9 @@ NUM_TOKENS = 6
 SMALL = {"num_hidden_layers": 1, "vocab_size": 64, "pad_token_id": 0}
 """What makes a model small and leaves open how its tokens see one another."""
 
+MOST_PARAMETERS = 2 * 10**9
+"""Of a model that is built whole because its architecture cannot be made small; at 4 bytes each, 8 GB of memory."""
+
 
 def check_architecture(name: str, config: Any) -> None:
     """Checks that an architecture reads a text both ways.
@@ -28,8 +31,9 @@ def check_architecture(name: str, config: Any) -> None:
         config: its `transformers` configuration.
 
     Raises:
-        ValueError: in one line: it is an encoder-decoder, makes no model, cannot be given a text alone, does not give a
-            state of `hidden_size` for each token, or its first token does not see those behind it, as in decoders.
+        ValueError: in one line: it is an encoder-decoder, makes no model or too large a one to be tried, cannot be
+            given a text alone, does not give a state of `hidden_size` for each token, or its first token does not see
+            those behind it, as in decoders.
     """
     rule, kind = f"encoder '{name}' must be one that reads a text both ways", config.model_type
     require(not getattr(config, "is_encoder_decoder", False), rule, f"an encoder-decoder ({kind})")
@@ -66,11 +70,16 @@ def try_small(name: str, config: Any, texts: Tensor) -> Any:
 
 
 def whole_model(name: str, config: Any) -> nn.Module:
-    """A model with random weights as its configuration says; ValueError if that makes no model."""
+    """A model with random weights as its configuration says; ValueError if that makes no model, or too large a one."""
     try:
-        return small_model(config, {})
+        with torch.device("meta"):  # counts without memory
+            size = sum(weight.numel() for weight in small_model(config, {}).parameters())
+        if size <= MOST_PARAMETERS:
+            return small_model(config, {})
     except Exception as error:  # whatever the configuration's content leads to
         raise ValueError(f"encoder '{name}' cannot be loaded: {first_line(error)}") from error
+    rule = f"encoder '{name}' must have at most {MOST_PARAMETERS:,} parameters to be tried whole"
+    raise ValueError(f"{rule}, got {size:,} ({config.model_type})")
 
 
 def small_model(config: Any, changes: dict[str, Any]) -> nn.Module:

@@ -1,11 +1,12 @@
 """Which architectures are taken for encoders, whatever they are called."""
 
+import re
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
-from transformers import AutoModel, BertConfig, LlamaConfig
+from transformers import AutoModel, BertConfig, FunnelConfig, LlamaConfig
 
 from mtlib.architecture import SMALL, check_architecture, encoder_arguments, small_model, takes_segments, two_texts
 from tests.mtlib.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, NO_TEXT_ENCODERS
@@ -65,6 +66,19 @@ def test_a_large_decoder_is_refused_by_a_model_of_one_layer_and_few_words(monkey
     large = LlamaConfig(**width, num_hidden_layers=10**4, vocab_size=10**7, pad_token_id=10**7 - 1)
     (size,) = built_of(large, monkeypatch)
     assert size == 64 * SMALL["vocab_size"] + 4 * 64 * 64 + 3 * 64 * 64 + 3 * 64  # words, attention, layer, norms
+
+
+def test_what_cannot_be_made_small_and_is_too_large_to_be_built_is_refused_by_its_size() -> None:
+    small = {"d_model": 64, "d_inner": 64, "n_head": 2, "d_head": 32, "block_sizes": [1, 1]}
+    config = FunnelConfig(**small, vocab_size=10**13, architectures=["FunnelModel"])
+    with pytest.raises(ValueError) as caught:
+        check_architecture("it", config)
+    line = re.fullmatch(
+        r"encoder 'it' must have at most 2,000,000,000 parameters to be tried whole, got ([\d,]+) \(funnel\)",
+        str(caught.value),
+    )
+    assert line
+    assert 0 < int(line[1].replace(",", "")) - 64 * 10**13 < 10**6  # the rest is not words
 
 
 def test_the_configuration_and_the_global_stream_are_left_alone() -> None:
