@@ -104,6 +104,7 @@ def test_its_own_command_predicts_alone_what_the_selection_predicts(
     sweep: Path, tiny_encoder_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without sweep, encoder, checkout, network, Ray and Optuna, from another place, through a pipe."""
+    num_models = len(epochs_of(sweep))
     encoder = shutil.copytree(tiny_encoder_folder, tmp_path / "encoder")
     rewrite_encoder(sweep, (FIRST, SECOND), str(encoder))
     place = tmp_path / "first" / "bundle"
@@ -111,7 +112,8 @@ def test_its_own_command_predicts_alone_what_the_selection_predicts(
     said = capsys.readouterr()
     assert said.out == ""
     *models, made, how = said.err.splitlines()
-    assert [line.split(":")[0] for line in models] == [f"model {number} of 3" for number in (1, 2, 3)]
+    wanted_lines = [f"model {number + 1} of {num_models}" for number in range(num_models)]
+    assert [line.split(":")[0] for line in models] == wanted_lines
     assert re.fullmatch(rf"{place}: [\d.]+ MB, predicts sst, qqp, sts without the sweep; README.md says how well", made)
     assert how == f"python {place}/predict.py --task sst --input FILE --output predictions.csv"
     rows = "\n".join(TEXTS)
@@ -136,10 +138,15 @@ def test_its_own_command_predicts_alone_what_the_selection_predicts(
     assert done.stderr == f"error: No module named 'torch' (pip install -r {moved}/requirements.txt)\n"
 
 
+def epochs_of(sweep: Path) -> set[tuple[str, int]]:
+    """The models of the selection: each trial at each epoch whose weights it kept for some task."""
+    return {(trial, kept_epoch(sweep, trial, task)) for trial in (FIRST, SECOND) for task in TASKS}
+
+
 def test_the_folder_holds_each_model_once_and_the_selection_as_it_is(sweep: Path, tmp_path: Path) -> None:
     selection, place = read_selection(sweep), tmp_path / "deep" / "bundle"
     lines = bundle_without_wheel(selection, sweep, place)
-    epochs = {(trial, kept_epoch(sweep, trial, task)) for trial in (FIRST, SECOND) for task in TASKS}
+    epochs = epochs_of(sweep)
     assert 2 <= len(epochs) < 6, "some models must have several tasks, but not all"
     assert sorted(path.name for path in (place / "models").iterdir()) == [str(n + 1) for n in range(len(epochs))]
     assert [path.name for path in place.parent.iterdir()] == ["bundle"]
@@ -179,7 +186,7 @@ def test_one_model_after_the_other_is_in_memory(sweep: Path, tmp_path: Path, mon
 
     monkeypatch.setattr(bundle, "load_models", load)
     bundle_without_wheel(read_selection(sweep), sweep, tmp_path / "bundle")
-    assert len(alive) == 3
+    assert len(alive) == len(epochs_of(sweep))
 
 
 def test_some_tasks_alone(sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
