@@ -94,7 +94,9 @@ def test_what_has_been_fetched_is_found_in_the_cache_without_the_hub(
     ("name", "fault"),
     [
         ("someone/llama", "whose first token does not see those behind it, as in decoders (llama)"),
-        ("someone/bare", "must have its weights as model.safetensors or pytorch_model.bin"),
+        pytest.param(
+            "someone/bare", "must have its weights as model.safetensors or pytorch_model.bin", marks=pytest.mark.slow
+        ),
         (
             "someone/none",
             "--encoder must be a local folder or a name that the Hugging Face hub knows, got 'someone/none'",

@@ -189,10 +189,11 @@ def test_a_dry_run_with_an_encoder_on_the_hub_says_so_counts_its_weights_and_fet
     [
         ("someone/none", [], "got 'someone/none', neither a folder here nor whole in {cache}, nor at {address}"),
         ("someone/tiny", ["encoder.max_length=65"], "encoder.max_length must be at most 64 for someone/tiny, got 65"),
-        (
+        pytest.param(
             "someone/tiny",
             ["encoder.trained_layers=[2]"],
             "encoder.trained_layers must be layers of the encoder, 0 to 1",
+            marks=pytest.mark.slow,
         ),
     ],
 )
