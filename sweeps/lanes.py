@@ -34,9 +34,8 @@ class LaneWatch(UserCallback):  # type: ignore[misc]
 
     def after_exception(self, run_context: Any, worker_exceptions: Mapping[int, Exception]) -> None:  # noqa: ARG002
         """Called before Ray Train starts the workers anew, for which it may wait long."""
-        with contextlib.suppress(
-            Exception
-        ):  # Ray Train would give the lane up; the mailbox is told when it opens again
+        # Ray Train would give the lane up for an error of ours; the mailbox hears of it when the lane opens again.
+        with contextlib.suppress(Exception):
             told = self._mailbox.lane_down.remote(self._lane, describe_death(worker_exceptions), list(alive_nodes()))
             ray.get(told, timeout=TELLING_SECONDS)
 

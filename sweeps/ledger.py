@@ -47,7 +47,8 @@ class Ledger:
     @property
     def num_unfinished(self) -> int:
         """How many trials have not ended, begun or not."""
-        return sum(self.counts.get(status, 0) for status in UNFINISHED)
+        counts = self.counts
+        return sum(counts.get(status, 0) for status in UNFINISHED)
 
     @property
     def best(self) -> tuple[str, float] | None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 TRYING = "Trying a step of each kind that the trials will take, here on the CPU ..."
-"""Said before the encoder is looked for and tried, which takes some seconds, with BERT-base about ten."""
+"""Said before the encoder is looked for and tried, which takes some seconds, with BERT-base about four."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """What the system says where a disk or a quota is full."""
 

@@ -4,7 +4,7 @@ import queue
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import ray
@@ -97,8 +97,8 @@ def run_sweep(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord] =
         finally:
             complaints = close_records(plan, ledger)
     is_interrupted = interrupts.are_there and error is None
-    outcome = outcome_of(ledger, is_interrupted=is_interrupted, error=error, complaints=complaints)
-    return replace(outcome, interruption=interrupts.why if is_interrupted else None)
+    why = interrupts.why if is_interrupted else None
+    return outcome_of(ledger, is_interrupted=is_interrupted, interruption=why, error=error, complaints=complaints)
 
 
 def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
@@ -126,7 +126,12 @@ def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
 
 
 def outcome_of(
-    ledger: Ledger, *, is_interrupted: bool, error: str | None, complaints: Sequence[str] = ()
+    ledger: Ledger,
+    *,
+    is_interrupted: bool,
+    interruption: str | None = None,
+    error: str | None,
+    complaints: Sequence[str] = (),
 ) -> SweepOutcome:
     """How a sweep ended, by its records."""
     failures = {name: record.error or "" for name, record in ledger.records.items() if record.status == "failed"}
@@ -134,6 +139,7 @@ def outcome_of(
         counts=ledger.counts,
         failures=failures,
         is_interrupted=is_interrupted,
+        interruption=interruption,
         error=error,
         complaints=tuple(complaints),
     )
