@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+import mtlib
 from mtlib.schema import require
 from mtlib.workers import gather_from_workers, num_workers
 
@@ -21,6 +22,9 @@ LIBRARIES = (
 )
 """Whose versions can change a trained weight or a score."""
 
+WITHOUT_EFFECT = ("demo*.py", "model_card.py", "export.py")
+"""Source files that cannot change a trained number: the demonstration's texts and encoder, which are data and initial
+weights and hashed as such, and what only describes or copies a trained model."""
 
 PROCESSOR_FACTS = (
     *("vendor_id", "cpu family", "model", "model name", "stepping"),
@@ -75,11 +79,17 @@ def describe_worker(device: torch.device, num_threads: int) -> dict[str, Any]:
 
 @functools.cache
 def sources_hash() -> str:
-    """SHA-256, in hexadecimal, of every source file of this package."""
+    """SHA-256, in hexadecimal, of the names and contents of the source files that can change a trained number."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in training_sources(Path(mtlib.__file__).parent):
+        digest.update(path.encode() + b"\0" + (Path(mtlib.__file__).parent / path).read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def training_sources(package: Path) -> list[str]:
+    """Source files of the package that can change a trained number, in all its folders, by path relative to it."""
+    paths = {path.relative_to(package) for path in package.rglob("*.py")}
+    return sorted(path.as_posix() for path in paths if not any(map(path.match, WITHOUT_EFFECT)))
 
 
 @functools.cache

@@ -58,9 +58,10 @@ def copy_sources(root: Path, project: Mapping[str, Any], folder: Path) -> None:
     about = project["project"]
     for name in (PROJECT_FILE, about["readme"], *about["license-files"]):
         copy_file(root / name, folder / name)
-    for package in project["tool"]["setuptools"]["packages"]:
-        for path in (root / package).glob("*.py"):
-            copy_file(path, folder / package / path.name)
+    for pattern in project["tool"]["setuptools"]["packages"]["find"]["include"]:
+        for package in filter(Path.is_dir, root.glob(pattern)):
+            for path in package.rglob("*.py"):
+                copy_file(path, folder / path.relative_to(root))
 
 
 def copy_file(source: Path, target: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import mtlib
 from mtlib import environment
 from mtlib.environment import (
     KERNEL_SETTINGS,
@@ -23,6 +24,7 @@ from mtlib.environment import (
     describe_processor,
     foresee_environment,
     library_versions,
+    training_sources,
 )
 from mtlib.environment import sources_hash as hash_of_sources
 
@@ -77,9 +79,9 @@ def test_what_workers_like_this_one_will_find_is_foreseen(monkeypatch: pytest.Mo
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the package's sources, which are hashed in the place of its own."""
-    source = Path(environment.__file__)
+    source = Path(mtlib.__file__)
     shutil.copytree(source.parent, tmp_path / "mtlib", ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(environment, "__file__", str(tmp_path / "mtlib" / source.name))
+    monkeypatch.setattr(mtlib, "__file__", str(tmp_path / "mtlib" / source.name))
     return tmp_path / "mtlib"
 
 
@@ -98,6 +100,51 @@ def test_the_hash_of_the_sources_is_that_of_their_names_and_content(package: Pat
     renamed = fresh_hash()
     (package / "streams.py").unlink()
     assert len({own, changed, renamed, fresh_hash()}) == 4
+
+
+@pytest.mark.parametrize("name", ["train.py", "losses.py", "schema.py", "data.py", "rooms/new.py", "a/b/deep.py"])
+def test_a_changed_file_that_trains_changes_the_hash_in_whatever_folder_it_is(name: str, package: Path) -> None:
+    path = package / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    own = fresh_hash()
+    with path.open("a") as file:
+        file.write("# other\n")
+    assert fresh_hash() != own
+
+
+@pytest.mark.parametrize("name", ["demo.py", "demo_text.py", "demo_weights.py", "model_card.py", "export.py"])
+def test_demonstration_texts_model_cards_and_export_do_not_change_the_hash(name: str, package: Path) -> None:
+    assert (package / name).exists()
+    own = fresh_hash()
+    with (package / name).open("a") as file:
+        file.write("# other\n")
+    assert fresh_hash() == own
+
+
+def test_files_of_one_name_in_two_folders_both_count(package: Path) -> None:
+    for folder in ("a", "b"):
+        (package / folder).mkdir()
+        (package / folder / "one.py").write_text(f"# {folder}\n")
+    own = fresh_hash()
+    (package / "a" / "one.py").write_text("# b\n")
+    (package / "b" / "one.py").write_text("# a\n")
+    assert fresh_hash() != own
+
+
+def test_nothing_that_training_imports_is_left_out() -> None:
+    """What `mtlib.train` imports, itself or through others, may change a trained number."""
+    package = Path(mtlib.__file__).parent
+    reached, waiting = set(), ["train.py"]
+    while waiting:
+        name = waiting.pop()
+        reached.add(name)
+        for found in re.findall(r"^\s*from mtlib\.([\w.]+) import", (package / name).read_text(), re.M):
+            path = found.replace(".", "/") + ".py"
+            if path not in reached:
+                waiting.append(path)
+    assert len(reached) > 30
+    assert reached <= set(training_sources(package))
 
 
 def test_only_sources_count_and_not_where_they_are(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +175,7 @@ def test_versions_are_those_that_are_installed(monkeypatch: pytest.MonkeyPatch) 
 
 def test_every_library_that_computes_is_named() -> None:
     """Whatever the package imports and whatever those that combine gradients stand on, but for reading and fetching."""
-    sources = Path(environment.__file__).parent.glob("*.py")
+    sources = Path(mtlib.__file__).parent.rglob("*.py")
     imported = {name for path in sources for name in re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), re.M)}
     readers = {"pyarrow", "datasets", "huggingface_hub"}
     distributions = set(importlib.metadata.packages_distributions())

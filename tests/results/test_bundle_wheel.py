@@ -21,6 +21,10 @@ def small_project(folder: Path) -> Path:
         (folder / package).mkdir()
         (folder / package / "__init__.py").touch()
         (folder / package / "one.py").write_text(f'NAME = "{package}"\n')
+    (folder / "mtlib" / "room" / "inner").mkdir(parents=True)
+    for room in ("room", "room/inner"):
+        (folder / "mtlib" / room / "__init__.py").touch()
+        (folder / "mtlib" / room / "two.py").write_text("NAME = 2\n")
     return folder
 
 
@@ -44,7 +48,9 @@ def test_it_holds_all_sources_as_they_are_and_the_licence(tmp_path: Path) -> Non
     with zipfile.ZipFile(wheel) as archive:
         held = {name: archive.read(name) for name in archive.namelist()}
     sources = {
-        f"{package}/{path.name}": path.read_bytes() for package in PACKAGES for path in (ROOT / package).glob("*.py")
+        path.relative_to(ROOT).as_posix(): path.read_bytes()
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.py")
     }
     assert {name: data for name, data in held.items() if name.endswith(".py")} == sources
     rest = {name.partition(".dist-info/")[2] for name in held.keys() - sources.keys()}
@@ -71,6 +77,13 @@ def test_the_same_sources_give_the_same_bytes_whoever_copied_them_when(
     assert wheel.read_bytes() == again.read_bytes()
     (second / "mtlib" / "one.py").write_text("NAME = 1\n")
     assert build(tmp_path / "c", second).read_bytes() != wheel.read_bytes()
+
+
+def test_it_holds_folders_in_folders(tmp_path: Path) -> None:
+    wheel = build(tmp_path / "out", small_project(tmp_path / "project"))
+    with zipfile.ZipFile(wheel) as archive:
+        held = set(archive.namelist())
+    assert {"mtlib/one.py", "mtlib/room/two.py", "mtlib/room/inner/two.py", "sweeps/one.py"} <= held
 
 
 @pytest.mark.parametrize("lacks", ["pyproject.toml", "LICENSE", "README.md"])
