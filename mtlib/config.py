@@ -7,7 +7,7 @@ import hashlib
 import json
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -138,12 +138,16 @@ class TrialConfig:
 
     @property
     def content_hash(self) -> str:
-        """SHA-256 of the canonical JSON, in hexadecimal: equal exactly when the configurations are equal."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()
+        """SHA-256, in hexadecimal, of the canonical JSON of what is used: the tasks that stages train, and their data.
+
+        Equal where the configurations are equal or differ only in settings of tasks and data sets that no stage uses,
+        so that a task or a data set that the project adds changes no hash but those of configurations that use it.
+        """
+        return hashlib.sha256(canonical_json(used_settings(self, (self,))).encode()).hexdigest()
 
     def to_json(self) -> str:
         """Canonical JSON: sorted keys, no spaces, every field present."""
-        return json.dumps(to_dict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return canonical_json(to_dict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "TrialConfig":
@@ -167,6 +171,31 @@ class TrialConfig:
         for key, value in changes.items():
             set_in_tree(tree, key, to_dict(value), OPEN_GROUPS)
         return config_from_tree(tree)
+
+
+def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str, Any]:
+    """A configuration as plain data, without the settings of tasks and of data sets that no user's stages use.
+
+    Args:
+        config: any configuration.
+        users: those whose stages count: itself, or the configurations that a search space makes of it.
+    """
+    users = tuple(users)
+    tasks = {task for user in users for task in user.active_tasks}
+    extra = {name for user in users for stage in user.stages for name in stage.extra_data}
+    tree = to_dict(config)
+    tree["tasks"] = {name: settings for name, settings in tree["tasks"].items() if name in tasks}
+    tree["data"]["sources"] = {
+        name: source
+        for name, source in tree["data"]["sources"].items()
+        if (name in extra if source["role"] == "extra" else source["task"] in tasks)
+    }
+    return tree
+
+
+def canonical_json(tree: Any) -> str:
+    """JSON with sorted keys and no spaces."""
+    return json.dumps(tree, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def check_groups(config: TrialConfig) -> None:

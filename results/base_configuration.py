@@ -58,10 +58,10 @@ def find_alike(sweeps: Sequence[Location], config: str) -> frozenset[Configurati
     )
 
 
-def without_chance(config: str) -> TrialConfig | None:
-    """A configuration from its JSON, as if of the first training with seed 0; None for one of another version."""
+def without_chance(config: str) -> str | None:
+    """Hash of a configuration from its JSON, at seed 0 and replicate 0; None for one of another version."""
     try:
-        return TrialConfig.from_json(config).override(LEFT_TO_CHANCE)
+        return TrialConfig.from_json(config).override(LEFT_TO_CHANCE).content_hash
     except ValueError:
         return None
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import search_spaces
-from mtlib.config import TrialConfig
+from mtlib.config import TrialConfig, used_settings
 from mtlib.schema import check_types, require, require_name, to_dict
 from search_spaces.domain import (
     Choice,
@@ -79,7 +79,7 @@ class SearchSpace:
     @property
     def content_hash(self) -> str:
         """SHA-256, in hexadecimal, of all that decides the trials and their order; name and question do not."""
-        parts = {"base": to_dict(self.base), **describe_space(self)}
+        parts = {"base": used_settings(self.base, all_configs(self)), **describe_space(self)}
         deciding = {key: value for key, value in parts.items() if key not in ("name", "question")}
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
 
@@ -182,6 +182,13 @@ def range_configs(space: SearchSpace) -> Iterator[TrialConfig]:
         *_, last = point
         if last in space.ranges:
             yield build(space, key_title(last), point)
+
+
+def all_configs(space: SearchSpace) -> Iterator[TrialConfig]:
+    """The base and every configuration that the space is checked with: whatever task it may train, one of them does."""
+    yield space.base
+    yield from range_configs(space)
+    yield from grid_configs(space)
 
 
 def build(space: SearchSpace, where: str, drawn: Mapping[Key, Any]) -> TrialConfig:

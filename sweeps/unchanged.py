@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mtlib.config import TrialConfig
+from mtlib.config import TrialConfig, used_settings
 from mtlib.schema import require, to_dict
-from search_spaces.space import describe_space
+from search_spaces.space import all_configs, describe_space
 from sweeps.prepare import Material
 
 MOST_DIFFERENCES = 5
@@ -28,9 +28,13 @@ def check_unchanged(info: Mapping[str, Any], material: Material, encoder: str | 
         ValueError: one line that says what differs.
     """
     space = material.space
-    base = to_dict(TrialConfig.from_json(json.dumps(info["base"])))  # with what has become configurable since
-    before = {"base": without_place(base), "space": space_tree(info["space"])}
-    now = {"base": without_place(to_dict(space.base)), "space": space_tree(to_dict(describe_space(space)))}
+    users = tuple(all_configs(space))
+    base = TrialConfig.from_json(json.dumps(info["base"]))  # with what has become configurable since
+    before = {"base": without_place(used_settings(base, users)), "space": space_tree(info["space"])}
+    now = {
+        "base": without_place(used_settings(space.base, users)),
+        "space": space_tree(to_dict(describe_space(space))),
+    }
     rule = "the search space must be what it was when the sweep began"
     check_none(rule, [*differences("", before, now), *other_orders(before["space"], now["space"])])
     check_data(info["data"], material)

@@ -291,3 +291,52 @@ def test_configurations_are_read_without_torch() -> None:
     code = "import sys, mtlib.config; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+MORE = {"task": "sst", "path": "more.csv", "role": "extra"}
+
+
+def review_task(name: str) -> Task:
+    return Task(
+        name=name,
+        title="Reviews",
+        kind="classes",
+        label_range=(0, 2),
+        text_columns=("text",),
+        label_column="label",
+        file_stem=name,
+    )
+
+
+def test_a_task_or_data_set_that_the_project_adds_changes_no_hash_but_of_those_who_use_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stages = (StageConfig(tasks=("sst",)),)
+    before, staged = TrialConfig(stages=stages), {"stages": (StageConfig(tasks=("sst", "review")),)}
+    monkeypatch.setitem(TASKS, "review", review_task("review"))
+    now = TrialConfig(stages=stages)
+    assert "review" in now.tasks
+    assert before != now
+    assert before.content_hash == now.content_hash
+    assert TrialConfig.from_json(before.to_json()).content_hash == now.content_hash
+    assert now.override(staged).content_hash != now.content_hash
+    more = now.override({f"data.sources.more.{key}": value for key, value in MORE.items()})
+    assert more.content_hash == now.content_hash
+    assert more.override({"stages.0.extra_data": "more"}).content_hash != now.content_hash
+
+
+@pytest.mark.parametrize("role", ["augment", "replace"])
+def test_data_that_changes_the_rows_of_a_trained_task_counts_and_that_of_another_does_not(role: str) -> None:
+    config = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
+    changes = {"data.sources.more.path": "more-{split}.csv", "data.sources.more.role": role}
+    assert config.override({**changes, "data.sources.more.task": "sst"}).content_hash != config.content_hash
+    assert config.override({**changes, "data.sources.more.task": "qqp"}).content_hash == config.content_hash
+
+
+def test_settings_of_a_task_count_where_a_stage_trains_it_and_only_there() -> None:
+    config = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
+    other = config.override({"tasks.qqp.batch_size": 3})
+    assert other.content_hash == config.content_hash
+    assert config.override({"tasks.sst.batch_size": 3}).content_hash != config.content_hash
+    staged = {"stages": (StageConfig(tasks=("sst", "qqp")),)}
+    assert other.override(staged).content_hash != config.override(staged).content_hash

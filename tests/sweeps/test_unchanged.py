@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import mtlib.tasks
 from mtlib.config import TrialConfig
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace, load_space
@@ -203,3 +204,23 @@ def test_of_long_lists_that_hold_the_same_the_order_is_what_differs() -> None:
 def test_a_value_is_cut_where_it_is_too_long() -> None:
     assert brief("x" * MOST_SHOWN) == "x" * MOST_SHOWN
     assert brief("x" * (MOST_SHOWN + 1)) == "x" * (MOST_SHOWN - 3) + "..."
+
+
+@pytest.mark.parametrize("name", ["joint", "single_task_smart", "smart_lambda"])
+def test_a_task_and_a_data_set_that_the_project_has_got_since_stop_no_sweep_that_does_not_use_them(
+    name: str, material: Material, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = load_space(name)
+    begun_before, hash_before = begun(dataclasses.replace(material, space=before)), before.content_hash
+    review = dataclasses.replace(mtlib.tasks.TASKS["sst"], name="review", title="Review", file_stem="review")
+    monkeypatch.setitem(mtlib.tasks.TASKS, "review", review)
+    tasks = {**before.base.tasks, "review": before.base.tasks["sst"]}
+    more = {f"data.sources.more.{key}": value for key, value in {"task": "sst", "path": "more.csv"}.items()}
+    base = dataclasses.replace(before.base, tasks=tasks).override(more)
+    now = dataclasses.replace(before, base=base)
+    assert now.content_hash == hash_before
+    check_unchanged(begun_before, dataclasses.replace(material, space=now), ENCODER)
+    used = dataclasses.replace(now, base=base.override({"stages.0.extra_data": "more", "stages.0.tasks": "sst"}))
+    if name == "smart_lambda":
+        with pytest.raises(ValueError, match="extra_data"):
+            check_unchanged(begun_before, dataclasses.replace(material, space=used), ENCODER)
