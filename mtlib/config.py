@@ -183,7 +183,7 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
     users = tuple(users)
     tasks = {task for user in users for task in user.active_tasks}
     extra = {name for user in users for stage in user.stages for name in stage.extra_data}
-    tree = to_dict(config)
+    tree: dict[str, Any] = to_dict(config)
     tree["tasks"] = {name: settings for name, settings in tree["tasks"].items() if name in tasks}
     tree["data"]["sources"] = {
         name: source
