@@ -28,17 +28,17 @@ import numpy as np
 import torch
 from transformers.trainer_pt_utils import get_length_grouped_indices
 
-from mtlib.config import TrialConfig
-from mtlib.config_data import DataConfig
-from mtlib.config_training import StageConfig
-from mtlib.data import Table, read_folder
-from mtlib.encoder import load_encoder
-from mtlib.run_state import Run
-from mtlib.samplers import Rows, Step, StepBatch, pass_batches
-from mtlib.step import take_step
+from mtlib.config.data import DataConfig
+from mtlib.config.training import StageConfig
+from mtlib.config.trial import TrialConfig
+from mtlib.data.tables import Table, read_folder
+from mtlib.data.token_cache import tokenize
+from mtlib.model.encoder import load_encoder
+from mtlib.stages.sampler import Rows, Step, StepBatch, pass_batches
 from mtlib.tasks import TASKS
-from mtlib.tokens import tokenize
 from mtlib.train import start
+from mtlib.training.run import Run
+from mtlib.training.step import take_step
 
 Rule = Callable[[np.ndarray, int, np.random.Generator], list[Rows]]
 """From (rows,) lengths and a batch size to the batches of a pass."""

@@ -26,16 +26,16 @@ if not __package__:  # started as a script: imports begin at the project's folde
 import numpy as np
 import torch
 
-from mtlib.config import TrialConfig
-from mtlib.config_training import StageConfig
-from mtlib.data import Table
-from mtlib.encoder import PretrainedEncoder, load_encoder, quiet_transformers
-from mtlib.run_state import Run
-from mtlib.samplers import Step, epoch_steps
-from mtlib.step import take_step
+from mtlib.config.training import StageConfig
+from mtlib.config.trial import TrialConfig
+from mtlib.data.tables import Table
+from mtlib.data.token_cache import Corpus, tokenize
+from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transformers
+from mtlib.stages.sampler import Step, epoch_steps
 from mtlib.tasks import TASKS
-from mtlib.tokens import Corpus, tokenize
 from mtlib.train import start
+from mtlib.training.run import Run
+from mtlib.training.step import take_step
 
 NUM_ROWS = 512
 

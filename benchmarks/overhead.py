@@ -27,18 +27,18 @@ from ray import tune
 from ray.train.torch import TorchTrainer
 from ray.tune.integration.ray_train import TuneReportCallback
 
-from mtlib.config import TrialConfig
-from mtlib.config_training import StageConfig
-from mtlib.demo import demo_folder
-from mtlib.demo_settings import DEMO_SETTINGS
-from mtlib.reports import EpochReport
+from mtlib.config.training import StageConfig
+from mtlib.config.trial import TrialConfig
+from mtlib.demo.corpus import demo_folder
+from mtlib.demo.overrides import DEMO_SETTINGS
 from mtlib.train import train
+from mtlib.training.epoch_report import EpochReport
 from search_spaces.space import SearchSpace
-from sweeps.cluster import close_ray, open_ray
-from sweeps.course import corpus_of, encoder_of
-from sweeps.messages import Event
+from sweeps.cluster.connection import close_ray, open_ray
+from sweeps.driver.run_sweep import run_sweep
+from sweeps.lanes.loaded_trial import corpus_of, encoder_of
+from sweeps.lanes.messages import Event
 from sweeps.options import SweepPlan
-from sweeps.tuner import run_sweep
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,13 +37,13 @@ from optuna.trial import TrialState
 from benchmarks.simulated_answers import score
 from benchmarks.simulated_search import NUM_EPOCHS, Dev, Epoch, Space, make_dev, make_space, train, true_score
 from mtlib.tasks import TASKS, overall_score
-from results.cross_fitting import cross_fit
-from results.methods import Method, Settings, choose_best_k, choose_single
-from results.pool import Candidate, Pool
-from results.stats import Floats
+from results.ensembles.best_k import Method, Settings, choose_best_k, choose_single
+from results.ensembles.candidates import Candidate, Pool
+from results.ranking.bootstrap import Floats
+from results.scoring.cross_fitting import cross_fit
 from sweeps.options import SweepPlan
-from sweeps.scheduler import make_scheduler
-from sweeps.study import sampler_for
+from sweeps.search.scheduler import make_scheduler
+from sweeps.search.study import sampler_for
 
 KINDS = (("random", "none"), ("random", "asha"), ("tpe", "none"), ("tpe", "asha"))
 """Search and scheduler; the first has seen nothing."""

@@ -36,14 +36,14 @@ import numpy as np
 
 from benchmarks.simulated_answers import NUM_FURTHER, NUM_ROWS, SKILL, draw_labels, say, score, width_of
 from mtlib.tasks import TASKS, Task
-from results.choosing import REPEATS
-from results.cross_fitting import bootstrap, cross_fit, interval, widened
-from results.ensemble import Ensemble, combine_outputs, ensemble_outputs, score_rows
-from results.methods import Method, Settings
-from results.outputs import Outputs
-from results.pool import Candidate, Pool
-from results.selecting import AUTOMATIC, SINGLE, choose_automatically, methods_for, select
-from results.stats import Floats
+from results.ensembles.best_k import Method, Settings
+from results.ensembles.candidates import Candidate, Pool
+from results.ensembles.ensemble import Ensemble, combine_outputs, ensemble_outputs, score_rows
+from results.ensembles.outputs import Outputs
+from results.ranking.bootstrap import Floats
+from results.scoring.cross_fitting import bootstrap, cross_fit, interval, widened
+from results.selection.select_all import REPEATS
+from results.selection.select_ensemble import AUTOMATIC, SINGLE, choose_automatically, methods_for, select
 
 SHARED, SPREAD = 0.8, 0.04
 """Part of the noise's variance that trials share, and how much their skills differ, relative to the mean skill."""

@@ -3,8 +3,8 @@
 import numpy as np
 
 from mtlib.tasks import Task
-from results.outputs import Outputs, outputs_of, values_of
-from results.stats import Floats, score_examples
+from results.ensembles.outputs import Outputs, outputs_of, values_of
+from results.ranking.bootstrap import Floats, score_examples
 
 NUM_ROWS = {"classes": 1101, "binary": 2000, "regression": 863}
 NUM_FURTHER = 50_000

@@ -7,9 +7,9 @@ import numpy as np
 
 from benchmarks.simulated_answers import NUM_FURTHER, NUM_ROWS, SKILL, draw_labels, say, score, width_of
 from mtlib.tasks import Task
-from results.ensemble import Ensemble, combine_outputs
-from results.outputs import Outputs
-from results.stats import Floats
+from results.ensembles.ensemble import Ensemble, combine_outputs
+from results.ensembles.outputs import Outputs
+from results.ranking.bootstrap import Floats
 
 NUM_EPOCHS = 6
 OWN, OF_EPOCH = 0.1, 0.4

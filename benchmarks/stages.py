@@ -33,18 +33,18 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 import pandas as pd
 
-from mtlib.config_network import LOSSES_OF_KIND
-from mtlib.demo import demo_folder
-from mtlib.demo_settings import demo_overrides
-from mtlib.plan import plan_stages
-from results.epochs import read_curves
-from results.records import read_trials
+from mtlib.config.network import LOSSES_OF_KIND
+from mtlib.demo.corpus import demo_folder
+from mtlib.demo.overrides import demo_overrides
+from mtlib.stages.plan import plan_stages
+from results.records.epochs import read_curves
+from results.records.trials import read_trials
 from search_spaces.space import SearchSpace, grid_trials, list_spaces, load_space
-from sweeps.ledger import Ledger
-from sweeps.messages import Event
+from sweeps.driver.ledger import Ledger
+from sweeps.driver.run_sweep import run_sweep
+from sweeps.lanes.messages import Event
 from sweeps.options import SweepOptions, SweepPlan, make_plan
-from sweeps.prepare import prepare
-from sweeps.tuner import run_sweep
+from sweeps.setup.inputs import prepare
 
 ROOT = Path(__file__).resolve().parent.parent
 ALONE = 150

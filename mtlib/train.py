@@ -6,23 +6,23 @@ from typing import Any
 import torch
 from torch import nn
 
-from mtlib.best_weights import keep_best
-from mtlib.checkpoint import StateFolder, load_state, save_state
-from mtlib.config import TrialConfig
-from mtlib.encoder import PretrainedEncoder
-from mtlib.environment import describe_environment
-from mtlib.model import MultiTaskModel
-from mtlib.objective import Objective, mean_teacher
-from mtlib.optim import make_optimizer
-from mtlib.plan import plan_stages, tasks_active_by
-from mtlib.reports import EpochReport, Progress, progress_of, score_epoch
-from mtlib.run_state import Run, begin_next_stage, end_epoch, restore, state_of, weights_of
-from mtlib.samplers import epoch_steps
-from mtlib.stage_keys import Origin
-from mtlib.start import load_start
-from mtlib.step import Interrupted, stop_if_unwanted, take_step
-from mtlib.tokens import Corpus
-from mtlib.workers import gather_from_workers, worker_rank
+from mtlib.checkpoints.best_weights import keep_best
+from mtlib.checkpoints.initial_weights import load_start
+from mtlib.checkpoints.state import StateFolder, load_state, save_state
+from mtlib.config.trial import TrialConfig
+from mtlib.data.token_cache import Corpus
+from mtlib.loss.objective import Objective, mean_teacher
+from mtlib.model.encoder import PretrainedEncoder
+from mtlib.model.multitask import MultiTaskModel
+from mtlib.runtime.environment import describe_environment
+from mtlib.runtime.workers import gather_from_workers, worker_rank
+from mtlib.stages.keys import Origin
+from mtlib.stages.plan import plan_stages, tasks_active_by
+from mtlib.stages.sampler import epoch_steps
+from mtlib.training.epoch_report import EpochReport, Progress, progress_of, score_epoch
+from mtlib.training.optimizer import make_optimizer
+from mtlib.training.run import Run, begin_next_stage, end_epoch, restore, state_of, weights_of
+from mtlib.training.step import Interrupted, stop_if_unwanted, take_step
 
 
 def train(

@@ -13,21 +13,29 @@ from pathlib import Path
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from mtlib.hub_encoder import read_encoder_name
-from mtlib.schema import require, require_name
-from mtlib.table_files import MissingColumnError
+from mtlib.data.file_readers import MissingColumnError
+from mtlib.errors import require, require_name
+from mtlib.model.hub import read_encoder_name
 from mtlib.tasks import TASKS, Task
-from results.bundled import BUNDLE_FILE, CARD_FILE, SCRIPT_FILE, find_folder, is_bundle, load_bundled, read_bundle
-from results.command_line import ALL_WELL, INTERRUPTED, WRONG_USE, be_silent, read_words, say_error
-from results.leaderboard import write_leaderboard
-from results.models import ModelSource, find_sweeps
-from results.predict_options import STANDARD_OUTPUT, build_parser, check_bundle, check_options
-from results.predicting import Predictor, load_predictor, predict_rows
-from results.prediction_text import OutputFormat, find_output_format, header_text, rows_text
-from results.progress_bar import show_rows
-from results.selection import SELECTION_FILE, Selection, read_selection
-from results.storage import open_folder, writing
-from results.text_input import Format, TextRow, find_format, name_input, open_input, read_texts
+from results.bundle.manifest import (
+    BUNDLE_FILE,
+    CARD_FILE,
+    SCRIPT_FILE,
+    find_folder,
+    is_bundle,
+    load_bundled,
+    read_bundle,
+)
+from results.cli.parsing import ALL_WELL, INTERRUPTED, WRONG_USE, be_silent, read_words, say_error
+from results.cli.predict_arguments import STANDARD_OUTPUT, build_parser, check_bundle, check_options
+from results.inference.leaderboard import write_leaderboard
+from results.inference.models import ModelSource, find_sweeps
+from results.inference.predictor import Predictor, load_predictor, predict_rows
+from results.inference.progress_bar import show_rows
+from results.inference.readers import Format, TextRow, find_format, name_input, open_input, read_texts
+from results.inference.writers import OutputFormat, find_output_format, header_text, rows_text
+from results.records.files import open_folder, writing
+from results.records.selection import SELECTION_FILE, Selection, read_selection
 
 Write = Callable[[str], object]
 Load = Callable[[str], Predictor]
@@ -146,7 +154,7 @@ def predict_leaderboard(options: argparse.Namespace) -> None:
 
 def make_bundle(options: argparse.Namespace) -> None:
     """Writes a folder that predicts without the sweep."""
-    from results.bundle import size_text, write_bundle  # predicting does without pandas
+    from results.bundle.write import size_text, write_bundle  # predicting does without pandas
 
     home = read_home(options)
     selection = read_selection(home)

@@ -13,22 +13,22 @@ from rich.text import Text
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from mtlib.hub_encoder import read_encoder_name
-from mtlib.schema import first_line, require
+from mtlib.errors import first_line, require
+from mtlib.model.hub import read_encoder_name
 from mtlib.tasks import TASKS
-from results.choosing import NAMES, SOUP, Request, select_from
-from results.command_line import ALL_WELL, INTERRUPTED, WRONG_USE, new_parser, read_words, say_error
-from results.expected import describe_expected, sweep_expected
-from results.look_text import render_look
-from results.methods import Settings
-from results.models import ModelSource, find_sweeps
-from results.records import OVERALL
-from results.render import PLAIN_WIDTH
-from results.selecting import AUTOMATIC
-from results.selection import SELECTION_FILE, Selection, read_selection, with_look, write_selection
-from results.selection_text import fit_line, render_selection
-from results.storage import folder_name
-from results.table import load_sweep
+from results.cli.parsing import ALL_WELL, INTERRUPTED, WRONG_USE, new_parser, read_words, say_error
+from results.ensembles.best_k import Settings
+from results.inference.models import ModelSource, find_sweeps
+from results.ranking.expected_best import describe_expected, sweep_expected
+from results.ranking.render import PLAIN_WIDTH
+from results.records.files import folder_name
+from results.records.selection import SELECTION_FILE, Selection, read_selection, with_look, write_selection
+from results.records.sweep import load_sweep
+from results.records.trials import OVERALL
+from results.selection.look_text import render_look
+from results.selection.report import fit_line, render_selection
+from results.selection.select_all import NAMES, SOUP, Request, select_from
+from results.selection.select_ensemble import AUTOMATIC
 
 FOR_CHOOSING = (
     "--task",
@@ -169,7 +169,7 @@ def more_trials(selection: Selection) -> Iterator[str]:
 
 def score_again(options: argparse.Namespace) -> Group:
     """Scores the selection of a sweep on the rows held out, notes it, and says how it did."""
-    from results.last_score import num_looks, score_held_out  # models are needed here alone
+    from results.selection.hold_out_score import num_looks, score_held_out  # models are needed here alone
 
     rule = "--score-hold-out takes one SWEEP, whose selection.json is scored"
     require(len(options.sweeps) == 1, rule, len(options.sweeps))

@@ -1,12 +1,10 @@
 """Reads a sweep into pandas, and prints its ranking: `python results/table.py SWEEP`."""
 
 import argparse
-import json
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,18 +15,14 @@ from rich.console import Console
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from mtlib.schema import require, require_name
-from mtlib.tasks import TASKS
-from results.command_line import ALL_WELL, WRONG_USE, new_parser, read_words, say_error
-from results.epochs import read_curves, read_predictions
-from results.heartbeat import stopped_since
-from results.predictions import TrialEpoch, stack_predictions
-from results.ranking import RankedConfiguration, rank, to_frame
-from results.records import UNFINISHED, TrialRecord, read_sweep, read_trials_table, record_of
-from results.render import PLAIN_WIDTH, penalty_notes, render_ranking
-from results.storage import Location, open_folder
-
-SCORED_SPLITS = ("dev", "train")
+from mtlib.errors import require
+from results.cli.parsing import ALL_WELL, WRONG_USE, new_parser, read_words, say_error
+from results.ranking.rank import RankedConfiguration, rank, to_frame
+from results.ranking.render import PLAIN_WIDTH, penalty_notes, render_ranking
+from results.records.files import open_folder
+from results.records.predictions import TrialEpoch, stack_predictions
+from results.records.sweep import Sweep
+from results.records.sweep import load_sweep as load_sweep
 
 EXAMPLES = """\
 examples:
@@ -43,83 +37,8 @@ in Python:
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sweep:
-    """What a sweep has left so far; it may still be running."""
-
-    path: Location
-    """Its folder, or the URI of a copy."""
-    info: Mapping[str, Any]
-    """What `sweep.json` holds: what was asked, and where it ran."""
-    records: tuple[TrialRecord, ...]
-    """The trials, as the program that ran them wrote them; `interrupted` if they ran when it was killed."""
-    trials: pd.DataFrame
-    """A row per trial: the columns of `trials.parquet`, with a column per searched key instead of `params`."""
-    curves: pd.DataFrame
-    """A row per point: trial, step, epoch, task, split, metric, value, seconds."""
-    stopped_since: datetime | None = None
-    """Since when nobody runs it though trials are left; None if it runs, is done, or never had a heartbeat."""
-
-    def predictions(self, task: str, split: str, *, trial: str | None = None, epoch: int | None = None) -> pd.DataFrame:
-        """Predictions for every example: id, trial, epoch, label, logits; of one trial or epoch if given.
-
-        Args:
-            task: one of `mtlib.tasks.TASKS`.
-            split: `dev`, or `train` for the rows of it that are scored.
-            trial, epoch: which; None for all.
-
-        Raises:
-            ValueError: there is no such task or split.
-        """
-        require_name(task, TASKS, "task")
-        require_name(split, SCORED_SPLITS, "split")
-        frame: pd.DataFrame = read_predictions(self.path, task, split, trial=trial, epoch=epoch).to_pandas()
-        return frame
-
-
-def load_sweep(path: Location) -> Sweep:
-    """Reads a sweep that has ended or is still running; needs neither Ray nor torch.
-
-    Args:
-        path: the sweep's folder, or the URI of a copy, such as `s3://bucket/sweeps/a`.
-
-    Raises:
-        ValueError: there is no sweep, or a file is damaged or of another schema; one line names it.
-    """
-    info = read_sweep(path)
-    since = stopped_since(path)
-    table, tasks = read_trials_table(path)
-    records, trials = [record_of(row, tasks) for row in table.to_pylist()], trials_frame(table.to_pandas())
-    if since is not None:
-        records = [replace(record, status=status_at_rest(record.status)) for record in records]
-        trials["status"] = trials["status"].map(status_at_rest)
-    return Sweep(
-        path=path,
-        info=info,
-        records=tuple(records),
-        trials=trials,
-        curves=read_curves(path).to_pandas(),
-        stopped_since=since if any(record.status in UNFINISHED for record in records) else None,
-    )
-
-
-def status_at_rest(status: str) -> str:
-    """A trial's status where nobody runs its sweep."""
-    return "interrupted" if status == "running" else status
-
-
-def trials_frame(frame: pd.DataFrame) -> pd.DataFrame:
-    """`trials.parquet` with the searched values in columns of their own; a key that is a column already stays one."""
-    params = [json.loads(text) for text in frame["params"]]
-    names = list(dict.fromkeys(name for values in params for name in values if name not in frame))
-    searched = pd.DataFrame({name: [values.get(name) for values in params] for name in names}, index=frame.index)
-    known = list(frame)
-    at = known.index("params")
-    return pd.concat([frame, searched], axis=1)[[*known[:at], *names, *known[at + 1 :]]]
-
-
 def rank_sweep(sweep: Sweep) -> list[RankedConfiguration]:
-    """A sweep's configurations, best first; raises as `results.ranking.rank` does."""
+    """A sweep's configurations, best first; raises as `results.ranking.rank.rank` does."""
     root = open_folder(sweep.path)
 
     def read(task: str, split: str, wanted: Sequence[TrialEpoch]) -> tuple[Any, Any]:
@@ -129,7 +48,7 @@ def rank_sweep(sweep: Sweep) -> list[RankedConfiguration]:
 
 
 def ranking(sweep: Sweep) -> pd.DataFrame:
-    """A sweep's ranking as a data frame: see `results.ranking.to_frame` for its columns."""
+    """A sweep's ranking as a data frame: see `results.ranking.rank.to_frame` for its columns."""
     return to_frame(rank_sweep(sweep))
 
 

@@ -19,7 +19,7 @@ The frozen encoder's heads share nothing, so one trial holds all three. Batches 
 say its epochs; figure 2 and appendix A.2 have 10.
 """
 
-from mtlib.config_training import StageConfig
+from mtlib.config.training import StageConfig
 from search_spaces.presets import ALL_TASKS, bert_and_beyond
 from search_spaces.space import SearchSpace
 

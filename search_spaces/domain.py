@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mtlib.schema import check_types, require, require_name
+from mtlib.config.schema import check_types
+from mtlib.errors import require, require_name
 
 Key = str | tuple[str, ...]
 """A dotted key of `TrialConfig`, several that vary together, or a name of the space's own (see `SearchSpace.grid`)."""

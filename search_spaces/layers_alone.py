@@ -16,7 +16,7 @@ so STS leads the ranking and the marks compare others with it. No `--scheduler a
 Each task is trained on its own, as in 4.5, at the settings up to 5.2: no weights of losses yet.
 """
 
-from mtlib.config_training import StageConfig
+from mtlib.config.training import StageConfig
 from search_spaces.presets import ALL_TASKS, by_task, triple_threat
 from search_spaces.space import SearchSpace
 

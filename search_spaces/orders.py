@@ -21,7 +21,7 @@ All else is as in Tuning Up BERT (learning rate 1e-5, which Triple Threat has to
 batch_round_robin_summed takes one step per round, as Triple Threat did. Its losses are not weighted here.
 """
 
-from mtlib.config_training import StageConfig
+from mtlib.config.training import StageConfig
 from search_spaces.presets import ALL_TASKS, staggered_fine_tuning, tuning_up_bert, tuning_up_bert_alone
 from search_spaces.space import SearchSpace
 

@@ -13,7 +13,7 @@ another in full in each epoch (4.2), against 1800 steps an epoch elsewhere. The 
 round robin of 4.1, for the same number of steps.
 """
 
-from mtlib.config_training import StageConfig
+from mtlib.config.training import StageConfig
 from search_spaces.presets import ALL_TASKS, PAIR_TASKS, by_task, my_pal_bert
 from search_spaces.space import SearchSpace
 

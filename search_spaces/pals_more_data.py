@@ -9,7 +9,7 @@ Expected: My PAL BERT, table 3 (SST, QQP, STS, overall): 3 SimCSE .516 .862 .866
 Answer:   open; no run of ours on the course's full data yet.
 """
 
-from mtlib.config_training import StageConfig
+from mtlib.config.training import StageConfig
 from search_spaces.presets import ALL_TASKS, PAIR_TASKS, my_pal_bert
 from search_spaces.space import SearchSpace
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from mtlib.config import TrialConfig
-from mtlib.config_network import EncoderConfig, PalsConfig
-from mtlib.config_penalties import SimcseConfig, SmartConfig
-from mtlib.config_training import OptimizerConfig, StageConfig
+from mtlib.config.network import EncoderConfig, PalsConfig
+from mtlib.config.penalties import SimcseConfig, SmartConfig
+from mtlib.config.training import OptimizerConfig, StageConfig
+from mtlib.config.trial import TrialConfig
 
 ALL_TASKS = ("sst", "qqp", "sts")
 PAIR_TASKS = ("qqp", "sts")

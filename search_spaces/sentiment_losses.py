@@ -11,7 +11,7 @@ The figure is about SST; whether other tasks were trained beside it is not said.
 not said either: 1, 1.5 and 2 are those of Castagnos et al. 2022.
 """
 
-from mtlib.config_training import StageConfig
+from mtlib.config.training import StageConfig
 from search_spaces.presets import bert_and_beyond
 from search_spaces.space import SearchSpace
 

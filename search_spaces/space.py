@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import search_spaces
-from mtlib.config import TrialConfig, used_settings
-from mtlib.schema import check_types, require, require_name, to_dict
+from mtlib.config.schema import check_types, to_dict
+from mtlib.config.trial import TrialConfig, used_settings
+from mtlib.errors import require, require_name
 from search_spaces.domain import (
     Choice,
     Condition,

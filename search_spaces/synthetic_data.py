@@ -12,7 +12,7 @@ Answer:   open; no run of ours on the course's full data yet.
 Both trials take as many steps: with 100,000 more sentences these are one pass over all rows, without them 14.
 """
 
-from mtlib.config_data import SourceConfig
+from mtlib.config.data import SourceConfig
 from search_spaces.presets import tuning_up_bert, tuning_up_bert_alone
 from search_spaces.space import SearchSpace
 

@@ -11,13 +11,13 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 from pyarrow.fs import SubTreeFileSystem
 
-from mtlib.config import TrialConfig
-from mtlib.hub_encoder import read_encoder_name
-from mtlib.schema import require, require_name
-from results.command_line import ALL_WELL, WRONG_USE, new_parser, read_words, say_error
-from results.records import OVERALL, TrialRecord, read_sweep, read_trials
-from results.storage import full_name, open_folder, read_json
-from results.weights import WHY_GONE, read_weights
+from mtlib.config.trial import TrialConfig
+from mtlib.errors import require, require_name
+from mtlib.model.hub import read_encoder_name
+from results.cli.parsing import ALL_WELL, WRONG_USE, new_parser, read_words, say_error
+from results.records.files import full_name, open_folder, read_json
+from results.records.trials import OVERALL, TrialRecord, read_sweep, read_trials
+from results.records.weights import WHY_GONE, read_weights
 
 BEST_TRIAL = "best"
 """Stands for the trial with the highest dev score."""
@@ -36,7 +36,7 @@ examples:
 then, in Python, the encoder alone, or the whole model:
   from transformers import AutoModel, AutoTokenizer
   encoder, tokenizer = AutoModel.from_pretrained(FOLDER), AutoTokenizer.from_pretrained(FOLDER)
-  from mtlib.export import load_exported
+  from mtlib.checkpoints.export import load_exported
   exported = load_exported(FOLDER)     # exported.model, exported.config, exported.pretrained.tokenizer
 
 or start a further sweep from these weights:
@@ -109,9 +109,9 @@ def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None)
     config = TrialConfig.from_json(record.config)
     name = config.encoder.name if encoder is None else read_encoder_name(encoder)
 
-    from mtlib.encoder import find_encoder
-    from mtlib.export import export_model
-    from results.card_facts import card_facts
+    from mtlib.checkpoints.export import export_model
+    from mtlib.model.encoder import find_encoder
+    from results.inference.card_facts import card_facts
 
     weights = read_weights(root, record, epoch)
     facts = card_facts(info, root, record, best, epoch, len(records))

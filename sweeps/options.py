@@ -4,10 +4,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from mtlib.config import TrialConfig
-from mtlib.schema import check_value, require
+from mtlib.config.schema import check_value, to_dict
+from mtlib.config.trial import TrialConfig
+from mtlib.errors import require
 from search_spaces.space import SearchSpace, grid_trials
 
 Search = Literal["grid", "tpe", "random"]
@@ -20,6 +21,30 @@ DEFAULT_KEEP_GB = 20.0
 DEFAULT_CHECKPOINT_STEPS = 500
 DEFAULT_KEEP_MODELS = 20
 DEFAULT_NODE_WAIT_MINUTES = 10.0
+
+SAVED = (
+    "space",
+    "data",
+    "encoder",
+    "workers",
+    "cpus_per_worker",
+    "gpus_per_worker",
+    "concurrent",
+    "search",
+    "trials",
+    "replicates",
+    "scheduler",
+    "mirror",
+    "seed",
+    "changes",
+    "reuse",
+    "keep_gb",
+    "keep_models",
+    "checkpoint_steps",
+    "node_wait_minutes",
+    "hold_out",
+)
+"""Options that `sweep.json` keeps."""
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -199,3 +224,9 @@ def make_plan(options: SweepOptions, space: SearchSpace, data_folder: Path) -> S
         keep_models=options.keep_models,
         node_wait_minutes=options.node_wait_minutes,
     )
+
+
+def saved_options(options: SweepOptions) -> dict[str, Any]:
+    """What `sweep.json` keeps of the options, as plain data; configurations that were added count among the trials."""
+    tree = {name: to_dict(getattr(options, name)) for name in SAVED}
+    return {**tree, "trials": options.num_trials, "data": None if options.data is None else str(options.data)}

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, NoReturn
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from mtlib.schema import require
-from results.command_line import ALL_WELL, INTERRUPTED, WRONG_USE, be_silent, say_error
+from mtlib.errors import require
+from results.cli.parsing import ALL_WELL, INTERRUPTED, WRONG_USE, be_silent, say_error
 from search_spaces.space import grid_trials, list_spaces
-from sweeps.command import read_command, read_options
-from sweeps.flags import SWEEP_FAILED
+from sweeps.cli.command import read_command, read_options
+from sweeps.cli.flags import SWEEP_FAILED
 from sweeps.options import SweepOptions, SweepPlan
 
 if TYPE_CHECKING:
-    from results.records import TrialRecord
+    from results.records.trials import TrialRecord
 
 
 TRYING = "Trying a step of each kind that the trials will take, here on the CPU ..."
@@ -95,12 +95,12 @@ def space_lines() -> list[str]:
 
 def preview(options: SweepOptions) -> None:
     """Says what a sweep would do, or what is left of one."""
-    from sweeps import resume
-    from sweeps.already_there import describe_there
-    from sweeps.dry_run import describe_need, describe_stages, describe_sweep, describe_trials
-    from sweeps.model_size import measure_loaded
-    from sweeps.opening import check_machine, foresee_encoder
-    from sweeps.prepare import check_name_is_free, prepare
+    from sweeps.dry_run.already_there import describe_there
+    from sweeps.dry_run.model_size import measure_loaded
+    from sweeps.dry_run.report import describe_need, describe_stages, describe_sweep, describe_trials
+    from sweeps.resume import resume
+    from sweeps.setup.create import check_machine, foresee_encoder
+    from sweeps.setup.inputs import check_name_is_free, prepare
 
     check_name_is_free(options)
     check_machine(options)
@@ -121,11 +121,11 @@ def preview(options: SweepOptions) -> None:
 
 def sweep(options: SweepOptions, arguments: Sequence[str]) -> int:
     """Runs a sweep from its checks to its ranking."""
-    from sweeps.dry_run import describe_need, describe_sweep, describe_total
-    from sweeps.model_size import measure_loaded
-    from sweeps.opening import check_encoder, check_machine, describe_gpus, open_sweep
-    from sweeps.prepare import check_name_is_free, prepare
-    from sweeps.resume import take_up
+    from sweeps.dry_run.model_size import measure_loaded
+    from sweeps.dry_run.report import describe_need, describe_sweep, describe_total
+    from sweeps.resume.resume import take_up
+    from sweeps.setup.create import check_encoder, check_machine, describe_gpus, open_sweep
+    from sweeps.setup.inputs import check_name_is_free, prepare
 
     check_name_is_free(options)
     check_machine(options)
@@ -146,7 +146,7 @@ def sweep(options: SweepOptions, arguments: Sequence[str]) -> int:
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Keeps a sweep's folder for this process; ValueError if another one runs the sweep."""
-    from sweeps.file_locks import claim_file
+    from sweeps.reuse.file_locks import claim_file
 
     claim = claim_file(folder / ".lock")
     require(claim is not None, "a sweep must not be running already", folder)
@@ -157,11 +157,11 @@ def held(folder: Path) -> Iterator[None]:
 
 def end_again(options: SweepOptions, plan: SweepPlan, known: Sequence["TrialRecord"]) -> int:
     """Says how a sweep ended of which nothing is left to do; whatever a kill at its very end prevented is done."""
-    from sweeps.finish import finish
-    from sweeps.ledger import open_ledger
-    from sweeps.searcher import SweepSearcher
-    from sweeps.study import open_study
-    from sweeps.tuner import close_records, outcome_of
+    from sweeps.cli.summary import finish
+    from sweeps.driver.ledger import open_ledger
+    from sweeps.driver.run_sweep import close_records, outcome_of
+    from sweeps.search.searcher import SweepSearcher
+    from sweeps.search.study import open_study
 
     # A searcher tells the study, as it begins, what the study has missed.
     SweepSearcher(plan, open_study(plan.folder, plan.name), on_new=lambda _spec: None, max_live=1, known=known)
@@ -174,12 +174,12 @@ def run_and_finish(options: SweepOptions, plan: SweepPlan, known: Sequence["Tria
     """Runs a sweep whose folder is open, and says how it ended; leaves no folder if it breaks before a trial starts."""
     from rich.console import Console
 
-    from sweeps.finish import exit_code, finish
-    from sweeps.opening import discard_unstarted
-    from sweeps.progress import show_progress
+    from sweeps.cli.progress import show_progress
+    from sweeps.cli.summary import exit_code, finish
+    from sweeps.setup.create import discard_unstarted
 
     try:
-        from sweeps.tuner import run_sweep
+        from sweeps.driver.run_sweep import run_sweep
 
         with show_progress(Console()) as on_event:
             outcome = run_sweep(plan, on_event, known)
@@ -198,8 +198,8 @@ def run_and_finish(options: SweepOptions, plan: SweepPlan, known: Sequence["Tria
 
 def end(code: int) -> NoReturn:
     """Ends the process; where Ray was loaded, as `end_process` does."""
-    if "sweeps.cluster" in sys.modules:
-        from sweeps.cluster import end_process
+    if "sweeps.cluster.connection" in sys.modules:
+        from sweeps.cluster.connection import end_process
 
         end_process(code)
     sys.exit(code)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from mtlib.config import TrialConfig
-from mtlib.config_training import StageConfig
-from mtlib.data import read_folder
-from mtlib.encoder import PretrainedEncoder, load_encoder
+from mtlib.config.training import StageConfig
+from mtlib.config.trial import TrialConfig
+from mtlib.data.tables import read_folder
+from mtlib.data.token_cache import Corpus, tokenize
+from mtlib.model.encoder import PretrainedEncoder, load_encoder
 from mtlib.tasks import TASKS
-from mtlib.tokens import Corpus, tokenize
 
 torch.set_num_threads(1)  # tiny models: more threads only wait for each other
 

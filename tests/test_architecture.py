@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import graphlib
 import re
 import sys
 from collections.abc import Iterator
@@ -14,188 +15,24 @@ from mtlib.tasks import TASKS
 
 ROOT = Path(__file__).resolve().parent.parent
 
-ORDER = (
-    "mtlib.tasks",
-    "mtlib.schema",
-    "mtlib.checksum",
-    "mtlib.config_network",
-    "mtlib.config_training",
-    "mtlib.config_penalties",
-    "mtlib.config_data",
-    "mtlib.config_checks",
-    "mtlib.config",
-    "mtlib.seeds",
-    "mtlib.workers",
-    "mtlib.environment",
-    "mtlib.active",
-    "mtlib.missing_files",
-    "mtlib.table_files",
-    "mtlib.hub_data",
-    "mtlib.data",
-    "mtlib.hold_out",
-    "mtlib.parts",
-    "mtlib.sources",
-    "mtlib.special_tokens",
-    "mtlib.tokens",
-    "mtlib.batches",
-    "mtlib.demo_words",
-    "mtlib.demo_text",
-    "mtlib.demo_weights",
-    "mtlib.demo_encoder",
-    "mtlib.demo_settings",
-    "mtlib.demo",
-    "mtlib.hub_encoder",
-    "mtlib.architecture",
-    "mtlib.encoder",
-    "mtlib.encoder_lookup",
-    "mtlib.layers",
-    "mtlib.heads",
-    "mtlib.pals",
-    "mtlib.dropout",
-    "mtlib.losses",
-    "mtlib.simcse",
-    "mtlib.smart",
-    "mtlib.model",
-    "mtlib.objective",
-    "mtlib.rehearsal",
-    "mtlib.gradients",
-    "mtlib.orders",
-    "mtlib.samplers",
-    "mtlib.plan",
-    "mtlib.inert",
-    "mtlib.stage_keys",
-    "mtlib.optim",
-    "mtlib.evaluate",
-    "mtlib.checkpoint",
-    "mtlib.best_weights",
-    "mtlib.start",
-    "mtlib.run_state",
-    "mtlib.step",
-    "mtlib.reports",
-    "mtlib.train",
-    "mtlib.model_card",
-    "mtlib.export",
-    "search_spaces.domain",
-    "search_spaces.space",
-    "search_spaces.presets",
-    "search_spaces.*",
-    "results.command_line",
-    "results.storage",
-    "results.heartbeat",
-    "results.records",
-    "results.hold_out",
-    "results.predictions",
-    "results.epochs",
-    "results.epoch_files",
-    "results.recovery",
-    "results.mirror",
-    "results.stats",
-    "results.outputs",
-    "results.folds",
-    "results.pool",
-    "results.base_configuration",
-    "results.ensemble",
-    "results.methods",
-    "results.greedy",
-    "results.weighting",
-    "results.calibration",
-    "results.soups",
-    "results.cross_fitting",
-    "results.rank_means",
-    "results.one_model",
-    "results.copies",
-    "results.confidence_set",
-    "results.ranking",
-    "results.render",
-    "results.table",
-    "results.expected",
-    "results.selection",
-    "results.seen_by_search",
-    "results.trade_offs",
-    "results.trying",
-    "results.selecting",
-    "results.cost_text",
-    "results.selection_text",
-    "results.look_text",
-    "results.weights",
-    "results.card_facts",
-    "results.models",
-    "results.soup_models",
-    "results.dev_texts",
-    "results.text_input",
-    "results.predicting",
-    "results.bundled",
-    "results.bundle_wheel",
-    "results.bundle_card",
-    "results.bundle",
-    "results.latency",
-    "results.last_score",
-    "results.soup_scores",
-    "results.soup_selecting",
-    "results.choosing",
-    "results.selector",
-    "results.prediction_text",
-    "results.leaderboard",
-    "results.progress_bar",
-    "results.predict_options",
-    "results.predict",
-    "sweeps.options",
-    "sweeps.study",
-    "sweeps.trial_spec",
-    "sweeps.remaining",
-    "sweeps.point_checks",
-    "sweeps.held_out",
-    "sweeps.prepare",
-    "sweeps.stage_order",
-    "sweeps.stage_tree",
-    "sweeps.model_size",
-    "sweeps.disk",
-    "sweeps.dry_run",
-    "sweeps.provenance",
-    "sweeps.unchanged",
-    "sweeps.resume",
-    "sweeps.flags",
-    "sweeps.command",
-    "sweeps.opening",
-    "sweeps.export",
-    "sweeps.interrupts",
-    "sweeps.cluster",
-    "sweeps.leftovers",
-    "sweeps.capacity",
-    "sweeps.memory",
-    "sweeps.messages",
-    "sweeps.trial_mailbox",
-    "sweeps.file_locks",
-    "sweeps.stage_entry",
-    "sweeps.stages",
-    "sweeps.cleaning",
-    "sweeps.finished",
-    "sweeps.take_over",
-    "sweeps.searcher",
-    "sweeps.scheduler",
-    "sweeps.trial",
-    "sweeps.search",
-    "sweeps.lane_link",
-    "sweeps.course",
-    "sweeps.already_there",
-    "sweeps.lane_trial",
-    "sweeps.lane",
-    "sweeps.lanes",
-    "sweeps.lane_pool",
-    "sweeps.ledger",
-    "sweeps.reported",
-    "sweeps.tuner",
-    "sweeps.progress",
-    "sweeps.finish",
-    "sweeps.run",
+ROOMS = (
+    *("mtlib.errors", "mtlib.runtime", "mtlib.tasks", "mtlib.config", "mtlib.stages", "mtlib.data", "mtlib.model"),
+    *("mtlib.checkpoints", "mtlib.demo", "mtlib.loss", "mtlib.training", "mtlib.train"),
+    "search_spaces",
+    *("results.records", "results.ranking", "results.ensembles", "results.inference", "results.scoring"),
+    *("results.selection", "results.bundle", "results.cli", "results.table", "results.selector", "results.predict"),
+    *("sweeps.options", "sweeps.cluster", "sweeps.reuse", "sweeps.lanes", "sweeps.search", "sweeps.setup"),
+    *("sweeps.resume", "sweeps.dry_run", "sweeps.driver", "sweeps.cli", "sweeps.export", "sweeps.run"),
 )
-"""Every file, lowest first: a file imports only files above it in this list. `search_spaces.*` are the questions."""
+"""Every folder and top-level file, lowest first: a file imports only from its own folder and from those before it."""
+MOST_ENTRIES = 12
+"""Files and folders in a folder, `__init__.py` aside; `search_spaces` and its tests hold one file per question."""
 
 PACKAGES = ("mtlib", "search_spaces", "results", "sweeps")
 FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc", "select", "statistics"}
 ONLY_IN_SWEEPS = {"ray", "optuna"}
 NOT_IN_RESULTS = {"torch", "ray", "transformers", "optuna"}
-WITHOUT_TORCH = ("mtlib.tasks", "mtlib.schema", "mtlib.config", "mtlib.data", "mtlib.sources", "search_spaces.space")
+WITHOUT_TORCH = ("mtlib.tasks", "mtlib.config.trial", "mtlib.data.load", "search_spaces.space", "results.table")
 MAY_NAME_TASKS = ("mtlib.tasks", "mtlib.demo", "search_spaces")
 MAY_INHERIT_FROM = ("torch", "ray")
 EXCEPTIONS = {
@@ -215,11 +52,10 @@ def path_of(module: str) -> Path:
     return ROOT / Path(*module.split(".")).with_suffix(".py")
 
 
-def rank(module: str) -> int | None:
-    """Place in `ORDER`; None for a file that has none."""
-    if module in ORDER:
-        return ORDER.index(module)
-    return ORDER.index("search_spaces.*") if module.startswith("search_spaces.") else None
+def room_of(module: str) -> str:
+    """The folder, or top-level file, of `ROOMS` that a file belongs to."""
+    package, *rest = module.split(".")
+    return package if package == "search_spaces" else f"{package}.{rest[0]}"
 
 
 def imports(module: str, only_when_loaded: bool = False) -> Iterator[str]:
@@ -230,7 +66,7 @@ def imports(module: str, only_when_loaded: bool = False) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             found = [f"{node.module}.{alias.name}" for alias in node.names]
-            yield from (name if node.module in PACKAGES else str(node.module) for name in found)
+            yield from (name if path_of(name).exists() else str(node.module) for name in found)
 
 
 def loaded_nodes(tree: ast.AST) -> Iterator[ast.AST]:
@@ -261,23 +97,30 @@ def strings(module: str) -> Iterator[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_every_file_has_its_place_in_the_order(module: str) -> None:
-    assert rank(module) is not None, f"{module} has no place in ORDER of tests/test_architecture.py: add it there"
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_a_file_imports_only_files_below_it(module: str) -> None:
-    own = rank(module)
+def test_a_file_imports_only_from_its_own_folder_and_from_lower_ones(module: str) -> None:
+    own = room_of(module)
+    assert own in ROOMS, f"{own} has no place in ROOMS of tests/test_architecture.py: add it there"
     for name in imports(module):
-        if name.split(".")[0] in PACKAGES and own is not None and name not in PACKAGES:
-            other = rank(name)
-            assert other is not None, f"{module} imports {name}, which has no place in ORDER"
-            assert other < own, f"{module} must not import {name}, which is not below it"
+        if name.split(".")[0] in PACKAGES and name not in PACKAGES and room_of(name) != own:
+            assert room_of(name) in ROOMS, f"{module} imports {name}, which has no place in ROOMS"
+            assert ROOMS.index(room_of(name)) < ROOMS.index(own), f"{module} must not import {name}: it is not lower"
 
 
-def test_every_name_in_the_order_is_a_file() -> None:
-    missing = [module for module in ORDER if not module.endswith("*") and not path_of(module).exists()]
-    assert not missing, f"ORDER of tests/test_architecture.py names files that are not there: {missing}"
+def test_no_files_import_one_another_in_a_circle() -> None:
+    known = set(MODULES)
+    graph = {module: {name for name in imports(module) if name in known} for module in MODULES}
+    list(graphlib.TopologicalSorter(graph).static_order())  # CycleError names the circle
+
+
+def test_every_room_is_there() -> None:
+    assert {room_of(module) for module in MODULES} == set(ROOMS)
+
+
+@pytest.mark.parametrize("folder", [ROOT / room.replace(".", "/") for room in ROOMS], ids=str)
+def test_a_folder_has_few_entries(folder: Path) -> None:
+    if folder.is_dir() and folder.name != "search_spaces":
+        entries = {path.name for path in folder.iterdir() if not path.name.startswith("__")}
+        assert len(entries) <= MOST_ENTRIES, f"{folder} has {len(entries)} entries: {sorted(entries)}"
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -312,8 +155,9 @@ def test_only_the_file_of_tasks_names_tasks(module: str) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_package_files_are_empty(package: str) -> None:
-    assert (ROOT / package / "__init__.py").read_bytes() == b""
+def test_every_folder_is_a_package_whose_file_is_empty(package: str) -> None:
+    for folder in {path.parent for path in (ROOT / package).rglob("*.py")}:
+        assert (folder / "__init__.py").read_bytes() == b""
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -321,10 +165,10 @@ def test_file_names_say_what_they_hold(module: str) -> None:
     assert module.split(".")[-1] not in FORBIDDEN_NAMES
 
 
-@pytest.mark.parametrize("module", [module for module in MODULES if module.startswith(("sweeps.", "results."))])
-def test_scripts_folders_hide_no_standard_module(module: str) -> None:
+@pytest.mark.parametrize("package", ["sweeps", "results"])
+def test_scripts_folders_hide_no_standard_module(package: str) -> None:
     """The folder of a script comes first on the path, in Ray's workers too."""
-    assert module.split(".")[-1] not in sys.stdlib_module_names
+    assert not {path.stem for path in (ROOT / package).iterdir()} & sys.stdlib_module_names
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -350,5 +194,6 @@ def test_classes_inherit_from_torch_ray_and_exceptions_only(module: str) -> None
 
 @pytest.mark.parametrize("module", MODULES)
 def test_every_source_file_has_its_mirrored_test_file(module: str) -> None:
-    package, name = module.split(".")
-    assert (ROOT / "tests" / package / f"test_{name}.py").exists(), f"tests/{package}/test_{name}.py is missing"
+    *folders, name = module.split(".")
+    path = Path("tests", *folders, f"test_{name}.py")
+    assert (ROOT / path).exists(), f"{path} is missing"

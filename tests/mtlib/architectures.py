@@ -51,7 +51,7 @@ from transformers import (
     YosoConfig,
 )
 
-from mtlib.encoder import PretrainedEncoder, describe_model
+from mtlib.model.encoder import PretrainedEncoder, describe_model
 
 VOCABULARY = {"vocab_size": 60}
 SHAPE = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}

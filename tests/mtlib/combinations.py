@@ -13,10 +13,10 @@ import torch.multiprocessing as multiprocessing
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from mtlib.config import TrialConfig
-from mtlib.config_training import ROUND_ORDERS
-from mtlib.encoder import PretrainedEncoder
-from mtlib.tokens import Corpus
+from mtlib.config.training import ROUND_ORDERS
+from mtlib.config.trial import TrialConfig
+from mtlib.data.token_cache import Corpus
+from mtlib.model.encoder import PretrainedEncoder
 
 Changes = dict[str, Any]
 

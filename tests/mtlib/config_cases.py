@@ -8,14 +8,19 @@ from typing import Any
 
 import pytest
 
-from mtlib.config import TrialConfig
-from mtlib.config_training import StageConfig
+from mtlib.config.training import StageConfig
+from mtlib.config.trial import TrialConfig
 
 ROOT = Path(__file__).parents[2]
 BASE = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp", "sts")),))
 """All defaults, one stage."""
-PENALIZED = BASE.override({"smart.tasks": "qqp", "proximal.tasks": "qqp", "simcse.tasks": "qqp", "pals.tasks": "qqp"})
-"""As BASE, with a task for everything that can be put on one; all of it is still off."""
+PENALIZED = BASE.override(
+    {
+        **{f"{term}.tasks": "qqp" for term in ("smart", "proximal", "simcse", "pals")},
+        "data.sources.snli.role": "augment",
+    }
+)
+"""As BASE, with further data in use and a task for everything that can be put on one; all of it is still off."""
 
 Case = tuple[str, Any, str, Any]
 """A dotted key, a value just outside, the rule that the message begins with, the nearest value inside."""
@@ -51,7 +56,7 @@ def assert_every_field_changes_the_hash(group: str, cls: type, values: dict[str,
 
 def undescribed_fields(file_name: str) -> list[str]:
     """Fields of a configuration file's dataclasses that have no docstring under them."""
-    module = ast.parse((ROOT / "mtlib" / file_name).read_text())
+    module = ast.parse((ROOT / "mtlib" / "config" / file_name).read_text())
     found = []
     for cls in (node for node in module.body if isinstance(node, ast.ClassDef)):
         for node, below in itertools.pairwise([*cls.body, ast.Pass()]):

@@ -12,15 +12,15 @@ from safetensors import SafetensorError
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast, XLNetTokenizer
 
-import mtlib.checkpoint
-from mtlib.config import TrialConfig
-from mtlib.data import Table
-from mtlib.encoder import PretrainedEncoder
-from mtlib.run_state import Run
-from mtlib.sources import read_data
+import mtlib.checkpoints.state
+from mtlib.config.trial import TrialConfig
+from mtlib.data.load import read_data
+from mtlib.data.tables import Table
+from mtlib.data.token_cache import Corpus, tokenize
+from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS
-from mtlib.tokens import Corpus, tokenize
 from mtlib.train import start
+from mtlib.training.run import Run
 from tests.mtlib.combinations import EVERY_METHOD, ORDERS, Changes, Material
 from tests.mtlib.further_data import write_further_data
 
@@ -172,5 +172,5 @@ def full_disk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         raise request.param
 
     with monkeypatch.context() as patch:
-        patch.setattr(mtlib.checkpoint, "save_file", write_half)
+        patch.setattr(mtlib.checkpoints.state, "save_file", write_half)
         yield

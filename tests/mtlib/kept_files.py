@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from mtlib.best_weights import keep_best
-from mtlib.checkpoint import State, StateFolder, save_state
+from mtlib.checkpoints.best_weights import keep_best
+from mtlib.checkpoints.state import State, StateFolder, save_state
 
 
 def state(value: float) -> State:

@@ -14,13 +14,13 @@ import pytest
 import torch
 from torch import nn
 
-import mtlib.step
-from mtlib.checkpoint import StateFolder
-from mtlib.config import TrialConfig
-from mtlib.encoder import PretrainedEncoder
-from mtlib.reports import EpochReport, Progress
-from mtlib.tokens import Corpus
+import mtlib.training.step
+from mtlib.checkpoints.state import StateFolder
+from mtlib.config.trial import TrialConfig
+from mtlib.data.token_cache import Corpus
+from mtlib.model.encoder import PretrainedEncoder
 from mtlib.train import train
+from mtlib.training.epoch_report import EpochReport, Progress
 from tests.mtlib.combinations import (
     ALTERNATING_ONLY,
     EVERY_METHOD,
@@ -81,17 +81,17 @@ def record_details(
 ) -> torch.Tensor:
     """Sums of every batch of the first steps over the global batch; (batches, terms)."""
     seen: list[list[float]] = []
-    count_details = mtlib.step.count_details
+    count_details = mtlib.training.step.count_details
 
     def listening(run: Any, batches: Any, places: Any, details: list[list[float]]) -> None:
         seen.extend(details)
         count_details(run, batches, places, details)
 
-    mtlib.step.count_details = listening
+    mtlib.training.step.count_details = listening
     try:
         train(config, corpus, encoder, wrap=wrap)
     finally:
-        mtlib.step.count_details = count_details
+        mtlib.training.step.count_details = count_details
     return torch.tensor(seen)
 
 

@@ -17,16 +17,16 @@ import torch.distributed
 from safetensors.torch import load_file
 from torch import nn
 
-from mtlib.checkpoint import StateFolder
-from mtlib.config import TrialConfig
-from mtlib.encoder import PretrainedEncoder, digest_of
-from mtlib.environment import describe_environment
-from mtlib.plan import plan_stages
-from mtlib.reports import EpochReport
-from mtlib.stage_keys import list_cuts
-from mtlib.tokens import Corpus
+from mtlib.checkpoints.state import StateFolder
+from mtlib.config.trial import TrialConfig
+from mtlib.data.token_cache import Corpus
+from mtlib.model.encoder import PretrainedEncoder, digest_of
+from mtlib.runtime.environment import describe_environment
+from mtlib.runtime.workers import num_workers, worker_rank
+from mtlib.stages.keys import list_cuts
+from mtlib.stages.plan import plan_stages
 from mtlib.train import origin_of, train
-from mtlib.workers import num_workers, worker_rank
+from mtlib.training.epoch_report import EpochReport
 from tests.mtlib.combinations import EVERY_METHOD, ORDERS, SUMMED_ONLY, Changes, Material, fits, pair_of_workers
 
 Build = Callable[[str, str, Changes], Material]

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from mtlib.config_network import LOSSES_OF_KIND
-from mtlib.losses import LOSSES
+from mtlib.config.network import LOSSES_OF_KIND
+from mtlib.loss.losses import LOSSES
 from mtlib.tasks import TASKS, Task, overall_score
 
 TABLE_6 = [

@@ -12,21 +12,21 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-import mtlib.step
-from mtlib.active import part_of_weight
-from mtlib.best_weights import weights_path
-from mtlib.checkpoint import StateFolder, load_state
-from mtlib.config import TrialConfig, default_task_config
-from mtlib.config_training import StageConfig
-from mtlib.data import read_folder
-from mtlib.encoder import PretrainedEncoder
-from mtlib.losses import TrainingDiverged
-from mtlib.objective import Objective
-from mtlib.reports import EpochReport, Progress
-from mtlib.step import Interrupted
+import mtlib.training.step
+from mtlib.checkpoints.best_weights import weights_path
+from mtlib.checkpoints.state import StateFolder, load_state
+from mtlib.config.training import StageConfig
+from mtlib.config.trial import TrialConfig, default_task_config
+from mtlib.data.tables import read_folder
+from mtlib.data.token_cache import Corpus, tokenize
+from mtlib.errors import TrainingDiverged
+from mtlib.loss.objective import Objective
+from mtlib.model.encoder import PretrainedEncoder
+from mtlib.stages.active_weights import part_of_weight
 from mtlib.tasks import TASKS, Task
-from mtlib.tokens import Corpus, tokenize
 from mtlib.train import origin_of, train
+from mtlib.training.epoch_report import EpochReport, Progress
+from mtlib.training.step import Interrupted
 
 
 @dataclasses.dataclass
@@ -318,14 +318,14 @@ def test_a_loss_that_is_not_finite_fails_with_task_step_and_loss(
     tiny_encoder: PretrainedEncoder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    count_details = mtlib.step.count_details
+    count_details = mtlib.training.step.count_details
 
     def poisoned(run: Any, batches: Any, places: Any, details: Any) -> None:
         if run.total_step == 5:
             details = [[value, *details[0][1:]]]
         count_details(run, batches, places, details)
 
-    monkeypatch.setattr(mtlib.step, "count_details", poisoned)
+    monkeypatch.setattr(mtlib.training.step, "count_details", poisoned)
     trace = Trace()
     with pytest.raises(TrainingDiverged, match=rf"^(sst|qqp|sts): loss is {value} at step 6$"):
         train(tiny_config, tiny_corpus, tiny_encoder, wrap=trace.watch, on_epoch=trace.note)
@@ -413,17 +413,17 @@ def record_losses(
 ) -> torch.Tensor:
     """Loss and penalty of every batch of every step, over the global batch; (steps, 2)."""
     seen: list[list[float]] = []
-    count_details = mtlib.step.count_details
+    count_details = mtlib.training.step.count_details
 
     def listening(run: Any, batches: Any, places: Any, details: list[list[float]]) -> None:
         seen.extend(numbers[:2] for numbers in details)
         count_details(run, batches, places, details)
 
-    mtlib.step.count_details = listening
+    mtlib.training.step.count_details = listening
     try:
         train(config, corpus, encoder, wrap=wrap)
     finally:
-        mtlib.step.count_details = count_details
+        mtlib.training.step.count_details = count_details
     return torch.tensor(seen)
 
 

@@ -9,19 +9,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtlib.config import TrialConfig
-from mtlib.encoder import PretrainedEncoder
-from mtlib.environment import describe_environment
-from mtlib.model import MultiTaskModel
-from mtlib.parts import Parts
-from mtlib.plan import plan_stages
-from mtlib.reports import EpochReport, score_epoch
-from mtlib.run_state import begin_next_stage, end_epoch, state_of
-from mtlib.sources import find_parts, read_data
-from mtlib.stage_keys import Cut, Origin, make_cut
-from mtlib.start import load_start
-from mtlib.tokens import Corpus, tokenize
+from mtlib.checkpoints.initial_weights import load_start
+from mtlib.config.trial import TrialConfig
+from mtlib.data.load import find_parts, read_data
+from mtlib.data.table_parts import Parts
+from mtlib.data.token_cache import Corpus, tokenize
+from mtlib.model.encoder import PretrainedEncoder
+from mtlib.model.multitask import MultiTaskModel
+from mtlib.runtime.environment import describe_environment
+from mtlib.stages.keys import Cut, Origin, make_cut
+from mtlib.stages.plan import plan_stages
 from mtlib.train import origin_of, start, train_epoch
+from mtlib.training.epoch_report import EpochReport, score_epoch
+from mtlib.training.run import begin_next_stage, end_epoch, state_of
 
 CPU = torch.device("cpu")
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS
-from results import bundle
-from results.bundle import write_bundle
-from results.ensemble import find_knots
-from results.models import ModelSource
-from results.selection import Selection, write_selection
+from results.bundle import write as bundle
+from results.bundle.write import write_bundle
+from results.ensembles.ensemble import find_knots
+from results.inference.models import ModelSource
+from results.records.selection import Selection, write_selection
 from tests.results.trained_sweep import FIRST, SECOND, member_of, recorded_logits, selection_of
 
 TEXTS = ["a film", "the good dog sleeps", "red", "very dull cat runs", "old old car", "bright road sings not"]

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mtlib.encoder import PretrainedEncoder
-from mtlib.evaluate import Predictions, task_metrics
-from mtlib.reports import EpochReport, Point
+from mtlib.data.token_cache import Corpus
+from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS, overall_score
-from mtlib.tokens import Corpus
-from results import storage
-from results.epochs import write_epoch
-from results.records import TrialRecord, write_sweep, write_trials
+from mtlib.training.epoch_report import EpochReport, Point
+from mtlib.training.evaluation import Predictions, task_metrics
+from results.records import files as storage
+from results.records.epochs import write_epoch
+from results.records.trials import TrialRecord, write_sweep, write_trials
 
 ROWS = {"sst": 60, "qqp": 80, "sts": 50}
 

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mtlib.best_weights import weights_path
-from mtlib.checkpoint import StateFolder
+from mtlib.checkpoints.best_weights import weights_path
+from mtlib.checkpoints.state import StateFolder
 from mtlib.tasks import TASKS
-from results.epochs import compact, write_epoch
-from results.records import write_sweep, write_trials
+from results.records.epochs import compact, write_epoch
+from results.records.trials import write_sweep, write_trials
 from tests.results.conftest import build_record, build_report
 
 

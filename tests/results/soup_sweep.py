@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from mtlib.encoder import PretrainedEncoder
+from mtlib.data.token_cache import Corpus
+from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS
-from mtlib.tokens import Corpus
-from results.records import write_sweep, write_trials
+from results.records.trials import write_sweep, write_trials
 from tests.results.trained_sweep import small_config, train_trials
 
 ALIKE = ("0000-r0", "0001-r0", "0002-r0")

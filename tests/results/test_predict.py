@@ -17,7 +17,7 @@ import pytest
 from mtlib.tasks import TASKS
 from results import predict
 from results.predict import main
-from results.selection import read_selection, write_selection
+from results.records.selection import read_selection, write_selection
 from tests.results.bundled_sweep import bundle_without_wheel
 from tests.results.scripts import ROOT, run_main, run_script
 from tests.results.trained_sweep import FIRST, SECOND, recorded_logits
@@ -215,7 +215,7 @@ def test_wrong_use_is_one_line_before_models_are_loaded(
         raise AssertionError("loaded")
 
     monkeypatch.setattr(predict, "load_predictor", fail)
-    monkeypatch.setattr("results.bundle.build_wheel", fail)
+    monkeypatch.setattr("results.bundle.write.build_wheel", fail)
     monkeypatch.chdir(reviews.parent)
     assert message in refusal(capsys, trained_folder, *arguments)
     assert [path.name for path in reviews.parent.iterdir()] == ["reviews.csv"]
@@ -235,7 +235,7 @@ def test_a_selection_that_is_not_there_or_damaged_is_one_line(reviews: Path, tmp
 def test_what_is_wrong_far_on_leaves_the_old_output_alone(
     trained_folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("results.predicting.CHUNK_ROWS", 2)
+    monkeypatch.setattr("results.inference.predictor.CHUNK_ROWS", 2)
     (tmp_path / "a.csv").write_text("id,sentence\n" + "r,a film\n" * 7 + "r,a film,more\n")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "old.csv").write_text("old")
@@ -415,7 +415,7 @@ def test_ctrl_c_while_a_bundle_is_written_ends_with_130_and_leaves_nothing(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("results.bundle.build_wheel", interrupt)
+    monkeypatch.setattr("results.bundle.write.build_wheel", interrupt)
     assert main([str(trained_folder), "--bundle", str(tmp_path / "bundle")]) == 130
     assert capsys.readouterr().err == "interrupted\n"
     assert not list(tmp_path.iterdir())

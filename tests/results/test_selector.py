@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from mtlib.tasks import TASKS
-from results import choosing
-from results.cost_text import COSTS
-from results.epochs import write_epoch
-from results.hold_out import HOLD_OUT_FILE, read_hold_out
-from results.methods import Settings
-from results.pool import read_pool
-from results.records import write_sweep, write_trials
-from results.selecting import METHODS, select
-from results.selection import SELECTION_FILE, Selection, read_selection, write_selection
-from results.selection_text import TITLES
+from results.ensembles.best_k import Settings
+from results.ensembles.candidates import read_pool
+from results.records.epochs import write_epoch
+from results.records.hold_out import HOLD_OUT_FILE, read_hold_out
+from results.records.selection import SELECTION_FILE, Selection, read_selection, write_selection
+from results.records.trials import write_sweep, write_trials
+from results.selection import select_all as choosing
+from results.selection.cost_text import COSTS
+from results.selection.report import TITLES
+from results.selection.select_ensemble import METHODS, select
 from results.selector import main
 from tests.results.conftest import build_record, build_report
 from tests.results.scored_sweep import build_sweep

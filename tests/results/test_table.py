@@ -5,8 +5,6 @@ import json
 import shlex
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -15,12 +13,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mtlib.reports import EpochReport
-from mtlib.tasks import TASKS
-from results.epochs import compact, write_epoch
-from results.heartbeat import HEARTBEAT_FILE, beat
-from results.records import TrialRecord, write_sweep, write_trials
-from results.table import load_sweep, main, print_ranking, ranking
+from results.records.epochs import compact
+from results.records.heartbeat import HEARTBEAT_FILE
+from results.records.sweep import load_sweep
+from results.records.trials import write_sweep
+from results.table import main, print_ranking, ranking
+from tests.results.records.test_sweep import let_stop
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "results" / "table.py"
@@ -43,29 +41,6 @@ print_ranking(sweep)
 
 def run(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, cwd=folder, timeout=120)
-
-
-def test_a_sweep_is_read_into_data_frames(sweep_folder: Path) -> None:
-    sweep = load_sweep(sweep_folder)
-    assert sweep.info["space"] == "smart_lambda"
-    assert sweep.trials["trial"].tolist() == ["0000-r0", "0001-r0", "0002-r0"]
-    assert sweep.trials["smart.weight"].tolist() == [0.0, 0.5, 1.0]
-    assert sweep.trials["best_overall"].tolist() == pytest.approx([2 / 3] * 3)
-    assert "params" not in sweep.trials
-    assert list(sweep.curves) == ["trial", "step", "epoch", "task", "split", "metric", "value", "seconds"]
-    joined = sweep.curves.merge(sweep.trials, on="trial")
-    assert len(joined) == len(sweep.curves)
-    predictions = sweep.predictions("sst", "dev", trial="0001-r0", epoch=2)
-    assert list(predictions) == ["id", "trial", "epoch", "label", "logits"]
-    assert np.stack(predictions["logits"].tolist()).shape == (60, 5)
-
-
-def let_stop(folder: Path, status: str) -> float:
-    """Makes a sweep one whose last trial has this status, and that was killed a year ago; when."""
-    records, since = list(load_sweep(folder).records), datetime(2025, 3, 4, 4, 12).timestamp()
-    write_trials(folder, [*records[:-1], replace(records[-1], status=status)], tuple(TASKS))
-    (folder / HEARTBEAT_FILE).write_text(json.dumps({"time": since, "has_stopped": False}))
-    return since
 
 
 @pytest.mark.parametrize(("status", "shown"), [("running", "interrupted"), ("queued", "queued")])
@@ -92,43 +67,12 @@ def test_of_today_only_the_time_is_said(sweep_folder: Path, capsys: pytest.Captu
     assert f"; stopped since {now:%H:%M}; --resume" in capsys.readouterr().out
 
 
-def test_a_sweep_that_is_done_or_still_runs_has_not_stopped(sweep_folder: Path) -> None:
-    let_stop(sweep_folder, "complete")
-    assert load_sweep(sweep_folder).stopped_since is None
-    let_stop(sweep_folder, "running")
-    beat(sweep_folder)
-    sweep = load_sweep(sweep_folder)
-    assert sweep.stopped_since is None
-    assert sweep.records[-1].status == "running"
-
-
-def test_searched_keys_have_a_column_each_in_the_order_of_the_search(
-    tmp_path: Path, make_record: Callable[..., TrialRecord]
-) -> None:
-    write_sweep(tmp_path, {})
-    params = [{"b.x": 1, "a.y": [1, 2]}, {"b.x": 2, "seed": 3}]
-    write_trials(tmp_path, [make_record(number, params=values) for number, values in enumerate(params)], tuple(TASKS))
-    trials = load_sweep(tmp_path).trials
-    at = list(trials).index("status")
-    assert list(trials)[at + 1 : at + 4] == ["b.x", "a.y", "config"]
-    assert list(trials).count("seed") == 1
-    assert trials["a.y"].tolist() == [[1, 2], None]
-
-
 def test_a_sweep_in_its_first_second_is_empty_not_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_sweep(tmp_path, {"name": "new"})
     sweep = load_sweep(tmp_path)
     assert (len(sweep.trials), len(sweep.curves), len(ranking(sweep))) == (0, 0, 0)
     assert main([str(tmp_path)]) == 0
     assert "No trials yet." in capsys.readouterr().out
-
-
-def test_a_uri_is_read_like_a_path(sweep_folder: Path) -> None:
-    by_path, by_uri = load_sweep(sweep_folder), load_sweep(sweep_folder.as_uri())
-    pd.testing.assert_frame_equal(by_uri.trials, by_path.trials)
-    pd.testing.assert_frame_equal(by_uri.curves, by_path.curves)
-    pd.testing.assert_frame_equal(by_uri.predictions("qqp", "dev"), by_path.predictions("qqp", "dev"))
-    pd.testing.assert_frame_equal(ranking(by_uri), ranking(by_path))
 
 
 def test_the_ranking_is_the_same_before_and_after_compaction(sweep_folder: Path) -> None:
@@ -213,18 +157,6 @@ def test_a_sweep_of_another_version_is_one_line_and_exit_code_2(
 
 
 @pytest.mark.parametrize(
-    ("task", "split", "line"),
-    [
-        ("sts2", "dev", r"^unknown task 'sts2'; did you mean 'sts'\?"),
-        ("sts", "test", r"^unknown split 'test'; .*dev, train$"),
-    ],
-)
-def test_predictions_of_what_there_cannot_be_are_refused(task: str, split: str, line: str, sweep_folder: Path) -> None:
-    with pytest.raises(ValueError, match=line):
-        load_sweep(sweep_folder).predictions(task, split)
-
-
-@pytest.mark.parametrize(
     ("arguments", "start"),
     [
         ([], "SWEEP must name the folder of a sweep"),
@@ -246,20 +178,3 @@ def test_the_help_teaches_by_example(capsys: pytest.CaptureFixture[str]) -> None
         main(["--help"])
     assert caught.value.code == 0
     assert "python results/table.py ~/multitask-sweeps/NAME --csv > ranking.csv" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_a_sweep_of_a_thousand_trials_is_read_within_seconds(
-    tmp_path: Path, make_report: Callable[..., EpochReport], make_record: Callable[..., TrialRecord]
-) -> None:
-    write_sweep(tmp_path, {})
-    write_trials(tmp_path, [make_record(number) for number in range(1000)], tuple(TASKS))
-    reports = [make_report(epoch) for epoch in range(1, 6)]
-    for number in range(1000):
-        for report in reports:
-            write_epoch(tmp_path, f"{number:04d}-r0", report)
-    compact(tmp_path)
-    start = time.perf_counter()
-    sweep = load_sweep(tmp_path)
-    assert time.perf_counter() - start < 5
-    assert len(sweep.curves.groupby(["trial", "epoch"])) == 5000

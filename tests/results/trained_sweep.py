@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from mtlib.checkpoint import StateFolder
-from mtlib.config import TrialConfig
-from mtlib.config_training import StageConfig
-from mtlib.encoder import PretrainedEncoder
-from mtlib.reports import EpochReport
-from mtlib.sources import read_held_out
+from mtlib.checkpoints.state import StateFolder
+from mtlib.config.training import StageConfig
+from mtlib.config.trial import TrialConfig
+from mtlib.data.load import read_held_out
+from mtlib.data.token_cache import Corpus
+from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS
-from mtlib.tokens import Corpus
 from mtlib.train import train
-from results.epochs import read_predictions, write_epoch
-from results.hold_out import HoldOutRecord, describe_rows, write_hold_out
-from results.records import TrialRecord, read_trials, write_sweep, write_trials
-from results.selection import Member, MethodScore, Selection, TaskSelection, write_selection
-from results.stats import Floats
+from mtlib.training.epoch_report import EpochReport
+from results.ranking.bootstrap import Floats
+from results.records.epochs import read_predictions, write_epoch
+from results.records.hold_out import HoldOutRecord, describe_rows, write_hold_out
+from results.records.selection import Member, MethodScore, Selection, TaskSelection, write_selection
+from results.records.trials import TrialRecord, read_trials, write_sweep, write_trials
 from tests.results.conftest import build_record
 
 FIRST, SECOND, THIRD = "0000-r0", "0001-r0", "0002-r0"

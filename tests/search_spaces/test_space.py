@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from mtlib.config import TrialConfig
-from mtlib.config_penalties import SmartConfig
-from mtlib.config_training import StageConfig
+from mtlib.config.penalties import SmartConfig
+from mtlib.config.training import StageConfig
+from mtlib.config.trial import TrialConfig
 from search_spaces.domain import Choice, Condition, Float, Int, Key
 from search_spaces.space import (
     NOT_QUESTIONS,

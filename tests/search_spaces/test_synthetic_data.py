@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mtlib.sources import find_parts
+from mtlib.data.load import find_parts
 from search_spaces.presets import tuning_up_bert
 from search_spaces.space import grid_configs, grid_trials
 from search_spaces.synthetic_data import SPACE

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mtlib.config import TrialConfig
+from mtlib.config.trial import TrialConfig
 from search_spaces.space import SearchSpace
 from sweeps.options import SweepPlan
 from tests.sweeps.trained_trials import FAST, Ground, train_trial
@@ -83,7 +83,7 @@ def private_ray() -> Iterator[None]:
     """A Ray of two CPUs that only these tests know; started once, ended when all are done."""
     import ray
 
-    from sweeps.cluster import be_quiet, worker_environment
+    from sweeps.cluster.connection import be_quiet, worker_environment
 
     with tempfile.TemporaryDirectory(prefix="r", dir="/tmp") as folder:  # Ray's sockets need a short path
         be_quiet()

@@ -5,13 +5,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from mtlib.checkpoint import saved_states
-from results.epochs import compact, curves_path
-from results.records import TrialRecord, write_trials
-from sweeps.cleaning import keep_names
-from sweeps.course import Course
-from sweeps.finished import TrialPlace, note_finished
-from sweeps.take_over import Beginning, find_beginning
+from mtlib.checkpoints.state import saved_states
+from results.records.epochs import compact, curves_path
+from results.records.trials import TrialRecord, write_trials
+from sweeps.lanes.loaded_trial import Course
+from sweeps.reuse.finished_trials import TrialPlace, note_finished
+from sweeps.reuse.starting_point import Beginning, find_beginning
+from sweeps.reuse.weight_pruning import keep_names
 from tests.sweeps.trained_trials import Ground
 
 NAMES = ("qqp", "sst", "sts", "overall")

@@ -7,23 +7,23 @@ from typing import Any
 
 import torch
 
-from mtlib.config import TrialConfig
-from mtlib.environment import describe_environment
-from mtlib.reports import EpochReport, Progress
-from results.epochs import read_trial_curves, write_epoch
-from results.records import TrialRecord
-from results.recovery import with_curves
-from results.storage import open_folder
-from sweeps.course import find_course
-from sweeps.finished import Shared, TrialPlace
-from sweeps.lane_trial import TrialRun, finish_files, run_trial, states_of
-from sweeps.lanes import stage_store
-from sweeps.ledger import open_ledger
-from sweeps.messages import End
+from mtlib.config.trial import TrialConfig
+from mtlib.runtime.environment import describe_environment
+from mtlib.training.epoch_report import EpochReport, Progress
+from results.records.epochs import read_trial_curves, write_epoch
+from results.records.files import open_folder
+from results.records.recovery import with_curves
+from results.records.trials import TrialRecord
+from sweeps.driver.ledger import open_ledger
+from sweeps.dry_run.stage_tree import training_order
+from sweeps.lanes.lane import stage_store
+from sweeps.lanes.loaded_trial import find_course
+from sweeps.lanes.messages import End
+from sweeps.lanes.worker_trial import TrialRun, finish_files, run_trial, states_of
 from sweeps.options import SweepPlan
-from sweeps.stage_order import find_course as find_names
-from sweeps.stage_tree import training_order
-from sweeps.take_over import Beginning
+from sweeps.reuse.finished_trials import Shared, TrialPlace
+from sweeps.reuse.starting_point import Beginning
+from sweeps.search.stage_order import find_course as find_names
 
 
 class PlainLink:

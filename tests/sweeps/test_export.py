@@ -13,17 +13,17 @@ from huggingface_hub import ModelCard
 from safetensors.torch import load_file
 from transformers import AutoModel, BertConfig, BertModel
 
-from mtlib.checkpoint import StateFolder
-from mtlib.config import TrialConfig
-from mtlib.encoder import PretrainedEncoder
-from mtlib.evaluate import predict
-from mtlib.export import load_exported
-from mtlib.reports import EpochReport
+from mtlib.checkpoints.export import load_exported
+from mtlib.checkpoints.state import StateFolder
+from mtlib.config.trial import TrialConfig
+from mtlib.data.token_cache import Corpus
+from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS
-from mtlib.tokens import Corpus
 from mtlib.train import train
-from results.epochs import compact, read_predictions, write_epoch
-from results.records import TrialRecord, read_trials, write_sweep, write_trials
+from mtlib.training.epoch_report import EpochReport
+from mtlib.training.evaluation import predict
+from results.records.epochs import compact, read_predictions, write_epoch
+from results.records.trials import TrialRecord, read_trials, write_sweep, write_trials
 from sweeps.export import main
 from tests.results.scripts import run_main, run_script
 

@@ -17,9 +17,9 @@ import pandas as pd
 import pytest
 from optuna.trial import FrozenTrial
 
-from results.records import read_trials
-from results.table import load_sweep
-from sweeps.study import NUMBER, open_study
+from results.records.sweep import load_sweep
+from results.records.trials import read_trials
+from sweeps.search.study import NUMBER, open_study
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 

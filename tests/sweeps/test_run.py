@@ -20,19 +20,19 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModel
 
-import sweeps.tuner
-from mtlib.config import TrialConfig
-from mtlib.encoder import PretrainedEncoder, quiet_transformers
+import sweeps.driver.run_sweep
+from mtlib.config.trial import TrialConfig
+from mtlib.model.encoder import PretrainedEncoder, quiet_transformers
 from mtlib.tasks import TASKS
-from results.records import TrialRecord, read_sweep, read_trials, write_trials
-from results.table import load_sweep
+from results.records.sweep import load_sweep
+from results.records.trials import TrialRecord, read_sweep, read_trials, write_trials
 from search_spaces.space import load_space
-from sweeps.cluster import free_port
-from sweeps.ledger import open_ledger, save
+from sweeps.cluster.connection import free_port
+from sweeps.driver.ledger import open_ledger, save
+from sweeps.driver.run_sweep import OnEvent, SweepOutcome
 from sweeps.options import SweepPlan
 from sweeps.run import main
-from sweeps.study import open_study
-from sweeps.tuner import OnEvent, SweepOutcome
+from sweeps.search.study import open_study
 from tests.hub_server import Hub, run_python, serve_hub
 from tests.mtlib.architectures import DECODERS, ENCODERS
 
@@ -68,7 +68,7 @@ def loaded_by(*arguments: str) -> set[str]:
 
 def fake(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     """Puts another function in the place of the one that runs a sweep."""
-    monkeypatch.setattr(sweeps.tuner, "run_sweep", run)
+    monkeypatch.setattr(sweeps.driver.run_sweep, "run_sweep", run)
 
 
 def outcome(_plan: SweepPlan, _on_event: OnEvent, _known: Sequence[TrialRecord] = ()) -> SweepOutcome:
@@ -490,7 +490,7 @@ def test_a_dry_run_refuses_what_going_on_would_refuse(
 ) -> None:
     changed = dataclasses.replace(load_space("smart_lambda"), grid={"smart.weight": (0.0, 9.0)})
     with monkeypatch.context() as patch:
-        patch.setattr("sweeps.prepare.load_space", lambda _name: changed)
+        patch.setattr("sweeps.setup.inputs.load_space", lambda _name: changed)
         assert main(["--resume", str(begun.folder), "--dry-run"]) == 2
     assert "the search space must be what it was when the sweep began" in capsys.readouterr().err
     information = begun.folder / "sweep.json"
@@ -587,7 +587,7 @@ def test_a_sweep_whose_space_has_changed_is_refused_with_the_difference(
 ) -> None:
     space = load_space("smart_lambda")
     changed = dataclasses.replace(space, grid={"smart.weight": (0.0, 9.0)})
-    monkeypatch.setattr("sweeps.prepare.load_space", lambda _name: changed)
+    monkeypatch.setattr("sweeps.setup.inputs.load_space", lambda _name: changed)
     assert main(["--resume", str(begun.folder)]) == 2
     error = capsys.readouterr().err
     assert "the search space must be what it was when the sweep began, got space.grid.smart.weight was" in error
@@ -636,7 +636,7 @@ def test_whoever_reads_only_the_first_lines_gets_no_error(words: list[str], tmp_
 @pytest.mark.parametrize("error", [pytest.param("BrokenPipeError()", marks=pytest.mark.slow), "SystemExit(1)"])
 def test_a_sweep_whose_reader_leaves_says_how_to_go_on(error: str, tmp_path: Path) -> None:
     words = ["--space", "smart_lambda", "--storage", str(tmp_path)]
-    code = f"{BROKEN}import sweeps.tuner\ndef leave(*_): raise {error}\nsweeps.tuner.run_sweep = leave\n"
+    code = f"{BROKEN}import sweeps.driver.run_sweep\ndef leave(*_): raise {error}\nsweeps.tuner.run_sweep = leave\n"
     code += f"run.show = lambda _lines: None\nsys.exit(run.main({words!r}))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     line = "interrupted: nobody reads standard output any more; go on with --resume\n"
@@ -649,7 +649,7 @@ def test_a_sweep_that_has_ended_keeps_its_exit_code_though_nobody_reads_its_rank
     def leave(*_arguments: Any) -> int:
         raise BrokenPipeError
 
-    monkeypatch.setattr("sweeps.finish.finish", leave)
+    monkeypatch.setattr("sweeps.cli.summary.finish", leave)
     monkeypatch.setattr("sweeps.run.be_silent", lambda: None)
     fake(monkeypatch, outcome)
     assert main(["--resume", str(begun.folder)]) == 0

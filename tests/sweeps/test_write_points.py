@@ -19,15 +19,15 @@ import pyarrow.fs as fs
 import pytest
 import torch
 
-import results.storage
-from mtlib.environment import describe_environment
-from results.recovery import read_end, write_end
-from results.storage import full_name
-from sweeps.course import Course, find_course
-from sweeps.lane_trial import TrialRun, finish_files, run_trial
-from sweeps.lanes import stage_store
+import results.records.files
+from mtlib.runtime.environment import describe_environment
+from results.records.files import full_name
+from results.records.recovery import read_end, write_end
+from sweeps.lanes.lane import stage_store
+from sweeps.lanes.loaded_trial import Course, find_course
+from sweeps.lanes.worker_trial import TrialRun, finish_files, run_trial
 from sweeps.options import SweepPlan
-from sweeps.stages import entry_folders, has_stage
+from sweeps.reuse.stage_store import entry_folders, has_stage
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.plain_sweep import PlainLink, place_of
 from tests.sweeps.trained_trials import FAST, assert_same, left_by, train_trial
@@ -88,7 +88,7 @@ sys.addaudithook(WATCH)  # it stays for good, and does nothing outside `watching
 @contextlib.contextmanager
 def watching(folder: Path, last: int | None = None) -> Iterator[list[str]]:
     """The changes below a folder, of which only the first `last` happen."""
-    real = results.storage.rename
+    real = results.records.files.rename
 
     def rename(root: fs.SubTreeFileSystem, source: str, target: str) -> None:
         WATCH.change("pyarrow", [full_name(root, target)])
@@ -97,7 +97,7 @@ def watching(folder: Path, last: int | None = None) -> Iterator[list[str]]:
     WATCH.folder, WATCH.last, WATCH.seen = folder, last, []
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(results.storage, "rename", rename)
+            patch.setattr(results.records.files, "rename", rename)
             yield WATCH.seen
     finally:
         WATCH.folder = None

@@ -8,17 +8,17 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
-from mtlib.checkpoint import StateFolder
-from mtlib.config import TrialConfig
-from mtlib.environment import describe_environment
-from mtlib.reports import EpochReport, Progress
-from mtlib.step import Interrupted
+from mtlib.checkpoints.state import StateFolder
+from mtlib.config.trial import TrialConfig
+from mtlib.runtime.environment import describe_environment
 from mtlib.train import train
-from results.epochs import read_curves, read_predictions, write_epoch
-from sweeps.course import Course, find_course
-from sweeps.finished import BEST_FILE, TrialPlace
-from sweeps.stages import StageStore
-from sweeps.take_over import keep_cut
+from mtlib.training.epoch_report import EpochReport, Progress
+from mtlib.training.step import Interrupted
+from results.records.epochs import read_curves, read_predictions, write_epoch
+from sweeps.lanes.loaded_trial import Course, find_course
+from sweeps.reuse.finished_trials import BEST_FILE, TrialPlace
+from sweeps.reuse.stage_store import StageStore
+from sweeps.reuse.starting_point import keep_cut
 
 CPU = torch.device("cpu")
 FAST = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sweeps.cluster import free_port
+from sweeps.cluster.connection import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTICED_SOONER = {

@@ -1,0 +1,164 @@
+"""A trained model as a folder of files: its encoder as `transformers` loads it, everything else beside it."""
+
+import contextlib
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from mtlib.checkpoints.initial_weights import ENCODER, ENCODER_FILE, TASKS_FILE, check_fit
+from mtlib.checkpoints.model_card import CardFacts, card_text
+from mtlib.config.trial import TrialConfig
+from mtlib.errors import first_line, require
+from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transformers
+from mtlib.model.multitask import MultiTaskModel
+from mtlib.stages.active_weights import active_parts, active_weights, part_of_weight
+
+TRIAL_FILE, CARD_FILE = "trial.json", "README.md"
+
+FILES = {
+    ENCODER_FILE: "the encoder's weights, as `transformers` names them",
+    "config.json": "the encoder's architecture",
+    "tokenizer.json": "its tokenizer, with `tokenizer_config.json`",
+    TASKS_FILE: "all other weights: heads, and layers of single tasks where there are some",
+    TRIAL_FILE: "the trial's whole configuration, with paths of the machine that trained it",
+}
+"""What an exported model's folder holds, beside the card."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportedModel:
+    """An exported model, loaded."""
+
+    model: MultiTaskModel
+    """The whole model, in evaluation mode, on the CPU."""
+    config: TrialConfig
+    """How it was trained."""
+    pretrained: PretrainedEncoder
+    """Its encoder, trained, and its tokenizer."""
+
+
+def export_model(
+    config: TrialConfig, pretrained: PretrainedEncoder, weights: Mapping[str, Tensor], folder: Path, facts: CardFacts
+) -> None:
+    """Writes a trained model into a new folder, whole or not at all.
+
+    Args:
+        config: the trial's configuration.
+        pretrained: the encoder that the trial started with; only its architecture and tokenizer are used.
+        weights: all weights of the trained model by name, as a trial's checkpoint keeps them.
+        folder: where to; its parents are made where they are missing.
+        facts: for the model card.
+
+    Raises:
+        ValueError: in one line: the folder is there already or cannot be written, or the weights do not fit the model
+            that the configuration describes.
+    """
+    require(not folder.exists(), "an exported model's folder must be new", folder)
+    model = build_model(config, pretrained, weights, "the weights must fit the trial's configuration")
+    with written_aside(folder, "an exported model's folder") as partial, quiet_transformers():
+        model.encoder.save_pretrained(partial)  # type: ignore[operator]
+        save_tokenizer(pretrained, partial)
+        save_file(without_encoder(model), partial / TASKS_FILE)
+        (partial / TRIAL_FILE).write_text(config.to_json() + "\n")
+        (partial / CARD_FILE).write_text(card_text(config, pretrained.fingerprint, FILES, facts))
+        for path in partial.iterdir():  # safetensors lets nobody else read what it writes
+            path.chmod((partial / CARD_FILE).stat().st_mode)
+
+
+def load_exported(folder: Path | str) -> ExportedModel:
+    """Loads a whole model that `export_model` has written; it gives the trained model's logits exactly.
+
+    Raises:
+        ValueError: in one line: the folder holds no exported model, or one that is damaged.
+    """
+    folder = Path(folder).expanduser()
+    for name in (TRIAL_FILE, TASKS_FILE):
+        found = f"{folder}, which {f'has no {name}' if folder.is_dir() else 'is no folder'}"
+        require((folder / name).is_file(), "an exported model must be a folder that export_model wrote", found)
+    config = read_config(folder / TRIAL_FILE)
+    pretrained = load_encoder(str(folder))
+    encoder = {f"{ENCODER}{name}": tensor for name, tensor in pretrained.weights.items()}
+    try:
+        weights = {**encoder, **load_file(folder / TASKS_FILE)}
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"{folder / TASKS_FILE} is truncated or damaged: {first_line(error)}") from error
+    model = build_model(config, pretrained, weights, f"the weights in {folder} must fit its {TRIAL_FILE}")
+    return ExportedModel(model=model, config=config, pretrained=pretrained)
+
+
+def build_model(
+    config: TrialConfig, pretrained: PretrainedEncoder, weights: Mapping[str, Tensor], rule: str
+) -> MultiTaskModel:
+    """A configuration's model with these weights, in evaluation mode; ValueError with the rule if some do not fit.
+
+    Weights of an early epoch lack those of tasks that had not been active yet: theirs are new.
+    """
+    model = MultiTaskModel(config, pretrained)
+    own = model.state_dict()
+    active = [task for task in config.active_tasks if was_active(config, task, own, weights)]
+    check_fit(rule, weights, active_weights(config, active or config.active_tasks, own))
+    model.load_state_dict({**own, **weights})
+    return model.eval()
+
+
+def was_active(config: TrialConfig, task: str, own: Iterable[str], given: Iterable[str]) -> bool:
+    """Whether a task had been active when weights were kept: some of its own are there, or all that it has in a model.
+
+    Args:
+        config: the trial's configuration.
+        task: one of its active tasks.
+        own: names of all weights of the trial's model.
+        given: names of the weights that were kept.
+    """
+    kept, parts = set(map(part_of_weight, given)), active_parts(config, [task]) & set(map(part_of_weight, own))
+    return parts <= kept or any(part in kept for part in parts if part.endswith(f".{task}"))
+
+
+def save_tokenizer(pretrained: PretrainedEncoder, folder: Path) -> None:
+    """Writes an encoder's tokenizer; OSError if it cannot be written."""
+    try:
+        pretrained.tokenizer.save_pretrained(folder)
+    except Exception as error:  # the `tokenizers` library raises this very class where the disk is full
+        raise OSError(first_line(error)) from error
+
+
+def without_encoder(model: MultiTaskModel) -> dict[str, Tensor]:
+    """All weights that are not the encoder's."""
+    weights = model.state_dict()
+    return {name: tensor.contiguous() for name, tensor in weights.items() if not name.startswith(ENCODER)}
+
+
+def read_config(path: Path) -> TrialConfig:
+    """A configuration as `export_model` wrote it."""
+    try:
+        return TrialConfig.from_json(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} is damaged, or of another version: {first_line(error)}") from error
+
+
+@contextlib.contextmanager
+def written_aside(folder: Path, what: str) -> Iterator[Path]:
+    """A folder beside `folder` that takes its name once the block ends well, and is gone otherwise.
+
+    Args:
+        folder: where to.
+        what: what messages call it.
+
+    Raises:
+        ValueError: it cannot be written.
+    """
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        partial.mkdir(parents=True)
+        yield partial
+        partial.rename(folder)
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"{what} must be a place that can be written, got {folder}: {first_line(error)}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)

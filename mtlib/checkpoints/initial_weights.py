@@ -1,0 +1,124 @@
+"""Where a trial's weights begin: pretrained, or another trial's best, or an exported model's."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from mtlib.checkpoints.best_weights import check_weights, weights_path
+from mtlib.checkpoints.state import StateFolder
+from mtlib.config.network import EncoderConfig
+from mtlib.errors import first_line, require, require_name
+from mtlib.model.encoder import digest_of
+from mtlib.model.multitask import MultiTaskModel
+from mtlib.stages.active_weights import part_of_weight
+
+ENCODER_FILE, TASKS_FILE = "model.safetensors", "tasks.safetensors"
+"""An exported model: the encoder under the names that `transformers` gives it, and all else under ours."""
+ENCODER, POOLER = "encoder.", "encoder.pooler."
+"""How names of the encoder's weights begin in a model, and those of a layer that we never use."""
+
+
+def load_start(config: EncoderConfig, model: MultiTaskModel) -> dict[str, str]:
+    """Puts the configured starting weights into a new model.
+
+    Args:
+        config: names the weights; the pretrained ones stay if it names none.
+        model: a new model.
+
+    Returns:
+        SHA-256, in hexadecimal, of the weights taken, by part of the model; nothing if none are named.
+
+    Raises:
+        ValueError: in one line: there are no such weights, they are damaged, they do not fit the encoder, or none of
+            them fits a head where heads are to start from there.
+    """
+    if config.start_from is None:
+        return {}
+    own = model.state_dict()
+    weights = read_weights(Path(config.start_from).expanduser(), config.start_epoch, own)
+    rule = f"encoder.start_from must fit the encoder, in {config.start_from}"
+    check_fit(rule, encoder_part(weights), encoder_part(own))
+    taken = encoder_part(weights)
+    if config.start_heads:
+        taken |= fitting_heads(config.start_from, weights, own)
+    taken = {name: tensor.to(own[name].dtype) for name, tensor in taken.items()}
+    model.load_state_dict({**own, **taken})
+    parts: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in taken.items():
+        parts.setdefault(part_of_weight(name), {})[name] = tensor
+    return {part: digest_of(weights) for part, weights in parts.items()}
+
+
+def encoder_part(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The encoder's weights among a model's."""
+    return {name: tensor for name, tensor in weights.items() if name.startswith(ENCODER)}
+
+
+def fitting_heads(where: str, weights: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What is not the encoder, as far as names and shapes fit; at least one must."""
+    rest = {name: tensor for name, tensor in weights.items() if name in own and not name.startswith(ENCODER)}
+    fitting = {name: tensor for name, tensor in rest.items() if tensor.shape == own[name].shape}
+    if not fitting:
+        found = f"got {where}, where no weight beside the encoder's fits"
+        raise ValueError(f"encoder.start_heads must be false for weights without heads that fit, {found}")
+    return fitting
+
+
+def read_weights(path: Path, epoch: str, own: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """All weights at `path`, but for poolers, under the names that they have in a model, which `own` has too."""
+    try:
+        files = find_files(path, epoch)
+        loaded = [load_file(file) for file in files]
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"encoder.start_from must hold undamaged weights, got {path}: {first_line(error)}") from error
+    if files[0].name == ENCODER_FILE or own.keys().isdisjoint(loaded[0]):  # as `transformers` saves an encoder
+        loaded[0] = {f"{ENCODER}{name}": tensor for name, tensor in loaded[0].items()}
+    found = {name: tensor for weights in loaded for name, tensor in weights.items()}
+    return {name: tensor for name, tensor in found.items() if not name.startswith(POOLER)}
+
+
+def find_files(path: Path, epoch: str) -> list[Path]:
+    """The files of weights that `path` stands for: itself, or those of a trial's, checkpoint's or model's folder."""
+    if path.is_file():
+        return [path]
+    for folder in (path, path / "checkpoint"):
+        if (folder / "best.json").is_file():
+            return [best_weights(folder, epoch)]
+    found = [path / name for name in (ENCODER_FILE, TASKS_FILE) if (path / name).is_file()]
+    if not found or found[0].name != ENCODER_FILE:
+        what = "which holds neither best.json nor model.safetensors" if path.is_dir() else "which is missing"
+        raise ValueError(f"encoder.start_from must be a checkpoint's or model's folder, or a file, got {path}, {what}")
+    return found
+
+
+def best_weights(folder: Path, epoch: str) -> Path:
+    """The file of a checkpoint folder's best epoch, overall or of a task; checked where its checksum is known."""
+    try:
+        best_epochs = {str(name): int(best) for name, best in json.loads((folder / "best.json").read_text()).items()}
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ValueError(f"encoder.start_from must hold an undamaged best.json, got {folder}") from error
+    rule = "encoder.start_from must hold weights of a best epoch"
+    require(bool(best_epochs), rule, f"{folder}, whose weights were deleted: other trials of its sweep were better")
+    require_name(epoch, best_epochs, f"encoder.start_epoch for {folder}")
+    try:
+        check_weights(StateFolder(path=folder), best_epochs[epoch])
+    except ValueError as error:
+        raise ValueError(f"encoder.start_from must hold undamaged weights, got {folder}: {error}") from error
+    return weights_path(StateFolder(path=folder), best_epochs[epoch])
+
+
+def check_fit(rule: str, weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
+    """Raises ValueError, which begins with the rule, unless all wanted weights are there, each in its shape, alone."""
+    faults = {
+        "missing": sorted(wanted.keys() - weights.keys()),
+        "unknown to it": sorted(weights.keys() - wanted.keys()),
+        "of another size": sorted(n for n in wanted.keys() & weights.keys() if wanted[n].shape != weights[n].shape),
+    }
+    for fault, names in faults.items():
+        if names:
+            count = f"{len(names)} weights are" if len(names) > 1 else "1 weight is"
+            raise ValueError(f"{rule}: {count} {fault}, first {names[0]}")

@@ -1,0 +1,209 @@
+"""The model card of an exported model: how it was trained, how well it does on dev, how to load it, what it is not."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mtlib.config.schema import to_dict
+from mtlib.config.trial import TrialConfig
+from mtlib.tasks import TASKS
+
+TERMS = ("smart", "proximal", "simcse")
+"""Groups of the configuration that add a term to the loss where their weight is above 0."""
+NAMED_PARTS = 3
+"""How much of a path the card tells, from its end: the rest says more of the machine than of the weights."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardFacts:
+    """What the card says that neither configuration nor encoder knows."""
+
+    title: str
+    """The card's headline."""
+    best: str
+    """What the epoch is the best one for: `overall`, or a task."""
+    epoch: int
+    """The epoch whose weights are exported, 1-based over all stages."""
+    steps: int
+    """Optimizer steps done by its end."""
+    scores: Mapping[str, Mapping[str, float]]
+    """Dev metrics of that epoch by task, and `overall`."""
+    num_trials: int = 1
+    """How many trials this one may have been picked from."""
+    data_fingerprint: str
+    """SHA-256 of the data."""
+    num_rows: Mapping[str, int]
+    """Usable rows by the data's part, e.g. `<task>-train`."""
+    versions: Mapping[str, str]
+    """Package versions by name, with what else tells which sources trained it."""
+
+
+def card_text(config: TrialConfig, fingerprint: str, files: Mapping[str, str], facts: CardFacts) -> str:
+    """A whole model card.
+
+    Args:
+        config: the trial's configuration.
+        fingerprint: the pretrained encoder's.
+        files: what the model's folder holds, a sentence by file name.
+        facts: all else.
+    """
+    parts = (
+        front_matter(config),
+        introduction(config, files, facts),
+        score_lines(facts),
+        loading_lines(),
+        limit_lines(config),
+        training_lines(config, fingerprint, facts),
+    )
+    return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
+
+
+def front_matter(config: TrialConfig) -> Iterator[str]:
+    """The YAML that the Hugging Face hub reads; JSON strings are YAML too."""
+    yield from ("---", "library_name: transformers", "pipeline_tag: feature-extraction")
+    if is_hub_name(config.encoder.name):
+        yield f"base_model: {json.dumps(config.encoder.name)}"
+    yield from ("tags:", "- multi-task", "- multitask-sweeps")
+    yield from (f"- {json.dumps(task)}" for task in config.active_tasks)
+    yield "---"
+
+
+def is_hub_name(encoder: str) -> bool:
+    """Whether an encoder is named as on the Hugging Face hub, not by a folder."""
+    return not Path(encoder).expanduser().exists() and encoder.count("/") <= 1 and encoder[0] not in "./~"
+
+
+def introduction(config: TrialConfig, files: Mapping[str, str], facts: CardFacts) -> Iterator[str]:
+    """Headline, one sentence, and what is in the folder."""
+    yield from (f"# {facts.title}", "")
+    together = " together" if len(config.active_tasks) > 1 else ""
+    yield f"One text encoder, fine-tuned on {in_words(titles(config.active_tasks))}{together} by multitask-sweeps."
+    yield from ("", "| file | what it holds |", "| --- | --- |")
+    yield from (f"| `{name}` | {what} |" for name, what in files.items())
+
+
+def score_lines(facts: CardFacts) -> Iterator[str]:
+    """Dev scores, and what they are not."""
+    yield from ("## Scores on dev", "", "| task | metric | dev |", "| --- | --- | --- |")
+    for task, metrics in facts.scores.items():
+        yield from (f"| {title_of(task)} | {metric} | {value:.4f} |" for metric, value in metrics.items())
+    among = f", of a trial among {facts.num_trials}" if facts.num_trials > 1 else ""
+    yield ""
+    yield f"**Picked on dev.** These are the weights of epoch {facts.epoch}{among}, kept because that epoch scored best"
+    yield f"({title_of(facts.best)}) on the very rows of this table: expect lower scores on other text. Nothing was"
+    yield "scored on test."
+
+
+def loading_lines() -> Iterator[str]:
+    """How to load the encoder alone, and the whole."""
+    yield from ("## How to load it", "", "The encoder alone, with `transformers`:", "", "```python")
+    yield "from transformers import AutoModel, AutoTokenizer"
+    yield ""
+    yield 'encoder = AutoModel.from_pretrained("FOLDER")'
+    yield 'tokenizer = AutoTokenizer.from_pretrained("FOLDER")'
+    yield from ("```", "", "The whole model, with multitask-sweeps:", "", "```python")
+    yield "from mtlib.checkpoints.export import load_exported"
+    yield ""
+    yield 'exported = load_exported("FOLDER")'
+    yield "exported.model, exported.config, exported.pretrained.tokenizer"
+    yield from (
+        "```",
+        "",
+        "`mtlib.training.evaluation.predict` runs it over a split. A further trial starts from these weights with",
+    )
+    yield "`--set encoder.start_from=FOLDER`, and `--set encoder.start_heads=true` for the heads as well."
+
+
+def limit_lines(config: TrialConfig) -> Iterator[str]:
+    """What must not be taken for a part of the model."""
+    yield from ("## What it is not", "")
+    yield "- A pooler is no part of it: where `transformers` adds one to the encoder (`pooler_output`), it is random."
+    yield "  Read the hidden states as the table of tasks below says."
+    with_pals = tuple(task for task in config.active_tasks if config.pals.size > 0 and task in config.pals.tasks)
+    if with_pals:
+        yield f"- The encoder alone is not the whole model for {in_words(titles(with_pals))}: their projected"
+        yield "  attention layers change its hidden states and are beside it, in `tasks.safetensors`."
+    if config.simcse.weight > 0:
+        yield "- SimCSE's projection served training only: no score used it, no use of the model needs it."
+    yield "- Its licence is for whoever publishes it to say: those of the pretrained encoder and of the data apply."
+
+
+def training_lines(config: TrialConfig, fingerprint: str, facts: CardFacts) -> Iterator[str]:
+    """Encoder, data, tasks, stages, rates, terms, seed and versions."""
+    encoder = config.encoder.name if is_hub_name(config.encoder.name) else Path(config.encoder.name).name
+    yield from ("## How it was trained", "")
+    yield "Names and values are those of the configuration, `none` is not set; `mtlib/config*.py` say what each means."
+    yield ""
+    yield f"- Encoder: `{encoder}`, fingerprint `{fingerprint}`; {described(config.encoder, ('name', 'start_from'))}"
+    if config.encoder.start_from is not None:
+        place = "/".join(Path(config.encoder.start_from).parts[-NAMED_PARTS:])
+        yield f"- Starting weights: not the pretrained ones but those of `{place}`"
+    rows = ", ".join(f"{name} {count}" for name, count in facts.num_rows.items())
+    yield f"- Data: fingerprint `{facts.data_fingerprint}`; rows: {rows or 'not recorded'}"
+    yield f"- Optimizer steps: {facts.steps}, of which the last ended epoch {facts.epoch}; precision {config.precision}"
+    yield f"- AdamW: {described(config.optimizer)}"
+    for name in TERMS:
+        group = getattr(config, name)
+        yield f"- {name}: {described(group) if group.weight > 0 else 'none'}"
+    yield f"- pals: {described(config.pals) if config.pals.size > 0 else 'none'}"
+    yield f"- Tasks' losses: {config.loss_weighting} weights; their gradients: {config.gradients}"
+    if config.relational_tasks:
+        yield f"- Relational layer shared by {in_words(titles(config.relational_tasks))}"
+    yield f"- Batches: {described(config.data, ('sources',))}"
+    yield f"- Seed {config.seed}, replicate {config.replicate}; configuration `{config.content_hash}`"
+    yield f"- Versions: {', '.join(f'{name} {version}' for name, version in facts.versions.items()) or 'not recorded'}"
+    yield from ("", *task_table(config), "", *stage_lines(config))
+
+
+def task_table(config: TrialConfig) -> Iterator[str]:
+    """How each task is read, trained and batched."""
+    columns = ("encoding", "pooling", "head", "hidden_units", "loss", "loss_weight", "batch_size")
+    yield f"| task | kind | {' | '.join(columns)} |"
+    yield "| --- " * (len(columns) + 2) + "|"
+    for task in config.active_tasks:
+        cells = " | ".join(shown(getattr(config.tasks[task], column)) for column in columns)
+        yield f"| {TASKS[task].title} | {TASKS[task].kind} | {cells} |"
+    yield ""
+    yield "Logits: one per class of a task of classes; of a binary task one, above 0 for label 1; of a regression the"
+    yield "value itself, not clipped to the range of the labels."
+
+
+def stage_lines(config: TrialConfig) -> Iterator[str]:
+    """The plan, a line per stage, and what its extra data are."""
+    yield from ("Stages, one after another:", "")
+    for number, stage in enumerate(config.stages, start=1):
+        yield f"{number}. {described(stage)}"
+    sources = {name: config.data.sources[name] for stage in config.stages for name in stage.extra_data}
+    joined = {name: item for name, item in config.data.sources.items() if item.role != "extra"}
+    for name, source in {**sources, **joined}.items():
+        if source.task in config.active_tasks:
+            yield f"- data `{name}`: {described(source, ('path',))}"
+
+
+def described(group: Any, leave_out: tuple[str, ...] = ()) -> str:
+    """Every field of a group of the configuration with its value."""
+    return ", ".join(f"{name} {shown(value)}" for name, value in to_dict(group).items() if name not in leave_out)
+
+
+def shown(value: Any) -> str:
+    """A value as it would be typed for `--set`."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(shown, value))}]"
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def titles(tasks: tuple[str, ...]) -> list[str]:
+    """Tasks as people call them."""
+    return [title_of(task) for task in tasks]
+
+
+def title_of(name: str) -> str:
+    """A task as people call it; `overall` as it is."""
+    return TASKS[name].title if name in TASKS else name
+
+
+def in_words(names: list[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)

@@ -1,0 +1,137 @@
+"""Settings of data: where further rows come from, which are kept aside, how rows become batches, how dev is scored."""
+
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mtlib.config.schema import check_types
+from mtlib.errors import require, require_name
+from mtlib.tasks import FURTHER_SETS, TASKS
+
+Role = Literal["extra", "augment", "replace"]
+
+SUFFIXES = (".csv", ".tsv", ".jsonl")
+"""Of files that can be read."""
+HUB_PREFIX = "hf://"
+"""Of a path that names a Hugging Face data set."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceConfig:
+    """Rows from a file or data set of another layout, turned into rows of a task."""
+
+    task: str
+    """Whose rows they are: their head and loss."""
+    path: str
+    """A file (`.csv`: tab- or comma-separated with quoting; `.tsv`: tab-separated without quoting, as GLUE's; `.jsonl`:
+    an object per line), relative to the data folder or absolute, in which `{split}` stands for train or dev; or
+    `hf://NAME`, a Hugging Face data set by hub name or local folder (needs the extra `datasets`)."""
+    role: Role = "extra"
+    """`extra`: a set of its own, trained where a stage names it in `extra_data`. `augment`: its rows join the task's
+    train rows; sampling still counts the task's own rows only (TU 4.5). `replace`: these are the task's train and dev
+    rows, in place of the files in the data folder."""
+    text_columns: tuple[str, ...] = ()
+    """Columns of the texts, as many as the task has. Empty: named as the task's."""
+    label_column: str = ""
+    """Column of the label. Empty: named as the task's."""
+    id_column: str = "id"
+    """Column of the example id. Rows are numbered where there is none."""
+    labels: tuple[str, ...] = ()
+    """`from:to` for each value of the label column that is used, e.g. `0:1, 2:0`; rows with other values are left out
+    and counted. Empty: labels are the task's own."""
+    dev_split: str = "dev"
+    """What `{split}`, or the data set's split, is called for dev, e.g. `validation`."""
+    batch_size: int = 16
+    """Of role `extra`: examples per batch over all workers, at least 1; all rows where there are fewer. Source: MP 5.3
+    uses 8 for CFIMDB."""
+    probability_factor: float = 1.0
+    """Of role `extra`: factor of its probability where an order draws at random, above 0. Source: MP 5.3 uses 1/10 for
+    SNLI."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require_name(self.task, TASKS, "task")
+        rule = f"path must end in {', '.join(SUFFIXES)} or begin with {HUB_PREFIX}"
+        require(self.path.startswith(HUB_PREFIX) or self.path.endswith(SUFFIXES), rule, repr(self.path))
+        wanted, given = len(TASKS[self.task].text_columns), len(self.text_columns)
+        require(given in (0, wanted), f"text_columns must name {wanted}, as many as {self.task} has", given)
+        require(self.batch_size >= 1, "batch_size must be at least 1", self.batch_size)
+        require(self.probability_factor > 0, "probability_factor must be above 0", self.probability_factor)
+        for entry in self.labels:
+            check_label(entry, self.task)
+        has_dev = "{split}" in self.path or self.path.startswith(HUB_PREFIX)
+        require(self.role != "replace" or has_dev, "path of role replace must hold {split}", self.path)
+
+
+def check_label(entry: str, task: str) -> None:
+    """Checks one `from:to`."""
+    low, high = TASKS[task].label_range
+    is_real = TASKS[task].kind == "regression"
+    _, colon, label = entry.rpartition(":")
+    try:
+        fits = bool(colon) and low <= float(label) <= high and (is_real or float(label).is_integer())
+    except ValueError:
+        fits = False
+    require(fits, f"labels must be from:to with labels of {task}, {low:g} to {high:g}, after the colon", repr(entry))
+
+
+def further_sets() -> dict[str, SourceConfig]:
+    """The sets that `mtlib.tasks` knows beside the tasks' own; read only where a stage names them."""
+    return {
+        further.name: SourceConfig(
+            task=further.task,
+            path=further.path,
+            label_column=further.label_column,
+            labels=further.labels,
+            batch_size=further.batch_size,
+            probability_factor=further.probability_factor,
+        )
+        for further in FURTHER_SETS
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Where rows come from beside the tasks' own files, which are kept aside, and how the others become batches."""
+
+    sources: Mapping[str, SourceConfig] = field(default_factory=further_sets)
+    """Further data by a name of its own; CFIMDB and SNLI are known."""
+    bucket_by_length: bool = True
+    """True: rows of similar length share a batch, so that little is padding; every row is still seen once per pass."""
+    bucket_batches: int = 2
+    """By how many batches a row is moved at most, either way and at random, in the order of length from which batches
+    are cut, at least 0. More makes batches differ more from pass to pass, and hold more padding: of 640 rows of SST in
+    batches of 16, 3 % of all tokens with 0, 9 % with 2, 24 % with 8, where 52, 16 and 5 % of a row's batch mates are so
+    in the next pass, too (benchmarks/length_buckets.py). Ignored without buckets."""
+    hold_out: float = 0.0
+    """Share of each active task's own train rows that is kept aside for a last score, from 0 (none) to 0.5. They are
+    chosen in whole groups of rows that share a text, by the texts alone: no seed or replicate changes them. Nothing is
+    trained on them, nor on any other row, of whatever set, that has one of their texts (but for case and white space);
+    a rewording of one, or weights to start from that have seen it, cannot be told. Source: this project."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        object.__setattr__(self, "sources", types.MappingProxyType(dict(sorted(self.sources.items()))))
+        require(self.bucket_batches >= 0, "data.bucket_batches must be at least 0", self.bucket_batches)
+        require(0 <= self.hold_out <= 0.5, "data.hold_out must be from 0 to 0.5", self.hold_out)
+        replaced = [source.task for source in self.sources.values() if source.role == "replace"]
+        require(len(set(replaced)) == len(replaced), "data.sources must replace a task only once", replaced)
+        for name in self.sources:
+            require(name not in TASKS, "a name in data.sources must not be that of a task", name)
+
+    def of_role(self, role: Role, task: str) -> tuple[str, ...]:
+        """Names of the sources of a task that have this role."""
+        return tuple(name for name, source in self.sources.items() if (source.role, source.task) == (role, task))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """How dev is scored. Scores do not depend on it."""
+
+    batch_size: int = 64
+    """Examples per evaluation batch and worker, at least 1."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.batch_size >= 1, "evaluation.batch_size must be at least 1", self.batch_size)

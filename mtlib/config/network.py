@@ -1,0 +1,174 @@
+"""Settings of the network: the encoder that all tasks share, what each task adds to it, and how it is read."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from mtlib.config.schema import check_types
+from mtlib.errors import require, require_once
+from mtlib.tasks import TASKS
+
+Encoding = Literal["single", "cross", "cross_no_separator", "bi"]
+Pooling = Literal["cls", "mean"]
+Head = Literal["linear", "cosine"]
+Loss = Literal[
+    "cross_entropy",
+    "ordinal_log_loss",
+    "dual_objective_cross_entropy",
+    "binary_cross_entropy",
+    "mean_squared_error",
+]
+PalsPlacement = Literal["attention", "layer"]
+PalsFunction = Literal["attention", "identity", "low_rank"]
+
+LOSSES_OF_KIND: dict[str, tuple[str, ...]] = {
+    "classes": ("cross_entropy", "ordinal_log_loss", "dual_objective_cross_entropy"),
+    "binary": ("binary_cross_entropy", "cross_entropy"),
+    "regression": ("mean_squared_error",),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """The pretrained text encoder that all tasks share."""
+
+    name: str = "bert-base-uncased"
+    """Any `AutoModel` that reads a text both ways, which decoders do not: a hub name or a local folder."""
+    dropout: float | None = 0.3
+    """Dropout probability of hidden states and of the pooled text before a head, 0 <= p < 1. None keeps the
+    encoder's own. Source: BB 4.3, TT 3, TU 5.2, MP 5.3 use .3."""
+    attention_dropout: float | None = None
+    """Dropout probability of attention weights, 0 <= p < 1. None keeps the encoder's own."""
+    max_length: int = 128
+    """Longest input in word pieces, special tokens included, at least 8; longer pairs lose their longer text's end.
+    Source: MP 5.3."""
+    trained_layers: tuple[int, ...] | None = None
+    """Which layers are trained, from 0. None: the whole encoder, embeddings included. Empty: none, the encoder is
+    frozen (BB table 3). One number: that layer alone (TT table 5). Embeddings are frozen unless it is None."""
+    start_from: str | None = None
+    """Weights to start from in place of the pretrained ones: the checkpoint folder of an earlier trial, an exported
+    model's folder, or a `.safetensors` file of either. None: the pretrained ones. Source: TU table 4."""
+    start_epoch: str = "overall"
+    """Which of a checkpoint folder's weights: those of the best epoch `overall`, or of the best one of a task."""
+    start_heads: bool = False
+    """Whether heads, and all else that is not the encoder, start from there too where names and shapes fit."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        for name in ("dropout", "attention_dropout"):
+            value = getattr(self, name)
+            require(value is None or 0 <= value < 1, f"encoder.{name} must be at least 0 and below 1", value)
+        require(self.max_length >= 8, "encoder.max_length must be at least 8", self.max_length)
+        require(bool(self.name), "encoder.name must be a hub name or a folder", repr(self.name))
+        require(self.start_from != "", "encoder.start_from must be a folder or a file", repr(self.start_from))
+        has_heads = self.start_from is not None or not self.start_heads
+        require(has_heads, "encoder.start_heads must be false without encoder.start_from", self.start_heads)
+        check_layers("encoder.trained_layers", self.trained_layers or ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class PalsConfig:
+    """Projected attention layers: a small module per task beside every layer (Stickland and Murray 2019)."""
+
+    size: int = 0
+    """Width of the projection, 0 for none; `num_heads` must divide it. Source: MP 4.1 uses 204."""
+    num_heads: int = 12
+    """Attention heads of each module, at least 1. Source: MP 4.1."""
+    tasks: tuple[str, ...] = ()
+    """Tasks that have modules of their own."""
+    placement: PalsPlacement = "attention"
+    """`attention`: LN(h + SA(h) + TS(h)), inside the attention block's LayerNorm (MP 4.1). `layer`:
+    LN(a + FFN(a) + TS(h)), beside the whole layer (Stickland and Murray's code)."""
+    function: PalsFunction = "attention"
+    """g in TS(h) = V_D g(V_E h), V_E and V_D shared by all layers: multi-head `attention`, or the `identity`, low-rank
+    layers by their formula (Stickland and Murray 2019, 3.1). `low_rank`: low-rank layers by their code (size 100,
+    placement `layer`): V_E and V_D of each layer its own, with biases and a gelu between; 12 times as many."""
+    zero_start: bool = False
+    """True: V_D starts at 0, so that the first step sees the pretrained model. False: at N(0, .02) like the rest."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.size >= 0, "pals.size must be at least 0", self.size)
+        require(self.num_heads >= 1, "pals.num_heads must be at least 1", self.num_heads)
+        divides = self.size % self.num_heads == 0 or self.function != "attention"
+        require(divides, f"pals.size must be a multiple of pals.num_heads ({self.num_heads})", self.size)
+        require_once(self.tasks, "pals.tasks must not name a task twice")
+        rule = "pals.tasks must name at least one task where pals.size is above 0"
+        require(self.size == 0 or bool(self.tasks), rule, list(self.tasks))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskConfig:
+    """How one task is encoded, read, batched and weighted."""
+
+    batch_size: int = 16
+    """Examples per batch over all workers, at least 1; all train rows where there are fewer. Source: TT 3 and TU 5.2
+    use 16; BB table 5 searches it."""
+    loss: Loss
+    """Five classes: `cross_entropy`, `ordinal_log_loss` or `dual_objective_cross_entropy` (BB 3.3). Binary:
+    `binary_cross_entropy` on one logit (TT 3.1), or `cross_entropy` on two (TU 4.2). Regression:
+    `mean_squared_error`, on predictions as the head gives them; the metrics, Pearson's and Spearman's correlation, are
+    computed on predictions clipped to the range of the labels."""
+    ordinal_alpha: float = 1.5
+    """alpha, exponent of the distance between classes in the ordinal log-loss, above 0. Source: Castagnos et al. 2022
+    try 1, 1.5 and 2; BB does not say."""
+    dual_reduction: Literal["mean", "sum"] = "mean"
+    """Over the classes of the dual-objective cross entropy: `mean` as BB's text, `sum` as its formula."""
+    encoding: Encoding
+    """`single` for one text; for pairs `cross` (both in one input with a separator and real segment ids),
+    `cross_no_separator` (both in one input as if one text; TT table 2) or `bi` (each encoded alone). Source: BB table
+    1."""
+    pooling: Pooling = "cls"
+    """What stands for a text: the state of its first token (XLNet: its last, where its tokenizer puts [CLS]), or the
+    `mean` over its tokens without padding."""
+    head: Head = "linear"
+    """`linear`: a linear layer on the pooled text, or on both vectors of a bi-encoder joined. `cosine`: cosine of the
+    two vectors of a bi-encoder; as it is for a binary task (its sigmoid is the probability), from -1..1 to the range of
+    the labels for regression. Source: TU 4.2; BB 3.2 names only the cosine."""
+    hidden_units: int | None = None
+    """Units of a ReLU layer in the linear head, at least 1. None: no such layer. Source: TT table 13."""
+    cosine_projection: bool = True
+    """Whether the cosine is of the two texts' vectors after one linear projection that both share (TU 4.2), or of the
+    vectors themselves (BB 3.2)."""
+    loss_weight: float = 1.0
+    """Factor of this task's loss with its SMART, proximal and SimCSE terms, above 0. Source: TT table 9 searches it."""
+    probability_factor: float = 1.0
+    """Factor of this task's probability where an order draws tasks at random, above 0; ignored elsewhere. Source: MP
+    5.3."""
+    chosen_layers: tuple[int, ...] = ()
+    """Layers, from 0, whose rate is scaled by `optimizer.chosen_scale` in this task's steps, the others' by
+    `optimizer.other_scale`. Source: TT 4.5."""
+    scored_train_rows: int = 0
+    """How many fixed rows of train are scored in evaluation mode beside dev each epoch; 0 for none. Source: BB table 6
+    prints SST train."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.batch_size >= 1, "batch_size must be at least 1", self.batch_size)
+        require(self.ordinal_alpha > 0, "ordinal_alpha must be above 0", self.ordinal_alpha)
+        require(self.loss_weight > 0, "loss_weight must be above 0", self.loss_weight)
+        require(self.probability_factor > 0, "probability_factor must be above 0", self.probability_factor)
+        units = self.hidden_units
+        require(units is None or units >= 1, "hidden_units must be at least 1, or none", units)
+        require(self.scored_train_rows >= 0, "scored_train_rows must be at least 0", self.scored_train_rows)
+        check_layers("chosen_layers", self.chosen_layers)
+        if self.head == "cosine":
+            require(self.encoding == "bi", "head cosine must have encoding bi", self.encoding)
+            require(units is None, "head cosine must have hidden_units none", units)
+            allowed = ("binary_cross_entropy", "mean_squared_error")
+            require(self.loss in allowed, f"head cosine must have loss {' or '.join(allowed)}", self.loss)
+
+
+def check_layers(name: str, layers: tuple[int, ...]) -> None:
+    """Checks a list of layer numbers; that the encoder has them is checked once it is known."""
+    require(all(layer >= 0 for layer in layers), f"{name} must be layer numbers from 0", list(layers))
+    require_once(layers, f"{name} must not name a layer twice")
+
+
+def check_task(name: str, config: TaskConfig) -> None:
+    """Checks that loss, encoding and head fit the task called `name`, a key of `TASKS`."""
+    task = TASKS[name]
+    losses = LOSSES_OF_KIND[task.kind]
+    require(config.loss in losses, f"tasks.{name}.loss must be one of {', '.join(losses)}", config.loss)
+    encodings = ("cross", "cross_no_separator", "bi") if task.is_pair else ("single",)
+    rule = f"tasks.{name}.encoding must be one of {', '.join(encodings)}"
+    require(config.encoding in encodings, rule, config.encoding)

@@ -1,0 +1,127 @@
+"""Settings of what is added to a task's loss: SMART's two penalties and the contrastive term.
+
+The task's weight scales them with the loss, be it fixed (`loss_weight`) or learned (`loss_weighting`).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from mtlib.config.schema import check_types
+from mtlib.errors import require, require_once
+
+SmartMode = Literal["unit_norm", "paper", "random"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmartConfig:
+    """SMART smoothness penalty (Jiang et al. 2020, equation 2) on chosen tasks."""
+
+    weight: float = 0.0
+    """lambda_s, the weight of the penalty, at least 0; 0 turns it off. Source: BB table 6 and TU table 3 search it."""
+    tasks: tuple[str, ...] = ()
+    """Tasks that carry the penalty. Source: BB 3.5 uses SST and QQP, not STS."""
+    mode: SmartMode = "unit_norm"
+    """How noise becomes a perturbation (`precision=bf16` rounds the ascent step away: `unit_norm` is then `random` at a
+    higher cost, and `paper` is refused). `unit_norm`: noise plus a gradient step, scaled to inf-norm 1 per token (what
+    BB ran). `paper`: a step of `step_size` along the gradient over its inf-norm, projected on the ball of radius
+    `epsilon` (Jiang et al. 2020, algorithm 1). `random`: scaled as `unit_norm`, no gradient step, for a lower cost."""
+    noise_std: float = 1e-5
+    """sigma, standard deviation of the first noise, in units of the embedding output, at least 0. Source: BB 4.3. At 0
+    an ascent step starts from rounding errors alone."""
+    step_size: float = 1e-3
+    """eta, size of an ascent step, above 0. Source: BB 4.3."""
+    epsilon: float = 1e-6
+    """`paper`: radius of the ball. Otherwise: guard of the division by the norm. Above 0. Source: BB 4.3; TU 5.3.3 uses
+    1e-5."""
+    num_steps: int = 1
+    """T, number of ascent steps, at least 1; `random` takes none. Source: BB 4.3."""
+    reduction: Literal["mean", "sum"] = "mean"
+    """Over the batch: `mean` makes the weight independent of the batch size, `sum` reproduces BB."""
+    masks: Literal["independent", "shared"] = "independent"
+    """Whether dropout draws new masks for the perturbed passes, or uses those of the clean pass again."""
+    every_batches: int = 1
+    """k: only every k-th batch of a task carries the penalty, the first of each epoch and then in steps of k; at least
+    1. Its weight is not raised for that."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.weight >= 0, "smart.weight must be at least 0", self.weight)
+        require(self.noise_std >= 0, "smart.noise_std must be at least 0", self.noise_std)
+        require(self.step_size > 0, "smart.step_size must be above 0", self.step_size)
+        require(self.epsilon > 0, "smart.epsilon must be above 0", self.epsilon)
+        require(self.num_steps >= 1, "smart.num_steps must be at least 1", self.num_steps)
+        is_moved = self.weight == 0 or self.mode != "random" or self.noise_std > 0
+        require(is_moved, "smart.noise_std must be above 0 for mode random, which has nothing else", self.noise_std)
+        require(self.every_batches >= 1, "smart.every_batches must be at least 1", self.every_batches)
+        check_penalty("smart", self.weight, self.tasks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProximalConfig:
+    """Bregman proximal point term (Jiang et al. 2020, 3.2): predictions stay near those of a mean teacher."""
+
+    weight: float = 0.0
+    """mu, the weight of the term, at least 0; 0 turns it off. Source: Jiang et al. 2020 use 1."""
+    tasks: tuple[str, ...] = ()
+    """Tasks that carry the term."""
+    decay: float = 0.99
+    """beta, how much of the teacher stays at each optimizer step, 0 <= beta < 1: teacher <- beta teacher + (1 - beta)
+    model. Source: Jiang et al. 2020 use .99 first and .999 later."""
+    late_decay: float | None = None
+    """beta after the first `early_fraction` of a stage's steps, 0 <= beta < 1. None: `decay` to the end. Source: Jiang
+    et al. 2020 use .999."""
+    early_fraction: float = 0.1
+    """Part of a stage's steps that `decay` holds for where there is a `late_decay`, above 0 and below 1; each stage
+    begins with `decay` anew. Source: Jiang et al. 2020, of all updates; their code counts 4,000 steps."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.weight >= 0, "proximal.weight must be at least 0", self.weight)
+        require(0 <= self.decay < 1, "proximal.decay must be at least 0 and below 1", self.decay)
+        late = self.late_decay
+        require(late is None or 0 <= late < 1, "proximal.late_decay must be at least 0 and below 1", late)
+        fraction = self.early_fraction
+        require(0 < fraction < 1, "proximal.early_fraction must be above 0 and below 1", fraction)
+        check_penalty("proximal", self.weight, self.tasks)
+
+    @property
+    def decay_changes(self) -> bool:
+        """Whether beta becomes another one within a stage."""
+        return self.late_decay not in (None, self.decay)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimcseConfig:
+    """Unsupervised SimCSE (Gao et al. 2021): two dropout views of a text are each other's positives.
+
+    Of a single text, and of both texts of a bi-encoded pair, each text has its views; of a cross-encoded pair the pair
+    has (MP 4.1). Where nothing is dropped out, both views are the same.
+    """
+
+    weight: float = 0.0
+    """Weight of the term, at least 0; 0 turns it off."""
+    tasks: tuple[str, ...] = ()
+    """Tasks that carry the term. Source: MP 4.1 uses STS."""
+    temperature: float = 0.05
+    """tau, divides the cosines, above 0. Source: Gao et al. 2021."""
+    projection: Literal["mlp", "linear", "none"] = "mlp"
+    """Between the pooled text and the cosine, in training only: linear and tanh (Gao et al. 2021), `linear` (MP 4.1 for
+    cross-encoded pairs), or `none`."""
+    dropout: float | None = None
+    """Dropout probability of hidden states in both views, 0 <= p < 1; then two passes are made for them. None: the
+    encoder's, and one view is the pass that the loss is taken from. Source: MP 5.3 uses .1."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.weight >= 0, "simcse.weight must be at least 0", self.weight)
+        require(self.temperature > 0, "simcse.temperature must be above 0", self.temperature)
+        dropout = self.dropout
+        require(dropout is None or 0 <= dropout < 1, "simcse.dropout must be at least 0 and below 1", dropout)
+        check_penalty("simcse", self.weight, self.tasks)
+
+
+def check_penalty(name: str, weight: float, tasks: tuple[str, ...]) -> None:
+    """Checks that a term that counts is on some task, and on none twice."""
+    require_once(tasks, f"{name}.tasks must not name a task twice")
+    rule = f"{name}.tasks must name at least one task where {name}.weight is above 0"
+    require(weight == 0 or bool(tasks), rule, list(tasks))

@@ -1,0 +1,170 @@
+"""Frozen dataclasses from text, JSON and dotted keys and back, with one clear line for whatever does not fit."""
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, get_args, get_origin
+
+from mtlib.errors import require, require_name
+
+
+def to_dict(value: Any) -> Any:
+    """Dataclasses and mappings as plain dictionaries, tuples as lists."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_dict(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {key: to_dict(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [to_dict(item) for item in value]
+    return value
+
+
+def set_in_tree(tree: dict[str, Any], key: str, value: Any, open_groups: tuple[str, ...] = ()) -> None:
+    """Sets one dotted key, whose parts are names of fields and positions in lists.
+
+    Directly under a group of `open_groups` a name may be new; it begins as an empty group, whose keys are not checked
+    here.
+    """
+    *parents, last = key.split(".")
+    node: Any = tree
+    for position, part in enumerate(parents):
+        parent = ".".join(parents[:position])
+        if parent in open_groups:
+            node.setdefault(part, {})
+        node = node[index_of(node, part, key, parent)]
+        if not isinstance(node, dict | list):
+            raise ValueError(f"{'.'.join(parents[: position + 1])} is a single value, it has no '{last}'")
+    is_open = not {".".join(parents), ".".join(parents[:-1])}.isdisjoint(open_groups)
+    node[last if is_open else index_of(node, last, key, ".".join(parents))] = value
+
+
+def index_of(node: dict[str, Any] | list[Any], part: str, key: str, parent: str) -> str | int:
+    """The index in a list, or the key in a dictionary, that `part` of a dotted key stands for."""
+    if isinstance(node, list):
+        if not part.isdigit() or int(part) >= len(node):
+            raise ValueError(f"{parent} has positions 0..{len(node) - 1}, got '{part}' in '{key}'")
+        return int(part)
+    where = f"{parent}." if parent else ""
+    require_name(f"{where}{part}", [f"{where}{name}" for name in node], "key")
+    return part
+
+
+def from_dict(cls: Any, tree: Any, where: str) -> Any:
+    """Builds the dataclass `cls` from plain dictionaries and lists."""
+    if not isinstance(tree, Mapping):
+        raise ValueError(f"{where or 'a configuration'} must be a group of keys, got {tree!r}")
+    hints = typing.get_type_hints(cls)
+    prefix = f"{where}." if where else ""
+    for key in tree:
+        require_name(f"{prefix}{key}", [f"{prefix}{name}" for name in hints], "key")
+    values = {key: read_value(hints[key], item, f"{prefix}{key}") for key, item in tree.items()}
+    missing = [f.name for f in dataclasses.fields(cls) if f.name not in values and is_required(f)]
+    if missing:
+        raise ValueError(f"{prefix}{missing[0]} is missing")
+    try:
+        return cls(**values)
+    except ValueError as error:  # a field of a task or stage does not know whose it is
+        raise ValueError(f"{where}: {error}" if "." in where else str(error)) from error
+
+
+def is_required(f: "dataclasses.Field[Any]") -> bool:
+    return f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+
+
+def read_value(hint: Any, item: Any, where: str) -> Any:
+    """`item` as the type `hint` says: a nested dataclass, a tuple, a mapping, or a scalar (text is parsed)."""
+    hint = type_if_given(hint, item)
+    if dataclasses.is_dataclass(hint):
+        return from_dict(hint, item, where)
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is tuple:
+        item = split_text(item) if isinstance(item, str) else item
+        if not isinstance(item, list | tuple):
+            raise ValueError(f"{where} must be a list, got {item!r}")
+        return tuple(read_value(arguments[0], part, f"{where}.{index}") for index, part in enumerate(item))
+    if origin in (Mapping, dict) or (isinstance(origin, type) and issubclass(origin, Mapping)):
+        require(isinstance(item, Mapping), f"{where} must be a group of keys", repr(item))
+        return {key: read_value(arguments[1], part, f"{where}.{key}") for key, part in item.items()}
+    return read_scalar(hint, item, where)
+
+
+def type_if_given(hint: Any, item: Any) -> Any:
+    """Of a tuple or None, or a dataclass or None, the former, unless `item` is None or says so."""
+    choices = get_args(hint) if get_origin(hint) in (types.UnionType, typing.Union) else ()
+    found = [choice for choice in choices if get_origin(choice) is tuple or dataclasses.is_dataclass(choice)]
+    is_none = item is None or (isinstance(item, str) and item.lower() in ("none", "null"))
+    return found[0] if found and not is_none else hint
+
+
+def split_text(text: str) -> list[str]:
+    """`a,b`, `[a,b]` or `["a","b"]` as a list."""
+    return [part.strip(" \"'") for part in text.strip().removeprefix("[").removesuffix("]").split(",") if part.strip()]
+
+
+def read_scalar(hint: Any, item: Any, where: str) -> Any:
+    """A number, truth value, word or None, read from text where it came as text."""
+    choices = get_args(hint) if get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
+    if isinstance(item, str) and type(None) in choices and item.lower() in ("none", "null"):
+        return None
+    if isinstance(item, str) and str not in choices and not any(get_origin(c) is Literal for c in choices):
+        item = parse_text(item, choices, where)
+    check_value(hint, item, where)
+    return item
+
+
+def parse_text(text: str, choices: tuple[Any, ...], where: str) -> Any:
+    """Text from a command line as the first of the types that reads it."""
+    if bool in choices and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for number in (int, float):
+        if number in choices:
+            try:
+                return number(text)
+            except ValueError:
+                continue
+    raise ValueError(f"{where} must be {type_name(choices)}, got '{text}'")
+
+
+def check_types(value: Any) -> None:
+    """Checks every field of a dataclass against its annotation; an int where a float belongs becomes a float."""
+    hints = typing.get_type_hints(type(value))
+    for f in dataclasses.fields(value):
+        item, hint = getattr(value, f.name), hints[f.name]
+        if isinstance(item, int | float) and not isinstance(item, bool) and float in (hint, *get_args(hint)):
+            object.__setattr__(value, f.name, as_float(item, f.name))
+        elif isinstance(item, list):
+            object.__setattr__(value, f.name, tuple(item))
+        check_value(hint, getattr(value, f.name), f.name)
+
+
+def as_float(item: float, where: str) -> float:
+    """One float for each number, however it was written: 1 and 1.0, 0.0 and -0.0."""
+    try:
+        return float(item) + 0.0
+    except OverflowError as error:
+        raise ValueError(f"{where} must be finite, got {item}") from error
+
+
+def check_value(hint: Any, item: Any, where: str) -> None:
+    """Raises ValueError unless `item` is of the type that `hint` says and, if a float, finite."""
+    hint = type_if_given(hint, item)
+    origin = get_origin(hint)
+    if hint is Any or (item is None and type(None) in get_args(hint)):
+        return
+    if origin is Literal:
+        require(item in get_args(hint), f"{where} must be one of {', '.join(map(str, get_args(hint)))}", item)
+        return
+    allowed = get_args(hint) if origin in (types.UnionType, typing.Union) else (origin or hint,)
+    fits = (*allowed, int) if float in allowed else allowed  # a whole number becomes a float
+    is_wrong = not isinstance(item, fits) or (isinstance(item, bool) and bool not in allowed)
+    require(not is_wrong, f"{where} must be {type_name(allowed)}", repr(item))
+    require(not isinstance(item, float) or math.isfinite(item), f"{where} must be finite", item)
+    for part in item if origin is tuple else ():
+        check_value(get_args(hint)[0], part, f"an entry of {where}")
+
+
+def type_name(choices: Iterable[Any]) -> str:
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "none"}
+    return " or ".join(names.get(choice, getattr(choice, "__name__", str(choice))) for choice in choices)

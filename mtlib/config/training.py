@@ -1,0 +1,127 @@
+"""Settings of training: the stages of a plan, the optimizer and its rates."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from mtlib.config.schema import check_types
+from mtlib.errors import require, require_once
+
+Order = Literal[
+    "batch_round_robin",
+    "smallest_round_robin",
+    "sampled_round_robin",
+    "max_size_cycle",
+    "sequential",
+    "epoch_round_robin",
+    "uniform",
+    "proportional",
+    "square_root",
+    "annealed",
+]
+ROUND_ORDERS = ("batch_round_robin", "smallest_round_robin", "sampled_round_robin", "max_size_cycle")
+"""Orders whose steps come in rounds of one batch per task, so that a round can be summed into one step."""
+RANDOM_ORDERS = ("uniform", "proportional", "square_root", "annealed")
+"""Orders that draw the task of each step."""
+
+Schedule = Literal["constant", "slanted_triangular"]
+GradientMethod = Literal["sum", "pcgrad", "mgda", "upgrad", "dualproj", "imtl_g", "aligned_mtl"]
+LossWeighting = Literal["fixed", "uncertainty"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageConfig:
+    """One stage of a plan: which tasks are trained, in which order, for how long."""
+
+    tasks: tuple[str, ...]
+    """Names of the tasks trained in this stage, at least one, none twice."""
+    extra_data: tuple[str, ...] = ()
+    """Names of further data sets, keys of `data.sources` with role `extra`, each of a task of this stage. In the order
+    each has a place of its own behind the tasks. Source: MP 4.1 adds SNLI and CFIMDB."""
+    order: Order = "batch_round_robin"
+    """Which batch comes next. Below, a set is a task's data or one of `extra_data`.
+    `batch_round_robin`: a batch of each set in turn until each has been seen once in full; who has none left drops out
+    (TT 3.1). `smallest_round_robin`: until the smallest is exhausted (MP 4.1). `sampled_round_robin`: until all but the
+    largest have been seen once; the largest gives as many batches as there are rounds, drawn at random (BB 3.4).
+    `max_size_cycle`: until the largest is exhausted, the others start anew, reshuffled (BB 3.4). `sequential`: each set
+    once in full, one after another (MP 4.1). `epoch_round_robin`: each epoch is one set, in turn (TT 4.1).
+    At random, a set per step: `uniform`, `proportional` to its number of rows N, to the `square_root` of N, `annealed`
+    to N^a with a from 1 in the first epoch to 1 - `annealing` in the last (TU 4.5, MP 4.1)."""
+    annealing: float = 0.8
+    """How far the exponent of `annealed` falls, 0 to 1; other orders ignore it. Source: Stickland and Murray 2019."""
+    sum_losses: bool = False
+    """False: one optimizer step per batch (BB, MP). True: the batches of a round are summed into one step (TT 4.3)."""
+    epochs: int = 1
+    """Number of epochs, at least 1; each ends with a dev evaluation."""
+    steps_per_epoch: int | None = None
+    """Optimizer steps of an epoch, at least 1. None: as many as the order needs, or, where tasks are drawn at random,
+    as one pass over all rows needs. Otherwise an epoch is the next so many steps of the order, which starts anew,
+    reshuffled, whenever it has ended. Source: TU 5.2, MP 5.3."""
+    start_from: Literal["last", "best"] = "last"
+    """Weights at the stage's start: those that the stage before it ended with, or those of its `best` epoch by the mean
+    dev score of the tasks that had been active; the optimizer starts anew then. Source: TU table 4."""
+    reset_optimizer: bool = False
+    """Whether the optimizer's moments start at 0 in this stage, as in the first they do anyway."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(bool(self.tasks), "a stage must name at least one task", list(self.tasks))
+        for name in ("tasks", "extra_data"):
+            require_once(getattr(self, name), f"{name} of a stage must not be named twice")
+        require(self.epochs >= 1, "epochs must be at least 1", self.epochs)
+        require(0 <= self.annealing <= 1, "annealing must be from 0 to 1", self.annealing)
+        steps = self.steps_per_epoch
+        require(steps is None or steps >= 1, "steps_per_epoch must be at least 1", steps)
+        sets = len(self.tasks) + len(self.extra_data)
+        rule = f"epochs of epoch_round_robin must be at least the number of its sets, {sets}, or one is never trained"
+        require(self.order != "epoch_round_robin" or self.epochs >= sets, rule, self.epochs)
+        rule = f"sum_losses needs rounds: order must be one of {', '.join(ROUND_ORDERS)}"
+        require(not self.sum_losses or self.order in ROUND_ORDERS, rule, self.order)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerConfig:
+    """AdamW (Loshchilov and Hutter 2019) and its rates. The schedule runs over each stage anew."""
+
+    learning_rate: float = 2e-5
+    """Peak rate, above 0. Source: BB 4.3 and MP 5.3 use 2e-5; TT 3 and TU 5.2 use 1e-5; TT table 12 searches it."""
+    head_learning_rate: float | None = None
+    """Peak rate of all that is not pretrained: heads, PALs, relational layer, projections, learned weights; above 0.
+    None: the same."""
+    weight_decay: float = 0.01
+    """Decoupled weight decay, at least 0. Source: BB 4.3 and MP 5.3 use .01, TU 5.2 none."""
+    decay_biases_and_norms: bool = True
+    """Whether biases and LayerNorm parameters decay too, as in the papers. Devlin et al. 2019 leave them out."""
+    layer_decay: float = 1.0
+    """xi, ratio of one layer's rate to that of the layer above it, above 0 and at most 1; embeddings count as a layer
+    below the first. Source: Sun et al. 2019; TT table 10 searches it."""
+    chosen_scale: float = 1.0
+    """beta, factor of the rate of the layers in a task's `chosen_layers` in that task's steps, at least 0.
+    Source: TT 4.5, table 11."""
+    other_scale: float = 1.0
+    """alpha, factor of the rate of its other layers, at least 0. Embeddings and heads keep the plain rate.
+    Source: TT 4.5, table 11."""
+    beta1: float = 0.9
+    """Decay of the first moment, 0 <= beta1 < 1. Source: BB 4.3."""
+    beta2: float = 0.999
+    """Decay of the second moment, 0 <= beta2 < 1. Source: BB 4.3."""
+    epsilon: float = 1e-8
+    """Added to the root of the second moment, above 0."""
+    schedule: Schedule = "constant"
+    """`constant`, or `slanted_triangular`: linear from 0 to the peak, then linear to 0. Source: MP 4.1."""
+    warmup_fraction: float = 0.1
+    """Part of a stage's steps that the slanted triangle rises, above 0 and below 1. Source: MP 4.1."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.learning_rate > 0, "optimizer.learning_rate must be above 0", self.learning_rate)
+        head_rate = self.head_learning_rate
+        require(head_rate is None or head_rate > 0, "optimizer.head_learning_rate must be above 0", head_rate)
+        require(self.weight_decay >= 0, "optimizer.weight_decay must be at least 0", self.weight_decay)
+        require(0 < self.layer_decay <= 1, "optimizer.layer_decay must be above 0 and at most 1", self.layer_decay)
+        require(self.chosen_scale >= 0, "optimizer.chosen_scale must be at least 0", self.chosen_scale)
+        require(self.other_scale >= 0, "optimizer.other_scale must be at least 0", self.other_scale)
+        require(0 <= self.beta1 < 1, "optimizer.beta1 must be at least 0 and below 1", self.beta1)
+        require(0 <= self.beta2 < 1, "optimizer.beta2 must be at least 0 and below 1", self.beta2)
+        require(self.epsilon > 0, "optimizer.epsilon must be above 0", self.epsilon)
+        fraction = self.warmup_fraction
+        require(0 < fraction < 1, "optimizer.warmup_fraction must be above 0 and below 1", fraction)

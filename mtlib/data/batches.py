@@ -1,0 +1,142 @@
+"""Word pieces to batches: special tokens, truncation, padding, and the part of a batch that one worker holds."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from mtlib.config.network import Encoding
+from mtlib.data.token_cache import SIDES, TokenTable
+from mtlib.data.tokenizer_facts import Template
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Inputs:
+    """What an encoder reads: three tensors (rows, tokens) of int64."""
+
+    input_ids: torch.Tensor
+    attention_mask: torch.Tensor
+    """1 for tokens, 0 for padding."""
+    token_type_ids: torch.Tensor
+    """Segment ids as the tokenizer gives them when asked; an encoder with a single segment is not to be given them."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Batch:
+    """One worker's part of a global batch of one task."""
+
+    task: str
+    inputs: tuple[Inputs, ...]
+    """One for `single`, `cross` and `cross_no_separator`; two, first and second text, for `bi`."""
+    labels: torch.Tensor
+    """(rows,) float32; NaN where there is none."""
+    rows: np.ndarray
+    """Row numbers in the table, of this part."""
+    num_rows: int
+    """Rows of the global batch."""
+    positions: np.ndarray
+    """Place of each of this part's rows in the global batch, from 0."""
+    is_empty: bool
+    """True: there were fewer rows than workers. The part then holds row 0 of the global batch as filler, to be given
+    weight 0."""
+
+
+def make_batch(
+    table: TokenTable,
+    rows: np.ndarray,
+    *,
+    encoding: Encoding,
+    max_length: int,
+    rank: int = 0,
+    world_size: int = 1,
+    device: str | torch.device = "cpu",
+) -> Batch:
+    """Builds the part of a global batch that one worker holds, every world_size-th row from `rank` on.
+
+    Pairs are built first and padded then, on the right, to the longest input of the global batch (each of two inputs to
+    its own longest), so that neither positions nor shapes depend on the number of workers.
+
+    Args:
+        table: where the word pieces are.
+        rows: (global rows,) row numbers in `table`, at least one.
+        encoding: `single` for one text; for pairs `cross` (both in one input), `cross_no_separator` (so, as if they
+            were one text) or `bi` (two inputs).
+        max_length: longest input in word pieces, special tokens included; the longer text of a pair is cut first.
+        rank: this worker, from 0.
+        world_size: number of workers, at least 1.
+        device: where the tensors go.
+    """
+    assert len(rows) > 0, "a batch has at least one row"
+    positions = np.arange(len(rows))[rank::world_size]
+    is_empty = len(positions) == 0
+    if is_empty:
+        positions = np.zeros(1, dtype=np.int64)
+    return Batch(
+        task=table.task,
+        inputs=tuple(
+            make_inputs(table, rows, positions, sides, encoding, max_length, device) for sides in SIDES[encoding]
+        ),
+        labels=torch.from_numpy(table.labels[rows[positions]]).to(device),
+        rows=rows[positions],
+        num_rows=len(rows),
+        positions=positions,
+        is_empty=is_empty,
+    )
+
+
+def make_inputs(
+    table: TokenTable,
+    rows: np.ndarray,
+    positions: np.ndarray,
+    sides: tuple[int, ...],
+    encoding: Encoding,
+    max_length: int,
+    device: str | torch.device,
+) -> Inputs:
+    """The inputs of the rows at `positions`, as wide as the longest of all `rows`, with the texts `sides` in each."""
+    template = table.template(encoding)
+    kept = table.kept_pieces(rows, sides, table.budget(encoding, max_length))  # (sides, global rows)
+    width = int(kept.sum(axis=0).max()) + template.num_special
+    own = rows[positions]
+    texts = [(table.pieces[side], table.offsets[side][own]) for side in sides]
+    arrays = fill_template(template, texts, kept[:, positions], width, table.special.pad)
+    ids, mask, segments = (torch.from_numpy(array).to(device) for array in arrays)
+    return Inputs(input_ids=ids, attention_mask=mask, token_type_ids=segments)
+
+
+def fill_template(
+    template: Template,
+    texts: list[tuple[np.ndarray, np.ndarray]],
+    kept: np.ndarray,
+    width: int,
+    pad: tuple[int, int],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Puts word pieces and special tokens in their places.
+
+    Args:
+        template: the special tokens around as many texts as there are.
+        texts: per text all word pieces of its column, and where each row's begin: (rows,).
+        kept: (texts, rows), how many of each are taken.
+        width: tokens per row.
+        pad: token id and segment id of padding.
+
+    Returns:
+        Token ids, attention mask and segment ids, each (rows, width) int64.
+    """
+    num_rows = kept.shape[1]
+    ids = np.full((num_rows, width), pad[0], dtype=np.int64)
+    segments = np.full((num_rows, width), pad[1], dtype=np.int64)
+    column, every_row = np.arange(width), np.arange(num_rows)
+    end = np.zeros(num_rows, dtype=np.int64)  # of what stands in each row so far
+    for number, special in enumerate(template.special):
+        for token, segment in special:
+            ids[every_row, end], segments[every_row, end] = token, segment
+            end += 1
+        if number < len(texts):
+            (pieces, starts), start = texts[number], end
+            end = start + kept[number]
+            is_text = (column >= start[:, None]) & (column < end[:, None])  # (rows, width)
+            source = (starts - start)[:, None] + column
+            ids[is_text] = pieces[source[is_text]]
+            segments[is_text] = template.text_segments[number]
+    return ids, (column < end[:, None]).astype(np.int64), segments

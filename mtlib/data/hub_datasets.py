@@ -1,0 +1,75 @@
+"""Hugging Face data sets to rows of cells: by hub name, saved to a local folder, or a local folder of data files."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mtlib.config.data import HUB_PREFIX
+from mtlib.data.file_readers import Row, cell_text, find_columns
+from mtlib.errors import first_line, nearest_first
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+SAVED_NAMES = ("dataset_dict.json", "state.json")
+"""Files by which a folder that `save_to_disk` wrote is told, of several splits and of one."""
+
+
+def read_hub_data(path: str, split: str, columns: Sequence[str], *, numbered: bool = False) -> Iterator[Row]:
+    """Rows of one split of a data set; class labels are their whole numbers.
+
+    Args:
+        path: `hf://NAME`, or `hf://NAME#CONFIGURATION`. NAME is a local folder if it is absolute, else a hub name. A
+            folder that `save_to_disk` wrote is read as it is, any other by `load_dataset`.
+        split: name of the split in the data set.
+        columns: names of the wanted columns, that of the id first.
+        numbered: whether rows are numbered from 0 where there is no column of ids.
+
+    Returns:
+        An iterator over rows with the cells of the wanted columns in their order.
+
+    Raises:
+        ValueError: in one line. The library `datasets` is missing; the data set, split or a column is not there; a
+            value is neither text nor a number.
+    """
+    data = load_split(path, split)
+    positions = find_columns(f"{path} {split}", data.column_names, columns, numbered)
+    wanted = [column for column, position in zip(columns, positions, strict=True) if position is not None]
+    values = data.select_columns(wanted).with_format(None).to_dict()
+    for number, row in enumerate(zip(*(values[column] for column in wanted), strict=True)):
+        where = f"{path} {split}:{number}"
+        cells = [cell_text(where, column, value) for column, value in zip(wanted, row, strict=True)]
+        yield where, cells if positions[0] is not None else [str(number), *cells]
+
+
+def load_split(path: str, split: str) -> "Dataset":
+    """One split of the data set that a path names."""
+    try:
+        import datasets
+    except ImportError as error:
+        rule = f"{path} needs the library datasets: pip install 'multitask-sweeps[datasets]'"
+        raise ValueError(f"{rule} ({first_line(error)})") from error
+    name, _, configuration = path.removeprefix(HUB_PREFIX).partition("#")
+    datasets.disable_progress_bars()
+    try:
+        if Path(name).is_absolute() and is_saved(Path(name)):
+            loaded = datasets.load_from_disk(name)
+        else:
+            loaded = datasets.load_dataset(name, configuration or None)
+    except Exception as error:  # of which kind depends on the format, and on the library that carries the request
+        raise ValueError(f"{path} must be a data set that can be read, got: {first_line(error)}") from error
+    return pick_split(path, loaded, split)
+
+
+def pick_split(path: str, loaded: Any, split: str) -> "Dataset":
+    """The split of that name; a data set without splits is train."""
+    splits = loaded if isinstance(loaded, dict) else {"train": loaded}
+    if split not in splits:
+        raise ValueError(f"{path} has no split '{split}'; {nearest_first(split, list(splits))}")
+    data: Dataset = splits[split]
+    return data
+
+
+def is_saved(folder: Path) -> bool:
+    """Whether `save_to_disk` wrote this folder."""
+    return any((folder / name).is_file() for name in SAVED_NAMES)

@@ -1,0 +1,235 @@
+"""Rows of cells to checked tables: what cannot be used is counted, what is wrong stops with one line."""
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mtlib.data.file_readers import MOST_SHOWN, Row, read_csv, short_name
+from mtlib.data.missing_files import describe_missing, near_folder
+from mtlib.errors import require, require_name
+from mtlib.tasks import TASKS, Task
+
+MOST_LABELS = 10
+"""Labels without a place that are named, the most frequent first."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Table:
+    """The usable rows of one set, in the order of its file."""
+
+    task: str
+    """Name of the task whose rows they are, a key of `TASKS`."""
+    split: str
+    """`train`, `dev` or `test`; `held` for train rows that are kept aside."""
+    path: Path
+    """The file that was read, or the name of the data set."""
+    ids: list[str]
+    """Example ids as text; some look like numbers."""
+    texts: tuple[list[str], ...]
+    """One list per text column; white space at both ends of a text is gone."""
+    labels: np.ndarray | None
+    """(rows,) float32, within the task's range; None for `test`."""
+    num_own_rows: int
+    """How many rows, the first ones, are the set's own; the others are augmentation."""
+    skipped: tuple[str, ...]
+    """One line per unusable row, e.g. `quora-dev.csv:17: is_duplicate is blank`."""
+    left_out: tuple[str, ...] = ()
+    """One line per label that is none of the task's by choice, e.g. `snli-train.csv: 3322 rows have label 1, ...`, and
+    for rows that must not be seen beside those held out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Which columns of a file hold a task's rows, and what its labels mean."""
+
+    id_column: str
+    is_numbered: bool = False
+    """Whether rows are numbered where there is no column of ids."""
+    text_columns: tuple[str, ...]
+    label_column: str | None
+    """None: there are no labels, or they are not looked at."""
+    labels: tuple[str, ...] = ()
+    """`from:to` for each value that is used; empty: the values are the task's own labels."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The wanted columns: id, texts, label."""
+        return (self.id_column, *self.text_columns, *([] if self.label_column is None else [self.label_column]))
+
+
+def read_folder(
+    folder: Path, tasks: Iterable[str], splits: Iterable[str] = ("train", "dev")
+) -> dict[tuple[str, str], Table]:
+    """Reads the files of the named tasks.
+
+    Args:
+        folder: where the files are, under the names that `Task.file_name` gives.
+        tasks: names of tasks.
+        splits: `train`, `dev` or `test`.
+
+    Returns:
+        Tables by (task, split).
+
+    Raises:
+        ValueError: a task is unknown, the folder or a file is missing (every missing file is named), or a file cannot
+            be used (see `read_table`). Files are looked for before any is read.
+    """
+    splits = tuple(splits)
+    paths = {(name, split): find_task(name).file_name(split) for name in tasks for split in splits}
+    check_folder(folder, set(paths.values()))
+    return {(name, split): read_table(folder / file, TASKS[name], split) for (name, split), file in paths.items()}
+
+
+def read_table(path: Path, task: Task, split: str) -> Table:
+    """Reads one file in the CS224N layout: tab-separated CSV. Rows with a blank id, text or label are skipped and said.
+
+    Args:
+        path: the file.
+        task: what its columns and labels must be. Its label column is not looked at in `test`.
+        split: `train`, `dev` or `test`.
+
+    Returns:
+        The rows that can be used, at least one.
+
+    Raises:
+        ValueError: as `read_csv` and `make_table`.
+    """
+    layout = own_layout(task, split)
+    return make_table(task, split, layout, path, read_csv(path, layout.columns, delimiters="\t"))
+
+
+def own_layout(task: Task, split: str) -> Layout:
+    """The columns of a task's own files."""
+    label_column = None if split == "test" else task.label_column
+    return Layout(id_column="id", text_columns=task.text_columns, label_column=label_column)
+
+
+def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterable[Row]) -> Table:
+    """Checks rows of cells.
+
+    Args:
+        task: whose rows they are.
+        split: `train`, `dev` or `test`.
+        layout: what the cells are.
+        path: where they are from.
+        rows: cells in the order of `layout.columns`.
+
+    Returns:
+        The rows that can be used, at least one.
+
+    Raises:
+        ValueError: in one line. There are no usable rows; a label is no number, not finite, out of the task's range, or
+            a fraction where a class belongs (with its place and column).
+    """
+    mapping = {} if layout.label_column is None else read_mapping(layout.labels)
+    kept, labels, skipped, unnamed = [], [], list[str](), Counter[str]()
+    for where, cells in rows:
+        blank = [column for column, cell in zip(layout.columns, cells, strict=True) if not cell]
+        if blank:
+            skipped.append(f"{where}: {' and '.join(blank)} {'is' if len(blank) == 1 else 'are'} blank")
+            continue
+        label = mapping.get(as_number(cells[-1])) if mapping else cells[-1]
+        if label is None:
+            unnamed[cells[-1][:MOST_SHOWN]] += 1
+            continue
+        kept.append(cells)
+        if layout.label_column is not None:
+            labels.append(read_label(where, label, task, layout.label_column))
+    left_out = describe_unnamed(short_name(path), str(layout.label_column), unnamed)
+    if not kept:
+        raise ValueError(f"{short_name(path)}: there must be usable rows, got {no_rows(skipped, left_out)}")
+    ids, *texts = (list(column) for column in list(zip(*kept, strict=True))[: 1 + len(layout.text_columns)])
+    return Table(
+        task=task.name,
+        split=split,
+        path=path,
+        ids=ids,
+        texts=tuple(texts),
+        labels=None if layout.label_column is None else np.array(labels, dtype=np.float32),
+        num_own_rows=len(ids),
+        skipped=tuple(skipped),
+        left_out=left_out,
+    )
+
+
+def content_fingerprint(tables: Mapping[tuple[str, str], Table]) -> str:
+    """SHA-256, in hexadecimal, of what was read: sets, tasks, splits, ids, texts, labels; not of order or paths."""
+    digest = hashlib.sha256()
+    for (name, split), table in sorted(tables.items()):
+        said = [name, table.task, split, table.num_own_rows, table.ids, table.texts, table.labels is None]
+        digest.update(json.dumps(said).encode())
+        digest.update(b"" if table.labels is None else table.labels.astype("<f4").tobytes())
+    return digest.hexdigest()
+
+
+def find_task(name: str) -> Task:
+    require_name(name, TASKS, "task")
+    return TASKS[name]
+
+
+def check_folder(folder: Path, files: Iterable[str]) -> None:
+    """Raises ValueError that names the folder, or every one of `files` that is not in it."""
+    if not folder.is_dir():
+        what = "a file" if folder.exists() else f"missing{near_folder(folder)}"
+        raise ValueError(f"data must be a folder, got {folder}, which is {what}")
+    wanted = set(files)
+    missing = sorted(file for file in wanted if not (folder / file).is_file())
+    if missing:
+        hint = describe_missing(folder, missing, wanted.difference(missing))
+        raise ValueError(f"data folder {folder} lacks {', '.join(missing)}; {hint}")
+
+
+def read_mapping(labels: tuple[str, ...]) -> dict[str | float, str]:
+    """`from:to` entries as a dictionary; a number stands for itself however it is written."""
+    pairs = [(entry.rpartition(":")[0], entry.rpartition(":")[2]) for entry in labels]
+    mapping = {as_number(value.strip()): label.strip() for value, label in pairs}
+    require(len(mapping) == len(labels), "labels must name each value once", ", ".join(labels))
+    return mapping
+
+
+def as_number(text: str) -> str | float:
+    """The finite number that a text is, else the text."""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return number + 0.0 if math.isfinite(number) else text
+
+
+def describe_unnamed(name: str, column: str, counts: Counter[str]) -> tuple[str, ...]:
+    """How many rows have each label that was not asked for."""
+    shown = counts.most_common(MOST_LABELS)
+    lines = [f"{name}: {num_rows(count)} {column} {label}, which labels does not name" for label, count in shown]
+    if rest := counts.total() - sum(count for _, count in shown):
+        lines.append(f"{name}: {num_rows(rest)} another {column} that labels does not name")
+    return tuple(lines)
+
+
+def num_rows(count: int) -> str:
+    return "1 row has" if count == 1 else f"{count} rows have"
+
+
+def read_label(where: str, cell: str, task: Task, column: str) -> float:
+    """The label that `cell` holds, whole and in the task's range."""
+    try:
+        label = float(cell)
+    except ValueError:
+        label = math.nan
+    low, high = task.label_range
+    is_real = task.kind == "regression"
+    if not (low <= label <= high and (is_real or label.is_integer())):
+        rule = f"must be a {'' if is_real else 'whole '}number from {low:g} to {high:g}"
+        raise ValueError(f"{where}: column {column} {rule}, got {cell[:MOST_SHOWN]!r}")
+    return label
+
+
+def no_rows(skipped: list[str], left_out: tuple[str, ...]) -> str:
+    """What there was in place of usable rows."""
+    parts = [f"{len(skipped)} unusable, the first: {skipped[0]}"] if skipped else []
+    return "; ".join([*parts, *left_out]) or "none"

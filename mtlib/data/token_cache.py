@@ -1,0 +1,257 @@
+"""Checked tables to word pieces: tokenised once into an Arrow file that all processes of a machine map into memory.
+
+The cache holds word pieces without special tokens, so that it depends neither on the longest input nor on the encoding.
+"""
+
+import hashlib
+import importlib.metadata
+import itertools
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from mtlib.config.network import Encoding
+from mtlib.data.file_readers import short_name
+from mtlib.data.tables import Table, content_fingerprint
+from mtlib.data.tokenizer_facts import (
+    SpecialTokens,
+    Template,
+    find_special_tokens,
+    hash_parts,
+    tokenizer_fingerprint,
+    truncate_longest_first,
+)
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+CACHE_VERSION = 1  # of the file's layout; a new one makes old caches unused
+CHUNK_ROWS = 10_000  # texts handed to the tokenizer at once
+TOKENS_NAME, CHECKSUM_NAME = "tokens.arrow", "tokens.sha256"
+SIDES: dict[str, tuple[tuple[int, ...], ...]] = {
+    "single": ((0,),),
+    "cross": ((0, 1),),
+    "cross_no_separator": ((0, 1),),
+    "bi": ((0,), (1,)),
+}
+"""By encoding: which texts of a row go into which of its inputs."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TokenTable:
+    """The word pieces of one table, as views of a memory-mapped file."""
+
+    task: str
+    """Whose head reads it."""
+    split: str
+    num_own_rows: int
+    """How many rows, the first ones, are the set's own; the others are augmentation."""
+    id_column: pa.Array
+    labels: np.ndarray
+    """(rows,) float32; NaN where there is none."""
+    pieces: tuple[np.ndarray, ...]
+    """Per text column the word pieces of all rows, end to end: (pieces,) int32."""
+    offsets: tuple[np.ndarray, ...]
+    """Per text column: row r has pieces offsets[r] up to offsets[r + 1]: (rows + 1,) int64."""
+    special: SpecialTokens
+    fingerprint: str
+    """SHA-256 of content, tokenizer and the library that cut the texts."""
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.labels)
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """Example ids, made into Python text when first asked for."""
+        ids: list[str] = self.id_column.to_pylist()
+        return ids
+
+    def tokens(self, side: int, row: int) -> np.ndarray:
+        """Word pieces of text column `side` (from 0) of `row`, without special tokens: (pieces,) int32."""
+        start, end = self.offsets[side][row : row + 2]
+        return self.pieces[side][start:end]
+
+    def lengths(self, encoding: Encoding, max_length: int) -> np.ndarray:
+        """Number of tokens of each row's input, special tokens included, after truncation; the longer one of two.
+
+        Args:
+            encoding: `single`, `cross`, `cross_no_separator` or `bi`.
+            max_length: longest input in word pieces.
+
+        Returns:
+            (rows,) int64.
+        """
+        rows, budget = np.arange(self.num_rows), self.budget(encoding, max_length)
+        pieces = [self.kept_pieces(rows, sides, budget).sum(axis=0) for sides in SIDES[encoding]]
+        longest: np.ndarray = np.max(pieces, axis=0) + self.template(encoding).num_special
+        return longest
+
+    def kept_pieces(self, rows: np.ndarray, sides: tuple[int, ...], budget: int) -> np.ndarray:
+        """How many word pieces of each text are left if an input may hold `budget` of them: (sides, rows) int64."""
+        lengths = np.stack([self.offsets[side][rows + 1] - self.offsets[side][rows] for side in sides])
+        return truncate_longest_first(lengths, budget)
+
+    def budget(self, encoding: Encoding, max_length: int) -> int:
+        """Most word pieces of an input of `max_length` tokens."""
+        return max_length - self.template(encoding).num_special
+
+    def template(self, encoding: Encoding) -> Template:
+        """The special tokens around the texts of each input."""
+        if encoding == "cross_no_separator":
+            return self.special.joined
+        return self.special.pair if encoding == "cross" else self.special.single
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """All tables of a trial, tokenised by one tokenizer."""
+
+    tables: Mapping[tuple[str, str], TokenTable]
+    """By (set, split)."""
+    special: SpecialTokens
+    fingerprint: str
+    """SHA-256 of the tables' content and the tokenizer."""
+    skipped: tuple[str, ...]
+    """One line per row that could not be used."""
+
+
+def tokenize(
+    tables: Mapping[tuple[str, str], Table],
+    tokenizer: "PreTrainedTokenizerBase",
+    cache_folder: Path,
+    on_progress: Callable[[str], None] | None = None,
+) -> Corpus:
+    """Word pieces of all tables, from the cache where it has them.
+
+    Each table has a folder under `cache_folder`, named by a hash of its content and the tokenizer, built aside and
+    renamed. A damaged one is built anew. Processes may build the same one at the same time: the first one's stays.
+
+    Args:
+        tables: by (set, split), as `read_data` and `read_folder` return them.
+        tokenizer: any tokenizer of `transformers` that has a padding token.
+        cache_folder: made where it is missing.
+        on_progress: is given one line per table.
+
+    Raises:
+        ValueError: the tokenizer has no padding token.
+    """
+    special = find_special_tokens(tokenizer)
+    fingerprint = tokenizer_fingerprint(tokenizer)
+    cache_folder.mkdir(parents=True, exist_ok=True)
+    token_tables = {}
+    for key, table in tables.items():
+        start = time.monotonic()
+        path = cache_folder / cache_key(table, fingerprint)
+        cached = open_cache(path)
+        tokens = build_cache(table, tokenizer, path) if cached is None else cached
+        token_tables[key] = view_tokens(table, tokens, special, path.name)
+        if on_progress:
+            how = f"tokenised in {time.monotonic() - start:.1f} s" if cached is None else "from the token cache"
+            on_progress(f"{short_name(table.path)}: {len(table.ids):,} rows {how}")
+    return Corpus(
+        tables=token_tables,
+        special=special,
+        fingerprint=hash_parts(content_fingerprint(tables), fingerprint),
+        skipped=tuple(line for table in tables.values() for line in table.skipped),
+    )
+
+
+def are_tokenized(
+    tables: Mapping[tuple[str, str], Table], tokenizer: "PreTrainedTokenizerBase", cache_folder: Path
+) -> bool:
+    """Whether the cache has word pieces of all tables; they are not checked, and nothing is written."""
+    fingerprint = tokenizer_fingerprint(tokenizer)
+    return all((cache_folder / cache_key(table, fingerprint)).is_dir() for table in tables.values())
+
+
+def cache_key(table: Table, fingerprint: str) -> str:
+    """Name of the table's folder in the cache, and its fingerprint."""
+    library = importlib.metadata.version("tokenizers")
+    content = content_fingerprint({(table.task, table.split): table})
+    return hash_parts(str(CACHE_VERSION), library, fingerprint, content)
+
+
+def view_tokens(table: Table, tokens: pa.Table, special: SpecialTokens, fingerprint: str) -> TokenTable:
+    """Views of a mapped file, without a copy. The file has one chunk per column."""
+    texts = [tokens.column(f"pieces_{side}").chunk(0) for side in range(len(table.texts))]
+    return TokenTable(
+        task=table.task,
+        split=table.split,
+        num_own_rows=table.num_own_rows,
+        id_column=tokens.column("id").chunk(0),
+        labels=tokens.column("label").chunk(0).to_numpy(),
+        pieces=tuple(text.values.to_numpy() for text in texts),
+        offsets=tuple(text.offsets.to_numpy() for text in texts),
+        special=special,
+        fingerprint=fingerprint,
+    )
+
+
+def build_cache(table: Table, tokenizer: "PreTrainedTokenizerBase", path: Path) -> pa.Table:
+    """Tokenises a table and puts the folder at `path`, unless another process was first; returns it mapped."""
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".building-", ignore_cleanup_errors=True) as temporary:
+        built = Path(temporary) / "built"
+        built.mkdir()
+        write_cache(table, tokenizer, built)
+        own = open_cache(built)
+        publish(built, path, aside=Path(temporary) / "damaged")
+        shared = open_cache(path)
+    assert own is not None, "a file just written has its checksum"
+    return own if shared is None else shared  # a mapped file outlives its name
+
+
+def write_cache(table: Table, tokenizer: "PreTrainedTokenizerBase", folder: Path) -> None:
+    """Writes the Arrow file and, after it, its checksum."""
+    labels = np.full(len(table.ids), np.nan, dtype=np.float32) if table.labels is None else table.labels
+    columns: dict[str, Any] = {"id": pa.array(table.ids, pa.string()), "label": pa.array(labels, pa.float32())}
+    for side, texts in enumerate(table.texts):
+        columns[f"pieces_{side}"] = tokenize_texts(tokenizer, texts)
+    batch = pa.record_batch(columns)
+    with pa.ipc.new_file(str(folder / TOKENS_NAME), batch.schema) as writer:
+        writer.write_batch(batch)
+    (folder / CHECKSUM_NAME).write_text(file_checksum(folder / TOKENS_NAME))
+
+
+def tokenize_texts(tokenizer: "PreTrainedTokenizerBase", texts: list[str]) -> pa.LargeListArray:
+    """Word pieces of each text without special tokens, as a list of int32 per row."""
+    pieces, lengths = [], [0]
+    for start in range(0, len(texts), CHUNK_ROWS):
+        chunk = tokenizer(texts[start : start + CHUNK_ROWS], add_special_tokens=False, verbose=False)["input_ids"]
+        pieces.append(np.fromiter(itertools.chain.from_iterable(chunk), dtype=np.int32))
+        lengths.extend(len(ids) for ids in chunk)
+    return pa.LargeListArray.from_arrays(np.cumsum(lengths, dtype=np.int64), np.concatenate(pieces))
+
+
+def publish(built: Path, path: Path, aside: Path) -> None:
+    """Renames `built` to `path`, unless something sound stands there; what is damaged there is moved aside."""
+    with suppress(OSError):  # a folder stands there: that of a process that was faster, or a damaged one
+        built.rename(path)
+        return
+    if open_cache(path) is None:
+        with suppress(OSError):  # another process is mending it too; either result is right
+            path.rename(aside)
+            built.rename(path)
+
+
+def open_cache(folder: Path) -> pa.Table | None:
+    """The table in a cache folder, mapped into memory; None where there is none or its checksum is wrong."""
+    try:
+        if (folder / CHECKSUM_NAME).read_bytes() != file_checksum(folder / TOKENS_NAME).encode():
+            return None
+        return pa.ipc.open_file(pa.memory_map(str(folder / TOKENS_NAME))).read_all()
+    except OSError:
+        return None
+
+
+def file_checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,45 @@
+"""Checks that raise one clear line: the rule, then what came; and the errors that training ends with."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+class TrainingDiverged(ArithmeticError):  # noqa: N818 - says what happened, as StopIteration does
+    """A loss or a prediction became NaN or infinite."""
+
+
+def require(holds: bool, rule: str, value: object) -> None:
+    """Raises ValueError with the rule, then the value, unless the rule holds."""
+    if not holds:
+        raise ValueError(f"{rule}, got {value}")
+
+
+def require_once(entries: Sequence[object], rule: str) -> None:
+    """Raises ValueError with the rule, then the entries, if one is there twice."""
+    require(len(set(entries)) == len(entries), rule, list(entries))
+
+
+def require_name(name: str, known: Iterable[str], what: str) -> None:
+    """Raises ValueError that lists the right names, nearest first, unless `name` is one of them."""
+    names = list(known)
+    if name not in names:
+        raise ValueError(f"unknown {what} '{name}'; {nearest_first(name, names)}")
+
+
+def nearest_first(name: str, names: list[str], taken: Sequence[str] = ()) -> str:
+    """`did you mean 'x'? known: x, y, z`, nearest first; capitals make no difference to how near a name is.
+
+    Args:
+        name: a wrong name.
+        names: the right ones.
+        taken: those of them that already stand for something else, and so are not what is meant.
+    """
+    lowered = {known.lower(): known for known in names if known not in taken}
+    near = [lowered[found] for found in difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.5)]
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    return f"{hint}known: {', '.join(near + sorted(set(names) - set(near)))}"
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its kind if it has none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

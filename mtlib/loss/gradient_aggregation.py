@@ -1,0 +1,206 @@
+"""How the gradients of several tasks become one step: by methods against conflicts between them.
+
+The tasks' gradients are taken one by one and averaged over the workers before they meet, so that one worker and two
+give the same step. The methods need only the inner products of the gradients (their Gramian), so that no matrix of them
+is built. They act on the parameters that several tasks share; one that a single task reaches keeps its gradient.
+"""
+
+import contextlib
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from qpsolvers import solve_qp
+from torch import Tensor, nn
+from torchjd import aggregation
+from torchjd.linalg import QuadprogProjector
+
+from mtlib.data.batches import Batch
+from mtlib.errors import TrainingDiverged
+from mtlib.loss.objective import Place
+from mtlib.runtime.workers import num_workers, sum_over_workers
+
+Gradients = list[Tensor | None]
+"""One per parameter; None where the loss does not reach it."""
+
+RIDGE = 1e-10
+"""Added to the diagonal of cosines, which a solver needs positive definite: far above their rounding errors of 1e-14.
+Unless two gradients are opposite to within .01 rad, it moves no combination by more than 1e-4 of its length."""
+PROJECTOR = QuadprogProjector(norm_eps=sys.float_info.min, reg_eps=RIDGE)
+"""Torchjd's own takes gradients shorter than .01 for 0, which leaves them in conflict. `reg_eps` is a part of the
+trace, in which short gradients would drown beside long ones: it is given cosines, to which all are equally long."""
+
+
+def weights_pcgrad(gramian: Tensor) -> Tensor:
+    """Each gradient loses its part against every other that it conflicts with, in random order (Yu et al. 2020)."""
+    return aggregation.PCGradWeighting()(gramian)
+
+
+def weights_mgda(gramian: Tensor) -> Tensor:
+    """The shortest vector in the gradients' convex hull; weights sum to 1 (Désidéri 2012).
+
+    The quadratic program min w^T G w over w >= 0, sum w = 1, is solved for v = D w / min D, as in `norms_and_cosines`:
+    min v^T C v over v >= 0, sum_i v_i min D / D_i = 1. Torchjd's solver (Frank-Wolfe, 100 steps) stops too early where
+    gradients of very different length are in conflict. Where a gradient is 0, so is the shortest vector.
+    """
+    is_zero = gramian.diagonal() == 0
+    if is_zero.any():
+        return is_zero.to(gramian) / is_zero.sum()
+    norms, cosines = norms_and_cosines(gramian)
+    shares, zeros = norms.min() / norms, np.zeros(len(norms))
+    ridged = cosines.numpy() + RIDGE * np.eye(len(norms))
+    solution = solve_qp(ridged, zeros, A=shares.unsqueeze(0).numpy(), b=np.ones(1), lb=zeros, solver="quadprog")
+    assert solution is not None, "a strictly convex program on a simplex has a solution"
+    weights = torch.from_numpy(solution).clamp_min(0) * shares
+    return weights / weights.sum()
+
+
+def weights_upgrad(gramian: Tensor) -> Tensor:
+    """The sum of the gradients, each projected on the cone that hurts no task (Quinton and Rey 2024)."""
+    norms, cosines = norms_and_cosines(gramian)
+    return aggregation.UPGradWeighting(norms, PROJECTOR)(cosines) / norms
+
+
+def weights_dualproj(gramian: Tensor) -> Tensor:
+    """The sum of the gradients, projected on the cone that hurts no task (Lopez-Paz and Ranzato 2017)."""
+    norms, cosines = norms_and_cosines(gramian)
+    return aggregation.DualProjWeighting(norms, PROJECTOR)(cosines) / norms
+
+
+def weights_imtl_g(gramian: Tensor) -> Tensor:
+    """Equal projections on every gradient; weights sum to 1 (Liu et al. 2021)."""
+    return aggregation.IMTLGWeighting()(gramian)
+
+
+def weights_aligned_mtl(gramian: Tensor) -> Tensor:
+    """The gradients' principal components at equal length (Senushkin et al. 2023)."""
+    return aggregation.AlignedMTLWeighting(pref_vector=torch.ones_like(gramian[0]))(gramian)
+
+
+def norms_and_cosines(gramian: Tensor) -> tuple[Tensor, Tensor]:
+    """D and C of a Gramian G = D C D: the gradients' lengths, (tasks,), and their cosines, (tasks, tasks).
+
+    A projection on the cone that hurts no task has the weights w that minimise w^T G w over w >= u, of which u makes
+    the vector that is projected. With v = D w that is v^T C v over v >= D u: the same projection, from equal lengths.
+    A gradient of 0 counts as one of length 1 that is at right angles to all others.
+    """
+    norms = gramian.diagonal().sqrt()
+    norms = torch.where(norms > 0, norms, 1.0)
+    return norms, gramian / norms / norms.unsqueeze(1)
+
+
+METHODS: dict[str, Callable[[Tensor], Tensor]] = {
+    "pcgrad": weights_pcgrad,
+    "mgda": weights_mgda,
+    "upgrad": weights_upgrad,
+    "dualproj": weights_dualproj,
+    "imtl_g": weights_imtl_g,
+    "aligned_mtl": weights_aligned_mtl,
+}
+"""From the Gramian (tasks, tasks) to the weights (tasks,) of the combination."""
+
+
+def gradients_by_task(
+    objective: nn.Module, parameters: Sequence[nn.Parameter], batches: Sequence[Batch], places: Sequence[Place]
+) -> tuple[list[Gradients], Tensor]:
+    """The gradient of each task's part of a step.
+
+    Args:
+        objective: the objective, wrapped or not.
+        parameters: what is trained.
+        batches: this worker's shard of each batch of the step; those of one task give one gradient.
+        places: where each batch stands.
+
+    Returns:
+        For each task, in the order of its first batch, this worker's gradients; and the details of `batches`, as
+        `Objective.forward` gives them, in their order.
+    """
+    groups: dict[str, list[int]] = defaultdict(list)
+    for index, batch in enumerate(batches):
+        groups[batch.task].append(index)
+    gradients: list[Gradients] = []
+    details: dict[int, Tensor] = {}
+    for indices in groups.values():
+        with unsynchronized(objective):
+            loss, found = objective([batches[index] for index in indices], [places[index] for index in indices])
+        gradients.append(list(torch.autograd.grad(loss, parameters, allow_unused=True)))
+        details |= dict(zip(indices, found, strict=True))
+    return gradients, torch.stack([details[index] for index in range(len(batches))])
+
+
+def unsynchronized(objective: nn.Module) -> contextlib.AbstractContextManager[Any]:
+    """Keeps DDP from averaging gradients: each task's are averaged on their own."""
+    context: contextlib.AbstractContextManager[Any] = getattr(objective, "no_sync", contextlib.nullcontext)()
+    return context
+
+
+def combine(method: str, gradients: Sequence[Gradients]) -> Gradients:
+    """One gradient per parameter from those of the tasks; changes `gradients` on the way to their mean over workers.
+
+    Args:
+        method: a key of `METHODS`.
+        gradients: this worker's, for each task.
+
+    Returns:
+        For a parameter that several tasks reach their combination, for one that a single task reaches its gradient,
+        None for the rest; the same on every worker.
+
+    Raises:
+        TrainingDiverged: a gradient of a shared parameter is NaN or infinite, on every worker.
+    """
+    averaged = [average_over_workers(parts) for parts in gradients]
+    by_parameter = list(zip(*averaged, strict=True))
+    shared = [parts for parts in by_parameter if sum(part is not None for part in parts) > 1]
+    weights = weights_of(method, shared, len(averaged))
+    combined: Gradients = []
+    for parts in by_parameter:
+        present = [index for index, part in enumerate(parts) if part is not None]
+        scales = weights if len(present) > 1 else [1.0] * len(parts)
+        combined.append(weighted_sum(parts, scales))
+    return combined
+
+
+def weights_of(method: str, shared: Sequence[Sequence[Tensor | None]], num_tasks: int) -> list[float]:
+    """The weight of each task's gradient; a task that reaches no shared parameter has no say, and weight 1."""
+    reaching = [task for task in range(num_tasks) if any(parts[task] is not None for parts in shared)]
+    gramian = gramian_of(shared, num_tasks)[reaching][:, reaching]
+    if not gramian.isfinite().all():
+        raise TrainingDiverged("the gradient of a task is not finite")
+    weights = [1.0] * num_tasks
+    for task, weight in zip(reaching, METHODS[method](gramian).tolist() if reaching else (), strict=True):
+        weights[task] = weight
+    return weights
+
+
+def weighted_sum(parts: Sequence[Tensor | None], scales: Sequence[float]) -> Tensor | None:
+    """Sum of scale times gradient over the tasks that have one; None if none has."""
+    scaled = [part * scale for part, scale in zip(parts, scales, strict=True) if part is not None]
+    return torch.stack(scaled).sum(dim=0) if len(scaled) > 1 else (scaled[0] if scaled else None)
+
+
+def gramian_of(shared: Sequence[Sequence[Tensor | None]], num_tasks: int) -> Tensor:
+    """Inner products of the tasks' gradients over the shared parameters, (tasks, tasks) float64 on the CPU.
+
+    Args:
+        shared: for each parameter the gradient of each task; None counts as 0.
+        num_tasks: how many tasks.
+    """
+    gramian = torch.zeros(num_tasks, num_tasks, dtype=torch.float64)
+    for parts in shared:
+        present = [index for index, part in enumerate(parts) if part is not None]
+        rows = torch.stack([part.flatten() for part in parts if part is not None]).double()  # (present, entries)
+        gramian[torch.tensor(present)[:, None], torch.tensor(present)] += (rows @ rows.T).cpu()
+    return gramian
+
+
+def average_over_workers(gradients: Gradients) -> Gradients:
+    """The mean over the workers; None stays None, which is so on all of them or on none."""
+    if num_workers() == 1:
+        return gradients
+    present = [gradient for gradient in gradients if gradient is not None]
+    joined = sum_over_workers(torch.cat([gradient.flatten() for gradient in present])) / num_workers()
+    pieces = iter(torch.split(joined, [gradient.numel() for gradient in present]))
+    return [None if gradient is None else next(pieces).view_as(gradient) for gradient in gradients]

@@ -1,0 +1,94 @@
+"""SMART: a penalty on how much predictions change when the embedded text is moved a little (Jiang et al. 2020).
+
+The noise enters after position, type, LayerNorm and dropout of the embeddings, so zero noise with dropout off gives a
+penalty of exactly 0. Feeding the embeddings back as `inputs_embeds` would add positions and normalise twice. Encoders
+that have no one module for all of this, as XLM, are refused (`mtlib.model.encoder.embedding_layer`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mtlib.config.penalties import SmartConfig
+from mtlib.loss.losses import divergence_from, symmetric_divergence
+
+Perturbed = Callable[[Sequence[Tensor]], Tensor]
+"""From noise to logits: adds each noise to its embedded text and runs the rest of the model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Smoothness:
+    """What the penalty came to."""
+
+    penalty: Tensor
+    """(rows,), differentiable in the model's parameters."""
+    noise_norm: Tensor
+    """(rows,), inf-norm of the noise that was used, in units of the embedding output."""
+
+
+def smoothness(
+    config: SmartConfig,
+    kind: str,
+    clean_logits: Tensor,
+    first_noise: Sequence[Tensor],
+    masks: Sequence[Tensor],
+    perturbed: Perturbed,
+) -> Smoothness:
+    """The smoothness penalty of one batch.
+
+    Args:
+        config: mode, number and size of ascent steps.
+        kind: the task's kind of label, which chooses the divergence.
+        clean_logits: (rows, num_logits), differentiable.
+        first_noise: standard normal draws, (rows, tokens, hidden) for each input of the task.
+        masks: (rows, tokens) for each input, 1 on text and 0 on padding; padding gets no noise.
+        perturbed: gives the logits for a noise.
+
+    Returns:
+        Penalty and noise norm, one each per row. Gradients flow through both predictions of the penalty; during the
+        ascent the clean one is held fixed and no parameter receives a gradient.
+
+    Source: Jiang et al. 2020, equation 2 and algorithm 1; BERT and Beyond 3.5, 4.3.
+    """
+    keep = [mask.unsqueeze(2).to(torch.float32) for mask in masks]
+    noise = [config.noise_std * draw * mask for draw, mask in zip(first_noise, keep, strict=True)]
+    if config.mode == "random":
+        noise = [unit_norm(part, config.epsilon) for part in noise]
+    else:
+        for _ in range(config.num_steps):
+            noise = ascend(config, kind, clean_logits, noise, keep, perturbed)
+    penalty = symmetric_divergence(kind, perturbed(noise), clean_logits)
+    norms = torch.stack([part.abs().amax(dim=(1, 2)) for part in noise])
+    return Smoothness(penalty=penalty, noise_norm=norms.amax(dim=0))
+
+
+def ascend(
+    config: SmartConfig,
+    kind: str,
+    clean_logits: Tensor,
+    noise: Sequence[Tensor],
+    keep: Sequence[Tensor],
+    perturbed: Perturbed,
+) -> list[Tensor]:
+    """One step of the noise towards a larger divergence; the same shapes as `noise`."""
+    variables = [part.detach().requires_grad_() for part in noise]
+    # Summed, not averaged: each row climbs its own divergence, whatever the batch.
+    climbed = divergence_from(kind, perturbed(variables), clean_logits).sum()
+    gradients = torch.autograd.grad(climbed, variables)
+    parts = zip(variables, gradients, keep, strict=True)
+    return [step_noise(config, part.detach(), gradient * mask) for part, gradient, mask in parts]
+
+
+def step_noise(config: SmartConfig, noise: Tensor, gradient: Tensor) -> Tensor:
+    """The noise after one ascent step: `unit_norm` or `paper` (see `SmartConfig.mode`); (rows, tokens, hidden)."""
+    if config.mode == "unit_norm":
+        return unit_norm(noise + config.step_size * gradient, config.epsilon)
+    largest = gradient.abs().amax(dim=(1, 2), keepdim=True).clamp_min(torch.finfo(gradient.dtype).tiny)
+    return (noise + config.step_size * gradient / largest).clamp(-config.epsilon, config.epsilon)
+
+
+def unit_norm(noise: Tensor, epsilon: float) -> Tensor:
+    """Each token's noise over its largest entry: inf-norm 1, and 0 where the noise is 0."""
+    return noise / (noise.abs().amax(dim=2, keepdim=True) + epsilon)

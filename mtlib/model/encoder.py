@@ -1,0 +1,262 @@
+"""The text encoder: loaded once, kept, and copied fresh for each trial."""
+
+import contextlib
+import copy
+import hashlib
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mtlib.config.network import EncoderConfig
+from mtlib.data.tokenizer_facts import is_read_last
+from mtlib.errors import first_line, require
+from mtlib.model.architecture import check_architecture
+from mtlib.model.hub import ask_hub, is_folder
+
+HIDDEN_DROPOUTS = ("hidden_dropout_prob", "dropout", "embedding_dropout", "mlp_dropout")
+"""What encoders call the dropout of hidden states in their configuration."""
+ATTENTION_DROPOUTS = ("attention_probs_dropout_prob", "attention_dropout")
+"""What encoders call the dropout of attention weights."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainedEncoder:
+    """An encoder as it was loaded; trials train copies of it."""
+
+    name: str
+    config: Any
+    """The `transformers` configuration."""
+    weights: Mapping[str, Tensor]
+    """Pretrained weights by name, on the CPU, fp32."""
+    tokenizer: Any
+    """A fast `transformers` tokenizer."""
+    fingerprint: str
+    """SHA-256 of configuration and weights."""
+    max_length: int
+    """Longest input in word pieces, special tokens included."""
+    is_read_last: bool = False
+    """Whether the token that stands for a text is the last of it, and not the first."""
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(weight.numel() for weight in self.weights.values())
+
+
+class CannotLoad(ValueError):  # noqa: N818 - a refusal among others, which another place may make good
+    """An encoder is not where it was looked for, or not whole."""
+
+
+def find_encoder(name: str) -> PretrainedEncoder:
+    """Loads the pretrained encoder of a trial; ValueError as `load_encoder`, or if its folder has gone."""
+    is_gone = Path(name).is_absolute() and not Path(name).is_dir()
+    require(not is_gone, "the trial's encoder must be where it was, or be named with --encoder", f"no folder {name}")
+    return load_encoder(name)
+
+
+def load_encoder(name: str) -> PretrainedEncoder:
+    """Loads an encoder and its tokenizer, from what is on this machine if all of it is, else from the hub.
+
+    Args:
+        name: a hub name such as `bert-base-uncased`, or a local folder.
+
+    Raises:
+        ValueError: it cannot be had, is damaged or incomplete, or does not read a text both ways; one line that says
+            which and why.
+    """
+    if not is_folder(name):
+        with contextlib.suppress(CannotLoad):  # not cached, or not whole; if the hub does not help, it says why
+            return load_from(name, only_local=True)
+        ask_hub(name)
+    return load_from(name, only_local=False)
+
+
+def load_from(name: str, only_local: bool) -> PretrainedEncoder:
+    """As `load_encoder`; without asking the hub if `only_local`, which raises CannotLoad where all is not here."""
+    from transformers import AutoModel
+
+    config, tokenizer = load_description(name, local_files_only=only_local)
+    with loading(name):
+        model, info = AutoModel.from_pretrained(
+            name,
+            config=config,
+            dtype=torch.float32,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            local_files_only=only_local,
+        )
+    check_weights(name, info)
+    return describe_model(name, model, tokenizer)
+
+
+def load_description(name: str, **where: Any) -> tuple[Any, Any]:
+    """Configuration and tokenizer of an encoder; no weights are read, not even of what is refused.
+
+    Args:
+        name: a hub name, or a local folder.
+        where: to look, in words of `from_pretrained`.
+
+    Raises:
+        CannotLoad: one of them is not there, or damaged.
+        ValueError: the encoder does not read a text both ways.
+    """
+    from transformers import AutoConfig, AutoTokenizer
+
+    with loading(name):
+        config = AutoConfig.from_pretrained(name, **where)
+    with quiet_transformers():
+        check_architecture(name, config)
+    with loading(name):
+        tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, **where)
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # `transformers` makes one up
+        raise CannotLoad(f"encoder '{name}' must come with its tokenizer, got no vocabulary")
+    return config, tokenizer
+
+
+@contextlib.contextmanager
+def loading(name: str) -> Iterator[None]:
+    """Raises CannotLoad, in one line, for whatever `transformers` raises; quietly."""
+    with quiet_transformers():
+        try:
+            yield
+        except Exception as error:  # damaged files make it raise whatever their content leads to
+            raise CannotLoad(f"encoder '{name}' cannot be loaded: {first_line(error)}") from error
+
+
+def describe_model(name: str, model: nn.Module, tokenizer: Any) -> PretrainedEncoder:
+    """A model and its tokenizer as what trials start from; CannotLoad if the tokenizer cannot encode a text."""
+    drop_pooler(model)
+    with loading(name):
+        reads_last = is_read_last(tokenizer)
+    weights = {key: weight.detach().clone() for key, weight in model.state_dict().items()}
+    return PretrainedEncoder(
+        name=name,
+        config=model.config,
+        weights=weights,
+        tokenizer=tokenizer,
+        fingerprint=fingerprint_of(model.config, weights),
+        max_length=min(tokenizer.model_max_length, num_positions(model)),
+        is_read_last=reads_last,
+    )
+
+
+def check_weights(name: str, info: Mapping[str, Any]) -> None:
+    """Raises CannotLoad for weights that `transformers` would make up, other than those of the pooler."""
+    resized = [key for key, *_shapes in info["mismatched_keys"]]
+    for fault, keys in (("missing", info["missing_keys"]), ("of another size", resized)):
+        found = sorted(key for key in keys if not key.startswith("pooler."))
+        if found:
+            raise CannotLoad(f"encoder '{name}' must have all its weights, {len(found)} are {fault}, first {found[0]}")
+
+
+def num_positions(model: nn.Module) -> int:
+    """The longest input, in word pieces, that the model has positions for; RoBERTa spends the first ones on padding."""
+    embeddings = getattr(model, "embeddings", None)
+    positions: Any = getattr(embeddings, "position_embeddings", None)
+    numbers = getattr(embeddings, "position_ids", None)  # (1, positions)
+    found = [numbers.shape[-1]] if isinstance(numbers, Tensor) else []
+    if isinstance(getattr(positions, "weight", None), Tensor):  # an nn.Embedding, or one of I-BERT's own
+        padding = positions.padding_idx
+        found.append(len(positions.weight) - (0 if padding is None else padding + 1))
+    else:
+        found.append(int(getattr(model.config, "max_position_embeddings", None) or sys.maxsize))
+    return min((count for count in found if count > 0), default=sys.maxsize)  # XLNet says -1: there is no end
+
+
+@contextlib.contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Keeps loading bars and reports of unused weights off the terminal."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def drop_pooler(model: nn.Module) -> None:
+    """Takes off the layer that BERT puts on [CLS] for its own pretraining; our heads read the hidden state.
+
+    Something must stay in its place: SqueezeBERT and LayoutLM always call it.
+    """
+    if getattr(model, "pooler", None) is not None:
+        model.register_module("pooler", nn.Identity())
+
+
+def fingerprint_of(config: Any, weights: Mapping[str, Tensor]) -> str:
+    """SHA-256 over the architecture and every weight."""
+    described = {key: value for key, value in config.to_dict().items() if not key.startswith("_")}
+    described.pop("transformers_version", None)
+    return digest_of(weights, json.dumps(described, sort_keys=True, default=str))
+
+
+def digest_of(weights: Mapping[str, Tensor], described: str = "") -> str:
+    """SHA-256, in hexadecimal, over a description and the names and values of weights, in whatever order they come."""
+    digest = hashlib.sha256(described.encode())
+    for name in sorted(weights):
+        digest.update(name.encode())
+        digest.update(weights[name].cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def build_encoder(pretrained: PretrainedEncoder, config: EncoderConfig) -> nn.Module:
+    """A fresh trainable copy of a pretrained encoder with the configured dropout.
+
+    Raises:
+        ValueError: a dropout is set that this encoder's configuration does not know, or max_length is beyond its
+            positions.
+    """
+    from transformers import AutoModel
+
+    architecture = copy.deepcopy(pretrained.config)
+    set_dropout(architecture, HIDDEN_DROPOUTS, config.dropout, pretrained.name, "dropout")
+    set_dropout(architecture, ATTENTION_DROPOUTS, config.attention_dropout, pretrained.name, "attention_dropout")
+    rule = f"encoder.max_length must be at most {pretrained.max_length} for {pretrained.name}"
+    require(config.max_length <= pretrained.max_length, rule, config.max_length)
+    with quiet_transformers(), torch.random.fork_rng(devices=[]):
+        model: nn.Module = AutoModel.from_config(architecture)
+    drop_pooler(model)
+    model.load_state_dict(pretrained.weights)
+    return model
+
+
+def hidden_dropout(architecture: Any) -> float:
+    """The dropout probability of hidden states in an encoder's configuration; 0 where it knows none."""
+    known = [getattr(architecture, name, None) for name in HIDDEN_DROPOUTS]
+    return next((float(value) for value in known if isinstance(value, int | float)), 0.0)
+
+
+def set_dropout(architecture: Any, names: tuple[str, ...], value: float | None, encoder: str, key: str) -> None:
+    """Sets every dropout among `names` that the encoder's configuration has; None leaves them."""
+    known = [name for name in names if isinstance(getattr(architecture, name, None), int | float)]
+    if value is not None and not known:
+        raise ValueError(f"encoder.{key} cannot be set for {encoder} ({architecture.model_type}): set it to none")
+    for name in known if value is not None else ():
+        setattr(architecture, name, value)
+
+
+def embedding_layer(encoder: nn.Module) -> nn.Module:
+    """The module whose output SMART moves: positions, types, LayerNorm and dropout are in it.
+
+    What it gives enters the first layer as it is or, where it is narrower (ALBERT, ELECTRA), through a linear map.
+
+    Raises:
+        ValueError: the architecture has none that we know. XLM and FlauBERT call their table of words so: all else
+            comes behind it, and not from a module that could be entered.
+    """
+    rule, layer = f"SMART cannot enter {type(encoder).__name__}", getattr(encoder, "embeddings", None)
+    if not isinstance(layer, nn.Module):
+        raise ValueError(f"{rule}: it has no module called 'embeddings'")
+    if isinstance(layer, nn.Embedding):
+        raise ValueError(f"{rule}: its 'embeddings' are a table of words, positions and LayerNorm come behind it")
+    return layer

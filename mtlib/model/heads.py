@@ -1,0 +1,139 @@
+"""Heads: from the pooled text, or the two pooled texts of a pair, to a task's logits; and what tasks share before
+them."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mtlib.config.trial import TrialConfig
+from mtlib.runtime.seeds import torch_stream
+from mtlib.tasks import TASKS
+
+INITIAL_STD = 0.02
+"""Standard deviation of new weights. Source: Devlin et al. 2019."""
+
+
+class LinearHead(nn.Module):
+    """A linear layer on the joined vectors, behind a ReLU layer if there is one.
+
+    Args:
+        output: gives the head its `weight` and `bias`.
+        hidden: the ReLU layer's.
+        is_difference: whether the logit is the second of two outputs minus the first: softmax cross entropy on the two
+            is binary cross entropy on their difference.
+    """
+
+    def __init__(self, output: nn.Linear, hidden: nn.Linear | None, is_difference: bool) -> None:
+        super().__init__()
+        self.weight, self.bias = output.weight, output.bias
+        self.hidden = hidden
+        self.is_difference = is_difference
+
+    def forward(self, vectors: tuple[Tensor, ...]) -> Tensor:
+        """Logits (rows, num_logits) from one (rows, width) vector per input."""
+        joined = torch.cat(vectors, dim=1)
+        if self.hidden is not None:
+            joined = functional.relu(self.hidden(joined))
+        outputs = functional.linear(joined, self.weight, self.bias)
+        return outputs[:, 1:] - outputs[:, :1] if self.is_difference else outputs
+
+
+class CosineHead(nn.Module):
+    """The cosine of two vectors, from its own range -1..1 to low..high, in fp32.
+
+    Args:
+        projection: a linear layer that both vectors pass first, if any.
+        low, high: what the cosines -1 and 1 become.
+    """
+
+    def __init__(self, projection: nn.Linear | None, low: float, high: float) -> None:
+        super().__init__()
+        self.projection = projection
+        self.low, self.high = low, high
+
+    def forward(self, vectors: tuple[Tensor, ...]) -> Tensor:
+        """Logits (rows, 1) from two (rows, hidden) vectors."""
+        first, second = vectors if self.projection is None else map(self.projection, vectors)
+        cosine = functional.cosine_similarity(first.float(), second.float(), dim=1).unsqueeze(1)
+        if (self.low, self.high) == (-1, 1):
+            return cosine
+        return self.low + (self.high - self.low) * (1 + cosine) / 2
+
+
+def make_head(config: TrialConfig, task: str, hidden_size: int) -> nn.Module:
+    """A task's head, called with one vector per input (one for all behind the relational layer); gives the logits.
+
+    Args:
+        config: gives head, loss, encoding, seed and replicate.
+        task: name of the task.
+        hidden_size: width of the encoder.
+
+    Returns:
+        A module from a tuple of (rows, width) to (rows, `TASKS[task].num_logits`); weights N(0, .02) from streams of
+        the task, biases 0.
+
+    Source: BERT and Beyond 3.2, Tuning up BERT 4.2 (cosine, two logits), Triple Threat 4.6 (ReLU layer). For regression
+    Tuning up BERT scales the cosine to 0..5; BERT and Beyond does not say.
+    """
+    settings, facts, name = config.tasks[task], TASKS[task], new_stream(config, "head", task)
+    if settings.head == "cosine":
+        low, high = facts.label_range if facts.kind == "regression" else (-1.0, 1.0)
+        projection = new_linear(hidden_size, hidden_size, *name) if settings.cosine_projection else None
+        return CosineHead(projection, low, high)
+    width = vectors_width(config, task, hidden_size)
+    is_difference = facts.kind == "binary" and settings.loss == "cross_entropy"
+    hidden = None if settings.hidden_units is None else new_linear(width, settings.hidden_units, *name, "hidden")
+    outputs = 2 if is_difference else facts.num_logits
+    return LinearHead(new_linear(settings.hidden_units or width, outputs, *name), hidden, is_difference)
+
+
+def make_relational(config: TrialConfig, hidden_size: int) -> nn.Linear | None:
+    """The linear layer that active tasks among `relational_tasks` share before their heads; None where none is active.
+
+    Source: My PAL BERT 4.1, which gives no width: it is that of the vectors, so that heads stay as they are.
+    """
+    tasks = [task for task in config.relational_tasks if task in config.active_tasks]
+    if not tasks:
+        return None
+    width = vectors_width(config, tasks[0], hidden_size)
+    return new_linear(width, width, *new_stream(config, "relational"))
+
+
+def make_projection(config: TrialConfig, hidden_size: int) -> nn.Module | None:
+    """What pooled texts (..., hidden) pass before the contrastive term; None without the term.
+
+    Source: Gao et al. 2021 (linear and tanh), My PAL BERT 4.1 (linear).
+    """
+    settings = config.simcse
+    if settings.weight == 0:
+        return None
+    if settings.projection == "none":
+        return nn.Identity()
+    linear = new_linear(hidden_size, hidden_size, *new_stream(config, "projection"))
+    return nn.Sequential(linear, nn.Tanh()) if settings.projection == "mlp" else linear
+
+
+def vectors_width(config: TrialConfig, task: str, hidden_size: int) -> int:
+    """Width of a task's joined vectors: one of the encoder, or two for a bi-encoder."""
+    return hidden_size * (2 if config.tasks[task].encoding == "bi" else 1)
+
+
+def new_stream(config: TrialConfig, *purpose: str) -> tuple[int | str, ...]:
+    """Name of the stream that new weights come from.
+
+    Behind weights to start from it is another one: an earlier trial of the same seed began with the same new weights,
+    its encoder was trained to suit them, and they would not be new to it.
+    """
+    again = () if config.encoder.start_from is None else ("started",)
+    return (config.seed, config.replicate, *purpose, *again)
+
+
+def new_linear(inputs: int, outputs: int, *stream: int | str, bias: bool = True) -> nn.Linear:
+    """A linear layer whose weights are N(0, .02) from the stream of that name; its bias, if any, is 0."""
+    # Made without values, so that the global stream is left alone.
+    linear = nn.Linear(inputs, outputs, bias=bias, device="meta").to_empty(device="cpu")
+    with torch.no_grad():
+        linear.weight.normal_(0.0, INITIAL_STD, generator=torch_stream(*stream))
+        if linear.bias is not None:
+            linear.bias.zero_()
+    return linear

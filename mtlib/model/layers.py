@@ -1,0 +1,150 @@
+"""The layers of an encoder: which there are, which are trained, and where task modules enter them."""
+
+from typing import Any
+
+from torch import nn
+
+from mtlib.config.training import OptimizerConfig
+from mtlib.config.trial import TrialConfig
+from mtlib.errors import require
+
+LAYER_LISTS = ("encoder.layer", "transformer.layer", "layers")
+"""Where encoders keep their layers: BERT and its kin, DistilBERT, ModernBERT."""
+AFTER_LAYERS = ("final_norm.", "encoder.ln.")
+"""What some encoders, ModernBERT and Megatron's BERT, put behind their last layer."""
+NORMS = {
+    "attention": ("attention.output.LayerNorm", "sa_layer_norm"),
+    "layer": ("output.LayerNorm", "output_layer_norm"),
+}
+"""By placement of task modules: where a layer keeps the norm of the sum that they enter. BERT and its kin, DistilBERT.
+Encoders that normalise before they add have none."""
+EMBEDDINGS = -1
+"""Number of what stands before layer 0."""
+
+
+def encoder_layers(encoder: nn.Module, what: str) -> list[nn.Module]:
+    """The transformer layers of an encoder, first to last.
+
+    Args:
+        encoder: a `transformers` encoder.
+        what: who asks, for the message: "PALs", "layer rates".
+
+    Raises:
+        ValueError: the architecture has none that we know.
+    """
+    found = layer_list(encoder)
+    if found is None:
+        raise ValueError(f"{what} cannot enter {type(encoder).__name__}: it has no list of layers that we know")
+    return list(found[1])
+
+
+def layer_list(encoder: nn.Module) -> tuple[str, nn.ModuleList] | None:
+    """Path and modules of an encoder's layers; None where it has none that we know."""
+    for path in LAYER_LISTS:
+        layers = module_at(encoder, path)
+        if isinstance(layers, nn.ModuleList) and len(layers) > 0:
+            return path, layers
+    return None
+
+
+def module_at(module: nn.Module, path: str) -> Any:
+    """What a module holds at a dotted path; None where it has no such thing."""
+    found: Any = module
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def num_layers(encoder: nn.Module) -> int:
+    """How many layers an encoder has; ValueError where it has none that we know."""
+    return len(encoder_layers(encoder, "layer numbers"))
+
+
+def layer_of(encoder: nn.Module) -> dict[str, int]:
+    """The layer that each parameter of an encoder belongs to, by name.
+
+    Returns:
+        Layer numbers from 0; `EMBEDDINGS` for all that is in no layer, save what stands behind the last layer, which
+        counts with it.
+
+    Raises:
+        ValueError: the architecture has no layers that we know.
+    """
+    last, (path, _layers) = num_layers(encoder) - 1, layer_list(encoder) or ("", None)
+    numbers = {}
+    for name, _ in encoder.named_parameters():
+        in_layer = name.startswith(f"{path}.")
+        outside = last if name.startswith(AFTER_LAYERS) else EMBEDDINGS
+        numbers[name] = int(name.removeprefix(f"{path}.").split(".")[0]) if in_layer else outside
+    return numbers
+
+
+def freeze(encoder: nn.Module, trained_layers: tuple[int, ...] | None) -> None:
+    """Takes all but some layers out of training.
+
+    Args:
+        encoder: a `transformers` encoder; its parameters' `requires_grad` is set.
+        trained_layers: numbers of the layers that stay; None for the whole encoder, embeddings included.
+
+    Raises:
+        ValueError: layers are named and the architecture has none that we know.
+    """
+    if trained_layers is None:
+        return
+    numbers = layer_of(encoder) if trained_layers else {}
+    for name, parameter in encoder.named_parameters():
+        parameter.requires_grad_(numbers.get(name) in trained_layers)
+
+
+def norms_of(encoder: nn.Module, placement: str) -> list[nn.Module]:
+    """The norm of each layer whose argument is the sum that task modules enter.
+
+    Args:
+        encoder: a `transformers` encoder.
+        placement: `attention`: the norm of h + SA(h); `layer`: that of a + FFN(a), for the layer's input h and a behind
+            its attention.
+
+    Raises:
+        ValueError: the architecture has no such norms that we know, or they are not as wide as its hidden states.
+    """
+    norms, config = [], module_at(encoder, "config")
+    for layer in encoder_layers(encoder, "PALs"):
+        norm = next(filter(None, (module_at(layer, path) for path in NORMS[placement])), None)
+        if norm is None or norm.weight.numel() != config.hidden_size:
+            rule = f"PALs cannot enter {type(encoder).__name__} with pals.placement {placement}"
+            raise ValueError(f"{rule}: its layers have no norm of that sum that we know")
+        norms.append(norm)
+    return norms
+
+
+def has_layer_rates(config: OptimizerConfig) -> bool:
+    """Whether some layer's rate may differ from another's."""
+    return (config.layer_decay, config.chosen_scale, config.other_scale) != (1.0, 1.0, 1.0)
+
+
+def check_layer_numbers(name: str, layers: tuple[int, ...], count: int) -> None:
+    """Checks that an encoder of `count` layers has those called `name`.
+
+    Raises:
+        ValueError: the first number that it does not have.
+    """
+    for layer in layers:
+        require(0 <= layer < count, f"{name} must be layers of the encoder, 0 to {count - 1}", layer)
+
+
+def check_fits(config: TrialConfig, encoder: nn.Module) -> None:
+    """Checks what a configuration asks of the encoder's layers.
+
+    Raises:
+        ValueError: a layer that it does not have, or an architecture into which layer rates, layer numbers or PALs
+            cannot go.
+    """
+    named = {"encoder.trained_layers": config.encoder.trained_layers or ()}
+    named |= {f"tasks.{task}.chosen_layers": config.tasks[task].chosen_layers for task in config.active_tasks}
+    for name, layers in named.items():
+        if layers:
+            check_layer_numbers(name, layers, len(encoder_layers(encoder, name)))
+    if has_layer_rates(config.optimizer):
+        encoder_layers(encoder, "layer rates")
+    if config.pals.size > 0:
+        norms_of(encoder, config.pals.placement)

@@ -1,0 +1,141 @@
+"""The network: one encoder for all tasks, and what each task adds to it and reads from it."""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mtlib.config.trial import TrialConfig
+from mtlib.data.batches import Batch, Inputs
+from mtlib.model.architecture import encoder_arguments
+from mtlib.model.encoder import PretrainedEncoder, build_encoder, embedding_layer, hidden_dropout
+from mtlib.model.heads import make_head, make_projection, make_relational
+from mtlib.model.layers import check_fits, freeze, num_layers
+from mtlib.model.pals import LowRank, Pals, beside_layers, make_pals
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """What one pass through the network gives."""
+
+    logits: Tensor
+    """(rows, num_logits), fp32."""
+    vectors: Tensor
+    """(rows, inputs, hidden), the pooled texts before dropout and head."""
+    embeddings: tuple[Tensor, ...]
+    """Embedded text of each input, (rows, tokens, hidden): what entered the first layer. Empty unless kept."""
+
+
+class MultiTaskModel(nn.Module):
+    """Encoder, dropout and a head per task; projected attention, a relational layer and learned weights if asked.
+
+    Args:
+        config: the trial's configuration; modules are made for its active tasks.
+        pretrained: the encoder to start from.
+
+    Raises:
+        ValueError: the configuration does not fit the encoder.
+    """
+
+    def __init__(self, config: TrialConfig, pretrained: PretrainedEncoder) -> None:
+        super().__init__()
+        self.encoder = build_encoder(pretrained, config.encoder)
+        check_fits(config, self.encoder)
+        if config.smart.weight > 0:
+            embedding_layer(self.encoder)
+        freeze(self.encoder, config.encoder.trained_layers)
+        size, tasks = int(pretrained.config.hidden_size), config.active_tasks
+        self.pooling = {task: config.tasks[task].pooling for task in tasks}
+        self.is_read_last = pretrained.is_read_last
+        self.heads = nn.ModuleDict({task: make_head(config, task, size) for task in tasks})
+        with_pals = [task for task in tasks if config.pals.size > 0 and task in config.pals.tasks]
+        depth = num_layers(self.encoder) if with_pals else 0
+        self.pals = nn.ModuleDict({task: make_pals(config, task, size, depth) for task in with_pals})
+        self.relational = make_relational(config, size)
+        self.relational_tasks = config.relational_tasks
+        self.projection = make_projection(config, size)
+        learned = tasks if config.loss_weighting == "uncertainty" else ()
+        self.log_variances = nn.ParameterDict({task: nn.Parameter(torch.zeros(())) for task in learned})
+        self.dropout = nn.Dropout(hidden_dropout(self.encoder.config))
+
+    def forward(self, batch: Batch, embeddings: Sequence[Tensor] | None = None, keep: bool = False) -> Output:
+        """Logits of a batch.
+
+        Args:
+            batch: one task's examples, one input each (two for a bi-encoder).
+            embeddings: (rows, tokens, hidden) for each input, to enter the first layer in place of the embedded text.
+            keep: whether to return what entered the first layer.
+        """
+        vectors, kept = self.read_texts(batch, embeddings, keep)
+        return Output(logits=self.logits_of(batch.task, vectors).float(), vectors=vectors, embeddings=kept)
+
+    def read_texts(
+        self, batch: Batch, embeddings: Sequence[Tensor] | None = None, keep: bool = False
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Pooled texts (rows, inputs, hidden) and, if kept, what entered the first layer for each input."""
+        vectors, kept = [], []
+        for index, inputs in enumerate(batch.inputs):
+            entering = None if embeddings is None else embeddings[index]
+            with self.task_layers(batch.task, inputs):
+                hidden, embedded = self.encode(inputs, entering, keep)
+            vectors.append(pooled(hidden, inputs.attention_mask, self.pooling[batch.task], self.is_read_last))
+            kept.append(embedded)
+        return torch.stack(vectors, dim=1), tuple(kept) if keep else ()
+
+    def logits_of(self, task: str, vectors: Tensor) -> Tensor:
+        """Logits (rows, num_logits) from pooled texts (rows, inputs, hidden)."""
+        joined = self.dropout(vectors.flatten(1))  # (rows, inputs * hidden)
+        if self.relational is not None and task in self.relational_tasks:
+            parts: tuple[Tensor, ...] = (self.relational(joined),)
+        else:
+            parts = joined.split(vectors.shape[2], dim=1)
+        logits: Tensor = self.heads[task](parts)
+        return logits
+
+    def task_layers(self, task: str, inputs: Inputs) -> contextlib.AbstractContextManager[None]:
+        """The task's projected attention beside the encoder's layers, while it lasts; nothing for a task without."""
+        if task not in self.pals:
+            return contextlib.nullcontext()
+        pals = self.pals[task]
+        assert isinstance(pals, Pals | LowRank)
+        return beside_layers(pals, self.encoder, inputs.attention_mask)
+
+    def encode(self, inputs: Inputs, entering: Tensor | None, keep: bool) -> tuple[Tensor, Any]:
+        """Hidden states (rows, tokens, hidden) of one input and, if kept, what entered the first layer."""
+        texts = (inputs.input_ids, inputs.attention_mask, inputs.token_type_ids)
+        arguments = encoder_arguments(self.encoder.config, *texts)
+        if entering is None and not keep:
+            return self.encoder(**arguments).last_hidden_state, None
+        seen: list[Tensor] = []
+
+        def swap(_module: nn.Module, _arguments: Any, output: Tensor) -> Tensor:
+            seen.append(output if entering is None else entering)
+            return seen[-1]
+
+        handle = embedding_layer(self.encoder).register_forward_hook(swap)
+        try:
+            hidden = self.encoder(**arguments).last_hidden_state
+        finally:
+            handle.remove()
+        return hidden, seen[0]
+
+
+def pooled(hidden: Tensor, mask: Tensor, pooling: str, is_read_last: bool) -> Tensor:
+    """One vector per text, (rows, hidden).
+
+    Args:
+        hidden: (rows, tokens, hidden).
+        mask: (rows, tokens), 1 on text and 0 on padding, which stands at the end.
+        pooling: `cls` for one token's state, `mean` for the mean over the text's tokens.
+        is_read_last: whether `cls` is the last token of the text, and not the first.
+    """
+    if pooling == "cls" and is_read_last:
+        rows = torch.arange(len(hidden), device=hidden.device)
+        return hidden[rows, mask.sum(dim=1) - 1]
+    if pooling == "cls":
+        return hidden[:, 0]
+    keep = mask.unsqueeze(2).to(hidden.dtype)
+    return (hidden * keep).sum(dim=1) / keep.sum(dim=1)

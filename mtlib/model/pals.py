@@ -1,0 +1,170 @@
+"""Small modules of one task beside every layer of the encoder: projected attention layers, low-rank layers."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.hooks import RemovableHandle
+
+from mtlib.config.trial import TrialConfig
+from mtlib.errors import require
+from mtlib.model.heads import new_linear, new_stream
+from mtlib.model.layers import encoder_layers, norms_of
+
+
+class Pals(nn.Module):
+    """TS(h) = V_D g(V_E h) of one task, with V_D and V_E shared by all layers, and g of each layer its own.
+
+    g is multi-head attention without an output matrix, or the identity, which makes low-rank layers by their formula.
+    Source: Stickland and Murray 2019, 3.1. As there and unlike their code, there are no biases and no activation behind
+    V_D, and nothing is dropped out; the low-rank layers of their code are `LowRank`.
+
+    Args:
+        down: V_E, hidden to size.
+        up: V_D, size to hidden.
+        mixing: of each layer the queries', keys' and values' matrices, one above another, size to 3 size; empty where
+            g is the identity.
+        num_heads: heads of the attention.
+        placement: where it enters a layer, `attention` or `layer`.
+    """
+
+    def __init__(self, down: nn.Linear, up: nn.Linear, mixing: nn.ModuleList, num_heads: int, placement: str) -> None:
+        super().__init__()
+        self.down, self.up, self.mixing = down, up, mixing
+        self.num_heads, self.placement = num_heads, placement
+
+    def forward(self, layer: int, hidden: Tensor, is_text: Tensor) -> Tensor:
+        """What is added in a layer, (rows, tokens, hidden).
+
+        Args:
+            layer: number of the layer, from 0.
+            hidden: (rows, tokens, hidden), h, what enters the layer.
+            is_text: (rows, tokens), False on padding; at least one True in each row.
+        """
+        small = self.down(hidden)  # (rows, tokens, size)
+        if len(self.mixing) > 0:
+            small = self.attend(self.mixing[layer](small), is_text)
+        added: Tensor = self.up(small)
+        return added
+
+    def attend(self, mixed: Tensor, is_text: Tensor) -> Tensor:
+        """Multi-head attention: (rows, tokens, size) from queries, keys and values side by side."""
+        rows, tokens, _ = mixed.shape
+        query, key, value = mixed.view(rows, tokens, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
+        mask = is_text[:, None, None, :]
+        attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        return attended.transpose(1, 2).flatten(2)  # from (rows, heads, tokens, size / heads)
+
+
+class LowRank(nn.Module):
+    """TS(h) = V_D gelu(V_E h + b_E) + b_D of one task, with V_D, V_E and the biases each layer's own.
+
+    Source: `BERTLowRank` in the code of Stickland and Murray 2019, whose paper's formula has neither gelu nor biases.
+
+    Args:
+        down: of each layer V_E and b_E, hidden to size.
+        up: of each layer V_D and b_D, size to hidden.
+        placement: where it enters a layer, `attention` or `layer`; their code has the second.
+    """
+
+    def __init__(self, down: nn.ModuleList, up: nn.ModuleList, placement: str) -> None:
+        super().__init__()
+        self.down, self.up, self.placement = down, up, placement
+
+    def forward(self, layer: int, hidden: Tensor, _is_text: Tensor) -> Tensor:
+        """What is added in a layer, as that of `Pals`."""
+        added: Tensor = self.up[layer](functional.gelu(self.down[layer](hidden)))
+        return added
+
+
+def make_pals(config: TrialConfig, task: str, hidden_size: int, num_layers: int) -> Pals | LowRank:
+    """A task's modules; matrices N(0, .02), V_D zero if so configured, from streams of the task, and biases 0.
+
+    Args:
+        config: gives size, heads, function, seed and replicate.
+        task: name of the task.
+        hidden_size: width of the encoder.
+        num_layers: layers of the encoder.
+    """
+    make = make_low_rank if config.pals.function == "low_rank" else make_projected
+    pals = make(config, task, hidden_size, num_layers)
+    if config.pals.zero_start:
+        with torch.no_grad():
+            for matrix in (weight for name, weight in pals.named_parameters() if name.startswith("up.")):
+                matrix.zero_()
+    return pals
+
+
+def make_low_rank(config: TrialConfig, task: str, hidden_size: int, num_layers: int) -> LowRank:
+    """A task's low-rank layers; as `make_pals`, but for `zero_start`."""
+    size, name = config.pals.size, new_stream(config, "pals", task)
+    return LowRank(
+        nn.ModuleList(new_linear(hidden_size, size, *name, "down", layer) for layer in range(num_layers)),
+        nn.ModuleList(new_linear(size, hidden_size, *name, "up", layer) for layer in range(num_layers)),
+        config.pals.placement,
+    )
+
+
+def make_projected(config: TrialConfig, task: str, hidden_size: int, num_layers: int) -> Pals:
+    """A task's projected attention; as `make_pals`, but for `zero_start`."""
+    settings, name = config.pals, new_stream(config, "pals", task)
+    size = settings.size
+    mixed_layers = range(num_layers if settings.function == "attention" else 0)
+    return Pals(
+        down=new_linear(hidden_size, size, *name, "down", bias=False),
+        up=new_linear(size, hidden_size, *name, "up", bias=False),
+        mixing=nn.ModuleList(new_linear(size, 3 * size, *name, layer, bias=False) for layer in mixed_layers),
+        num_heads=settings.num_heads,
+        placement=settings.placement,
+    )
+
+
+@contextlib.contextmanager
+def beside_layers(pals: Pals | LowRank, encoder: nn.Module, attention_mask: Tensor) -> Iterator[None]:
+    """Adds a task's modules to every layer of the encoder while the context lasts.
+
+    `attention`: LN(h + SA(h) + TS(h)), then the rest of the layer. `layer`: LN(a + FFN(a) + TS(h)), for the layer's
+    input h and a behind its attention.
+
+    Args:
+        pals: the task's modules.
+        encoder: as many layers as the modules were made for.
+        attention_mask: (rows, tokens) of the pass, 1 on text and 0 on padding.
+
+    Raises:
+        ValueError: the architecture has no layers or norms that we know, or, in a pass, gives its layers other tokens
+            than those of the text: Longformer pads it, CANINE shortens it.
+
+    Source: My PAL BERT 4.1 (`attention`); Stickland and Murray 2019 (`layer`).
+    """
+    layers, norms = encoder_layers(encoder, "PALs"), norms_of(encoder, pals.placement)
+    is_text = attention_mask.bool()
+    handles: list[RemovableHandle] = []
+    try:
+        for number, (layer, norm) in enumerate(zip(layers, norms, strict=True)):
+            handles += hook_layer(pals, number, layer, norm, is_text)
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def hook_layer(
+    pals: Pals | LowRank, number: int, layer: nn.Module, norm: nn.Module, is_text: Tensor
+) -> tuple[RemovableHandle, RemovableHandle]:
+    """Keeps what enters a layer, and adds TS of it to the sum that enters its norm."""
+    entered: list[Tensor] = []
+
+    def keep(layer: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        hidden: Tensor = arguments[0] if arguments else named["hidden_states"]
+        rule = f"a {type(layer).__name__} beside which PALs stand must be given the tokens of the text"
+        require(hidden.shape[:2] == is_text.shape, rule, f"{hidden.shape[1]} for {is_text.shape[1]}")
+        entered.append(hidden)
+
+    def add(_norm: nn.Module, arguments: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return (arguments[0] + pals(number, entered.pop(), is_text), *arguments[1:])
+
+    return layer.register_forward_pre_hook(keep, with_kwargs=True), norm.register_forward_pre_hook(add)

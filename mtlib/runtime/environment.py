@@ -1,0 +1,137 @@
+"""What a trial's numbers follow from beside configuration and data: sources, libraries, device, workers and threads."""
+
+import contextlib
+import functools
+import hashlib
+import importlib.metadata
+import os
+import platform
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import mtlib
+from mtlib.errors import require
+from mtlib.runtime.workers import gather_from_workers, num_workers
+
+LIBRARIES = (
+    *("numpy", "qpsolvers", "quadprog", "safetensors", "scipy"),
+    *("tokenizers", "torch", "torchjd", "transformers"),
+)
+"""Whose versions can change a trained weight or a score."""
+
+WITHOUT_EFFECT = ("demo/*.py", "checkpoints/model_card.py", "checkpoints/export.py")
+"""Source files that cannot change a trained number: the demonstration's texts and encoder, which are data and initial
+weights and hashed as such, and what only describes or copies a trained model."""
+
+PROCESSOR_FACTS = (
+    *("vendor_id", "cpu family", "model", "model name", "stepping"),
+    *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision"),
+)
+"""What Linux says of a processor, x86 and ARM."""
+KERNEL_SETTINGS = (
+    "ATEN_CPU_CAPABILITY",
+    "ONEDNN_MAX_CPU_ISA",
+    "DNNL_MAX_CPU_ISA",
+    "MKL_CBWR",
+    "MKL_ENABLE_INSTRUCTIONS",
+)
+"""Variables that choose other kernels than the processor's best."""
+
+
+def describe_environment(device: torch.device | str) -> dict[str, Any]:
+    """What must be equal for two trainings of one configuration to be equal bit for bit; all workers ask together.
+
+    Args:
+        device: where this worker trains.
+
+    Returns:
+        Plain data, the same on every worker: their number, and of each (of one, where they are alike) a hash of this
+        package's sources, versions of libraries, the device with what decides which kernels it runs, and threads.
+    """
+    workers = gather_from_workers(describe_worker(torch.device(device), torch.get_num_threads()))
+    are_alike = all(worker == workers[0] for worker in workers)
+    return {"num_workers": num_workers(), "workers": workers[:1] if are_alike else workers}
+
+
+def foresee_environment(device: torch.device | str, num_workers: int, num_threads: int) -> dict[str, Any]:
+    """What `describe_environment` will find, should all workers be on a machine like this one.
+
+    Args:
+        device: where each of them will train.
+        num_workers: how many they will be.
+        num_threads: of each of them.
+    """
+    return {"num_workers": num_workers, "workers": [describe_worker(torch.device(device), num_threads)]}
+
+
+def describe_worker(device: torch.device, num_threads: int) -> dict[str, Any]:
+    """What must be equal of one worker."""
+    return {
+        "sources": sources_hash(),
+        "libraries": library_versions(),
+        "device": describe_device(device),
+        "num_threads": num_threads,
+    }
+
+
+@functools.cache
+def sources_hash() -> str:
+    """SHA-256, in hexadecimal, of the names and contents of the source files that can change a trained number."""
+    digest = hashlib.sha256()
+    for path in training_sources(Path(mtlib.__file__).parent):
+        digest.update(path.encode() + b"\0" + (Path(mtlib.__file__).parent / path).read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def training_sources(package: Path) -> list[str]:
+    """Source files of the package that can change a trained number, in all its folders, by path relative to it."""
+    paths = {path.relative_to(package) for path in package.rglob("*.py")}
+    return sorted(path.as_posix() for path in paths if not any(map(path.match, WITHOUT_EFFECT)))
+
+
+@functools.cache
+def library_versions() -> dict[str, str]:
+    """Versions of `LIBRARIES`; those that are not installed are left out."""
+    return versions_of(LIBRARIES)
+
+
+def versions_of(names: Iterable[str]) -> dict[str, str]:
+    """Versions of packages; those that are not installed are left out."""
+    versions = {}
+    for name in names:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions
+
+
+def choose_device(name: str) -> torch.device:
+    """The device that `auto`, `cpu` or `cuda` stands for; ValueError if there is none of that kind here."""
+    has_gpu = torch.cuda.is_available()
+    require(name != "cuda" or has_gpu, "--device cuda needs a GPU that torch can use", "none")
+    return torch.device("cuda" if has_gpu and name != "cpu" else "cpu")
+
+
+def describe_device(device: torch.device) -> dict[str, Any]:
+    """A device, with its model and the versions of what runs on it."""
+    if device.type == "cuda":
+        versions = {"cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}  # type: ignore[no-untyped-call]
+        return {"type": "cuda", "model": torch.cuda.get_device_name(device), **versions}
+    kernels = {name: os.environ[name] for name in KERNEL_SETTINGS if name in os.environ}
+    kernels["capability"] = torch.backends.cpu.get_cpu_capability()
+    return {"type": device.type, "model": describe_processor(), "kernels": kernels}
+
+
+@functools.cache
+def describe_processor() -> dict[str, str]:
+    """The processor as far as the system tells it, else its architecture; its features, which are many, as a hash."""
+    information = Path("/proc/cpuinfo")
+    first = information.read_text().partition("\n\n")[0].splitlines() if information.exists() else []
+    told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first)}
+    found = {name: told[name] for name in PROCESSOR_FACTS if name in told}
+    features = told.get("flags") or told.get("Features")
+    if features:
+        found["features"] = hashlib.sha256(features.encode()).hexdigest()
+    return found or {"architecture": platform.processor() or platform.machine()}

@@ -1,0 +1,37 @@
+"""Which weights of a model belong to the tasks that have been active so far: what a stage can have changed."""
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from mtlib.config.trial import TrialConfig
+
+Value = TypeVar("Value")
+
+OWN_GROUPS = ("heads", "pals", "log_variances")
+"""Groups of a model that hold a part per task."""
+
+
+def part_of_weight(name: str) -> str:
+    """The part that a weight belongs to, by its name in a model: `heads.<task>` and the like, or its group."""
+    group, _, rest = name.partition(".")
+    return f"{group}.{rest.partition('.')[0]}" if group in OWN_GROUPS else group
+
+
+def active_parts(config: TrialConfig, tasks: Iterable[str]) -> frozenset[str]:
+    """The parts that steps of `tasks` may move: the encoder, theirs, and what they share."""
+    active = set(tasks)
+    parts = {"encoder", *(f"{group}.{task}" for group in OWN_GROUPS for task in active)}
+    shared = {"relational": config.relational_tasks, "projection": config.simcse.tasks if config.simcse.weight else ()}
+    return frozenset(parts | {name for name, users in shared.items() if active & set(users)})
+
+
+def active_weights(config: TrialConfig, tasks: Iterable[str], weights: Mapping[str, Value]) -> dict[str, Value]:
+    """Those of a model's weights, or of what else goes by their names, that belong to the active parts.
+
+    Args:
+        config: the trial's configuration.
+        tasks: tasks active so far.
+        weights: by name in the model.
+    """
+    parts = active_parts(config, tasks)
+    return {name: value for name, value in weights.items() if part_of_weight(name) in parts}

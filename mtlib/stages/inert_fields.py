@@ -1,0 +1,192 @@
+"""Which fields of a configuration can reach the result of a stage: the one place where inert fields are listed.
+
+The result is the state after some epochs of the stage, with the scores and predictions of every epoch up to there.
+A field is inert where its value cannot change that: the settings of a task that has not been active yet, those of a
+term whose weight is 0, an order where a stage has one set only, and so on.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mtlib.config.consistency import sums_tasks
+from mtlib.config.network import TaskConfig
+from mtlib.config.schema import to_dict
+from mtlib.config.training import RANDOM_ORDERS, OptimizerConfig, StageConfig
+from mtlib.config.trial import TrialConfig
+from mtlib.stages.batch_orders import stage_sets
+from mtlib.stages.plan import tasks_active_by
+
+Tree = dict[str, Any]
+
+FEW_WORKERS = 2
+"""Up to so many workers a sum over them does not depend on the order in which it is taken."""
+
+
+def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_workers: int = 1) -> Tree:
+    """What of a configuration can reach the state after `epochs` epochs of a stage, as plain data.
+
+    Equal settings, data, starting weights and machine give equal results. Where data, encoder and weights to start from
+    come from is left out: their content counts, which is not known here.
+
+    Args:
+        config: the trial's configuration.
+        stage_index: which stage, from 0.
+        epochs: epochs of that stage that are done; at 0 the stage has begun.
+        num_workers: that train the trial together.
+    """
+    stages, tasks = config.stages[: stage_index + 1], tasks_active_by(config, stage_index)
+    counted = {name for stage in stages if has_chance(stage) for name in stage_sets(stage)}
+    extra, has_chosen = {name for stage in stages for name in stage.extra_data}, has_chosen_layers(config, tasks)
+    return {
+        "seed": config.seed,
+        "replicate": config.replicate,
+        "precision": config.precision,
+        "stages": [
+            stage_settings(config, index, epochs if index == stage_index else None) for index in range(len(stages))
+        ],
+        "encoder": pick(config.encoder, ("dropout", "attention_dropout", "max_length", "trained_layers")),
+        "tasks": {task: task_settings(config, task, task in counted, has_chosen) for task in tasks},
+        "is_complete": tasks == config.active_tasks,  # then there are overall scores
+        "extra_data": {name: extra_settings(config, name, name in counted) for name in sorted(extra)},
+        "optimizer": optimizer_settings(config, has_chosen),
+        "pals": pals_settings(config, tasks),
+        "relational_tasks": shared(config.relational_tasks, tasks),
+        "smart": smart_settings(config, tasks),
+        "proximal": proximal_settings(config, tasks),
+        "simcse": term_settings(config.simcse, tasks),
+        "loss_weighting": config.loss_weighting,
+        "gradients": config.gradients if any(map(sums_tasks, stages)) else "sum",
+        "data": pick(
+            config.data, ("bucket_by_length", "bucket_batches"), {"bucket_batches": config.data.bucket_by_length}
+        ),
+        "evaluation": to_dict(config.evaluation),
+        "layout": layout(config) if num_workers > FEW_WORKERS else None,
+    }
+
+
+def length_counts(config: TrialConfig, stage_index: int) -> bool:
+    """Whether what a stage does in its first epochs depends on how many it has: by its rates, order or mean teacher."""
+    stage = config.stages[stage_index]
+    is_annealed = stage.order == "annealed" and has_chance(stage) and stage.annealing > 0
+    is_taught = config.proximal.weight > 0 and config.proximal.decay_changes
+    return is_annealed or is_taught or config.optimizer.schedule != "constant"
+
+
+def has_chosen_layers(config: TrialConfig, tasks: tuple[str, ...]) -> bool:
+    """Whether some task's chosen layers have a rate of their own."""
+    optimizer = config.optimizer
+    return optimizer.chosen_scale != optimizer.other_scale and any(config.tasks[task].chosen_layers for task in tasks)
+
+
+def has_chance(stage: StageConfig) -> bool:
+    """Whether a stage draws which set comes next."""
+    return stage.order in RANDOM_ORDERS and len(stage_sets(stage)) > 1
+
+
+def pick(group: Any, names: tuple[str, ...], conditions: Mapping[str, bool] | None = None) -> Tree:
+    """Fields of a group by name, without those whose condition does not hold."""
+    tree: Tree = to_dict(group)
+    return {name: tree[name] for name in names if (conditions or {}).get(name, True)}
+
+
+def leave_out(group: Any, conditions: Mapping[str, bool]) -> Tree:
+    """All fields of a group without those whose condition does not hold."""
+    return {name: value for name, value in to_dict(group).items() if conditions.get(name, True)}
+
+
+def shared(named: tuple[str, ...], tasks: tuple[str, ...]) -> list[str]:
+    """Those of the named tasks that have been active."""
+    return sorted(set(named) & set(tasks))
+
+
+def stage_settings(config: TrialConfig, index: int, epochs: int | None) -> Tree:
+    """A stage; with `epochs` only so many epochs of it. All orders are one where there is only one set."""
+    stage = config.stages[index]
+    has_sets = len(stage_sets(stage)) > 1
+    conditions = {
+        "order": has_sets,
+        "sum_losses": has_sets,
+        "annealing": has_sets and stage.order == "annealed",
+        "start_from": index > 0,
+        "reset_optimizer": index > 0 and stage.start_from == "last",
+        "epochs": epochs is None or length_counts(config, index),
+    }
+    return {**leave_out(stage, conditions), "epochs_done": stage.epochs if epochs is None else epochs}
+
+
+def task_settings(config: TrialConfig, task: str, is_drawn: bool, has_chosen: bool) -> Tree:
+    """An active task; `is_drawn` where some stage so far draws it by chance, `has_chosen` where chosen layers count."""
+    settings: TaskConfig = config.tasks[task]
+    return leave_out(
+        settings,
+        {
+            "ordinal_alpha": settings.loss == "ordinal_log_loss",
+            "dual_reduction": settings.loss == "dual_objective_cross_entropy",
+            "cosine_projection": settings.head == "cosine",
+            "probability_factor": is_drawn,
+            "chosen_layers": has_chosen,
+        },
+    )
+
+
+def extra_settings(config: TrialConfig, name: str, is_drawn: bool) -> Tree:
+    """Extra data; where it comes from and how it is read shows in its content."""
+    return pick(
+        config.data.sources[name], ("task", "batch_size", "probability_factor"), {"probability_factor": is_drawn}
+    )
+
+
+def optimizer_settings(config: TrialConfig, has_chosen: bool) -> Tree:
+    """Rates and decay; one name for what is one."""
+    optimizer: OptimizerConfig = config.optimizer
+    conditions = {
+        "warmup_fraction": optimizer.schedule != "constant",
+        "decay_biases_and_norms": optimizer.weight_decay > 0,
+        "chosen_scale": has_chosen,
+    }
+    head_rate = optimizer.head_learning_rate
+    rates = {"head_learning_rate": optimizer.learning_rate if head_rate is None else head_rate}
+    return leave_out(optimizer, conditions) | rates
+
+
+def pals_settings(config: TrialConfig, tasks: tuple[str, ...]) -> Tree | None:
+    """Projected attention, where an active task has it."""
+    named = shared(config.pals.tasks, tasks)
+    if config.pals.size == 0 or not named:
+        return None
+    return leave_out(config.pals, {"num_heads": config.pals.function == "attention"}) | {"tasks": named}
+
+
+def smart_settings(config: TrialConfig, tasks: tuple[str, ...]) -> Tree | None:
+    """SMART, where an active task carries it."""
+    settings = term_settings(config.smart, tasks)
+    steps = ("num_steps", "step_size") if config.smart.mode == "random" else ()
+    return None if settings is None else {name: value for name, value in settings.items() if name not in steps}
+
+
+def proximal_settings(config: TrialConfig, tasks: tuple[str, ...]) -> Tree | None:
+    """The mean teacher, who follows the model from the first step on, be his task active or not."""
+    if config.proximal.weight == 0:
+        return None
+    schedule = pick(config.proximal, ("decay", "late_decay", "early_fraction"))
+    settings = term_settings(config.proximal, tasks) or schedule
+    unused = () if config.proximal.decay_changes else ("late_decay", "early_fraction")
+    return {name: value for name, value in settings.items() if name not in unused}
+
+
+def term_settings(term: Any, tasks: tuple[str, ...]) -> Tree | None:
+    """A term beside the loss, where an active task carries it."""
+    named = shared(term.tasks, tasks)
+    return None if term.weight == 0 or not named else to_dict(term) | {"tasks": named}
+
+
+def layout(config: TrialConfig) -> Tree:
+    """What decides which weights lie beside which in memory: several workers add up gradients piece by piece."""
+    shapes = ("loss", "encoding", "head", "hidden_units", "cosine_projection")
+    return {
+        "tasks": {task: pick(config.tasks[task], shapes) for task in config.active_tasks},
+        "pals": to_dict(config.pals) if config.pals.size > 0 else None,
+        "relational_tasks": list(config.relational_tasks),
+        "projection": config.simcse.projection if config.simcse.weight > 0 else None,
+        "loss_weighting": config.loss_weighting,
+    }

@@ -1,0 +1,110 @@
+"""Keys of stages: equal keys give equal states, scores and predictions, bit for bit on a CPU."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mtlib.config.trial import TrialConfig
+from mtlib.stages.active_weights import active_parts
+from mtlib.stages.batch_orders import stage_sets
+from mtlib.stages.inert_fields import effective_settings, length_counts
+from mtlib.stages.plan import PlannedStage, tasks_active_by
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """What a trial's result follows from beside its configuration."""
+
+    encoder: str
+    """Fingerprint of the pretrained encoder: its architecture and weights."""
+    started: Mapping[str, str]
+    """Digests of the weights that were put in the place of new or pretrained ones, by part of the model."""
+    data: Mapping[tuple[str, str], str]
+    """Fingerprints of what is read and how it becomes word pieces, by (set, split)."""
+    environment: Mapping[str, Any]
+    """As `describe_environment` gives it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut:
+    """A moment of a trial at which its state can be kept for others: so many epochs of a stage are done."""
+
+    stage: int
+    """From 0."""
+    epochs: int
+    """Of that stage, at least 1."""
+    is_end: bool
+    """Whether the stage ends here."""
+    total_epochs: int
+    """Over all stages."""
+    total_steps: int
+    """Optimizer steps over all stages."""
+    key: str
+    """Names the state, with the best weights of the stage where the next stage asks for them."""
+    other_key: str | None
+    """Names the same state with the best weights, which are not asked for here, beside it."""
+
+
+def list_cuts(config: TrialConfig, plan: tuple[PlannedStage, ...], origin: Origin) -> list[Cut]:
+    """Every cut of a trial, first to last: the ends of its stages, and of each epoch where a stage may be longer.
+
+    Args:
+        config: the trial's configuration.
+        plan: its stages with their lengths.
+        origin: what else its result follows from.
+    """
+    return [
+        make_cut(config, plan, stage.index, epochs, origin)
+        for stage in plan
+        for epochs in range(1, stage.epochs + 1)
+        if epochs == stage.epochs or not length_counts(config, stage.index)
+    ]
+
+
+def make_cut(config: TrialConfig, plan: tuple[PlannedStage, ...], index: int, epochs: int, origin: Origin) -> Cut:
+    """One cut of a trial: `epochs` epochs of stage `index` are done."""
+    parts = reaching(config, index, epochs, origin)
+    is_asked = asks_for_best(config, index)
+    earlier = plan[:index]
+    return Cut(
+        stage=index,
+        epochs=epochs,
+        is_end=epochs == plan[index].epochs,
+        total_epochs=sum(stage.epochs for stage in earlier) + epochs,
+        total_steps=sum(stage.num_steps for stage in earlier) + plan[index].first_step(epochs),
+        key=key_of(parts, is_asked),
+        other_key=None if is_asked else key_of(parts, True),
+    )
+
+
+def asks_for_best(config: TrialConfig, index: int) -> bool:
+    """Whether the stage behind stage `index` starts from its best epoch."""
+    return index + 1 < len(config.stages) and config.stages[index + 1].start_from == "best"
+
+
+def key_of(parts: Mapping[str, str], has_best: bool) -> str:
+    """SHA-256, in hexadecimal, of fingerprints and of whether the stage's best weights are there."""
+    return hash_of([dict(parts), has_best])
+
+
+def reaching(config: TrialConfig, index: int, epochs: int, origin: Origin) -> dict[str, str]:
+    """Fingerprints of all that can reach the state after `epochs` epochs of stage `index`, by kind."""
+    stages, tasks = config.stages[: index + 1], tasks_active_by(config, index)
+    sets = {name for stage in stages for name in stage_sets(stage)}
+    wanted = [*((name, "train") for name in sets), *((task, "dev") for task in tasks)]
+    parts = active_parts(config, tasks)
+    num_workers = int(origin.environment.get("num_workers", 1))
+    return {
+        "configuration": hash_of(effective_settings(config, index, epochs, num_workers)),
+        "data": hash_of([[*key, origin.data[key]] for key in sorted(wanted)]),
+        "encoder": origin.encoder,
+        "starting weights": hash_of({name: digest for name, digest in origin.started.items() if name in parts}),
+        "environment": hash_of(dict(origin.environment)),
+    }
+
+
+def hash_of(value: Any) -> str:
+    """SHA-256, in hexadecimal, of plain data."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

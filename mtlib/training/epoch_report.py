@@ -1,0 +1,139 @@
+"""What is reported at an epoch's end: scores, curves and predictions."""
+
+from dataclasses import dataclass
+
+from mtlib.loss.objective import learned_weight
+from mtlib.stages.plan import first_scored_epoch, num_epochs, tasks_active_by
+from mtlib.tasks import TASKS, overall_score
+from mtlib.training.evaluation import Predictions, predict, score, scored_train_rows
+from mtlib.training.run import Run, note_stage_best
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """Where a trial is after an optimizer step."""
+
+    stage: int
+    """From 0."""
+    epoch: int
+    """1-based over all stages."""
+    step: int
+    """Optimizer steps done over all stages."""
+    num_steps: int
+    """Optimizer steps of the whole trial."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One point of a curve."""
+
+    step: int
+    epoch: int
+    task: str
+    """A task's name, or `overall`."""
+    split: str
+    """`dev`, or `train` (the running loss of the epoch, and metrics of the scored rows)."""
+    metric: str
+    value: float
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochReport:
+    """What is known at an epoch's end."""
+
+    epoch: int
+    """1-based over all stages."""
+    scored_epoch: int
+    """0 while some task has not been active yet, then 1, 2, ...: what a scheduler counts."""
+    num_scored_epochs: int
+    """How many of those there will be."""
+    stage: int
+    """From 0."""
+    step: int
+    """Optimizer steps done over all stages."""
+    seconds: float
+    """Seconds of work on this trial so far, evaluation included."""
+    points: tuple[Point, ...]
+    predictions: tuple[Predictions, ...]
+    """Dev of the tasks active so far, and the scored rows of train."""
+    overall: float | None
+    """Overall dev score, 0..1; None while `scored_epoch` is 0."""
+    best_overall: float | None
+    """The highest so far."""
+    is_last: bool
+
+
+def progress_of(run: Run) -> Progress:
+    return Progress(stage=run.stage, epoch=run.total_epoch, step=run.total_step, num_steps=run.num_steps)
+
+
+def score_epoch(run: Run) -> EpochReport:
+    """Evaluates the tasks that have been active so far and notes which scores are the best yet."""
+    config, tasks = run.config, tasks_active_by(run.config, run.stage)
+    predictions = [predict(run.model, config, run.corpus, task, "dev", run.device) for task in tasks]
+    metrics = {part.task: score(part, config.tasks[part.task]) for part in predictions}
+    scores = {task: values[TASKS[task].metric] for task, values in metrics.items()}
+    note_stage_best(run, overall_score(scores))
+    if tasks == config.active_tasks:
+        scores["overall"] = overall_score(scores)
+    for name, value in scores.items():
+        if name not in run.best or value > run.best[name][0]:
+            run.best[name] = (value, run.total_epoch)
+    seen = [predict_seen(run, task) for task in tasks if config.tasks[task].scored_train_rows]
+    return report_of(run, scores.get("overall"), metrics, [*predictions, *seen])
+
+
+def predict_seen(run: Run, task: str) -> Predictions:
+    """Predictions for the scored rows of train."""
+    rows = scored_train_rows(run.config, run.corpus, task)
+    return predict(run.model, run.config, run.corpus, task, "train", run.device, rows)
+
+
+def report_of(
+    run: Run, overall: float | None, metrics: dict[str, dict[str, float]], predictions: list[Predictions]
+) -> EpochReport:
+    """The report of the epoch that has just been scored."""
+    first = first_scored_epoch(run.config)
+    return EpochReport(
+        epoch=run.total_epoch,
+        scored_epoch=max(run.total_epoch - first + 1, 0),
+        num_scored_epochs=num_epochs(run.config) - first + 1,
+        stage=run.stage,
+        step=run.total_step,
+        seconds=run.seconds,
+        points=tuple(points_of(run, overall, metrics, predictions)),
+        predictions=tuple(predictions),
+        overall=overall,
+        best_overall=run.best["overall"][0] if overall is not None else None,
+        is_last=run.is_last_epoch,
+    )
+
+
+def points_of(
+    run: Run, overall: float | None, metrics: dict[str, dict[str, float]], predictions: list[Predictions]
+) -> list[Point]:
+    """The epoch's points: running means of training, metrics of dev and of the scored rows of train, overall score."""
+    found = [
+        (task, "train", name, total / rows) for task, sums in run.sums.items() for name, (total, rows) in sums.items()
+    ]
+    found += [(task, "train", "loss_weight", weight) for task, weight in learned_weights(run).items()]
+    found += [(task, "dev", name, value) for task, values in metrics.items() for name, value in values.items()]
+    for part in predictions:
+        if part.split == "train":
+            values = score(part, run.config.tasks[part.task])
+            found += [(part.task, "train", name, value) for name, value in values.items() if name != "loss"]
+    if overall is not None:
+        found.append(("overall", "dev", "overall", overall))
+    step, epoch, seconds = run.total_step, run.total_epoch, run.seconds
+    return [
+        Point(step=step, epoch=epoch, task=task, split=split, metric=metric, value=value, seconds=seconds)
+        for task, split, metric, value in found
+    ]
+
+
+def learned_weights(run: Run) -> dict[str, float]:
+    """The factors of the losses of the tasks active so far, where they are learned."""
+    tasks = tasks_active_by(run.config, run.stage) if run.config.loss_weighting == "uncertainty" else ()
+    logs = run.model.log_variances
+    return {task: float(learned_weight(logs[task].detach(), run.config.tasks[task].loss)) for task in tasks}

@@ -1,0 +1,145 @@
+"""Predictions for every example of a split, and the metrics they come to."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.stats import rankdata
+from torch import nn
+
+from mtlib.config.network import TaskConfig
+from mtlib.config.trial import TrialConfig
+from mtlib.data.batches import make_batch
+from mtlib.data.token_cache import Corpus, TokenTable
+from mtlib.errors import TrainingDiverged
+from mtlib.loss.losses import loss_per_example
+from mtlib.runtime.seeds import numpy_stream
+from mtlib.runtime.workers import gather_from_workers, num_workers, worker_rank
+from mtlib.tasks import TASKS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predictions:
+    """What the model says of every example of a split."""
+
+    task: str
+    split: str
+    ids: list[str]
+    labels: np.ndarray
+    """(rows,) float32; nan where there is no label."""
+    logits: np.ndarray
+    """(rows, num_logits) float32, as the head gives them: regression is not clipped here."""
+
+
+def predict(
+    model: nn.Module,
+    config: TrialConfig,
+    corpus: Corpus,
+    task: str,
+    split: str,
+    device: torch.device,
+    rows: np.ndarray | None = None,
+) -> Predictions:
+    """Runs the model in evaluation mode over a split, shared among the workers, and gives it back in its own mode.
+
+    Args:
+        model: the network, not the DDP wrapper: nothing is differentiated.
+        config: encodings, longest input, precision and evaluation batch size.
+        corpus: the token cache.
+        task, split: which table.
+        device: where the model is.
+        rows: (rows,) the rows to predict; all of them if None.
+
+    Returns:
+        Predictions in the order of the table (or of `rows`), the same on every worker.
+
+    Raises:
+        TrainingDiverged: a prediction is NaN or infinite, on every worker.
+    """
+    table = corpus.tables[task, split]
+    rows = np.arange(table.num_rows) if rows is None else rows
+    was_training = model.training
+    model.eval()
+    try:
+        parts = [
+            (positions, predict_rows(model, config, table, rows[positions], device))
+            for positions in my_batches(config, table, rows)
+        ]
+    finally:
+        model.train(was_training)
+    logits = np.zeros((len(rows), TASKS[task].num_logits), dtype=np.float32)
+    for positions, part in (pair for worker in gather_from_workers(parts) for pair in worker):
+        logits[positions] = part
+    if not np.isfinite(logits).all():
+        raise TrainingDiverged(f"{task}: a prediction on {split} is not finite")
+    return Predictions(
+        task=task, split=split, ids=[table.ids[row] for row in rows], labels=table.labels[rows], logits=logits
+    )
+
+
+def my_batches(config: TrialConfig, table: TokenTable, rows: np.ndarray) -> list[np.ndarray]:
+    """Positions in `rows` of this worker's batches: rows of similar length together, batches dealt in turn."""
+    encoding = config.tasks[table.task].encoding
+    order = np.argsort(table.lengths(encoding, config.encoder.max_length)[rows], kind="stable")
+    size = config.evaluation.batch_size
+    starts = range(worker_rank() * size, len(rows), num_workers() * size)
+    return [order[start : start + size] for start in starts]
+
+
+def predict_rows(
+    model: nn.Module, config: TrialConfig, table: TokenTable, rows: np.ndarray, device: torch.device
+) -> np.ndarray:
+    """Logits of one batch of rows, (rows, num_logits) float32."""
+    batch = make_batch(
+        table,
+        rows,
+        encoding=config.tasks[table.task].encoding,
+        max_length=config.encoder.max_length,
+        device=device,
+    )
+    is_mixed = config.precision == "bf16"
+    with torch.no_grad(), torch.autocast(device.type, dtype=torch.bfloat16, enabled=is_mixed):
+        logits: np.ndarray = model(batch).logits.float().cpu().numpy()
+    return logits
+
+
+def scored_train_rows(config: TrialConfig, corpus: Corpus, task: str) -> np.ndarray:
+    """The fixed rows of train that are scored beside dev: the same in every trial, seed and replicate."""
+    num_rows = corpus.tables[task, "train"].num_own_rows
+    count = min(config.tasks[task].scored_train_rows, num_rows)
+    return np.sort(numpy_stream("scored train rows", task).permutation(num_rows)[:count])
+
+
+def score(predictions: Predictions, config: TaskConfig) -> dict[str, float]:
+    """The metrics of one split.
+
+    Args:
+        predictions: labelled predictions.
+        config: the task's settings, which name its loss.
+
+    Returns:
+        `loss`, and `accuracy` for classes and binary tasks, `pearson` and `spearman` for regression.
+    """
+    logits, labels = predictions.logits, predictions.labels
+    kind = TASKS[predictions.task].kind
+    losses = loss_per_example(config, kind, torch.from_numpy(logits), torch.from_numpy(np.array(labels)))
+    return {"loss": float(losses.double().mean()), **task_metrics(predictions.task, logits, labels)}
+
+
+def task_metrics(task: str, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """The metrics of a task by the kind of its labels."""
+    kind = TASKS[task].kind
+    if kind == "regression":
+        values = np.clip(logits[:, 0], *TASKS[task].label_range)
+        return {"pearson": pearson(values, labels), "spearman": pearson(rankdata(values), rankdata(labels))}
+    chosen = logits.argmax(1) if kind == "classes" else logits[:, 0] > 0
+    return {"accuracy": float((chosen == labels).mean())}
+
+
+def pearson(values: np.ndarray, labels: np.ndarray) -> float:
+    """Pearson's correlation in -1..1; 0 where one side is constant and it is undefined: nothing was told apart."""
+    x = np.asarray(values, dtype=np.float64)
+    y = np.asarray(labels, dtype=np.float64)
+    x, y = x - x.mean(), y - y.mean()
+    scale = np.sqrt((x @ x) * (y @ y))
+    return float(np.clip((x @ y) / scale, -1, 1)) if scale > 0 else 0.0

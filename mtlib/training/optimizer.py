@@ -1,0 +1,152 @@
+"""AdamW over the parameters of the tasks that have been active so far, and the rates of its steps."""
+
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from mtlib.config.training import OptimizerConfig
+from mtlib.config.trial import TrialConfig
+from mtlib.model.layers import EMBEDDINGS, has_layer_rates, layer_of
+from mtlib.stages.active_weights import active_weights
+
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+"""AdamW's state of one parameter: number of updates, first and second moment."""
+
+Part = int | str
+"""What shares a rate: a layer of the encoder by number, `EMBEDDINGS`, `head` for all that is not pretrained, or
+`network` for whatever takes the plain rate where layers have none of their own."""
+
+
+def make_optimizer(config: TrialConfig, model: nn.Module, active_tasks: Iterable[str]) -> torch.optim.AdamW:
+    """AdamW over the encoder and what belongs to `active_tasks`, in as few groups as the rates and the decay need.
+
+    A parameter without a gradient is neither moved nor decayed nor are its moments updated.
+
+    Args:
+        config: gives rates and decay, and who shares modules.
+        model: its parameters are named `encoder.`, `heads.<task>.` and so on.
+        active_tasks: tasks trained so far.
+
+    Returns:
+        An optimizer whose groups know, besides AdamW's settings, their `part` and its `peak_rate` (before the schedule
+        and the scales of a task's layers).
+
+    Source: Loshchilov and Hutter 2019; BERT and Beyond 4.3.
+    """
+    tasks, groups = tuple(active_tasks), dict[tuple[Part, float], list[nn.Parameter]]()
+    layers = layer_of(model.get_submodule("encoder")) if has_layer_rates(config.optimizer) else {}
+    for name, parameter in trained_parameters(config, model, tasks).items():
+        key = part_of(config.optimizer, name, layers), decay_of(config.optimizer, name, parameter)
+        groups.setdefault(key, []).append(parameter)
+    peaks = {part: peak_rate(config.optimizer, part, max(layers.values(), default=0)) for part, _ in groups}
+    return torch.optim.AdamW(
+        [
+            {"params": held, "part": part, "peak_rate": peaks[part], "lr": peaks[part], "weight_decay": decay}
+            for (part, decay), held in groups.items()
+        ],
+        betas=(config.optimizer.beta1, config.optimizer.beta2),
+        eps=config.optimizer.epsilon,
+        fused=True,
+    )
+
+
+def trained_parameters(config: TrialConfig, model: nn.Module, active_tasks: Iterable[str]) -> dict[str, nn.Parameter]:
+    """Parameters that the steps of `active_tasks` may move, by name: the encoder's that are not frozen, and theirs."""
+    trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    return active_weights(config, active_tasks, trained)
+
+
+def part_of(config: OptimizerConfig, name: str, layers: Mapping[str, int]) -> Part:
+    """The part that a parameter belongs to; `layers` gives the encoder's by name, and is empty if they share a rate."""
+    if name.startswith("encoder."):
+        return layers[name.removeprefix("encoder.")] if layers else "network"
+    has_plain_rate = not layers and config.head_learning_rate in (None, config.learning_rate)
+    return "network" if has_plain_rate else "head"
+
+
+def decay_of(config: OptimizerConfig, name: str, parameter: nn.Parameter) -> float:
+    """A parameter's weight decay: learned weights of losses have none, nor, if so configured, biases and norms, which
+    are those of one dimension."""
+    is_spared = parameter.ndim < 2 and not config.decay_biases_and_norms
+    return 0.0 if is_spared or name.startswith("log_variances.") else config.weight_decay
+
+
+def peak_rate(config: OptimizerConfig, part: Part, last_layer: int) -> float:
+    """The rate of a part at the schedule's peak: learning_rate xi^(last_layer - k) for layer k, and embeddings at -1.
+
+    Source: Sun et al. 2019; Triple Threat 4.4.
+    """
+    if part == "head" and config.head_learning_rate is not None:
+        return config.head_learning_rate
+    if isinstance(part, str):
+        return config.learning_rate
+    return config.learning_rate * config.layer_decay ** (last_layer - part)
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
+    """The optimizer's state as `<parameter>.<moment>`; parameters that were never updated have none."""
+    return {
+        f"{name}.{moment}": optimizer.state[parameter][moment]
+        for name, parameter in model.named_parameters()
+        for moment in MOMENTS
+        if moment in optimizer.state.get(parameter, {})
+    }
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Puts back what `optimizer_tensors` gave, in place of whatever state there is."""
+    optimizer.state.clear()
+    for name, parameter in model.named_parameters():
+        if f"{name}.{MOMENTS[0]}" in tensors:
+            moments = {moment: tensors[f"{name}.{moment}"].to(parameter.device) for moment in MOMENTS}
+            optimizer.state[parameter] = moments
+
+
+def set_learning_rates(
+    optimizer: torch.optim.Optimizer, config: TrialConfig, step: int, num_steps: int, task: str | None
+) -> None:
+    """Sets the rate of each group of `make_optimizer` for one step: peak rate times schedule times the layer's scale.
+
+    Args:
+        optimizer: made by `make_optimizer`.
+        config: gives the schedule, and the layers that each task has chosen.
+        step: which step of the stage, 0 <= step < num_steps.
+        num_steps: optimizer steps of the whole stage.
+        task: whose step it is; None for a step of several tasks, where all scales are 1.
+    """
+    chosen = None if task is None else config.tasks[task].chosen_layers
+    for group in optimizer.param_groups:
+        rate = learning_rate_at(config.optimizer, step, num_steps, group["peak_rate"])
+        group["lr"] = rate * layer_scale(config.optimizer, group["part"], chosen)
+
+
+def layer_scale(config: OptimizerConfig, part: Part, chosen: tuple[int, ...] | None) -> float:
+    """How much faster a part learns in a task's steps: beta in its chosen layers, alpha in its others, 1 elsewhere.
+
+    Source: Triple Threat 4.5.
+    """
+    if chosen is None or isinstance(part, str) or part == EMBEDDINGS:
+        return 1.0
+    return config.chosen_scale if part in chosen else config.other_scale
+
+
+def learning_rate_at(config: OptimizerConfig, step: int, num_steps: int, peak_rate: float) -> float:
+    """The learning rate of one step of a stage.
+
+    Args:
+        config: schedule and its rising part.
+        step: which step of the stage, 0 <= step < num_steps.
+        num_steps: optimizer steps of the whole stage.
+        peak_rate: the rate at the schedule's peak.
+
+    Returns:
+        The rate. The slanted triangle is read at the middle of each step, so that neither end wastes a step at rate 0.
+
+    Source: Howard and Ruder 2018 (slanted triangle); My PAL BERT 4.1: up over the first 10 % of steps, then down to 0.
+    """
+    if config.schedule == "constant":
+        return peak_rate
+    middle, peak = step + 0.5, config.warmup_fraction * num_steps
+    rising, falling = middle / peak, (num_steps - middle) / (num_steps - peak)
+    return peak_rate * min(rising, falling)

@@ -1,0 +1,123 @@
+"""A step of each kind that trials take, tried before they start: what an encoder cannot do is one line, at once."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from mtlib.config.trial import TrialConfig
+from mtlib.data.batches import Batch, make_batch
+from mtlib.data.token_cache import TokenTable
+from mtlib.data.tokenizer_facts import find_special_tokens, word_pieces
+from mtlib.errors import first_line, require
+from mtlib.loss.objective import Objective, Place, carries
+from mtlib.model.encoder import PretrainedEncoder
+from mtlib.model.multitask import MultiTaskModel
+from mtlib.tasks import TASKS
+
+SHORT = (8, 5)
+"""Word pieces of the texts with which a step is tried."""
+
+
+def rehearse(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder, on_gpu: bool) -> None:
+    """Tries a step of each kind that trials take with an encoder, on the CPU.
+
+    Args:
+        configs: the trials' configurations, which fit the encoder.
+        pretrained: the encoder.
+        on_gpu: whether the trials will be trained on GPUs. Then bf16 is not tried: a GPU may do what a CPU does not.
+
+    Raises:
+        ValueError: in one line: the encoder cannot take a step with SMART, with PALs or in the precision that is asked
+            for, or cannot read a text of encoder.max_length.
+    """
+    changes = {"proximal.weight": 0, "simcse.weight": 0, **({"precision": "fp32"} if on_gpu else {})}
+    kinds: dict[tuple[int, tuple[str, ...]], tuple[TrialConfig, str]] = {}
+    for config in (config.override(changes) for config in configs):
+        for task in config.active_tasks:
+            kinds.setdefault((config.encoder.max_length, demands(config, task)), (config, task))
+    for (_, asked), (config, task) in sorted(kinds.items(), key=lambda kind: kind[0]):
+        with torch.random.fork_rng(devices=[]), one_thread():
+            try_step(config, task, pretrained, asked)
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Lets torch use one thread for a while: where others use the cores too, more threads wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def demands(config: TrialConfig, task: str) -> tuple[str, ...]:
+    """What a task's step asks of an encoder beside a plain pass, in words."""
+    return (
+        *(["precision bf16 on the CPU"] if config.precision == "bf16" else []),
+        *(["SMART"] if carries(config.smart, task) else []),
+        *([f"PALs ({config.pals.placement})"] if task in config.pals.tasks and config.pals.size > 0 else []),
+    )
+
+
+def try_step(config: TrialConfig, task: str, pretrained: PretrainedEncoder, asked: Sequence[str]) -> None:
+    """Reads texts as long as there may be, then takes a step with short ones; raises ValueError as `rehearse`."""
+    objective = Objective(config, MultiTaskModel(config, pretrained).train())
+    longest, for_smart = config.encoder.max_length, "SMART" in asked
+    table = table_of_texts(task, pretrained, (longest, *SHORT))
+    short = text_batch(table, config, [1, 2], longest)
+    # One less too: who works in blocks pads it. Short ones last: they make BigBird work without blocks from then on.
+    batches = [text_batch(table, config, [0], longest - 1), text_batch(table, config, [0], longest), short]
+    tokens = 0
+    try:
+        for batch in batches:
+            tokens = batch.inputs[0].input_ids.shape[1]
+            read(objective, batch, for_smart)
+        torch.autograd.backward(objective([short], [Place(noise_seed=0, turn=0, full_size=len(SHORT))])[0])
+    except Exception as error:  # of which kind depends on the architecture
+        encoder = f"encoder '{pretrained.name}' ({pretrained.config.model_type})"
+        what = f" with {' and '.join(asked)}" if asked else ""
+        rule = f"{encoder} must read a text of {tokens} tokens{what}"
+        raise ValueError(f"{rule}, got: {first_line(error)}") from error
+
+
+def read(objective: Objective, batch: Batch, for_smart: bool) -> None:
+    """Reads texts as a step would.
+
+    Raises:
+        ValueError: what SMART moves is not one vector for each token: Longformer pads texts before it embeds them,
+            I-BERT gives a scale beside the vectors.
+    """
+    with torch.no_grad(), objective.precision(batch):
+        entered = objective.model.read_texts(batch, keep=for_smart)[1]
+    for inputs, text in zip(batch.inputs if for_smart else (), entered, strict=True):
+        tokens = inputs.input_ids.shape[1]
+        found = f"{text.shape[1]} for {tokens} tokens" if isinstance(text, Tensor) else f"a {type(text).__name__}"
+        is_one = isinstance(text, Tensor) and text.shape[1] == tokens
+        require(is_one, "what its 'embeddings' give must be one vector for each token", found)
+
+
+def table_of_texts(task: str, pretrained: PretrainedEncoder, lengths: Sequence[int]) -> TokenTable:
+    """Texts that say one word again and again: rows of so many word pieces, in each text column."""
+    special = find_special_tokens(pretrained.tokenizer)  # refuses a tokenizer that finds no word piece
+    word, num_texts = word_pieces(pretrained.tokenizer, "a")[0], len(TASKS[task].text_columns)
+    return TokenTable(
+        task=task,
+        split="train",
+        num_own_rows=len(lengths),
+        id_column=pa.array([str(row) for row in range(len(lengths))]),
+        labels=np.zeros(len(lengths), dtype=np.float32),
+        pieces=(np.full(sum(lengths), word, dtype=np.int32),) * num_texts,
+        offsets=(np.concatenate([[0], np.cumsum(lengths)]),) * num_texts,
+        special=special,
+        fingerprint="",
+    )
+
+
+def text_batch(table: TokenTable, config: TrialConfig, rows: Sequence[int], max_length: int) -> Batch:
+    """A batch of some rows, encoded as the configuration says, up to so many tokens."""
+    return make_batch(table, np.array(rows), encoding=config.tasks[table.task].encoding, max_length=max_length)

@@ -1,0 +1,197 @@
+"""What a trial is made of while it runs, and how it becomes a saved state and comes back from one."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from mtlib.checkpoints.state import State
+from mtlib.config.trial import TrialConfig
+from mtlib.data.token_cache import Corpus
+from mtlib.errors import require
+from mtlib.model.multitask import MultiTaskModel
+from mtlib.stages.active_weights import active_weights
+from mtlib.stages.keys import Origin, asks_for_best, reaching
+from mtlib.stages.plan import PlannedStage, tasks_active_by
+from mtlib.training.optimizer import make_optimizer, optimizer_tensors, restore_optimizer
+
+
+@dataclass(kw_only=True)
+class Run:
+    """A trial in progress. Position and sums change; the rest is what it was started with."""
+
+    config: TrialConfig
+    corpus: Corpus
+    device: torch.device
+    plan: tuple[PlannedStage, ...]
+    lengths: dict[str, np.ndarray]
+    """(rows,) input length of every train row, by set."""
+    own_rows: dict[str, int]
+    """Train rows of each set without augmentation."""
+    origin: Origin
+    """What its result follows from beside the configuration."""
+    model: MultiTaskModel
+    teacher: MultiTaskModel | None
+    """The mean teacher of the proximal term."""
+    objective: nn.Module
+    """The objective as it was wrapped for several workers."""
+    optimizer: torch.optim.AdamW
+    stage: int = 0
+    """The stage that is trained, from 0."""
+    epoch: int = 0
+    """The epoch within the stage, from 0; as many as the stage has where it is over."""
+    step: int = 0
+    """Steps done within the epoch."""
+    sums: dict[str, dict[str, tuple[float, int]]] = field(default_factory=dict)
+    """By task and term of the loss, over the epoch's batches so far that carry it: the sum over rows, and the rows."""
+    best: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """Best score and its epoch (1-based over all stages), by task and for `overall`."""
+    stage_best: tuple[float, dict[str, Tensor]] | None = None
+    """The stage's best score and its weights, where the next stage starts from them."""
+    is_wanted: bool = True
+    """Whether this worker wants to go on; False ends the run on all workers at the next step."""
+    seconds_before: float = 0.0
+    """Seconds this trial had trained before it was resumed here."""
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of work on this trial, evaluation included, over all its resumptions."""
+        return self.seconds_before + time.monotonic() - self.started
+
+    @property
+    def stage_step(self) -> int:
+        """Steps done within the stage."""
+        return self.plan[self.stage].first_step(self.epoch) + self.step
+
+    @property
+    def total_step(self) -> int:
+        """Steps done over all stages."""
+        return sum(stage.num_steps for stage in self.plan[: self.stage]) + self.stage_step
+
+    @property
+    def total_epoch(self) -> int:
+        """The epoch that is trained, 1-based over all stages."""
+        return sum(stage.epochs for stage in self.plan[: self.stage]) + self.epoch + 1
+
+    @property
+    def num_steps(self) -> int:
+        """Optimizer steps of the whole trial."""
+        return sum(stage.num_steps for stage in self.plan)
+
+    @property
+    def is_last_epoch(self) -> bool:
+        return self.total_epoch == sum(stage.epochs for stage in self.plan)
+
+    @property
+    def is_stage_over(self) -> bool:
+        """Whether all epochs of the stage are done."""
+        return self.epoch == self.plan[self.stage].epochs
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all epochs of all stages are done."""
+        return self.is_stage_over and self.stage + 1 == len(self.plan)
+
+
+def end_epoch(run: Run) -> None:
+    """Moves on to the next epoch of the stage, or to its end."""
+    run.epoch, run.step, run.sums = run.epoch + 1, 0, {}
+
+
+def begin_next_stage(run: Run) -> None:
+    """Moves from a stage's end to the next one, which takes over its last or best weights, and the optimizer's moments
+    unless they start anew."""
+    run.stage, run.epoch = run.stage + 1, 0
+    stage, moments = run.config.stages[run.stage], optimizer_tensors(run.optimizer, run.model)
+    if stage.start_from == "best":
+        assert run.stage_best is not None, "the stage before has scored an epoch"
+        put(run.model, run.stage_best[1])
+        if run.teacher is not None:
+            put(run.teacher, run.stage_best[1])
+    run.stage_best = None
+    carry_optimizer(run, {} if stage.start_from == "best" or stage.reset_optimizer else moments)
+
+
+def note_stage_best(run: Run, score: float) -> None:
+    """Keeps the current weights if the next stage starts from the best epoch of this one, and this is it so far."""
+    if asks_for_best(run.config, run.stage) and (run.stage_best is None or score > run.stage_best[0]):
+        run.stage_best = (score, {name: tensor.detach().clone() for name, tensor in weights_of(run, run.model).items()})
+
+
+def weights_of(run: Run, model: nn.Module) -> dict[str, Tensor]:
+    """The weights of the tasks that have been active; those of the others are as new."""
+    return active_weights(run.config, tasks_active_by(run.config, run.stage), model.state_dict())
+
+
+def put(model: nn.Module, weights: dict[str, Tensor]) -> None:
+    """Puts weights into a model; what they leave out stays."""
+    unknown = model.load_state_dict(weights, strict=False).unexpected_keys
+    assert not unknown, unknown
+
+
+def carry_optimizer(run: Run, tensors: dict[str, Tensor]) -> None:
+    """An optimizer over the tasks that are active by the current stage, with the given moments."""
+    run.optimizer = make_optimizer(run.config, run.model, tasks_active_by(run.config, run.stage))
+    restore_optimizer(run.optimizer, run.model, tensors)
+
+
+def state_of(run: Run) -> State:
+    """Everything that decides how the run goes on. Random streams need no place here: they follow from the position;
+    nor do weights of tasks that have not been active, which are as new."""
+    groups = {"model": weights_of(run, run.model), "optimizer": optimizer_tensors(run.optimizer, run.model)}
+    if run.teacher is not None:
+        groups["teacher"] = weights_of(run, run.teacher)
+    if run.stage_best is not None:
+        groups["stage_best"] = run.stage_best[1]
+    tensors = {f"{group}.{name}": tensor for group, found in groups.items() for name, tensor in found.items()}
+    numbers: dict[str, Any] = {name: getattr(run, name) for name in ("stage", "epoch", "step", "sums", "best")}
+    best = None if run.stage_best is None else run.stage_best[0]
+    origin = reaching(run.config, run.stage, run.epoch, run.origin)
+    return State(tensors=tensors, numbers={**numbers, "stage_best": best, "origin": origin, "seconds": run.seconds})
+
+
+def restore(run: Run, state: State) -> None:
+    """Puts the run where `state` was taken: by this trial, or by another one that was equal up to there.
+
+    Raises:
+        ValueError: the state is of another configuration, data, encoder, starting weights or environment, or lacks best
+            weights that the next stage starts from.
+    """
+    numbers = state.numbers
+    check_origin(run.config, run.origin, numbers)
+    put(run.model, group_of(state, "model."))
+    if run.teacher is not None:
+        put(run.teacher, group_of(state, "teacher."))
+    run.stage, run.epoch, run.step = numbers["stage"], numbers["epoch"], numbers["step"]
+    kept = {name: tensor.to(run.device) for name, tensor in group_of(state, "stage_best.").items()}
+    is_kept = numbers["stage_best"] is not None and asks_for_best(run.config, run.stage)
+    run.stage_best = (numbers["stage_best"], kept) if is_kept else None
+    run.sums = {
+        task: {name: (total, rows) for name, (total, rows) in sums.items()} for task, sums in numbers["sums"].items()
+    }
+    run.best = {name: (score, epoch) for name, (score, epoch) in numbers["best"].items()}
+    run.seconds_before = numbers["seconds"]
+    carry_optimizer(run, group_of(state, "optimizer."))
+
+
+def check_origin(config: TrialConfig, origin: Origin, numbers: Mapping[str, Any]) -> None:
+    """Raises ValueError unless the state with these numbers is one that the trial comes through."""
+    stage, epoch = numbers["stage"], numbers["epoch"]
+    is_known = stage < len(config.stages) and epoch <= config.stages[stage].epochs
+    require(is_known, "a saved state must be of the same configuration", f"one behind epoch {epoch} of stage {stage}")
+    for name, fingerprint in reaching(config, stage, epoch, origin).items():
+        rule = f"a saved state must be of the same {name}, {fingerprint[:12]}"
+        require(numbers["origin"][name] == fingerprint, rule, numbers["origin"][name][:12])
+    has_best = epoch == 0 or not asks_for_best(config, stage) or numbers["stage_best"] is not None
+    rule = "a saved state must hold the stage's best weights, from which the next stage starts"
+    require(has_best, rule, "one without them")
+
+
+def group_of(state: State, prefix: str) -> dict[str, Tensor]:
+    """The tensors whose names begin with `prefix`, without it."""
+    return {name.removeprefix(prefix): tensor for name, tensor in state.tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,172 @@
+"""One optimizer step: batches, loss, agreement among the workers, gradients, update."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from mtlib.config.penalties import ProximalConfig
+from mtlib.data.batches import Batch, make_batch
+from mtlib.errors import TrainingDiverged
+from mtlib.loss.gradient_aggregation import combine, gradients_by_task
+from mtlib.loss.objective import TERMS, Place, terms_of
+from mtlib.runtime.seeds import stream_seed
+from mtlib.runtime.workers import num_workers, sum_over_workers, worker_rank
+from mtlib.stages.sampler import Step, StepBatch
+from mtlib.training.optimizer import set_learning_rates
+from mtlib.training.run import Run
+
+
+class Interrupted(Exception):  # noqa: N818
+    """The run was asked to end; its state is saved."""
+
+
+def take_step(run: Run, step: Step) -> None:
+    """One optimizer step on all workers; nothing that is trained has changed when it raises.
+
+    Args:
+        run: the trial.
+        step: sets and rows.
+
+    Raises:
+        TrainingDiverged: a loss is NaN or infinite (names task, step and loss), or a gradient that a method combines.
+        Interrupted: some worker does not want to go on.
+    """
+    batches = [batch_of(run, part) for part in step.batches]
+    places = [place_of(run, part) for part in step.batches]
+    torch.manual_seed(stream_of(run, "dropout", worker_rank()))
+    if run.config.gradients == "sum" or len({batch.task for batch in batches}) == 1:
+        compute_sum(run, batches, places)
+    else:
+        compute_combination(run, batches, places)
+    task = batches[0].task  # steps of several tasks have no rates of their own
+    set_learning_rates(run.optimizer, run.config, run.stage_step, run.plan[run.stage].num_steps, task)
+    drop_still_gradients(run)
+    run.optimizer.step()
+    update_teacher(run)
+    run.step += 1
+
+
+def compute_sum(run: Run, batches: list[Batch], places: list[Place]) -> None:
+    """Sets the gradients of the step's summed loss; DDP averages them over the workers."""
+    loss, details = run.objective(batches, places)
+    check_step(run, batches, places, details)
+    run.optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+
+
+def compute_combination(run: Run, batches: list[Batch], places: list[Place]) -> None:
+    """Sets the gradients that the configured method makes of the tasks' gradients."""
+    parameters = [parameter for group in run.optimizer.param_groups for parameter in group["params"]]
+    gradients, details = gradients_by_task(run.objective, parameters, batches, places)
+    check_step(run, batches, places, details)
+    torch.manual_seed(stream_of(run, "gradients", 0))  # the same on every worker
+    combined = combine(run.config.gradients, gradients)
+    for parameter, gradient in zip(parameters, combined, strict=True):
+        parameter.grad = gradient
+
+
+def check_step(run: Run, batches: list[Batch], places: list[Place], details: Tensor) -> None:
+    """Counts a step's details over the workers.
+
+    Raises:
+        TrainingDiverged, Interrupted: as in `take_step`.
+    """
+    if not agree(details, run.is_wanted):
+        raise Interrupted(f"ended after step {run.total_step}")
+    count_details(run, batches, places, details.tolist())
+
+
+def drop_still_gradients(run: Run) -> None:
+    """Takes the gradients off whatever has rate 0 in this step, so that its moments do not carry them into others."""
+    for group in run.optimizer.param_groups:
+        for parameter in group["params"] if group["lr"] == 0 else ():
+            parameter.grad = None
+
+
+@torch.no_grad()
+def update_teacher(run: Run) -> None:
+    """Moves the mean teacher towards the model: teacher <- beta teacher + (1 - beta) model."""
+    if run.teacher is not None:
+        decay = decay_at(run.config.proximal, run.stage_step, run.plan[run.stage].num_steps)
+        for own, given in zip(run.teacher.parameters(), run.model.parameters(), strict=True):
+            own.lerp_(given, 1 - decay)
+
+
+def decay_at(config: ProximalConfig, step: int, num_steps: int) -> float:
+    """The mean teacher's decay, beta, in one step of a stage.
+
+    Args:
+        config: the decays, and how long the first one holds.
+        step: which step of the stage, 0 <= step < num_steps.
+        num_steps: optimizer steps of the whole stage.
+
+    Returns:
+        beta, read at the middle of the step as rates are.
+
+    Source: Jiang et al. 2020: .99 for the first tenth of the updates, .999 for the rest, after Tarvainen and Valpola
+    2017. Theirs is a single stage.
+    """
+    is_early = step + 0.5 < config.early_fraction * num_steps
+    return config.decay if config.late_decay is None or is_early else config.late_decay
+
+
+def batch_of(run: Run, part: StepBatch) -> Batch:
+    """This worker's shard of a global batch, on the device."""
+    return make_batch(
+        run.corpus.tables[part.set, "train"],
+        part.rows,
+        encoding=run.config.tasks[run.config.task_of(part.set)].encoding,
+        max_length=run.config.encoder.max_length,
+        rank=worker_rank(),
+        world_size=num_workers(),
+        device=run.device,
+    )
+
+
+def place_of(run: Run, part: StepBatch) -> Place:
+    """What the batch's draws and its share of the loss follow from."""
+    seed, num_rows = stream_of(run, "noise", part.set), run.corpus.tables[part.set, "train"].num_rows
+    full_size = min(run.config.batch_size_of(part.set), num_rows)  # few rows count as one full batch, not as a part
+    return Place(noise_seed=seed, turn=part.turn, full_size=full_size)
+
+
+def stream_of(run: Run, purpose: str, part: int | str) -> int:
+    """The seed of a stream at the run's current step."""
+    return stream_seed(run.config.seed, run.config.replicate, purpose, run.stage, run.stage_step, part)
+
+
+def agree(details: Tensor, is_wanted: bool) -> bool:
+    """Sums the details over the workers, in place; whether every worker wants to go on."""
+    refusal = details.new_tensor([0.0 if is_wanted else 1.0])
+    agreed = sum_over_workers(torch.cat([details.flatten(), refusal]))
+    details.copy_(agreed[:-1].view_as(details))
+    return bool(agreed[-1] == 0)
+
+
+def stop_if_unwanted(run: Run) -> None:
+    """Raises Interrupted on all workers if some worker does not want to go on."""
+    if not agree(torch.zeros(0, device=run.device), run.is_wanted):
+        raise Interrupted(f"ended after step {run.total_step}")
+
+
+def count_details(run: Run, batches: list[Batch], places: list[Place], details: list[list[float]]) -> None:
+    """Adds a step's losses to the epoch's sums.
+
+    Args:
+        run: the trial.
+        batches, places: the step's batches.
+        details: for each batch, sums over its rows of what `TERMS` names.
+
+    Raises:
+        TrainingDiverged: one of them is NaN or infinite; nothing has been added.
+    """
+    for batch, numbers in zip(batches, details, strict=True):
+        for name, value in zip(TERMS, numbers, strict=True):
+            if not math.isfinite(value):
+                raise TrainingDiverged(f"{batch.task}: {name} is {value} at step {run.total_step + 1}")
+    for batch, place, numbers in zip(batches, places, details, strict=True):
+        sums, by_name = run.sums.setdefault(batch.task, {}), dict(zip(TERMS, numbers, strict=True))
+        for name in terms_of(run.config, batch.task, place.turn):
+            total, rows = sums.get(name, (0.0, 0))
+            sums[name] = (total + by_name[name], rows + batch.num_rows)

@@ -1,0 +1,175 @@
+"""The cards of a bundle: what it predicts, what to expect of that, how its models were chosen, how to run it."""
+
+import json
+from collections.abc import Iterator, Sequence
+
+from mtlib.checkpoints.model_card import in_words, titles
+from mtlib.tasks import TASKS
+from results.bundle.manifest import BUNDLE_FILE, LICENCE_FILE, MODELS_FOLDER, NEEDS_FILE, SCRIPT_FILE, Bundle
+from results.records.selection import SELECTION_FILE, Selection
+from results.selection.report import count, seen_sentences, verdict
+
+
+def bundle_card(selection: Selection, bundle: Bundle, base_models: Sequence[str]) -> str:
+    """A whole card, in Markdown.
+
+    Args:
+        selection: of the bundle's tasks.
+        bundle: what was written.
+        base_models: names on the Hugging Face hub of the encoders that were trained, as far as they have one.
+    """
+    parts = (
+        front_matter(bundle, base_models),
+        introduction(selection, bundle),
+        running_lines(bundle),
+        expectation_lines(selection),
+        member_table(bundle),
+        file_table(bundle),
+        version_lines(bundle),
+        limit_lines(bundle),
+        licence_lines(),
+    )
+    return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
+
+
+def soup_card(title: str, origins: Sequence[str]) -> str:
+    """The card of one model that is the mean of several: the usual one would say how a single trial was trained.
+
+    Args:
+        title: of the task that it predicts.
+        origins: whose weights were averaged.
+    """
+    lines = (
+        *("---", "library_name: transformers", "tags:", "- multitask-sweeps", "---", "", f"# Soup for {title}", ""),
+        f"One model, whose weights are the mean of those of {len(origins)} trained models:",
+        *("", *(f"- {origin}" for origin in origins), ""),
+        "`trial.json` says how it reads text; what that file says of training is of none of them. The encoder loads",
+        "with `transformers.AutoModel.from_pretrained`, the whole with `mtlib.checkpoints.export.load_exported`.",
+        "",
+        "Source: Wortsman et al. (2022), Model soups.",
+    )
+    return "\n".join(lines) + "\n"
+
+
+def front_matter(bundle: Bundle, base_models: Sequence[str]) -> Iterator[str]:
+    """The YAML that the Hugging Face hub reads; JSON strings are YAML too."""
+    yield "---"
+    if base_models:
+        yield from ("base_model:", *(f"- {json.dumps(name)}" for name in base_models))
+    yield from ("tags:", "- multi-task", "- multitask-sweeps", *(f"- {json.dumps(task)}" for task in bundle.tasks))
+    yield "---"
+
+
+def introduction(selection: Selection, bundle: Bundle) -> Iterator[str]:
+    """Headline and one sentence."""
+    tasks = in_words(titles(tuple(bundle.tasks)))
+    yield from (f"# Models for {tasks}", "")
+    yield f"Predicts {tasks} for new text with {count(len(bundle.models), 'trained model')}. The sweep of the"
+    yield f"selection, made on {selection.created[:10]}, its pretrained encoder and a network are not needed for that."
+
+
+def running_lines(bundle: Bundle) -> Iterator[str]:
+    """How to install what it needs, and how to predict."""
+    tasks = [TASKS[name] for name in bundle.tasks]
+    yield from ("## How to run it", "", "With Python 3.11 or later, wherever this folder is:", "", "```")
+    yield f"pip install -r {NEEDS_FILE}"
+    for task in tasks:
+        yield f"python {SCRIPT_FILE} --task {task.name} --input FILE --output predictions.csv"
+    yield from (f"python {SCRIPT_FILE} --help      # pipes, JSON lines, other columns, the course's leaderboard", "```")
+    yield ""
+    yield f"For the CPU alone, install torch first: `pip install torch=={bundle.packages.get('torch', '')} --index-url"
+    yield "https://download.pytorch.org/whl/cpu`."
+    yield from ("", "| task | columns of the input | what is predicted |", "| --- | --- | --- |")
+    for task in tasks:
+        low, high = task.label_range
+        kind = f"a number, {low:g} to {high:g}" if task.kind == "regression" else f"a class, {low:g} to {high:g}"
+        yield f"| `{task.name}` ({task.title}) | {', '.join(f'`{name}`' for name in task.text_columns)} | {kind} |"
+
+
+def expectation_lines(selection: Selection) -> Iterator[str]:
+    """What was chosen, what to expect of it, how that was estimated, and what it is not."""
+    yield from ("## What to expect", "")
+    yield from ("| task | metric | expect | 95 % interval | estimated on | dev score |", "| --- " * 6 + "|")
+    for name, chosen in selection.tasks.items():
+        score, (low, high) = chosen.score, chosen.score.interval
+        told = f"{score.cross_fitted:.3f} | {low:.3f} to {high:.3f} | {count(chosen.num_examples, 'dev example')}"
+        yield f"| {TASKS[name].title} | {TASKS[name].metric} | {told} | {score.in_sample:.3f} |"
+    yield ""
+    for name, chosen in selection.tasks.items():
+        among = f"{count(chosen.num_candidates, 'candidate')} of {count(chosen.num_trials, 'trial')}"
+        yield f"- {' '.join(verdict(name, chosen))} Chosen from {among}."
+    yield ""
+    yield f"To expect is the cross-fitted score: dev was cut into {selection.num_folds} folds, and each example was"
+    yield "judged only by what had been chosen without its fold, so that choosing does not flatter it. The interval is"
+    yield "over examples of the same kind; on other kinds of text expect less."
+    yield from seen_sentences(selection)
+    yield from ("", *look_lines(selection))
+
+
+def look_lines(selection: Selection) -> Iterator[str]:
+    """Every look at rows held out."""
+    if not selection.looks:
+        yield "It was not scored on rows held out."
+        return
+    yield "Scored on train rows that no trial had seen; only the first look is at rows that nothing was chosen by:"
+    yield ""
+    for number, look in enumerate(selection.looks, 1):
+        for task in (name for name in selection.tasks if name in look.scores):
+            low, high = look.intervals[task]
+            told = f"{look.scores[task]:.3f} ({low:.3f} to {high:.3f}), {count(look.num_examples[task], 'row')}"
+            yield f"- look {number}, {look.time[:10]}, {TASKS[task].title}: {told}"
+
+
+def member_table(bundle: Bundle) -> Iterator[str]:
+    """Who is in which ensemble."""
+    yield from ("## Models", "", "| task | weight | model | trained as | temperature |", "| --- " * 5 + "|")
+    for task, members in bundle.tasks.items():
+        for member in members:
+            origin = bundle.models[member.model].origin
+            told = f"{member.weight:.3f} | [`{member.model}`]({member.model}) | {origin} | {member.temperature:.3g}"
+            yield f"| {TASKS[task].title} | {told} |"
+    yield ""
+    yield "Each model's folder has a card of its own, which says how it was trained. What the models of a task say is"
+    yield "averaged with these weights; where a temperature is not 1, logits were divided by it before."
+    for task in (task for task, members in bundle.tasks.items() if members[0].knots):
+        yield f"For {TASKS[task].title} their ranks are averaged: the numbers order texts, within the range of labels,"
+        yield "but are no estimate of a label."
+
+
+def file_table(bundle: Bundle) -> Iterator[str]:
+    """What the folder holds."""
+    held = {
+        SCRIPT_FILE: "predicts; all else is called by it",
+        NEEDS_FILE: "the packages that it needs; neither Ray nor Optuna is among them",
+        BUNDLE_FILE: "each task's ensemble, and checksums of the models' files",
+        SELECTION_FILE: "the selection as it was made: every way to choose that was tried, with its scores",
+        MODELS_FOLDER: "the models, each loads with `transformers` or `mtlib.checkpoints.export.load_exported`",
+        bundle.wheel: "the code, multitask-sweeps; `pip install` can install it, but need not",
+        LICENCE_FILE: "of the code",
+    }
+    yield from ("## What is in this folder", "", "| name | what it holds |", "| --- | --- |")
+    yield from (f"| `{name}` | {what} |" for name, what in held.items())
+
+
+def version_lines(bundle: Bundle) -> Iterator[str]:
+    """What it was made with."""
+    told = ", ".join(f"{name} {version}" for name, version in {"Python": bundle.python, **bundle.packages}.items())
+    yield from ("## Made with", "", f"On {bundle.created[:10]}: {told}.")
+
+
+def limit_lines(bundle: Bundle) -> Iterator[str]:
+    """What must not be taken for a part of it."""
+    yield from ("## What it is not", "")
+    yield "- Nothing was scored on test. A dev score is no estimate for other text; the column `expect` is."
+    yield "- It is for text of the kind that it was trained on, in that language, and cut at the models' longest input."
+    if any(TASKS[task].kind != "regression" for task in bundle.tasks):
+        yield "- Probabilities are averages over models; nobody has checked that they are right as often as they say."
+    yield "- Other versions, and other devices, may round otherwise: the last digits can differ."
+    yield f"- `{SELECTION_FILE}` and `{MODELS_FOLDER}/*/trial.json` name paths of the machine that trained the models."
+
+
+def licence_lines() -> Iterator[str]:
+    """Whose licence is whose."""
+    yield from ("## Licence", "")
+    yield f"`{LICENCE_FILE}` is that of the code: `{SCRIPT_FILE}` and the wheel. That of the weights is for whoever"
+    yield "publishes them to say: those of the pretrained encoder and of the data apply."

@@ -1,0 +1,182 @@
+"""What `bundle.json` says: the ensembles of a bundle, and the models beside it that are their members; loads them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.fs as fs
+
+from mtlib.config.schema import to_dict
+from mtlib.errors import require, require_name
+from mtlib.runtime.checksum import checksum
+from mtlib.tasks import TASKS
+from results.ensembles.ensemble import Ensemble
+from results.inference.models import LoadedModel
+from results.inference.predictor import Predictor, ensemble_of
+from results.records.files import Location, open_folder, read_object, write_json
+from results.records.selection import Member
+
+if TYPE_CHECKING:  # `results` must load without torch
+    from mtlib.model.encoder import PretrainedEncoder
+
+BUNDLE_FILE, BUNDLE_VERSION = "bundle.json", 1
+CARD_FILE, LICENCE_FILE, NEEDS_FILE, SCRIPT_FILE = "README.md", "LICENSE", "requirements.txt", "predict.py"
+MODELS_FOLDER = "models"
+TOKENIZER = "token"
+"""How names of a tokenizer's files begin: `tokenizer.json`, `tokenizer_config.json`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundledMember:
+    """One model of a task's ensemble."""
+
+    model: str
+    """Its folder in the bundle."""
+    weight: float
+    """As a `results.records.selection.Member` has it; so are the others."""
+    knots: tuple[float, ...] = ()
+    temperature: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundledModel:
+    """One model."""
+
+    origin: str
+    """Which trial and epoch it is of, for people."""
+    files: Mapping[str, int]
+    """CRC-32 of every file in its folder but the card, by name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bundle:
+    """A bundle, without its models."""
+
+    version: int = BUNDLE_VERSION
+    created: str
+    """ISO 8601, UTC."""
+    wheel: str
+    """File name of the project's wheel."""
+    python: str
+    """Version that it was made with."""
+    packages: Mapping[str, str]
+    """Versions of what predicting needs, as it was made with."""
+    models: Mapping[str, BundledModel]
+    """By folder in the bundle."""
+    tasks: Mapping[str, tuple[BundledMember, ...]]
+    """Each task's ensemble."""
+
+    def __post_init__(self) -> None:
+        for task, members in self.tasks.items():
+            require_name(task, TASKS, "task")
+            require(bool(members), f"the ensemble of {task} must have members", "none")
+            for member in members:
+                require_name(member.model, self.models, "model")
+
+
+def bundled_members(ensemble: Ensemble, models: tuple[str, ...]) -> tuple[BundledMember, ...]:
+    """An ensemble's members as a bundle has them.
+
+    Args:
+        ensemble: its members are numbers of `models`.
+        models: folders in the bundle.
+    """
+    count = len(ensemble.members)
+    rows = zip(
+        ensemble.members,
+        ensemble.weights,
+        ensemble.knots or [()] * count,
+        ensemble.temperatures or [1.0] * count,
+        strict=True,
+    )
+    return tuple(
+        BundledMember(model=models[number], weight=weight, knots=knots, temperature=temperature)
+        for number, weight, knots, temperature in rows
+    )
+
+
+def is_bundle(home: Location) -> bool:
+    """Whether there is a bundle at a folder or URI."""
+    found = open_folder(home).get_file_info(BUNDLE_FILE)
+    return bool(found.type == fs.FileType.File)
+
+
+def find_folder(home: Location) -> Path:
+    """The folder of a bundle; ValueError if it is not on a disk of this machine."""
+    root = open_folder(home)
+    is_here = isinstance(root.base_fs, fs.LocalFileSystem)
+    require(is_here, "a bundle must be copied to a disk of this machine to predict with it", home)
+    return Path(root.base_path)
+
+
+def write_bundle_file(folder: Path, bundle: Bundle) -> None:
+    """Writes `bundle.json`, whole."""
+    write_json(open_folder(folder), BUNDLE_FILE, to_dict(bundle))
+
+
+def read_bundle(folder: Path) -> Bundle:
+    """Reads `bundle.json`.
+
+    Raises:
+        ValueError: it is damaged or of another version; one line says which, and names it.
+    """
+    rule = "a bundle must be of version"
+    return read_object(open_folder(folder), BUNDLE_FILE, Bundle, rule=rule, version=BUNDLE_VERSION)
+
+
+def load_bundled(folder: Path, bundle: Bundle, task: str, device: str = "auto") -> Predictor:
+    """Loads one of a bundle's ensembles.
+
+    Args:
+        folder: the bundle's.
+        bundle: what its `bundle.json` says.
+        task: one of its tasks.
+        device: `auto` (a GPU if there is one), `cpu` or `cuda`.
+
+    Raises:
+        ValueError: in one line: a model is missing or damaged, or there is no such device.
+    """
+    members = bundle.tasks[task]
+    shared: dict[tuple[tuple[str, int], ...], PretrainedEncoder] = {}
+    models = []
+    for member in members:
+        files = bundle.models[member.model].files
+        loaded = load_whole(folder / member.model, files, device)
+        key = tuple(sorted((name, value) for name, value in files.items() if name.startswith(TOKENIZER)))
+        models.append(replace(loaded, pretrained=shared.setdefault(key, loaded.pretrained)))
+    return Predictor(task=TASKS[task], models=tuple(models), ensemble=ensemble_of(as_selected(members)))
+
+
+def load_whole(folder: Path, files: Mapping[str, int], device: str) -> LoadedModel:
+    """Loads one model, whose files must be as they were; of its encoder the tokenizer is kept alone."""
+    from mtlib.checkpoints.export import load_exported
+    from mtlib.runtime.environment import choose_device
+
+    place = choose_device(device)
+    for name, wanted in files.items():
+        rule = f"a bundle's models must be whole (copy it again), {folder / name} is"
+        try:
+            is_whole = checksum(folder / name) == wanted
+        except OSError as error:
+            raise ValueError(f"{rule} not to be read: {error.strerror}") from error
+        if not is_whole:
+            raise ValueError(f"{rule} truncated or damaged")
+    exported = load_exported(folder)
+    pretrained = replace(exported.pretrained, weights={})  # the model has them already
+    return LoadedModel(name=str(folder), model=exported.model.to(place), config=exported.config, pretrained=pretrained)
+
+
+def as_selected(members: tuple[BundledMember, ...]) -> tuple[Member, ...]:
+    """A bundle's members as a selection's: their weights, knots and temperatures are checked and used alike."""
+    return tuple(
+        Member(
+            sweep=BUNDLE_FILE,
+            trial=member.model,
+            epoch=1,
+            weight=member.weight,
+            knots=member.knots,
+            temperature=member.temperature,
+        )
+        for member in members
+    )

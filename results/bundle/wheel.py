@@ -1,0 +1,85 @@
+"""Builds a wheel of this project from its checkout, without a network, and leaves nothing there."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mtlib.errors import require
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT_FILE, PROJECT = "pyproject.toml", "multitask-sweeps"
+FIRST_DAY = "315532800"
+"""1980-01-01 in seconds since 1970, the first day that a wheel can name: all its files are of that day."""
+BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+FILE_MODE, HIDDEN_FROM_OTHERS = 0o644, 0o022
+
+
+def build_wheel(folder: Path, root: Path = ROOT) -> str:
+    """Builds the wheel, with the setuptools of this environment.
+
+    Args:
+        folder: where to put it.
+        root: the project's checkout.
+
+    Returns:
+        The wheel's file name. The same sources give the same bytes, as long as setuptools is the same.
+
+    Raises:
+        ValueError: in one line: `root` is no checkout of this project, or setuptools is missing or too old.
+    """
+    project = read_project(root)
+    with tempfile.TemporaryDirectory(dir=folder) as copy:
+        sources, target = Path(copy) / "sources", Path(copy) / "wheel"
+        target.mkdir()
+        copy_sources(root, project, sources)
+        run_backend(project, sources, target)
+        (wheel,) = target.glob("*.whl")
+        wheel.rename(folder / wheel.name)
+    return wheel.name
+
+
+def read_project(root: Path) -> dict[str, Any]:
+    """What the project's file says; ValueError if this is not its checkout."""
+    path = root / PROJECT_FILE
+    project = tomllib.loads(path.read_text()) if path.is_file() else {}
+    rule = f"a bundle needs a checkout of {PROJECT}, of which it holds a wheel (git clone, then pip install -e)"
+    require(project.get("project", {}).get("name") == PROJECT, rule, f"no {PROJECT_FILE} of it in {root}")
+    return project
+
+
+def copy_sources(root: Path, project: Mapping[str, Any], folder: Path) -> None:
+    """Copies what goes into the wheel: its packages' sources, and the files that the project's file names."""
+    about = project["project"]
+    for name in (PROJECT_FILE, about["readme"], *about["license-files"]):
+        copy_file(root / name, folder / name)
+    for pattern in project["tool"]["setuptools"]["packages"]["find"]["include"]:
+        for package in filter(Path.is_dir, root.glob(pattern)):
+            for path in package.rglob("*.py"):
+                copy_file(path, folder / path.relative_to(root))
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copies a file's content; who may read it does not depend on who copies."""
+    require(source.is_file(), "a bundle needs the project's whole checkout", f"no {source}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    target.chmod(FILE_MODE)
+
+
+def run_backend(project: Mapping[str, Any], sources: Path, target: Path) -> None:
+    """Calls the build backend in a process of its own; ValueError, with the last that it said, if it fails."""
+    command = (sys.executable, "-P", "-c", BUILD, str(target))
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": FIRST_DAY}
+    done = subprocess.run(
+        command, cwd=sources, env=environment, umask=HIDDEN_FROM_OTHERS, capture_output=True, text=True
+    )
+    needed = ", ".join(project["build-system"]["requires"])
+    said = [line for line in done.stderr.splitlines() if line.strip()]
+    rule = f"to build a wheel of the project takes room on the disk and {needed} (pip install '{needed}')"
+    require(done.returncode == 0, rule, said[-1] if said else f"exit code {done.returncode}")

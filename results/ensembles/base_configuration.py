@@ -1,0 +1,72 @@
+"""Which configurations of sweeps are the base configuration, that others are compared with."""
+
+import json
+from collections.abc import Sequence
+
+from mtlib.config.trial import TrialConfig
+from mtlib.errors import require, require_name
+from results.ensembles.candidates import Pool
+from results.records.files import Location, folder_name
+from results.records.trials import read_sweep, read_trials
+
+Configuration = tuple[str, int]
+"""Folder or URI of a sweep, and the number of a configuration in it."""
+
+LEFT_TO_CHANCE = {"seed": 0, "replicate": 0}
+"""In these the trainings of one configuration differ."""
+
+
+def find_base(sweeps: Sequence[Location], trial: str | None = None) -> frozenset[Configuration]:
+    """The base configuration of the first sweep, wherever it is among the sweeps' trials.
+
+    Args:
+        sweeps: folders or URIs; at least one.
+        trial: a trial or the number of a configuration, e.g. `0003-r0` or `0003`, that stands for the base; of the
+            first sweep, or of another one with its name before it, e.g. `mine/0003`. None for what `sweep.json` of the
+            first one calls so.
+
+    Returns:
+        Where it was trained; nothing where no trial has it, as where a search has drawn every configuration, or where
+        what `sweep.json` says is of another version of the project.
+
+    Raises:
+        ValueError: no sweep has that name, the sweep has no such trial, or it has failed.
+    """
+    if trial is None:
+        base = read_sweep(sweeps[0]).get("base")
+        return frozenset() if base is None else find_alike(sweeps, json.dumps(base))
+    name, _, own = trial.rpartition("/")
+    by_name = {folder_name(sweep): sweep for sweep in reversed(sweeps)}
+    if name:
+        require_name(name, by_name, "sweep for --base")
+    sweep = by_name[name] if name else sweeps[0]
+    records = {record.trial_id: record for record in read_trials(sweep)}
+    known = {**{f"{record.number:04d}": record for record in reversed(records.values())}, **records}
+    require_name(own, known if own in known else records, f"trial of {sweep} for --base")
+    require(known[own].status != "failed", "--base must name a trial that has not failed", trial)
+    return frozenset({(str(sweep), known[own].number), *find_alike(sweeps, known[own].config)})
+
+
+def find_alike(sweeps: Sequence[Location], config: str) -> frozenset[Configuration]:
+    """Where a configuration, given as JSON, was trained, with whatever seed."""
+    base = without_chance(config)
+    return frozenset(
+        (str(sweep), record.number)
+        for sweep in sweeps
+        for record in read_trials(sweep)
+        if base is not None and without_chance(record.config) == base
+    )
+
+
+def without_chance(config: str) -> str | None:
+    """Hash of a configuration from its JSON, at seed 0 and replicate 0; None for one of another version."""
+    try:
+        return TrialConfig.from_json(config).override(LEFT_TO_CHANCE).content_hash
+    except ValueError:
+        return None
+
+
+def only_base(pool: Pool, base: frozenset[Configuration]) -> Pool:
+    """The candidates of the base configuration alone; there may be none."""
+    of_base = [number for number, one in enumerate(pool.candidates) if (one.sweep, one.number) in base]
+    return pool.only(of_base)

@@ -1,0 +1,155 @@
+"""How members are chosen from a pool, by the labels of some of its rows: what all methods share, one, and the best k.
+
+Every method begins with the best epoch of each trial, by its score on these rows, the best trial first; whatever it
+has to choose beside (how many, how strongly weights are shrunk) it chooses by folds of the same rows. What it chooses
+keeps to two limits, of the number of models and of their latency; of a pool that `within_latency` gave, every candidate
+does so by itself.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+import numpy.typing as npt
+
+from mtlib.errors import require
+from results.ensembles.candidates import Pool
+from results.ensembles.ensemble import Ensemble, equal_ensemble
+from results.ensembles.folds import assign_folds, iter_folds
+from results.ensembles.outputs import Outputs
+from results.ranking.bootstrap import Floats, Numbers, score_examples
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What methods are told."""
+
+    max_models: int = 10
+    """Most members, at least 1."""
+    max_latency_ms: float = math.inf
+    """Most milliseconds that all members together, one after the other, take for one text, above 0. It counts for pools
+    with latencies."""
+    num_considered: int = 50
+    """How many trials, the best ones, greedy selection considers."""
+    num_bags: int = 5
+    """Random parts of these whose ensembles are averaged; 0: all of them, once."""
+    num_steps: int = 30
+    """Most additions of greedy selection."""
+    num_folds: int = 5
+    """For what is chosen inside."""
+    seed: int = 0
+
+
+ROUNDING = 1e-9
+"""Share by which a sum of latencies may be above its limit: they are added in one order or another."""
+
+Method = Callable[[Pool, Numbers, Settings], Ensemble]
+"""Chooses an ensemble by the labels of some rows of a pool."""
+
+
+def candidate_scores(pool: Pool, rows: Numbers) -> Floats:
+    """Each candidate's score on some rows, (candidates,)."""
+    if pool.task.metric == "pearson":
+        return score_examples(pool.task, pool.values[:, rows].astype(np.float64), pool.labels[rows])
+    counts = np.bincount(rows, minlength=len(pool.labels)).astype(np.float32)
+    return (pool.values @ counts).astype(np.float64) / len(rows)  # whole numbers: exact in single precision to 2^24
+
+
+def best_epochs(pool: Pool, rows: Numbers) -> Numbers:
+    """The best epoch of each trial by its score on some rows, the first of equals; the best trial first."""
+    order = np.argsort(-candidate_scores(pool, rows), kind="stable")
+    _, first = np.unique(pool.trial_numbers[order], return_index=True)
+    return order[np.sort(first)]
+
+
+def within_latency(pool: Pool, settings: Settings) -> Pool:
+    """The pool without candidates that are too slow by themselves; itself where none is.
+
+    Raises:
+        ValueError: all of them are too slow.
+    """
+    if math.isinf(settings.max_latency_ms):
+        return pool
+    assert pool.latencies is not None, "a limit of latency needs latencies"
+    kept = np.flatnonzero(is_within(pool.latencies, settings))
+    fastest = f"the fastest of {pool.task.name}, which takes {pool.latencies.min():.4g} ms"
+    require(len(kept) > 0, f"--max-latency-ms must leave room for one model: {fastest}", f"{settings.max_latency_ms:g}")
+    return pool.only(kept)
+
+
+def is_within(latency_ms: Floats, settings: Settings) -> npt.NDArray[np.bool_]:
+    """Which sums of latencies are within the limit; the limit itself is."""
+    return np.asarray(latency_ms <= settings.max_latency_ms * (1 + ROUNDING))
+
+
+def affordable(latencies: Floats, settings: Settings) -> Numbers:
+    """Which of some models are within both limits together: in their order, each that there is still room for.
+
+    Args:
+        latencies: (models,), each within the limit by itself; the better model first.
+        settings: the limits.
+
+    Returns:
+        Their places, ascending; the first is always among them.
+    """
+    taken = [0]
+    for place in range(1, len(latencies)):
+        if len(taken) == settings.max_models:
+            break
+        if is_within(latencies[[*taken, place]].sum(), settings):
+            taken.append(place)
+    return np.array(taken, dtype=np.intp)
+
+
+def best_affordable(pool: Pool, rows: Numbers, settings: Settings) -> Numbers:
+    """As `best_epochs`, those that are within both limits together."""
+    best = best_epochs(pool, rows)
+    return best[affordable(pool.latencies_of(best), settings)]
+
+
+def choose_single(pool: Pool, rows: Numbers, _settings: Settings) -> Ensemble:
+    """The candidate with the best score."""
+    return equal_ensemble(best_epochs(pool, rows)[:1])
+
+
+def choose_best_k(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
+    """The mean of the best k candidates that are within the limits.
+
+    k, from 1 to `max_models`, is the best over folds, the smallest of equals; where latency leaves room for fewer, it
+    is as many as there is room for.
+    """
+    sizes = np.arange(min(settings.max_models, pool.trial_numbers.max() + 1))
+    scores = np.zeros(len(sizes))
+    for outside, inside in inner_folds(pool, rows, settings):
+        path = path_scores(pool, best_affordable(pool, outside, settings), inside)
+        scores += len(inside) * path[np.minimum(sizes, len(path) - 1)]
+    return equal_ensemble(best_affordable(pool, rows, settings)[: int(scores.argmax()) + 1])
+
+
+def inner_folds(pool: Pool, rows: Numbers, settings: Settings) -> list[tuple[Numbers, Numbers]]:
+    """Folds of some rows: pairs of rows outside and inside; none of a single row."""
+    if len(rows) < 2:
+        return []
+    generator = np.random.default_rng((settings.seed, len(rows)))
+    folds = assign_folds(pool.labels[rows], min(settings.num_folds, len(rows)), generator)
+    return [(rows[outside], rows[inside]) for outside, inside in iter_folds(folds)]
+
+
+def path_scores(pool: Pool, members: Numbers, rows: Numbers) -> Floats:
+    """The scores on some rows of the mean of the first member, the first two, and so on, (members,)."""
+    return sum_scores(pool, np.stack(list(accumulate(pool.margins[members][:, :, rows]))), rows)
+
+
+def sum_scores(pool: Pool, sums: Outputs, rows: Numbers) -> Floats:
+    """Scores of sums of margins on some rows: (sums, others, rows) -> (sums,). A tie counts as wrong."""
+    if pool.task.metric == "pearson":
+        return score_examples(pool.task, sums[:, 0].astype(np.float64), pool.labels[rows])
+    return share_ahead(sums > 0)
+
+
+def share_ahead(is_ahead: npt.NDArray[np.bool_]) -> Floats:
+    """The share of rows on which the right answer is ahead of all others: (sums, others, rows) -> (sums,)."""
+    is_right = np.asarray(is_ahead[:, 0] if is_ahead.shape[1] == 1 else is_ahead.all(axis=1))
+    return np.asarray([np.count_nonzero(row) / len(row) for row in is_right])

@@ -1,0 +1,173 @@
+"""The candidates of one task: every trial at every epoch that has been scored, on the same examples."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as fs
+
+from mtlib.errors import require, require_name, require_once
+from mtlib.tasks import TASKS, Task
+from results.ensembles.outputs import Outputs, margins_of, outputs_of, values_of
+from results.ranking.bootstrap import Floats, Numbers
+from results.records.epochs import read_curves, reported_epochs
+from results.records.files import Location, open_folder, read_json
+from results.records.predictions import iter_predictions, logits_of, same_examples
+from results.records.trials import read_sweep, read_trials
+
+WEIGHTS_FILE = "epoch-{:04d}.safetensors"
+"""What `mtlib.checkpoints.best_weights` calls the weights of an epoch; that file is not for reading without torch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """One trial at one epoch."""
+
+    sweep: str
+    """Folder or URI of its sweep."""
+    trial: str
+    epoch: int
+    """From 1."""
+    number: int
+    """Of its configuration in the sweep."""
+    has_weights: bool = True
+    """Whether the weights of this epoch were kept: whether it can be used on new text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    """All candidates of one task, and what each says of every example."""
+
+    task: Task
+    candidates: tuple[Candidate, ...]
+    """Those of one trial stand together, in the order of their epochs."""
+    ids: tuple[str, ...]
+    """(rows,)."""
+    labels: Floats
+    """(rows,)."""
+    outputs: Outputs
+    """(candidates, rows, width), from `results.ensembles.outputs.outputs_of`."""
+    latencies: Floats | None = None
+    """(candidates,), milliseconds that each candidate's model takes for one text; None where they were not measured."""
+
+    @cached_property
+    def values(self) -> npt.NDArray[np.float32]:
+        """What each example adds to each candidate's score, (candidates, rows)."""
+        found = np.empty(self.outputs.shape[:2], np.float32)
+        for own, outputs in zip(found, self.outputs, strict=True):  # one by one: little memory
+            own[:] = values_of(self.task, outputs, self.labels)
+        return found
+
+    @cached_property
+    def margins(self) -> Outputs:
+        """(candidates, others, rows), from `results.ensembles.outputs.margins_of`."""
+        return np.ascontiguousarray(margins_of(self.task, self.outputs, self.labels))
+
+    @cached_property
+    def trial_numbers(self) -> Numbers:
+        """(candidates,): which candidates are epochs of one trial."""
+        found: dict[tuple[str, str], int] = {}
+        trials = ((candidate.sweep, candidate.trial) for candidate in self.candidates)
+        return np.array([found.setdefault(trial, len(found)) for trial in trials], dtype=np.intp)
+
+    def only(self, kept: Sequence[int] | Numbers) -> "Pool":
+        """The pool with some of its candidates alone, by their numbers; itself where these are all, in order."""
+        if np.array_equal(kept, np.arange(len(self.candidates))):
+            return self  # neither copied nor scored anew
+        candidates, numbers = tuple(self.candidates[number] for number in kept), np.asarray(kept, dtype=np.intp)
+        latencies = None if self.latencies is None else self.latencies[numbers]
+        return replace(self, candidates=candidates, outputs=self.outputs[numbers], latencies=latencies)
+
+    def latencies_of(self, members: Sequence[int] | Numbers) -> Floats:
+        """Milliseconds that each member takes, (members,); 0 where they were not measured."""
+        numbers = np.asarray(members, dtype=np.intp)
+        return np.zeros(len(numbers)) if self.latencies is None else self.latencies[numbers]
+
+
+def read_pool(sweeps: Sequence[Location], task: str, split: str = "dev") -> Pool:
+    """Reads every candidate of a task from prediction files; no model is loaded.
+
+    Args:
+        sweeps: folders, or URIs of copies; at least one, each once. Trials that failed are left out.
+        task: name of a task.
+        split: which predictions.
+
+    Returns:
+        The candidates in the order of sweeps, trials and epochs.
+
+    Raises:
+        ValueError: one line: a folder holds no sweep or is named twice, there are no candidates, predictions are
+            missing or damaged, two of them are of other examples, or an example has no label.
+    """
+    require_name(task, TASKS, "task")
+    require_once([open_folder(sweep).base_path for sweep in sweeps], "each sweep must be named once")
+    candidates = [candidate for sweep in sweeps for candidate in list_candidates(sweep, task, split)]
+    rule = f"there must be a trial that was scored on {task}-{split} and has not failed"
+    require(bool(candidates), rule, f"none in {', '.join(map(str, sweeps))}")
+    first, outputs = read_outputs(candidates[0], TASKS[task], split, candidates)
+    labels = first["label"].to_numpy().astype(np.float64)
+    ids = tuple(first["id"].to_pylist())
+    rule = f"every example of {task}-{split} must have a label to select by"
+    require(not np.isnan(labels).any(), rule, f"none for {ids[int(np.isnan(labels).argmax())]}")
+    return Pool(task=TASKS[task], candidates=tuple(candidates), ids=ids, labels=labels, outputs=outputs)
+
+
+def list_candidates(sweep: Location, task: str, split: str) -> list[Candidate]:
+    """Every trial of a sweep that has not failed, at every epoch at which a task was scored on a split."""
+    root = open_folder(sweep)
+    read_sweep(sweep)  # ValueError where there is none
+    numbers = {record.trial_id: record.number for record in read_trials(sweep) if record.status != "failed"}
+    is_score = (pc.field("task") == task) & (pc.field("split") == split) & (pc.field("metric") == TASKS[task].metric)
+    scored = read_curves(sweep).filter(is_score)  # a loss is there for train without predictions
+    pairs = [pair for pair in reported_epochs(scored) if pair[0] in numbers]
+    kept = {trial: kept_epochs(root, trial) for trial in {trial for trial, _ in pairs}}
+    return [
+        Candidate(sweep=str(sweep), trial=trial, epoch=epoch, number=numbers[trial], has_weights=epoch in kept[trial])
+        for trial, epoch in pairs
+    ]
+
+
+def kept_epochs(root: fs.SubTreeFileSystem, trial: str) -> set[int]:
+    """The epochs whose weights a trial has kept, and which are still there."""
+    folder = f"trials/{trial}/checkpoint"
+    try:
+        named = set(read_json(root, f"{folder}/best.json").values())
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
+    files = root.get_file_info(fs.FileSelector(f"{folder}/weights", allow_not_found=True))
+    there = {info.base_name for info in files}
+    return {epoch for epoch in named if WEIGHTS_FILE.format(epoch) in there}
+
+
+def read_outputs(first: Candidate, task: Task, split: str, candidates: Sequence[Candidate]) -> tuple[pa.Table, Outputs]:
+    """The predictions of the first candidate, and the outputs of all, which are of the same examples."""
+    table = next(iter_tables([first], task.name, split))[1]
+    outputs = np.empty((len(candidates), table.num_rows, task.num_classes if task.kind == "classes" else 1), np.float32)
+    rule = f"all predictions of {task.name}-{split} must be of the same examples in the same order"
+    for number, (candidate, other) in enumerate(iter_tables(candidates, task.name, split)):
+        require(same_examples(other, table), rule, f"others for {name_of(candidate)} than for {name_of(first)}")
+        outputs[number] = outputs_of(task, logits_of(other))
+    return table, outputs
+
+
+def iter_tables(candidates: Sequence[Candidate], task: str, split: str) -> Iterator[tuple[Candidate, pa.Table]]:
+    """Each candidate's predictions, in order; ValueError for the first whose are missing."""
+    for sweep, group in itertools.groupby(candidates, key=lambda candidate: candidate.sweep):
+        own = list(group)
+        found = iter_predictions(open_folder(sweep), task, split, [(one.trial, one.epoch) for one in own])
+        for candidate in own:
+            key, table = next(found, (None, None))
+            rule = f"predictions of {task}-{split} must be there"
+            require(key == (candidate.trial, candidate.epoch), rule, f"none of {name_of(candidate)}")
+            assert table is not None
+            yield candidate, table
+
+
+def name_of(candidate: Candidate) -> str:
+    """A candidate in words."""
+    return f"trial {candidate.trial} of {candidate.sweep} at epoch {candidate.epoch}"

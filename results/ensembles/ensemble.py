@@ -1,0 +1,97 @@
+"""An ensemble of candidates: who is in it with what weight, what it says of an example, and its score."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mtlib.tasks import Task
+from results.ensembles.candidates import Pool
+from results.ensembles.outputs import Outputs, tempered, values_of
+from results.ranking.bootstrap import Floats, Numbers, score_examples
+
+NUM_KNOTS = 101
+"""Quantiles that stand for the distribution of a candidate's predictions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ensemble:
+    """Members of a pool and how they are averaged."""
+
+    members: tuple[int, ...]
+    """Numbers of candidates in the pool, each once."""
+    weights: tuple[float, ...]
+    """By member; not negative, their sum is 1."""
+    knots: tuple[tuple[float, ...], ...] | None = None
+    """By member, quantiles of its predictions, 0 to 1 in equal steps: ranks are averaged. None: outputs are."""
+    temperatures: tuple[float, ...] | None = None
+    """By member, what its logits are divided by before they are averaged as probabilities; None: nothing."""
+
+    def __post_init__(self) -> None:
+        assert len(self.members) == len(self.weights) == len(set(self.members)) > 0
+        assert min(self.weights) >= 0
+        assert abs(sum(self.weights) - 1) < 1e-6
+        assert self.knots is None or len(self.knots) == len(self.members)
+        assert self.temperatures is None or len(self.temperatures) == len(self.members)
+
+
+def equal_ensemble(members: Numbers) -> Ensemble:
+    """The plain mean of some candidates."""
+    return Ensemble(members=tuple(members.tolist()), weights=(1 / len(members),) * len(members))
+
+
+def weighted_ensemble(members: Numbers, weights: Floats, max_models: int) -> Ensemble:
+    """The members with the largest weights, at most so many, in the order of their weights; at least one weight > 0."""
+    order = np.argsort(-weights, kind="stable")[:max_models]
+    order = order[weights[order] > 0]
+    shares = weights[order] / weights[order].sum()
+    return Ensemble(members=tuple(members[order].tolist()), weights=tuple(shares.tolist()))
+
+
+Combine = Callable[[Pool, Ensemble, Numbers], Floats]
+"""Gives what an ensemble says of some rows, (rows, width)."""
+
+
+def ensemble_outputs(pool: Pool, ensemble: Ensemble, rows: Numbers) -> Floats:
+    """What an ensemble says of some rows, (rows, width)."""
+    outputs = pool.outputs[np.array(ensemble.members)[:, None], rows[None, :]].astype(np.float64)
+    return combine_outputs(pool.task, outputs, ensemble)
+
+
+def combine_outputs(task: Task, outputs: Floats, ensemble: Ensemble) -> Floats:
+    """Averages its members' outputs.
+
+    Args:
+        task: which task; ranks are for regression alone.
+        outputs: (members, rows, width).
+        ensemble: whose members they are.
+
+    Returns:
+        (rows, width). Where ranks are averaged, the mean rank, 0 to 1, stretched to the task's range of labels, which
+        changes no correlation.
+    """
+    if ensemble.temperatures is not None:
+        outputs = tempered(task, outputs, np.array(ensemble.temperatures)[:, None, None])
+    if ensemble.knots is not None:
+        outputs = np.stack([ranks_of(knots, own) for knots, own in zip(ensemble.knots, outputs, strict=True)])
+    mean = np.tensordot(np.array(ensemble.weights), outputs, axes=1)
+    low, high = task.label_range
+    return np.asarray(mean if ensemble.knots is None else low + (high - low) * mean)
+
+
+def find_knots(values: npt.ArrayLike) -> tuple[float, ...]:
+    """Quantiles of a candidate's predictions, (rows,), at `NUM_KNOTS` equal steps from the lowest to the highest."""
+    return tuple(np.quantile(np.asarray(values, dtype=np.float64), np.linspace(0, 1, NUM_KNOTS)).tolist())
+
+
+def ranks_of(knots: Sequence[float], values: Floats) -> Floats:
+    """Where predictions stand among those that the knots are of, 0 to 1: the middle of their rank among equals."""
+    quantiles, steps = np.array(knots), np.linspace(0, 1, len(knots))
+    return np.asarray((np.interp(values, quantiles, steps) + 1 - np.interp(-values, -quantiles[::-1], steps)) / 2)
+
+
+def score_rows(pool: Pool, outputs: Floats | Outputs, rows: Numbers) -> float:
+    """The task's main metric of outputs for some rows, (rows, width)."""
+    labels = pool.labels[rows]
+    return float(score_examples(pool.task, values_of(pool.task, outputs, labels)[None], labels)[0])

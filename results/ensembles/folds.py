@@ -1,0 +1,58 @@
+"""Folds of examples: equal parts in which labels are spread alike, from a seed."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from mtlib.errors import require
+from mtlib.tasks import Task
+from results.ranking.bootstrap import Floats, Numbers
+
+LEAST_ROWS = 10
+"""Of a fold in which a correlation is taken: with fewer its standard error is far too small."""
+
+
+def count_folds(task: Task, num_rows: int, most: int) -> int:
+    """How many folds examples are cut into: at most one for each and `most`, of a correlation at least `LEAST_ROWS`.
+
+    Args:
+        task: its metric decides.
+        num_rows: how many examples there are.
+        most: how many folds are asked for.
+
+    Returns:
+        At least 2 if that many are asked for and there are 2 examples.
+    """
+    room = num_rows // LEAST_ROWS if task.metric == "pearson" else num_rows
+    return min(most, num_rows, max(2, room))
+
+
+def assign_folds(labels: Floats, num_folds: int, generator: np.random.Generator) -> Numbers:
+    """Deals examples to folds: sorted by label, in random order among equals, each run of `num_folds` to all of them.
+
+    Args:
+        labels: (rows,), classes or real numbers.
+        num_folds: at least 2 and at most the number of rows.
+        generator: source of randomness.
+
+    Returns:
+        (rows,) fold of each example, from 0. Sizes of folds differ by at most 1, and, for classes, the numbers of
+        examples of each class in them, by at most 2.
+
+    Raises:
+        ValueError: fewer than 2 folds, or more than examples.
+    """
+    rule = f"there must be at least 2 folds and at most one per example, of which there are {len(labels)}"
+    require(2 <= num_folds <= len(labels), rule, num_folds)
+    order = np.lexsort((generator.random(len(labels)), labels))
+    num_runs, rest = divmod(len(labels), num_folds)
+    whole = generator.permuted(np.tile(np.arange(num_folds), (num_runs, 1)), axis=1)
+    dealt = np.empty(len(labels), dtype=np.intp)
+    dealt[order] = np.concatenate([whole.ravel(), generator.permutation(num_folds)[:rest]])
+    return dealt
+
+
+def iter_folds(folds: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
+    """For each fold, the rows outside it and those in it."""
+    for fold in range(int(folds.max()) + 1):
+        yield np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)

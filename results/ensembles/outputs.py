@@ -1,0 +1,134 @@
+"""What a model says of an example as numbers that can be averaged over models, and what an average is right about.
+
+Classes: probabilities, (num_classes,). A binary task: twice the probability of label 1, less 1. Regression: the
+prediction, clipped to the task's range.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from mtlib.tasks import Task
+from results.ranking.bootstrap import Floats
+
+Outputs = npt.NDArray[np.float32]
+"""(..., rows, width): width is the number of classes, or 1."""
+
+
+def outputs_of(task: Task, logits: npt.ArrayLike) -> Outputs:
+    """Turns a head's logits into what is averaged.
+
+    Args:
+        task: which task.
+        logits: (..., rows, num_logits).
+
+    Returns:
+        (..., rows, width), as the module says.
+    """
+    values = np.asarray(logits, dtype=np.float64)
+    if task.kind == "regression":
+        return np.clip(values, *task.label_range).astype(np.float32)
+    if task.kind == "binary":
+        return np.tanh(values / 2).astype(np.float32)
+    powers = np.exp(values - values.max(-1, keepdims=True))
+    return np.asarray(powers / powers.sum(-1, keepdims=True), dtype=np.float32)
+
+
+def logits_behind(task: Task, outputs: npt.ArrayLike) -> Floats:
+    """Logits that outputs of a classification came from, up to a constant for each row: `outputs_of` turned back.
+
+    What single precision rounds to certainty comes back as a logit of 17.3 (a binary task) or a class of 103 below.
+
+    Args:
+        task: of classes, or binary.
+        outputs: (..., rows, width).
+
+    Returns:
+        Of the same shape.
+    """
+    assert task.kind != "regression"
+    values = np.asarray(outputs, dtype=np.float64)
+    if task.kind == "binary":
+        most = 1 - np.finfo(np.float32).epsneg
+        return np.asarray(2 * np.arctanh(np.clip(values, -most, most)))
+    return np.log(np.maximum(values, np.finfo(np.float32).smallest_subnormal))
+
+
+def tempered(task: Task, outputs: npt.ArrayLike, temperature: npt.ArrayLike) -> Floats:
+    """Outputs as they would be if logits of a classification had been divided by a temperature.
+
+    Args:
+        task: which task; outputs of a regression stay as they are.
+        outputs: (..., rows, width).
+        temperature: above 0; of a shape that broadcasts against `outputs`.
+
+    Returns:
+        Of the same shape; in single precision's steps.
+
+    Source: Guo et al. (2017), "On Calibration of Modern Neural Networks", temperature scaling.
+    """
+    if task.kind == "regression":
+        return np.asarray(outputs, dtype=np.float64)
+    return outputs_of(task, logits_behind(task, outputs) / np.asarray(temperature)).astype(np.float64)
+
+
+def predictions_of(task: Task, outputs: npt.ArrayLike) -> Floats:
+    """What is predicted: the class, the label 0 or 1, or the score.
+
+    Args:
+        task: which task.
+        outputs: (..., rows, width), of one model or averaged.
+
+    Returns:
+        (..., rows): the likeliest class, the first of equals; 1 where label 1 is likelier; the output itself.
+    """
+    values = np.asarray(outputs)
+    if task.kind == "classes":
+        return np.asarray(values.argmax(-1), dtype=np.float64)
+    return np.asarray(values[..., 0] > 0 if task.kind == "binary" else values[..., 0], dtype=np.float64)
+
+
+def probabilities_of(task: Task, outputs: npt.ArrayLike) -> Floats:
+    """The probability of each class, (..., rows, num_classes), of a task that has classes or is binary."""
+    assert task.kind != "regression"
+    values = np.asarray(outputs, dtype=np.float64)
+    if task.kind == "classes":
+        return values
+    return np.concatenate([1 - values, 1 + values], axis=-1) / 2
+
+
+def values_of(task: Task, outputs: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
+    """What an example adds to its task's score, as `results.ranking.bootstrap.example_values` for a head's logits.
+
+    Args:
+        task: which task.
+        outputs: (..., rows, width).
+        labels: (rows,).
+
+    Returns:
+        (..., rows): 1 where the prediction is right and 0 where it is wrong, or the predicted score.
+    """
+    predicted = predictions_of(task, outputs)
+    return predicted if task.kind == "regression" else np.asarray(predicted == np.asarray(labels), dtype=np.float64)
+
+
+def margins_of(task: Task, outputs: Outputs, labels: npt.ArrayLike) -> Outputs:
+    """How far the right answer is ahead of each other one: sums of margins are margins of sums.
+
+    Args:
+        task: which task.
+        outputs: (candidates, rows, width).
+        labels: (rows,).
+
+    Returns:
+        (candidates, others, rows) of the right class's probability less each other one's; all above 0 where the
+        prediction is right, and 0 in a tie. For regression the prediction itself, (candidates, 1, rows).
+    """
+    if task.kind == "regression":
+        return outputs.transpose(0, 2, 1)
+    rows = np.arange(outputs.shape[1])
+    right = np.asarray(labels).astype(int)
+    if task.kind == "binary":
+        return (outputs * np.where(right == 1, 1, -1)[:, None].astype(np.float32)).transpose(0, 2, 1)
+    others = (right[:, None] + np.arange(1, outputs.shape[2])) % outputs.shape[2]  # (rows, others)
+    ahead = outputs[:, rows, right][:, :, None] - outputs[:, rows[:, None], others]
+    return ahead.transpose(0, 2, 1)

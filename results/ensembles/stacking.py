@@ -1,0 +1,102 @@
+"""Weights of the best trials, not negative and shrunk to equal ones: those of a mixture, or of least squares."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.optimize import nnls
+
+from results.ensembles.best_k import Settings, best_affordable, inner_folds, sum_scores
+from results.ensembles.candidates import Pool
+from results.ensembles.ensemble import Ensemble, weighted_ensemble
+from results.ranking.bootstrap import Floats, Numbers
+
+SHRINKAGES = (np.inf, 1.0, 0.3, 0.1, 0.03, 0.0)
+"""How strongly weights are drawn to equal ones, the strongest first; infinity: they are equal."""
+
+
+def choose_weights(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
+    """Weights for the best trials within the limits, not negative, drawn to equal ones as strongly as folds say.
+
+    Classification: the weights of a mixture under a Dirichlet prior, with as many examples' worth of it as
+    `shrinkage` times the rows; by expectation and maximisation. Regression: least squares with a ridge around equal
+    weights. Of shrinkages that score alike the strongest is taken.
+
+    Source: stacking with non-negative weights, Breiman (1996), "Stacked regressions".
+    """
+    scores = np.zeros(len(SHRINKAGES))
+    for outside, inside in inner_folds(pool, rows, settings):
+        members = best_affordable(pool, outside, settings)
+        margins = pool.margins[members][:, :, inside]
+        fits = fit_weights(pool, members, outside, SHRINKAGES)
+        sums = np.tensordot(fits.astype(np.float32), margins, axes=1)
+        scores += len(inside) * sum_scores(pool, sums, inside)
+    members = best_affordable(pool, rows, settings)
+    (weights,) = fit_weights(pool, members, rows, [SHRINKAGES[int(scores.argmax())]])
+    return weighted_ensemble(members, weights, settings.max_models)
+
+
+def fit_weights(pool: Pool, members: Numbers, rows: Numbers, shrinkages: Sequence[float]) -> Floats:
+    """Weights of members under each shrinkage, (shrinkages, members); the sum of each row is 1."""
+    found = np.full((len(shrinkages), len(members)), 1 / len(members))
+    drawn = np.array([number for number, shrinkage in enumerate(shrinkages) if np.isfinite(shrinkage)], dtype=np.intp)
+    if len(members) == 1 or len(drawn) == 0:
+        return found
+    finite = [shrinkages[number] for number in drawn]
+    if pool.task.kind == "regression":
+        values, labels = pool.values[members][:, rows].astype(np.float64), pool.labels[rows]
+        found[drawn] = [least_squares(values, labels, shrinkage) for shrinkage in finite]
+    else:
+        found[drawn] = mixture(right_probabilities(pool, members, rows), finite)
+    return found
+
+
+def right_probabilities(pool: Pool, members: Numbers, rows: Numbers) -> Floats:
+    """The probability that each member gives to the right answer, (members, rows)."""
+    right = pool.labels[rows].astype(int)
+    outputs = pool.outputs[members][:, rows].astype(np.float64)
+    if pool.task.kind == "binary":
+        return (1 + outputs[:, :, 0] * np.where(right == 1, 1, -1)) / 2
+    return np.take_along_axis(outputs, right[None, :, None], axis=2)[:, :, 0]
+
+
+NUM_ROUNDS = 50
+"""Of expectation and maximisation."""
+
+
+def mixture(probs: Floats, shrinkages: Sequence[float]) -> Floats:
+    """Weights of a mixture under each shrinkage, (shrinkages, members), from the probability of what was observed.
+
+    The rounds begin at equal weights and end short of the optimum where little draws weights there: of what there is
+    to gain over equal weights at most 0.2 % is left at a shrinkage of 0.1 and above, 3 % at 0.03 and 11 % at 0 (on
+    simulated pools of 4 to 10 members and 150 to 1000 rows), so that 0 is in truth a little shrinkage.
+
+    Args:
+        probs: (members, rows).
+        shrinkages: finite.
+    """
+    num_members, num_rows = probs.shape
+    probs = np.maximum(probs, np.finfo(float).tiny)
+    weights = np.full((len(shrinkages), num_members), 1 / num_members)
+    prior = np.array(shrinkages)[:, None] * num_rows / num_members
+    for _ in range(NUM_ROUNDS):
+        found = weights * ((1 / (weights @ probs)) @ probs.T) + prior
+        weights = found / found.sum(1, keepdims=True)
+    return weights
+
+
+def least_squares(values: Floats, labels: Floats, shrinkage: float) -> Floats:
+    """Weights of predictions, (members,), from those predictions, (members, rows), and labels.
+
+    With x and y less their means and M members, the w >= 0 that minimises
+    |y - w x|^2 + shrinkage |x|^2 / M |w - b / M|^2,
+    where b is the slope of y on the mean prediction, at least 0; divided by its sum, as Pearson's correlation has no
+    scale.
+    """
+    x, y = values - values.mean(1, keepdims=True), labels - labels.mean()
+    mean = x.mean(0)
+    slope = max(0.0, float(mean @ y) / max(float(mean @ mean), np.finfo(float).tiny))
+    ridge = np.sqrt(shrinkage * (x * x).sum() / len(x))
+    rows = np.concatenate([x.T, ridge * np.eye(len(x))])
+    weights, _ = nnls(rows, np.concatenate([y, np.full(len(x), ridge * slope / len(x))]))
+    total = weights.sum()
+    return np.asarray(weights / total if total > 0 else np.full(len(x), 1 / len(x)))

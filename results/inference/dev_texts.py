@@ -1,0 +1,79 @@
+"""Reads the texts of the dev rows that a sweep's trials were scored on."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mtlib.config.trial import TrialConfig
+from mtlib.data.load import find_parts, read_all
+from mtlib.data.tables import Table, content_fingerprint
+from mtlib.errors import require
+from results.records.files import Location
+from results.records.trials import read_sweep, read_trials
+
+SPLIT = "dev"
+
+
+def read_dev_texts(
+    sweep: Location, task: str, ids: Sequence[str] | None = None, data: Path | None = None
+) -> tuple[tuple[str, ...], ...]:
+    """Reads texts of dev as a sweep's trials have read them.
+
+    Args:
+        sweep: folder of the sweep, or URI of a copy.
+        task: a task that some trial has learned.
+        ids: of which rows, in which order; None for all in the order of the file.
+        data: the data folder; None for the one that the sweep names.
+
+    Returns:
+        For each row one text or two, as the task has.
+
+    Raises:
+        ValueError: in one line: the folder is gone or not named, its file cannot be used, or its rows are others than
+            those that were scored.
+    """
+    folder, key = data_folder(sweep, data), (task, SPLIT)
+    table = read_all({key: find_parts(find_config(sweep, task), folder)[key]}, folder)[key]
+    check_content(sweep, table)
+    return pick_texts(table, ids)
+
+
+def data_folder(sweep: Location, data: Path | None = None) -> Path:
+    """The data folder that is named, or else the one that a sweep names; ValueError if it is not there."""
+    named = (read_sweep(sweep).get("data") or {}).get("folder")
+    require(data is not None or named is not None, f"--data must name the data folder, which {sweep} does not", "none")
+    folder = data or Path(str(named))
+    rule = f"the data folder of {sweep} must be where it was, or be named with --data"
+    require(folder.is_dir(), rule, f"no folder {folder}")
+    return folder
+
+
+def find_config(sweep: Location, task: str) -> TrialConfig:
+    """The configuration of a sweep's first trial that learns a task; ValueError if there is none."""
+    for record in read_trials(sweep):
+        config = TrialConfig.from_json(record.config)
+        if task in config.active_tasks:
+            return config
+    raise ValueError(f"there must be a trial that learns {task}, got none in {sweep}")
+
+
+def check_content(sweep: Location, table: Table) -> None:
+    """Raises ValueError unless a table's ids, texts and labels are those that a sweep has noted, if it has."""
+    tables = (read_sweep(sweep).get("data") or {}).get("tables") or {}
+    name = f"{table.task}-{SPLIT}"
+    noted = [known for key, known in tables.items() if key == name or key.startswith(f"{name} (")]
+    is_same = not noted or content_fingerprint({(table.task, SPLIT): table}) in noted
+    require(is_same, f"rows of {name} must be those that {sweep} was scored on", f"others in {table.path}")
+
+
+def pick_texts(table: Table, ids: Sequence[str] | None) -> tuple[tuple[str, ...], ...]:
+    """The texts of some rows of a table, in the order of the ids; all if that is None."""
+    texts = tuple(zip(*table.texts, strict=True))
+    if ids is None or list(ids) == table.ids:
+        return texts
+    by_id = dict(zip(table.ids, texts, strict=True))
+    num_twice = len(texts) - len(by_id)
+    require(num_twice == 0, f"{table.path}: ids must be there once where rows are picked by them", f"{num_twice} twice")
+    missing = [name for name in ids if name not in by_id]
+    rule = f"rows of {table.task}-{SPLIT} must be those that were scored"
+    require(not missing, rule, f"none with the id {''.join(missing[:1])} in {table.path}")
+    return tuple(by_id[name] for name in ids)

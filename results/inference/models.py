@@ -1,0 +1,156 @@
+"""Loads the models of an ensemble's members from what their sweeps have kept, ready to predict."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pyarrow.fs as fs
+
+from mtlib.config.trial import TrialConfig
+from mtlib.errors import require, require_name
+from results.records.files import Location, folder_name, open_folder
+from results.records.selection import Member, Selection
+from results.records.trials import SWEEP_FILE, TrialRecord, read_sweep, read_trials
+from results.records.weights import read_weights
+
+if TYPE_CHECKING:  # `results` must load without torch
+    from mtlib.model.encoder import PretrainedEncoder
+    from mtlib.model.multitask import MultiTaskModel
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LoadedModel:
+    """One trained model."""
+
+    name: str
+    """For messages."""
+    model: "MultiTaskModel"
+    """In evaluation mode, on the device where it is to predict."""
+    config: TrialConfig
+    """How it was trained; encoding, longest input, precision and batch size of predictions are its own."""
+    pretrained: "PretrainedEncoder"
+    """What it was trained from, for the tokenizer; models of one encoder share it."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModelSource:
+    """Where models are loaded from, and where to."""
+
+    places: Mapping[str, Location]
+    """Where each sweep that members name is now."""
+    encoder: str | None = None
+    """Name or folder that stands for the pretrained encoder of all members; None for what their trials name."""
+    device: str = "auto"
+    """`auto` (a GPU if there is one), `cpu` or `cuda`."""
+    loaded: "dict[str, PretrainedEncoder]" = field(default_factory=dict)
+    """Encoders that have been loaded already, by name."""
+
+
+def find_sweeps(selection: Selection, home: Location) -> dict[str, Location]:
+    """Where the sweeps of a selection are: where they were, or, if one has moved or `home` is a copy of it, in `home`.
+
+    Args:
+        selection: read from `home`.
+        home: folder or URI of a sweep.
+
+    Returns:
+        A folder or URI by the name that the selection has for the sweep.
+    """
+    own_name = str(read_sweep(home).get("name")) if is_sweep(home) else ""
+    called_so = [sweep for sweep in selection.sweeps if folder_name(sweep) == own_name]
+    moved = {sweep for sweep in called_so if len(called_so) == 1 and not is_sweep(sweep)}
+    return {sweep: home if sweep in moved else sweep for sweep in selection.sweeps}
+
+
+def is_sweep(place: Location) -> bool:
+    """Whether there is a sweep at this place."""
+    found = open_folder(place).get_file_info(SWEEP_FILE)
+    return bool(found.type == fs.FileType.File)
+
+
+def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tuple[LoadedModel, ...]:
+    """Loads the models of an ensemble.
+
+    Args:
+        members: whose models; at least one.
+        task: what they are to predict.
+        source: where they are.
+
+    Returns:
+        A model for each member, in their order.
+
+    Raises:
+        ValueError: in one line: a sweep or a trial is not there, has not learned the task, or has not kept its weights;
+            the encoder cannot be had or is another one; `source.encoder` stands for several; there is no such device.
+    """
+    trials = find_trials(members, task, source)
+    find_encoders([config for _, config in trials], source)
+    found = zip(members, trials, strict=True)
+    return tuple(load_model(member, record, config, source) for member, (record, config) in found)
+
+
+def find_trials(members: Sequence[Member], task: str, source: ModelSource) -> list[tuple[TrialRecord, TrialConfig]]:
+    """Each member's trial and its configuration; ValueError if it is not there or has not learned the task."""
+    records = {sweep: read_by_name(sweep, source) for sweep in dict.fromkeys(member.sweep for member in members)}
+    read_config, found = cache(TrialConfig.from_json), []  # once for all epochs of a trial
+    for member in members:
+        record = pick_record(member, records[member.sweep], source)
+        config = read_config(record.config)
+        require_name(task, config.active_tasks, f"task of {name_of(member)}")
+        found.append((record, config))
+    return found
+
+
+def find_encoders(configs: Iterable[TrialConfig], source: ModelSource) -> list[str]:
+    """The pretrained encoders that models began with; ValueError if there are several and one is to stand for all."""
+    names = sorted({config.encoder.name for config in configs})
+    is_one = source.encoder is None or len(names) == 1
+    require(is_one, "--encoder can stand for one encoder alone", f"models of {', '.join(names)}")
+    return names
+
+
+def find_record(member: Member, source: ModelSource) -> TrialRecord:
+    """A member's trial; ValueError if it or its sweep is not there."""
+    return pick_record(member, read_by_name(member.sweep, source), source)
+
+
+def read_by_name(sweep: str, source: ModelSource) -> dict[str, TrialRecord]:
+    """The trials of a sweep by name; ValueError if it is not there."""
+    require_name(sweep, source.places, "sweep of a selection")
+    place = source.places[sweep]
+    rule = "a member's sweep must be where it was when it was selected (python results/selector.py selects anew)"
+    require(is_sweep(place), rule, f"no sweep at {place}")
+    return {record.trial_id: record for record in read_trials(place)}
+
+
+def pick_record(member: Member, records: Mapping[str, TrialRecord], source: ModelSource) -> TrialRecord:
+    """A member's trial among those of its sweep; ValueError if it is not there."""
+    require_name(member.trial, records, f"trial of {source.places[member.sweep]}")
+    return records[member.trial]
+
+
+def load_model(member: Member, record: TrialRecord, config: TrialConfig, source: ModelSource) -> LoadedModel:
+    """Loads one member's model."""
+    from mtlib.checkpoints.export import build_model
+    from mtlib.runtime.environment import choose_device
+
+    device = choose_device(source.device)
+    weights = read_weights(open_folder(source.places[member.sweep]), record, member.epoch)
+    pretrained = load_pretrained(source.encoder or config.encoder.name, source)
+    model = build_model(config, pretrained, weights, f"weights must fit the configuration of {name_of(member)}")
+    return LoadedModel(name=name_of(member), model=model.to(device), config=config, pretrained=pretrained)
+
+
+def load_pretrained(name: str, source: ModelSource) -> "PretrainedEncoder":
+    """A pretrained encoder, loaded once."""
+    from mtlib.model.encoder import find_encoder
+
+    if name not in source.loaded:
+        source.loaded[name] = find_encoder(name)
+    return source.loaded[name]
+
+
+def name_of(member: Member) -> str:
+    """A member in words."""
+    return f"trial {member.trial} of {member.sweep} at epoch {member.epoch}"

@@ -1,0 +1,160 @@
+"""Predicts rows of text with an ensemble, chunk by chunk: what is in memory does not grow with the number of rows."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from mtlib.data.token_cache import Corpus, TokenTable, tokenize_texts
+from mtlib.data.tokenizer_facts import find_special_tokens
+from mtlib.errors import require
+from mtlib.tasks import TASKS, Task
+from results.ensembles.ensemble import Ensemble, combine_outputs
+from results.ensembles.outputs import outputs_of
+from results.inference.models import LoadedModel, ModelSource, load_models
+from results.inference.readers import TextRow
+from results.inference.soup_model import load_soup
+from results.ranking.bootstrap import Floats
+from results.records.selection import Member, Selection
+
+if TYPE_CHECKING:  # `results` must load without torch
+    from mtlib.model.encoder import PretrainedEncoder
+
+CHUNK_ROWS = 2048
+CHUNK_CHARACTERS = 2**22
+"""A chunk ends before more rows than `CHUNK_ROWS`, and behind the row that makes it longer than this."""
+SPLIT = "test"
+MOST_OFF = 1e-6
+"""How far the sum of weights may be from 1."""
+ALONE = Ensemble(members=(0,), weights=(1.0,))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Predictor:
+    """An ensemble, loaded, that predicts one task."""
+
+    task: Task
+    models: tuple[LoadedModel, ...]
+    ensemble: Ensemble
+    """How their outputs are averaged; its members are numbers of `models`."""
+
+
+def load_predictor(selection: Selection, task: str, source: ModelSource) -> Predictor:
+    """Loads what was selected for a task, one of the selection's: an ensemble, or the one model that a soup is.
+
+    Raises:
+        ValueError: as `load_models` or `load_soup`, or weights of members make no sense.
+    """
+    chosen = selection.tasks[task]
+    ensemble = ensemble_of(chosen.members)
+    if chosen.is_soup:
+        return Predictor(task=TASKS[task], models=(load_soup(chosen.members, task, source),), ensemble=ALONE)
+    return Predictor(task=TASKS[task], models=load_models(chosen.members, task, source), ensemble=ensemble)
+
+
+def ensemble_of(members: Sequence[Member]) -> Ensemble:
+    """How the outputs of a selection's members are averaged; ValueError if what it says of that makes no sense."""
+    weights = tuple(member.weight for member in members)
+    require(min(weights) > 0, "weights of members must be above 0", min(weights))
+    require(abs(sum(weights) - 1) <= MOST_OFF, "weights of members must sum to 1", sum(weights))
+    num_ranked = sum(bool(member.knots) for member in members)
+    require(num_ranked in (0, len(members)), "all members or none must have knots", f"{num_ranked} of {len(members)}")
+    lowest = min(member.temperature for member in members)
+    require(lowest > 0, "temperatures of members must be above 0", lowest)
+    knots = tuple(member.knots for member in members) if num_ranked else None
+    temperatures = tuple(member.temperature for member in members)
+    told = None if set(temperatures) == {1.0} else temperatures
+    return Ensemble(members=tuple(range(len(members))), weights=weights, knots=knots, temperatures=told)
+
+
+def predict_rows(predictor: Predictor, rows: Iterable[TextRow]) -> Iterator[tuple[list[TextRow], Floats]]:
+    """Predicts rows as they come; no more than a chunk of them is read ahead.
+
+    Args:
+        predictor: the ensemble.
+        rows: as many as there are.
+
+    Returns:
+        Chunks of rows, in the order of `rows`, with what the ensemble says of each, (rows, width); see
+        `results.ensembles.outputs`. A row with a blank text has NaN.
+
+    Raises:
+        ValueError: a prediction is not finite.
+    """
+    for chunk in iter_chunks(rows):
+        whole = np.array([not row.is_blank for row in chunk])
+        texts = [row.texts for row in chunk if not row.is_blank]
+        width = predictor.task.num_classes if predictor.task.kind == "classes" else 1
+        outputs = np.full((len(chunk), width), np.nan)
+        if texts:
+            outputs[whole] = predict_texts(predictor, texts)
+        yield chunk, outputs
+
+
+def iter_chunks(rows: Iterable[TextRow]) -> Iterator[list[TextRow]]:
+    """Rows in lists that are short enough to be held in memory."""
+    chunk, characters = list[TextRow](), 0
+    for row in rows:
+        chunk.append(row)
+        characters += sum(map(len, row.texts))
+        if len(chunk) == CHUNK_ROWS or characters > CHUNK_CHARACTERS:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
+
+
+def predict_texts(predictor: Predictor, texts: Sequence[tuple[str, ...]]) -> Floats:
+    """What an ensemble says of some texts.
+
+    Args:
+        predictor: the ensemble.
+        texts: one or two by row, as the task has; at least one row. A text may be blank.
+
+    Returns:
+        (rows, width); see `results.ensembles.outputs`.
+
+    Raises:
+        ValueError: a prediction is not finite.
+    """
+    task = predictor.task
+    cut: dict[int, Corpus] = {}  # texts in word pieces, once for each encoder
+    outputs = []
+    for loaded in predictor.models:
+        key = id(loaded.pretrained)
+        cut[key] = cut[key] if key in cut else cut_texts(task, texts, loaded.pretrained)
+        outputs.append(outputs_of(task, logits_of(loaded, task.name, cut[key])).astype(np.float64))
+    return combine_outputs(task, np.stack(outputs), predictor.ensemble)
+
+
+def cut_texts(task: Task, texts: Sequence[tuple[str, ...]], pretrained: "PretrainedEncoder") -> Corpus:
+    """Texts in an encoder's word pieces, in memory."""
+    special = find_special_tokens(pretrained.tokenizer)
+    pieces = [tokenize_texts(pretrained.tokenizer, list(column)) for column in zip(*texts, strict=True)]
+    table = TokenTable(
+        task=task.name,
+        split=SPLIT,
+        num_own_rows=len(texts),
+        id_column=pa.array([""] * len(texts)),
+        labels=np.full(len(texts), np.nan, dtype=np.float32),
+        pieces=tuple(column.values.to_numpy() for column in pieces),
+        offsets=tuple(column.offsets.to_numpy() for column in pieces),
+        special=special,
+        fingerprint="",
+    )
+    return Corpus(tables={(task.name, SPLIT): table}, special=special, fingerprint="", skipped=())
+
+
+def logits_of(loaded: LoadedModel, task: str, corpus: Corpus) -> Floats:
+    """One model's logits, (rows, num_logits); batches are of rows of similar length, as when it was scored."""
+    from mtlib.errors import TrainingDiverged
+    from mtlib.training.evaluation import predict
+
+    device = next(loaded.model.parameters()).device
+    try:
+        logits: Floats = predict(loaded.model, loaded.config, corpus, task, SPLIT, device).logits
+    except TrainingDiverged as error:
+        raise ValueError(f"every prediction must be finite, got another one by {loaded.name}") from error
+    return logits

@@ -1,0 +1,85 @@
+"""Predictions as text: what a row of CSV or of JSON lines says of an example."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from mtlib.errors import require
+from mtlib.tasks import Task
+from results.ensembles.outputs import predictions_of, probabilities_of
+from results.inference.readers import TextRow
+from results.ranking.bootstrap import Floats
+
+OutputFormat = Literal["csv", "jsonl"]
+SUFFIXES: dict[str, OutputFormat] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+"""The format of a file by the end of its name."""
+DIGITS = 6
+"""Behind the decimal point, of scores and probabilities."""
+
+Value = str | int | float | None
+
+
+def find_output_format(place: str) -> OutputFormat:
+    """The format that a file's name tells; ValueError if it tells none."""
+    suffix = Path(place).suffix.lower()
+    require(suffix in SUFFIXES, f"--output must end in {', '.join(SUFFIXES)}", place)
+    return SUFFIXES[suffix]
+
+
+def column_names(task: Task) -> list[str]:
+    """Columns of CSV, and keys of JSON: `probability_<label>` for every class, or for label 1 of a binary task."""
+    return ["id", "prediction", *(f"probability_{label}" for label in shown_labels(task))]
+
+
+def shown_labels(task: Task) -> Sequence[int]:
+    """The labels whose probabilities are told; the others' follow."""
+    return {"classes": range(task.num_classes), "binary": (1,), "regression": ()}[task.kind]
+
+
+def header_text(task: Task, form: OutputFormat) -> str:
+    """What stands before the rows."""
+    return csv_text([column_names(task)]) if form == "csv" else ""
+
+
+def rows_text(task: Task, form: OutputFormat, rows: Sequence[TextRow], outputs: Floats) -> str:
+    """Rows with their predictions, a line each.
+
+    Args:
+        task: which task.
+        form: CSV or JSON lines.
+        rows: whose predictions they are.
+        outputs: (rows, width); NaN for a row without prediction, of which the id alone is told.
+    """
+    values = row_values(task, rows, outputs)
+    if form == "csv":
+        return csv_text(values)
+    names = column_names(task)
+    lines = (json.dumps(dict(zip(names, line, strict=True)), ensure_ascii=False) for line in values)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def row_values(task: Task, rows: Sequence[TextRow], outputs: Floats) -> list[list[Value]]:
+    """Id, prediction and probabilities of each row; None for what there is not."""
+    labels = list(shown_labels(task))
+    predictions = predictions_of(task, outputs)
+    probabilities = probabilities_of(task, outputs)[:, labels] if labels else np.empty((len(rows), 0))
+    told: list[list[Value]] = []
+    for row, output, prediction, own in zip(rows, outputs, predictions, probabilities, strict=True):
+        if np.isnan(output).any():
+            told.append([row.id, None, *[None] * len(labels)])
+            continue
+        value = round(float(prediction), DIGITS) if task.kind == "regression" else int(prediction)
+        told.append([row.id, value, *(round(float(probability), DIGITS) for probability in own)])
+    return told
+
+
+def csv_text(lines: Iterable[Sequence[Value]]) -> str:
+    """Lines of CSV; None is blank."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue()

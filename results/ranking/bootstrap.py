@@ -1,0 +1,160 @@
+"""How sure a score is: a bootstrap over examples, paired between trials, and what follows from it.
+
+Every resample draws as many examples as there are, with replacement, and all trials are scored on the same resamples
+(Efron and Tibshirani 1993, chapters 6 and 13). A resample is kept as how often it holds each example, so accuracy is
+one matrix product, and Pearson's correlation follows from a few weighted moments.
+"""
+
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from mtlib.tasks import Task, overall_score
+
+Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.intp]
+"""Of rows, candidates or folds."""
+
+NUM_RESAMPLES = 1000
+CONFIDENCE = 0.95
+
+BLOCK_CELLS = 4_000_000
+"""Counts held at once, resamples times rows: 32 MB."""
+
+CONSTANT_SHARE = 1e-12
+"""A variance below this part of the mean square (both about the full sample's mean) is rounding, not variance."""
+
+
+def example_values(task: Task, logits: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
+    """What an example adds to its task's score.
+
+    Args:
+        task: which task; it decides how logits are read.
+        logits: (..., rows, num_logits), as the head gives them.
+        labels: (rows,).
+
+    Returns:
+        (..., rows): for accuracy 1 where the prediction is right and 0 where it is wrong (`classes`: the highest
+        logit's class; `binary`: label 1 where the logit is above 0); for Pearson the prediction, clipped to the
+        task's `label_range`.
+    """
+    values = np.asarray(logits, dtype=np.float64)
+    if task.kind == "regression":
+        return np.asarray(np.clip(values[..., 0], *task.label_range))
+    chosen = values.argmax(-1) if task.kind == "classes" else values[..., 0] > 0
+    return np.asarray(chosen == np.asarray(labels), dtype=np.float64)
+
+
+def score_examples(task: Task, values: Floats, labels: npt.ArrayLike) -> Floats:
+    """The task's main metric on the examples as they are.
+
+    Args:
+        task: which task.
+        values: (trials, rows), from `example_values`.
+        labels: (rows,).
+
+    Returns:
+        (trials,): accuracy in 0..1, or Pearson's correlation in -1..1, which is 0 by convention (as in
+        `mtlib.training.evaluation`) where predictions or labels are constant and it is undefined.
+    """
+    return score_counts(task, np.ones((1, values.shape[1])), values, labels)[:, 0]
+
+
+def bootstrap_scores(
+    task: Task, values: Floats, labels: npt.ArrayLike, *, num_resamples: int = NUM_RESAMPLES, seed: int = 0
+) -> Floats:
+    """The task's main metric on resampled examples, the same resamples for every trial.
+
+    Args:
+        task: which task. Tasks have different examples, so their resamples are drawn independently.
+        values: (trials, rows), from `example_values`.
+        labels: (rows,).
+        num_resamples: how many resamples, at least 2.
+        seed: equal seeds give equal resamples, however many trials there are.
+
+    Returns:
+        (trials, num_resamples), with `score_examples`'s conventions.
+    """
+    blocks = draw_counts(values.shape[1], num_resamples, (seed, zlib.crc32(task.name.encode())))
+    return np.concatenate([score_counts(task, counts, values, labels) for counts in blocks], axis=1)
+
+
+def draw_counts(num_rows: int, num_resamples: int, seed: tuple[int, ...]) -> Iterator[Floats]:
+    """Blocks of resamples, (some resamples, rows) each: how often a resample holds each row."""
+    generator = np.random.default_rng(seed)
+    block = max(1, BLOCK_CELLS // num_rows)
+    for start in range(0, num_resamples, block):
+        size = min(block, num_resamples - start)
+        drawn = generator.integers(num_rows, size=(size, num_rows)) + num_rows * np.arange(size)[:, None]
+        yield np.bincount(drawn.ravel(), minlength=size * num_rows).reshape(size, num_rows).astype(np.float64)
+
+
+def score_counts(task: Task, counts: Floats, values: Floats, labels: npt.ArrayLike) -> Floats:
+    """The main metric on examples that are counted several times or not at all: (trials, resamples)."""
+    if task.metric == "pearson":
+        return weighted_pearson(counts, values, np.asarray(labels, dtype=np.float64))
+    return np.asarray(counts @ values.T / counts.sum(axis=1, keepdims=True)).T
+
+
+def weighted_pearson(counts: Floats, values: Floats, labels: Floats) -> Floats:
+    """Pearson's correlation of predictions and labels under counts.
+
+    With weights w, the moments are means over w: r = (E[xy] - E[x] E[y]) / sqrt(var x var y).
+
+    Args:
+        counts: (resamples, rows), at least 0.
+        values: predictions x, (trials, rows).
+        labels: y, (rows,).
+
+    Returns:
+        (trials, resamples), in -1..1; 0 where x or y is constant under the counts.
+    """
+    weights = counts / counts.sum(axis=1, keepdims=True)  # (resamples, rows)
+    x = values - values.mean(axis=1, keepdims=True)  # near its mean a variance does not cancel
+    y = labels - labels.mean()
+    mean_x, mean_y = weights @ x.T, (weights @ y)[:, None]  # (resamples, trials), (resamples, 1)
+    scale = np.sqrt(variance(weights @ (x * x).T, mean_x) * variance((weights @ (y * y))[:, None], mean_y))
+    covariance = weights @ (x * y).T - mean_x * mean_y
+    correlation = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0)
+    return np.asarray(np.clip(correlation, -1, 1)).T
+
+
+def variance(mean_square: Floats, mean: Floats) -> Floats:
+    """E[x^2] - E[x]^2, and 0 where only rounding is left of it."""
+    difference = mean_square - mean * mean
+    return np.where(difference > CONSTANT_SHARE * mean_square, difference, 0.0)
+
+
+def bootstrap_overall(scores: Mapping[str, Floats]) -> Floats:
+    """The overall score on each resample, from each task's score on it; arrays of equal shape."""
+    return cast(Floats, overall_score(cast(dict[str, Any], dict(scores))))
+
+
+def standard_error(resampled: Floats) -> Floats:
+    """Standard error over examples: the standard deviation over resamples, (..., resamples) -> (...)."""
+    return np.asarray(resampled.std(axis=-1, ddof=1))
+
+
+def replicate_error(scores: npt.ArrayLike) -> float | None:
+    """Standard error of the mean over replicates, (replicates,); None where there are fewer than two."""
+    values = np.asarray(scores, dtype=np.float64)
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
+
+
+def cannot_be_told_from(best: Floats, others: Floats, confidence: float = CONFIDENCE) -> npt.NDArray[np.bool_]:
+    """Which scores might be as good as the best one, by their difference on the same resamples.
+
+    Args:
+        best: (resamples,).
+        others: (rows, resamples).
+        confidence: of the percentile interval, above 0 and below 1.
+
+    Returns:
+        (rows,): whether the interval of `best - others` contains 0.
+    """
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(best - others, (tail, 1 - tail), axis=-1)
+    return np.asarray((low <= 0) & (high >= 0))

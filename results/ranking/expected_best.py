@@ -1,0 +1,243 @@
+"""The expected best dev score of a search as a function of the number of configurations that are tried.
+
+The curve is that of Dodge et al. (2019), the estimator the unbiased one of Tang et al. (2020). It says what the best
+of n dev scores is expected to be, not what the configuration behind it is worth on new text: it and its epoch were
+chosen for the highest dev score, so dev scores are optimistic, and the more so the more configurations were tried.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from mtlib.errors import require, require_name
+from mtlib.tasks import TASKS
+from results.ranking.bootstrap import Floats
+from results.records.sweep import Sweep
+from results.records.trials import OVERALL, UNFINISHED, TrialRecord
+
+LEVELS = (0.05, 0.95)
+"""Quantiles that bound the band."""
+
+MOST_OF_THE_WAY = 0.9
+"""Part of the gain from one configuration to all of them."""
+
+ROUNDING = 1e-10
+"""Relative; a probability this near to a level, or a gain this near to its aim, has reached it."""
+
+SHOWN = (1, 2, 5)
+"""Leading digits of the numbers of configurations that people are shown."""
+
+OPTIMISM = (
+    "Dev scores are optimistic: the epochs and the best configuration are chosen on these very dev examples, so expect "
+    "less on new text."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectedBest:
+    """The highest of n of N dev scores, for every n."""
+
+    n: npt.NDArray[np.int64]
+    """Number of configurations, (N,): 1 to N."""
+    expected: Floats
+    """Mean of the highest score over all choices of n of the N, (N,)."""
+    low: Floats
+    """Lower quantile of the highest score over these choices, (N,)."""
+    high: Floats
+    """Upper quantile, (N,)."""
+    levels: tuple[float, float]
+    """Which quantiles these are."""
+    is_random: bool
+    """Whether the configurations were drawn independently of each other; if not, the curve only describes them."""
+    num_stopped: int = 0
+    """Configurations that a scheduler stopped early; they count with their best score so far."""
+    num_unfinished: int = 0
+    """Configurations that may still train; they count likewise."""
+    num_left_out: int = 0
+    """Configurations that do not count: without a score, or with an overall score of other tasks."""
+
+
+def expected_best(
+    scores: npt.ArrayLike, *, is_random: bool = False, levels: tuple[float, float] = LEVELS
+) -> ExpectedBest:
+    """The expected highest score of n configurations, and a band around it, for every n.
+
+    With the scores in order, v_(1) <= ... <= v_(N), the highest of n of them, drawn without replacement, has
+
+        P(max <= v_(i)) = C(i, n) / C(N, n),    E[max] = sum_i v_(i) C(i-1, n-1) / C(N, n).
+
+    For independent draws from a space E[max] is an unbiased estimate of the best of n such draws. The plug-in
+    (i/N)^n draws with replacement and is too low. The band is exact for these N scores; towards n = N it closes because
+    the choices become alike, not because the best becomes sure. All of it is about dev scores, whose maximum is
+    optimistic, as it was chosen on them.
+
+    Args:
+        scores: (N,), one per configuration, the mean over its replicates; higher is better.
+        is_random: whether the configurations were drawn independently of each other.
+        levels: lower and upper quantile of the band; each is the lowest score v with P(max <= v) >= level.
+
+    Raises:
+        ValueError: there is no score, one is not finite, or the levels are not 0 < low < high < 1.
+
+    Source: Dodge et al. (2019), "Show Your Work", for the curve; Tang et al. (2020), "Showing Your Work Doesn't Always
+    Work", for the unbiased estimator. The band is ours.
+    """
+    values = np.sort(check_scores(scores))
+    require(0 < levels[0] < levels[1] < 1, "levels must be two numbers with 0 < low < high < 1", levels)
+    gaps, aims = np.diff(values), np.array(levels) * (1 - ROUNDING)
+    expected, bounds = [], []
+    for shares in iterate_shares(len(values)):
+        expected.append(values[-1] - shares[:-1] @ gaps)  # the sum above by parts, of which no term is negative
+        bounds.append(values[np.searchsorted(shares, aims)])
+    low, high = np.array(bounds).T
+    n = np.arange(1, len(values) + 1)
+    return ExpectedBest(n=n, expected=np.array(expected), low=low, high=high, levels=levels, is_random=is_random)
+
+
+def expected_frame(best: ExpectedBest) -> pd.DataFrame:
+    """A curve as a data frame: a row per number of configurations, columns `n`, `expected`, `low` and `high`."""
+    return pd.DataFrame({"n": best.n, "expected": best.expected, "low": best.low, "high": best.high})
+
+
+def sweep_expected(sweep: Sweep, name: str = OVERALL) -> ExpectedBest:
+    """The expected best dev score of a sweep, from the highest dev score so far of each configuration.
+
+    A configuration's score is the mean over its replicates that have one and have not failed; configurations without
+    are left out, and counted. Overall scores of different tasks are no measure of each other: only those of the tasks
+    that the ranking begins with count. A search is random if it was asked for as `random`, without a scheduler.
+
+    Args:
+        sweep: ended or still running.
+        name: a task, or `overall`.
+
+    Raises:
+        ValueError: there is no such score, or no configuration has it.
+    """
+    require_name(name, (*TASKS, OVERALL), "score")
+    groups: dict[int, list[TrialRecord]] = {}
+    for record in sweep.records:
+        groups.setdefault(record.number, []).append(record)
+    scored = [[r for r in group if r.status != "failed" and name in r.best] for group in groups.values()]
+    counted = with_same_tasks([group for group in scored if group], name)
+    require(len(counted) > 0, f"a sweep must have a configuration with a dev score of {name}", f"none in {sweep.path}")
+    scores = [np.mean([record.best[name] for record in group]) for group in counted]
+    is_random = sweep.info.get("search") == "random" and sweep.info.get("scheduler", "none") == "none"
+    return replace(
+        expected_best(scores, is_random=is_random),
+        num_stopped=count_with(counted, ("pruned",)),
+        num_unfinished=count_with(counted, UNFINISHED),
+        num_left_out=len(groups) - len(counted),
+    )
+
+
+def describe_expected(best: ExpectedBest, name: str = OVERALL) -> list[str]:
+    """What people should be told of a curve, in lines: the scores, when most is reached, and what that is worth.
+
+    Args:
+        best: the curve.
+        name: whose scores these are: a task, or `overall`.
+
+    Raises:
+        ValueError: there is no such score.
+    """
+    require_name(name, (*TASKS, OVERALL), "score")
+    title, total = name if name == OVERALL else TASKS[name].title, len(best.n)
+    low, high = (f"{100 * level:g} %" for level in best.levels)
+    return [
+        f"Expected best {title} dev score of n configurations ({low} to {high} of all choices of n of the {total}):",
+        *(point_line(best, n) for n in shown_numbers(total)),
+        gain_line(best),
+        meaning_line(best),
+        *count_lines(best),
+        OPTIMISM,
+    ]
+
+
+def check_scores(scores: npt.ArrayLike) -> Floats:
+    """The scores as an array; ValueError if there is none, or one is not finite."""
+    values = np.asarray(scores, dtype=np.float64)
+    rule = "scores must be a list of at least one number, one per configuration"
+    require(values.ndim == 1 and len(values) > 0, rule, f"an array of shape {values.shape}")
+    for position in np.flatnonzero(~np.isfinite(values)):
+        require(False, f"scores must be finite, also that at position {position}", values[position])
+    return values
+
+
+def iterate_shares(num_scores: int) -> Iterator[Floats]:
+    """For n = 1 to N the chances C(i, n) / C(N, n) for i = 1 to N, (N,).
+
+    Each is that for n - 1, which begins as 1, times (i - n + 1) / (N - n + 1): products of numbers from 0 to 1, in
+    which nothing overflows and nothing cancels.
+    """
+    ranks, shares = np.arange(1, num_scores + 1), np.ones(num_scores)
+    for drawn in range(num_scores):
+        shares = shares * np.maximum(ranks - drawn, 0) / (num_scores - drawn)
+        yield shares
+
+
+def with_same_tasks(groups: Sequence[list[TrialRecord]], name: str) -> list[list[TrialRecord]]:
+    """Of an overall score the configurations whose tasks the ranking begins with; of a task all."""
+    if name != OVERALL or not groups:
+        return list(groups)
+    tasks = [tuple(task for task in TASKS if task in group[0].best) for group in groups]
+    first = min(tasks, key=lambda own: (-len(own), own))
+    return [group for group, own in zip(groups, tasks, strict=True) if own == first]
+
+
+def count_with(groups: Sequence[Sequence[TrialRecord]], statuses: Sequence[str]) -> int:
+    """How many configurations have a trial with one of these statuses."""
+    return sum(any(record.status in statuses for record in group) for group in groups)
+
+
+def shown_numbers(total: int) -> list[int]:
+    """1, 2, 5, 10, 20, 50 and so on below the total, and the total."""
+    steps = (digit * 10**power for power in range(len(str(total))) for digit in SHOWN)
+    return [*(step for step in steps if step < total), total]
+
+
+def point_line(best: ExpectedBest, n: int) -> str:
+    """E.g. `      5  0.731  (0.702 to 0.755)`."""
+    return f"{n:>7}  {best.expected[n - 1]:.3f}  ({best.low[n - 1]:.3f} to {best.high[n - 1]:.3f})"
+
+
+def gain_line(best: ExpectedBest) -> str:
+    """After how many configurations most of the gain is expected, where there is one."""
+    total = len(best.n)
+    if total == 1:
+        return "One configuration says nothing of what a second would bring."
+    if best.expected[0] == best.expected[-1]:
+        return f"All {total} scores are equal, so the first configuration was as good as all."
+    return f"{100 * MOST_OF_THE_WAY:g} % of the way from 1 to {total} is reached after {reached_after(best)}."
+
+
+def reached_after(best: ExpectedBest, part: float = MOST_OF_THE_WAY) -> int:
+    """The smallest n by which this part of the gain from 1 to N configurations is expected; 1 where there is none."""
+    gains = best.expected - best.expected[0]
+    return int(best.n[np.argmax(gains >= part * gains[-1] * (1 - ROUNDING))])
+
+
+def meaning_line(best: ExpectedBest) -> str:
+    """Whether the curve is an estimate, or only describes the sweep."""
+    if best.is_random:
+        return (
+            "An unbiased estimate for a random search of n configurations of the same space. Near "
+            f"n = {len(best.n)} it rests on the few best scores, and the range closes because all choices become "
+            "alike, not because the best is sure."
+        )
+    return (
+        "Only a description of these configurations, as if tried in random order, and no estimate for another search: "
+        "they were not drawn independently (adaptive or fixed choice of configurations, as by grid, tpe or asha)."
+    )
+
+
+def count_lines(best: ExpectedBest) -> list[str]:
+    """Which configurations count with a score that might have risen, and which do not count."""
+    counts = {
+        "Stopped early by the scheduler, so counted with the best score so far": best.num_stopped,
+        "Not finished, so counted with the best score so far": best.num_unfinished,
+        "Left out, without such a score or with one of other tasks": best.num_left_out,
+    }
+    return [f"{what}: {count} configuration{'s' * (count > 1)}." for what, count in counts.items() if count]

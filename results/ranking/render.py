@@ -1,0 +1,183 @@
+"""Shows a ranking to people: a table that fits 100 columns, its legend in plain words, and what failed."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+from rich import box
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from mtlib.tasks import TASKS
+from results.ranking.rank import TOTAL, Column, RankedConfiguration, score_columns
+
+MARK = "*"
+
+MAX_PARAM_COLUMNS = 2
+"""Searched keys that get a column each; where there are more, they share one column, a line each."""
+
+HEADER_WIDTH = 12
+"""A longer dotted key is broken after a dot."""
+
+
+PLAIN_WIDTH = 100
+"""Columns of output that goes to no terminal."""
+
+NUMERICALLY_NOTHING = 1e-5
+"""A mean SMART penalty below this, in nats or squared units of the label, is nothing beside losses near 1. With
+`smart.mode` paper and an `epsilon` of 1e-5 it is about 2.6e-7."""
+
+
+def render_ranking(rows: Sequence[RankedConfiguration], width: int = PLAIN_WIDTH, notes: Sequence[str] = ()) -> Group:
+    """A ranking as something to print: a row per configuration, the best first, then legend, notes and what failed.
+
+    Columns are those of BERT and Beyond, table 6: what was searched, each task's dev score (and its train score where
+    train is scored), the overall score, the epoch of its maximum, and the status where some trial has not completed.
+    Each score carries its standard error over examples and, where there are replicates, over these.
+
+    Args:
+        rows: the ranking.
+        width: columns there are; where a row does not fit in one line, errors go below their scores.
+        notes: further lines, such as `penalty_notes`.
+    """
+    table = build_table(rows, is_tall=False)
+    if Console(width=10 * width).measure(table).maximum > width:
+        table = build_table(rows, is_tall=True)
+    return Group(table, *(Text(line) for line in ("", *legend(rows), *notes, *failures(rows))))
+
+
+def build_table(rows: Sequence[RankedConfiguration], is_tall: bool) -> Table:
+    """The table alone; in a tall one each part of a cell has a line of its own."""
+    names = list(dict.fromkeys(name for row in rows for name in row.params))
+    columns = score_columns(rows)
+    has_status = any(row.status != "complete" for row in rows)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.leading = int(is_tall or len(names) > MAX_PARAM_COLUMNS)  # a blank line between rows of several lines
+    separator = "\n" if is_tall else " "
+    for header in param_headers(names):
+        table.add_column(Text(header), overflow="fold")
+    for column in columns:
+        table.add_column(separator.join(column_title(column)), no_wrap=True)
+    table.add_column("epoch", justify="right", no_wrap=True)
+    if has_status:
+        table.add_column("status", no_wrap=True)
+    for row in rows:
+        scores = [separator.join(score_parts(row, column)) for column in columns]
+        status = [row.status.replace(", ", f",{separator}")] if has_status else []
+        table.add_row(*map(Text, (*param_cells(names, row), *scores, epoch_cell(row), *status)))
+    return table
+
+
+def param_headers(names: Sequence[str]) -> list[str]:
+    """Titles of the columns of what was searched."""
+    return ["searched"] if len(names) > MAX_PARAM_COLUMNS else [broken_key(name) for name in names]
+
+
+def broken_key(key: str) -> str:
+    """A dotted key in lines of at most `HEADER_WIDTH`, broken after dots only."""
+    lines = [""]
+    for part in key.replace(".", ".\n").split("\n"):
+        if lines[-1] and len(lines[-1]) + len(part) > HEADER_WIDTH:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
+
+
+def param_cells(names: Sequence[str], row: RankedConfiguration) -> list[str]:
+    """What was searched, a cell per column."""
+    values = {name: value_text(row.params[name]) for name in names if name in row.params}  # not all draw every key
+    if len(names) <= MAX_PARAM_COLUMNS:
+        return [values.get(name, "") for name in names]
+    return ["\n".join(f"{name} {value}" for name, value in values.items())]
+
+
+def value_text(value: Any) -> str:
+    """A searched value, short."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list | tuple):
+        return "-".join(map(value_text, value))
+    return "none" if value is None else str(value)
+
+
+def column_title(column: Column) -> list[str]:
+    """E.g. `SST` and `dev`; `overall` for the total."""
+    task, split = column
+    return [task] if column == TOTAL else [TASKS[task].title, split]
+
+
+def error_text(error: float) -> str:
+    """E.g. `±.015`."""
+    return f"±{error:.3f}".replace("±0.", "±.")
+
+
+def score_parts(row: RankedConfiguration, column: Column) -> list[str]:
+    """E.g. `0.540` and `±.015`, and `±.004` with replicates; the total of what is close to the best carries a mark."""
+    score = row.scores.get(column)
+    if score is None:
+        return ["-"]
+    errors = [score.example_error] + ([] if score.replicate_error is None else [score.replicate_error])
+    mark = "" if column != TOTAL else MARK if row.is_close else " "
+    return [f"{score.value:.3f}{mark}", *map(error_text, errors)]
+
+
+def epoch_cell(row: RankedConfiguration) -> str:
+    """The epoch of the best overall score, `-` where there is none; replicates' mean may fall between two."""
+    return "-" if row.best_epoch is None else f"{row.best_epoch:.1f}".removesuffix(".0")
+
+
+def legend(rows: Sequence[RankedConfiguration]) -> list[str]:
+    """What the signs in the table mean, and what its first row is not."""
+    scored = [row for row in rows if row.scores]
+    if not scored:
+        return ["No configuration has an overall score yet." if rows else "No trials yet."]
+    has_replicates = any(row.scores[TOTAL].replicate_error is not None for row in scored)
+    num_alike = sum(row.tasks == scored[0].tasks for row in scored)
+    of_its_tasks = "" if num_alike == len(scored) else " of the same tasks"
+    lines = ["Scores are at the epoch of the highest overall dev score, in the column epoch."]
+    lines.append("± standard error over the examples: how far the score would move with other examples of the kind.")
+    if has_replicates:
+        lines.append("Second ±: standard error over replicates, which differ in their random numbers only.")
+    else:
+        lines.append("How far it would move if trained again is not in it; replicates would tell.")
+    if any(row.is_close for row in rows):
+        lines.append(
+            f"{MARK} cannot be told from the best row{of_its_tasks}: scored on the same resampled dev examples, the "
+            "95 % interval of their difference contains 0."
+        )
+    if num_alike < len(scored):
+        lines.append(
+            "Rows were trained on different tasks, and overall is a mean over a row's own: compare it only among rows "
+            "with the same tasks, which stand together."
+        )
+    if num_alike > 1:
+        lines.append(
+            f"The first row is the best of {num_alike}, picked on these very dev examples, so its score is "
+            "optimistic: expect less on new text."
+        )
+    return lines
+
+
+def penalty_notes(curves: pd.DataFrame) -> list[str]:
+    """A line for each task on which some trials' SMART penalty is numerically nothing, in every epoch so far.
+
+    Args:
+        curves: a row per point: trial, epoch, task, split, metric, value.
+    """
+    points = curves[(curves["metric"] == "smart_penalty") & (curves["split"] == "train")]
+    largest = points.groupby(["task", "trial"], as_index=False)["value"].max()
+    nothing = largest[largest["value"] < NUMERICALLY_NOTHING]
+    found: dict[str, list[str]] = {}
+    for task, trial, value in zip(*(nothing[name] for name in ("task", "trial", "value")), strict=True):
+        found.setdefault(task, []).append(f"{trial} {value:.1e}")
+    return [
+        f"SMART's penalty on {TASKS[task].title} is numerically nothing, below {NUMERICALLY_NOTHING:g} in every epoch, "
+        f"so these trained nearly as if without it (largest mean penalty): {', '.join(trials)}"
+        for task, trials in found.items()
+    ]
+
+
+def failures(rows: Sequence[RankedConfiguration]) -> list[str]:
+    """A line for each failed trial, with the first line of its reason."""
+    return [f"failed {(reason.splitlines() or [reason])[0]}" for row in rows for reason in row.failures]

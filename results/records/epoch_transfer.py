@@ -1,0 +1,171 @@
+"""Epochs that go from one trial to another: copied between sweeps, or handed to and taken from a store as files.
+
+Whoever receives them gets them under its own name, predictions before the curves that point at them: killed at any
+point, a trial has all of them or none.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as fs
+
+from mtlib.errors import require
+from results.records.epochs import curves_path, read_trial_curves
+from results.records.files import Location, full_name, list_files, open_folder, read_if_there, read_table, write_table
+from results.records.predictions import PART, PredictionPart, iter_predictions
+from results.records.trials import CURVES, CURVES_FILE, OVERALL, PREDICTIONS
+
+PartKey = tuple[str, str, int]
+"""Task, split and epoch of predictions."""
+
+
+def copy_epochs(source: Location, source_trial: str, target: Location, trial: str, epochs: int) -> None:
+    """Gives a trial the curves and predictions of another trial's first epochs; what it had is replaced.
+
+    Args:
+        source: the sweep's folder to copy from, compacted or not.
+        source_trial: the trial there.
+        target: the sweep's folder to copy to; it may be the same.
+        trial: another trial, whose name the copies bear.
+        epochs: how many, at least 1.
+
+    Raises:
+        ValueError: the source has fewer epochs, lacks predictions or is damaged. The trial has no epochs then.
+    """
+    origin = open_folder(source)
+    name = f"trial {source_trial} of {source}"
+    curves = first_epochs(read_trial_curves(origin, source_trial), epochs, name)
+    pairs = sorted(set(zip(curves["task"].to_pylist(), curves["split"].to_pylist(), strict=True)))
+    wanted = [(source_trial, epoch) for epoch in range(1, epochs + 1)]
+    parts = (
+        ((task, split, epoch), table)
+        for task, split in pairs
+        for (_, epoch), table in iter_predictions(origin, task, split, wanted)
+    )
+    put_epochs(target, trial, curves, parts, name)
+
+
+def epoch_files(folder: Location, trial: str, epochs: int) -> dict[str, Path]:
+    """Where a trial's own files of its first epochs are; `place_epochs` takes a folder of them.
+
+    Args:
+        folder: the sweep's folder, on a disk.
+        trial: a trial that has not been compacted.
+        epochs: how many, at least 1; the curves may hold further ones.
+
+    Returns:
+        Paths by their place below the trial's folder: `curves.parquet`, `predictions/<task>-<split>-<epoch>.parquet`.
+
+    Raises:
+        ValueError: the trial has fewer epochs in files of its own, or its curves are damaged.
+    """
+    name = f"trial {trial} of {folder}"
+    own = own_folder(folder, trial)
+    curves = read_if_there(own, CURVES_FILE, CURVES)
+    first = first_epochs(CURVES.empty_table() if curves is None else curves, epochs, name)
+    paths = {key: path for key, path in list_plain_parts(own).items() if key[2] <= epochs}
+    check_predictions(first, paths, name)
+    return {path: Path(full_name(own, path)) for path in (CURVES_FILE, *paths.values())}
+
+
+def place_epochs(source: Path, folder: Location, trial: str) -> None:
+    """Gives a trial the epochs whose files lie in a plain folder, as `epoch_files` names them; what it had is replaced.
+
+    Args:
+        source: the folder; the files in it may bear any trial's name. Points of curves behind the last epoch that has
+            predictions are left out: the curves' owner may have gone on before they were taken.
+        folder: the sweep's folder.
+        trial: the trial.
+
+    Raises:
+        FileNotFoundError: there are no curves.
+        ValueError: predictions are missing, or a file is damaged. The trial has no epochs then.
+    """
+    origin = open_folder(source)
+    paths = list_plain_parts(origin)
+    epochs = max((epoch for _, _, epoch in paths), default=0)
+    curves = first_epochs(read_table(origin, CURVES_FILE, CURVES), epochs, str(source))
+    parts = ((key, read_table(origin, path, PREDICTIONS)) for key, path in paths.items())
+    put_epochs(folder, trial, curves, parts, str(source))
+
+
+def keep_epochs(folder: Location, trial: str, epochs: int) -> None:
+    """Takes away whatever a trial has behind its first `epochs` epochs, at least 1; ValueError if it has fewer."""
+    own = own_folder(folder, trial)
+    first = first_epochs(read_trial_curves(open_folder(folder), trial), epochs, f"trial {trial} of {folder}")
+    write_table(own, CURVES_FILE, first)
+    for (_, _, epoch), path in list_plain_parts(own).items():
+        if epoch > epochs:
+            own.delete_file(path)
+
+
+def drop_epochs(folder: Location, trial: str) -> None:
+    """Takes away whatever epochs a trial has, be they damaged; nothing happens where it has none.
+
+    Args:
+        folder: the sweep's folder.
+        trial: the trial.
+    """
+    own = own_folder(folder, trial)
+    paths = list_plain_parts(own).values()
+    try:
+        is_there = bool(paths) or read_trial_curves(open_folder(folder), trial).num_rows > 0
+    except ValueError:
+        is_there = True
+    if is_there:
+        write_table(own, CURVES_FILE, CURVES.empty_table())  # not deleted: it hides epochs that were compacted
+    for path in paths:
+        own.delete_file(path)
+
+
+def first_epochs(curves: pa.Table, epochs: int, name: str) -> pa.Table:
+    """The points of a trial's first epochs, each of which must be there."""
+    require(epochs >= 1, f"epochs of {name} must be at least 1", epochs)
+    first = curves.filter(pc.less_equal(curves["epoch"], epochs))
+    found = len(set(first["epoch"].to_pylist()))
+    require(found == epochs, f"{name} must have {epochs} epochs of its own", found)
+    return first
+
+
+def own_folder(folder: Location, trial: str) -> fs.SubTreeFileSystem:
+    """The file system whose root is a trial's own folder: `curves.parquet` and `predictions/` lie there."""
+    root = open_folder(folder)
+    return fs.SubTreeFileSystem(full_name(root, f"trials/{trial}"), root.base_fs)
+
+
+def list_plain_parts(own: fs.SubTreeFileSystem) -> dict[PartKey, str]:
+    """The predictions below a folder that is laid out like a trial's."""
+    matches = {info.path: PART.fullmatch(f"trials/any/{info.path}") for info in list_files(own, "predictions")}
+    return {(match["task"], match["split"], int(match["epoch"])): path for path, match in matches.items() if match}
+
+
+def check_predictions(curves: pa.Table, found: Iterable[PartKey], name: str) -> None:
+    """Raises ValueError unless there are predictions for every task and epoch that curves have a dev score of."""
+    dev = curves.filter(pc.and_(pc.equal(curves["split"], "dev"), pc.not_equal(curves["task"], OVERALL)))
+    missing = set(zip(dev["task"].to_pylist(), dev["epoch"].to_pylist(), strict=True))
+    missing -= {(task, epoch) for task, split, epoch in found if split == "dev"}
+    for task, epoch in sorted(missing)[:1]:
+        raise ValueError(f"{name} has no predictions of {task}-dev at epoch {epoch}")
+
+
+def put_epochs(
+    folder: Location, trial: str, curves: pa.Table, parts: Iterable[tuple[PartKey, pa.Table]], name: str
+) -> None:
+    """Replaces a trial's epochs by others that bear any name; `name` says for errors whose they are."""
+    drop_epochs(folder, trial)
+    root, found = open_folder(folder), []
+    for (task, split, epoch), table in parts:
+        path = PredictionPart(trial=trial, epoch=epoch, task=task, split=split).path
+        write_table(root, path, renamed(table, trial))
+        found.append((task, split, epoch))
+    check_predictions(curves, found, name)
+    write_table(root, curves_path(trial), renamed(curves, trial))
+
+
+def renamed(table: pa.Table, trial: str) -> pa.Table:
+    """A table whose rows are of another trial."""
+    at = table.schema.get_field_index("trial")
+    names = pa.repeat(pa.scalar(trial, pa.string()), table.num_rows)
+    return table.set_column(at, table.schema.field(at), names)

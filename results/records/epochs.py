@@ -1,0 +1,189 @@
+"""Epochs of trials: each trial writes its own files as it goes, `compact` merges them, readers see both alike.
+
+An epoch counts once the trial's curves hold it. Predictions are written before, so a row of a curve implies its
+predictions, and predictions of an epoch that no curve holds (a kill in between) are not there for a reader.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as fs
+
+from results.records.files import (
+    Location,
+    is_temporary,
+    list_files,
+    open_folder,
+    read_if_there,
+    table_writer,
+    write_group,
+    write_table,
+    writing,
+)
+from results.records.predictions import (
+    PredictionPart,
+    TrialEpoch,
+    iter_predictions,
+    list_parts,
+    prediction_table,
+    table_path,
+)
+from results.records.trials import CURVES, CURVES_COPY_FILE, CURVES_FILE, PREDICTIONS, UNFINISHED, read_trials
+
+if TYPE_CHECKING:  # `results` must load without torch
+    from mtlib.training.epoch_report import EpochReport, Point
+
+
+def write_epoch(folder: Location, trial: str, report: "EpochReport") -> None:
+    """Writes what is known at an epoch's end: its predictions, then the trial's curves, whole.
+
+    Reporting an epoch again, after a kill and a resume, replaces it; rows of later epochs go. Killed at any point,
+    the trial's record holds whole epochs only.
+
+    Args:
+        folder: the sweep's folder.
+        trial: the trial's id; one process at a time writes a trial.
+        report: the epoch's scores, curves and predictions.
+    """
+    root = open_folder(folder)
+    known = read_trial_curves(root, trial)
+    earlier = known.filter(pc.less(known["epoch"], report.epoch))
+    if earlier.num_rows < known.num_rows:  # these rows must not point at predictions that are about to change
+        write_table(root, curves_path(trial), earlier)
+    for part in report.predictions:
+        table = prediction_table(trial, report.epoch, part.ids, part.labels, part.logits)
+        path = PredictionPart(trial=trial, epoch=report.epoch, task=part.task, split=part.split).path
+        write_table(root, path, table)
+    write_table(root, curves_path(trial), pa.concat_tables([earlier, curve_rows(trial, report.points)]))
+
+
+def curves_path(trial: str) -> str:
+    """Where a trial's own curves are in the sweep's folder."""
+    return f"trials/{trial}/curves.parquet"
+
+
+def end_path(trial: str) -> str:
+    """Where a trial says how it ended, as its last act; see `results.records.recovery`."""
+    return f"trials/{trial}/end.json"
+
+
+def curve_rows(trial: str, points: Iterable["Point"]) -> pa.Table:
+    """Points as rows of `curves.parquet`."""
+    names = [name for name in CURVES.names if name != "trial"]
+    rows = [{"trial": trial, **{name: getattr(point, name) for name in names}} for point in points]
+    return pa.Table.from_pylist(rows, schema=CURVES)
+
+
+def read_trial_curves(root: fs.SubTreeFileSystem, trial: str, compacted: pa.Table | None = None) -> pa.Table:
+    """A trial's curves: its own file, or what has become of it in the table (`compacted`, if that is at hand)."""
+    own = read_if_there(root, curves_path(trial), CURVES)
+    if own is not None:
+        return own
+    table = read_compacted_curves(root) if compacted is None else compacted
+    return table.filter(pc.equal(table["trial"], trial))
+
+
+def read_compacted_curves(root: fs.SubTreeFileSystem) -> pa.Table:
+    """`curves.parquet`; no rows where nothing has been compacted."""
+    table = read_if_there(root, CURVES_FILE, CURVES)
+    return CURVES.empty_table() if table is None else table
+
+
+def read_curves(folder: Location) -> pa.Table:
+    """Every point of every curve of a sweep, compacted or not.
+
+    Returns:
+        A table with the columns of `CURVES`, sorted by trial, in each trial as written: epochs ascend.
+
+    Raises:
+        ValueError: a file is damaged or of another schema; one line names it.
+    """
+    return merged_curves(open_folder(folder))[0]
+
+
+def merged_curves(root: fs.SubTreeFileSystem) -> tuple[pa.Table, list[str]]:
+    """The curves of a sweep, and the trials that have a file of their own still."""
+    trials = [info.path.split("/")[1] for info in list_files(root, "trials") if info.path.endswith("/curves.parquet")]
+    found = {trial: read_if_there(root, curves_path(trial), CURVES) for trial in trials}
+    own = {trial: table for trial, table in found.items() if table is not None}  # None: compacted since it was listed
+    table = read_compacted_curves(root)  # after them: it holds what has just been compacted
+    is_newer = pc.is_in(table["trial"], pa.array(list(own), pa.string()))
+    merged = pa.concat_tables([table.filter(pc.invert(is_newer)), *own.values()])
+    return merged.sort_by("trial"), list(own)
+
+
+def reported_epochs(curves: pa.Table) -> list[TrialEpoch]:
+    """Trial and epoch of everything that has been reported, sorted."""
+    pairs = curves.group_by(["trial", "epoch"]).aggregate([])
+    return sorted(zip(pairs["trial"].to_pylist(), pairs["epoch"].to_pylist(), strict=True))
+
+
+def read_predictions(
+    folder: Location, task: str, split: str, *, trial: str | None = None, epoch: int | None = None
+) -> pa.Table:
+    """Predictions for every example of a split, compacted or not.
+
+    Args:
+        folder: the sweep's folder.
+        task, split: which predictions.
+        trial: only this one's; every trial's if None.
+        epoch: only this one's, from 1; every epoch's if None.
+
+    Returns:
+        A table with the columns of `PREDICTIONS`, sorted by trial and epoch, examples in the order of the data.
+
+    Raises:
+        ValueError: a file is damaged or of another schema; one line names it.
+    """
+    root = open_folder(folder)
+    reported = reported_epochs(read_curves(folder) if trial is None else read_trial_curves(root, trial))
+    wanted = [key for key in reported if epoch in (None, key[1])]
+    found = [table for _, table in iter_predictions(root, task, split, wanted)]
+    return pa.concat_tables([PREDICTIONS.empty_table(), *found])
+
+
+def compact(folder: Location) -> None:
+    """Merges what trials have written into `curves.parquet` and the tables of predictions.
+
+    The tables are written whole, predictions before the curves that point at them, and only then are the files of
+    trials that have ended (by `trials.parquet`) deleted: a kill at any point loses nothing, and running it again, in
+    mid-sweep too, changes nothing that a reader sees. Its cost grows with all predictions of the sweep, not with what
+    is new: about 1 ms for each 2,000 examples. One process at a time may run it.
+
+    Raises:
+        ValueError: a file is damaged or of another schema; one line names it. Nothing has been deleted then.
+    """
+    root = open_folder(folder)
+    ended = {record.trial_id for record in read_trials(folder) if record.status not in UNFINISHED}
+    curves, own_curves = merged_curves(root)
+    parts = list_parts(root)
+    for task, split in sorted({(part.task, part.split) for part in parts}):
+        merge_predictions(root, task, split, reported_epochs(curves))
+    if own_curves:
+        write_table(root, CURVES_COPY_FILE, curves)
+        write_table(root, CURVES_FILE, curves)
+    for path in [part.path for part in parts if part.trial in ended]:
+        root.delete_file(path)
+    for trial in ended.intersection(own_curves):
+        root.delete_file(curves_path(trial))
+    ends = {end_path(trial) for trial in ended}
+    for path in [info.path for info in list_files(root, "trials") if info.path in ends]:
+        root.delete_file(path)
+    delete_leftovers(root)
+
+
+def merge_predictions(root: fs.SubTreeFileSystem, task: str, split: str, reported: list[TrialEpoch]) -> None:
+    """Writes the table of a task's split anew: one row group for each reported trial and epoch, the newest of each."""
+    with writing(root, table_path(task, split)) as stream, table_writer(stream, PREDICTIONS) as writer:
+        for _, table in iter_predictions(root, task, split, reported):
+            write_group(writer, table)
+
+
+def delete_leftovers(root: fs.SubTreeFileSystem) -> None:
+    """Deletes temporary files that a kill left behind: those older than an hour."""
+    for info in list_files(root, ""):
+        if is_temporary(info.path) and info.mtime < datetime.now(UTC) - timedelta(hours=1):
+            root.delete_file(info.path)

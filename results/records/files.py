@@ -1,0 +1,227 @@
+"""Files of a sweep folder, on a disk or behind a URI: written whole or not at all, checked when read."""
+
+import json
+import posixpath
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.fs as fs
+import pyarrow.parquet as pq
+
+from mtlib.config.schema import from_dict
+from mtlib.errors import first_line, require
+
+Declared = TypeVar("Declared")
+
+Location = str | Path
+"""A folder: a path, or a URI such as `file:///mnt/sweeps/a` or `s3://bucket/sweeps/a`."""
+
+TEMPORARY_SUFFIX = ".tmp"
+"""Hidden files with this ending are being written, or a kill left them behind."""
+
+NEVER_REPEATED = ("id", "logits", "value")
+"""Columns that a dictionary of their values makes larger and slower."""
+
+
+def open_folder(location: Location) -> fs.SubTreeFileSystem:
+    """The file system whose root is the folder at `location`; the folder need not exist yet.
+
+    Raises:
+        ValueError: nothing can open the URI.
+    """
+    if "://" not in str(location):
+        return fs.SubTreeFileSystem(str(Path(location).expanduser().absolute()), fs.LocalFileSystem())
+    try:
+        base, path = fs.FileSystem.from_uri(str(location))
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"cannot open {location}: {first_line(error)}") from None
+    return fs.SubTreeFileSystem(path, base)
+
+
+def full_name(root: fs.SubTreeFileSystem, path: str) -> str:
+    """A file of the folder as people and messages name it."""
+    return posixpath.join(root.base_path, path)
+
+
+def folder_name(location: Location) -> str:
+    """A folder without those that it is in."""
+    return str(location).rstrip("/").rpartition("/")[2]
+
+
+def parent_folder(location: Location) -> str:
+    """What a folder is in."""
+    return str(location).rstrip("/").rpartition("/")[0]
+
+
+def list_files(root: fs.SubTreeFileSystem, folder: str) -> list[fs.FileInfo]:
+    """Every file at any depth under `folder` ("" for all), sorted by path; none where the folder is missing."""
+    selector = fs.FileSelector(folder, recursive=True, allow_not_found=True)
+    found = [info for info in root.get_file_info(selector) if info.type == fs.FileType.File]
+    return sorted(found, key=lambda info: str(info.path))
+
+
+def rename(root: fs.SubTreeFileSystem, source: str, target: str) -> None:
+    """Gives a whole file its name, in one step on a disk; what had the name is replaced."""
+    root.move(source, target)
+
+
+def is_temporary(path: str) -> bool:
+    """Whether `writing` made the file under a name that it was not to keep."""
+    name = posixpath.basename(path)
+    return name.startswith(".") and name.endswith(TEMPORARY_SUFFIX)
+
+
+@contextmanager
+def writing(root: fs.SubTreeFileSystem, path: str) -> Iterator[IO[bytes]]:
+    """A stream to a temporary file in the same folder, which takes the name `path` once the block ends well."""
+    folder, name = posixpath.split(path)
+    root.base_fs.create_dir(posixpath.join(root.base_path, folder), recursive=True)
+    temporary = posixpath.join(folder, f".{name}.{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
+    try:
+        with root.open_output_stream(temporary) as stream:
+            yield stream
+        rename(root, temporary, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            root.delete_file(temporary)
+        raise
+
+
+def write_table(root: fs.SubTreeFileSystem, path: str, table: pa.Table) -> None:
+    """Writes a table, whole, as one row group."""
+    with writing(root, path) as stream, table_writer(stream, table.schema) as writer:
+        write_group(writer, table)
+
+
+def table_writer(stream: IO[bytes], schema: pa.Schema) -> pq.ParquetWriter:
+    """A Parquet writer whose pages carry checksums."""
+    repeated = [name for name in schema.names if name not in NEVER_REPEATED]
+    return pq.ParquetWriter(
+        stream, schema, compression="zstd", use_dictionary=repeated, write_page_checksum=True, write_statistics=True
+    )
+
+
+def write_group(writer: pq.ParquetWriter, table: pa.Table) -> None:
+    """Appends a table as one row group."""
+    writer.write_table(table, row_group_size=max(table.num_rows, 1))
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Turns whatever a damaged file does to its reader into one line that names the file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{name}: truncated or damaged: {first_line(error)}") from None
+
+
+def open_parquet(root: fs.SubTreeFileSystem, path: str) -> pq.ParquetFile:
+    """Opens a Parquet file, whatever table it holds.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is truncated or no Parquet.
+    """
+    with reading(full_name(root, path)):
+        return pq.ParquetFile(root.open_input_file(path), page_checksum_verification=True)
+
+
+def open_table(root: fs.SubTreeFileSystem, path: str, declared: pa.Schema) -> pq.ParquetFile:
+    """Opens a Parquet file that must have the declared schema; raises as `open_parquet` and `check_schema` do."""
+    file = open_parquet(root, path)
+    check_schema(file.schema_arrow, declared, full_name(root, path))
+    return file
+
+
+def read_table(root: fs.SubTreeFileSystem, path: str, declared: pa.Schema) -> pa.Table:
+    """A whole Parquet file that must have the declared schema; raises as `open_table` does."""
+    with open_table(root, path, declared) as file, reading(full_name(root, path)):
+        return file.read()
+
+
+def read_if_there(root: fs.SubTreeFileSystem, path: str, declared: pa.Schema) -> pa.Table | None:
+    """`read_table`, or None where there is no such file."""
+    try:
+        return read_table(root, path, declared)
+    except FileNotFoundError:
+        return None
+
+
+def check_schema(found: pa.Schema, declared: pa.Schema, name: str) -> None:
+    """Raises ValueError, naming file and first difference, unless a file has the declared metadata and columns."""
+    metadata = found.metadata or {}
+    for key in (b"table", b"schema_version"):
+        wanted, got = declared.metadata[key].decode(), metadata.get(key, b"none").decode()
+        if wanted != got:
+            raise ValueError(f"{name}: {key.decode().replace('_', ' ')} must be {wanted}, got {got}")
+    for field in declared:
+        if field.name not in found.names:
+            raise ValueError(f"{name}: column '{field.name}' is missing")
+        if found.field(field.name).type != field.type:
+            raise ValueError(f"{name}: column '{field.name}' must be {field.type}, got {found.field(field.name).type}")
+    if found.names != declared.names:
+        raise ValueError(f"{name}: columns must be {', '.join(declared.names)}, got {', '.join(found.names)}")
+
+
+def write_json(root: fs.SubTreeFileSystem, path: str, value: Mapping[str, Any]) -> None:
+    """Writes a JSON object, whole, for people to read too."""
+    with writing(root, path) as stream:
+        stream.write((json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+
+
+def read_json(root: fs.SubTreeFileSystem, path: str) -> dict[str, Any]:
+    """Reads a JSON object.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is not a whole JSON object.
+    """
+    with root.open_input_stream(path) as stream:
+        text = stream.readall()
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{full_name(root, path)}: truncated or damaged: {first_line(error)}") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"{full_name(root, path)}: must be a JSON object, got {type(value).__name__}")
+    return value
+
+
+def read_versioned(root: fs.SubTreeFileSystem, path: str, *, rule: str, version: int, key: str) -> dict[str, Any]:
+    """Reads a JSON object of one version; arguments and errors are those of `read_object`."""
+    tree = read_json(root, path)
+    require(tree.get(key) == version, f"{full_name(root, path)}: {rule} {version}", tree.get(key, "none"))
+    return tree
+
+
+def read_object(
+    root: fs.SubTreeFileSystem, path: str, declared: type[Declared], *, rule: str, version: int, key: str = "version"
+) -> Declared:
+    """Reads a JSON object that a dataclass declares.
+
+    Args:
+        root: the folder.
+        path: the file in it.
+        declared: the dataclass; it need not have the field `key`.
+        rule: what is said, before the version, of a file of another one.
+        version: what the file must have at `key`.
+        key: where the file says its version.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is damaged, of another version, or not as declared; one line names it.
+    """
+    tree = read_versioned(root, path, rule=rule, version=version, key=key)
+    if key not in declared.__annotations__:
+        del tree[key]
+    try:
+        found: Declared = from_dict(declared, tree, "")
+    except ValueError as error:
+        raise ValueError(f"{full_name(root, path)}: {error}") from error
+    return found

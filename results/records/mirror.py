@@ -1,0 +1,73 @@
+"""Copies a sweep's records and best weights to another place, such as a bucket, and keeps that copy current."""
+
+import posixpath
+from contextlib import suppress
+from datetime import timedelta
+
+import pyarrow.fs as fs
+
+from results.records.files import Location, list_files, open_folder, writing
+from results.records.trials import CURVES_FILE, SWEEP_FILE, TRIALS_FILE
+
+MIRRORED_SUFFIXES = (".parquet", ".json", ".safetensors")
+
+COPIED_LAST = (CURVES_FILE, TRIALS_FILE, SWEEP_FILE)
+"""Files that point at others, in this order."""
+
+CLOCK_MARGIN = timedelta(minutes=1)
+"""By how much the clocks of two places may differ: a copy must be newer by this much to count as current."""
+
+CHUNK_BYTES = 8 * 2**20
+
+
+def mirror(folder: Location, uri: Location) -> int:
+    """Brings a copy of a sweep's folder up to date; `load_sweep(uri)` reads the copy.
+
+    What is new or has changed is copied, data before what points at it, each file whole or not at all. What a trial
+    wrote and `compact` has merged since is deleted from the copy. Training states (`state-*`), hidden files and files
+    that are no records or weights (a search's journal, logs) are left out.
+
+    Args:
+        folder: the sweep's folder.
+        uri: the copy's own folder: a URI that pyarrow can open, or a path outside `folder`; made if missing.
+
+    Returns:
+        How many files were copied.
+
+    Raises:
+        ValueError: nothing can open the URI.
+    """
+    source, target = open_folder(folder), open_folder(uri)
+    wanted = {info.path: info for info in list_files(source, "") if is_mirrored(info.path)}
+    there = {info.path: info for info in list_files(target, "")}
+    outdated = [path for path in sorted(wanted, key=copying_order) if not is_current(wanted[path], there.get(path))]
+    for path in outdated:
+        copy_file(source, target, path)
+    for path in there:
+        if path.startswith("trials/") and is_mirrored(path) and path not in wanted:
+            target.delete_file(path)
+    return len(outdated)
+
+
+def is_mirrored(path: str) -> bool:
+    """Whether a file belongs into the copy."""
+    is_kept_back = any(part.startswith((".", "state-")) for part in path.split("/"))
+    return path.endswith(MIRRORED_SUFFIXES) and not is_kept_back
+
+
+def copying_order(path: str) -> tuple[int, str]:
+    """Sorts what points at other files behind them."""
+    name = posixpath.basename(path)
+    return COPIED_LAST.index(name) + 1 if name in COPIED_LAST else 0, path
+
+
+def is_current(info: fs.FileInfo, copy: fs.FileInfo | None) -> bool:
+    """Whether a copy is as large as the file and was made after it."""
+    return copy is not None and copy.size == info.size and bool(copy.mtime - info.mtime >= CLOCK_MARGIN)
+
+
+def copy_file(source: fs.SubTreeFileSystem, target: fs.SubTreeFileSystem, path: str) -> None:
+    """Copies one file, whole; a file that has been merged into another since it was listed is passed over."""
+    with suppress(FileNotFoundError), source.open_input_stream(path) as reader, writing(target, path) as stream:
+        while chunk := reader.read(CHUNK_BYTES):
+            stream.write(chunk)

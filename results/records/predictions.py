@@ -1,0 +1,158 @@
+"""Predictions of every scored epoch: the parts that trials write, the tables these become, and arrays for scoring.
+
+A part, `trials/<trial>/predictions/<task>-<split>-<epoch>.parquet`, holds one trial's epoch. A table,
+`predictions/<task>-<split>.parquet`, holds one row group per trial and epoch. Where both hold an epoch, the part is
+the newer one.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.fs as fs
+import pyarrow.parquet as pq
+
+from results.records.files import full_name, list_files, open_table, read_if_there, reading
+from results.records.trials import PREDICTIONS
+
+PART = re.compile(r"trials/(?P<trial>[^/]+)/predictions/(?P<task>.+)-(?P<split>[^-]+)-(?P<epoch>\d+)\.parquet")
+
+TrialEpoch = tuple[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictionPart:
+    """A file that a trial wrote at an epoch's end."""
+
+    trial: str
+    epoch: int
+    task: str
+    split: str
+
+    @property
+    def path(self) -> str:
+        """Where it is in the sweep's folder."""
+        return f"trials/{self.trial}/predictions/{self.task}-{self.split}-{self.epoch:04d}.parquet"
+
+
+def table_path(task: str, split: str) -> str:
+    """Where the predictions of a task's split are in the sweep's folder, once compacted."""
+    return f"predictions/{task}-{split}.parquet"
+
+
+def list_parts(root: fs.SubTreeFileSystem) -> list[PredictionPart]:
+    """Every part that has not been compacted, sorted by path."""
+    matches = (PART.fullmatch(info.path) for info in list_files(root, "trials"))
+    return [
+        PredictionPart(trial=match["trial"], task=match["task"], split=match["split"], epoch=int(match["epoch"]))
+        for match in matches
+        if match
+    ]
+
+
+def prediction_table(
+    trial: str, epoch: int, ids: Sequence[str], labels: npt.ArrayLike, logits: npt.ArrayLike
+) -> pa.Table:
+    """One trial's epoch as a table.
+
+    Args:
+        trial: its name.
+        epoch: from 1.
+        ids: names of the examples, (rows,).
+        labels: (rows,); nan where there is none.
+        logits: (rows, num_logits).
+    """
+    values = np.asarray(logits, dtype=np.float32)
+    rows, width = values.shape
+    offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * width)
+    columns = [
+        pa.array(ids, pa.string()),
+        pa.repeat(pa.scalar(trial, pa.string()), rows),
+        pa.repeat(pa.scalar(epoch, pa.int64()), rows),
+        pa.array(np.asarray(labels, dtype=np.float32)),
+        pa.ListArray.from_arrays(offsets, pa.array(values.reshape(-1))),
+    ]
+    return pa.Table.from_arrays(columns, schema=PREDICTIONS)
+
+
+def row_groups(file: pq.ParquetFile) -> dict[TrialEpoch, int]:
+    """Number of the row group of each trial and epoch, from the statistics that every row group carries."""
+    columns = [PREDICTIONS.get_field_index("trial"), PREDICTIONS.get_field_index("epoch")]
+    groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
+    keys = ([group.column(column).statistics.min for column in columns] for group in groups)
+    return {(trial, epoch): number for number, (trial, epoch) in enumerate(keys)}
+
+
+def open_groups(root: fs.SubTreeFileSystem, task: str, split: str) -> tuple[pq.ParquetFile, dict[TrialEpoch, int]]:
+    """The compacted table of a task's split and its row groups; an empty one where nothing has been compacted."""
+    try:
+        file = open_table(root, table_path(task, split), PREDICTIONS)
+    except FileNotFoundError:
+        return None, {}
+    return file, row_groups(file)
+
+
+def iter_predictions(
+    root: fs.SubTreeFileSystem, task: str, split: str, wanted: Sequence[TrialEpoch]
+) -> Iterator[tuple[TrialEpoch, pa.Table]]:
+    """The newest predictions of each trial and epoch that is wanted and there, in the order wanted.
+
+    Raises:
+        ValueError: a file is damaged or of another schema; one line names it.
+    """
+    parts = {(part.trial, part.epoch): part for part in list_parts(root) if (part.task, part.split) == (task, split)}
+    file, groups = open_groups(root, task, split)
+    for key in wanted:
+        table = read_if_there(root, parts[key].path, PREDICTIONS) if key in parts else None
+        if table is None and key in parts:  # compacted since it was listed
+            file, groups = open_groups(root, task, split)
+        if table is None and key in groups:
+            with reading(full_name(root, table_path(task, split))):
+                table = file.read_row_group(groups[key])
+        if table is not None:
+            yield key, table
+
+
+def stack_predictions(
+    root: fs.SubTreeFileSystem, task: str, split: str, wanted: Sequence[TrialEpoch]
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """The wanted epochs of a task's split as arrays, with the same example in the same row for every trial.
+
+    Args:
+        root: the sweep's folder.
+        task, split: which predictions.
+        wanted: at least one trial and epoch; each must be there.
+
+    Returns:
+        Labels, (rows,), and logits, (wanted, rows, num_logits).
+
+    Raises:
+        ValueError: an epoch is missing, two trials were scored on other examples, or a file is damaged.
+    """
+    name = full_name(root, table_path(task, split))
+    logits: dict[TrialEpoch, npt.NDArray[np.float32]] = {}
+    first = None
+    for (trial, epoch), table in iter_predictions(root, task, split, wanted):
+        first = table if first is None else first
+        if not same_examples(table, first):
+            raise ValueError(f"{name}: trial {trial} at epoch {epoch} was not scored on the examples of {wanted[0][0]}")
+        logits[trial, epoch] = logits_of(table)
+    for trial, epoch in wanted:
+        if (trial, epoch) not in logits:
+            raise ValueError(f"{name}: predictions of trial {trial} at epoch {epoch} are missing")
+    assert first is not None
+    return first["label"].to_numpy(), np.stack([logits[key] for key in wanted])
+
+
+def same_examples(table: pa.Table, other: pa.Table) -> bool:
+    """Whether two tables hold the same examples with the same labels in the same order."""
+    return bool(table["id"].equals(other["id"]) and np.array_equal(table["label"], other["label"], equal_nan=True))
+
+
+def logits_of(table: pa.Table) -> npt.NDArray[np.float32]:
+    """Logits as an array, (rows, num_logits)."""
+    values: npt.NDArray[np.float32] = table["logits"].combine_chunks().flatten().to_numpy()
+    return values.reshape(table.num_rows, -1)

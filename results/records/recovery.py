@@ -1,0 +1,244 @@
+"""What a resumed sweep reads back of its records: the last state of every trial, whatever was killed or damaged.
+
+`trials.parquet` is written by the driver, and may lag behind when that is killed. A trial's own files are ahead of it:
+its curves, and `end.json`, which it writes as its last act.
+"""
+
+import json
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as fs
+
+from mtlib.tasks import TASKS
+from results.records.epoch_transfer import drop_epochs, list_plain_parts, own_folder
+from results.records.epochs import end_path, read_compacted_curves, read_trial_curves
+from results.records.files import Location, full_name, open_folder, read_json, read_table, write_json, write_table
+from results.records.trials import (
+    CURVES,
+    CURVES_COPY_FILE,
+    CURVES_FILE,
+    OVERALL,
+    PREDICTIONS,
+    TRIALS_BEFORE_FILE,
+    TRIALS_FILE,
+    UNFINISHED,
+    TrialRecord,
+    read_sweep,
+    read_trials,
+    read_trials_table,
+    record_of,
+)
+
+FROM_END = ("error", "peak_memory_bytes", "shared_steps", "taken_from")
+"""Fields of a record that a trial's end may say anew; so does its `how`, the status."""
+
+MAIN_METRICS = {**{name: task.metric for name, task in TASKS.items()}, OVERALL: OVERALL}
+"""The metric that stands for a task, and the overall score's own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovered:
+    """What could be read back."""
+
+    records: tuple[TrialRecord, ...]
+    """Every trial that `trials.parquet` knows; what has not ended is queued."""
+    notes: tuple[str, ...]
+    """One line per damaged file and what was done instead, for people."""
+
+
+def write_end(folder: Location, trial: str, facts: Mapping[str, Any]) -> None:
+    """Writes how a trial ended, whole, with a checksum: its last act.
+
+    Args:
+        folder: the sweep's folder.
+        trial: the trial's id.
+        facts: plain JSON; `how` (`complete`, `pruned`, `failed` or `reused`), `error`, `peak_memory_bytes`,
+            `shared_steps`, `shared_seconds` (of each worker's work, that others did), `taken_from`, `time` (seconds
+            since 1970), and what else is worth keeping.
+    """
+    content = dict(facts)
+    write_json(open_folder(folder), end_path(trial), {"crc32": checksum(content), "facts": content})
+
+
+def read_end(folder: Location, trial: str) -> dict[str, Any] | None:
+    """How a trial ended, as `write_end` was told; None where that is missing, truncated or damaged."""
+    try:
+        return load_end(open_folder(folder), trial)
+    except ValueError:
+        return None
+
+
+def drop_end(folder: Location, trial: str) -> None:
+    """Forgets how a trial ended, if it had: it is going to be trained again."""
+    with suppress(FileNotFoundError):
+        open_folder(folder).delete_file(end_path(trial))
+
+
+def recover(folder: Location) -> Recovered:
+    """The records of a sweep that nobody is running, each as its trial's own files have it.
+
+    Of a trial that has not ended, scores, epochs and times follow from its curves, as if each of their epochs had been
+    reported anew; where it wrote `end.json`, it ended so. A trial whose files are damaged begins anew: its curves
+    are emptied, its predictions, end and checkpoints deleted. Records of trials that have ended are taken as they are.
+
+    Args:
+        folder: the sweep's folder.
+
+    Raises:
+        ValueError: `sweep.json` is missing or damaged, or `curves.parquet` and its copy are; one line names the file.
+    """
+    root = open_folder(folder)
+    num_workers = read_sweep(folder).get("num_workers", 1)
+    records, notes = read_newest_trials(folder)
+    if notes and records:
+        write_table(root, TRIALS_FILE, read_trials_table(folder, TRIALS_BEFORE_FILE)[0])
+    notes += mend_curves(root)
+    compacted = read_compacted_curves(root)
+    updated = []
+    for record in records:
+        if record.status in UNFINISHED:
+            record, damages = bring_up_to_date(folder, record, compacted, num_workers)
+            notes += damages
+        updated.append(record)
+    return Recovered(records=tuple(updated), notes=tuple(notes))
+
+
+def look(folder: Location) -> Recovered:
+    """The records of the sweep in `folder` with nothing mended or changed; what has not ended is as it was left."""
+    records, notes = read_newest_trials(folder)
+    ends = {record.trial_id: read_end(folder, record.trial_id) for record in records if record.status in UNFINISHED}
+    told = [replace(record, status=(ends.get(record.trial_id) or {}).get("how", record.status)) for record in records]
+    return Recovered(records=tuple(told), notes=tuple(notes))
+
+
+def read_newest_trials(folder: Location) -> tuple[list[TrialRecord], list[str]]:
+    """The records of `trials.parquet`, or of the one before it where that is damaged, and notes if so."""
+    try:
+        return read_trials(folder), []
+    except ValueError as error:
+        damage = str(error)
+    try:
+        table, tasks = read_trials_table(folder, TRIALS_BEFORE_FILE)
+    except ValueError as error:
+        return [], [f"{damage}; the one before it is damaged too", f"{error}; no trial is known any more"]
+    if table.num_rows == 0:
+        return [], [f"{damage}; there is none before it, no trial is known any more"]
+    return [record_of(row, tasks) for row in table.to_pylist()], [f"{damage}; the one before it is used"]
+
+
+def mend_curves(root: fs.SubTreeFileSystem) -> list[str]:
+    """Replaces a damaged `curves.parquet` by its copy; notes."""
+    try:
+        read_compacted_curves(root)
+    except ValueError as error:
+        damage = str(error)
+    else:
+        return []
+    try:
+        copy = read_table(root, CURVES_COPY_FILE, CURVES)
+    except (FileNotFoundError, ValueError):
+        raise ValueError(f"{damage}; its copy {CURVES_COPY_FILE} cannot be read either") from None
+    write_table(root, CURVES_FILE, copy)
+    return [f"{damage}; its copy is used"]
+
+
+def bring_up_to_date(
+    folder: Location, record: TrialRecord, compacted: pa.Table, num_workers: int
+) -> tuple[TrialRecord, list[str]]:
+    """A trial that had not ended, as its own files have it, and notes."""
+    root, trial = open_folder(folder), record.trial_id
+    try:
+        curves = read_trial_curves(root, trial, compacted)
+        check_predictions_of(folder, trial, curves)
+    except ValueError as error:
+        begin_anew(folder, trial)
+        record = with_curves(record, CURVES.empty_table(), num_workers)
+        return with_end(record, None, num_workers), [f"{error}; trial {trial} begins anew"]
+    record = with_curves(record, curves, num_workers)
+    try:
+        return with_end(record, load_end(root, trial), num_workers), []
+    except ValueError as error:
+        return with_end(record, None, num_workers), [f"{error}; trial {trial} goes on from its last checkpoint"]
+
+
+def check_predictions_of(folder: Location, trial: str, curves: pa.Table) -> None:
+    """Reads a trial's own predictions of the epochs that its curves hold; raises ValueError if one is damaged."""
+    own, reported = own_folder(folder, trial), set(curves["epoch"].to_pylist())
+    for (_, _, epoch), path in list_plain_parts(own).items():
+        if epoch in reported:
+            read_table(own, path, PREDICTIONS)
+
+
+def begin_anew(folder: Location, trial: str) -> None:
+    """Drops what a trial has. Its epochs go last: killed before, the damage is found again."""
+    root = open_folder(folder)
+    checkpoint = checkpoint_path(trial)
+    if root.get_file_info(checkpoint).type == fs.FileType.Directory:
+        root.delete_dir(checkpoint)
+    drop_end(folder, trial)
+    drop_epochs(folder, trial)
+
+
+def with_curves(record: TrialRecord, curves: pa.Table, num_workers: int) -> TrialRecord:
+    """A record with all that follows from a trial's curves; a score is the best if it is higher than those before."""
+    best: dict[str, float] = {}
+    last: dict[str, float] = {}
+    best_epoch: dict[str, int] = {}
+    newest: dict[str, Any] = {"epoch": 0, "step": 0, "seconds": 0.0}
+    for newest in curves.to_pylist():
+        name, value = newest["task"], newest["value"]
+        if newest["split"] != "dev" or newest["metric"] != MAIN_METRICS.get(name):
+            continue
+        last[name] = value
+        if value > best.get(name, float("-inf")):
+            best[name], best_epoch[name] = value, newest["epoch"]
+    return replace(
+        record,
+        best=best,
+        last=last,
+        best_epoch=best_epoch,
+        epochs=newest["epoch"],
+        steps=newest["step"],
+        device_seconds=newest["seconds"] * num_workers,
+        checkpoint=checkpoint_path(record.trial_id) if newest["epoch"] else None,
+        shared_steps=record.shared_steps if newest["epoch"] else 0,
+        taken_from=record.taken_from if newest["epoch"] else None,
+    )
+
+
+def with_end(record: TrialRecord, end: Mapping[str, Any] | None, num_workers: int) -> TrialRecord:
+    """A record that ended as its trial says, or is queued again if the trial has said nothing."""
+    if end is None:
+        return replace(record, status="queued", error=None)
+    changes = {name: end[name] for name in FROM_END if name in end}
+    changes["device_seconds"] = max(0.0, record.device_seconds - num_workers * end.get("shared_seconds", 0.0))
+    # Since when it ran is not on record, as its sweep may have lain still: it took at least its own work.
+    changes["wall_seconds"] = max(record.wall_seconds, changes["device_seconds"] / num_workers)
+    return replace(record, status=end["how"], **changes)
+
+
+def checkpoint_path(trial: str) -> str:
+    """Where a trial's states and best weights are in the sweep's folder."""
+    return f"trials/{trial}/checkpoint"
+
+
+def load_end(root: fs.SubTreeFileSystem, trial: str) -> dict[str, Any] | None:
+    """How a trial ended; None where it has not said so. Raises ValueError where the file is truncated or damaged."""
+    try:
+        found = read_json(root, end_path(trial))
+    except FileNotFoundError:
+        return None
+    facts = found.get("facts")
+    if not isinstance(facts, dict) or found.get("crc32") != checksum(facts):
+        raise ValueError(f"{full_name(root, end_path(trial))}: truncated or damaged: its checksum is wrong")
+    return facts
+
+
+def checksum(facts: Mapping[str, Any]) -> int:
+    """CRC-32 of plain JSON."""
+    return zlib.crc32(json.dumps(facts, sort_keys=True).encode())

@@ -1,0 +1,212 @@
+"""What `selection.json` holds: per task the chosen ensemble, its scores and how sure they are; written whole."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mtlib.config.schema import to_dict
+from mtlib.errors import require, require_name
+from mtlib.tasks import TASKS
+from results.records.files import Location, open_folder, read_object, write_json
+
+SELECTION_VERSION = 1
+SELECTION_FILE = "selection.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """One model of an ensemble."""
+
+    sweep: str
+    """Folder or URI of its sweep."""
+    trial: str
+    epoch: int
+    """From 1."""
+    weight: float
+    """Of its outputs in the mean, above 0; those of all members sum to 1."""
+    knots: tuple[float, ...] = ()
+    """Quantiles of its predictions on dev, 0 to 1 in equal steps, where ranks are averaged; else empty."""
+    temperature: float = 1.0
+    """What its logits are divided by before they become probabilities, above 0; 1 if it was not calibrated."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodScore:
+    """How one way to choose has done."""
+
+    name: str
+    in_sample: float
+    """Dev score of what it chooses from all of dev: too high."""
+    cross_fitted: float
+    """Dev score where each example is judged by what was chosen without it."""
+    standard_error: float
+    """Of the cross-fitted score, over examples."""
+    interval: tuple[float, ...]
+    """Low and high of its 95 % interval."""
+    num_models: int
+    """Members of what it chooses from all of dev."""
+    lead: float
+    """Cross-fitted score less that of the best single model."""
+    lead_interval: tuple[float, ...]
+    """Low and high of the lead's 95 % interval, on the same resamples."""
+    base_lead: float | None = None
+    """Cross-fitted score less that of the base configuration; None where that was not tried."""
+    base_lead_interval: tuple[float, ...] = ()
+    """Low and high of its 95 % interval."""
+
+    @property
+    def optimism(self) -> float:
+        """By how much the in-sample score is too high."""
+        return self.in_sample - self.cross_fitted
+
+    @property
+    def is_told_apart(self) -> bool:
+        """Whether its lead over the best single model is not 0, as far as can be said."""
+        low, high = self.lead_interval
+        return low > 0 or high < 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contender:
+    """A configuration that may be the best of a task."""
+
+    sweep: str
+    """Folder or URI of its sweep."""
+    number: int
+    """Of the configuration in the sweep: its trials are `<number>-r<replicate>`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TradeOff:
+    """What a way to choose comes to when it may take so many models."""
+
+    name: str
+    """The way to choose."""
+    max_models: int
+    """Most members that it may choose."""
+    max_latency_ms: float | None = None
+    """Most milliseconds that these may take for one text; None where nothing limits it."""
+    num_models: int
+    """Members of the largest ensemble that it chose, from all of dev or without a fold."""
+    latency_ms: float | None = None
+    """Of the slowest one, its members one after the other, for one text; None where latency was not measured."""
+    cross_fitted: float
+    standard_error: float
+    """Of the cross-fitted score."""
+    is_best: bool
+    """Whether no other costs as little or less (latencies within about 5 % are as little) and scores higher."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSelection:
+    """The ensemble of one task."""
+
+    method: str
+    """The way in which it was chosen, one of `methods`."""
+    members: tuple[Member, ...]
+    """The largest weight first."""
+    methods: tuple[MethodScore, ...]
+    """Every way that was tried, the simplest first."""
+    automatic: MethodScore | None = None
+    """How choosing among them has done, where the method was chosen too."""
+    num_examples: int
+    examples: str
+    """SHA-256 of the ids of the dev examples, in their order."""
+    num_candidates: int
+    num_trials: int
+    contenders: tuple[Contender, ...] = ()
+    """Configurations that cannot be told from the best one, all compared at once (95 %), the best first."""
+    num_configurations: int = 0
+    is_soup: bool = False
+    """Whether the weights of the members' models are averaged to one model, instead of what they say."""
+    trade_offs: tuple[TradeOff, ...] = ()
+    """What is had for which cost at inference, the cheapest first."""
+
+    def __post_init__(self) -> None:
+        require(bool(self.members), "a selection must have members", "none")
+        require_name(self.method, [method.name for method in self.methods], "method")
+
+    @property
+    def score(self) -> MethodScore:
+        """What to expect of the ensemble: of choosing automatically, or of the method that was asked for."""
+        chosen = next(method for method in self.methods if method.name == self.method)
+        return chosen if self.automatic is None else self.automatic
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """One look at the rows that were held out."""
+
+    time: str
+    """ISO 8601, UTC."""
+    scores: Mapping[str, float]
+    """By task."""
+    intervals: Mapping[str, tuple[float, ...]]
+    """Low and high of the 95 % interval over examples, by task."""
+    num_examples: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """How a sweep chose its trials, by dev scores or without."""
+
+    search: str
+    """`grid`, `random` or `tpe`; `not recorded` where the sweep does not say."""
+    scheduler: str
+    """`asha` or `none`; `not recorded`, likewise."""
+    num_configurations: int
+    """That have a trial which has not failed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """The ensembles of all tasks."""
+
+    version: int = SELECTION_VERSION
+    created: str
+    """ISO 8601, UTC."""
+    command: str
+    sweeps: Mapping[str, str]
+    """Fingerprint of its data by folder or URI of each sweep."""
+    num_folds: int
+    num_repeats: int
+    seed: int
+    """Of folds, bags and resamples."""
+    max_models: int
+    max_latency_ms: float | None = None
+    """Most milliseconds for one text by all members of a task, one after the other; None where nothing limits it."""
+    is_calibrated: bool = False
+    """Whether logits are divided by a temperature before they are averaged as probabilities."""
+    searches: Mapping[str, Search] = field(default_factory=dict)
+    """How the trials of each sweep were chosen."""
+    tasks: Mapping[str, TaskSelection]
+    looks: tuple[Look, ...] = field(default=())
+    """Every time that the rows held out were scored with it."""
+
+    def __post_init__(self) -> None:
+        for task in self.tasks:
+            require_name(task, TASKS, "task")
+
+
+def write_selection(folder: Location, selection: Selection) -> None:
+    """Writes `selection.json` into a sweep's folder, whole."""
+    write_json(open_folder(folder), SELECTION_FILE, to_dict(selection))
+
+
+def read_selection(folder: Location) -> Selection:
+    """Reads `selection.json` from a sweep's folder.
+
+    Raises:
+        ValueError: it is missing, damaged or of another version; one line says which, and names it.
+    """
+    rule = "a selection must be of version"
+    try:
+        return read_object(open_folder(folder), SELECTION_FILE, Selection, rule=rule, version=SELECTION_VERSION)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        hint = "make one with python results/selector.py"
+        raise ValueError(f"{folder} must hold {SELECTION_FILE} ({hint}), got none") from error
+
+
+def with_look(selection: Selection, look: Look) -> Selection:
+    """A selection that has been scored once more on the rows that were held out."""
+    return dataclasses.replace(selection, looks=(*selection.looks, look))

@@ -1,0 +1,245 @@
+"""What the files of a sweep hold: every schema, and the reading and writing of `sweep.json` and `trials.parquet`.
+
+A sweep folder holds `sweep.json`, `trials.parquet` (a row per trial), `curves.parquet` (a row per point of a curve),
+`predictions/<task>-<split>.parquet` (a row per example of each scored epoch), and in `trials/<trial>/` what a trial
+writes itself until it is compacted into those tables, with `end.json` as its last word. Where train rows are kept aside
+`hold_out.json` names them (`results.records.hold_out`). Nothing is pickled.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as fs
+
+from mtlib.errors import require
+from results.records.files import (
+    Location,
+    check_schema,
+    full_name,
+    open_folder,
+    open_parquet,
+    read_versioned,
+    reading,
+    write_json,
+    write_table,
+    writing,
+)
+
+SCHEMA_VERSION = 2
+"""Version of all files together; a file of another version is refused."""
+
+STATUSES = ("queued", "running", "complete", "pruned", "failed", "interrupted", "reused")
+UNFINISHED = ("queued", "running", "interrupted")
+"""Statuses of trials that may still write: at once, or when their sweep is resumed."""
+
+OVERALL = "overall"
+"""Stands beside the tasks' names wherever the overall score is meant."""
+
+SWEEP_FILE = "sweep.json"
+TRIALS_FILE = "trials.parquet"
+CURVES_FILE = "curves.parquet"
+TRIALS_BEFORE_FILE, CURVES_COPY_FILE = ".trials-before.parquet", ".curves-copy.parquet"
+"""The trials before they were last written, and a copy of the curves, in case that the newest file is damaged."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRecord:
+    """One trial as `trials.parquet` keeps it."""
+
+    trial_id: str
+    """Configuration and replicate, e.g. `0003-r0`; column `trial`, as in every other table."""
+    number: int
+    """Number of the configuration, from 0; its replicates share it."""
+    config_hash: str
+    replicate: int
+    seed: int
+    status: str
+    """One of `STATUSES`."""
+    params: Mapping[str, Any]
+    """What was searched: value by dotted key."""
+    config: str
+    """The whole configuration as canonical JSON."""
+    best: Mapping[str, float]
+    """Highest dev score so far by task name and `overall`; names without a score are absent."""
+    last: Mapping[str, float]
+    """Newest dev score, likewise."""
+    best_epoch: Mapping[str, int]
+    """Epoch of the highest dev score, likewise; epochs count from 1."""
+    epochs: int
+    """Epochs done."""
+    steps: int
+    """Optimizer steps done."""
+    shared_steps: int
+    """Optimizer steps taken over from the stage store or another trial instead of trained."""
+    device_seconds: float
+    """Seconds of work times number of workers."""
+    wall_seconds: float
+    peak_memory_bytes: int
+    checkpoint: str | None
+    """Folder of its weights, relative to the sweep's."""
+    taken_from: str | None
+    """Sweep and trial that an equal configuration was taken over from, as `sweep/trial`."""
+    error: str | None
+    """Why it failed."""
+    host: str | None
+    started: str | None
+    """ISO 8601, UTC."""
+
+    def __post_init__(self) -> None:
+        require(self.status in STATUSES, f"status must be one of {', '.join(STATUSES)}", self.status)
+
+
+def schema(table: str, columns: Mapping[str, pa.DataType], tasks: Sequence[str] = ()) -> pa.Schema:
+    """A schema whose metadata says which table of which version a file holds, and for which tasks."""
+    metadata = {"table": table, "schema_version": str(SCHEMA_VERSION), "tasks": json.dumps(list(tasks))}
+    return pa.schema(list(columns.items()), metadata=metadata)
+
+
+CURVES = schema(
+    "curves",
+    {
+        "trial": pa.string(),
+        "step": pa.int64(),  # optimizer steps done, over all stages
+        "epoch": pa.int64(),  # from 1, over all stages
+        "task": pa.string(),  # or "overall"
+        "split": pa.string(),
+        "metric": pa.string(),
+        "value": pa.float64(),
+        "seconds": pa.float64(),  # of work on the trial so far
+    },
+)
+
+PREDICTIONS = schema(
+    "predictions",
+    {
+        "id": pa.string(),
+        "trial": pa.string(),
+        "epoch": pa.int64(),
+        "label": pa.float32(),
+        "logits": pa.list_(pa.float32()),  # as the head gives them, not clipped
+    },
+)
+
+WIDE = ("best", "last", "best_epoch")
+"""Fields of a trial that become a column per task and one for the overall score; null where there is no score."""
+
+
+def trials_schema(tasks: Sequence[str]) -> pa.Schema:
+    """The schema of `trials.parquet` for a sweep over these tasks."""
+    names = (*tasks, OVERALL)
+    columns = {
+        "trial": pa.string(),
+        "number": pa.int64(),
+        "config_hash": pa.string(),
+        "replicate": pa.int64(),
+        "seed": pa.int64(),
+        "status": pa.string(),
+        "params": pa.string(),  # JSON object: value by dotted key
+        "config": pa.string(),  # JSON object
+        **{f"best_{name}": pa.float64() for name in names},
+        **{f"last_{name}": pa.float64() for name in names},
+        **{f"best_epoch_{name}": pa.int64() for name in names},
+        "epochs": pa.int64(),
+        "steps": pa.int64(),
+        "shared_steps": pa.int64(),
+        "device_seconds": pa.float64(),
+        "wall_seconds": pa.float64(),
+        "peak_memory_bytes": pa.int64(),
+        "checkpoint": pa.string(),
+        "taken_from": pa.string(),
+        "error": pa.string(),
+        "host": pa.string(),
+        "started": pa.string(),
+    }
+    return schema("trials", columns, tasks)
+
+
+def write_trials(folder: Location, records: Sequence[TrialRecord], tasks: Sequence[str]) -> None:
+    """Writes `trials.parquet`, whole; on a disk, what it replaces becomes `TRIALS_BEFORE_FILE`.
+
+    Args:
+        folder: the sweep's folder.
+        records: every trial of the sweep.
+        tasks: the tasks that have columns, in their order.
+    """
+    rows = [row_of(record, tasks) for record in records]
+    keep_before(open_folder(folder))
+    write_table(open_folder(folder), TRIALS_FILE, pa.Table.from_pylist(rows, schema=trials_schema(tasks)))
+
+
+def keep_before(root: fs.SubTreeFileSystem) -> None:
+    """On a disk, copies `trials.parquet` before it is replaced."""
+    if isinstance(root.base_fs, fs.LocalFileSystem) and root.get_file_info(TRIALS_FILE).type == fs.FileType.File:
+        with root.open_input_stream(TRIALS_FILE) as newest, writing(root, TRIALS_BEFORE_FILE) as copy:
+            copy.write(newest.readall())
+
+
+def read_trials(folder: Location, file_name: str = TRIALS_FILE) -> list[TrialRecord]:
+    """Every trial of a sweep, in the order written; none where the sweep has not written any yet.
+
+    Raises:
+        ValueError: the file is damaged or of another schema; one line names it.
+    """
+    table, tasks = read_trials_table(folder, file_name)
+    return [record_of(row, tasks) for row in table.to_pylist()]
+
+
+def read_trials_table(folder: Location, file_name: str = TRIALS_FILE) -> tuple[pa.Table, tuple[str, ...]]:
+    """`trials.parquet` as it is, and the tasks it has columns for; raises as `read_trials` does."""
+    root = open_folder(folder)
+    name = full_name(root, file_name)
+    try:
+        file = open_parquet(root, file_name)
+    except FileNotFoundError:
+        return trials_schema(()).empty_table(), ()
+    tasks = tuple(json.loads((file.schema_arrow.metadata or {}).get(b"tasks", b"[]")))
+    check_schema(file.schema_arrow, trials_schema(tasks), name)
+    with file, reading(name):
+        return file.read(), tasks
+
+
+def row_of(record: TrialRecord, tasks: Sequence[str]) -> dict[str, Any]:
+    """A trial as a row of `trials.parquet`."""
+    row = {field.name: getattr(record, field.name) for field in fields(record)}
+    row["trial"] = row.pop("trial_id")
+    row["params"] = json.dumps(dict(record.params), allow_nan=False)
+    for group in WIDE:
+        scores = row.pop(group)
+        assert set(scores) <= {*tasks, OVERALL}, f"{record.trial_id} has {group} of {sorted(scores)}"
+        row |= {f"{group}_{name}": scores.get(name) for name in (*tasks, OVERALL)}
+    return row
+
+
+def record_of(row: dict[str, Any], tasks: Sequence[str]) -> TrialRecord:
+    """A row of `trials.parquet` as a trial."""
+    row = {**row, "trial_id": row["trial"], "params": json.loads(row["params"])}
+    for group in WIDE:
+        scores = {name: row.pop(f"{group}_{name}") for name in (*tasks, OVERALL)}
+        row[group] = {name: value for name, value in scores.items() if value is not None}
+    return TrialRecord(**{field.name: row[field.name] for field in fields(TrialRecord)})
+
+
+def write_sweep(folder: Location, info: Mapping[str, Any]) -> None:
+    """Writes `sweep.json`: what the sweep is and where it ran, with the schema version added.
+
+    Args:
+        folder: the sweep's folder; made if missing.
+        info: plain JSON values.
+    """
+    write_json(open_folder(folder), SWEEP_FILE, {"schema_version": SCHEMA_VERSION, **info})
+
+
+def read_sweep(folder: Location) -> dict[str, Any]:
+    """Reads `sweep.json`.
+
+    Raises:
+        ValueError: the folder holds no sweep, or the file is damaged or of another version; one line names it.
+    """
+    root, key, rule = open_folder(folder), "schema_version", "schema version must be"
+    try:
+        return read_versioned(root, SWEEP_FILE, rule=rule, version=SCHEMA_VERSION, key=key)
+    except (FileNotFoundError, NotADirectoryError):
+        raise ValueError(f"{folder} is no sweep folder: it has no {SWEEP_FILE}") from None

@@ -1,0 +1,61 @@
+"""Reads the weights that a trial's best epochs have left in a sweep's folder, or in a copy behind a URI."""
+
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.fs as fs
+
+from mtlib.errors import first_line, require
+from results.records.files import full_name
+from results.records.trials import TrialRecord
+
+if TYPE_CHECKING:  # `results` must load without torch
+    from mtlib.checkpoints.best_weights import Weights
+
+WHY_GONE = " (a sweep deletes those of trials that are not among the best, see --keep-models)"
+
+
+def read_weights(root: fs.SubTreeFileSystem, record: TrialRecord, epoch: int) -> "Weights":
+    """The weights of one of a trial's best epochs, on the CPU.
+
+    Args:
+        root: the sweep's folder.
+        record: the trial.
+        epoch: from 1.
+
+    Raises:
+        ValueError: in one line: the weights are missing, or damaged; those kept before there were checksums count as
+            whole if they can be read.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    from mtlib.checkpoints.best_weights import CHECKSUMS, read_checksums, weights_path
+    from mtlib.checkpoints.state import StateFolder
+
+    rule = f"trial {record.trial_id} ({record.status}) must have kept weights"
+    require(record.checkpoint is not None, rule, f"none{WHY_GONE * (record.epochs > 0)}")
+    path = weights_path(StateFolder(path=Path(str(record.checkpoint))), epoch)
+    try:
+        content = read_bytes(root, path)
+        sums = read_checksums(read_bytes(root, path.with_name(CHECKSUMS), b"{}"))
+        require(sums.get(path.name) in (None, zlib.crc32(content)), "its checksum must be right", "another one")
+        weights: Weights = load(content)
+    except (OSError, ValueError, SafetensorError) as error:
+        is_gone = isinstance(error, FileNotFoundError)
+        what = f"missing{WHY_GONE}" if is_gone else f"truncated or damaged: {first_line(error)}"
+        raise ValueError(f"weights must be whole, {full_name(root, path.as_posix())} is {what}") from error
+    return weights
+
+
+def read_bytes(root: fs.SubTreeFileSystem, path: Path, missing: bytes | None = None) -> bytes:
+    """A file's content; `missing`, if that is given, where there is none."""
+    try:
+        with root.open_input_stream(path.as_posix()) as stream:
+            content: bytes = stream.readall()
+    except FileNotFoundError:
+        if missing is None:
+            raise
+        return missing
+    return content

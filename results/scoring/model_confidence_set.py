@@ -1,0 +1,99 @@
+"""Which configurations may be the best of a task, all of them compared at once."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from results.ensembles.base_configuration import Configuration
+from results.ensembles.best_k import best_epochs
+from results.ensembles.candidates import Pool
+from results.ranking.bootstrap import CONFIDENCE, Floats, Numbers, bootstrap_scores, score_examples
+
+ROUNDING = 1e-9
+"""Scores that are no further apart are equal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfidenceSet:
+    """The configurations that cannot be told from the best one."""
+
+    members: tuple[Configuration, ...]
+    """The best first."""
+    num_configurations: int
+    """How many there are in all."""
+
+
+def find_confidence_set(pool: Pool, *, seed: int = 0, confidence: float = CONFIDENCE) -> ConfidenceSet:
+    """The configurations of which one is the best, as far as these examples tell, however many there are.
+
+    A configuration's score is the mean over its replicates, each at its best epoch on these examples: one that had more
+    epochs to choose from is a little ahead. Examples are resampled, the same for all; how training it once more would
+    turn out is not in it.
+
+    Args:
+        pool: the task's candidates, copies too: two configurations may have said the same.
+        seed: of the resamples.
+        confidence: that the best one is in the set, above 0 and below 1.
+    """
+    best = best_epochs(pool, np.arange(len(pool.labels)))
+    found: dict[Configuration, list[int]] = {}
+    for place, number in enumerate(best):
+        candidate = pool.candidates[number]
+        found.setdefault((candidate.sweep, candidate.number), []).append(place)
+    scores, resampled = score_candidates(pool, best, seed)
+    names = list(found)
+    score = np.array([scores[places].mean() for places in found.values()])
+    draws = np.stack([resampled[places].mean(0) for places in found.values()])
+    _, first, equal = np.unique(draws, axis=0, return_index=True, return_inverse=True)  # equal ones count once
+    may_be_best = model_confidence_set(score[first], draws[first], confidence)[equal.ravel()]
+    order = [number for number in np.argsort(-score, kind="stable") if may_be_best[number]]
+    return ConfidenceSet(members=tuple(names[number] for number in order), num_configurations=len(names))
+
+
+def score_candidates(pool: Pool, numbers: Numbers, seed: int) -> tuple[Floats, Floats]:
+    """Scores of some candidates, and the same on resamples: (candidates,) and (candidates, resamples).
+
+    Those that say the same are scored once: sums of many are rounded in one order or another.
+    """
+    known: dict[bytes, int] = {}
+    same = [known.setdefault(pool.values[number].tobytes(), len(known)) for number in numbers]
+    _, first = np.unique(same, return_index=True)
+    values = pool.values[numbers[first]].astype(np.float64)
+    resampled = bootstrap_scores(pool.task, values, pool.labels, seed=seed)
+    return score_examples(pool.task, values, pool.labels)[same], resampled[same]
+
+
+def model_confidence_set(scores: Floats, resampled: Floats, confidence: float = CONFIDENCE) -> npt.NDArray[np.bool_]:
+    """Which of several scores may be the highest: those that are left when no more of them can be told apart.
+
+    With d_i the score of i less the mean of those that are left, and s_i its standard deviation over resamples, the
+    test statistic is max_i -d_i / s_i, and its distribution that of the resamples about the scores. While it is beyond
+    the quantile, the one with the largest -d_i / s_i is put out.
+
+    Args:
+        scores: (models,), higher is better.
+        resampled: the same on the same resamples of examples, (models, resamples).
+        confidence: that the best one is left, above 0 and below 1.
+
+    Returns:
+        (models,): which are left; at least one, and always the highest.
+
+    Source: Hansen, Lunde and Nason (2011), "The Model Confidence Set", sections 2.1 and 3.1.2, T_max and its
+    elimination rule, for scores of examples instead of losses over time.
+    """
+    left = np.arange(len(scores))
+    noise = resampled - resampled.mean(axis=1, keepdims=True)
+    while len(left) > 1:
+        behind = scores[left].mean() - scores[left]
+        drawn = noise[left].mean(axis=0) - noise[left]  # (left, resamples)
+        spread = drawn.std(axis=1, ddof=1)
+        is_sure = spread <= ROUNDING  # no resample moves it: it is behind for sure, or not at all
+        statistic = np.where(is_sure, np.where(behind > ROUNDING, np.inf, 0), behind / np.where(is_sure, 1, spread))
+        largest = np.where(is_sure[:, None], 0, drawn / np.where(is_sure, 1, spread)[:, None]).max(axis=0)
+        if statistic.max() <= np.quantile(largest, confidence):
+            break
+        left = np.delete(left, int(statistic.argmax()))
+    found = np.zeros(len(scores), dtype=bool)
+    found[left] = True
+    return found

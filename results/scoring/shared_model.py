@@ -1,0 +1,101 @@
+"""The best single model for all tasks together, and an honest score of it: one model's price at inference."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from mtlib.errors import require
+from mtlib.tasks import overall_score
+from results.ensembles.best_k import Settings, candidate_scores
+from results.ensembles.candidates import Candidate, Pool
+from results.ensembles.folds import assign_folds, count_folds
+from results.ranking.bootstrap import Floats, Numbers
+from results.scoring.cross_fitting import CrossFitted
+
+Pools = Mapping[str, Pool]
+"""By task; in each, the same candidates at the same places."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneModel:
+    """The chosen candidate, and how choosing it has done."""
+
+    candidate: Candidate
+    in_sample: Mapping[str, float]
+    """Dev score by task: too high."""
+    fitted: Mapping[str, CrossFitted]
+    """By task."""
+
+
+def choose_one_model(pools: Pools, settings: Settings, *, num_repeats: int = 1) -> OneModel:
+    """Chooses the candidate with the best overall score, and cross-fits that choice over all tasks at once.
+
+    Args:
+        pools: by task.
+        settings: `num_folds` and `seed` are used.
+        num_repeats: of cross-fitting, with other folds each time.
+
+    Raises:
+        ValueError: no candidate has been scored on all tasks, or none that was has its weights.
+    """
+    shared = with_common_candidates(pools)
+    everything = {task: np.arange(len(pool.labels)) for task, pool in shared.items()}
+    scores = overall_scores(shared, everything)
+    candidates = next(iter(shared.values())).candidates
+    has_weights = np.array([candidate.has_weights for candidate in candidates])
+    require(bool(has_weights.any()), "some candidate for all tasks must have its weights still", "none")
+    best = int(np.where(has_weights, scores, -np.inf).argmax())
+    in_sample = {task: float(candidate_scores(pool, everything[task])[best]) for task, pool in shared.items()}
+    return OneModel(
+        candidate=candidates[best], in_sample=in_sample, fitted=cross_fit_one(shared, settings, num_repeats)
+    )
+
+
+def with_common_candidates(pools: Pools) -> dict[str, Pool]:
+    """The pools with those candidates alone that all of them have, in one order."""
+    numbers = {task: {key_of(one): place for place, one in enumerate(pool.candidates)} for task, pool in pools.items()}
+    common = reduce(lambda left, right: left & right, (set(own) for own in numbers.values()))
+    require(bool(common), f"some candidate must have been scored on {', '.join(pools)}", "none")
+    ordered = [key for key in next(iter(numbers.values())) if key in common]
+    return {task: pool.only([numbers[task][key] for key in ordered]) for task, pool in pools.items()}
+
+
+def key_of(candidate: Candidate) -> tuple[str, str, int]:
+    """What names a candidate."""
+    return candidate.sweep, candidate.trial, candidate.epoch
+
+
+def overall_scores(pools: Pools, rows: Mapping[str, Numbers]) -> Floats:
+    """The overall score of each candidate on some rows of each task, (candidates,)."""
+    scores = {task: candidate_scores(pool, rows[task]) for task, pool in pools.items()}
+    return np.array([overall_score(dict(zip(scores, own, strict=True))) for own in zip(*scores.values(), strict=True)])
+
+
+def cross_fit_one(pools: Pools, settings: Settings, num_repeats: int) -> dict[str, CrossFitted]:
+    """What candidates that were chosen outside a fold of every task come to inside it."""
+    generator = np.random.default_rng((settings.seed, 3))
+    drawn = [draw_folds(pools, settings.num_folds, generator) for _ in range(num_repeats)]
+    found = {task: [np.empty(len(pool.labels)) for _ in drawn] for task, pool in pools.items()}
+    for repeat, folds in enumerate(drawn):
+        for fold in range(int(next(iter(folds.values())).max()) + 1):
+            outside = {task: np.flatnonzero(own != fold) for task, own in folds.items()}
+            best = int(overall_scores(pools, outside).argmax())
+            for task, own in folds.items():
+                found[task][repeat][own == fold] = pools[task].values[best, own == fold]
+    return {
+        task: CrossFitted(
+            task=pool.task,
+            labels=pool.labels,
+            values=np.stack(found[task]),
+            folds=np.stack([folds[task] for folds in drawn]),
+        )
+        for task, pool in pools.items()
+    }
+
+
+def draw_folds(pools: Pools, num_folds: int, generator: np.random.Generator) -> dict[str, Numbers]:
+    """Folds of every task's examples, as many of each."""
+    count = min(count_folds(pool.task, len(pool.labels), num_folds) for pool in pools.values())
+    return {task: assign_folds(pool.labels, count, generator) for task, pool in pools.items()}

@@ -1,0 +1,117 @@
+"""The last, honest score: of a selection, on train rows that its sweeps kept aside. Every look at them is recorded."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow.fs as fs
+
+from mtlib.config.trial import TrialConfig
+from mtlib.data.load import read_held_out
+from mtlib.data.tables import Table
+from mtlib.errors import require
+from mtlib.tasks import TASKS
+from results.ensembles.outputs import values_of
+from results.inference.dev_texts import data_folder
+from results.inference.models import ModelSource, find_record
+from results.inference.predictor import load_predictor, predict_rows
+from results.inference.readers import TextRow
+from results.ranking.bootstrap import Floats, bootstrap_scores, score_examples
+from results.records.files import open_folder, parent_folder
+from results.records.hold_out import HoldOutRecord, check_held, read_hold_out, write_hold_out
+from results.records.selection import Look, Selection
+from results.scoring.cross_fitting import interval
+
+ReadHeldOut = Callable[[TrialConfig, Path], Mapping[str, Table]]
+
+
+def score_held_out(selection: Selection, source: ModelSource, data: Path | None = None) -> Look:
+    """Scores a selection's ensembles on the rows held out, and notes the look in each sweep's `hold_out.json`.
+
+    Args:
+        selection: what was selected.
+        source: where its models are loaded from.
+        data: the data folder; None for the one that each sweep names.
+
+    Returns:
+        Scores by task, with their 95 % intervals over examples.
+
+    Raises:
+        ValueError: in one line: a sweep held nothing out, or other rows than another one; the rows cannot be read, or
+            are not those that were held out; a model cannot be loaded.
+    """
+    read = cache(read_held_out)  # it reads the rows of all tasks
+    tables = {task: read_rows(selection, task, source, data, read) for task in selection.tasks}
+    scores, intervals = dict[str, float](), dict[str, tuple[float, ...]]()
+    for task, table in tables.items():
+        assert table.labels is not None, "train has labels"
+        labels = table.labels.astype(np.float64)
+        values = values_of(TASKS[task], predict_table(selection, task, source, table), labels)[None]
+        scores[task] = float(score_examples(TASKS[task], values, labels)[0])
+        intervals[task] = interval(bootstrap_scores(TASKS[task], values, labels, seed=selection.seed)[0])
+    time = datetime.now(UTC).isoformat(timespec="milliseconds")
+    for place in places_of(selection, list(selection.tasks), source):
+        record = read_hold_out(place)
+        write_hold_out(place, replace(record, looks=(*record.looks, time)))
+    num_examples = {task: len(table.ids) for task, table in tables.items()}
+    return Look(time=time, scores=scores, intervals=intervals, num_examples=num_examples)
+
+
+def places_of(selection: Selection, tasks: Sequence[str], source: ModelSource) -> list[str]:
+    """Where the sweeps of some tasks' members are, each once."""
+    sweeps = {member.sweep: None for task in tasks for member in selection.tasks[task].members}
+    return [str(source.places[sweep]) for sweep in sweeps]
+
+
+def read_rows(selection: Selection, task: str, source: ModelSource, data: Path | None, read: ReadHeldOut) -> Table:
+    """The rows of a task that all sweeps of its members kept aside."""
+    places = places_of(selection, [task], source)
+    records = [read_hold_out(place) for place in places]
+    rule = f"sweeps must have held out the same rows of {task} to be scored together"
+    require(all(record.tasks.get(task) == records[0].tasks.get(task) for record in records), rule, ", ".join(places))
+    config = TrialConfig.from_json(find_record(selection.tasks[task].members[0], source).config)
+    table = read(config, data_folder(places[0], data))[task]
+    check_held(records[0], {task: table})
+    return table
+
+
+def predict_table(selection: Selection, task: str, source: ModelSource, table: Table) -> Floats:
+    """What a task's ensemble says of every row of a table, (rows, width)."""
+    predictor = load_predictor(selection, task, source)
+    texts = zip(*table.texts, strict=True)
+    rows = (TextRow(id=name, texts=own, where=name) for name, own in zip(table.ids, texts, strict=True))
+    return np.concatenate([outputs for _, outputs in predict_rows(predictor, rows)])
+
+
+def num_looks(places: Sequence[str]) -> int:
+    """How often rows that sweeps held out have been looked at, by them or by other sweeps of their storage.
+
+    Equal data and shares hold out the same rows, so that they are not unseen in one sweep once they have been looked at
+    in another one.
+
+    Returns:
+        0 where none were held out.
+    """
+    own = [record for place in places if (record := record_at(place)) is not None]
+    rows = [held for record in own for held in record.tasks.items()]
+    storages = dict.fromkeys(map(parent_folder, places))
+    beside = (record_at(neighbour) for storage in storages for neighbour in list_in(storage))
+    shared = [record for record in beside if record and any(held in rows for held in record.tasks.items())]
+    return len({look for record in (*own, *shared) for look in record.looks})
+
+
+def record_at(place: str) -> HoldOutRecord | None:
+    """What a sweep has held out; None if nothing that can be read."""
+    try:
+        return read_hold_out(place)
+    except ValueError:
+        return None
+
+
+def list_in(storage: str) -> list[str]:
+    """The folders in a storage."""
+    infos = open_folder(storage).get_file_info(fs.FileSelector("", allow_not_found=True))
+    return [f"{storage}/{info.base_name}" for info in infos if info.type == fs.FileType.Directory]

@@ -1,0 +1,209 @@
+"""Chooses the ensembles of all tasks from sweeps: reads the candidates of each, and puts the choices together."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mtlib.errors import require, require_name
+from mtlib.tasks import TASKS
+from results.ensembles.base_configuration import Configuration, find_base
+from results.ensembles.best_k import Settings, within_latency
+from results.ensembles.candidates import Pool, read_pool
+from results.inference.dev_texts import read_dev_texts
+from results.inference.latency import choose_texts, find_latencies
+from results.inference.models import ModelSource
+from results.records.files import Location
+from results.records.selection import Search, Selection, TaskSelection
+from results.records.trials import read_sweep, read_trials
+from results.scoring.shared_model import OneModel, choose_one_model
+from results.selection.select_ensemble import AUTOMATIC, METHODS, ONE_MODEL, methods_for, select
+from results.selection.select_soup import choose_soups
+
+SOUP = "soup"
+NAMES = (AUTOMATIC, ONE_MODEL, *METHODS, SOUP)
+"""Ways to choose that can be asked for."""
+
+REPEATS, SOUP_REPEATS = 5, 2
+"""Of cross-fitting, if nothing else is asked for."""
+MOST_TASTED = 20
+"""The best trials of a task that may be in a soup: each soup that is tried takes as long as scoring dev."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is to be chosen, and how."""
+
+    sweeps: Sequence[Location]
+    """Folders, or URIs of copies, all scored on the same dev examples."""
+    tasks: Sequence[str] | None = None
+    """None: all that some trial was scored on."""
+    method: str = AUTOMATIC
+    """One of `NAMES`."""
+    settings: Settings = field(default_factory=Settings)
+    num_repeats: int | None = None
+    """Of cross-fitting, at least 1; None: 5, and 2 of soups, which take long."""
+    base: str | None = None
+    """Trial of the first sweep whose configuration all are compared with; None for that sweep's base."""
+    is_calibrated: bool = False
+    """Whether logits are divided by a temperature before they are averaged as probabilities."""
+    is_timed: bool = False
+    """Whether latency is measured; it is where it is limited."""
+    encoder: str | None = None
+    """Pretrained encoder of all members, where models are run, for soups and latency; None for what trials name."""
+    device: str = "auto"
+    """Where they are run."""
+    data: Path | None = None
+    """Data folder with the dev texts for them; None for the sweep's own."""
+
+    @property
+    def repeats(self) -> int:
+        """How often is cross-fitted."""
+        default = SOUP_REPEATS if self.method == SOUP else REPEATS
+        return default if self.num_repeats is None else self.num_repeats
+
+
+def select_from(request: Request, *, command: str = "", on_progress: Say = lambda _line: None) -> Selection:
+    """Chooses the ensembles of some tasks from sweeps.
+
+    Args:
+        request: what is asked.
+        command: for the record.
+        on_progress: is given a line for each task, and for each soup.
+
+    Raises:
+        ValueError: one line: a name or a number is wrong, there is no sweep, no trial was scored; else as `read_pool`,
+            `select`, `choose_soups` and `find_latencies`.
+    """
+    settings, sweeps = request.settings, request.sweeps
+    check_request(request)
+    fingerprints, base = {str(sweep): fingerprint_of(sweep) for sweep in sweeps}, find_base(sweeps, request.base)
+    wanted = list(dict.fromkeys(request.tasks or tasks_of(sweeps)))
+    for task in wanted:  # before anything is read, which takes long
+        require_name(task, TASKS, "task")
+        methods_for(TASKS[task], names_of(request))
+    places = {str(sweep): sweep for sweep in sweeps}
+    source = ModelSource(places=places, encoder=request.encoder, device=request.device)
+    pools = {task: prepare_pool(task, request, source, on_progress) for task in wanted}
+    one, found = find_one_model(pools, request), dict[str, TaskSelection]()
+    for task, pool in pools.items():
+        on_progress(f"{TASKS[task].title}: choosing among {len(pool.candidates):,} candidates ...")
+        found[task] = choose_one_task(pool, request, source, one, base, on_progress)
+    return Selection(
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=command,
+        sweeps=fingerprints,
+        num_folds=settings.num_folds,
+        num_repeats=request.repeats,
+        seed=settings.seed,
+        max_models=settings.max_models,
+        max_latency_ms=None if math.isinf(settings.max_latency_ms) else settings.max_latency_ms,
+        is_calibrated=request.is_calibrated,
+        searches={str(sweep): search_of(sweep) for sweep in sweeps},
+        tasks=found,
+    )
+
+
+def choose_one_task(
+    pool: Pool,
+    request: Request,
+    source: ModelSource,
+    one: OneModel | None,
+    base: frozenset[Configuration],
+    on_progress: Say,
+) -> TaskSelection:
+    """A task's soup, if that is asked for, or else its ensemble."""
+    if request.method == SOUP:
+        return choose_soups(
+            pool,
+            replace(request.settings, num_considered=MOST_TASTED),
+            source=source,
+            data=request.data,
+            num_repeats=request.repeats,
+            base=base,
+            on_progress=on_progress,
+        )
+    return select(
+        pool,
+        request.settings,
+        names=None if request.method == AUTOMATIC else [request.method],
+        num_repeats=request.repeats,
+        one=one,
+        base=base,
+        is_calibrated=request.is_calibrated,
+    )
+
+
+def prepare_pool(task: str, request: Request, source: ModelSource, on_progress: Say) -> Pool:
+    """A task's candidates, with their latencies where these are needed."""
+    on_progress(f"{TASKS[task].title}: reading predictions ...")
+    pool = read_pool(request.sweeps, task)
+    if not request.is_timed and math.isinf(request.settings.max_latency_ms):
+        return pool
+    on_progress(f"{TASKS[task].title}: measuring latency ...")
+    texts = choose_texts(read_dev_texts(pool.candidates[0].sweep, task, pool.ids, request.data))
+    return replace(pool, latencies=find_latencies(pool, source, texts))
+
+
+def names_of(request: Request) -> list[str] | None:
+    """The ways to choose that are asked for by name and average outputs; None for all."""
+    if request.method == AUTOMATIC:
+        return None
+    return [] if request.method in (ONE_MODEL, SOUP) else [request.method]
+
+
+def find_one_model(pools: Mapping[str, Pool], request: Request) -> OneModel | None:
+    """The best model for all tasks together; None if there is one task alone, or no such model, unless it is asked for.
+
+    Raises:
+        ValueError: it is asked for, and there is none.
+    """
+    is_asked = request.method == ONE_MODEL
+    if request.method == SOUP or (len(pools) == 1 and not is_asked):
+        return None
+    try:
+        fast = {task: within_latency(pool, request.settings) for task, pool in pools.items()}
+        return choose_one_model(fast, request.settings, num_repeats=request.repeats)
+    except ValueError:
+        if is_asked:
+            raise
+        return None
+
+
+def check_request(request: Request) -> None:
+    """Raises ValueError if a number or a method's name is wrong, or two things do not go together."""
+    settings = request.settings
+    require(settings.max_models >= 1, "--max-models must be at least 1", settings.max_models)
+    require(settings.num_bags >= 0, "--bags must be at least 0", settings.num_bags)
+    require(settings.seed >= 0, "--seed must be at least 0", settings.seed)
+    rule = "--max-latency-ms must be above 0"
+    require(settings.max_latency_ms > 0, rule, settings.max_latency_ms)  # NaN is not above 0 either
+    require(request.repeats >= 1, "--repeats must be at least 1", request.repeats)
+    require_name(request.method, NAMES, "method")
+    is_both = request.is_calibrated and request.method in (ONE_MODEL, SOUP)
+    require(not is_both, f"--calibrate must not be named beside --method {request.method}, one model", "both")
+
+
+def fingerprint_of(sweep: Location) -> str:
+    """The fingerprint of a sweep's data; ValueError if there is no sweep."""
+    return str((read_sweep(sweep).get("data") or {}).get("fingerprint", "not recorded"))
+
+
+def search_of(sweep: Location) -> Search:
+    """How a sweep chose its trials."""
+    info = read_sweep(sweep)
+    numbers = {record.number for record in read_trials(sweep) if record.status != "failed"}
+    search, scheduler = (str(info.get(key, "not recorded")) for key in ("search", "scheduler"))
+    return Search(search=search, scheduler=scheduler, num_configurations=len(numbers))
+
+
+def tasks_of(sweeps: Sequence[Location]) -> list[str]:
+    """The tasks that some trial was scored on that has not failed, in the order of `TASKS`; ValueError if none was."""
+    records = [record for sweep in sweeps for record in read_trials(sweep) if record.status != "failed"]
+    found = [task for task in TASKS if any(task in record.best for record in records)]
+    rule = "there must be a trial that was scored on dev and has not failed"
+    require(bool(found), rule, f"none in {', '.join(map(str, sweeps))}")
+    return found

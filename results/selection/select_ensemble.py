@@ -1,0 +1,211 @@
+"""Chooses a task's ensemble from its pool: every way is scored by cross-fitting, the simplest of the best is taken."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mtlib.errors import require, require_name
+from mtlib.tasks import Task
+from results.ensembles.base_configuration import Configuration
+from results.ensembles.best_k import Method, Settings, choose_best_k, choose_single, within_latency
+from results.ensembles.candidates import Pool
+from results.ensembles.copies import without_copies
+from results.ensembles.ensemble import Combine, Ensemble, ensemble_outputs
+from results.ensembles.greedy import choose_greedy
+from results.ensembles.rank_means import choose_best_k_ranks
+from results.ensembles.stacking import choose_weights
+from results.ensembles.temperature import calibrated
+from results.ranking.bootstrap import Numbers
+from results.records.selection import Contender, Member, TaskSelection
+from results.scoring.cross_fitting import CrossFitted, cross_fit, example_error
+from results.scoring.method_scores import Tried, Yardsticks, method_score, try_base, try_fitted, try_method
+from results.scoring.model_confidence_set import find_confidence_set
+from results.scoring.pareto import find_trade_offs
+from results.scoring.shared_model import OneModel
+
+SINGLE = "single"
+AUTOMATIC = "auto"
+ONE_MODEL = "one_model"
+METHODS: dict[str, Method] = {
+    SINGLE: choose_single,
+    "topk": choose_best_k,
+    "topk_ranks": choose_best_k_ranks,
+    "weights": choose_weights,
+    "greedy": choose_greedy,
+}
+"""Ways to choose, the simplest first."""
+
+
+def methods_for(task: Task, names: Sequence[str] | None = None) -> dict[str, Method]:
+    """The ways that suit a task, the simplest first: ranks are averaged for regression alone.
+
+    Args:
+        task: which task.
+        names: those that are asked for; None for all. The best single candidate is always among them.
+    """
+    suited = {name: method for name, method in METHODS.items() if name != "topk_ranks" or task.kind == "regression"}
+    for name in names or ():
+        require_name(name, METHODS, "method")
+        require(name in suited, f"method {name} must be asked for a regression alone, with --task", task.name)
+    return {name: method for name, method in suited.items() if names is None or name in (SINGLE, *names)}
+
+
+def choose_automatically(methods: Mapping[str, Method], combine: Combine = ensemble_outputs) -> Method:
+    """The way to choose that tries several ways by cross-fitting and takes the simplest of the best.
+
+    Args:
+        methods: by name, the simplest first.
+        combine: gives the outputs of what was chosen.
+    """
+
+    def choose(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
+        fitted = {name: cross_fit(pool, method, settings, rows, combine=combine) for name, method in methods.items()}
+        return methods[simplest_of_best(fitted)](pool, rows, settings)
+
+    return choose
+
+
+def simplest_of_best(fitted: Mapping[str, CrossFitted]) -> str:
+    """The first whose score is no more than one standard error, of the difference, below the best one's.
+
+    Source: Breiman et al. (1984), section 3.4.3, the one-standard-error rule; all are scored on the same examples, so
+    that the standard error is that of the paired difference over examples. How what is chosen varies is not in it: that
+    would speak for whatever the best way does better than.
+    """
+    best = max(fitted.values(), key=lambda found: found.score)
+    for name, found in fitted.items():
+        if best.score - found.score <= example_error(best.influences - found.influences):
+            return name
+    raise AssertionError("the best one is no worse than itself")
+
+
+def select(
+    pool: Pool,
+    settings: Settings,
+    *,
+    names: Sequence[str] | None = None,
+    num_repeats: int = 1,
+    one: OneModel | None = None,
+    base: frozenset[Configuration] = frozenset(),
+    is_calibrated: bool = False,
+) -> TaskSelection:
+    """Chooses a task's ensemble.
+
+    Scores come from all candidates that are fast enough, each once however many say the same; the ensemble itself is
+    limited to those whose weights were kept.
+
+    Args:
+        pool: the task's candidates.
+        settings: for the ways to choose.
+        names: ways to choose among, and the best single candidate is one of them; None for all that suit the task. A
+            single name is taken as it is; `ONE_MODEL` is that of `one`.
+        num_repeats: of cross-fitting, with other folds each time.
+        one: the best model for all tasks together, whose scores stand beside the others'.
+        base: configurations that are the base configuration, whose scores stand beside the others'.
+        is_calibrated: whether logits are divided by a temperature before they are averaged as probabilities.
+
+    Raises:
+        ValueError: no candidate has its weights or is fast enough, there are too few examples, or a name is unknown.
+    """
+    rows = check_rows(pool, settings)
+    takes_one = names is not None and list(names) == [ONE_MODEL]
+    methods = methods_for(pool.task, [] if takes_one else names)
+    if is_calibrated:
+        methods = {name: calibrated(method) for name, method in methods.items()}
+    distinct = without_copies(within_latency(pool, settings))
+    kept = with_weights(distinct)
+    chosen = {name: method(kept, rows, settings) for name, method in methods.items()}
+    tried = {
+        name: try_method(name, method, distinct, settings, num_repeats, chosen=chosen[name], kept=kept)
+        for name, method in methods.items()
+    }
+    yardsticks = Yardsticks(single=tried[SINGLE], base=try_base(pool, base, settings, num_repeats))
+    beside = [found for found in (yardsticks.base, try_one(one, pool.task, settings)) if found is not None]
+    name, automatic = (list(names) if names else [SINGLE])[0], None
+    if names is None or len(set(names)) > 1:
+        name = simplest_of_best({name: found.fitted for name, found in tried.items()})
+        automatic = try_method(
+            AUTOMATIC, choose_automatically(methods), distinct, settings, num_repeats, chosen=chosen[name], kept=kept
+        )
+    return selection_of(
+        pool,
+        settings,
+        method=name,
+        members=member_alone(one) if takes_one else members_of(kept, chosen[name]),
+        methods=tuple(method_score(found, yardsticks) for found in (*beside, *tried.values())),
+        automatic=None if automatic is None else method_score(automatic, yardsticks),
+        trade_offs=find_trade_offs(distinct, kept, settings, methods, num_repeats=num_repeats),
+    )
+
+
+def selection_of(pool: Pool, settings: Settings, **chosen: Any) -> TaskSelection:
+    """What was chosen from a pool, with what is said of the pool itself.
+
+    Args:
+        pool: the task's candidates, all of them.
+        settings: for the seed.
+        chosen: the other fields of `TaskSelection`.
+    """
+    contenders = find_confidence_set(pool, seed=settings.seed)
+    return TaskSelection(
+        **chosen,
+        num_examples=len(pool.labels),
+        examples=hashlib.sha256("\0".join(pool.ids).encode()).hexdigest(),
+        num_candidates=len(pool.candidates),
+        num_trials=int(pool.trial_numbers.max()) + 1,
+        contenders=tuple(Contender(sweep=sweep, number=number) for sweep, number in contenders.members),
+        num_configurations=contenders.num_configurations,
+    )
+
+
+def check_rows(pool: Pool, settings: Settings) -> Numbers:
+    """Numbers of all examples; ValueError if they are too few to choose by."""
+    is_small = settings.num_folds == 2 or pool.task.metric == "pearson"  # which makes few folds of few examples
+    least = 4 if is_small else 3  # outside each fold there must be two at least, to be folds again
+    rule = f"examples of {pool.task.name} to select by must be at least {least}"
+    require(len(pool.labels) >= least, rule, len(pool.labels))
+    return np.arange(len(pool.labels))
+
+
+def with_weights(pool: Pool) -> Pool:
+    """The candidates whose weights were kept; ValueError if there is none."""
+    kept = pool.only([number for number, found in enumerate(pool.candidates) if found.has_weights])
+    require(bool(kept.candidates), f"some candidate of {pool.task.name} must have its weights still", "none")
+    return kept
+
+
+def try_one(one: OneModel | None, task: Task, settings: Settings) -> Tried | None:
+    """The best model for all tasks as one way among others, where there is one."""
+    if one is None:
+        return None
+    return try_fitted(ONE_MODEL, one.fitted[task.name], settings, in_sample=one.in_sample[task.name], num_models=1)
+
+
+def member_alone(one: OneModel | None) -> tuple[Member, ...]:
+    """The best model for all tasks together as the only member."""
+    require(one is not None, f"method {ONE_MODEL} must be given the best model for all tasks", "none")
+    assert one is not None
+    found = one.candidate
+    return (Member(sweep=found.sweep, trial=found.trial, epoch=found.epoch, weight=1.0),)
+
+
+def members_of(pool: Pool, ensemble: Ensemble) -> tuple[Member, ...]:
+    """An ensemble's members by name, the largest weight first."""
+    knots = ensemble.knots or ((),) * len(ensemble.members)
+    temperatures = ensemble.temperatures or (1.0,) * len(ensemble.members)
+    found = [
+        Member(
+            sweep=pool.candidates[number].sweep,
+            trial=pool.candidates[number].trial,
+            epoch=pool.candidates[number].epoch,
+            weight=weight,
+            knots=own_knots,
+            temperature=temperature,
+        )
+        for number, weight, own_knots, temperature in zip(
+            ensemble.members, ensemble.weights, knots, temperatures, strict=True
+        )
+    ]
+    return tuple(sorted(found, key=lambda member: -member.weight))

@@ -1,0 +1,166 @@
+"""Chooses a task's weight soup: models are mixed and score dev, and the simplest of the best ways to mix is taken."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+
+from mtlib.data.token_cache import Corpus
+from results.ensembles.base_configuration import Configuration
+from results.ensembles.best_k import Settings, choose_single, within_latency
+from results.ensembles.candidates import Pool
+from results.ensembles.copies import without_copies
+from results.ensembles.ensemble import equal_ensemble, score_rows
+from results.ensembles.outputs import Outputs, outputs_of
+from results.ensembles.soup import (
+    GREEDY,
+    UNIFORM,
+    Taste,
+    greedy_soup,
+    most_soups,
+    soup_outputs,
+    taste_once,
+    uniform_soup,
+)
+from results.inference.dev_texts import read_dev_texts
+from results.inference.models import ModelSource
+from results.inference.predictor import cut_texts, logits_of
+from results.inference.soup_model import find_shapes, load_soup
+from results.ranking.bootstrap import Numbers
+from results.records.selection import TaskSelection
+from results.scoring.method_scores import Yardsticks, method_score, try_base, try_method
+from results.scoring.soup_correction import SoupYardsticks, corrected_score
+from results.selection.select_ensemble import (
+    AUTOMATIC,
+    SINGLE,
+    check_rows,
+    choose_automatically,
+    members_of,
+    selection_of,
+    simplest_of_best,
+    with_weights,
+)
+
+
+def choose_soups(
+    pool: Pool,
+    settings: Settings,
+    *,
+    source: ModelSource,
+    data: Path | None = None,
+    num_repeats: int = 1,
+    base: frozenset[Configuration] = frozenset(),
+    on_progress: Callable[[str], None] = lambda _line: None,
+) -> TaskSelection:
+    """Chooses a task's soup from its candidates, by models that are loaded, mixed and asked about dev.
+
+    Args:
+        pool: the task's candidates, as `results.ensembles.candidates.read_pool` returns them.
+        settings: for the ways to mix: `max_models`, `num_considered`, `num_folds` and `seed`.
+        source: where the candidates' models are loaded from.
+        data: the data folder; None for the one that the first candidate's sweep names.
+        num_repeats: of cross-fitting, with other folds each time; most of the time is spent on soups for these.
+        base: configurations that are the base configuration.
+        on_progress: is given a line for each soup.
+
+    Raises:
+        ValueError: in one line: as `select_soup`, `results.inference.dev_texts.read_dev_texts` and
+            `results.inference.soup_model.load_soup`; a prediction is not finite.
+    """
+    task, kept = pool.task, can_be_mixed(pool, settings)
+    shapes = find_shapes(members_of(kept, equal_ensemble(np.arange(len(kept.candidates)))), task.name, source)
+    texts = read_dev_texts(source.places[kept.candidates[0].sweep], task.name, pool.ids, data)
+    ask, most, numbers = model_taste(kept, texts, source), most_soups(kept, shapes, settings, num_repeats), count(1)
+
+    def taste(members: tuple[int, ...]) -> Outputs:
+        outputs = ask(members)
+        what = f"{len(members)} models, {score_rows(kept, outputs, np.arange(len(texts))):.3f} on dev"
+        on_progress(f"{task.title}: soup {next(numbers):,} of at most {most:,}: {what}")
+        return outputs
+
+    return select_soup(pool, kept, settings, taste, shapes, num_repeats=num_repeats, base=base)
+
+
+def can_be_mixed(pool: Pool, settings: Settings) -> Pool:
+    """The candidates that may be in a soup: of those that say the same one, with its weights, fast enough by itself."""
+    return with_weights(without_copies(within_latency(pool, settings)))
+
+
+def model_taste(pool: Pool, texts: Sequence[tuple[str, ...]], source: ModelSource) -> Taste:
+    """The taste of real models: one is mixed at a time, and asked about all texts, those of the pool's rows."""
+    cut: dict[int, Corpus] = {}  # texts in word pieces, once for each encoder
+
+    def taste(members: tuple[int, ...]) -> Outputs:
+        chosen = members_of(pool, equal_ensemble(np.array(members)))
+        loaded = load_soup(chosen, pool.task.name, source)
+        key = id(loaded.pretrained)
+        cut[key] = cut[key] if key in cut else cut_texts(pool.task, texts, loaded.pretrained)
+        return outputs_of(pool.task, logits_of(loaded, pool.task.name, cut[key]))
+
+    return taste
+
+
+def select_soup(
+    pool: Pool,
+    kept: Pool,
+    settings: Settings,
+    taste: Taste,
+    shapes: Numbers,
+    *,
+    num_repeats: int = 1,
+    base: frozenset[Configuration] = frozenset(),
+) -> TaskSelection:
+    """Chooses a task's soup, uniform or greedy, whichever is the simplest of the best.
+
+    Args:
+        pool: the task's candidates.
+        kept: those that can be mixed, from `can_be_mixed`.
+        settings: for the ways to mix.
+        taste: what soups of `kept` say; no soup is tasted twice, and none of one candidate.
+        shapes: (candidates,) of `kept`: equal where weights can be averaged.
+        num_repeats: of cross-fitting, with other folds each time.
+        base: configurations that are the base configuration.
+
+    Returns:
+        A soup, the scores of both ways, of choosing between them, and of the best single model, as of all ways to
+        choose; those of soups are corrected as in `results.scoring.soup_correction`.
+
+    Raises:
+        ValueError: no candidate has its weights, or there are too few examples.
+    """
+    rows = check_rows(pool, settings)
+    once = taste_once(kept, taste)
+    methods, combine = {UNIFORM: uniform_soup(shapes), GREEDY: greedy_soup(once, shapes)}, soup_outputs(once)
+    chosen = {name: method(kept, rows, settings) for name, method in methods.items()}
+    attempt = partial(try_method, pool=kept, settings=settings, num_repeats=num_repeats, kept=kept, combine=combine)
+    tried = {name: attempt(name, method, chosen=chosen[name]) for name, method in methods.items()}
+    name = simplest_of_best({name: one.fitted for name, one in tried.items()})
+    automatic = attempt(AUTOMATIC, choose_automatically(methods, combine), chosen=chosen[name])
+    yardsticks = find_yardsticks(pool, kept, settings, num_repeats, base)
+    plain = Yardsticks(single=yardsticks.single, base=yardsticks.base)
+    beside = [method_score(own, plain) for own in (plain.base, plain.single) if own is not None]
+    return selection_of(
+        pool,
+        settings,
+        method=name,
+        members=members_of(kept, chosen[name]),
+        methods=(*beside, *(corrected_score(one, yardsticks) for one in tried.values())),
+        automatic=corrected_score(automatic, yardsticks),
+        is_soup=True,
+    )
+
+
+def find_yardsticks(
+    pool: Pool, kept: Pool, settings: Settings, num_repeats: int, base: frozenset[Configuration]
+) -> SoupYardsticks:
+    """What soups are compared with and corrected by: the best single candidate among all, and among those kept."""
+    distinct = without_copies(within_latency(pool, settings))
+    chosen = choose_single(kept, np.arange(len(kept.labels)), settings)
+    among_all, among_kept = (
+        try_method(SINGLE, choose_single, own, settings, num_repeats, chosen=chosen, kept=kept)
+        for own in (distinct, kept)
+    )
+    of_base = try_base(pool, base, settings, num_repeats)
+    return SoupYardsticks(single=among_all, kept_single=among_kept, base=of_base)

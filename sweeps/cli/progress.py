@@ -1,0 +1,190 @@
+"""What a person sees while a sweep runs: a live table on a terminal, plain lines elsewhere."""
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from mtlib.tasks import TASKS
+from results.records.trials import OVERALL, TrialRecord
+from sweeps.driver.ledger import Ledger
+from sweeps.driver.run_sweep import OnEvent
+from sweeps.lanes.messages import Event
+
+ENDED_WELL = ("complete", "pruned")
+"""Ends that took as long as trials take."""
+MOST_SHOWN = 12
+"""Running trials that have a line in the live table."""
+MEASURABLE = 0.1
+"""Part of a trial that must be done before its speed says something."""
+STATUSES_SHOWN = ("complete", "reused", "pruned", "failed", "interrupted", "running", "queued")
+
+
+@contextlib.contextmanager
+def show_progress(console: Console) -> Iterator[OnEvent]:
+    """A display for `run_sweep`: call what is yielded with each event.
+
+    Args:
+        console: where to; a live table if it is a terminal, a line per trial's start, scores and end if not.
+    """
+    started = time.time()
+    if not console.is_terminal:
+        yield lambda event, ledger: print_lines(console, event, ledger, started)
+        return
+    ledgers: list[Ledger] = []
+    with Live(get_renderable=lambda: live_view(ledgers, started), console=console, refresh_per_second=4) as live:
+
+        def on_event(event: Event, ledger: Ledger) -> None:
+            ledgers[:] = [ledger]
+            for line in lasting_lines(event):
+                live.console.print(line, highlight=False, markup=False)
+
+        yield on_event
+
+
+def print_lines(console: Console, event: Event, ledger: Ledger, started: float) -> None:
+    """Prints what a log should keep."""
+    lines = lasting_lines(event)
+    if event.kind in ("started", "resumed"):
+        lines.append(start_line(ledger.records[str(event.trial_id)]))
+    elif event.kind == "report" and not event.facts.get("is_replayed"):
+        lines.append(score_line(ledger.records[str(event.trial_id)]))
+    if event.kind == "ended" and event.facts["was_started"]:
+        lines += [end_line(ledger.records[str(event.trial_id)]), summary(ledger, started)]
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def lasting_lines(event: Event) -> list[str]:
+    """What is worth a line of its own on a terminal too: notes, failures, lanes that open or are lost."""
+    if event.kind == "note":
+        return [event.facts["text"]]
+    if event.kind == "lane_open":
+        return [f"{event.lane} is open on {event.facts['host']}"]
+    if event.kind == "lane_lost":
+        return [f"{event.lane} is lost: {event.facts['why']}"]
+    if event.kind == "lane_down":
+        return [f"{event.lane} is down until there is room for its workers again: {event.facts['why']}"]
+    if event.kind == "lane_closed":
+        return [f"{event.lane} has nothing left to do and gives its resources back"]
+    if event.kind == "returned":
+        return [f"{event.trial_id} waits for a lane that is free"]
+    if event.kind == "resumed":
+        return [f"{event.trial_id} goes on from its last state: {event.facts['why'] or 'its lane was restarted'}"]
+    if event.kind == "waits":
+        return [f"{event.trial_id} waits: {event.facts['what']}"]
+    if event.kind == "begins":
+        return begin_lines(str(event.trial_id), event.facts)
+    if event.kind == "stage_ends" and event.facts["why_not"]:
+        return [f"{event.trial_id}: stage {event.facts['stage']} is not kept for others: {event.facts['why_not']}"]
+    if event.kind == "ended" and event.facts["how"] == "failed":
+        return [f"{event.trial_id} failed: {event.facts['error']}"]
+    return []
+
+
+def begin_lines(trial_id: str, facts: Mapping[str, Any]) -> list[str]:
+    """What a trial takes over, and what has become of what it had."""
+    notes = [facts["note"]] if facts["note"] else []
+    if facts["taken_from"]:
+        return [*notes, f"{trial_id} is equal to {facts['taken_from']}, which is taken over"]
+    if facts["shared_steps"]:
+        return [*notes, f"{trial_id} takes over {facts['shared_steps']:,} steps that were trained before"]
+    return [*notes, f"{trial_id} goes on behind epoch {facts['epochs']}"] if facts["epochs"] else notes
+
+
+def start_line(record: TrialRecord) -> str:
+    """`0003-r0 starts: smart.weight=0.5`."""
+    return f"{record.trial_id} starts: {params_text(record)}"
+
+
+def score_line(record: TrialRecord) -> str:
+    """`0003-r0 epoch 4: SST 0.412, QQP 0.780, STS 0.655, overall 0.673`."""
+    return f"{record.trial_id} epoch {record.epochs}: {', '.join(score_texts(record))}"
+
+
+def score_texts(record: TrialRecord) -> list[str]:
+    """The newest score of each task by its title, in the tasks' order, then the overall score."""
+    titles = {**{name: task.title for name, task in TASKS.items()}, OVERALL: OVERALL}
+    return [f"{title} {record.last[name]:.3f}" for name, title in titles.items() if name in record.last]
+
+
+def end_line(record: TrialRecord) -> str:
+    """`0003-r0 complete after 12 s`."""
+    return f"{record.trial_id} {record.status} after {duration(record.wall_seconds)}"
+
+
+def params_text(record: TrialRecord) -> str:
+    """Searched values, short."""
+    return ", ".join(f"{key}={value}" for key, value in record.params.items())
+
+
+def live_view(ledgers: list[Ledger], started: float) -> RenderableType:
+    """The summary, and a line per running trial."""
+    if not ledgers:
+        return Text(f"opening lanes ... {duration(time.time() - started)}")
+    ledger = ledgers[0]
+    if not ledger.progress:
+        return Text(f"{'' if ledger.lanes else 'opening lanes; '}{summary(ledger, started)}")
+    table = Table.grid(padding=(0, 2))
+    for trial_id in list(ledger.progress)[:MOST_SHOWN]:
+        table.add_row(*map(Text, running_cells(ledger, trial_id)))
+    hidden = len(ledger.progress) - MOST_SHOWN
+    return Group(Text(summary(ledger, started)), table, *([Text(f"and {hidden} more")] if hidden > 0 else []))
+
+
+def running_cells(ledger: Ledger, trial_id: str) -> tuple[str, ...]:
+    """A running trial: its values, where it is, its newest scores."""
+    record, place = ledger.records[trial_id], ledger.progress[trial_id]
+    where = f"epoch {place['epoch']}, step {place['step']} of {place['num_steps']}" if "step" in place else "starting"
+    return f"  {trial_id}", params_text(record), where, "  ".join(score_texts(record))
+
+
+def summary(ledger: Ledger, started: float) -> str:
+    """`3 complete, 1 pruned, 2 running, 1 queued; best overall 0.673 (0002-r0); 1:05 gone, about 0:40 left`."""
+    counts = ledger.counts
+    parts = [", ".join(f"{counts[status]} {status}" for status in STATUSES_SHOWN if counts.get(status))]
+    if ledger.best:
+        trial_id, score = ledger.best
+        parts.append(f"best {ledger.plan.space.metric} {score:.3f} ({trial_id})")
+    gone = f"{duration(time.time() - started)} gone"
+    left = seconds_left(ledger, time.time())
+    parts.append(gone if left is None else f"{gone}, about {duration(left)} left")
+    return "; ".join(part for part in parts if part)
+
+
+def seconds_left(ledger: Ledger, now: float) -> float | None:
+    """A guess from how long trials took so far; None until there is something to guess from, and at the end.
+
+    A trial's length is taken from those that ended well, be it early, or else from the part done of those that run.
+    """
+    parts = {name: done_part(ledger, name) for name in ledger.progress}
+    lengths = [record.wall_seconds for record in ledger.records.values() if record.status in ENDED_WELL]
+    lengths = lengths or [
+        (now - ledger.progress[name]["since"]) / part for name, part in parts.items() if part > MEASURABLE
+    ]
+    if not lengths or not (parts or ledger.counts.get("queued")):
+        return None
+    mean = sum(lengths) / len(lengths)
+    num_queued = ledger.counts.get("queued", 0)
+    num_busy = max(1, min(len(ledger.lanes), num_queued + len(parts)))
+    return (num_queued + sum(1 - part for part in parts.values())) * mean / num_busy
+
+
+def done_part(ledger: Ledger, trial_id: str) -> float:
+    """Which part of a running trial's steps is done, 0..1."""
+    place = ledger.progress[trial_id]
+    return float(place["step"] / place["num_steps"]) if "step" in place else 0.0
+
+
+def duration(seconds: float) -> str:
+    """`8 s`, `1:05` or `2:03:40`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    hours, rest = divmod(whole, 3600)
+    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"

@@ -1,0 +1,156 @@
+"""A sweep's end: its ranking and what failed, where the files are, what to run next, and the exit code."""
+
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from mtlib.errors import first_line
+from results.cli.parsing import ALL_WELL, INTERRUPTED
+from results.records.mirror import mirror
+from results.records.selection import write_selection
+from results.records.sweep import load_sweep
+from results.records.trials import TrialRecord, read_trials
+from results.selection.report import brief_verdict
+from results.selection.select_all import Request, select_from
+from results.table import print_ranking
+from sweeps.cli.flags import SOME_FAILED, SWEEP_FAILED
+from sweeps.driver.run_sweep import SweepOutcome
+from sweeps.options import SweepOptions
+from sweeps.search.study import JOURNAL_NAME
+from sweeps.setup.create import ROOT
+from sweeps.setup.inputs import mirror_location
+
+
+def finish(options: SweepOptions, outcome: SweepOutcome) -> int:
+    """Says how a sweep ended, and copies its records if it has a mirror. What fails of this costs nothing of the rest.
+
+    After an interruption no ensembles are chosen, which may take long; the command that does is among those said.
+
+    Args:
+        options: the checked command line.
+        outcome: how it ended; its records are in `options.folder`.
+
+    Returns:
+        The exit code.
+    """
+    print()
+    parts: list[tuple[str, Callable[[], Iterable[str]]]] = [
+        ("The ranking", lambda: show_ranking(options.folder)),
+        ("Choosing ensembles", lambda: [] if outcome.is_interrupted else [*choose_ensembles(options.folder), ""]),
+        ("Counting shared steps", lambda: describe_shared(read_trials(options.folder))),
+        ("The list of files", lambda: describe_files(options, outcome)),
+    ]
+    for what, say in parts:
+        for line in attempt(what, say):
+            print(line)
+    error = copy_records(options)
+    for line in [*outcome.complaints, *([error] if error else []), *describe_outcome(outcome, options)]:
+        print(line, file=sys.stderr)
+    return SWEEP_FAILED if error else exit_code(outcome)
+
+
+def attempt(what: str, say: Callable[[], Iterable[str]]) -> list[str]:
+    """The lines that a part of the sweep's end has to say, or one that tells why it has none."""
+    try:
+        return list(say())
+    except BrokenPipeError:
+        raise
+    except KeyboardInterrupt:
+        return [f"{what} was interrupted."]
+    except Exception as error:  # whatever it is: the sweep is over, and the other parts must still be said
+        return [f"{what} failed: {type(error).__name__}: {first_line(error)}"]
+
+
+def show_ranking(folder: Path) -> list[str]:
+    """Prints the ranking; nothing is left to say but an empty line."""
+    print_ranking(load_sweep(folder))
+    return [""]
+
+
+def choose_ensembles(folder: Path) -> list[str]:
+    """Chooses the ensemble of each task and writes `selection.json`; the verdict, in lines, or why there is none."""
+    try:
+        selection = select_from(Request(sweeps=[str(folder)]), command="at the sweep's end")
+    except (ValueError, OSError) as error:
+        return [f"No ensemble was chosen: {first_line(error)}."]
+    verdict = brief_verdict(selection)
+    try:
+        write_selection(folder, selection)
+    except OSError as error:
+        verdict.append(f"The selection could not be written: {first_line(error)}.")
+    return verdict
+
+
+def exit_code(outcome: SweepOutcome) -> int:
+    """The exit code that says how the sweep ended."""
+    if outcome.error is not None:
+        return SWEEP_FAILED
+    if outcome.is_interrupted:
+        return INTERRUPTED
+    return SOME_FAILED if outcome.failures else ALL_WELL
+
+
+def describe_outcome(outcome: SweepOutcome, options: SweepOptions) -> list[str]:
+    """What went wrong, in a line; nothing if nothing did. Failed trials are named below the ranking."""
+    counts = ", ".join(f"{count} {status}" for status, count in outcome.counts.items())
+    if outcome.error is not None:
+        return [f"The sweep failed: {outcome.error} (trials: {counts})"]
+    if outcome.is_interrupted:
+        why = f"Interrupted: {outcome.interruption}" if outcome.interruption else "Interrupted"
+        return [
+            f"{why} (trials: {counts}); what had finished is kept and ranked. Go on with: {resume_command(options)}"
+        ]
+    return [f"{len(outcome.failures)} of {sum(outcome.counts.values())} trials failed."] if outcome.failures else []
+
+
+def describe_shared(records: Sequence[TrialRecord]) -> list[str]:
+    """How many of the trials' steps were taken over, in a line; nothing if none were."""
+    shared, steps = (sum(getattr(record, name) for record in records) for name in ("shared_steps", "steps"))
+    return [f"Shared: {shared:,} of {steps:,} optimizer steps were taken over instead of trained."] if shared else []
+
+
+def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
+    """Where the records are, and commands that go on from them."""
+    folder = shlex.quote(str(options.folder))
+    copies = [f"Copies: {mirror_location(options)}"] if options.mirror else []
+    resume = resume_command(options)
+    has_more = outcome.is_interrupted or outcome.error is not None
+    again, select = f"{program('results', 'table')} {folder}", f"{program('results', 'selector')} {folder}"
+    what_it_tries = "every way in which an ensemble was tried; --max-models 3 for a cheaper one"
+    selects = "chooses an ensemble for each task from what has finished" if outcome.is_interrupted else what_it_tries
+    return [
+        f"Files: {options.folder}",
+        *copies,
+        "Next:",
+        *([f"  {resume}    # what is left"] if has_more else []),
+        *([f"  {resume} --retry-failed    # what has failed, once more"] if outcome.failures else []),
+        f"  {again}    # this ranking again; --csv for all digits",
+        f"  {select}    # {selects}",
+        f"  optuna-dashboard {folder}/{JOURNAL_NAME}    # the search in a browser; pip install optuna-dashboard",
+    ]
+
+
+def resume_command(options: SweepOptions) -> str:
+    """The command that goes on with the sweep."""
+    return f"{program('sweeps', 'run')} --resume {shlex.quote(str(options.folder))}"
+
+
+def program(package: str, module: str) -> str:
+    """How a command of ours is typed in the current folder, which may be gone."""
+    try:
+        is_here = Path.cwd() == ROOT
+    except OSError:
+        is_here = False
+    return f"python {package}/{module}.py" if is_here else f"python -m {package}.{module}"
+
+
+def copy_records(options: SweepOptions) -> str | None:
+    """Copies the records to the mirror, if there is one; why that failed, if it did."""
+    if options.mirror is None:
+        return None
+    try:
+        mirror(options.folder, mirror_location(options))
+    except Exception as error:  # of which kind depends on what is behind the URI
+        return f"The records could not be copied to {mirror_location(options)}: {first_line(error)}"
+    return None

@@ -1,0 +1,213 @@
+"""Ray for one sweep: started on this machine or reached at an address, quiet, and ended as it was found."""
+
+import atexit
+import contextlib
+import logging
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import ray
+from ray._private import ray_logging
+from ray._private.authentication.authentication_token_setup import maybe_enable_token_auth_if_token_available
+from ray._private.worker import BaseContext
+
+from mtlib.errors import first_line
+
+ROOT = Path(__file__).resolve().parents[2]
+"""Folder of the four packages, from which Ray's workers import them."""
+
+THREADS = "sweep: "
+"""How the names of threads that call Ray begin."""
+
+OBJECT_STORE_BYTES = 200 * 2**20
+"""Shared memory of a Ray of our own: sweeps pass small messages only, Ray would take a third of the machine's."""
+
+KNOCK_SECONDS = 5.0
+"""How long a cluster may take to answer a connection."""
+
+DRIVER_SETTINGS = {
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # our own records say all
+    "TUNE_GLOBAL_CHECKPOINT_S": "1000000",  # Tune's snapshots are not used: no time is spent on them
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths mean what they meant
+}
+"""What Ray reads in our process."""
+
+WORKER_SETTINGS = {
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon a worker that has died or ended is seen; 2 by default
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "1000000",  # on a busy cluster a lane waits until there is room
+    "TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S": "2",  # 30 by default: a worker stuck in a collective is killed anyway
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # one process less: a node that goes away is noticed anyway
+    "TOKENIZERS_PARALLELISM": "false",
+}
+"""What Ray and libraries read in its workers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """The Ray that a sweep runs on."""
+
+    is_own: bool
+    """Whether it was started for the sweep and ends with it."""
+    is_connected_here: bool
+    """Whether the connection was made for the sweep and ends with it."""
+    dashboard: str | None
+    """Address of its dashboard."""
+
+
+def open_ray(address: str | None) -> Cluster:
+    """Starts Ray on this machine, or connects to a cluster.
+
+    Args:
+        address: a cluster, e.g. `auto`; None for this machine alone. Ignored where Ray is connected already.
+
+    Raises:
+        ValueError: there is no cluster at the address.
+    """
+    be_quiet()
+    if ray.is_initialized():
+        return Cluster(is_own=False, is_connected_here=False, dashboard=None)
+    if address is None or address == "local":
+        context, is_own = start_local(), True
+    else:
+        context, is_own = connect(address), False
+    dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else None
+    return Cluster(is_own=is_own, is_connected_here=True, dashboard=dashboard)
+
+
+def close_ray(cluster: Cluster) -> None:
+    """Leaves Ray as it was before `open_ray`.
+
+    A thread that is still inside Ray would end the whole process, with an exit code of its own, when Ray is shut down
+    under it. So if one has not come back, Ray is left to end with the process: it ends when its driver is gone.
+    """
+    if not cluster.is_connected_here:
+        return
+    if is_inside_ray():
+        atexit.unregister(ray.shutdown)
+    else:
+        ray.shutdown()
+
+
+def is_inside_ray() -> bool:
+    """Whether a thread that calls Ray has not come back."""
+    return any(thread.name.startswith(THREADS) for thread in threading.enumerate())
+
+
+def end_process(code: int) -> NoReturn:
+    """Ends the process with this exit code, also where a thread inside Ray would make that a segmentation fault."""
+    if is_inside_ray():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def start_thread(work: Callable[[], None], name: str) -> threading.Thread:
+    """Starts a thread that calls Ray; `close_ray` knows of it."""
+    thread = threading.Thread(target=work, name=f"{THREADS}{name}", daemon=True)
+    thread.start()
+    return thread
+
+
+def be_quiet() -> None:
+    """Keeps Ray's own messages off the terminal; what matters is said by the sweep. Set variables stay."""
+    for name, value in DRIVER_SETTINGS.items():
+        os.environ.setdefault(name, value)
+    warnings.filterwarnings("ignore", module=r"ray\.")
+    # Ray prints what befell its processes through this; RAY_DEDUP_LOGS_SKIP_REGEX does it too, but only before import.
+    ray_logging.stdout_deduplicator.skip_re = re.compile("")
+    for name in ("ray", "ray.tune", "ray.train", "ray.data"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def start_local() -> BaseContext:
+    """A Ray of our own on this machine, with a dashboard."""
+    port = free_port()
+    host = ray.util.get_node_ip_address()
+    os.environ["RAY_GCS_SERVER_PORT"] = str(port)
+    try:
+        with deaf_to_interrupts():
+            # Workers that look for their cluster would take any Ray of this machine: they are told which it is.
+            return ray.init(
+                address="local",
+                include_dashboard=True,
+                object_store_memory=OBJECT_STORE_BYTES,
+                runtime_env=worker_environment({"RAY_ADDRESS": f"{host}:{port}"}),
+                log_to_driver=False,
+                logging_level=logging.CRITICAL + 1,
+            )
+    finally:
+        del os.environ["RAY_GCS_SERVER_PORT"]
+
+
+@contextlib.contextmanager
+def deaf_to_interrupts() -> Iterator[None]:
+    """Processes that start meanwhile ignore Ctrl-C, which goes to every process of a terminal.
+
+    Without this Ray's dashboard dies of it (the others block it), and lanes, which ask it, close late.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def connect(address: str) -> BaseContext:
+    """A connection to a cluster that is there."""
+    try:
+        if is_here(knock(address)):
+            # A Ray of our own leaves a token in ~/.ray, which `ray start` on this machine then asks for.
+            maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+        return ray.init(
+            address=address,
+            runtime_env=worker_environment({}),
+            log_to_driver=False,
+            logging_level=logging.CRITICAL + 1,
+        )
+    except (OSError, ValueError) as error:
+        hint = "if it asks for a token, set RAY_AUTH_MODE=token"
+        rule = "--address must be a running Ray cluster"
+        raise ValueError(f"{rule}, got {address}: {first_line(error)}; {hint}") from error
+
+
+def knock(address: str) -> str:
+    """The host of `host:port`; raises OSError if nobody listens: Ray would try for minutes, and say so all the time."""
+    host, _, port = address.rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host, int(port)), timeout=KNOCK_SECONDS).close()
+    return host
+
+
+def is_here(host: str) -> bool:
+    """Whether a host is this machine."""
+    return host in ("localhost", "127.0.0.1", ray.util.get_node_ip_address())
+
+
+def worker_environment(more: dict[str, str]) -> dict[str, dict[str, str]]:
+    """The runtime environment of all processes of the sweep."""
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    settings = {name: os.environ.get(name, value) for name, value in WORKER_SETTINGS.items()}
+    return {"env_vars": {**settings, "PYTHONPATH": path, **more}}

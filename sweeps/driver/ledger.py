@@ -1,0 +1,217 @@
+"""What the driver knows of a sweep's trials: events come in, records and what a display shows go out."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from results.records.trials import OVERALL, UNFINISHED, TrialRecord, write_trials
+from search_spaces.space import grid_trials
+from sweeps.lanes.messages import Event
+from sweeps.options import SweepPlan
+from sweeps.search.trial_spec import TrialSpec, make_spec
+
+
+@dataclass(kw_only=True)
+class Ledger:
+    """The records of a sweep while it runs."""
+
+    plan: SweepPlan
+    records: dict[str, TrialRecord] = field(default_factory=dict)
+    """By trial id, in order of suggestion."""
+    progress: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Of running trials: `epoch`, `step`, `num_steps`, and `since`, the time at which the trial would have started, had
+    its sweep never lain still since."""
+    lanes: dict[str, str] = field(default_factory=dict)
+    """Host by name of each lane that is open."""
+    notes: list[str] = field(default_factory=list)
+    """What a person should be told, oldest first."""
+    is_changed: bool = False
+    """Whether the records differ from those on disk."""
+
+    @property
+    def num_expected(self) -> int:
+        """How many trials there will be, as far as is known: no replicates follow what is pruned or has failed."""
+        counts = Counter(record.number for record in self.records.values() if record.replicate == 0 and is_lost(record))
+        return self.plan.num_configurations * self.plan.replicates - len(counts) * (self.plan.replicates - 1)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Trials by status, those not suggested yet as queued."""
+        counts = Counter(record.status for record in self.records.values())
+        waiting = self.num_expected - len(self.records)
+        return dict(counts + Counter(queued=max(0, waiting)))
+
+    @property
+    def num_unfinished(self) -> int:
+        """How many trials have not ended, begun or not."""
+        counts = self.counts
+        return sum(counts.get(status, 0) for status in UNFINISHED)
+
+    @property
+    def best(self) -> tuple[str, float] | None:
+        """Trial and score that lead so far, by the searched metric."""
+        metric = self.plan.space.metric
+        scores = {name: record.best[metric] for name, record in self.records.items() if metric in record.best}
+        return max(scores.items(), key=lambda item: item[1]) if scores else None
+
+
+def is_lost(record: TrialRecord) -> bool:
+    """Whether no replicates will follow a configuration's first trial."""
+    return record.status in ("pruned", "failed", "interrupted")
+
+
+def open_ledger(plan: SweepPlan, known: Iterable[TrialRecord] = ()) -> Ledger:
+    """A ledger that holds the trials known from the start: those of a sweep that goes on, and each grid point."""
+    ledger = Ledger(plan=plan, is_changed=True, records={record.trial_id: record for record in known})
+    points = grid_trials(plan.space) if plan.search == "grid" else []
+    for number, params in enumerate(points):
+        add_trial(ledger, make_spec(plan.space, number, 0, params))
+    return ledger
+
+
+def add_trial(ledger: Ledger, spec: TrialSpec) -> None:
+    """Notes a trial that will be run."""
+    if spec.trial_id in ledger.records:
+        return
+    ledger.is_changed = True
+    ledger.records[spec.trial_id] = TrialRecord(
+        trial_id=spec.trial_id,
+        number=spec.number,
+        config_hash=spec.config.content_hash,
+        replicate=spec.replicate,
+        seed=spec.config.seed,
+        status="queued",
+        params=spec.params,
+        config=spec.config.to_json(),
+        best={},
+        last={},
+        best_epoch={},
+        epochs=0,
+        steps=0,
+        shared_steps=0,
+        device_seconds=0.0,
+        wall_seconds=0.0,
+        peak_memory_bytes=0,
+        checkpoint=None,
+        taken_from=None,
+        error=None,
+        host=None,
+        started=None,
+    )
+
+
+def apply(ledger: Ledger, event: Event) -> None:
+    """Brings the ledger up to date with one event."""
+    if event.kind == "lane_open":
+        ledger.lanes[str(event.lane)] = event.facts["host"]
+    elif event.kind in ("lane_down", "lane_closed", "lane_lost"):
+        ledger.lanes.pop(str(event.lane), None)
+    elif event.kind == "note":
+        ledger.notes.append(event.facts["text"])
+    elif event.trial_id is not None:
+        apply_to_trial(ledger, event.trial_id, event)
+
+
+def apply_to_trial(ledger: Ledger, trial_id: str, event: Event) -> None:
+    """Brings one trial up to date."""
+    record = ledger.records[trial_id]
+    if event.kind == "progress":
+        ledger.progress[trial_id] = {**ledger.progress.get(trial_id, {}), **event.facts}
+        return
+    if event.kind in ("waits", "stage_ends"):
+        return
+    changes = {"started": on_start, "resumed": on_start, "begins": on_begin, "report": on_report}
+    changes |= {"returned": on_return, "ended": on_end}
+    ledger.records[trial_id] = changes[event.kind](record, event, ledger)
+    ledger.is_changed = True
+
+
+def on_start(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
+    """A lane has taken the trial, or taken it up again."""
+    before = ledger.progress.get(record.trial_id, {}) if event.kind == "resumed" else {}
+    ledger.progress[record.trial_id] = {"since": before.get("since", event.time - record.wall_seconds)}
+    started = record.started or datetime.fromtimestamp(event.time, UTC).isoformat(timespec="milliseconds")
+    record = replace(record, status="running", host=event.facts["host"], started=started, error=None)
+    if event.kind == "resumed":
+        return record
+    # Of a sweep that goes on: what the trial had reported is about to be reported again.
+    return replace(record, best={}, last={}, best_epoch={}, epochs=0, steps=0)
+
+
+def on_begin(record: TrialRecord, event: Event, _ledger: Ledger) -> TrialRecord:
+    """The trial has found where it begins."""
+    return replace(record, shared_steps=event.facts["shared_steps"], taken_from=event.facts["taken_from"])
+
+
+def on_report(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
+    """An epoch has been scored."""
+    epoch, scores = event.facts["epoch"], event.facts["scores"]
+    better = {name: score for name, score in scores.items() if score > record.best.get(name, float("-inf"))}
+    return replace(
+        record,
+        best={**record.best, **better},
+        last={**record.last, **scores},
+        best_epoch={**record.best_epoch, **dict.fromkeys(better, epoch)},
+        epochs=epoch,
+        steps=event.facts["step"],
+        device_seconds=event.facts["seconds"] * ledger.plan.num_workers,
+        wall_seconds=wall_seconds(record, event, ledger),
+        checkpoint=f"trials/{record.trial_id}/checkpoint",
+    )
+
+
+def on_return(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
+    """The trial's lane is down, and the trial is queued again; it does not count the time until another lane has it."""
+    seconds = wall_seconds(record, event, ledger)
+    ledger.progress.pop(record.trial_id, None)
+    return replace(record, status="queued", wall_seconds=seconds)
+
+
+def on_end(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
+    """The trial has left its lane; one that never had a lane is still queued unless it failed."""
+    seconds, how = wall_seconds(record, event, ledger), event.facts["how"]
+    ledger.progress.pop(record.trial_id, None)
+    if not event.facts["was_started"] and how == "interrupted":
+        return record
+    return replace(
+        record,
+        status=how,
+        error=event.facts["error"],
+        wall_seconds=seconds,
+        peak_memory_bytes=event.facts.get("peak_memory_bytes", 0),
+        shared_steps=event.facts.get("shared_steps", record.shared_steps),
+        taken_from=event.facts.get("taken_from", record.taken_from),
+    )
+
+
+def wall_seconds(record: TrialRecord, event: Event, ledger: Ledger) -> float:
+    """Seconds that the trial has had a lane, in all runs of its sweep together."""
+    since = ledger.progress.get(record.trial_id, {}).get("since")
+    return record.wall_seconds if since is None else event.time - since
+
+
+def close_ledger(ledger: Ledger) -> None:
+    """Marks what was still running as interrupted: nothing more will be heard of it."""
+    for trial_id, record in ledger.records.items():
+        if record.status == "running":
+            ledger.records[trial_id] = replace(record, status="interrupted")
+            ledger.is_changed = True
+    ledger.progress.clear()
+
+
+def save(ledger: Ledger, folder: Path) -> None:
+    """Writes `trials.parquet` if a trial has changed."""
+    if not ledger.is_changed:
+        return
+    named = {name for record in ledger.records.values() for name in record.best if name != OVERALL}
+    tasks = [*ledger.plan.base.active_tasks, *sorted(named - set(ledger.plan.base.active_tasks))]
+    write_trials(folder, sorted(ledger.records.values(), key=order), tasks)
+    ledger.is_changed = False
+
+
+def order(record: TrialRecord) -> tuple[int, int]:
+    """Records are kept by configuration, then replicate."""
+    return record.number, record.replicate

@@ -1,0 +1,277 @@
+"""Runs a sweep: opens lanes, lets Tune suggest and judge trials, keeps the records, and closes everything."""
+
+import queue
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray.actor import ActorHandle
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from mtlib.errors import first_line
+from results.records.epochs import compact
+from results.records.heartbeat import keep_beating
+from results.records.trials import TrialRecord
+from sweeps.cluster.connection import close_ray, open_ray
+from sweeps.cluster.interrupts import Interrupts
+from sweeps.cluster.placement_groups import remove_orphaned_groups
+from sweeps.driver.ledger import Ledger, add_trial, apply, close_ledger, open_ledger, save
+from sweeps.dry_run.model_size import count_parameters
+from sweeps.lanes.lane_pool import SCRATCH, LanePool, close_pool, drop_ended, note_event, open_pool, tend
+from sweeps.lanes.mailbox import Mailbox
+from sweeps.lanes.messages import Event
+from sweeps.options import SweepPlan
+from sweeps.resume.scheduler_history import reported_before
+from sweeps.reuse.weight_pruning import Names, clean
+from sweeps.search.scheduler import make_scheduler
+from sweeps.search.searcher import SweepSearcher
+from sweeps.search.study import open_study
+from sweeps.search.trial_spec import TrialSpec
+from sweeps.search.tune_run import Search
+
+OnEvent = Callable[[Event, Ledger], None]
+
+POLL_SECONDS = 0.25
+"""How long the driver waits for news before it looks after lanes and Ctrl-C."""
+PATIENCE_SECONDS = 4.0
+"""How long trials have, after Ctrl-C, to save their state; and then lanes to close."""
+CLOSING_SECONDS = 20.0
+"""How long lanes have to close, and Tune to end, so that their resources are free; they need one or two."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOutcome:
+    """How a sweep ended."""
+
+    counts: Mapping[str, int]
+    """Trials by status."""
+    failures: Mapping[str, str]
+    """Why each failed trial failed, by its id."""
+    is_interrupted: bool
+    interruption: str | None = None
+    """Why it was interrupted, unless by a signal."""
+    error: str | None
+    """Why the sweep itself failed."""
+    complaints: tuple[str, ...] = ()
+    """What of its records could not be tidied up; they can be read all the same."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """All that is open while a sweep runs."""
+
+    plan: SweepPlan
+    ledger: Ledger
+    on_event: OnEvent
+    mailbox: ActorHandle[Any]
+    pool: LanePool
+    searcher: SweepSearcher
+    search: Search
+    suggested: "queue.SimpleQueue[TrialSpec]"
+    """Trials that Tune's thread has suggested and the ledger does not know yet."""
+    cleaned: Names = field(default_factory=dict)
+    """What of trials' best weights is left."""
+
+
+def run_sweep(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord] = ()) -> SweepOutcome:
+    """Runs all trials of a plan that have not ended.
+
+    Args:
+        plan: the sweep; its folder exists.
+        on_event: called in this thread with each event and the ledger after it.
+        known: of a sweep that goes on, its trials so far; those that are queued are run.
+
+    Raises:
+        ValueError: no trial fits the cluster, there is no cluster, or a lane cannot load data or encoder.
+        KeyboardInterrupt: interrupted twice.
+    """
+    ledger = open_ledger(plan, known)
+    save(ledger, plan.folder)
+    with keep_beating(plan.folder), Interrupts() as interrupts:
+        try:
+            error = run_on_ray(plan, ledger, on_event, interrupts)
+        finally:
+            complaints = close_records(plan, ledger)
+    is_interrupted = interrupts.are_there and error is None
+    why = interrupts.why if is_interrupted else None
+    return outcome_of(ledger, is_interrupted=is_interrupted, interruption=why, error=error, complaints=complaints)
+
+
+def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
+    """Leaves a sweep's folder as nothing that runs needs it: tables whole, weights that no selection needs gone.
+
+    Returns:
+        What of this could not be done; readers do without.
+
+    Raises:
+        OSError: the records of trials cannot be written.
+    """
+    close_ledger(ledger)
+    save(ledger, plan.folder)
+    shutil.rmtree(plan.folder / SCRATCH, ignore_errors=True)
+    complaints = []
+    try:
+        clean(plan.folder, ledger.records.values(), plan.keep_models)
+    except OSError as error:
+        complaints.append(f"Weights that nobody needs could not be removed: {first_line(error)}")
+    try:
+        compact(plan.folder)
+    except (OSError, ValueError) as error:
+        complaints.append(f"Curves and predictions could not be put together: {first_line(error)}")
+    return complaints
+
+
+def outcome_of(
+    ledger: Ledger,
+    *,
+    is_interrupted: bool,
+    interruption: str | None = None,
+    error: str | None,
+    complaints: Sequence[str] = (),
+) -> SweepOutcome:
+    """How a sweep ended, by its records."""
+    failures = {name: record.error or "" for name, record in ledger.records.items() if record.status == "failed"}
+    return SweepOutcome(
+        counts=ledger.counts,
+        failures=failures,
+        is_interrupted=is_interrupted,
+        interruption=interruption,
+        error=error,
+        complaints=tuple(complaints),
+    )
+
+
+def run_on_ray(plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: Interrupts) -> str | None:
+    """Runs the sweep on Ray and leaves Ray as it was; why the sweep failed, if it did."""
+    cluster = open_ray(plan.address)
+    try:
+        interrupts.catch()  # Ray has taken over SIGTERM
+        remove_orphaned_groups()
+        if cluster.dashboard:
+            on_event(note(f"Ray's dashboard: {cluster.dashboard}"), ledger)
+        sweep = open_sweep(plan, ledger, on_event)
+        lanes, workers = count_of(len(sweep.pool.lanes), "lane"), count_of(plan.num_workers, "worker")
+        tell(sweep, note(f"Opening {lanes} of {workers} each"))
+        try:
+            return follow(sweep, interrupts)
+        except RayError as error:
+            return f"Ray failed: {first_line(error)}"
+        finally:
+            close_sweep(sweep, (CLOSING_SECONDS, PATIENCE_SECONDS, 0.0)[min(interrupts.count, 2)])
+    finally:
+        close_ray(cluster)
+
+
+def count_of(number: int, what: str) -> str:
+    """`1 lane`, `2 lanes`."""
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def note(text: str) -> Event:
+    """Something to tell a person."""
+    return Event(kind="note", facts={"text": text})
+
+
+def open_sweep(plan: SweepPlan, ledger: Ledger, on_event: OnEvent) -> Sweep:
+    """Opens mailbox, lanes and search; they start side by side."""
+    suggested: queue.SimpleQueue[TrialSpec] = queue.SimpleQueue()
+    study = open_study(plan.folder, plan.name)
+    known = list(ledger.records.values())
+    mailbox = open_mailbox(plan)
+    pool = open_pool(plan, mailbox, count_parameters(plan.base.encoder.name))
+    searcher = SweepSearcher(plan, study, suggested.put, max_live=pool.num_live, known=known)
+    return Sweep(
+        plan=plan,
+        ledger=ledger,
+        on_event=on_event,
+        mailbox=mailbox,
+        pool=pool,
+        searcher=searcher,
+        search=Search(mailbox, searcher, make_scheduler(plan, reported_before(plan, known)), plan.folder / SCRATCH),
+        suggested=suggested,
+    )
+
+
+def open_mailbox(plan: SweepPlan) -> ActorHandle[Any]:
+    """The mailbox as an actor without a device, on the driver's node."""
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    actor: Any = ray.remote(num_cpus=0)(Mailbox)
+    mailbox: ActorHandle[Any] = actor.options(scheduling_strategy=here, name=f"{plan.name}-mailbox").remote()
+    return mailbox
+
+
+def follow(sweep: Sweep, interrupts: Interrupts) -> str | None:
+    """Keeps the records until Tune has ended, or until patience has after an interruption.
+
+    Returns:
+        Why the sweep failed, if it did.
+
+    Raises:
+        ValueError: a lane cannot load what the sweep asks for.
+    """
+    error: str | None = None
+    deadline = float("inf")
+    while not sweep.search.is_over and time.monotonic() < deadline:
+        take_news(sweep, POLL_SECONDS)
+        if deadline < float("inf"):
+            continue  # everything has been told to end, and does
+        error = drop_ended(sweep.pool)
+        if error is None:
+            tend_lanes(sweep, interrupts)
+        if interrupts.are_there or error:
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            sweep.searcher.stop()
+            ray.get(sweep.mailbox.interrupt.remote())
+    take_news(sweep, 0.0)
+    return error or sweep.search.error
+
+
+def tend_lanes(sweep: Sweep, interrupts: Interrupts) -> None:
+    """Brings the lanes in line with the cluster and with what is left; gives up where no node is left for long."""
+    for text in tend(sweep.pool, sweep.ledger.num_unfinished):
+        tell(sweep, note(text))
+    sweep.searcher.max_live = sweep.pool.num_live
+    minutes = sweep.plan.node_wait_minutes
+    if sweep.pool.seconds_without_node > 60 * minutes:
+        interrupts.ask(f"no node that a trial fits came within {minutes:g} minutes")
+
+
+def take_news(sweep: Sweep, timeout: float) -> None:
+    """Waits for events, at most `timeout` seconds, and enters them."""
+    events: list[Event] = ray.get(sweep.mailbox.take_events.remote(timeout))
+    while not sweep.suggested.empty():
+        add_trial(sweep.ledger, sweep.suggested.get())
+    for event in events:
+        tell(sweep, event)
+    save(sweep.ledger, sweep.plan.folder)
+    if any(event.kind == "ended" for event in events):
+        clean(sweep.plan.folder, sweep.ledger.records.values(), sweep.plan.keep_models, sweep.cleaned)
+
+
+def tell(sweep: Sweep, event: Event) -> None:
+    """Enters an event and shows it."""
+    if event.kind == "lane_refused" and not sweep.ledger.lanes:
+        raise ValueError(event.facts["why"])
+    note_event(sweep.pool, event)
+    if event.kind == "begins":
+        sweep.searcher.order.begins(str(event.trial_id), event.facts["epochs"])
+    if event.kind == "stage_ends":
+        sweep.searcher.order.stage_ends(str(event.trial_id), event.facts["stage"])
+    apply(sweep.ledger, event)
+    sweep.on_event(event, sweep.ledger)
+
+
+def close_sweep(sweep: Sweep, patience: float) -> None:
+    """Closes lanes and search, waiting at most `patience` seconds for them to give their resources back."""
+    deadline = time.monotonic() + patience
+    sweep.searcher.stop()
+    sweep.mailbox.interrupt.remote()
+    close_pool(sweep.pool, deadline)
+    sweep.search.wait(deadline - time.monotonic())
+    if sweep.search.is_over:
+        sweep.searcher.finish()
+    ray.kill(sweep.mailbox)

@@ -1,0 +1,249 @@
+"""What a sweep would do, as lines of text: its trials, stages, optimizer steps and disk. Nothing is started."""
+
+import itertools
+import json
+import os
+import shutil
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mtlib.stages.plan import PlannedStage, plan_stages
+from search_spaces.domain import Choice, Condition, Float, Range, key_title
+from search_spaces.space import grid_trials, search_domain
+from sweeps.dry_run.disk import Keeping, describe_disk, estimate_disk
+from sweeps.dry_run.model_size import EncoderSize
+from sweeps.dry_run.stage_tree import Segment, distinct, train_on_paper
+from sweeps.options import SweepOptions
+from sweeps.search.stage_order import find_cuts
+from sweeps.setup.held_out import describe_held
+from sweeps.setup.inputs import Material, mirror_location, planned_configs
+
+Plan = tuple[PlannedStage, ...]
+
+WIDTH = 100
+"""Columns of running text."""
+
+MOST_BRANCHES = 30
+"""Lines of the tree of stages."""
+
+MOST_SKIPPED = 10
+"""Unusable rows that are named; `sweep.json` names them all."""
+
+
+def describe_sweep(options: SweepOptions, material: Material) -> list[str]:
+    """The question, what it is asked of, and where the answer goes."""
+    space = material.space
+    rows = ", ".join(f"{task} {rows:,}" for task, rows in material.num_train_rows.items())
+    copies = f", copies of the records in {mirror_location(options)}" if options.mirror else ""
+    lines = [
+        f"Sweep {options.name}: {space.question}",
+        f"Data: {material.data_folder} (train rows: {rows})",
+        f"Encoder: {space.base.encoder.name}",
+        f"Files: {options.folder}{copies}",
+        *(line for note in material.notes for line in textwrap.wrap(note, WIDTH)),
+    ]
+    left_out = (f"Left out: {line}." for line in material.left_out)
+    held = describe_held(options.hold_out, material.held)
+    return [*lines, *held, *describe_skipped(material.skipped), *left_out]
+
+
+def describe_skipped(skipped: Sequence[str]) -> list[str]:
+    """How many rows cannot be used, and which."""
+    if not skipped:
+        return []
+    shown = [f"  {line}" for line in skipped[:MOST_SKIPPED]]
+    more = [f"  and {len(skipped) - MOST_SKIPPED} more"] if len(skipped) > MOST_SKIPPED else []
+    rows = "1 row" if len(skipped) == 1 else f"{len(skipped)} rows"
+    return [f"{rows} cannot be used and will be left out:", *shown, *more]
+
+
+def describe_trials(options: SweepOptions, material: Material) -> list[str]:
+    """A line for every trial of a grid, or for every key of the search domain."""
+    times = "once" if options.replicates == 1 else f"{options.replicates} times"
+    if options.num_trials is not None:
+        domain, conditions = search_domain(material.space), material.space.conditions
+        rows = [[key_title(key), describe_range(item) + where(conditions.get(key))] for key, item in domain.items()]
+        lines = [f"{options.num_trials} configurations drawn by {options.search}, each trained {times}, from"]
+        return lines + columns(rows)
+    trials = grid_trials(material.space)
+    rows = [["trial", *trials[0]]]
+    for number, overrides in enumerate(trials):
+        values = [plain(value) for value in overrides.values()]
+        rows += [[f"{number:04d}-r{replicate}", *values] for replicate in range(options.replicates)]
+    return [f"{len(trials)} configurations on the grid, each trained {times}:", *columns(rows)]
+
+
+def describe_range(item: Range) -> str:
+    """A range or choice in words."""
+    if isinstance(item, Choice):
+        return "one of " + ", ".join(plain(value) for value in item.values)
+    kind = "a number" if isinstance(item, Float) else "a whole number"
+    return f"{kind} from {item.low:g} to {item.high:g}{', logarithmic' * item.log}"
+
+
+def where(condition: Condition | None) -> str:
+    """Where a key is drawn, in words; nothing if everywhere."""
+    if condition is None:
+        return ""
+    return f", only where {key_title(condition.key)} is {' or '.join(plain(value) for value in condition.values)}"
+
+
+def plain(value: Any) -> str:
+    """A searched value as text: words as they are, the rest as JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def describe_stages(options: SweepOptions, material: Material) -> list[str]:
+    """Stages and optimizer steps of every group of trials that have the same plan, and their sum."""
+    groups: dict[Plan, list[int]] = {}
+    for number, plan in enumerate(planned_stages(options, material)):
+        groups.setdefault(plan, []).append(number)
+    lines: list[str] = []
+    for plan, numbers in groups.items():
+        names = ", ".join(f"{number:04d}" for number in numbers)
+        lines += ["Stages of each trial:" if len(groups) == 1 else f"Stages of {names}:", *stage_lines(plan)]
+    return [*lines, *describe_sharing(options, material), describe_total(options, material)]
+
+
+def planned_stages(options: SweepOptions, material: Material) -> list[Plan]:
+    """The plan of every configuration."""
+    configs = planned_configs(options, material.space)
+    return [plan_stages(config, material.train_rows_of(config)) for config in configs]
+
+
+def describe_sharing(options: SweepOptions, material: Material) -> list[str]:
+    """The stages of a grid as a tree: each line goes on from the line above it that is less indented."""
+    if not shares_stages(options):
+        return []
+    if options.num_trials is not None:
+        return ["Stages that drawn configurations share are trained once."]
+    paths = shared_paths(options, material)
+    if all(segment.num_trials == 1 for segment in distinct(paths)):
+        return ["No two of these trials share a stage."]
+    title = ["stage", "tasks", "epochs", "steps", "trained", "trainings"]
+    rows = branch_rows(paths, 0, options.replicates)
+    more = [f"  and {len(rows) - MOST_BRANCHES} lines more"] if len(rows) > MOST_BRANCHES else []
+    head = "Stages that trials share: how often each is trained, and how many trainings come through it:"
+    return [head, *columns([title, *rows[:MOST_BRANCHES]]), *more]
+
+
+def branch_rows(paths: Sequence[Sequence[Segment]], depth: int, replicates: int) -> list[list[str]]:
+    """What trials with a common beginning of `depth` segments go on with, those that look alike in one row."""
+    groups: dict[tuple[str, ...], list[Sequence[Segment]]] = {}
+    for path in paths:
+        if len(path) > depth:
+            groups.setdefault(look_of(path[depth], depth), []).append(path)
+    rows = []
+    for look, group in groups.items():
+        num_trained = len({id(path[depth]) for path in group})
+        rows.append([*look, f"{num_trained * replicates:,}", f"{len(group) * replicates:,}"])
+        rows += branch_rows(group, depth + 1, replicates)
+    return rows
+
+
+def look_of(segment: Segment, depth: int) -> tuple[str, ...]:
+    """Cells that describe a segment: its stage, tasks, epochs and steps."""
+    stage = segment.config.stages[segment.cut.stage]
+    data = describe_data(stage.tasks, stage.extra_data)
+    return str(segment.cut.stage), "  " * depth + data, f"{segment.epochs}", f"{segment.steps:,}"
+
+
+def shares_stages(options: SweepOptions) -> bool:
+    """Whether stages are kept for others at all."""
+    return options.reuse and options.keep_gb > 0
+
+
+def shared_paths(options: SweepOptions, material: Material) -> list[list[Segment]]:
+    """By configuration, what its trial comes through; what is yet to be drawn shares nothing, as far as is known."""
+    folder, shares = material.data_folder, shares_stages(options)
+    configs = planned_configs(options, material.space)
+    if options.num_trials is not None:
+        (base, *_), rows = configs, material.train_rows_of(configs[0])
+        cuts = find_cuts(base, folder, options.workers, rows)
+        return [path for _ in configs for path in train_on_paper([base], [cuts], shares)]
+    all_cuts = [find_cuts(config, folder, options.workers, material.train_rows_of(config)) for config in configs]
+    return train_on_paper(configs, all_cuts, shares)
+
+
+def describe_total(options: SweepOptions, material: Material) -> str:
+    """Trainings and optimizer steps of the whole sweep, and those of them that sharing stages saves."""
+    plans, times = planned_stages(options, material), options.replicates
+    steps = sum(num_steps(plan) for plan in plans) * times
+    total = f"In all {len(plans) * times} trainings and {steps:,} optimizer steps"
+    drawn = ", counted as in the space's base configuration" if options.num_trials is not None else ""
+    stopped = f", fewer where {options.scheduler} stops trials" if options.scheduler != "none" else ""
+    trained = sum(segment.steps for segment in distinct(shared_paths(options, material))) * times
+    saved = f"; sharing stages saves {steps - trained:,} of them ({(steps - trained) / steps:.1%})"
+    return f"{total}{drawn}{stopped}{saved if trained < steps else ''}."
+
+
+def stage_lines(plan: Plan) -> list[str]:
+    """A table of one plan's stages."""
+    rows = [["stage", "tasks", "order", "epochs", "steps per epoch", "steps"]]
+    for stage in plan:
+        numbers = [str(stage.epochs), describe_steps(stage), f"{stage.num_steps:,}"]
+        rows.append([str(stage.index), describe_data(stage.tasks, stage.extra_data), stage.order, *numbers])
+    rows.append(["all", "", "", str(sum(stage.epochs for stage in plan)), "", f"{num_steps(plan):,}"])
+    return columns(rows)
+
+
+def describe_data(tasks: Sequence[str], extra_data: Sequence[str]) -> str:
+    """A stage's tasks, and its extra data behind a plus."""
+    return " ".join([*tasks, *(["+", *extra_data] if extra_data else [])])
+
+
+def describe_steps(stage: PlannedStage) -> str:
+    """Optimizer steps of an epoch, or the fewest and the most where epochs differ."""
+    fewest, most = min(stage.steps), max(stage.steps)
+    return f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
+
+
+def num_steps(plan: Plan) -> int:
+    """Optimizer steps of a whole trial."""
+    return sum(stage.num_steps for stage in plan)
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells, the first of them titles, as indented lines; columns of numbers are aligned at the right."""
+    aligned = [align(column) for column in zip(*rows, strict=True)]
+    return ["  " + "  ".join(cells).rstrip() for cells in zip(*aligned, strict=True)]
+
+
+def align(cells: Sequence[str]) -> list[str]:
+    """Cells of one column at equal width."""
+    width = max(map(len, cells))
+    is_number = all(cell[:1].isdigit() for cell in cells[1:] if cell)
+    return [cell.rjust(width) if is_number else cell.ljust(width) for cell in cells]
+
+
+def describe_need(options: SweepOptions, material: Material, encoder: EncoderSize | None) -> list[str]:
+    """The disk that the sweep will need, beside what is free where its folder will be."""
+    paths = shared_paths(options, material)
+    keeping = Keeping(
+        replicates=options.replicates,
+        most_bytes=int(options.keep_gb * 1e9),
+        num_models=options.keep_models,
+        at_a_time=most_at_a_time(options, len(paths) * options.replicates),
+    )
+    disk = estimate_disk(paths, material, encoder, keeping)
+    return describe_disk(disk, shutil.disk_usage(nearest_folder(options.storage)).free, keeping.at_a_time)
+
+
+def most_at_a_time(options: SweepOptions, num_trainings: int) -> int:
+    """Most trials that can run at a time: as many as fit this machine, any number on a cluster."""
+    most = min(num_trainings, options.concurrent or num_trainings)
+    if options.address is not None:
+        return most
+    fitting = (os.cpu_count() or 1) / (options.workers * options.cpus_per_worker)
+    if options.gpus_per_worker > 0:
+        fitting = min(fitting, torch.cuda.device_count() / (options.workers * options.gpus_per_worker))
+    return min(most, max(1, int(fitting)))
+
+
+def nearest_folder(path: Path) -> Path:
+    """The folder itself, or the nearest one above it that exists."""
+    return next(folder for folder in itertools.chain([path], path.parents) if folder.is_dir())

@@ -1,0 +1,162 @@
+"""A sweep that goes on: what was asked for, what must not have changed since, and what is left to do."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mtlib.config.trial import TrialConfig
+from mtlib.errors import require
+from results.records.recovery import look, recover
+from results.records.trials import TrialRecord, read_sweep, write_sweep
+from search_spaces.space import SearchSpace, trial_config
+from sweeps.options import SweepOptions, SweepPlan, make_plan, saved_options
+from sweeps.resume.compatibility import check_unchanged
+from sweeps.resume.pending import describe_left, is_over, list_left
+from sweeps.setup.inputs import Material
+from sweeps.setup.provenance import command_line, describe_code
+
+OWN_FLAGS = (
+    "storage",
+    "address",
+    "concurrent",
+    "extend",
+    "retry_failed",
+    "dry_run",
+    "keep_gb",
+    "keep_models",
+    "checkpoint_steps",
+    "node_wait_minutes",
+)
+"""What may be said anew when a sweep goes on; all else is as it was."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resumed:
+    """A sweep that is ready to go on."""
+
+    plan: SweepPlan
+    known: tuple[TrialRecord, ...]
+    """Its trials; those that are queued will be run."""
+    notes: tuple[str, ...]
+    """What a person should be told."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to do."""
+        return is_over(self.plan, self.known)
+
+
+def read_saved_options(folder: Path, own: Mapping[str, Any]) -> SweepOptions:
+    """The options of the sweep in `folder`.
+
+    Args:
+        folder: the sweep's folder, absolute.
+        own: options that were said anew.
+
+    Raises:
+        ValueError: the folder holds no sweep, or one that does not say how it was asked for.
+    """
+    saved = read_sweep(folder).get("options")
+    rule = "a sweep that goes on must say in sweep.json with which options it was started"
+    require(isinstance(saved, dict) and set(saved) <= {field.name for field in fields(SweepOptions)}, rule, folder)
+    assert isinstance(saved, dict)
+    data = saved["data"]
+    place = {"name": folder.name, "storage": folder.parent, "data": None if data is None else Path(data)}
+    return SweepOptions(**{**saved, **place, **own, "resumes": True})
+
+
+def find_folder(name: str, storage: Path) -> Path:
+    """The folder of the sweep called `name`, in the storage or by its path; ValueError if there is none."""
+    path = Path(name).expanduser()
+    folder = path.resolve() if len(path.parts) > 1 else storage / name
+    read_sweep(folder)
+    return folder
+
+
+def check_alone(found: argparse.Namespace) -> None:
+    """Raises ValueError if something is said beside --resume that a sweep cannot change any more."""
+    for name in sorted(found.said - {*OWN_FLAGS, "resume"}):
+        rule = f"--{name.replace('_', '-')} must be left out with --resume, which goes on as the sweep began"
+        require(False, rule, getattr(found, name))
+
+
+def take_up(options: SweepOptions, material: Material, encoder: str, arguments: Sequence[str]) -> Resumed:
+    """Makes a sweep ready to go on; its `sweep.json` says so from then on.
+
+    Args:
+        options: those of the sweep, with what was said anew.
+        material: its data and space as they are now.
+        encoder: fingerprint of its encoder as it is now.
+        arguments: the command line as typed.
+
+    Raises:
+        ValueError: the space, the data or the encoder has changed (what differs is said), or its records are lost.
+    """
+    from sweeps.search.study import mend_journal  # here, as a preview needs no Optuna
+
+    info = read_sweep(options.folder)
+    check_unchanged(info, material, encoder)
+    found, torn = recover(options.folder), mend_journal(options.folder)
+    known = tuple(bring_here(again(record, options), material.space) for record in found.records)
+    resumed = {"command": command_line(arguments), "time": datetime.now(UTC).isoformat(timespec="seconds")}
+    info |= {"options": saved_options(options), "num_trials": options.num_trials}
+    info["resumed"] = [*info.get("resumed", []), resumed]
+    info.pop("schema_version")
+    write_sweep(options.folder, info)
+    plan = make_plan(options, material.space, material.data_folder)
+    told = [*found.notes, *([torn] if torn else []), *describe_left(plan, known), *changed_code(info)]
+    return Resumed(plan=plan, known=known, notes=tuple(told))
+
+
+def preview(options: SweepOptions, material: Material, encoder: str | None) -> list[str]:
+    """What a sweep would do if it went on, in lines; nothing is changed.
+
+    Args:
+        options: those of the sweep, with what was said anew.
+        material: its data and space as they are now.
+        encoder: fingerprint of its encoder as it is now; None where its weights are not on this machine.
+
+    Raises:
+        ValueError: the space, the data or the encoder has changed (what differs is said).
+    """
+    info = read_sweep(options.folder)
+    check_unchanged(info, material, encoder)
+    found = look(options.folder)
+    plan = make_plan(options, material.space, material.data_folder)
+    known = [again(record, options) for record in found.records]
+    left = list_left(plan, known, {record.trial_id: record for record in found.records})
+    return [*found.notes, *describe_left(plan, known), *left, *changed_code(info)]
+
+
+def again(record: TrialRecord, options: SweepOptions) -> TrialRecord:
+    """A trial, queued again if it has failed and that is asked for."""
+    is_tried = options.retry_failed and record.status == "failed"
+    return replace(record, status="queued", error=None) if is_tried else record
+
+
+def bring_here(record: TrialRecord, space: SearchSpace) -> TrialRecord:
+    """A trial whose configuration names the encoder where it is now: that of the demonstration moves with the storage.
+
+    Args:
+        record: the trial.
+        space: what was found to ask the same as when the sweep began, of the same encoder.
+    """
+    name = trial_config(space, record.params).encoder.name
+    config = TrialConfig.from_json(record.config)
+    if config.encoder.name == name:
+        return record
+    config = config.override({"encoder.name": name})
+    return replace(record, config=config.to_json(), config_hash=config.content_hash)
+
+
+def changed_code(info: Mapping[str, Any]) -> list[str]:
+    """What to mind if code or libraries are not those that the sweep began with."""
+    if info.get("code") == describe_code():
+        return []
+    return [
+        "Note: mtlib or a library has changed since the sweep began. Trials that have ended are of the old code, the "
+        "rest will be of the new, what had begun begins anew: their scores may not be comparable."
+    ]

@@ -1,0 +1,80 @@
+"""Tune's part of a sweep, in a thread of the driver: it suggests trials and judges their reports."""
+
+from pathlib import Path
+from typing import Any
+
+from ray import tune
+from ray.actor import ActorHandle
+from ray.tune.schedulers import TrialScheduler
+
+from mtlib.errors import first_line
+from sweeps.cluster.connection import start_thread
+from sweeps.search.searcher import SweepSearcher
+from sweeps.search.tune_trial import trial_function
+
+
+class Verdicts(tune.Callback):  # type: ignore[misc]
+    """Gives each decision of the scheduler to the lane that waits for it, without the detour over the trial."""
+
+    def __init__(self, mailbox: ActorHandle[Any]) -> None:
+        self._mailbox = mailbox
+
+    def on_trial_result(self, *, trial: Any, result: dict[str, Any], **_info: Any) -> None:
+        """A report has been judged: Tune marks it done if the trial must stop."""
+        self._mailbox.verdict.remote(trial.config["trial_id"], result["trained_epochs"], bool(result["done"]))
+
+    def on_trial_error(self, *, trial: Any, **_info: Any) -> None:
+        """Tune has given the trial up; if it has not ended on its lane, it must."""
+        self._mailbox.withdraw.remote(trial.config["trial_id"], "its process in Ray Tune died")
+
+
+class Search:
+    """A run of Tune."""
+
+    def __init__(self, mailbox: ActorHandle[Any], searcher: SweepSearcher, scheduler: TrialScheduler, storage: Path):
+        """Starts the run.
+
+        Args:
+            mailbox: the sweep's mailbox.
+            searcher: suggests trials, and knows when there are no more.
+            scheduler: judges their reports.
+            storage: where Tune may keep what it likes.
+        """
+        self.error: str | None = None
+        """Why Tune itself failed, not a trial."""
+        self._tuner = tune.Tuner(
+            trial_function(mailbox),
+            tune_config=tune.TuneConfig(
+                search_alg=searcher,
+                scheduler=scheduler,
+                num_samples=-1,
+                reuse_actors=True,
+                trial_name_creator=trial_name,
+                trial_dirname_creator=trial_name,
+            ),
+            run_config=tune.RunConfig(
+                name="trials", storage_path=str(storage), verbose=0, callbacks=[Verdicts(mailbox)]
+            ),
+        )
+        # Not the main thread: there Tune would take over Ctrl-C.
+        self._thread = start_thread(self._run, "search")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether Tune has ended."""
+        return not self._thread.is_alive()
+
+    def wait(self, seconds: float) -> None:
+        """Waits for its end, at most so long."""
+        self._thread.join(max(0.0, seconds))
+
+    def _run(self) -> None:
+        try:
+            self._tuner.fit()
+        except Exception as error:  # told to the sweep, which ends
+            self.error = f"{type(error).__name__}: {first_line(error)}"
+
+
+def trial_name(trial: Any) -> str:
+    """Tune's name of a trial is ours."""
+    return str(trial.config["trial_id"])

@@ -1,0 +1,169 @@
+"""A sweep's start: the last checks, its folder, and `sweep.json`. After this the sweep may open Ray."""
+
+import os
+import platform
+import shutil
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mtlib.checkpoints.initial_weights import load_start
+from mtlib.config.schema import to_dict
+from mtlib.config.trial import TrialConfig
+from mtlib.errors import require
+from mtlib.model.encoder import PretrainedEncoder, build_encoder, embedding_layer, load_encoder
+from mtlib.model.encoder_lookup import FoundEncoder, look_up_encoder
+from mtlib.model.layers import check_fits
+from mtlib.model.multitask import MultiTaskModel
+from mtlib.training.preflight import rehearse
+from results.records.mirror import mirror
+from results.records.trials import read_trials, write_sweep
+from search_spaces.space import describe_space
+from sweeps.options import SweepOptions, SweepPlan, make_plan, saved_options
+from sweeps.setup.held_out import record_held
+from sweeps.setup.inputs import Material, mirror_location, writing_to
+from sweeps.setup.provenance import command_line, describe_code, describe_machine, describe_packages, describe_sources
+from sweeps.setup.space_checks import all_points
+
+ROOT = Path(__file__).resolve().parents[2]
+"""Folder of the four packages."""
+
+
+def check_machine(options: SweepOptions) -> None:
+    """Raises ValueError if one trial needs more than this machine has; a cluster is known only once it is reached."""
+    if is_local(options):
+        check_capacity(options, os.cpu_count() or 1, torch.cuda.device_count())
+
+
+def is_local(options: SweepOptions) -> bool:
+    """Whether the sweep runs on this machine alone."""
+    return options.address in (None, "local")
+
+
+def describe_gpus(options: SweepOptions) -> list[str]:
+    """A line about GPUs that are there and not asked for."""
+    count = torch.cuda.device_count() if is_local(options) and not options.gpus_per_worker else 0
+    return [f"This machine has {count} GPU{'s' * (count > 1)}, not used without --gpus-per-worker 1."] if count else []
+
+
+def check_capacity(options: SweepOptions, num_cpus: int, num_gpus: int) -> None:
+    """Raises ValueError if one trial needs more than `num_cpus` or `num_gpus`."""
+    workers = f"{options.workers} worker{'s' * (options.workers > 1)} with"
+    rule = f"a trial must fit this machine, which has {num_cpus} CPU{'s' * (num_cpus != 1)}"
+    cpus = options.cpus_per_worker
+    require(options.workers * cpus <= num_cpus, rule, f"{workers} --cpus-per-worker {cpus}")
+    rule = f"a trial must fit this machine, which has {num_gpus or 'no'} GPU{'s' * (num_gpus != 1)}"
+    gpus = options.gpus_per_worker
+    require(options.workers * gpus <= num_gpus, rule, f"{workers} --gpus-per-worker {gpus:g}")
+
+
+def check_encoder(options: SweepOptions, material: Material) -> PretrainedEncoder:
+    """Loads the encoder once, as every trial of the sweep will.
+
+    Raises:
+        ValueError: it cannot be had, or a trial's settings do not fit it.
+    """
+    pretrained = load_encoder(material.space.base.encoder.name)
+    check_settings(options, material, pretrained)
+    return pretrained
+
+
+def foresee_encoder(options: SweepOptions, material: Material) -> FoundEncoder:
+    """Finds the encoder and checks all of `check_encoder`, with its errors, but fetches no weights."""
+    found = look_up_encoder(material.space.base.encoder.name)
+    check_settings(options, material, found.pretrained)
+    return found
+
+
+def check_settings(options: SweepOptions, material: Material, pretrained: PretrainedEncoder) -> None:
+    """Raises ValueError unless what every point of the space asks of the encoder fits it."""
+    configs = list(all_points(material.space))
+    for encoder_config in {config.encoder: None for config in configs}:
+        fitting = [config for config in configs if config.encoder == encoder_config]
+        check_points(fitting, pretrained)
+    rehearse(configs, pretrained, on_gpu=options.gpus_per_worker > 0)
+
+
+def check_points(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder) -> None:
+    """Raises ValueError unless the encoder, and the weights to start from, fit all of `configs`, which share both."""
+    encoder = build_encoder(pretrained, configs[0].encoder)
+    for config in configs:
+        check_fits(config, encoder)
+    if any(config.smart.weight > 0 for config in configs):
+        embedding_layer(encoder)
+    if configs[0].encoder.start_from is not None:
+        load_start(configs[0].encoder, MultiTaskModel(configs[0], pretrained))
+
+
+def open_sweep(options: SweepOptions, material: Material, encoder: str, arguments: Sequence[str]) -> SweepPlan:
+    """Makes the sweep's folder with `sweep.json` in it, and `hold_out.json` where rows are kept aside.
+
+    Args:
+        options: the checked command line.
+        material: the checked data, and the space with every override.
+        encoder: fingerprint of the encoder.
+        arguments: the command line as typed.
+
+    Raises:
+        ValueError: the storage cannot be written.
+    """
+    with writing_to(options.storage):
+        options.folder.mkdir(parents=True)
+        record_held(options.folder, options.hold_out, material.held)
+        write_sweep(options.folder, sweep_info(options, material, encoder, arguments))
+    if options.mirror is not None:
+        try:
+            with writing_to(options.mirror):
+                mirror(options.folder, mirror_location(options))
+        except ValueError:
+            discard_unstarted(options.folder)
+            raise
+    return make_plan(options, material.space, material.data_folder)
+
+
+def discard_unstarted(folder: Path) -> None:
+    """Removes a sweep's folder if none of its trials has started, so that its name is free again."""
+    if all(record.status == "queued" and record.started is None for record in read_trials(folder)):
+        shutil.rmtree(folder)
+
+
+def sweep_info(options: SweepOptions, material: Material, encoder: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """What `sweep.json` says beside its schema version: all that led to the numbers."""
+    space = material.space
+    return {
+        "name": options.name,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": command_line(arguments),
+        "options": saved_options(options),
+        "space": {**describe_space(space), "hash": space.content_hash},
+        "base": to_dict(space.base),
+        "seed": options.seed,
+        "search": options.search,
+        "num_trials": options.num_trials,
+        "replicates": options.replicates,
+        "scheduler": options.scheduler,
+        "num_workers": options.workers,
+        "cpus_per_worker": options.cpus_per_worker,
+        "gpus_per_worker": options.gpus_per_worker,
+        "data": describe_data(material),
+        "encoder": {"name": space.base.encoder.name, "fingerprint": encoder},
+        "code": describe_code(),
+        "git": describe_sources(ROOT),
+        "python": platform.python_version(),
+        "packages": describe_packages(),
+        "hardware": describe_machine(),
+    }
+
+
+def describe_data(material: Material) -> dict[str, Any]:
+    """What was read."""
+    return {
+        "folder": str(material.data_folder),
+        "fingerprint": material.fingerprint,
+        "tables": dict(material.fingerprints),
+        "rows": {f"{task}-{split}": rows for (task, split), rows in material.num_rows.items()},
+        "skipped": [*material.skipped, *material.left_out],
+    }

@@ -1,0 +1,247 @@
+"""What a sweep learns from, found, read and checked on the driver before anything starts."""
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mtlib.config.trial import TrialConfig
+from mtlib.data.load import Key, find_held_parts, find_parts
+from mtlib.data.table_parts import HELD, Parts, check_files, describe_parts, read_tables
+from mtlib.data.tables import Table, content_fingerprint
+from mtlib.data.tokenizer_facts import hash_parts
+from mtlib.demo.corpus import demo_folder
+from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
+from mtlib.errors import first_line, require
+from results.records.files import list_files, open_folder
+from search_spaces.space import Named, SearchSpace, changed_keys, grid_configs, load_space, search_domain
+from sweeps.options import SweepOptions
+from sweeps.setup.held_out import check_files_alike, check_shares
+from sweeps.setup.space_checks import all_points, check_comparable, check_layers, check_starts
+
+OWN_FLAGS = {"encoder.name": "--encoder", "seed": "--seed", "replicate": "--replicates", "data.hold_out": "--hold-out"}
+"""Configuration keys that have a flag of their own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """Where data and encoder come from."""
+
+    data_folder: Path
+    encoder: str
+    """Hub name or absolute folder."""
+    is_demo: bool
+    """Whether both are the demonstration's, which needs settings of its own."""
+    notes: tuple[str, ...]
+    """What a person must be told about them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """What a sweep learns from, read and checked."""
+
+    space: SearchSpace
+    """The question, its base with the demonstration's overrides, encoder, seed, --hold-out and --set applied."""
+    data_folder: Path
+    num_rows: Mapping[Key, int]
+    """Usable rows by (set, split), as in the first point of the space that has them; the base is the first of all."""
+    other_rows: Mapping[tuple[Key, Parts], int] = dataclasses.field(default_factory=dict)
+    """Those of points that take the rows of a set from elsewhere, or more of them."""
+    held: Mapping[str, Table] = dataclasses.field(default_factory=dict)
+    """The rows that are kept aside, by task; empty where none are."""
+    fingerprint: str
+    """SHA-256 of what was read."""
+    fingerprints: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Those of the tables, by `set-split`; behind it what they are made of, for tables of `other_rows`."""
+    skipped: tuple[str, ...]
+    """One line per unusable row."""
+    left_out: tuple[str, ...] = ()
+    """One line per label that is left out by choice."""
+    notes: tuple[str, ...]
+    """What a person must be told about data and encoder."""
+
+    @property
+    def num_train_rows(self) -> dict[str, int]:
+        """Usable train rows by set."""
+        return train_rows(self.num_rows)
+
+    def rows_of(self, config: TrialConfig) -> dict[Key, int]:
+        """Usable rows by (set, split), as a point of the space has them."""
+        wanted = find_parts(config, self.data_folder).items() if self.other_rows else ()
+        return {**self.num_rows, **{pair[0]: self.other_rows[pair] for pair in wanted if pair in self.other_rows}}
+
+    def train_rows_of(self, config: TrialConfig) -> dict[str, int]:
+        """Usable train rows by set, as a point of the space has them."""
+        return train_rows(self.rows_of(config))
+
+
+def train_rows(num_rows: Mapping[Key, int]) -> dict[str, int]:
+    """Of rows by (set, split) those of train, by set."""
+    return {name: rows for (name, split), rows in num_rows.items() if split == "train"}
+
+
+def check_name_is_free(options: SweepOptions) -> None:
+    """Raises ValueError if a new sweep's name is taken already, here or at the mirror."""
+    if options.resumes:
+        return
+    rule = "a sweep's name must be new; choose another with --name, or leave it out for one made from the time"
+    require(not options.folder.exists(), rule, options.folder)
+    if options.mirror is not None:
+        try:
+            is_used = bool(list_files(open_folder(mirror_location(options)), ""))
+        except OSError as error:
+            raise ValueError(
+                f"--storage must be a URI that can be read, got {options.mirror}: {first_line(error)}"
+            ) from error
+        require(not is_used, rule, mirror_location(options))
+
+
+def mirror_location(options: SweepOptions) -> str:
+    """Where the copies of this sweep's records go."""
+    assert options.mirror is not None
+    return f"{options.mirror.rstrip('/')}/{options.name}"
+
+
+def prepare(options: SweepOptions) -> Material:
+    """Finds the space, the data and the encoder's name, applies every override and reads the data.
+
+    Raises:
+        ValueError: one line: an unknown space, key or value, or data that cannot be used.
+    """
+    space = load_space(options.space)
+    has_grid = bool(space.grid) or options.search != "grid"
+    require(has_grid, f"--search must be tpe or random for space '{space.name}', which has no grid", options.search)
+    check_changes(space, options)
+    sources = find_sources(options, space)
+    space = configure(space, sources, options)
+    check_layers(space)
+    check_starts(space)
+    check_shares(space)
+    check_comparable(space, options)
+    tables, others = read_points(space, sources.data_folder)
+    everything = (*tables.values(), *others.values())
+    return Material(
+        space=space,
+        data_folder=sources.data_folder,
+        num_rows={key: len(table.ids) for key, table in tables.items()},
+        other_rows={pair: len(table.ids) for pair, table in others.items()},
+        held={task: table for (task, split), table in tables.items() if split == HELD},
+        fingerprint=fingerprint_of(tables, others),
+        fingerprints=fingerprints_of(tables, others),
+        skipped=said_once(line for table in everything for line in table.skipped),
+        left_out=said_once(line for table in everything for line in table.left_out),
+        notes=sources.notes,
+    )
+
+
+def read_points(space: SearchSpace, folder: Path) -> tuple[dict[Key, Table], dict[tuple[Key, Parts], Table]]:
+    """Reads what the points of a space learn from, each table once.
+
+    Returns:
+        Tables by (set, split), as in the first point that has them; and those of points that have them otherwise. Rows
+        that are kept aside are split `held`, the same in all points.
+
+    Raises:
+        ValueError: as `mtlib.data.load.read_data`, for all points together; or they would keep different rows aside.
+    """
+    wanted = (find(config, folder) for config in all_points(space) for find in (find_parts, find_held_parts))
+    pairs = {pair: None for found in wanted for pair in found.items()}
+    check_files((parts for _, parts in pairs), folder)
+    read = read_tables((parts for _, parts in pairs), folder)
+    tables: dict[Key, Table] = {}
+    others: dict[tuple[Key, Parts], Table] = {}
+    for key, parts in pairs:
+        if key in tables:
+            others[key, parts] = read[parts]
+        else:
+            tables[key] = read[parts]
+    check_files_alike(space, [key for key, _ in others])
+    return tables, others
+
+
+def fingerprint_of(tables: Mapping[Key, Table], others: Mapping[tuple[Key, Parts], Table]) -> str:
+    """The fingerprint of all that was read."""
+    further = sorted(content_fingerprint({key: table}) for (key, _), table in others.items())
+    fingerprint = content_fingerprint(tables)
+    return hash_parts(fingerprint, *further) if further else fingerprint
+
+
+def fingerprints_of(tables: Mapping[Key, Table], others: Mapping[tuple[Key, Parts], Table]) -> dict[str, str]:
+    """The fingerprint of each table, by its name; behind that what it is made of, for those of `others`."""
+    named = {"-".join(key): (key, table) for key, table in tables.items()}
+    for (key, parts), table in others.items():
+        named[f"{'-'.join(key)} ({describe_parts(parts)})"] = key, table
+    return {name: content_fingerprint({key: table}) for name, (key, table) in named.items()}
+
+
+def said_once(lines: Iterable[str]) -> tuple[str, ...]:
+    """Each line once: a file that several tables hold has the same ones in each."""
+    return tuple(dict.fromkeys(lines))
+
+
+def check_changes(space: SearchSpace, options: SweepOptions) -> None:
+    """Raises ValueError if --set names a key that the space searches, or that has a flag of its own."""
+    keys = space.grid if options.search == "grid" else search_domain(space)
+    searched = [dotted for key in keys for dotted in changed_keys(space, key)]
+    for key, value in options.changes.items():
+        hits = [dotted for dotted in searched if key == dotted or key.startswith(f"{dotted}.")]
+        rule = f"--set must leave alone what space '{space.name}' searches ({', '.join(searched)})"
+        require(not hits, rule, f"{key}={value}")
+        require(key not in OWN_FLAGS, f"{key} must be given by {OWN_FLAGS.get(key)}, not by --set", f"{key}={value}")
+
+
+def find_sources(options: SweepOptions, space: SearchSpace) -> Sources:
+    """Data and encoder that were named, the space's own encoder, or the demonstration's where nothing was named."""
+    if options.data is not None:
+        encoder = options.encoder or space.base.encoder.name
+        return Sources(data_folder=options.data, encoder=encoder, is_demo=False, notes=())
+    with writing_to(options.storage):
+        corpus, tiny_encoder = demo_folder(options.cache_folder)
+    if options.encoder is not None:
+        note = f"No --data: the demonstration corpus is used, with your encoder and the settings of '{space.name}'."
+        return Sources(data_folder=corpus, encoder=options.encoder, is_demo=False, notes=(note,))
+    return Sources(data_folder=corpus, encoder=str(tiny_encoder), is_demo=True, notes=(DEMO_NOTE,))
+
+
+@contextmanager
+def writing_to(place: Path | str) -> Iterator[None]:
+    """Turns whatever hinders writing to the storage, a folder or a URI, into one line."""
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(f"--storage must be a place that can be written, got {place}: {first_line(error)}") from error
+
+
+def configure(space: SearchSpace, sources: Sources, options: SweepOptions) -> SearchSpace:
+    """The space with encoder, seed, --hold-out, the demonstration's overrides and --set in its base, checked again."""
+    space = shortened(space) if sources.is_demo else space
+    given = {"encoder.name": sources.encoder, "seed": options.seed, "data.hold_out": options.hold_out}
+    base = space.base.override(given)
+    try:
+        base = base.override(options.changes)
+    except ValueError as error:
+        raise ValueError(f"--set: {error}") from error
+    if base.encoder.start_from is not None:  # a worker's folder is another than the one that the command was given in
+        base = base.override({"encoder.start_from": str(Path(base.encoder.start_from).expanduser().resolve())})
+    return dataclasses.replace(space, base=base)
+
+
+def shortened(space: SearchSpace) -> SearchSpace:
+    """The space for the demonstration: other settings in its base, and short plans, those that it varies too."""
+    grid = {
+        key: short_plans(space, named) if isinstance(named, Mapping) else named for key, named in space.grid.items()
+    }
+    return dataclasses.replace(space, base=space.base.override(demo_overrides(space.base)), grid=grid)
+
+
+def short_plans(space: SearchSpace, named: Named) -> Named:
+    """Named overrides, in which whole plans are shortened."""
+    plans = {name: space.base.override(changes).stages for name, changes in named.items() if "stages" in changes}
+    short = {name: {"stages": demo_stages(stages)} for name, stages in plans.items()}
+    return {name: {**changes, **short.get(name, {})} for name, changes in named.items()}
+
+
+def planned_configs(options: SweepOptions, space: SearchSpace) -> list[TrialConfig]:
+    """One configuration per trial: those of the grid, or the base for each that is yet to be drawn."""
+    return grid_configs(space) if options.num_trials is None else [space.base] * options.num_trials

@@ -1,0 +1,87 @@
+"""Where a sweep's numbers come from: sources, package versions, machine and command, as plain data for `sweep.json`."""
+
+import os
+import platform
+import shlex
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mtlib.runtime.environment import library_versions, sources_hash, versions_of
+
+PACKAGES = (
+    "multitask-sweeps",
+    "numpy",
+    "optuna",
+    "pandas",
+    "pyarrow",
+    "ray",
+    "safetensors",
+    "scipy",
+    "tokenizers",
+    "torch",
+    "transformers",
+)
+
+
+def describe_sources(root: Path) -> dict[str, Any] | None:
+    """Git revision of a checkout, and whether tracked files were changed since; None outside a checkout.
+
+    Args:
+        root: the project's folder. A checkout of something else that happens to hold it does not count.
+    """
+    if not (root / ".git").exists():
+        return None
+    revision = output_of("git", "-C", str(root), "rev-parse", "HEAD")
+    changes = output_of("git", "-C", str(root), "status", "--porcelain", "--untracked-files=no")
+    return None if revision is None else {"revision": revision, "is_changed": bool(changes)}
+
+
+def output_of(*command: str) -> str | None:
+    """What a program prints; None where it is missing or fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def describe_packages() -> dict[str, str]:
+    """Versions of the packages that can change a result; those that are not installed are left out."""
+    return versions_of(PACKAGES)
+
+
+def describe_machine() -> dict[str, Any]:
+    """The machine that starts the sweep."""
+    return {
+        "host": platform.node(),
+        "platform": platform.platform(),
+        "processor": processor_name(),
+        "num_cpus": os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "gpus": gpu_names(),
+    }
+
+
+def processor_name() -> str:
+    """The processor's model where the system tells it, else its architecture."""
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text().splitlines() if information.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()
+
+
+def gpu_names() -> list[str]:
+    """Names of the machine's NVIDIA GPUs; asked without opening one, as that would take memory from the trials."""
+    return (output_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader") or "").splitlines()
+
+
+def command_line(arguments: Sequence[str]) -> str:
+    """The command as it can be typed again in the project's folder."""
+    return shlex.join(["python", "sweeps/run.py", *arguments])
+
+
+def describe_code() -> dict[str, Any]:
+    """What trained weights follow from beside data and configuration, as far as is known before any is trained."""
+    return {"sources": sources_hash(), "libraries": library_versions()}

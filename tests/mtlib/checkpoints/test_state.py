@@ -1,0 +1,376 @@
+"""States come back bit for bit, damage falls back on the state before, and only the newest stay on disk."""
+
+import errno
+import json
+import math
+import shutil
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import SafetensorError
+
+import mtlib.checkpoints.state
+from mtlib.checkpoints.best_weights import keep_best, weights_path
+from mtlib.checkpoints.state import (
+    DiskFull,
+    State,
+    StateFolder,
+    drop_states,
+    estimate_bytes,
+    load_state,
+    read_state,
+    save_state,
+    saved_states,
+)
+from mtlib.config.trial import TrialConfig
+from mtlib.model.encoder import PretrainedEncoder
+from mtlib.model.multitask import MultiTaskModel
+from mtlib.training.optimizer import make_optimizer, optimizer_tensors
+from tests.mtlib.kept_files import Killed, cut, empty, fill, flip, kill, listing, state
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> StateFolder:
+    return StateFolder(path=tmp_path / "trial")
+
+
+def loaded_value(folder: StateFolder) -> float | None:
+    """The value of the state that is loaded, checked in tensors and numbers; None if there is none."""
+    found = load_state(folder)
+    if found is None:
+        return None
+    assert found.tensors["w"].tolist() == [found.numbers["value"]] * 300
+    return float(found.numbers["value"])
+
+
+def bytes_of(tensor: torch.Tensor) -> list[int]:
+    flat = tensor.detach().contiguous().flatten()
+    return flat.view(torch.uint8).tolist()
+
+
+def test_an_empty_folder_and_one_that_is_not_there_hold_no_state(folder: StateFolder) -> None:
+    assert load_state(folder) is None
+    folder.path.mkdir()
+    assert load_state(folder) is None
+
+
+def test_tensors_come_back_bit_for_bit(folder: StateFolder) -> None:
+    odd = torch.tensor([float("nan"), float("inf"), -0.0, 1e-45, 1 / 3, torch.finfo(torch.float32).max])
+    tensors = {
+        "odd": odd,
+        "half": torch.tensor([1 / 3], dtype=torch.bfloat16),
+        "count": torch.tensor(7.0),
+        "whole": torch.tensor([2**62]),
+        "turned": torch.arange(6.0).reshape(2, 3).T,
+        "trained": torch.nn.Parameter(torch.ones(2)),
+        "nothing": torch.zeros(0, 3),
+    }
+    save_state(folder, 5, State(tensors=tensors, numbers={}))
+    found = load_state(folder)
+    assert found is not None
+    assert found.tensors.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        back = found.tensors[name]
+        assert (back.dtype, back.shape) == (tensor.dtype, tensor.shape)
+        assert bytes_of(back) == bytes_of(tensor)
+
+
+def test_numbers_come_back_exactly(folder: StateFolder) -> None:
+    numbers: dict[str, Any] = {
+        "sums": {"sst": [0.1 + 0.2, 1e-320, 1.7976931348623157e308, -0.0], "qqp": [math.pi, math.nextafter(1, 2)]},
+        "step": 2**53 + 1,
+        "best": {"overall": [0.7000000000000001, 3]},
+        "nothing": None,
+        "text": "naïve ✓",
+    }
+    save_state(folder, 1, State(tensors={}, numbers=numbers))
+    found = load_state(folder)
+    assert found is not None
+    assert found.numbers == numbers
+    assert math.copysign(1, found.numbers["sums"]["sst"][3]) == -1
+
+
+def test_model_and_optimizer_of_a_trial_come_back_bit_for_bit(
+    folder: StateFolder, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
+) -> None:
+    model = MultiTaskModel(tiny_config, tiny_encoder)
+    optimizer = make_optimizer(tiny_config, model, tiny_config.active_tasks)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    optimizer.step()
+    tensors = {**model.state_dict(), **optimizer_tensors(optimizer, model)}
+    save_state(folder, 1, State(tensors=tensors, numbers={}))
+    kept = {name: tensor.clone() for name, tensor in tensors.items()}
+    optimizer.step()
+    found = load_state(folder)
+    assert found is not None
+    assert all(torch.equal(found.tensors[name], tensor) for name, tensor in kept.items())
+    assert found.tensors.keys() == kept.keys()
+
+
+def test_the_newest_state_is_loaded_and_only_two_are_kept(folder: StateFolder) -> None:
+    for step in (3, 9, 10, 200, 1000):
+        save_state(folder, step, state(step))
+        assert loaded_value(folder) == step
+    assert [path.name for path in saved_states(folder)] == ["state-000001000-000", "state-000000200-000"]
+    assert sorted(path.name for path in folder.path.iterdir()) == ["state-000000200-000", "state-000001000-000"]
+
+
+def test_states_after_the_same_step_never_replace_one_another(folder: StateFolder) -> None:
+    for number in range(5):
+        save_state(folder, 4, state(float(number)))
+        assert loaded_value(folder) == number
+        names = [path.name for path in saved_states(folder)]
+        assert names == [f"state-000000004-{kept:03d}" for kept in (number, number - 1) if kept >= 0]
+    before = read_state(saved_states(folder)[1])
+    assert before is not None
+    assert before.numbers == {"value": 3.0}
+
+
+def test_a_state_is_kept_though_damaged_ones_of_later_steps_are_there(folder: StateFolder) -> None:
+    for step in (6, 9):
+        save_state(folder, step, state(step))
+    for path in saved_states(folder):
+        cut(path / "tensors")
+    assert load_state(folder) is None
+    for step in (3, 4):  # the trial begins again
+        save_state(folder, step, state(step))
+        assert loaded_value(folder) == step
+    assert [path.name for path in saved_states(folder)] == ["state-000000004-000", "state-000000003-000"]
+
+
+@pytest.mark.parametrize("every_steps", [0, -1])
+def test_states_after_every_no_steps_are_refused(every_steps: int, tmp_path: Path) -> None:
+    assert StateFolder(path=tmp_path, every_steps=1).every_steps == 1
+    with pytest.raises(ValueError, match=f"^every_steps must be at least 1, got {every_steps}$"):
+        StateFolder(path=tmp_path, every_steps=every_steps)
+
+
+def test_no_state_is_kept_behind_the_last_epoch_unless_it_is_asked_for(tmp_path: Path) -> None:
+    assert not StateFolder(path=tmp_path).keeps_end
+    assert StateFolder(path=tmp_path, keeps_end=True).keeps_end
+
+
+@pytest.mark.parametrize("damage", [cut, empty, flip, Path.unlink])
+@pytest.mark.parametrize("file", ["tensors", "state.json"])
+def test_a_damaged_state_is_passed_over_for_the_one_before(
+    damage: Callable[[Path], None], file: str, folder: StateFolder
+) -> None:
+    save_state(folder, 1, state(1.0))
+    save_state(folder, 2, state(2.0))
+    damage(saved_states(folder)[0] / file)
+    found = load_state(folder)
+    assert found is not None
+    assert found.numbers == {"value": 1.0}
+    damage(saved_states(folder)[1] / file)
+    assert load_state(folder) is None
+
+
+def test_a_number_that_changed_on_the_disk_is_noticed(folder: StateFolder) -> None:
+    save_state(folder, 1, state(1.0))
+    save_state(folder, 2, state(2.0))
+    path = saved_states(folder)[0] / "state.json"
+    text = path.read_text()
+    assert text.count("2.0") == 1
+    path.write_text(text.replace("2.0", "3.0"))
+    assert loaded_value(folder) == 1.0
+    path.write_text(text)
+    assert loaded_value(folder) == 2.0
+
+
+def test_a_state_file_holds_the_checksums_of_its_tensors_and_of_its_numbers(folder: StateFolder) -> None:
+    save_state(folder, 1, state(1.0))
+    (path,) = saved_states(folder)
+    described = json.loads((path / "state.json").read_text())
+    numbers = described["numbers"]
+    assert json.loads(numbers) == {"value": 1.0}
+    sums = {"tensors": zlib.crc32((path / "tensors").read_bytes()), "numbers": zlib.crc32(numbers.encode())}
+    assert described["checksums"] == sums
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("[]", "null", "{}", '{"checksums": 0}', "\udcff"),
+        '{"checksums": {}, "numbers": "{}"}',
+        '{"checksums": {}, "numbers": {}}',
+        '{"checksums": null, "numbers": 5}',
+    ],
+)
+def test_json_of_another_shape_is_damage_too(text: str, folder: StateFolder) -> None:
+    save_state(folder, 1, state(1.0))
+    save_state(folder, 2, state(2.0))
+    path = saved_states(folder)[0] / "state.json"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    assert loaded_value(folder) == 1.0
+
+
+def test_a_damaged_state_does_not_stop_the_next_from_being_saved(folder: StateFolder) -> None:
+    save_state(folder, 1, state(1.0))
+    empty(saved_states(folder)[0] / "state.json")
+    save_state(folder, 2, state(2.0))
+    assert loaded_value(folder) == 2.0
+
+
+@pytest.mark.parametrize("step", [2, 3])
+def test_a_kill_between_write_and_rename_leaves_the_last_good_state(
+    step: int, folder: StateFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_state(folder, 1, state(1.0))
+    save_state(folder, 2, state(2.0))
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", kill)
+        with pytest.raises(Killed):
+            save_state(folder, step, state(3.0))
+    assert loaded_value(folder) == 2.0
+    save_state(folder, step, state(4.0))
+    assert loaded_value(folder) == 4.0
+    assert not list(folder.path.glob(".*"))
+
+
+def test_a_kill_while_old_states_are_removed_leaves_the_new_one(
+    folder: StateFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in (1, 2):
+        save_state(folder, step, state(step))
+    rmtree = shutil.rmtree
+
+    def kill_at_a_state(path: Path, **named: Any) -> None:
+        if path.name.startswith("state-"):
+            (path / "tensors").unlink()  # what a kill leaves of it
+            raise Killed
+        rmtree(path, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", kill_at_a_state)
+        with pytest.raises(Killed):
+            save_state(folder, 3, state(3))
+    assert loaded_value(folder) == 3
+    save_state(folder, 4, state(4))
+    assert [path.name for path in saved_states(folder)] == ["state-000000004-000", "state-000000003-000"]
+
+
+def test_a_process_killed_in_the_middle_of_writing_leaves_the_last_good_state(folder: StateFolder) -> None:
+    save_state(folder, 1, state(1.0))
+    partial = folder.path / ".state.partial"
+    partial.mkdir()
+    (partial / "tensors").write_bytes(b"half of it")
+    assert loaded_value(folder) == 1.0
+    save_state(folder, 2, state(2.0))
+    assert loaded_value(folder) == 2.0
+    assert not partial.exists()
+
+
+def test_states_of_a_trial_that_has_ended_go_and_its_best_weights_stay(folder: StateFolder) -> None:
+    save_state(folder, 1, state(1.0))
+    (folder.path / ".state.partial").mkdir()
+    keep_best(folder, 1, {"overall": 1}, {"w": torch.ones(2)})
+    (folder.path / ".kept.partial").mkdir()
+    drop_states(folder)
+    assert load_state(folder) is None
+    assert sorted(path.name for path in folder.path.iterdir()) == ["best.json", "weights"]
+    assert weights_path(folder, 1).exists()
+    drop_states(folder)
+
+
+@pytest.fixture
+def filled(folder: StateFolder) -> dict[str, bytes]:
+    return fill(folder)
+
+
+def test_a_state_for_which_there_is_no_room_leaves_those_before_it(
+    folder: StateFolder,
+    filled: dict[str, bytes],
+    full_disk: None,  # noqa: ARG001 - must be there
+) -> None:
+    with pytest.raises(DiskFull) as error:
+        save_state(folder, 3, state(3.0))
+    text = str(error.value)
+    assert text.startswith("the disk must have room for the state after step 3, 1,200 bytes, got ")
+    assert f" bytes free in {folder.path} (" in text
+    assert "\n" not in text
+    assert listing(folder) == filled
+    assert loaded_value(folder) == 2.0
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), SafetensorError("invalid header")])
+def test_another_error_stays_what_it_is_and_leaves_nothing_behind(
+    error: Exception, folder: StateFolder, filled: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_tensors: Any, path: Path) -> None:
+        path.write_bytes(b"half of it")
+        raise error
+
+    monkeypatch.setattr(mtlib.checkpoints.state, "save_file", fail)
+    with pytest.raises(type(error)) as found:
+        save_state(folder, 3, state(3.0))
+    assert found.value is error
+    assert listing(folder) == filled
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+import torch
+from mtlib.checkpoints.best_weights import keep_best
+from mtlib.checkpoints.state import DiskFull, State, StateFolder, save_state
+folder = StateFolder(path=Path(sys.argv[1]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+large = {"w": torch.ones(10_000)}
+for attempt in (lambda: save_state(folder, 3, State(tensors=large, numbers={})),
+                lambda: keep_best(folder, 2, {"overall": 2}, large)):
+    try:
+        attempt()
+    except DiskFull as error:
+        print(error)
+"""
+
+
+def test_a_real_limit_on_files_is_a_full_disk(folder: StateFolder, filled: dict[str, bytes]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(folder.path)], capture_output=True, text=True, timeout=60, cwd=ROOT
+    )
+    first, second = done.stdout.splitlines()
+    assert first.startswith("the disk must have room for the state after step 3, 40,000 bytes, got ")
+    assert second.startswith("the disk must have room for the weights of epoch 2, 40,000 bytes, got ")
+    assert second.endswith(f" bytes free in {folder.path} (File too large)")
+    assert listing(folder) == filled
+
+
+def test_the_disk_that_is_foretold_is_the_disk_that_is_used(
+    folder: StateFolder, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
+) -> None:
+    model = MultiTaskModel(tiny_config, tiny_encoder)
+    optimizer = make_optimizer(tiny_config, model, tiny_config.active_tasks)
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    weights = model.state_dict()
+    save_state(folder, 1, State(tensors={**weights, **optimizer_tensors(optimizer, model)}, numbers={}))
+    keep_best(folder, 1, {"overall": 1}, weights)
+    sizes = weights_path(folder, 1).stat().st_size, (saved_states(folder)[0] / "tensors").stat().st_size
+    expected = estimate_bytes(sum(parameter.numel() for parameter in model.parameters()))
+    # Names and shapes come on top: a few kilobytes, which matter in a model this small only.
+    assert all(0 <= size - foretold < 20_000 for size, foretold in zip(sizes, expected, strict=True))
+
+
+@pytest.mark.parametrize("num_copies", [1, 2])
+def test_copies_of_the_weights_are_foretold_in_the_state_and_not_in_the_weights(num_copies: int) -> None:
+    weights, state = estimate_bytes(1000, num_copies)
+    assert (weights, state) == (4000, 12_000 + num_copies * 4000)
+    assert estimate_bytes(1000) == (4000, 12_000)
+
+
+def test_nothing_is_pickled(folder: StateFolder) -> None:
+    save_state(folder, 1, state(1.0))
+    keep_best(folder, 1, {"overall": 1}, {"w": torch.ones(2)})
+    for path in folder.path.rglob("*"):
+        assert path.is_dir() or not path.read_bytes().startswith((b"\x80", b"PK"))

@@ -1,0 +1,168 @@
+"""Encoder, PALs and tasks: every range on both sides, and what does not fit a task or a head."""
+
+from typing import Any
+
+import pytest
+
+from mtlib.config.network import LOSSES_OF_KIND, EncoderConfig, PalsConfig, TaskConfig
+from mtlib.tasks import TASKS
+from tests.mtlib.config_cases import (
+    BASE,
+    PENALIZED,
+    Case,
+    assert_every_field_changes_the_hash,
+    assert_range,
+    refusal,
+    undescribed_fields,
+)
+
+CASES: list[Case] = [
+    ("encoder.dropout", -1e-9, "encoder.dropout must be at least 0 and below 1", 0.0),
+    ("encoder.dropout", 1.0, "encoder.dropout must be at least 0 and below 1", 0.999),
+    ("encoder.attention_dropout", -1e-9, "encoder.attention_dropout must be at least 0 and below 1", 0.0),
+    ("encoder.attention_dropout", 1.0, "encoder.attention_dropout must be at least 0 and below 1", 0.999),
+    ("encoder.max_length", 7, "encoder.max_length must be at least 8", 8),
+    ("encoder.name", "", "encoder.name must be a hub name or a folder", "x"),
+    ("encoder.trained_layers", [-1], "encoder.trained_layers must be layer numbers from 0", [0]),
+    ("encoder.trained_layers", [3, 3], "encoder.trained_layers must not name a layer twice", [3, 4]),
+    ("encoder.start_from", "", "encoder.start_from must be a folder or a file", "x"),
+    ("pals.size", -1, "pals.size must be at least 0", 0),
+    ("pals.size", 203, "pals.size must be a multiple of pals.num_heads (12)", 204),
+    ("pals.num_heads", 0, "pals.num_heads must be at least 1", 1),
+    ("pals.tasks", ["qqp", "qqp"], "pals.tasks must not name a task twice", ["qqp", "sts"]),
+    ("pals.placement", "beside", "pals.placement must be one of attention, layer", "layer"),
+    ("pals.function", "relu", "pals.function must be one of attention, identity, low_rank", "low_rank"),
+    ("tasks.sst.batch_size", 0, "tasks.sst: batch_size must be at least 1", 1),
+    ("tasks.sst.loss_weight", 0.0, "tasks.sst: loss_weight must be above 0", 1e-9),
+    ("tasks.sst.ordinal_alpha", 0.0, "tasks.sst: ordinal_alpha must be above 0", 1e-9),
+    ("tasks.sst.dual_reduction", "max", "tasks.sst.dual_reduction must be one of mean, sum", "sum"),
+    ("tasks.sst.pooling", "max", "tasks.sst.pooling must be one of cls, mean", "mean"),
+    ("tasks.sst.head", "conv", "tasks.sst.head must be one of linear, cosine", "linear"),
+    ("tasks.sst.hidden_units", 0, "tasks.sst: hidden_units must be at least 1, or none", 1),
+    ("tasks.sst.probability_factor", 0.0, "tasks.sst: probability_factor must be above 0", 1e-9),
+    ("tasks.sst.chosen_layers", [-1], "tasks.sst: chosen_layers must be layer numbers from 0", [0]),
+    ("tasks.sst.chosen_layers", [1, 1], "tasks.sst: chosen_layers must not name a layer twice", [1, 2]),
+    ("tasks.sst.scored_train_rows", -1, "tasks.sst: scored_train_rows must be at least 0", 0),
+    ("tasks.sst.loss", "binary_cross_entropy", "tasks.sst.loss must be one of cross_entropy, ", "ordinal_log_loss"),
+    ("tasks.sst.loss", "mean_squared_error", "tasks.sst.loss must be one of ", "dual_objective_cross_entropy"),
+    ("tasks.qqp.loss", "ordinal_log_loss", "tasks.qqp.loss must be one of binary_cross_entropy, ", "cross_entropy"),
+    ("tasks.sts.loss", "ordinal_log_loss", "tasks.sts.loss must be one of mean_sq", "mean_squared_error"),
+    ("tasks.sst.encoding", "cross", "tasks.sst.encoding must be one of single", "single"),
+    ("tasks.sst.encoding", "bi", "tasks.sst.encoding must be one of single", "single"),
+    ("tasks.qqp.encoding", "single", "tasks.qqp.encoding must be one of cross, cross_no_separator, bi", "bi"),
+    ("tasks.sts.encoding", "single", "tasks.sts.encoding must be one of cross, ", "cross_no_separator"),
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_value_out_of_range_is_refused_and_the_nearest_inside_is_taken(case: Case) -> None:
+    assert_range(case)
+
+
+def test_a_change_of_any_field_changes_the_hash() -> None:
+    encoder: dict[str, Any] = {"name": "x", "dropout": 0.2, "attention_dropout": 0.2, "max_length": 9}
+    encoder |= {"trained_layers": [1], "start_from": "folder", "start_epoch": "sts"}
+    with_heads = PENALIZED.override({"encoder.start_from": "folder", "encoder.start_heads": True})
+    hashes = {PENALIZED.override({f"encoder.{name}": value}).content_hash for name, value in encoder.items()}
+    assert len(hashes | {PENALIZED.content_hash, with_heads.content_hash}) == len(encoder) + 2
+    assert {*encoder, "start_heads"} == set(EncoderConfig.__dataclass_fields__)
+    pals: dict[str, Any] = {"size": 12, "num_heads": 2, "tasks": ["sts"], "placement": "layer"}
+    assert_every_field_changes_the_hash("pals", PalsConfig, {**pals, "function": "identity", "zero_start": True})
+    task: dict[str, Any] = {"batch_size": 8, "loss": "cross_entropy", "ordinal_alpha": 2.0, "dual_reduction": "sum"}
+    task |= {"encoding": "bi", "pooling": "mean", "hidden_units": 10, "cosine_projection": False, "loss_weight": 0.5}
+    task |= {"probability_factor": 0.1, "chosen_layers": [0], "scored_train_rows": 5}
+    bi = PENALIZED.override({"tasks.qqp.encoding": "bi"})
+    assert bi.override({"tasks.qqp.head": "cosine"}).content_hash != bi.content_hash  # fits a bi-encoder only
+    hashes = {PENALIZED.override({f"tasks.qqp.{name}": value}).content_hash for name, value in task.items()}
+    assert len(hashes | {PENALIZED.content_hash}) == len(task) + 1
+    assert {*task, "head"} == set(TaskConfig.__dataclass_fields__)
+
+
+@pytest.mark.parametrize(
+    ("text", "layers"),
+    [("none", None), ("null", None), ("3", (3,)), ("[]", ()), ("", ()), ("0,1", (0, 1)), ("[0, 11]", (0, 11))],
+)
+def test_trained_layers_are_read_from_text(text: str, layers: tuple[int, ...] | None) -> None:
+    changed = BASE.override({"encoder.trained_layers": text})
+    assert changed.encoder.trained_layers == layers
+    again = type(changed).from_json(changed.to_json())
+    assert again.encoder.trained_layers == layers
+    assert again.content_hash == changed.content_hash
+
+
+@pytest.mark.parametrize("value", [None, "none", "null", "None"])
+def test_no_weights_to_start_from_are_said_as_anywhere_else(value: str | None) -> None:
+    started = BASE.override({"encoder.start_from": "runs/none"})
+    assert started.encoder.start_from == "runs/none"
+    assert started.override({"encoder.start_from": value}) == BASE
+
+
+def test_heads_cannot_start_where_nothing_is_started_from() -> None:
+    line = "encoder.start_heads must be false without encoder.start_from, got True"
+    assert refusal({"encoder.start_heads": True}) == line
+    assert refusal({"encoder.start_heads": True, "encoder.start_from": "none"}) == line
+    assert BASE.override({"encoder.start_heads": True, "encoder.start_from": "x"}).encoder.start_heads
+    assert BASE.override({"encoder.start_heads": False}) == BASE
+
+
+def test_the_whole_encoder_a_frozen_one_and_one_layer_are_three_configurations() -> None:
+    layers: list[Any] = [None, [], [0], [11]]
+    assert len({BASE.override({"encoder.trained_layers": value}).content_hash for value in layers}) == 4
+
+
+@pytest.mark.parametrize("value", ["all", "1.5", 3, [True], ["x"], [1.5]])
+def test_trained_layers_that_are_no_list_of_whole_numbers_are_refused(value: Any) -> None:
+    assert "encoder.trained_layers" in refusal({"encoder.trained_layers": value})
+
+
+def test_pals_need_a_task_once_they_have_a_size() -> None:
+    line = "pals.tasks must name at least one task where pals.size is above 0, got []"
+    assert refusal({"pals.size": 12}) == line
+    assert BASE.override({"pals.size": 12, "pals.tasks": "sst"}).pals.tasks == ("sst",)
+
+
+@pytest.mark.parametrize("function", ["identity", "low_rank"])
+def test_only_attention_needs_a_size_that_its_heads_divide(function: str) -> None:
+    assert "multiple of pals.num_heads (5)" in refusal({"pals.size": 204, "pals.num_heads": 5}, PENALIZED)
+    changed = PENALIZED.override({"pals.size": 204, "pals.num_heads": 5, "pals.function": function})
+    assert changed.pals.size == 204
+
+
+COSINE = {"tasks.qqp.encoding": "bi", "tasks.qqp.head": "cosine"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"tasks.qqp.encoding": "cross"}, "tasks.qqp: head cosine must have encoding bi, got cross"),
+        ({"tasks.qqp.hidden_units": 5}, "tasks.qqp: head cosine must have hidden_units none, got 5"),
+        ({"tasks.qqp.loss": "cross_entropy"}, "tasks.qqp: head cosine must have loss binary_cross_entropy or mean_"),
+    ],
+)
+def test_a_cosine_fits_a_bi_encoder_without_layer_and_a_loss_of_one_value(changes: dict[str, Any], line: str) -> None:
+    assert BASE.override(COSINE).tasks["qqp"].head == "cosine"
+    assert refusal({**COSINE, **changes}).startswith(line)
+
+
+def test_a_cosine_is_refused_for_one_text() -> None:
+    assert "head cosine must have encoding bi, got single" in refusal({"tasks.sst.head": "cosine"})
+
+
+def test_regression_takes_a_cosine_too() -> None:
+    changed = BASE.override({"tasks.sts.encoding": "bi", "tasks.sts.head": "cosine"})
+    assert changed.tasks["sts"].loss == "mean_squared_error"
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_loss_of_a_tasks_kind_fits_it_and_no_other(name: str) -> None:
+    every = {loss for losses in LOSSES_OF_KIND.values() for loss in losses}
+    fitting = LOSSES_OF_KIND[TASKS[name].kind]
+    for loss in every:
+        if loss in fitting:
+            assert BASE.override({f"tasks.{name}.loss": loss}).tasks[name].loss == loss
+        else:
+            assert refusal({f"tasks.{name}.loss": loss}).startswith(f"tasks.{name}.loss must be one of")
+
+
+def test_every_field_is_described_under_it() -> None:
+    assert undescribed_fields("network.py") == []

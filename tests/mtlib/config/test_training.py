@@ -1,0 +1,105 @@
+"""Stages and optimizer: every range on both sides."""
+
+from typing import Any, get_args
+
+import pytest
+
+from mtlib.config.training import RANDOM_ORDERS, ROUND_ORDERS, OptimizerConfig, Order, StageConfig
+from tests.mtlib.config_cases import (
+    BASE,
+    Case,
+    assert_range,
+    refusal,
+    undescribed_fields,
+)
+
+CASES: list[Case] = [
+    ("stages.0.tasks", [], "stages.0: a stage must name at least one task", ["sst"]),
+    ("stages.0.tasks", ["sst", "sst"], "stages.0: tasks of a stage must not be named twice", ["qqp", "sst"]),
+    ("stages.0.extra_data", ["snli", "snli"], "stages.0: extra_data of a stage must not be named twice", ["snli"]),
+    ("stages.0.order", "round_robin", "stages.0.order must be one of batch_round_robin, ", "sampled_round_robin"),
+    ("stages.0.annealing", -1e-9, "stages.0: annealing must be from 0 to 1", 0.0),
+    ("stages.0.annealing", 1.001, "stages.0: annealing must be from 0 to 1", 1.0),
+    ("stages.0.epochs", 0, "stages.0: epochs must be at least 1", 1),
+    ("stages.0.steps_per_epoch", 0, "stages.0: steps_per_epoch must be at least 1", 1),
+    ("optimizer.learning_rate", 0.0, "optimizer.learning_rate must be above 0", 1e-12),
+    ("optimizer.head_learning_rate", 0.0, "optimizer.head_learning_rate must be above 0", 1e-12),
+    ("optimizer.weight_decay", -1e-9, "optimizer.weight_decay must be at least 0", 0.0),
+    ("optimizer.layer_decay", 0.0, "optimizer.layer_decay must be above 0 and at most 1", 1e-9),
+    ("optimizer.layer_decay", 1.001, "optimizer.layer_decay must be above 0 and at most 1", 1.0),
+    ("optimizer.chosen_scale", -1e-9, "optimizer.chosen_scale must be at least 0", 1.0),
+    ("optimizer.other_scale", -1e-9, "optimizer.other_scale must be at least 0", 1.0),
+    ("optimizer.beta1", -1e-9, "optimizer.beta1 must be at least 0 and below 1", 0.0),
+    ("optimizer.beta1", 1.0, "optimizer.beta1 must be at least 0 and below 1", 0.999),
+    ("optimizer.beta2", -1e-9, "optimizer.beta2 must be at least 0 and below 1", 0.0),
+    ("optimizer.beta2", 1.0, "optimizer.beta2 must be at least 0 and below 1", 0.9999),
+    ("optimizer.epsilon", 0.0, "optimizer.epsilon must be above 0", 1e-12),
+    ("optimizer.schedule", "cosine", "optimizer.schedule must be one of constant, slanted_", "slanted_triangular"),
+    ("optimizer.warmup_fraction", 0.0, "optimizer.warmup_fraction must be above 0 and below 1", 0.001),
+    ("optimizer.warmup_fraction", 1.0, "optimizer.warmup_fraction must be above 0 and below 1", 0.999),
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_value_out_of_range_is_refused_and_the_nearest_inside_is_taken(case: Case) -> None:
+    assert_range(case)
+
+
+def test_a_change_of_any_field_of_a_stage_changes_the_hash() -> None:
+    two = BASE.override({"stages": [BASE.stages[0], BASE.stages[0]]})
+    values: dict[str, Any] = {"tasks": ["qqp"], "extra_data": ["snli"], "order": "annealed", "annealing": 0.5}
+    values |= {"sum_losses": True, "epochs": 2, "steps_per_epoch": 7, "start_from": "best", "reset_optimizer": True}
+    assert set(values) == set(StageConfig.__dataclass_fields__)
+    hashes = {two.override({f"stages.1.{name}": value}).content_hash for name, value in values.items()}
+    assert len(hashes | {two.content_hash}) == len(values) + 1
+
+
+def test_a_change_of_any_field_of_the_optimizer_changes_the_hash() -> None:
+    values: dict[str, Any] = {"learning_rate": 1e-5, "head_learning_rate": 1e-3, "weight_decay": 0.0}
+    values |= {"decay_biases_and_norms": False, "layer_decay": 0.9, "beta1": 0.8, "beta2": 0.99, "epsilon": 1e-6}
+    values |= {"schedule": "slanted_triangular", "warmup_fraction": 0.2}
+    layered = BASE.override({"tasks.sst.chosen_layers": [0]})
+    scales = {
+        name: layered.override({f"optimizer.{name}": 0.5}).content_hash for name in ("chosen_scale", "other_scale")
+    }
+    assert len({layered.content_hash, *scales.values()}) == 3
+    assert {*values, *scales} == set(OptimizerConfig.__dataclass_fields__)
+    hashes = {BASE.override({f"optimizer.{name}": value}).content_hash for name, value in values.items()}
+    assert len(hashes | {BASE.content_hash}) == len(values) + 1
+
+
+@pytest.mark.parametrize("order", get_args(Order))
+def test_losses_can_be_summed_where_batches_come_in_rounds_only(order: str) -> None:
+    of_order = {"stages.0.order": order, "stages.0.epochs": 3}  # as many as sets
+    changes = {**of_order, "stages.0.sum_losses": True}
+    if order in ROUND_ORDERS:
+        assert BASE.override(changes).stages[0].sum_losses
+    else:
+        rule = f"stages.0: sum_losses needs rounds: order must be one of {', '.join(ROUND_ORDERS)}, got {order}"
+        assert refusal(changes) == rule
+    assert not BASE.override(of_order).stages[0].sum_losses
+
+
+@pytest.mark.parametrize(("extra", "sets"), [([], 3), (["snli"], 4), (["snli", "cfimdb"], 5)])
+def test_an_epoch_for_each_set_needs_as_many_epochs_as_sets(extra: list[str], sets: int) -> None:
+    changes = {"stages.0.order": "epoch_round_robin", "stages.0.extra_data": extra}
+    rule = f"stages.0: epochs of epoch_round_robin must be at least the number of its sets, {sets}, or one is never "
+    assert refusal({**changes, "stages.0.epochs": sets - 1}) == f"{rule}trained, got {sets - 1}"
+    for epochs in (sets, sets + 1):
+        assert BASE.override({**changes, "stages.0.epochs": epochs}).stages[0].epochs == epochs
+    assert BASE.override({**changes, "stages.0.order": "sequential"}).stages[0].epochs == 1
+
+
+def test_no_order_is_both_of_rounds_and_at_random() -> None:
+    assert not set(ROUND_ORDERS) & set(RANDOM_ORDERS)
+    assert set(ROUND_ORDERS) | set(RANDOM_ORDERS) <= set(get_args(Order))
+
+
+def test_a_stage_may_be_given_in_python_as_json_or_as_a_whole() -> None:
+    stage = StageConfig(tasks=("qqp",), epochs=3)
+    plans: list[Any] = [(stage,), [stage], [{"tasks": ["qqp"], "epochs": 3}]]
+    assert {BASE.override({"stages": plan}).stages for plan in plans} == {(stage,)}
+
+
+def test_every_field_is_described_under_it() -> None:
+    assert undescribed_fields("training.py") == []

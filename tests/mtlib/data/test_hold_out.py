@@ -1,0 +1,115 @@
+"""Rows that are kept aside: whole groups, by texts alone, as many as fit; against groups found by hand."""
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from mtlib.data.hold_out import group_rows, hold_out_texts, normalise, share_text
+
+SEEDS = range(30)
+Columns = list[list[str]]
+
+
+def random_texts(seed: int) -> Columns:
+    """One or two columns of 1 to 60 rows, of so few texts that many rows share some, written in several ways."""
+    stream = np.random.default_rng(seed)
+    rows, kinds = int(stream.integers(1, 61)), int(stream.integers(1, 90))
+    ways = ["text {}", "TEXT {}", "  Text\t {} "]
+    return [
+        [ways[stream.integers(3)].format(stream.integers(kinds)) for _ in range(rows)]
+        for _ in range(stream.integers(1, 3))
+    ]
+
+
+def rows_of(columns: Columns) -> list[set[str]]:
+    """Each row's texts, normalised."""
+    return [{normalise(text) for text in row} for row in zip(*columns, strict=True)]
+
+
+def groups_by_hand(columns: Columns) -> list[set[int]]:
+    """Groups of rows that texts connect: each row in turn joins all groups that hold one of its texts."""
+    groups: list[tuple[set[int], set[str]]] = []
+    for number, texts in enumerate(rows_of(columns)):
+        joined = [group for group in groups if group[1] & texts]
+        groups = [group for group in groups if not group[1] & texts]
+        groups.append((set().union({number}, *(rows for rows, _ in joined)), texts.union(*(own for _, own in joined))))
+    return [rows for rows, _ in groups]
+
+
+def held_rows(columns: Columns, share: float) -> set[int]:
+    return set(np.flatnonzero(share_text(columns, hold_out_texts(columns, share))).tolist())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_groups_are_those_found_by_hand(seed: int) -> None:
+    columns = [[normalise(text) for text in column] for column in random_texts(seed)]
+    numbers = group_rows(columns)
+    found = {frozenset(np.flatnonzero(numbers == number).tolist()) for number in set(numbers.tolist())}
+    assert found == set(map(frozenset, groups_by_hand(columns)))
+    assert set(numbers.tolist()) == set(range(len(found)))
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_text_is_on_both_sides_and_the_share_lacks_less_than_any_group_that_is_left(seed: int, share: float) -> None:
+    columns = random_texts(seed)
+    held, texts = held_rows(columns, share), rows_of(columns)
+    left = set(range(len(texts))) - held
+    assert not set().union(*(texts[row] for row in held)) & set().union(*(texts[row] for row in left))
+    lacking = share * len(texts) - len(held)
+    assert lacking >= -1e-6
+    for group in groups_by_hand(columns):
+        assert group <= held or (not group & held and len(group) > lacking - 1e-6)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_neither_the_order_of_rows_nor_that_of_columns_nor_how_texts_are_written_matters(seed: int) -> None:
+    columns, stream = random_texts(seed), np.random.default_rng(seed)
+    order = stream.permutation(len(columns[0]))
+    shuffled = [[column[row] for row in order] for column in reversed(columns)]
+    plain = [[normalise(text) for text in column] for column in columns]
+    assert hold_out_texts(columns, 0.3) == hold_out_texts(shuffled, 0.3) == hold_out_texts(plain, 0.3)
+
+
+def test_single_texts_come_in_the_order_of_their_hash() -> None:
+    texts = [f"text {number}" for number in range(100)]
+    by_hash = sorted(texts, key=lambda text: hashlib.sha256(text.encode()).hexdigest())
+    for share, count in ((0.01, 1), (0.1, 10), (0.29, 29), (0.299, 29), (0.3, 30), (1.0, 100)):
+        assert hold_out_texts([texts], share) == set(by_hash[:count]), share
+
+
+def test_a_group_comes_by_its_smallest_text_and_is_passed_over_where_it_does_not_fit() -> None:
+    """By hash: e (3f79...), c (2e7d...) and a (ca97...) come c, e, a; c is the smallest text of three rows."""
+    assert [hashlib.sha256(text.encode()).hexdigest()[:4] for text in "cea"] == ["2e7d", "3f79", "ca97"]
+    columns = [["d", "c", "x", "e", "a"], ["c", "x", "x", "e", "a"]]
+    assert hold_out_texts(columns, 0.19) == set()
+    assert hold_out_texts(columns, 0.2) == {"e"}
+    assert hold_out_texts(columns, 0.4) == {"e", "a"}
+    assert hold_out_texts(columns, 0.59) == {"e", "a"}
+    assert hold_out_texts(columns, 0.6) == {"c", "d", "x"}
+    assert hold_out_texts(columns, 0.8) == {"c", "d", "x", "e"}
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_nothing_is_kept_aside_where_no_group_fits(share: float) -> None:
+    assert hold_out_texts([["only"]], share) == set()
+    assert hold_out_texts([["a", "b", "c"], ["b", "c", "d"]], share) == set()
+    assert held_rows([["only"]], share) == set()
+
+
+def test_rows_share_a_text_whichever_side_it_is_on() -> None:
+    columns = [["a film", "new", "The  Road"], ["a cat", "a FILM", "a dog"]]
+    assert share_text(columns, {"a film"}).tolist() == [True, True, False]
+    assert share_text(columns, {"the road", "a cat"}).tolist() == [True, False, True]
+    assert share_text(columns, {"The  Road", "film"}).tolist() == [False, False, False]
+    assert share_text(columns, set()).tolist() == [False] * 3
+
+
+@pytest.mark.parametrize(
+    "text", ["a fine film", "A Fine FILM", "  a fine\tfilm ", "a\u00a0fine \r\n film", "A FİNE fiLM"]
+)
+def test_case_and_white_space_tell_no_sentences_apart_and_letters_do(text: str) -> None:
+    assert (normalise(text) == "a fine film") == ("İ" not in text)
+    assert normalise(normalise(text)) == normalise(text)
+    assert normalise("Straße") == normalise("STRASSE")

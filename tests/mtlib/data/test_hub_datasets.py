@@ -1,0 +1,126 @@
+"""Data sets in the format of Hugging Face, made here; nothing is asked of the hub."""
+
+import builtins
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+
+from mtlib.data.file_readers import Row
+from mtlib.data.hub_datasets import read_hub_data
+
+COLUMNS = ("id", "premise", "hypothesis", "label")
+ROWS: dict[str, list[Any]] = {
+    "idx": [10, 11, 12],
+    "premise": [" A man. ", 'A "dog"\tand\na cat.', "Rain, \u2028 snow."],
+    "hypothesis": ["A person.", "Nobody.", None],
+    "label": [0, 2, -1],
+}
+CELLS = [["A man.", "A person.", "0"], ['A "dog"\tand\na cat.', "Nobody.", "2"], ["Rain, \u2028 snow.", "", "-1"]]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+
+
+@pytest.fixture
+def train() -> datasets.Dataset:
+    names = datasets.ClassLabel(names=["entailment", "neutral", "contradiction"])
+    return datasets.Dataset.from_dict(ROWS).cast_column("label", names)
+
+
+def read(path: str, split: str = "train", columns: tuple[str, ...] = COLUMNS) -> list[Row]:
+    return list(read_hub_data(path, split, columns, numbered=True))
+
+
+def complaint(path: str, split: str = "train", columns: tuple[str, ...] = COLUMNS) -> str:
+    with pytest.raises(ValueError) as caught:
+        read(path, split, columns)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_saved_data_set_of_several_splits_is_read_with_class_labels_as_numbers(
+    train: datasets.Dataset, tmp_path: Path
+) -> None:
+    validation = train.select([2, 0])
+    datasets.DatasetDict({"train": train, "validation": validation}).save_to_disk(tmp_path / "nli")
+    path = f"hf://{tmp_path}/nli"
+    assert read(path) == [(f"{path} train:{row}", [str(row), *cells]) for row, cells in enumerate(CELLS)]
+    assert [cells for _, cells in read(path, "validation")] == [["0", *CELLS[2]], ["1", *CELLS[0]]]
+
+
+def test_ids_are_those_of_their_column_where_there_is_one(train: datasets.Dataset, tmp_path: Path) -> None:
+    train.save_to_disk(tmp_path / "nli")
+    rows = read(f"hf://{tmp_path}/nli", columns=("idx", *COLUMNS[1:]))
+    assert [cells for _, cells in rows] == [[str(10 + row), *cells] for row, cells in enumerate(CELLS)]
+
+
+def test_a_saved_data_set_without_splits_is_train(train: datasets.Dataset, tmp_path: Path) -> None:
+    train.save_to_disk(tmp_path / "nli")
+    assert [cells[1:] for _, cells in read(f"hf://{tmp_path}/nli")] == CELLS
+    assert complaint(f"hf://{tmp_path}/nli", "dev") == f"hf://{tmp_path}/nli has no split 'dev'; known: train"
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "json"])
+def test_a_folder_of_data_files_is_read(train: datasets.Dataset, tmp_path: Path, suffix: str) -> None:
+    folder = tmp_path / "nli"
+    folder.mkdir()
+    for split, rows in (("train", train), ("validation", train.select([1]))):
+        getattr(rows, f"to_{suffix}")(folder / f"{split}.{suffix}")
+    assert [cells[1:] for _, cells in read(f"hf://{folder}")] == CELLS
+    assert [cells[1:] for _, cells in read(f"hf://{folder}", "validation")] == CELLS[1:2]
+    assert "known: train, validation" in complaint(f"hf://{folder}", "dev")
+
+
+def test_name_and_configuration_are_given_to_the_library(
+    train: datasets.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str | None]] = []
+
+    def load(name: str, configuration: str | None) -> datasets.DatasetDict:
+        asked.append((name, configuration))
+        return datasets.DatasetDict({"train": train})
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    assert len(read("hf://nyu-mll/glue#qqp")) == len(read("hf://snli")) == 3
+    assert asked == [("nyu-mll/glue", "qqp"), ("snli", None)]
+
+
+def test_a_missing_column_is_answered_with_the_nearest(train: datasets.Dataset, tmp_path: Path) -> None:
+    train.save_to_disk(tmp_path / "nli")
+    message = complaint(f"hf://{tmp_path}/nli", columns=("idx", "premises", "label"))
+    assert message.startswith(f"hf://{tmp_path}/nli train: column premises is missing; did you mean 'premise'?")
+
+
+def test_a_value_that_is_no_text_is_named_with_its_row(tmp_path: Path) -> None:
+    datasets.Dataset.from_dict({"premise": [["a"], ["b"]], "label": [0, 1]}).save_to_disk(tmp_path / "nli")
+    message = complaint(f"hf://{tmp_path}/nli", columns=("id", "premise", "label"))
+    assert message == f"hf://{tmp_path}/nli train:0: premise must be text or a number, got ['a']"
+
+
+def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    assert complaint(f"hf://{tmp_path}/nowhere").startswith(f"hf://{tmp_path}/nowhere must be a data set that can be")
+
+
+def test_whatever_hinders_the_hub_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(*_: object) -> None:
+        raise ConnectionError("no route\nto the hub")
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    assert complaint("hf://snli") == "hf://snli must be a data set that can be read, got: no route"
+
+
+def test_without_the_library_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def refuse(name: str, *rest: Any) -> Any:
+        if name == "datasets":
+            raise ModuleNotFoundError("No module named 'datasets'")
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    assert "needs the library datasets: pip install 'multitask-sweeps[datasets]'" in complaint("hf://snli")

@@ -1,0 +1,115 @@
+"""What is suggested in place of a missing file helps: it is not in use, nor another split's, nor another task's."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from mtlib.data.missing_files import MOST_LISTED, describe_folder, describe_missing, near_folder, nearest_file
+
+
+def make_files(folder: Path, *names: str) -> Path:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "others", "meant"),
+    [
+        ("ids-sst-dev.csv", ["sst-dev.csv", "sst-train.csv"], "sst-dev.csv"),
+        ("ids-sst-dev.csv", ["IDS_SST_dev.csv"], "IDS_SST_dev.csv"),
+        ("mine-train.csv", ["mine-training.tsv", "other.csv"], "mine-training.tsv"),
+        ("mine-train.csv", ["mine-train.tsv", "mine.csv"], "mine.csv"),
+        ("qoura-dev.csv", ["quora-dev.csv", "quora-train.csv"], "quora-dev.csv"),
+        ("mine-dev.csv", ["mine-validation.csv"], "mine-validation.csv"),
+        ("mine.csv", ["mnie.csv"], "mnie.csv"),
+        ("mine.csv", ["mine-train.csv"], "mine-train.csv"),
+        ("dev.tsv", ["valid.tsv"], "valid.tsv"),
+        ("mine-train.csv", [], None),
+    ],
+)
+def test_the_file_with_the_nearest_name_is_suggested(name: str, others: list[str], meant: str | None) -> None:
+    assert nearest_file(name, others) == meant
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("mine-train.csv", "mine-dev.csv"),
+        ("mine-dev.csv", "mine-test.csv"),
+        ("mine.csv", "mine-dev.csv"),
+        ("train.tsv", "dev.tsv"),
+        ("sst-dev.csv", "sts-dev.csv"),  # is another task's
+        ("snli-train.csv", "ids-cfimdb-train.csv"),
+        ("quora-train.csv", "reviews-train.csv"),
+    ],
+)
+def test_a_file_of_another_split_or_task_is_not_suggested(name: str, other: str) -> None:
+    assert nearest_file(name, [other]) is None
+
+
+def test_a_file_that_is_in_use_is_listed_and_not_suggested(tmp_path: Path) -> None:
+    make_files(tmp_path, "mine.csv", "readme.md")
+    missing = ["mine-train.csv"]
+    assert describe_missing(tmp_path, missing) == "did you mean 'mine.csv'? the folder holds mine.csv"
+    assert describe_missing(tmp_path, missing, used=["mine.csv"]) == "the folder holds mine.csv"
+    assert describe_missing(tmp_path, missing, used=["below/mine.csv"]).startswith("did you mean 'mine.csv'?")
+
+
+def test_each_of_several_missing_files_has_its_own_suggestion(tmp_path: Path) -> None:
+    make_files(tmp_path, "mines-train.csv", "mine2-dev.csv")
+    line = describe_missing(tmp_path, ["far-dev.csv", "mine-dev.csv", "mine-train.csv"])
+    assert line == (
+        "did you mean 'mine2-dev.csv' for mine-dev.csv, 'mines-train.csv' for mine-train.csv? "
+        "the folder holds mine2-dev.csv, mines-train.csv"
+    )
+
+
+def test_files_that_are_all_one_folder_below_or_above_are_found_there(tmp_path: Path) -> None:
+    make_files(tmp_path, "data/a.csv", "data/b.csv", "half/a.csv", "data/deep/x.csv")
+    assert describe_missing(tmp_path, ["a.csv", "b.csv"]) == (
+        f"did you mean the folder {tmp_path}/data, which has them?"
+    )
+    assert describe_missing(tmp_path / "data" / "deep", ["b.csv"]) == (
+        f"did you mean the folder {tmp_path}/data, which has it?"
+    )
+
+
+def test_folders_that_may_not_be_searched_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_files(tmp_path, "data/locked/a.csv", "data/open/a.csv", "beside/locked/a.csv")
+    is_file = Path.is_file
+
+    def refuse(path: Path) -> bool:
+        if path.parent.name == "locked":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return is_file(path)
+
+    monkeypatch.setattr(Path, "is_file", refuse)  # as without permission on Python 3.11; root may search all
+    assert (
+        describe_missing(tmp_path / "data", ["a.csv"]) == f"did you mean the folder {tmp_path}/data/open, which has it?"
+    )
+    assert describe_missing(tmp_path / "beside", ["a.csv"]) == "the folder holds no .csv, .tsv or .jsonl file"
+    assert describe_missing(tmp_path / "data" / "open", ["locked/a.csv"]).startswith("there is no folder ")
+
+
+def test_the_folder_that_the_missing_file_should_be_in_is_listed(tmp_path: Path) -> None:
+    make_files(tmp_path, "QQP/train.tsv", "top.csv")
+    assert describe_missing(tmp_path, ["QQP/dev.tsv"], used=["QQP/train.tsv"]) == f"{tmp_path}/QQP holds train.tsv"
+    assert describe_missing(tmp_path, ["gone/dev.tsv"]) == f"there is no folder {tmp_path}/gone"
+
+
+def test_a_full_folder_is_listed_in_part_and_an_empty_one_named_so(tmp_path: Path) -> None:
+    names = [f"{number:02}.csv" for number in range(MOST_LISTED + 2)]
+    make_files(tmp_path, *names, "below/x.txt")
+    assert describe_folder(tmp_path, "it") == f"it holds {', '.join(names[:MOST_LISTED])} and 2 more"
+    assert describe_folder(tmp_path / "below", "it") == "it holds no .csv, .tsv or .jsonl file"
+    assert describe_folder(tmp_path / "below", "it", (".txt",)) == "it holds x.txt"
+
+
+def test_a_mistyped_folder_is_answered_with_the_one_beside_it(tmp_path: Path) -> None:
+    make_files(tmp_path, "data/a.csv", "other/a.csv", "date.csv")
+    assert near_folder(tmp_path / "dat") == f"; did you mean {tmp_path}/data?"
+    assert near_folder(tmp_path / "zzz") == ""
+    assert near_folder(tmp_path / "gone" / "data") == ""

@@ -1,0 +1,44 @@
+"""The command that writes the demonstration."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mtlib.demo.__main__ import main
+from mtlib.demo.corpus import NUM_ROWS
+
+
+def test_the_command_writes_both_and_says_what_and_how_to_use_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(tmp_path / "demo")]) == 0
+    said = capsys.readouterr().out
+    assert f"{tmp_path / 'demo' / 'data' / 'quora-train.csv'}: {NUM_ROWS['qqp']['train']} rows" in said
+    assert "--set optimizer.learning_rate=0.001" in said
+    assert "--set stages.0.steps_per_epoch=60 --set stages.1.epochs=6" in said
+    assert main([str(tmp_path / "demo")]) == 2
+    assert "DIR must hold neither data nor encoder" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert main([str(tmp_path / "file" / "demo")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: DIR must be a folder that can be written")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["demo", "--seed", "-1"], ["demo", "--seed", "x"]])
+def test_wrong_use_exits_with_2(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+
+
+def test_help_teaches_without_loading_torch() -> None:
+    code = "import sys; import mtlib.demo.__main__ as d; assert 'torch' not in sys.modules; d.main(['--help'])"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "DIR/data/ids-sst-train.csv" in shown
+    assert "examples:" in shown

@@ -1,0 +1,86 @@
+"""The weights of the tiny encoder: BERT's names and shapes, and heads that look where they are said to look."""
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertConfig, BertModel
+
+from mtlib.demo import vocabulary as words
+from mtlib.demo.encoder import describe_model, make_vocabulary
+from mtlib.demo.encoder_weights import HALF, WORD, equal_halves, make_weights
+
+VOCABULARY = make_vocabulary()
+
+
+@pytest.fixture(scope="module")
+def model() -> BertModel:
+    config = BertConfig(**describe_model(len(VOCABULARY)), attn_implementation="eager")
+    model = BertModel(config).eval()
+    model.load_state_dict({name: torch.tensor(value) for name, value in make_weights(VOCABULARY, 0).items()})
+    return model
+
+
+def attend(model: BertModel, layer: int, first: str, second: str = "") -> tuple[list[str], np.ndarray]:
+    """Tokens of an input and the attention of a layer's heads: (heads, from, to)."""
+    pieces = ["[CLS]", *first.split(), "[SEP]"] + ([*second.split(), "[SEP]"] if second else [])
+    segments = [0] * (len(first.split()) + 2) + [1] * (len(pieces) - len(first.split()) - 2)
+    ids = torch.tensor([[VOCABULARY.index(piece) for piece in pieces]])
+    with torch.no_grad():
+        output = model(input_ids=ids, token_type_ids=torch.tensor([segments]), output_attentions=True)
+    return pieces, output.attentions[layer][0].numpy()
+
+
+def test_names_and_shapes_are_those_of_bert(model: BertModel) -> None:
+    weights = make_weights(VOCABULARY, 0)
+    assert {name: value.shape for name, value in weights.items()} == {
+        name: tuple(value.shape) for name, value in model.state_dict().items()
+    }
+    assert all(value.dtype == np.float32 and np.isfinite(value).all() for value in weights.values())
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others() -> None:
+    first, again, other = (make_weights(VOCABULARY, seed) for seed in (0, 0, 1))
+    assert all(np.array_equal(first[name], again[name]) for name in first)
+    name = "embeddings.word_embeddings.weight"
+    assert not np.array_equal(first[name], other[name])
+
+
+@pytest.mark.parametrize(("head", "distance"), [(0, -1), (1, -2), (2, 1)])
+def test_heads_of_the_first_layer_look_at_neighbours(model: BertModel, head: int, distance: int) -> None:
+    pieces, attention = attend(model, 0, "why do teachers help students ?", "why are pupils assisted by teachers ?")
+    inside = range(max(0, -distance), len(pieces) - max(0, distance))
+    assert [int(attention[head, place].argmax()) - place for place in inside] == [distance] * len(inside)
+
+
+def test_a_head_of_the_first_layer_looks_for_a_conjunction_before(model: BertModel) -> None:
+    pieces, attention = attend(model, 0, "the plot is good , but the cast is dull .")
+    after = range(pieces.index("cast"), len(pieces) - 1)
+    assert {pieces[int(attention[3, place].argmax())] for place in after} == {"but"}
+
+
+def test_heads_of_the_second_layer_find_a_word_and_its_synonym_in_the_other_text(model: BertModel) -> None:
+    pieces, attention = attend(model, 1, "why do teachers help students ?", "why are pupils assisted by doctors ?")
+    found = attention[:2].mean(axis=0)
+    for one, other in (("students", "pupils"), ("help", "assisted"), ("pupils", "students"), ("assisted", "help")):
+        assert pieces[int(found[pieces.index(one)].argmax())] == other
+    assert pieces[int(found[pieces.index("doctors")].argmax())] in ("[CLS]", "[SEP]")
+
+
+def test_synonyms_are_nearer_than_words_of_a_kind_and_those_nearer_than_the_rest() -> None:
+    table = make_weights(VOCABULARY, 0)["embeddings.word_embeddings.weight"][:, WORD]
+
+    def nearness(first: str, second: str) -> float:
+        one, other = table[VOCABULARY.index(first)], table[VOCABULARY.index(second)]
+        return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
+
+    synonyms = [nearness(c[0][0], c[1][0]) for c in words.PEOPLE if len(c) > 1]
+    kin = [nearness(words.PEOPLE[n][0][0], words.PEOPLE[n + 1][0][0]) for n in range(0, 12, 2)]
+    strangers = [nearness(word, "station") for word in ("plot", "bigger", "music", "paris")]
+    assert np.mean(synonyms) > np.mean(kin) > np.mean(strangers)
+    assert min(synonyms) > 0.5
+
+
+def test_halves_of_word_vectors_have_equal_length() -> None:
+    vectors = equal_halves(np.random.default_rng(0).standard_normal((5, WORD.stop)))
+    halves = vectors.reshape(5, 2, HALF)
+    assert np.allclose((halves**2).sum(axis=2), HALF)

@@ -1,0 +1,144 @@
+"""The grammar of the demonstration corpus: what a text says decides its label, not which words it holds."""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+import numpy as np
+import pytest
+
+from mtlib.demo import texts as demo_text
+from mtlib.demo import vocabulary as demo_words
+from mtlib.demo.texts import (
+    HEADLINE,
+    LABEL_NOISE,
+    PREDICATES,
+    QUESTIONS,
+    SLOT_WEIGHTS,
+    concede_first,
+    concede_last,
+    draw_meaning,
+    known_words,
+    negated,
+    say,
+    strengthened,
+    turned_round,
+    weakened,
+    write_clause,
+    write_headlines,
+    write_questions,
+    write_review,
+)
+
+Writer = Callable[[Random], tuple[tuple[str, ...], float]]
+STRENGTH_OF = {word: value for value, group in demo_words.STRENGTH.items() for word in group}
+
+
+@pytest.fixture
+def without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_text, "LABEL_NOISE", {"sst": 0.0, "qqp": 0.0})
+    monkeypatch.setattr(demo_text, "SCORE_NOISE", 0.0)
+
+
+def draw(writer: Writer, count: int) -> list[tuple[tuple[str, ...], float]]:
+    random = Random(3)
+    return [writer(random) for _ in range(count)]
+
+
+def words_of(text: str) -> list[str]:
+    return re.findall(r"[a-z]+|[^a-z\s]", text.lower())
+
+
+@pytest.mark.parametrize("writer", [write_review, write_questions, write_headlines])
+def test_the_same_stream_writes_the_same(writer: Writer) -> None:
+    assert draw(writer, 20) == draw(writer, 20)
+
+
+@pytest.mark.parametrize(("writer", "classes"), [(write_review, range(5)), (write_questions, range(2))])
+def test_every_class_is_about_as_frequent(writer: Writer, classes: range) -> None:
+    counts = Counter(label for _, label in draw(writer, 5000))
+    assert sorted(counts) == [float(label) for label in classes]
+    assert min(counts.values()) > 0.85 * 5000 / len(classes)
+
+
+def test_similarities_spread_over_the_range_in_steps_of_a_fifth() -> None:
+    labels = np.array([label for _, label in draw(write_headlines, 3000)])
+    assert (labels.min(), labels.max()) == (0, 5)
+    assert np.allclose(labels * 5, np.round(labels * 5))
+    assert np.histogram(labels, bins=5, range=(0, 5))[0].min() > 300
+
+
+@pytest.mark.parametrize("writer", [write_review, write_questions, write_headlines])
+def test_every_word_is_known_and_texts_are_short(writer: Writer) -> None:
+    known = set(known_words())
+    texts = [words_of(text) for pair, _ in draw(writer, 2000) for text in pair]
+    assert {word for text in texts for word in text} <= known
+    assert max(len(text) for text in texts) <= 19
+    assert 5 <= np.mean([len(text) for text in texts]) <= 12
+
+
+@pytest.mark.parametrize("value", sorted(PREDICATES))
+def test_a_sentiment_can_be_said_in_all_its_ways(value: int) -> None:
+    clauses = {write_clause(Random(number), value) for number in range(300)}
+    assert len(clauses) > 100
+    assert all(re.fullmatch(r"the \w+ (is|seems) \w+.*", clause) for clause in clauses)
+
+
+@pytest.mark.parametrize("value", [-1, 1])
+def test_a_negated_word_is_of_the_other_side(value: int) -> None:
+    phrase = negated(Random(0), value).split()
+    assert phrase[0] in demo_words.NEGATORS
+    assert STRENGTH_OF[phrase[-1]] * value < 0
+
+
+@pytest.mark.parametrize("value", [-2, 2])
+def test_degree_words_change_the_strength_by_one(value: int) -> None:
+    assert STRENGTH_OF[strengthened(Random(0), value).split()[-1]] == value // 2
+    assert STRENGTH_OF[weakened(Random(0), value // 2).split()[-1]] == value
+    assert STRENGTH_OF[turned_round(Random(0), value).split()[-1]] * value < 0
+
+
+def test_the_conceded_clause_is_of_the_other_side_and_does_not_count() -> None:
+    assert concede_first(Random(0), "the plot is good", 1).endswith(", but the plot is good")
+    assert concede_last(Random(0), "the plot is good", 1).startswith("the plot is good , although ")
+
+
+def test_label_noise_is_by_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_text, "LABEL_NOISE", {**LABEL_NOISE, "sst": 1.0})
+    off = {seed: write_review(Random(seed)) for seed in range(200)}
+    monkeypatch.setattr(demo_text, "LABEL_NOISE", {**LABEL_NOISE, "sst": 0.0})
+    true = {seed: write_review(Random(seed)) for seed in range(200)}
+    assert all(off[seed][0] == true[seed][0] and abs(off[seed][1] - true[seed][1]) == 1 for seed in off)
+
+
+@pytest.mark.usefixtures("without_noise")
+def test_many_questions_that_differ_hold_the_same_words_and_many_that_agree_do_not() -> None:
+    openers = ("please", "honestly", ",")
+    same: dict[float, list[bool]] = {0.0: [], 1.0: []}
+    for (first, second), label in draw(write_questions, 3000):
+        bags = [sorted(word for word in words_of(text) if word not in openers) for text in (first, second)]
+        same[label].append(bags[0] == bags[1])
+    assert np.mean(same[0.0]) > 0.25
+    assert np.mean(same[1.0]) < 0.75
+
+
+@pytest.mark.parametrize("frame", QUESTIONS, ids=lambda frame: frame.wordings[0])
+def test_exchanging_who_is_who_changes_every_wording(frame: demo_text.Frame) -> None:
+    meaning = draw_meaning(Random(1), frame)
+    exchanged = {**meaning, "a": meaning["b"], "b": meaning["a"]}
+    said = {say(Random(number), frame, meaning) for number in range(200)}
+    assert said.isdisjoint(say(Random(number), frame, exchanged) for number in range(200))
+    assert len(said) >= len(frame.wordings)
+
+
+@pytest.mark.usefixtures("without_noise")
+def test_similarity_is_graded_by_overlap() -> None:
+    rows = draw(write_headlines, 3000)
+    function_words = {"in", "by"}
+    overlaps = [len(set(words_of(a)) & set(words_of(b)) - function_words) for (a, b), _ in rows]
+    labels = np.array([label for _, label in rows])
+    means = [labels[np.array(overlaps) == shared].mean() for shared in (0, 2, 4)]
+    assert means == sorted(means)
+    assert sum(SLOT_WEIGHTS.values()) == 5
+    assert SLOT_WEIGHTS.keys() == HEADLINE.slots.keys()

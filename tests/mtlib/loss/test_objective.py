@@ -1,0 +1,702 @@
+"""The objective by hand: means, weights, short batches and shards, and each term that is added to a loss."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import kstest
+from torch import Tensor
+from torch.distributions import Bernoulli, Categorical, Normal, kl_divergence
+from torch.nn import functional
+
+import mtlib.loss.objective
+import mtlib.loss.simcse
+from mtlib.data.batches import Batch, make_batch
+from mtlib.loss.objective import TERMS, Place, first_noise, learned_weight, mean_teacher, terms_of
+from mtlib.model.encoder import embedding_layer
+from mtlib.training.run import Run
+
+NewRun = Callable[..., Run]
+PLAIN = {"encoder.dropout": 0, "encoder.attention_dropout": 0, "smart.weight": 0}
+SMART = {**PLAIN, "smart.weight": 7, "smart.tasks": "sst,qqp,sts", "smart.mode": "random", "smart.epsilon": 0.1}
+SMART["smart.noise_std"] = 0.1
+VANISHING = 1e-30
+"""A deviation of noise that is lost where it is added to a text, so that what stays is the text."""
+SIZES = {"sst": 8, "qqp": 8, "sts": 5}
+ALL = "sst,qqp,sts"
+BI = {"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"}
+TEACHER = {**PLAIN, "proximal.weight": 3, "proximal.tasks": ALL}
+CONTRAST = {**PLAIN, "simcse.weight": 2, "simcse.tasks": ALL, "simcse.temperature": 0.5}
+LEARNED = {**PLAIN, "loss_weighting": "uncertainty"}
+
+
+def shards_of(run: Run, task: str, rows: int, world_size: int = 1) -> list[Batch]:
+    """The parts of one global batch of the first rows of a task's train."""
+    return [
+        make_batch(
+            run.corpus.tables[task, "train"],
+            np.arange(rows),
+            encoding=run.config.tasks[task].encoding,
+            max_length=run.config.encoder.max_length,
+            rank=rank,
+            world_size=world_size,
+        )
+        for rank in range(world_size)
+    ]
+
+
+def ask(run: Run, batches: Sequence[Batch], seed: int = 11, turn: int = 0) -> tuple[Tensor, Tensor]:
+    """Loss and details; the noise of each batch has the same seed, and each has the same turn."""
+    places = [Place(noise_seed=seed, turn=turn, full_size=run.config.batch_size_of(batch.task)) for batch in batches]
+    loss, details = run.objective(batches, places)
+    return loss, details
+
+
+def column(details: Tensor, name: str) -> float:
+    """The sum over all rows of one term."""
+    return details[:, TERMS.index(name)].sum().item()
+
+
+def losses_by_hand(run: Run, batch: Batch) -> Tensor:
+    """The loss of each row, from torch's own functions."""
+    logits, labels = run.model(batch).logits, batch.labels
+    if batch.task == "sst":
+        return functional.cross_entropy(logits, labels.long(), reduction="none")
+    if batch.task == "qqp":
+        return functional.binary_cross_entropy(logits[:, 0].sigmoid(), labels, reduction="none")
+    return functional.mse_loss(logits[:, 0], labels, reduction="none")
+
+
+def noise_by_hand(run: Run, batch: Batch, seed: int = 11) -> list[Tensor]:
+    """The noise of the mode `random`: normal draws, none on padding, each token's scaled to inf-norm 1."""
+    smart, stream, noise = run.config.smart, torch.Generator().manual_seed(seed), []
+    for inputs in batch.inputs:
+        rows, tokens = inputs.attention_mask.shape
+        draw = smart.noise_std * torch.randn(rows, tokens, 32, generator=stream) * inputs.attention_mask[:, :, None]
+        noise.append(draw / (draw.abs().max(dim=2, keepdim=True).values + smart.epsilon))
+    return noise
+
+
+def penalties_by_hand(run: Run, batch: Batch) -> Tensor:
+    """The penalty of each row: both KL divergences between clean and perturbed predictions, or their squared gap."""
+    clean = run.model(batch, keep=True)
+    pairs = zip(clean.embeddings, noise_by_hand(run, batch), strict=True)
+    moved = run.model(batch, embeddings=[text + noise for text, noise in pairs]).logits
+    return divergence_by_hand(batch.task, moved, clean.logits)
+
+
+def divergence_by_hand(task: str, one: Tensor, other: Tensor) -> Tensor:
+    """Both KL divergences between two predictions, (rows,), from torch's distributions; or their squared gap."""
+    if task == "sts":
+        return functional.mse_loss(one, other, reduction="none")[:, 0]
+    p, q = (Categorical(logits=logits) if task == "sst" else Bernoulli(logits=logits[:, 0]) for logits in (one, other))
+    return kl_divergence(p, q) + kl_divergence(q, p)
+
+
+def gradients_of(run: Run, loss: Tensor) -> dict[str, Tensor]:
+    """The gradient of every parameter that the loss reaches."""
+    parameters = dict(run.model.named_parameters())
+    found = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+    return {name: gradient for name, gradient in zip(parameters, found, strict=True) if gradient is not None}
+
+
+@pytest.mark.parametrize(("task", "size"), SIZES.items())
+def test_a_full_batch_gives_the_mean_of_its_losses_times_the_tasks_weight(
+    task: str, size: int, new_run: NewRun
+) -> None:
+    run = new_run({**PLAIN, f"tasks.{task}.loss_weight": 2.5})
+    batches = shards_of(run, task, size)
+    expected = losses_by_hand(run, batches[0])
+    loss, details = ask(run, batches)
+    assert loss.item() == pytest.approx(2.5 * expected.mean().item(), rel=1e-5)
+    assert details[0].tolist() == pytest.approx([expected.sum().item(), 0, 0, 0, 0], rel=1e-5)
+    assert details.shape == (1, len(TERMS))
+    assert not details.requires_grad
+
+
+@pytest.mark.parametrize("rows", [1, 3, 7])
+@pytest.mark.parametrize("changes", [PLAIN, SMART])
+def test_each_row_of_a_short_batch_counts_as_much_as_one_of_a_full_batch(
+    changes: dict[str, Any], rows: int, new_run: NewRun
+) -> None:
+    run = new_run(changes)
+    batches = shards_of(run, "sst", rows)
+    expected = losses_by_hand(run, batches[0]).sum() / 8
+    if run.config.smart.weight:
+        expected = expected + 7 * penalties_by_hand(run, batches[0]).sum() / 8
+    loss, details = ask(run, batches)
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-4)
+    assert details[0, 0].item() == pytest.approx(losses_by_hand(run, batches[0]).sum().item(), rel=1e-5)
+
+
+def test_a_pass_cut_into_full_and_short_batches_adds_up_to_its_rows(new_run: NewRun) -> None:
+    run, parts = new_run(PLAIN), []
+    for rows in (np.arange(8), np.arange(8, 16), np.arange(16, 19)):
+        batch = make_batch(run.corpus.tables["sst", "train"], rows, encoding="single", max_length=32)
+        parts.append(ask(run, [batch])[0])
+    whole = losses_by_hand(run, shards_of(run, "sst", 19)[0]).sum() / 8
+    assert torch.stack(parts).sum().item() == pytest.approx(whole.item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize(("task", "encoding"), [("sst", "single"), ("qqp", "cross"), ("qqp", "bi"), ("sts", "cross")])
+def test_the_penalty_by_hand_is_added_as_mean_or_as_sum(
+    task: str, encoding: str, reduction: str, new_run: NewRun
+) -> None:
+    changes = {"smart.reduction": reduction, f"tasks.{task}.encoding": encoding, f"tasks.{task}.loss_weight": 0.25}
+    run = new_run({**SMART, **changes})
+    (batch,) = shards_of(run, task, SIZES[task])
+    losses, penalties = losses_by_hand(run, batch), penalties_by_hand(run, batch)
+    smooth = penalties.mean() if reduction == "mean" else penalties.sum()
+    loss, details = ask(run, [batch])
+    assert loss.item() == pytest.approx(0.25 * (losses.mean() + 7 * smooth).item(), rel=1e-3)
+    assert 7 * penalties.mean() > 0.01 * losses.mean()  # or it would not show
+    largest = torch.stack([part.abs().amax(dim=(1, 2)) for part in noise_by_hand(run, batch)]).amax(0)
+    sums = [part.sum().item() for part in (losses, penalties, largest)]
+    assert details[0].tolist() == pytest.approx([*sums, 0, 0], rel=1e-3)
+
+
+def test_a_short_batchs_penalty_is_weighted_by_its_rows_as_mean_and_not_at_all_as_sum(new_run: NewRun) -> None:
+    for reduction, divisor in (("mean", 8), ("sum", 1)):
+        run = new_run({**SMART, "smart.reduction": reduction})
+        (batch,) = shards_of(run, "qqp", 3)
+        expected = losses_by_hand(run, batch).sum() / 8 + 7 * penalties_by_hand(run, batch).sum() / divisor
+        assert ask(run, [batch])[0].item() == pytest.approx(expected.item(), rel=1e-3)
+
+
+def test_the_loss_of_a_step_is_the_sum_over_its_batches(new_run: NewRun) -> None:
+    run = new_run({**SMART, "tasks.qqp.loss_weight": 3, "smart.tasks": "sst,qqp"})
+    batches = [shards_of(run, task, size)[0] for task, size in SIZES.items()]
+    alone = [ask(run, [batch]) for batch in batches]
+    loss, details = ask(run, batches)
+    assert loss.item() == pytest.approx(sum(part.item() for part, _ in alone), rel=1e-5)
+    assert torch.allclose(details, torch.cat([part for _, part in alone]))
+
+
+def moved_on(run: Run) -> Run:
+    """The run with weights that its teacher is behind, and with log variances that are not 0."""
+    stream = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for name, parameter in run.model.named_parameters():
+            size = 0.4 if name.startswith("log_variances") else 0.05 * parameter.abs().mean()
+            parameter.add_(size * torch.randn(parameter.shape, generator=stream))
+    return run
+
+
+def share_views(run: Run, shards: list[Batch], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gives each of several workers the second views of all, whose gradient flows into the one model here."""
+
+    def gather(values: Tensor) -> Tensor:
+        parts = []
+        for shard in shards:
+            assert run.model.projection is not None
+            view = functional.normalize(run.model.projection(run.model.read_texts(shard)[0]).float(), dim=2)
+            parts.append(torch.cat([view, view.new_zeros(len(values) - len(view), *view.shape[1:])]))
+        assert any(torch.allclose(values, part, atol=1e-5) for part in parts)
+        return torch.stack(parts)
+
+    monkeypatch.setattr(mtlib.loss.simcse, "num_workers", lambda: len(shards))
+    monkeypatch.setattr(mtlib.loss.simcse, "gather_with_gradient", gather)
+
+
+def passes_of(run: Run, task: str) -> int:
+    """How often a batch goes through the encoder."""
+    count: list[int] = []
+    handle = run.model.encoder.register_forward_hook(lambda *_: count.append(1))
+    ask(run, shards_of(run, task, 5))
+    handle.remove()
+    return len(count)
+
+
+@pytest.mark.parametrize(("mode", "passes"), [("random", 2), ("unit_norm", 4), ("paper", 4)])
+def test_only_tasks_under_smart_pay_for_it(mode: str, passes: int, new_run: NewRun) -> None:
+    run = new_run({**SMART, "smart.tasks": "qqp", "smart.mode": mode, "smart.num_steps": 2})
+    assert [passes_of(run, task) for task in ("sst", "qqp", "sts")] == [1, passes, 1]
+    assert passes_of(new_run({**SMART, "smart.weight": 0, "smart.mode": mode}), "qqp") == 1
+    assert ask(run, shards_of(run, "sst", 5))[1][0, 1:].tolist() == [0, 0, 0, 0]
+
+
+def test_a_weight_of_nearly_nothing_gives_nearly_the_plain_loss_and_gradient(new_run: NewRun) -> None:
+    plain, smooth = new_run(PLAIN), new_run({**SMART, "smart.weight": 1e-9, "smart.mode": "unit_norm"})
+    losses = [ask(run, shards_of(run, "qqp", 8))[0] for run in (plain, smooth)]
+    assert losses[0].item() == pytest.approx(losses[1].item())
+    one, other = (gradients_of(run, loss) for run, loss in zip((plain, smooth), losses, strict=True))
+    assert one.keys() == other.keys()
+    assert all(torch.allclose(one[name], other[name], rtol=1e-4, atol=1e-6) for name in one)
+
+
+SHARDED = {
+    "plain": PLAIN,
+    "random": SMART,
+    "ascent": {**SMART, "smart.mode": "paper", "smart.num_steps": 2},
+    "sum": {**SMART, "smart.reduction": "sum", "smart.mode": "unit_norm"},
+    "bi-encoder": {**SMART, "tasks.qqp.encoding": "bi"},
+    "mean teacher": TEACHER,
+    "contrast": CONTRAST,
+    "contrast, bi-encoder": {**CONTRAST, **BI, "simcse.projection": "linear", "simcse.dropout": 0},
+    "learned weights": {**SMART, **LEARNED, "smart.weight": 7},
+    "everything": {**TEACHER, **CONTRAST, **LEARNED, **SMART, "smart.masks": "shared"},
+}
+
+
+@pytest.mark.parametrize("rows", [8, 5, 1])
+@pytest.mark.parametrize("name", SHARDED)
+def test_the_average_gradient_of_two_shards_is_that_of_the_global_batch(
+    name: str, rows: int, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = moved_on(new_run(SHARDED[name]))
+    whole, details = ask(run, shards_of(run, "qqp", rows))
+    expected = gradients_of(run, whole)
+    monkeypatch.setattr(mtlib.loss.objective, "num_workers", lambda: 2)
+    share_views(run, shards_of(run, "qqp", rows, world_size=2), monkeypatch)
+    parts = [ask(run, [shard]) for shard in shards_of(run, "qqp", rows, world_size=2)]
+    found = [gradients_of(run, loss) for loss, _ in parts]
+    assert sum(loss.item() for loss, _ in parts) / 2 == pytest.approx(whole.item(), rel=1e-4)
+    assert torch.allclose(parts[0][1] + parts[1][1], details, rtol=1e-4)
+    scale = max(gradient.abs().max().item() for gradient in expected.values())
+    for key, gradient in expected.items():
+        averaged = (found[0][key] + found[1][key]) / 2
+        assert torch.allclose(averaged, gradient, rtol=1e-3, atol=1e-5 * scale), key
+
+
+def test_shards_of_a_step_with_several_tasks_average_to_its_gradient(
+    new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = new_run({**SMART, "tasks.sst.loss_weight": 0.5})
+    sizes = {"sst": 1, "qqp": 8, "sts": 3}
+    expected = gradients_of(run, ask(run, [shards_of(run, task, rows)[0] for task, rows in sizes.items()])[0])
+    monkeypatch.setattr(mtlib.loss.objective, "num_workers", lambda: 3)
+    shards = [shards_of(run, task, rows, world_size=3) for task, rows in sizes.items()]
+    found = [gradients_of(run, ask(run, [parts[rank] for parts in shards])[0]) for rank in range(3)]
+    scale = max(gradient.abs().max().item() for gradient in expected.values())
+    for key, gradient in expected.items():
+        averaged = torch.stack([part[key] for part in found]).mean(0)
+        assert torch.allclose(averaged, gradient, rtol=1e-3, atol=1e-5 * scale), key
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [PLAIN, SMART, {**SMART, "smart.mode": "unit_norm"}, TEACHER, CONTRAST, {**CONTRAST, **TEACHER, **LEARNED}],
+)
+def test_an_empty_shard_takes_part_with_weight_0(changes: dict[str, Any], new_run: NewRun) -> None:
+    run = new_run(changes)
+    full, empty = shards_of(run, "sst", 1, world_size=2)
+    assert empty.is_empty
+    loss, details = ask(run, [empty])
+    assert loss.item() == 0
+    assert details.tolist() == [[0, 0, 0, 0, 0]]
+    gradients = gradients_of(run, loss)
+    assert gradients.keys() == gradients_of(run, ask(run, [full])[0]).keys()  # the workers wait for the same ones
+    assert all(not gradient.any() for gradient in gradients.values())
+
+
+@pytest.mark.parametrize(("task", "encoding"), [("sst", "single"), ("qqp", "cross"), ("qqp", "bi")])
+@pytest.mark.parametrize("world_size", [2, 3, 8])
+def test_noise_is_that_of_the_global_batch_sliced(world_size: int, task: str, encoding: str, new_run: NewRun) -> None:
+    run = new_run({f"tasks.{task}.encoding": encoding})
+    (whole,) = shards_of(run, task, 7)
+    expected = first_noise(whole, run.model(whole, keep=True).embeddings, 5)
+    assert len(expected) == len(whole.inputs)
+    for rank, shard in enumerate(shards_of(run, task, 7, world_size)):
+        found = first_noise(shard, run.model(shard, keep=True).embeddings, 5)
+        rows = slice(rank, None, world_size) if rank < 7 else slice(0, 1)  # an empty shard holds row 0
+        assert all(torch.equal(one, other[rows]) for one, other in zip(found, expected, strict=True))
+
+
+def test_first_noise_is_standard_normal_fp32_and_follows_its_seed_alone(new_run: NewRun) -> None:
+    run = new_run({"tasks.qqp.encoding": "bi"})
+    (batch,) = shards_of(run, "qqp", 30)
+    embeddings = [torch.zeros(30, 12, 32, dtype=torch.bfloat16) for _ in range(2)]
+    torch.manual_seed(1)
+    first, second = first_noise(batch, embeddings, 5)
+    assert first.dtype == torch.float32
+    assert first.shape == (30, 12, 32)
+    assert kstest(torch.cat([first, second]).flatten().numpy(), "norm").pvalue > 1e-3
+    assert not torch.equal(first, second)
+    expected = torch.rand(3, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(torch.rand(3), expected)  # nothing was drawn from the global stream
+    assert torch.equal(first_noise(batch, embeddings, 5)[1], second)
+    assert not torch.equal(first_noise(batch, embeddings, 6)[0], first)
+
+
+def test_noise_of_another_seed_gives_another_penalty(new_run: NewRun) -> None:
+    run = new_run(SMART)
+    batches = shards_of(run, "qqp", 8)
+    penalties = [ask(run, batches, seed)[1][0, 1].item() for seed in (1, 1, 2)]
+    assert penalties[0] == penalties[1]
+    assert penalties[0] != penalties[2]
+
+
+@pytest.mark.parametrize("mode", ["unit_norm", "random"])
+def test_the_smallest_noise_enters_in_fp32_also_under_bf16(
+    mode: str, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny = {"smart.noise_std": 1e-6, "smart.epsilon": 1e-5, "smart.mode": mode}
+    run = new_run({**SMART, **tiny, "precision": "bf16"})
+    (batch,) = shards_of(run, "sst", 8)
+    # BERT's LayerNorm gives fp32 under autocast; other embeddings may not.
+    embedding_layer(run.model.encoder).register_forward_hook(lambda _module, _given, output: output.bfloat16())
+    entered: list[Tensor] = []
+    forward = run.model.forward
+
+    def listening(batch: Batch, embeddings: Any = None, keep: bool = False) -> Any:
+        output = forward(batch, embeddings, keep)
+        entered.append(output.embeddings[0].float() if embeddings is None else embeddings[0])
+        return output
+
+    monkeypatch.setattr(run.model, "forward", listening)
+    loss, _ = ask(run, [batch])
+    assert loss.dtype == torch.float32
+    mask = batch.inputs[0].attention_mask.bool()
+    for moved in entered[1:]:
+        assert moved.dtype == torch.float32
+        assert (moved - entered[0]).abs().amax(2)[mask].min() > 0
+        assert torch.equal(moved[~mask], entered[0][~mask])
+
+
+def test_bf16_runs_the_products_in_bfloat16_and_fp32_does_not(new_run: NewRun) -> None:
+    for precision, dtype in (("bf16", torch.bfloat16), ("fp32", torch.float32)):
+        run = new_run({**PLAIN, "precision": precision})
+        seen: list[Tensor] = []
+        run.model.heads["sst"].register_forward_hook(lambda _module, _given, output, seen=seen: seen.append(output))
+        loss, details = ask(run, shards_of(run, "sst", 8))
+        assert [output.dtype for output in seen] == [dtype]
+        assert (loss.dtype, details.dtype) == (torch.float32, torch.float32)
+
+
+def test_clean_and_perturbed_pass_draw_their_own_dropout(new_run: NewRun) -> None:
+    still = {"smart.noise_std": VANISHING}  # what differs is dropout
+    run = new_run({**SMART, **still, "encoder.dropout": 0.3})
+    torch.manual_seed(0)
+    _, details = ask(run, shards_of(run, "qqp", 8))
+    assert details[0, 1] > 0
+    assert details[0, 2] < 1e-20
+    silent = new_run({**SMART, **still})
+    assert ask(silent, shards_of(silent, "qqp", 8))[1][0, 1] == 0
+
+
+@pytest.mark.parametrize(
+    ("every", "carrying"), [(1, [0, 1, 2, 3, 4, 5, 6]), (2, [0, 2, 4, 6]), (3, [0, 3, 6]), (9, [0])]
+)
+def test_every_kth_batch_of_a_task_carries_the_penalty_and_the_rest_are_plain(
+    every: int, carrying: list[int], new_run: NewRun
+) -> None:
+    run, plain = new_run({**SMART, "smart.every_batches": every}), new_run(PLAIN)
+    batches = shards_of(run, "qqp", 8)
+    smooth, rough = ask(run, batches, turn=0), ask(plain, batches)
+    assert column(smooth[1], "smart_penalty") > 0
+    for turn in range(7):
+        expected = smooth if turn in carrying else rough
+        assert [torch.equal(one, other) for one, other in zip(ask(run, batches, turn=turn), expected, strict=True)] == [
+            True,
+            True,
+        ]
+        names = ("loss", "smart_penalty", "noise_norm") if turn in carrying else ("loss",)
+        assert terms_of(run.config, "qqp", turn) == names
+
+
+def test_the_terms_of_each_task_by_hand(new_run: NewRun) -> None:
+    changes = {"smart.tasks": "sst", "smart.every_batches": 2, "proximal.tasks": "sst,qqp", "simcse.tasks": "sts"}
+    config = new_run({**SMART, **TEACHER, **CONTRAST, **changes, "smart.weight": 1}).config
+    assert terms_of(config, "sst", 0) == ("loss", "smart_penalty", "noise_norm", "proximal")
+    assert terms_of(config, "sst", 1) == ("loss", "proximal")
+    assert terms_of(config, "qqp", 0) == ("loss", "proximal")
+    assert terms_of(config, "sts", 5) == ("loss", "simcse")
+    off = config.override({"smart.weight": 0, "proximal.weight": 0, "simcse.weight": 0})
+    assert {terms_of(off, task, 0) for task in SIZES} == {("loss",)}
+    assert all(set(terms_of(config, task, 0)) <= set(TERMS) for task in SIZES)
+
+
+NOISY = {"encoder.dropout": 0.3, "encoder.attention_dropout": 0.3}
+
+
+@pytest.mark.parametrize("task", SIZES)
+def test_with_shared_masks_hardly_any_noise_means_no_penalty_and_with_new_masks_it_does_not(
+    task: str, new_run: NewRun
+) -> None:
+    penalties, losses = {}, {}
+    for masks in ("shared", "independent"):
+        run = new_run({**SMART, **NOISY, "smart.noise_std": VANISHING, "smart.masks": masks})
+        torch.manual_seed(4)
+        _, details = ask(run, shards_of(run, task, 5))
+        penalties[masks], losses[masks] = column(details, "smart_penalty"), column(details, "loss")
+    assert penalties["shared"] == 0
+    assert penalties["independent"] > 1e-4
+    assert losses["shared"] == losses["independent"]  # the clean pass draws the same
+
+
+def test_shared_masks_hold_in_every_ascent_step(new_run: NewRun) -> None:
+    small = {"smart.mode": "paper", "smart.num_steps": 3, "smart.noise_std": 1e-6, "smart.epsilon": 1e-6}
+    found = {}
+    for masks in ("shared", "independent"):
+        run = new_run({**SMART, **NOISY, **small, "smart.masks": masks})
+        torch.manual_seed(4)
+        found[masks] = column(ask(run, shards_of(run, "qqp", 8))[1], "smart_penalty")
+    assert abs(found["shared"]) < 1e-6
+    assert found["independent"] > 1e-3
+
+
+def test_after_shared_masks_the_random_stream_stands_behind_the_clean_pass(new_run: NewRun) -> None:
+    run, plain = new_run({**SMART, **NOISY, "smart.masks": "shared"}), new_run({**PLAIN, **NOISY})
+    drawn = []
+    for one in (run, plain):
+        torch.manual_seed(4)
+        ask(one, shards_of(one, "sst", 8))
+        drawn.append(torch.rand(3))
+    assert torch.equal(*drawn)
+
+
+@pytest.mark.parametrize("rows", [5, 2])
+@pytest.mark.parametrize("task", SIZES)
+def test_the_proximal_term_is_the_divergence_from_the_teacher(task: str, rows: int, new_run: NewRun) -> None:
+    run = moved_on(new_run({**TEACHER, f"tasks.{task}.loss_weight": 0.5}))
+    assert run.teacher is not None
+    (batch,) = shards_of(run, task, rows)
+    teacher = run.teacher(batch).logits
+    expected = divergence_by_hand(task, run.model(batch).logits, teacher)
+    assert expected.min() > 1e-4
+    loss, details = ask(run, [batch])
+    size = run.config.batch_size_of(task)
+    whole = 0.5 * (losses_by_hand(run, batch).sum() + 3 * expected.sum()) / size
+    assert loss.item() == pytest.approx(whole.item(), rel=1e-4)
+    assert column(details, "proximal") == pytest.approx(expected.sum().item(), rel=1e-3)
+    assert column(details, "smart_penalty") == column(details, "simcse") == 0
+
+
+def test_the_gradient_of_the_proximal_term_flows_through_both_divergences_but_not_into_the_teacher(
+    new_run: NewRun,
+) -> None:
+    run = moved_on(new_run(TEACHER))
+    assert run.teacher is not None
+    (batch,) = shards_of(run, "sst", 8)
+    proximal = divergence_by_hand("sst", run.model(batch).logits, run.teacher(batch).logits.detach())
+    expected = gradients_of(run, losses_by_hand(run, batch).mean() + 3 * proximal.mean())
+    found = gradients_of(run, ask(run, [batch])[0])
+    for name, gradient in expected.items():
+        assert torch.allclose(found[name], gradient, rtol=1e-3, atol=1e-5), name
+    torch.autograd.backward(ask(run, [batch])[0])
+    assert all(parameter.grad is None and not parameter.requires_grad for parameter in run.teacher.parameters())
+    assert {name for name, _ in run.objective.named_parameters() if name.startswith("teacher.")}  # DDP knows of it
+
+
+def test_the_teacher_has_no_dropout_and_begins_as_the_model(new_run: NewRun) -> None:
+    run = new_run({**TEACHER, **NOISY})
+    (batch,) = shards_of(run, "qqp", 8)
+    assert run.teacher is not None
+    assert run.model.training
+    assert not any(module.training for module in run.teacher.modules())
+    silent = mean_teacher(run.model)
+    assert torch.equal(silent(batch).logits, run.teacher(batch).logits)
+    assert run.model.training  # a copy was made: the model keeps its mode
+    assert silent.get_parameter("heads.sst.weight") is not run.model.get_parameter("heads.sst.weight")
+    torch.manual_seed(0)
+    clean = run.model(batch).logits
+    torch.manual_seed(0)
+    proximal = column(ask(run, [batch])[1], "proximal")
+    assert proximal == pytest.approx(divergence_by_hand("qqp", clean, run.teacher(batch).logits).sum().item(), rel=1e-3)
+    still = new_run(TEACHER)
+    assert column(ask(still, [batch])[1], "proximal") == 0
+
+
+def test_only_tasks_under_the_proximal_term_ask_the_teacher(new_run: NewRun) -> None:
+    run = new_run({**TEACHER, "proximal.tasks": "qqp"})
+    assert run.teacher is not None
+    count: list[int] = []
+    run.teacher.encoder.register_forward_hook(lambda *_: count.append(1))
+    for task in SIZES:
+        ask(run, shards_of(run, task, 5))
+    assert len(count) == 1
+    assert new_run(PLAIN).teacher is None
+
+
+def contrast_by_hand(first: Tensor, second: Tensor, temperature: float) -> Tensor:
+    """SimCSE's loss of each row: its texts one by one against all second views, (rows,); from (rows, texts, hidden)."""
+    rows, texts = first.shape[:2]
+    candidates = second.flatten(0, 1)
+    losses = []
+    for row in range(rows):
+        own = []
+        for text in range(texts):
+            scores = functional.cosine_similarity(first[row, text].expand_as(candidates), candidates, dim=1)
+            own.append(functional.cross_entropy(scores / temperature, torch.tensor(row * texts + text)))
+        losses.append(torch.stack(own).mean())
+    return torch.stack(losses)
+
+
+def hidden_dropouts_by_hand(run: Run) -> list[torch.nn.Dropout]:
+    """BERT's dropout of hidden states, by name."""
+    layers = ("attention.output", "output")
+    names = ["embeddings.dropout", *(f"encoder.layer.{n}.{part}.dropout" for n in (0, 1) for part in layers)]
+    found = [run.model.encoder.get_submodule(name) for name in names]
+    assert all(isinstance(module, torch.nn.Dropout) for module in found)
+    return found  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("projection", ["mlp", "linear", "none"])
+@pytest.mark.parametrize(("task", "encoding"), [("sst", "single"), ("qqp", "cross"), ("qqp", "bi"), ("sts", "bi")])
+def test_the_contrastive_term_by_a_loop_over_two_views(
+    task: str, encoding: str, projection: str, new_run: NewRun
+) -> None:
+    changes = {f"tasks.{task}.encoding": encoding, "simcse.projection": projection}
+    run = new_run({**CONTRAST, **NOISY, **changes})
+    (batch,) = shards_of(run, task, 4)
+    torch.manual_seed(6)
+    clean = run.model(batch)  # the first view is that of the pass for the loss
+    again = run.model.read_texts(batch)[0]
+    views = [clean.vectors, again]
+    if projection != "none":
+        assert run.model.projection is not None
+        weight, bias = run.model.projection.parameters()
+        views = [view @ weight.T + bias for view in views]
+    if projection == "mlp":
+        views = [torch.tanh(view) for view in views]
+    expected = contrast_by_hand(views[0], views[1], 0.5)
+    torch.manual_seed(6)
+    loss, details = ask(run, [batch])
+    assert column(details, "simcse") == pytest.approx(expected.sum().item(), rel=1e-4)
+    plain = column(details, "loss")
+    torch.manual_seed(6)
+    assert plain == pytest.approx(losses_by_hand(run, batch).sum().item(), rel=1e-4)
+    size = run.config.batch_size_of(task)
+    assert loss.item() == pytest.approx((plain + 2 * expected.sum().item()) / size, rel=1e-4)
+    assert expected.std() > 0
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.6])
+def test_the_contrastive_terms_own_dropout_holds_in_both_views_and_nowhere_else(rate: float, new_run: NewRun) -> None:
+    run = new_run({**CONTRAST, **NOISY, "simcse.dropout": rate, "simcse.projection": "none"})
+    (batch,) = shards_of(run, "sst", 6)
+    torch.manual_seed(6)
+    clean = run.model(batch).logits
+    for dropout in hidden_dropouts_by_hand(run):
+        dropout.p = rate
+    views = [run.model.read_texts(batch)[0] for _ in range(2)]
+    for dropout in hidden_dropouts_by_hand(run):
+        dropout.p = 0.3
+    torch.manual_seed(6)
+    _, details = ask(run, [batch])
+    assert column(details, "simcse") == pytest.approx(contrast_by_hand(views[0], views[1], 0.5).sum().item(), rel=1e-4)
+    losses = functional.cross_entropy(clean, batch.labels.long(), reduction="sum")
+    assert column(details, "loss") == pytest.approx(losses.item(), rel=1e-5)
+    assert {dropout.p for dropout in hidden_dropouts_by_hand(run)} == {0.3}
+    run = new_run({**CONTRAST, **NOISY, "simcse.projection": "none"})  # at the encoder's own rate it is another
+    torch.manual_seed(6)
+    assert column(ask(run, [batch])[1], "simcse") != column(details, "simcse")
+
+
+def test_contrast_costs_a_pass_and_two_with_a_dropout_of_its_own(new_run: NewRun) -> None:
+    run = new_run({**CONTRAST, "simcse.tasks": "qqp"})
+    assert [passes_of(run, task) for task in SIZES] == [1, 2, 1]
+    assert passes_of(new_run({**CONTRAST, "simcse.dropout": 0.1}), "qqp") == 3
+    bi = new_run({**CONTRAST, **BI})
+    assert passes_of(bi, "qqp") == 4
+
+
+def test_the_projection_is_used_for_the_contrastive_term_alone(new_run: NewRun) -> None:
+    run = new_run(CONTRAST)
+    (batch,) = shards_of(run, "sst", 8)
+    before = run.model(batch).logits
+    assert run.model.projection is not None
+    with torch.no_grad():
+        for parameter in run.model.projection.parameters():
+            parameter.fill_(float("nan"))
+    assert torch.equal(run.model(batch).logits, before)
+    assert torch.equal(run.model.eval()(batch).logits, before)
+    _, details = ask(run, [batch])
+    assert np.isfinite(column(details, "loss"))
+    assert np.isnan(column(details, "simcse"))
+    reached = gradients_of(new_run(PLAIN), ask(new_run(PLAIN), [batch])[0])
+    assert not [name for name in reached if name.startswith("projection.")]
+
+
+def test_terms_add_up_each_with_its_own_weight(new_run: NewRun) -> None:
+    run = moved_on(new_run({**TEACHER, **CONTRAST, **SMART, "tasks.qqp.loss_weight": 0.5}))
+    (batch,) = shards_of(run, "qqp", 8)
+    loss, details = ask(run, [batch])
+    sums = dict(zip(TERMS, details[0].tolist(), strict=True))
+    assert min(sums.values()) > 0
+    total = sums["loss"] + 7 * sums["smart_penalty"] + 3 * sums["proximal"] + 2 * sums["simcse"]
+    assert loss.item() == pytest.approx(0.5 * total / 8, rel=1e-4)
+
+
+@pytest.mark.parametrize(("task", "factor"), [("qqp", 1.0), ("sts", 0.5)])
+def test_a_learned_weight_scales_all_terms_of_its_task(task: str, factor: float, new_run: NewRun) -> None:
+    run = moved_on(new_run({**TEACHER, **CONTRAST, **SMART, **LEARNED, "smart.weight": 7}))
+    with torch.no_grad():
+        run.model.log_variances[task].fill_(0.4)
+    (batch,) = shards_of(run, task, SIZES[task])
+    loss, details = ask(run, [batch])
+    sums = dict(zip(TERMS, details[0].tolist(), strict=True))
+    assert min(sums.values()) > 0
+    total = sums["loss"] + 7 * sums["smart_penalty"] + 3 * sums["proximal"] + 2 * sums["simcse"]
+    assert loss.item() == pytest.approx(factor * np.exp(-0.4) * total / SIZES[task] + 0.2, rel=1e-4)
+
+
+@pytest.mark.parametrize("log_variance", [-0.7, 0.0, 1.3])
+def test_a_learned_weight_of_a_squared_error_is_a_normal_likelihood(log_variance: float, new_run: NewRun) -> None:
+    run = new_run(LEARNED)
+    (batch,) = shards_of(run, "sts", 5)
+    with torch.no_grad():
+        run.model.log_variances["sts"].fill_(log_variance)
+    predicted = run.model(batch).logits[:, 0]
+    likelihood = Normal(predicted, np.exp(log_variance / 2)).log_prob(batch.labels)  # type: ignore[no-untyped-call]  # Kendall et al. 2018, equation 5
+    expected = (-likelihood - 0.5 * np.log(2 * np.pi)).mean()
+    loss, _ = ask(run, [batch])
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize("rows", [8, 3])
+@pytest.mark.parametrize("task", ["sst", "qqp"])
+def test_a_learned_weight_of_a_cross_entropy_by_hand(task: str, rows: int, new_run: NewRun) -> None:
+    run = new_run({**SMART, **LEARNED, "smart.weight": 7})
+    (batch,) = shards_of(run, task, rows)
+    deviation = 1.7
+    with torch.no_grad():
+        run.model.log_variances[task].fill_(2 * np.log(deviation))
+    total = losses_by_hand(run, batch) + 7 * penalties_by_hand(run, batch)
+    expected = (total / deviation**2 + np.log(deviation)).sum() / 8  # Kendall et al. 2018, equation 10
+    loss, details = ask(run, [batch])
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-3)
+    assert column(details, "loss") == pytest.approx(losses_by_hand(run, batch).sum().item(), rel=1e-4)
+
+
+@pytest.mark.parametrize(("task", "half"), [("sst", 1.0), ("qqp", 1.0), ("sts", 0.5)])
+def test_the_gradient_of_a_log_variance_by_hand_and_where_it_comes_to_rest(
+    task: str, half: float, new_run: NewRun
+) -> None:
+    run = new_run(LEARNED)
+    (batch,) = shards_of(run, task, SIZES[task])
+    mean = losses_by_hand(run, batch).mean().item()
+    name = f"log_variances.{task}"
+    at_rest = np.log(2 * half * mean)  # of exp(-s) half L + s / 2
+    for log_variance in (0.0, 0.4, at_rest):
+        with torch.no_grad():
+            run.model.log_variances[task].fill_(log_variance)
+        gradients = gradients_of(run, ask(run, [batch])[0])
+        expected = 0.5 - half * mean * np.exp(-log_variance)
+        assert gradients[name].item() == pytest.approx(expected, rel=1e-3, abs=1e-5)
+        assert {key for key in gradients if key.startswith("log_variances")} == {name}
+    weight = learned_weight(torch.tensor(at_rest), run.config.tasks[task].loss)
+    assert weight.item() == pytest.approx(1 / (2 * mean), rel=1e-5)
+
+
+def test_learned_weights_begin_at_0_and_fixed_ones_have_no_parameters(new_run: NewRun) -> None:
+    assert {name: part.item() for name, part in new_run(LEARNED).model.log_variances.items()} == dict.fromkeys(SIZES, 0)
+    assert not list(new_run(PLAIN).model.log_variances)
+
+
+@pytest.mark.parametrize("changes", [PLAIN, {**SMART, "smart.reduction": "sum"}, LEARNED, TEACHER])
+def test_a_set_with_a_batch_size_of_its_own_is_divided_by_that(changes: dict[str, Any], new_run: NewRun) -> None:
+    run = moved_on(new_run(changes))
+    (batch,) = shards_of(run, "sst", 3)
+    found = {}
+    for size in (3, 6, 8):
+        loss, details = run.objective([batch], [Place(noise_seed=11, turn=0, full_size=size)])
+        found[size] = (loss.item(), details)
+    assert torch.equal(found[3][1], found[6][1])
+    by_sum = run.config.smart.weight * column(found[3][1], "smart_penalty")
+    constant = by_sum if run.config.smart.reduction == "sum" else 0.0  # a sum over the batch is divided by nothing
+    assert 3 * (found[3][0] - constant) == pytest.approx(6 * (found[6][0] - constant), rel=1e-4, abs=1e-5)
+    assert found[8][0] == pytest.approx(ask(run, [batch])[0].item(), rel=1e-6)

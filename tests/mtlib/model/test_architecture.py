@@ -1,0 +1,134 @@
+"""Which architectures are taken for encoders, whatever they are called."""
+
+import re
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from transformers import AutoModel, BertConfig, FunnelConfig, LlamaConfig
+
+from mtlib.model.architecture import (
+    SMALL,
+    check_architecture,
+    encoder_arguments,
+    small_model,
+    takes_segments,
+    two_texts,
+)
+from tests.mtlib.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, NO_TEXT_ENCODERS
+
+RULE = "encoder 'it' must be one that reads a text both ways, got "
+
+
+def refusal(config: Any) -> str:
+    """What an architecture is refused for, in one line."""
+    with pytest.raises(ValueError) as caught:
+        check_architecture("it", config)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.startswith(RULE)
+    return message.removeprefix(RULE)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_what_reads_both_ways_is_an_encoder(name: str) -> None:
+    check_architecture("it", ENCODERS[name])
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_a_decoder_is_refused_by_its_type(name: str) -> None:
+    config = DECODERS[name]
+    fault = f"one whose first token does not see those behind it, as in decoders ({config.model_type})"
+    assert refusal(config) == fault
+
+
+@pytest.mark.parametrize("name", ENCODER_DECODERS)
+def test_an_encoder_decoder_is_refused_by_its_type(name: str) -> None:
+    assert refusal(ENCODER_DECODERS[name]) == f"an encoder-decoder ({name})"
+
+
+@pytest.mark.parametrize("name", NO_TEXT_ENCODERS)
+def test_what_gives_no_states_of_tokens_is_refused_by_its_type(name: str) -> None:
+    config, fault = NO_TEXT_ENCODERS[name]
+    assert refusal(config).startswith(fault)
+
+
+def built_of(config: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Parameters of each model that is built when an architecture is looked at."""
+    build, sizes = AutoModel.from_config, list[int]()
+
+    def count(*arguments: Any, **options: Any) -> nn.Module:
+        model: nn.Module = build(*arguments, **options)
+        sizes.append(sum(parameter.numel() for parameter in model.parameters()))
+        return model
+
+    monkeypatch.setattr(AutoModel, "from_config", count)
+    refusal(config)
+    return sizes
+
+
+def test_a_large_decoder_is_refused_by_a_model_of_one_layer_and_few_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    width = {"hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 2, "num_key_value_heads": 2}
+    large = LlamaConfig(**width, num_hidden_layers=10**4, vocab_size=10**7, pad_token_id=10**7 - 1)
+    (size,) = built_of(large, monkeypatch)
+    assert size == 64 * SMALL["vocab_size"] + 4 * 64 * 64 + 3 * 64 * 64 + 3 * 64  # words, attention, layer, norms
+
+
+def test_what_cannot_be_made_small_and_is_too_large_to_be_built_is_refused_by_its_size() -> None:
+    small = {"d_model": 64, "d_inner": 64, "n_head": 2, "d_head": 32, "block_sizes": [1, 1]}
+    config = FunnelConfig(**small, vocab_size=10**13, architectures=["FunnelModel"])
+    with pytest.raises(ValueError) as caught:
+        check_architecture("it", config)
+    line = re.fullmatch(
+        r"encoder 'it' must have at most 2,000,000,000 parameters to be tried whole, got ([\d,]+) \(funnel\)",
+        str(caught.value),
+    )
+    assert line
+    assert 0 < int(line[1].replace(",", "")) - 64 * 10**13 < 10**6  # the rest is not words
+
+
+def test_the_configuration_and_the_global_stream_are_left_alone() -> None:
+    config = BertConfig(**{"num_hidden_layers": 3, "vocab_size": 90, "hidden_size": 16, "num_attention_heads": 2})
+    before = config.to_dict()
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    check_architecture("it", config)
+    assert torch.equal(torch.rand(3), expected)
+    assert config.to_dict() == before
+
+
+@pytest.mark.parametrize("vocabulary", [20, 40, 10**5])
+def test_two_texts_have_their_first_token_and_nothing_else_in_common(vocabulary: int) -> None:
+    texts = two_texts(BertConfig(vocab_size=vocabulary, pad_token_id=0, bos_token_id=3))
+    assert texts.shape == (2, 6)
+    assert texts[0, 0] == texts[1, 0]
+    assert len({*texts.flatten().tolist()}) == 11
+    assert not {0, 3} & {*texts.flatten().tolist()}
+    assert texts.max() < vocabulary
+
+
+def test_segments_are_given_to_whom_knows_them() -> None:
+    known = {name for name, config in ENCODERS.items() if takes_segments(config)}
+    assert {"bert", "albert", "electra", "xlnet", "funnel"} <= known
+    assert not known & {"distilbert", "xlm", "flaubert", "deberta", "mpnet"}
+    ids = torch.tensor([[5, 6]])
+    for name, config in ENCODERS.items():
+        given = encoder_arguments(config, ids, ids, ids)
+        assert list(given) == ["input_ids", "attention_mask", *(["token_type_ids"] if name in known else [])]
+
+
+@pytest.mark.parametrize("name", ["funnel", "xlnet"])
+def test_without_a_table_it_counts_which_tokens_are_of_one_segment(name: str) -> None:
+    model = small_model(ENCODERS[name], {})
+    ids, mask, nothing = torch.tensor([[5, 6, 7, 8, 9]]), torch.ones(1, 5), torch.zeros(1, 5, dtype=torch.int64)
+    with torch.no_grad():
+        for bias in [weight for key, weight in model.named_parameters() if key.endswith(("seg_embed", "r_s_bias"))]:
+            bias.normal_()
+        apart, alike, other = (
+            model(**encoder_arguments(model.config, ids, mask, segments)).last_hidden_state
+            for segments in (torch.tensor([[0, 0, 1, 1, 1]]), nothing, nothing + 1)
+        )
+    assert torch.equal(alike, other)
+    assert not torch.allclose(apart, alike)

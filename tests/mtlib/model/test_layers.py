@@ -1,0 +1,209 @@
+"""Layers of encoders of several architectures: their numbers, freezing, and where PALs enter."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from transformers import (
+    AlbertConfig,
+    AutoModel,
+    BertConfig,
+    DebertaConfig,
+    DebertaV2Config,
+    DistilBertConfig,
+    ElectraConfig,
+    MegatronBertConfig,
+    MobileBertConfig,
+    ModernBertConfig,
+    MPNetConfig,
+    RobertaConfig,
+    RobertaPreLayerNormConfig,
+    T5Config,
+    XLMRobertaConfig,
+)
+
+from mtlib.config.training import StageConfig
+from mtlib.config.trial import TrialConfig
+from mtlib.model.layers import (
+    EMBEDDINGS,
+    check_fits,
+    check_layer_numbers,
+    encoder_layers,
+    freeze,
+    has_layer_rates,
+    layer_of,
+    norms_of,
+    num_layers,
+)
+
+BASE = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp")),))
+SMALL = {"hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 8, "vocab_size": 20}
+SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
+BERT = BertConfig(**SMALL)
+DISTIL = DistilBertConfig(dim=8, n_layers=3, n_heads=2, hidden_dim=8, vocab_size=20)
+MODERN = ModernBertConfig(**SMALL, **SPECIAL)
+ALBERT = AlbertConfig(**SMALL, embedding_size=8)
+MOBILE = MobileBertConfig(**SMALL, intra_bottleneck_size=4, true_hidden_size=4, embedding_size=4)
+T5 = T5Config(d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2, vocab_size=20)
+KNOWN = [
+    *(kind(**SMALL) for kind in (BertConfig, RobertaConfig, XLMRobertaConfig, MPNetConfig, DebertaConfig)),
+    *(kind(**SMALL) for kind in (DebertaV2Config, RobertaPreLayerNormConfig, MegatronBertConfig)),
+    ElectraConfig(**SMALL, embedding_size=4),
+    DISTIL,
+    MODERN,
+]
+POST_NORM = [
+    config for config in KNOWN if config.model_type in ("bert", "roberta", "xlm-roberta", "electra", "deberta")
+]
+POST_NORM += [DISTIL]
+
+
+def name_of(value: Any) -> str | None:
+    return getattr(value, "model_type", None)
+
+
+def encoder_of(config: Any) -> nn.Module:
+    """An encoder with random weights, without its pooler, in evaluation mode."""
+    torch.manual_seed(0)
+    model: nn.Module = AutoModel.from_config(config).eval()
+    if getattr(model, "pooler", None) is not None:
+        model.register_module("pooler", None)
+    return model
+
+
+def seen_by(encoder: nn.Module, modules: list[nn.Module]) -> list[int]:
+    """The order in which a pass enters the modules."""
+    seen: list[int] = []
+
+    def note(number: int) -> Any:
+        return lambda *_: seen.append(number)
+
+    for number, module in enumerate(modules):
+        module.register_forward_pre_hook(note(number))
+    with torch.no_grad():
+        encoder(torch.tensor([[1, 5, 6, 2]]))
+    return seen
+
+
+@pytest.mark.parametrize("config", KNOWN, ids=name_of)
+def test_layers_come_first_to_last(config: Any) -> None:
+    encoder = encoder_of(config)
+    assert num_layers(encoder) == 3
+    assert seen_by(encoder, encoder_layers(encoder, "PALs")) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("config", KNOWN, ids=name_of)
+def test_each_layers_parameters_have_its_number_and_all_else_is_below_the_first_or_counts_with_the_last(
+    config: Any,
+) -> None:
+    encoder = encoder_of(config)
+    numbers = layer_of(encoder)
+    assert list(numbers) == [name for name, _ in encoder.named_parameters()]
+    named, inside = dict(encoder.named_parameters()), set[str]()
+    for number, layer in enumerate(encoder_layers(encoder, "PALs")):
+        own = {id(parameter) for parameter in layer.parameters()}
+        inside |= {name for name in numbers if id(named[name]) in own}
+        assert {numbers[name] for name in numbers if id(named[name]) in own} == {number}
+    outside = {name: number for name, number in numbers.items() if name not in inside}
+    assert {number for name, number in outside.items() if "embed" in name or "relative" in name} == {EMBEDDINGS}
+    last = {name.split(".")[-2] for name, number in outside.items() if number == 2}
+    assert last == {"modernbert": {"final_norm"}, "megatron-bert": {"ln"}}.get(config.model_type, set())
+
+
+@pytest.mark.parametrize("config", [ALBERT, T5], ids=name_of)
+def test_an_architecture_without_a_list_of_layers_is_refused_by_name(config: Any) -> None:
+    encoder = encoder_of(config)
+    rule = rf"^PALs cannot enter {type(encoder).__name__}: it has no list of layers that we know$"
+    with pytest.raises(ValueError, match=rule):
+        encoder_layers(encoder, "PALs")
+    for function in (num_layers, layer_of):
+        with pytest.raises(ValueError, match=r"^layer numbers cannot enter "):
+            function(encoder)
+    with pytest.raises(ValueError, match=r"^layer rates cannot enter "):
+        check_fits(BASE.override({"optimizer.layer_decay": 0.9}), encoder)
+    check_fits(BASE.override({"encoder.trained_layers": ()}), encoder)
+    check_fits(BASE, encoder)
+
+
+def test_an_empty_list_of_layers_is_refused() -> None:
+    with pytest.raises(ValueError, match="cannot enter BertModel"):
+        encoder_layers(encoder_of(BertConfig(**{**SMALL, "num_hidden_layers": 0})), "PALs")
+
+
+def trained(encoder: nn.Module) -> set[int]:
+    """Numbers of the parts whose parameters are all trained; a part must be trained or frozen as a whole."""
+    numbers, states = layer_of(encoder), dict[int, set[bool]]()
+    for name, parameter in encoder.named_parameters():
+        states.setdefault(numbers[name], set()).add(parameter.requires_grad)
+    assert all(len(state) == 1 for state in states.values())
+    return {number for number, state in states.items() if state == {True}}
+
+
+@pytest.mark.parametrize(
+    ("layers", "expected"), [(None, {-1, 0, 1, 2}), ((), set()), ((1,), {1}), ((2, 0), {0, 2}), ((0, 1, 2), {0, 1, 2})]
+)
+@pytest.mark.parametrize("config", [BERT, DISTIL, MODERN], ids=name_of)
+def test_only_the_named_layers_stay_in_training(
+    layers: tuple[int, ...] | None, expected: set[int], config: Any
+) -> None:
+    encoder = encoder_of(config)
+    freeze(encoder, layers)
+    assert trained(encoder) == expected
+
+
+def test_any_encoder_can_be_frozen_whole_but_not_in_part() -> None:
+    encoder = encoder_of(ALBERT)
+    freeze(encoder, None)
+    assert all(parameter.requires_grad for parameter in encoder.parameters())
+    freeze(encoder, ())
+    assert not any(parameter.requires_grad for parameter in encoder.parameters())
+    with pytest.raises(ValueError, match="cannot enter AlbertModel"):
+        freeze(encoder, (0,))
+
+
+@pytest.mark.parametrize("config", POST_NORM, ids=name_of)
+def test_the_norms_that_pals_enter_are_met_attention_first_in_each_layer(config: Any) -> None:
+    encoder = encoder_of(config)
+    pairs = zip(norms_of(encoder, "attention"), norms_of(encoder, "layer"), strict=True)
+    assert seen_by(encoder, [norm for pair in pairs for norm in pair]) == list(range(6))
+
+
+@pytest.mark.parametrize("placement", ["attention", "layer"])
+@pytest.mark.parametrize("config", [MODERN, MOBILE, RobertaPreLayerNormConfig(**SMALL)], ids=name_of)
+def test_pals_are_refused_by_name_where_a_layer_has_no_such_norm(config: Any, placement: str) -> None:
+    encoder = encoder_of(config)
+    changes = {"pals.size": 4, "pals.num_heads": 2, "pals.placement": placement, "pals.tasks": ["sst"]}
+    rule = rf"^PALs cannot enter {type(encoder).__name__} with pals.placement {placement}: its layers have no norm"
+    with pytest.raises(ValueError, match=rule):
+        check_fits(BASE.override(changes), encoder)
+    check_fits(BASE.override({**changes, "pals.size": 0}), encoder)
+
+
+@pytest.mark.parametrize("layers", [(), (0,), (5,), (0, 5, 3)])
+def test_layers_that_the_encoder_has_are_allowed(layers: tuple[int, ...]) -> None:
+    check_layer_numbers("chosen_layers", layers, 6)
+
+
+@pytest.mark.parametrize(("layers", "first"), [((6,), 6), ((0, 11, 12), 11), ((-1,), -1)])
+def test_the_first_layer_that_the_encoder_has_not_is_named(layers: tuple[int, ...], first: int) -> None:
+    with pytest.raises(ValueError, match=rf"^x must be layers of the encoder, 0 to 5, got {first}$"):
+        check_layer_numbers("x", layers, 6)
+
+
+@pytest.mark.parametrize("key", ["encoder.trained_layers", "tasks.qqp.chosen_layers"])
+def test_layer_numbers_of_a_configuration_must_be_the_encoders(key: str) -> None:
+    encoder = encoder_of(BERT)
+    check_fits(BASE.override({key: [0, 2]}), encoder)
+    with pytest.raises(ValueError, match=rf"^{key} must be layers of the encoder, 0 to 2, got 3$"):
+        check_fits(BASE.override({key: [0, 3]}), encoder)
+
+
+def test_layers_of_a_task_that_no_stage_trains_are_not_looked_at() -> None:
+    check_fits(BASE.override({"tasks.sts.chosen_layers": [3]}), encoder_of(BERT))
+
+
+@pytest.mark.parametrize("key", ["layer_decay", "chosen_scale", "other_scale"])
+def test_layers_have_rates_where_one_of_three_settings_is_not_one(key: str) -> None:
+    assert not has_layer_rates(BASE.optimizer)
+    assert has_layer_rates(BASE.override({f"optimizer.{key}": 0.5, "tasks.sst.chosen_layers": [0]}).optimizer)

@@ -1,0 +1,256 @@
+"""What two machines must share: each part is there, is plain data, and changes with what it stands for."""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import mtlib
+from mtlib.runtime import environment
+from mtlib.runtime.environment import (
+    KERNEL_SETTINGS,
+    LIBRARIES,
+    choose_device,
+    describe_device,
+    describe_environment,
+    describe_processor,
+    foresee_environment,
+    library_versions,
+    training_sources,
+)
+from mtlib.runtime.environment import sources_hash as hash_of_sources
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def forgetful() -> Iterator[None]:
+    """Nothing is remembered from one test to the next."""
+    yield
+    for cached in (hash_of_sources, library_versions, describe_processor):
+        cached.cache_clear()
+
+
+def test_the_environment_is_plain_data_and_the_same_when_asked_again() -> None:
+    first = describe_environment("cpu")
+    assert first.keys() == {"num_workers", "workers"}
+    assert [worker.keys() for worker in first["workers"]] == [{"sources", "libraries", "device", "num_threads"}]
+    assert json.loads(json.dumps(first)) == first == describe_environment(CPU)
+    assert first["num_workers"] == 1
+
+
+def test_the_number_of_threads_counts() -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(before + 1)
+        assert describe_environment("cpu")["workers"][0]["num_threads"] == before + 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_the_number_of_workers_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "num_workers", lambda: 3)
+    assert describe_environment("cpu")["num_workers"] == 3
+
+
+def test_workers_that_are_alike_are_told_once_and_others_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "gather_from_workers", lambda own: [own, dict(own), own])
+    alike = describe_environment("cpu")["workers"]
+    monkeypatch.setattr(environment, "gather_from_workers", lambda own: [own, {**own, "num_threads": 99}])
+    assert describe_environment("cpu")["workers"] == [*alike, {**alike[0], "num_threads": 99}]
+
+
+def test_what_workers_like_this_one_will_find_is_foreseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert foresee_environment("cpu", 1, torch.get_num_threads()) == describe_environment("cpu")
+    monkeypatch.setattr(environment, "num_workers", lambda: 3)
+    monkeypatch.setattr(environment, "gather_from_workers", lambda own: [own, dict(own), dict(own)])
+    assert foresee_environment(CPU, 3, torch.get_num_threads()) == describe_environment("cpu")
+    assert foresee_environment(CPU, 3, torch.get_num_threads() + 1) != describe_environment("cpu")
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the package's sources, which are hashed in the place of its own."""
+    source = Path(mtlib.__file__)
+    shutil.copytree(source.parent, tmp_path / "mtlib", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(mtlib, "__file__", str(tmp_path / "mtlib" / source.name))
+    return tmp_path / "mtlib"
+
+
+def fresh_hash() -> str:
+    hash_of_sources.cache_clear()
+    return hash_of_sources()
+
+
+def test_the_hash_of_the_sources_is_that_of_their_names_and_content(package: Path) -> None:
+    own = fresh_hash()
+    assert re.fullmatch("[0-9a-f]{64}", own)
+    with (package / "runtime" / "seeds.py").open("a") as file:
+        file.write("# other\n")
+    changed = fresh_hash()
+    (package / "runtime" / "seeds.py").rename(package / "runtime" / "streams.py")
+    renamed = fresh_hash()
+    (package / "runtime" / "streams.py").unlink()
+    assert len({own, changed, renamed, fresh_hash()}) == 4
+
+
+@pytest.mark.parametrize(
+    "name", ["train.py", "errors.py", "loss/losses.py", "config/schema.py", "data/tables.py", "new/a.py", "a/b/deep.py"]
+)
+def test_a_changed_file_that_trains_changes_the_hash_in_whatever_folder_it_is(name: str, package: Path) -> None:
+    path = package / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    own = fresh_hash()
+    with path.open("a") as file:
+        file.write("# other\n")
+    assert fresh_hash() != own
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "demo/corpus.py",
+        "demo/texts.py",
+        "demo/encoder_weights.py",
+        "checkpoints/model_card.py",
+        "checkpoints/export.py",
+    ],
+)
+def test_demonstration_texts_model_cards_and_export_do_not_change_the_hash(name: str, package: Path) -> None:
+    assert (package / name).exists()
+    own = fresh_hash()
+    with (package / name).open("a") as file:
+        file.write("# other\n")
+    assert fresh_hash() == own
+
+
+def test_files_of_one_name_in_two_folders_both_count(package: Path) -> None:
+    for folder in ("a", "b"):
+        (package / folder).mkdir()
+        (package / folder / "one.py").write_text(f"# {folder}\n")
+    own = fresh_hash()
+    (package / "a" / "one.py").write_text("# b\n")
+    (package / "b" / "one.py").write_text("# a\n")
+    assert fresh_hash() != own
+
+
+def test_nothing_that_training_imports_is_left_out() -> None:
+    """What `mtlib.train` imports, itself or through others, may change a trained number."""
+    package = Path(mtlib.__file__).parent
+    reached, waiting = set(), ["train.py"]
+    while waiting:
+        name = waiting.pop()
+        reached.add(name)
+        for found in re.findall(r"^\s*from mtlib\.([\w.]+) import", (package / name).read_text(), re.M):
+            path = found.replace(".", "/") + ".py"
+            if path not in reached:
+                waiting.append(path)
+    assert len(reached) > 30
+    assert reached <= set(training_sources(package))
+
+
+def test_only_sources_count_and_not_where_they_are(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = fresh_hash()
+    (package / "__pycache__").mkdir()
+    (package / "__pycache__" / "seeds.cpython-311.pyc").write_bytes(b"x")
+    (package / "notes.txt").write_text("x")
+    os.utime(package / "runtime" / "seeds.py", (0, 0))
+    assert fresh_hash() == own
+    monkeypatch.undo()
+    assert fresh_hash() == own
+
+
+def test_versions_are_those_that_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = library_versions()
+    assert versions["torch"] == torch.__version__
+    assert set(versions) <= set(LIBRARIES)
+    library_versions.cache_clear()
+
+    def version(name: str) -> str:
+        if name == "torchjd":
+            raise importlib.metadata.PackageNotFoundError
+        return f"1 of {name}"
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    assert library_versions() == {name: f"1 of {name}" for name in LIBRARIES if name != "torchjd"}
+
+
+def test_every_library_that_computes_is_named() -> None:
+    """Whatever the package imports and whatever those that combine gradients stand on, but for reading and fetching."""
+    sources = Path(mtlib.__file__).parent.rglob("*.py")
+    imported = {name for path in sources for name in re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), re.M)}
+    readers = {"pyarrow", "datasets", "huggingface_hub"}
+    distributions = set(importlib.metadata.packages_distributions())
+    assert (imported & distributions) - readers - {"mtlib"} <= set(LIBRARIES)
+    assert {"quadprog", "qpsolvers"} <= set(LIBRARIES)  # of torchjd's projections
+
+
+def test_a_cpu_is_told_by_its_model_and_the_kernels_that_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in KERNEL_SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    found = describe_device(CPU)
+    kernels = {"capability": torch.backends.cpu.get_cpu_capability()}
+    assert found == {"type": "cpu", "model": describe_processor(), "kernels": kernels}
+    assert found["model"]
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "other")
+    assert describe_device(CPU)["kernels"] == {"capability": "other"}
+
+
+@pytest.mark.parametrize("name", KERNEL_SETTINGS)
+def test_variables_that_choose_kernels_count(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "avx2")
+    assert describe_device(CPU)["kernels"][name] == "avx2"
+
+
+def test_a_gpu_is_told_by_its_model_and_the_versions_that_run_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _device: "Some GPU")
+    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 91000)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    expected = {"type": "cuda", "model": "Some GPU", "cuda": "13.0", "cudnn": 91000}
+    assert describe_device(torch.device("cuda:0")) == describe_device(torch.device("cuda")) == expected
+
+
+INTEL = (
+    "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Some CPU: fast\nflags\t\t: sse avx\n\nprocessor\t: 1\nmodel\t\t: 9\n"
+)
+ARM = "processor\t: 0\nBogoMIPS\t: 50\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "facts", "features"),
+    [
+        (INTEL, {"model": "85", "model name": "Some CPU: fast"}, "sse avx"),
+        (ARM, {"CPU implementer": "0x41", "CPU part": "0xd0c"}, "fp asimd"),
+        ("processor\t: 0\nBogoMIPS\t: 50\n", {}, None),
+        (None, {}, None),
+    ],
+)
+def test_a_processor_is_told_by_what_the_system_says_of_the_first_one_or_by_its_architecture(
+    text: str | None, facts: dict[str, str], features: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    describe_processor.cache_clear()
+    if text is not None:
+        (tmp_path / "cpuinfo").write_text(text)
+    monkeypatch.setattr(environment, "Path", lambda _path: tmp_path / "cpuinfo")
+    digest = {} if features is None else {"features": hashlib.sha256(features.encode()).hexdigest()}
+    assert describe_processor() == (facts | digest or {"architecture": platform.processor() or platform.machine()})
+
+
+def test_a_gpu_is_taken_where_there_is_one_and_refused_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for has_gpu, found in ((True, "cuda"), (False, "cpu")):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda has_gpu=has_gpu: has_gpu)
+        assert choose_device("auto") == torch.device(found)
+        assert choose_device("cpu") == CPU
+    with pytest.raises(ValueError, match="--device cuda needs a GPU that torch can use, got none"):
+        choose_device("cuda")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert choose_device("cuda") == torch.device("cuda")

@@ -1,0 +1,70 @@
+"""Streams of random numbers: named, independent and the same everywhere."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import kstest
+
+from mtlib.runtime.seeds import numpy_stream, stream_seed, torch_stream
+
+NAMES: list[tuple[int | str, ...]] = [
+    (),
+    (0,),
+    ("0",),
+    (0, 0),
+    (0, 1),
+    (1, 0),
+    (10,),
+    (0, "order", 1, "sst", 23),
+    (0, "order", 12, "sst", 3),
+    (0, "noise", 1, "sst", 23),
+    ("ab", "c"),
+    ("a", "bc"),
+    ("abc",),
+    ("a', 'bc",),
+]
+
+
+def test_different_names_give_different_seeds() -> None:
+    assert len({stream_seed(*name) for name in NAMES}) == len(NAMES)
+
+
+def test_a_seed_is_one_that_every_generator_takes() -> None:
+    for name in NAMES:
+        assert 0 <= stream_seed(*name) < 2**63
+
+
+def test_a_name_has_the_same_seed_in_every_process_and_version() -> None:
+    # The first 63 bits of what `printf "(3, 'order', 1, 'sst')" | sha256sum` prints.
+    assert stream_seed(3, "order", 1, "sst") == 0xBBFE5757852B6FB0 >> 1
+
+
+def test_the_streams_of_a_name_repeat_themselves() -> None:
+    assert np.array_equal(numpy_stream(1, "a").random(5), numpy_stream(1, "a").random(5))
+    first, second = (torch.rand(5, generator=torch_stream(1, "a")) for _ in range(2))
+    assert torch.equal(first, second)
+    assert not np.array_equal(numpy_stream(1, "a").random(5), numpy_stream(2, "a").random(5))
+    assert not torch.equal(first, torch.rand(5, generator=torch_stream(1, "b")))
+
+
+def test_a_stream_leaves_the_global_ones_alone() -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    torch.rand(4, generator=torch_stream(1))
+    numpy_stream(1).random(4)
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_seeds_of_neighbouring_names_are_spread_evenly(part: int) -> None:
+    names = (tuple(7 if place == part else number for place in range(3)) for number in range(2000))
+    seeds = [stream_seed(*name) / 2**63 for name in names]
+    assert kstest(seeds, "uniform").pvalue > 1e-4
+    drawn = [numpy_stream(number, part).random() for number in range(500)]
+    assert abs(np.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 0.2
+
+
+def test_a_torch_stream_lives_on_the_device_it_is_asked_for() -> None:
+    assert torch_stream(0).device == torch.device("cpu")
+    assert torch_stream(0, device=torch.device("cpu")).device == torch.device("cpu")

@@ -1,0 +1,136 @@
+"""What workers agree on, with one process and with two over gloo."""
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import distributed, multiprocessing
+
+from mtlib.runtime.workers import (
+    expect_workers,
+    gather_from_workers,
+    gather_with_gradient,
+    num_workers,
+    sum_over_workers,
+    worker_rank,
+)
+
+
+def test_one_worker_needs_no_process_group() -> None:
+    assert not distributed.is_initialized()
+    assert (num_workers(), worker_rank()) == (1, 0)
+    values = torch.tensor([1.5, float("nan")])
+    assert sum_over_workers(values) is values
+    assert values[0] == 1.5
+    assert gather_from_workers({"a": 1}) == [{"a": 1}]
+    parts = torch.rand(3, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.equal(gather_with_gradient(parts), parts[None])
+    assert torch.autograd.gradcheck(gather_with_gradient, (parts,))
+
+
+@pytest.fixture
+def _forgotten() -> Iterator[None]:
+    """What is expected is forgotten behind the test."""
+    yield
+    expect_workers(1)
+
+
+@pytest.mark.usefixtures("_forgotten")
+def test_a_worker_whose_process_group_has_gone_does_not_take_itself_for_the_only_one() -> None:
+    expect_workers(1)
+    assert num_workers() == 1
+    expect_workers(2)
+    asked: list[Callable[[], Any]] = [num_workers, worker_rank, lambda: gather_from_workers(1)]
+    asked += [lambda: sum_over_workers(torch.ones(1)), lambda: gather_with_gradient(torch.ones(1, 1))]
+    for ask in asked:
+        with pytest.raises(RuntimeError, match="the process group of 2 workers has gone"):
+            ask()
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What each of two workers saw."""
+    folder = tmp_path_factory.mktemp("workers")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    multiprocessing.spawn(answer, args=(port, folder), nprocs=2)  # type: ignore[attr-defined,no-untyped-call]
+    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
+
+
+def answer(rank: int, port: int, folder: Path) -> None:
+    """One of two workers: asks everything once and writes down what it got."""
+    torch.set_num_threads(1)
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    distributed.init_process_group("gloo", rank=rank, world_size=2)
+    values = torch.tensor([1.0, 10.0]) * (rank + 1)
+    torch.save(
+        {
+            "workers": num_workers(),
+            "rank": worker_rank(),
+            "sum": sum_over_workers(values),
+            "values": values,
+            "gathered": gather_from_workers([rank, "text", torch.full((rank + 1,), float(rank))]),
+            "nothing": gather_from_workers([]),
+            **gathered_with_gradient(rank),
+        },
+        folder / f"{rank}.pt",
+    )
+    distributed.destroy_process_group()
+
+
+def part_of(rank: int) -> torch.Tensor:
+    """A worker's part, (2, 3)."""
+    return torch.arange(6.0).view(2, 3) + 10 * rank
+
+
+def result_of(gathered: torch.Tensor, rank: int) -> torch.Tensor:
+    """What a worker makes of all parts, (2, 2, 3): each a result of its own, none of them linear."""
+    return (gathered**2 * torch.arange(1.0, 13).view(2, 2, 3)).sum() * (rank + 1) + gathered.prod(dim=0).sum()
+
+
+def gathered_with_gradient(rank: int) -> dict[str, torch.Tensor]:
+    """All parts, the gradient of the sum of both workers' results, and that of a view that is not contiguous."""
+    own = part_of(rank).requires_grad_()
+    gathered = gather_with_gradient(own)
+    (gradient,) = torch.autograd.grad(result_of(gathered, rank), own)
+    turned = gather_with_gradient(own.T)
+    (even,) = torch.autograd.grad(
+        turned.sum(), own
+    )  # its gradient is an expanded scalar: to be copied, not summed into
+    return {"parts": gathered.detach(), "gradient": gradient, "turned": turned.detach(), "even": even}
+
+
+def test_each_of_two_workers_knows_its_rank_and_their_number(answers: list[dict[str, Any]]) -> None:
+    assert [(seen["workers"], seen["rank"]) for seen in answers] == [(2, 0), (2, 1)]
+
+
+def test_the_sum_over_two_workers_is_the_same_on_both_and_in_place(answers: list[dict[str, Any]]) -> None:
+    for seen in answers:
+        assert seen["sum"].tolist() == [3.0, 30.0]
+        assert torch.equal(seen["values"], seen["sum"])
+
+
+def test_values_of_any_kind_and_size_come_by_rank_to_both_workers(answers: list[dict[str, Any]]) -> None:
+    for seen in answers:
+        assert [part[:2] for part in seen["gathered"]] == [[0, "text"], [1, "text"]]
+        assert [part[2].tolist() for part in seen["gathered"]] == [[0.0], [1.0, 1.0]]
+        assert seen["nothing"] == [[], []]
+
+
+def test_parts_come_by_rank_with_the_gradient_of_the_sum_of_both_results(answers: list[dict[str, Any]]) -> None:
+    parts = torch.stack([part_of(0), part_of(1)]).requires_grad_()
+    (expected,) = torch.autograd.grad(result_of(parts, 0) + result_of(parts, 1), parts)
+    for rank, seen in enumerate(answers):
+        assert torch.equal(seen["parts"], parts)
+        assert torch.allclose(seen["gradient"], expected[rank])
+
+
+def test_parts_need_not_be_contiguous(answers: list[dict[str, Any]]) -> None:
+    for seen in answers:
+        assert torch.equal(seen["turned"], torch.stack([part_of(0).T, part_of(1).T]))
+        assert torch.equal(seen["even"], torch.full((2, 3), 2.0))

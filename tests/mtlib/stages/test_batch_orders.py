@@ -1,0 +1,343 @@
+"""Orders against loops written from the papers' sentences, and probabilities against numbers by hand."""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from mtlib.config.training import RANDOM_ORDERS, ROUND_ORDERS, Order, StageConfig
+from mtlib.config.trial import TrialConfig
+from mtlib.runtime.seeds import numpy_stream, stream_seed
+from mtlib.stages.batch_orders import (
+    Draw,
+    batches_per_pass,
+    drawn_sets,
+    epoch_draws,
+    exponent,
+    random_draws,
+    set_probs,
+    stage_sets,
+    steps_per_epoch,
+)
+
+Steps = list[tuple[Draw, ...]]
+
+SIZES = {"sst": 2, "qqp": 3, "sts": 4, "cfimdb": 5, "snli": 1}
+FIXED_ORDERS = (*ROUND_ORDERS, "sequential")
+"""Orders of which every pass is alike."""
+ALL_SETS: dict[str, Any] = {"tasks": ("sst", "qqp", "sts"), "extra_data": ("snli", "cfimdb")}
+GROUPS: tuple[dict[str, Any], ...] = (
+    {"tasks": ("qqp",)},
+    {"tasks": ("sts", "qqp")},
+    {"tasks": ("sst",), "extra_data": ("cfimdb",)},
+    {"tasks": ("sst", "qqp", "sts")},
+)
+COURSE = {"sst": 8544, "qqp": 141498, "sts": 6040}
+
+
+def config_of(*stages: StageConfig, **changes: Any) -> TrialConfig:
+    """A configuration with batches of `SIZES` and factors of 1."""
+    tasks = {f"tasks.{name}.batch_size": SIZES[name] for name in ("sst", "qqp", "sts")}
+    extra = {f"data.sources.{name}.batch_size": SIZES[name] for name in ("cfimdb", "snli")}
+    return TrialConfig(stages=stages).override({**tasks, **extra, "data.sources.snli.probability_factor": 1, **changes})
+
+
+def draws_of(config: TrialConfig, num_rows: dict[str, int], own_rows: dict[str, int] | None = None) -> list[Steps]:
+    """The epochs of the first stage."""
+    rows = own_rows or num_rows
+    return [epoch_draws(config, 0, epoch, num_rows, rows) for epoch in range(config.stages[0].epochs)]
+
+
+def joined(epochs: list[Steps]) -> Steps:
+    return [step for steps in epochs for step in steps]
+
+
+def naive_pass(stage: StageConfig, num_rows: dict[str, int], queues: dict[str, Iterator[int]]) -> Steps:
+    """One pass, as the sentences of the papers say it; `queues` holds the batches still to come of each set."""
+    left = {name: math.ceil(num_rows[name] / SIZES[name]) for name in (*stage.tasks, *stage.extra_data)}
+    given = dict.fromkeys(left, 0)
+    largest = sorted(left, key=lambda name: -num_rows[name])[0]
+    is_sampled = stage.order == "sampled_round_robin" and len(left) > 1
+    steps: Steps = []
+    if stage.order == "sequential":
+        return [((name, next(queues[name])),) for name, count in left.items() for _ in range(count)]
+    small = [name for name in left if not (is_sampled and name == largest)]
+    while True:
+        has_given = [given[name] >= left[name] for name in small]
+        if any(has_given) if stage.order == "smallest_round_robin" else all(has_given):
+            for _ in range(left[largest] - given[largest] if is_sampled else 0):
+                next(queues[largest])  # these are not drawn in this pass
+            return steps
+        goes_on = stage.order in ("smallest_round_robin", "max_size_cycle")
+        turn = [(name, next(queues[name])) for name in left if goes_on or given[name] < left[name]]
+        for name, _ in turn:
+            given[name] += 1
+        steps += [tuple(turn)] if stage.sum_losses else [(draw,) for draw in turn]
+
+
+@pytest.mark.parametrize(("order", "sum_losses"), [*itertools.product(ROUND_ORDERS, (False, True)), ("sequential", 0)])
+def test_three_passes_of_every_fixed_order_are_those_of_a_naive_loop(order: Order, sum_losses: int) -> None:
+    for group in GROUPS:
+        stage = StageConfig(**group, order=order, sum_losses=bool(sum_losses), epochs=3)
+        sets = stage_sets(stage)
+        for counts in itertools.product((1, 5, 6, 13), repeat=len(sets)):
+            num_rows = dict(zip(sets, counts, strict=True))
+            queues: dict[str, Iterator[int]] = {name: itertools.count() for name in sets}
+            epochs = draws_of(config_of(stage), num_rows)
+            assert epochs == [naive_pass(stage, num_rows, queues) for _ in range(3)], num_rows
+
+
+def test_sets_come_in_the_order_of_tasks_then_of_extra_data() -> None:
+    assert stage_sets(StageConfig(**ALL_SETS)) == ("sst", "qqp", "sts", "snli", "cfimdb")
+    steps = draws_of(config_of(StageConfig(**ALL_SETS)), dict.fromkeys(SIZES, 5))[0]
+    assert [step[0][0] for step in steps[:5]] == ["sst", "qqp", "sts", "snli", "cfimdb"]
+
+
+def test_batches_of_a_pass_are_rows_by_batch_size_rounded_up() -> None:
+    stage = StageConfig(**ALL_SETS)
+    num_rows = {"sst": 4, "qqp": 4, "sts": 4, "snli": 4, "cfimdb": 4}
+    counts = batches_per_pass(config_of(stage), stage, num_rows)
+    assert counts == {"sst": 2, "qqp": 2, "sts": 1, "snli": 4, "cfimdb": 1}
+
+
+BY_HAND = {"sst": 4, "qqp": 12, "sts": 12}
+"""2, 4 and 3 batches."""
+KNOWN: dict[Order, list[str]] = {
+    "batch_round_robin": ["sst0 qqp0 sts0", "sst1 qqp1 sts1", "qqp2 sts2", "qqp3"],
+    "smallest_round_robin": ["sst0 qqp0 sts0", "sst1 qqp1 sts1"],
+    "sampled_round_robin": ["sst0 qqp0 sts0", "sst1 qqp1 sts1", "qqp2 sts2"],
+    "max_size_cycle": ["sst0 qqp0 sts0", "sst1 qqp1 sts1", "sst2 qqp2 sts2", "sst3 qqp3 sts3"],
+}
+SECOND: dict[Order, list[str]] = {
+    "batch_round_robin": ["sst2 qqp4 sts3", "sst3 qqp5 sts4", "qqp6 sts5", "qqp7"],
+    "smallest_round_robin": ["sst2 qqp2 sts2", "sst3 qqp3 sts3"],
+    "sampled_round_robin": ["sst2 qqp4 sts3", "sst3 qqp5 sts4", "qqp6 sts5"],
+    "max_size_cycle": ["sst4 qqp4 sts4", "sst5 qqp5 sts5", "sst6 qqp6 sts6", "sst7 qqp7 sts7"],
+}
+
+
+@pytest.mark.parametrize("order", ROUND_ORDERS)
+def test_rounds_known_by_hand(order: Order) -> None:
+    stage = StageConfig(tasks=("sst", "qqp", "sts"), order=order, epochs=2)
+    rounds = [" ".join(f"{name}{position}" for name, position in step) for step in joined(summed(stage))]
+    assert rounds == KNOWN[order] + SECOND[order]
+    alternating = [f"{name}{position}" for ((name, position),) in joined(draws_of(config_of(stage), BY_HAND))]
+    assert alternating == " ".join(KNOWN[order] + SECOND[order]).split()
+
+
+def summed(stage: StageConfig) -> list[Steps]:
+    return draws_of(config_of(stage).override({"stages.0.sum_losses": True}), BY_HAND)
+
+
+def test_sequential_and_epoch_round_robin_known_by_hand() -> None:
+    tasks = ("sst", "qqp", "sts")
+    sequential = joined(draws_of(config_of(StageConfig(tasks=tasks, order="sequential", epochs=2)), BY_HAND))
+    first = ["sst0", "sst1", "qqp0", "qqp1", "qqp2", "qqp3", "sts0", "sts1", "sts2"]
+    second = ["sst2", "sst3", "qqp4", "qqp5", "qqp6", "qqp7", "sts3", "sts4", "sts5"]
+    assert [f"{name}{position}" for ((name, position),) in sequential] == first + second
+    by_epoch = draws_of(config_of(StageConfig(tasks=tasks, order="epoch_round_robin", epochs=5)), BY_HAND)
+    names = [[f"{name}{position}" for ((name, position),) in steps] for steps in by_epoch]
+    whole = [["sst0", "sst1"], ["qqp0", "qqp1", "qqp2", "qqp3"], ["sts0", "sts1", "sts2"]]
+    assert names == [*whole, ["sst2", "sst3"], ["qqp4", "qqp5", "qqp6", "qqp7"]]
+
+
+def test_epochs_of_an_epoch_round_robin_are_as_long_as_their_set() -> None:
+    stage = StageConfig(tasks=("sst",), extra_data=("cfimdb",), order="epoch_round_robin", epochs=5)
+    assert steps_per_epoch(config_of(stage), stage, {"sst": 7, "cfimdb": 50}) == (4, 10, 4, 10, 4)
+
+
+def test_an_epoch_round_robin_of_given_length_goes_through_each_sets_own_stream() -> None:
+    stage = StageConfig(tasks=("sst", "qqp"), order="epoch_round_robin", epochs=4, steps_per_epoch=3)
+    epochs = draws_of(config_of(stage), BY_HAND)
+    assert [[step[0] for step in steps] for steps in epochs] == [
+        [("sst", 0), ("sst", 1), ("sst", 2)],
+        [("qqp", 0), ("qqp", 1), ("qqp", 2)],
+        [("sst", 3), ("sst", 4), ("sst", 5)],
+        [("qqp", 3), ("qqp", 4), ("qqp", 5)],
+    ]
+
+
+@pytest.mark.parametrize("sum_losses", [False, True])
+@pytest.mark.parametrize("order", FIXED_ORDERS)
+@pytest.mark.parametrize("length", [1, 4, 9, 11, 37])
+def test_epochs_of_any_length_are_slices_of_one_stream(order: Order, sum_losses: bool, length: int) -> None:
+    sums = sum_losses and order in ROUND_ORDERS
+    num_rows = {"sst": 8, "qqp": 20, "sts": 11, "snli": 3, "cfimdb": 6}
+    stage = StageConfig(**ALL_SETS, order=order, sum_losses=sums, epochs=20)
+    stream = joined(draws_of(config_of(stage), num_rows))
+    cut = config_of(stage).override({"stages.0.steps_per_epoch": length})
+    parts = draws_of(cut, num_rows)[: len(stream) // length]
+    assert parts
+    assert joined(parts) == stream[: len(parts) * length]
+    assert {len(part) for part in parts} == {length}
+
+
+@pytest.mark.parametrize("order", get_args(Order))
+@pytest.mark.parametrize("length", [None, 7])
+def test_no_batch_of_a_stream_is_given_twice_or_left_out(order: Order, length: int | None) -> None:
+    """Of the set that a sampled round robin draws from, batches are left out, but none is given twice."""
+    stage = StageConfig(**ALL_SETS, order=order, epochs=12, steps_per_epoch=length)
+    num_rows = {"sst": 8, "qqp": 20, "sts": 11, "snli": 3, "cfimdb": 6}
+    draws = [draw for step in joined(draws_of(config_of(stage), num_rows)) for draw in step]
+    for name in stage_sets(stage):
+        positions = [position for drawn, position in draws if drawn == name]
+        assert positions == sorted(set(positions))
+        if (order, name) != ("sampled_round_robin", "qqp"):
+            assert positions == list(range(len(positions)))
+
+
+@pytest.mark.parametrize("order", get_args(Order))
+@pytest.mark.parametrize("length", [None, 5])
+def test_one_set_alone_is_the_same_in_every_order(order: Order, length: int | None) -> None:
+    stage = StageConfig(tasks=("qqp",), order=order, epochs=3, steps_per_epoch=length)
+    steps = joined(draws_of(config_of(stage), {"qqp": 20}))
+    assert steps == [(("qqp", position),) for position in range(3 * (length or 7))]
+
+
+@pytest.mark.parametrize("order", RANDOM_ORDERS)
+def test_random_orders_are_one_long_loop_with_a_queue_per_set(order: Order) -> None:
+    stage = StageConfig(**ALL_SETS, order=order, epochs=6, steps_per_epoch=40)
+    config = config_of(stage, **{"seed": 3, "replicate": 2, "tasks.sst.probability_factor": 2})
+    own_rows = {"sst": 90, "qqp": 200, "sts": 40, "snli": 1000, "cfimdb": 7}
+    factors = {"sst": 2.0, "qqp": 1.0, "sts": 1.0, "snli": 1.0, "cfimdb": 1.0}
+    queues = {name: itertools.count() for name in stage_sets(stage)}
+    expected: list[Steps] = []
+    for epoch in range(6):
+        alpha = {"uniform": 0, "proportional": 1, "square_root": 0.5, "annealed": 1 - 0.8 * epoch / 5}[order]
+        weights = [factors[name] * own_rows[name] ** alpha for name in queues]
+        ends = list(itertools.accumulate(weight / sum(weights) for weight in weights))
+        stream = np.random.default_rng(stream_seed(3, 2, "draw", 0, epoch))
+        names = [next(name for name, end in zip(queues, ends, strict=True) if u < end) for u in stream.random(40)]
+        expected.append([((name, next(queues[name])),) for name in names])
+    assert draws_of(config, dict.fromkeys(own_rows, 30), own_rows) == expected
+
+
+@pytest.mark.parametrize("order", RANDOM_ORDERS)
+def test_an_epoch_of_a_random_order_is_as_long_as_one_pass_over_all_sets(order: Order) -> None:
+    stage = StageConfig(**ALL_SETS, order=order, epochs=2)
+    num_rows = {"sst": 8, "qqp": 20, "sts": 11, "snli": 3, "cfimdb": 6}
+    assert steps_per_epoch(config_of(stage), stage, num_rows) == (4 + 7 + 3 + 3 + 2,) * 2
+
+
+def probs_of(order: Order, own_rows: dict[str, int], epoch: int = 0, **changes: Any) -> list[float]:
+    tasks = tuple(name for name in own_rows if name in ("sst", "qqp", "sts"))
+    extra = tuple(name for name in own_rows if name not in tasks)
+    config = config_of(StageConfig(tasks=tasks, extra_data=extra, order=order, epochs=5), **changes)
+    return [float(prob) for prob in set_probs(config, config.stages[0], epoch, own_rows)]
+
+
+def test_probabilities_known_by_hand() -> None:
+    rows = {"sst": 16, "qqp": 81, "sts": 1}
+    assert probs_of("uniform", rows) == pytest.approx([1 / 3, 1 / 3, 1 / 3])
+    assert probs_of("proportional", rows) == pytest.approx([16 / 98, 81 / 98, 1 / 98])
+    assert probs_of("square_root", rows) == pytest.approx([4 / 14, 9 / 14, 1 / 14])
+    assert probs_of("annealed", rows, 0) == pytest.approx([16 / 98, 81 / 98, 1 / 98])
+    assert probs_of("annealed", rows, 4, **{"stages.0.annealing": 0.75}) == pytest.approx([2 / 6, 3 / 6, 1 / 6])
+    assert probs_of("annealed", rows, 2, **{"stages.0.annealing": 1}) == pytest.approx([4 / 14, 9 / 14, 1 / 14])
+
+
+def test_annealed_probabilities_of_the_courses_data_in_the_first_and_in_the_last_epoch() -> None:
+    # 8544 + 141498 + 6040 = 156082; 8544^.2 = 6.1141, 141498^.2 = 10.7189, 6040^.2 = 5.7044, in all 22.5374.
+    assert probs_of("annealed", COURSE, 0) == pytest.approx([0.05474, 0.90656, 0.03870], abs=1e-5)
+    assert probs_of("annealed", COURSE, 4) == pytest.approx([0.27129, 0.47561, 0.25311], abs=1e-5)
+
+
+def test_annealing_falls_evenly_from_one_by_its_amount() -> None:
+    stage = StageConfig(tasks=("sst",), order="annealed", epochs=5)
+    assert [exponent(stage, epoch) for epoch in range(5)] == pytest.approx([1, 0.8, 0.6, 0.4, 0.2])
+    single = StageConfig(tasks=("sst",), order="annealed", epochs=1)
+    assert exponent(single, 0) == 1
+
+
+def test_no_annealing_is_proportional_and_full_annealing_ends_uniform() -> None:
+    assert probs_of("annealed", COURSE, 4, **{"stages.0.annealing": 0}) == probs_of("proportional", COURSE)
+    assert probs_of("annealed", COURSE, 4, **{"stages.0.annealing": 1}) == probs_of("uniform", COURSE)
+
+
+def test_a_factor_of_a_tenth_divides_the_odds_by_ten() -> None:
+    rows = {"qqp": 400, "snli": 1600}
+    tenth: dict[str, Any] = {"data.sources.snli.probability_factor": 0.1}
+    assert probs_of("proportional", rows) == pytest.approx([1 / 5, 4 / 5])
+    assert probs_of("proportional", rows, **tenth) == pytest.approx([400 / 560, 160 / 560])
+    assert probs_of("uniform", rows, **tenth) == pytest.approx([10 / 11, 1 / 11])
+    assert probs_of("square_root", rows, **tenth) == pytest.approx([20 / 24, 4 / 24])
+    both: dict[str, Any] = {**tenth, "tasks.qqp.probability_factor": 0.1}
+    assert probs_of("proportional", rows, **both) == pytest.approx([1 / 5, 4 / 5])
+
+
+@pytest.mark.parametrize("order", RANDOM_ORDERS)
+@pytest.mark.parametrize("epoch", [0, 4])
+def test_sets_are_drawn_as_often_as_their_probabilities_say(order: Order, epoch: int) -> None:
+    stage = StageConfig(tasks=("sst", "qqp", "sts"), order=order, epochs=5)
+    config = config_of(stage, **{"tasks.sts.probability_factor": 3})
+    drawn = drawn_sets(config, 0, epoch, 20_000, COURSE)
+    alpha = {"uniform": 0, "proportional": 1, "square_root": 0.5, "annealed": 1 - 0.2 * epoch}[order]
+    weights = np.array([8544**alpha, 141498**alpha, 3 * 6040**alpha])
+    seen = np.bincount(drawn, minlength=3)
+    assert chisquare(seen, 20_000 * weights / weights.sum()).pvalue > 0.01
+    wrong = weights / [1, 1, 1.5]  # the test would see a wrong factor
+    assert chisquare(seen, 20_000 * wrong / wrong.sum()).pvalue < 1e-6
+
+
+def test_draws_of_neighbouring_steps_and_epochs_are_independent() -> None:
+    stage = StageConfig(tasks=("sst", "qqp"), order="uniform", epochs=40)
+    config = config_of(stage)
+    drawn = np.array([drawn_sets(config, 0, epoch, 500, COURSE) for epoch in range(40)])
+    assert abs(np.corrcoef(drawn[:, 1:].ravel(), drawn[:, :-1].ravel())[0, 1]) < 0.03
+    assert abs(np.corrcoef(drawn[1:].ravel(), drawn[:-1].ravel())[0, 1]) < 0.03
+    assert drawn.sum(axis=1).std() == pytest.approx(math.sqrt(500 / 4), rel=0.35)
+
+
+def test_draws_follow_seed_replicate_stage_and_epoch_and_no_global_state() -> None:
+    stage = StageConfig(tasks=("sst", "qqp"), order="uniform", epochs=2, steps_per_epoch=64)
+    config = config_of(stage, stage)
+
+    def names(changed: TrialConfig, stage_index: int, epoch: int) -> tuple[str, ...]:
+        return tuple(step[0][0] for step in epoch_draws(changed, stage_index, epoch, COURSE, COURSE))
+
+    base = names(config, 0, 0)
+    others = [
+        names(config.override({"seed": 1}), 0, 0),
+        names(config.override({"replicate": 1}), 0, 0),
+        names(config, 1, 0),
+        names(config, 0, 1),
+    ]
+    assert len({base, *others}) == 5
+    np.random.seed(8)
+    state = repr(np.random.get_state())
+    assert names(config.override({"optimizer.learning_rate": 1e-3, "tasks.sst.batch_size": 9}), 0, 0) == base
+    assert repr(np.random.get_state()) == state
+
+
+def test_augmentation_lengthens_passes_but_changes_no_probability() -> None:
+    stage = StageConfig(tasks=("sst", "sts"), order="proportional", epochs=3, steps_per_epoch=50)
+    config = config_of(stage)
+    own_rows = {"sst": 30, "sts": 40}
+    plain, augmented = own_rows, {"sst": 3000, "sts": 40}
+    assert batches_per_pass(config, stage, augmented) == {"sst": 1500, "sts": 10}
+    assert set_probs(config, stage, 0, own_rows).tolist() == pytest.approx([3 / 7, 4 / 7])
+    assert draws_of(config, augmented, own_rows) == draws_of(config, plain, own_rows)
+    counted = Counter(step[0][0] for step in joined(draws_of(config, augmented, augmented)))
+    assert counted["sst"] > 140  # of 150, had the augmentation been counted
+
+
+def test_a_late_epoch_goes_on_behind_the_draws_of_all_epochs_before() -> None:
+    stage = StageConfig(tasks=("sst", "qqp", "sts"), order="annealed", epochs=200, steps_per_epoch=30)
+    config = config_of(stage)
+    before = Counter(name for epoch in range(150) for ((name, _),) in random_draws(config, 0, epoch, 30, COURSE))
+    first: dict[str, int] = {}
+    for ((name, position),) in random_draws(config, 0, 150, 30, COURSE):
+        first.setdefault(name, position)
+    assert set(first) == set(COURSE)
+    assert first == {name: before[name] for name in first}
+
+
+def test_the_seed_of_a_draw_is_named_by_its_purpose() -> None:
+    config = config_of(StageConfig(tasks=("sst", "qqp"), order="uniform", epochs=2))
+    expected = numpy_stream(0, 0, "draw", 0, 1).choice(2, size=30, p=[0.5, 0.5])
+    assert drawn_sets(config, 0, 1, 30, COURSE).tolist() == expected.tolist()

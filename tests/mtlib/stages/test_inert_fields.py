@@ -1,0 +1,347 @@
+"""Every field in turn: where the key stays, what is trained is equal bit for bit; where it is inert, the key stays."""
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+from mtlib.checkpoints.best_weights import keep_best
+from mtlib.checkpoints.state import StateFolder
+from mtlib.config.schema import to_dict
+from mtlib.config.training import RANDOM_ORDERS, ROUND_ORDERS
+from mtlib.config.trial import TrialConfig
+from mtlib.model.encoder import PretrainedEncoder
+from mtlib.model.multitask import MultiTaskModel
+from mtlib.stages.inert_fields import effective_settings, length_counts
+from tests.mtlib.inert_cases import (
+    ALONE,
+    BASES,
+    BEST,
+    INERT,
+    REACHES,
+    REFUSED,
+    SAME_START,
+    SCORES,
+    START,
+    Case,
+    Changes,
+    Table,
+)
+from tests.mtlib.trained_states import Outcome, Trainer, assert_equal, difference
+
+
+@pytest.fixture(scope="module")
+def trainer(further_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path_factory: pytest.TempPathFactory) -> Trainer:
+    return Trainer(further_folder, tmp_path_factory.mktemp("cache"), tiny_encoder)
+
+
+@pytest.fixture
+def alone(tiny_config: TrialConfig) -> TrialConfig:
+    """The configuration that `ALONE` is about."""
+    return tiny_config.override({"smart.tasks": ["sst"], "tasks.sst.scored_train_rows": 3, "evaluation.batch_size": 8})
+
+
+@pytest.fixture
+def places(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, tmp_path: Path) -> dict[str, str]:
+    """Two checkpoint folders of the same weights to start from; best overall and for QQP are different epochs."""
+    own = MultiTaskModel(tiny_config, tiny_encoder).state_dict()
+    for name in ("first", "second"):
+        states = StateFolder(path=tmp_path / name)
+        keep_best(states, 1, {"overall": 1, "qqp": 1}, scaled(own, 2))
+        keep_best(states, 2, {"overall": 1, "qqp": 2}, scaled(own, 3))
+    return {START: str(tmp_path / "first"), SAME_START: str(tmp_path / "second")}
+
+
+def scaled(weights: dict[str, Tensor], factor: float) -> dict[str, Tensor]:
+    return {name: factor * weight for name, weight in weights.items()}
+
+
+def leaves(tree: Any, path: str = "") -> Iterator[str]:
+    """Dotted keys of all fields; a list of plain values is one field."""
+    if isinstance(tree, dict):
+        entries: Any = tree.items()
+    elif isinstance(tree, list) and tree and isinstance(tree[0], dict):
+        entries = enumerate(tree)
+    else:
+        yield path
+        return
+    for name, value in entries:
+        yield from leaves(value, f"{path}.{name}" if path else str(name))
+
+
+def build(config: TrialConfig, changes: Changes, places: dict[str, str]) -> TrialConfig:
+    """A configuration with some changes, its weights to start from at their places."""
+    read = {key: places.get(value, value) if isinstance(value, str) else value for key, value in changes.items()}
+    return config.override(read)
+
+
+def cases_of(table: Table) -> list[tuple[str, Case]]:
+    return [(key, found) for key, cases in table.items() for found in cases]
+
+
+def test_every_field_of_the_configuration_has_a_verdict_and_another_value(alone: TrialConfig) -> None:
+    assert set(leaves(to_dict(alone))) == ALONE.keys()
+    tree = alone.override({})
+    for key, found in cases_of(ALONE):
+        if found.verdict != REFUSED and found.value not in (START,):
+            base = tree.override(found.under)
+            assert base.override({key: found.value}) != base, f"{key}={found.value} is what it was"
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_the_key_changes_with_what_reaches_the_result_and_with_nothing_else(
+    name: str, alone: TrialConfig, trainer: Trainer, places: dict[str, str]
+) -> None:
+    assert not wrong_verdicts(build(alone, dict(BASES[name].changes), places), table_of(name), trainer, places)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BASES)
+def test_all_that_no_base_changes_has_the_same_verdict_in_all(
+    name: str, alone: TrialConfig, trainer: Trainer, places: dict[str, str]
+) -> None:
+    table = {**ALONE, **BASES[name].differing}
+    assert not wrong_verdicts(build(alone, dict(BASES[name].changes), places), table, trainer, places)
+
+
+def table_of(name: str) -> Table:
+    """All fields of the plain base; of the others those in which they differ from it."""
+    return BASES[name].differing or ALONE
+
+
+def wrong_verdicts(config: TrialConfig, table: Table, trainer: Trainer, places: dict[str, str]) -> str:
+    """The cases whose key does not do what the table says, a line each."""
+    own, wrong = trainer.cut(config), []
+    for key, found in cases_of(table):
+        try:
+            under = build(config, found.under, places) if found.under else config
+            changed = build(under, {key: found.value}, places)
+        except ValueError:
+            if found.verdict != REFUSED:
+                wrong.append(f"{key}={found.value} is refused")
+            continue
+        before, after = trainer.cut(under) if found.under else own, trainer.cut(changed)
+        holds = {
+            INERT: before.key == after.key,
+            BEST: before.key != after.key == before.other_key,
+            REFUSED: changed == under,
+        }
+        if not holds.get(found.verdict, before.key != after.key):
+            wrong.append(f"{key}={found.value} must be {found.verdict}")
+    return "\n".join(wrong)
+
+
+def groups_of(config: TrialConfig, table: Table, places: dict[str, str]) -> list[tuple[TrialConfig, list[str]]]:
+    """Configurations with as many inert changes at once as go together, of one kind of field each, and of which."""
+    groups: dict[tuple[str, int], tuple[Changes, list[str]]] = {}
+    for key, found in cases_of(table):
+        if found.verdict == INERT and "encoder.start_from" not in found.under:  # which is not inert itself
+            put_into_group(groups, config, key, found, places)
+    return [(build(config, changes, places), keys) for changes, keys in groups.values()]
+
+
+def put_into_group(
+    groups: dict[tuple[str, int], tuple[Changes, list[str]]],
+    config: TrialConfig,
+    key: str,
+    found: Case,
+    places: dict[str, str],
+) -> None:
+    """Puts a change into the first group of its kind that it goes with."""
+    more, kind = {**found.under, key: found.value}, key if key.endswith(".role") else key.rpartition(".")[0]
+    for number in itertools.count():
+        changes, keys = groups.setdefault((kind, number), ({}, []))
+        is_free = changes.keys().isdisjoint(more)
+        if is_free and (not keys or is_allowed(config, {**changes, **more}, places)):
+            changes.update(more)
+            keys.append(key)
+            return
+
+
+def is_allowed(config: TrialConfig, changes: Changes, places: dict[str, str]) -> bool:
+    try:
+        build(config, changes, places)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_where_the_key_stays_what_is_trained_is_equal_bit_for_bit(
+    name: str, alone: TrialConfig, trainer: Trainer, places: dict[str, str]
+) -> None:
+    config = build(alone, dict(BASES[name].changes), places)
+    whole, own = trainer.outcome(config), trainer.cut(config)
+    for changed, keys in groups_of(config, table_of(name), places):
+        assert trainer.cut(changed).key == own.key, keys
+        assert_equal(whole, trainer.outcome(changed))
+
+
+def is_scored(name: str) -> bool:
+    """Parts of a state that say from what it follows, or how well it does."""
+    return name in ("origin", "best")
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_what_is_said_to_reach_the_result_does_reach_it(
+    name: str, alone: TrialConfig, trainer: Trainer, places: dict[str, str]
+) -> None:
+    config = build(alone, dict(BASES[name].changes), places)
+    outcomes: dict[TrialConfig, Outcome] = {}
+    for key, found in cases_of(table_of(name)):
+        if found.verdict not in (REACHES, SCORES, BEST):
+            continue
+        under = build(config, found.under, places) if found.under else config
+        before = outcomes.setdefault(under, trainer.outcome(under)) if under not in outcomes else outcomes[under]
+        after = trainer.outcome(build(under, {key: found.value}, places))
+        if found.verdict == REACHES:
+            assert difference(before, after, is_scored) is not None, f"{key}={found.value}"
+        else:
+            assert difference(before, after, lambda n: is_scored(n) or n.startswith("stage_best")) is None, key
+
+
+ONE_SET: list[Changes] = [
+    {"stages.0.order": order, "stages.0.sum_losses": is_summed, "stages.0.steps_per_epoch": 11, "stages.0.epochs": 2}
+    for order in (*ROUND_ORDERS, "sequential", "epoch_round_robin", *RANDOM_ORDERS)
+    for is_summed in ((False, True) if order in ROUND_ORDERS else (False,))
+]
+
+
+@pytest.mark.parametrize("steps", [None, 11])  # 9 are a pass
+def test_over_one_set_all_orders_are_one(steps: int | None, alone: TrialConfig, trainer: Trainer) -> None:
+    configs = [alone.override({**changes, "stages.0.steps_per_epoch": steps}) for changes in ONE_SET]
+    assert len({config.stages[0].order for config in configs}) == 10
+    assert len(configs) == 14
+    assert len({trainer.cut(config, 0, 2).key for config in configs}) == 1
+    first = trainer.outcome(configs[0], 0, 2)
+    for config in configs[1:]:
+        assert_equal(first, trainer.outcome(config, 0, 2))
+
+
+TWO_SETS = {"stages.0.tasks": ["qqp", "sts"], "stages.0.steps_per_epoch": 6}
+TAUGHT = {"proximal.weight": 1, "proximal.tasks": ["sst"]}
+LENGTHS: dict[str, tuple[Changes, bool]] = {
+    "constant": ({}, False),
+    "constant, uniform": ({**TWO_SETS, "stages.0.order": "uniform"}, False),
+    "epochs of one set each": ({**TWO_SETS, "stages.0.order": "epoch_round_robin"}, False),
+    "best": ({"stages.1.start_from": "best"}, False),
+    "triangle": ({"optimizer.schedule": "slanted_triangular"}, True),
+    "annealed": ({**TWO_SETS, "stages.0.order": "annealed"}, True),
+    "annealed by 0": ({**TWO_SETS, "stages.0.order": "annealed", "stages.0.annealing": 0}, False),
+    "annealed, one set": ({"stages.0.order": "annealed"}, False),
+    "teacher": (TAUGHT, False),
+    "teacher whose decay changes": ({**TAUGHT, "proximal.late_decay": 0.5}, True),
+    "teacher whose decay stays": ({**TAUGHT, "proximal.late_decay": 0.99, "proximal.early_fraction": 0.5}, False),
+    "decay of no teacher": ({"proximal.late_decay": 0.5}, False),
+}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_a_longer_stage_comes_through_the_end_of_a_shorter_one_unless_its_length_counts(
+    name: str, alone: TrialConfig, trainer: Trainer
+) -> None:
+    changes, counts = LENGTHS[name]
+    if "stages.0.tasks" in changes:
+        changes = {**changes, "stages.0.epochs": 2}
+    short = alone.override(changes)
+    epochs = short.stages[0].epochs
+    long = short.override({"stages.0.epochs": 5})
+    assert length_counts(short, 0) == length_counts(long, 0) == counts
+    assert (trainer.cut(short, 0, epochs).key != trainer.cut(long, 0, epochs).key) == counts
+    one, other = trainer.outcome(short, 0, epochs), trainer.outcome(long, 0, epochs)
+    if counts:
+        assert difference(one, other, is_scored) is not None
+    else:
+        assert_equal(one, other)
+
+
+def test_epochs_and_stages_that_are_done_are_in_the_key(alone: TrialConfig, trainer: Trainer) -> None:
+    config = alone.override({"stages.0.epochs": 3})
+    keys = [trainer.cut(config, 0, epochs).key for epochs in (1, 2, 3)]
+    keys += [trainer.cut(config, 1, epochs).key for epochs in (1, 2)]
+    assert len(set(keys)) == 5
+    # Behind it, the length of a stage counts whatever its rate.
+    assert trainer.cut(alone, 1, 1).key != trainer.cut(config, 1, 1).key
+
+
+def test_overall_scores_are_in_the_state_of_a_trial_that_has_no_other_task_to_come(
+    alone: TrialConfig, trainer: Trainer
+) -> None:
+    complete = alone.override({"stages.1.tasks": ["qqp"], "smart.tasks": ["qqp"], "smart.weight": 0})
+    incomplete = complete.override({"stages.1.tasks": ["qqp", "sst"]})
+    assert trainer.cut(complete).key != trainer.cut(incomplete).key
+    first, second = trainer.outcome(complete), trainer.outcome(incomplete)
+    assert first.numbers["best"].keys() == {"qqp", "overall"}
+    assert second.numbers["best"].keys() == {"qqp"}
+    assert difference(first, second, is_scored) is None
+    shorter = incomplete.override({"stages.1.tasks": ["qqp", "sst", "sts"]})
+    assert trainer.cut(shorter).key == trainer.cut(incomplete).key
+    assert_equal(second, trainer.outcome(shorter))
+
+
+def test_a_share_that_is_kept_aside_counts_only_by_the_rows_that_it_takes(alone: TrialConfig, trainer: Trainer) -> None:
+    """The stage trains QQP, of whose 70 rows the first two shares take 15; of STS, which comes later, 4 and 5 of 22."""
+    config, same, other = (alone.override({"data.hold_out": share}) for share in (0.22, 0.228, 0.2))
+    assert effective_settings(config, 0, 1) == effective_settings(other, 0, 1) == effective_settings(alone, 0, 1)
+    assert trainer.corpus(config).fingerprint != trainer.corpus(same).fingerprint
+    assert trainer.cut(config).key == trainer.cut(same).key
+    assert_equal(trainer.outcome(config), trainer.outcome(same))
+    assert len({trainer.cut(found).key for found in (alone, config, other)}) == 3
+
+
+LATER_STAGE: list[tuple[str, Changes, bool]] = [
+    ("SMART on SST", {"smart.weight": 2}, False),
+    ("the task's data order", {"tasks.sts.batch_size": 3}, False),
+    ("the first stage's order", {"stages.0.order": "uniform"}, True),
+    ("the first stage's length", {"stages.0.epochs": 2}, False),
+    ("the second stage's beginning", {"stages.1.reset_optimizer": True}, False),
+    ("the second stage's beginning, first", {"stages.0.reset_optimizer": True}, True),
+    ("moments that start anew anyway", {"stages.1.start_from": "best", "stages.1.reset_optimizer": True}, False),
+]
+
+
+def test_the_settings_of_a_second_stage_count_from_its_beginning_on(alone: TrialConfig, trainer: Trainer) -> None:
+    own = trainer.cut(alone, 1, 1).key
+    for what, changes, stays in LATER_STAGE:
+        assert (trainer.cut(alone.override(changes), 1, 1).key == own) == stays, what
+    best = alone.override({"stages.1.start_from": "best"})
+    anew = best.override({"stages.1.reset_optimizer": True})
+    assert trainer.cut(best, 1, 1).key == trainer.cut(anew, 1, 1).key
+    assert_equal(trainer.outcome(best, 1, 1), trainer.outcome(anew, 1, 1))
+
+
+LAYOUT: list[tuple[Changes, bool]] = [
+    ({"tasks.sts.hidden_units": 5}, True),
+    ({"tasks.sts.encoding": "bi"}, True),
+    ({"tasks.sts.encoding": "bi", "tasks.sts.head": "cosine"}, True),
+    ({"pals.size": 8, "pals.num_heads": 2, "pals.tasks": ["sst"]}, True),
+    ({"relational_tasks": ["sts"]}, True),
+    ({"simcse.weight": 1, "simcse.tasks": ["sst"]}, True),
+    ({"stages.1.tasks": ["qqp", "sst"]}, True),  # no head for STS
+    ({"tasks.sts.batch_size": 3}, False),
+    ({"tasks.sts.pooling": "mean"}, False),
+    ({"smart.weight": 3}, False),
+    ({"stages.1.epochs": 9}, False),
+]
+
+
+@pytest.mark.parametrize(("changes", "counts"), LAYOUT)
+def test_with_more_than_two_workers_the_shapes_of_all_weights_count(
+    changes: Changes, counts: bool, alone: TrialConfig
+) -> None:
+    other = alone.override(changes)
+    for num_workers in (1, 2, 3, 8):
+        own, found = (effective_settings(config, 0, 1, num_workers) for config in (alone, other))
+        assert (own != found) == (counts and num_workers > 2), num_workers
+
+
+def test_settings_are_plain_data_and_where_things_come_from_is_not_among_them(alone: TrialConfig) -> None:
+    settings = effective_settings(alone, 1, 2)
+    assert json.loads(json.dumps(settings)) == settings
+    assert alone.encoder.name not in json.dumps(settings)
+    assert settings["tasks"].keys() == {"sst", "qqp", "sts"}
+    assert effective_settings(alone, 0, 1)["tasks"].keys() == {"qqp"}

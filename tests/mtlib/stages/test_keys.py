@@ -1,0 +1,212 @@
+"""Cuts of a trial by hand, and keys that change with all that reaches a stage and with nothing else."""
+
+import dataclasses
+import re
+from typing import Any
+
+import pytest
+
+from mtlib.config.trial import TrialConfig
+from mtlib.stages.keys import Cut, Origin, asks_for_best, hash_of, key_of, list_cuts, make_cut, reaching
+from mtlib.stages.plan import plan_stages
+
+Changes = dict[str, Any]
+ROWS = {"sst": 30, "qqp": 70, "sts": 22, "cfimdb": 16}
+ORIGIN = Origin(
+    encoder="e",
+    started={"encoder": "w", "heads.qqp": "q", "heads.sst": "s", "relational": "r"},
+    data={
+        **{(task, split): f"{task} {split}" for task in ("sst", "qqp", "sts") for split in ("train", "dev", "test")},
+        ("cfimdb", "train"): "cfimdb",
+    },
+    environment={"sources": "0", "num_workers": 1},
+)
+
+
+@pytest.fixture
+def config(tiny_config: TrialConfig) -> TrialConfig:
+    """Three epochs of QQP alone, then two of all: 4 steps each, and 4 of SST, 4 of QQP and 5 of STS each."""
+    return tiny_config.override({"stages.0.epochs": 3, "stages.1.order": "smallest_round_robin"})
+
+
+def cuts_of(config: TrialConfig, origin: Origin = ORIGIN) -> list[Cut]:
+    return list_cuts(config, plan_stages(config, ROWS), origin)
+
+
+def facts(cut: Cut) -> tuple[int, int, bool, int, int]:
+    return cut.stage, cut.epochs, cut.is_end, cut.total_epochs, cut.total_steps
+
+
+ALL_EPOCHS = [(0, 1, False, 1, 4), (0, 2, False, 2, 8), (0, 3, True, 3, 12), (1, 1, False, 4, 24), (1, 2, True, 5, 36)]
+ENDS = [cut for cut in ALL_EPOCHS if cut[2]]
+
+
+def test_with_a_constant_rate_there_is_a_cut_behind_every_epoch(config: TrialConfig) -> None:
+    cuts = cuts_of(config)
+    assert [facts(cut) for cut in cuts] == ALL_EPOCHS
+    keys = [cut.key for cut in cuts] + [cut.other_key for cut in cuts]
+    assert len(set(keys)) == 10
+    assert all(key is not None and re.fullmatch("[0-9a-f]{64}", key) for key in keys)
+
+
+def test_where_a_stages_length_counts_there_is_a_cut_at_its_end_only(config: TrialConfig) -> None:
+    triangle = config.override({"optimizer.schedule": "slanted_triangular"})
+    assert [facts(cut) for cut in cuts_of(triangle)] == ENDS
+    taught = {"proximal.weight": 1, "proximal.tasks": ["sst"], "proximal.late_decay": 0.999}
+    assert [facts(cut) for cut in cuts_of(config.override(taught))] == ENDS
+    annealed = config.override({"stages.1.order": "annealed", "stages.1.steps_per_epoch": 12})
+    assert [facts(cut) for cut in cuts_of(annealed)] == [cut for cut in ALL_EPOCHS if cut[:2] != (1, 1)]
+
+
+def test_a_stage_of_one_epoch_has_one_cut_and_epochs_may_differ_in_their_steps(tiny_config: TrialConfig) -> None:
+    """An epoch of 9 batches of QQP, then one of 5 of STS, then one of QQP again."""
+    changes = {"stages.1.tasks": ["qqp", "sts"], "stages.1.order": "epoch_round_robin", "stages.1.epochs": 3}
+    found = [facts(cut) for cut in cuts_of(tiny_config.override(changes))]
+    assert found == [(0, 1, True, 1, 4), (1, 1, False, 2, 13), (1, 2, False, 3, 18), (1, 3, True, 4, 27)]
+
+
+def test_cuts_do_not_need_the_data_of_anything_but_what_is_trained(config: TrialConfig) -> None:
+    needed = {key: value for key, value in ORIGIN.data.items() if key[1] != "test" and key[0] != "cfimdb"}
+    assert cuts_of(config, dataclasses.replace(ORIGIN, data=needed)) == cuts_of(config)
+
+
+def test_the_best_weights_of_a_stage_are_in_the_key_where_the_next_starts_from_them(config: TrialConfig) -> None:
+    best = config.override({"stages.1.start_from": "best"})
+    assert [asks_for_best(config, index) for index in (0, 1)] == [False, False]
+    assert [asks_for_best(best, index) for index in (0, 1)] == [True, False]
+    for plain, asking in zip(cuts_of(config)[:3], cuts_of(best)[:3], strict=True):
+        assert asking.other_key is None
+        assert asking.key == plain.other_key != plain.key
+    for plain, asking in zip(cuts_of(config)[3:], cuts_of(best)[3:], strict=True):
+        assert asking.other_key is not None
+        assert {asking.key, asking.other_key}.isdisjoint({plain.key, plain.other_key})
+
+
+def changing(config: TrialConfig, origin: Origin, first: TrialConfig | None = None) -> list[bool]:
+    """Whether the keys of the two stages' ends differ from those of ORIGIN."""
+    own, found = ([cut.key for cut in cuts_of(*pair) if cut.is_end] for pair in ((first or config,), (config, origin)))
+    return [one != other for one, other in zip(own, found, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({("qqp", "train"): "x"}, [True, True]),
+        ({("qqp", "dev"): "x"}, [True, True]),
+        ({("sst", "train"): "x"}, [False, True]),
+        ({("sts", "dev"): "x"}, [False, True]),
+        ({("qqp", "test"): "x"}, [False, False]),
+        ({("cfimdb", "train"): "x"}, [False, False]),
+        ({("unknown", "train"): "x"}, [False, False]),
+    ],
+)
+def test_data_count_from_the_stage_on_that_reads_them(
+    changed: dict[tuple[str, str], str], expected: list[bool], config: TrialConfig
+) -> None:
+    assert changing(config, dataclasses.replace(ORIGIN, data={**ORIGIN.data, **changed})) == expected
+
+
+def test_extra_data_count_where_a_stage_names_them(config: TrialConfig) -> None:
+    named = config.override({"stages.1.extra_data": ["cfimdb"]})
+    other = dataclasses.replace(ORIGIN, data={**ORIGIN.data, ("cfimdb", "train"): "x"})
+    assert changing(named, other) == [False, True]
+    assert changing(named, ORIGIN, first=config) == [False, True]
+
+
+def test_data_of_two_tasks_that_change_places_are_other_data(config: TrialConfig) -> None:
+    swapped = {("qqp", "train"): "qqp dev", ("qqp", "dev"): "qqp train"}
+    assert changing(config, dataclasses.replace(ORIGIN, data={**ORIGIN.data, **swapped})) == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("changes", "part", "expected"),
+    [
+        ({}, "encoder", [True, True]),
+        ({}, "heads.qqp", [True, True]),
+        ({}, "heads.sst", [False, True]),
+        ({}, "relational", [False, False]),  # nobody has it
+        ({"relational_tasks": ["qqp", "sts"]}, "relational", [True, True]),
+        ({"relational_tasks": ["sts"]}, "relational", [False, True]),
+        ({}, "pals.qqp", [True, True]),
+        ({}, "log_variances.sts", [False, True]),
+        ({"simcse.weight": 1, "simcse.tasks": ["sst"]}, "projection", [False, True]),
+    ],
+)
+def test_starting_weights_count_from_the_stage_on_that_changes_them(
+    changes: Changes, part: str, expected: list[bool], config: TrialConfig
+) -> None:
+    other = dataclasses.replace(ORIGIN, started={**ORIGIN.started, part: "x"})
+    assert changing(config.override(changes), other) == expected
+    without = dataclasses.replace(ORIGIN, started={name: w for name, w in ORIGIN.started.items() if name != part})
+    assert changing(config.override(changes), without) == (expected if part in ORIGIN.started else [False, False])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"encoder": "x"},
+        {"environment": {**ORIGIN.environment, "sources": "1"}},
+        {"environment": {**ORIGIN.environment, "num_workers": 2}},
+        {"environment": {**ORIGIN.environment, "more": None}},
+        {"environment": {}},
+        {"started": {}},
+    ],
+)
+def test_encoder_and_environment_count_for_every_stage(changed: dict[str, Any], config: TrialConfig) -> None:
+    assert changing(config, dataclasses.replace(ORIGIN, **changed)) == [True, True]
+
+
+def test_neither_the_order_of_names_nor_the_type_of_a_mapping_counts(config: TrialConfig) -> None:
+    turned = Origin(
+        encoder="e",
+        started=dict(reversed(list(ORIGIN.started.items()))),
+        data=dict(reversed(list(ORIGIN.data.items()))),
+        environment=dict(reversed(list(ORIGIN.environment.items()))),
+    )
+    assert cuts_of(config, turned) == cuts_of(config)
+
+
+def test_what_reaches_is_told_by_kind_and_a_change_shows_in_its_kind_alone(config: TrialConfig) -> None:
+    own = reaching(config, 0, 3, ORIGIN)
+    assert list(own) == ["configuration", "data", "encoder", "starting weights", "environment"]
+    data = {**ORIGIN.data, ("qqp", "train"): "x"}
+    for kind, (other, origin) in {
+        "configuration": (config.override({"tasks.qqp.batch_size": 3}), ORIGIN),
+        "data": (config, dataclasses.replace(ORIGIN, data=data)),
+        "encoder": (config, dataclasses.replace(ORIGIN, encoder="x")),
+        "starting weights": (config, dataclasses.replace(ORIGIN, started={})),
+        "environment": (config, dataclasses.replace(ORIGIN, environment={})),
+    }.items():
+        found = reaching(other, 0, 3, origin)
+        assert {name for name in own if own[name] != found[name]} == {kind}
+
+
+def test_more_than_two_workers_bring_the_shapes_of_later_tasks_into_the_configuration(config: TrialConfig) -> None:
+    other = config.override({"tasks.sst.hidden_units": 5})
+    for num_workers in (1, 2, 3):
+        origin = dataclasses.replace(ORIGIN, environment={"num_workers": num_workers})
+        own, found = (reaching(c, 0, 3, origin)["configuration"] for c in (config, other))
+        assert (own != found) == (num_workers > 2)
+
+
+def test_a_moment_before_the_first_epoch_has_fingerprints_too(config: TrialConfig) -> None:
+    assert reaching(config, 0, 0, ORIGIN) != reaching(config, 0, 1, ORIGIN)
+    assert reaching(config, 1, 0, ORIGIN) != reaching(config, 0, 3, ORIGIN)
+
+
+def test_one_cut_is_as_in_the_list(config: TrialConfig) -> None:
+    plan = plan_stages(config, ROWS)
+    assert [make_cut(config, plan, cut.stage, cut.epochs, ORIGIN) for cut in cuts_of(config)] == cuts_of(config)
+
+
+def test_a_key_is_the_hash_of_its_parts_and_of_whether_best_weights_are_there() -> None:
+    keys = {key_of(parts, has_best) for parts in ({"a": "1"}, {"a": "2"}, {"b": "1"}) for has_best in (False, True)}
+    assert len(keys) == 6
+    assert key_of({"a": "1"}, False) == hash_of([{"a": "1"}, False])
+
+
+def test_the_hash_of_plain_data_does_not_depend_on_the_order_of_names_but_on_that_of_lists() -> None:
+    assert hash_of({"a": 1, "b": [1, 2]}) == hash_of({"b": [1, 2], "a": 1})
+    assert hash_of([1, 2]) != hash_of([2, 1])
+    assert hash_of(1) != hash_of("1")
+    assert hash_of({}) == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"

@@ -1,0 +1,130 @@
+"""Plans: their length by hand, and the same as what the order really gives."""
+
+import itertools
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from mtlib.config.training import ROUND_ORDERS, Order, StageConfig
+from mtlib.config.trial import TrialConfig
+from mtlib.stages.plan import first_scored_epoch, num_epochs, plan_stages, tasks_active_by
+from mtlib.stages.sampler import epoch_steps
+
+ALL = ("sst", "qqp", "sts")
+ROWS_OF_THE_COURSE = {"sst": 8544, "qqp": 141498, "sts": 6040}
+STAGGERED = TrialConfig(
+    stages=(
+        StageConfig(tasks=("qqp",), epochs=2),
+        StageConfig(tasks=ALL, order="sampled_round_robin", epochs=13),
+    )
+)
+
+
+def test_staggered_fine_tuning_on_the_courses_data_by_hand() -> None:
+    first, second = plan_stages(STAGGERED, ROWS_OF_THE_COURSE)
+    assert (first.index, first.tasks, first.order, first.epochs) == (0, ("qqp",), "batch_round_robin", 2)
+    assert (second.index, second.tasks, second.order, second.epochs) == (1, ALL, "sampled_round_robin", 13)
+    assert first.steps == (8844, 8844)  # 141498 / 16, rounded up
+    assert second.steps == (534 + 534 + 378,) * 13  # SST's batches, as many of QQP, STS's
+    assert (first.num_steps, second.num_steps) == (2 * 8844, 13 * 1446)
+
+
+def test_a_summed_round_robin_takes_a_step_per_round() -> None:
+    stage = StageConfig(tasks=ALL, sum_losses=True, epochs=10)
+    assert plan_stages(TrialConfig(stages=(stage,)), ROWS_OF_THE_COURSE)[0].steps == (8844,) * 10
+    sampled = StageConfig(tasks=ALL, order="sampled_round_robin", sum_losses=True)
+    assert plan_stages(TrialConfig(stages=(sampled,)), ROWS_OF_THE_COURSE)[0].steps == (534,)
+
+
+LENGTHS: dict[Order, tuple[int, ...]] = {
+    "batch_round_robin": (9756, 9756, 9756, 9756),
+    "smallest_round_robin": (3 * 378,) * 4,
+    "sampled_round_robin": (2 * 534 + 378,) * 4,
+    "max_size_cycle": (3 * 8844,) * 4,
+    "sequential": (534 + 8844 + 378,) * 4,
+    "epoch_round_robin": (534, 8844, 378, 534),
+    "uniform": (9756,) * 4,
+    "proportional": (9756,) * 4,
+    "square_root": (9756,) * 4,
+    "annealed": (9756,) * 4,
+}
+
+
+@pytest.mark.parametrize("order", get_args(Order))
+def test_lengths_of_every_order_on_the_courses_data_by_hand(order: Order) -> None:
+    stage = StageConfig(tasks=ALL, order=order, epochs=4)
+    assert plan_stages(TrialConfig(stages=(stage,)), ROWS_OF_THE_COURSE)[0].steps == LENGTHS[order]
+
+
+def test_epochs_of_different_lengths_are_counted_one_by_one() -> None:
+    stage = StageConfig(tasks=("sst", "sts"), order="epoch_round_robin", epochs=5)
+    (planned,) = plan_stages(TrialConfig(stages=(stage,)), {"sst": 160, "sts": 33})
+    assert (planned.steps, planned.epochs, planned.num_steps) == ((10, 3, 10, 3, 10), 5, 36)
+    assert [planned.first_step(epoch) for epoch in range(6)] == [0, 10, 13, 23, 26, 36]
+
+
+def test_extra_data_is_planned_with_its_own_batch_size() -> None:
+    stage = StageConfig(tasks=("sst",), extra_data=("cfimdb",))
+    (planned,) = plan_stages(TrialConfig(stages=(stage,)), {"sst": 160, "cfimdb": 160})
+    assert (planned.tasks, planned.extra_data) == (("sst",), ("cfimdb",))
+    assert planned.steps == (10 + 20,)  # 16 and 8 rows
+
+
+def test_a_given_number_of_steps_is_the_length_of_an_epoch() -> None:
+    stage = StageConfig(tasks=ALL, epochs=25, steps_per_epoch=1000)
+    (planned,) = plan_stages(TrialConfig(stages=(stage,)), ROWS_OF_THE_COURSE)
+    assert (planned.steps, planned.num_steps) == ((1000,) * 25, 25000)
+
+
+@pytest.mark.parametrize(
+    ("order", "sum_losses"), [*((o, False) for o in get_args(Order)), *((o, True) for o in ROUND_ORDERS)]
+)
+@pytest.mark.parametrize("steps_per_epoch", [None, 1, 6, 25])
+def test_a_plan_is_as_long_as_what_is_trained(order: Order, sum_losses: bool, steps_per_epoch: int | None) -> None:
+    changes: Any = {"order": order, "sum_losses": sum_losses, "steps_per_epoch": steps_per_epoch}
+    stage = StageConfig(tasks=ALL, extra_data=("cfimdb",), epochs=4, **changes)
+    sizes = {"tasks.sst.batch_size": 8, "tasks.qqp.batch_size": 3, "tasks.sts.batch_size": 5}
+    config = TrialConfig(stages=(stage,)).override(sizes)
+    for counts in itertools.product((1, 9, 24), repeat=3):
+        num_rows = {**dict(zip(ALL, counts, strict=True)), "cfimdb": 20}
+        lengths = {name: np.ones(count, dtype=np.int64) for name, count in num_rows.items()}
+        (planned,) = plan_stages(config, num_rows)
+        trained = [len(epoch_steps(config, 0, epoch, lengths, num_rows)) for epoch in range(4)]
+        assert trained == list(planned.steps)
+
+
+def test_a_plan_needs_the_rows_of_its_own_sets_only() -> None:
+    assert plan_stages(TrialConfig(stages=(StageConfig(tasks=("sts",)),)), {"sts": 17})[0].steps == (2,)
+
+
+def sequence(*tasks: tuple[str, ...]) -> TrialConfig:
+    """A stage of two epochs for each group of tasks."""
+    return TrialConfig(stages=tuple(StageConfig(tasks=names, epochs=2) for names in tasks))
+
+
+def test_a_task_stays_active_from_the_first_stage_that_trains_it() -> None:
+    config = sequence(("sts",), ("qqp",), ("sts", "sst"), ("qqp",))
+    assert [tasks_active_by(config, index) for index in range(4)] == [("sts",), ("qqp", "sts"), ALL, ALL]
+
+
+@pytest.mark.parametrize(
+    ("config", "first"),
+    [
+        (sequence(ALL), 1),
+        (sequence(("qqp",), ALL), 3),
+        (sequence(("sst",), ("qqp",), ("sts",)), 5),
+        (sequence(("qqp",), ("sst", "qqp")), 3),
+        (sequence(("qqp",), ("qqp",)), 1),
+        (STAGGERED, 3),
+    ],
+)
+def test_overall_scores_begin_in_the_first_epoch_in_which_every_task_has_been_trained(
+    config: TrialConfig, first: int
+) -> None:
+    assert first_scored_epoch(config) == first
+
+
+def test_epochs_are_counted_over_all_stages() -> None:
+    assert num_epochs(STAGGERED) == 15
+    assert num_epochs(sequence(ALL)) == 2

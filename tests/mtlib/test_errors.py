@@ -1,0 +1,62 @@
+"""What checks say: the rule, then what came; wrong names are answered with the nearest right ones."""
+
+from collections.abc import Callable
+
+import pytest
+
+from mtlib.errors import first_line, nearest_first, require, require_name, require_once
+
+
+def message_of(call: Callable[[], object]) -> str:
+    """The message of the ValueError that the call must raise."""
+    with pytest.raises(ValueError) as caught:
+        call()
+    assert type(caught.value) is ValueError
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_rule_that_holds_says_nothing_and_one_that_does_not_names_rule_then_value() -> None:
+    require(True, "size must be at least 1", 0)
+    assert message_of(lambda: require(False, "size must be at least 1", 0)) == "size must be at least 1, got 0"
+
+
+def test_entries_that_are_there_twice_are_shown_after_the_rule() -> None:
+    for entries in ((), ("a",), ("a", "b"), [1, 2, 3]):
+        require_once(entries, "names must differ")
+    assert message_of(lambda: require_once(("a", "b", "a"), "names must differ")) == (
+        "names must differ, got ['a', 'b', 'a']"
+    )
+
+
+def test_a_wrong_name_is_answered_with_all_the_right_ones_nearest_first() -> None:
+    names = ["alpha", "batch_size", "zeta"]
+    require_name("zeta", names, "key")
+    assert message_of(lambda: require_name("bath_size", names, "key")) == (
+        "unknown key 'bath_size'; did you mean 'batch_size'? known: batch_size, alpha, zeta"
+    )
+
+
+def test_capitals_do_not_hide_the_nearest_name() -> None:
+    assert nearest_first("SST", ["qqp", "sst"]) == "did you mean 'sst'? known: sst, qqp"
+    assert nearest_first("rate", ["Rate", "other"]) == "did you mean 'Rate'? known: Rate, other"
+
+
+def test_a_name_that_stands_for_something_else_is_listed_but_not_suggested() -> None:
+    names = ["text1", "text", "label"]
+    assert nearest_first("text2", names) == "did you mean 'text'? known: text, text1, label"
+    assert nearest_first("text2", names, taken=["text"]) == "did you mean 'text1'? known: text1, label, text"
+    assert nearest_first("text2", ["text1"], taken=["text1"]) == "known: text1"
+
+
+def test_a_name_that_is_near_to_none_gets_the_list_without_a_guess() -> None:
+    assert nearest_first("qqqq", ["beta", "alpha"]) == "known: alpha, beta"
+
+
+def test_names_that_are_near_come_in_order_of_nearness() -> None:
+    assert nearest_first("stage", ["stages", "state", "zeta", "age"]).endswith("known: stages, state, age, zeta")
+
+
+def test_only_the_first_line_of_an_error_is_shown_and_its_kind_where_it_says_nothing() -> None:
+    assert first_line(OSError("  no such file\nat all\n")) == "no such file"
+    assert first_line(KeyError()) == "KeyError"

@@ -1,0 +1,290 @@
+"""Reports by hand: running means, scores from chosen predictions, which epoch is best, and what a scheduler counts."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import pearsonr, spearmanr
+from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
+
+import mtlib.training.epoch_report
+from mtlib.stages.sampler import Step, StepBatch
+from mtlib.training.epoch_report import EpochReport, Point, points_of, progress_of, score_epoch
+from mtlib.training.evaluation import Predictions, scored_train_rows
+from mtlib.training.run import Run, begin_next_stage, end_epoch
+from mtlib.training.step import take_step
+
+NewRun = Callable[..., Run]
+Chosen = dict[tuple[str, str], list[list[float]]]
+SMART = ["smart_penalty", "noise_norm"]
+LABELS = {"sst": [0, 1, 2, 4], "qqp": [0, 1, 1, 0], "sts": [1, 2, 4, 5]}
+HALF_RIGHT: Chosen = {
+    ("sst", "dev"): [[9, 0, 0, 0, 0], [0, 9, 0, 0, 0], [9, 0, 0, 0, 0], [9, 0, 0, 0, 0]],  # 2 of 4
+    ("qqp", "dev"): [[-1], [2], [-3], [-4]],  # 3 of 4
+    ("sts", "dev"): [[1], [2], [4], [9]],  # 9 is clipped to 5: perfect
+    ("sst", "train"): [[9, 0, 0, 0, 0]] * 4,  # 1 of 4
+}
+
+
+@pytest.fixture
+def run(new_run: NewRun) -> Run:
+    """The tiny trial at the end of its second epoch: the first in which all three tasks are active."""
+    run = new_run()
+    run.stage, run.step = 1, run.plan[1].steps[0]
+    return run
+
+
+def predicting(chosen: Chosen) -> Callable[..., Predictions]:
+    """Stands for the model: gives chosen logits."""
+
+    def predict(_model: Any, _config: Any, _corpus: Any, task: str, split: str, *_rest: Any) -> Predictions:
+        return Predictions(
+            task=task,
+            split=split,
+            ids=list("abcd"),
+            labels=np.array(LABELS[task], dtype=np.float32),
+            logits=np.array(chosen[task, split], dtype=np.float32),
+        )
+
+    return predict
+
+
+def values_of(report: EpochReport) -> dict[tuple[str, str, str], float]:
+    """The points by task, split and metric, each once."""
+    found = {(point.task, point.split, point.metric): point.value for point in report.points}
+    assert len(found) == len(report.points)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"), [((0, 0, 1), (0, 1, 1)), ((1, 0, 0), (1, 2, 4)), ((1, 1, 2), (1, 3, 18))]
+)
+def test_progress_counts_epochs_and_steps_over_all_stages(
+    place: tuple[int, int, int], expected: tuple[int, int, int], new_run: NewRun
+) -> None:
+    run = new_run({"stages.1.steps_per_epoch": 12})
+    run.stage, run.epoch, run.step = place
+    progress = progress_of(run)
+    assert (progress.stage, progress.epoch, progress.step) == expected
+    assert progress.num_steps == 4 + 2 * 12
+
+
+def test_running_losses_are_means_over_the_rows_that_carried_them(run: Run) -> None:
+    run.sums = {
+        "sst": {"loss": (6.0, 12), "smart_penalty": (1.5, 6), "noise_norm": (3.0, 6)},
+        "sts": {"loss": (10.0, 4)},
+    }
+    run.seconds_before = 50.0
+    points = points_of(run, None, {"sst": {"loss": 2.0, "accuracy": 0.25}}, [])
+    assert [(point.task, point.split, point.metric, point.value) for point in points] == [
+        ("sst", "train", "loss", 0.5),
+        ("sst", "train", "smart_penalty", 0.25),
+        ("sst", "train", "noise_norm", 0.5),
+        ("sts", "train", "loss", 2.5),
+        ("sst", "dev", "loss", 2.0),
+        ("sst", "dev", "accuracy", 0.25),
+    ]
+    steps = 4 + run.plan[1].steps[0]
+    assert {(point.step, point.epoch) for point in points} == {(steps, 2)}
+    assert len({point.seconds for point in points}) == 1
+    assert points[0].seconds == pytest.approx(50, abs=5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "curves"),
+    [
+        ({"smart.weight": 0}, {"sst": ["loss"], "qqp": ["loss"], "sts": ["loss"]}),
+        ({}, {"sst": ["loss", *SMART], "qqp": ["loss", *SMART], "sts": ["loss"]}),
+        (
+            {"proximal.weight": 1, "proximal.tasks": "sts", "simcse.weight": 1, "simcse.tasks": "sst,sts"},
+            {"sst": ["loss", *SMART, "simcse"], "qqp": ["loss", *SMART], "sts": ["loss", "proximal", "simcse"]},
+        ),
+    ],
+)
+def test_a_task_has_curves_of_the_terms_that_it_carries_and_of_no_others(
+    changes: dict[str, Any], curves: dict[str, list[str]], new_run: NewRun
+) -> None:
+    run = new_run(changes)
+    run.stage = 1
+    for number, task in enumerate(curves):
+        take_step(run, Step(batches=(StepBatch(set=task, rows=np.arange(4) + number, turn=0),)))
+    found: dict[str, list[str]] = {}
+    for point in points_of(run, None, {}, []):
+        found.setdefault(point.task, []).append(point.metric)
+        assert point.split == "train"
+        assert np.isfinite(point.value)
+    assert found == curves
+
+
+def test_the_numbers_of_a_report_by_hand(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mtlib.training.epoch_report, "predict", predicting(HALF_RIGHT))
+    run.sums = {"qqp": {"loss": (3.0, 6), "smart_penalty": (0.75, 6), "noise_norm": (1.5, 6)}}
+    report = score_epoch(run)
+    values = values_of(report)
+    assert values == {
+        ("qqp", "train", "loss"): 0.5,
+        ("qqp", "train", "smart_penalty"): 0.125,
+        ("qqp", "train", "noise_norm"): 0.25,
+        ("sst", "dev", "loss"): pytest.approx((2 * np.log(1 + 4 * np.exp(-9)) + 2 * np.log(np.exp(9) + 4)) / 4),
+        ("sst", "dev", "accuracy"): 0.5,
+        ("qqp", "dev", "loss"): pytest.approx(sum(np.log1p(np.exp(gap)) for gap in (-1, -2, 3, -4)) / 4),
+        ("qqp", "dev", "accuracy"): 0.75,
+        ("sts", "dev", "loss"): 4.0,  # (9 - 5)^2 / 4: the loss is not clipped
+        ("sts", "dev", "pearson"): pytest.approx(1),
+        ("sts", "dev", "spearman"): pytest.approx(1),
+        ("sst", "train", "accuracy"): 0.25,  # of the scored rows; their loss would stand in the running one's place
+        ("overall", "dev", "overall"): pytest.approx((0.5 + 0.75 + 1) / 3),
+    }
+    assert report.overall == report.best_overall == values["overall", "dev", "overall"]
+    assert (report.epoch, report.scored_epoch, report.num_scored_epochs, report.stage) == (2, 1, 2, 1)
+    assert report.step == 4 + run.plan[1].steps[0]
+    assert not report.is_last
+    assert [(part.task, part.split) for part in report.predictions] == [
+        ("sst", "dev"),
+        ("qqp", "dev"),
+        ("sts", "dev"),
+        ("sst", "train"),
+    ]
+    assert run.best == {
+        "sst": (0.5, 2),
+        "qqp": (0.75, 2),
+        "sts": (pytest.approx(1), 2),
+        "overall": (report.overall, 2),
+    }
+
+
+def changed(**logits: list[list[float]]) -> Chosen:
+    """The predictions above with other logits for some tasks' dev."""
+    return {**HALF_RIGHT, **{(task, "dev"): rows for task, rows in logits.items()}}
+
+
+def test_only_a_higher_score_is_a_new_best(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mtlib.training.epoch_report, "predict", predicting(HALF_RIGHT))
+    first = score_epoch(run)
+    run.epoch, run.step = 1, 3
+    worse_but_for_sst = changed(
+        sst=[[9, 0, 0, 0, 0], [0, 9, 0, 0, 0], [0, 0, 9, 0, 0], [9, 0, 0, 0, 0]],  # 3 of 4
+        sts=[[5], [4], [2], [1]],  # upside down
+    )
+    monkeypatch.setattr(mtlib.training.epoch_report, "predict", predicting(worse_but_for_sst))
+    second = score_epoch(run)
+    assert second.overall == pytest.approx((0.75 + 0.75 + 0) / 3)
+    assert second.best_overall == first.overall
+    assert first.overall is not None
+    assert {name: epoch for name, (_, epoch) in run.best.items()} == {"sst": 3, "qqp": 2, "sts": 2, "overall": 2}
+    assert run.best["sst"][0] == 0.75
+    assert (second.epoch, second.scored_epoch, second.is_last) == (3, 2, True)
+
+
+def test_an_epoch_that_is_scored_again_after_a_resumption_gives_the_same_report(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mtlib.training.epoch_report, "predict", predicting(HALF_RIGHT))
+    first, best = score_epoch(run), dict(run.best)
+    again = score_epoch(run)
+    assert values_of(again) == values_of(first)
+    assert (again.overall, again.best_overall, again.scored_epoch) == (first.overall, first.best_overall, 1)
+    assert run.best == best
+
+
+def test_before_every_task_has_been_active_there_is_no_overall_score(
+    new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mtlib.training.epoch_report, "predict", predicting(HALF_RIGHT))
+    run = new_run()
+    report = score_epoch(run)
+    assert (report.overall, report.best_overall, report.scored_epoch, report.num_scored_epochs) == (None, None, 0, 2)
+    assert values_of(report).keys() == {("qqp", "dev", "loss"), ("qqp", "dev", "accuracy")}
+    assert [part.task for part in report.predictions] == ["qqp"]
+    assert run.best == {"qqp": (0.75, 1)}
+    assert (report.epoch, report.stage, report.is_last) == (1, 0, False)
+
+
+def test_a_score_below_zero_is_a_best_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    upside_down = changed(sts=[[5], [4], [2], [1]])
+    monkeypatch.setattr(mtlib.training.epoch_report, "predict", predicting(upside_down))
+    report = score_epoch(run)
+    score, epoch = run.best["sts"]
+    assert score == pytest.approx(-1)
+    assert epoch == 2
+    assert report.overall == pytest.approx((0.5 + 0.75 + 0) / 3)
+
+
+def test_tasks_of_earlier_stages_are_scored_in_later_ones_that_do_not_train_them(
+    new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mtlib.training.epoch_report, "predict", predicting(HALF_RIGHT))
+    run = new_run({"stages.1.tasks": "sts", "stages.1.order": "batch_round_robin"})
+    run.step = run.plan[0].steps[0]
+    assert score_epoch(run).overall is None
+    end_epoch(run)
+    begin_next_stage(run)
+    report = score_epoch(run)
+    assert [part.task for part in report.predictions] == ["qqp", "sts"]
+    assert report.overall == pytest.approx((0.75 + 1) / 2)
+    assert (report.epoch, report.scored_epoch) == (2, 1)
+
+
+def test_a_real_epochs_scores_are_those_of_scikit_learn_and_scipy_on_its_predictions(run: Run) -> None:
+    report = score_epoch(run)
+    values, parts = values_of(report), {(part.task, part.split): part for part in report.predictions}
+    sst, qqp, sts, seen = (parts[key] for key in (("sst", "dev"), ("qqp", "dev"), ("sts", "dev"), ("sst", "train")))
+    assert values["sst", "dev", "accuracy"] == accuracy_score(sst.labels, sst.logits.argmax(1))
+    assert values["sst", "train", "accuracy"] == accuracy_score(seen.labels, seen.logits.argmax(1))
+    assert values["qqp", "dev", "accuracy"] == accuracy_score(qqp.labels, qqp.logits[:, 0] > 0)
+    probs = 1 / (1 + np.exp(-qqp.logits[:, 0].astype(float)))
+    assert values["qqp", "dev", "loss"] == pytest.approx(log_loss(qqp.labels, probs), rel=1e-5)
+    assert values["sts", "dev", "loss"] == pytest.approx(mean_squared_error(sts.labels, sts.logits[:, 0]), rel=1e-5)
+    clipped = sts.logits[:, 0].clip(0, 5)
+    assert np.ptp(clipped) > 0
+    assert values["sts", "dev", "pearson"] == pytest.approx(pearsonr(clipped, sts.labels).statistic, abs=1e-6)
+    assert values["sts", "dev", "spearman"] == pytest.approx(spearmanr(clipped, sts.labels).statistic, abs=1e-6)
+    rows = scored_train_rows(run.config, run.corpus, "sst")
+    assert seen.ids == [f"ssttrain{row}" for row in rows]
+    assert run.model.training
+
+
+def test_every_point_tells_when_it_was_taken(run: Run) -> None:
+    run.sums = {"qqp": {"loss": (3.0, 6)}}
+    report = score_epoch(run)
+    assert all(type(point) is Point for point in report.points)
+    assert {(point.step, point.epoch) for point in report.points} == {(report.step, report.epoch)}
+    assert all(point.seconds == pytest.approx(report.seconds, abs=1) for point in report.points)
+
+
+def test_learned_weights_are_points_of_the_tasks_active_so_far(new_run: NewRun) -> None:
+    run = new_run({"loss_weighting": "uncertainty", "smart.weight": 0})
+    with torch.no_grad():
+        for task, log_variance in (("sst", np.log(4)), ("qqp", np.log(0.5)), ("sts", np.log(5))):
+            run.model.log_variances[task].fill_(log_variance)
+    weights = {"sst": 1 / 4, "qqp": 2, "sts": 1 / 10}  # 1 / sigma^2, half that for a squared error
+    for stage, tasks in ((0, ("qqp",)), (1, ("sst", "qqp", "sts"))):
+        run.stage = stage
+        points = [point for point in points_of(run, None, {}, []) if point.metric == "loss_weight"]
+        assert {point.task: point.value for point in points} == {task: pytest.approx(weights[task]) for task in tasks}
+        assert {point.split for point in points} == {"train"}
+    fixed = new_run({"tasks.sst.loss_weight": 3})
+    assert not points_of(fixed, None, {}, [])
+
+
+def test_the_best_epoch_of_a_stage_is_noted_by_the_mean_score_of_the_tasks_active_by_then(
+    new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = new_run({"stages.0.tasks": "sst,qqp", "stages.0.epochs": 3, "stages.1.start_from": "best"})
+    perfect = [[0.0] * 5 for _ in range(4)]
+    for row, label in zip(perfect, LABELS["sst"], strict=True):
+        row[label] = 9
+    chosen = (HALF_RIGHT, changed(sst=perfect, qqp=[[-1], [2], [3], [4]]), changed(qqp=[[-1], [2], [3], [-4]]))
+    expected = ((0.5 + 0.75) / 2, (1 + 0.75) / 2, (1 + 0.75) / 2)  # the third, (.5 + 1) / 2, is worse again
+    for number, (logits, best) in enumerate(zip(chosen, expected, strict=True)):
+        with torch.no_grad():
+            run.model.get_parameter("heads.sst.bias").fill_(number)
+        monkeypatch.setattr(mtlib.training.epoch_report, "predict", predicting(logits))
+        score_epoch(run)
+        assert run.stage_best is not None
+        assert run.stage_best[0] == pytest.approx(best)
+        run.epoch += 1
+    assert run.stage_best is not None
+    assert set(run.stage_best[1]["heads.sst.bias"].tolist()) == {1}

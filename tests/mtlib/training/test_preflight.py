@@ -1,0 +1,160 @@
+"""Steps that are tried before trials start: what trains passes, what would fail in the first step is one line."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
+from transformers import BigBirdConfig, PreTrainedTokenizerFast
+
+from mtlib.config.trial import TrialConfig
+from mtlib.model.encoder import PretrainedEncoder
+from mtlib.model.multitask import MultiTaskModel
+from mtlib.training import preflight as rehearsal
+from mtlib.training.preflight import rehearse
+from tests.mtlib.architectures import ENCODERS, ENDS, SMALL, untrained
+
+PLAIN: dict[str, Any] = {"smart.weight": 0, "encoder.max_length": 40, "encoder.dropout": None}
+SMART = {**PLAIN, "smart.weight": 1, "smart.tasks": ["sst"]}
+PALS = {**PLAIN, "pals.size": 4, "pals.num_heads": 2, "pals.tasks": ["sst", "qqp"]}
+BESIDE = {**PALS, "pals.placement": "layer"}
+BF16 = {**PLAIN, "precision": "bf16"}
+KINDS: dict[str, dict[str, Any]] = {"plain": PLAIN, "SMART": SMART, "PALs": PALS, "PALs beside": BESIDE, "bf16": BF16}
+ALLOWED = {
+    "canine": ("plain", "bf16"),
+    "deberta": ("plain", "SMART", "PALs", "PALs beside"),
+    "ibert": ("plain", "PALs", "PALs beside", "bf16"),
+    "longformer": ("plain", "bf16"),
+}
+Try = Callable[..., None]
+
+
+@pytest.fixture
+def try_out(tiny_config: TrialConfig, bert_tokenizer: PreTrainedTokenizerFast) -> Try:
+    """Tries some changes of the tiny trial with an encoder of an architecture."""
+
+    def rehearse_one(architecture: Any, *changes: dict[str, Any], on_gpu: bool = False) -> None:
+        configs = [tiny_config.override(change) for change in changes]
+        rehearse(configs, untrained(architecture, bert_tokenizer), on_gpu)
+
+    return rehearse_one
+
+
+def refusal(try_out: Try, architecture: Any, *changes: dict[str, Any]) -> str:
+    """The one line with which an encoder is refused."""
+    with pytest.raises(ValueError) as caught:
+        try_out(architecture, *changes)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "electra", "distilbert", "deberta-v2", "rembert"])
+def test_what_can_be_trained_in_every_way_passes(name: str, try_out: Try) -> None:
+    bi = {"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "cross_no_separator"}
+    both = {**SMART, **PALS, **BF16, "smart.weight": 1, "smart.masks": "shared", **bi}
+    try_out(ENCODERS[name], *KINDS.values(), both)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_every_encoder_takes_a_plain_step(name: str, try_out: Try) -> None:
+    try_out(ENCODERS[name], PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "fault"),
+    [
+        (
+            "longformer",
+            "SMART",
+            "with SMART, got: what its 'embeddings' give must be one vector for each token, got 40",
+        ),
+        ("longformer", "PALs", "with PALs (attention), got: a LongformerLayer beside which PALs stand must be given"),
+        (
+            "longformer",
+            "PALs beside",
+            "with PALs (layer), got: a LongformerLayer beside which PALs stand must be given",
+        ),
+        (
+            "canine",
+            "PALs",
+            "with PALs (attention), got: a CanineLayer beside which PALs stand must be given the tokens",
+        ),
+        (
+            "ibert",
+            "SMART",
+            "with SMART, got: what its 'embeddings' give must be one vector for each token, got a tuple",
+        ),
+        ("deberta", "bf16", "with precision bf16 on the CPU, got: value cannot be converted to type c10::BFloat16"),
+    ],
+)
+def test_what_an_encoder_cannot_do_is_one_line_and_the_rest_is_allowed(
+    name: str, kind: str, fault: str, try_out: Try
+) -> None:
+    rule = f"encoder 'random' ({ENCODERS[name].model_type}) must read a text of 39 tokens {fault}"
+    assert refusal(try_out, ENCODERS[name], PLAIN, KINDS[kind]).startswith(rule)
+    try_out(ENCODERS[name], *(KINDS[other] for other in ALLOWED[name]))
+
+
+def test_bf16_on_a_gpu_is_not_judged_by_what_a_cpu_does(try_out: Try) -> None:
+    try_out(ENCODERS["deberta"], BF16, on_gpu=True)
+
+
+def test_a_text_that_an_encoder_works_on_in_blocks_is_tried_whole_and_with_a_block_to_fill(try_out: Try) -> None:
+    sparse = BigBirdConfig(**SMALL, **ENDS, block_size=4, num_random_blocks=1)  # full attention up to 28 tokens
+    try_out(sparse, PLAIN)
+    for kind in ("SMART", "PALs", "PALs beside"):
+        assert "of 39 tokens" in refusal(try_out, sparse, KINDS[kind])
+        try_out(sparse, {**KINDS[kind], "encoder.max_length": 28})
+
+
+def test_texts_are_as_long_as_those_of_the_trials(try_out: Try, monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = list[int]()
+    read = MultiTaskModel.read_texts
+
+    def note(model: MultiTaskModel, batch: Any, *arguments: Any, **named: Any) -> Any:
+        lengths.append(batch.inputs[0].input_ids.shape[1])
+        return read(model, batch, *arguments, **named)
+
+    monkeypatch.setattr(MultiTaskModel, "read_texts", note)
+    try_out(ENCODERS["bert"], {**PLAIN, "stages.0.tasks": ["sst"], "stages.1.tasks": ["sst"]})
+    assert lengths[:2] == [39, 40]
+    assert max(lengths[2:]) < 15
+
+
+def test_each_kind_of_step_is_tried_once(try_out: Try, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = list[tuple[int, tuple[str, ...]]]()
+
+    def note(config: TrialConfig, task: str, _pretrained: PretrainedEncoder, asked: tuple[str, ...]) -> None:
+        assert task in config.active_tasks
+        tried.append((config.encoder.max_length, asked))
+
+    monkeypatch.setattr(rehearsal, "try_step", note)
+    weights = [{**SMART, "smart.weight": weight} for weight in (0, 0.5, 1)]
+    try_out(ENCODERS["bert"], *weights, {**PALS, "precision": "bf16"}, {**PLAIN, "encoder.max_length": 8})
+    bf16 = "precision bf16 on the CPU"
+    expected = [(8, ()), (40, ()), (40, ("SMART",)), (40, (bf16,)), (40, (bf16, "PALs (attention)"))]
+    assert tried == expected
+
+
+def test_nothing_of_the_process_changes(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    threads = torch.get_num_threads()
+    rehearse([tiny_config.override({"smart.weight": 1})], tiny_encoder, on_gpu=False)
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.rand(3), expected)
+    assert torch.is_grad_enabled()
+
+
+def test_terms_that_do_not_concern_the_encoder_need_nothing(try_out: Try) -> None:
+    terms = {"proximal.weight": 1, "proximal.tasks": ["sst"], "simcse.weight": 1, "simcse.tasks": ["sst"]}
+    try_out(ENCODERS["bert"], {**PLAIN, **terms, "loss_weighting": "uncertainty"})
+
+
+def test_a_tokenizer_that_finds_no_word_piece_is_refused_in_its_own_line(tiny_config: TrialConfig) -> None:
+    blind = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE()), pad_token="<pad>")
+    with pytest.raises(ValueError, match=r"must cut texts into word pieces, got a .* that finds none$"):
+        rehearse([tiny_config.override(PLAIN)], untrained(ENCODERS["bert"], blind), on_gpu=False)

@@ -1,0 +1,113 @@
+"""The cards of a bundle say what its selection says, as numbers and in words, and promise no more."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub import ModelCard
+
+from mtlib.tasks import TASKS
+from results.bundle.card import bundle_card, soup_card
+from results.bundle.manifest import Bundle, BundledMember, BundledModel
+from results.records.selection import Look, Member, Selection
+from tests.results.trained_sweep import selection_of
+
+
+@pytest.fixture
+def selection(tmp_path: Path) -> Selection:
+    members = (Member(sweep=str(tmp_path), trial="0003-r0", epoch=2, weight=1.0),)
+    return selection_of(tmp_path, {"sst": members, "sts": members})
+
+
+@pytest.fixture
+def bundle() -> Bundle:
+    ranked = (
+        BundledMember(model="models/1", weight=0.75, knots=(0.0, 5.0)),
+        BundledMember(model="models/2", weight=0.25, knots=(0.0, 5.0)),
+    )
+    return Bundle(
+        created="2024-06-01T10:00:00.000+00:00",
+        wheel="multitask_sweeps-0.1.0-py3-none-any.whl",
+        python="3.11.7",
+        packages={"numpy": "2.4.6", "torch": "2.13.0"},
+        models={f"models/{number}": BundledModel(origin=f"trial {number}", files={}) for number in (1, 2)},
+        tasks={"sst": (BundledMember(model="models/2", weight=1.0, temperature=1.5),), "sts": ranked},
+    )
+
+
+def read_front(text: str) -> dict[str, Any]:
+    """What the hub reads at the top of a card."""
+    return dict(ModelCard(text).data.to_dict())  # type: ignore[no-untyped-call]
+
+
+def test_expectations_are_the_cross_fitted_ones_with_their_intervals(selection: Selection, bundle: Bundle) -> None:
+    text = bundle_card(selection, bundle, [])
+    assert "| SST | accuracy | 0.500 | 0.400 to 0.600 | 13 dev examples | 0.600 |" in text
+    assert "| STS | pearson | 0.500 | 0.400 to 0.600 | 13 dev examples | 0.600 |" in text
+    assert "Expect 0.500 (0.400 to 0.600) on new text of this kind." in text
+    assert "Chosen from 4 candidates of 2 trials." in text
+    assert "not scored on rows held out" in text
+
+
+def test_every_member_is_named_with_weight_temperature_and_origin(selection: Selection, bundle: Bundle) -> None:
+    text = bundle_card(selection, bundle, [])
+    assert "| SST | 1.000 | [`models/2`](models/2) | trial 2 | 1.5 |" in text
+    assert "| STS | 0.750 | [`models/1`](models/1) | trial 1 | 1 |" in text
+    assert "| STS | 0.250 | [`models/2`](models/2) | trial 2 | 1 |" in text
+    assert "For STS their ranks are averaged" in text
+    assert "with 2 trained models" in text
+
+
+def test_ranks_and_probabilities_are_spoken_of_where_there_are_some(selection: Selection, bundle: Bundle) -> None:
+    both = bundle_card(selection, bundle, [])
+    one = {"sts": (BundledMember(model="models/1", weight=1.0),)}
+    only = replace(selection, tasks={"sts": selection.tasks["sts"]})
+    text = bundle_card(only, replace(bundle, tasks=one), [])
+    assert ("ranks" in both, "Probabilities" in both) == (True, True)
+    assert ("ranks" in text, "Probabilities" in text) == (False, False)
+    assert "SST" not in text
+
+
+def test_every_look_at_rows_held_out_is_told(selection: Selection, bundle: Bundle) -> None:
+    looks = [
+        Look(
+            time=f"2024-07-0{day}T10:00:00.000+00:00",
+            scores={"sst": score, "qqp": 0.9},
+            intervals={"sst": (score - 0.1, score + 0.1), "qqp": (0.8, 1.0)},
+            num_examples={"sst": 1234, "qqp": 5},
+        )
+        for day, score in ((1, 0.45), (2, 0.55))
+    ]
+    text = bundle_card(replace(selection, looks=tuple(looks)), bundle, [])
+    assert "- look 1, 2024-07-01, SST: 0.450 (0.350 to 0.550), 1,234 rows" in text
+    assert "- look 2, 2024-07-02, SST: 0.550 (0.450 to 0.650), 1,234 rows" in text
+    assert "only the first look is at rows that nothing was chosen by" in text
+    assert "QQP" not in text, "a task that the bundle does not have"
+
+
+def test_it_says_how_to_run_it_what_it_takes_and_whose_licence_is_whose(selection: Selection, bundle: Bundle) -> None:
+    text = bundle_card(selection, bundle, [])
+    assert "python predict.py --task sts --input FILE --output predictions.csv" in text
+    assert "pip install -r requirements.txt" in text
+    assert "On 2024-06-01: Python 3.11.7, numpy 2.4.6, torch 2.13.0." in text
+    assert "torch==2.13.0 --index-url" in text
+    assert "That of the weights is for whoever" in text
+    for task in ("sst", "sts"):
+        assert f"| `{task}` ({TASKS[task].title}) | `{'`, `'.join(TASKS[task].text_columns)}` |" in text
+    assert not re.search(r"\bNone\b|\{|\}", text)
+
+
+def test_the_hub_can_read_its_front_matter(selection: Selection, bundle: Bundle) -> None:
+    data = read_front(bundle_card(selection, bundle, ["bert-base-uncased", "a/b"]))
+    assert data["base_model"] == ["bert-base-uncased", "a/b"]
+    assert data["tags"] == ["multi-task", "multitask-sweeps", "sst", "sts"]
+    assert "license" not in data
+    assert "base_model" not in read_front(bundle_card(selection, bundle, []))
+
+
+def test_the_card_of_a_soup_names_all_that_is_in_it() -> None:
+    text = soup_card("SST", ["trial a", "trial b"])
+    assert "mean of those of 2 trained models:\n\n- trial a\n- trial b\n" in text
+    assert read_front(text)["tags"] == ["multitask-sweeps"]

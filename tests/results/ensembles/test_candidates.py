@@ -1,0 +1,413 @@
+"""A pool holds every scored epoch of every trial that has not failed, from files alone, on the same examples."""
+
+import gc
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pytest
+
+from mtlib.checkpoints.best_weights import weights_path
+from mtlib.checkpoints.state import StateFolder
+from mtlib.tasks import TASKS, Task
+from mtlib.training.epoch_report import EpochReport
+from results.ensembles import candidates as pool_file
+from results.ensembles.candidates import Candidate, Pool, read_pool
+from results.ensembles.outputs import Outputs, margins_of, outputs_of
+from results.ranking.bootstrap import example_values, score_examples
+from results.records.epochs import compact, write_epoch
+from results.records.files import Location, open_folder, write_table
+from results.records.mirror import mirror
+from results.records.predictions import PredictionPart, prediction_table, stack_predictions
+from results.records.trials import TrialRecord, write_sweep, write_trials
+
+MakeReport = Callable[..., EpochReport]
+MakeRecord = Callable[..., TrialRecord]
+
+KEYS = [(f"{trial:04d}-r0", epoch) for trial in range(3) for epoch in (1, 2)]
+"""What `sweep_folder` holds."""
+
+
+def keys_of(pool: Pool) -> list[tuple[str, int]]:
+    return [(candidate.trial, candidate.epoch) for candidate in pool.candidates]
+
+
+def part_path(folder: Path, trial: str, epoch: int, task: str = "sst") -> Path:
+    return folder / PredictionPart(trial=trial, epoch=epoch, task=task, split="dev").path
+
+
+def write_best(folder: Path, trial: str, text: str) -> None:
+    """Writes what a trial says of the epochs whose weights it has kept."""
+    path = folder / "trials" / trial / "checkpoint" / "best.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+
+
+def write_weights(folder: Path, trial: str, *epochs: int) -> None:
+    """Leaves files where a trial keeps the weights of these epochs."""
+    for epoch in epochs:
+        path = weights_path(StateFolder(path=folder / "trials" / trial / "checkpoint"), epoch)
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+
+
+def assert_equal(first: Pool, second: Pool) -> None:
+    """Two pools hold the same, wherever they were read from."""
+    assert [replace(one, sweep="") for one in first.candidates] == [replace(one, sweep="") for one in second.candidates]
+    assert (first.task, first.ids) == (second.task, second.ids)
+    np.testing.assert_array_equal(first.labels, second.labels)
+    np.testing.assert_array_equal(first.outputs, second.outputs)
+
+
+def write_part(folder: Path, trial: str, epoch: int, ids: Sequence[str], labels: npt.ArrayLike) -> None:
+    """Writes a trial's predictions on SST dev, all logits 0."""
+    table = prediction_table(trial, epoch, ids, labels, np.zeros((len(ids), 5)))
+    write_table(open_folder(folder), str(part_path(folder, trial, epoch).relative_to(folder)), table)
+
+
+@pytest.fixture
+def write_small_sweep(make_report: MakeReport, make_record: MakeRecord) -> Callable[..., Path]:
+    """`write_small_sweep(folder, trials)`: a sweep with so many epochs of each trial, by its number."""
+
+    def write(folder: Path, trials: Mapping[int, int], *, seed: int = 0) -> Path:
+        write_sweep(folder, {"name": folder.name})
+        write_trials(folder, [make_record(number) for number in trials], tuple(TASKS))
+        for number, epochs in trials.items():
+            for epoch in range(1, epochs + 1):
+                write_epoch(folder, f"{number:04d}-r0", make_report(epoch, seed=seed + number))
+        return folder
+
+    return write
+
+
+@pytest.mark.parametrize("task", TASKS.values())
+def test_every_epoch_of_every_trial_is_a_candidate_with_its_outputs(sweep_folder: Path, task: Task) -> None:
+    pool = read_pool([sweep_folder], task.name)
+    labels, logits = stack_predictions(open_folder(sweep_folder), task.name, "dev", KEYS)
+    assert keys_of(pool) == KEYS
+    assert [candidate.number for candidate in pool.candidates] == [0, 0, 1, 1, 2, 2]
+    assert pool.task is task
+    assert pool.ids == tuple(f"{task.name}-dev-{row}" for row in range(len(labels)))
+    np.testing.assert_array_equal(pool.labels, labels)
+    assert pool.labels.dtype == np.float64
+    np.testing.assert_array_equal(pool.outputs, outputs_of(task, logits))
+    assert pool.outputs.dtype == np.float32
+
+
+@pytest.mark.parametrize("task", TASKS.values())
+def test_values_are_those_of_the_logits(sweep_folder: Path, task: Task) -> None:
+    pool = read_pool([sweep_folder], task.name)
+    labels, logits = stack_predictions(open_folder(sweep_folder), task.name, "dev", KEYS)
+    expected = example_values(task, logits, labels)
+    np.testing.assert_allclose(pool.values, expected, rtol=1e-6)
+    assert pool.values.dtype == np.float32
+    np.testing.assert_allclose(
+        score_examples(task, pool.values.astype(np.float64), labels), score_examples(task, expected, labels), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("task", TASKS.values())
+def test_margins_are_those_of_the_outputs_and_lie_in_order(sweep_folder: Path, task: Task) -> None:
+    pool = read_pool([sweep_folder], task.name)
+    np.testing.assert_array_equal(pool.margins, margins_of(task, pool.outputs, pool.labels))
+    assert pool.margins.flags["C_CONTIGUOUS"]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_sweep_gives_the_same_pool_before_and_after_compaction(sweep_folder: Path, task: str) -> None:
+    before = read_pool([sweep_folder], task)
+    compact(sweep_folder)
+    assert not part_path(sweep_folder, "0000-r0", 1, task).exists()
+    assert part_path(sweep_folder, "0002-r0", 1, task).exists()  # it is still running
+    assert_equal(read_pool([sweep_folder], task), before)
+
+
+def test_a_copy_behind_a_uri_gives_the_same_pool(sweep_folder: Path, tmp_path: Path) -> None:
+    write_best(sweep_folder, "0001-r0", '{"overall": 2}')
+    write_weights(sweep_folder, "0001-r0", 2)
+    uri = (tmp_path / "copy").as_uri()
+    mirror(sweep_folder, uri)
+    copied = read_pool([uri], "qqp")
+    assert_equal(copied, read_pool([sweep_folder], "qqp"))
+    assert {candidate.sweep for candidate in copied.candidates} == {uri}
+    assert [candidate.has_weights for candidate in copied.candidates] == [False, False, False, True, False, False]
+
+
+def test_several_sweeps_make_one_pool_in_their_order(tmp_path: Path, write_small_sweep: Callable[..., Path]) -> None:
+    first = write_small_sweep(tmp_path / "first", {0: 2, 7: 1})
+    second = write_small_sweep(tmp_path / "second", {0: 1, 3: 3}, seed=50)
+    compact(second)
+    sweeps: list[Location] = [second, first.as_uri()]
+    pool = read_pool(sweeps, "sts")
+    assert [(one.sweep, one.trial, one.epoch) for one in pool.candidates] == [
+        *((str(second), "0000-r0", 1), (str(second), "0003-r0", 1), (str(second), "0003-r0", 2)),
+        *((str(second), "0003-r0", 3), (first.as_uri(), "0000-r0", 1), (first.as_uri(), "0000-r0", 2)),
+        (first.as_uri(), "0007-r0", 1),
+    ]
+    assert pool.trial_numbers.tolist() == [0, 1, 1, 1, 2, 2, 3]
+    expected = np.concatenate([read_pool([sweep], "sts").outputs for sweep in sweeps])
+    np.testing.assert_array_equal(pool.outputs, expected)
+    assert len(np.unique(expected[:, 0])) == 7
+
+
+def test_replicates_are_trials_of_their_own_with_the_number_of_their_configuration(
+    tmp_path: Path, make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    write_sweep(tmp_path, {})
+    write_trials(tmp_path, [make_record(4, replicate) for replicate in (0, 1)], tuple(TASKS))
+    for replicate in (0, 1):
+        write_epoch(tmp_path, f"0004-r{replicate}", make_report(1, seed=replicate))
+    pool = read_pool([tmp_path], "sst")
+    assert [candidate.number for candidate in pool.candidates] == [4, 4]
+    assert pool.trial_numbers.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_a_trial_that_failed_is_left_out(sweep_folder: Path, make_record: MakeRecord, is_compacted: bool) -> None:
+    statuses = ("failed", "pruned", "reused")
+    write_trials(sweep_folder, [make_record(n, status=status) for n, status in enumerate(statuses)], tuple(TASKS))
+    if is_compacted:
+        compact(sweep_folder)
+    assert keys_of(read_pool([sweep_folder], "sst")) == KEYS[2:]
+
+
+def test_a_trial_without_the_task_is_left_out(
+    sweep_folder: Path, make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    write_trials(sweep_folder, [make_record(number) for number in range(4)], tuple(TASKS))
+    write_epoch(sweep_folder, "0003-r0", make_report(1, tasks=("sst",)))
+    assert keys_of(read_pool([sweep_folder], "sts")) == KEYS
+    assert keys_of(read_pool([sweep_folder], "sst")) == [*KEYS, ("0003-r0", 1)]
+
+
+def test_predictions_of_an_epoch_that_was_not_reported_are_not_there(sweep_folder: Path) -> None:
+    write_part(sweep_folder, "0001-r0", 3, ["another"], [1.0])
+    assert keys_of(read_pool([sweep_folder], "sst")) == KEYS
+
+
+def test_other_splits_have_pools_of_their_own(sweep_folder: Path) -> None:
+    pool = read_pool([sweep_folder], "sst", "train")
+    assert keys_of(pool) == KEYS
+    assert pool.ids[0] == "sst-train-0"
+    assert not np.array_equal(pool.outputs, read_pool([sweep_folder], "sst").outputs)
+
+
+def test_weights_are_there_for_the_epochs_that_best_json_names(sweep_folder: Path) -> None:
+    write_best(sweep_folder, "0000-r0", json.dumps({"sst": 2, "qqp": 2, "overall": 7}))
+    write_best(sweep_folder, "0002-r0", json.dumps({"sst": 2, "sts": 1}))
+    write_weights(sweep_folder, "0000-r0", 1, 2, 7)
+    write_weights(sweep_folder, "0002-r0", 1, 2)
+    for task in TASKS:
+        found = [candidate.has_weights for candidate in read_pool([sweep_folder], task).candidates]
+        assert found == [False, True, False, False, True, True]
+
+
+def test_a_trial_whose_weights_were_deleted_is_a_candidate_without_weights(sweep_folder: Path) -> None:
+    write_best(sweep_folder, "0000-r0", "{}")
+    (sweep_folder / "trials/0001-r0/checkpoint").write_text("no folder")
+    assert not any(candidate.has_weights for candidate in read_pool([sweep_folder], "sst").candidates)
+
+
+def test_weights_whose_file_is_gone_are_not_there(sweep_folder: Path) -> None:
+    write_best(sweep_folder, "0000-r0", json.dumps({"sst": 1, "qqp": 2}))
+    write_best(sweep_folder, "0001-r0", json.dumps({"sst": 1}))
+    write_weights(sweep_folder, "0000-r0", 1)
+    found = [candidate.has_weights for candidate in read_pool([sweep_folder], "sst").candidates]
+    assert found == [True, False, False, False, False, False]
+
+
+def test_a_damaged_best_json_is_named(sweep_folder: Path) -> None:
+    write_best(sweep_folder, "0001-r0", '{"sst": ')
+    with pytest.raises(ValueError, match=r"^\S+/trials/0001-r0/checkpoint/best\.json: truncated or damaged: "):
+        read_pool([sweep_folder], "sst")
+
+
+def test_one_candidate_and_one_example_make_a_pool(tmp_path: Path, write_small_sweep: Callable[..., Path]) -> None:
+    write_part(write_small_sweep(tmp_path, {0: 1}), "0000-r0", 1, ["only"], [3.0])
+    pool = read_pool([tmp_path], "sst")
+    assert (pool.ids, pool.labels.tolist(), pool.values.tolist()) == (("only",), [3.0], [[0.0]])
+    np.testing.assert_allclose(pool.outputs, np.full((1, 1, 5), 0.2))
+    assert (pool.margins == np.zeros((1, 4, 1))).all()
+
+
+@pytest.mark.parametrize("kept", [[3, 0], np.array([5]), []])
+def test_a_pool_of_some_candidates_keeps_their_order_and_forgets_what_was_known(
+    sweep_folder: Path, kept: list[int] | npt.NDArray[np.intp]
+) -> None:
+    pool = read_pool([sweep_folder], "sts")
+    assert len(pool.values) == len(pool.margins) == len(pool.trial_numbers) == 6
+    part, numbers = pool.only(kept), [int(number) for number in kept]
+    assert part.candidates == tuple(pool.candidates[number] for number in numbers)
+    assert (part.task, part.ids, part.labels is pool.labels) == (pool.task, pool.ids, True)
+    for name in ("outputs", "values", "margins"):
+        np.testing.assert_array_equal(getattr(part, name), getattr(pool, name)[numbers])
+    assert part.trial_numbers.tolist() == list(range(len(numbers)))
+
+
+def test_latencies_stay_with_their_candidates(sweep_folder: Path) -> None:
+    pool = replace(read_pool([sweep_folder], "sts"), latencies=np.array([10.0, 20, 30, 40, 50, 60]))
+    part = pool.only([3, 0])
+    assert part.latencies is not None
+    assert part.latencies.tolist() == [40, 10]
+    assert part.latencies_of([1, 1, 0]).tolist() == [10, 10, 40]
+    assert part.latencies_of([]).tolist() == []
+    assert pool.only(range(6)) is pool
+
+
+def test_latencies_that_were_not_measured_count_nothing(sweep_folder: Path) -> None:
+    pool = read_pool([sweep_folder], "sts")
+    assert pool.latencies is None
+    assert pool.only([3, 0]).latencies is None
+    assert pool.latencies_of([3, 0]).tolist() == [0, 0]
+
+
+def test_trials_are_told_apart_by_their_sweep(sweep_folder: Path) -> None:
+    pool = read_pool([sweep_folder], "sst")
+    candidates = [("a", "0"), ("a", "1"), ("b", "0"), ("a", "0")]
+    named = [Candidate(sweep=sweep, trial=trial, epoch=1, number=0) for sweep, trial in candidates]
+    assert replace(pool, candidates=tuple(named)).trial_numbers.tolist() == [0, 1, 2, 0]
+
+
+def test_tables_are_not_kept_while_others_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write_small_sweep: Callable[..., Path]
+) -> None:
+    allocated: list[int] = []
+
+    def note(task: Task, logits: npt.ArrayLike) -> Outputs:
+        allocated.append(pa.total_allocated_bytes())
+        return outputs_of(task, logits)
+
+    def read(trials: Mapping[int, int]) -> int:
+        """The most that Arrow holds at a time, bytes."""
+        gc.collect()  # what other tests have left
+        folder, before = write_small_sweep(tmp_path / str(len(trials)), trials), pa.total_allocated_bytes()
+        compact(folder)
+        allocated.clear()
+        pool = read_pool([folder], "sst")
+        assert len(pool.candidates) == len(allocated)
+        return max(allocated) - int(before)
+
+    monkeypatch.setattr(pool_file, "outputs_of", note)
+    assert read(dict.fromkeys(range(8), 2)) < 1.5 * read({0: 1})
+
+
+def test_missing_predictions_are_named(sweep_folder: Path) -> None:
+    part_path(sweep_folder, "0002-r0", 1).unlink()
+    line = f"predictions of sst-dev must be there, got none of trial 0002-r0 of {sweep_folder} at epoch 1"
+    with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
+        read_pool([sweep_folder], "sst")
+    assert keys_of(read_pool([sweep_folder], "qqp")) == KEYS
+
+
+def test_a_missing_table_is_a_lack_of_the_first_predictions(sweep_folder: Path) -> None:
+    compact(sweep_folder)
+    (sweep_folder / "predictions/sst-dev.parquet").unlink()
+    with pytest.raises(ValueError, match=r"got none of trial 0000-r0 of \S+ at epoch 1$"):
+        read_pool([sweep_folder], "sst")
+
+
+def test_the_last_predictions_are_missed_too(sweep_folder: Path) -> None:
+    part_path(sweep_folder, "0002-r0", 2).unlink()
+    with pytest.raises(ValueError, match=r"got none of trial 0002-r0 of \S+ at epoch 2$"):
+        read_pool([sweep_folder], "sst")
+
+
+def test_a_damaged_file_of_predictions_is_named(sweep_folder: Path) -> None:
+    path = part_path(sweep_folder, "0001-r0", 2)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match=f"^{re.escape(str(path))}: truncated or damaged: "):
+        read_pool([sweep_folder], "sst")
+
+
+@pytest.mark.parametrize("change", ["another id", "another label", "no label", "a row less", "another order"])
+@pytest.mark.parametrize("trial", ["0000-r0", "0001-r0"])
+def test_predictions_of_other_examples_are_named(sweep_folder: Path, change: str, trial: str) -> None:
+    pool = read_pool([sweep_folder], "sst")
+    ids, labels = np.array(pool.ids), pool.labels.copy()
+    rows = {"a row less": list(range(59)), "another order": [1, 0, *range(2, 60)]}.get(change, list(range(60)))
+    ids[3] = "another" if change == "another id" else ids[3]
+    labels[3] = {"another label": 7.0, "no label": np.nan}.get(change, labels[3])
+    write_part(sweep_folder, trial, 2, ids[rows].tolist(), labels[rows])
+    line = (
+        "all predictions of sst-dev must be of the same examples in the same order, "
+        f"got others for trial {trial} of {sweep_folder} at epoch 2 than for trial 0000-r0 of {sweep_folder} at epoch 1"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
+        read_pool([sweep_folder], "sst")
+
+
+def test_sweeps_of_other_data_are_named(tmp_path: Path, write_small_sweep: Callable[..., Path]) -> None:
+    first, second = (write_small_sweep(tmp_path / name, {0: 1}) for name in ("first", "second"))
+    write_part(second, "0000-r0", 1, [f"another-{row}" for row in range(60)], read_pool([first], "sst").labels)
+    with pytest.raises(ValueError, match=r"got others for trial 0000-r0 of \S+/second at epoch 1 than for \S.*/first"):
+        read_pool([first, second], "sst")
+
+
+def test_an_example_without_a_label_is_named(sweep_folder: Path) -> None:
+    for trial, epoch in KEYS:
+        write_part(sweep_folder, trial, epoch, ["a", "b", "c", "d"], [0, np.nan, 1, np.nan])
+    with pytest.raises(ValueError, match=r"^every example of sst-dev must have a label to select by, got none for b$"):
+        read_pool([sweep_folder], "sst")
+
+
+def fail_all(folder: Path, make_record: MakeRecord) -> None:
+    write_trials(folder, [make_record(number, status="failed") for number in range(3)], tuple(TASKS))
+
+
+def forget_all(folder: Path, _make_record: MakeRecord) -> None:
+    write_trials(folder, [], tuple(TASKS))
+
+
+def score_none(folder: Path, _make_record: MakeRecord) -> None:
+    for path in folder.glob("trials/*/curves.parquet"):
+        path.unlink()
+
+
+@pytest.mark.parametrize("spoil", [fail_all, forget_all, score_none])
+def test_a_sweep_without_candidates_is_named(
+    sweep_folder: Path, make_record: MakeRecord, spoil: Callable[[Path, MakeRecord], None]
+) -> None:
+    spoil(sweep_folder, make_record)
+    line = f"there must be a trial that was scored on sst-dev and has not failed, got none in {sweep_folder}"
+    with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
+        read_pool([sweep_folder], "sst")
+
+
+@pytest.mark.parametrize(("task", "split"), [("qqp", "train"), ("sst", "test")])
+def test_a_split_with_a_running_loss_alone_or_nothing_was_not_scored(sweep_folder: Path, task: str, split: str) -> None:
+    with pytest.raises(ValueError, match=f"^there must be a trial that was scored on {task}-{split} and has not"):
+        read_pool([sweep_folder], task, split)
+
+
+def test_sweeps_without_candidates_are_all_named(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        write_sweep(tmp_path / name, {})
+    with pytest.raises(ValueError, match=r", got none in \S+/first, \S+/second$"):
+        read_pool([tmp_path / "first", tmp_path / "second"], "sst")
+
+
+def test_there_must_be_a_sweep() -> None:
+    with pytest.raises(ValueError, match=r"^there must be a trial that was scored on sst-dev"):
+        read_pool([], "sst")
+
+
+def test_a_folder_that_is_no_sweep_is_named_beside_one_that_is(sweep_folder: Path, tmp_path: Path) -> None:
+    line = f"{tmp_path} is no sweep folder: it has no sweep.json"
+    with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
+        read_pool([sweep_folder, tmp_path], "sst")
+
+
+@pytest.mark.parametrize("name_again", [str, "{}/".format, Path.as_uri])
+def test_a_sweep_that_is_named_twice_is_refused(sweep_folder: Path, name_again: Callable[[Path], str]) -> None:
+    with pytest.raises(ValueError, match=r"^each sweep must be named once, got \['"):
+        read_pool([sweep_folder, name_again(sweep_folder)], "sst")
+
+
+def test_a_task_that_is_not_known_is_answered_with_those_that_are(sweep_folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"^unknown task 'stsb'; did you mean 'sts'\? known: sts, sst, qqp$"):
+        read_pool([sweep_folder], "stsb")

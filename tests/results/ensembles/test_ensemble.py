@@ -1,0 +1,253 @@
+"""An ensemble is the weighted mean of its members, tempered or not, or of their ranks, and is scored as a model is."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import expit, softmax
+from scipy.stats import pearsonr, rankdata
+
+from mtlib.tasks import TASKS, Task
+from mtlib.training.evaluation import task_metrics
+from results.ensembles.candidates import Candidate, Pool
+from results.ensembles.ensemble import (
+    NUM_KNOTS,
+    Ensemble,
+    combine_outputs,
+    ensemble_outputs,
+    equal_ensemble,
+    find_knots,
+    ranks_of,
+    score_rows,
+    weighted_ensemble,
+)
+from results.ensembles.outputs import outputs_of
+from results.ranking.bootstrap import Floats
+
+CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
+
+
+def build_pool(task: Task, candidates: int = 4, rows: int = 60, seed: int = 0) -> Pool:
+    """Candidates whose logits are noise."""
+    return Pool(
+        task=task,
+        candidates=tuple(Candidate(sweep="a", trial=str(n), epoch=1, number=n) for n in range(candidates)),
+        ids=tuple(map(str, range(rows))),
+        labels=np.random.default_rng((seed, 1)).integers(0, int(task.label_range[1]) + 1, rows).astype(np.float64),
+        outputs=outputs_of(task, draw_logits(task, candidates, rows, seed)),
+    )
+
+
+def draw_logits(task: Task, candidates: int = 4, rows: int = 60, seed: int = 0) -> Floats:
+    """Those of `build_pool`, (candidates, rows, num_logits)."""
+    return 2 * np.random.default_rng(seed).normal(size=(candidates, rows, task.num_logits))
+
+
+def draw_scores(rows: int, seed: int = 0) -> Floats:
+    """Distinct predictions of similarity, far from evenly spread."""
+    return 5 * np.random.default_rng(seed).beta(0.5, 2, rows)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"members": (), "weights": ()},
+        {"members": (1, 1)},
+        {"members": (1, 2, 3)},
+        {"weights": (1.1, -0.1)},
+        {"weights": (0.5, 0.4)},
+        {"knots": ((0.0, 1.0),)},
+        {"temperatures": (2.0,)},
+    ],
+)
+def test_an_ensemble_has_each_member_once_with_weights_that_make_1(changes: dict[str, Any]) -> None:
+    fields: dict[str, Any] = {"members": (1, 2), "weights": (0.25, 0.75)}
+    Ensemble(**fields, knots=((0.0, 1.0), (0.0, 2.0)))
+    Ensemble(**fields, temperatures=(0.5, 2.0))
+    Ensemble(**{**fields, "weights": (0.0, 1.0)})
+    with pytest.raises(AssertionError):
+        Ensemble(**{**fields, **changes})
+
+
+def test_equal_members_have_equal_weights() -> None:
+    assert equal_ensemble(np.array([7, 3, 5, 0])) == Ensemble(members=(7, 3, 5, 0), weights=(0.25,) * 4)
+    assert equal_ensemble(np.array([7])) == Ensemble(members=(7,), weights=(1.0,))
+    assert sum(equal_ensemble(np.arange(49)).weights) == pytest.approx(1)
+
+
+def test_the_largest_weights_stay_in_their_order_and_make_1() -> None:
+    members, weights = np.array([10, 11, 12, 13, 14]), np.array([1.0, 3.0, 0.0, 2.0, 1.0])
+    found = weighted_ensemble(members, weights, max_models=3)
+    assert found.members == (11, 13, 10)  # the first of equals
+    assert found.weights == pytest.approx((3 / 6, 2 / 6, 1 / 6))
+
+
+@pytest.mark.parametrize("max_models", [4, 5, 100])
+def test_a_member_without_weight_is_none(max_models: int) -> None:
+    found = weighted_ensemble(np.arange(5), np.array([1.0, 3.0, 0.0, 2.0, 1.0]), max_models)
+    assert found.members == (1, 3, 0, 4)
+    assert found.weights == pytest.approx((3 / 7, 2 / 7, 1 / 7, 1 / 7))
+
+
+def test_there_may_be_one_model_only() -> None:
+    found = weighted_ensemble(np.arange(3), np.array([0.1, 0.2, 0.1]), max_models=1)
+    assert found == Ensemble(members=(1,), weights=(1.0,))
+
+
+@pytest.mark.parametrize("task", TASKS.values())
+def test_an_ensemble_says_the_weighted_mean_of_what_its_members_say(task: Task) -> None:
+    pool, rows = build_pool(task), np.array([5, 3, 3, 59, 0])
+    ensemble = Ensemble(members=(3, 0, 2), weights=(0.5, 0.125, 0.375))
+    expected = np.average(pool.outputs[[3, 0, 2]], axis=0, weights=[0.5, 0.125, 0.375])[rows]
+    found = ensemble_outputs(pool, ensemble, rows)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("task", TASKS.values())
+@pytest.mark.parametrize("num_rows", [0, 1, 60])
+def test_an_ensemble_of_one_says_what_its_member_says(task: Task, num_rows: int) -> None:
+    pool, rows = build_pool(task), np.arange(num_rows)
+    found = ensemble_outputs(pool, equal_ensemble(np.array([2])), rows)
+    np.testing.assert_array_equal(found, pool.outputs[2, rows])
+
+
+def test_probabilities_of_an_ensemble_make_1() -> None:
+    found = ensemble_outputs(build_pool(CLASSES), equal_ensemble(np.arange(4)), np.arange(60))
+    np.testing.assert_allclose(found.sum(-1), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("task", [CLASSES, BINARY])
+def test_members_logits_are_divided_by_their_temperatures_before_they_are_averaged(task: Task) -> None:
+    pool, rows, members, temperatures = build_pool(task), np.array([5, 3, 59, 0]), [3, 0, 2], (0.5, 1.0, 4.0)
+    ensemble = Ensemble(members=tuple(members), weights=(0.5, 0.125, 0.375), temperatures=temperatures)
+    logits = draw_logits(task)[members][:, rows] / np.array(temperatures)[:, None, None]
+    probs = softmax(logits, axis=-1) if task is CLASSES else 2 * expit(logits) - 1
+    found = ensemble_outputs(pool, ensemble, rows)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, np.average(probs, axis=0, weights=ensemble.weights), atol=1e-5)
+    plain = ensemble_outputs(pool, replace(ensemble, temperatures=None), rows)
+    assert np.abs(found - plain).max() > 0.05
+
+
+@pytest.mark.parametrize("task", TASKS.values())
+def test_temperatures_of_1_change_no_more_than_the_last_digit(task: Task) -> None:
+    pool, plain = build_pool(task), equal_ensemble(np.arange(4))
+    found, expected = (
+        ensemble_outputs(pool, one, np.arange(60)) for one in (replace(plain, temperatures=(1.0,) * 4), plain)
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_a_regressions_outputs_are_averaged_whatever_the_temperatures() -> None:
+    pool, plain = build_pool(REGRESSION), equal_ensemble(np.arange(4))
+    hot = replace(plain, temperatures=(0.1, 1.0, 5.0, 20.0))
+    found, expected = (ensemble_outputs(pool, one, np.arange(60)) for one in (hot, plain))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_temperature_belongs_to_its_member_wherever_it_stands() -> None:
+    pool = build_pool(CLASSES)
+    first = Ensemble(members=(3, 0), weights=(0.25, 0.75), temperatures=(0.5, 4.0))
+    second = Ensemble(members=(0, 3), weights=(0.75, 0.25), temperatures=(4.0, 0.5))
+    found, expected = (ensemble_outputs(pool, one, np.arange(60)) for one in (first, second))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("num_rows", [0, 1])
+def test_few_rows_are_tempered_too(num_rows: int) -> None:
+    pool = build_pool(CLASSES)
+    one = Ensemble(members=(2,), weights=(1.0,), temperatures=(2.0,))
+    found = ensemble_outputs(pool, one, np.arange(num_rows))
+    np.testing.assert_allclose(found, softmax(draw_logits(CLASSES)[2, :num_rows] / 2, axis=-1), atol=1e-6)
+
+
+def test_knots_are_quantiles_in_equal_steps() -> None:
+    knots = find_knots(np.random.default_rng(0).permutation(np.arange(0, 501)) / 100)
+    assert len(knots) == NUM_KNOTS == 101
+    np.testing.assert_allclose(knots, np.linspace(0, 5, 101))
+    assert find_knots(np.array([2.5], dtype=np.float32)) == (2.5,) * NUM_KNOTS
+
+
+def test_ranks_among_as_many_as_there_are_knots_are_those_of_scipy() -> None:
+    values = draw_scores(NUM_KNOTS)
+    found = ranks_of(find_knots(values), values)
+    np.testing.assert_allclose(found, (rankdata(values) - 1) / (NUM_KNOTS - 1), atol=1e-9)
+
+
+def test_equal_predictions_have_the_middle_of_their_ranks() -> None:
+    values = np.array([0.0] * 20 + [1.0] * 30 + [2.0] + [5.0] * 50)
+    np.testing.assert_allclose(ranks_of(tuple(values), values), (rankdata(values) - 1) / 100, atol=1e-12)
+
+
+def test_ranks_among_many_clipped_predictions_are_those_of_scipy_but_for_a_step() -> None:
+    values = np.clip(np.random.default_rng(0).normal(2.5, 2.5, 3000), 0, 5)  # a sixth of them at either end
+    found = ranks_of(find_knots(values), values)
+    np.testing.assert_allclose(found, (rankdata(values) - 1) / 2999, atol=1 / (NUM_KNOTS - 1))
+    assert found.min() == pytest.approx((values == 0).mean() / 2, abs=0.01)
+
+
+def test_ranks_keep_the_order_and_stay_between_0_and_1_for_new_predictions() -> None:
+    knots = find_knots(draw_scores(400))
+    found = ranks_of(knots, np.linspace(-1, 7, 500))
+    assert (np.diff(found) >= 0).all()
+    assert (found.min(), found.max()) == (0, 1)
+    assert ranks_of(knots, np.array([knots[0], knots[-1]])).tolist() == pytest.approx([0, 1])
+
+
+def test_constant_predictions_have_the_middle_rank() -> None:
+    assert ranks_of((2.5,) * NUM_KNOTS, np.array([2.4, 2.5, 2.6])).tolist() == [0, 0.5, 1]
+
+
+def test_mean_ranks_are_stretched_to_the_range_of_labels() -> None:
+    first, second = draw_scores(NUM_KNOTS, seed=1), draw_scores(NUM_KNOTS, seed=2)
+    ensemble = Ensemble(members=(0, 1), weights=(0.25, 0.75), knots=(find_knots(first), find_knots(second)))
+    found = combine_outputs(REGRESSION, np.stack([first, second])[:, :, None], ensemble)
+    expected = 5 * (0.25 * (rankdata(first) - 1) + 0.75 * (rankdata(second) - 1)) / (NUM_KNOTS - 1)
+    assert found.shape == (NUM_KNOTS, 1)
+    np.testing.assert_allclose(found[:, 0], expected, atol=1e-8)
+    labels = draw_scores(NUM_KNOTS, seed=3)
+    mean_rank = 0.25 * rankdata(first) + 0.75 * rankdata(second)
+    assert pearsonr(found[:, 0], labels).statistic == pytest.approx(pearsonr(mean_rank, labels).statistic)
+
+
+def test_ranks_do_not_depend_on_a_members_scale() -> None:
+    values = np.stack([draw_scores(NUM_KNOTS, seed) for seed in (1, 2)])
+    bent = np.stack([values[0], 0.01 * values[1] ** 3 + 1])
+    first, second = (
+        combine_outputs(
+            REGRESSION,
+            own[:, :, None],
+            Ensemble(members=(0, 1), weights=(0.5, 0.5), knots=tuple(find_knots(one) for one in own)),
+        )
+        for own in (values, bent)
+    )
+    np.testing.assert_allclose(second, first, atol=1e-6)
+
+
+def test_one_new_text_has_the_rank_that_it_has_among_many() -> None:
+    values = draw_scores(300)
+    ensemble = Ensemble(members=(0,), weights=(1.0,), knots=(find_knots(values),))
+    together = combine_outputs(REGRESSION, values[None, :, None], ensemble)
+    alone = combine_outputs(REGRESSION, values[None, 7:8, None], ensemble)
+    np.testing.assert_array_equal(alone, together[7:8])
+
+
+@pytest.mark.parametrize("task", TASKS.values())
+def test_a_score_is_that_of_training(task: Task) -> None:
+    generator = np.random.default_rng(0)
+    pool, rows = build_pool(task), generator.permutation(60)[:40]
+    logits = 2 * generator.normal(size=(60, task.num_logits))
+    expected = task_metrics(task.name, logits[rows], pool.labels[rows])[task.metric]
+    assert score_rows(pool, outputs_of(task, logits)[rows], rows) == pytest.approx(expected, rel=1e-5)
+
+
+def test_models_that_contradict_each_other_say_the_middle() -> None:
+    outputs = build_pool(REGRESSION, candidates=1).outputs[0].astype(np.float64)
+    both = combine_outputs(REGRESSION, np.stack([outputs, 5 - outputs]), equal_ensemble(np.arange(2)))
+    np.testing.assert_allclose(both, 2.5, rtol=1e-12)
+
+
+def test_constant_predictions_score_0_by_convention() -> None:
+    assert score_rows(build_pool(REGRESSION), np.full((60, 1), 2.5), np.arange(60)) == 0

@@ -1,0 +1,112 @@
+"""Folds are of equal size, hold labels alike, follow from a seed, and leave no example out."""
+
+import re
+
+import numpy as np
+import pytest
+
+from mtlib.tasks import TASKS
+from results.ensembles.folds import LEAST_ROWS, assign_folds, count_folds, iter_folds
+from results.ranking.bootstrap import Floats
+
+
+def draw_labels(rows: int, num_classes: int, seed: int = 0) -> Floats:
+    """Classes of unequal frequency, the last one the rarest."""
+    generator = np.random.default_rng(seed)
+    return np.minimum(generator.integers(num_classes, size=rows), generator.integers(num_classes, size=rows)).astype(
+        np.float64
+    )
+
+
+@pytest.mark.parametrize("rows", [10, 11, 14, 15, 137])
+@pytest.mark.parametrize("num_folds", [2, 3, 5, 10])
+@pytest.mark.parametrize("num_classes", [1, 2, 5])
+def test_folds_have_equal_sizes_and_equal_shares_of_each_class(rows: int, num_folds: int, num_classes: int) -> None:
+    labels = draw_labels(rows, num_classes)
+    for seed in range(5):
+        folds = assign_folds(labels, num_folds, np.random.default_rng(seed))
+        assert folds.shape == (rows,)
+        assert np.ptp(np.bincount(folds, minlength=num_folds)) <= 1
+        for label in np.unique(labels):
+            assert np.ptp(np.bincount(folds[labels == label], minlength=num_folds)) <= 2
+
+
+def test_each_fold_has_one_example_of_each_step_of_real_labels() -> None:
+    labels = np.random.default_rng(0).uniform(0, 5, 103)
+    folds = assign_folds(labels, 5, np.random.default_rng(1))
+    ranked = folds[labels.argsort()]
+    for start in range(0, 100, 5):
+        assert sorted(ranked[start : start + 5]) == [0, 1, 2, 3, 4]
+    assert len(set(ranked[100:])) == 3
+
+
+def test_folds_follow_from_the_seed() -> None:
+    labels = draw_labels(200, 5)
+    first, again, other = (assign_folds(labels, 5, np.random.default_rng(seed)) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(first, again)
+    assert 0.1 < (first == other).mean() < 0.3
+
+
+def test_a_generator_gives_other_folds_the_next_time() -> None:
+    labels, generator = draw_labels(200, 5), np.random.default_rng(3)
+    first, second = (assign_folds(labels, 5, generator) for _ in range(2))
+    assert 0.1 < (first == second).mean() < 0.3
+
+
+def test_every_example_is_as_likely_in_every_fold() -> None:
+    labels, generator = draw_labels(23, 3), np.random.default_rng(0)
+    drawn = np.stack([assign_folds(labels, 5, generator) for _ in range(4000)])
+    shares = np.stack([(drawn == fold).mean(axis=0) for fold in range(5)])
+    np.testing.assert_allclose(shares, 0.2, atol=0.03)  # standard error .006
+
+
+@pytest.mark.parametrize("rows", [(0, 1), (0, 19)])
+def test_among_equal_labels_any_two_examples_may_share_a_fold(rows: tuple[int, int]) -> None:
+    """Of the 19 others, 3 are in the fold of one of 20 examples in 5 folds."""
+    generator = np.random.default_rng(0)
+    drawn = np.stack([assign_folds(np.zeros(20), 5, generator) for _ in range(4000)])
+    assert (drawn[:, rows[0]] == drawn[:, rows[1]]).mean() == pytest.approx(3 / 19, abs=0.03)
+
+
+def test_there_may_be_as_many_folds_as_examples() -> None:
+    folds = assign_folds(draw_labels(7, 2), 7, np.random.default_rng(0))
+    assert sorted(folds) == list(range(7))
+    assert sorted(assign_folds(np.array([1.0, 0.0]), 2, np.random.default_rng(0))) == [0, 1]
+
+
+@pytest.mark.parametrize(("num_folds", "rows"), [(1, 7), (0, 7), (-1, 7), (8, 7), (2, 1), (2, 0)])
+def test_fewer_than_two_folds_or_more_than_examples_are_refused(num_folds: int, rows: int) -> None:
+    rule = f"there must be at least 2 folds and at most one per example, of which there are {rows}, got {num_folds}"
+    with pytest.raises(ValueError, match=f"^{re.escape(rule)}$"):
+        assign_folds(np.zeros(rows), num_folds, np.random.default_rng(0))
+
+
+def test_each_fold_is_paired_with_all_that_is_outside_it() -> None:
+    pairs = [(outside.tolist(), inside.tolist()) for outside, inside in iter_folds(np.array([1, 0, 2, 1, 0]))]
+    assert pairs == [([0, 2, 3], [1, 4]), ([1, 2, 4], [0, 3]), ([0, 1, 3, 4], [2])]
+
+
+def test_every_example_is_inside_once() -> None:
+    folds = assign_folds(draw_labels(52, 5), 5, np.random.default_rng(0))
+    pairs = list(iter_folds(folds))
+    assert len(pairs) == 5
+    np.testing.assert_array_equal(np.sort(np.concatenate([inside for _, inside in pairs])), np.arange(52))
+    for outside, inside in pairs:
+        np.testing.assert_array_equal(np.sort(np.concatenate([outside, inside])), np.arange(52))
+
+
+@pytest.mark.parametrize(("num_rows", "count"), [(2, 2), (3, 3), (5, 5), (6, 5), (1000, 5)])
+def test_of_an_accuracy_there_are_as_many_folds_as_asked_for_or_as_examples(num_rows: int, count: int) -> None:
+    assert count_folds(TASKS["sst"], num_rows, 5) == count_folds(TASKS["qqp"], num_rows, 5) == count
+
+
+@pytest.mark.parametrize(
+    ("num_rows", "count"), [(2, 2), (13, 2), (3 * LEAST_ROWS - 1, 2), (3 * LEAST_ROWS, 3), (50, 5), (1000, 5)]
+)
+def test_of_a_correlation_no_more_than_leave_enough_examples_in_each(num_rows: int, count: int) -> None:
+    assert count_folds(TASKS["sts"], num_rows, 5) == count
+
+
+def test_fewer_folds_than_2_are_not_made_more() -> None:
+    assert count_folds(TASKS["sts"], 100, 1) == 1
+    assert count_folds(TASKS["sts"], 1, 5) == 1

@@ -1,0 +1,226 @@
+"""Greedy selection is that of the paper, line by line, and brute force bounds what it reaches."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations, combinations_with_replacement
+
+import numpy as np
+import pytest
+
+from mtlib.tasks import TASKS, Task
+from results.ensembles.best_k import Settings, best_epochs, choose_best_k, choose_single, sum_scores
+from results.ensembles.candidates import Pool
+from results.ensembles.greedy import addition_scorer, choose_greedy, draw_bags, grow
+from tests.results.plain_selection import Floats, all_rows, counts_of, mean_score, plain_score, select_as_in_the_paper
+from tests.results.simulated_pools import build_pool, pool_of
+
+BINARY, REGRESSION = TASKS["qqp"], TASKS["sts"]
+SKILLS = (0.2, 0.7, 0.5, 0.6, 0.4, 0.65)
+FAST = Settings(num_bags=3, num_steps=8, max_models=4)
+NO_BAGS = replace(FAST, num_bags=0)
+
+each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
+few_seeds = pytest.mark.parametrize("seed", range(4))
+
+
+@each_task
+@few_seeds
+def test_scores_of_additions_are_those_of_the_sums(task: Task, seed: int) -> None:
+    pool = build_pool(task, SKILLS, num_rows=60, seed=seed)
+    margins, total = pool.margins, pool.margins[[0, 2, 2]].sum(0)
+    found = addition_scorer(pool, margins, all_rows(pool))(total)
+    np.testing.assert_allclose(found, sum_scores(pool, total + margins, all_rows(pool)), atol=1e-6)
+    if task is not REGRESSION:
+        np.testing.assert_array_equal(found, sum_scores(pool, total + margins, all_rows(pool)))
+
+
+def test_a_correlation_of_an_addition_that_leaves_nothing_is_zero() -> None:
+    labels = np.random.default_rng(0).uniform(1, 4, 20)
+    pool = pool_of(REGRESSION, np.stack([5 - labels, np.full(20, 0.1), labels]), labels)
+    score_additions = addition_scorer(pool, pool.margins, all_rows(pool))
+    found = score_additions(pool.margins[2])
+    assert found[0] == 0
+    np.testing.assert_allclose(found[1:], 1)
+    assert score_additions(pool.margins[1])[1] == 0
+    constant = replace(pool, labels=np.full(20, 2.2))
+    assert addition_scorer(constant, pool.margins, all_rows(pool))(pool.margins[2]).tolist() == [0, 0, 0]
+
+
+def test_a_tie_after_an_addition_counts_as_wrong() -> None:
+    pool = pool_of(BINARY, np.zeros((1, 3)), [0, 1, 1])
+    assert addition_scorer(pool, pool.margins, all_rows(pool))(pool.margins[0]).tolist() == [0]
+
+
+@each_task
+@few_seeds
+@pytest.mark.parametrize("max_models", [2, 6])
+def test_greedy_selection_is_that_of_the_paper(task: Task, seed: int, max_models: int) -> None:
+    pool, settings = build_pool(task, SKILLS, num_rows=40, seed=seed), replace(NO_BAGS, max_models=max_models)
+    expected = select_as_in_the_paper(pool, list(range(6)), all_rows(pool), settings)
+    found = counts_of(pool, choose_greedy(pool, all_rows(pool), settings))
+    np.testing.assert_allclose(found, expected / expected.sum(), atol=1e-12)
+
+
+@each_task
+def test_bagged_selection_averages_the_ensembles_of_the_bags(task: Task) -> None:
+    pool, settings = build_pool(task, SKILLS, num_rows=40, num_epochs=2), replace(FAST, max_models=6)
+    best = best_epochs(pool, all_rows(pool))
+    bags = draw_bags(len(best), 3, np.random.default_rng((settings.seed, 40)))
+    grown = [select_as_in_the_paper(pool, best[bag].tolist(), all_rows(pool), settings) for bag in bags]
+    expected = np.mean([counts / counts.sum() for counts in grown], axis=0)
+    np.testing.assert_allclose(counts_of(pool, choose_greedy(pool, all_rows(pool), settings)), expected, atol=1e-12)
+
+
+@each_task
+@pytest.mark.parametrize("seed", range(5))
+def test_brute_force_bounds_what_is_reached_and_greedy_is_never_worse_than_the_best(task: Task, seed: int) -> None:
+    pool, settings = build_pool(task, SKILLS[:4], num_rows=30, seed=seed), replace(NO_BAGS, num_steps=6)
+    rows = all_rows(pool)
+    subsets = [chosen for size in range(1, 5) for chosen in combinations(range(4), size)]
+    repeated = [chosen for size in range(1, 7) for chosen in combinations_with_replacement(range(4), size)]
+    best_subset, best_repeated = (
+        max(mean_score(pool, np.bincount(chosen, minlength=4).astype(np.float64), rows) for chosen in found)
+        for found in (subsets, repeated)
+    )
+    single, best_k, greedy = (
+        plain_score(pool, method(pool, rows, settings)) for method in (choose_single, choose_best_k, choose_greedy)
+    )
+    assert best_k <= best_subset + 1e-9
+    assert single - 1e-9 <= greedy <= best_repeated + 1e-9
+    assert single == pytest.approx(max(mean_score(pool, own, rows) for own in np.eye(4)))
+
+
+def test_greedy_selection_finds_a_member_that_is_weak_alone_and_repairs_the_best() -> None:
+    labels = np.ones(10)
+    good, repair, other = np.full(10, 0.2), np.full(10, -0.1), np.full(10, 0.1)
+    good[:3], repair[:3] = -0.2, 0.9
+    other[:4] = -0.9
+    pool = pool_of(BINARY, np.stack([good, other, repair]), labels)
+    chosen = choose_greedy(pool, all_rows(pool), NO_BAGS)
+    assert set(chosen.members) == {0, 2}
+    assert plain_score(pool, chosen) == 1
+
+
+def test_growth_ends_where_the_score_was_best() -> None:
+    pool = build_pool(BINARY, SKILLS, num_rows=50, seed=1)
+    order = best_epochs(pool, all_rows(pool))
+    scores = []
+    for num_steps in range(1, 25):
+        counts = grow(pool, pool.margins[order], all_rows(pool), replace(NO_BAGS, num_steps=num_steps))
+        scores.append(mean_score(pool.only(order), counts, all_rows(pool)))
+    assert scores == sorted(scores)
+    assert scores[-1] > scores[0]
+
+
+def test_bags_are_random_parts_in_order() -> None:
+    bags = draw_bags(9, 40, np.random.default_rng(0))
+    assert [len(bag) for bag in bags] == [7] * 40
+    assert all((np.diff(bag) > 0).all() for bag in bags)
+    assert set(np.concatenate(bags)) == set(range(9))
+    assert len({tuple(bag) for bag in bags}) > 20
+
+
+@pytest.mark.parametrize(("num_candidates", "size"), [(1, 1), (2, 2), (3, 3), (4, 3), (100, 75)])
+def test_a_bag_is_never_empty(num_candidates: int, size: int) -> None:
+    assert [len(bag) for bag in draw_bags(num_candidates, 2, np.random.default_rng(0))] == [size, size]
+
+
+def test_without_bags_all_are_considered_once() -> None:
+    assert [bag.tolist() for bag in draw_bags(4, 0, np.random.default_rng(0))] == [[0, 1, 2, 3]]
+
+
+@each_task
+def test_one_bag_is_one_part(task: Task) -> None:
+    pool = build_pool(task, SKILLS)
+    (bag,) = draw_bags(6, 1, np.random.default_rng((0, 120)))
+    allowed = best_epochs(pool, all_rows(pool))[bag]
+    assert set(choose_greedy(pool, all_rows(pool), replace(FAST, num_bags=1)).members) <= set(allowed.tolist())
+
+
+@pytest.mark.parametrize("num_considered", [1, 2, 3])
+def test_only_the_best_trials_are_considered_by_greedy_selection(num_considered: int) -> None:
+    pool = build_pool(BINARY, SKILLS, num_rows=60)
+    chosen = choose_greedy(pool, all_rows(pool), replace(NO_BAGS, num_considered=num_considered))
+    assert set(chosen.members) <= set(best_epochs(pool, all_rows(pool))[:num_considered].tolist())
+
+
+def test_other_seeds_draw_other_bags() -> None:
+    pool = build_pool(BINARY, SKILLS)
+    first, second = (choose_greedy(pool, all_rows(pool), replace(FAST, seed=seed)) for seed in (0, 1))
+    assert first != second
+
+
+@each_task
+def test_a_second_copy_of_each_candidate_never_makes_greedy_selection_worse_than_the_best(task: Task) -> None:
+    one = build_pool(task, SKILLS, num_rows=40)
+    pool = pool_of(task, np.repeat(one.outputs, 2, axis=0), one.labels)
+    single, greedy = (method(pool, all_rows(pool), NO_BAGS) for method in (choose_single, choose_greedy))
+    assert single.members[0] % 2 == 0
+    assert plain_score(pool, greedy) >= plain_score(pool, single) - 1e-9
+
+
+def select_within(pool: Pool, library: Sequence[int], settings: Settings) -> Floats:
+    """As `select_as_in_the_paper`, of ensembles within both limits alone; sorted initialisation leaves out what none of
+    them could hold beside better ones."""
+    assert pool.latencies is not None
+    latencies, rows = pool.latencies, all_rows(pool)
+
+    def performance(ensemble: list[int]) -> float:
+        return mean_score(pool, np.bincount(ensemble, minlength=len(pool.candidates)).astype(np.float64), rows)
+
+    def is_allowed(ensemble: list[int]) -> bool:
+        different = list(set(ensemble))
+        return len(different) <= settings.max_models and latencies[different].sum() <= settings.max_latency_ms
+
+    models, start = sorted(library, key=lambda model: -performance([model])), list[int]()
+    starts = [start := [*start, model] for model in models if is_allowed([*start, model])]
+    nested = [max(starts, key=performance)]
+    while len(nested[-1]) < settings.num_steps:
+        additions = [[*nested[-1], model] for model in models]
+        nested.append(max(filter(is_allowed, additions), key=performance))
+    return np.bincount(max(nested, key=performance), minlength=len(pool.candidates)).astype(np.float64)
+
+
+def timed_pool(task: Task, seed: int) -> Pool:
+    """Candidates that take 1 to 20 ms."""
+    pool = build_pool(task, SKILLS, num_rows=40, correlation=0.1, seed=seed)
+    return replace(pool, latencies=np.random.default_rng(seed).uniform(1, 20, len(SKILLS)))
+
+
+@each_task
+@few_seeds
+@pytest.mark.parametrize(("max_models", "limit"), [(6, 20.0), (6, 30.0), (2, 30.0), (3, 1000.0)])
+def test_greedy_selection_within_limits_is_that_of_a_plain_search(
+    task: Task, seed: int, max_models: int, limit: float
+) -> None:
+    pool, settings = timed_pool(task, seed), replace(NO_BAGS, max_models=max_models, max_latency_ms=limit)
+    expected = select_within(pool, range(6), settings)
+    found = counts_of(pool, choose_greedy(pool, all_rows(pool), settings))
+    np.testing.assert_allclose(found, expected / expected.sum(), atol=1e-12)
+
+
+@each_task
+@few_seeds
+def test_of_bags_that_are_beyond_the_limits_together_the_largest_weights_stay(task: Task, seed: int) -> None:
+    pool, settings = timed_pool(task, seed), replace(FAST, max_models=4, max_latency_ms=20)
+    best, total = best_epochs(pool, all_rows(pool)), np.zeros(6)
+    for bag in draw_bags(6, 3, np.random.default_rng((settings.seed, 40))):
+        counts = select_within(pool, best[bag].tolist(), settings)
+        total += counts / counts.sum()
+    kept = list[int]()
+    for member in sorted(best.tolist(), key=lambda one: -total[one]):
+        is_within = pool.latencies_of([*kept, member]).sum() <= 20 and len(kept) < 4
+        kept += [member] if is_within and total[member] > 0 else []
+    expected = np.where(np.isin(np.arange(6), kept), total, 0)
+    found = counts_of(pool, choose_greedy(pool, all_rows(pool), settings))
+    np.testing.assert_allclose(found, expected / expected.sum(), atol=1e-12)
+
+
+def test_what_there_is_no_room_for_is_not_added_however_good() -> None:
+    labels = np.ones(10)
+    good, repair, other = np.full(10, 0.2), np.full(10, -0.1), np.full(10, 0.1)
+    good[:3], repair[:3] = -0.2, 0.9
+    other[:4] = -0.9
+    pool = replace(pool_of(BINARY, np.stack([good, other, repair]), labels), latencies=np.array([10.0, 5.0, 20.0]))
+    for limit, members in ((30, {0, 2}), (29, {0}), (35, {0, 2})):
+        assert set(choose_greedy(pool, all_rows(pool), replace(NO_BAGS, max_latency_ms=limit)).members) == members

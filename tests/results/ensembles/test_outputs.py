@@ -1,0 +1,290 @@
+"""Outputs are probabilities as scipy has them, tempered or not; an average of them is right where it says so."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy.special import expit, log_softmax, logit, softmax
+
+from mtlib.tasks import TASKS, Task
+from mtlib.training.evaluation import task_metrics
+from results.ensembles.outputs import (
+    logits_behind,
+    margins_of,
+    outputs_of,
+    predictions_of,
+    probabilities_of,
+    tempered,
+    values_of,
+)
+from results.ranking.bootstrap import Floats, example_values, score_examples
+
+CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
+WITH_CLASSES = (CLASSES, BINARY)
+
+Logits = npt.NDArray[np.float32]
+
+each_temperature = pytest.mark.parametrize("temperature", [1.0, 0.25, 3.0])
+
+
+def draw(task: Task, candidates: int = 3, rows: int = 200, seed: int = 0) -> tuple[Logits, Floats]:
+    """Logits, (candidates, rows, num_logits), some of them beyond a range of labels, and labels, (rows,)."""
+    generator = np.random.default_rng(seed)
+    logits = 3 * generator.normal(size=(candidates, rows, task.num_logits)).astype(np.float32)
+    return logits, generator.integers(0, int(task.label_range[1]) + 1, rows).astype(np.float64)
+
+
+def test_outputs_of_classes_are_the_softmax_of_logits() -> None:
+    logits, _ = draw(CLASSES)
+    found = outputs_of(CLASSES, logits)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, softmax(logits.astype(np.float64), axis=-1), rtol=1e-6)
+
+
+def test_the_output_of_a_binary_task_is_twice_the_probability_of_label_1_less_1() -> None:
+    logits, _ = draw(BINARY)
+    found = outputs_of(BINARY, logits)
+    assert found.dtype == np.float32
+    assert found.shape == logits.shape
+    np.testing.assert_allclose(found, 2 * expit(logits.astype(np.float64)) - 1, atol=1e-7)
+
+
+def test_the_output_of_regression_is_the_prediction_clipped_to_the_labels() -> None:
+    found = outputs_of(REGRESSION, [[-0.1], [0.0], [2.5], [5.0], [5.1]])
+    assert found.dtype == np.float32
+    assert found.tolist() == [[0.0], [0.0], [2.5], [5.0], [5.0]]
+
+
+def test_the_logits_behind_a_binary_tasks_outputs_are_those_that_they_came_from() -> None:
+    logits = np.linspace(-8, 8, 101)[:, None]
+    found = logits_behind(BINARY, outputs_of(BINARY, logits))
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, logits, atol=1e-4)
+    np.testing.assert_allclose(found, logit((1 + outputs_of(BINARY, logits).astype(np.float64)) / 2), atol=1e-9)
+
+
+def test_the_logits_behind_outputs_of_classes_are_those_that_they_came_from_up_to_a_constant_for_each_row() -> None:
+    logits, _ = draw(CLASSES)
+    found = logits_behind(CLASSES, outputs_of(CLASSES, logits))
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found - found[..., :1], logits - logits[..., :1], atol=1e-5)
+    np.testing.assert_allclose(found, log_softmax(logits.astype(np.float64), axis=-1), atol=1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+def test_certainty_has_logits_as_large_as_single_precision_can_tell() -> None:
+    found = logits_behind(BINARY, [[1.0], [-1.0], [0.0]])
+    assert found[:, 0].tolist() == pytest.approx([17.3287, -17.3287, 0], abs=1e-4)
+    below = np.nextafter(np.float32(1), np.float32(0))
+    assert found[0] == logits_behind(BINARY, [below]) > logits_behind(BINARY, [np.nextafter(below, np.float32(0))])
+    found = logits_behind(CLASSES, [1.0, 0.0, 0.0, 1e-44, 0.0])
+    assert found.tolist() == pytest.approx([0, -103.279, -103.279, -101.333, -103.279], abs=0.1)
+
+
+@pytest.mark.parametrize("task", WITH_CLASSES)
+def test_the_outputs_of_logits_behind_outputs_are_these_outputs(task: Task) -> None:
+    outputs = outputs_of(task, 5 * draw(task)[0])
+    assert (probabilities_of(task, outputs).max(-1) > 1 - 1e-6).any()
+    np.testing.assert_allclose(outputs_of(task, logits_behind(task, outputs)), outputs, rtol=1e-5, atol=1e-7)
+
+
+def test_there_are_no_logits_behind_a_score() -> None:
+    with pytest.raises(AssertionError):
+        logits_behind(REGRESSION, [[2.5]])
+
+
+@each_temperature
+def test_tempered_outputs_of_classes_are_the_softmax_of_logits_over_temperature(temperature: float) -> None:
+    logits, _ = draw(CLASSES)
+    found = tempered(CLASSES, outputs_of(CLASSES, logits), temperature)
+    expected = softmax(logits.astype(np.float64) / temperature, axis=-1)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-12)
+
+
+@each_temperature
+def test_tempered_outputs_of_a_binary_task_say_the_probability_of_logits_over_temperature(temperature: float) -> None:
+    logits, _ = draw(BINARY)
+    found = tempered(BINARY, outputs_of(BINARY, logits), temperature)
+    np.testing.assert_allclose(found, 2 * expit(logits.astype(np.float64) / temperature) - 1, atol=1e-4)
+
+
+@each_temperature
+def test_a_regression_has_no_temperature(temperature: float) -> None:
+    assert tempered(REGRESSION, [[0.0], [2.25], [5.0]], temperature).tolist() == [[0.0], [2.25], [5.0]]
+
+
+@pytest.mark.parametrize("task", TASKS.values())
+def test_a_temperature_of_1_changes_no_more_than_the_last_digit(task: Task) -> None:
+    outputs = outputs_of(task, draw(task)[0])
+    np.testing.assert_allclose(tempered(task, outputs, 1.0), outputs, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("task", WITH_CLASSES)
+def test_one_temperature_after_another_is_their_product(task: Task) -> None:
+    outputs = outputs_of(task, draw(task)[0])
+    twice = tempered(task, tempered(task, outputs, 2.0), 1.5)
+    np.testing.assert_allclose(twice, tempered(task, outputs, 3.0), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("task", WITH_CLASSES)
+def test_each_candidate_may_have_a_temperature_of_its_own(task: Task) -> None:
+    outputs = outputs_of(task, draw(task, candidates=2)[0])
+    found = tempered(task, outputs, np.array([0.5, 2.0])[:, None, None])
+    np.testing.assert_array_equal(found[0], tempered(task, outputs[0], 0.5))
+    np.testing.assert_array_equal(found[1], tempered(task, outputs[1], 2.0))
+
+
+@pytest.mark.parametrize("task", TASKS.values())
+def test_tempered_outputs_are_as_exact_as_those_of_a_pool(task: Task) -> None:
+    found = tempered(task, outputs_of(task, draw(task)[0]), 0.7)
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found, found.astype(np.float32))
+
+
+@pytest.mark.parametrize("task", WITH_CLASSES)
+def test_a_temperature_changes_how_sure_a_model_is_and_not_what_it_says(task: Task) -> None:
+    plain = outputs_of(task, draw(task)[0])
+    cool, warm = (tempered(task, plain, temperature) for temperature in (0.5, 2.0))
+    np.testing.assert_array_equal(predictions_of(task, cool), predictions_of(task, plain))
+    np.testing.assert_array_equal(predictions_of(task, warm), predictions_of(task, plain))
+    surest = [probabilities_of(task, outputs).max(-1) for outputs in (cool, plain, warm)]
+    assert (surest[0] >= surest[1] - 1e-7).all()
+    assert (surest[1] >= surest[2] - 1e-7).all()
+    assert surest[0].mean() > surest[1].mean() > surest[2].mean()
+
+
+@pytest.mark.parametrize("task", WITH_CLASSES)
+@pytest.mark.filterwarnings("error")
+def test_even_certainty_is_tempered(task: Task) -> None:
+    sure = outputs_of(task, np.where(np.arange(task.num_logits) == 0, 1e4, -1e4)[None])
+    found = [probabilities_of(task, tempered(task, sure, temperature)).max() for temperature in (0.05, 20, 1e6)]
+    assert found[0] == pytest.approx(1, abs=1e-6)
+    assert 0.5 < found[1] < 1
+    assert found[2] == pytest.approx(1 / task.num_classes, abs=1e-4)
+
+
+@pytest.mark.parametrize("task", WITH_CLASSES)
+def test_the_largest_logits_give_finite_outputs(task: Task) -> None:
+    limit = float(np.finfo(np.float32).max)
+    for sign in (1, -1):
+        logits = np.full((1, task.num_logits), -sign * limit)
+        logits[0, 0] = sign * limit
+        probabilities = probabilities_of(task, outputs_of(task, logits))
+        assert np.isfinite(probabilities).all()
+        np.testing.assert_allclose(probabilities.sum(-1), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("task", TASKS.values())
+def test_a_logit_that_is_no_number_is_not_hidden(task: Task) -> None:
+    outputs = outputs_of(task, np.full((2, task.num_logits), np.nan))
+    assert np.isnan(outputs).all()
+    assert np.isnan(tempered(task, outputs, 2.0)).all()
+
+
+@pytest.mark.parametrize("task", TASKS.values())
+@pytest.mark.parametrize("shape", [(), (4,), (2, 3)])
+@pytest.mark.parametrize("rows", [0, 1, 5])
+def test_axes_before_the_rows_are_kept(task: Task, shape: tuple[int, ...], rows: int) -> None:
+    logits, labels = np.zeros((*shape, rows, task.num_logits)), np.zeros(rows)
+    outputs = outputs_of(task, logits)
+    assert outputs.shape == logits.shape
+    assert tempered(task, outputs, 2.0).shape == logits.shape
+    assert predictions_of(task, outputs).shape == (*shape, rows)
+    assert values_of(task, outputs, labels).shape == (*shape, rows)
+    if task in WITH_CLASSES:
+        assert probabilities_of(task, outputs).shape == (*shape, rows, task.num_classes)
+
+
+def test_the_likeliest_class_is_predicted_and_the_first_of_equals() -> None:
+    outputs = [[0.1, 0.4, 0.2, 0.2, 0.1], [0.1, 0.1, 0.3, 0.2, 0.3], [0.2] * 5]
+    assert predictions_of(CLASSES, outputs).tolist() == [1, 2, 0]
+
+
+def test_label_1_is_predicted_where_it_is_likelier_and_label_0_in_a_tie() -> None:
+    assert predictions_of(BINARY, [[1e-7], [0.0], [-1e-7], [1.0], [-1.0]]).tolist() == [1, 0, 0, 1, 0]
+
+
+def test_a_score_is_predicted_as_it_is() -> None:
+    assert predictions_of(REGRESSION, [[0.0], [2.25], [5.0]]).tolist() == [0, 2.25, 5]
+
+
+def test_probabilities_are_those_of_scipy() -> None:
+    logits, _ = draw(CLASSES)
+    found = probabilities_of(CLASSES, outputs_of(CLASSES, logits))
+    np.testing.assert_allclose(found, softmax(logits, axis=-1), rtol=1e-5)
+    logits, _ = draw(BINARY)
+    found = probabilities_of(BINARY, outputs_of(BINARY, logits))
+    np.testing.assert_allclose(found, np.concatenate([expit(-logits), expit(logits)], axis=-1), atol=1e-6)
+    np.testing.assert_array_equal(found.argmax(-1), predictions_of(BINARY, outputs_of(BINARY, logits)))
+
+
+@pytest.mark.parametrize("task", WITH_CLASSES)
+def test_the_mean_of_outputs_says_the_mean_of_probabilities(task: Task) -> None:
+    outputs = outputs_of(task, draw(task)[0])
+    mean_probs = probabilities_of(task, outputs).mean(0)
+    np.testing.assert_allclose(probabilities_of(task, outputs.mean(0)), mean_probs, atol=1e-6)
+
+
+def test_regression_has_no_probabilities() -> None:
+    with pytest.raises(AssertionError):
+        probabilities_of(REGRESSION, [[2.5]])
+
+
+@pytest.mark.parametrize("task", TASKS.values())
+@pytest.mark.parametrize("seed", range(3))
+def test_a_models_outputs_have_the_values_and_the_score_of_its_logits(task: Task, seed: int) -> None:
+    logits, labels = draw(task, seed=seed)
+    found = values_of(task, outputs_of(task, logits), labels)
+    np.testing.assert_allclose(found, example_values(task, logits, labels), rtol=1e-6)
+    expected = [task_metrics(task.name, one, labels)[task.metric] for one in logits]
+    np.testing.assert_allclose(score_examples(task, found, labels), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("task", WITH_CLASSES)
+def test_margins_are_above_zero_just_where_the_prediction_is_right(task: Task) -> None:
+    logits, labels = draw(task)
+    outputs = outputs_of(task, logits)
+    is_right = (margins_of(task, outputs, labels) > 0).all(axis=1)
+    np.testing.assert_array_equal(is_right, values_of(task, outputs, labels) == 1)
+    assert 0 < is_right.mean() < 1
+
+
+def test_margins_of_classes_are_how_far_the_right_one_is_ahead_of_each_other_one_once() -> None:
+    logits, labels = draw(CLASSES, candidates=2, rows=30)
+    outputs = outputs_of(CLASSES, logits)
+    found = margins_of(CLASSES, outputs, labels)
+    assert found.dtype == np.float32
+    assert found.shape == (2, 4, 30)
+    for candidate in range(2):
+        for row, right in enumerate(labels.astype(int)):
+            probs = outputs[candidate, row]
+            expected = sorted(probs[right] - probs[other] for other in range(5) if other != right)
+            np.testing.assert_array_equal(np.sort(found[candidate, :, row]), expected)
+
+
+def test_the_margin_of_a_binary_task_is_the_right_labels_probability_less_the_others() -> None:
+    outputs = np.array([[[0.6], [0.6], [-0.25], [-0.25]]], dtype=np.float32)
+    found = margins_of(BINARY, outputs, [1, 0, 1, 0])
+    np.testing.assert_allclose(found, [[[0.6, -0.6, -0.25, 0.25]]])
+    probs = probabilities_of(BINARY, outputs[0])
+    np.testing.assert_allclose(found[0, 0, 0], probs[0, 1] - probs[0, 0], rtol=1e-6)
+    assert found.dtype == np.float32
+
+
+def test_the_margin_of_regression_is_the_prediction() -> None:
+    outputs = np.array([[[0.5], [4.0]], [[1.0], [2.0]]], dtype=np.float32)
+    assert margins_of(REGRESSION, outputs, [9.0, 9.0]).tolist() == [[[0.5, 4.0]], [[1.0, 2.0]]]
+
+
+@pytest.mark.parametrize("task", TASKS.values())
+def test_sums_of_margins_are_margins_of_sums(task: Task) -> None:
+    logits, labels = draw(task, candidates=4)
+    outputs = outputs_of(task, logits)
+    of_sum = margins_of(task, outputs.sum(axis=0, keepdims=True), labels)
+    np.testing.assert_allclose(margins_of(task, outputs, labels).sum(0), of_sum[0], atol=1e-5)
+
+
+@pytest.mark.parametrize(("task", "tied"), [(CLASSES, [[[0.2] * 5] * 2]), (BINARY, [[[0.0]] * 2])])
+def test_a_tie_has_no_margin(task: Task, tied: Any) -> None:
+    assert (margins_of(task, np.array(tied, dtype=np.float32), [1, 0]) == 0).all()

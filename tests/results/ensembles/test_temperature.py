@@ -1,0 +1,426 @@
+"""Temperatures are those of scipy and of formulas, never of other rows, and what is chosen is chosen with them."""
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy.optimize import approx_fprime, minimize_scalar
+from scipy.special import expit, log_softmax, logit, softmax
+from sklearn.metrics import log_loss
+
+from mtlib.tasks import TASKS, Task
+from results.ensembles import temperature as calibration
+from results.ensembles.best_k import Method, Settings, best_epochs, choose_best_k, choose_single
+from results.ensembles.candidates import Pool
+from results.ensembles.ensemble import Ensemble, ensemble_outputs, equal_ensemble, score_rows
+from results.ensembles.greedy import choose_greedy
+from results.ensembles.outputs import Outputs, logits_behind, outputs_of, predictions_of, probabilities_of
+from results.ensembles.rank_means import choose_best_k_ranks
+from results.ensembles.stacking import choose_weights
+from results.ensembles.temperature import HIGHEST, LOWEST, calibrated, differentiate, find_temperatures, temper_pool
+from results.ranking.bootstrap import Numbers
+from results.scoring.cross_fitting import cross_fit
+from tests.results.plain_selection import all_rows
+from tests.results.simulated_pools import build_pool, labels_by, peeks, pool_of
+
+Floats = npt.NDArray[np.float64]
+
+CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
+SKILLS = (0.4, 1.2, 0.9, 1.1, 0.7, 1.0)
+FAST = Settings(num_bags=3, num_steps=8, max_models=4)
+
+each_task = pytest.mark.parametrize("task", [CLASSES, BINARY], ids=lambda task: task.name)
+each_method = pytest.mark.parametrize("method", [choose_single, choose_best_k, choose_weights, choose_greedy])
+few_seeds = pytest.mark.parametrize("seed", range(4))
+
+
+def choose_all(pool: Pool, _rows: Numbers, _settings: Settings) -> Ensemble:
+    """The plain mean of whatever is there."""
+    return equal_ensemble(np.arange(len(pool.candidates)))
+
+
+def scaled(pool: Pool, *factors: float) -> Pool:
+    """The pool where the logits of each candidate are multiplied by its factor."""
+    logits = logits_behind(pool.task, pool.outputs) * np.array(factors)[:, None, None]
+    return replace(pool, outputs=outputs_of(pool.task, logits))
+
+
+def temperatures_of(pool: Pool) -> Floats:
+    return find_temperatures(pool.task, pool.outputs, pool.labels)
+
+
+def plain_probs(task: Task, outputs: Outputs, temperature: float = 1.0) -> Floats:
+    """Probabilities of one model's classes, by scipy, (rows, classes)."""
+    values = outputs.astype(np.float64)
+    if task.kind == "classes":
+        return np.asarray(softmax(np.log(values) / temperature, axis=-1))
+    own = expit(logit((1 + values) / 2) / temperature)
+    return np.concatenate([1 - own, own], axis=-1)
+
+
+def plain_loss(pool: Pool, candidate: int, temperature: float) -> float:
+    """The mean negative log-likelihood, by scikit-learn."""
+    probs = plain_probs(pool.task, pool.outputs[candidate], temperature)
+    return float(log_loss(pool.labels, probs, labels=np.arange(pool.task.num_classes)))
+
+
+def plain_temperature(pool: Pool, candidate: int) -> float:
+    """The best temperature, by scipy."""
+    bounds = (np.log(LOWEST), np.log(HIGHEST))
+    found = minimize_scalar(
+        lambda log: plain_loss(pool, candidate, float(np.exp(log))),
+        bounds=bounds,
+        method="bounded",
+        options={"xatol": 1e-7},
+    )
+    return float(np.exp(found.x))
+
+
+def uncut_temperature(pool: Pool) -> float:
+    """The only candidate's best temperature, by scipy; scikit-learn's loss is never more than 36 for a row."""
+    logits, right = logits_behind(pool.task, pool.outputs[0]), pool.labels.astype(int)
+    logits = logits if pool.task.kind == "classes" else np.concatenate([-logits, logits], axis=1) / 2
+
+    def loss(log: float) -> float:
+        return float(-log_softmax(logits / np.exp(log), axis=1)[np.arange(len(right)), right].mean())
+
+    return float(np.exp(minimize_scalar(loss, bounds=(np.log(LOWEST), np.log(HIGHEST)), method="bounded").x))
+
+
+@each_task
+@few_seeds
+def test_temperatures_are_those_of_scipy(task: Task, seed: int) -> None:
+    pool = scaled(build_pool(task, SKILLS, num_rows=150, seed=seed), 0.1, 0.3, 0.6, 1, 2, 3)
+    expected = [plain_temperature(pool, candidate) for candidate in range(len(SKILLS))]
+    assert len(set(np.round(expected, 2))) == len(SKILLS)
+    np.testing.assert_allclose(temperatures_of(pool), expected, rtol=1e-3)  # so flat is a minimum
+
+
+@each_task
+def test_no_temperature_near_by_or_far_has_a_lower_loss(task: Task) -> None:
+    pool = build_pool(task, SKILLS[:3], num_rows=40)
+    for candidate, found in enumerate(temperatures_of(pool)):
+        tried = [*np.geomspace(LOWEST, HIGHEST, 30), 0.99 * found, 1.01 * found]
+        losses = [plain_loss(pool, candidate, float(temperature)) for temperature in tried]
+        assert plain_loss(pool, candidate, float(found)) <= min(losses) + 1e-12
+
+
+@each_task
+@pytest.mark.parametrize("skill", [0.5, 1.0, 2.0])
+def test_a_signal_in_normal_noise_has_the_temperature_that_its_density_gives(task: Task, skill: float) -> None:
+    """Skill times the label's signal, plus noise x of variance 1: the ratio of densities is exp(skill times x), or
+    twice that between signals of -1 and 1."""
+    pool = build_pool(task, [skill], num_rows=40_000)
+    expected = 1 / skill if task is CLASSES else 1 / (2 * skill)
+    assert temperatures_of(pool)[0] == pytest.approx(expected, rel=0.05)
+
+
+@each_task
+def test_logits_that_were_doubled_have_twice_the_temperature(task: Task) -> None:
+    pool = build_pool(task, SKILLS, num_rows=300)
+    right = temper_pool(pool, temperatures_of(pool))
+    np.testing.assert_allclose(temperatures_of(right), 1, rtol=1e-4)
+    np.testing.assert_allclose(temperatures_of(scaled(right, *[2.0] * 6)), 2, rtol=1e-4)
+    np.testing.assert_allclose(temperatures_of(scaled(right, *[0.5] * 6)), 0.5, rtol=1e-4)
+
+
+def test_a_constant_probability_becomes_the_share_of_the_label() -> None:
+    labels = np.array([1] * 7 + [0] * 3)
+    outputs = np.full((1, 10, 1), 2 * 0.9 - 1, dtype=np.float32)
+    assert find_temperatures(BINARY, outputs, labels)[0] == pytest.approx(logit(0.9) / logit(0.7), rel=1e-5)
+    probs = np.array([[[0.6, 0.1, 0.1, 0.1, 0.1]] * 10], dtype=np.float32)
+    labels = np.array([0] * 4 + [1, 2, 2, 3, 4, 4])
+    expected = np.log(6) / np.log(4 * 0.4 / 0.6)  # exp(z/T) / (exp(z/T) + 4) = 0.4, z = log(0.6 / 0.1)
+    assert find_temperatures(CLASSES, probs, labels)[0] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.6, HIGHEST), (0.5, HIGHEST), (0.4, HIGHEST)])
+def test_a_constant_that_is_right_no_more_often_than_chance_is_not_believed(share: float, expected: float) -> None:
+    labels = (np.arange(10) < 10 * share).astype(np.float64)
+    outputs = np.full((1, 10, 1), -0.8 if share > 0.5 else 0.8, dtype=np.float32)
+    assert find_temperatures(BINARY, outputs, labels)[0] == expected
+
+
+@each_task
+@pytest.mark.filterwarnings("error")
+def test_equal_probabilities_have_a_temperature_of_1(task: Task) -> None:
+    equal = np.full((2, 4, task.num_logits), 1 / task.num_classes if task is CLASSES else 0, dtype=np.float32)
+    assert find_temperatures(task, equal, np.array([0.0, 1, 1, 0])).tolist() == [1, 1]
+
+
+@each_task
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("num_rows", [1, 2, 30])
+@pytest.mark.parametrize("factor", [0.01, 1.0, 5.0, 1e4])
+def test_what_is_always_right_is_believed_as_far_as_is_allowed_and_what_never_is_as_little(
+    task: Task, num_rows: int, factor: float
+) -> None:
+    pool = scaled(build_pool(task, [0.5], num_rows=num_rows), factor)
+    right = labels_by(pool, 0)
+    wrong = (right + 1) % task.num_classes
+    assert find_temperatures(task, pool.outputs, right).tolist() == [LOWEST]
+    sided = (
+        pool.outputs if task is BINARY else np.sort(pool.outputs, axis=-1)
+    )  # the least likely class is the right one
+    labels = wrong if task is BINARY else np.zeros(num_rows)
+    assert find_temperatures(task, sided, labels).tolist() == [HIGHEST]
+
+
+@each_task
+@pytest.mark.parametrize(("factor", "expected"), [(18.0, 18.0), (25.0, HIGHEST), (0.06, 0.06), (0.04, LOWEST)])
+def test_temperatures_are_found_up_to_the_bounds(task: Task, factor: float, expected: float) -> None:
+    pool = build_pool(task, [0.1], num_rows=20_000)  # certainty, which cannot be measured, is far away
+    right = temper_pool(pool, temperatures_of(pool))
+    assert temperatures_of(scaled(right, factor))[0] == pytest.approx(expected, rel=1e-3)
+
+
+@each_task
+def test_one_wrong_row_among_thousands_is_enough_for_a_temperature(task: Task) -> None:
+    pool = build_pool(task, [3.0], num_rows=5000)
+    labels = labels_by(pool, 0)
+    surest = probabilities_of(task, pool.outputs[0]).max(-1).argmax()
+    labels[surest] = (labels[surest] + 1) % task.num_classes
+    found = replace(pool, labels=labels)
+    expected = uncut_temperature(found)
+    assert 1.2 * LOWEST < expected < 1
+    assert temperatures_of(found)[0] == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.filterwarnings("error")
+def test_one_certain_mistake_among_thousands_of_doubtful_rows_overflows_nothing() -> None:
+    labels = np.arange(4000) % 5
+    outputs = (0.15 + 0.25 * np.eye(5)[labels]).astype(np.float32)
+    outputs[0] = np.eye(5)[3]
+    found = pool_of(CLASSES, outputs[None], labels)
+    assert 1.2 * LOWEST < uncut_temperature(found) < 1
+    assert temperatures_of(found)[0] == pytest.approx(uncut_temperature(found), rel=1e-3)
+
+
+@each_task
+@pytest.mark.parametrize(("power", "root"), [(1, 1.0), (1, 3.0), (3, 0.3), (3, 7.0), (3, 19.9), (1, 20.1), (1, 0.049)])
+def test_the_temperature_is_where_the_slope_is_zero_or_the_bound_next_to_it(
+    task: Task, power: int, root: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def differentiate_odd_power(_margins: Floats, inverse: Floats) -> tuple[Floats, Floats]:
+        return (inverse - root) ** power, power * (inverse - root) ** (power - 1)
+
+    monkeypatch.setattr(calibration, "differentiate", differentiate_odd_power)
+    found = temperatures_of(build_pool(task, SKILLS[:2]))
+    np.testing.assert_allclose(found, np.clip(1 / root, LOWEST, HIGHEST), rtol=1e-6)
+
+
+@each_task
+def test_each_candidate_has_the_temperature_that_it_has_alone(task: Task) -> None:
+    pool = scaled(build_pool(task, SKILLS, num_rows=50), 0.1, 0.3, 1, 2, 5, 50)
+    alone = [temperatures_of(pool.only([candidate]))[0] for candidate in range(len(SKILLS))]
+    np.testing.assert_allclose(temperatures_of(pool), alone, rtol=1e-9)
+
+
+@each_task
+def test_no_rows_leave_a_temperature_of_1_and_no_candidates_have_none(task: Task) -> None:
+    outputs = build_pool(task, SKILLS).outputs
+    assert find_temperatures(task, outputs[:2, :0], np.zeros(0)).tolist() == [1, 1]
+    assert find_temperatures(task, outputs[:0], np.zeros(120)).tolist() == []
+
+
+@each_task
+def test_an_output_that_is_no_number_is_not_hidden(task: Task) -> None:
+    outputs = build_pool(task, SKILLS[:1]).outputs.copy()
+    outputs[0, 3] = np.nan
+    with pytest.raises(AssertionError):
+        find_temperatures(task, outputs, np.zeros(120))
+
+
+@pytest.mark.parametrize("inverse", [0.05, 0.7, 1.0, 3.0, 20.0])
+def test_derivatives_are_those_of_differences(inverse: float) -> None:
+    margins = np.random.default_rng(0).normal(0.3, 1.0, (1, 4, 30))
+
+    def loss(values: Floats) -> float:
+        return float(np.log1p(np.exp(-values[0] * margins[0]).sum(axis=0)).sum())
+
+    def slope(values: Floats) -> float:
+        return float(differentiate(margins, values)[0][0])
+
+    found = differentiate(margins, np.array([inverse]))
+    for derivative, function in zip(found, (loss, slope), strict=True):
+        assert derivative[0] == pytest.approx(approx_fprime(np.array([inverse]), function, 1e-7)[0], rel=1e-4, abs=1e-4)
+
+
+@each_task
+@each_method
+@few_seeds
+def test_members_and_weights_are_those_that_the_method_finds_among_tempered_candidates(
+    task: Task, method: Method, seed: int
+) -> None:
+    pool, rows = build_pool(task, SKILLS, num_rows=60, num_epochs=2, correlation=0.2, seed=seed), np.arange(5, 50)
+    pool = scaled(pool, *np.geomspace(0.2, 5, 12))
+    best = best_epochs(pool, rows)
+    fitted = find_temperatures(task, pool.outputs[best][:, rows], pool.labels[rows])
+    expected = method(temper_pool(pool.only(best), fitted), rows, FAST)
+    found = calibrated(method)(pool, rows, FAST)
+    assert found.members == tuple(best[list(expected.members)])
+    assert found.weights == expected.weights
+    assert found.temperatures == tuple(fitted[list(expected.members)])
+
+
+@each_task
+def test_an_ensemble_says_the_mean_of_scipys_probabilities_of_logits_over_temperature(task: Task) -> None:
+    pool = build_pool(task, SKILLS, num_rows=90, correlation=0.2)
+    chosen = calibrated(choose_weights)(pool, np.arange(60), FAST)
+    assert chosen.temperatures is not None
+    assert len(chosen.members) > 1
+    pairs = zip(chosen.members, chosen.temperatures, strict=True)
+    probs = [plain_probs(task, pool.outputs[member], temperature) for member, temperature in pairs]
+    found = probabilities_of(task, ensemble_outputs(pool, chosen, all_rows(pool)))
+    np.testing.assert_allclose(found, np.average(probs, axis=0, weights=chosen.weights), atol=1e-6)
+
+
+@each_task
+@each_method
+def test_nothing_that_is_chosen_depends_on_labels_of_other_rows(task: Task, method: Method) -> None:
+    pool = build_pool(task, SKILLS[:4], num_rows=50, num_epochs=2)
+    assert not peeks(calibrated(method), pool, np.arange(0, 50, 2), FAST)
+
+
+@each_task
+def test_temperatures_of_all_rows_are_noticed(task: Task) -> None:
+    def peek(pool: Pool, _rows: Numbers, settings: Settings) -> Ensemble:
+        return calibrated(choose_all)(pool, all_rows(pool), settings)
+
+    assert peeks(peek, build_pool(task, SKILLS[:4], num_rows=50), np.arange(0, 50, 2), FAST)
+
+
+@each_task
+@each_method
+def test_nothing_that_is_chosen_depends_on_what_is_said_of_other_rows(task: Task, method: Method) -> None:
+    pool, rows = build_pool(task, SKILLS, num_rows=60), np.arange(0, 60, 2)
+    outputs = pool.outputs.copy()
+    outputs[:, 1::2] = outputs[::-1, 1::2] ** 3
+    other = replace(pool, outputs=outputs)
+    assert calibrated(method)(other, rows, FAST) == calibrated(method)(pool, rows, FAST)
+
+
+@each_task
+@few_seeds
+def test_a_weak_model_that_is_far_too_sure_no_longer_drowns_the_others(task: Task, seed: int) -> None:
+    pool = build_pool(task, [0.9, 0.9, 0.9, 0.9, 0.1], num_rows=3000, correlation=0, seed=seed)
+    pool = scaled(pool, 0.3, 0.3, 0.3, 0.3, 10)
+    rows, new = np.arange(400), np.arange(400, 3000)
+    plain, warned = (method(pool, rows, FAST) for method in (choose_all, calibrated(choose_all)))
+    before, after = (score_rows(pool, ensemble_outputs(pool, one, new), new) for one in (plain, warned))
+    alone = score_rows(pool, pool.outputs[4, new], new)
+    assert before < alone + 0.1
+    assert after > before + 0.2
+    assert warned.temperatures is not None
+    assert warned.members[-1] == 4
+    assert max(warned.temperatures[:-1]) < 1 < 15 < warned.temperatures[-1]
+
+
+@each_task
+def test_probabilities_of_new_rows_are_better_when_calibrated(task: Task) -> None:
+    pool, rows, new = build_pool(task, [1.0], num_rows=1500), np.arange(500), np.arange(500, 1500)
+    pool = scaled(pool, 6.0)
+    chosen = calibrated(choose_single)(pool, rows, FAST)
+    found = probabilities_of(task, ensemble_outputs(pool, chosen, new))
+    found /= found.sum(axis=1, keepdims=True)  # 1 but for the last digit
+    labels = np.arange(task.num_classes)
+    plain = log_loss(pool.labels[new], plain_probs(task, pool.outputs[0, new]), labels=labels)
+    assert log_loss(pool.labels[new], found, labels=labels) < 0.7 * plain
+
+
+@each_task
+@each_method
+def test_how_sure_candidates_are_of_themselves_changes_nothing(task: Task, method: Method) -> None:
+    pool = build_pool(task, SKILLS, num_rows=80, correlation=0.2)
+    loud = scaled(pool, 0.3, 2, 0.5, 3, 1, 4)
+    first, second = (calibrated(method)(one, all_rows(one), FAST) for one in (pool, loud))
+    assert second.members == first.members
+    assert second.weights == pytest.approx(first.weights, abs=1e-4)
+    found, expected = (ensemble_outputs(*pair, all_rows(pool)) for pair in ((loud, second), (pool, first)))
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+@each_task
+def test_a_single_model_says_the_same_whether_calibrated_or_not(task: Task) -> None:
+    pool = build_pool(task, SKILLS, num_epochs=2)
+    plain, found = (method(pool, np.arange(50), FAST) for method in (choose_single, calibrated(choose_single)))
+    assert found.members == plain.members
+    assert found.temperatures is not None
+    said, expected = (predictions_of(task, ensemble_outputs(pool, one, all_rows(pool))) for one in (found, plain))
+    np.testing.assert_array_equal(said, expected)
+
+
+@pytest.mark.parametrize("method", [choose_single, choose_best_k, choose_best_k_ranks, choose_weights, choose_greedy])
+def test_for_a_regression_it_is_the_method_itself(method: Method) -> None:
+    pool = build_pool(REGRESSION, SKILLS, num_rows=60, num_epochs=2)
+    found = calibrated(method)(pool, np.arange(40), FAST)
+    assert found == method(pool, np.arange(40), FAST)
+    assert found.temperatures is None
+
+
+@each_task
+@pytest.mark.parametrize(("num_considered", "max_models", "expected"), [(1, 1, 2), (3, 1, 3), (1, 2, 4), (50, 10, 6)])
+def test_the_best_epochs_of_the_best_trials_are_considered_and_no_others(
+    task: Task, num_considered: int, max_models: int, expected: int
+) -> None:
+    pool, rows, seen = build_pool(task, SKILLS, num_rows=60, num_epochs=3), np.arange(40), []
+
+    def look(shown: Pool, shown_rows: Numbers, settings: Settings) -> Ensemble:
+        seen.append((shown.candidates, shown_rows, settings))
+        return equal_ensemble(np.array([len(shown.candidates) - 1]))
+
+    before, settings = pool.outputs.copy(), replace(FAST, num_considered=num_considered, max_models=max_models)
+    chosen = calibrated(look)(pool, rows, settings)
+    ((candidates, shown_rows, told),) = seen
+    best = best_epochs(pool, rows)[:expected]
+    assert candidates == tuple(pool.candidates[number] for number in best)
+    assert chosen.members == (best[-1],)
+    assert told is settings
+    np.testing.assert_array_equal(shown_rows, rows)
+    np.testing.assert_array_equal(pool.outputs, before)
+
+
+@each_task
+@each_method
+def test_no_more_models_are_chosen_than_are_allowed_and_one_epoch_of_each_trial(task: Task, method: Method) -> None:
+    pool = build_pool(task, [0.6] * 8, num_epochs=2, correlation=0.1)
+    for max_models in (1, 3):
+        chosen = calibrated(method)(pool, all_rows(pool), replace(FAST, max_models=max_models))
+        assert 1 <= len(chosen.members) <= max_models
+        assert len({pool.candidates[member].trial for member in chosen.members}) == len(chosen.members)
+
+
+@each_task
+@pytest.mark.parametrize("method", [choose_best_k, choose_weights, choose_greedy])
+def test_a_limit_of_latency_holds_for_calibrated_members_too(task: Task, method: Method) -> None:
+    pool = build_pool(task, [0.6] * 6, num_epochs=2, correlation=0.1)
+    pool = replace(pool, latencies=np.repeat([1.0, 5.0, 2.0, 3.0, 1.0, 2.0], 2))
+    chosen = calibrated(method)(pool, all_rows(pool), replace(FAST, max_latency_ms=6))
+    assert pool.latencies_of(chosen.members).sum() <= 6
+    assert len(calibrated(method)(pool, all_rows(pool), replace(FAST, max_latency_ms=100)).members) > 3
+
+
+@each_task
+@each_method
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("num_rows", [1, 2, 3])
+def test_something_is_chosen_by_however_few_rows(task: Task, method: Method, num_rows: int) -> None:
+    chosen = calibrated(method)(build_pool(task, SKILLS), np.arange(num_rows), FAST)
+    assert chosen.temperatures is not None
+    assert all(LOWEST <= temperature <= HIGHEST for temperature in chosen.temperatures)
+
+
+@each_task
+def test_it_can_be_cross_fitted_and_equal_seeds_choose_alike(task: Task) -> None:
+    pool = build_pool(task, SKILLS, num_rows=60)
+    first, second = (cross_fit(pool, calibrated(choose_greedy), FAST, all_rows(pool)) for _ in range(2))
+    np.testing.assert_array_equal(first.values, second.values)
+    assert first.score > 1 / task.num_classes
+
+
+def test_candidates_that_say_the_same_have_the_same_temperature() -> None:
+    one = build_pool(BINARY, SKILLS[:1])
+    pool = pool_of(BINARY, np.repeat(one.outputs, 3, axis=0), one.labels)
+    chosen = calibrated(choose_all)(pool, all_rows(pool), FAST)
+    assert chosen.temperatures == (temperatures_of(one)[0],) * 3

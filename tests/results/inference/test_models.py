@@ -1,0 +1,164 @@
+"""Members become models that give their recorded logits; what is not there is one line."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from mtlib.config.trial import TrialConfig
+from mtlib.model import encoder
+from mtlib.tasks import TASKS
+from results.inference.models import ModelSource, find_sweeps, find_trials, load_models
+from results.records.files import Location
+from results.records.selection import read_selection
+from results.records.trials import TrialRecord, read_trials, write_sweep, write_trials
+from tests.results.trained_sweep import FIRST, SECOND, THIRD, kept_epoch, member_of, selection_of
+
+
+def source_of(folder: Path, **changes: object) -> ModelSource:
+    """Models of a sweep's folder, on the CPU."""
+    return ModelSource(**{"places": {str(folder): str(folder)}, "device": "cpu", **changes})  # type: ignore[arg-type]
+
+
+def rewrite_encoder(folder: Path, trials: tuple[str, ...], name: str) -> None:
+    """Makes the records say that trials began with another encoder."""
+    records = [
+        replace(record, config=TrialConfig.from_json(record.config).override({"encoder.name": name}).to_json())
+        if record.trial_id in trials
+        else record
+        for record in read_trials(folder)
+    ]
+    write_trials(folder, records, tuple(TASKS))
+
+
+@pytest.fixture
+def folder(trained_folder: Path, tmp_path: Path) -> Path:
+    """A copy to change."""
+    return shutil.copytree(trained_folder, tmp_path / "copies" / "mine")
+
+
+def test_models_have_the_weights_and_the_configuration_of_their_trials(trained_folder: Path) -> None:
+    members = [member_of(trained_folder, SECOND, "sts"), member_of(trained_folder, FIRST, "sts")]
+    second, first = load_models(members, "sts", source_of(trained_folder))
+    assert (second.config.encoder.max_length, first.config.encoder.max_length) == (9, 32)
+    for loaded, trial in ((second, SECOND), (first, FIRST)):
+        assert not loaded.model.training
+        epoch = kept_epoch(trained_folder, trial, "sts")
+        weights = load_file(trained_folder / f"trials/{trial}/checkpoint/weights/epoch-{epoch:04d}.safetensors")
+        own = loaded.model.state_dict()
+        assert all(torch.equal(own[name], weight) for name, weight in weights.items())
+        assert loaded.name == f"trial {trial} of {trained_folder} at epoch {epoch}"
+
+
+def test_an_encoder_is_loaded_once(trained_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loads: list[str] = []
+    real = encoder.load_encoder
+
+    def load(name: str) -> encoder.PretrainedEncoder:
+        loads.append(name)
+        return real(name)
+
+    monkeypatch.setattr(encoder, "load_encoder", load)
+    source = source_of(trained_folder)
+    for task in ("sts", "sst"):
+        members = [member_of(trained_folder, trial, task) for trial in (FIRST, SECOND)]
+        first, second = load_models(members, task, source)
+        assert first.pretrained is second.pretrained
+        assert first.model is not second.model
+    assert len(loads) == 1
+
+
+def test_an_encoder_that_has_moved_is_named(folder: Path, tiny_encoder_folder: Path) -> None:
+    rewrite_encoder(folder, (FIRST, SECOND), "/no/such/encoder")
+    members = [member_of(folder, FIRST, "sst"), member_of(folder, SECOND, "sst")]
+    with pytest.raises(ValueError, match="or be named with --encoder, got no folder /no/such/encoder"):
+        load_models(members, "sst", source_of(folder))
+    assert len(load_models(members, "sst", source_of(folder, encoder=str(tiny_encoder_folder)))) == 2
+
+
+def test_one_name_cannot_stand_for_two_encoders(folder: Path, tiny_encoder_folder: Path) -> None:
+    rewrite_encoder(folder, (SECOND,), "/no/such/encoder")
+    members = [member_of(folder, FIRST, "sst"), member_of(folder, SECOND, "sst")]
+    with pytest.raises(ValueError, match=r"--encoder can stand for one encoder alone, got models of /.*, /"):
+        load_models(members, "sst", source_of(folder, encoder=str(tiny_encoder_folder)))
+    assert len(load_models(members[1:], "sst", source_of(folder, encoder=str(tiny_encoder_folder)))) == 1
+
+
+def test_trials_of_a_sweep_are_read_once_for_all_members(trained_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[Location] = []
+
+    def read(place: Location) -> list[TrialRecord]:
+        reads.append(place)
+        return read_trials(place)
+
+    monkeypatch.setattr("results.inference.models.read_trials", read)
+    members = [member_of(trained_folder, trial, "sst") for trial in (SECOND, FIRST, SECOND)]
+    found = find_trials(members, "sst", source_of(trained_folder))
+    assert [record.trial_id for record, _ in found] == [SECOND, FIRST, SECOND]
+    assert [config.encoder.max_length for _, config in found] == [9, 32, 9]
+    assert found[0][1] is found[2][1]
+    assert len(reads) == 1
+
+
+def test_what_is_not_there_is_one_line(trained_folder: Path, tmp_path: Path) -> None:
+    member, source = member_of(trained_folder, FIRST, "sst"), source_of(trained_folder)
+    for wrong, message in (
+        (replace(member, sweep="elsewhere"), "unknown sweep of a selection 'elsewhere'"),
+        (replace(member, trial="0009-r0"), f"unknown trial of {trained_folder} '0009-r0'; did you mean '0002-r0'?"),
+        (replace(member, trial=THIRD), "trial 0002-r0 (pruned) must have kept weights, got none"),
+        (replace(member, epoch=99), "epoch-0099.safetensors is missing (a sweep deletes"),
+    ):
+        with pytest.raises(ValueError) as caught:
+            load_models([wrong], "sst", source)
+        assert message in str(caught.value)
+    gone = ModelSource(places={str(trained_folder): tmp_path / "gone"})
+    with pytest.raises(ValueError, match=r"sweep must be where it was when it was selected .*, got no sweep at /"):
+        load_models([member], "sst", gone)
+
+
+def test_a_task_that_was_not_learned_is_refused(folder: Path) -> None:
+    member = member_of(folder, FIRST, "sst")
+    config = TrialConfig.from_json(read_trials(folder)[0].config).override({"stages.0.tasks": ["qqp", "sts"]})
+    write_trials(folder, [replace(read_trials(folder)[0], config=config.to_json())], tuple(TASKS))
+    with pytest.raises(ValueError, match=r"unknown task of trial 0000-r0 of .* 'sst'; .*known: sts, qqp$"):
+        load_models([member], "sst", source_of(folder))
+
+
+def test_a_gpu_that_is_not_there_is_one_line(trained_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match="--device cuda needs a GPU that torch can use, got none"):
+        load_models([member_of(trained_folder, FIRST, "sst")], "sst", source_of(trained_folder, device="cuda"))
+
+
+def test_a_sweep_is_looked_for_where_it_was(trained_folder: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(trained_folder, tmp_path / "mine")
+    selection = read_selection(copy)
+    assert find_sweeps(selection, copy) == {str(trained_folder): str(trained_folder)}
+
+
+@pytest.mark.parametrize("is_uri", [False, True])
+def test_a_sweep_that_has_moved_is_where_the_selection_is(folder: Path, tmp_path: Path, is_uri: bool) -> None:
+    before = tmp_path / "before" / "mine"
+    selection = selection_of(before, {"sst": (member_of(folder, FIRST, "sst", sweep=str(before)),)})
+    home = folder.as_uri() if is_uri else folder
+    places = find_sweeps(selection, home)
+    assert places == {str(before): home}
+    (found,) = load_models(selection.tasks["sst"].members, "sst", ModelSource(places=places, device="cpu"))
+    assert found.name.startswith(f"trial {FIRST} of {before} ")
+
+
+def test_a_sweep_of_another_name_does_not_stand_for_one_that_has_gone(folder: Path, tmp_path: Path) -> None:
+    gone = str(tmp_path / "before" / "other")
+    selection = replace(selection_of(folder, {}), sweeps={gone: "fingerprint"})
+    assert find_sweeps(selection, folder) == {gone: gone}
+    assert find_sweeps(selection, tmp_path / "no-sweep") == {gone: gone}
+
+
+def test_of_two_sweeps_of_one_name_none_stands_for_the_other(folder: Path, tmp_path: Path) -> None:
+    gone = str(tmp_path / "before" / "mine")
+    selection = replace(selection_of(folder, {}), sweeps={gone: "a", str(folder): "a"})
+    write_sweep(folder, {"name": "mine"})
+    assert find_sweeps(selection, folder) == {gone: gone, str(folder): str(folder)}

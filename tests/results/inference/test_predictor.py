@@ -1,0 +1,205 @@
+"""An ensemble says of new text what its trials have said of dev, chunk by chunk, in the order of the rows."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import expit, softmax
+from scipy.stats import rankdata
+
+from mtlib.data.tables import Table, read_folder
+from mtlib.tasks import TASKS
+from results.ensembles.ensemble import find_knots
+from results.inference import predictor as predicting
+from results.inference.models import ModelSource
+from results.inference.predictor import (
+    Predictor,
+    cut_texts,
+    ensemble_of,
+    iter_chunks,
+    load_predictor,
+    logits_of,
+    predict_rows,
+    predict_texts,
+)
+from results.inference.readers import TextRow
+from results.ranking.bootstrap import Floats
+from results.records.selection import Member
+from tests.results.trained_sweep import FIRST, SECOND, member_of, recorded_logits, selection_of
+
+
+@pytest.fixture(scope="module")
+def dev(tiny_folder: Path) -> dict[str, Table]:
+    """The dev rows of each task."""
+    return {task: table for (task, _), table in read_folder(tiny_folder, tuple(TASKS), ("dev",)).items()}
+
+
+def rows_of(table: Table) -> list[TextRow]:
+    texts = zip(*table.texts, strict=True)
+    return [TextRow(where="dev", id=name, texts=own) for name, own in zip(table.ids, texts, strict=True)]
+
+
+def load(folder: Path, task: str, *members: Member) -> Predictor:
+    source = ModelSource(places={str(folder): folder}, device="cpu")
+    return load_predictor(selection_of(folder, {task: members}), task, source)
+
+
+def predict_all(predictor: Predictor, rows: Sequence[TextRow]) -> Floats:
+    """What is said of all rows, which come back in their order."""
+    chunks = list(predict_rows(predictor, rows))
+    assert [row for chunk, _ in chunks for row in chunk] == list(rows)
+    return np.concatenate([outputs for _, outputs in chunks])
+
+
+def plain_outputs(task: str, logits: Floats) -> Floats:
+    """What is averaged, by scipy."""
+    kind = TASKS[task].kind
+    if kind == "classes":
+        return np.asarray(softmax(logits, axis=1))
+    return np.asarray(2 * expit(logits) - 1 if kind == "binary" else np.clip(logits, 0, 5))
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("trial", [FIRST, SECOND])
+def test_a_trial_says_again_what_it_has_said_of_dev(
+    task: str, trial: str, trained_folder: Path, dev: dict[str, Table]
+) -> None:
+    predictor = load(trained_folder, task, member_of(trained_folder, trial, task))
+    recorded = recorded_logits(trained_folder, trial, task)
+    texts, (model,) = [row.texts for row in rows_of(dev[task])], predictor.models
+    logits = logits_of(model, task, cut_texts(TASKS[task], texts, model.pretrained))
+    assert np.abs(logits - recorded).max() <= 1e-5
+    outputs = predict_all(predictor, rows_of(dev[task]))
+    assert np.abs(outputs - plain_outputs(task, recorded)).max() <= 1e-5
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_an_ensemble_of_two_is_their_weighted_mean(task: str, trained_folder: Path, dev: dict[str, Table]) -> None:
+    members = (member_of(trained_folder, FIRST, task, 0.75), member_of(trained_folder, SECOND, task, 0.25))
+    found = predict_all(load(trained_folder, task, *members), rows_of(dev[task]))
+    first, second = (plain_outputs(task, recorded_logits(trained_folder, trial, task)) for trial in (FIRST, SECOND))
+    assert np.abs(found - (0.75 * first + 0.25 * second)).max() <= 1e-5
+    assert np.abs(first - second).max() > 1e-3  # else anything would pass
+
+
+def test_an_ensemble_with_knots_averages_ranks(trained_folder: Path, dev: dict[str, Table]) -> None:
+    (task,) = (name for name, one in TASKS.items() if one.kind == "regression")
+    recorded = [np.clip(recorded_logits(trained_folder, trial, task)[:, 0], 0, 5) for trial in (FIRST, SECOND)]
+    members = [
+        member_of(trained_folder, trial, task, weight, knots=find_knots(values))
+        for trial, weight, values in ((FIRST, 0.75, recorded[0]), (SECOND, 0.25, recorded[1]))
+    ]
+    found = predict_all(load(trained_folder, task, *members), rows_of(dev[task]))[:, 0]
+    ranks = [(rankdata(values) - 1) / (len(values) - 1) for values in recorded]
+    assert np.abs(found - 5 * (0.75 * ranks[0] + 0.25 * ranks[1])).max() <= 0.05  # knots stand between examples
+
+
+@pytest.mark.parametrize("task", [name for name, one in TASKS.items() if one.kind != "regression"])
+def test_an_ensemble_with_temperatures_averages_probabilities_of_logits_over_them(
+    task: str, trained_folder: Path, dev: dict[str, Table]
+) -> None:
+    members = (
+        member_of(trained_folder, FIRST, task, 0.75, temperature=0.25),
+        member_of(trained_folder, SECOND, task, 0.25, temperature=3.0),
+    )
+    found = predict_all(load(trained_folder, task, *members), rows_of(dev[task]))
+    first, second = (recorded_logits(trained_folder, trial, task) for trial in (FIRST, SECOND))
+    expected = 0.75 * plain_outputs(task, first / 0.25) + 0.25 * plain_outputs(task, second / 3)
+    assert np.abs(found - expected).max() <= 1e-4
+    plain = 0.75 * plain_outputs(task, first) + 0.25 * plain_outputs(task, second)
+    assert np.abs(plain - expected).max() > 0.01  # else anything would pass
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_chunks_change_nothing(
+    task: str, trained_folder: Path, dev: dict[str, Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    predictor = load(trained_folder, task, member_of(trained_folder, SECOND, task))
+    whole = predict_all(predictor, rows_of(dev[task]))
+    for size in (1, 4, 13, 14):
+        monkeypatch.setattr(predicting, "CHUNK_ROWS", size)
+        assert len(list(iter_chunks(rows_of(dev[task])))) == math.ceil(13 / size)
+        assert np.abs(predict_all(predictor, rows_of(dev[task])) - whole).max() <= 1e-5
+
+
+def test_rows_with_a_blank_text_have_no_prediction_and_keep_their_place(
+    trained_folder: Path, dev: dict[str, Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = rows_of(dev["qqp"])[:6]
+    predictor = load(trained_folder, "qqp", member_of(trained_folder, FIRST, "qqp"))
+    whole = predict_all(predictor, rows)
+    for place, blank in ((0, ("", "")), (1, ("a film", "")), (2, ("", "a film")), (5, ("", ""))):
+        rows[place] = replace(rows[place], texts=blank)
+    for size in (2048, 3, 1):
+        monkeypatch.setattr(predicting, "CHUNK_ROWS", size)
+        found = predict_all(predictor, rows)
+        assert np.isnan(found[[0, 1, 2, 5]]).all()
+        assert np.abs(found[3:5] - whole[3:5]).max() <= 1e-5
+
+
+def test_a_blank_text_can_be_predicted_all_the_same(trained_folder: Path) -> None:
+    for task in TASKS:
+        for trial in (FIRST, SECOND):
+            predictor = load(trained_folder, task, member_of(trained_folder, trial, task))
+            assert np.isfinite(predict_texts(predictor, [("",) * len(TASKS[task].text_columns)])).all()
+
+
+def test_no_rows_have_no_predictions(trained_folder: Path) -> None:
+    predictor = load(trained_folder, "sst", member_of(trained_folder, FIRST, "sst"))
+    assert list(predict_rows(predictor, [])) == []
+
+
+def test_no_more_than_a_chunk_is_read_ahead(trained_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predicting, "CHUNK_ROWS", 4)
+    num_read = 0
+
+    def endless() -> Iterator[TextRow]:
+        nonlocal num_read
+        while True:
+            num_read += 1
+            yield TextRow(where="x", id=str(num_read), texts=("a film",))
+
+    predictor = load(trained_folder, "sst", member_of(trained_folder, FIRST, "sst"))
+    chunks = predict_rows(predictor, endless())
+    for number in range(1, 6):
+        rows, outputs = next(chunks)
+        assert len(rows) == len(outputs) == 4
+        assert num_read == 4 * number
+
+
+def test_long_texts_end_a_chunk_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predicting, "CHUNK_CHARACTERS", 10)
+    rows = [TextRow(where="x", id="", texts=("a" * length, "")) for length in (5, 5, 1, 10, 11, 2)]
+    assert [len(chunk) for chunk in iter_chunks(rows)] == [3, 2, 1]
+
+
+def test_members_that_were_not_calibrated_make_an_ensemble_without_temperatures() -> None:
+    members = [Member(sweep="a", trial=trial, epoch=1, weight=0.5) for trial in "bc"]
+    assert ensemble_of(members).temperatures is None
+    assert ensemble_of([members[0], replace(members[1], temperature=2.0)]).temperatures == (1.0, 2.0)
+
+
+def test_weights_knots_and_temperatures_that_make_no_sense_are_refused() -> None:
+    member = Member(sweep="a", trial="b", epoch=1, weight=0.5)
+    assert ensemble_of([member, member]).knots is None
+    assert ensemble_of([replace(member, knots=(0.0, 1.0))] * 2).knots == ((0.0, 1.0), (0.0, 1.0))
+    for members, message in (
+        ([member], "must sum to 1, got 0.5"),
+        ([replace(member, weight=1.5), replace(member, weight=-0.5)], "must be above 0, got -0.5"),
+        ([member, replace(member, knots=(0.0, 1.0))], "all members or none must have knots, got 1 of 2"),
+        ([member, replace(member, temperature=0.0)], "temperatures of members must be above 0, got 0.0"),
+        ([replace(member, temperature=-2.0), member], "temperatures of members must be above 0, got -2.0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ensemble_of(members)
+
+
+def test_a_prediction_that_is_not_finite_is_one_line(trained_folder: Path) -> None:
+    predictor = load(trained_folder, "sst", member_of(trained_folder, FIRST, "sst"))
+    for weight in predictor.models[0].model.heads["sst"].parameters():
+        weight.data.fill_(math.nan)
+    with pytest.raises(ValueError, match="every prediction must be finite, got another one by trial 0000-r0 of /"):
+        predict_texts(predictor, [("a film",)])

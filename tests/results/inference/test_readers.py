@@ -1,0 +1,272 @@
+"""Text of users' own is read as csv, json and pandas read it, with the errors of whole files, and never ahead."""
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from mtlib.data import file_readers as table_files
+from results.inference import readers as text_input
+from results.inference.readers import Format, TextRow, find_format, open_input, read_texts
+from tests.mtlib.data.test_file_readers import PARTS, random_frame
+
+PAIR = ("sentence1", "sentence2")
+
+
+def read(content: str | bytes, form: Format, columns: Sequence[str] = PAIR, name: str = "x") -> list[TextRow]:
+    data = content if isinstance(content, bytes) else content.encode()
+    return list(read_texts(io.BytesIO(data), name, form, columns))
+
+
+def told(rows: Sequence[TextRow]) -> list[tuple[str, ...]]:
+    return [(row.id, *row.texts) for row in rows]
+
+
+def complaint(content: str | bytes, form: Format, columns: Sequence[str] = PAIR, name: str = "x") -> str:
+    with pytest.raises(ValueError) as caught:
+        read(content, form, columns, name)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("delimiter", ["\t", ","])
+def test_csv_is_read_as_pandas_writes_it(delimiter: str) -> None:
+    frame = random_frame([*PARTS, "two\nlines"] if delimiter == "," else PARTS)
+    rows = read(frame.to_csv(sep=delimiter, index=False), "csv", ("premise", "more"))
+    assert told(rows) == list(frame[["id", "premise", "more"]].itertuples(index=False, name=None))
+
+
+def test_json_lines_are_read_as_pandas_writes_them() -> None:
+    frame = random_frame([*PARTS, "two\nlines", "\t"])
+    rows = read(frame.to_json(orient="records", lines=True), "jsonl", ("premise", "more"))
+    assert told(rows) == list(frame[["id", "premise", "more"]].itertuples(index=False, name=None))
+
+
+def test_tsv_has_no_quoting_and_short_lines_are_blank_at_their_end() -> None:
+    rows = read('id\tsentence1\tsentence2\r\nr0\t"a\tb"\r\nr1\tonly\r\n\r\nr2\tc\td', "tsv")
+    assert told(rows) == [("r0", '"a', 'b"'), ("r1", "only", ""), ("r2", "c", "d")]
+    assert [row.where for row in rows] == ["x:2", "x:3", "x:5"]
+    assert [row.is_blank for row in rows] == [False, True, False]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_plain_lines_are_rows_the_blank_ones_too(end: str) -> None:
+    content = end.join(["one, two", "", ' "three"\tfour ', "five"])
+    wanted = [("0", "one, two"), ("1", ""), ("2", '"three"\tfour'), ("3", "five")]
+    assert told(read(content, "lines", ("sentence",))) == wanted
+    assert told(read(content + end, "lines", ("sentence",))) == wanted
+
+
+def test_two_texts_stand_on_a_plain_line_with_a_tab_between() -> None:
+    assert told(read("a\tb\n\nc \t d\n\te\n", "lines")) == [
+        ("0", "a", "b"),
+        ("1", "", ""),
+        ("2", "c", "d"),
+        ("3", "", "e"),
+    ]
+    for line, count in (("only one", 1), ("a\tb\tc", 3)):
+        message = complaint(f"a\tb\n{line}\n", "lines")
+        assert message == f"x:2: a line must hold two texts with a tab between, got {count}"
+
+
+@pytest.mark.parametrize(
+    ("form", "content"),
+    [
+        ("csv", "sentence2,sentence1\nb,a\n\nd,c\n"),
+        ("csv", "sentence1\tsentence2\na\tb\n\nc\td\n"),
+        ("tsv", "sentence1\tsentence2\na\tb\n\nc\td\n"),
+        ("jsonl", '{"sentence1": "a", "sentence2": "b"}\n\n{"id": 7, "sentence1": "c", "sentence2": "d"}\n'),
+    ],
+)
+def test_rows_without_ids_are_numbered_and_blank_lines_are_no_rows(form: Format, content: str) -> None:
+    assert told(read(content, form)) == [("0", "a", "b"), ("1", "c", "d")]
+
+
+def test_ids_are_text_however_they_look() -> None:
+    assert told(read("id,sentence\n7e2,a\n007,b\n,c\n", "csv", ("sentence",))) == [
+        ("7e2", "a"),
+        ("007", "b"),
+        ("", "c"),
+    ]
+    assert told(read('{"id": 7, "sentence": 1.5}\n{"id": null, "sentence": null}\n', "jsonl", ("sentence",))) == [
+        ("7", "1.5"),
+        ("", ""),
+    ]
+
+
+def test_a_single_column_needs_no_delimiter() -> None:
+    content = 'sentence\nA fine film, really\n"Dull, ""very"""\n""\n'
+    assert told(read(content, "csv", ("sentence",))) == [("0", "A fine film, really"), ("1", 'Dull, "very"'), ("2", "")]
+    assert told(read("sentence\na, b\n", "tsv", ("sentence",))) == [("0", "a, b")]
+    assert told(read("sentence\na,\tb\nc\n", "csv", ("sentence",))) == [("0", "a,\tb"), ("1", "c")]
+    assert told(read('"a, b"\nc, d\n', "csv", ("a, b",))) == [("0", "c, d")]
+    message = complaint("text;label\na;b\n", "csv", ("sentence",))
+    assert message == "x:1: columns must be separated by tabs or commas, got 'text;label'"
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv"])
+def test_a_single_column_of_another_name_is_named(form: Format) -> None:
+    for name in ("text", "Sentences of mine"):
+        message = complaint(f"{name}\na, b\n", form, ("sentence",))
+        assert message.startswith("x:1: column sentence is missing; ")
+        assert message.endswith(f"known: {name}")
+
+
+@pytest.mark.parametrize("text", ["a word " * 30_000, "a\nword\n" * 30_000, 'a "word", ' * 200_000])
+@pytest.mark.parametrize("delimiter", ["\t", ","])
+def test_a_text_of_any_usual_length_is_read(text: str, delimiter: str) -> None:
+    content = f'id{delimiter}sentence\na{delimiter}"{text.replace(chr(34), 2 * chr(34))}"\nb{delimiter}fine\n'
+    rows = read(content, "csv", ("sentence",))
+    assert told(rows) == [("a", text.strip()), ("b", "fine")]
+    assert [row.where for row in rows] == ["x:2", f"x:{3 + text.count(chr(10))}"]
+    assert told(read(content.partition(delimiter)[2], "lines", ("sentence",)))
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", "lines"])
+def test_a_byte_order_mark_and_windows_line_ends_change_nothing(form: Format) -> None:
+    content = {
+        "csv": "sentence1,sentence2\né,b\n",
+        "tsv": "sentence1\tsentence2\né\tb\n",
+        "jsonl": '{"sentence1": "é", "sentence2": "b"}\n',
+        "lines": "é\tb\n",
+    }[form]
+    assert told(read(b"\xef\xbb\xbf" + content.replace("\n", "\r\n").encode(), form)) == [("0", "é", "b")]
+    assert told(read(content.rstrip("\n"), form)) == [("0", "é", "b")]
+
+
+Reader = Callable[..., Iterator[table_files.Row]]
+READERS: dict[str, Reader] = {
+    "csv": table_files.read_csv,
+    "tsv": table_files.read_tsv,
+    "jsonl": table_files.read_json_lines,
+}
+WRONG: list[tuple[Format, str | bytes]] = [
+    ("csv", ""),
+    ("tsv", ""),
+    ("csv", "sentence1\na, b\n"),
+    ("tsv", "sentence1\na, b\n"),
+    ("csv", "\nid,sentence1,sentence2\na,b,c\n"),
+    ("tsv", "\nid\tsentence1\tsentence2\na\tb\tc\n"),
+    ("csv", "id;sentence1;sentence2\na;b;c\n"),
+    ("csv", "id,sentence1,sentence\na,b,c\n"),
+    ("csv", "id,sentence1,sentence2,sentence1\na,b,c,d\n"),
+    ("csv", "id,sentence1,sentence2\na,b,c\nd,e\n"),
+    ("csv", "id,sentence1,sentence2\na,b,c\nd,e,f,g\n"),
+    ("csv", 'id,sentence1,sentence2\na,"two\nlines",c\nd,"e,f\n'),
+    ("csv", 'id,sentence1,sentence2\n"a,b",c,d\n"e,f","never closed,1\n'),
+    ("csv", 'id\tsentence1\tsentence2\na\t"b\tc\nd\te\tf"\ng\th\ti\n'),
+    ("csv", b"id,sentence1,sentence2\na,b,c\nd,caf\xe9,f\n"),
+    ("csv", b"id\tsentence1\tsentence2\na\tb\tc\nd\te,\t\xff\n"),
+    ("csv", "id,sentence1,sentence2\na,b,c\n".encode("utf-16")),
+    ("csv", "id,sentence1,sentence2\na,b,c\n".encode("utf-16-le")),
+    ("csv", b"id,sentence1,sent\xffence2\na,b,c\n"),
+    ("tsv", b"id\tsentence1\tsentence2\na\tb\tc\nd\t\xe9\tf\n"),
+    ("tsv", "id\tsentence1\tsentence2\na\tb\tc\td\n"),
+    ("tsv", "id\tsentence1\tsentence\na\tb\tc\n"),
+    ("jsonl", '{"id": 1, "sentence1": "a", "sentence2": "b"}\n[1]\n'),
+    ("jsonl", '{"id": 1, "sentence1": "a", "sentence2": "b"}\n\n{"id": 2, "sentence1": "a"}\n'),
+    ("jsonl", '{"sentence1": "a", "sentence2": ["b"]}\n'),
+    ("jsonl", '{"id": 1, "sentence1": "a"\n'),
+    ("jsonl", '{"sentence1": "a", "sentence2": "\\ud800"}\n'),
+    ("jsonl", b'{"sentence1": "a", "sentence2": "b"}\n{"sentence1": "\xe9"}\n'),
+]
+
+
+@pytest.mark.parametrize(("form", "content"), WRONG)
+def test_what_is_wrong_is_told_as_of_a_whole_file(form: Format, content: str | bytes, tmp_path: Path) -> None:
+    path = tmp_path / "set.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ValueError) as caught:
+        list(READERS[form](path, ("id", *PAIR), numbered=True))
+    assert complaint(content, form, name="set.csv") == str(caught.value)
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", "lines"])
+def test_a_file_without_rows_has_none(form: Format) -> None:
+    header = {"csv": "sentence1,sentence2\n", "tsv": "sentence1\tsentence2", "jsonl": "\n", "lines": ""}[form]
+    assert read(header, form) == []
+
+
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_input, "LONGEST_LINE", 8)
+    assert told(read("1234567\n", "lines", ("sentence",))) == [("0", "1234567")]
+    assert complaint("1\n12345678\n", "lines", ("sentence",)) == "x:2: a line must have at most 8 bytes, got more"
+
+
+def test_a_quotation_mark_that_is_never_closed_is_named_before_it_fills_the_memory() -> None:
+    endless = Endless(b'id,sentence\na,"one\ntwo"\nb,"never closed\n', b"a fine film, and a long one\n")
+    rows = read_texts(io.BufferedReader(endless, 4096), "x", "csv", ("sentence",))
+    assert told([next(rows)]) == [("a", "one\ntwo")]
+    rule = r"^x:4: column sentence must close its quotation mark where the text ends, within 16,777,216 characters "
+    with pytest.raises(ValueError, match=rule + '.*got "never closed$'):
+        next(rows)
+    assert endless.taken <= text_input.LONGEST_LINE + 2 * 4096
+
+
+class Endless(io.RawIOBase):
+    """A file that has the same line for ever, and knows how much of it was taken."""
+
+    def __init__(self, first: bytes, line: bytes) -> None:
+        super().__init__()
+        self.rest, self.line, self.taken = first, line, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]
+        while len(self.rest) < len(buffer):
+            self.rest += self.line
+        buffer[:] = self.rest[: len(buffer)]
+        self.rest = self.rest[len(buffer) :]
+        self.taken += len(buffer)
+        return len(buffer)
+
+
+@pytest.mark.parametrize(
+    ("form", "first", "line"),
+    [
+        ("csv", b"sentence\n", b'"a fine\nfilm"\n'),
+        ("tsv", b"sentence\n", b"a fine film\n"),
+        ("jsonl", b"", b'{"sentence": "a fine film"}\n'),
+        ("lines", b"", b"a fine film\n"),
+    ],
+)
+def test_of_an_endless_file_no_more_is_read_than_is_asked_for(form: Format, first: bytes, line: bytes) -> None:
+    endless = Endless(first, line)
+    rows = read_texts(io.BufferedReader(endless, 4096), "x", form, ("sentence",))
+    for number in range(1000):
+        assert next(rows).id == str(number)
+        assert endless.taken <= len(first) + (number + 1) * len(line) + 4096
+
+
+def test_the_end_of_a_name_tells_the_format() -> None:
+    names = {"a.csv": "csv", "a.TSV": "tsv", "a.jsonl": "jsonl", "a.ndjson": "jsonl", "a.txt": "lines", "-": "lines"}
+    assert {name: find_format(name) for name in names} == names
+    with pytest.raises(ValueError, match=r"--input must end in \.csv, \.tsv, \.jsonl, .*--format, got a\.parquet"):
+        find_format("a.parquet")
+
+
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "texts.csv").touch()
+    (tmp_path / "readme.md").touch()
+    gone = "No such file or directory; "
+    for place, why in (
+        (tmp_path / "text.csv", rf"{gone}did you mean 'texts\.csv'\?$"),
+        (tmp_path / "other.jsonl", rf"{gone}{tmp_path} holds texts\.csv$"),
+        (tmp_path / "gone" / "texts.csv", f"{gone}there is no folder {tmp_path}/gone$"),
+        (tmp_path, "Is a directory$"),
+    ):
+        with (
+            pytest.raises(ValueError, match=f"--input must be a readable file, got {place}: {why}"),
+            open_input(str(place)),
+        ):
+            pass
+
+
+def test_standard_input_is_read_as_bytes_and_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    standard = io.TextIOWrapper(io.BytesIO("é\n".encode()), encoding="ascii")
+    monkeypatch.setattr("sys.stdin", standard)
+    with open_input("-") as stream:
+        assert told(list(read_texts(stream, "standard input", "lines", ("sentence",)))) == [("0", "é")]
+    assert not standard.closed

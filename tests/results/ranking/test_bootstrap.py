@@ -1,0 +1,214 @@
+"""Standard errors agree with formulas and scipy, resamples are paired, and differences are judged on them."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import scipy.stats
+
+from mtlib.tasks import TASKS, Task, overall_score
+from mtlib.training.evaluation import task_metrics
+from results.ranking import bootstrap as stats
+from results.ranking.bootstrap import (
+    bootstrap_overall,
+    bootstrap_scores,
+    cannot_be_told_from,
+    draw_counts,
+    example_values,
+    replicate_error,
+    score_examples,
+    standard_error,
+    weighted_pearson,
+)
+
+CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
+Floats = npt.NDArray[np.float64]
+
+
+def noisy_pair(rows: int, correlation: float, seed: int = 0) -> tuple[Floats, Floats]:
+    """Predictions and labels, bivariate normal with this correlation, well inside the label range of STS."""
+    x, noise = np.random.default_rng(seed).normal(size=(2, rows))
+    y = correlation * x + np.sqrt(1 - correlation**2) * noise
+    return 2.5 + 0.3 * x, 2.5 + 0.3 * y
+
+
+def test_classes_are_right_where_the_highest_logit_is_the_label() -> None:
+    logits = np.array([[0.1, 0.9, 0.3, 0, 0], [5, 1, 1, 1, 1], [0, 0, 0, 0, 1]])
+    assert example_values(CLASSES, logits, [1, 0, 3]).tolist() == [1, 1, 0]
+
+
+def test_a_binary_task_says_one_where_its_logit_is_above_zero() -> None:
+    logits = np.array([[1e-6], [0.0], [-1e-6], [3.0]])
+    assert example_values(BINARY, logits, [1, 1, 0, 0]).tolist() == [1, 0, 1, 0]
+
+
+def test_regression_predictions_are_clipped_to_the_label_range() -> None:
+    assert example_values(REGRESSION, np.array([[-1.0], [0.0], [2.5], [9.0]]), [0, 0, 0, 0]).tolist() == [0, 0, 2.5, 5]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_scores_are_those_that_training_reports(name: str) -> None:
+    task, random = TASKS[name], np.random.default_rng(0)
+    labels = random.integers(0, int(task.label_range[1]) + 1, 200).astype(np.float32)
+    logits = random.normal(size=(3, 200, task.num_logits)).astype(np.float32)
+    found = score_examples(task, example_values(task, logits, labels), labels)
+    expected = [task_metrics(name, one, labels)[task.metric] for one in logits]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_each_resample_holds_as_many_examples_as_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats, "BLOCK_CELLS", 7 * 3)
+    blocks = list(draw_counts(7, 10, (0,)))
+    assert [block.shape for block in blocks] == [(3, 7), (3, 7), (3, 7), (1, 7)]
+    counts = np.concatenate(blocks)
+    assert (counts.sum(axis=1) == 7).all()
+    assert counts.min() == 0
+    assert len({tuple(row) for row in counts}) == 10
+
+
+def test_counts_follow_the_multinomial_distribution() -> None:
+    counts = np.concatenate(list(draw_counts(5, 20000, (1,))))
+    np.testing.assert_allclose(counts.mean(axis=0), 1, atol=0.03)
+    np.testing.assert_allclose(counts.var(axis=0), 1 - 1 / 5, atol=0.03)
+    np.testing.assert_allclose(np.cov(counts[:, 0], counts[:, 1])[0, 1], -1 / 5, atol=0.03)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_the_error_of_accuracy_is_that_of_a_proportion(share: float) -> None:
+    values = (np.arange(1000) < share * 1000).astype(np.float64)[None]
+    resampled = bootstrap_scores(BINARY, values, np.zeros(1000), num_resamples=4000)
+    np.testing.assert_allclose(standard_error(resampled), np.sqrt(share * (1 - share) / 1000), rtol=0.05)
+    np.testing.assert_allclose(resampled.mean(), share, atol=0.002)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.6, 0.9])
+def test_the_error_of_pearson_is_that_of_the_normal_theory(correlation: float) -> None:
+    """Fisher 1915: for a bivariate normal pair, (1 - r^2) / sqrt(n - 1) to first order."""
+    x, y = noisy_pair(1500, correlation)
+    found = standard_error(bootstrap_scores(REGRESSION, x[None], y, num_resamples=3000))
+    assert found == pytest.approx((1 - np.corrcoef(x, y)[0, 1] ** 2) / np.sqrt(1499), rel=0.1)
+
+
+def test_the_error_of_pearson_is_that_of_scipys_bootstrap() -> None:
+    x, y = noisy_pair(150, 0.7)
+    x = x**3  # nothing normal about it
+
+    def pearson(a: Floats, b: Floats, axis: int) -> Any:
+        return scipy.stats.pearsonr(a, b, axis=axis).statistic
+
+    reference = scipy.stats.bootstrap((x, y), pearson, paired=True, n_resamples=4000, method="percentile", rng=1)
+    found = standard_error(bootstrap_scores(REGRESSION, x[None], y, num_resamples=4000))
+    assert found == pytest.approx(reference.standard_error, rel=0.06)
+
+
+def test_pearson_under_counts_is_pearson_of_the_repeated_examples() -> None:
+    x, y = noisy_pair(40, 0.5)
+    predictions = np.stack([x, -x, x**2])
+    counts = np.concatenate(list(draw_counts(40, 20, (2,))))
+    found = weighted_pearson(counts, predictions, y)
+    for column, count in enumerate(counts.astype(int)):
+        rows = np.repeat(np.arange(40), count)
+        expected = [scipy.stats.pearsonr(one[rows], y[rows]).statistic for one in predictions]
+        np.testing.assert_allclose(found[:, column], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("shift", [0, 1e3])
+def test_pearson_does_not_suffer_from_a_shift(shift: float) -> None:
+    x, y = noisy_pair(300, 0.8)
+    ones = np.ones((1, 300))
+    np.testing.assert_allclose(weighted_pearson(ones, x[None] + shift, y), np.corrcoef(x, y)[0, 1], rtol=1e-9)
+
+
+def test_constant_predictions_have_a_correlation_of_zero_by_convention() -> None:
+    labels = np.linspace(0, 5, 33)
+    constant = np.full((1, 33), np.float64(np.float32(0.1)))
+    assert score_examples(REGRESSION, constant, labels).tolist() == [0]
+    assert (bootstrap_scores(REGRESSION, constant, labels, num_resamples=50) == 0).all()
+    assert standard_error(bootstrap_scores(REGRESSION, constant, labels, num_resamples=50)) == 0
+    assert score_examples(REGRESSION, np.linspace(0, 5, 33)[None], np.full(33, 2.2)).tolist() == [0]
+
+
+def test_a_resample_in_which_one_side_is_constant_has_a_correlation_of_zero() -> None:
+    """Rounding leaves a variance of about 1e-17 there, and without care a correlation that is noise."""
+    ups_and_downs, nearly_constant = np.linspace(0.3, 4.9, 7), np.array([0.1] * 6 + [4.7])
+    counts = np.array([[1.0, 2, 1, 1, 1, 1, 0], [7.0, 0, 0, 0, 0, 0, 0]])
+    assert weighted_pearson(counts, nearly_constant[None], ups_and_downs).tolist() == [[0, 0]]
+    assert weighted_pearson(counts, ups_and_downs[None], nearly_constant).tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize("task", [CLASSES, REGRESSION])
+def test_trials_share_their_resamples_however_many_there_are(task: Task) -> None:
+    x, y = noisy_pair(50, 0.5)
+    values = np.stack([x, y, x]) if task is REGRESSION else (np.stack([x, y, x]) > 2.5).astype(np.float64)
+    together = bootstrap_scores(task, values, y, num_resamples=30)
+    np.testing.assert_array_equal(together[0], together[2])
+    np.testing.assert_allclose(bootstrap_scores(task, values[:1], y, num_resamples=30)[0], together[0], rtol=1e-12)
+
+
+def test_blocks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = noisy_pair(50, 0.5)
+    whole = bootstrap_scores(REGRESSION, x[None], y, num_resamples=30)
+    monkeypatch.setattr(stats, "BLOCK_CELLS", 50 * 7)
+    np.testing.assert_allclose(bootstrap_scores(REGRESSION, x[None], y, num_resamples=30), whole, rtol=1e-12)
+
+
+def test_tasks_and_seeds_have_resamples_of_their_own() -> None:
+    values = (np.arange(50) < 25).astype(np.float64)[None]
+    first, again = (bootstrap_scores(CLASSES, values, np.zeros(50)) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    assert abs(np.corrcoef(first, bootstrap_scores(BINARY, values, np.zeros(50)))[0, 1]) < 0.15
+    assert abs(np.corrcoef(first, bootstrap_scores(CLASSES, values, np.zeros(50), seed=1))[0, 1]) < 0.15
+
+
+def test_the_overall_score_of_a_resample_is_that_of_its_scores() -> None:
+    scores = {"sst": np.array([0.5, 0.6]), "qqp": np.array([0.8, 0.9]), "sts": np.array([0.7, -0.5])}
+    expected = [overall_score({name: float(values[column]) for name, values in scores.items()}) for column in (0, 1)]
+    np.testing.assert_allclose(bootstrap_overall(scores), expected)
+    np.testing.assert_allclose(expected[1], (0.6 + 0.9 + 0.25) / 3)
+
+
+def test_the_error_of_the_overall_score_adds_the_tasks_variances() -> None:
+    """Tasks have different examples, so with n_t examples: sqrt(v_SST + v_QQP + v_STS / 4) / 3."""
+    right = (np.arange(1000) < 600).astype(np.float64)[None]
+    x, y = noisy_pair(1000, 0.8)
+    tasks = {"sst": (right, y), "qqp": (right, y), "sts": (x[None], y)}
+    parts = {name: bootstrap_scores(TASKS[name], *pair, num_resamples=4000) for name, pair in tasks.items()}
+    variances = [0.6 * 0.4 / 1000] * 2 + [(1 - np.corrcoef(x, y)[0, 1] ** 2) ** 2 / 1000 / 4]
+    assert standard_error(bootstrap_overall(parts)) == pytest.approx(np.sqrt(sum(variances)) / 3, rel=0.06)
+
+
+def test_one_example_has_no_error() -> None:
+    assert standard_error(bootstrap_scores(CLASSES, np.ones((1, 1)), [0], num_resamples=10)).tolist() == [0]
+    assert (bootstrap_scores(REGRESSION, np.ones((1, 1)), [2], num_resamples=10) == 0).all()
+
+
+def test_the_error_over_replicates_is_that_of_a_mean() -> None:
+    assert replicate_error([0.5, 0.6, 0.9]) == pytest.approx(scipy.stats.sem([0.5, 0.6, 0.9]))
+    assert replicate_error([0.5]) is None
+
+
+def test_scores_that_differ_by_chance_cannot_be_told_apart_and_others_can() -> None:
+    rows = np.arange(1000)
+    best = rows < 800
+    close = (rows < 790) | (rows >= 995)  # 15 examples changed: a difference of .005 with an error of .005
+    far = (rows < 760) & (rows != 3)  # a difference of .041 with an error of .006
+    values = np.stack([best, best, close, far]).astype(np.float64)
+    resampled = bootstrap_scores(BINARY, values, np.zeros(1000))
+    assert cannot_be_told_from(resampled[0], resampled[1:]).tolist() == [True, True, False]
+
+
+def test_pairing_tells_apart_what_separate_errors_would_not() -> None:
+    rows = np.arange(1000)
+    values = np.stack([rows < 520, rows < 500]).astype(np.float64)  # .520 ± .016 and .500 ± .016
+    resampled = bootstrap_scores(BINARY, values, np.zeros(1000))
+    errors = standard_error(resampled)
+    assert 1.96 * np.hypot(*errors) > 0.02
+    assert cannot_be_told_from(resampled[0], resampled[1:]).tolist() == [False]
+
+
+def test_the_interval_of_the_difference_has_the_confidence_asked_for() -> None:
+    difference = np.linspace(-0.049, 0.951, 1001)  # 4.9 % of it below 0
+    zero = np.zeros((1, 1001))
+    assert cannot_be_told_from(difference, zero, confidence=0.95).tolist() == [True]
+    assert cannot_be_told_from(difference, zero, confidence=0.9).tolist() == [False]

@@ -1,0 +1,229 @@
+"""The best configuration comes first, with the scores of its best epoch, their errors, and who is as good."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from mtlib.tasks import TASKS, overall_score
+from mtlib.training.epoch_report import EpochReport
+from mtlib.training.evaluation import Predictions
+from results.ranking.bootstrap import bootstrap_scores, example_values, standard_error
+from results.ranking.rank import TOTAL, RankedConfiguration, best_epochs, rank, score_columns, to_frame
+from results.records.epochs import curve_rows
+from results.records.trials import CURVES, TrialRecord
+
+MakeReport = Callable[..., EpochReport]
+MakeRecord = Callable[..., TrialRecord]
+Reports = Mapping[str, Sequence[EpochReport]]
+
+
+def curves_of(reports: Reports) -> pd.DataFrame:
+    tables = [curve_rows(trial, report.points) for trial, found in reports.items() for report in found]
+    frame: pd.DataFrame = pa.concat_tables([CURVES.empty_table(), *tables]).to_pandas()
+    return frame
+
+
+def rank_reports(records: Sequence[TrialRecord], reports: Reports) -> list[RankedConfiguration]:
+    """Ranks trials whose epochs are given as reports."""
+
+    def read(task: str, split: str, wanted: Sequence[tuple[str, int]]) -> tuple[Any, Any]:
+        parts = [predictions_of(reports[trial][epoch - 1], task, split) for trial, epoch in wanted]
+        return parts[0].labels, np.stack([part.logits for part in parts])
+
+    return rank(records, curves_of(reports), read)
+
+
+def predictions_of(report: EpochReport, task: str, split: str) -> Predictions:
+    return next(part for part in report.predictions if (part.task, part.split) == (task, split))
+
+
+def value_of(report: EpochReport, task: str, split: str) -> float:
+    metric = TASKS[task].metric if task in TASKS else "overall"
+    return next(p.value for p in report.points if (p.task, p.split, p.metric) == (task, split, metric))
+
+
+def test_configurations_are_ranked_by_their_best_overall_score(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    skills = {0: (1.0, 0.2), 1: (0.1, 2.0), 2: (0.3, 0.4)}
+    reports = {
+        f"{number:04d}-r0": [make_report(epoch + 1, skill=skill) for epoch, skill in enumerate(row)]
+        for number, row in skills.items()
+    }
+    rows = rank_reports([make_record(number) for number in skills], reports)
+    assert [row.number for row in rows] == [1, 0, 2]
+    assert [row.best_epoch for row in rows] == [2, 1, 2]
+    best = reports["0001-r0"][1]
+    for column in (("sst", "dev"), ("sst", "train"), ("qqp", "dev"), ("sts", "dev"), TOTAL):
+        assert rows[0].scores[column].value == pytest.approx(value_of(best, *column)), column
+    assert rows[0].scores[TOTAL].value == pytest.approx(
+        overall_score({name: rows[0].scores[name, "dev"].value for name in TASKS})
+    )
+
+
+def test_errors_are_those_of_the_bootstrap_over_the_best_epochs_examples(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    report = make_report(1)
+    row = rank_reports([make_record(0)], {"0000-r0": [report]})[0]
+    for task, split in (("sst", "dev"), ("sst", "train"), ("sts", "dev")):
+        part = predictions_of(report, task, split)
+        values = example_values(TASKS[task], part.logits[None], part.labels)
+        expected = standard_error(bootstrap_scores(TASKS[task], values, part.labels))[0]
+        assert row.scores[task, split].example_error == pytest.approx(expected)
+    errors = [row.scores[name, "dev"].example_error for name in TASKS]
+    variances = np.square(errors) * [1, 1, 0.25]
+    assert row.scores[TOTAL].example_error == pytest.approx(np.sqrt(variances.sum()) / 3, rel=0.1)
+    assert row.scores[TOTAL].replicate_error is None
+
+
+def test_the_first_of_several_best_epochs_counts() -> None:
+    points = [("a", 1, 0.5), ("a", 2, 0.7), ("a", 3, 0.7), ("b", 1, 0.2), ("c", 1, 0.9)]
+    rows = [{"trial": trial, "epoch": epoch, "task": "overall", "value": value} for trial, epoch, value in points]
+    assert best_epochs(pd.DataFrame(rows), ["a", "b"]) == {"a": 2, "b": 1}
+
+
+def test_replicates_are_one_row_with_their_mean_and_its_error(make_report: MakeReport, make_record: MakeRecord) -> None:
+    reports = {f"0000-r{replicate}": [make_report(1, seed=replicate)] for replicate in range(3)}
+    reports["0001-r0"] = [make_report(1, skill=0.1)]
+    rows = rank_reports([*(make_record(0, replicate) for replicate in range(3)), make_record(1)], reports)
+    assert [row.trials for row in rows] == [("0000-r0", "0000-r1", "0000-r2"), ("0001-r0",)]
+    totals = [value_of(reports[f"0000-r{replicate}"][0], "overall", "dev") for replicate in range(3)]
+    total = rows[0].scores[TOTAL]
+    assert total.value == pytest.approx(np.mean(totals))
+    assert total.replicate_error == pytest.approx(np.std(totals, ddof=1) / np.sqrt(3))
+    parts = [predictions_of(reports[f"0000-r{replicate}"][0], "qqp", "dev") for replicate in range(3)]
+    values = example_values(TASKS["qqp"], np.stack([part.logits for part in parts]), parts[0].labels)
+    mean_resampled = bootstrap_scores(TASKS["qqp"], values, parts[0].labels).mean(axis=0)
+    assert rows[0].scores["qqp", "dev"].example_error == pytest.approx(standard_error(mean_resampled))
+
+
+def test_equal_configurations_cannot_be_told_apart_and_much_worse_ones_can(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    reports = {
+        "0000-r0": [make_report(1, skill=0.0)],
+        "0001-r0": [make_report(1, skill=2.0)],
+        "0002-r0": [make_report(1, skill=2.0, seed=9)],
+        "0003-r0": [make_report(1, skill=2.0)],
+    }
+    rows = rank_reports([make_record(number) for number in range(4)], reports)
+    assert {row.number: row.is_close for row in rows} == {
+        **{row.number: True for row in rows[1:3]},
+        rows[0].number: False,
+        0: False,
+    }
+
+
+def test_a_failed_trial_is_never_scored_and_gives_its_reason(make_report: MakeReport, make_record: MakeRecord) -> None:
+    reports = {"0000-r0": [make_report(1, skill=3.0)], "0001-r0": [make_report(1, skill=0.5)]}
+    rows = rank_reports([make_record(0, status="failed"), make_record(1)], reports)
+    assert [(row.number, row.status, bool(row.scores)) for row in rows] == [(1, "complete", True), (0, "failed", False)]
+    assert rows[1].failures == ("0000-r0: RuntimeError: out of memory",)
+
+
+def test_a_replicate_that_failed_is_left_out_of_the_mean_and_shown(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    reports = {"0000-r0": [make_report(1)], "0000-r1": [make_report(1, skill=5.0)], "0000-r2": [make_report(1, seed=2)]}
+    records = [make_record(0, 0), make_record(0, 1, "failed"), make_record(0, 2)]
+    row = rank_reports(records, reports)[0]
+    assert row.status == "complete 2, failed 1"
+    assert row.trials == ("0000-r0", "0000-r2")
+    assert len(row.failures) == 1
+
+
+def test_configurations_without_an_overall_score_come_last_in_their_order(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    reports = {"0002-r0": [make_report(1)], "0001-r0": [make_report(1, tasks=("qqp",), has_total=False)]}
+    records = [make_record(3, status="queued"), make_record(2), make_record(1, status="running")]
+    rows = rank_reports(records, reports)
+    assert [(row.number, row.status) for row in rows] == [(2, "complete"), (1, "running"), (3, "queued")]
+    assert rows[1].scores == {}
+    assert rows[1].best_epoch is None
+
+
+@pytest.mark.parametrize("status", ["running", "pruned", "interrupted", "reused"])
+def test_what_has_not_completed_is_ranked_by_what_it_has(
+    make_report: MakeReport, make_record: MakeRecord, status: str
+) -> None:
+    row = rank_reports([make_record(0, status=status)], {"0000-r0": [make_report(1)]})[0]
+    assert row.status == status
+    assert row.scores[TOTAL].value > 0
+
+
+def test_a_sweep_without_trials_has_an_empty_ranking() -> None:
+    assert rank_reports([], {}) == []
+    assert to_frame([]).empty
+
+
+def test_a_sweep_that_has_not_scored_anything_is_ranked_all_the_same(make_record: MakeRecord) -> None:
+    rows = rank_reports([make_record(1, status="queued"), make_record(0, status="queued")], {})
+    assert [row.number for row in rows] == [0, 1]
+    assert to_frame(rows)["best_epoch"].isna().all()
+
+
+def test_a_task_that_is_not_known_here_is_named(make_report: MakeReport, make_record: MakeRecord) -> None:
+    curves = curves_of({"0000-r0": [make_report(1)]}).replace({"task": {"sts": "stsb"}})
+    with pytest.raises(ValueError, match=r"^unknown task 'stsb'; did you mean 'sts'\?"):
+        rank([make_record(0)], curves, lambda *_: pytest.fail("nothing must be read"))
+
+
+def test_tasks_that_some_trials_do_not_have_are_left_out_of_their_scores(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    reports = {"0000-r0": [make_report(1)], "0001-r0": [make_report(1, tasks=("sst", "qqp"))]}
+    rows = {row.number: row for row in rank_reports([make_record(0), make_record(1)], reports)}
+    assert ("sts", "dev") not in rows[1].scores
+    assert rows[1].scores[TOTAL].value == pytest.approx(value_of(reports["0001-r0"][0], "overall", "dev"))
+    assert score_columns(list(rows.values()))[-2:] == [("sts", "dev"), TOTAL]
+
+
+def test_totals_of_different_tasks_are_not_compared(make_report: MakeReport, make_record: MakeRecord) -> None:
+    tasks = {0: ("sst",), 1: ("sst", "qqp", "sts"), 2: ("sst",), 3: ("sst", "qqp", "sts"), 4: ("sts",)}
+    skills = {0: 9.0, 1: 0.2, 2: 9.0, 3: 0.3, 4: 9.0}
+    reports = {f"{n:04d}-r0": [make_report(1, skill=skills[n], seed=n, tasks=tasks[n])] for n in tasks}
+    rows = rank_reports([make_record(number) for number in tasks], reports)
+    assert [row.tasks for row in rows] == [("sst", "qqp", "sts")] * 2 + [("sst",)] * 2 + [("sts",)]
+    totals = [row.scores[TOTAL].value for row in rows]
+    assert totals[0] >= totals[1]
+    assert totals[2] >= totals[3] > totals[0]  # alone it scores higher, and comes later all the same
+    assert not rows[2].is_close
+    assert not rows[4].is_close
+    assert rows[3].is_close  # as good as the first of the same task
+
+
+def test_the_frame_has_a_row_per_configuration_and_named_columns(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    reports = {"0000-r0": [make_report(1)], "0001-r0": [make_report(1, skill=3.0)]}
+    rows = rank_reports([make_record(0), make_record(1), make_record(2, status="failed")], reports)
+    frame = to_frame(rows)
+    scores = ("sst_dev", "sst_train", "qqp_dev", "sts_dev", "overall")
+    errors = ("", "_standard_error", "_replicate_error")
+    assert list(frame) == [
+        *("number", "smart.weight"),
+        *(f"{score}{error}" for score in scores for error in errors),
+        *("best_epoch", "is_close", "status", "trials", "failures"),
+    ]
+    assert frame["number"].tolist() == [1, 0, 2]
+    assert frame["smart.weight"].tolist() == [0.5, 0.0, 1.0]
+    assert frame["overall"].iloc[0] == rows[0].scores[TOTAL].value
+    assert frame["overall"].isna().tolist() == [False, False, True]
+    assert frame["failures"].tolist() == ["", "", "0002-r0: RuntimeError: out of memory"]
+
+
+def test_searched_keys_stay_together_where_some_trials_did_not_draw_all() -> None:
+    def row(number: int, params: Mapping[str, Any]) -> RankedConfiguration:
+        fields: dict[str, Any] = {"status": "complete", "trials": (), "scores": {}, "best_epoch": None, "failures": ()}
+        return RankedConfiguration(number=number, params=params, **fields)
+
+    frame = to_frame([row(0, {"a": 1}), row(1, {"a": 2, "b": 3})])
+    assert list(frame)[:4] == ["number", "a", "b", "best_epoch"]
+    assert frame["b"].isna().tolist() == [True, False]
+    assert frame["b"][1] == 3

@@ -1,0 +1,269 @@
+"""The table fits 100 columns, whatever was searched, and its legend says what can and cannot be concluded."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from io import StringIO
+from typing import Any
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from mtlib.tasks import TASKS, Task
+from results.ranking.rank import TOTAL, Column, RankedConfiguration, Score
+from results.ranking.render import broken_key, penalty_notes, render_ranking, value_text
+
+COLUMNS: Sequence[Column] = (("sst", "dev"), ("sst", "train"), ("qqp", "dev"), ("sts", "dev"), TOTAL)
+
+
+def row_of(number: int = 0, replicate_error: float | None = None, **changes: Any) -> RankedConfiguration:
+    score = Score(value=0.54, example_error=0.0151, replicate_error=replicate_error)
+    row = RankedConfiguration(
+        number=number,
+        params={"smart.weight": 0.45},
+        status="complete",
+        trials=(f"{number:04d}-r0",),
+        scores=dict.fromkeys(COLUMNS, score),
+        best_epoch=5.0,
+        failures=(),
+    )
+    return replace(row, **changes)
+
+
+def text_of(rows: Sequence[RankedConfiguration], width: int = 100) -> str:
+    console = Console(file=StringIO(), width=width)
+    console.print(render_ranking(rows, width))
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def test_a_key_that_a_trial_did_not_draw_is_blank_and_none_is_a_value() -> None:
+    rows = [
+        row_of(0, params={"smart.mode": "paper", "smart.epsilon": 0.25}),
+        row_of(1, params={"smart.mode": "random"}),
+        row_of(2, params={"smart.mode": "unit_norm", "smart.epsilon": None}),
+    ]
+    cells = [[cell.strip() for cell in line.split("  ") if cell.strip()][:2] for line in text_of(rows).splitlines()]
+    assert ["paper", "0.25"] in cells
+    assert ["random", "0.540 ±.015"] in cells
+    assert ["unit_norm", "none"] in cells
+
+
+def test_where_many_keys_share_a_column_those_not_drawn_have_no_line() -> None:
+    first = {"a": 1, "b": 2, "c": 3}
+    text = text_of([row_of(0, params=first), row_of(1, params={"a": 5})])
+    assert [line.split("  ")[0].strip() for line in text.splitlines() if line[:1] in "abc" and line[1:2] == " "] == [
+        "a 1",
+        "b 2",
+        "c 3",
+        "a 5",
+    ]
+
+
+def assert_fits(text: str) -> None:
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= 100
+    assert "…" not in text
+
+
+def test_the_columns_are_those_of_the_papers_table() -> None:
+    text = text_of([row_of()])
+    titles = [title.strip() for title in text.splitlines()[0].split("  ") if title.strip()]
+    assert titles == ["smart.weight", "SST dev", "SST train", "QQP dev", "STS dev", "overall", "epoch"]
+    cells = [cell.strip() for cell in text.splitlines()[2].split("  ") if cell.strip()]
+    assert cells[0] == "0.45"
+    assert cells[1:5] == ["0.540 ±.015"] * 4
+    assert cells[-1] == "5"
+
+
+def test_a_terminal_or_a_file_that_knows_no_colours_gets_plain_text() -> None:
+    assert "\x1b" not in text_of([row_of(), row_of(1, is_close=True)])
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"smart.weight": 0.45},
+        {"optimizer.learning_rate": 1.234e-5, "tasks.sst.batch_size": 16},
+        {f"tasks.{name}.{key}": 16 for name in ("sst", "qqp", "sts") for key in ("batch_size", "loss_weight")},
+        {"encoder.name": "sentence-transformers/a-very-long-name-of-an-encoder-that-somebody-has-published"},
+        {},
+    ],
+)
+@pytest.mark.parametrize("replicate_error", [None, 0.004])
+@pytest.mark.parametrize("status", ["complete", "interrupted", "complete 2, interrupted 1"])
+def test_the_table_fits_a_hundred_columns(
+    params: Mapping[str, Any], replicate_error: float | None, status: str
+) -> None:
+    rows = [row_of(number, replicate_error, params=params, status=status, is_close=number > 0) for number in range(2)]
+    text = text_of(rows)
+    assert_fits(text)
+    assert text.count("0.540") == 2 * len(COLUMNS)
+    assert text.count("±.015") == 2 * len(COLUMNS)
+    assert "".join(text.split()).count("interrupted") == (2 if "interrupted" in status else 0)
+
+
+def test_a_fourth_task_appears_by_itself_and_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    fourth = replace(TASKS["qqp"], name="snli", title="SNLI")
+    monkeypatch.setitem(TASKS, "snli", fourth)
+    assert isinstance(fourth, Task)
+    scores = {**dict.fromkeys(COLUMNS, row_of().scores[TOTAL]), ("snli", "dev"): row_of().scores[TOTAL]}
+    text = text_of([row_of(scores=scores, status="interrupted")])
+    assert_fits(text)
+    header = " ".join(text.split("─")[0].split())
+    assert header.index("STS") < header.index("SNLI") < header.index("overall")
+
+
+def test_both_errors_are_shown_where_there_are_replicates() -> None:
+    text = text_of([row_of(replicate_error=0.0042)])
+    assert text.count("±.004") == len(COLUMNS)
+    assert "over replicates" in text
+    single = text_of([row_of()])
+    assert "over replicates" not in single
+    assert "trained again" in single
+
+
+def test_only_what_cannot_be_told_from_the_best_is_marked_and_explained() -> None:
+    text = text_of([row_of(), row_of(1, is_close=True), row_of(2)])
+    assert text.count("0.540*") == 1
+    assert "* cannot be told from the best row" in text
+    assert "*" not in text_of([row_of(), row_of(1)])
+
+
+def test_the_legend_says_where_overall_scores_are_of_different_tasks() -> None:
+    single = Score(value=0.9, example_error=0.01, replicate_error=None)
+    alone = {("sst", "dev"): single, TOTAL: single}
+    rows = [row_of(0), row_of(1, is_close=True), row_of(2, scores=alone)]
+    text = " ".join(text_of(rows).split())
+    assert "overall is a mean over a row's own: compare it only among rows with the same tasks" in text
+    assert "* cannot be told from the best row of the same tasks:" in text
+    assert "The first row is the best of 2, picked" in text
+    text = " ".join(text_of(rows[:2]).split())
+    assert "trained on different tasks" not in text
+    assert "* cannot be told from the best row:" in text
+
+
+def test_the_legend_warns_that_the_best_of_many_is_optimistic() -> None:
+    text = " ".join(text_of([row_of(), row_of(1), row_of(2, scores={}, best_epoch=None)]).split())
+    assert "best of 2, picked on these very dev examples, so its score is optimistic" in text
+    assert "optimistic" not in text_of([row_of()])
+
+
+def test_the_status_is_shown_where_some_trial_has_not_completed() -> None:
+    assert "status" not in text_of([row_of()])
+    text = text_of([row_of(), row_of(1, status="pruned")])
+    assert "status" in text
+    assert "pruned" in text
+
+
+def test_a_row_without_scores_has_dashes() -> None:
+    rows = [row_of(), row_of(1, scores={}, best_epoch=None, status="running")]
+    cells = text_of(rows).splitlines()[3].split()
+    assert cells == ["0.45", *"-" * 6, "running"]
+
+
+def test_failed_trials_are_listed_with_the_first_line_of_their_reason() -> None:
+    row = row_of(1, scores={}, best_epoch=None, status="failed", failures=("0001-r0: [Errno 28] No space\ntraceback",))
+    text = text_of([row_of(), row])
+    assert "failed 0001-r0: [Errno 28] No space" in text
+    assert "traceback" not in text
+
+
+def test_a_long_reason_is_wrapped_not_cut() -> None:
+    text = text_of([row_of(scores={}, status="failed", failures=("0000-r0: " + "word " * 60,))])
+    assert_fits(text)
+    assert text.count("word") == 60
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [([], "No trials yet."), ([row_of(scores={}, status="queued")], "No configuration has an overall score yet.")],
+)
+def test_an_empty_ranking_says_so(rows: Sequence[RankedConfiguration], line: str) -> None:
+    assert line in text_of(rows)
+
+
+@pytest.mark.parametrize(("epoch", "shown"), [(5.0, "5"), (5.5, "5.5"), (13.0, "13"), (14 / 3, "4.7")])
+def test_the_mean_epoch_of_replicates_has_one_decimal(epoch: float, shown: str) -> None:
+    assert text_of([row_of(best_epoch=epoch)]).splitlines()[2].split()[-1] == shown
+
+
+def test_a_score_below_zero_and_an_error_of_zero_are_readable() -> None:
+    scores = {
+        ("sts", "dev"): Score(value=-0.0123, example_error=0.0, replicate_error=None),
+        TOTAL: row_of().scores[TOTAL],
+    }
+    assert "-0.012 ±.000" in text_of([row_of(scores=scores)])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(2e-5, "2e-05"), (0.3, "0.3"), (16, "16"), ([32, 16, 32], "32-16-32"), (True, "True"), (None, "none"), ("a", "a")],
+)
+def test_searched_values_are_short(value: Any, text: str) -> None:
+    assert value_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("key", "broken"),
+    [
+        ("smart.weight", "smart.weight"),
+        ("tasks.sst.batch_size", "tasks.sst.\nbatch_size"),
+        ("optimizer.learning_rate", "optimizer.\nlearning_rate"),
+        ("seed", "seed"),
+    ],
+)
+def test_long_keys_are_broken_after_dots(key: str, broken: str) -> None:
+    assert broken_key(key) == broken
+
+
+def test_brackets_in_values_are_text_not_markup() -> None:
+    assert "[red]a" in text_of([row_of(params={"encoder.name": "[red]a"})])
+
+
+def penalties(
+    *points: tuple[str, int, str, float], metric: str = "smart_penalty", split: str = "train"
+) -> pd.DataFrame:
+    """Curves with these values by trial, epoch and task."""
+    columns = ["trial", "epoch", "task", "split", "metric", "value"]
+    rows = [(trial, epoch, task, split, metric, value) for trial, epoch, task, value in points]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def test_a_penalty_that_is_numerically_nothing_is_named_by_task_with_its_trials_and_their_largest_value() -> None:
+    curves = penalties(
+        ("0001-r0", 1, "sst", 2.6e-7),
+        ("0001-r0", 2, "sst", 3.14e-7),
+        ("0001-r0", 1, "qqp", 0.02),
+        ("0002-r0", 1, "sst", 9e-6),
+        ("0003-r0", 1, "qqp", 0.0),
+    )
+    qqp, sst = penalty_notes(curves)
+    assert sst.startswith("SMART's penalty on SST is numerically nothing")
+    assert sst.endswith("(largest mean penalty): 0001-r0 3.1e-07, 0002-r0 9.0e-06")
+    assert qqp.startswith("SMART's penalty on QQP")
+    assert qqp.endswith(": 0003-r0 0.0e+00")
+
+
+@pytest.mark.parametrize(("value", "is_named"), [(0.99e-5, True), (1e-5, False), (1.01e-5, False), (0.3, False)])
+def test_the_boundary_of_numerically_nothing(value: float, is_named: bool) -> None:
+    assert bool(penalty_notes(penalties(("0001-r0", 1, "sst", 1e-9), ("0001-r0", 2, "sst", value)))) is is_named
+
+
+def test_only_the_penalty_in_training_counts_and_without_one_there_is_no_note() -> None:
+    point = ("0001-r0", 1, "sst", 1e-9)
+    assert penalty_notes(penalties()) == []
+    assert penalty_notes(penalties(point, metric="loss")) == []
+    assert penalty_notes(penalties(point, split="dev")) == []
+    assert len(penalty_notes(penalties(point))) == 1
+
+
+def test_notes_stand_between_legend_and_failures_and_are_wrapped_not_cut() -> None:
+    notes = penalty_notes(penalties(*((f"{number:04d}-r0", 1, "sst", 1e-7) for number in range(30))))
+    rows = [row_of(failures=("0040-r0: out of memory",))]
+    console = Console(file=StringIO(), width=100)
+    console.print(render_ranking(rows, 100, notes))
+    assert isinstance(console.file, StringIO)
+    text = console.file.getvalue()
+    assert_fits(text)
+    assert text.count("1.0e-07") == 30
+    assert text.index("standard error") < text.index("numerically nothing") < text.index("failed 0040-r0")

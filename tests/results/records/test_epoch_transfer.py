@@ -1,0 +1,200 @@
+"""Epochs given to another trial read like its own, whole or not at all."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from mtlib.training.epoch_report import EpochReport
+from results.records.epoch_transfer import copy_epochs, drop_epochs, epoch_files, place_epochs
+from results.records.epochs import compact, curves_path, read_curves, read_predictions, write_epoch
+
+MakeReport = Callable[..., EpochReport]
+Kill = Callable[[int, bool], type[BaseException]]
+
+SPLITS = [("sst", "dev"), ("sst", "train"), ("qqp", "dev"), ("sts", "dev")]
+SOURCE, TRIAL = "0001-r0", "0005-r0"
+NAMES = ["curves.parquet", *(f"predictions/{task}-{split}-0001.parquet" for task, split in sorted(SPLITS))]
+
+
+def seen(folder: Path, trial: str, epochs: int = 9) -> list[list[dict[str, object]]]:
+    """All that a reader sees of a trial's first epochs, its name aside."""
+    tables = [read_curves(folder), *(read_predictions(folder, task, split) for task, split in SPLITS)]
+    rows: list[list[dict[str, object]]] = [table.to_pylist() for table in tables]
+    return [
+        [{**row, "trial": None} for row in found if row["trial"] == trial and int(str(row["epoch"])) <= epochs]
+        for found in rows
+    ]
+
+
+def hand_over(folder: Path, trial: str, epochs: int, target: Path) -> Path:
+    """A plain folder with a trial's files, as a store would keep them."""
+    for name, path in epoch_files(folder, trial, epochs).items():
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target / name)
+    return target
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+@pytest.mark.parametrize("is_compacted", [False, True])
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_copied_epochs_read_like_those_of_the_source(
+    sweep_folder: Path, tmp_path: Path, is_compacted: bool, is_elsewhere: bool, epochs: int
+) -> None:
+    if is_compacted:
+        compact(sweep_folder)
+    target = tmp_path / "other" if is_elsewhere else sweep_folder
+    before = seen(sweep_folder, SOURCE)
+    copy_epochs(sweep_folder, SOURCE, target, TRIAL, epochs)
+    assert seen(target, TRIAL) == seen(sweep_folder, SOURCE, epochs)
+    assert seen(sweep_folder, SOURCE) == before
+    assert all(before)
+    compact(target)
+    assert seen(target, TRIAL) == seen(sweep_folder, SOURCE, epochs)
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_placed_epochs_read_like_those_of_the_files_owner(
+    sweep_folder: Path, tmp_path: Path, make_report: MakeReport, epochs: int
+) -> None:
+    write_epoch(sweep_folder, SOURCE, make_report(3))
+    kept = hand_over(sweep_folder, SOURCE, epochs, tmp_path / "kept")
+    place_epochs(kept, tmp_path / "other", TRIAL)
+    assert seen(tmp_path / "other", TRIAL) == seen(sweep_folder, SOURCE, epochs)
+    write_epoch(tmp_path / "other", TRIAL, make_report(epochs + 1))
+    assert {row["epoch"] for row in seen(tmp_path / "other", TRIAL)[0]} == set(range(1, epochs + 2))
+
+
+def test_the_files_of_an_epoch_are_the_curves_and_every_prediction(sweep_folder: Path) -> None:
+    files = epoch_files(sweep_folder, SOURCE, 1)
+    assert list(files) == NAMES
+    assert all(path == sweep_folder / "trials" / SOURCE / name for name, path in files.items())
+    assert all(path.is_file() for path in files.values())
+    assert len(epoch_files(sweep_folder, SOURCE, 2)) == 1 + 2 * len(SPLITS)
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_what_the_trial_had_is_replaced(
+    sweep_folder: Path, tmp_path: Path, make_report: MakeReport, is_compacted: bool
+) -> None:
+    for epoch in (1, 2, 3):
+        write_epoch(sweep_folder, "0002-r0", make_report(epoch, seed=8))
+    if is_compacted:
+        compact(sweep_folder)
+    write_epoch(tmp_path / "other", "0000-r0", make_report(1, tasks=("qqp", "sts")))
+    kept = hand_over(tmp_path / "other", "0000-r0", 1, tmp_path / "kept")
+    others = seen(sweep_folder, SOURCE)
+    place_epochs(kept, sweep_folder, "0002-r0")
+    curves, _, _, *predictions = seen(sweep_folder, "0002-r0")
+    assert [curves, *predictions] == [seen(tmp_path / "other", "0000-r0")[number] for number in (0, 3, 4)]
+    assert seen(sweep_folder, SOURCE) == others
+    assert len(epoch_files(sweep_folder, "0002-r0", 1)) == 3
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+@pytest.mark.parametrize("renames", range(1, 3 + 2 * len(SPLITS)))
+def test_a_kill_in_between_leaves_all_epochs_or_none(
+    sweep_folder: Path, make_report: MakeReport, kill_at_rename: Kill, renames: int, is_before: bool
+) -> None:
+    write_epoch(sweep_folder, TRIAL, make_report(1, seed=9))
+    old, new = seen(sweep_folder, TRIAL), seen(sweep_folder, SOURCE)
+    with pytest.raises(kill_at_rename(renames, is_before)):
+        copy_epochs(sweep_folder, SOURCE, sweep_folder, TRIAL, 2)
+    is_untouched, is_done = (renames, is_before) == (1, True), (renames, is_before) == (2 + 2 * len(SPLITS), False)
+    assert seen(sweep_folder, TRIAL) == (old if is_untouched else new if is_done else [[]] * 5)
+    copy_epochs(sweep_folder, SOURCE, sweep_folder, TRIAL, 2)
+    assert seen(sweep_folder, TRIAL) == new
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_trial_whose_epochs_are_dropped_has_none(
+    sweep_folder: Path, make_report: MakeReport, is_compacted: bool, is_damaged: bool
+) -> None:
+    others = seen(sweep_folder, SOURCE)
+    if is_compacted:
+        compact(sweep_folder)
+    for trial in (SOURCE, "0002-r0") if is_compacted else ("0002-r0",):
+        if is_damaged:
+            (sweep_folder / curves_path(trial)).write_text("")
+        drop_epochs(sweep_folder, trial)
+        assert seen(sweep_folder, trial) == [[]] * 5
+        assert not list((sweep_folder / "trials" / trial).glob("predictions/*"))
+        write_epoch(sweep_folder, trial, make_report(1))
+        assert {row["epoch"] for row in seen(sweep_folder, trial)[0]} == {1}
+    assert is_compacted or seen(sweep_folder, SOURCE) == others
+
+
+def test_nothing_is_written_for_a_trial_that_has_no_epochs(sweep_folder: Path) -> None:
+    drop_epochs(sweep_folder, TRIAL)
+    assert not (sweep_folder / "trials" / TRIAL).exists()
+
+
+@pytest.mark.parametrize(("epochs", "rule"), [(3, "must have 3 epochs of its own, got 2"), (0, "at least 1, got 0")])
+def test_epochs_that_a_trial_has_not_are_refused(sweep_folder: Path, tmp_path: Path, epochs: int, rule: str) -> None:
+    with pytest.raises(ValueError, match=rule):
+        copy_epochs(sweep_folder, SOURCE, tmp_path / "other", TRIAL, epochs)
+    with pytest.raises(ValueError, match=rule):
+        epoch_files(sweep_folder, SOURCE, epochs)
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_trial_that_is_unknown_or_compacted_has_no_files_of_its_own(sweep_folder: Path) -> None:
+    compact(sweep_folder)
+    for trial in (SOURCE, "0099-r0"):
+        with pytest.raises(ValueError, match=f"trial {trial} of .* must have 1 epochs of its own, got 0"):
+            epoch_files(sweep_folder, trial, 1)
+    with pytest.raises(ValueError, match="must have 1 epochs of its own, got 0"):
+        copy_epochs(sweep_folder, "0099-r0", sweep_folder, TRIAL, 1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_damaged_source_is_refused_and_leaves_no_epoch(sweep_folder: Path, tmp_path: Path, name: str) -> None:
+    kept = hand_over(sweep_folder, SOURCE, 2, tmp_path / "kept")
+    for path in (kept / name, sweep_folder / "trials" / SOURCE / name):
+        path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ValueError, match="truncated or damaged"):
+        copy_epochs(sweep_folder, SOURCE, tmp_path / "other", TRIAL, 1)
+    with pytest.raises(ValueError, match=f"^{kept / name}: truncated or damaged"):
+        place_epochs(kept, tmp_path / "other", TRIAL)
+    assert seen(tmp_path / "other", TRIAL) == [[]] * 5
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "-dev-" in name])
+def test_missing_predictions_are_refused_by_name(sweep_folder: Path, tmp_path: Path, name: str) -> None:
+    kept = hand_over(sweep_folder, SOURCE, 2, tmp_path / "kept")
+    (kept / name).unlink()
+    (sweep_folder / "trials" / SOURCE / name).unlink()
+    rule = rf"has no predictions of {name.split('/')[1].split('-')[0]}-dev at epoch 1$"
+    with pytest.raises(ValueError, match=rule):
+        copy_epochs(sweep_folder, SOURCE, tmp_path / "other", TRIAL, 1)
+    with pytest.raises(ValueError, match=rule):
+        epoch_files(sweep_folder, SOURCE, 1)
+    with pytest.raises(ValueError, match=rule):
+        place_epochs(kept, tmp_path / "other", TRIAL)
+    assert seen(tmp_path / "other", TRIAL) == [[]] * 5
+
+
+def test_a_folder_without_predictions_is_refused(sweep_folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(sweep_folder / "trials" / SOURCE, tmp_path / "kept")
+    shutil.rmtree(tmp_path / "kept" / "predictions")
+    with pytest.raises(ValueError, match=r"epochs of .*kept must be at least 1, got 0$"):
+        place_epochs(tmp_path / "kept", tmp_path / "other", TRIAL)
+
+
+def test_a_folder_without_curves_is_named(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    with pytest.raises(FileNotFoundError):
+        place_epochs(tmp_path / "kept", tmp_path / "other", TRIAL)
+
+
+def test_the_new_name_is_in_every_row(sweep_folder: Path) -> None:
+    copy_epochs(sweep_folder, SOURCE, sweep_folder, TRIAL, 2)
+    files = epoch_files(sweep_folder, TRIAL, 2)
+    assert len(files) == 1 + 2 * len(SPLITS)
+    for path in files.values():
+        table = pa.parquet.read_table(path)
+        assert set(table["trial"].to_pylist()) == {TRIAL}
+    assert (sweep_folder / curves_path(SOURCE)).is_file()

@@ -1,0 +1,151 @@
+"""Files are written whole or not at all, and a damaged or foreign one is named in one line."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from results.records.files import (
+    check_schema,
+    full_name,
+    list_files,
+    open_folder,
+    read_if_there,
+    read_json,
+    read_table,
+    write_json,
+    write_table,
+)
+
+METADATA = {"table": "letters", "schema_version": "1", "tasks": "[]"}
+SCHEMA = pa.schema([("letter", pa.string()), ("count", pa.int64())], metadata=METADATA)
+TABLE = pa.Table.from_pylist([{"letter": "a", "count": 1}, {"letter": "b", "count": 2}], schema=SCHEMA)
+
+
+def test_a_written_table_is_read_back(tmp_path: Path) -> None:
+    root = open_folder(tmp_path / "new" / "folder")
+    write_table(root, "deep/table.parquet", TABLE)
+    assert read_table(root, "deep/table.parquet", SCHEMA).equals(TABLE, check_metadata=True)
+    assert [path.name for path in (tmp_path / "new/folder/deep").iterdir()] == ["table.parquet"]
+
+
+def test_writing_again_replaces_the_file(tmp_path: Path) -> None:
+    root = open_folder(tmp_path)
+    write_table(root, "table.parquet", TABLE)
+    write_table(root, "table.parquet", TABLE.slice(0, 1))
+    assert read_table(root, "table.parquet", SCHEMA).num_rows == 1
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_a_write_that_is_stopped_leaves_the_old_file_or_the_new_one(
+    tmp_path: Path, kill_at_rename: Callable[[int, bool], type[BaseException]], is_before: bool
+) -> None:
+    root = open_folder(tmp_path)
+    write_json(root, "value.json", {"value": "old"})
+    with pytest.raises(kill_at_rename(1, is_before)):
+        write_json(root, "value.json", {"value": "new"})
+    assert read_json(root, "value.json") == {"value": "old" if is_before else "new"}
+    assert [path.name for path in tmp_path.iterdir()] == ["value.json"]
+
+
+def test_a_value_that_cannot_be_written_leaves_the_old_file(tmp_path: Path) -> None:
+    root = open_folder(tmp_path)
+    write_json(root, "value.json", {"value": 1})
+    with pytest.raises(ValueError, match="Out of range float"):
+        write_json(root, "value.json", {"value": float("nan")})
+    assert read_json(root, "value.json") == {"value": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["value.json"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[:0],
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:-1],
+        lambda content: content.replace(b"PAR1", b"a,1\n"),
+        lambda content: content[:30] + bytes([content[30] ^ 255]) + content[31:],
+    ],
+    ids=["empty", "half", "last byte missing", "no Parquet", "one byte flipped in a page"],
+)
+def test_a_damaged_table_is_named_in_one_line(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    root, path = open_folder(tmp_path), tmp_path / "table.parquet"
+    write_table(root, "table.parquet", TABLE)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(ValueError) as caught:
+        read_table(root, "table.parquet", SCHEMA)
+    assert str(caught.value).startswith(f"{path}: truncated or damaged: ")
+    assert "\n" not in str(caught.value)
+
+
+def metadata(**changes: str) -> dict[str, str]:
+    return {**METADATA, **changes}
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (SCHEMA.with_metadata(None), "table must be letters, got none"),
+        (SCHEMA.with_metadata(metadata(table="numbers")), "table must be letters, got numbers"),
+        (SCHEMA.with_metadata(metadata(schema_version="2")), "schema version must be 1, got 2"),
+        (SCHEMA.remove(0), "column 'letter' is missing"),
+        (SCHEMA.set(1, pa.field("count", pa.float64())), "column 'count' must be int64, got double"),
+        (SCHEMA.append(pa.field("more", pa.int64())), "columns must be letter, count, got letter, count, more"),
+    ],
+)
+def test_a_table_of_another_schema_is_named_with_the_first_difference(
+    tmp_path: Path, found: pa.Schema, message: str
+) -> None:
+    pq.write_table(found.empty_table(), tmp_path / "table.parquet")
+    with pytest.raises(ValueError) as caught:
+        read_table(open_folder(tmp_path), "table.parquet", SCHEMA)
+    assert str(caught.value) == f"{tmp_path / 'table.parquet'}: {message}"
+
+
+def test_a_schema_equals_itself() -> None:
+    check_schema(SCHEMA, SCHEMA, "name")
+
+
+def test_a_missing_file_is_not_taken_for_a_damaged_one(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_table(open_folder(tmp_path), "table.parquet", SCHEMA)
+    assert read_if_there(open_folder(tmp_path), "table.parquet", SCHEMA) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [('{"value": ', "truncated or damaged: Expecting value"), ("[1]", "must be a JSON object, got list")],
+)
+def test_damaged_json_is_named_in_one_line(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "value.json").write_text(text)
+    with pytest.raises(ValueError) as caught:
+        read_json(open_folder(tmp_path), "value.json")
+    assert str(caught.value).startswith(f"{tmp_path / 'value.json'}: {message}")
+
+
+@pytest.mark.parametrize("name_of", [str, lambda path: path, lambda path: path.as_uri()])
+def test_a_path_and_a_uri_open_the_same_folder(tmp_path: Path, name_of: Callable[[Path], Any]) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "file").write_text("1234")
+    root = open_folder(name_of(tmp_path))
+    assert [(info.path, info.size) for info in list_files(root, "")] == [("deep/file", 4)]
+    assert full_name(root, "deep/file") == str(tmp_path / "deep" / "file")
+
+
+def test_the_home_folder_may_be_written_as_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_json(open_folder("~/sweep"), "value.json", {})
+    assert (tmp_path / "sweep" / "value.json").exists()
+
+
+def test_a_folder_that_is_missing_has_no_files(tmp_path: Path) -> None:
+    assert list_files(open_folder(tmp_path), "nowhere") == []
+
+
+def test_a_uri_that_nothing_opens_is_one_line() -> None:
+    with pytest.raises(ValueError, match=r"^cannot open nowhere://bucket/sweep: ") as caught:
+        open_folder("nowhere://bucket/sweep")
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,83 @@
+"""A sweep's heartbeat: who reads it knows whether the sweep runs, and since when it does not."""
+
+import time
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+import results.records.heartbeat
+from results.records.heartbeat import HEARTBEAT_FILE, STALE_SECONDS, beat, keep_beating, stopped_since
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time; its only entry may be set anew."""
+    now = [datetime(2026, 3, 4, 4, 12).timestamp()]
+    monkeypatch.setattr("time.time", lambda: now[0])
+    return now
+
+
+@pytest.mark.parametrize(("silence", "is_stopped"), [(0, False), (STALE_SECONDS - 1, False), (STALE_SECONDS, True)])
+def test_a_sweep_that_has_been_silent_for_long_has_stopped(
+    tmp_path: Path, clock: list[float], silence: float, is_stopped: bool
+) -> None:
+    beat(tmp_path)
+    clock[0] += silence
+    since = stopped_since(tmp_path)
+    assert (since is not None) == is_stopped
+    if since is not None:
+        assert since.replace(tzinfo=None) == datetime(2026, 3, 4, 4, 12)
+
+
+def test_a_sweep_that_says_so_has_stopped_at_once(tmp_path: Path, clock: list[float]) -> None:
+    beat(tmp_path, has_stopped=True)
+    since = stopped_since(tmp_path)
+    assert since is not None
+    assert since.timestamp() == clock[0]
+
+
+@pytest.mark.parametrize(
+    "content", [None, "", "[]", "{}", '{"time": "noon"}', '{"time": null}', '{"time": NaN}', '{"time": 1e300}']
+)
+def test_where_nothing_is_known_nothing_is_said(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / HEARTBEAT_FILE).write_text(content)
+    assert stopped_since(tmp_path) is None
+
+
+def test_it_beats_while_the_sweep_runs_and_says_when_it_has_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results.records.heartbeat, "BEAT_SECONDS", 0.01)
+    with keep_beating(tmp_path):
+        deadline, seen = time.monotonic() + 10, set[str]()
+        while len(seen) < 3:
+            assert time.monotonic() < deadline
+            if (tmp_path / HEARTBEAT_FILE).exists():
+                seen.add((tmp_path / HEARTBEAT_FILE).read_text())
+        assert stopped_since(tmp_path) is None
+    assert stopped_since(tmp_path) is not None
+
+
+def test_a_sweep_that_breaks_has_stopped(tmp_path: Path) -> None:
+    def run() -> None:
+        with keep_beating(tmp_path):
+            raise KeyError("it breaks")
+
+    with pytest.raises(KeyError):
+        run()
+    assert stopped_since(tmp_path) is not None
+
+
+def test_a_heartbeat_that_cannot_be_written_breaks_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with keep_beating(tmp_path / "file"):
+        pass
+    assert stopped_since(tmp_path / "file") is None
+
+
+def test_a_folder_that_was_deleted_does_not_come_back(tmp_path: Path) -> None:
+    with keep_beating(tmp_path / "gone"):
+        pass
+    assert not (tmp_path / "gone").exists()

@@ -1,0 +1,109 @@
+"""The record of rows kept aside: whole, in one line where it is missing or wrong, and told from other rows."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mtlib.data.tables import Table, content_fingerprint
+from results.records.hold_out import (
+    HOLD_OUT_FILE,
+    HoldOutRecord,
+    check_held,
+    describe_rows,
+    read_hold_out,
+    write_hold_out,
+)
+
+
+def table_of(task: str, *ids: str) -> Table:
+    return Table(
+        task=task,
+        split="held",
+        path=Path("x.csv"),
+        ids=list(ids),
+        texts=([f"text {name}" for name in ids],),
+        labels=np.zeros(len(ids), dtype=np.float32),
+        num_own_rows=len(ids),
+        skipped=(),
+    )
+
+
+HELD = {"sst": table_of("sst", "a", "007", "1e5"), "sts": table_of("sts", "é")}
+RECORD = HoldOutRecord(share=0.1, tasks=describe_rows(HELD))
+
+
+def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    write_hold_out(tmp_path / "sweep", RECORD)
+    assert read_hold_out(tmp_path / "sweep") == RECORD
+    assert read_hold_out(f"file://{tmp_path}/sweep") == RECORD
+    assert [path.name for path in (tmp_path / "sweep").iterdir()] == [HOLD_OUT_FILE]
+
+
+def test_a_record_says_share_ids_and_fingerprints_to_people_too(tmp_path: Path) -> None:
+    write_hold_out(tmp_path, RECORD)
+    assert json.loads((tmp_path / "hold_out.json").read_text()) == {
+        "schema_version": 2,
+        "share": 0.1,
+        "tasks": {
+            task: {"ids": table.ids, "fingerprint": content_fingerprint({(task, "held"): table})}
+            for task, table in HELD.items()
+        },
+        "looks": [],
+    }
+
+
+def test_a_sweep_that_held_nothing_out_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path, tmp_path / "missing", tmp_path / "file"):
+        with pytest.raises(ValueError) as caught:
+            read_hold_out(path)
+        rule = "a sweep must have kept train rows aside, with --hold-out F, to be scored on them"
+        assert str(caught.value) == f"{rule}; {path} has no hold_out.json"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("{", "truncated or damaged"),
+        ("[1]", "must be a JSON object, got list"),
+        ("{}", "schema version must be 2, got none"),
+        ('{"schema_version": 1, "share": 0.1, "tasks": {}}', "schema version must be 2, got 1"),
+        ('{"schema_version": 2, "tasks": {}}', "share is missing"),
+        ('{"schema_version": 2, "share": 0.1, "tasks": {"a": {"ids": ["x"]}}}', "tasks.a.fingerprint is missing"),
+        ('{"schema_version": 2, "share": 0.1, "tasks": {"a": {"ids": [1]}}}', "tasks.a.ids.0 must be text"),
+    ],
+)
+def test_a_damaged_record_is_named_with_its_fault(tmp_path: Path, text: str, fault: str) -> None:
+    (tmp_path / "hold_out.json").write_text(text)
+    with pytest.raises(ValueError) as caught:
+        read_hold_out(tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path}/hold_out.json: {fault}")
+    assert "\n" not in str(caught.value)
+
+
+def test_the_rows_of_some_or_all_tasks_are_known_again() -> None:
+    check_held(RECORD, HELD)
+    check_held(RECORD, {"sts": HELD["sts"]})
+
+
+@pytest.mark.parametrize("field", ["ids", "texts", "labels", "order", "task"])
+def test_other_rows_are_refused_by_their_task(field: str) -> None:
+    table = HELD["sst"]
+    changed = {
+        "ids": dataclasses.replace(table, ids=["a", "7", "1e5"]),
+        "texts": dataclasses.replace(table, texts=(["text a", "text 007", "Text 1e5"],)),
+        "labels": dataclasses.replace(table, labels=np.array([0, 0, 1], dtype=np.float32)),
+        "order": table_of("sst", "1e5", "007", "a"),
+        "task": dataclasses.replace(table, task="qqp"),
+    }[field]
+    with pytest.raises(ValueError) as caught:
+        check_held(RECORD, {**HELD, "sst": changed})
+    assert str(caught.value) == "rows held out must be what they were when the sweep began, got others of sst"
+
+
+def test_a_task_of_which_nothing_was_kept_aside_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"got others of qqp$"):
+        check_held(RECORD, {**HELD, "qqp": table_of("qqp", "a")})

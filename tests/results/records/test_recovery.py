@@ -1,0 +1,379 @@
+"""Whatever was killed or damaged, records come back as far as the trials' own files know, and people are told."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mtlib.tasks import TASKS
+from mtlib.training.epoch_report import EpochReport, Point
+from results.records.epochs import compact, curves_path, end_path, read_curves, read_predictions, write_epoch
+from results.records.recovery import Recovered, drop_end, look, read_end, recover, write_end
+from results.records.trials import (
+    CURVES_COPY_FILE,
+    TRIALS_BEFORE_FILE,
+    TrialRecord,
+    read_trials,
+    write_sweep,
+    write_trials,
+)
+from sweeps.driver.ledger import on_report
+from sweeps.lanes.messages import Event
+from sweeps.lanes.reporter import scores_in
+
+MakeReport = Callable[..., EpochReport]
+MakeRecord = Callable[..., TrialRecord]
+Kill = Callable[[int, bool], type[BaseException]]
+
+TRIAL = "0002-r0"
+PART = f"trials/{TRIAL}/predictions/qqp-dev-0001.parquet"
+STATE = f"trials/{TRIAL}/checkpoint/state-000000010-000/tensors"
+END: dict[str, Any] = {
+    "how": "complete",
+    "error": None,
+    "peak_memory_bytes": 12345,
+    "shared_steps": 4,
+    "taken_from": None,
+    "time": 1714557612.25,
+    "place": ["laptop", {"lane": "é"}],
+}
+BLANK: dict[str, Any] = {
+    **{"status": "queued", "best": {}, "last": {}, "best_epoch": {}, "epochs": 0, "steps": 0, "shared_steps": 0},
+    **{"device_seconds": 0.0, "checkpoint": None, "taken_from": None, "error": None},
+}
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def spoil(path: Path) -> None:
+    """Changes one byte in the middle of a file's data."""
+    content = bytearray(path.read_bytes())
+    content[100] ^= 0xFF
+    path.write_bytes(bytes(content))
+
+
+def record_in(folder: Path, trial: str = TRIAL) -> TrialRecord:
+    """What is recovered of a trial whose files are whole."""
+    recovered = recover(folder)
+    assert recovered.notes == ()
+    return next(record for record in recovered.records if record.trial_id == trial)
+
+
+def test_an_end_is_read_back_until_it_is_dropped(tmp_path: Path) -> None:
+    assert read_end(tmp_path, TRIAL) is None
+    write_end(tmp_path, TRIAL, END)
+    assert read_end(tmp_path, TRIAL) == END
+    assert read_end(tmp_path, "0003-r0") is None
+    for _ in range(2):
+        drop_end(tmp_path, TRIAL)
+        assert read_end(tmp_path, TRIAL) is None
+
+
+def test_no_damage_to_an_end_goes_unseen(tmp_path: Path) -> None:
+    write_end(tmp_path, TRIAL, END)
+    path = tmp_path / end_path(TRIAL)
+    content = path.read_bytes()
+    for length in range(len(content) - 2):  # the last two are the closing brace and a line's end
+        path.write_bytes(content[:length])
+        assert read_end(tmp_path, TRIAL) is None
+    for at in range(len(content)):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        assert read_end(tmp_path, TRIAL) in (None, END), "white space may change"
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"facts": [], "crc32": 0}', '{"facts": {"how": "failed"}, "crc32": 1}'])
+def test_what_is_no_end_is_none(tmp_path: Path, text: str) -> None:
+    path = tmp_path / end_path(TRIAL)
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert read_end(tmp_path, TRIAL) is None
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_an_end_is_written_whole_or_not_at_all(tmp_path: Path, kill_at_rename: Kill, is_before: bool) -> None:
+    with pytest.raises(kill_at_rename(1, is_before)):
+        write_end(tmp_path, TRIAL, END)
+    assert read_end(tmp_path, TRIAL) == (None if is_before else END)
+
+
+@pytest.mark.parametrize("status", ["complete", "pruned", "failed", "reused"])
+def test_what_has_ended_is_left_as_it_is(sweep_folder: Path, make_record: MakeRecord, status: str) -> None:
+    write_end(sweep_folder, TRIAL, {**END, "how": "failed", "error": "older"})
+    truncate(sweep_folder / curves_path(TRIAL))
+    record = make_record(2, status=status)
+    write_trials(sweep_folder, [record], tuple(TASKS))
+    assert record_in(sweep_folder) == record
+    assert (sweep_folder / curves_path(TRIAL)).exists()
+
+
+def test_a_trial_that_never_started_is_queued(sweep_folder: Path, make_record: MakeRecord) -> None:
+    record = make_record(7, **{**BLANK, "host": None, "started": None})
+    write_trials(sweep_folder, [record], tuple(TASKS))
+    assert record_in(sweep_folder, "0007-r0") == record
+
+
+def test_a_sweep_that_has_written_no_trials_has_none(tmp_path: Path, make_report: MakeReport) -> None:
+    write_sweep(tmp_path, {})
+    assert recover(tmp_path) == Recovered(records=(), notes=())
+    write_epoch(tmp_path, TRIAL, make_report(1))
+    assert recover(tmp_path) == Recovered(records=(), notes=())
+
+
+def random_report(random: np.random.Generator, epoch: int, num_active: int) -> EpochReport:
+    """Scores of a few values only, so that many are equal, beside points that are no main dev scores."""
+    tasks = list(TASKS)[:num_active]
+    places = [(task, split, metric) for task in tasks for split in ("dev", "train") for metric in ("loss", "f1")]
+    places += [(task, split, TASKS[task].metric) for task in tasks for split in ("dev", "train")]
+    places += [("overall", "dev", "overall")] if num_active == len(TASKS) else []
+    points = [
+        Point(step=7 * epoch, epoch=epoch, task=task, split=split, metric=metric, value=value, seconds=1.1 * epoch)
+        for (task, split, metric), value in zip(places, random.integers(-3, 4, len(places)) / 3, strict=True)
+    ]
+    return EpochReport(
+        epoch=epoch,
+        scored_epoch=0,
+        num_scored_epochs=9,
+        stage=0,
+        step=7 * epoch,
+        seconds=1.1 * epoch,
+        points=tuple(points),
+        predictions=(),
+        overall=None,
+        best_overall=None,
+        is_last=False,
+    )
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_curves_give_the_record_that_reports_gave(tmp_path: Path, make_record: MakeRecord, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    num_workers = int(random.integers(1, 4))
+    ledger: Any = SimpleNamespace(plan=SimpleNamespace(num_workers=num_workers), progress={})
+    start = make_record(2, **{**BLANK, "status": "running", "shared_steps": 3})
+    told = start
+    for epoch in range(1, 1 + int(random.integers(1, 6))):
+        report = random_report(random, epoch, min(epoch + seed % 3, len(TASKS)))
+        write_epoch(tmp_path, TRIAL, report)
+        scores = scores_in(vars(point) for point in report.points)
+        facts = {"epoch": epoch, "scores": scores, "step": report.step, "seconds": report.seconds}
+        told = on_report(told, Event(kind="report", trial_id=TRIAL, facts=facts), ledger)
+    write_sweep(tmp_path, {"num_workers": num_workers})
+    write_trials(tmp_path, [start], tuple(TASKS))
+    assert record_in(tmp_path) == replace(told, status="queued")
+    compact(tmp_path)
+    assert record_in(tmp_path) == replace(told, status="queued")
+
+
+@pytest.mark.parametrize("status", ["queued", "running", "interrupted"])
+def test_a_trial_without_an_end_is_queued_with_what_it_has_reported(
+    sweep_folder: Path, make_record: MakeRecord, status: str
+) -> None:
+    record = make_record(2, status=status, error="older", epochs=1, steps=10)
+    write_trials(sweep_folder, [record], tuple(TASKS))
+    found = record_in(sweep_folder)
+    assert (found.status, found.error, found.epochs, found.steps, found.device_seconds) == ("queued", None, 2, 20, 2.0)
+    assert (found.host, found.started, found.shared_steps) == (record.host, record.started, record.shared_steps)
+    assert found.checkpoint == f"trials/{TRIAL}/checkpoint"
+
+
+@pytest.mark.parametrize("how", ["complete", "pruned", "failed", "reused"])
+@pytest.mark.parametrize("status", ["queued", "running", "interrupted"])
+def test_an_end_that_the_records_did_not_learn_counts(
+    sweep_folder: Path, make_record: MakeRecord, status: str, how: str
+) -> None:
+    write_trials(sweep_folder, [make_record(2, status=status)], tuple(TASKS))
+    facts = {**END, "how": how, "error": "it broke", "taken_from": "earlier/0001-r0"}
+    write_end(sweep_folder, TRIAL, facts)
+    found = record_in(sweep_folder)
+    assert (found.status, found.error, found.taken_from) == (how, "it broke", "earlier/0001-r0")
+    assert (found.epochs, found.peak_memory_bytes, found.shared_steps) == (2, 12345, 4)
+
+
+def test_an_end_that_says_little_leaves_the_rest(sweep_folder: Path, make_record: MakeRecord) -> None:
+    record = make_record(2, status="running", started=None)
+    write_trials(sweep_folder, [record], tuple(TASKS))
+    write_end(sweep_folder, TRIAL, {"how": "pruned", "time": END["time"]})
+    found = record_in(sweep_folder)
+    assert found.status == "pruned"
+    for name in ("peak_memory_bytes", "shared_steps", "started"):
+        assert getattr(found, name) == getattr(record, name)
+
+
+@pytest.mark.parametrize(("on_record", "found"), [(1.25, 1.5), (1.5, 1.5), (700.0, 700.0)])
+def test_a_trial_that_lay_still_for_a_night_took_what_is_on_record_or_its_own_work(
+    sweep_folder: Path, make_record: MakeRecord, on_record: float, found: float
+) -> None:
+    """It had started years before its end."""
+    write_trials(sweep_folder, [make_record(2, status="running", wall_seconds=on_record)], tuple(TASKS))
+    write_end(sweep_folder, TRIAL, {**END, "shared_seconds": 0.5, "time": 2e9})
+    assert record_in(sweep_folder).wall_seconds == found, "of its 2 seconds others did half a second's work"
+
+
+def test_looking_tells_how_trials_stand_and_changes_nothing(sweep_folder: Path, make_record: MakeRecord) -> None:
+    trials = [
+        make_record(0),
+        *(make_record(n, status=s) for n, s in ((1, "interrupted"), (2, "running"), (3, "queued"))),
+    ]
+    write_trials(sweep_folder, trials, tuple(TASKS))
+    write_end(sweep_folder, TRIAL, {**END, "how": "pruned"})
+    truncate(sweep_folder / curves_path("0001-r0"))
+    before = files_of(sweep_folder)
+    found = look(sweep_folder)
+    assert [record.status for record in found.records] == ["complete", "interrupted", "pruned", "queued"]
+    assert found.notes == ()
+    assert files_of(sweep_folder) == before
+
+
+def test_looking_at_damaged_trials_shows_those_before_them_and_mends_nothing(
+    sweep_folder: Path, make_record: MakeRecord
+) -> None:
+    write_trials(sweep_folder, [make_record(number) for number in range(9)], tuple(TASKS))
+    truncate(sweep_folder / "trials.parquet")
+    before = files_of(sweep_folder)
+    found = look(sweep_folder)
+    assert [record.status for record in found.records] == ["complete", "complete", "running"]
+    assert [note.partition("; ")[2] for note in found.notes] == ["the one before it is used"]
+    assert files_of(sweep_folder) == before
+
+
+def files_of(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_an_end_survives_an_interruption_and_goes_once_it_is_known(sweep_folder: Path, make_record: MakeRecord) -> None:
+    write_end(sweep_folder, TRIAL, END)
+    write_trials(sweep_folder, [make_record(2, status="interrupted")], tuple(TASKS))
+    compact(sweep_folder)
+    found = record_in(sweep_folder)
+    assert found.status == "complete"
+    write_trials(sweep_folder, [found], tuple(TASKS))
+    compact(sweep_folder)
+    assert read_end(sweep_folder, TRIAL) is None
+    assert record_in(sweep_folder) == found
+
+
+def test_a_damaged_end_is_told_and_the_trial_goes_on(sweep_folder: Path) -> None:
+    write_end(sweep_folder, TRIAL, END)
+    truncate(sweep_folder / end_path(TRIAL))
+    recovered = recover(sweep_folder)
+    (note,) = recovered.notes
+    assert note.startswith(f"{sweep_folder / end_path(TRIAL)}: truncated or damaged: ")
+    assert note.endswith(f"; trial {TRIAL} goes on from its last checkpoint")
+    assert (recovered.records[2].status, recovered.records[2].epochs) == ("queued", 2)
+
+
+@pytest.mark.parametrize("is_compacted", [False, True], ids=["first run", "resumed after a compaction"])
+@pytest.mark.parametrize("damage", [truncate, spoil])
+@pytest.mark.parametrize("path", [curves_path(TRIAL), PART])
+def test_a_trial_whose_files_are_damaged_begins_anew(
+    sweep_folder: Path, make_report: MakeReport, path: str, damage: Callable[[Path], None], is_compacted: bool
+) -> None:
+    (sweep_folder / STATE).parent.mkdir(parents=True)
+    (sweep_folder / STATE).write_text("")
+    write_end(sweep_folder, TRIAL, END)
+    if is_compacted:
+        compact(sweep_folder)
+    before = read_trials(sweep_folder)
+    expected = read_curves(sweep_folder).to_pandas().query("trial != @TRIAL")
+    damage(sweep_folder / path)
+    recovered = recover(sweep_folder)
+    (note,) = recovered.notes
+    assert note.startswith(f"{sweep_folder / path}: truncated or damaged: ")
+    assert note.endswith(f"; trial {TRIAL} begins anew")
+    assert "\n" not in note
+    assert recovered.records == (*before[:2], replace(before[2], **BLANK))
+    assert read_curves(sweep_folder).to_pandas().equals(expected)
+    assert TRIAL not in read_predictions(sweep_folder, "qqp", "dev")["trial"].to_pylist()
+    left = [path.name for path in (sweep_folder / "trials" / TRIAL).glob("**/*") if path.is_file()]
+    assert left == ["curves.parquet"], "an empty one"
+    assert (recover(sweep_folder).records, recover(sweep_folder).notes) == (recovered.records, ())
+    write_epoch(sweep_folder, TRIAL, make_report(1))
+    assert record_in(sweep_folder).epochs == 1
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_a_kill_while_a_trial_is_made_to_begin_anew_changes_nothing(
+    sweep_folder: Path, kill_at_rename: Kill, is_before: bool
+) -> None:
+    before = read_trials(sweep_folder)
+    write_end(sweep_folder, TRIAL, END)
+    truncate(sweep_folder / PART)
+    with pytest.raises(kill_at_rename(1, is_before)):
+        recover(sweep_folder)
+    assert recover(sweep_folder).records == (*before[:2], replace(before[2], **BLANK))
+
+
+def test_damaged_predictions_of_an_epoch_that_was_not_reported_do_no_harm(sweep_folder: Path) -> None:
+    (sweep_folder / PART.replace("0001", "0003")).write_text("")
+    assert record_in(sweep_folder).epochs == 2
+
+
+@pytest.mark.parametrize("damage", [truncate, spoil])
+def test_damaged_trials_are_replaced_by_those_before_them(
+    sweep_folder: Path, make_record: MakeRecord, damage: Callable[[Path], None]
+) -> None:
+    first = recover(sweep_folder).records
+    write_trials(sweep_folder, [make_record(number) for number in range(9)], tuple(TASKS))
+    path = sweep_folder / "trials.parquet"
+    damage(path)
+    recovered = recover(sweep_folder)
+    assert recovered.records == first
+    (note,) = recovered.notes
+    assert note.startswith(f"{path}: truncated or damaged: ")
+    assert note.endswith("; the one before it is used")
+    assert read_trials(sweep_folder) == read_trials(sweep_folder, TRIALS_BEFORE_FILE)
+    assert recover(sweep_folder).notes == ()
+
+
+def test_damaged_trials_with_none_before_them_are_told(sweep_folder: Path) -> None:
+    truncate(sweep_folder / "trials.parquet")
+    recovered = recover(sweep_folder)
+    assert recovered.records == ()
+    (note,) = recovered.notes
+    assert note.endswith("; there is none before it, no trial is known any more")
+
+
+def test_trials_damaged_twice_are_told_each(sweep_folder: Path, make_record: MakeRecord) -> None:
+    write_trials(sweep_folder, [make_record(0)], tuple(TASKS))
+    names = ("trials.parquet", TRIALS_BEFORE_FILE)
+    for name in names:
+        truncate(sweep_folder / name)
+    recovered = recover(sweep_folder)
+    assert recovered.records == ()
+    assert len(recovered.notes) == 2
+    for note, name in zip(recovered.notes, names, strict=True):
+        assert note.startswith(f"{sweep_folder / name}: truncated or damaged: ")
+
+
+def test_damaged_common_curves_are_replaced_by_their_copy(sweep_folder: Path, make_record: MakeRecord) -> None:
+    write_trials(sweep_folder, [make_record(number, status="interrupted") for number in range(3)], tuple(TASKS))
+    write_trials(sweep_folder, [make_record(0), make_record(1), make_record(2, status="running")], tuple(TASKS))
+    compact(sweep_folder)
+    expected, records = read_curves(sweep_folder), recover(sweep_folder).records
+    truncate(sweep_folder / "curves.parquet")
+    recovered = recover(sweep_folder)
+    assert recovered.records == records
+    assert [note.partition("; ")[2] for note in recovered.notes] == ["its copy is used"]
+    assert read_curves(sweep_folder) == expected
+    assert recover(sweep_folder).notes == ()
+
+
+def test_common_curves_without_a_whole_copy_stop_the_recovery(sweep_folder: Path) -> None:
+    compact(sweep_folder)
+    truncate(sweep_folder / "curves.parquet")
+    truncate(sweep_folder / CURVES_COPY_FILE)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"curves.parquet: truncated or damaged: .* its copy .* cannot be read"):
+            recover(sweep_folder)
+        (sweep_folder / CURVES_COPY_FILE).unlink(missing_ok=True)
+
+
+def test_a_folder_without_a_description_is_no_sweep(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is no sweep folder"):
+        recover(tmp_path)

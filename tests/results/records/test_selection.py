@@ -1,0 +1,219 @@
+"""What was selected is read back as it was written; whatever else is in the file is one line that names it."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtlib.config.schema import set_in_tree, to_dict
+from results.records.selection import (
+    SELECTION_FILE,
+    SELECTION_VERSION,
+    Look,
+    Member,
+    MethodScore,
+    Selection,
+    TaskSelection,
+    read_selection,
+    with_look,
+    write_selection,
+)
+
+LOOK = Look(
+    time="2024-05-02T10:00:00.000+00:00",
+    scores={"sst": 0.5},
+    intervals={"sst": (0.4, 0.6)},
+    num_examples={"sst": 120},
+)
+
+
+def build_score(name: str, cross_fitted: float = 0.5, **changes: Any) -> MethodScore:
+    values = {"in_sample": 0.6, "standard_error": 0.01, "interval": (0.4, 0.6), "num_models": 2, "lead": 0.0}
+    return MethodScore(**{"name": name, "cross_fitted": cross_fitted, "lead_interval": (0.0, 0.0), **values, **changes})
+
+
+def build_task(**changes: Any) -> TaskSelection:
+    values: dict[str, Any] = {
+        "method": "topk",
+        "members": (Member(sweep="s3://mine", trial="0001-r0", epoch=2, weight=1.0),),
+        "methods": (build_score("single"), build_score("topk", 0.55)),
+        "num_examples": 400,
+        "examples": "abc",
+        "num_candidates": 12,
+        "num_trials": 4,
+    }
+    return TaskSelection(**{**values, **changes})
+
+
+def build_selection(**changes: Any) -> Selection:
+    """One task chosen by name, and one automatically, of mean ranks; looked at twice."""
+    ranked = tuple(
+        Member(sweep="/sweeps/mine", trial=f"000{n}-r0", epoch=n, weight=weight, knots=(0.1, 1 / 3, 4.0 + n))
+        for n, weight in ((1, 0.7), (2, 0.3))
+    )
+    values: dict[str, Any] = {
+        "created": "2024-05-01T10:00:00.000+00:00",
+        "command": "python results/selector.py mine",
+        "sweeps": {"/sweeps/mine": "fingerprint", "s3://mine": "fingerprint"},
+        "num_folds": 5,
+        "num_repeats": 2,
+        "seed": 3,
+        "max_models": 10,
+        "tasks": {"sst": build_task(), "sts": build_task(members=ranked, automatic=build_score("auto", 0.52))},
+        "looks": (LOOK, replace(LOOK, scores={"sst": 0.25})),
+    }
+    return Selection(**{**values, **changes})
+
+
+def write_changed(folder: Path, key: str, value: Any) -> None:
+    """Writes a selection in which one dotted key has another value."""
+    tree = json.loads(json.dumps(to_dict(build_selection())))
+    set_in_tree(tree, key, value, open_groups=("tasks",))
+    (folder / SELECTION_FILE).write_text(json.dumps(tree))
+
+
+def refusal(folder: Path) -> str:
+    """The one line that reading must end with; it begins with the file's name, which is left out here."""
+    with pytest.raises(ValueError) as caught:
+        read_selection(folder)
+    name = f"{folder}/{SELECTION_FILE}: "
+    assert str(caught.value).startswith(name)
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix(name)
+
+
+@pytest.mark.parametrize("selection", [build_selection(), build_selection(looks=()), build_selection(tasks={})])
+def test_what_is_written_is_read_back(selection: Selection, tmp_path: Path) -> None:
+    write_selection(tmp_path / "new", selection)
+    assert read_selection(tmp_path / "new") == selection
+    assert read_selection((tmp_path / "new").as_uri()) == selection
+    assert [path.name for path in (tmp_path / "new").iterdir()] == [SELECTION_FILE]
+
+
+def test_every_number_is_read_back_exactly(tmp_path: Path) -> None:
+    weights = (0.1 + 0.2, 1 - (0.1 + 0.2))
+    members = tuple(Member(sweep="a", trial=str(weight), epoch=1, weight=weight) for weight in weights)
+    write_selection(tmp_path, build_selection(tasks={"sst": build_task(members=members)}))
+    assert tuple(member.weight for member in read_selection(tmp_path).tasks["sst"].members) == weights
+
+
+def test_the_file_is_json_for_others_to_read(tmp_path: Path) -> None:
+    write_selection(tmp_path, build_selection())
+    tree = json.loads((tmp_path / SELECTION_FILE).read_text())
+    assert tree["version"] == SELECTION_VERSION
+    assert tree["tasks"]["sts"]["members"][1]["weight"] == 0.3
+    assert tree["tasks"]["sst"]["automatic"] is None
+
+
+def test_writing_again_replaces_the_selection(tmp_path: Path) -> None:
+    write_selection(tmp_path, build_selection())
+    write_selection(tmp_path, build_selection(seed=4))
+    assert read_selection(tmp_path) == build_selection(seed=4)
+
+
+def test_what_has_a_default_may_be_left_out(tmp_path: Path) -> None:
+    """Files that were written before a field was there."""
+    tree = to_dict(build_selection())
+    del tree["looks"]
+    del tree["tasks"]["sts"]["automatic"]
+    (tmp_path / SELECTION_FILE).write_text(json.dumps(tree))
+    found = read_selection(tmp_path)
+    assert found.looks == ()
+    assert found.tasks["sts"].automatic is None
+
+
+def test_a_folder_without_a_selection_says_how_one_is_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path, tmp_path / "gone", tmp_path / "file"):
+        line = f"{folder} must hold selection.json (make one with python results/selector.py), got none"
+        with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
+            read_selection(folder)
+    assert not (tmp_path / "gone").exists()
+
+
+@pytest.mark.parametrize("part", [0.0, 0.3, 0.99])
+def test_a_file_that_was_cut_short_is_damaged(part: float, tmp_path: Path) -> None:
+    write_selection(tmp_path, build_selection())
+    text = (tmp_path / SELECTION_FILE).read_text()
+    (tmp_path / SELECTION_FILE).write_text(text[: int(part * len(text))])
+    assert refusal(tmp_path).startswith("truncated or damaged: ")
+
+
+@pytest.mark.parametrize(
+    ("content", "line"), [(b"\xff{}", "truncated or damaged: "), (b"[1]", "must be a JSON object, got")]
+)
+def test_what_is_no_json_object_is_refused(content: bytes, line: str, tmp_path: Path) -> None:
+    (tmp_path / SELECTION_FILE).write_bytes(content)
+    assert refusal(tmp_path).startswith(line)
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None])
+def test_another_version_is_named_before_anything_else_is_read(version: Any, tmp_path: Path) -> None:
+    (tmp_path / SELECTION_FILE).write_text(json.dumps({"version": version, "field_of_the_future": []}))
+    assert refusal(tmp_path) == f"a selection must be of version 1, got {version}"
+
+
+def test_a_file_without_a_version_is_none_of_ours(tmp_path: Path) -> None:
+    (tmp_path / SELECTION_FILE).write_text("{}")
+    assert refusal(tmp_path) == "a selection must be of version 1, got none"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "line"),
+    [
+        ("tasks.stz", to_dict(build_task()), "unknown task 'stz'; did you mean 'sts'? known: sts, sst, qqp"),
+        ("tasks.sst.method", "topkk", "tasks.sst: unknown method 'topkk'; did you mean 'topk'? known: topk, single"),
+        ("tasks.sst.members", [], "tasks.sst: a selection must have members, got none"),
+        ("tasks.sst.members.0.epoch", "two", "tasks.sst.members.0.epoch must be a whole number, got 'two'"),
+        ("tasks.sst.members.0.weight", float("nan"), "tasks.sst.members.0.weight must be finite, got nan"),
+        ("tasks.sts.automatic", [], "tasks.sts.automatic must be a group of keys, got []"),
+        ("tasks.sts.automatic.lead", "x", "tasks.sts.automatic.lead must be a number, got 'x'"),
+        ("sweeps", ["mine"], "sweeps must be a group of keys, got ['mine']"),
+        ("looks.1.scores.sst", "x", "looks.1.scores.sst must be a number, got 'x'"),
+    ],
+)
+def test_a_value_that_cannot_be_is_named_with_its_place(key: str, value: Any, line: str, tmp_path: Path) -> None:
+    write_changed(tmp_path, key, value)
+    assert refusal(tmp_path) == line
+
+
+def test_a_key_that_is_missing_is_named_with_its_place(tmp_path: Path) -> None:
+    tree = to_dict(build_selection())
+    del tree["tasks"]["sst"]["members"][0]["trial"]
+    (tmp_path / SELECTION_FILE).write_text(json.dumps(tree))
+    assert refusal(tmp_path) == "tasks.sst.members.0.trial is missing"
+
+
+def test_the_score_to_expect_is_that_of_choosing_as_was_chosen() -> None:
+    tasks = build_selection().tasks
+    assert tasks["sst"].score == build_score("topk", 0.55)
+    assert tasks["sts"].score == build_score("auto", 0.52)
+
+
+def test_optimism_is_what_the_in_sample_score_is_too_high_by() -> None:
+    assert build_score("single", 0.45, in_sample=0.6).optimism == pytest.approx(0.15)
+    assert build_score("single", 0.62, in_sample=0.6).optimism == pytest.approx(-0.02)
+
+
+@pytest.mark.parametrize(
+    ("interval", "is_told_apart"),
+    [((0.001, 0.1), True), ((-0.1, -0.001), True), ((0.0, 0.1), False), ((-0.1, 0.0), False), ((-0.1, 0.1), False)],
+)
+def test_a_lead_is_told_apart_where_its_interval_does_not_hold_0(
+    interval: tuple[float, float], is_told_apart: bool
+) -> None:
+    assert build_score("topk", lead_interval=interval).is_told_apart is is_told_apart
+
+
+def test_a_look_is_added_to_those_before_and_kept(tmp_path: Path) -> None:
+    selection = build_selection(looks=())
+    once = with_look(selection, LOOK)
+    later = replace(LOOK, time="2024-05-03T10:00:00.000+00:00")
+    twice = with_look(once, later)
+    assert twice.looks == (LOOK, later)
+    assert replace(twice, looks=()) == selection
+    write_selection(tmp_path, twice)
+    assert read_selection(tmp_path) == twice

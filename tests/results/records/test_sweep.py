@@ -1,0 +1,103 @@
+"""A sweep's records are read into pandas, from a folder or a URI, whether it runs, has ended or was killed."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mtlib.tasks import TASKS
+from mtlib.training.epoch_report import EpochReport
+from results.records.epochs import compact, write_epoch
+from results.records.heartbeat import HEARTBEAT_FILE, beat
+from results.records.sweep import load_sweep
+from results.records.trials import TrialRecord, write_sweep, write_trials
+from results.table import ranking
+
+
+def test_a_sweep_is_read_into_data_frames(sweep_folder: Path) -> None:
+    sweep = load_sweep(sweep_folder)
+    assert sweep.info["space"] == "smart_lambda"
+    assert sweep.trials["trial"].tolist() == ["0000-r0", "0001-r0", "0002-r0"]
+    assert sweep.trials["smart.weight"].tolist() == [0.0, 0.5, 1.0]
+    assert sweep.trials["best_overall"].tolist() == pytest.approx([2 / 3] * 3)
+    assert "params" not in sweep.trials
+    assert list(sweep.curves) == ["trial", "step", "epoch", "task", "split", "metric", "value", "seconds"]
+    joined = sweep.curves.merge(sweep.trials, on="trial")
+    assert len(joined) == len(sweep.curves)
+    predictions = sweep.predictions("sst", "dev", trial="0001-r0", epoch=2)
+    assert list(predictions) == ["id", "trial", "epoch", "label", "logits"]
+    assert np.stack(predictions["logits"].tolist()).shape == (60, 5)
+
+
+def test_a_sweep_that_is_done_or_still_runs_has_not_stopped(sweep_folder: Path) -> None:
+    let_stop(sweep_folder, "complete")
+    assert load_sweep(sweep_folder).stopped_since is None
+    let_stop(sweep_folder, "running")
+    beat(sweep_folder)
+    sweep = load_sweep(sweep_folder)
+    assert sweep.stopped_since is None
+    assert sweep.records[-1].status == "running"
+
+
+def test_searched_keys_have_a_column_each_in_the_order_of_the_search(
+    tmp_path: Path, make_record: Callable[..., TrialRecord]
+) -> None:
+    write_sweep(tmp_path, {})
+    params = [{"b.x": 1, "a.y": [1, 2]}, {"b.x": 2, "seed": 3}]
+    write_trials(tmp_path, [make_record(number, params=values) for number, values in enumerate(params)], tuple(TASKS))
+    trials = load_sweep(tmp_path).trials
+    at = list(trials).index("status")
+    assert list(trials)[at + 1 : at + 4] == ["b.x", "a.y", "config"]
+    assert list(trials).count("seed") == 1
+    assert trials["a.y"].tolist() == [[1, 2], None]
+
+
+def test_a_uri_is_read_like_a_path(sweep_folder: Path) -> None:
+    by_path, by_uri = load_sweep(sweep_folder), load_sweep(sweep_folder.as_uri())
+    pd.testing.assert_frame_equal(by_uri.trials, by_path.trials)
+    pd.testing.assert_frame_equal(by_uri.curves, by_path.curves)
+    pd.testing.assert_frame_equal(by_uri.predictions("qqp", "dev"), by_path.predictions("qqp", "dev"))
+    pd.testing.assert_frame_equal(ranking(by_uri), ranking(by_path))
+
+
+@pytest.mark.parametrize(
+    ("task", "split", "line"),
+    [
+        ("sts2", "dev", r"^unknown task 'sts2'; did you mean 'sts'\?"),
+        ("sts", "test", r"^unknown split 'test'; .*dev, train$"),
+    ],
+)
+def test_predictions_of_what_there_cannot_be_are_refused(task: str, split: str, line: str, sweep_folder: Path) -> None:
+    with pytest.raises(ValueError, match=line):
+        load_sweep(sweep_folder).predictions(task, split)
+
+
+@pytest.mark.slow
+def test_a_sweep_of_a_thousand_trials_is_read_within_seconds(
+    tmp_path: Path, make_report: Callable[..., EpochReport], make_record: Callable[..., TrialRecord]
+) -> None:
+    write_sweep(tmp_path, {})
+    write_trials(tmp_path, [make_record(number) for number in range(1000)], tuple(TASKS))
+    reports = [make_report(epoch) for epoch in range(1, 6)]
+    for number in range(1000):
+        for report in reports:
+            write_epoch(tmp_path, f"{number:04d}-r0", report)
+    compact(tmp_path)
+    start = time.perf_counter()
+    sweep = load_sweep(tmp_path)
+    assert time.perf_counter() - start < 5
+    assert len(sweep.curves.groupby(["trial", "epoch"])) == 5000
+
+
+def let_stop(folder: Path, status: str) -> float:
+    """Makes a sweep one whose last trial has this status, and that was killed a year ago; when."""
+    records, since = list(load_sweep(folder).records), datetime(2025, 3, 4, 4, 12).timestamp()
+    write_trials(folder, [*records[:-1], replace(records[-1], status=status)], tuple(TASKS))
+    (folder / HEARTBEAT_FILE).write_text(json.dumps({"time": since, "has_stopped": False}))
+    return since

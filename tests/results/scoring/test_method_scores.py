@@ -1,0 +1,101 @@
+"""Ways to choose are scored by cross-fitting, and compared with the best single one and the base configuration."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mtlib.tasks import TASKS, Task
+from results.ensembles.best_k import Settings, choose_best_k, choose_single
+from results.ensembles.candidates import Pool
+from results.scoring.cross_fitting import compare, cross_fit
+from results.scoring.method_scores import BASE, Tried, Yardsticks, method_score, possible, try_base, try_method
+from tests.results.plain_selection import all_rows, plain_score
+from tests.results.simulated_pools import build_pool
+
+FAST = Settings(max_models=3, num_folds=4)
+SKILLS = (0.3, 0.9, 0.7, 0.8)
+each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
+
+
+def try_best_k(pool: Pool) -> Tried:
+    chosen = choose_best_k(pool, all_rows(pool), FAST)
+    return try_method("topk", choose_best_k, pool, FAST, 2, chosen=chosen, kept=pool)
+
+
+def try_single(pool: Pool) -> Tried:
+    chosen = choose_single(pool, all_rows(pool), FAST)
+    return try_method("single", choose_single, pool, FAST, 2, chosen=chosen, kept=pool)
+
+
+@each_task
+def test_a_way_is_scored_by_cross_fitting_and_on_the_examples_that_it_chose_by(task: Task) -> None:
+    pool = build_pool(task, SKILLS)
+    found = try_best_k(pool)
+    chosen = choose_best_k(pool, all_rows(pool), FAST)
+    assert found.fitted.score == cross_fit(pool, choose_best_k, FAST, all_rows(pool), num_repeats=2).score
+    assert found.in_sample == pytest.approx(plain_score(pool, chosen))
+    assert found.num_models == len(chosen.members)
+
+
+@each_task
+def test_leads_are_paired_differences_of_cross_fitted_scores(task: Task) -> None:
+    pool = build_pool(task, SKILLS, num_rows=300)
+    found, single = try_best_k(pool), try_single(pool)
+    base = try_base(pool, frozenset({("sweep", 0)}), FAST, 2)
+    assert base is not None
+    score = method_score(found, Yardsticks(single=single, base=base))
+    assert score.lead == pytest.approx(found.fitted.score - single.fitted.score)
+    assert score.base_lead == pytest.approx(found.fitted.score - base.fitted.score)
+    for lead, bounds, other in (
+        (score.lead, score.lead_interval, single),
+        (score.base_lead, score.base_lead_interval, base),
+    ):
+        error = compare(found.fitted, other.fitted)[1]
+        assert np.mean(bounds) == pytest.approx(lead, abs=0.2 * error)
+        assert bounds[1] - bounds[0] == pytest.approx(2 * 1.96 * error, rel=0.15)
+
+
+@each_task
+def test_the_base_is_the_best_of_its_own_replicates_and_epochs_chosen_without_the_fold(task: Task) -> None:
+    pool = build_pool(task, SKILLS, num_epochs=2)
+    candidates = tuple(replace(one, number=one.number // 2) for one in pool.candidates)
+    pool = replace(pool, candidates=candidates)  # trials 0 and 1 are replicates of configuration 0
+    base = try_base(pool, frozenset({("sweep", 0)}), FAST, 2)
+    assert base is not None
+    own = pool.only(range(4))
+    assert base.name == BASE
+    assert base.num_models == 1
+    assert base.fitted.score == cross_fit(own, choose_single, FAST, all_rows(pool), num_repeats=2).score
+    assert base.in_sample == pytest.approx(plain_score(own, choose_single(own, all_rows(pool), FAST)))
+
+
+def test_without_a_base_there_is_no_lead_over_it() -> None:
+    pool = build_pool(TASKS["sst"], SKILLS)
+    assert try_base(pool, frozenset(), FAST, 2) is None
+    score = method_score(try_single(pool), Yardsticks(single=try_single(pool)))
+    assert score.base_lead is None
+    assert score.base_lead_interval == ()
+
+
+@pytest.mark.parametrize(
+    ("task", "bounds", "inside"),
+    [
+        ("sst", (-0.1, 0.3), (0.0, 0.3)),
+        ("qqp", (0.9, 1.1), (0.9, 1.0)),
+        ("sts", (-0.1, 0.3), (-0.1, 0.3)),
+        ("sts", (-1.2, 1.2), (-1.0, 1.0)),
+        ("sst", (0.2, 0.3), (0.2, 0.3)),
+    ],
+)
+def test_intervals_end_where_the_metric_does(
+    task: str, bounds: tuple[float, float], inside: tuple[float, float]
+) -> None:
+    assert possible(TASKS[task], bounds) == inside
+
+
+def test_the_interval_of_a_nearly_perfect_score_does_not_pass_1() -> None:
+    pool = build_pool(TASKS["qqp"], [2.5, 2.5, 2.5], num_rows=60)
+    score = method_score(try_single(pool), Yardsticks(single=try_single(pool)))
+    assert score.cross_fitted > 0.9
+    assert score.interval[1] == 1.0

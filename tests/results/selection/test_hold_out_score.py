@@ -1,0 +1,242 @@
+"""Rows held out are scored as by hand, every look at them is counted, and other rows are refused."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom, pearsonr
+from sklearn.metrics import accuracy_score
+
+from mtlib.tasks import TASKS
+from results.ensembles.ensemble import find_knots
+from results.inference.models import ModelSource
+from results.predict import main as predict
+from results.records.hold_out import HOLD_OUT_FILE, read_hold_out, write_hold_out
+from results.records.selection import Member, Selection, write_selection
+from results.records.trials import write_sweep
+from results.selection.hold_out_score import num_looks, score_held_out
+from tests.results.trained_sweep import (
+    FIRST,
+    SECOND,
+    hold_out_rows,
+    member_of,
+    recorded_logits,
+    select_pairs,
+    selection_of,
+)
+
+SHARE = 0.4
+
+
+@pytest.fixture
+def folder(trained_folder: Path, tiny_folder: Path, tmp_path: Path) -> Path:
+    """A trained sweep that has kept rows aside, with a selection of both its trials for every task."""
+    copy = shutil.copytree(trained_folder, tmp_path / "copies" / "mine")
+    hold_out_rows(copy, tiny_folder, SHARE)
+    select_pairs(copy)
+    return copy
+
+
+@pytest.fixture
+def other(folder: Path, tmp_path: Path) -> Path:
+    """A second sweep of the same data."""
+    return shutil.copytree(folder, tmp_path / "more" / "other")
+
+
+def source_of(*folders: Path, **changes: Any) -> ModelSource:
+    return ModelSource(places={str(folder): folder for folder in folders}, device="cpu", **changes)
+
+
+def score(folder: Path, selection: Selection, data: Path | None = None) -> dict[str, float]:
+    return dict(score_held_out(selection, source_of(folder), data).scores)
+
+
+def held_frame(folder: Path, data: Path, task: str) -> pd.DataFrame:
+    """The rows that the record names, from the file itself."""
+    ids = json.loads((folder / HOLD_OUT_FILE).read_text())["tasks"][task]["ids"]
+    frame: pd.DataFrame = pd.read_csv(data / TASKS[task].file_name("train"), sep="\t").set_index("id")
+    return pd.DataFrame(frame.loc[ids].reset_index())
+
+
+def predicted(folder: Path, data: Path, task: str, tmp_path: Path) -> tuple[Sequence[float], Sequence[float]]:
+    """What the command for users' own text says of them, and their labels."""
+    frame = held_frame(folder, data, task)
+    frame[["id", *TASKS[task].text_columns]].to_csv(tmp_path / "rows.csv", index=False)
+    words = [folder, "--task", task, "--input", tmp_path / "rows.csv", "--output", tmp_path / "out.csv"]
+    assert predict([*map(str, words), "--device", "cpu"]) == 0
+    return list(pd.read_csv(tmp_path / "out.csv")["prediction"]), list(frame[TASKS[task].label_column])
+
+
+def plain_score(task: str, guesses: Sequence[float], labels: Sequence[float]) -> float:
+    """By scikit-learn and scipy."""
+    if TASKS[task].kind == "regression":
+        return float(pearsonr(guesses, labels).statistic)
+    return float(accuracy_score(np.array(labels, dtype=int), guesses))
+
+
+def refusal(folder: Path, selection: Selection, *others: Path, data: Path | None = None) -> str:
+    """The one line of a score that cannot be had, of which no look is noted."""
+    before = [read_hold_out(place) for place in (folder, *others) if (place / HOLD_OUT_FILE).exists()]
+    with pytest.raises(ValueError) as caught:
+        score_held_out(selection, source_of(folder, *others), data)
+    assert [read_hold_out(place) for place in (folder, *others) if (place / HOLD_OUT_FILE).exists()] == before
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def select_both(folder: Path, other: Path, task: str = "sst") -> Selection:
+    """A selection with a member of each of two sweeps."""
+    members = (member_of(folder, FIRST, task, 0.5), member_of(other, SECOND, task, 0.5))
+    found = selection_of(folder, {task: members})
+    return replace(found, sweeps={str(folder): "fingerprint", str(other): "fingerprint"})
+
+
+def ranked(folder: Path, trial: str, task: str, weight: float) -> Member:
+    """A member whose predictions are averaged as ranks."""
+    knots = find_knots(np.clip(recorded_logits(folder, trial, task)[:, 0], 0, 5))
+    return member_of(folder, trial, task, weight, knots=knots)
+
+
+def test_scores_are_those_of_predictions_of_the_rows_held_out(
+    folder: Path, tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    selection = select_pairs(folder)
+    look = score_held_out(selection, source_of(folder))
+    for task in TASKS:
+        guesses, labels = predicted(folder, tiny_folder, task, tmp_path)
+        assert look.scores[task] == pytest.approx(plain_score(task, guesses, labels), abs=1e-4)
+        assert look.num_examples[task] == len(labels) > 3
+        assert len(labels) <= SHARE * len(pd.read_csv(tiny_folder / TASKS[task].file_name("train"), sep="\t"))
+    assert list(look.scores) == list(look.intervals) == list(TASKS)
+    capsys.readouterr()
+
+
+def test_mean_ranks_are_scored_as_they_are_predicted(folder: Path, tiny_folder: Path, tmp_path: Path) -> None:
+    members = (ranked(folder, FIRST, "sts", 0.6), ranked(folder, SECOND, "sts", 0.4))
+    selection = selection_of(folder, {"sts": members})
+    write_selection(folder, selection)
+    guesses, labels = predicted(folder, tiny_folder, "sts", tmp_path)
+    assert score(folder, selection) == {"sts": pytest.approx(plain_score("sts", guesses, labels), abs=1e-4)}
+
+
+def test_intervals_of_accuracies_are_those_of_right_answers_drawn_anew(folder: Path) -> None:
+    """How many of n drawn examples are right is binomial."""
+    look = score_held_out(select_pairs(folder), source_of(folder))
+    for task in ("sst", "qqp"):
+        number = look.num_examples[task]
+        wanted = np.array(binom.ppf((0.025, 0.975), number, look.scores[task])) / number
+        assert look.intervals[task] == pytest.approx(tuple(wanted), abs=1.001 / number)
+    for task in TASKS:
+        assert look.intervals[task][0] < look.scores[task] < look.intervals[task][1]
+
+
+def test_equal_looks_give_equal_scores_and_each_is_noted_with_its_own_time(folder: Path) -> None:
+    selection = select_pairs(folder)
+    before = read_hold_out(folder)
+    assert num_looks([str(folder)]) == 0
+    looks = [score_held_out(selection, source_of(folder)) for _ in range(3)]
+    assert len({look.time for look in looks}) == 3
+    assert {tuple(look.scores.items()) for look in looks} == {tuple(looks[0].scores.items())}
+    assert looks[0].intervals == looks[2].intervals
+    assert read_hold_out(folder) == replace(before, looks=tuple(look.time for look in looks))
+    assert num_looks([str(folder)]) == 3
+
+
+def test_a_look_at_rows_of_two_sweeps_is_noted_in_both_and_counts_once(folder: Path, other: Path) -> None:
+    look = score_held_out(select_both(folder, other), source_of(folder, other))
+    assert read_hold_out(folder).looks == read_hold_out(other).looks == (look.time,)
+    assert num_looks([str(folder), str(other)]) == 1
+    score(folder, select_pairs(folder))
+    assert num_looks([str(folder), str(other)]) == 2
+    assert num_looks([str(other)]) == 1
+
+
+def test_looks_at_the_same_rows_by_another_sweep_of_the_storage_count_too(folder: Path, tmp_path: Path) -> None:
+    place = Path(shutil.copytree(folder, tmp_path / "storage" / "first"))
+    second = Path(shutil.copytree(folder, tmp_path / "storage" / "second"))
+    record = read_hold_out(second)
+    assert num_looks([str(place)]) == 0
+    write_hold_out(second, replace(record, looks=("then",)))
+    assert (num_looks([str(place)]), num_looks([second.as_uri()]), num_looks([place.as_uri()])) == (1, 1, 1)
+    others = {task: replace(held, fingerprint="another") for task, held in record.tasks.items()}
+    write_hold_out(second, replace(record, tasks=others, looks=("then",)))
+    assert num_looks([str(place)]) == 0
+    (second / HOLD_OUT_FILE).write_text("damaged")
+    assert num_looks([str(place)]) == 0
+
+
+def test_a_sweep_without_members_is_not_noted(folder: Path, other: Path) -> None:
+    selection = replace(select_pairs(folder), sweeps={str(folder): "a", str(other): "a"})
+    score_held_out(selection, source_of(folder, other))
+    assert (num_looks([str(folder)]), num_looks([str(other)])) == (1, 0)
+
+
+def test_where_nothing_is_kept_aside_nothing_was_looked_at(folder: Path, trained_folder: Path, tmp_path: Path) -> None:
+    score(folder, select_pairs(folder))
+    assert num_looks([str(trained_folder), str(tmp_path / "gone")]) == 0
+    assert num_looks([str(trained_folder), str(folder)]) == 1
+    assert num_looks([]) == 0
+
+
+def test_a_sweep_that_held_nothing_out_is_refused(folder: Path, other: Path) -> None:
+    rule = "a sweep must have kept train rows aside, with --hold-out F, to be scored on them"
+    (other / HOLD_OUT_FILE).unlink()
+    assert refusal(folder, select_both(folder, other), other) == f"{rule}; {other} has no hold_out.json"
+    (folder / HOLD_OUT_FILE).unlink()
+    assert refusal(folder, select_pairs(folder)) == f"{rule}; {folder} has no hold_out.json"
+
+
+def test_sweeps_that_held_out_other_rows_are_refused(folder: Path, other: Path, tiny_folder: Path) -> None:
+    hold_out_rows(other, tiny_folder, SHARE / 2)
+    rule = "sweeps must have held out the same rows of sst to be scored together"
+    assert refusal(folder, select_both(folder, other), other) == f"{rule}, got {folder}, {other}"
+
+
+def test_a_label_that_has_changed_since_is_refused_by_its_task(folder: Path, tiny_folder: Path, tmp_path: Path) -> None:
+    data = shutil.copytree(tiny_folder, tmp_path / "data")
+    row = read_hold_out(folder).tasks["sst"].ids[0]
+    path = data / TASKS["sst"].file_name("train")
+    lines = path.read_text().splitlines()
+    changed = [f"{line[:-1]}{(int(line[-1]) + 1) % 5}" if f"\t{row}\t" in line else line for line in lines]
+    assert changed != lines
+    path.write_text("\n".join(changed) + "\n")
+    rule = "rows held out must be what they were when the sweep began, got others of sst"
+    assert refusal(folder, select_pairs(folder), data=data) == rule
+    alone = selection_of(folder, {"qqp": (member_of(folder, FIRST, "qqp"),)})
+    assert list(score(folder, alone, data)) == ["qqp"]
+
+
+def test_data_are_read_where_the_sweep_names_them_or_where_they_have_moved(
+    folder: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    selection = select_pairs(folder)
+    write_sweep(folder, {"name": "mine", "data": {"folder": str(tmp_path / "gone")}})
+    assert f"must be where it was, or be named with --data, got no folder {tmp_path}/gone" in refusal(folder, selection)
+    assert set(score(folder, selection, tiny_folder)) == set(TASKS)
+    for info in ({"name": "mine"}, {"name": "mine", "data": None}):
+        write_sweep(folder, info)
+        rule = f"--data must name the data folder, which {folder} does not"
+        assert refusal(folder, selection) == f"{rule}, got none"
+
+
+def test_a_moved_sweep_is_scored_and_noted_where_it_is_now(folder: Path, tmp_path: Path) -> None:
+    selection = select_pairs(folder)
+    wanted = score(folder, selection)
+    moved = tmp_path / "moved"
+    folder.rename(moved)
+    source = ModelSource(places={str(folder): moved.as_uri()}, device="cpu")
+    assert score_held_out(selection, source).scores == wanted
+    assert num_looks([str(moved)]) == 2
+    assert not folder.exists()
+
+
+def test_weights_that_are_gone_are_one_line_and_no_look(folder: Path) -> None:
+    selection = select_pairs(folder)
+    shutil.rmtree(folder / "trials" / SECOND)
+    assert refusal(folder, selection).startswith("weights must be whole, ")

@@ -1,0 +1,372 @@
+"""What was selected, in tables and plain sentences that fit, each of which says only what the numbers say."""
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from rich.console import Console, RenderableType
+
+from mtlib.tasks import TASKS
+from results.records.selection import Contender, Member, MethodScore, Search, Selection, TaskSelection
+from results.scoring.search_optimism import seen_sentence
+from results.selection.report import (
+    MOST_CONTENDERS,
+    MOST_MEMBERS,
+    TITLES,
+    brief_verdict,
+    contender_sentences,
+    describe_pool,
+    legend,
+    member_lines,
+    render_selection,
+    seen_sentences,
+    verdict,
+)
+from results.selection.select_ensemble import METHODS
+
+WIDEST = 100
+
+
+def build_score(name: str = "topk", **changes: Any) -> MethodScore:
+    """Told apart from the best single model, and 0.01 too high on dev."""
+    values = {
+        "in_sample": 0.56,
+        "cross_fitted": 0.55,
+        "standard_error": 0.021,
+        "interval": (0.512, 0.588),
+        "num_models": 2,
+        "lead": 0.03,
+        "lead_interval": (0.01, 0.05),
+    }
+    return MethodScore(**{"name": name, **values, **changes})
+
+
+SINGLE = build_score("single", cross_fitted=0.52, in_sample=0.53, num_models=1, lead=0.0, lead_interval=(0.0, 0.0))
+
+
+def build_task(num_members: int = 2, sweep: str = "/sweeps/mine", **changes: Any) -> TaskSelection:
+    """The mean of the best k, which was asked for."""
+    members = [
+        Member(sweep=sweep, trial=f"{number:04d}-r0", epoch=number + 1, weight=1 / num_members)
+        for number in range(num_members)
+    ]
+    values: dict[str, Any] = {
+        "method": "topk",
+        "members": tuple(members),
+        "methods": (SINGLE, build_score()),
+        "num_examples": 1101,
+        "examples": "abc",
+        "num_candidates": 1200,
+        "num_trials": 400,
+    }
+    return TaskSelection(**{**values, **changes})
+
+
+def build_selection(*tasks: TaskSelection, **changes: Any) -> Selection:
+    values: dict[str, Any] = {
+        "created": "2024-05-01T10:00:00+00:00",
+        "command": "python results/selector.py mine",
+        "sweeps": {"/sweeps/mine": "fingerprint"},
+        "num_folds": 5,
+        "num_repeats": 3,
+        "seed": 0,
+        "max_models": 10,
+        "tasks": dict(zip(TASKS, tasks, strict=False)),
+    }
+    return Selection(**{**values, **changes})
+
+
+def shown(part: RenderableType, width: int = WIDEST) -> list[str]:
+    """The lines that are printed, without the spaces at their ends."""
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    console.print(part)
+    assert isinstance(console.file, io.StringIO)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def sentences(**changes: Any) -> list[str]:
+    return list(verdict("sst", build_task(**changes)))
+
+
+def topk_with(**changes: Any) -> dict[str, Any]:
+    return {"methods": (SINGLE, build_score(**changes))}
+
+
+def test_every_method_has_a_name_in_words() -> None:
+    assert set(TITLES) >= {*METHODS, "auto"}
+    assert len(set(TITLES.values())) == len(TITLES)
+
+
+def test_the_table_has_a_row_for_every_way_and_marks_the_chosen_one() -> None:
+    told = build_score("auto", cross_fitted=0.541, standard_error=0.0229, lead=0.021, lead_interval=(-0.01, 0.05))
+    others = [build_score(name, lead=-0.004, lead_interval=(-0.02, 0.01)) for name in ("weights", "greedy")]
+    lines = shown(
+        render_selection(build_selection(build_task(methods=(SINGLE, build_score(), *others), automatic=told)))
+    )
+    table = lines[2 : lines.index("", 2)]
+    assert table[0].split("  ")[0] == "way"
+    assert " ".join(table[0].split()) == "way models on dev cross-fitted 95 % interval over single"
+    rows = [" ".join(line.split()) for line in table[2:]]
+    assert rows == [
+        "best single model 1 0.530 0.520 ±.021 0.512 to 0.588",
+        "mean of the best k < 2 0.560 0.550 ±.021 0.512 to 0.588 +0.030",
+        "weighted mean 2 0.560 0.550 ±.021 0.512 to 0.588 -0.004*",
+        "greedy, with replacement 2 0.560 0.550 ±.021 0.512 to 0.588 -0.004*",
+        "choosing among them 2 0.560 0.541 ±.023 0.512 to 0.588 +0.021*",
+    ]
+
+
+def test_a_method_that_was_asked_for_has_no_row_for_choosing_among_methods() -> None:
+    lines = shown(render_selection(build_selection(build_task())))
+    assert not any(line.startswith(TITLES["auto"]) for line in lines)
+    assert sum(" < " in line for line in lines) == 1
+
+
+def test_each_task_has_its_own_part_in_order() -> None:
+    lines = shown(render_selection(build_selection(build_task(), build_task(), build_task())))
+    heads = [line.split(":")[0] for line in lines if line.endswith(("accuracy", "pearson"))]
+    assert heads == [task.title for task in TASKS.values()]
+    assert [line.split(":")[0] for line in lines if line.startswith("Chosen")] == [
+        f"Chosen for {task.title}" for task in TASKS.values()
+    ]
+    assert sum(line.startswith("on dev: ") for line in lines) == 1
+
+
+def test_what_there_was_to_choose_from_is_counted() -> None:
+    many = describe_pool("sst", build_task())
+    assert many == "SST: 1,200 candidates (400 trials, at every epoch that was scored), 1,101 dev examples, accuracy"
+    one = describe_pool("sts", build_task(num_candidates=1, num_trials=1, num_examples=1))
+    assert one == "STS: 1 candidate (1 trial, at every epoch that was scored), 1 dev example, pearson"
+
+
+def test_one_best_single_model_is_compared_with_nothing() -> None:
+    assert sentences(num_members=1, method="single") == [
+        "Chosen for SST: best single model.",
+        "Expect 0.520 (0.512 to 0.588) on new text of this kind.",
+        "Its dev score, 0.530, is optimistic by 0.010.",
+    ]
+
+
+def test_several_models_are_counted_and_compared_with_the_best_single_one() -> None:
+    assert sentences() == [
+        "Chosen for SST: mean of the best k, 2 models.",
+        "Expect 0.550 (0.512 to 0.588) on new text of this kind.",
+        "Its dev score, 0.560, is optimistic by 0.010.",
+        "By these examples it is better than the best single model (+0.030).",
+    ]
+    assert sentences(num_members=1)[0] == "Chosen for SST: mean of the best k, 1 model."
+
+
+@pytest.mark.parametrize(
+    ("lead", "interval", "words"),
+    [
+        (0.03, (0.001, 0.06), "is better than the best single model (+0.030)"),
+        (0.03, (-0.001, 0.06), "cannot be told apart from the best single model (+0.030)"),
+        (0.03, (0.0, 0.06), "cannot be told apart from the best single model (+0.030)"),
+        (-0.03, (-0.06, 0.001), "cannot be told apart from the best single model (-0.030)"),
+        (-0.03, (-0.06, -0.001), "is worse than the best single model (-0.030)"),
+        (0.0, (0.0, 0.0), "cannot be told apart from the best single model (+0.000)"),
+    ],
+)
+def test_better_and_worse_are_said_only_where_the_interval_of_the_lead_is_without_0(
+    lead: float, interval: tuple[float, float], words: str
+) -> None:
+    assert sentences(**topk_with(lead=lead, lead_interval=interval))[-1] == f"By these examples it {words}."
+
+
+def test_what_to_expect_and_the_lead_are_those_of_choosing_automatically_where_that_was_done() -> None:
+    told = build_score("auto", cross_fitted=0.541, interval=(0.5, 0.58), lead=0.021, lead_interval=(-0.01, 0.05))
+    assert sentences(automatic=told)[1:] == [
+        "Expect 0.541 (0.500 to 0.580) on new text of this kind.",
+        "Its dev score, 0.560, is optimistic by 0.019.",
+        "By these examples it cannot be told apart from the best single model (+0.021).",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dev", "expected", "words"),
+    [
+        (0.5483, 0.5456, "Its dev score, 0.548, is optimistic by 0.002."),  # as the digits shown differ
+        (0.5504, 0.5496, "Its dev score is the same."),
+        (0.5, 0.5, "Its dev score is the same."),
+        (0.537, 0.55, "Its dev score, 0.537, is lower by 0.013."),
+        (-0.1, -0.25, "Its dev score, -0.100, is optimistic by 0.150."),
+    ],
+)
+def test_the_dev_score_is_said_to_be_optimistic_or_lower_by_what_is_seen(
+    dev: float, expected: float, words: str
+) -> None:
+    assert sentences(**topk_with(in_sample=dev, cross_fitted=expected))[2] == words
+
+
+def test_a_soup_is_one_model_mixed_from_its_members() -> None:
+    soup = build_score("soup_greedy")
+    chosen = build_task(3, method="soup_greedy", methods=(SINGLE, soup), is_soup=True)
+    assert next(verdict("sst", chosen)) == "Chosen for SST: greedy soup, one model mixed from 3 models."
+    lines = list(legend(build_selection(chosen)))
+    assert any("predicting costs one model" in line for line in lines)
+    assert any(line.startswith("<: what was chosen, the simplest soup within one standard error") for line in lines)
+    alone = build_task(1, method="soup_greedy", methods=(SINGLE, soup), is_soup=True)
+    assert next(verdict("sst", alone)).endswith("greedy soup, of one trial alone: to mix in another did not help.")
+    assert not any("soup" in line for line in legend(build_selection(build_task())))
+
+
+def test_temperatures_stand_beside_members_that_have_one() -> None:
+    chosen = build_task(2)
+    warm = replace(chosen, members=(replace(chosen.members[0], temperature=1.234), chosen.members[1]))
+    assert [line.endswith(", temperature 1.23") for line in member_lines(warm)] == [True, False]
+    assert any(line.startswith("temperature: ") for line in legend(build_selection(warm, is_calibrated=True)))
+    assert not any(line.startswith("temperature: ") for line in legend(build_selection(warm)))
+
+
+def searched(**sweeps: tuple[str, str, int]) -> Selection:
+    """A selection from sweeps that were searched so."""
+    found = {
+        name: Search(search=search, scheduler=scheduler, num_configurations=count)
+        for name, (search, scheduler, count) in sweeps.items()
+    }
+    return build_selection(build_task(), searches=found)
+
+
+def test_what_a_search_has_seen_of_dev_is_said_and_how_much_that_is_worth() -> None:
+    (told,) = seen_sentences(searched(a=("tpe", "none", 40)))
+    assert told == seen_sentence("tpe", "none", 40, 0.021)
+    selection = searched(a=("tpe", "asha", 40), b=("tpe", "asha", 12), c=("random", "asha", 30), d=("grid", "none", 9))
+    assert seen_sentences(selection) == [
+        seen_sentence("tpe", "asha", 40, 0.021),
+        seen_sentence("random", "asha", 30, 0.021),
+    ]
+    assert list(legend(selection))[-2:] == seen_sentences(selection)
+    assert " ".join(brief_verdict(selection)).endswith(" ".join(seen_sentences(selection)))
+
+
+def test_where_nothing_was_seen_nothing_is_said_and_where_it_is_not_recorded_that_it_is_not_undone() -> None:
+    assert seen_sentences(searched(a=("grid", "none", 40), b=("random", "none", 40))) == []
+    assert seen_sentences(searched(a=("tpe", "asha", 0), b=("grid", "none", 3))) == []
+    for unknown in (searched(a=("not recorded", "none", 40)), build_selection(build_task())):
+        (told,) = seen_sentences(unknown)
+        assert told.endswith("is not undone by this.")
+
+
+def test_a_limit_of_latency_is_said() -> None:
+    lines = list(legend(build_selection(build_task(), max_latency_ms=12.5)))
+    assert "All models of a task, one after the other, take at most 12.5 ms for one text." in lines
+
+
+BASE = build_score("base", cross_fitted=0.5, num_models=1, base_lead=0.0, base_lead_interval=(0.0, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "told"),
+    [
+        ((0.01, 0.09), "is better than"),
+        ((-0.09, -0.01), "is worse than"),
+        ((-0.01, 0.11), "cannot be told apart from"),
+    ],
+)
+def test_what_is_chosen_is_compared_with_the_base_configuration_where_there_is_one(
+    bounds: tuple[float, float], told: str
+) -> None:
+    lead = sum(bounds) / 2
+    score = build_score(base_lead=lead, base_lead_interval=bounds)
+    lines = list(verdict("sst", build_task(methods=(BASE, SINGLE, score))))
+    again = "" if told == "is better than" else f"{told} "
+    assert lines[-1].endswith(f"the best single model (+0.030) and {again}the base configuration ({lead:+.3f}).")
+    alone = replace(SINGLE, base_lead=lead, base_lead_interval=bounds)
+    lines = list(verdict("sst", build_task(1, method="single", methods=(BASE, alone))))
+    assert lines[-1] == f"By these examples it {told} the base configuration ({lead:+.3f})."
+
+
+def test_without_a_base_the_legend_says_how_to_name_one() -> None:
+    hint = "--base TRIAL"
+    assert any(hint in line for line in legend(build_selection(build_task())))
+    assert not any(hint in line for line in legend(build_selection(build_task(methods=(BASE, SINGLE, build_score())))))
+
+
+def contenders(*numbers: int, sweep: str = "/sweeps/mine") -> tuple[Contender, ...]:
+    return tuple(Contender(sweep=sweep, number=number) for number in numbers)
+
+
+def test_configurations_that_may_be_the_best_are_named_up_to_a_number() -> None:
+    one = build_task(contenders=contenders(3), num_configurations=40)
+    assert list(contender_sentences(one, 1)) == [
+        "Of 40 configurations, compared all at once, 0003 is the best one by these examples (95 %)."
+    ]
+    few = build_task(contenders=contenders(3, 12), num_configurations=40)
+    assert next(contender_sentences(few, 1)).endswith("2 may be the best one by these examples (95 %): 0003, 0012.")
+    many = build_task(contenders=contenders(*range(MOST_CONTENDERS + 2)), num_configurations=1200)
+    (line,) = contender_sentences(many, 1)
+    assert line.startswith("Of 1,200 configurations")
+    assert line.endswith(f"{MOST_CONTENDERS - 1:04d} and 2 more.")
+
+
+def test_where_there_is_one_configuration_there_is_nothing_to_tell_apart() -> None:
+    assert not list(contender_sentences(build_task(contenders=contenders(0), num_configurations=1), 1))
+    assert not list(contender_sentences(build_task(), 1))
+
+
+def test_configurations_of_several_sweeps_carry_the_sweeps_name() -> None:
+    mixed = contenders(3) + contenders(4, sweep="s3://bucket/other/")
+    (line,) = contender_sentences(build_task(contenders=mixed, num_configurations=5), 2)
+    assert line.endswith(": mine/0003, other/0004.")
+    (line,) = contender_sentences(build_task(contenders=contenders(3), num_configurations=5), 2)
+    assert "mine/0003 is the best one" in line
+
+
+def test_members_are_listed_with_their_weights_up_to_a_number() -> None:
+    lines = member_lines(build_task(4, sweep="s3://bucket/sweeps/mine/"))
+    assert lines[1] == "  0.250  0001-r0 of mine, epoch 2"
+    assert len(lines) == 4
+    assert len(member_lines(build_task(MOST_MEMBERS))) == MOST_MEMBERS
+    assert member_lines(build_task(MOST_MEMBERS + 3))[MOST_MEMBERS:] == ["  and 3 more"]
+
+
+def test_the_brief_verdict_is_the_sentences_alone_task_by_task() -> None:
+    first, second = build_task(1, method="single"), build_task()
+    lines = brief_verdict(build_selection(first, second, searches=searched(a=("grid", "none", 7)).searches))
+    told = " ".join(lines)
+    assert told == " ".join([*verdict("sst", first), *verdict("qqp", second)])
+    starts = [number for number, line in enumerate(lines) if line.startswith("Chosen for ")]
+    assert len(starts) == 2
+    assert starts[0] == 0
+    assert max(map(len, lines)) <= WIDEST
+    assert brief_verdict(build_selection()) == []
+
+
+def test_the_legend_says_how_it_was_chosen_and_how_often_cross_fitted() -> None:
+    asked = build_selection(build_task())
+    lines = list(legend(asked))
+    assert "(5 folds, 3 times)" in lines[1]
+    assert lines[3] == "No trial has the base configuration of the space; --base TRIAL names one to compare with."
+    assert lines[4] == "<: what was chosen, in the way that was asked for."
+    automatic = build_selection(build_task(automatic=build_score("auto")), num_repeats=1, num_folds=4)
+    lines = list(legend(automatic))
+    assert "(4 folds, once)" in lines[1]
+    assert lines[4].startswith("<: what was chosen, the simplest way within one standard error (of the difference)")
+
+
+@pytest.mark.parametrize("width", [WIDEST, 250])
+def test_no_line_is_longer_than_100_columns_however_long_names_and_numbers_are(width: int) -> None:
+    wide = {"in_sample": -0.987, "cross_fitted": -0.876, "interval": (-0.912, -0.845), "num_models": 12_345}
+    methods = tuple(build_score(name, **wide) for name in TITLES if name != "auto")
+    task = build_task(
+        12_345,
+        sweep="/sweeps/" + 12 * "a-long-name-",
+        methods=methods,
+        method="greedy",
+        automatic=build_score("auto", **wide),
+        num_candidates=12_345_678,
+        num_trials=1_234_567,
+        num_examples=1_234_567,
+    )
+    selection = build_selection(task, task, task)
+    assert max(map(len, shown(render_selection(selection), width))) <= WIDEST
+    told = "".join(line.strip() for line in shown(render_selection(selection), width))
+    assert 12 * "a-long-name-" in told  # broken, not cut
+    assert "…" not in told
+
+
+def test_text_that_looks_like_markup_is_shown_as_it_is() -> None:
+    lines = shown(render_selection(build_selection(build_task(sweep="/sweeps/[bold]x[red]"))))
+    assert any("of [bold]x[red], epoch 1" in line for line in lines)

@@ -1,0 +1,131 @@
+"""Ensembles of all tasks from sweeps: what is read, what is chosen together, and what stands beside it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mtlib.tasks import TASKS
+from results.ensembles.best_k import Settings
+from results.ensembles.candidates import Pool, read_pool
+from results.records.selection import Search, TaskSelection
+from results.records.trials import write_sweep, write_trials
+from results.scoring.shared_model import choose_one_model
+from results.selection import select_all as choosing
+from results.selection.select_all import SOUP, Request, select_from, tasks_of
+from results.selection.select_ensemble import ONE_MODEL, select
+from tests.results.conftest import build_record
+from tests.results.scored_sweep import build_sweep, keep_weights
+
+FAST = Settings(num_bags=0)
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    """Three trials, of which the second one is far better than the others, alone or together."""
+    return build_sweep(tmp_path / "mine", 0.2, 3.0, 0.2)
+
+
+def test_equal_seeds_give_equal_selections_and_others_other_folds(sweep: Path) -> None:
+    settings = Settings(num_bags=2)
+    request = Request(sweeps=[sweep], settings=settings, num_repeats=1, tasks=["sst"])
+    first, second = (select_from(request) for _ in range(2))
+    assert replace(first, created="") == replace(second, created="")
+    other = select_from(replace(request, settings=replace(settings, seed=1)))
+    scores = [found.tasks["sst"].methods[0] for found in (first, other)]
+    assert scores[0].in_sample == scores[1].in_sample
+    assert scores[0].interval != scores[1].interval
+
+
+def test_only_tasks_that_a_trial_was_scored_on_are_selected_by_themselves(tmp_path: Path) -> None:
+    write_sweep(tmp_path, {"name": "mine"})
+    first = build_record(0, best={"sts": 0.5})
+    second = build_record(1, best={"qqp": 0.5, "sts": 0.4, "overall": 0.5})
+    failed = build_record(2, best={"sst": 0.9}, status="failed")
+    write_trials(tmp_path, [first, second, failed], tuple(TASKS))
+    assert tasks_of([tmp_path]) == ["qqp", "sts"]
+
+
+def test_what_is_done_is_said_once_for_each_task(sweep: Path) -> None:
+    said: list[str] = []
+    request = Request(sweeps=[sweep], settings=Settings(num_bags=0), num_repeats=1, tasks=["sst", "sst"])
+    select_from(request, on_progress=said.append)
+    assert said == ["SST: reading predictions ...", "SST: choosing among 6 candidates ..."]
+
+
+def test_the_best_model_for_all_tasks_is_found_over_them_together_and_stands_first(sweep: Path) -> None:
+    selection = select_from(Request(sweeps=[sweep], settings=FAST, num_repeats=1))
+    one = choose_one_model({task: read_pool([sweep], task) for task in TASKS}, FAST)
+    for task, found in selection.tasks.items():
+        first = found.methods[0]
+        assert (first.name, first.num_models) == (ONE_MODEL, 1)
+        assert (first.in_sample, first.cross_fitted) == (one.in_sample[task], one.fitted[task].score)
+
+
+def test_the_best_model_for_all_tasks_can_be_asked_for(sweep: Path) -> None:
+    selection = select_from(Request(sweeps=[sweep], method=ONE_MODEL, settings=FAST, num_repeats=1))
+    members = {member for found in selection.tasks.values() for member in found.members}
+    assert len(members) == 1
+    assert {(found.method, found.automatic) for found in selection.tasks.values()} == {(ONE_MODEL, None)}
+
+
+def test_one_task_alone_has_no_model_for_all_of_them_beside(sweep: Path) -> None:
+    selection = select_from(Request(sweeps=[sweep], settings=FAST, num_repeats=1, tasks=["sst"]))
+    assert ONE_MODEL not in [score.name for score in selection.tasks["sst"].methods]
+
+
+def test_where_no_epoch_has_all_tasks_and_weights_there_is_none_unless_it_is_asked_for(sweep: Path) -> None:
+    """Each trial's predictions of one task are of its first epoch, and weights are those of the second."""
+    for number in range(3):
+        keep_weights(sweep, f"{number:04d}-r0", sst=7)
+    with pytest.raises(ValueError, match=r"^some candidate for all tasks must have its weights still, got none$"):
+        select_from(Request(sweeps=[sweep], method=ONE_MODEL, settings=FAST, num_repeats=1))
+
+
+def test_soups_are_tried_less_often_and_of_fewer_trials_unless_asked_for(
+    sweep: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def choose(pool: Pool, settings: Settings, *, num_repeats: int, **_: object) -> TaskSelection:
+        asked.append((settings.num_considered, num_repeats))
+        return select(pool, settings, names=["single"])
+
+    monkeypatch.setattr(choosing, "choose_soups", choose)
+    for num_repeats in (None, 4):
+        select_from(Request(sweeps=[sweep], method=SOUP, tasks=["sst"], num_repeats=num_repeats))
+    assert asked == [(20, 2), (20, 4)]
+    assert Request(sweeps=[sweep]).repeats == 5
+
+
+def test_how_each_sweep_was_searched_is_recorded(tmp_path: Path) -> None:
+    first, second = (str(build_sweep(tmp_path / name, 0.5, 1.0)) for name in ("a", "b"))
+    write_sweep(first, {"name": "a", "search": "tpe", "scheduler": "asha", "data": {"fingerprint": "x"}})
+    twice = [build_record(0), build_record(0, replicate=1), build_record(1, status="failed")]
+    write_trials(first, twice, tuple(TASKS))
+    found = select_from(Request(sweeps=[first, second], settings=FAST, num_repeats=1, tasks=["sst"])).searches
+    assert found == {
+        first: Search(search="tpe", scheduler="asha", num_configurations=1),
+        second: Search(search="not recorded", scheduler="not recorded", num_configurations=2),
+    }
+
+
+def test_texts_for_latency_are_those_of_a_sweep_that_has_the_task(
+    sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first sweep has no candidate of the task."""
+    empty = tmp_path / "empty"
+    write_sweep(empty, {"name": "empty"})
+    write_trials(empty, [build_record(0, status="failed")], tuple(TASKS))
+    asked: list[object] = []
+
+    def read(place: object, *_: object) -> tuple[tuple[str, ...], ...]:
+        asked.append(place)
+        return (("a text",),)
+
+    monkeypatch.setattr(choosing, "read_dev_texts", read)
+    monkeypatch.setattr(choosing, "find_latencies", lambda pool, *_: np.ones(len(pool.candidates)))
+    request = Request(sweeps=[empty, sweep], settings=FAST, num_repeats=1, tasks=["sst"], is_timed=True)
+    assert all(one.latency_ms is not None for one in select_from(request).tasks["sst"].trade_offs)
+    assert asked == [str(sweep)]

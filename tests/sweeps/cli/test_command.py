@@ -1,0 +1,234 @@
+"""The command line: every flag, every mistake in one line."""
+
+import argparse
+import dataclasses
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from results.records.trials import write_sweep
+from sweeps.cli.command import read_command, read_options
+from sweeps.cli.flags import build_parser
+from sweeps.options import SweepOptions, saved_options
+
+NOW = datetime(2025, 3, 7, 14, 15, 3)
+
+
+def read(*arguments: str) -> SweepOptions:
+    return read_options(read_command(arguments), NOW, None)
+
+
+def test_only_a_space_is_needed() -> None:
+    options = read("--space", "smart_lambda")
+    assert options == SweepOptions(
+        space="smart_lambda",
+        name="smart_lambda-20250307-141503",
+        storage=Path.home().resolve() / "multitask-sweeps",
+    )
+
+
+def test_every_flag_reaches_its_option(tmp_path: Path) -> None:
+    options = read(
+        *("--space", "smart_lambda", "--data", str(tmp_path), "--encoder", "roberta-base", "--workers", "2"),
+        *("--cpus-per-worker", "3", "--gpus-per-worker", "1", "--concurrent", "4", "--search", "tpe", "--trials", "9"),
+        *("--replicates", "5", "--scheduler", "asha", "--name", "mine", "--storage", str(tmp_path / "s")),
+        *("--seed", "6", "--set", "smart.mode=paper", "--address", "auto", "--dry-run"),
+        *("--hold-out", "0.1"),
+    )
+    assert options == SweepOptions(
+        space="smart_lambda",
+        data=tmp_path,
+        encoder="roberta-base",
+        workers=2,
+        cpus_per_worker=3,
+        gpus_per_worker=1.0,
+        concurrent=4,
+        search="tpe",
+        trials=9,
+        replicates=5,
+        scheduler="asha",
+        name="mine",
+        storage=tmp_path / "s",
+        seed=6,
+        changes={"smart.mode": "paper"},
+        address="auto",
+        hold_out=0.1,
+        dry_run=True,
+    )
+
+
+def test_set_may_be_repeated_or_take_several_values_and_the_last_one_wins() -> None:
+    options = read("--space", "smart_lambda", "--set", "a=1", "b.c=x=y", "--set", "d=[1, 2]", "--set", "a=2")
+    assert options.changes == {"a": "2", "b.c": "x=y", "d": "[1, 2]"}
+
+
+def test_relative_and_home_folders_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    options = read("--space", "smart_lambda", "--data", "data", "--encoder", "data", "--storage", "sweeps")
+    assert (options.data, options.encoder) == (tmp_path / "data", str(tmp_path / "data"))
+    assert options.storage == tmp_path / "sweeps"
+    assert read("--space", "smart_lambda", "--storage", "~/here").storage == Path.home().resolve() / "here"
+
+
+def test_the_address_of_the_surrounding_ray_is_the_default() -> None:
+    found = read_command(["--space", "smart_lambda"])
+    assert read_options(found, NOW, "10.0.0.1:6379").address == "10.0.0.1:6379"
+    found = read_command(["--space", "smart_lambda", "--address", "local"])
+    assert read_options(found, NOW, "10.0.0.1:6379").address == "local"
+
+
+def test_a_storage_uri_is_a_mirror_of_local_work() -> None:
+    options = read("--space", "smart_lambda", "--storage", "s3://bucket/sweeps")
+    assert options.mirror == "s3://bucket/sweeps"
+    assert options.storage == Path.home().resolve() / "multitask-sweeps"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], r"--space must name a search space, got none; known: .*smart_lambda"),
+        (["--space", "smart_lamda"], r"unknown search space 'smart_lamda'; did you mean 'smart_lambda'\?"),
+        (["--space"], r"--space: expected one argument"),
+        (["--wokers", "2"], r"unknown flag '--wokers'; did you mean '--workers'\?"),
+        (["--work", "2"], r"unknown flag '--work'; did you mean '--workers'\?"),
+        (["smart_lambda"], r"every value must follow its flag, got 'smart_lambda'"),
+        (["--space", "smart_lambda", "--workers", "two"], r"--workers must be a whole number, got 'two'"),
+        (["--space", "smart_lambda", "--workers", "1.5"], r"--workers must be a whole number, got '1.5'"),
+        (["--space", "smart_lambda", "--gpus-per-worker", "x"], r"--gpus-per-worker must be a number, got 'x'"),
+        (["--space", "smart_lambda", "--set", "a"], r"--set must be KEY=VALUE, e\.g\. .*, got 'a'"),
+        (["--space", "smart_lambda", "--set", "=1"], r"--set must be KEY=VALUE"),
+        (["--space", "smart_lambda", "--data", "/no/such"], r"--data must be a folder that exists, got '/no/such'$"),
+        (
+            ["--space", "smart_lambda", "--encoder", "./no"],
+            r"--encoder must be a hub name or a folder that exists, got './no'",
+        ),
+        (["--space", "smart_lambda", "--seed", "-1"], r"--seed must be at least 0, got -1"),
+        (["--space", "smart_lambda", "--name", ""], r"--name must be letters"),
+        (["--space", "smart_lambda", "--hold-out", "some"], r"--hold-out must be a number, got 'some'"),
+        (["--space", "smart_lambda", "--hold-out", "0.6"], r"--hold-out must be from 0 to 0.5, got 0.6"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as raised:
+        read(*arguments)
+    assert "\n" not in str(raised.value)
+
+
+def test_every_example_of_the_help_is_read(tmp_path: Path) -> None:
+    lines = [line.strip() for line in build_parser().format_help().splitlines()]
+    commands = [line.partition("run.py ")[2] for line in lines if "sweeps/run.py --space smart_lambda" in line]
+    assert len(commands) >= 7
+    for command in commands:
+        assert read(*command.replace("DIR", str(tmp_path)).split()).space == "smart_lambda"
+
+
+def test_help_ends_with_code_0(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        read_command(["--help"])
+    assert ended.value.code == 0
+    assert "examples:" in capsys.readouterr().out
+
+
+def test_listing_needs_no_space() -> None:
+    assert isinstance(read_command(["--list-spaces"]), argparse.Namespace)
+    assert read_command(["--list-spaces"]).list_spaces
+
+
+def test_what_is_kept_and_shared_reaches_its_option() -> None:
+    options = read("--space", "smart_lambda", "--no-reuse", "--keep-gb", "0.5", "--checkpoint-steps", "7")
+    assert (options.reuse, options.keep_gb, options.checkpoint_steps, options.resumes) == (False, 0.5, 7, False)
+
+
+@pytest.mark.parametrize("words", [["--extend", "3"], ["--extend", "0"], ["--retry-failed"]])
+def test_flags_of_a_sweep_that_goes_on_come_with_it_alone(words: list[str]) -> None:
+    with pytest.raises(ValueError, match=f"^{words[0]} must come with --resume SWEEP, got none$"):
+        read("--space", "smart_lambda", *words)
+
+
+def test_it_is_known_which_flags_were_given() -> None:
+    assert read_command(["--space=a", "--seed", "0", "--set", "x=--y", "--retry-failed"]).said == {
+        "space",
+        "seed",
+        "set",
+        "retry_failed",
+    }
+    assert read_command([]).said == set()
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> SweepOptions:
+    """A sweep that is there, with options of its own."""
+    options = SweepOptions(
+        space="smart_lambda",
+        name="mine",
+        storage=tmp_path,
+        search="tpe",
+        trials=4,
+        concurrent=3,
+        keep_gb=5,
+        seed=8,
+        hold_out=0.2,
+    )
+    write_sweep(options.folder, {"options": saved_options(options)})
+    return options
+
+
+def test_a_sweep_goes_on_with_its_own_options(begun: SweepOptions) -> None:
+    by_name = read("--resume", "mine", "--storage", str(begun.storage))
+    assert by_name == dataclasses.replace(begun, resumes=True)
+    assert read("--resume", str(begun.folder)) == by_name
+
+
+@pytest.mark.parametrize(
+    ("words", "changes"),
+    [
+        (["--concurrent", "1"], {"concurrent": 1}),
+        (["--keep-gb", "0.25"], {"keep_gb": 0.25}),
+        (["--keep-models", "4"], {"keep_models": 4}),
+        (["--keep-gb", "20"], {"keep_gb": 20.0}),
+        (["--checkpoint-steps", "9"], {"checkpoint_steps": 9}),
+        (["--node-wait-minutes", "0.5"], {"node_wait_minutes": 0.5}),
+        (["--extend", "6"], {"extend": 6}),
+        (["--retry-failed"], {"retry_failed": True}),
+        (["--address", "auto"], {"address": "auto"}),
+        (["--dry-run"], {"dry_run": True}),
+    ],
+)
+def test_some_things_can_be_said_anew_when_a_sweep_goes_on(
+    begun: SweepOptions, words: list[str], changes: dict[str, Any]
+) -> None:
+    options = read("--resume", str(begun.folder), *words)
+    assert options == dataclasses.replace(begun, resumes=True, **changes)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--resume", "other"], r"other is no sweep folder: it has no sweep\.json"),
+        (["--resume"], r"--resume: expected one argument"),
+        (["--resume", "mine", "--seed", "8"], r"--seed must be left out with --resume, .*, got 8"),
+        (["--resume", "mine", "--hold-out", "0.2"], r"--hold-out must be left out with --resume, .*, got 0.2"),
+        (["--resume", "mine", "--no-reuse"], r"--no-reuse must be left out with --resume"),
+        (["--resume", "mine", "--space", "smart_lambda"], r"--space must be left out with --resume"),
+        (["--resume", "mine", "--extend", "some"], r"--extend must be a whole number, got 'some'"),
+        (["--resume", "mine", "--extend", "-1"], r"--extend must be at least 0, got -1"),
+        (["--resume", "mine", "--keep-gb", "much"], r"--keep-gb must be a number, got 'much'"),
+        (["--resume", "mine", "--checkpoint-steps", "0"], r"--checkpoint-steps must be at least 1, got 0"),
+        (["--resume", "mine", "--node-wait-minutes", "-1"], r"--node-wait-minutes must be at least 0, got -1"),
+    ],
+)
+def test_a_mistake_in_going_on_is_one_line(begun: SweepOptions, words: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as raised:
+        read(*words, "--storage", str(begun.storage))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_sweep_over_a_grid_cannot_be_extended(tmp_path: Path) -> None:
+    options = SweepOptions(space="smart_lambda", name="grid", storage=tmp_path)
+    write_sweep(options.folder, {"options": saved_options(options)})
+    assert read("--resume", str(options.folder)) == dataclasses.replace(options, resumes=True)
+    with pytest.raises(ValueError, match=r"^--extend must be left out for a sweep over a grid.*, got 2$"):
+        read("--resume", str(options.folder), "--extend", "2")

@@ -1,0 +1,235 @@
+"""What a person reads: lines in a log, a table on a terminal, times."""
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from sweeps.cli.progress import duration, live_view, seconds_left, show_progress, summary
+from sweeps.driver.ledger import Ledger, apply, open_ledger
+from sweeps.lanes.messages import Event
+from tests.sweeps.conftest import MakePlan
+
+NOON = 1_700_000_000.0
+
+
+def event(kind: Any, trial_id: str | None = "0000-r0", at: float = NOON, **facts: Any) -> Event:
+    return Event(kind=kind, lane="lane0", trial_id=trial_id, facts=facts, time=at)
+
+
+def started(trial_id: str = "0000-r0", at: float = NOON) -> Event:
+    return event("started", trial_id, at, host="here", pid=1, attempt=1, why=None)
+
+
+def scored(epoch: int, at: float = NOON, **scores: float) -> Event:
+    return event("report", at=at, epoch=epoch, scores=scores, step=epoch, seconds=1.0)
+
+
+def ended(how: str, at: float = NOON, error: str | None = None) -> Event:
+    return event("ended", at=at, how=how, error=error, was_started=True)
+
+
+def after(ledger: Ledger, *events: Event) -> Ledger:
+    for one in events:
+        apply(ledger, one)
+    return ledger
+
+
+def printed(ledger: Ledger, *events: Event) -> list[str]:
+    """What `show_progress` prints where there is no terminal."""
+    console = Console(file=io.StringIO(), width=200)
+    with show_progress(console) as on_event:
+        for one in events:
+            apply(ledger, one)
+            on_event(one, ledger)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
+def test_a_log_has_a_line_when_a_trial_starts_scores_and_ends(make_plan: MakePlan) -> None:
+    lines = printed(
+        open_ledger(make_plan()),
+        started(),
+        scored(1, sts=0.5, sst=0.25, overall=0.5),
+        ended("complete", NOON + 65),
+    )
+    assert lines[:3] == [
+        "0000-r0 starts: smart.weight=0.0",
+        "0000-r0 epoch 1: SST 0.250, STS 0.500, overall 0.500",
+        "0000-r0 complete after 1:05",
+    ]
+    assert lines[3].startswith("1 complete, 2 queued; best overall 0.500 (0000-r0); ")
+    assert len(lines) == 4
+
+
+def test_a_log_is_not_flooded_by_progress(make_plan: MakePlan) -> None:
+    steps = [event("progress", epoch=1, step=step, num_steps=100) for step in range(50)]
+    assert len(printed(open_ledger(make_plan()), started(), *steps)) == 1
+
+
+def test_a_failure_is_told_with_its_reason(make_plan: MakePlan) -> None:
+    lines = printed(open_ledger(make_plan()), started(), ended("failed", error="sst: loss is nan at step 3"))
+    assert "0000-r0 failed: sst: loss is nan at step 3" in lines
+
+
+def test_notes_and_lanes_are_told(make_plan: MakePlan) -> None:
+    events = [
+        event("note", None, text="Ray's dashboard: http://127.0.0.1:8265"),
+        event("lane_open", None, host="node7", pid=1),
+        event("lane_lost", None, why="its node is gone"),
+        event("lane_down", None, why="node other (bbbbbbbb) died"),
+        event("lane_closed", None),
+    ]
+    assert printed(open_ledger(make_plan()), *events) == [
+        "Ray's dashboard: http://127.0.0.1:8265",
+        "lane0 is open on node7",
+        "lane0 is lost: its node is gone",
+        "lane0 is down until there is room for its workers again: node other (bbbbbbbb) died",
+        "lane0 has nothing left to do and gives its resources back",
+    ]
+
+
+GLOO = "RuntimeError: [/pytorch/gloo/pair.cc:537] Connection closed by peer [127.0.0.1]:4711 [bold]"
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_brackets_in_an_error_are_shown_as_they_are(make_plan: MakePlan, is_terminal: bool) -> None:
+    console = Console(file=io.StringIO(), width=200, force_terminal=is_terminal)
+    with show_progress(console) as on_event:
+        on_event(ended("failed", error=GLOO), after(open_ledger(make_plan()), started(), ended("failed", error=GLOO)))
+    assert isinstance(console.file, io.StringIO)
+    assert f"0000-r0 failed: {GLOO}" in console.file.getvalue()
+
+
+def test_brackets_in_searched_values_are_shown_as_they_are(make_plan: MakePlan) -> None:
+    ledger = after(open_ledger(make_plan()), started())
+    ledger.records["0000-r0"] = replace(ledger.records["0000-r0"], params={"encoder": "[bold]"})
+    console = Console(file=io.StringIO(), width=120)
+    console.print(live_view([ledger], NOON))
+    assert isinstance(console.file, io.StringIO)
+    assert "encoder=[bold]" in console.file.getvalue()
+
+
+def test_a_trial_that_loses_its_lane_is_told(make_plan: MakePlan) -> None:
+    lines = printed(open_ledger(make_plan()), started(), event("returned"))
+    assert lines[-1] == "0000-r0 waits for a lane that is free"
+
+
+def test_the_live_view_shows_where_each_running_trial_is(make_plan: MakePlan) -> None:
+    ledger = after(
+        open_ledger(make_plan()), started(), event("progress", epoch=2, step=30, num_steps=120), scored(1, qqp=0.75)
+    )
+    console = Console(file=io.StringIO(), width=120)
+    console.print(live_view([ledger], NOON))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    for part in ("1 running, 2 queued", "0000-r0", "smart.weight=0.0", "epoch 2, step 30 of 120", "QQP 0.750"):
+        assert part in shown
+
+
+def test_the_live_view_says_so_while_lanes_are_opened() -> None:
+    console = Console(file=io.StringIO(), width=120)
+    console.print(live_view([], NOON))
+    assert isinstance(console.file, io.StringIO)
+    assert "opening lanes" in console.file.getvalue()
+
+
+def test_nothing_is_guessed_from_nothing(make_plan: MakePlan) -> None:
+    ledger = after(open_ledger(make_plan()), started())
+    assert seconds_left(ledger, NOON + 10) is None
+    assert "left" not in summary(ledger, NOON)
+
+
+def test_time_left_follows_from_the_trials_that_are_done(make_plan: MakePlan) -> None:
+    ledger = after(open_ledger(make_plan()), started(), ended("complete", NOON + 20))
+    assert seconds_left(ledger, NOON + 20) == pytest.approx(2 * 20)
+
+
+def test_time_left_follows_from_the_part_done_of_the_first_trial(make_plan: MakePlan) -> None:
+    half = event("progress", epoch=1, step=50, num_steps=100)
+    ledger = after(open_ledger(make_plan()), started(), half)
+    assert seconds_left(ledger, NOON + 10) == pytest.approx(2.5 * 20)
+
+
+def test_a_night_between_two_runs_of_a_sweep_makes_no_trial_longer(make_plan: MakePlan) -> None:
+    """Each of three trials takes 20 seconds; the first had 8 of them, and 40 % of its steps, in the evening."""
+    morning = NOON + 50_000
+    evening = after(open_ledger(make_plan()), started(), ended("interrupted", NOON + 8))
+    ledger = after(open_ledger(evening.plan, evening.records.values()), started(at=morning))
+    after(ledger, event("progress", epoch=1, step=50, num_steps=100))
+    assert seconds_left(ledger, morning + 2) == pytest.approx(10 + 2 * 20)
+    after(ledger, ended("complete", morning + 12))
+    assert seconds_left(ledger, morning + 12) == pytest.approx(2 * 20)
+    evening = after(open_ledger(evening.plan), started(), ended("interrupted", NOON + 8))
+    again = open_ledger(evening.plan, evening.records.values())
+    assert "0000-r0 complete after 20 s" in printed(again, started(at=morning), ended("complete", morning + 12))
+
+
+def test_two_lanes_need_half_the_time(make_plan: MakePlan) -> None:
+    lanes = [Event(kind="lane_open", lane=name, facts={"host": "here"}) for name in ("lane0", "lane1")]
+    ledger = after(open_ledger(make_plan()), *lanes, started(), ended("complete", NOON + 20))
+    assert seconds_left(ledger, NOON + 20) == pytest.approx(20)
+
+
+def test_lanes_that_have_nothing_to_do_do_not_hurry_the_last_trial(make_plan: MakePlan) -> None:
+    lanes = [Event(kind="lane_open", lane=name, facts={"host": "here"}) for name in ("lane0", "lane1")]
+    plan = make_plan(grid={"smart.weight": (0.0, 1.0)})
+    last = started("0001-r0", NOON + 20)
+    ledger = after(open_ledger(plan), *lanes, started(), ended("complete", NOON + 20), last)
+    assert seconds_left(ledger, NOON + 20) == pytest.approx(20)
+
+
+def test_nothing_is_left_when_all_trials_have_ended(make_plan: MakePlan) -> None:
+    plan = make_plan(grid={"smart.weight": (0.0,)})
+    ledger = after(open_ledger(plan), started(), ended("complete", NOON + 20))
+    assert seconds_left(ledger, NOON + 21) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (59.4, "59 s"), (59.6, "1:00"), (3599, "59:59"), (3600, "1:00:00"), (7325, "2:02:05")],
+)
+def test_durations_read_like_a_clock(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def begins(epochs: int, steps: int = 0, taken_from: str | None = None, note: str | None = None) -> Event:
+    return event("begins", epochs=epochs, shared_steps=steps, shared_seconds=0.0, taken_from=taken_from, note=note)
+
+
+@pytest.mark.parametrize(
+    ("one", "lines"),
+    [
+        (begins(0), []),
+        (begins(2), ["0000-r0 goes on behind epoch 2"]),
+        (begins(2, 1234), ["0000-r0 takes over 1,234 steps that were trained before"]),
+        (begins(3, 99, "old/0004-r0"), ["0000-r0 is equal to old/0004-r0, which is taken over"]),
+        (begins(0, note="0000-r0 begins anew: it was damaged"), ["0000-r0 begins anew: it was damaged"]),
+        (event("waits", what="another sweep trains it"), ["0000-r0 waits: another sweep trains it"]),
+        (event("stage_ends", stage=0, why_not=None), []),
+        (event("stage_ends", stage=0, why_not="no room"), ["0000-r0: stage 0 is not kept for others: no room"]),
+        (event("ended", how="reused", error=None, was_started=True), None),
+    ],
+)
+def test_what_is_shared_is_told_in_a_line(make_plan: MakePlan, one: Event, lines: list[str] | None) -> None:
+    printed_lines = printed(open_ledger(make_plan()), started(), one)[1:]
+    if lines is None:
+        assert printed_lines[0] == "0000-r0 reused after 0 s"
+        assert printed_lines[1].startswith("1 reused, 2 queued")
+    else:
+        assert printed_lines == lines
+
+
+def test_epochs_that_are_told_again_do_not_flood_a_log(make_plan: MakePlan) -> None:
+    again = event("report", epoch=1, scores={"sst": 0.5}, step=1, seconds=1.0, is_replayed=True)
+    ledger = open_ledger(make_plan())
+    assert len(printed(ledger, started(), again, again)) == 1
+    assert ledger.records["0000-r0"].best == {"sst": 0.5}
+
+
+def test_what_was_taken_over_says_nothing_about_the_time_that_is_left(make_plan: MakePlan) -> None:
+    taken = event("ended", at=NOON + 1, how="reused", error=None, was_started=True)
+    ledger = after(open_ledger(make_plan()), started(), taken)
+    assert seconds_left(ledger, NOON + 1) is None

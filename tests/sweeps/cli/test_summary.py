@@ -1,0 +1,247 @@
+"""A sweep's end: exit codes, what is said, and the copies of the records."""
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from results.records.epochs import write_epoch
+from results.records.selection import read_selection
+from results.records.trials import read_sweep, write_sweep, write_trials
+from results.selection.report import brief_verdict
+from sweeps.cli.command import read_command
+from sweeps.cli.summary import describe_files, describe_outcome, describe_shared, exit_code, finish
+from sweeps.driver.run_sweep import SweepOutcome
+from sweeps.options import SweepOptions
+from sweeps.resume.resume import find_folder
+from sweeps.setup.create import ROOT
+from tests.results.conftest import build_record, build_report
+from tests.results.scored_sweep import keep_weights
+
+Build = Callable[..., SweepOptions]
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Build:
+    def build(**changes: Any) -> SweepOptions:
+        options = SweepOptions(**{"space": "smart_lambda", "name": "first", "storage": tmp_path / "all", **changes})
+        write_sweep(options.folder, {"name": "first"})
+        return options
+
+    return build
+
+
+def outcome_with(**changes: Any) -> SweepOutcome:
+    fields = {"counts": {"complete": 7}, "failures": {}, "is_interrupted": False, "error": None}
+    return SweepOutcome(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({}, 0),
+        ({"counts": {"complete": 3, "pruned": 4}}, 0),
+        ({"error": "no lane is left"}, 1),
+        ({"failures": {"0003-r0": "diverged"}}, 3),
+        ({"is_interrupted": True}, 130),
+        ({"is_interrupted": True, "failures": {"0003-r0": "diverged"}}, 130),
+        ({"error": "no lane is left", "failures": {"0003-r0": "diverged"}}, 1),
+    ],
+)
+def test_the_exit_code_says_how_the_sweep_ended(changes: dict[str, Any], code: int) -> None:
+    assert exit_code(outcome_with(**changes)) == code
+
+
+def test_what_went_wrong_is_said_in_a_line(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    counts, asked = {"complete": 5, "failed": 2}, options()
+    failed = outcome_with(counts=counts, failures={"a": "x", "b": "y"})
+    assert describe_outcome(outcome_with(), asked) == []
+    assert describe_outcome(failed, asked) == ["2 of 7 trials failed."]
+    assert describe_outcome(outcome_with(counts=counts, error="no lane is left"), asked) == [
+        "The sweep failed: no lane is left (trials: 5 complete, 2 failed)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("why", "begins"), [(None, "Interrupted (trials"), ("no node", "Interrupted: no node (trials")]
+)
+def test_the_last_line_of_an_interrupted_sweep_is_how_to_go_on(
+    options: Build, why: str | None, begins: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    asked = options(mirror="nowhere://bucket")
+    finish(asked, outcome_with(counts={"interrupted": 1}, is_interrupted=True, interruption=why))
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith(f"{begins}: 1 interrupted); what had finished is kept and ranked. ")
+    assert last.endswith(f" Go on with: python sweeps/run.py --resume {asked.folder}")
+
+
+@pytest.fixture
+def two_trials(options: Build) -> SweepOptions:
+    """A sweep of two trials that have been scored."""
+    asked = options()
+    write_trials(asked.folder, [build_record(0), build_record(1)], ("sst", "qqp", "sts"))
+    for number in (0, 1):
+        write_epoch(asked.folder, f"{number:04d}-r0", build_report(1, skill=0.5, seed=number))
+        keep_weights(asked.folder, f"{number:04d}-r0", overall=1)
+    return asked
+
+
+def test_an_interrupted_sweep_chooses_nothing_but_says_the_command_that_does(
+    two_trials: SweepOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert finish(two_trials, outcome_with(is_interrupted=True)) == 130
+    text = capsys.readouterr().out
+    assert "SST dev" in text, "the ranking is there"
+    assert "Chosen for" not in text
+    assert not (two_trials.folder / "selection.json").exists()
+    (line,) = [line for line in text.splitlines() if "results/selector.py" in line]
+    assert line == f"  python results/selector.py {two_trials.folder}    " + (
+        "# chooses an ensemble for each task from what has finished"
+    )
+
+
+def test_a_working_folder_that_has_gone_costs_nothing(
+    two_trials: SweepOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert finish(two_trials, outcome_with()) == 0
+    text = capsys.readouterr().out
+    assert "Chosen for SST: " in text
+    assert f"python -m results.table {two_trials.folder}" in text
+
+
+@pytest.mark.parametrize("broken", ["print_ranking", "read_trials", "mirror", "select_from", "write_selection"])
+def test_whatever_fails_at_the_end_costs_nothing_else(
+    options: Build,
+    two_trials: SweepOptions,
+    broken: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(*_arguments: Any, **_more: Any) -> None:
+        raise OSError(f"{broken} is broken")
+
+    asked = options(mirror=f"file://{two_trials.storage}/copies") if broken == "mirror" else two_trials
+    monkeypatch.setattr(f"sweeps.cli.summary.{broken}", fail)
+    code = finish(asked, outcome_with())
+    told = capsys.readouterr()
+    assert f"{broken} is broken" in told.out + told.err
+    assert ("SST dev" in told.out) == (broken != "print_ranking")
+    assert ("Chosen for SST: " in told.out) == (broken != "select_from")
+    assert code == (1 if broken == "mirror" else 0)
+
+
+def test_ctrl_c_while_ensembles_are_chosen_costs_nothing_else(
+    two_trials: SweepOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def press(_request: object, command: str) -> None:
+        raise KeyboardInterrupt(command)
+
+    monkeypatch.setattr("sweeps.cli.summary.select_from", press)
+    assert finish(two_trials, outcome_with()) == 0
+    text = capsys.readouterr().out
+    assert "Choosing ensembles was interrupted." in text
+    assert f"selector {two_trials.folder}" in text or f"selector.py {two_trials.folder}" in text
+
+
+def test_records_that_could_not_be_tidied_up_are_complained_of(
+    two_trials: SweepOptions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert finish(two_trials, outcome_with(complaints=("Curves could not be put together: no room",))) == 0
+    told = capsys.readouterr()
+    assert "Chosen for SST: " in told.out
+    assert told.err == "Curves could not be put together: no room\n"
+
+
+def test_files_and_next_commands_are_said(options: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    lines = describe_files(options(storage=tmp_path / "my sweeps"), outcome_with())
+    assert lines[0] == f"Files: {tmp_path}/my sweeps/first"
+    assert any(line.strip().startswith(f"python results/table.py '{tmp_path}/my sweeps/first'") for line in lines)
+    assert not any("--resume" in line for line in lines)
+
+
+def test_what_is_left_can_be_gone_on_with(options: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    lines = describe_files(options(storage=tmp_path / "my sweeps"), outcome_with(is_interrupted=True))
+    command = next(line for line in lines if "--resume" in line).partition("#")[0]
+    words = shlex.split(command)
+    assert words[:2] == ["python", "sweeps/run.py"]
+    assert find_folder(read_command(words[2:]).resume, tmp_path) == tmp_path / "my sweeps" / "first"
+
+
+def test_what_has_failed_can_be_tried_again(options: Build) -> None:
+    lines = describe_files(options(), outcome_with(failures={"0003-r0": "diverged"}))
+    assert sum("--resume" in line and "--retry-failed" in line for line in lines) == 1
+
+
+def test_what_was_shared_is_said() -> None:
+    records: Any = [SimpleNamespace(steps=1200, shared_steps=shared) for shared in (0, 400)]
+    assert describe_shared(records) == ["Shared: 400 of 2,400 optimizer steps were taken over instead of trained."]
+    assert describe_shared(records[:1]) == describe_shared([]) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_said"),
+    [({}, False), ({"is_interrupted": True}, True), ({"error": "no lane is left"}, True)],
+)
+def test_a_sweep_that_did_not_end_says_how_to_go_on(
+    options: Build, changes: dict[str, Any], is_said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    finish(options(), outcome_with(**changes))
+    assert ("--resume" in capsys.readouterr().out) == is_said
+
+
+def test_outside_the_projects_folder_the_command_names_the_module(
+    options: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = describe_files(options(), outcome_with(error="no lane is left"))
+    assert any("python -m results.table" in line for line in lines)
+    assert any("python -m sweeps.run --resume" in line for line in lines)
+
+
+def test_an_ensemble_is_chosen_for_each_task_and_the_verdict_printed(
+    two_trials: SweepOptions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert finish(two_trials, outcome_with()) == 0
+    selection = read_selection(two_trials.folder)
+    text = capsys.readouterr().out
+    assert set(selection.tasks) == {"sst", "qqp", "sts"}
+    for line in brief_verdict(selection):
+        assert line in text
+    assert f"results/selector.py {two_trials.folder}" in text or f"results.selector {two_trials.folder}" in text
+
+
+def test_where_nothing_can_be_chosen_that_is_said_in_a_line(options: Build, capsys: pytest.CaptureFixture[str]) -> None:
+    assert finish(options(), outcome_with()) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("No ensemble was chosen: ")]
+    assert line.endswith(".")
+
+
+def test_the_ranking_is_printed_and_records_are_copied(
+    options: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = options(mirror=f"file://{tmp_path}/copy")
+    assert finish(asked, outcome_with()) == 0
+    text = capsys.readouterr().out
+    assert f"Files: {asked.folder}" in text
+    assert f"Copies: file://{tmp_path}/copy/first" in text
+    assert read_sweep(tmp_path / "copy" / "first")["name"] == "first"
+
+
+def test_copies_that_fail_are_said_and_fail_the_sweep(
+    options: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    assert finish(options(mirror=f"file://{tmp_path}/file/copy"), outcome_with()) == 1
+    assert "could not be copied" in capsys.readouterr().err

@@ -1,0 +1,85 @@
+"""How many lanes fit: by CPUs, GPUs and memory, over one node or several."""
+
+import pytest
+
+from sweeps.cluster.capacity import (
+    BASE_BYTES,
+    CPU_BYTES_PER_PARAMETER,
+    Room,
+    lanes_that_fit,
+    more_lanes,
+    worker_need,
+    workers_that_fit,
+)
+from tests.sweeps.conftest import MakePlan
+
+GB = 10**9
+PLENTY = 1000 * GB
+
+
+def test_cpus_bound_the_lanes() -> None:
+    node = Room(cpus=7, gpus=0, memory=PLENTY)
+    assert lanes_that_fit([node], Room(cpus=2, gpus=0, memory=GB), num_workers=1) == 3
+
+
+def test_the_workers_of_a_lane_may_be_on_several_nodes() -> None:
+    nodes = [Room(cpus=1, gpus=0, memory=PLENTY)] * 3
+    assert lanes_that_fit(nodes, Room(cpus=1, gpus=0, memory=GB), num_workers=2) == 1
+
+
+def test_a_worker_is_on_one_node_only() -> None:
+    nodes = [Room(cpus=1, gpus=0, memory=PLENTY)] * 4
+    assert lanes_that_fit(nodes, Room(cpus=2, gpus=0, memory=GB), num_workers=1) == 0
+
+
+@pytest.mark.parametrize(("share", "fitting"), [(1, 2), (0.5, 4), (1 / 3, 6)])
+def test_workers_share_gpus(share: float, fitting: int) -> None:
+    node = Room(cpus=100, gpus=2, memory=PLENTY)
+    assert workers_that_fit(node, Room(cpus=1, gpus=share, memory=GB)) == fitting
+
+
+def test_memory_bounds_the_lanes_and_some_is_left() -> None:
+    node = Room(cpus=100, gpus=0, memory=10 * GB)
+    assert workers_that_fit(node, Room(cpus=1, gpus=0, memory=3 * GB)) == 3
+    assert workers_that_fit(node, Room(cpus=1, gpus=0, memory=10 * GB)) == 0
+
+
+def test_a_node_without_a_gpu_holds_no_worker_that_needs_one() -> None:
+    assert workers_that_fit(Room(cpus=8, gpus=0, memory=PLENTY), Room(cpus=1, gpus=1, memory=GB)) == 0
+
+
+def test_a_worker_needs_more_memory_for_a_larger_encoder(make_plan: MakePlan) -> None:
+    plan = make_plan(cpus_per_worker=3)
+    need = worker_need(plan, num_parameters=110_000_000)
+    assert (need.cpus, need.gpus) == (3, 0)
+    assert need.memory == BASE_BYTES + 110_000_000 * CPU_BYTES_PER_PARAMETER
+    assert worker_need(plan, None).memory == BASE_BYTES
+
+
+def test_beside_a_gpu_a_worker_needs_less_memory(make_plan: MakePlan) -> None:
+    on_cpu = worker_need(make_plan(), 10**8)
+    on_gpu = worker_need(make_plan(name="gpu", gpus_per_worker=1.0), 10**8)
+    assert on_gpu.memory < on_cpu.memory
+
+
+@pytest.mark.parametrize(
+    ("free_cpus", "memory", "num_lanes", "num_waiting", "more"),
+    [
+        (2, PLENTY, 2, 0, 2),
+        (2, PLENTY, 3, 1, 1),
+        (1, PLENTY, 4, 2, 0),
+        (4, 3 * BASE_BYTES, 2, 0, 0),  # lanes hold memory that Ray believes to be free
+    ],
+)
+def test_further_lanes_fit_what_is_free_and_all_lanes_the_whole(
+    make_plan: MakePlan,
+    monkeypatch: pytest.MonkeyPatch,
+    free_cpus: int,
+    memory: int,
+    num_lanes: int,
+    num_waiting: int,
+    more: int,
+) -> None:
+    monkeypatch.setattr("sweeps.cluster.capacity.free_rooms", lambda: [Room(cpus=free_cpus, gpus=0, memory=memory)])
+    monkeypatch.setattr("sweeps.cluster.capacity.total_rooms", lambda: [Room(cpus=8, gpus=0, memory=memory)])
+    assert more_lanes(make_plan(), None, num_lanes, num_waiting) == more

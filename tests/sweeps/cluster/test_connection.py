@@ -1,0 +1,113 @@
+"""What Ray's processes are told and how Ctrl-C is kept from them; Ray itself is started by other tests."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+import ray
+
+from sweeps.cluster.connection import (
+    ROOT,
+    Cluster,
+    close_ray,
+    connect,
+    deaf_to_interrupts,
+    free_port,
+    open_ray,
+    start_thread,
+    worker_environment,
+)
+
+
+def test_workers_find_the_packages_and_keep_the_users_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/theirs")
+    assert worker_environment({})["env_vars"]["PYTHONPATH"] == f"{ROOT}{os.pathsep}/theirs"
+    monkeypatch.delenv("PYTHONPATH")
+    assert worker_environment({})["env_vars"]["PYTHONPATH"] == str(ROOT)
+    assert (ROOT / "sweeps" / "cluster.py").is_file()
+
+
+def test_settings_of_the_user_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "7")
+    variables = worker_environment({"RAY_ADDRESS": "here:1"})["env_vars"]
+    assert (variables["RAY_TRAIN_HEALTH_CHECK_INTERVAL_S"], variables["RAY_ADDRESS"]) == ("7", "here:1")
+
+
+def test_a_free_port_can_be_listened_on() -> None:
+    with socket.socket() as server:
+        server.bind(("", free_port()))
+
+
+def test_processes_started_meanwhile_ignore_ctrl_c_and_we_do_not() -> None:
+    program = "import os, signal; os.kill(os.getpid(), signal.SIGINT); print('alive')"
+    outside = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it already
+    try:
+        with deaf_to_interrupts():
+            deaf = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        assert deaf.stdout == "alive\n"
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        hearing = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        assert hearing.returncode != 0
+    finally:
+        signal.signal(signal.SIGINT, outside)
+
+
+def test_a_cluster_that_is_not_there_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_settings: object) -> None:
+        raise ConnectionError("Could not find any running Ray instance.\nPlease specify one")
+
+    monkeypatch.setattr(ray, "init", refuse)
+    with pytest.raises(ValueError, match=r"^--address must be a running Ray cluster, got auto: Could not find any .*$"):
+        connect("auto")
+
+
+def test_an_address_where_nobody_listens_is_one_clear_error_at_once() -> None:
+    with pytest.raises(ValueError, match=r"^--address must be a running Ray cluster, got 127.0.0.1:\d+: .*refused"):
+        connect(f"127.0.0.1:{free_port()}")
+
+
+def test_ray_is_not_shut_down_under_a_thread_that_is_still_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(ray, "shutdown", lambda: calls.append("shutdown"))
+    cluster = Cluster(is_own=True, is_connected_here=True, dashboard=None)
+    may_go = threading.Event()
+
+    def work() -> None:
+        may_go.wait(10)
+
+    thread = start_thread(work, "lane0")
+    close_ray(cluster)
+    assert calls == []
+    may_go.set()
+    thread.join()
+    close_ray(cluster)
+    assert calls == ["shutdown"]
+
+
+def test_a_connection_that_was_there_before_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "shutdown", lambda: pytest.fail("it was shut down"))
+    cluster = open_ray(None)
+    assert not cluster.is_own
+    close_ray(cluster)
+
+
+PROGRAM = """
+import atexit, os, threading
+from sweeps.cluster.connection import end_process
+atexit.register(os._exit, 11)  # as what Ray leaves behind: a thread that Python takes down inside it ends the process
+threading.Thread(target=threading.Event().wait, name={name!r}, daemon=True).start()
+print("said")
+end_process(3)
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("sweep: lane0", 3), ("other", 11)])
+def test_a_thread_inside_ray_does_not_change_the_exit_code(name: str, code: int) -> None:
+    command = [sys.executable, "-c", PROGRAM.format(name=name)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (code, "said\n" if code == 3 else done.stdout)

@@ -1,0 +1,64 @@
+"""Ctrl-C, once and twice."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from sweeps.cluster.interrupts import Interrupts
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_is_only_noted(number: signal.Signals) -> None:
+    with Interrupts() as interrupts:
+        os.kill(os.getpid(), number)
+        assert interrupts.count == 1
+
+
+def test_the_second_signal_ends_the_program() -> None:
+    with Interrupts() as interrupts:
+        os.kill(os.getpid(), signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+        assert interrupts.count == 2
+
+
+def test_handlers_are_given_back() -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with Interrupts():
+        pass
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_a_library_that_takes_a_signal_over_is_overruled_and_the_first_handler_comes_back() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with Interrupts() as interrupts:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        interrupts.catch()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert interrupts.count == 1
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_outside_the_main_thread_nothing_is_taken_over() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    handlers = []
+
+    def enter() -> None:
+        with Interrupts():
+            handlers.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert handlers == [before]
+
+
+def test_the_program_itself_can_ask_for_a_clean_stop() -> None:
+    with Interrupts() as interrupts:
+        assert not interrupts.are_there
+        interrupts.ask("no node is left")
+        assert (interrupts.are_there, interrupts.why) == (True, "no node is left")
+        os.kill(os.getpid(), signal.SIGINT)  # the user's first
+        assert interrupts.count == 1

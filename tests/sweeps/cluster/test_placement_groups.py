@@ -1,0 +1,71 @@
+"""Placement groups of lanes that never opened, and of drivers that have gone."""
+
+import time
+
+import pytest
+from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table
+
+from sweeps.cluster import placement_groups as leftovers
+from sweeps.cluster.placement_groups import WAITING_STATES, job_of, remove_orphaned_groups, remove_own_groups
+
+OURS, GONE = "01000000", "02000000"
+
+
+def group_of(job: str, number: int) -> str:
+    return f"{number:028x}{job}"
+
+
+@pytest.fixture
+def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Groups that were removed, from a cluster with one living and one dead job."""
+    names: list[str] = []
+    table = {
+        group_of(OURS, 1): {"state": "PENDING", "name": ""},
+        group_of(GONE, 2): {"state": "PENDING", "name": ""},
+        group_of(GONE, 3): {"state": "CREATED", "name": ""},
+        group_of(GONE, 4): {"state": "REMOVED", "name": ""},
+        group_of(GONE, 5): {"state": "PENDING", "name": "somebody waits for it by name"},
+    }
+    ended = [{"JobID": OURS, "IsDead": False}, {"JobID": GONE, "IsDead": True}]
+    monkeypatch.setattr(leftovers, "jobs", lambda: ended)
+    monkeypatch.setattr(leftovers, "placement_group_table", lambda: table)
+    monkeypatch.setattr(leftovers, "remove", names.append)
+    return names
+
+
+def test_only_nameless_groups_that_still_wait_for_a_driver_that_has_gone_are_orphans(removed: list[str]) -> None:
+    assert remove_orphaned_groups() == 1
+    assert removed == [group_of(GONE, 2)]
+
+
+def test_the_job_is_read_from_the_groups_id() -> None:
+    assert job_of("688705a93a1eb0247c28c88461ca01000000") == OURS
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("private_ray")
+def test_a_group_that_has_its_room_can_be_spared() -> None:
+    group = placement_group([{"CPU": 1}])
+    assert group.wait(10)
+    remove_own_groups(WAITING_STATES)
+    assert placement_group_table(group)["state"] == "CREATED"
+    remove_own_groups()
+    wait_for_removal(group)
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("private_ray")
+def test_a_group_that_waits_for_room_is_removed_by_its_own_driver() -> None:
+    group = placement_group([{"CPU": 100}])
+    assert placement_group_table(group)["state"] == "PENDING"
+    assert remove_orphaned_groups() == 0
+    remove_own_groups(WAITING_STATES)
+    wait_for_removal(group)
+
+
+def wait_for_removal(group: PlacementGroup) -> None:
+    """Waits until a group has gone."""
+    deadline = time.monotonic() + 10
+    while placement_group_table(group)["state"] != "REMOVED":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -1,0 +1,267 @@
+"""Events become records: statuses, best and last scores, times, and what is counted."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from results.records.trials import read_trials
+from search_spaces.domain import Float
+from sweeps.driver.ledger import Ledger, add_trial, apply, close_ledger, open_ledger, save
+from sweeps.lanes.messages import Event
+from sweeps.search.trial_spec import make_spec
+from tests.sweeps.conftest import MakePlan
+
+NOON = 1_700_000_000.0
+
+
+def tell(ledger: Ledger, kind: Any, trial_id: str = "0000-r0", at: float = NOON, **facts: Any) -> None:
+    apply(ledger, Event(kind=kind, lane="lane0", trial_id=trial_id, facts=facts, time=at))
+
+
+def start(ledger: Ledger, trial_id: str = "0000-r0", at: float = NOON, kind: str = "started") -> None:
+    tell(ledger, kind, trial_id, at, host="here", pid=1, attempt=1, why=None)
+
+
+def report(ledger: Ledger, epoch: int, at: float = NOON, trial_id: str = "0000-r0", **scores: float) -> None:
+    tell(ledger, "report", trial_id, at, epoch=epoch, scores=scores, step=10 * epoch, seconds=2.0 * epoch)
+
+
+def end(ledger: Ledger, how: str, at: float = NOON, trial_id: str = "0000-r0", was_started: bool = True) -> None:
+    error = "it broke" if how == "failed" else None
+    tell(ledger, "ended", trial_id, at, how=how, error=error, was_started=was_started, peak_memory_bytes=7)
+
+
+def test_a_grid_is_queued_from_the_start(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    assert {name: record.status for name, record in ledger.records.items()} == dict.fromkeys(
+        ("0000-r0", "0001-r0", "0002-r0"), "queued"
+    )
+    assert ledger.counts == {"queued": 3}
+
+
+def test_a_trial_goes_from_queued_over_running_to_its_end(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan(num_workers=2))
+    start(ledger)
+    assert ledger.counts == {"running": 1, "queued": 2}
+    report(ledger, 1, NOON + 5, sst=0.3, overall=0.4)
+    end(ledger, "complete", NOON + 6)
+    record = ledger.records["0000-r0"]
+    assert (record.status, record.epochs, record.steps) == ("complete", 1, 10)
+    assert (record.wall_seconds, record.device_seconds, record.peak_memory_bytes) == (6.0, 4.0, 7)
+    assert (record.started, record.host) == ("2023-11-14T22:13:20.000+00:00", "here")
+    assert ledger.progress == {}
+
+
+def test_best_is_kept_per_score_with_its_first_epoch(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    start(ledger)
+    report(ledger, 1, qqp=0.7)
+    report(ledger, 2, qqp=0.6, sst=0.3, overall=0.45)
+    report(ledger, 3, qqp=0.7, sst=0.4, overall=0.55)
+    record = ledger.records["0000-r0"]
+    assert record.best == {"qqp": 0.7, "sst": 0.4, "overall": 0.55}
+    assert record.last == {"qqp": 0.7, "sst": 0.4, "overall": 0.55}
+    assert record.best_epoch == {"qqp": 1, "sst": 3, "overall": 3}
+
+
+def test_a_trial_whose_lane_was_restarted_keeps_its_first_start(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    start(ledger, at=NOON)
+    start(ledger, at=NOON + 100, kind="resumed")
+    assert ledger.progress["0000-r0"] == {"since": NOON}
+    end(ledger, "complete", NOON + 150)
+    assert ledger.records["0000-r0"].wall_seconds == 150
+
+
+def test_a_trial_that_is_returned_is_queued_and_its_wait_for_a_lane_does_not_count(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    start(ledger, at=NOON)
+    report(ledger, 1, NOON + 50, sst=0.5)
+    tell(ledger, "returned", at=NOON + 100)
+    assert ledger.counts == {"queued": 3}
+    assert ledger.num_unfinished == 3
+    assert not ledger.progress
+    start(ledger, at=NOON + 500, kind="resumed")
+    assert ledger.records["0000-r0"].best == {"sst": 0.5}, "what it had reported is not reported again"
+    end(ledger, "complete", NOON + 550)
+    assert ledger.records["0000-r0"].wall_seconds == 150
+    assert ledger.num_unfinished == 2
+
+
+def test_a_failed_trial_keeps_its_reason(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    start(ledger)
+    end(ledger, "failed")
+    assert (ledger.records["0000-r0"].status, ledger.records["0000-r0"].error) == ("failed", "it broke")
+
+
+def test_what_was_never_started_is_still_queued_after_an_interruption(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    start(ledger)
+    end(ledger, "interrupted")
+    end(ledger, "interrupted", trial_id="0001-r0", was_started=False)
+    assert ledger.counts == {"interrupted": 1, "queued": 2}
+
+
+def test_what_still_runs_when_the_sweep_ends_is_interrupted(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    start(ledger)
+    close_ledger(ledger)
+    assert ledger.counts == {"interrupted": 1, "queued": 2}
+
+
+def test_replicates_are_expected_until_their_configuration_is_lost(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan(replicates=3))
+    assert ledger.counts == {"queued": 9}
+    start(ledger)
+    end(ledger, "pruned")
+    assert ledger.counts == {"pruned": 1, "queued": 6}
+    spec = ledger.records["0001-r0"]
+    add_trial(ledger, make_spec(ledger.plan.space, 1, 1, dict(spec.params)))
+    start(ledger, "0001-r1")
+    assert ledger.counts == {"pruned": 1, "running": 1, "queued": 5}
+
+
+def test_trials_that_are_drawn_appear_as_they_are_suggested(make_plan: MakePlan) -> None:
+    plan = make_plan(search="random", num_trials=5, grid={}, ranges={"smart.weight": Float(low=0, high=1)})
+    ledger = open_ledger(plan)
+    assert (ledger.records, ledger.counts) == ({}, {"queued": 5})
+    add_trial(ledger, make_spec(plan.space, 0, 0, {"smart.weight": 0.2}))
+    assert (list(ledger.records), ledger.counts) == (["0000-r0"], {"queued": 5})
+
+
+def test_the_best_trial_is_by_the_searched_metric(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan(metric="qqp"))
+    assert ledger.best is None
+    report(ledger, 1, qqp=0.8, overall=0.5)
+    report(ledger, 1, trial_id="0001-r0", qqp=0.7, overall=0.9)
+    assert ledger.best == ("0000-r0", 0.8)
+
+
+def test_progress_is_kept_only_while_a_trial_runs(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    start(ledger)
+    tell(ledger, "progress", epoch=1, step=3, num_steps=30)
+    assert ledger.progress["0000-r0"] == {"since": NOON, "epoch": 1, "step": 3, "num_steps": 30}
+
+
+def test_records_are_written_when_they_have_changed_and_only_then(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    path = ledger.plan.folder / "trials.parquet"
+    save(ledger, ledger.plan.folder)
+    before = path.stat().st_mtime_ns
+    tell(ledger, "lane_open", host="here", pid=1)
+    save(ledger, ledger.plan.folder)
+    assert path.stat().st_mtime_ns == before
+    start(ledger)
+    report(ledger, 1, sst=0.5, overall=0.5)
+    save(ledger, ledger.plan.folder)
+    assert read_trials(ledger.plan.folder) == list(ledger.records.values())
+
+
+def test_records_are_in_order_of_configuration_and_replicate(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan(replicates=2))
+    add_trial(ledger, make_spec(ledger.plan.space, 0, 1, {"smart.weight": 0.0}))
+    save(ledger, ledger.plan.folder)
+    names = [record.trial_id for record in read_trials(ledger.plan.folder)]
+    assert names == ["0000-r0", "0000-r1", "0001-r0", "0002-r0"]
+
+
+@pytest.mark.parametrize("kind", ["lane_open", "lane_lost", "lane_down", "lane_closed"])
+def test_open_lanes_are_known(make_plan: MakePlan, kind: str) -> None:
+    ledger = open_ledger(make_plan())
+    tell(ledger, "lane_open", host="here", pid=1)
+    tell(ledger, kind, host="here", why="gone")
+    assert ledger.lanes == ({"lane0": "here"} if kind == "lane_open" else {})
+
+
+def test_a_trial_that_goes_on_reports_anew_and_keeps_its_first_start(make_plan: MakePlan) -> None:
+    before = open_ledger(make_plan())
+    start(before)
+    report(before, 1, NOON + 5, qqp=0.9)
+    report(before, 2, NOON + 9, qqp=0.7, overall=0.5)
+    queued = [replace(record, status="queued") for record in before.records.values()]
+    ledger = open_ledger(before.plan, queued)
+    assert ledger.records["0000-r0"].best == {"qqp": 0.9, "overall": 0.5}, "until a lane has it, it is shown as it was"
+    start(ledger, at=NOON + 100)
+    again = ledger.records["0000-r0"]
+    assert (again.status, again.best, again.last, again.best_epoch, again.epochs, again.steps) == (
+        *("running", {}, {}, {}),
+        *(0, 0),
+    )
+    assert again.started == "2023-11-14T22:13:20.000+00:00"
+    report(ledger, 1, NOON + 101, qqp=0.9)
+    report(ledger, 2, NOON + 101, qqp=0.7, overall=0.5)
+    report(ledger, 3, NOON + 120, qqp=0.8, overall=0.6)
+    end(ledger, "complete", NOON + 121)
+    record = ledger.records["0000-r0"]
+    assert (record.best, record.best_epoch) == ({"qqp": 0.9, "overall": 0.6}, {"qqp": 1, "overall": 3})
+    assert record.wall_seconds == 9 + 21
+
+
+def test_the_time_in_which_a_sweep_lay_still_does_not_count(make_plan: MakePlan) -> None:
+    evening, morning = NOON, NOON + 14 * 3600
+    before = open_ledger(make_plan())
+    start(before, at=evening)
+    end(before, "interrupted", evening + 60)
+    ledger = open_ledger(before.plan, [replace(record, status="queued") for record in before.records.values()])
+    start(ledger, at=morning)
+    assert ledger.progress["0000-r0"] == {"since": morning - 60}
+    start(ledger, at=morning + 2, kind="resumed")
+    report(ledger, 1, morning + 5, overall=0.5)
+    assert ledger.records["0000-r0"].wall_seconds == 65
+    end(ledger, "complete", morning + 10)
+    record = ledger.records["0000-r0"]
+    assert (record.wall_seconds, record.started) == (70, "2023-11-14T22:13:20.000+00:00")
+
+
+def test_a_trial_that_fails_before_it_has_a_lane_again_took_what_it_took(make_plan: MakePlan) -> None:
+    before = open_ledger(make_plan())
+    start(before)
+    end(before, "interrupted", NOON + 60)
+    ledger = open_ledger(before.plan, before.records.values())
+    end(ledger, "failed", NOON + 5000, was_started=False)
+    assert (ledger.records["0000-r0"].status, ledger.records["0000-r0"].wall_seconds) == ("failed", 60)
+
+
+def test_known_trials_stay_as_they_are_and_points_of_the_grid_that_are_missing_are_added(make_plan: MakePlan) -> None:
+    before = open_ledger(make_plan())
+    start(before, "0001-r0")
+    report(before, 1, trial_id="0001-r0", overall=0.5)
+    end(before, "complete", trial_id="0001-r0")
+    ledger = open_ledger(before.plan, [before.records["0001-r0"]])
+    assert ledger.records["0001-r0"] == before.records["0001-r0"]
+    assert ledger.counts == {"complete": 1, "queued": 2}
+    save(ledger, ledger.plan.folder)
+    assert [record.number for record in read_trials(ledger.plan.folder)] == [0, 1, 2]
+
+
+def test_a_trial_that_has_ended_before_is_no_longer_failed_once_it_runs_again(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    start(ledger)
+    end(ledger, "failed")
+    start(ledger)
+    assert (ledger.records["0000-r0"].status, ledger.records["0000-r0"].error) == ("running", None)
+
+
+def test_what_a_trial_has_taken_over_is_on_its_record(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    start(ledger)
+    tell(ledger, "begins", epochs=1, shared_steps=4, shared_seconds=0.5, taken_from=None, note=None)
+    assert (ledger.records["0000-r0"].shared_steps, ledger.records["0000-r0"].taken_from) == (4, None)
+    tell(ledger, "stage_ends", stage=0, why_not=None)
+    tell(ledger, "begins", epochs=3, shared_steps=9, shared_seconds=0.5, taken_from="other/0002-r0", note=None)
+    end(ledger, "reused")
+    record = ledger.records["0000-r0"]
+    assert (record.status, record.shared_steps, record.taken_from) == ("reused", 9, "other/0002-r0")
+
+
+@pytest.mark.parametrize(("kind", "facts"), [("stage_ends", {"stage": 0, "why_not": "no"}), ("waits", {"what": "x"})])
+def test_what_a_person_is_told_alone_changes_no_record(make_plan: MakePlan, kind: str, facts: dict[str, Any]) -> None:
+    ledger = open_ledger(make_plan())
+    start(ledger)
+    before = dict(ledger.records)
+    ledger.is_changed = False
+    tell(ledger, kind, **facts)
+    assert (ledger.records, ledger.is_changed) == (before, False)

@@ -1,0 +1,256 @@
+"""Whole sweeps on a real Ray: what ends how, what Optuna and the records say of it, and that nothing is left behind."""
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import optuna
+import pytest
+import ray
+import torch
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+
+from mtlib.config.training import StageConfig
+from mtlib.config.trial import TrialConfig
+from mtlib.data.tables import read_folder
+from mtlib.data.token_cache import tokenize
+from mtlib.model.encoder import load_encoder
+from mtlib.train import train
+from mtlib.training.epoch_report import EpochReport
+from results.records.epochs import read_curves, read_predictions
+from results.records.heartbeat import HEARTBEAT_FILE
+from results.records.trials import CURVES_COPY_FILE, TRIALS_BEFORE_FILE, TrialRecord, read_trials
+from search_spaces.space import SearchSpace
+from sweeps.driver.ledger import Ledger
+from sweeps.driver.run_sweep import SweepOutcome, run_sweep
+from sweeps.lanes.messages import Event
+from sweeps.options import SweepPlan
+from sweeps.search.study import JOURNAL_NAME, NUMBER
+from tests.sweeps.conftest import MakePlan
+
+pytestmark = pytest.mark.ray
+
+KILLED, STEADY, STOPPED, DEADLY, DIVERGING = (f"{number:04d}-r0" for number in range(5))
+SEARCHED = ("optimizer.learning_rate", "evaluation.batch_size")
+VALUES = ((1e-3, 64), (1e-5, 64), (1e-3, 32), (1e-5, 32), (1e30, 64))
+"""By trial, learning rate and evaluation batch size. Labels are random: the less is learned, the better the score, so
+that the third trial, scored as low as the first, is stopped after its first epoch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """A sweep that has been run, and what it said."""
+
+    plan: SweepPlan
+    outcome: SweepOutcome
+    events: list[Event]
+    records: dict[str, TrialRecord]
+
+    def of(self, kind: str, trial_id: str) -> list[Event]:
+        return [event for event in self.events if (event.kind, event.trial_id) == (kind, trial_id)]
+
+
+class Killer:
+    """Kills the lane's worker when a trial that it was given has reported its second epoch, or is resumed."""
+
+    def __init__(self, times: dict[str, int]) -> None:
+        self.times = times
+        self.events: list[Event] = []
+
+    def __call__(self, event: Event, _ledger: Ledger) -> None:
+        self.events.append(event)
+        trial_id = str(event.trial_id)
+        is_time = event.kind == "resumed" or (event.kind == "report" and event.facts["epoch"] == 2)
+        if is_time and self.times.get(trial_id, 0) > 0:
+            self.times[trial_id] -= 1
+            started = [old for old in self.events if old.trial_id == trial_id and "pid" in old.facts]
+            os.kill(started[-1].facts["pid"], signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def told(
+    private_ray: None,  # noqa: ARG001 - must be there
+    tmp_path_factory: pytest.TempPathFactory,
+    tiny_folder: Path,
+    tiny_encoder_folder: Path,
+) -> Told:
+    """One sweep with one lane in which everything happens: most of the time goes into starting workers."""
+    folder = tmp_path_factory.mktemp("sweep")
+    base = small_config(tiny_encoder_folder)
+    plan = SweepPlan(
+        name="everything",
+        folder=folder,
+        space=SearchSpace(name="rates", question="?", base=base, grid={SEARCHED: VALUES}),
+        base=base,
+        search="grid",
+        num_trials=None,
+        replicates=1,
+        scheduler="asha",
+        seed=0,
+        num_workers=1,
+        cpus_per_worker=1,
+        gpus_per_worker=0.0,
+        concurrent=1,
+        address=None,
+        data_folder=tiny_folder,
+        cache_folder=tmp_path_factory.mktemp("cache"),
+        state_steps=5,
+    )
+    killer = Killer({KILLED: 1, DEADLY: 2})
+    outcome = run_sweep(plan, killer)
+    records = {record.trial_id: record for record in read_trials(folder)}
+    return Told(plan=plan, outcome=outcome, events=killer.events, records=records)
+
+
+def small_config(encoder: Path) -> TrialConfig:
+    """One stage with all tasks, so that scores begin at once; dropout on."""
+    stage = StageConfig(tasks=("sst", "qqp", "sts"), epochs=3, steps_per_epoch=12)
+    changes = {"encoder.name": str(encoder), "encoder.max_length": 32, "encoder.dropout": 0.1, "smart.tasks": ["sst"]}
+    return TrialConfig(stages=(stage,)).override(changes)
+
+
+def cold_reports(told: Told, trial_id: str) -> list[EpochReport]:
+    """What the trial reports in a process of its own, without Ray: this one, at one thread like the lane's worker."""
+    config = TrialConfig.from_json(told.records[trial_id].config)
+    encoder = load_encoder(config.encoder.name)
+    corpus = tokenize(
+        read_folder(told.plan.data_folder, config.active_tasks), encoder.tokenizer, told.plan.cache_folder
+    )
+    reports: list[EpochReport] = []
+
+    def keep(report: EpochReport) -> bool:
+        reports.append(report)
+        return True
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        train(config, corpus, encoder, on_epoch=keep)
+    finally:
+        torch.set_num_threads(threads)
+    return reports
+
+
+def test_every_trial_ends_as_it_should(told: Told) -> None:
+    statuses = {trial_id: record.status for trial_id, record in told.records.items()}
+    assert statuses == {
+        KILLED: "complete",
+        STEADY: "complete",
+        STOPPED: "pruned",
+        DEADLY: "failed",
+        DIVERGING: "failed",
+    }
+    assert told.outcome.counts == {"complete": 2, "pruned": 1, "failed": 2}
+    assert not told.outcome.is_interrupted
+    assert told.outcome.error is None
+
+
+def test_a_killed_worker_is_restarted_and_its_trial_goes_on_from_its_checkpoint(told: Told) -> None:
+    (resumed,) = told.of("resumed", KILLED)
+    assert resumed.facts["attempt"] == 2
+    assert [event.facts["epoch"] for event in told.of("report", KILLED)] == [1, 2, 3]
+    steps = [event.facts["step"] for event in told.of("progress", KILLED) if event.time > resumed.time]
+    assert all(step > 12 for step in steps), "the first epoch of 12 steps is not trained again"
+
+
+@pytest.mark.parametrize("trial_id", [KILLED, STEADY])
+def test_a_trial_in_a_lane_equals_one_in_a_cold_process_bit_for_bit(told: Told, trial_id: str) -> None:
+    """The first was killed and resumed, the second trained in a warm lane."""
+    for report in cold_reports(told, trial_id):
+        for cold in report.predictions:
+            warm = read_predictions(told.plan.folder, cold.task, cold.split, trial=trial_id, epoch=report.epoch)
+            assert warm["id"].to_pylist() == cold.ids
+            assert np.array_equal(np.array(warm["logits"].to_pylist(), dtype=np.float32), cold.logits)
+
+
+def test_what_the_scheduler_stops_leaves_its_lane_at_that_report(told: Told) -> None:
+    (report,) = told.of("report", STOPPED)
+    (end,) = told.of("ended", STOPPED)
+    (start,) = told.of("started", DEADLY)
+    assert report.time <= end.time <= start.time
+    assert end.lane == start.lane
+
+
+def test_a_trial_that_kills_its_lane_twice_has_failed_and_the_sweep_goes_on(told: Told) -> None:
+    assert told.outcome.failures[DEADLY].startswith("killed its lane twice: ")
+    assert told.of("started", DIVERGING)
+
+
+def test_a_diverging_trial_has_failed_with_task_step_and_loss(told: Told) -> None:
+    assert told.outcome.failures[DIVERGING] == "qqp: loss is nan at step 2"
+    assert told.records[DIVERGING].best == {}
+
+
+def test_optuna_was_told_what_happened(told: Told) -> None:
+    storage = JournalStorage(JournalFileBackend(str(told.plan.folder / JOURNAL_NAME)))
+    trials = optuna.load_study(study_name=told.plan.name, storage=storage).trials
+    states = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}
+    for trial in trials:
+        record = told.records[f"{trial.user_attrs[NUMBER]:04d}-r0"]
+        assert trial.state.name == states[record.status]
+        reports = [event.facts for event in told.of("report", record.trial_id)]
+        highest = np.maximum.accumulate([facts["score"] for facts in reports])
+        assert list(trial.intermediate_values.values()) == list(highest)
+        assert trial.value == (record.best["overall"] if record.status != "failed" else None)
+
+
+def test_records_hold_what_was_reported(told: Told) -> None:
+    for trial_id, record in told.records.items():
+        reports = [event.facts for event in told.of("report", trial_id)]
+        for name, best in record.best.items():
+            scores = [facts["scores"][name] for facts in reports]
+            assert (best, record.last[name]) == (max(scores), scores[-1])
+            assert record.best_epoch[name] == 1 + scores.index(max(scores))
+    curves = read_curves(told.plan.folder).to_pandas()
+    overall = curves[curves.metric == "overall"].groupby("trial").value.max().to_dict()
+    assert overall == {trial_id: record.best["overall"] for trial_id, record in told.records.items() if record.best}
+
+
+def test_resources_come_back_and_nothing_is_left_behind(told: Told) -> None:
+    assert ray.available_resources()["CPU"] == 2
+    left = {path.name for path in told.plan.folder.iterdir()}
+    copies = {TRIALS_BEFORE_FILE, CURVES_COPY_FILE}
+    assert left == {"trials.parquet", "curves.parquet", "predictions", "trials", JOURNAL_NAME, HEARTBEAT_FILE, *copies}
+    states = {path.parents[1].name for path in told.plan.folder.glob("trials/*/checkpoint/state-*")}
+    assert states <= {DEADLY}, "what has ended on its lane needs no state any more"
+
+
+@pytest.mark.usefixtures("private_ray")
+def test_one_ctrl_c_stops_cleanly(make_plan: MakePlan, tiny_folder: Path, tiny_encoder_folder: Path) -> None:
+    base = small_config(tiny_encoder_folder).override({"stages.0.steps_per_epoch": 2000})
+    plan = make_plan(base=base, data_folder=tiny_folder, concurrent=1)
+    stopped_at: list[float] = []
+
+    def press(event: Event, _ledger: Ledger) -> None:
+        if event.kind == "progress" and event.facts["step"] > 20 and not stopped_at:
+            stopped_at.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+
+    outcome = run_sweep(plan, press)
+    assert time.monotonic() - stopped_at[0] < 10
+    assert outcome.is_interrupted
+    assert outcome.counts == {"interrupted": 1, "queued": 2}
+    assert [record.status for record in read_trials(plan.folder)] == ["interrupted", "queued", "queued"]
+    assert list(plan.folder.glob("trials/0000-r0/checkpoint/state-*")), "it can go on from here"
+    assert ray.available_resources()["CPU"] == 2
+
+
+@pytest.mark.usefixtures("private_ray")
+def test_a_sweep_too_large_for_the_cluster_is_one_clear_error(make_plan: MakePlan) -> None:
+    with pytest.raises(ValueError, match=r"a trial must fit the cluster, which has 2 CPUs.*needs 8 workers of 1 CPU"):
+        run_sweep(make_plan(num_workers=8), lambda _event, _ledger: None)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("private_ray")
+def test_data_that_a_lane_cannot_load_is_one_clear_error(
+    make_plan: MakePlan, tiny_encoder_folder: Path, tmp_path: Path
+) -> None:
+    plan = make_plan(base=small_config(tiny_encoder_folder), data_folder=tmp_path / "nowhere")
+    with pytest.raises(ValueError, match=r"data must be a folder, got .*nowhere, which is missing"):
+        run_sweep(plan, lambda _event, _ledger: None)
+    assert ray.available_resources()["CPU"] == 2

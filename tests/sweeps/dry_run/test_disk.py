@@ -1,0 +1,276 @@
+"""How much disk a sweep needs: parts by hand, and the whole measured on a sweep that is trained."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mtlib.checkpoints.best_weights
+import mtlib.checkpoints.state
+import mtlib.runtime.checksum
+from mtlib.config.training import StageConfig
+from mtlib.config.trial import TrialConfig
+from results.records.epochs import compact
+from results.records.trials import write_sweep, write_trials
+from search_spaces.space import SearchSpace, grid_configs, load_space
+from sweeps.dry_run.disk import (
+    BYTES_PER_EPOCH,
+    BYTES_PER_TABLE,
+    BYTES_PER_TRIAL,
+    Disk,
+    Keeping,
+    describe_disk,
+    entry_bytes,
+    estimate_disk,
+    expected_weights,
+    first_epochs,
+    in_units,
+    prediction_bytes,
+    state_bytes,
+)
+from sweeps.dry_run.model_size import EncoderSize, measure_encoder
+from sweeps.dry_run.report import shared_paths
+from sweeps.dry_run.stage_tree import Segment, train_on_paper
+from sweeps.options import SweepOptions, SweepPlan, make_plan
+from sweeps.reuse.weight_pruning import clean
+from sweeps.search.stage_order import find_cuts
+from sweeps.setup.inputs import Material, read_points
+from tests.sweeps.plain_sweep import train_sweep
+
+ROWS = {"sst": 100, "qqp": 1000, "sts": 50}
+ENCODER = EncoderSize(num_parameters=1000)
+ALL = Keeping(replicates=1, most_bytes=None, num_models=10**6, at_a_time=1)
+
+TWO_STAGES = (StageConfig(tasks=("qqp",), epochs=2), StageConfig(tasks=("sst",), epochs=3))
+PLAIN = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
+FROM_BEST = TrialConfig(stages=(StageConfig(tasks=("sst",)), StageConfig(tasks=("sst",), start_from="best")))
+TEACHER = {"proximal.weight": 1e-9, "proximal.tasks": ["sst"]}
+
+
+@pytest.fixture
+def material() -> Material:
+    rows = {
+        (task, split): count // (10 if split == "dev" else 1)
+        for task, count in ROWS.items()
+        for split in ("train", "dev")
+    }
+    return Material(
+        space=load_space("smart_lambda"),
+        data_folder=Path("/data"),
+        num_rows=rows,
+        fingerprint="0",
+        skipped=(),
+        notes=(),
+    )
+
+
+def paths_of(*configs: TrialConfig, shares: bool = True) -> list[list[Segment]]:
+    rows = [dict.fromkeys(config.train_sets, 100) for config in configs]
+    cuts = [find_cuts(config, Path("/data"), 1, own) for config, own in zip(configs, rows, strict=True)]
+    return train_on_paper(configs, cuts, shares)
+
+
+def test_predictions_are_counted_for_every_epoch_since_their_task_is_active(material: Material) -> None:
+    config = TrialConfig(stages=TWO_STAGES).override({"tasks.sst.scored_train_rows": 40})
+    qqp, sst = 100 * (20 + 4) + BYTES_PER_TABLE, (10 + 40) * (20 + 4 * 5) + 2 * BYTES_PER_TABLE
+    assert [prediction_bytes(config, material, epochs) for epochs in range(6)] == [
+        *(0, qqp, 2 * qqp),
+        *(2 * qqp + epochs * (qqp + sst) for epochs in (1, 2, 3)),
+    ]
+
+
+def test_scored_train_rows_are_no_more_than_there_are(material: Material) -> None:
+    config = PLAIN.override({"tasks.sst.scored_train_rows": 2000})
+    assert prediction_bytes(config, material, 1) == (10 + 100) * (20 + 4 * 5) + 2 * BYTES_PER_TABLE
+
+
+def test_a_name_has_epochs_from_the_one_in_which_its_task_becomes_active() -> None:
+    assert sorted(first_epochs(TrialConfig(stages=TWO_STAGES))) == [1, 3, 3]  # QQP; SST, overall
+    assert first_epochs(PLAIN) == [1, 1]
+
+
+def test_one_epoch_is_best_for_every_name() -> None:
+    assert expected_weights(PLAIN, None, 1, ENCODER) == [4000]
+    assert expected_weights(PLAIN, None, 0.25, ENCODER) == [pytest.approx(4000 * (1 - 0.75**2))]
+
+
+def test_best_epochs_are_as_many_as_names_that_draw_among_their_epochs_differ() -> None:
+    config = TrialConfig(stages=TWO_STAGES)
+    found = [size / 4000 for size in expected_weights(config, None, 1, ENCODER)]
+    late = 1 - 4 / 5 * (2 / 3) ** 2  # QQP draws among five epochs, SST and the overall score among three
+    assert found == pytest.approx([1 / 5, 1 / 5, late, late, late])
+    (first, _), *_ = paths_of(config)
+    assert [size / 4000 for size in expected_weights(config, first.cut, 1, ENCODER)] == pytest.approx([1 / 2, 1 / 2])
+
+
+@pytest.mark.parametrize(
+    ("config", "parameters"),
+    [
+        (PLAIN, 3),
+        (PLAIN.override({**TEACHER, "proximal.weight": 0}), 3),
+        (PLAIN.override(TEACHER), 4),
+        (FROM_BEST.override({"stages.1.start_from": "last"}), 3),
+        (FROM_BEST, 4),
+        (FROM_BEST.override(TEACHER), 5),
+        (PLAIN.override({"encoder.trained_layers": []}), 1),
+    ],
+)
+def test_a_state_holds_moments_of_what_is_trained_and_weights_to_go_back_to(
+    config: TrialConfig, parameters: int
+) -> None:
+    assert state_bytes(config, 0, ENCODER) == parameters * 4000
+
+
+def test_a_sweep_that_shares_nothing_leaves_records_and_best_weights(material: Material) -> None:
+    configs = [TrialConfig(stages=TWO_STAGES).override({"tasks.sst.batch_size": size}) for size in (8, 16)]
+    disk = estimate_disk(paths_of(*configs, shares=False), material, ENCODER, dataclasses.replace(ALL, replicates=3))
+    each = prediction_bytes(configs[0], material, 5) + 5 * BYTES_PER_EPOCH + BYTES_PER_TRIAL
+    assert disk.records == 6 * each
+    assert disk.weights == round(6 * sum(expected_weights(configs[0], None, 1, ENCODER)))
+    assert (disk.stages, disk.running) == (0, 3 * 12_000)
+    assert disk.end == disk.records + disk.weights
+    assert disk.peak == disk.end + max(disk.records, 36_000)
+    assert disk.most == disk.records + 6 * 3 * 4000 + max(disk.records, 36_000)
+
+
+def test_a_stage_that_is_shared_is_kept_once(material: Material) -> None:
+    configs = [TrialConfig(stages=TWO_STAGES).override({"tasks.sst.batch_size": size}) for size in (8, 16)]
+    paths = paths_of(*configs)
+    (first, second), (same, third) = paths
+    assert first is same
+    disk = estimate_disk(paths, material, ENCODER, ALL)
+    assert disk.stages == sum(entry_bytes(segment, material, ENCODER) for segment in (first, second, third))
+    early, late = expected_weights(configs[0], first.cut, 1, ENCODER), expected_weights(configs[0], None, 1, ENCODER)
+    assert disk.weights == round(sum(early) + 2 * sum(late[2:]))
+
+
+def test_without_room_stages_that_nobody_needs_go_first(material: Material) -> None:
+    paths = paths_of(*(TrialConfig(stages=TWO_STAGES).override({"tasks.sst.batch_size": size}) for size in (8, 16)))
+    shared = entry_bytes(paths[0][0], material, ENCODER)
+    one = shared + sum(expected_weights(paths[0][0].config, paths[0][0].cut, 1, ENCODER))
+    for room, kept in ((0, 0), (math.ceil(one) - 1, 0), (math.ceil(one), shared)):
+        disk = estimate_disk(paths, material, ENCODER, dataclasses.replace(ALL, most_bytes=room))
+        assert disk.stages == kept
+    twice = dataclasses.replace(ALL, most_bytes=math.ceil(2 * one), replicates=2)
+    assert estimate_disk(paths, material, ENCODER, twice).stages == 2 * shared
+
+
+def test_where_few_trials_keep_their_weights_less_is_foretold(material: Material) -> None:
+    configs = [TrialConfig(stages=TWO_STAGES).override({"tasks.sst.batch_size": size}) for size in range(8, 28)]
+    found = []
+    for num_models in (1, 10, 20):
+        keeping = dataclasses.replace(ALL, num_models=num_models)
+        disk = estimate_disk(paths_of(*configs, shares=False), material, ENCODER, keeping)
+        assert disk.weights is not None
+        found.append(disk.weights)
+    assert found[0] < found[1] < found[2]
+    assert found[0] <= 3 * 4000, "three names, and a trial each"
+
+
+def test_without_the_encoders_size_predictions_are_still_counted(material: Material) -> None:
+    disk = estimate_disk(paths_of(PLAIN), material, None, ALL)
+    assert (disk.weights, disk.stages, disk.running, disk.most) == (None, None, None, None)
+    assert disk.records > 0
+    assert "checkpoints are not counted" in describe_disk(disk, 1, 1)[0]
+
+
+def test_too_little_free_disk_is_a_warning() -> None:
+    disk = Disk(records=1_500, weights=2 * 10**9, stages=10**9, running=500_000, most=4 * 10**9)
+    lines = describe_disk(disk, 4 * 10**9, 2)
+    assert lines == [
+        "Disk: about 3 GB at the end: best weights 2 GB, kept stages 1 GB, predictions and curves 1.5 kB.",
+        "Disk while 2 trials run: about 3 GB, at most 4 GB; 4 GB free.",
+    ]
+    assert describe_disk(disk, 4 * 10**9 - 1, 1)[2].startswith("Warning: the sweep may need more disk than is free")
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (1536, "1.54 kB"), (999_999, "1 MB"), (12_345_678, "12.3 MB")],
+)
+def test_sizes_are_in_decimal_units(size: int, text: str) -> None:
+    assert in_units(size) == text
+
+
+Prepare = Callable[..., tuple[SweepOptions, Material, SweepPlan]]
+
+
+@pytest.fixture
+def prepare(tmp_path: Path, tiny_folder: Path, tiny_encoder_folder: Path, tiny_config: TrialConfig) -> Prepare:
+    """A small sweep over three batch sizes, two stages each, as `sweeps/run.py` would prepare it."""
+
+    def make(changes: dict[str, Any], **settings: Any) -> tuple[SweepOptions, Material, SweepPlan]:
+        base = tiny_config.override({"encoder.name": str(tiny_encoder_folder), "smart.weight": 0, **changes})
+        space = SearchSpace(name="tiny", question="?", base=base, grid={"tasks.sst.batch_size": (8, 15, 30)})
+        options = SweepOptions(space="tiny", name="tiny", storage=tmp_path, data=tiny_folder, **settings)
+        tables, _ = read_points(space, tiny_folder)
+        material = Material(
+            space=space,
+            data_folder=tiny_folder,
+            num_rows={key: len(table.ids) for key, table in tables.items()},
+            fingerprint="0",
+            skipped=(),
+            notes=(),
+        )
+        return options, material, make_plan(options, space, tiny_folder)
+
+    return make
+
+
+def disk_usage(*folders: Path) -> int:
+    """Bytes of the blocks that files take, hard links counted once."""
+    files = (path.stat() for folder in folders for path in folder.rglob("*") if path.is_file())
+    return sum({status.st_ino: 512 * status.st_blocks for status in files}.values())
+
+
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "a shared stage": ({}, {}),
+    "no sharing": ({}, {"reuse": False}),
+    "no longer runs, a best epoch to start from": (
+        {"optimizer.schedule": "slanted_triangular", "stages.1.start_from": "best", "stages.0.epochs": 2},
+        {},
+    ),
+    "little room": ({}, {"keep_gb": 0.0009}),
+    "projected attention on a frozen encoder": (
+        {"pals.size": 16, "pals.num_heads": 2, "pals.tasks": ["sst", "qqp", "sts"], "encoder.trained_layers": []},
+        {},
+    ),
+    "two models, a teacher": (
+        {"proximal.weight": 0.1, "proximal.tasks": ["sst"]},
+        {"keep_models": 2, "reuse": False},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_disk_that_is_foretold_is_that_which_a_sweep_uses_and_leaves(
+    case: str, prepare: Prepare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes, settings = CASES[case]
+    options, material, plan = prepare(changes, checkpoint_steps=2, **settings)
+    configs: Sequence[TrialConfig] = grid_configs(plan.space)
+    folders, peak = (plan.folder, plan.cache_folder / "stages"), [0]
+    checksum = mtlib.runtime.checksum.checksum
+
+    def measure(path: Path) -> int:
+        peak.append(disk_usage(*folders))  # a state is on the disk, and those that it replaces are there still
+        return checksum(path)
+
+    for module in (mtlib.checkpoints.state, mtlib.checkpoints.best_weights):
+        monkeypatch.setattr(module, "checksum", measure)
+    records = train_sweep(plan, configs)
+    write_sweep(plan.folder, {"name": "tiny"})
+    write_trials(plan.folder, records, ("sst", "qqp", "sts"))
+    clean(plan.folder, records, plan.keep_models)
+    compact(plan.folder)
+    keeping = Keeping(
+        replicates=1, most_bytes=plan.keep_bytes if options.reuse else 0, num_models=plan.keep_models, at_a_time=1
+    )
+    disk = estimate_disk(shared_paths(options, material), material, measure_encoder(plan.base.encoder.name), keeping)
+    for used, foretold in ((disk_usage(*folders), disk.end), (max(peak), disk.peak)):
+        assert used / 1.5 < foretold < used * 1.5, (used, disk)
+    assert disk.most is not None
+    assert max(disk.peak, *peak) <= disk.most

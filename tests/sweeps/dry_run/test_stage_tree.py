@@ -1,0 +1,118 @@
+"""What is trained once, told from configurations alone, is what trials that are really trained share."""
+
+import itertools
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtlib.config.training import StageConfig
+from mtlib.config.trial import TrialConfig
+from search_spaces.space import SearchSpace, grid_configs
+from sweeps.dry_run.stage_tree import Segment, distinct, path_to, train_on_paper
+from sweeps.options import SweepPlan
+from sweeps.search.stage_order import find_cuts
+from tests.sweeps.conftest import MakePlan
+from tests.sweeps.plain_sweep import train_sweep
+
+QQP = StageConfig(tasks=("qqp",), epochs=2, steps_per_epoch=5)
+SST = StageConfig(tasks=("sst",), epochs=3, steps_per_epoch=7)
+BASE = TrialConfig(stages=(QQP, SST))
+FROM_BEST: dict[str, Any] = {"stages.1.start_from": "best"}
+SLANTED: dict[str, Any] = {"optimizer.schedule": "slanted_triangular"}
+
+
+def paths_of(*changes: dict[str, Any], base: TrialConfig = BASE, shares: bool = True) -> list[list[Segment]]:
+    configs = [base.override(own) for own in changes]
+    cuts = [find_cuts(config, Path("/d"), 1, dict.fromkeys(config.train_sets, 100)) for config in configs]
+    return train_on_paper(configs, cuts, shares)
+
+
+def steps_trained(paths: list[list[Segment]]) -> int:
+    return sum(segment.steps for segment in distinct(paths))
+
+
+def test_a_trial_alone_trains_all_its_stages() -> None:
+    ((first, second),) = paths_of({})
+    assert (first.before, first.first_epoch, first.epochs, first.steps, first.is_last) == (None, 1, 2, 10, False)
+    assert (second.before, second.first_epoch, second.epochs, second.steps, second.is_last) == (first, 3, 3, 21, True)
+    assert (first.num_trials, second.num_trials) == (1, 1)
+    assert path_to(second) == [first, second]
+    assert train_on_paper([], [], True) == []
+
+
+def test_a_common_stage_is_one_object_in_every_path() -> None:
+    paths = paths_of(*({"tasks.sst.batch_size": size} for size in (8, 16, 32)))
+    assert len({id(path[0]) for path in paths}) == 1
+    assert [segment.num_trials for segment in distinct(paths)] == [3, 1, 1, 1]
+    assert steps_trained(paths) == 10 + 3 * 21
+    alone = paths_of(*({"tasks.sst.batch_size": size} for size in (8, 16, 32)), shares=False)
+    assert steps_trained(alone) == 3 * 31
+    assert not any(segment.is_kept for segment in distinct(alone))
+
+
+def test_what_reaches_the_first_stage_is_not_shared_over() -> None:
+    assert steps_trained(paths_of(*({"tasks.qqp.batch_size": size} for size in (8, 16)))) == 2 * 31
+
+
+def test_replicates_of_a_configuration_share_nothing() -> None:
+    assert steps_trained(paths_of({}, {"replicate": 1})) == 2 * 31
+
+
+def test_equal_configurations_are_trained_once() -> None:
+    inert = {"smart.epsilon": 0.5}  # without SMART
+    for changes in ({}, SLANTED):
+        paths = paths_of(changes, {**changes, **inert})
+        assert paths[0] == paths[1]
+        assert steps_trained(paths) == 31
+
+
+@pytest.mark.parametrize("lengths", list(itertools.permutations((3, 5, 9))))
+def test_longer_runs_go_on_from_shorter_ones_in_whatever_order_they_are_given(lengths: tuple[int, ...]) -> None:
+    paths = paths_of(*({"stages.1.epochs": epochs} for epochs in lengths))
+    assert steps_trained(paths) == 10 + 9 * 7
+    assert [sum(segment.epochs for segment in path) for path in paths] == [2 + epochs for epochs in lengths]
+    assert steps_trained(paths_of(*({**SLANTED, "stages.1.epochs": epochs} for epochs in lengths))) == 10 + 17 * 7
+
+
+def test_a_last_stage_is_left_for_longer_runs_only_where_there_can_be_one() -> None:
+    ((_, last),) = paths_of({})
+    assert last.is_kept
+    ((first, last),) = paths_of(SLANTED)
+    assert (first.is_kept, last.is_kept) == (True, False)
+
+
+def test_a_stage_with_its_best_epoch_beside_it_serves_those_who_do_not_ask_for_it_and_not_the_other_way_round() -> None:
+    assert steps_trained(paths_of(FROM_BEST, {})) == 10 + 2 * 21
+    assert steps_trained(paths_of({}, FROM_BEST)) == 2 * 31
+
+
+def test_five_hundred_trials_are_put_in_order_within_seconds() -> None:
+    started = time.perf_counter()
+    paths = paths_of(*({"tasks.sst.batch_size": 1 + number} for number in range(500)))
+    assert steps_trained(paths) == 10 + 500 * 21
+    assert time.perf_counter() - started < 20
+
+
+GRIDS: dict[str, dict[Any, Any]] = {
+    "batch sizes": {"tasks.sst.batch_size": (8, 15, 30)},
+    "lengths": {"stages.1.epochs": (3, 1, 2)},
+    "starts and lengths": {"stages.1.start_from": ("last", "best"), "stages.0.epochs": (2, 1)},
+    "what does not matter and what does": {"tasks.sts.batch_size": (4, 5), "optimizer.learning_rate": (1e-3, 1e-4)},
+}
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_as_many_steps_are_saved_as_are_foretold(
+    grid: str, make_plan: MakePlan, tiny_config: TrialConfig, tiny_folder: Path, tiny_encoder_folder: Path
+) -> None:
+    base = tiny_config.override({"encoder.name": str(tiny_encoder_folder), "smart.weight": 0})
+    plan: SweepPlan = make_plan(base=base, grid=GRIDS[grid], data_folder=tiny_folder)
+    space: SearchSpace = plan.space
+    configs = grid_configs(space)
+    rows = {"sst": 30, "qqp": 70, "sts": 22}
+    paths = train_on_paper(configs, [find_cuts(config, tiny_folder, 1, rows) for config in configs], True)
+    records = train_sweep(plan, configs)
+    assert [record.steps for record in records] == [path[-1].cut.total_steps for path in paths]
+    assert sum(record.steps - record.shared_steps for record in records) == steps_trained(paths)

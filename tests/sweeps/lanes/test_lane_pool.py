@@ -1,0 +1,217 @@
+"""How many lanes are open: as many as there is room and work for; lanes, nodes and mailbox are stand-ins."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import sweeps.lanes.lane_pool
+from sweeps.cluster.placement_groups import WAITING_STATES
+from sweeps.lanes.lane_pool import LanePool, close_pool, drop_ended, note_event, open_pool, tend
+from sweeps.lanes.messages import Event
+from tests.sweeps.conftest import MakePlan
+
+
+class Lane:
+    """Stands in for a lane."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.error: str | None = None
+        self.is_over = False
+
+    def wait(self, seconds: float) -> None:
+        assert 0 < seconds < 1
+
+
+class Mailbox:
+    """Stands in for the mailbox's actor: notes what it is told, and knows which lanes it has closed."""
+
+    def __init__(self) -> None:
+        self.wanted: list[int] = []
+        self.seen: list[list[str]] = []
+        self.closed: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return type("Method", (), {"remote": staticmethod(getattr(self, f"_{name}"))})
+
+    def _want_lanes(self, number: int) -> None:
+        self.wanted.append(number)
+
+    def _see_nodes(self, alive: list[str]) -> None:
+        self.seen.append(alive)
+
+    def _lose_lane(self, lane: str, _why: str) -> bool:
+        return lane not in self.closed
+
+
+@pytest.fixture
+def room(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """The cluster: lanes that fit its free part at the start and now, and whether one fits it at all."""
+    room = {"first": 2, "more": 0, "fits": 1}
+    monkeypatch.setattr("ray.get", lambda answer: answer)
+    monkeypatch.setattr(sweeps.lanes.lane_pool, "num_lanes", lambda *_: room["first"])
+    monkeypatch.setattr(sweeps.lanes.lane_pool, "more_lanes", lambda *_: room["more"])
+    monkeypatch.setattr(sweeps.lanes.lane_pool, "fits_cluster", lambda *_: bool(room["fits"]))
+    monkeypatch.setattr(sweeps.lanes.lane_pool, "alive_nodes", dict)
+    monkeypatch.setattr(sweeps.lanes.lane_pool, "describe_totals", lambda: "0 CPUs, 0 GPUs and 0 GB of memory")
+    monkeypatch.setattr(sweeps.lanes.lane_pool, "lane_setup", lambda _plan, _mailbox, number: number)
+    monkeypatch.setattr(sweeps.lanes.lane_pool, "open_lane", lambda _plan, number, _folder: Lane(f"lane{number}"))
+    return room
+
+
+@pytest.fixture
+def opened(room: dict[str, int], make_plan: MakePlan) -> Callable[..., LanePool]:
+    """Opens a pool whose lanes are open."""
+    assert room
+
+    def build(**changes: Any) -> LanePool:
+        mailbox: Any = Mailbox()
+        pool = open_pool(make_plan(**changes), mailbox, None)
+        for lane in pool.lanes:
+            happens(pool, "lane_open", lane.name)
+        return pool
+
+    return build
+
+
+def happens(pool: LanePool, kind: Any, lane: str, **facts: Any) -> None:
+    note_event(pool, Event(kind=kind, lane=lane, facts=facts))
+
+
+def look(pool: LanePool, num_unfinished: int) -> list[str]:
+    """Looks at the cluster now."""
+    pool.next_look = 0.0
+    return list(tend(pool, num_unfinished))
+
+
+def names(pool: LanePool) -> list[str]:
+    return [lane.name for lane in pool.lanes]
+
+
+def test_lanes_are_opened_where_room_has_come_and_there_is_work(
+    opened: Callable[..., LanePool], room: dict[str, int]
+) -> None:
+    pool, room["more"] = opened(), 5
+    assert look(pool, num_unfinished=3) == ["Opening 1 more lane: the cluster has room"]
+    assert names(pool) == ["lane0", "lane1", "lane2"]
+    assert look(pool, num_unfinished=3) == []
+
+
+def test_no_more_lanes_are_opened_than_asked_for(opened: Callable[..., LanePool], room: dict[str, int]) -> None:
+    pool, room["more"] = opened(concurrent=2), 5
+    assert look(pool, num_unfinished=9) == []
+    assert len(pool.lanes) == 2
+
+
+@pytest.mark.parametrize(("num_unfinished", "wanted"), [(9, 9), (1, 1), (0, 1)])
+def test_the_mailbox_is_told_how_many_lanes_there_is_work_for(
+    opened: Callable[..., LanePool], num_unfinished: int, wanted: int
+) -> None:
+    pool = opened()
+    look(pool, num_unfinished)
+    mailbox: Any = pool.mailbox
+    assert mailbox.wanted == [wanted]
+
+
+def test_the_cluster_is_not_looked_at_all_the_time(opened: Callable[..., LanePool], room: dict[str, int]) -> None:
+    pool, room["more"] = opened(), 5
+    look(pool, num_unfinished=2)
+    assert list(tend(pool, num_unfinished=9)) == []
+
+
+def test_nodes_that_come_and_go_are_told_to_people_and_to_the_mailbox(
+    opened: Callable[..., LanePool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, nodes = opened(), {"a" * 56: "head", "b" * 56: "other"}
+    mailbox: Any = pool.mailbox
+    monkeypatch.setattr(sweeps.lanes.lane_pool, "alive_nodes", lambda: dict(nodes))
+    assert look(pool, 2) == []
+    nodes["c" * 56] = nodes.pop("b" * 56)
+    assert look(pool, 2) == ["Node other (bbbbbbbb) died", "Node other (cccccccc) joined"]
+    assert look(pool, 2) == []
+    assert mailbox.seen == [["a" * 56, "b" * 56], *[["a" * 56, "c" * 56]] * 2]
+
+
+def test_lanes_that_are_down_take_no_trials(opened: Callable[..., LanePool]) -> None:
+    pool = opened()
+    happens(pool, "lane_down", "lane1", why="node died")
+    assert (len(pool.lanes), pool.num_live) == (2, 1)
+    happens(pool, "lane_open", "lane1")
+    assert pool.num_live == 2
+
+
+def test_a_lane_that_was_closed_or_had_workers_may_be_replaced_and_one_that_cannot_load_is_not(
+    opened: Callable[..., LanePool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = opened(concurrent=3)
+    mailbox: Any = pool.mailbox
+    mailbox.closed = {"lane0"}
+    sweeps.lanes.lane_pool.open_more(pool, 2)
+    happens(pool, "lane_open", "lane2")
+    happens(pool, "lane_trouble", "lane3", why="CUDA is not there")
+    for lane in pool.lanes:
+        lane.is_over = True  # type: ignore[misc]
+    assert drop_ended(pool) is None
+    assert pool.num_lost == 1
+    asked: list[int] = []
+
+    def more(_plan: object, _size: object, num_lanes: int, _waiting: int) -> int:
+        asked.append(num_lanes)
+        return 2
+
+    monkeypatch.setattr(sweeps.lanes.lane_pool, "more_lanes", more)
+    look(pool, num_unfinished=5)
+    assert asked == [1], "the place of the lane that cannot load is not filled again"
+    assert names(pool) == ["lane4", "lane5"]
+
+
+def test_once_all_lanes_are_lost_the_sweep_has_failed(opened: Callable[..., LanePool]) -> None:
+    pool = opened()
+    for lane in pool.lanes:
+        happens(pool, "lane_trouble", lane.name, why="CUDA is not there")
+        lane.is_over = True  # type: ignore[misc]
+    assert drop_ended(pool) == "no lane is left: CUDA is not there"
+
+
+def test_that_no_node_is_left_is_said_once_and_its_time_counted(
+    opened: Callable[..., LanePool], room: dict[str, int]
+) -> None:
+    pool, room["fits"] = opened(node_wait_minutes=7.5), 0
+    assert look(pool, 3) == []
+    assert pool.seconds_without_node == 0
+    for lane in ("lane0", "lane1"):
+        happens(pool, "lane_down", lane, why="node died")
+    (line,) = look(pool, 3)
+    assert line.startswith("No node is left that a trial fits: the cluster has 0 CPUs")
+    assert line.endswith("waiting for one, at most 7.5 minutes (--node-wait-minutes)")
+    assert look(pool, 3) == []
+    assert pool.seconds_without_node > 0
+    room["fits"] = 1
+    assert look(pool, 3) == []
+    assert pool.seconds_without_node == 0
+
+
+def test_open_lanes_are_waited_for_and_those_that_wait_for_room_are_ended(
+    opened: Callable[..., LanePool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, removals = opened(), list[tuple[str, ...]]()
+
+    def remove(states: tuple[str, ...] = ()) -> None:
+        removals.append(states)
+        if len(removals) == 3:
+            for lane in pool.lanes:
+                lane.is_over = True  # type: ignore[misc]
+
+    monkeypatch.setattr(sweeps.lanes.lane_pool, "remove_own_groups", remove)
+    close_pool(pool, deadline=float("inf"))
+    assert removals == [WAITING_STATES] * 3
+
+
+def test_lanes_that_do_not_end_in_time_lose_their_place(
+    opened: Callable[..., LanePool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, removals = opened(), list[tuple[str, ...]]()
+    monkeypatch.setattr(sweeps.lanes.lane_pool, "remove_own_groups", lambda *states: removals.append(states))
+    close_pool(pool, deadline=0.0)
+    assert removals == [()], "groups of any state"

@@ -1,0 +1,636 @@
+"""The mailbox alone, without Ray: who waits for what, who gets what, and how a trial can end."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from sweeps.lanes import mailbox as mailbox_module
+from sweeps.lanes.mailbox import Mailbox
+from sweeps.lanes.messages import Assignment, Ended, Event
+
+
+def report(epoch: int, score: float, scored_epoch: int | None = None, is_last: bool = False) -> dict[str, Any]:
+    """What a lane says at an epoch's end."""
+    scored = epoch if scored_epoch is None else scored_epoch
+    return {"epoch": epoch, "scored_epoch": scored, "score": score, "scores": {}, "is_last": is_last}
+
+
+def begin(waiting: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+    """Starts something that waits."""
+    return asyncio.get_running_loop().create_task(waiting)
+
+
+async def settle() -> None:
+    """Lets everything that can go on go on."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def events_of(mailbox: Mailbox, kind: str) -> list[Event]:
+    return [event for event in await mailbox.take_events(0.01) if event.kind == kind]
+
+
+def test_a_lane_waits_for_a_trial_and_gets_it() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        lane = begin(mailbox.next_trial("a", "host", 1))
+        await settle()
+        assert not lane.done()
+        await mailbox.submit("0000-r0", "{}")
+        assert await lane == Assignment(trial_id="0000-r0", config="{}", attempt=1)
+
+    asyncio.run(story())
+
+
+def test_two_lanes_never_get_the_same_trial() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        lanes = [begin(mailbox.next_trial(name, "host", 1)) for name in "ab"]
+        await settle()
+        await mailbox.submit("first", "{}")
+        await mailbox.submit("second", "{}")
+        assert {(await lane).trial_id for lane in lanes} == {"first", "second"}
+
+    asyncio.run(story())
+
+
+def test_a_report_waits_for_the_verdict() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        lane = begin(mailbox.report("t", report(1, 0.5)))
+        passed_on = await mailbox.next_report("t")
+        await settle()
+        assert not lane.done()
+        assert passed_on == {**report(1, 0.5), "best": 0.5}
+        await mailbox.verdict("t", 1, True)
+        assert await lane is True
+
+    asyncio.run(story())
+
+
+def test_best_is_the_highest_score_so_far() -> None:
+    async def story() -> list[float]:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        bests = []
+        for epoch, score in enumerate([0.5, 0.7, 0.6], start=1):
+            begin(mailbox.report("t", report(epoch, score)))
+            passed_on = await mailbox.next_report("t")
+            assert isinstance(passed_on, dict)
+            bests.append(passed_on["best"])
+            await mailbox.verdict("t", epoch, False)
+        return bests
+
+    assert asyncio.run(story()) == [0.5, 0.7, 0.7]
+
+
+def test_a_repeated_report_gets_its_first_verdict_and_is_not_passed_on_again() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        begin(mailbox.report("t", report(1, 0.5)))
+        await mailbox.next_report("t")
+        await mailbox.verdict("t", 1, False)
+        assert await mailbox.report("t", report(1, 0.5)) is False
+        again = begin(mailbox.next_report("t"))
+        await settle()
+        assert not again.done()
+        again.cancel()
+
+    asyncio.run(story())
+
+
+def test_a_report_repeated_before_its_verdict_is_passed_on_once_and_both_are_answered() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        before_kill, after_resume = (begin(mailbox.report("t", report(1, 0.5))) for _ in range(2))
+        await mailbox.next_report("t")
+        await mailbox.verdict("t", 1, True)
+        assert [await before_kill, await after_resume] == [True, True]
+        assert len(await events_of(mailbox, "report")) == 1
+
+    asyncio.run(story())
+
+
+def test_a_report_before_overall_scores_is_recorded_but_asks_nobody() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        assert await mailbox.report("t", report(1, 0.0, scored_epoch=0)) is False
+        trial = begin(mailbox.next_report("t"))
+        await settle()
+        assert not trial.done()
+        trial.cancel()
+        assert len(await events_of(mailbox, "report")) == 1
+
+    asyncio.run(story())
+
+
+def test_a_trial_sees_all_its_reports_before_its_end() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        begin(mailbox.report("t", report(1, 0.5, is_last=True)))
+        await settle()
+        await mailbox.ended("t", "complete", None, {})
+        assert isinstance(await mailbox.next_report("t"), dict)
+        assert await mailbox.next_report("t") == Ended(how="complete")
+
+    asyncio.run(story())
+
+
+def test_a_restarted_lane_gets_its_trial_back_as_a_further_attempt() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        await mailbox.submit("other", "{}")
+        assert await mailbox.open_lane("a", HEAD)
+        assert await mailbox.next_trial("a", "host", 2) == Assignment(trial_id="t", config="{}", attempt=2)
+        assert [event.trial_id for event in await events_of(mailbox, "resumed")] == ["t"]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("suspicion", [None, "RuntimeError: Connection closed by peer"])
+def test_a_trial_that_kills_its_lane_twice_has_failed_and_the_lane_goes_on(suspicion: str | None) -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("bad", "{}")
+        await mailbox.submit("good", "{}")
+        for _ in range(2):
+            await mailbox.next_trial("a", "host", 1)
+            if suspicion:
+                await mailbox.suspect("bad", suspicion)
+            await mailbox.open_lane("a", HEAD)
+        assignment = await mailbox.next_trial("a", "host", 3)
+        assert isinstance(assignment, Assignment)
+        assert assignment.trial_id == "good"
+        why = suspicion or mailbox_module.UNEXPLAINED
+        assert await mailbox.next_report("bad") == Ended(how="failed", error=f"killed its lane twice: {why}")
+
+    asyncio.run(story())
+
+
+def test_a_waiting_call_of_a_lane_that_has_died_takes_no_trial() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        dead = begin(mailbox.next_trial("a", "host", 1))
+        await settle()
+        alive = begin(mailbox.next_trial("a", "host", 2))
+        await settle()
+        await mailbox.submit("t", "{}")
+        assert await dead == "close"
+        assert (await alive).trial_id == "t"
+
+    asyncio.run(story())
+
+
+def test_a_lane_that_waits_long_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mailbox_module, "IDLE_SECONDS", 0.01)
+    assert asyncio.run(Mailbox().next_trial("a", "host", 1)) == "wait"
+
+
+def test_the_trial_of_a_lost_lane_goes_to_another_before_the_others() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        await mailbox.submit("later", "{}")
+        await mailbox.lose_lane("a", "its node is gone")
+        assert await mailbox.next_trial("b", "host", 2) == Assignment(trial_id="t", config="{}", attempt=2)
+
+    asyncio.run(story())
+
+
+def test_a_lane_that_opens_in_vain_three_times_is_given_up() -> None:
+    async def story() -> list[bool]:
+        mailbox = Mailbox()
+        return [await mailbox.open_lane("a", {"n": "host"}) for _ in range(4)]
+
+    assert asyncio.run(story()) == [True, True, True, False]
+
+
+def test_asking_for_a_trial_clears_the_count_of_openings() -> None:
+    async def story() -> bool:
+        mailbox = Mailbox()
+        for number in range(5):
+            await mailbox.submit(str(number), "{}")
+            is_welcome = await mailbox.open_lane("a", {"n": "host"})
+            await mailbox.next_trial("a", "host", 1)
+            await mailbox.ended(str(number), "complete", None, {})
+        return is_welcome
+
+    assert asyncio.run(story())
+
+
+def test_an_interruption_ends_what_is_queued_and_stops_what_runs() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("running", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        await mailbox.submit("queued", "{}")
+        assert await mailbox.progress("running", {"step": 1}) is False
+        at_epoch = begin(mailbox.report("running", report(1, 0.5)))
+        await settle()
+        await mailbox.interrupt()
+        assert await at_epoch is None, "nobody has judged it"
+        assert await mailbox.progress("running", {"step": 2}) is True
+        assert await mailbox.next_report("queued") == Ended(how="interrupted")
+        assert await mailbox.next_trial("b", "host", 2) == "close"
+        ends = await events_of(mailbox, "ended")
+        assert [(event.trial_id, event.facts["was_started"]) for event in ends] == [("queued", False)]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("told", "answer"),
+    [
+        (report(1, 0.5), None),
+        (report(1, 0.5, is_last=True), False),
+        (report(1, 0.5, scored_epoch=0), False),
+    ],
+)
+def test_after_an_interruption_only_an_epoch_that_somebody_would_judge_is_unjudged(
+    told: dict[str, Any], answer: bool | None
+) -> None:
+    async def story() -> bool | None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        await mailbox.interrupt()
+        return await mailbox.report("t", told)
+
+    assert asyncio.run(story()) is answer
+
+
+@pytest.mark.parametrize("stop", [False, True])
+def test_a_verdict_that_has_come_holds_though_the_sweep_is_interrupted(stop: bool) -> None:
+    async def story() -> bool | None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        at_epoch = begin(mailbox.report("t", report(1, 0.5)))
+        await settle()
+        await mailbox.verdict("t", 1, stop)
+        await mailbox.interrupt()
+        first: bool | None = await at_epoch
+        assert await mailbox.report("t", report(1, 0.5)) is first
+        return first
+
+    assert asyncio.run(story()) is stop
+
+
+def test_a_trial_submitted_after_the_interruption_ends_at_once() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.interrupt()
+        await mailbox.submit("t", "{}")
+        assert await mailbox.next_report("t") == Ended(how="interrupted")
+
+    asyncio.run(story())
+
+
+def test_a_withdrawn_trial_stops_at_its_next_step_and_has_failed() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        await mailbox.withdraw("t", "nobody waits")
+        assert await mailbox.progress("t", {}) is True
+        assert await mailbox.report("t", report(1, 0.5)) is True
+        await mailbox.ended("t", "interrupted", None, {})
+        ends = await events_of(mailbox, "ended")
+        assert [(event.facts["how"], event.facts["error"]) for event in ends] == [("failed", "nobody waits")]
+
+    asyncio.run(story())
+
+
+def test_a_withdrawn_trial_in_the_queue_is_never_started() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.submit("next", "{}")
+        await mailbox.withdraw("t", "nobody waits")
+        assignment = await mailbox.next_trial("a", "host", 1)
+        assert isinstance(assignment, Assignment)
+        assert assignment.trial_id == "next"
+
+    asyncio.run(story())
+
+
+def test_withdrawing_an_ended_or_unknown_trial_changes_nothing() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.ended("t", "complete", None, {})
+        await mailbox.withdraw("t", "too late")
+        await mailbox.withdraw("unknown", "never came")
+        assert await mailbox.next_report("t") == Ended(how="complete")
+
+    asyncio.run(story())
+
+
+def test_the_first_end_counts() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.ended("t", "failed", "KeyError: 'x'", {})
+        await mailbox.ended("t", "complete", None, {})
+        assert len(await events_of(mailbox, "ended")) == 1
+        assert await mailbox.next_report("t") == Ended(how="failed", error="KeyError: 'x'")
+
+    asyncio.run(story())
+
+
+def test_events_are_told_once_in_order_and_none_is_waited_for_too_long() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.open_lane("a", {"n": "host"})
+        await mailbox.submit("t", "{}")
+        await mailbox.next_trial("a", "host", 7)
+        kinds = [event.kind for event in await mailbox.take_events(1.0)]
+        assert kinds == ["lane_open", "started"]
+        assert await mailbox.take_events(0.01) == []
+
+    asyncio.run(story())
+
+
+def test_where_a_trial_begins_and_what_stages_it_ends_are_told_with_its_lane() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        await mailbox.begins("t", {"epochs": 1})
+        await mailbox.stage_ends("t", {"stage": 0, "why_not": None})
+        await mailbox.waits("t", "stage 1")
+        told = [event for event in await mailbox.take_events(0.01) if event.kind in ("begins", "stage_ends", "waits")]
+        assert [(event.kind, event.lane, event.trial_id, event.facts) for event in told] == [
+            ("begins", "a", "t", {"epochs": 1}),
+            ("stage_ends", "a", "t", {"stage": 0, "why_not": None}),
+            ("waits", "a", "t", {"what": "stage 1"}),
+        ]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("why", ["interrupted", "withdrawn", "ended"])
+def test_a_trial_that_waits_on_its_lane_hears_that_it_need_not(why: str) -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        assert await mailbox.is_wanted("t")
+        if why == "interrupted":
+            await mailbox.interrupt()
+        elif why == "withdrawn":
+            await mailbox.withdraw("t", "nobody waits")
+        else:
+            await mailbox.ended("t", "failed", "KeyError", {})
+        assert not await mailbox.is_wanted("t")
+
+    asyncio.run(story())
+
+
+def test_the_end_carries_what_was_taken_over() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        await mailbox.ended("t", "reused", None, {"shared_steps": 9, "taken_from": "other/0000-r0"})
+        (end,) = await events_of(mailbox, "ended")
+        assert end.facts == {
+            **{"how": "reused", "error": None, "was_started": True},
+            **{"shared_steps": 9, "taken_from": "other/0000-r0"},
+        }
+        assert await mailbox.next_report("t") == Ended(how="reused")
+
+    asyncio.run(story())
+
+
+HEAD, OTHER = {"a" * 56: "head"}, {"b" * 56: "other"}
+
+
+async def on_lane(mailbox: Mailbox, lane: str, nodes: dict[str, str], trial_id: str | None = None) -> None:
+    """Opens a lane and, if there is one, lets it take a trial."""
+    assert await mailbox.open_lane(lane, nodes)
+    if trial_id is not None:
+        await mailbox.submit(trial_id, "{}")
+        assert (await mailbox.next_trial(lane, "host", 1)).trial_id == trial_id  # type: ignore[union-attr]
+
+
+def test_the_trial_of_a_lane_whose_node_died_goes_to_a_lane_that_waits() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await on_lane(mailbox, "lost", OTHER, "t")
+        await on_lane(mailbox, "left", HEAD)
+        waiting = begin(mailbox.next_trial("left", "host", 2))
+        await settle()
+        await mailbox.lane_down("lost", "its workers died", alive=list(HEAD))
+        assert await waiting == Assignment(trial_id="t", config="{}", attempt=2)
+        told = {event.kind: event for event in await mailbox.take_events(0.01)}
+        assert told["lane_down"].facts["why"] == "node other (bbbbbbbb) died"
+        assert told["returned"].trial_id == "t"
+        assert told["resumed"].facts["why"] == "node other (bbbbbbbb) died"
+
+    asyncio.run(story())
+
+
+def test_lost_nodes_are_not_held_against_a_trial_and_dead_workers_are() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await on_lane(mailbox, "a", OTHER, "t")
+        for attempt in range(2, 6):
+            await mailbox.lane_down("a", "x", alive=list(HEAD))
+            await on_lane(mailbox, "a", OTHER)
+            assert await mailbox.next_trial("a", "host", 1) == Assignment(trial_id="t", config="{}", attempt=attempt)
+        for _ in range(2):
+            await mailbox.lane_down("a", "KeyError: 'x'", alive=[*HEAD, *OTHER])
+            await on_lane(mailbox, "a", OTHER)
+            begin(mailbox.next_trial("a", "host", 1))
+            await settle()
+        assert await mailbox.next_report("t") == Ended(how="failed", error="killed its lane twice: KeyError: 'x'")
+
+    asyncio.run(story())
+
+
+def test_a_death_is_not_held_against_a_trial_once_a_node_of_its_lane_is_seen_to_be_lost() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await on_lane(mailbox, "a", HEAD | OTHER, "t")
+        for _ in range(3):
+            await mailbox.lane_down("a", "RuntimeError: Connection closed by peer", alive=[*HEAD, *OTHER])
+            await mailbox.see_nodes([*HEAD])
+            await on_lane(mailbox, "a", HEAD | OTHER)
+            assert (await mailbox.next_trial("a", "host", 1)).trial_id == "t"  # type: ignore[union-attr]
+
+    asyncio.run(story())
+
+
+def test_what_a_dying_worker_said_of_its_trial_comes_before_what_ray_met() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await on_lane(mailbox, "a", HEAD, "t")
+        await mailbox.suspect("t", "RuntimeError: CUDA error")
+        await mailbox.lane_down("a", mailbox_module.UNEXPLAINED, alive=list(HEAD))
+        await mailbox.next_trial("a", "host", 1)
+        (resumed,) = await events_of(mailbox, "resumed")
+        assert resumed.facts["why"] == "RuntimeError: CUDA error"
+
+    asyncio.run(story())
+
+
+def test_a_lane_that_is_down_takes_no_trial_by_a_call_from_before() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await on_lane(mailbox, "a", HEAD)
+        dead = begin(mailbox.next_trial("a", "host", 1))
+        await settle()
+        await mailbox.lane_down("a", "x", alive=list(HEAD))
+        await mailbox.submit("t", "{}")
+        assert await dead == "close"
+        await on_lane(mailbox, "a", HEAD)
+        assert (await mailbox.next_trial("a", "host", 2)).trial_id == "t"  # type: ignore[union-attr]
+
+    asyncio.run(story())
+
+
+def test_a_worker_that_outlives_its_lane_neither_makes_its_trial_pass_for_running_nor_ends_it() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await on_lane(mailbox, "a", HEAD, "t")
+        await mailbox.lane_down("a", "x", alive=list(HEAD))
+        assert await mailbox.progress("t", {"step": 7}) is False, "a trial that is told to stop would be interrupted"
+        assert await events_of(mailbox, "progress") == []
+        await mailbox.submit("next", "{}")
+        await mailbox.ended("t", "complete", None, {})
+        await on_lane(mailbox, "b", HEAD)
+        assert (await mailbox.next_trial("b", "host", 1)).trial_id == "next"  # type: ignore[union-attr]
+        assert await mailbox.next_report("t") == Ended(how="complete"), "what it says of its end is true"
+
+    asyncio.run(story())
+
+
+def test_a_trial_that_has_ended_elsewhere_stops_on_the_lane_that_took_it_up_again() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await on_lane(mailbox, "a", OTHER, "t")
+        await mailbox.lane_down("a", "x", alive=list(HEAD))
+        await on_lane(mailbox, "b", HEAD)
+        await mailbox.next_trial("b", "host", 1)
+        await mailbox.ended("t", "complete", None, {})
+        assert await mailbox.progress("t", {"step": 1}) is True
+        assert await events_of(mailbox, "progress") == []
+
+    asyncio.run(story())
+
+
+def test_a_second_death_over_the_same_nodes_right_behind_the_first_is_not_held_against_the_trial(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The node of a peer is lost: all lanes over it die of that before Ray knows it."""
+    now = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+
+    async def story() -> None:
+        mailbox, both = Mailbox(), HEAD | OTHER
+        await on_lane(mailbox, "a", both, "t")
+        await mailbox.lane_down("a", "RuntimeError: Connection closed by peer", alive=list(both))
+        for wait, lane in ((10, "b"), (10, "c"), (20, "d")):
+            now[0] += wait
+            await on_lane(mailbox, lane, both)
+            assert (await mailbox.next_trial(lane, "host", 1)).trial_id == "t"  # type: ignore[union-attr]
+            await mailbox.lane_down(lane, "RuntimeError: Connection closed by peer", alive=list(both))
+        end = await mailbox.next_report("t")
+        assert isinstance(end, Ended)
+        assert end.how == "failed", "40 s after the first both nodes are still alive"
+
+    asyncio.run(story())
+
+
+def test_a_lane_that_was_told_to_close_opens_no_more_and_its_trial_is_not_lost() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        for lane in "ab":
+            await on_lane(mailbox, lane, HEAD)
+        idle = [begin(mailbox.next_trial(lane, "host", 1)) for lane in "ab"]
+        await settle()
+        await mailbox.want_lanes(1)
+        await settle()
+        closed = "a" if idle[0].done() else "b"
+        await mailbox.submit("t", "{}")
+        await mailbox.submit("u", "{}")
+        assert not await mailbox.open_lane(closed, HEAD)
+
+    asyncio.run(story())
+
+
+def test_a_lane_is_down_once() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await on_lane(mailbox, "a", HEAD, "t")
+        for _ in range(3):
+            await mailbox.lane_down("a", "x", alive=list(HEAD))
+        assert len(await events_of(mailbox, "lane_down")) == 1
+
+    asyncio.run(story())
+
+
+def test_idle_lanes_beyond_what_is_wanted_close_and_are_not_lost() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        for lane in "abc":
+            await on_lane(mailbox, lane, HEAD)
+        waiting = [begin(mailbox.next_trial(lane, "host", 1)) for lane in "abc"]
+        await settle()
+        await mailbox.want_lanes(1)
+        await settle()
+        closed = [lane for lane, call in zip("abc", waiting, strict=True) if call.done()]
+        assert len(closed) == 2
+        assert [await call for call in waiting if call.done()] == ["close", "close"]
+        assert not await mailbox.lose_lane(closed[0], "its run is over")
+        kinds = [event.kind for event in await mailbox.take_events(0.01)]
+        assert (kinds.count("lane_closed"), kinds.count("lane_lost")) == (2, 0)
+        await mailbox.submit("t", "{}")
+        (left,) = [call for call in waiting if not call.done()]
+        assert (await left).trial_id == "t"
+
+    asyncio.run(story())
+
+
+def test_a_lane_that_opens_when_it_is_not_wanted_any_more_closes_at_once() -> None:
+    async def story() -> list[bool]:
+        mailbox = Mailbox()
+        await mailbox.want_lanes(1)
+        return [await mailbox.open_lane(lane, HEAD) for lane in "ab"]
+
+    assert asyncio.run(story()) == [True, False]
+
+
+def test_no_lane_closes_while_a_trial_is_queued() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await on_lane(mailbox, "a", HEAD, "t")
+        await mailbox.submit("next", "{}")
+        await mailbox.want_lanes(1)
+        assert await mailbox.open_lane("b", HEAD)
+        assert (await mailbox.next_trial("b", "host", 1)).trial_id == "next"  # type: ignore[union-attr]
+
+    asyncio.run(story())
+
+
+def test_an_interrupted_trial_whose_lane_dies_is_interrupted() -> None:
+    async def story() -> None:
+        mailbox = Mailbox()
+        await on_lane(mailbox, "a", OTHER, "t")
+        await mailbox.interrupt()
+        await mailbox.lane_down("a", "x", alive=list(HEAD))
+        assert await mailbox.next_report("t") == Ended(how="interrupted")
+
+    asyncio.run(story())

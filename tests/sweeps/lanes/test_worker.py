@@ -1,0 +1,289 @@
+"""Lanes on a real Ray: with two workers, errors on one of them, and a worker that dies. No Tune here."""
+
+import errno
+import itertools
+import os
+import signal
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+import torch
+from ray import cloudpickle
+from ray.train.torch import TorchTrainer
+from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+
+import mtlib.checkpoints.state
+import sweeps.lanes.worker
+from mtlib.checkpoints.state import StateFolder, load_state, saved_states
+from mtlib.config.trial import TrialConfig
+from mtlib.training.epoch_report import Progress
+from results.records.epochs import read_curves
+from results.records.recovery import read_end
+from sweeps.lanes.mailbox import Mailbox
+from sweeps.lanes.messages import Assignment, Event
+from sweeps.lanes.worker import LaneSetup, is_contained, record_end, run_assignment, run_lane
+from tests.sweeps.plain_sweep import PlainLink
+from tests.sweeps.trained_trials import Ground
+
+pytestmark = pytest.mark.ray
+PATIENCE_SECONDS = 300
+
+
+def sabotage(marks: Path) -> None:
+    """Makes the second worker fail in the third step of two trials: by an error, and once by being killed."""
+    from mtlib.runtime.workers import worker_rank
+    from sweeps.lanes.reporter import LaneLink
+
+    real = LaneLink.on_step
+
+    def on_step(link: LaneLink, progress: Progress) -> bool:
+        if worker_rank() == 1 and progress.step == 3:
+            if link._trial_id == "bad":
+                raise KeyError("lost")
+            if link._trial_id == "killed" and not marks.exists():
+                marks.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+        return real(link, progress)
+
+    LaneLink.on_step = on_step  # type: ignore[assignment, method-assign]
+
+
+class OpenLane:
+    """A lane and its mailbox; this class stands in for trials and scheduler: it lets every trial go on."""
+
+    def __init__(self, setup: LaneSetup, num_workers: int, storage: Path, prepare: Callable[[], None]) -> None:
+        def train_loop() -> None:
+            prepare()
+            run_lane(setup)
+
+        self.mailbox = setup.mailbox
+        self.events: list[Event] = []
+        trainer = TorchTrainer(
+            train_loop,
+            scaling_config=ScalingConfig(num_workers=num_workers, resources_per_worker={"CPU": 1}),
+            run_config=RunConfig(name="lane", storage_path=str(storage), failure_config=FailureConfig(max_failures=-1)),
+        )
+        self.thread = threading.Thread(target=trainer.fit, daemon=True)
+        self.thread.start()
+
+    def run(self, trial_id: str, config: TrialConfig) -> Event:
+        """Submits a trial and answers its reports; its end."""
+        ray.get(self.mailbox.submit.remote(trial_id, config.to_json()))
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            events: list[Event] = ray.get(self.mailbox.take_events.remote(1.0))
+            for event in events:
+                self.events.append(event)
+                if event.kind == "report" and event.facts["scored_epoch"]:
+                    self.mailbox.verdict.remote(trial_id, event.facts["epoch"], False)
+                if event.kind == "ended":
+                    return event
+        raise TimeoutError(f"{trial_id} did not end")
+
+    def close(self) -> None:
+        ray.get(self.mailbox.close.remote())
+        self.thread.join(PATIENCE_SECONDS)
+        assert not self.thread.is_alive()
+        ray.kill(self.mailbox)
+
+
+@pytest.fixture
+def lane_setup(
+    private_ray: None,  # noqa: ARG001 - must be there
+    tmp_path: Path,
+    tiny_folder: Path,
+    tiny_encoder_folder: Path,
+    tiny_config: TrialConfig,
+) -> LaneSetup:
+    mailbox: Any = ray.remote(num_cpus=0)(Mailbox)
+    return LaneSetup(
+        lane="lane",
+        mailbox=mailbox.remote(),
+        base=tiny_config.override({"encoder.name": str(tiny_encoder_folder)}).to_json(),
+        metric="overall",
+        folder=tmp_path / "sweep",
+        data_folder=tiny_folder,
+        cache_folder=tmp_path / "cache",
+        cpus_per_worker=1,
+        state_steps=2,
+        store=None,
+    )
+
+
+@pytest.fixture
+def by_value() -> Iterator[None]:
+    """Lets workers, which cannot import this file, run its functions."""
+    module = sys.modules[__name__]
+    cloudpickle.register_pickle_by_value(module)
+    yield
+    cloudpickle.unregister_pickle_by_value(module)
+
+
+@pytest.mark.usefixtures("by_value")
+def test_a_lane_of_two_workers_outlives_an_error_and_a_kill_on_one_of_them(
+    lane_setup: LaneSetup, tmp_path: Path
+) -> None:
+    """One lane, three trials: opening one takes most of the time."""
+    lane = OpenLane(lane_setup, 2, tmp_path / "ray", lambda: sabotage(tmp_path / "was-killed"))
+    config = TrialConfig.from_json(lane_setup.base)
+    ends = {trial_id: lane.run(trial_id, config).facts for trial_id in ("bad", "killed", "undisturbed")}
+    lane.close()
+
+    assert (ends["bad"]["how"], ends["bad"]["error"]) == ("failed", "KeyError: 'lost'")
+    assert [(ends[name]["how"], ends[name]["error"]) for name in ("killed", "undisturbed")] == [("complete", None)] * 2
+    resumed = [event.trial_id for event in lane.events if event.kind == "resumed"]
+    assert resumed == ["killed"], "an error is the trial's fault, a death may not be"
+    curves = read_curves(lane_setup.folder).drop_columns(["seconds"]).to_pandas()
+    killed, undisturbed = (curves[curves.trial == name].drop(columns="trial") for name in ("killed", "undisturbed"))
+    assert killed.to_numpy().tolist() == undisturbed.to_numpy().tolist()
+    assert ray.available_resources()["CPU"] == 2
+
+
+@dataclass
+class PlainLane:
+    """A lane without Ray: what happens between two steps, whoever trains."""
+
+    setup: LaneSetup
+    config: TrialConfig
+    links: list[PlainLink]
+
+    def run(self, trial_id: str) -> None:
+        run_assignment(self.setup, Assignment(trial_id=trial_id, config=self.config.to_json(), attempt=1))
+
+    def states(self, trial_id: str) -> StateFolder:
+        return StateFolder(path=self.setup.folder / "trials" / trial_id / "checkpoint")
+
+
+@pytest.fixture
+def plain_lane(
+    tmp_path: Path,
+    tiny_folder: Path,
+    tiny_encoder_folder: Path,
+    tiny_config: TrialConfig,
+    monkeypatch: pytest.MonkeyPatch,
+) -> PlainLane:
+    config = tiny_config.override({"encoder.name": str(tiny_encoder_folder), "stages.1.steps_per_epoch": 4})
+    links: list[PlainLink] = []
+
+    def link(_mailbox: object, folder: Path, trial_id: str, _metric: str) -> PlainLink:
+        links.append(PlainLink(folder, trial_id))
+        return links[-1]
+
+    monkeypatch.setattr(sweeps.lanes.worker, "LaneLink", link)
+    monkeypatch.setattr("ray.train.torch.get_device", lambda: torch.device("cpu"))
+    nobody: Any = None
+    setup = LaneSetup(
+        lane="lane",
+        mailbox=nobody,
+        base=config.to_json(),
+        metric="overall",
+        folder=tmp_path / "sweep",
+        data_folder=tiny_folder,
+        cache_folder=tmp_path / ".cache",
+        cpus_per_worker=1,
+        state_steps=2,
+        store=None,
+    )
+    return PlainLane(setup, config, links)
+
+
+def test_a_trial_that_fails_on_a_full_disk_goes_on_from_its_last_state_once_there_is_room(
+    plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup, links, states = plain_lane.setup, plain_lane.links, plain_lane.states("full")
+    num_written = itertools.count(1)
+
+    def save_six(tensors: Any, path: Path) -> None:
+        if next(num_written) > 6:
+            raise SafetensorError("I/O error: No space left on device (os error 28)")
+        save_file(tensors, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mtlib.checkpoints.state, "save_file", save_six)
+        plain_lane.run("full")
+    assert links[0].end is not None
+    how, error = links[0].end
+    assert how == "failed"
+    assert str(error).startswith("the disk must have room for ")
+    end = read_end(setup.folder, "full")
+    assert end is not None
+    assert (end["how"], end["error"]) == ("failed", error)
+    assert load_state(states) is not None
+    for trial_id in ("full", "undisturbed"):
+        plain_lane.run(trial_id)
+    _, again, undisturbed = links
+    assert again.end == undisturbed.end == ("complete", None)
+    assert undisturbed.steps == list(range(1, 13))
+    assert again.steps == undisturbed.steps[-len(again.steps) :]
+    assert 12 - len(again.steps) >= links[0].steps[-1] - 2
+    assert saved_states(states) == []
+    assert best_digests(setup.folder, "full") == best_digests(setup.folder, "undisturbed")
+
+
+def no_room(*_arguments: Any) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_where_there_is_no_room_for_an_end_that_is_known_and_else_an_error_goes_on(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, end = ground.place(), {"how": "complete"}
+    assert record_end(place, end)
+    assert read_end(place.folder, place.trial_id) == end
+    monkeypatch.setattr(sweeps.lanes.worker, "write_end", no_room)
+    assert not record_end(place, end)
+
+    def forbidden(*_arguments: Any) -> None:
+        raise PermissionError("not yours")
+
+    monkeypatch.setattr(sweeps.lanes.worker, "write_end", forbidden)
+    with pytest.raises(PermissionError, match="not yours"):
+        record_end(place, end)
+
+
+def test_where_there_is_no_room_for_an_end_the_states_stay(
+    plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sweeps.lanes.worker, "write_end", no_room)
+        plain_lane.run("full")
+    assert plain_lane.links[0].end == ("complete", None)
+    assert read_end(plain_lane.setup.folder, "full") is None
+    assert saved_states(plain_lane.states("full")) != []
+    plain_lane.run("full")
+    assert plain_lane.links[1].end == ("complete", None)
+    assert len(plain_lane.links[1].steps) < len(plain_lane.links[0].steps)
+    assert saved_states(plain_lane.states("full")) == []
+
+
+def best_digests(folder: Path, trial_id: str) -> dict[str, int]:
+    """Checksums of a trial's best weights, as they are."""
+    weights = folder / "trials" / trial_id / "checkpoint" / "weights"
+    return {path.name: zlib.crc32(path.read_bytes()) for path in weights.glob("epoch-*")}
+
+
+@pytest.mark.parametrize(
+    ("error", "device", "is_alone", "is_contained_here"),
+    [
+        (KeyError("lost"), "cpu", True, True),
+        (RuntimeError("Connection closed by peer"), "cpu", True, True),
+        (RuntimeError("Connection closed by peer"), "cpu", False, False),  # also where the group has gone with the peer
+        (KeyError("lost"), "cpu", False, False),
+        (RuntimeError("CUDA error"), "cuda", True, False),
+        (torch.OutOfMemoryError("CUDA out of memory"), "cuda", True, True),
+    ],
+)
+def test_an_error_is_contained_where_no_other_worker_waits_and_the_device_is_sound(
+    error: Exception, device: str, is_alone: bool, is_contained_here: bool
+) -> None:
+    assert is_contained(error, torch.device(device), is_alone) == is_contained_here

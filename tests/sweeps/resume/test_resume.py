@@ -1,0 +1,387 @@
+"""A sweep that goes on: its own options, what must not have changed, and which of its trials are run again."""
+
+import dataclasses
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtlib.config.trial import TrialConfig
+from results.records.hold_out import read_hold_out
+from results.records.trials import TrialRecord, read_sweep, write_sweep, write_trials
+from search_spaces.domain import Float
+from search_spaces.space import SearchSpace
+from sweeps.cli.command import read_command
+from sweeps.driver.ledger import Ledger, add_trial, open_ledger
+from sweeps.options import SAVED, SweepOptions, make_plan, saved_options
+from sweeps.resume.resume import (
+    OWN_FLAGS,
+    again,
+    bring_here,
+    changed_code,
+    check_alone,
+    find_folder,
+    preview,
+    read_saved_options,
+    take_up,
+)
+from sweeps.search.trial_spec import make_spec
+from sweeps.setup.create import open_sweep
+from sweeps.setup.inputs import Material, prepare
+from sweeps.setup.provenance import describe_code
+
+ENCODER = "fingerprint"
+TASKS = ("sst", "qqp", "sts")
+
+NOT_SAVED = {"name", "storage", "address", "resumes", "extend", "retry_failed", "dry_run"}
+"""Where the sweep is, and what holds for one command only. Added configurations are saved among the trials."""
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> SweepOptions:
+    """A sweep with no option at its default."""
+    return SweepOptions(
+        space="smart_lambda",
+        data=tmp_path / "data",
+        encoder="roberta-base",
+        workers=2,
+        cpus_per_worker=3,
+        gpus_per_worker=1.0,
+        concurrent=4,
+        search="tpe",
+        trials=9,
+        replicates=5,
+        scheduler="asha",
+        name="mine",
+        storage=tmp_path / "storage",
+        mirror=f"file://{tmp_path}/copies",
+        seed=6,
+        changes={"smart.mode": "paper"},
+        address="auto",
+        reuse=False,
+        keep_gb=0.5,
+        keep_models=2,
+        checkpoint_steps=7,
+        node_wait_minutes=3.0,
+        hold_out=0.2,
+        dry_run=True,
+    )
+
+
+@pytest.fixture
+def material(tiny_config: TrialConfig) -> Material:
+    space = SearchSpace(name="tiny", question="?", base=tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
+    rows = {(task, split): 5 for task in TASKS for split in ("train", "dev")}
+    return Material(
+        space=space, data_folder=Path("/data"), num_rows=rows, fingerprint="abc", skipped=(), left_out=(), notes=()
+    )
+
+
+def test_every_option_is_saved_or_left_out_on_purpose() -> None:
+    assert {field.name for field in dataclasses.fields(SweepOptions)} == {*SAVED, *NOT_SAVED}
+    assert not NOT_SAVED & {*SAVED}
+
+
+def test_no_option_of_the_example_is_at_its_default(options: SweepOptions) -> None:
+    """Else a field that is lost on the way would not be seen."""
+    plain = SweepOptions(space="smart_lambda", name="mine", storage=options.storage)
+    same = {name for name in SAVED if getattr(options, name) == getattr(plain, name)}
+    assert same == {"space"}
+
+
+def test_options_come_back_from_the_sweeps_file_as_they_were(options: SweepOptions) -> None:
+    write_sweep(options.folder, {"options": saved_options(options)})
+    back = read_saved_options(options.folder, {})
+    assert back == dataclasses.replace(options, resumes=True, address=None, dry_run=False)
+
+
+@pytest.mark.parametrize("search", ["grid", "random"])
+def test_plain_options_come_back_too(search: Any, tmp_path: Path) -> None:
+    plain = SweepOptions(space="smart_lambda", name="mine", storage=tmp_path, search=search)
+    write_sweep(plain.folder, {"options": saved_options(plain)})
+    back = read_saved_options(plain.folder, {})
+    assert back == dataclasses.replace(plain, resumes=True, trials=plain.num_trials)
+    assert back.num_trials == plain.num_trials
+
+
+def test_a_sweep_that_was_moved_goes_on_where_it_is(options: SweepOptions, tmp_path: Path) -> None:
+    write_sweep(options.folder, {"options": saved_options(options)})
+    moved = tmp_path / "elsewhere" / "renamed"
+    moved.parent.mkdir()
+    options.folder.rename(moved)
+    assert read_saved_options(moved, {}).folder == moved
+
+
+def test_what_is_said_anew_replaces_what_was_said(options: SweepOptions) -> None:
+    write_sweep(options.folder, {"options": saved_options(options)})
+    own = {"concurrent": 1, "keep_gb": 3.5, "keep_models": 1, "checkpoint_steps": 9, "address": "local"}
+    back = read_saved_options(options.folder, own)
+    assert {name: getattr(back, name) for name in own} == own
+
+
+def test_configurations_that_are_added_count_from_then_on(options: SweepOptions) -> None:
+    asked = dataclasses.replace(options, extend=4)
+    write_sweep(options.folder, {"options": saved_options(asked)})
+    back = read_saved_options(options.folder, {})
+    assert (back.trials, back.extend, back.num_trials) == (13, 0, 13)
+    assert read_saved_options(options.folder, {"extend": 2}).num_trials == 15
+
+
+@pytest.mark.parametrize("info", [{}, {"options": None}, {"options": {"unknown": 1}}])
+def test_a_sweep_that_does_not_say_how_it_was_asked_for_is_refused(info: dict[str, Any], tmp_path: Path) -> None:
+    write_sweep(tmp_path / "old", info)
+    with pytest.raises(ValueError, match=r"must say in sweep\.json with which options it was started, got .*old"):
+        read_saved_options(tmp_path / "old", {})
+
+
+def test_a_sweep_is_found_by_its_name_or_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "storage" / "mine"
+    write_sweep(folder, {})
+    assert find_folder("mine", tmp_path / "storage") == folder
+    assert find_folder(str(folder), tmp_path / "nowhere") == folder
+    assert find_folder(f"{folder}/", tmp_path / "nowhere") == folder
+    monkeypatch.chdir(tmp_path)
+    assert find_folder("storage/mine", tmp_path / "nowhere") == folder
+
+
+@pytest.mark.parametrize("name", ["other", "storage/other", "."])
+def test_an_unknown_sweep_is_one_line(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"is no sweep folder: it has no sweep\.json") as raised:
+        find_folder(name, tmp_path)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--space", "smart_lambda"],
+        ["--data", "."],
+        ["--encoder", "bert-base-uncased"],
+        ["--set", "smart.mode=paper"],
+        ["--search=grid"],
+        ["--search", "tpe"],
+        ["--trials", "3"],
+        ["--replicates", "1"],
+        ["--scheduler", "none"],
+        ["--seed", "0"],
+        ["--workers", "1"],
+        ["--cpus-per-worker", "2"],
+        ["--gpus-per-worker", "0"],
+        ["--name", "other"],
+        ["--no-reuse"],
+        ["--list-spaces"],
+    ],
+)
+def test_what_cannot_change_any_more_is_refused_even_at_its_default(words: list[str]) -> None:
+    flag = words[0].split("=")[0]
+    with pytest.raises(ValueError, match=f"^{flag} must be left out with --resume, which goes on as the sweep") as said:
+        check_alone(read_command(["--resume", "mine", *words]))
+    assert "\n" not in str(said.value)
+
+
+@pytest.mark.parametrize("name", OWN_FLAGS)
+def test_what_may_be_said_anew_is_allowed(name: str) -> None:
+    value = [] if name in ("retry_failed", "dry_run") else ["1"]
+    check_alone(read_command(["--resume", "mine", f"--{name.replace('_', '-')}", *value]))
+
+
+def with_base(material: Material, **changes: Any) -> Material:
+    dotted = {key.replace("__", "."): value for key, value in changes.items()}
+    base = material.space.base.override(dotted)
+    return dataclasses.replace(material, space=dataclasses.replace(material.space, base=base))
+
+
+def test_changed_code_is_said() -> None:
+    assert changed_code({"code": describe_code()}) == []
+    older = {"code": {**describe_code(), "sources": "other"}}
+    (line,) = changed_code(older)
+    assert line == (
+        "Note: mtlib or a library has changed since the sweep began. Trials that have ended are of the old code, the "
+        "rest will be of the new, what had begun begins anew: their scores may not be comparable."
+    )
+
+
+# What is left to do.
+
+
+@pytest.fixture
+def begun(options: SweepOptions, material: Material) -> Callable[..., SweepOptions]:
+    """A sweep with trials of some statuses; its options as they are read back, some said anew."""
+
+    def build(*statuses: str, **own: Any) -> SweepOptions:
+        first = dataclasses.replace(options, mirror=None, trials=len(statuses), replicates=1)
+        plan = open_sweep(first, material, ENCODER, ["--space", "tiny"])
+        ledger = Ledger(plan=plan)
+        records: list[TrialRecord] = []
+        for number, status in enumerate(statuses):
+            spec = make_spec(plan.space, number, 0, {"smart.weight": float(number)})
+            add_trial(ledger, spec)
+            error = "it broke" if status == "failed" else None
+            records.append(dataclasses.replace(ledger.records[spec.trial_id], status=status, error=error))
+        write_trials(plan.folder, records, TASKS)
+        return read_saved_options(plan.folder, own)
+
+    return build
+
+
+STATUSES = ("complete", "reused", "pruned", "failed", "interrupted", "running", "queued")
+
+
+def test_what_has_not_ended_is_queued_and_what_has_stays(
+    begun: Callable[..., SweepOptions], material: Material
+) -> None:
+    resumed = take_up(begun(*STATUSES), material, ENCODER, ["--resume", "mine"])
+    statuses = [record.status for record in resumed.known]
+    assert statuses == ["complete", "reused", "pruned", "failed", *["queued"] * 3]
+    assert resumed.known[3].error == "it broke"
+    assert resumed.notes == ("4 of 7 trials have ended; 0 of the others had begun and go on.",)
+    assert resumed.plan == make_plan(begun_options(resumed.plan.folder), material.space, material.data_folder)
+
+
+def begun_options(folder: Path) -> SweepOptions:
+    return read_saved_options(folder, {})
+
+
+def test_what_had_failed_is_queued_where_that_is_asked_for(
+    begun: Callable[..., SweepOptions], material: Material
+) -> None:
+    resumed = take_up(begun(*STATUSES, retry_failed=True), material, ENCODER, [])
+    assert [record.status for record in resumed.known] == ["complete", "reused", "pruned", *["queued"] * 4]
+    assert all(record.error is None for record in resumed.known)
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_only_what_failed_is_tried_again(begun: Callable[..., SweepOptions], material: Material, status: str) -> None:
+    options = begun("complete")
+    (record,) = take_up(options, material, ENCODER, []).known
+    record = dataclasses.replace(record, status=status)
+    assert again(record, options) == record
+    asked = dataclasses.replace(options, retry_failed=True)
+    assert again(record, asked).status == ("queued" if status == "failed" else status)
+
+
+def test_trials_name_the_encoder_where_it_is_now(begun: Callable[..., SweepOptions], material: Material) -> None:
+    options = begun("complete", "queued")
+    before = take_up(options, material, ENCODER, []).known
+    moved = with_base(material, encoder__name="elsewhere")
+    known = take_up(options, moved, ENCODER, []).known
+    for old, new in zip(before, known, strict=True):
+        was, config = TrialConfig.from_json(old.config), TrialConfig.from_json(new.config)
+        assert config == was.override({"encoder.name": "elsewhere"}) != was
+        assert new == dataclasses.replace(old, config=config.to_json(), config_hash=config.content_hash)
+        assert bring_here(new, moved.space) is new
+        assert bring_here(new, material.space) == old, "moved back"
+
+
+def test_an_encoder_that_is_searched_stays_what_the_trial_drew(material: Material) -> None:
+    space = dataclasses.replace(material.space, grid={"encoder.name": ("tiny", "other")}, ranges={})
+    options = SweepOptions(space="tiny", name="mine", storage=Path("/storage"))
+    ledger = open_ledger(make_plan(options, space, material.data_folder))
+    assert [bring_here(record, space) for record in ledger.records.values()] == list(ledger.records.values())
+
+
+def test_a_torn_journal_is_mended_before_the_study_is_opened_and_said(
+    begun: Callable[..., SweepOptions], material: Material, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = begun("complete", "queued")
+    monkeypatch.setattr("sweeps.search.study.mend_journal", lambda folder: f"{folder.name}: a line was torn")
+    assert "mine: a line was torn" in take_up(options, material, ENCODER, []).notes
+
+
+def test_a_preview_says_what_is_left_and_changes_nothing(
+    begun: Callable[..., SweepOptions], material: Material
+) -> None:
+    options = begun(*STATUSES, retry_failed=True, extend=2)
+    before = files_of(options.folder)
+    assert preview(options, material, ENCODER) == [
+        "3 of 9 trials have ended; 0 of the others had begun and go on.",
+        "To be run:",
+        "  0003-r0  failed",
+        "  0004-r0  interrupted",
+        "  0005-r0  running",
+        "  0006-r0  queued",
+        "  2 configurations that no trial has been given yet",
+    ]
+    assert files_of(options.folder) == before
+
+
+@pytest.mark.parametrize("encoder", [ENCODER, None])
+def test_a_preview_checks_what_going_on_would_check(
+    encoder: str | None, begun: Callable[..., SweepOptions], material: Material
+) -> None:
+    options = begun("queued")
+    preview(options, with_base(material, encoder__name="elsewhere"), encoder)
+    with pytest.raises(ValueError, match="the search space must be what it was"):
+        preview(options, with_base(material, optimizer__learning_rate=0.5), encoder)
+    with pytest.raises(ValueError, match="the data must be what it was"):
+        preview(options, dataclasses.replace(material, fingerprint="other"), encoder)
+    with pytest.raises(ValueError, match="the encoder must be what it was"):
+        preview(options, material, "another")
+
+
+def test_a_sweep_is_over_when_nothing_is_left_and_not_where_what_failed_is_tried_again(
+    begun: Callable[..., SweepOptions], material: Material
+) -> None:
+    options = begun("complete", "reused", "pruned", "failed")
+    assert take_up(options, material, ENCODER, []).is_over
+    assert not take_up(dataclasses.replace(options, retry_failed=True), material, ENCODER, []).is_over
+    assert not take_up(dataclasses.replace(options, extend=1), material, ENCODER, []).is_over
+
+
+def test_the_sweeps_file_says_that_it_went_on_and_what_it_is_asked_for_from_then_on(
+    begun: Callable[..., SweepOptions], material: Material
+) -> None:
+    options = begun("complete", "queued", extend=3, concurrent=1)
+    before = read_sweep(options.folder)
+    plan = take_up(options, material, ENCODER, ["--resume", "mine", "--extend", "3"]).plan
+    assert (plan.num_trials, plan.concurrent) == (5, 1)
+    take_up(begun_options(options.folder), material, ENCODER, ["--resume", "mine"])
+    info = read_sweep(options.folder)
+    commands = [entry["command"] for entry in info["resumed"]]
+    assert commands == [
+        "python sweeps/run.py --resume mine --extend 3",
+        "python sweeps/run.py --resume mine",
+    ]
+    changed = {key for key in info if info[key] != before.get(key)}
+    assert changed == {"resumed", "options", "num_trials"}
+    assert (info["num_trials"], info["options"]["trials"], info["options"]["concurrent"]) == (5, 5, 1)
+
+
+def test_a_sweep_goes_on_without_the_rows_that_it_holds_out(tiny_folder: Path, tmp_path: Path) -> None:
+    options = SweepOptions(space="smart_lambda", name="mine", storage=tmp_path, data=tiny_folder, hold_out=0.2)
+    material = prepare(options)
+    plan = open_sweep(options, material, ENCODER, [])
+    record = read_hold_out(plan.folder)
+    again = read_saved_options(plan.folder, {})
+    assert take_up(again, prepare(again), ENCODER, []).plan == plan
+    assert (plan.base.data.hold_out, read_hold_out(plan.folder)) == (0.2, record)
+    with pytest.raises(ValueError, match=r"base.data.hold_out was 0.2, is 0.1"):
+        take_up(again, prepare(dataclasses.replace(again, hold_out=0.1)), ENCODER, [])
+
+
+def test_a_change_of_rows_that_are_held_out_alone_is_seen_too(tiny_folder: Path, tmp_path: Path) -> None:
+    data = Path(shutil.copytree(tiny_folder, tmp_path / "data"))
+    options = SweepOptions(space="smart_lambda", name="mine", storage=tmp_path, data=data, hold_out=0.2)
+    material = prepare(options)
+    plan = open_sweep(options, material, ENCODER, [])
+    path, row = data / "sts-train.csv", material.held["sts"].ids[0]
+    lines = [
+        line.rpartition("\t")[0] + "\t4.99" if f"\t{row}\t" in line else line for line in path.read_text().splitlines()
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ValueError, match=r"^the data must be .* began, got other rows of sts-held in "):
+        take_up(read_saved_options(plan.folder, {}), prepare(options), ENCODER, [])
+
+
+def test_a_sweep_that_is_refused_is_left_as_it_was(begun: Callable[..., SweepOptions], material: Material) -> None:
+    options = begun("running", extend=3)
+    before = files_of(options.folder)
+    with pytest.raises(ValueError, match="the encoder must be what it was"):
+        take_up(options, material, "another", [])
+    assert files_of(options.folder) == before
+
+
+def files_of(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -1,0 +1,107 @@
+"""What the scheduler remembers of a sweep that goes on: what it had judged, and nothing that comes again."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mtlib.checkpoints.state import State, save_state
+from mtlib.config.trial import TrialConfig
+from mtlib.training.epoch_report import Point
+from results.records.epochs import curve_rows, curves_path
+from results.records.files import open_folder, write_table
+from results.records.trials import TrialRecord
+from sweeps.driver.ledger import open_ledger
+from sweeps.lanes.worker_trial import states_of
+from sweeps.options import SweepPlan
+from sweeps.resume.scheduler_history import reported_before
+from sweeps.reuse.finished_trials import Shared, TrialPlace, write_shared
+from tests.sweeps.conftest import MakePlan
+
+
+def write_scores(plan: SweepPlan, trial_id: str, scores: tuple[float, ...]) -> None:
+    """A trial's curves: an epoch of one task alone, then overall scores."""
+
+    def point(epoch: int, task: str, metric: str, value: float, split: str = "dev") -> Point:
+        return Point(step=4 * epoch, epoch=epoch, task=task, split=split, metric=metric, value=value, seconds=1.0)
+
+    points = [point(1, "qqp", "accuracy", 0.99)]
+    for epoch, score in enumerate(scores, 2):
+        points += [point(epoch, "sst", "accuracy", score / 2), point(epoch, "sst", "accuracy", 1.0, "train")]
+        points += [point(epoch, "sst", "loss", 9.0), point(epoch, "overall", "overall", score)]
+    write_table(open_folder(plan.folder), curves_path(trial_id), curve_rows(trial_id, points))
+
+
+def save_numbers(plan: SweepPlan, trial_id: str, stage: int, epoch: int) -> None:
+    numbers = {"stage": stage, "epoch": epoch}
+    save_state(states_of(plan.folder, trial_id, 5), 4 * (stage + epoch), State(tensors={}, numbers=numbers))
+
+
+def records_of(plan: SweepPlan, **changes: Any) -> list[TrialRecord]:
+    """The first trial's record, of a plan whose trials have 1 + 4 epochs."""
+    return [replace(open_ledger(plan).records["0000-r0"], **changes)]
+
+
+@pytest.fixture
+def halved(make_plan: MakePlan, tiny_config: TrialConfig) -> SweepPlan:
+    return make_plan(scheduler="asha", base=tiny_config.override({"stages.1.epochs": 4}))
+
+
+def test_of_trials_that_have_ended_the_scheduler_remembers_every_report(halved: SweepPlan) -> None:
+    write_scores(halved, "0000-r0", (0.4, 0.3, 0.5))
+    for status in ("complete", "pruned", "failed", "reused"):
+        known = records_of(halved, status=status, epochs=4)
+        assert reported_before(halved, known) == {"0000-r0": [(1, 0.4), (2, 0.4), (3, 0.5)]}
+
+
+def test_what_a_pruned_trial_had_taken_over_and_never_reported_is_not_remembered(halved: SweepPlan) -> None:
+    write_scores(halved, "0000-r0", (0.4, 0.3, 0.5))
+    assert reported_before(halved, records_of(halved, status="pruned", epochs=2)) == {"0000-r0": [(1, 0.4)]}
+
+
+@pytest.mark.parametrize(("epoch", "remembered"), [(0, 0), (1, 1), (2, 2), (3, 3)])
+def test_of_a_trial_that_goes_on_reports_are_remembered_behind_which_it_had_gone_on(
+    halved: SweepPlan, epoch: int, remembered: int
+) -> None:
+    """What it reported last may not have been judged any more: it reports that again."""
+    write_scores(halved, "0000-r0", (0.4, 0.3, 0.5))
+    save_numbers(halved, "0000-r0", 1, epoch)
+    bests = [(1, 0.4), (2, 0.4), (3, 0.5)]
+    assert reported_before(halved, records_of(halved, epochs=4)) == {"0000-r0": bests[:remembered]}
+
+
+def test_of_what_a_trial_has_taken_over_nothing_is_remembered_until_it_has_gone_on(halved: SweepPlan) -> None:
+    """It reports all of it again before it goes on: a kill in the middle leaves epochs that nobody has judged."""
+    write_scores(halved, "0000-r0", (0.4, 0.3, 0.5))
+    place = TrialPlace(
+        folder=halved.folder,
+        trial_id="0000-r0",
+        states=states_of(halved.folder, "0000-r0", 5),
+        store=None,
+        finished_folder=halved.cache_folder,
+    )
+    place.states.path.mkdir(parents=True)
+    write_shared(place, Shared(steps=12))
+    save_numbers(halved, "0000-r0", 1, 2)
+    known = records_of(halved, epochs=3)
+    assert reported_before(halved, known) == {"0000-r0": []}
+    save_numbers(halved, "0000-r0", 1, 3)
+    assert reported_before(halved, known) == {"0000-r0": [(1, 0.4), (2, 0.4), (3, 0.5)]}
+
+
+def test_of_a_trial_without_a_state_nothing_is_remembered(halved: SweepPlan) -> None:
+    write_scores(halved, "0000-r0", (0.4,))
+    assert reported_before(halved, records_of(halved, epochs=2)) == {"0000-r0": []}
+
+
+def test_the_searched_task_is_what_the_scheduler_remembers(make_plan: MakePlan) -> None:
+    plan = make_plan(scheduler="asha", metric="sst")
+    write_scores(plan, "0000-r0", (0.4, 0.6))
+    assert reported_before(plan, records_of(plan, status="complete", epochs=3)) == {"0000-r0": [(1, 0.2), (2, 0.3)]}
+
+
+def test_replicates_and_sweeps_without_a_scheduler_remember_nothing(halved: SweepPlan) -> None:
+    write_scores(halved, "0000-r0", (0.4,))
+    assert reported_before(halved, records_of(halved, status="complete", epochs=2, replicate=1)) == {}
+    plain = replace(halved, scheduler="none")
+    assert reported_before(plain, records_of(plain, status="complete", epochs=2)) == {}

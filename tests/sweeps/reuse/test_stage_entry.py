@@ -1,0 +1,218 @@
+"""One entry: what is written is read back, damage is noticed, and folders are moved whole."""
+
+import errno
+import json
+import os
+import shutil
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeps.reuse.stage_entry import (
+    DESCRIPTION,
+    Entry,
+    build_entry,
+    bytes_of,
+    check_name,
+    is_whole,
+    last_change,
+    link_entry,
+    measure,
+    move_folder,
+    need_of,
+    read_entry,
+    renew_entry,
+    statuses,
+)
+
+FACTS = {"epoch": 3, "score": 0.1 + 0.2, "names": ["a", "ü"], "by": {"x": None}, "bound": float("inf")}
+
+
+def build(folder: Path, files: dict[str, bytes], is_spare: bool = False) -> Entry:
+    """An entry with files of the given contents."""
+    sources = folder.with_name(f"{folder.name} sources")
+    sources.mkdir()
+    for number, content in enumerate(files.values()):
+        (sources / str(number)).write_bytes(content)
+    build_entry(folder, {name: sources / str(number) for number, name in enumerate(files)}, FACTS, is_spare)
+    entry = read_entry(folder)
+    assert entry is not None
+    return entry
+
+
+def refuse(number: int) -> Any:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+def test_an_entry_is_read_as_it_was_built(tmp_path: Path) -> None:
+    entry = build(tmp_path / "entry", {"a": b"one", "deeper/b": b""}, is_spare=True)
+    assert entry.facts == FACTS
+    assert entry.is_spare
+    assert entry.files == {"a": [3, zlib.crc32(b"one")], "deeper/b": [0, 0]}
+    described = json.loads((tmp_path / "entry" / DESCRIPTION).read_text())
+    assert described["version"] == 1
+    assert (described["facts"], described["is_spare"], described["files"]) == (FACTS, True, entry.files)
+    assert bytes_of(tmp_path / "entry") == 3
+
+
+def test_an_entry_may_have_no_files(tmp_path: Path) -> None:
+    assert build(tmp_path / "entry", {}).files == {}
+    assert bytes_of(tmp_path / "entry") == 0
+
+
+def test_facts_may_hold_tuples_and_mappings_and_numbers_as_names(tmp_path: Path) -> None:
+    build_entry(tmp_path / "entry", {}, {"tasks": ("a", "b"), "by": {10: 1, 9: 2}}, is_spare=False)
+    entry = read_entry(tmp_path / "entry")
+    assert entry is not None
+    assert entry.facts == {"tasks": ["a", "b"], "by": {"10": 1, "9": 2}}
+
+
+@pytest.mark.parametrize("position", [0.1, 0.5, 0.9])
+def test_a_flipped_bit_anywhere_in_a_description_is_noticed(tmp_path: Path, position: float) -> None:
+    build(tmp_path / "entry", {"a": b"one"})
+    path = tmp_path / "entry" / DESCRIPTION
+    content = bytearray(path.read_bytes())
+    content[int(position * len(content))] ^= 1
+    path.write_bytes(content)
+    assert read_entry(tmp_path / "entry") is None
+    assert not renew_entry(tmp_path / "entry")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", '{"checksum": 0}', '{"version": 1, "files": {}}'])
+def test_what_is_no_description_is_no_entry(tmp_path: Path, text: str) -> None:
+    (tmp_path / DESCRIPTION).write_text(text)
+    assert read_entry(tmp_path) is None
+    assert read_entry(tmp_path / "missing") is None
+
+
+def test_a_description_of_another_version_is_not_read(tmp_path: Path) -> None:
+    described = {"version": 2, "facts": {}, "is_spare": False, "files": {}}
+    checksum = zlib.crc32(json.dumps(described).encode())
+    (tmp_path / DESCRIPTION).write_text(json.dumps({**described, "checksum": checksum}))
+    assert read_entry(tmp_path) is None
+
+
+def test_the_size_of_a_damaged_entry_is_that_of_its_files(tmp_path: Path) -> None:
+    build(tmp_path / "entry", {"a": b"one", "deeper/b": b"three"})
+    (tmp_path / "entry" / DESCRIPTION).write_text("damaged")
+    assert bytes_of(tmp_path / "entry") == len("one") + len("three") + len("damaged")
+
+
+@pytest.mark.parametrize("name", ["a", "a/b", "a..b", "deeper/stage.json", ".hidden"])
+def test_names_inside_the_folder_are_allowed(name: str) -> None:
+    check_name(name)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "/a", "//a", "a/../../b", "stage.json", "./stage.json"])
+def test_names_outside_the_folder_and_the_descriptions_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="must have a relative name"):
+        check_name(name)
+
+
+def test_linked_files_are_the_same_inodes_and_symbolic_links_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "source").write_bytes(b"one")
+    (tmp_path / "symbolic").symlink_to("source")
+    build_entry(tmp_path / "entry", {"a": tmp_path / "symbolic"}, {}, is_spare=False)
+    assert link_entry(tmp_path / "entry", tmp_path / "taken") == read_entry(tmp_path / "entry")
+    assert [path.name for path in (tmp_path / "taken").iterdir()] == ["a"]
+    for folder in ("entry", "taken"):
+        assert not (tmp_path / folder / "a").is_symlink()
+        assert (tmp_path / folder / "a").stat().st_ino == (tmp_path / "source").stat().st_ino
+
+
+def test_files_that_cannot_be_linked_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "link", refuse(errno.EXDEV))
+    build(tmp_path / "entry", {"a": b"one"})
+    (tmp_path / "entry sources" / "0").write_bytes(b"two")
+    entry = link_entry(tmp_path / "entry", tmp_path / "taken")
+    assert entry is not None
+    assert is_whole(entry, tmp_path / "taken")
+    assert (tmp_path / "taken" / "a").read_bytes() == b"one"
+
+
+def test_an_entry_with_a_file_missing_is_not_linked(tmp_path: Path) -> None:
+    build(tmp_path / "entry", {"a": b"one", "b": b"two"})
+    (tmp_path / "entry" / "b").unlink()
+    assert link_entry(tmp_path / "entry", tmp_path / "taken") is None
+    assert link_entry(tmp_path / "missing", tmp_path / "taken too") is None
+
+
+def test_an_entry_is_whole_only_with_every_byte(tmp_path: Path) -> None:
+    entry = build(tmp_path / "entry", {"a": b"one", "deeper/b": b"three"})
+    assert is_whole(entry, tmp_path / "entry")
+    for damaged in (b"thre", b"threE", b"three.", b""):
+        (tmp_path / "entry" / "deeper/b").write_bytes(damaged)
+        assert not is_whole(entry, tmp_path / "entry")
+    (tmp_path / "entry" / "deeper/b").unlink()
+    assert not is_whole(entry, tmp_path / "entry")
+
+
+@pytest.mark.parametrize("num_bytes", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1])
+def test_files_are_measured_over_the_blocks_they_are_read_in(tmp_path: Path, num_bytes: int) -> None:
+    content = bytes(index % 251 for index in range(num_bytes))
+    (tmp_path / "file").write_bytes(content)
+    assert measure(tmp_path / "file") == (num_bytes, zlib.crc32(content))
+
+
+def test_damaged_entries_are_needed_least_then_spare_ones_then_those_used_long_ago(tmp_path: Path) -> None:
+    for name, is_spare, used in (("e", False, 9), ("c", True, 8), ("d", False, 2), ("b", True, 1), ("a", False, 0)):
+        build(tmp_path / name, {}, is_spare)
+        os.utime(tmp_path / name / DESCRIPTION, (used, used))
+    (tmp_path / "a" / DESCRIPTION).unlink()
+    assert sorted("edcba", key=lambda name: need_of(tmp_path / name)) == list("abcde")
+    assert renew_entry(tmp_path / "d")
+    assert sorted("edcba", key=lambda name: need_of(tmp_path / name)) == list("abced")
+
+
+def test_the_last_change_of_a_folder_is_that_of_anything_in_it(tmp_path: Path) -> None:
+    (tmp_path / "folder" / "deeper").mkdir(parents=True)
+    (tmp_path / "folder" / "deeper" / "file").touch()
+    for path, time in (("folder", 10), ("folder/deeper", 20), ("folder/deeper/file", 30)):
+        os.utime(tmp_path / path, (time, time))
+    assert last_change(tmp_path / "folder") == 30
+    assert last_change(tmp_path / "folder" / "deeper" / "file") == 30
+    assert last_change(tmp_path / "missing") is None
+    assert len(list(statuses(tmp_path / "folder"))) == 3
+
+
+def test_a_folder_is_moved_where_its_parents_are_not_there_yet(tmp_path: Path) -> None:
+    build(tmp_path / "entry", {"a": b"one"})
+    inode = (tmp_path / "entry" / "a").stat().st_ino
+    move_folder(tmp_path / "entry", tmp_path / "far" / "away")
+    assert (tmp_path / "far" / "away" / "a").stat().st_ino == inode
+    assert not (tmp_path / "entry").exists()
+
+
+def move_between_file_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    rename = os.rename
+
+    def rename_nearby(source: Path, target: Path) -> None:
+        if Path(source).parent != Path(target).parent:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", rename_nearby)
+
+
+def test_a_folder_is_copied_to_another_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build(tmp_path / "entry", {"a": b"one", "deeper/b": b"three"})
+    (tmp_path / "far" / ".away.partial" / "left over").mkdir(parents=True)
+    move_between_file_systems(monkeypatch)
+    move_folder(tmp_path / "entry", tmp_path / "far" / "away")
+    assert (tmp_path / "far" / "away" / "deeper/b").read_bytes() == b"three"
+    assert sorted(path.name for path in (tmp_path / "far").iterdir()) == ["away"]
+    assert sorted(path.name for path in (tmp_path / "far" / "away").iterdir()) == ["a", "deeper", DESCRIPTION]
+
+
+def test_a_folder_that_cannot_be_copied_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build(tmp_path / "entry", {"a": b"one"})
+    move_between_file_systems(monkeypatch)
+    monkeypatch.setattr(shutil, "copyfile", refuse(errno.ENOSPC))
+    with pytest.raises(OSError, match="No space left"):
+        move_folder(tmp_path / "entry", tmp_path / "far" / "away")
+    assert not any((tmp_path / "far").iterdir())

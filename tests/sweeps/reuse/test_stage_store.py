@@ -1,0 +1,487 @@
+"""The stage store: kept and taken whole, bounded, and shared by processes that come, go and are killed."""
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeps.reuse import file_locks
+from sweeps.reuse import stage_store as stages
+from sweeps.reuse.file_locks import locked
+from sweeps.reuse.stage_entry import DESCRIPTION, bytes_of, is_whole, read_entry
+from sweeps.reuse.stage_store import (
+    LOCK,
+    StageStore,
+    claim,
+    drop_stage,
+    has_stage,
+    keep_stage,
+    take_stage,
+)
+
+ROOT = Path(__file__).parents[3]
+FILES = {"state/tensors": b"weights" * 50, "state/numbers": b"{}", "empty": b""}
+FACTS = {"epoch": 2, "score": 0.1}
+ONE, TWO, THREE, FOUR = (digit * 64 for digit in "12ef")
+HOUR = 3600
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> StageStore:
+    return StageStore(folder=tmp_path / "storage" / "stages", most_bytes=None)
+
+
+def bounded(store: StageStore, most_bytes: int) -> StageStore:
+    return StageStore(folder=store.folder, most_bytes=most_bytes)
+
+
+def keep(store: StageStore, key: str, files: dict[str, bytes], **options: Any) -> str | None:
+    """Keeps files of the given contents under a key; the sources stay in a folder of that name."""
+    sources = store.folder.parents[1] / "sources" / key
+    for name, content in files.items():
+        (sources / name).parent.mkdir(parents=True, exist_ok=True)
+        (sources / name).write_bytes(content)
+    return keep_stage(store, key, {name: sources / name for name in files}, FACTS, **options)
+
+
+def keep_sized(store: StageStore, key: str, num_bytes: int, used: float, is_spare: bool = False) -> None:
+    """Keeps a stage that was used last at a given time."""
+    assert keep(store, key, {"file": bytes(num_bytes)}, is_spare=is_spare) is None
+    os.utime(store.folder / key / DESCRIPTION, (used, used))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def keys(store: StageStore) -> set[str]:
+    """What is visible in the store, hidden names aside."""
+    return {path.name for path in store.folder.glob("*") if not path.name.startswith(".")}
+
+
+def hidden(store: StageStore) -> set[str]:
+    return {path.name for path in store.folder.glob(".*")} - {".lock", ".claims"}
+
+
+def stage_facts(store: StageStore, key: str) -> dict[str, Any] | None:
+    """The facts a stage was kept with; None if it is not there, or its description is damaged."""
+    entry = read_entry(store.folder / key)
+    return None if entry is None else entry.facts
+
+
+def store_bytes(store: StageStore) -> int:
+    """Bytes of all stages together."""
+    return sum(bytes_of(store.folder / key) for key in keys(store))
+
+
+def refuse(number: int) -> Any:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+def test_what_was_kept_is_taken_as_the_same_files(store: StageStore, tmp_path: Path) -> None:
+    assert not has_stage(store, ONE)
+    assert keep(store, ONE, FILES) is None
+    assert has_stage(store, ONE)
+    assert stage_facts(store, ONE) == FACTS
+    assert take_stage(store, ONE, tmp_path / "trial" / "deeper") == FACTS
+    assert contents(tmp_path / "trial" / "deeper") == FILES
+    for name in FILES:
+        inodes = {
+            (folder / name).stat().st_ino
+            for folder in (tmp_path / "sources" / ONE, store.folder / ONE, tmp_path / "trial" / "deeper")
+        }
+        assert len(inodes) == 1
+    assert hidden(store) == set()
+
+
+def test_a_stage_outlives_its_sources_and_what_was_taken(store: StageStore, tmp_path: Path) -> None:
+    keep(store, ONE, FILES)
+    shutil.rmtree(tmp_path / "sources")
+    take_stage(store, ONE, tmp_path / "first")
+    shutil.rmtree(tmp_path / "first")
+    assert take_stage(store, ONE, tmp_path / "second") == FACTS
+    drop_stage(store, ONE)
+    assert contents(tmp_path / "second") == FILES
+
+
+def test_a_stage_without_files_is_its_facts(store: StageStore, tmp_path: Path) -> None:
+    assert keep_stage(store, ONE, {}, FACTS) is None
+    assert take_stage(store, ONE, tmp_path / "taken") == FACTS
+    assert contents(tmp_path / "taken") == {}
+    assert store_bytes(store) == 0
+
+
+def test_the_first_one_kept_stays_and_is_used_again(store: StageStore, tmp_path: Path) -> None:
+    keep_sized(store, ONE, 10, used=1000)
+    before = time.time() - 1
+    assert keep_stage(store, ONE, {"other": tmp_path / "missing"}, {"epoch": 9}) is None
+    assert keep_stage(bounded(store, 0), ONE, {}, {}) is None
+    assert stage_facts(store, ONE) == FACTS
+    assert contents(store.folder / ONE).keys() == {"file", DESCRIPTION}
+    assert (store.folder / ONE / DESCRIPTION).stat().st_mtime > before
+
+
+def test_what_is_not_there_is_not_taken_and_makes_nothing(store: StageStore, tmp_path: Path) -> None:
+    assert take_stage(store, ONE, tmp_path / "taken") is None
+    assert stage_facts(store, ONE) is None
+    assert store_bytes(store) == 0
+    drop_stage(store, ONE)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_dropped_stage_is_gone_and_may_be_kept_again(store: StageStore) -> None:
+    keep(store, ONE, FILES)
+    keep(store, TWO, FILES)
+    drop_stage(store, ONE)
+    assert keys(store) == {TWO}
+    assert hidden(store) == set()
+    assert keep(store, ONE, FILES) is None
+    assert keys(store) == {ONE, TWO}
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "longer", "missing", "description", "no description"])
+def test_a_damaged_stage_is_noticed_removed_and_kept_anew(store: StageStore, tmp_path: Path, damage: str) -> None:
+    keep(store, ONE, FILES)
+    keep(store, TWO, FILES)
+    shutil.rmtree(tmp_path / "sources")  # otherwise they would be damaged too
+    path, content = store.folder / ONE / "state/tensors", FILES["state/tensors"]
+    description = store.folder / ONE / DESCRIPTION
+    damages: dict[str, Callable[[], object]] = {
+        "truncated": lambda: path.write_bytes(content[:-1]),
+        "flipped": lambda: path.write_bytes(content[:-1] + b"S"),
+        "longer": lambda: path.write_bytes(content + b"s"),
+        "missing": path.unlink,
+        "description": lambda: description.write_text("{"),
+        "no description": description.unlink,
+    }
+    damages[damage]()
+    assert take_stage(store, ONE, tmp_path / "taken") is None
+    assert not (tmp_path / "taken").exists()
+    assert not has_stage(store, ONE)
+    assert keys(store) == {TWO}
+    assert hidden(store) == set()
+    assert keep(store, ONE, FILES) is None
+    assert take_stage(store, ONE, tmp_path / "taken") == FACTS
+
+
+def test_keeping_replaces_what_has_no_readable_description(store: StageStore, tmp_path: Path) -> None:
+    keep(store, ONE, FILES)
+    (store.folder / ONE / DESCRIPTION).write_text("{")
+    assert stage_facts(store, ONE) is None
+    assert keep(store, ONE, FILES) is None
+    assert take_stage(store, ONE, tmp_path / "taken") == FACTS
+
+
+def test_files_are_checked_while_others_may_use_the_store_and_remove_the_stage(
+    store: StageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(store, ONE, FILES)
+
+    def remove_and_check(*arguments: Any) -> bool:
+        with locked(store.folder / LOCK):
+            shutil.rmtree(store.folder / ONE)
+        return is_whole(*arguments)
+
+    monkeypatch.setattr(stages, "is_whole", remove_and_check)
+    assert take_stage(store, ONE, tmp_path / "taken") == FACTS
+    assert contents(tmp_path / "taken") == FILES
+
+
+def test_the_bound_is_kept_exactly(store: StageStore) -> None:
+    store = bounded(store, 100)
+    keep_sized(store, ONE, 60, used=1)
+    keep_sized(store, TWO, 40, used=2)
+    assert store_bytes(store) == 100
+    assert keys(store) == {ONE, TWO}
+    keep_sized(store, THREE, 1, used=3)
+    assert keys(store) == {TWO, THREE}
+    assert hidden(store) == set()
+
+
+def test_without_a_bound_everything_stays(store: StageStore) -> None:
+    for key in (ONE, TWO, THREE, FOUR):
+        keep_sized(store, key, 1000, used=1)
+    assert store_bytes(store) == 4000
+
+
+def test_spare_stages_go_first_then_the_others_each_by_its_last_use(store: StageStore) -> None:
+    everything = [ONE, TWO, THREE, FOUR]
+    for index, (key, is_spare) in enumerate(zip(everything, (False, True, False, True), strict=True)):
+        keep_sized(store, key, 10, used=index, is_spare=is_spare)
+    # Of 40 bytes, room for 1, 11, 21, 31 more is made under a bound of 40 by removing so many stages.
+    for num_bytes, gone in ((1, [TWO]), (11, [FOUR]), (21, [ONE]), (31, [THREE])):
+        new = f"{num_bytes:064x}"
+        keep_sized(bounded(store, 40), new, num_bytes, used=99)
+        everything = [key for key in everything if key not in gone]
+        assert keys(store) == {*everything, new}
+        drop_stage(store, new)
+
+
+def test_a_damaged_stage_makes_room_before_all_others(store: StageStore) -> None:
+    keep_sized(store, ONE, 10, used=1, is_spare=True)
+    keep_sized(store, TWO, 10, used=2)
+    (store.folder / TWO / DESCRIPTION).write_text("damaged...")
+    assert store_bytes(store) == 30
+    keep_sized(bounded(store, 30), THREE, 10, used=3)
+    assert keys(store) == {ONE, THREE}
+
+
+def test_taking_a_stage_renews_its_use(store: StageStore, tmp_path: Path) -> None:
+    keep_sized(store, ONE, 10, used=1)
+    keep_sized(store, TWO, 10, used=2)
+    take_stage(store, ONE, tmp_path / "taken")
+    keep_sized(bounded(store, 20), THREE, 10, used=3)
+    assert keys(store) == {ONE, THREE}
+
+
+def test_a_stage_larger_than_the_bound_is_not_kept_and_nothing_makes_room(store: StageStore) -> None:
+    keep_sized(store, ONE, 2000, used=1)
+    said = keep(bounded(store, 2000), TWO, {"file": bytes(2001)})
+    assert said is not None
+    assert "2,001 bytes" in said
+    assert "2,000" in said
+    assert "\n" not in said
+    assert keys(store) == {ONE}
+    assert hidden(store) == set()
+    assert keep(bounded(store, 2001), TWO, {"file": bytes(2001)}) is None
+    assert keys(store) == {TWO}
+
+
+def test_a_full_disk_is_said_in_a_line_and_leaves_nothing(store: StageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(store, ONE, FILES)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "link", refuse(errno.ENOSPC))
+        patch.setattr(shutil, "copyfile", refuse(errno.ENOSPC))
+        said = keep(store, TWO, FILES)
+    assert said is not None
+    assert "No space left on device" in said
+    assert keys(store) == {ONE}
+    assert hidden(store) == set()
+
+
+def test_a_full_disk_while_taking_leaves_the_stage_and_no_folder(
+    store: StageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(store, ONE, FILES)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "link", refuse(errno.ENOSPC))
+        patch.setattr(shutil, "copyfile", refuse(errno.ENOSPC))
+        assert take_stage(store, ONE, tmp_path / "taken") is None
+    assert not (tmp_path / "taken").exists()
+    assert hidden(store) == set()
+    assert take_stage(store, ONE, tmp_path / "taken") == FACTS
+
+
+def test_a_source_that_is_missing_and_a_folder_that_is_a_file_are_said(store: StageStore, tmp_path: Path) -> None:
+    said = keep_stage(store, ONE, {"a": tmp_path / "missing"}, {})
+    assert said is not None
+    assert "missing" in said
+    (tmp_path / "file").touch()
+    assert keep_stage(StageStore(folder=tmp_path / "file", most_bytes=None), ONE, {}, {}) is not None
+
+
+def test_a_store_that_another_process_holds_for_too_long_fails_nobody(
+    store: StageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(store, ONE, FILES)
+    monkeypatch.setattr(file_locks, "LOCK_SECONDS", 0.02)
+    with locked(store.folder / LOCK):
+        said = keep(store, TWO, FILES)
+        assert said is not None
+        assert ".lock" in said
+        assert take_stage(store, ONE, tmp_path / "taken") is None
+        drop_stage(store, ONE)
+    assert keys(store) == {ONE}
+    assert hidden(store) == set()
+    assert take_stage(store, ONE, tmp_path / "taken") == FACTS
+
+
+@pytest.mark.parametrize("key", ["", "1" * 63, "1" * 65, "g" * 64, "A" * 64, "../" + "1" * 61, "1" * 64 + "\n"])
+def test_what_is_no_key_is_refused(store: StageStore, key: str) -> None:
+    with pytest.raises(ValueError, match="must be 64 hex digits"):
+        keep_stage(store, key, {}, {})
+    with pytest.raises(ValueError, match="must be 64 hex digits"):
+        claim(store, key)
+
+
+def test_names_that_leave_the_entry_are_refused(store: StageStore, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="must have a relative name"):
+        keep_stage(store, ONE, {"../a": tmp_path}, {})
+    assert not store.folder.exists()
+
+
+def test_facts_that_are_no_json_are_a_mistake_and_leave_nothing(store: StageStore) -> None:
+    with pytest.raises(TypeError):
+        keep_stage(store, ONE, {}, {"path": object()})
+    assert keys(store) | hidden(store) == set()
+
+
+def test_a_store_has_an_absolute_folder_and_no_negative_bound(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="absolute"):
+        StageStore(folder=Path("stages"), most_bytes=None)
+    with pytest.raises(ValueError, match="at least 0, got -1"):
+        StageStore(folder=tmp_path, most_bytes=-1)
+    StageStore(folder=tmp_path, most_bytes=0)
+
+
+def test_a_stage_is_claimed_by_one(store: StageStore) -> None:
+    with claim(store, ONE) or pytest.fail("nobody has it"):
+        assert claim(store, ONE) is None
+        with claim(store, TWO) or pytest.fail("nobody has it"):
+            pass
+        assert keep(store, ONE, FILES) is None  # a claim does not stand in the way of keeping
+    with claim(store, ONE) or pytest.fail("nobody has it any more") as again:
+        assert again.is_exclusive
+    assert keys(store) == {ONE}
+
+
+def test_a_store_that_may_hold_nothing_keeps_takes_and_claims_nothing(store: StageStore, tmp_path: Path) -> None:
+    keep(store, ONE, FILES)
+    nothing = bounded(store, 0)
+    assert not has_stage(nothing, ONE)
+    assert take_stage(nothing, ONE, tmp_path / "taken") is None
+    assert not (tmp_path / "taken").exists()
+    assert keep(nothing, TWO, FILES) is None, "nothing to tell: nobody has asked for it to be kept"
+    assert keys(store) == {ONE}
+    with claim(nothing, TWO) or pytest.fail("nobody need wait"), claim(nothing, TWO) or pytest.fail("nor here") as two:
+        assert not two.is_exclusive
+        with claim(store, TWO) or pytest.fail("another sweep may have it, and it alone") as other:
+            assert other.is_exclusive
+
+
+def test_nobody_waits_for_a_stage_that_was_too_large_to_be_kept(store: StageStore) -> None:
+    small, large = bounded(store, 2000), bounded(store, 2001)
+    with claim(small, ONE) or pytest.fail("nobody has it"):
+        assert claim(small, ONE) is None, "it is not known yet"
+        assert "2,001 bytes" in str(keep(small, ONE, {"file": bytes(2001)}))
+        with claim(small, ONE) or pytest.fail("it will not be kept") as second:
+            assert not second.is_exclusive
+        assert claim(large, ONE) is None, "a sweep with a larger bound will keep it"
+        assert claim(store, ONE) is None
+    with claim(large, ONE) or pytest.fail("nobody has it") as third:
+        assert third.is_exclusive
+
+
+def test_what_is_known_of_a_large_stage_is_forgotten_as_old_claims_are(store: StageStore) -> None:
+    small = bounded(store, 10)
+    keep(small, ONE, FILES)
+    (note,) = (store.folder / ".claims").iterdir()
+    note.write_text("?")
+    with claim(small, ONE) or pytest.fail("nobody has it") as held:
+        assert held.is_exclusive, "a damaged note says nothing"
+    os.utime(note, (0, 0))
+    keep_sized(small, TWO, 1, used=1)
+    assert not note.exists()
+
+
+def test_old_claims_and_what_dead_processes_left_go_when_room_is_made(store: StageStore) -> None:
+    for key in (ONE, TWO):
+        with claim(store, key) or pytest.fail("nobody has it"):
+            pass
+    old_claim = store.folder / ".claims" / ONE
+    os.utime(old_claim, (0, 0))
+    old, working = store.folder / ".partial-old", store.folder / ".partial-working"
+    for path in (old / "deeper", working / "deeper"):
+        path.mkdir(parents=True)
+        (path / "file").touch()
+        for found in (path / "file", path, path.parent):
+            os.utime(found, (time.time() - HOUR - 60,) * 2)
+    os.utime(working / "deeper" / "file", (time.time() - HOUR + 60,) * 2)
+    keep(store, THREE, FILES)
+    assert hidden(store) == {".partial-working"}
+    assert keys(store) == {THREE}
+    assert [path.name for path in (store.folder / ".claims").iterdir()] == [TWO]
+
+
+DIE_BEFORE_RENAMING = """
+import os, signal, sys
+from pathlib import Path
+from sweeps.reuse.stage_store import StageStore, keep_stage
+Path.rename = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+keep_stage(StageStore(folder=Path(sys.argv[1]), most_bytes=None), sys.argv[2], {"file": Path(sys.argv[3])}, {})
+"""
+
+
+def run(code: str, *arguments: object) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_process_killed_with_9_before_it_renames_leaves_nothing_to_see(store: StageStore, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"one")
+    assert run(DIE_BEFORE_RENAMING, store.folder, ONE, tmp_path / "file").wait() == -signal.SIGKILL
+    assert len(hidden(store)) == 1
+    assert not has_stage(store, ONE)
+    assert take_stage(store, ONE, tmp_path / "taken") is None
+    assert store_bytes(store) == 0
+    assert keep(store, ONE, FILES) is None  # the kernel has released the store's lock
+    assert take_stage(store, ONE, tmp_path / "taken") == FACTS
+
+
+def test_the_store_loads_without_torch_ray_and_pyarrow() -> None:
+    code = (
+        "import sys, sweeps.reuse.stage_store; sys.exit(len({'torch', 'ray', 'pyarrow', 'optuna'} & set(sys.modules)))"
+    )
+    assert run(code).wait() == 0
+
+
+WORK = """
+import random, sys
+from pathlib import Path
+from sweeps.reuse.stage_entry import read_entry
+from sweeps.reuse.stage_store import StageStore, drop_stage, has_stage, keep_stage, take_stage
+store, seed, own = StageStore(folder=Path(sys.argv[1]), most_bytes=2000), int(sys.argv[2]), Path(sys.argv[3])
+draw = random.Random(seed)
+num_taken = 0
+for step in range(60):
+    number = draw.randrange(8)
+    key, files = f"{number:064x}", {f"{part}/file": bytes([number, part]) * 25 * (1 + number) for part in range(3)}
+    facts = {"number": number}
+    action = draw.choice(["keep", "take", "take", "drop"] if step % 10 == 0 else ["keep", "take"])
+    if action == "keep":
+        for name, content in files.items():
+            path = own / "sources" / str(step) / name
+            path.parent.mkdir(parents=True)
+            path.write_bytes(content)
+        sources = {name: own / "sources" / str(step) / name for name in files}
+        said = keep_stage(store, key, sources, facts, is_spare=number % 2 == 1)
+        assert said is None, said
+    elif action == "take":
+        taken = take_stage(store, key, own / "taken" / str(step))
+        assert taken in (None, facts), taken
+        assert (own / "taken" / str(step)).exists() == (taken is not None)
+        for name, content in files.items() if taken else ():
+            assert (own / "taken" / str(step) / name).read_bytes() == content
+        num_taken += taken is not None
+    else:
+        drop_stage(store, key)
+    entry = read_entry(store.folder / key)
+    assert entry is None or entry.facts == facts
+print(num_taken)
+"""
+
+
+def test_processes_that_keep_take_and_remove_at_once_see_whole_stages_and_the_bound_holds(
+    store: StageStore, tmp_path: Path
+) -> None:
+    """Eight stages of 150 to 1,200 bytes, of which the bound of 2,000 lets two to five be there at a time."""
+    store = bounded(store, 2000)
+    workers = [run(WORK, store.folder, seed, tmp_path / str(seed)) for seed in range(4)]
+    num_taken = [int(worker.communicate()[0]) for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0, 0, 0]
+    assert sum(num_taken) > 0
+    assert 0 < store_bytes(store) <= 2000
+    assert hidden(store) == set()
+    for key in keys(store):
+        assert take_stage(store, key, tmp_path / "taken" / key) == {"number": int(key, 16)}

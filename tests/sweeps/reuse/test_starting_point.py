@@ -1,0 +1,331 @@
+"""Where a trial begins: what it takes over gives exactly what it would have trained, and what does not fit is left."""
+
+import contextlib
+import errno
+import itertools
+import os
+import shutil
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import results.records.epoch_transfer
+import results.records.files
+from mtlib.checkpoints.best_weights import known_checksums
+from mtlib.checkpoints.state import newest_numbers, saved_states
+from results.records.epochs import curves_path
+from sweeps.lanes.loaded_trial import Course
+from sweeps.reuse import starting_point as take_over
+from sweeps.reuse.finished_trials import Shared, TrialPlace, note_finished, read_shared, write_shared
+from sweeps.reuse.stage_store import folder_of, has_stage
+from sweeps.reuse.starting_point import Beginning, keep_cut
+from tests.sweeps.finished_trials import SPOILT, begin, compact_as, damaged_curves, finish, without_its_last_epoch
+from tests.sweeps.trained_trials import Ground, assert_same, left_by, train_trial
+
+
+def cold(ground: Ground, course: Course) -> TrialPlace:
+    """The trial trained from its start by itself."""
+    place = ground.place("cold/0000-r0", shares=False)
+    assert begin(course, place) == Beginning(epochs=0, shared=Shared())
+    assert len(train_trial(course, place)) == course.cuts[-1].total_steps
+    return place
+
+
+# Cuts.
+
+OTHERS: dict[str, tuple[dict[str, Any], int]] = {
+    "other batches in the second stage": ({"tasks__sst__batch_size": 4}, 1),
+    "another loss in the second stage": ({"tasks__sst__loss": "ordinal_log_loss"}, 1),
+    "a longer second stage": ({"stages__1__epochs": 3}, 3),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_trial_goes_on_from_anothers_stage_to_exactly_what_it_would_have_come_to(trained: Ground, other: str) -> None:
+    changes, epochs = OTHERS[other]
+    course, place = trained.course(**changes), trained.place("second/0003-r1")
+    found = begin(course, place)
+    shared = Shared(steps=4 * epochs, seconds=1.5)
+    assert found == Beginning(epochs=epochs, shared=shared)
+    assert read_shared(place) == shared
+    first = left_by(trained.place("first/0000-r0"))
+    taken = left_by(place)
+    assert taken.curves == [row for row in first.curves if row[1] <= epochs] != []
+    assert taken.weights, "its best weights are there before it trains"
+    steps = train_trial(course, place)
+    assert steps[0] == 4 * epochs + 1
+    assert_same(left_by(place), left_by(cold(trained, course)))
+    assert not (place.path / ".taken").exists()
+
+
+def test_a_shorter_trial_finds_only_the_ends_of_a_longer_ones_stages(ground: Ground) -> None:
+    long = ground.course(stages__1__epochs=3)
+    train_trial(long, ground.place("long/0000-r0"), keeps=True)
+    assert begin(ground.course(), ground.place()).epochs == 1
+
+
+def test_the_best_weights_of_a_stage_can_go_unused(ground: Ground) -> None:
+    """A state that holds the best weights of its stage serves a trial whose next stage does not ask for them."""
+    asking = ground.course(stages__1__start_from="best")
+    train_trial(asking, ground.place("asking/0000-r0"), keeps=True)
+    course, place = ground.course(), ground.place()
+    assert begin(course, place).epochs == 1
+    train_trial(course, place)
+    assert_same(left_by(place), left_by(cold(ground, course)))
+
+
+def test_what_has_taken_over_and_is_killed_goes_on_from_its_own_state(trained: Ground) -> None:
+    course, place = trained.course(tasks__sst__batch_size=4), trained.place("second/0000-r0")
+    begin(course, place)
+    train_trial(course, place, until_epoch=2)
+    assert begin(course, place) == Beginning(epochs=2, shared=Shared(steps=4, seconds=1.5))
+    assert train_trial(course, place)[0] == 9
+    assert_same(left_by(place), left_by(cold(trained, course)))
+
+
+def test_the_trials_own_newer_state_wins_over_an_older_cut(trained: Ground) -> None:
+    course, place = trained.course(tasks__sst__batch_size=4), trained.place("second/0000-r0")
+    train_trial(course, replace(place, store=None), until_epoch=2)
+    before = saved_states(place.states)
+    assert begin(course, place) == Beginning(epochs=2, shared=Shared())
+    assert saved_states(place.states) == before
+
+
+def test_a_cut_wins_over_a_state_behind_fewer_epochs(trained: Ground) -> None:
+    course, place = trained.course(tasks__sst__batch_size=4), trained.place("second/0000-r0")
+    train_trial(course, place, until_step=2)
+    assert newest_numbers(place.states) is not None
+    assert begin(course, place) == Beginning(epochs=1, shared=Shared(steps=4, seconds=1.5))
+    (state,) = saved_states(place.states)
+    assert state.name.startswith("state-000000004")
+
+
+def test_what_a_trial_has_trained_itself_is_not_called_shared(trained: Ground) -> None:
+    """It had trained its first stage before it took over the second."""
+    course, place = trained.course(), trained.place("second/0000-r0")
+    train_trial(course, place, until_epoch=1)
+    seconds = max(pq.read_table(place.folder / curves_path(place.trial_id))["seconds"].to_pylist())
+    found = begin(course, place)
+    assert (found.epochs, found.is_whole, found.shared.steps) == (3, False, 8)
+    assert found.shared.seconds == pytest.approx(1.5 - seconds)
+    note_finished(trained.place("first/0000-r0"), course.cuts[-1])
+    other = trained.place("third/0000-r0")
+    train_trial(course, other, until_epoch=1)
+    assert (begin(course, other).is_whole, read_shared(other).steps) == (True, 8)
+
+
+def test_a_damaged_cut_is_left_and_the_one_before_it_is_taken(trained: Ground) -> None:
+    course, place = trained.course(), trained.place("second/0000-r0")
+    assert place.store is not None
+    last = course.cuts[-1].key
+    path = folder_of(place.store, last) / "state" / "tensors"
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(content[:-1])
+    assert begin(course, place).epochs == 1
+    assert not has_stage(place.store, last)
+
+
+def test_a_stage_is_kept_once(trained: Ground) -> None:
+    place, course = trained.place("first/0000-r0"), trained.course()
+    assert keep_cut(place, course.cuts[-1], 99.0, is_spare=True) is None
+    assert begin(course, trained.place("second/0000-r0")).shared.seconds == 1.5, "what was there stays"
+
+
+def test_why_a_stage_is_not_kept_is_said(trained: Ground) -> None:
+    course, place = trained.course(), trained.place("first/0000-r0")
+    shutil.rmtree(trained.storage / ".cache" / "stages")
+    small = replace(place, store=trained.place(most_bytes=10).store)
+    why = keep_cut(small, course.cuts[-1], 1.0, is_spare=False)
+    assert why is not None
+    assert "all kept stages together may have 10" in why
+    next((place.path / "predictions").glob("qqp-dev-*")).unlink()
+    why = keep_cut(place, course.cuts[-1], 1.0, is_spare=False)
+    assert why is not None
+    assert "qqp-dev" in why
+    (place.states.path / "best.json").unlink()
+    assert keep_cut(place, course.cuts[-1], 1.0, is_spare=False) is not None
+    assert not [path for path in place.path.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("status", ["queued", "running", "interrupted", "failed"])
+def test_a_trial_that_is_tried_again_keeps_its_next_stage_though_its_first_epochs_are_compacted(
+    ground: Ground, status: str
+) -> None:
+    """What may go on is not compacted; but what was taken for failed is, and can be tried again with its state."""
+    course, place = ground.course(), ground.place("first/0000-r0")
+    train_trial(course, place, until_epoch=1)
+    compact_as(status, course, place)
+    assert (place.folder / curves_path(place.trial_id)).exists() == (status != "failed")
+    assert begin(course, place) == Beginning(epochs=1, shared=Shared())
+    assert train_trial(course, place, keeps=True)[0] == 5
+    assert {path.name for path in place.path.iterdir()} == {"checkpoint", "curves.parquet", "predictions"}
+    other, twin = ground.course(stages__1__epochs=3), ground.place("second/0000-r0")
+    assert begin(other, twin).epochs == 3
+    train_trial(other, twin)
+    assert_same(left_by(twin), left_by(cold(ground, other)))
+
+
+# Its own states.
+
+
+def other_configuration(_place: TrialPlace) -> dict[str, Any]:
+    return {"optimizer__learning_rate": 5e-4}
+
+
+def too_few_curves(place: TrialPlace) -> dict[str, Any]:
+    (place.folder / curves_path(place.trial_id)).unlink()
+    return {}
+
+
+@pytest.mark.parametrize("shares", [True, False])
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (other_configuration, "a saved state must be of the same configuration"),
+        (too_few_curves, "its curves must hold 1 epochs, got 0"),
+        (damaged_curves, "curves.parquet"),
+    ],
+)
+def test_a_state_that_cannot_be_gone_on_from_is_forgotten_and_that_is_said(
+    ground: Ground, spoil: Callable[[TrialPlace], dict[str, Any]], why: str, shares: bool
+) -> None:
+    place = ground.place(shares=shares)
+    train_trial(ground.course(), place, until_epoch=1)
+    write_shared(place, Shared(steps=4))
+    course = ground.course(**spoil(place))
+    found = begin(course, place)
+    assert (found.epochs, found.shared, found.is_whole) == (0, Shared(), False)
+    assert found.note is not None
+    assert found.note.startswith("0000-r0 begins anew: ")
+    assert why in found.note
+    assert "\n" not in found.note
+    assert not place.states.path.exists()
+    assert begin(course, place) == Beginning(epochs=0, shared=Shared()), "it is said once"
+    train_trial(course, place)
+    assert_same(left_by(place), left_by(cold(ground, course)))
+
+
+def test_where_the_newest_state_is_damaged_the_one_before_it_counts(ground: Ground) -> None:
+    course, place = ground.course(), ground.place()
+    train_trial(course, place, until_epoch=2)
+    newest, before = saved_states(place.states)
+    assert before.name > "state-000000004", "between the epochs"
+    (newest / "state.json").write_text("{")
+    assert begin(course, place).epochs == 1
+    train_trial(course, place)
+    assert_same(left_by(place), left_by(cold(ground, course)))
+
+
+def test_without_a_store_nothing_is_shared_and_the_trials_own_state_counts(trained: Ground) -> None:
+    course, place = trained.course(), trained.place("second/0000-r0", shares=False)
+    note_finished(trained.place("first/0000-r0"), course.cuts[-1])
+    assert begin(course, place) == Beginning(epochs=0, shared=Shared())
+    train_trial(course, place, until_epoch=1)
+    assert begin(course, place) == Beginning(epochs=1, shared=Shared())
+
+
+# Whole trials.
+
+
+@pytest.mark.parametrize("spoil", SPOILT)
+def test_a_damaged_twin_costs_a_trial_nothing(trained: Ground, spoil: str) -> None:
+    course, place = trained.course(), trained.place("second/0000-r0")
+    train_trial(course, place, until_epoch=1)
+    SPOILT[spoil](finish(trained))
+    assert begin(course, place) == Beginning(epochs=1, shared=Shared())
+    assert train_trial(course, place)[0] == 5
+    assert_same(left_by(place), left_by(cold(trained, course)))
+
+
+def test_a_trial_whose_end_was_lost_is_whole_and_not_taken_from_anybody(trained: Ground) -> None:
+    first = finish(trained)
+    assert begin(trained.course(), first) == Beginning(epochs=3, shared=Shared(), is_whole=True)
+    without_its_last_epoch(first)
+    assert begin(trained.course(), first) == Beginning(epochs=0, shared=Shared())
+
+
+def test_the_checksums_of_best_weights_go_along(trained: Ground) -> None:
+    places = [trained.place("second/0000-r0"), trained.place("third/0000-r0")]
+    assert not begin(trained.course(stages__1__epochs=3), places[0]).is_whole
+    finish(trained)
+    assert begin(trained.course(), places[1]).is_whole
+    for place in places:
+        sums = known_checksums(place.states)
+        assert sums.keys() == set((place.states.path / "weights").glob("*.safetensors")) != set()
+        assert sums == {path: zlib.crc32(path.read_bytes()) for path in sums}
+
+
+# Kills and full disks, at every point.
+
+
+class Killed(BaseException):
+    """What comes instead of the system call that a kill prevents."""
+
+
+def killing(monkeypatch: pytest.MonkeyPatch, name: str, number: int, error: BaseException) -> None:
+    """Makes the call number `number`, from 0, of a method of paths raise."""
+    real, calls = getattr(Path, name), itertools.count()
+
+    def call(path: Path, *arguments: Any, **named: Any) -> Any:
+        if next(calls) == number:
+            raise error
+        return real(path, *arguments, **named)
+
+    monkeypatch.setattr(Path, name, call)
+
+
+@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("name", ["rename", "write_text"])
+def test_a_kill_while_a_stage_is_taken_over_costs_nothing(
+    trained: Ground, name: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course, place = trained.course(tasks__sst__batch_size=4), trained.place("second/0003-r0")
+    with monkeypatch.context() as patch, contextlib.suppress(Killed):
+        killing(patch, name, number, Killed())
+        begin(course, place)
+    assert begin(course, place).epochs == 1
+    assert read_shared(place) == Shared(steps=4, seconds=1.5)
+    assert train_trial(course, place)[0] == 5
+    assert_same(left_by(place), left_by(cold(trained, course)))
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_where_the_disk_is_full_a_trial_keeps_what_it_has_rather_than_taking_a_whole_one(
+    trained: Ground, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course, place = trained.course(), trained.place("second/0003-r0")
+    train_trial(course, replace(place, store=None), until_epoch=2)
+    before, first = left_by(place), finish(trained)
+    real, calls = results.records.files.write_table, itertools.count()
+
+    def write(*arguments: Any) -> None:
+        if next(calls) == number:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(results.records.epoch_transfer, "write_table", write)
+        assert begin(course, place) == Beginning(epochs=2, shared=Shared())
+    assert_same(left_by(place), before)
+    assert begin(course, place).is_whole
+    assert_same(left_by(place), left_by(first))
+
+
+def test_where_the_disk_is_full_a_trial_keeps_what_it_has(trained: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    course, place = trained.course(stages__1__epochs=4), trained.place("second/0003-r0")
+    train_trial(course, place, until_epoch=2)
+    before = left_by(place)
+
+    def fail(*_arguments: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(take_over, "place_epochs", fail)
+    assert begin(course, place).epochs == 2
+    assert_same(left_by(place), before)
+    assert saved_states(place.states)

@@ -1,0 +1,112 @@
+"""Halving as ASHA does it, except for replicates and last epochs."""
+
+import itertools
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+
+from sweeps.search.scheduler import HalvingScheduler, make_scheduler
+from tests.sweeps.conftest import MakePlan
+
+
+def trial(number: int, replicate: int = 0) -> Any:
+    name = f"{number:04d}-r{replicate}"
+    return SimpleNamespace(trial_id=f"tune-{name}", config={"trial_id": name, "replicate": replicate})
+
+
+def decide(scheduler: Any, who: Any, epoch: int, best: float, is_last: bool = False) -> str:
+    return str(scheduler.on_trial_result(None, who, {"epoch": epoch, "best": best, "is_last": is_last}))
+
+
+@pytest.fixture
+def halving(make_plan: MakePlan) -> Any:
+    """A scheduler that has seen three good trials at epoch 1."""
+    scheduler = make_scheduler(make_plan(scheduler="asha"))
+    assert isinstance(scheduler, HalvingScheduler)
+    for number in range(3):
+        scheduler.on_trial_add(None, trial(number))
+        assert decide(scheduler, trial(number), 1, 0.8) == TrialScheduler.CONTINUE
+    return scheduler
+
+
+def test_without_a_scheduler_nothing_is_stopped(make_plan: MakePlan) -> None:
+    assert type(make_scheduler(make_plan())) is FIFOScheduler
+
+
+def test_a_trial_far_behind_is_stopped_at_its_first_epoch(halving: Any) -> None:
+    halving.on_trial_add(None, trial(9))
+    assert decide(halving, trial(9), 1, 0.1) == TrialScheduler.STOP
+
+
+def test_a_trial_as_good_as_the_others_goes_on(halving: Any) -> None:
+    halving.on_trial_add(None, trial(9))
+    assert decide(halving, trial(9), 1, 0.8) == TrialScheduler.CONTINUE
+
+
+def test_between_rungs_nothing_is_stopped(halving: Any) -> None:
+    assert decide(halving, trial(0), 2, 0.0) == TrialScheduler.CONTINUE
+
+
+def test_a_trial_that_has_just_finished_completes_however_bad_it_is(halving: Any) -> None:
+    halving.on_trial_add(None, trial(9))
+    assert decide(halving, trial(9), 1, 0.1, is_last=True) == TrialScheduler.CONTINUE
+
+
+def test_a_replicate_is_never_stopped_and_does_not_count(halving: Any) -> None:
+    replicate = trial(0, replicate=1)
+    halving.on_trial_add(None, replicate)
+    assert decide(halving, replicate, 1, 0.0) == TrialScheduler.CONTINUE
+    halving.on_trial_complete(None, replicate, {"epoch": 3, "best": 0.0})
+    halving.on_trial_add(None, trial(9))
+    assert decide(halving, trial(9), 1, 0.7) == TrialScheduler.STOP
+
+
+def scores_of(stream: random.Random, epochs: int) -> list[float]:
+    """A trial's best score so far, epoch by epoch."""
+    return list(itertools.accumulate((round(stream.random(), 2) for _ in range(epochs)), max))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rungs_that_remember_decide_as_if_nothing_had_happened(make_plan: MakePlan, seed: int) -> None:
+    """Trials report in a random order; at some moment one scheduler gives way to another that is told what was."""
+    stream, plan = random.Random(seed), make_plan(scheduler="asha")
+    undisturbed, scheduler = make_scheduler(plan), make_scheduler(plan)
+    scores = {number: scores_of(stream, 10) for number in range(12)}
+    turns = [number for number in scores for _ in range(10)]
+    stream.shuffle(turns)
+    reported: dict[int, int] = dict.fromkeys(scores, 0)
+    stopped: set[int] = set()
+    kill = stream.randrange(len(turns))
+    for turn, number in enumerate(turns):
+        if turn == kill:
+            before = {f"{n:04d}-r0": list(enumerate(scores[n][:epochs], 1)) for n, epochs in reported.items()}
+            scheduler = make_scheduler(plan, before)
+        if number in stopped:
+            continue
+        epoch = reported[number] = reported[number] + 1
+        best = scores[number][epoch - 1]
+        decision = decide(undisturbed, trial(number), epoch, best, is_last=epoch == 10)
+        assert decide(scheduler, trial(number), epoch, best, is_last=epoch == 10) == decision
+        if decision == TrialScheduler.STOP:
+            stopped.add(number)
+    assert stopped, "else this test shows nothing"
+
+
+def test_what_is_remembered_changes_nothing_when_it_is_told_again(make_plan: MakePlan) -> None:
+    plan = make_plan(scheduler="asha")
+    told = {f"{number:04d}-r0": [(1, 0.8), (2, 0.8), (3, 0.9)] for number in range(3)}
+    scheduler = make_scheduler(plan, told)
+    for number in range(3):
+        for epoch, best in ((1, 0.1), (2, 0.1), (3, 0.1)):  # even if it were told otherwise
+            assert decide(scheduler, trial(number), epoch, best) == TrialScheduler.CONTINUE
+    assert decide(scheduler, trial(8), 1, 0.8) == TrialScheduler.CONTINUE
+    assert decide(scheduler, trial(9), 1, 0.7) == TrialScheduler.STOP
+    assert decide(scheduler, trial(8), 3, 0.8) == TrialScheduler.STOP
+
+
+def test_nothing_is_remembered_where_nothing_is_stopped(make_plan: MakePlan) -> None:
+    scheduler = make_scheduler(make_plan(), {"0000-r0": [(1, 0.8)]})
+    assert type(scheduler) is FIFOScheduler

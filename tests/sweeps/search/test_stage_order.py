@@ -1,0 +1,239 @@
+"""Which trial is next: no stage is on its way twice, no lane idles without need, and every trial has its turn."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from mtlib.config.trial import TrialConfig
+from mtlib.runtime.environment import describe_environment
+from sweeps.lanes.loaded_trial import find_course as find_whole_course
+from sweeps.search.stage_order import Course, StageOrder, find_course, without_sharing
+
+
+def course(*ends: str, passes: Sequence[str] = ()) -> Course:
+    """A trial of stages of one epoch each, by the names of their ends."""
+    return Course(ends=ends, epochs=tuple(range(1, len(ends) + 1)), passes=frozenset((*ends, *passes)))
+
+
+def test_where_there_is_no_trial_none_is_chosen() -> None:
+    assert StageOrder().choose([]) is None
+
+
+def test_what_shares_nothing_keeps_its_order_whatever_runs() -> None:
+    order = StageOrder()
+    for number in range(3):
+        assert order.choose([without_sharing()] * 3) == 0
+        order.start(str(number), without_sharing())
+    order.begins("0", 2)
+    order.stage_ends("0", 1)
+    assert order.busy == order.done == set()
+    assert order.choose([course("a", "b"), course("c", "d")]) == 0
+
+
+def test_the_second_lane_takes_other_work_while_the_first_trains_what_many_need() -> None:
+    order = StageOrder()
+    waiting = [course("qqp", "8"), course("qqp", "16"), course("other", "x")]
+    assert order.choose(waiting) == 0
+    order.start("t0", waiting.pop(0))
+    assert order.choose(waiting) == 1
+    order.start("t2", waiting.pop(1))
+    assert order.choose(waiting) is None, "there is no other work: the third lane waits"
+
+
+def test_what_waits_goes_as_soon_as_the_stage_is_there() -> None:
+    order = StageOrder()
+    order.start("t0", course("qqp", "8"))
+    waiting = [course("qqp", "16"), course("qqp", "32")]
+    assert order.choose(waiting) is None
+    order.stage_ends("t0", 0)
+    assert order.choose(waiting) == 0
+    order.start("t1", waiting[0])
+    assert order.choose(waiting[1:]) == 0, "their second stages are not one"
+
+
+def test_what_a_trial_finds_done_need_not_be_waited_for() -> None:
+    order = StageOrder()
+    order.start("t0", course("qqp", "all", "8"))
+    order.begins("t0", 1)
+    assert order.done == {"qqp"}
+    assert order.choose([course("qqp", "x")]) == 0
+    assert order.choose([course("qqp", "all", "16")]) is None
+    order.begins("t0", 2)
+    assert order.choose([course("qqp", "all", "16")]) == 0
+
+
+def test_a_trial_that_failed_gives_its_stage_to_the_next_one() -> None:
+    order = StageOrder()
+    order.start("t0", course("qqp", "8"))
+    order.end("t0")
+    assert (order.busy, order.done) == (set(), set())
+    waiting = [course("qqp", "16"), course("qqp", "32")]
+    assert order.choose(waiting) == 0
+    order.start("t1", waiting[0])
+    assert order.choose(waiting[1:]) is None
+
+
+def test_equal_trials_wait_for_each_other() -> None:
+    order = StageOrder()
+    twin = course("qqp", "8")
+    order.start("t0", twin)
+    order.stage_ends("t0", 0)
+    assert order.choose([twin]) is None
+    order.end("t0")
+    assert order.choose([twin]) == 0
+
+
+def test_what_is_told_of_a_trial_that_has_ended_changes_nothing() -> None:
+    order = StageOrder()
+    order.start("t0", course("qqp", "8"))
+    order.end("t0")
+    order.end("t0")
+    order.stage_ends("t0", 0)
+    order.begins("t0", 2)
+    assert order.done == set()
+
+
+def test_a_shorter_trial_comes_before_a_longer_one_that_goes_on_behind_it() -> None:
+    long, short, other = course("ten", passes=["two"]), course("two"), course("else")
+    order = StageOrder()
+    assert order.choose([long, short]) == 1
+    assert order.choose([long, other, short]) == 1, "only what goes on behind another waits for it"
+    order.start("short", short)
+    assert order.choose([long]) is None
+    order.end("short")
+    assert order.choose([long]) == 0
+    assert order.choose([long, course("ten", passes=["two"])]) == 0, "equal trials keep their order"
+
+
+def test_what_is_nearest_to_its_end_comes_first() -> None:
+    order = StageOrder()
+    order.done = {"a", "a.b"}
+    assert order.choose([course("x", "x.y"), course("a", "a.c"), course("a", "a.b", "a.b.c")]) == 2
+
+
+def test_of_stages_that_are_missing_the_most_wanted_comes_first() -> None:
+    waiting = [course("a", "1"), course("b", "2"), course("b", "3"), course("c", "4")]
+    assert StageOrder().choose(waiting) == 1
+
+
+@dataclass
+class Lanes:
+    """Lanes that train random plans: stages are kept as they end, some trials fail on their way."""
+
+    stream: random.Random
+    num_lanes: int
+    pending: list[tuple[str, Course]]
+    order: StageOrder = field(default_factory=StageOrder)
+    running: dict[str, tuple[Course, int]] = field(default_factory=dict)
+    """By trial: its course, and how many of its stages are done."""
+    kept: set[str] = field(default_factory=set)
+    given: list[str] = field(default_factory=list)
+
+    def fill(self) -> None:
+        """Gives trials out until no lane is free or none may start; then checks what is on its way."""
+        while len(self.running) < self.num_lanes:
+            courses = [found for _, found in self.pending]
+            place = self.order.choose(courses)
+            if place is None:
+                assert all(found.passes & self.on_their_way() for found in courses), "a lane idles without need"
+                break
+            trial, found = self.pending.pop(place)
+            self.order.start(trial, found)
+            done = next((at for at in range(len(found.ends), 0, -1) if found.ends[at - 1] in self.kept), 0)
+            self.order.begins(trial, done)
+            self.running[trial] = (found, done)
+            self.given.append(trial)
+        self.check()
+
+    def on_their_way(self) -> set[str]:
+        return {name for found, done in self.running.values() for name in found.ends[done:]}
+
+    def check(self) -> None:
+        """No end of a stage is on its way twice."""
+        ends = [name for found, done in self.running.values() for name in found.ends[done:]]
+        assert len(ends) == len(set(ends))
+        assert self.order.busy == set(ends)
+
+    def go_on(self) -> None:
+        """One running trial finishes a stage, ends or fails."""
+        trial = self.stream.choice(sorted(self.running))
+        found, done = self.running[trial]
+        if done == len(found.ends) or self.stream.random() < 0.1:
+            del self.running[trial]
+            self.order.end(trial)
+            return
+        self.kept.add(found.ends[done])
+        self.running[trial] = (found, done + 1)
+        self.order.stage_ends(trial, done)
+
+
+def random_courses(stream: random.Random) -> list[tuple[str, Course]]:
+    """Trials of up to three stages, many of which have their first stages in common; some are equal."""
+    plans = [[stream.choice("abc") for _ in range(stream.randint(1, 3))] for _ in range(stream.randint(0, 14))]
+    ends = [tuple("".join(plan[: at + 1]) + "." for at in range(len(plan))) for plan in plans]
+    return [(str(number), course(*names)) for number, names in enumerate(ends)]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_plans_are_all_trained_and_no_stage_is_on_its_way_twice(seed: int) -> None:
+    stream = random.Random(seed)
+    pending = random_courses(stream)
+    lanes = Lanes(stream, stream.randint(1, 4), list(pending))
+    for _ in range(1000):
+        lanes.fill()
+        if not lanes.running:
+            break
+        lanes.go_on()
+    assert not lanes.pending
+    assert sorted(lanes.given) == sorted(name for name, _ in pending)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_plans_without_anything_in_common_keep_their_order(seed: int) -> None:
+    stream = random.Random(seed)
+    pending = [(str(number), course(f"{number}a", f"{number}b")) for number in range(stream.randint(1, 9))]
+    lanes = Lanes(stream, stream.randint(1, 4), list(pending))
+    while lanes.pending or lanes.running:
+        lanes.fill()
+        assert len(lanes.running) == lanes.num_lanes or not lanes.pending
+        lanes.go_on()
+    assert lanes.given == [name for name, _ in pending]
+
+
+CHANGES: tuple[dict[str, object], ...] = (
+    {},
+    {"replicate": 1},
+    {"smart.weight": 0.0},
+    {"tasks.sst.batch_size": 4},
+    {"tasks.qqp.batch_size": 4},
+    {"stages.1.epochs": 3},
+    {"optimizer.schedule": "constant"},
+    {"optimizer.schedule": "constant", "stages.1.epochs": 3},
+    {"optimizer.schedule": "constant", "stages.1.epochs": 1},
+)
+
+
+def test_trials_share_names_exactly_where_their_stages_have_equal_keys(
+    tiny_config: TrialConfig, tiny_folder: Path, tiny_encoder_folder: Path, tmp_path: Path
+) -> None:
+    """The course is found without loading anything; the keys of the cuts follow from all that was loaded."""
+    base = tiny_config.override({"encoder.name": str(tiny_encoder_folder), "smart.tasks": ["sst"]})
+    configs = [base.override(changes) for changes in CHANGES]
+    found = [find_course(config, tiny_folder, 1) for config in configs]
+    here = describe_environment("cpu")
+    known = [find_whole_course(config, tiny_folder, tmp_path, here) for config in configs]
+    names = [set(one.ends) for one in found]
+    keys = [{cut.key for cut in one.cuts if cut.is_end} for one in known]
+    all_keys = [{key for cut in one.cuts for key in (cut.key, cut.other_key)} - {None} for one in known]
+    for first in range(len(configs)):
+        assert found[first].epochs == tuple(cut.total_epochs for cut in known[first].cuts if cut.is_end)
+        for second in range(len(configs)):
+            assert len(names[first] & names[second]) == len(keys[first] & keys[second])
+            passed = len(found[first].passes & names[second])
+            assert passed == len(all_keys[first] & keys[second])
+    assert names[0] & names[3]
+    assert not names[0] & names[4]
+    assert found[7].passes & names[8]

@@ -1,0 +1,30 @@
+"""Verdicts go to the mailbox as soon as the scheduler has decided; the rest of the search is tested in whole sweeps."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sweeps.search.tune_run import Verdicts, trial_name
+from tests.sweeps.search.test_tune_trial import Method
+
+TRIAL = SimpleNamespace(config={"trial_id": "0003-r0"})
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_the_decision_is_told_for_the_epoch_it_is_about(is_done: bool) -> None:
+    mailbox: Any = SimpleNamespace(verdict=Method([None]))
+    result = {"epoch": 1, "trained_epochs": 3, "done": is_done}
+    Verdicts(mailbox).on_trial_result(iteration=1, trials=[TRIAL], trial=TRIAL, result=result)
+    assert mailbox.verdict.calls == [("0003-r0", 3, is_done)]
+
+
+def test_a_trial_that_tune_has_given_up_is_withdrawn() -> None:
+    mailbox: Any = SimpleNamespace(withdraw=Method([None]))
+    Verdicts(mailbox).on_trial_error(iteration=1, trials=[TRIAL], trial=TRIAL)
+    ((trial_id, why),) = mailbox.withdraw.calls
+    assert (trial_id, why) == ("0003-r0", "its process in Ray Tune died")
+
+
+def test_trials_have_our_names_in_tune() -> None:
+    assert trial_name(TRIAL) == "0003-r0"

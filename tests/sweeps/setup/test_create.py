@@ -1,0 +1,344 @@
+"""A sweep's start: what is checked last, and what is on disk before Ray."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import save_file
+from torch import nn
+from transformers import AutoModel
+
+from mtlib.config.trial import TrialConfig
+from mtlib.data.load import read_held_out
+from mtlib.model.encoder import PretrainedEncoder, quiet_transformers
+from mtlib.model.multitask import MultiTaskModel
+from results.records.hold_out import HoldOutRecord, describe_rows, read_hold_out
+from results.records.trials import SCHEMA_VERSION, TrialRecord, read_sweep, write_trials
+from search_spaces.space import load_space
+from sweeps.options import SweepOptions
+from sweeps.resume.resume import read_saved_options
+from sweeps.run import main
+from sweeps.setup.create import (
+    check_capacity,
+    check_encoder,
+    check_machine,
+    check_points,
+    describe_gpus,
+    discard_unstarted,
+    open_sweep,
+)
+from sweeps.setup.inputs import Material
+from tests.mtlib.architectures import DECODERS, ENCODER_DECODERS, ENCODERS
+
+Build = Callable[..., SweepOptions]
+OPTIONS = SweepOptions(space="smart_lambda", name="first", storage=Path("/storage"))
+PALS = ("pals.size=8", "pals.num_heads=2", "pals.tasks=sst")
+ENCODER = "0123456789abcdef"
+"""Fingerprint of an encoder."""
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Build:
+    def build(**changes: Any) -> SweepOptions:
+        return SweepOptions(**{"space": "smart_lambda", "name": "first", "storage": tmp_path / "storage", **changes})
+
+    return build
+
+
+@pytest.fixture
+def material() -> Material:
+    return Material(
+        space=load_space("smart_lambda"),
+        data_folder=Path("/data"),
+        num_rows={("sst", "train"): 3, ("sst", "dev"): 2},
+        fingerprint="abc",
+        fingerprints={"sst-train": "ab", "sst-dev": "c"},
+        skipped=("sst.csv:2: x is blank",),
+        left_out=("sst.csv: 7 rows have x 9, which labels does not name",),
+        notes=(),
+    )
+
+
+def with_base(material: Material, **changes: Any) -> Material:
+    base = material.space.base.override(changes)
+    return dataclasses.replace(material, space=dataclasses.replace(material.space, base=base))
+
+
+def test_a_trial_that_just_fits_is_allowed(options: Build) -> None:
+    check_capacity(options(workers=2, cpus_per_worker=3), 6, 0)
+    check_capacity(options(workers=2, gpus_per_worker=1), 6, 2)
+
+
+def test_more_workers_than_cpus_are_refused(options: Build) -> None:
+    with pytest.raises(ValueError) as raised:
+        check_capacity(options(workers=2, cpus_per_worker=3), 5, 0)
+    rule = "a trial must fit this machine, which has 5 CPUs"
+    assert str(raised.value) == f"{rule}, got 2 workers with --cpus-per-worker 3"
+
+
+def test_a_gpu_where_there_is_none_is_refused(options: Build) -> None:
+    with pytest.raises(ValueError, match="which has no GPUs, got 1 worker with --gpus-per-worker 1"):
+        check_capacity(options(gpus_per_worker=1), 4, 0)
+    with pytest.raises(ValueError, match="which has 1 GPU, got 2 workers with --gpus-per-worker 1"):
+        check_capacity(options(workers=2, gpus_per_worker=1), 4, 1)
+
+
+def test_a_cluster_elsewhere_is_not_measured_by_this_machine(options: Build) -> None:
+    check_machine(options(workers=10**6, address="auto"))
+    with pytest.raises(ValueError, match="a trial must fit this machine"):
+        check_machine(options(workers=10**6))
+    with pytest.raises(ValueError, match="a trial must fit this machine"):
+        check_machine(options(workers=10**6, address="local"))
+
+
+def test_gpus_that_nobody_asked_for_are_said(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert describe_gpus(options()) == ["This machine has 2 GPUs, not used without --gpus-per-worker 1."]
+    assert describe_gpus(options(gpus_per_worker=1)) == []
+    assert describe_gpus(options(address="auto")) == []
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    assert describe_gpus(options()) == []
+
+
+def test_smart_is_refused_for_an_encoder_that_it_cannot_enter(
+    material: Material, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_encoder: nn.Module) -> nn.Module:
+        raise ValueError("SMART cannot enter")
+
+    monkeypatch.setattr("sweeps.setup.create.embedding_layer", refuse)
+    changed = with_base(material, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64})
+    with pytest.raises(ValueError, match="SMART cannot enter"):
+        check_encoder(OPTIONS, changed)
+
+
+def test_an_encoder_that_can_be_had_is_counted_and_known_again(
+    material: Material, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder
+) -> None:
+    changed = with_base(material, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64})
+    found = check_encoder(OPTIONS, changed)
+    assert (found.num_parameters, found.fingerprint) == (tiny_encoder.num_parameters, tiny_encoder.fingerprint)
+
+
+def test_an_encoder_that_cannot_be_had_is_one_line(material: Material, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    changed = with_base(material, **{"encoder.name": str(tmp_path / "empty")})
+    with pytest.raises(ValueError, match=r"encoder '.*empty' cannot be loaded") as raised:
+        check_encoder(OPTIONS, changed)
+    assert "\n" not in str(raised.value)
+
+
+def test_settings_that_do_not_fit_the_encoder_are_refused(material: Material, tiny_encoder_folder: Path) -> None:
+    changed = with_base(material, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 65})
+    with pytest.raises(ValueError, match=r"encoder\.max_length must be at most 64"):
+        check_encoder(OPTIONS, changed)
+
+
+def weights_like(config: TrialConfig, pretrained: PretrainedEncoder, path: Path, width: int | None = None) -> Path:
+    """A file of a model's weights; all of the encoder's cut to some width, if one is given."""
+    weights = MultiTaskModel(config, pretrained).state_dict()
+    cut = {name: part[..., :width].contiguous() if "encoder." in name else part for name, part in weights.items()}
+    save_file(cut if width else weights, path)
+    return path
+
+
+def test_weights_to_start_from_must_fit_the_encoder(
+    material: Material, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    here = {"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64}
+    base = with_base(material, **here).space.base
+    fitting = weights_like(base, tiny_encoder, tmp_path / "fitting.safetensors")
+    narrow = weights_like(base, tiny_encoder, tmp_path / "narrow.safetensors", width=16)
+    started = with_base(material, **here, **{"encoder.start_from": str(fitting), "encoder.start_heads": True})
+    assert check_encoder(OPTIONS, started).num_parameters == tiny_encoder.num_parameters
+    for path, fault in ((narrow, "of another size"), (tmp_path / "none.safetensors", "which is missing")):
+        with pytest.raises(ValueError, match=rf"^encoder\.start_from must .*{fault}") as raised:
+            check_encoder(OPTIONS, with_base(material, **here, **{"encoder.start_from": str(path)}))
+        assert "\n" not in str(raised.value)
+
+
+def test_weights_and_layers_of_every_point_are_checked(
+    material: Material, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    layered = {"optimizer.other_scale": 0.5, "tasks.sst.chosen_layers": [0]}
+    base = with_base(
+        material, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64, **layered}
+    ).space.base
+    narrow = weights_like(base, tiny_encoder, tmp_path / "narrow.safetensors", width=16)
+    check_points([base, base.override({"tasks.sts.chosen_layers": [1]})], tiny_encoder)
+    with pytest.raises(ValueError, match=r"^tasks\.sts\.chosen_layers must be layers of the encoder, 0 to 1, got 2$"):
+        check_points([base, base.override({"tasks.sts.chosen_layers": [2]})], tiny_encoder)
+    space = dataclasses.replace(material.space, base=base, grid={"encoder.start_from": (None, str(narrow))})
+    with pytest.raises(ValueError, match="must fit the encoder"):
+        check_encoder(OPTIONS, dataclasses.replace(material, space=space))
+
+
+def test_weights_of_another_width_stop_the_command_before_anything_starts(
+    material: Material,
+    tiny_folder: Path,
+    tiny_encoder_folder: Path,
+    tiny_encoder: PretrainedEncoder,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    base = with_base(material, **{"encoder.max_length": 64}).space.base
+    narrow = weights_like(base, tiny_encoder, tmp_path / "narrow.safetensors", width=16)
+    places = ["--data", str(tiny_folder), "--encoder", str(tiny_encoder_folder), "--storage", str(tmp_path)]
+    changes = ["--set", "encoder.max_length=64", f"encoder.start_from={narrow}"]
+    assert main(["--space", "smart_lambda", "--name", "first", *places, *changes]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: encoder.start_from must fit the encoder")
+    assert error.count("\n") == 1
+    assert not (tmp_path / "first").exists()
+
+
+@pytest.fixture
+def save_encoder(tmp_path: Path, tiny_encoder: PretrainedEncoder) -> Callable[[Any], Path]:
+    """Saves an encoder of an architecture, with random weights and the tiny encoder's tokenizer."""
+
+    def save(architecture: Any) -> Path:
+        folder = tmp_path / "encoder"
+        with quiet_transformers():
+            AutoModel.from_config(architecture).save_pretrained(folder)
+        tiny_encoder.tokenizer.save_pretrained(folder)
+        return folder
+
+    return save
+
+
+@pytest.mark.parametrize(
+    ("architecture", "changes", "fault"),
+    [
+        (DECODERS["llama"], (), "whose first token does not see those behind it, as in decoders (llama)"),
+        (DECODERS["gpt2"], (), "whose first token does not see those behind it, as in decoders (gpt2)"),
+        (ENCODER_DECODERS["t5"], (), "got an encoder-decoder (t5)"),
+        (ENCODERS["longformer"], (), "(longformer) must read a text of 39 tokens with SMART, got: "),
+        (ENCODERS["longformer"], PALS, "(longformer) must read a text of 39 tokens with PALs (attention)"),
+        (ENCODERS["deberta"], ("precision=bf16",), "(deberta) must read a text of 39 tokens with precision bf16 on"),
+    ],
+    ids=["llama", "gpt2", "t5", "longformer, SMART", "longformer, PALs", "deberta, bf16"],
+)
+def test_what_an_encoder_cannot_do_stops_the_command_before_anything_starts(
+    architecture: Any,
+    changes: tuple[str, ...],
+    fault: str,
+    save_encoder: Callable[[Any], Path],
+    tiny_folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    places = ["--data", str(tiny_folder), "--encoder", str(save_encoder(architecture)), "--storage", str(tmp_path)]
+    settings = ["--set", "encoder.max_length=40", "encoder.dropout=none", *changes]
+    assert main(["--space", "smart_lambda", "--name", "first", *places, *settings]) == 2
+    error = capsys.readouterr().err
+    assert fault in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "first").exists()
+
+
+def test_bf16_is_tried_for_trials_on_the_cpu_only(material: Material, save_encoder: Callable[[Any], Path]) -> None:
+    name = str(save_encoder(ENCODERS["deberta"]))
+    changed = with_base(material, **{"encoder.name": name, "encoder.max_length": 40, "precision": "bf16"})
+    with pytest.raises(ValueError, match="with precision bf16 on the CPU"):
+        check_encoder(OPTIONS, changed)
+    check_encoder(dataclasses.replace(OPTIONS, gpus_per_worker=0.5), changed)
+
+
+def test_an_open_sweep_has_a_folder_that_says_all(options: Build, material: Material, tmp_path: Path) -> None:
+    plan = open_sweep(options(seed=5, replicates=2), material, ENCODER, ["--space", "smart_lambda", "--seed", "5"])
+    assert plan.folder == tmp_path / "storage" / "first"
+    info = read_sweep(plan.folder)
+    assert info == json.loads((plan.folder / "sweep.json").read_text())
+    assert info["schema_version"] == SCHEMA_VERSION
+    assert (info["name"], info["seed"], info["replicates"], info["search"]) == ("first", 5, 2, "grid")
+    assert info["space"]["hash"] == material.space.content_hash
+    assert info["base"]["optimizer"]["learning_rate"] == 2e-5
+    assert info["command"] == "python sweeps/run.py --space smart_lambda --seed 5"
+    assert info["data"] == {
+        "folder": "/data",
+        "fingerprint": "abc",
+        "tables": {"sst-train": "ab", "sst-dev": "c"},
+        "rows": {"sst-train": 3, "sst-dev": 2},
+        "skipped": ["sst.csv:2: x is blank", "sst.csv: 7 rows have x 9, which labels does not name"],
+    }
+    assert info["encoder"] == {"name": material.space.base.encoder.name, "fingerprint": ENCODER}
+    assert set(info["code"]) == {"sources", "libraries"}
+    assert read_saved_options(plan.folder, {}) == options(seed=5, replicates=2, resumes=True)
+    assert {"git", "packages", "python", "hardware", "created"} <= set(info)
+
+
+def test_a_mirror_receives_the_record_at_once(options: Build, material: Material, tmp_path: Path) -> None:
+    open_sweep(options(mirror=f"file://{tmp_path}/copy/"), material, ENCODER, [])
+    assert read_sweep(tmp_path / "copy" / "first")["name"] == "first"
+
+
+def test_what_is_held_out_is_recorded_and_copied(
+    options: Build, material: Material, tiny_config: TrialConfig, tiny_folder: Path, tmp_path: Path
+) -> None:
+    held = read_held_out(tiny_config.override({"data.hold_out": 0.2}), tiny_folder)
+    given = options(hold_out=0.2, mirror=f"file://{tmp_path}/copy")
+    plan = open_sweep(given, dataclasses.replace(material, held=held), ENCODER, [])
+    record = read_hold_out(plan.folder)
+    assert record == HoldOutRecord(share=0.2, tasks=describe_rows(held)) == read_hold_out(tmp_path / "copy" / "first")
+    assert read_saved_options(plan.folder, {}).hold_out == 0.2
+
+
+@pytest.mark.parametrize("mirror", [None, "file://{}/file/below"])
+def test_a_storage_that_cannot_be_written_is_one_line(
+    options: Build, material: Material, tmp_path: Path, mirror: str | None
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    places: dict[str, Any] = {"mirror": mirror.format(tmp_path)} if mirror else {"storage": tmp_path / "file"}
+    with pytest.raises(ValueError, match="--storage must be a place that can be written") as raised:
+        open_sweep(options(**places), material, ENCODER, [])
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "storage" / "first").exists()
+
+
+def record_of(material: Material, status: str) -> TrialRecord:
+    config = material.space.base
+    return TrialRecord(
+        trial_id="0000-r0",
+        number=0,
+        config_hash=config.content_hash,
+        replicate=0,
+        seed=0,
+        status=status,
+        params={"smart.weight": 0.0},
+        config=config.to_json(),
+        best={},
+        last={},
+        best_epoch={},
+        epochs=0,
+        steps=0,
+        shared_steps=0,
+        device_seconds=0.0,
+        wall_seconds=0.0,
+        peak_memory_bytes=0,
+        checkpoint=None,
+        taken_from=None,
+        error=None,
+        host=None,
+        started=None,
+    )
+
+
+def test_a_folder_with_a_trial_that_waits_for_another_lane_is_kept(options: Build, material: Material) -> None:
+    plan = open_sweep(options(), material, ENCODER, [])
+    returned = dataclasses.replace(record_of(material, "queued"), started="2026-01-01T00:00:00+00:00")
+    write_trials(plan.folder, [returned], ("sst",))
+    discard_unstarted(plan.folder)
+    assert plan.folder.exists()
+
+
+@pytest.mark.parametrize(("status", "is_kept"), [("queued", False), ("interrupted", True), ("complete", True)])
+def test_a_folder_is_discarded_only_if_no_trial_started(
+    options: Build, material: Material, status: str, is_kept: bool
+) -> None:
+    plan = open_sweep(options(), material, ENCODER, [])
+    write_trials(plan.folder, [record_of(material, status)], ("sst",))
+    discard_unstarted(plan.folder)
+    assert plan.folder.exists() == is_kept

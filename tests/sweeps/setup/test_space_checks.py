@@ -1,0 +1,55 @@
+"""Layers, starting weights and tasks of every point of a space."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtlib.config.trial import TrialConfig
+from search_spaces.domain import Choice
+from search_spaces.space import SearchSpace
+from sweeps.setup.space_checks import all_points, check_layers, check_starts
+
+
+def space_with(base: TrialConfig, **changes: Any) -> SearchSpace:
+    return SearchSpace(**{"name": "trial", "question": "?", "base": base, "grid": {"smart.weight": (0.0,)}, **changes})
+
+
+def test_points_are_the_base_the_grid_and_the_ends_of_ranges(tiny_config: TrialConfig) -> None:
+    space = space_with(tiny_config, ranges={"replicate": Choice(values=(7, 8))})
+    assert [(config.smart.weight, config.replicate) for config in all_points(space)] == [
+        (0.5, 0),
+        (0.0, 0),
+        (0.5, 7),
+        (0.5, 8),
+    ]
+
+
+@pytest.mark.parametrize(("layer", "fits"), [(1, True), (2, False)])
+def test_layers_are_checked_on_every_point(
+    tiny_config: TrialConfig, tiny_encoder_folder: Path, layer: int, fits: bool
+) -> None:
+    base = tiny_config.override({"encoder.name": str(tiny_encoder_folder)})  # 2 layers
+    grid = {"encoder.trained_layers": (None, (), (0,), (0, layer))}
+    chosen = {"tasks.sts.chosen_layers": ((0,), (layer,))}
+    for space in (space_with(base, grid=grid), space_with(base, grid=chosen)):
+        if fits:
+            check_layers(space)
+        else:
+            with pytest.raises(ValueError, match="must have layers 0 to 2, which it names, got 2 layers"):
+                check_layers(space)
+
+
+def test_an_encoder_that_is_not_here_is_checked_once_it_is_loaded(tiny_config: TrialConfig) -> None:
+    check_layers(space_with(tiny_config, grid={"encoder.trained_layers": ((99,), (0,))}))
+
+
+@pytest.mark.parametrize("path", ["here", "./here", "../here"])
+def test_searched_starting_weights_must_be_absolute_paths(
+    tiny_config: TrialConfig, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "there").mkdir()
+    check_starts(space_with(tiny_config, grid={"encoder.start_from": (None, f"{tmp_path}/there", "~/there")}))
+    with pytest.raises(ValueError, match=r"^encoder.start_from must be an absolute path where .*, got \.*/?here$"):
+        check_starts(space_with(tiny_config, grid={"encoder.start_from": (None, path)}))
