@@ -16,7 +16,12 @@ from tests.mtlib.config_cases import (
 CASES: list[Case] = [
     ("stages.0.tasks", [], "stages.0: a stage must name at least one task", ["sst"]),
     ("stages.0.tasks", ["sst", "sst"], "stages.0: tasks of a stage must not be named twice", ["qqp", "sst"]),
-    ("stages.0.extra_data", ["snli", "snli"], "stages.0: extra_data of a stage must not be named twice", ["snli"]),
+    (
+        "stages.0.extra_data",
+        ["cfimdb", "cfimdb"],
+        "stages.0: extra_data of a stage must not be named twice",
+        ["cfimdb"],
+    ),
     ("stages.0.order", "round_robin", "stages.0.order must be one of batch_round_robin, ", "sampled_round_robin"),
     ("stages.0.annealing", -1e-9, "stages.0: annealing must be from 0 to 1", 0.0),
     ("stages.0.annealing", 1.001, "stages.0: annealing must be from 0 to 1", 1.0),
