@@ -1,0 +1,113 @@
+"""Are the records of two sweeps equal to the last digit? For changes to the code that must change no number.
+
+Command:  python benchmarks/compare_sweeps.py BEFORE AFTER
+Cost:     seconds
+Prints:   per sweep and file what differs first, or that it is equal; exit code 0 if all is equal, else 1
+
+BEFORE and AFTER are two folders of sweeps (`--storage`), made by one set of commands with two versions of the code on
+one machine, or two sweeps. Compared are `trials.parquet`, `curves.parquet`, every table of predictions, the weights
+that were kept and every `selection*.json` and `predicted*.csv`. Not compared: hashes, versions, times, memory, hosts,
+paths, and fields that only one of the two has (these are named).
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+NOT_COMPARED = {
+    *("config_hash", "config", "host", "started", "checkpoint", "taken_from", "shared_steps"),
+    *("device_seconds", "wall_seconds", "seconds", "peak_memory_bytes"),
+    *("version", "created", "command", "sweep", "sweeps", "searches", "looks"),
+}
+"""Columns of tables and keys of selections that follow from the machine, the time or the version of the code."""
+SORTED_BY = ("trial", "epoch", "step", "task", "split", "metric", "id")
+
+
+def main() -> int:
+    """Compares; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("before", metavar="BEFORE", type=Path)
+    parser.add_argument("after", metavar="AFTER", type=Path)
+    options = parser.parse_args()
+    num_different = 0
+    for name in list_files(options.before):
+        found = list(differences(options.before / name, options.after / name))
+        one_sided = [line for line in found if line.startswith("only ")]
+        different = [line for line in found if not line.startswith("only ")]
+        num_different += bool(different)
+        notes = f" ({'; '.join(one_sided)})" if one_sided else ""
+        print(f"{name}: {f'differs: {different[0]}, {len(different)} in all' if different else 'equal'}{notes}")
+    print(f"{num_different} files differ" if num_different else "all compared files are equal")
+    return 1 if num_different else 0
+
+
+def list_files(folder: Path) -> list[Path]:
+    """What is compared, by path relative to the folder."""
+    patterns = ("trials.parquet", "curves.parquet", "predictions/*.parquet", "selection*.json", "predicted*.csv")
+    found = {
+        path for pattern in (*patterns, "trials/*/checkpoint/weights/*.safetensors") for path in folder.rglob(pattern)
+    }
+    parts = {path for path in found if "trials" in path.parent.parts and path.suffix == ".parquet"}
+    return sorted(path.relative_to(folder) for path in found - parts)
+
+
+def differences(before: Path, after: Path) -> Iterator[str]:
+    """What differs between two files, in words."""
+    if not after.exists():
+        yield f"there is no {after}"
+    elif before.suffix == ".parquet":
+        yield from table_differences(pd.read_parquet(before), pd.read_parquet(after))
+    elif before.suffix == ".json":
+        yield from tree_differences("", json.loads(before.read_text()), json.loads(after.read_text()))
+    elif before.read_bytes() != after.read_bytes():
+        yield "other bytes"
+
+
+def table_differences(before: pd.DataFrame, after: pd.DataFrame) -> Iterator[str]:
+    """Columns of two tables that are not equal, row by row in one order."""
+    for name in sorted({*before} ^ {*after}):
+        yield f"only {'before' if name in before else 'after'}: column {name}"
+    columns = [name for name in before if name in after and name not in NOT_COMPARED]
+    order = [name for name in SORTED_BY if name in columns]
+    first, second = (table.sort_values(order, kind="stable", ignore_index=True)[columns] for table in (before, after))
+    if len(first) != len(second):
+        yield f"{len(first)} rows before, {len(second)} after"
+        return
+    for name in columns:
+        is_other = [not is_equal(one, other) for one, other in zip(first[name], second[name], strict=True)]
+        if any(is_other):
+            row = is_other.index(True)
+            where = {key: first[key][row] for key in order}
+            yield f"{name} of {where}: {first[name][row]!r} before, {second[name][row]!r} after"
+
+
+def tree_differences(key: str, before: Any, after: Any) -> Iterator[str]:
+    """Leaves of two trees that are not equal, by dotted key."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for name in sorted({*before, *after} - NOT_COMPARED):
+            if name in before and name in after:
+                yield from tree_differences(f"{key}.{name}".lstrip("."), before[name], after[name])
+            else:
+                yield f"only {'before' if name in before else 'after'}: {key}.{name}"
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for number, (one, other) in enumerate(zip(before, after, strict=True)):
+            yield from tree_differences(f"{key}.{number}", one, other)
+    elif not is_equal(before, after):
+        yield f"{key}: {before!r:.80} before, {after!r:.80} after"
+
+
+def is_equal(one: Any, other: Any) -> bool:
+    """Whether two values are the same to the last digit; what is missing is equal to what is missing."""
+    if isinstance(one, np.ndarray | list) and isinstance(other, np.ndarray | list):
+        return np.array_equal(np.asarray(one), np.asarray(other), equal_nan=np.asarray(one).dtype.kind == "f")
+    return bool(one == other) or (pd.isna(one) is True and pd.isna(other) is True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
