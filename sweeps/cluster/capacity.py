@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import ray
-from ray._private.state import available_resources_per_node
 
+from sweeps.cluster.ray_internals import available_resources_by_node
 from sweeps.options import SweepPlan
 
 BASE_BYTES = 800 * 2**20
@@ -98,7 +98,7 @@ def total_rooms() -> list[Room]:
 
 def free_rooms() -> list[Room]:
     """What is free of each node that is alive."""
-    free = available_resources_per_node()
+    free = available_resources_by_node()
     return [room_of(free.get(node["NodeID"], {})) for node in ray.nodes() if node["Alive"]]
 
 

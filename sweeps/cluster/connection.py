@@ -1,10 +1,8 @@
 """Ray for one sweep: started on this machine or reached at an address, quiet, and ended as it was found."""
 
-import atexit
 import contextlib
 import logging
 import os
-import re
 import signal
 import socket
 import sys
@@ -16,11 +14,16 @@ from pathlib import Path
 from typing import NoReturn
 
 import ray
-from ray._private import ray_logging
-from ray._private.authentication.authentication_token_setup import maybe_enable_token_auth_if_token_available
-from ray._private.worker import BaseContext
 
 from mtlib.errors import first_line
+from sweeps.cluster.ray_internals import (
+    DRIVER_VARIABLES,
+    GCS_PORT_VARIABLE,
+    WORKER_VARIABLES,
+    silence_process_messages,
+    skip_shutdown_at_exit,
+    use_saved_token,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 """Folder of the four packages, from which Ray's workers import them."""
@@ -33,24 +36,6 @@ OBJECT_STORE_BYTES = 200 * 2**20
 
 KNOCK_SECONDS = 5.0
 """How long a cluster may take to answer a connection."""
-
-DRIVER_SETTINGS = {
-    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # our own records say all
-    "TUNE_GLOBAL_CHECKPOINT_S": "1000000",  # Tune's snapshots are not used: no time is spent on them
-    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
-    "RAY_AIR_NEW_OUTPUT": "0",
-    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths mean what they meant
-}
-"""What Ray reads in our process."""
-
-WORKER_SETTINGS = {
-    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon a worker that has died or ended is seen; 2 by default
-    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "1000000",  # on a busy cluster a lane waits until there is room
-    "TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S": "2",  # 30 by default: a worker stuck in a collective is killed anyway
-    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # one process less: a node that goes away is noticed anyway
-    "TOKENIZERS_PARALLELISM": "false",
-}
-"""What Ray and libraries read in its workers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +63,10 @@ def open_ray(address: str | None) -> Cluster:
     if ray.is_initialized():
         return Cluster(is_own=False, is_connected_here=False, dashboard=None)
     if address is None or address == "local":
-        context, is_own = start_local(), True
+        url, is_own = start_local(), True
     else:
-        context, is_own = connect(address), False
-    dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else None
-    return Cluster(is_own=is_own, is_connected_here=True, dashboard=dashboard)
+        url, is_own = connect(address), False
+    return Cluster(is_own=is_own, is_connected_here=True, dashboard=f"http://{url}" if url else None)
 
 
 def close_ray(cluster: Cluster) -> None:
@@ -94,7 +78,7 @@ def close_ray(cluster: Cluster) -> None:
     if not cluster.is_connected_here:
         return
     if is_inside_ray():
-        atexit.unregister(ray.shutdown)
+        skip_shutdown_at_exit()
     else:
         ray.shutdown()
 
@@ -122,24 +106,23 @@ def start_thread(work: Callable[[], None], name: str) -> threading.Thread:
 
 def be_quiet() -> None:
     """Keeps Ray's own messages off the terminal; what matters is said by the sweep. Set variables stay."""
-    for name, value in DRIVER_SETTINGS.items():
+    for name, value in DRIVER_VARIABLES.items():
         os.environ.setdefault(name, value)
     warnings.filterwarnings("ignore", module=r"ray\.")
-    # Ray prints what befell its processes through this; RAY_DEDUP_LOGS_SKIP_REGEX does it too, but only before import.
-    ray_logging.stdout_deduplicator.skip_re = re.compile("")
+    silence_process_messages()
     for name in ("ray", "ray.tune", "ray.train", "ray.data"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def start_local() -> BaseContext:
-    """A Ray of our own on this machine, with a dashboard."""
+def start_local() -> str | None:
+    """Starts a Ray of our own on this machine; the host and port of its dashboard."""
     port = free_port()
     host = ray.util.get_node_ip_address()
-    os.environ["RAY_GCS_SERVER_PORT"] = str(port)
+    os.environ[GCS_PORT_VARIABLE] = str(port)
     try:
         with deaf_to_interrupts():
             # Workers that look for their cluster would take any Ray of this machine: they are told which it is.
-            return ray.init(
+            context = ray.init(
                 address="local",
                 include_dashboard=True,
                 object_store_memory=OBJECT_STORE_BYTES,
@@ -147,8 +130,9 @@ def start_local() -> BaseContext:
                 log_to_driver=False,
                 logging_level=logging.CRITICAL + 1,
             )
+            return context.dashboard_url or None
     finally:
-        del os.environ["RAY_GCS_SERVER_PORT"]
+        del os.environ[GCS_PORT_VARIABLE]
 
 
 @contextlib.contextmanager
@@ -175,18 +159,18 @@ def free_port() -> int:
         return port
 
 
-def connect(address: str) -> BaseContext:
-    """A connection to a cluster that is there."""
+def connect(address: str) -> str | None:
+    """Connects to a running cluster; the host and port of its dashboard, if it has one."""
     try:
         if is_here(knock(address)):
-            # A Ray of our own leaves a token in ~/.ray, which `ray start` on this machine then asks for.
-            maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
-        return ray.init(
+            use_saved_token()  # a Ray of our own leaves one in ~/.ray, which `ray start` on this machine then asks for
+        context = ray.init(
             address=address,
             runtime_env=worker_environment({}),
             log_to_driver=False,
             logging_level=logging.CRITICAL + 1,
         )
+        return context.dashboard_url or None
     except (OSError, ValueError) as error:
         hint = "if it asks for a token, set RAY_AUTH_MODE=token"
         rule = "--address must be a running Ray cluster"
@@ -209,5 +193,6 @@ def is_here(host: str) -> bool:
 def worker_environment(more: dict[str, str]) -> dict[str, dict[str, str]]:
     """The runtime environment of all processes of the sweep."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    settings = {name: os.environ.get(name, value) for name, value in WORKER_SETTINGS.items()}
-    return {"env_vars": {**settings, "PYTHONPATH": path, **more}}
+    settings = {name: os.environ.get(name, value) for name, value in WORKER_VARIABLES.items()}
+    parallelism = os.environ.get("TOKENIZERS_PARALLELISM", "false")
+    return {"env_vars": {**settings, "TOKENIZERS_PARALLELISM": parallelism, "PYTHONPATH": path, **more}}

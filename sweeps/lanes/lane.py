@@ -7,9 +7,8 @@ from typing import Any
 
 import ray
 from ray.actor import ActorHandle
-from ray.train import UserCallback
+from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
 from ray.train.torch import TorchTrainer
-from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 
 from mtlib.errors import first_line
 from sweeps.cluster.capacity import alive_nodes

@@ -30,14 +30,19 @@ class HalvingScheduler(ASHAScheduler):  # type: ignore[misc]
 
     def remember(self, trial_id: str, scores: Iterable[tuple[int, float]]) -> None:
         """Enters what a trial reported before the sweep went on: scored epoch and best score so far, in order."""
+        super().on_trial_add(None, Named(trial_id))
         for epoch, best in scores:
-            self._brackets[0].on_result(Named(trial_id), epoch, best)
+            self._judge(trial_id, epoch, best)
+
+    def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
+        """Enters a trial under our id."""
+        super().on_trial_add(tune_controller, Named(trial.config["trial_id"]))
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:  # noqa: ARG002
         """The decision after a report; the last report takes its place in the rungs like any other."""
         if trial.config["replicate"] > 0:
             return str(TrialScheduler.CONTINUE)
-        decision = self._brackets[0].on_result(Named(trial.config["trial_id"]), result["epoch"], result["best"])
+        decision = self._judge(trial.config["trial_id"], result["epoch"], result["best"])
         return str(TrialScheduler.CONTINUE if result.get("is_last") else decision)
 
     def on_trial_complete(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> None:
@@ -45,6 +50,10 @@ class HalvingScheduler(ASHAScheduler):  # type: ignore[misc]
 
     def on_trial_remove(self, tune_controller: Any, trial: Any) -> None:
         """Nothing: a trial's scores stay in the rungs."""
+
+    def _judge(self, trial_id: str, epoch: int, best: float) -> str:
+        """ASHA's decision after a scored epoch with the best score so far."""
+        return str(super().on_trial_result(None, Named(trial_id), {"epoch": epoch, "best": best}))
 
 
 def make_scheduler(

@@ -11,10 +11,8 @@ import ray
 from ray import tune
 from ray.actor import ActorHandle
 
+from sweeps.cluster.ray_internals import HEAD_NODE_RESOURCES
 from sweeps.lanes.messages import Ended
-
-HEAD_NODE = {"node:__internal_head__": 0.001}
-"""Next to nothing of the head node: Tune refuses a trial that asks for nothing."""
 
 
 class TrialFailed(RuntimeError):  # noqa: N818 - says what happened
@@ -27,7 +25,7 @@ def trial_function(mailbox: ActorHandle[Any]) -> Callable[[dict[str, Any]], None
     def trial(config: dict[str, Any]) -> None:
         pass_reports_on(mailbox, config["trial_id"], config["config"], config["title"])
 
-    return tune.with_resources(trial, HEAD_NODE)  # type: ignore[no-any-return]
+    return tune.with_resources(trial, HEAD_NODE_RESOURCES)  # type: ignore[no-any-return]
 
 
 def pass_reports_on(mailbox: ActorHandle[Any], trial_id: str, config: str, title: str) -> None:

@@ -28,7 +28,7 @@ def test_workers_find_the_packages_and_keep_the_users_path(monkeypatch: pytest.M
     assert worker_environment({})["env_vars"]["PYTHONPATH"] == f"{ROOT}{os.pathsep}/theirs"
     monkeypatch.delenv("PYTHONPATH")
     assert worker_environment({})["env_vars"]["PYTHONPATH"] == str(ROOT)
-    assert (ROOT / "sweeps" / "cluster.py").is_file()
+    assert (ROOT / "sweeps" / "run.py").is_file()
 
 
 def test_settings_of_the_user_win(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import pytest
 from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table
 
 from sweeps.cluster import placement_groups as leftovers
-from sweeps.cluster.placement_groups import WAITING_STATES, job_of, remove_orphaned_groups, remove_own_groups
+from sweeps.cluster.placement_groups import WAITING_STATES, remove_orphaned_groups, remove_own_groups
 
 OURS, GONE = "01000000", "02000000"
 
@@ -26,8 +26,7 @@ def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         group_of(GONE, 4): {"state": "REMOVED", "name": ""},
         group_of(GONE, 5): {"state": "PENDING", "name": "somebody waits for it by name"},
     }
-    ended = [{"JobID": OURS, "IsDead": False}, {"JobID": GONE, "IsDead": True}]
-    monkeypatch.setattr(leftovers, "jobs", lambda: ended)
+    monkeypatch.setattr(leftovers, "dead_jobs", lambda: {GONE})
     monkeypatch.setattr(leftovers, "placement_group_table", lambda: table)
     monkeypatch.setattr(leftovers, "remove", names.append)
     return names
@@ -36,10 +35,6 @@ def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_only_nameless_groups_that_still_wait_for_a_driver_that_has_gone_are_orphans(removed: list[str]) -> None:
     assert remove_orphaned_groups() == 1
     assert removed == [group_of(GONE, 2)]
-
-
-def test_the_job_is_read_from_the_groups_id() -> None:
-    assert job_of("688705a93a1eb0247c28c88461ca01000000") == OURS
 
 
 @pytest.mark.ray

@@ -17,8 +17,8 @@ import pytest
 import ray
 import torch
 from ray import cloudpickle
+from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer
-from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 

@@ -1,0 +1,80 @@
+"""Everything of Ray that a sweep uses and that Ray may change without notice: private names, variables, conventions.
+
+Checked against Ray 2.60; `pyproject.toml` allows no later one. When that bound moves, the tests of this file tell what
+has changed. No other file of `sweeps/` imports a private module of Ray.
+"""
+
+import atexit
+import re
+
+import ray
+from ray._private import ray_logging, state
+from ray._private.authentication.authentication_token_setup import maybe_enable_token_auth_if_token_available
+from ray._raylet import PlacementGroupID
+from ray.util.placement_group import PlacementGroup
+
+DRIVER_VARIABLES = {
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the sweep writes its own records
+    "TUNE_GLOBAL_CHECKPOINT_S": "1000000",  # Tune's snapshots of the experiment are not used
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths keep their meaning
+}
+"""Environment variables that Ray reads in the driver. A Ray that no longer knows one ignores it without an error."""
+
+WORKER_VARIABLES = {
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon a dead or finished worker is noticed; 2 by default
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "1000000",  # on a busy cluster a lane waits for resources
+    "TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S": "2",  # 30 by default; a worker stuck in a collective is killed anyway
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # saves a process; a lost node is noticed without it
+}
+"""Environment variables that Ray Train reads in the workers and controllers of lanes."""
+
+GCS_PORT_VARIABLE = "RAY_GCS_SERVER_PORT"
+"""Port of the cluster that `ray.init(address="local")` starts. `ray.init` has no argument for it, only `ray start`."""
+
+HEAD_NODE_RESOURCES = {"node:__internal_head__": 0.001}
+"""A negligible share of the head node's marker resource: `tune.with_resources` rejects an empty request, and takes no
+scheduling strategy that names a node."""
+
+
+def available_resources_by_node() -> dict[str, dict[str, float]]:
+    """Free resources of each node, by its id; public is only their sum over the cluster, `ray.available_resources`."""
+    found: dict[str, dict[str, float]] = state.available_resources_per_node()
+    return found
+
+
+def dead_jobs() -> set[str]:
+    """Ids of jobs whose driver has ended; the public `ray.util.state.list_jobs` needs a dashboard to answer."""
+    return {job["JobID"] for job in state.jobs() if job["IsDead"]}
+
+
+def job_of_group(group: str) -> str:
+    """The job that made a placement group: its id, in hexadecimal, ends with the job's. No public table has it."""
+    return group[-8:]
+
+
+def group_of_id(group: str) -> PlacementGroup:
+    """A placement group from its id in hexadecimal; the public `get_placement_group` finds only those with a name."""
+    return PlacementGroup(PlacementGroupID(bytes.fromhex(group)))
+
+
+def silence_process_messages() -> None:
+    """Keeps what Ray prints about deaths of its processes off the terminal.
+
+    The public variable, RAY_DEDUP_LOGS_SKIP_REGEX, is read once, when Ray is imported.
+    """
+    ray_logging.stdout_deduplicator.skip_re = re.compile("")
+
+
+def use_saved_token() -> None:
+    """Lets this process use the token in `~/.ray` if there is one and RAY_AUTH_MODE is not set.
+
+    `ray start` does so, and asks for that token; `ray.init(address=...)` does not.
+    """
+    maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+
+
+def skip_shutdown_at_exit() -> None:
+    """Ends the process without `ray.shutdown`, which Ray registers when it is imported and has no option against."""
+    atexit.unregister(ray.shutdown)

@@ -1,0 +1,148 @@
+"""Canaries: each fails when the installed Ray no longer has something that `ray_internals` relies on."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from inspect import signature
+from pathlib import Path
+
+import pytest
+import ray
+from ray._common.constants import HEAD_NODE_RESOURCE_NAME
+from ray._private import ray_constants, ray_logging, state
+from ray._private.authentication import authentication_token_setup
+from ray._raylet import JobID, PlacementGroupID
+from ray.train import FailureConfig, UserCallback
+from ray.tune.schedulers import ASHAScheduler, TrialScheduler
+
+from sweeps.cluster import ray_internals
+from sweeps.cluster.connection import ROOT
+from sweeps.cluster.ray_internals import (
+    DRIVER_VARIABLES,
+    GCS_PORT_VARIABLE,
+    HEAD_NODE_RESOURCES,
+    WORKER_VARIABLES,
+    available_resources_by_node,
+    dead_jobs,
+    group_of_id,
+    job_of_group,
+    silence_process_messages,
+    use_saved_token,
+)
+
+READERS = {
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "tune/utils/callback.py",
+    "TUNE_GLOBAL_CHECKPOINT_S": "tune/execution/tune_controller.py",
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "tune/execution/tune_controller.py",
+    "RAY_AIR_NEW_OUTPUT": "tune/experimental/output.py",
+    "RAY_CHDIR_TO_TRIAL_DIR": "train/constants.py",
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "train/v2/_internal/constants.py",
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "train/v2/_internal/constants.py",
+    "TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S": "train/constants.py",
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "train/v2/_internal/constants.py",
+    GCS_PORT_VARIABLE: "_private/ray_constants.py",
+}
+"""The file of Ray that names each variable."""
+
+
+@pytest.mark.parametrize("name", [*DRIVER_VARIABLES, *WORKER_VARIABLES, GCS_PORT_VARIABLE])
+def test_ray_reads_the_variable(name: str) -> None:
+    path = Path(ray.__file__).parent / READERS[name]
+    assert f'"{name}"' in path.read_text(), f"{path} no longer names {name}: find what has taken its place"
+
+
+def test_the_port_of_a_local_cluster_comes_from_the_variable() -> None:
+    source = (Path(ray.__file__).parent / "_private" / "node.py").read_text()
+    assert ray_constants.GCS_PORT_ENVIRONMENT_VARIABLE == GCS_PORT_VARIABLE
+    assert "os.getenv(ray_constants.GCS_PORT_ENVIRONMENT_VARIABLE)" in source
+
+
+def test_the_head_node_has_its_marker_resource() -> None:
+    assert list(HEAD_NODE_RESOURCES) == [HEAD_NODE_RESOURCE_NAME]
+
+
+@pytest.mark.parametrize("function", [state.available_resources_per_node, state.jobs])
+def test_the_state_of_the_cluster_is_asked_without_arguments(function: object) -> None:
+    assert callable(function)
+    assert not signature(function).parameters
+
+
+def test_a_placement_groups_id_ends_with_its_jobs() -> None:
+    job = JobID.from_int(3)
+    group = PlacementGroupID.of(job).hex()
+    assert job_of_group(group) == job.hex()
+    assert group_of_id(group).id.hex() == group
+
+
+def test_messages_of_processes_are_skipped_by_the_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    deduplicator = ray_logging.LogDeduplicator(5, None, None)
+    batch = {"ip": "127.0.0.1", "pid": 1, "lines": ["a worker died"]}
+    assert deduplicator.deduplicate(batch)[0]["lines"] == ["a worker died"]
+    assert type(ray_logging.stdout_deduplicator) is ray_logging.LogDeduplicator
+    monkeypatch.setattr(ray_logging, "stdout_deduplicator", deduplicator)
+    silence_process_messages()
+    assert deduplicator.deduplicate(batch | {"lines": ["another"]})[0]["lines"] == []
+
+
+def test_a_saved_token_is_used_only_where_no_mode_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    enabled: list[bool] = []
+    monkeypatch.setattr(authentication_token_setup, "_enable_token_auth", lambda: enabled.append(True))
+    monkeypatch.setenv(authentication_token_setup.AUTH_MODE_ENV_VAR, "disabled")
+    use_saved_token()
+    assert (authentication_token_setup.AUTH_MODE_ENV_VAR, enabled) == ("RAY_AUTH_MODE", [])
+
+
+def test_ray_registers_the_shutdown_that_is_unregistered() -> None:
+    program = """
+import atexit
+found, register = [], atexit.register
+atexit.register = lambda function, *args, **kwargs: (found.append(function), register(function, *args, **kwargs))[0]
+import ray
+print(ray.shutdown in found)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "True\n", "ray.shutdown is not what runs at exit: skip_shutdown_at_exit does nothing"
+
+
+def test_ray_train_is_its_second_version() -> None:
+    assert "controller_failure_limit" in signature(FailureConfig).parameters
+    assert "worker_exceptions" in signature(UserCallback.after_exception).parameters
+
+
+def test_asha_asks_of_a_trial_only_its_id() -> None:
+    class Known:
+        trial_id = "0000-r0"
+
+    scheduler = ASHAScheduler(time_attr="epoch", metric="best", mode="max", max_t=10**6)
+    scheduler.on_trial_add(None, Known())
+    assert scheduler.on_trial_result(None, Known(), {"epoch": 1, "best": 0.5}) == TrialScheduler.CONTINUE
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("private_ray")
+def test_a_running_cluster_answers() -> None:
+    here = ray.get_runtime_context()
+    assert available_resources_by_node()[here.get_node_id()]["CPU"] <= 2
+    assert [job["IsDead"] for job in state.jobs() if job["JobID"] == here.get_job_id()] == [False]
+    assert here.get_job_id() not in dead_jobs()
+    assert set(HEAD_NODE_RESOURCES) <= set(ray.nodes()[0]["Resources"])
+
+
+def private_imports(path: Path) -> Iterator[str]:
+    """Modules and names of Ray that a file imports and that Ray marks as private."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            names = [ast.unparse(node)] if isinstance(node, ast.Attribute) else []
+        yield from (name for name in names if name.startswith("ray.") and "._" in name)
+
+
+def test_no_other_file_uses_private_names_of_ray() -> None:
+    own = Path(ray_internals.__file__)
+    found = {path.name: set(private_imports(path)) for path in (ROOT / "sweeps").rglob("*.py") if path != own}
+    assert {name: names for name, names in found.items() if names} == {}
+    assert set(private_imports(own))
