@@ -103,7 +103,7 @@ def measure_lane(base: TrialConfig, num_trials: int, place: Place) -> Overhead:
         replicates=1,
         scheduler="none",
         seed=0,
-        num_workers=1,
+        workers=1,
         cpus_per_worker=1,
         gpus_per_worker=0.0,
         concurrent=1,

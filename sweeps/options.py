@@ -171,25 +171,33 @@ class SweepPlan:
     replicates: int
     scheduler: Scheduler
     seed: int
-    num_workers: int
+    workers: int
     cpus_per_worker: int
     gpus_per_worker: float
     concurrent: int | None
     address: str | None
     data_folder: Path
     cache_folder: Path
-    state_steps: int = DEFAULT_CHECKPOINT_STEPS
-    """Optimizer steps between two saved states of a running trial."""
-    shares: bool = True
-    """Whether stages are shared: kept, taken, and waited for."""
-    reuses: bool = True
-    """Whether whole trials that have finished are taken over by equal ones; without it, `shares` counts for nothing."""
-    keep_bytes: int | None = None
-    """Bound on the stages of all sweeps of the storage; None: no bound."""
+    reuse: bool = True
+    """Whether finished trials are reused by equal ones, and stages are shared unless `keep_gb` is 0."""
+    keep_gb: float = DEFAULT_KEEP_GB
+    """Gigabytes (10^9 bytes) that the stages of all sweeps of the storage may take."""
     keep_models: int = DEFAULT_KEEP_MODELS
     """How many trials, the best by each name of a score, keep those best weights."""
+    checkpoint_steps: int = DEFAULT_CHECKPOINT_STEPS
+    """Optimizer steps between two saved states of a running trial."""
     node_wait_minutes: float = DEFAULT_NODE_WAIT_MINUTES
     """How long the sweep waits for a node once none is left that a trial fits."""
+
+    @property
+    def keep_bytes(self) -> int:
+        """`keep_gb` in bytes."""
+        return int(self.keep_gb * 1e9)
+
+    @property
+    def shares_stages(self) -> bool:
+        """Whether stages are kept for other trials, taken from them, and waited for."""
+        return self.reuse and self.keep_bytes > 0
 
     @property
     def num_configurations(self) -> int:
@@ -199,7 +207,6 @@ class SweepPlan:
 
 def make_plan(options: SweepOptions, space: SearchSpace, data_folder: Path) -> SweepPlan:
     """The plan for checked options, a space whose base holds every override, and a folder of readable data."""
-    keep_bytes = int(options.keep_gb * 1e9)
     return SweepPlan(
         name=options.name,
         folder=options.folder,
@@ -210,18 +217,17 @@ def make_plan(options: SweepOptions, space: SearchSpace, data_folder: Path) -> S
         replicates=options.replicates,
         scheduler=options.scheduler,
         seed=options.seed,
-        num_workers=options.workers,
+        workers=options.workers,
         cpus_per_worker=options.cpus_per_worker,
         gpus_per_worker=options.gpus_per_worker,
         concurrent=options.concurrent,
         address=options.address,
         data_folder=data_folder,
         cache_folder=options.cache_folder,
-        state_steps=options.checkpoint_steps,
-        shares=options.reuse and keep_bytes > 0,
-        reuses=options.reuse,
-        keep_bytes=keep_bytes,
+        reuse=options.reuse,
+        keep_gb=options.keep_gb,
         keep_models=options.keep_models,
+        checkpoint_steps=options.checkpoint_steps,
         node_wait_minutes=options.node_wait_minutes,
     )
 

@@ -61,14 +61,14 @@ def num_lanes(plan: SweepPlan, num_parameters: int | None) -> int:
         raise ValueError(
             f"a trial must fit the cluster, which has {describe_totals()}; it needs {describe_lane(plan, need)}"
         )
-    fitting = max(1, lanes_that_fit(free_rooms(), need, plan.num_workers))
+    fitting = max(1, lanes_that_fit(free_rooms(), need, plan.workers))
     most = plan.num_configurations * plan.replicates
     return min(fitting, most, plan.concurrent or most)
 
 
 def fits_cluster(plan: SweepPlan, num_parameters: int | None) -> bool:
     """Whether the nodes that are alive could hold a lane, were they free."""
-    return lanes_that_fit(total_rooms(), worker_need(plan, num_parameters), plan.num_workers) > 0
+    return lanes_that_fit(total_rooms(), worker_need(plan, num_parameters), plan.workers) > 0
 
 
 def more_lanes(plan: SweepPlan, num_parameters: int | None, num_lanes: int, num_waiting: int) -> int:
@@ -82,7 +82,7 @@ def more_lanes(plan: SweepPlan, num_parameters: int | None, num_lanes: int, num_
         num_waiting: those of them that may still wait for room.
     """
     need = worker_need(plan, num_parameters)
-    free, total = (lanes_that_fit(rooms, need, plan.num_workers) for rooms in (free_rooms(), total_rooms()))
+    free, total = (lanes_that_fit(rooms, need, plan.workers) for rooms in (free_rooms(), total_rooms()))
     return max(0, min(free - num_waiting, total - num_lanes))
 
 
@@ -118,4 +118,4 @@ def describe_lane(plan: SweepPlan, need: Room) -> str:
     """What a lane needs, for people."""
     gpus = f", {need.gpus:g} GPUs" if need.gpus else ""
     each = f"{need.cpus:g} CPUs{gpus} and about {need.memory / 1e9:.1f} GB of memory"
-    return f"{plan.num_workers} workers of {each} each"
+    return f"{plan.workers} workers of {each} each"

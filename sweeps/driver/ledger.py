@@ -157,7 +157,7 @@ def on_report(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
         best_epoch={**record.best_epoch, **dict.fromkeys(better, epoch)},
         epochs=epoch,
         steps=event.facts["step"],
-        device_seconds=event.facts["seconds"] * ledger.plan.num_workers,
+        device_seconds=event.facts["seconds"] * ledger.plan.workers,
         wall_seconds=wall_seconds(record, event, ledger),
         checkpoint=f"trials/{record.trial_id}/checkpoint",
     )

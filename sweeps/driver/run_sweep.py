@@ -154,7 +154,7 @@ def run_on_ray(plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: I
         if cluster.dashboard:
             on_event(note(f"Ray's dashboard: {cluster.dashboard}"), ledger)
         sweep = open_sweep(plan, ledger, on_event)
-        lanes, workers = count_of(len(sweep.pool.lanes), "lane"), count_of(plan.num_workers, "worker")
+        lanes, workers = count_of(len(sweep.pool.lanes), "lane"), count_of(plan.workers, "worker")
         tell(sweep, note(f"Opening {lanes} of {workers} each"))
         try:
             return follow(sweep, interrupts)

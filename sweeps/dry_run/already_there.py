@@ -50,7 +50,7 @@ def describe_there(options: SweepOptions, material: Material) -> list[str]:
         ValueError: the encoder, or weights to start from, cannot be loaded.
     """
     plan = make_plan(options, material.space, material.data_folder)
-    if plan.num_trials is not None or plan.address is not None or not plan.reuses or is_empty(plan):
+    if plan.num_trials is not None or plan.address is not None or not plan.reuse or is_empty(plan):
         return []
     configs = list_configs(plan)
     if not are_cached(plan, configs):
@@ -73,7 +73,7 @@ def is_empty(plan: SweepPlan) -> bool:
 
 def store_of(plan: SweepPlan) -> StageStore:
     """The storage's stages, none where none are shared."""
-    return StageStore(folder=plan.cache_folder / STORE_FOLDER, most_bytes=plan.keep_bytes if plan.shares else 0)
+    return StageStore(folder=plan.cache_folder / STORE_FOLDER, most_bytes=plan.keep_bytes if plan.shares_stages else 0)
 
 
 def list_configs(plan: SweepPlan) -> list[TrialConfig]:
@@ -103,10 +103,10 @@ def are_cached(plan: SweepPlan, configs: Sequence[TrialConfig]) -> bool:
 def foresee(plan: SweepPlan, configs: Sequence[TrialConfig]) -> Foreseen:
     """What of these trials the storage holds, should all workers be on a machine like this one."""
     device = "cuda" if plan.gpus_per_worker > 0 and torch.cuda.is_available() else "cpu"
-    environment = foresee_environment(device, plan.num_workers, plan.cpus_per_worker)
+    environment = foresee_environment(device, plan.workers, plan.cpus_per_worker)
     cuts = [find_course(config, plan.data_folder, plan.cache_folder, environment).cuts for config in configs]
     known = known_of(plan, configs, cuts)
-    alone, paths = (train_on_paper(configs, cuts, plan.shares, there) for there in (Known(), known))
+    alone, paths = (train_on_paper(configs, cuts, plan.shares_stages, there) for there in (Known(), known))
     total, left = (
         sum(segment.steps for segment in distinct(found) if not segment.is_there) for found in (alone, paths)
     )

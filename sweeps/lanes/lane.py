@@ -89,7 +89,7 @@ def open_lane(plan: SweepPlan, setup: LaneSetup, storage: Path) -> Lane:
     trainer = TorchTrainer(
         train_loop,
         scaling_config=ScalingConfig(
-            num_workers=plan.num_workers,
+            num_workers=plan.workers,
             use_gpu=plan.gpus_per_worker > 0,
             resources_per_worker={name: amount for name, amount in resources.items() if amount},
         ),
@@ -114,12 +114,12 @@ def lane_setup(plan: SweepPlan, mailbox: ActorHandle[Any], number: int) -> LaneS
         data_folder=plan.data_folder,
         cache_folder=plan.cache_folder,
         cpus_per_worker=plan.cpus_per_worker,
-        state_steps=plan.state_steps,
+        checkpoint_steps=plan.checkpoint_steps,
         store=stage_store(plan),
     )
 
 
 def stage_store(plan: SweepPlan) -> StageStore | None:
     """The storage's store of stages, one that keeps none if only whole trials are shared; None if nothing is."""
-    most_bytes = plan.keep_bytes if plan.shares else 0
-    return StageStore(folder=plan.cache_folder / STORE_FOLDER, most_bytes=most_bytes) if plan.reuses else None
+    most_bytes = plan.keep_bytes if plan.shares_stages else 0
+    return StageStore(folder=plan.cache_folder / STORE_FOLDER, most_bytes=most_bytes) if plan.reuse else None

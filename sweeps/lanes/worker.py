@@ -50,7 +50,7 @@ class LaneSetup:
     data_folder: Path
     cache_folder: Path
     cpus_per_worker: int
-    state_steps: int
+    checkpoint_steps: int
     """Optimizer steps between two saved states."""
     store: StageStore | None
     """Stages to take over and to leave; None: nothing is shared."""
@@ -151,7 +151,7 @@ def place_of(setup: LaneSetup, trial_id: str) -> TrialPlace:
     return TrialPlace(
         folder=setup.folder,
         trial_id=trial_id,
-        states=states_of(setup.folder, trial_id, setup.state_steps),
+        states=states_of(setup.folder, trial_id, setup.checkpoint_steps),
         store=setup.store,
         finished_folder=setup.cache_folder / FINISHED_FOLDER,
     )

@@ -44,7 +44,7 @@ def num_judged(plan: SweepPlan, record: TrialRecord) -> int:
     """
     if record.status in ENDED:
         return record.epochs
-    states = states_of(plan.folder, record.trial_id, plan.state_steps)
+    states = states_of(plan.folder, record.trial_id, plan.checkpoint_steps)
     numbers, has_taken = newest_numbers(states), (states.path.parent / SHARED_FILE).exists()
     if numbers is None or (has_taken and len(saved_states(states)) == 1):
         return 0

@@ -212,7 +212,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         """What a trial comes through."""
         if spec.trial_id not in self._courses:
             plan = self._plan
-            found = find_course(spec.config, plan.data_folder, plan.num_workers) if plan.shares else None
+            found = find_course(spec.config, plan.data_folder, plan.workers) if plan.shares_stages else None
             self._courses[spec.trial_id] = found or without_sharing()
         return self._courses[spec.trial_id]
 

@@ -42,7 +42,7 @@ def make_plan(tmp_path: Path, tiny_config: TrialConfig) -> MakePlan:
             "replicates": 1,
             "scheduler": "none",
             "seed": 0,
-            "num_workers": 1,
+            "workers": 1,
             "cpus_per_worker": 1,
             "gpus_per_worker": 0.0,
             "concurrent": None,

@@ -70,7 +70,7 @@ def place_of(plan: SweepPlan, trial_id: str) -> TrialPlace:
     return TrialPlace(
         folder=plan.folder,
         trial_id=trial_id,
-        states=states_of(plan.folder, trial_id, plan.state_steps),
+        states=states_of(plan.folder, trial_id, plan.checkpoint_steps),
         store=stage_store(plan),
         finished_folder=plan.cache_folder / "finished",
     )
@@ -95,10 +95,10 @@ def train_sweep(plan: SweepPlan, configs: Sequence[TrialConfig]) -> list[TrialRe
     plan.folder.mkdir(parents=True, exist_ok=True)
     ledger = open_ledger(plan)
     ids = list(ledger.records)
-    courses = [find_names(config, plan.data_folder, plan.num_workers) for config in configs]
+    courses = [find_names(config, plan.data_folder, plan.workers) for config in configs]
     for number in training_order(courses):
         how, link = train_one(plan, ids[number], configs[number])
         curves = read_trial_curves(open_folder(plan.folder), ids[number])
-        record = with_curves(ledger.records[ids[number]], curves, plan.num_workers)
+        record = with_curves(ledger.records[ids[number]], curves, plan.workers)
         ledger.records[ids[number]] = replace(record, status=how, shared_steps=link.shared.steps)
     return list(ledger.records.values())

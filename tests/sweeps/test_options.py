@@ -88,7 +88,7 @@ def test_the_plan_says_what_the_options_and_the_space_say() -> None:
     options = options_with(workers=2, search="tpe", trials=5, replicates=3, scheduler="asha", seed=4)
     plan = make_plan(options, space, Path("/data"))
     assert (plan.name, plan.folder, plan.data_folder) == ("first", Path("/sweeps/first"), Path("/data"))
-    assert (plan.num_workers, plan.search, plan.num_trials, plan.replicates) == (2, "tpe", 5, 3)
+    assert (plan.workers, plan.search, plan.num_trials, plan.replicates) == (2, "tpe", 5, 3)
     assert (plan.base, plan.seed, plan.scheduler, plan.cache_folder.parent) == (space.base, 4, "asha", Path("/sweeps"))
     assert plan.num_configurations == 5
     assert make_plan(options_with(), space, Path("/data")).num_configurations == 7
@@ -135,13 +135,13 @@ def test_a_search_can_be_extended_and_a_grid_cannot() -> None:
 def test_the_plan_says_what_is_kept_and_shared() -> None:
     space = load_space("smart_lambda")
     plan = make_plan(options_with(checkpoint_steps=7, reuse=False), space, Path("/data"))
-    assert (plan.state_steps, plan.shares, plan.reuses) == (7, False, False)
+    assert (plan.checkpoint_steps, plan.shares_stages, plan.reuse) == (7, False, False)
 
 
 @pytest.mark.parametrize(("keep_gb", "shares"), [(0.0, False), (5e-10, False), (1e-9, True), (20.0, True)])
 def test_where_no_stage_can_be_kept_none_is_shared_and_whole_trials_are(keep_gb: float, shares: bool) -> None:
     plan = make_plan(options_with(keep_gb=keep_gb), load_space("smart_lambda"), Path("/data"))
-    assert (plan.shares, plan.reuses) == (shares, True)
+    assert (plan.shares_stages, plan.reuse) == (shares, True)
 
 
 def test_at_least_one_trial_keeps_its_weights() -> None:

@@ -106,7 +106,7 @@ def watching(folder: Path, last: int | None = None) -> Iterator[list[str]]:
 @pytest.fixture
 def plan(make_plan: MakePlan, tiny_config: Any, tiny_folder: Path, tiny_encoder_folder: Path) -> SweepPlan:
     base = tiny_config.override({**FAST, "encoder.name": str(tiny_encoder_folder)})
-    return make_plan(base=base, grid={"seed": (0,)}, data_folder=tiny_folder, state_steps=INTERVAL)
+    return make_plan(base=base, grid={"seed": (0,)}, data_folder=tiny_folder, checkpoint_steps=INTERVAL)
 
 
 def course_of(plan: SweepPlan, changes: dict[str, Any]) -> Course:

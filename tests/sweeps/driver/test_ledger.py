@@ -41,7 +41,7 @@ def test_a_grid_is_queued_from_the_start(make_plan: MakePlan) -> None:
 
 
 def test_a_trial_goes_from_queued_over_running_to_its_end(make_plan: MakePlan) -> None:
-    ledger = open_ledger(make_plan(num_workers=2))
+    ledger = open_ledger(make_plan(workers=2))
     start(ledger)
     assert ledger.counts == {"running": 1, "queued": 2}
     report(ledger, 1, NOON + 5, sst=0.3, overall=0.4)

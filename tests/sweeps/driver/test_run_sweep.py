@@ -91,14 +91,14 @@ def told(
         replicates=1,
         scheduler="asha",
         seed=0,
-        num_workers=1,
+        workers=1,
         cpus_per_worker=1,
         gpus_per_worker=0.0,
         concurrent=1,
         address=None,
         data_folder=tiny_folder,
         cache_folder=tmp_path_factory.mktemp("cache"),
-        state_steps=5,
+        checkpoint_steps=5,
     )
     killer = Killer({KILLED: 1, DEADLY: 2})
     outcome = run_sweep(plan, killer)
@@ -242,7 +242,7 @@ def test_one_ctrl_c_stops_cleanly(make_plan: MakePlan, tiny_folder: Path, tiny_e
 @pytest.mark.usefixtures("private_ray")
 def test_a_sweep_too_large_for_the_cluster_is_one_clear_error(make_plan: MakePlan) -> None:
     with pytest.raises(ValueError, match=r"a trial must fit the cluster, which has 2 CPUs.*needs 8 workers of 1 CPU"):
-        run_sweep(make_plan(num_workers=8), lambda _event, _ledger: None)
+        run_sweep(make_plan(workers=8), lambda _event, _ledger: None)
 
 
 @pytest.mark.slow

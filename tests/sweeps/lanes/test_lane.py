@@ -61,9 +61,9 @@ def test_a_death_is_described_by_an_error_of_the_workers_own_if_there_is_one() -
 
 
 def test_the_store_is_that_of_the_storage_or_none(make_plan: MakePlan) -> None:
-    plan = make_plan(keep_bytes=7)
+    plan = make_plan(keep_gb=7e-9)
     assert stage_store(plan) == StageStore(folder=plan.cache_folder / "stages", most_bytes=7)
-    assert stage_store(replace(plan, shares=False, reuses=False)) is None
+    assert stage_store(replace(plan, reuse=False)) is None
 
 
 def test_where_no_stage_is_shared_whole_trials_still_are(ground: Ground) -> None:
@@ -80,8 +80,8 @@ def test_where_no_stage_is_shared_whole_trials_still_are(ground: Ground) -> None
 
 def test_a_lane_is_told_what_the_plan_says(make_plan: MakePlan) -> None:
     mailbox: Any = object()
-    plan = make_plan(state_steps=7, keep_bytes=9)
+    plan = make_plan(checkpoint_steps=7, keep_gb=9e-9)
     setup = lane_setup(plan, mailbox, 3)
-    assert (setup.lane, setup.metric, setup.state_steps) == ("sweep-lane3", "overall", 7)
+    assert (setup.lane, setup.metric, setup.checkpoint_steps) == ("sweep-lane3", "overall", 7)
     assert setup.store == stage_store(plan)
     assert TrialConfig.from_json(setup.base) == plan.base

@@ -115,7 +115,7 @@ def lane_setup(
         data_folder=tiny_folder,
         cache_folder=tmp_path / "cache",
         cpus_per_worker=1,
-        state_steps=2,
+        checkpoint_steps=2,
         store=None,
     )
 
@@ -191,7 +191,7 @@ def plain_lane(
         data_folder=tiny_folder,
         cache_folder=tmp_path / ".cache",
         cpus_per_worker=1,
-        state_steps=2,
+        checkpoint_steps=2,
         store=None,
     )
     return PlainLane(setup, config, links)

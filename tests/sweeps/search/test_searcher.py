@@ -655,7 +655,7 @@ def test_equal_first_stages_are_given_to_one_lane_and_the_order_hears_what_ends(
 
 def test_where_nothing_may_be_shared_the_order_is_that_of_the_grid(make_plan: MakePlan) -> None:
     named = {name: {"tasks.sst.batch_size": size, "seed": seed} for name, size, seed in PLANS}
-    story = Story(make_plan(grid={"plan": named}, shares=False), max_live=9)
+    story = Story(make_plan(grid={"plan": named}, reuse=False), max_live=9)
     assert [story.suggest() for _ in range(4)] == [f"{number:04d}-r0" for number in range(4)]
 
 
