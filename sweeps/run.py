@@ -95,7 +95,6 @@ def space_lines() -> list[str]:
 
 def preview(options: SweepOptions) -> None:
     """Says what a sweep would do, or what is left of one."""
-    from sweeps.dry_run.already_there import describe_there
     from sweeps.dry_run.model_size import measure_loaded
     from sweeps.dry_run.report import describe_need, describe_stages, describe_sweep, describe_trials
     from sweeps.resume import resume
@@ -114,7 +113,6 @@ def preview(options: SweepOptions) -> None:
     else:
         show(describe_trials(options, material))
         show(describe_stages(options, material))
-        show(describe_there(options, material))
         show(describe_need(options, material, measure_loaded(encoder.pretrained)))
     show(["Dry run: nothing was started."])
 

@@ -165,14 +165,6 @@ def tokenize(
     )
 
 
-def are_tokenized(
-    tables: Mapping[tuple[str, str], Table], tokenizer: "PreTrainedTokenizerBase", cache_folder: Path
-) -> bool:
-    """Whether the cache has word pieces of all tables; they are not checked, and nothing is written."""
-    fingerprint = tokenizer_fingerprint(tokenizer)
-    return all((cache_folder / cache_key(table, fingerprint)).is_dir() for table in tables.values())
-
-
 def cache_key(table: Table, fingerprint: str) -> str:
     """Name of the table's folder in the cache, and its fingerprint."""
     library = importlib.metadata.version("tokenizers")

@@ -51,29 +51,18 @@ def describe_environment(device: torch.device | str) -> dict[str, Any]:
         Plain data, the same on every worker: their number, and of each (of one, where they are alike) a hash of this
         package's sources, versions of libraries, the device with what decides which kernels it runs, and threads.
     """
-    workers = gather_from_workers(describe_worker(torch.device(device), torch.get_num_threads()))
+    workers = gather_from_workers(describe_worker(torch.device(device)))
     are_alike = all(worker == workers[0] for worker in workers)
     return {"num_workers": num_workers(), "workers": workers[:1] if are_alike else workers}
 
 
-def foresee_environment(device: torch.device | str, num_workers: int, num_threads: int) -> dict[str, Any]:
-    """What `describe_environment` will find, should all workers be on a machine like this one.
-
-    Args:
-        device: where each of them will train.
-        num_workers: how many they will be.
-        num_threads: of each of them.
-    """
-    return {"num_workers": num_workers, "workers": [describe_worker(torch.device(device), num_threads)]}
-
-
-def describe_worker(device: torch.device, num_threads: int) -> dict[str, Any]:
+def describe_worker(device: torch.device) -> dict[str, Any]:
     """What must be equal of one worker."""
     return {
         "sources": sources_hash(),
         "libraries": library_versions(),
         "device": describe_device(device),
-        "num_threads": num_threads,
+        "num_threads": torch.get_num_threads(),
     }
 
 

@@ -16,7 +16,7 @@ from search_spaces.domain import Choice, Condition, Float, Range, key_title
 from search_spaces.space import grid_trials, search_domain
 from sweeps.dry_run.disk import Keeping, describe_disk, estimate_disk
 from sweeps.dry_run.model_size import EncoderSize
-from sweeps.dry_run.stage_tree import Segment, distinct, train_on_paper
+from sweeps.dry_run.stage_tree import Segment, distinct, simulate_training
 from sweeps.options import SweepOptions
 from sweeps.search.stage_order import find_cuts
 from sweeps.setup.held_out import describe_held
@@ -164,9 +164,9 @@ def shared_paths(options: SweepOptions, material: Material) -> list[list[Segment
     if options.num_trials is not None:
         (base, *_), rows = configs, material.train_rows_of(configs[0])
         cuts = find_cuts(base, folder, options.workers, rows)
-        return [path for _ in configs for path in train_on_paper([base], [cuts], shares)]
+        return [path for _ in configs for path in simulate_training([base], [cuts], shares)]
     all_cuts = [find_cuts(config, folder, options.workers, material.train_rows_of(config)) for config in configs]
-    return train_on_paper(configs, all_cuts, shares)
+    return simulate_training(configs, all_cuts, shares)
 
 
 def describe_total(options: SweepOptions, material: Material) -> str:

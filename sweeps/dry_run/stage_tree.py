@@ -1,32 +1,30 @@
-"""Which stages of a sweep are trained once and gone on from by several trials, found out without training."""
+"""Which stages of a sweep are trained once and shared by several trials, computed without training."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mtlib.config.trial import TrialConfig
 from mtlib.stages.inert_fields import length_counts
 from mtlib.stages.keys import Cut
-from sweeps.search.stage_order import Course, StageOrder, course_of
+from sweeps.search.stage_order import StageKeys, StageOrder, stage_keys_of
 
 
 @dataclass(kw_only=True)
 class Segment:
-    """Epochs of one stage that are trained once, whichever trials come through them."""
+    """Epochs of one stage that are trained once, however many trials share them."""
 
     config: TrialConfig
     """The configuration that they are trained for."""
     cut: Cut
     """Where they end."""
     before: "Segment | None"
-    """What they go on from; None at a trial's beginning."""
+    """What they continue from; None at a trial's beginning."""
     is_last: bool
     """Whether the trial that trains them ends with them."""
     is_kept: bool
-    """Whether their end is left for others."""
-    is_there: bool = False
-    """Whether they, and all before them, have been trained already."""
+    """Whether the store keeps the state at their end."""
     num_trials: int = 0
-    """Configurations that come through them, the one that trains them among these."""
+    """Configurations that share them, the one that trains them included."""
 
     @property
     def first_epoch(self) -> int:
@@ -44,35 +42,25 @@ class Segment:
         return self.cut.total_steps - (0 if self.before is None else self.before.cut.total_steps)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Known:
-    """What a storage holds before a sweep begins, by key."""
-
-    stages: Collection[str] = ()
-    ends: Collection[str] = ()
-    """Of whole trials."""
-
-
-def train_on_paper(
-    configs: Sequence[TrialConfig], cuts: Sequence[Sequence[Cut]], shares: bool, known: Known | None = None
+def simulate_training(
+    configs: Sequence[TrialConfig], cuts: Sequence[Sequence[Cut]], shares: bool
 ) -> list[list[Segment]]:
-    """What each configuration would come through, were they trained one after another as the searcher orders them.
+    """What each configuration trains or shares, were they trained one after another as the searcher orders them.
 
     Args:
         configs: one per configuration.
         cuts: of each, first to last.
-        shares: whether trials go on from what others have left; if not, whole trials alone are taken over.
-        known: what is there already; None: nothing.
+        shares: whether trials continue from stages that others have kept.
 
     Returns:
-        By configuration, its segments, first to last. What several come through is one and the same object in each.
+        By configuration, its segments, first to last. A segment that several share is the same object in each.
     """
-    store, there = segments_there(configs, cuts, known or Known())
-    finished = dict(there)
+    store: dict[str, Segment] = {}
+    finished: dict[str, Segment] = {}
     paths: list[list[Segment]] = [[] for _ in configs]
-    for number in training_order(list(map(course_of, cuts))) if shares else range(len(configs)):
+    for number in training_order([stage_keys_of(own) for own in cuts]) if shares else range(len(configs)):
         own = cuts[number]
-        last = find_start(own, store, finished) if shares else there.get(own[-1].key)
+        last = find_start(own, store, finished) if shares else None
         for cut in own:
             if not cut.is_end or (last is not None and cut.total_epochs <= last.cut.total_epochs):
                 continue
@@ -89,34 +77,19 @@ def train_on_paper(
     return paths
 
 
-def segments_there(
-    configs: Sequence[TrialConfig], cuts: Sequence[Sequence[Cut]], known: Known
-) -> tuple[dict[str, Segment], dict[str, Segment]]:
-    """What need not be trained, by key: stages, and ends of whole trials."""
-    store: dict[str, Segment] = {}
-    finished: dict[str, Segment] = {}
-    for config, own in zip(configs, cuts, strict=True):
-        for cut in own:
-            there = Segment(config=config, cut=cut, before=None, is_last=cut is own[-1], is_kept=True, is_there=True)
-            store.update((key, there) for key in (cut.key, cut.other_key) if key in known.stages and key is not None)
-        if own[-1].key in known.ends:
-            finished[own[-1].key] = there
-    return store, finished
-
-
-def training_order(courses: Sequence[Course]) -> Iterator[int]:
-    """The order in which one lane would be given the trials."""
-    order, left = StageOrder(), list(range(len(courses)))
+def training_order(trials: Sequence[StageKeys]) -> Iterator[int]:
+    """The order in which one lane would train the trials, by their index."""
+    order, left = StageOrder(), list(range(len(trials)))
     while left:
-        place = order.choose([courses[number] for number in left])
-        assert place is not None, "nothing runs that a trial would have to wait for"
-        number = left.pop(place)
-        order.done.update(courses[number].ends)
-        yield number
+        chosen = order.choose([trials[index] for index in left])
+        assert chosen is not None, "no trial runs that another would have to wait for"
+        index = left.pop(chosen)
+        order.done.update(trials[index].ends)
+        yield index
 
 
 def find_start(cuts: Sequence[Cut], store: Mapping[str, Segment], finished: Mapping[str, Segment]) -> Segment | None:
-    """What a trial goes on from, as far on as is to be had; an equal trial's end is the end."""
+    """The latest segment that a trial can continue from; the end of an equal trial, if there is one."""
     if cuts[-1].key in finished:
         return finished[cuts[-1].key]
     keys = (key for cut in reversed(cuts) for key in (cut.key, cut.other_key) if key is not None)
@@ -124,7 +97,7 @@ def find_start(cuts: Sequence[Cut], store: Mapping[str, Segment], finished: Mapp
 
 
 def path_to(last: Segment) -> list[Segment]:
-    """A segment with all that comes before it, first to last."""
+    """A segment and all before it, first to last."""
     found, segment = [last], last.before
     while segment is not None:
         found.append(segment)
@@ -133,5 +106,5 @@ def path_to(last: Segment) -> list[Segment]:
 
 
 def distinct(paths: Sequence[Sequence[Segment]]) -> list[Segment]:
-    """Each segment once, in the order in which configurations come through them."""
+    """Each segment once, in the order of the configurations that have it."""
     return list({id(segment): segment for path in paths for segment in path}.values())

@@ -20,7 +20,7 @@ from results.records.recovery import read_end
 from results.records.trials import TrialRecord
 from search_spaces.space import grid_trials
 from sweeps.options import SweepPlan
-from sweeps.search.stage_order import Course, StageOrder, find_course, without_sharing
+from sweeps.search.stage_order import NOTHING_SHARED, StageKeys, StageOrder, find_stage_keys
 from sweeps.search.study import Draw, draw, draw_known, is_whole, recall, reopen, take_back, tidy
 from sweeps.search.trial_spec import ENDED_WELL, TrialSpec, left_of, make_spec
 
@@ -63,7 +63,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         self._known = tuple(known)
         self.max_live = max_live
         self._pending: list[TrialSpec] = []
-        self._courses: dict[str, Course] = {}
+        self._stage_keys: dict[str, StageKeys] = {}
         self._running: dict[str, TrialSpec] = {}
         self._configurations: dict[int, Configuration] = {}
         self._is_stopped = False
@@ -89,7 +89,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         if spec is None:
             return None if self._pending or self._may_replicate() else str(Searcher.FINISHED)
         self._running[trial_id] = spec
-        self.order.start(spec.trial_id, self._course_of(spec))
+        self.order.start(spec.trial_id, self._stage_keys_of(spec))
         self._on_new(spec)
         values = ", ".join(f"{key}={value}" for key, value in spec.params.items())
         return {
@@ -189,7 +189,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
 
     def _next_trial(self) -> TrialSpec | None:
         """The trial to start now, drawn if need be; None if there is none, or each needs what is being trained."""
-        while (place := self.order.choose([self._course_of(spec) for spec in self._pending])) is None:
+        while (place := self.order.choose([self._stage_keys_of(spec) for spec in self._pending])) is None:
             if self._num_left == 0 or len(self._pending) >= self.max_live:
                 return None
             self._pending.append(self._draw())
@@ -208,13 +208,13 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         self._configurations[number] = Configuration(draw=drawn)
         return make_spec(self._plan.space, number, 0, drawn.params)
 
-    def _course_of(self, spec: TrialSpec) -> Course:
-        """What a trial comes through."""
-        if spec.trial_id not in self._courses:
+    def _stage_keys_of(self, spec: TrialSpec) -> StageKeys:
+        """Keys of the stages that a trial passes through."""
+        if spec.trial_id not in self._stage_keys:
             plan = self._plan
-            found = find_course(spec.config, plan.data_folder, plan.workers) if plan.shares_stages else None
-            self._courses[spec.trial_id] = found or without_sharing()
-        return self._courses[spec.trial_id]
+            found = find_stage_keys(spec.config, plan.data_folder, plan.workers) if plan.shares_stages else None
+            self._stage_keys[spec.trial_id] = found or NOTHING_SHARED
+        return self._stage_keys[spec.trial_id]
 
     def _may_replicate(self) -> bool:
         """Whether a trial under way may still call for replicates."""

@@ -1,7 +1,7 @@
-"""Which trial is next, so that no two lanes train the same stage, and what many wait for is trained early."""
+"""Which trial starts next: no two lanes train one stage, and a stage that many trials wait for is trained early."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,19 +12,23 @@ from mtlib.stages.plan import plan_stages
 
 
 @dataclass(frozen=True, kw_only=True)
-class Course:
-    """What a trial comes through, by names that trials of one sweep share where they can share the stage."""
+class StageKeys:
+    """Keys of the states that a trial passes through; trials of one sweep share a stage where its key is equal."""
 
     ends: tuple[str, ...]
-    """The end of each stage."""
+    """Of the end of each stage."""
     epochs: tuple[int, ...]
-    """Epochs of the trial that are done at each of them."""
-    passes: frozenset[str]
-    """Every cut."""
+    """Epochs of the trial that are trained at each of these ends."""
+    cuts: frozenset[str]
+    """Of every cut."""
 
 
-def find_course(config: TrialConfig, data_folder: Path, num_workers: int) -> Course:
-    """The course of a trial, from its configuration alone: nothing is loaded, so its names hold for one sweep only.
+NOTHING_SHARED = StageKeys(ends=(), epochs=(), cuts=frozenset())
+"""Of a trial that shares no stage."""
+
+
+def find_stage_keys(config: TrialConfig, data_folder: Path, num_workers: int) -> StageKeys:
+    """The keys of a trial by its configuration alone: nothing is loaded, so they hold for one sweep only.
 
     Args:
         config: the trial's configuration.
@@ -32,7 +36,7 @@ def find_course(config: TrialConfig, data_folder: Path, num_workers: int) -> Cou
         num_workers: that train each trial.
     """
     num_rows = dict.fromkeys(config.train_sets, 1)  # how long stages are does not matter here
-    return course_of(find_cuts(config, data_folder, num_workers, num_rows))
+    return stage_keys_of(find_cuts(config, data_folder, num_workers, num_rows))
 
 
 def find_cuts(config: TrialConfig, data_folder: Path, num_workers: int, num_rows: Mapping[str, int]) -> list[Cut]:
@@ -54,81 +58,77 @@ def find_cuts(config: TrialConfig, data_folder: Path, num_workers: int, num_rows
     return list_cuts(config, plan_stages(config, num_rows), origin)
 
 
-def course_of(cuts: Sequence[Cut]) -> Course:
-    """The course of a trial that comes through these cuts."""
+def stage_keys_of(cuts: Sequence[Cut]) -> StageKeys:
+    """The keys of a trial with these cuts."""
     ends = [cut for cut in cuts if cut.is_end]
-    return Course(
+    return StageKeys(
         ends=tuple(cut.key for cut in ends),
         epochs=tuple(cut.total_epochs for cut in ends),
-        passes=frozenset(name for cut in cuts for name in (cut.key, cut.other_key) if name is not None),
+        cuts=frozenset(key for cut in cuts for key in (cut.key, cut.other_key) if key is not None),
     )
-
-
-def without_sharing() -> Course:
-    """The course of a trial that shares nothing."""
-    return Course(ends=(), epochs=(), passes=frozenset())
 
 
 @dataclass(kw_only=True)
 class StageOrder:
-    """What is being trained, and what has been."""
+    """Which stages are being trained, and which are done."""
 
-    running: dict[str, Course] = field(default_factory=dict)
+    running: dict[str, StageKeys] = field(default_factory=dict)
     """By trial id."""
     done: set[str] = field(default_factory=set)
-    """Ends that are in the store or need not be waited for."""
+    """Keys of stages that are in the store or that no trial need wait for."""
 
-    def choose(self, courses: Sequence[Course]) -> int | None:
-        """Which of the trials to start now, by its place; None if each needs what is being trained, or there is none.
+    def choose(self, trials: Sequence[StageKeys]) -> int | None:
+        """The index of the trial to start now; None if each of them needs a stage that is being trained.
 
-        A trial comes before those that go on where it ends. Of the rest, what has most of its stages done comes first,
-        then what trains the stage that most wait for, then the order as given.
+        A trial starts before those that continue from its end. Next come those with the fewest stages left to train,
+        then those that train the stage that most trials wait for, then the order as given.
         """
         busy = self.busy
-        free = [place for place, course in enumerate(courses) if not course.passes & busy]
-        waiting = Counter(name for course in courses for name in self.missing(course)[:1])
-        lasts = {course.ends[-1]: course for course in courses if course.ends}
+        startable = [index for index, trial in enumerate(trials) if not trial.cuts & busy]
+        num_waiting = Counter(key for trial in trials for key in self.missing(trial)[:1])
+        by_last_end = {trial.ends[-1]: trial for trial in trials if trial.ends}
 
-        def rank(place: int) -> tuple[bool, int, int, int]:
-            course = courses[place]
-            missing = self.missing(course)
-            num_waiting = waiting[missing[0]] if missing else 0
-            return goes_on_behind_another(course, lasts), len(missing) - len(course.ends), -num_waiting, place
+        def rank(index: int) -> tuple[bool, int, int, int]:
+            trial = trials[index]
+            missing = self.missing(trial)
+            return (
+                continues_another(trial, by_last_end),
+                len(missing) - len(trial.ends),
+                -num_waiting[missing[0]] if missing else 0,
+                index,
+            )
 
-        return min(free, key=rank, default=None)
+        return min(startable, key=rank, default=None)
 
     @property
     def busy(self) -> set[str]:
-        """Ends that running trials are on their way to."""
-        return {name for course in self.running.values() for name in self.missing(course)}
+        """Keys of the ends that running trials have not reached."""
+        return {key for trial in self.running.values() for key in self.missing(trial)}
 
-    def missing(self, course: Course) -> list[str]:
-        """The ends of a course that are not done, first to last."""
-        return [name for name in course.ends if name not in self.done]
+    def missing(self, trial: StageKeys) -> list[str]:
+        """The ends of a trial that are not done, first to last."""
+        return [key for key in trial.ends if key not in self.done]
 
-    def start(self, trial_id: str, course: Course) -> None:
-        """A trial has been given out."""
-        self.running[trial_id] = course
+    def start(self, trial_id: str, keys: StageKeys) -> None:
+        """A trial has been suggested."""
+        self.running[trial_id] = keys
 
     def begins(self, trial_id: str, epochs: int) -> None:
-        """A trial has found so many of its epochs done: whatever ends there is to be had."""
-        course = self.running.get(trial_id)
-        for name, end in zip(course.ends, course.epochs, strict=True) if course else ():
-            if end <= epochs:
-                self.done.add(name)
+        """A trial begins after so many epochs: the stages that end before are done."""
+        if trial := self.running.get(trial_id):
+            self.done.update(key for key, end in zip(trial.ends, trial.epochs, strict=True) if end <= epochs)
 
     def stage_ends(self, trial_id: str, stage: int) -> None:
-        """A trial has finished a stage, from 0; nobody need wait for it any more."""
-        course = self.running.get(trial_id)
-        if course and course.ends:
-            self.done.add(course.ends[stage])
+        """A trial has finished a stage, from 0: no trial waits for it any more, even if it could not be kept."""
+        trial = self.running.get(trial_id)
+        if trial and trial.ends:
+            self.done.add(trial.ends[stage])
 
     def end(self, trial_id: str) -> None:
-        """A trial has ended, however it did."""
+        """A trial has ended, whatever its status."""
         self.running.pop(trial_id, None)
 
 
-def goes_on_behind_another(course: Course, lasts: dict[str, Course]) -> bool:
+def continues_another(trial: StageKeys, by_last_end: Mapping[str, StageKeys]) -> bool:
     """Whether another trial ends at a cut of this one, which is longer."""
-    others: Iterable[Course] = (lasts[name] for name in course.passes & lasts.keys())
-    return any(course.ends[-1] not in other.passes for other in others)
+    return any(trial.ends[-1] not in by_last_end[key].cuts for key in trial.cuts & by_last_end.keys())

@@ -23,7 +23,7 @@ from sweeps.lanes.worker_trial import TrialRun, finish_files, run_trial, states_
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import Shared, TrialPlace
 from sweeps.reuse.starting_point import Beginning
-from sweeps.search.stage_order import find_course as find_names
+from sweeps.search.stage_order import find_stage_keys
 
 
 class PlainLink:
@@ -95,8 +95,8 @@ def train_sweep(plan: SweepPlan, configs: Sequence[TrialConfig]) -> list[TrialRe
     plan.folder.mkdir(parents=True, exist_ok=True)
     ledger = open_ledger(plan)
     ids = list(ledger.records)
-    courses = [find_names(config, plan.data_folder, plan.workers) for config in configs]
-    for number in training_order(courses):
+    keys = [find_stage_keys(config, plan.data_folder, plan.workers) for config in configs]
+    for number in training_order(keys):
         how, link = train_one(plan, ids[number], configs[number])
         curves = read_trial_curves(open_folder(plan.folder), ids[number])
         record = with_curves(ledger.records[ids[number]], curves, plan.workers)

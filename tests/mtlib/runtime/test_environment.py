@@ -22,7 +22,6 @@ from mtlib.runtime.environment import (
     describe_device,
     describe_environment,
     describe_processor,
-    foresee_environment,
     library_versions,
     training_sources,
 )
@@ -66,14 +65,6 @@ def test_workers_that_are_alike_are_told_once_and_others_each(monkeypatch: pytes
     alike = describe_environment("cpu")["workers"]
     monkeypatch.setattr(environment, "gather_from_workers", lambda own: [own, {**own, "num_threads": 99}])
     assert describe_environment("cpu")["workers"] == [*alike, {**alike[0], "num_threads": 99}]
-
-
-def test_what_workers_like_this_one_will_find_is_foreseen(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert foresee_environment("cpu", 1, torch.get_num_threads()) == describe_environment("cpu")
-    monkeypatch.setattr(environment, "num_workers", lambda: 3)
-    monkeypatch.setattr(environment, "gather_from_workers", lambda own: [own, dict(own), dict(own)])
-    assert foresee_environment(CPU, 3, torch.get_num_threads()) == describe_environment("cpu")
-    assert foresee_environment(CPU, 3, torch.get_num_threads() + 1) != describe_environment("cpu")
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from sweeps.dry_run.disk import (
 )
 from sweeps.dry_run.model_size import EncoderSize, measure_encoder
 from sweeps.dry_run.report import shared_paths
-from sweeps.dry_run.stage_tree import Segment, train_on_paper
+from sweeps.dry_run.stage_tree import Segment, simulate_training
 from sweeps.options import SweepOptions, SweepPlan, make_plan
 from sweeps.reuse.weight_pruning import clean
 from sweeps.search.stage_order import find_cuts
@@ -70,7 +70,7 @@ def material() -> Material:
 def paths_of(*configs: TrialConfig, shares: bool = True) -> list[list[Segment]]:
     rows = [dict.fromkeys(config.train_sets, 100) for config in configs]
     cuts = [find_cuts(config, Path("/data"), 1, own) for config, own in zip(configs, rows, strict=True)]
-    return train_on_paper(configs, cuts, shares)
+    return simulate_training(configs, cuts, shares)
 
 
 def test_predictions_are_counted_for_every_epoch_since_their_task_is_active(material: Material) -> None:

@@ -10,7 +10,7 @@ import pytest
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from search_spaces.space import SearchSpace, grid_configs
-from sweeps.dry_run.stage_tree import Segment, distinct, path_to, train_on_paper
+from sweeps.dry_run.stage_tree import Segment, distinct, path_to, simulate_training
 from sweeps.options import SweepPlan
 from sweeps.search.stage_order import find_cuts
 from tests.sweeps.conftest import MakePlan
@@ -26,7 +26,7 @@ SLANTED: dict[str, Any] = {"optimizer.schedule": "slanted_triangular"}
 def paths_of(*changes: dict[str, Any], base: TrialConfig = BASE, shares: bool = True) -> list[list[Segment]]:
     configs = [base.override(own) for own in changes]
     cuts = [find_cuts(config, Path("/d"), 1, dict.fromkeys(config.train_sets, 100)) for config in configs]
-    return train_on_paper(configs, cuts, shares)
+    return simulate_training(configs, cuts, shares)
 
 
 def steps_trained(paths: list[list[Segment]]) -> int:
@@ -39,7 +39,7 @@ def test_a_trial_alone_trains_all_its_stages() -> None:
     assert (second.before, second.first_epoch, second.epochs, second.steps, second.is_last) == (first, 3, 3, 21, True)
     assert (first.num_trials, second.num_trials) == (1, 1)
     assert path_to(second) == [first, second]
-    assert train_on_paper([], [], True) == []
+    assert simulate_training([], [], True) == []
 
 
 def test_a_common_stage_is_one_object_in_every_path() -> None:
@@ -112,7 +112,7 @@ def test_as_many_steps_are_saved_as_are_foretold(
     space: SearchSpace = plan.space
     configs = grid_configs(space)
     rows = {"sst": 30, "qqp": 70, "sts": 22}
-    paths = train_on_paper(configs, [find_cuts(config, tiny_folder, 1, rows) for config in configs], True)
+    paths = simulate_training(configs, [find_cuts(config, tiny_folder, 1, rows) for config in configs], True)
     records = train_sweep(plan, configs)
     assert [record.steps for record in records] == [path[-1].cut.total_steps for path in paths]
     assert sum(record.steps - record.shared_steps for record in records) == steps_trained(paths)

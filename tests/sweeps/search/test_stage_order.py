@@ -9,13 +9,13 @@ import pytest
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
-from sweeps.lanes.loaded_trial import find_course as find_whole_course
-from sweeps.search.stage_order import Course, StageOrder, find_course, without_sharing
+from sweeps.lanes.loaded_trial import find_course
+from sweeps.search.stage_order import NOTHING_SHARED, StageKeys, StageOrder, find_stage_keys
 
 
-def course(*ends: str, passes: Sequence[str] = ()) -> Course:
+def keys(*ends: str, cuts: Sequence[str] = ()) -> StageKeys:
     """A trial of stages of one epoch each, by the names of their ends."""
-    return Course(ends=ends, epochs=tuple(range(1, len(ends) + 1)), passes=frozenset((*ends, *passes)))
+    return StageKeys(ends=ends, epochs=tuple(range(1, len(ends) + 1)), cuts=frozenset((*ends, *cuts)))
 
 
 def test_where_there_is_no_trial_none_is_chosen() -> None:
@@ -25,17 +25,17 @@ def test_where_there_is_no_trial_none_is_chosen() -> None:
 def test_what_shares_nothing_keeps_its_order_whatever_runs() -> None:
     order = StageOrder()
     for number in range(3):
-        assert order.choose([without_sharing()] * 3) == 0
-        order.start(str(number), without_sharing())
+        assert order.choose([NOTHING_SHARED] * 3) == 0
+        order.start(str(number), NOTHING_SHARED)
     order.begins("0", 2)
     order.stage_ends("0", 1)
     assert order.busy == order.done == set()
-    assert order.choose([course("a", "b"), course("c", "d")]) == 0
+    assert order.choose([keys("a", "b"), keys("c", "d")]) == 0
 
 
 def test_the_second_lane_takes_other_work_while_the_first_trains_what_many_need() -> None:
     order = StageOrder()
-    waiting = [course("qqp", "8"), course("qqp", "16"), course("other", "x")]
+    waiting = [keys("qqp", "8"), keys("qqp", "16"), keys("other", "x")]
     assert order.choose(waiting) == 0
     order.start("t0", waiting.pop(0))
     assert order.choose(waiting) == 1
@@ -45,8 +45,8 @@ def test_the_second_lane_takes_other_work_while_the_first_trains_what_many_need(
 
 def test_what_waits_goes_as_soon_as_the_stage_is_there() -> None:
     order = StageOrder()
-    order.start("t0", course("qqp", "8"))
-    waiting = [course("qqp", "16"), course("qqp", "32")]
+    order.start("t0", keys("qqp", "8"))
+    waiting = [keys("qqp", "16"), keys("qqp", "32")]
     assert order.choose(waiting) is None
     order.stage_ends("t0", 0)
     assert order.choose(waiting) == 0
@@ -56,21 +56,21 @@ def test_what_waits_goes_as_soon_as_the_stage_is_there() -> None:
 
 def test_what_a_trial_finds_done_need_not_be_waited_for() -> None:
     order = StageOrder()
-    order.start("t0", course("qqp", "all", "8"))
+    order.start("t0", keys("qqp", "all", "8"))
     order.begins("t0", 1)
     assert order.done == {"qqp"}
-    assert order.choose([course("qqp", "x")]) == 0
-    assert order.choose([course("qqp", "all", "16")]) is None
+    assert order.choose([keys("qqp", "x")]) == 0
+    assert order.choose([keys("qqp", "all", "16")]) is None
     order.begins("t0", 2)
-    assert order.choose([course("qqp", "all", "16")]) == 0
+    assert order.choose([keys("qqp", "all", "16")]) == 0
 
 
 def test_a_trial_that_failed_gives_its_stage_to_the_next_one() -> None:
     order = StageOrder()
-    order.start("t0", course("qqp", "8"))
+    order.start("t0", keys("qqp", "8"))
     order.end("t0")
     assert (order.busy, order.done) == (set(), set())
-    waiting = [course("qqp", "16"), course("qqp", "32")]
+    waiting = [keys("qqp", "16"), keys("qqp", "32")]
     assert order.choose(waiting) == 0
     order.start("t1", waiting[0])
     assert order.choose(waiting[1:]) is None
@@ -78,7 +78,7 @@ def test_a_trial_that_failed_gives_its_stage_to_the_next_one() -> None:
 
 def test_equal_trials_wait_for_each_other() -> None:
     order = StageOrder()
-    twin = course("qqp", "8")
+    twin = keys("qqp", "8")
     order.start("t0", twin)
     order.stage_ends("t0", 0)
     assert order.choose([twin]) is None
@@ -88,7 +88,7 @@ def test_equal_trials_wait_for_each_other() -> None:
 
 def test_what_is_told_of_a_trial_that_has_ended_changes_nothing() -> None:
     order = StageOrder()
-    order.start("t0", course("qqp", "8"))
+    order.start("t0", keys("qqp", "8"))
     order.end("t0")
     order.end("t0")
     order.stage_ends("t0", 0)
@@ -97,7 +97,7 @@ def test_what_is_told_of_a_trial_that_has_ended_changes_nothing() -> None:
 
 
 def test_a_shorter_trial_comes_before_a_longer_one_that_goes_on_behind_it() -> None:
-    long, short, other = course("ten", passes=["two"]), course("two"), course("else")
+    long, short, other = keys("ten", cuts=["two"]), keys("two"), keys("else")
     order = StageOrder()
     assert order.choose([long, short]) == 1
     assert order.choose([long, other, short]) == 1, "only what goes on behind another waits for it"
@@ -105,17 +105,17 @@ def test_a_shorter_trial_comes_before_a_longer_one_that_goes_on_behind_it() -> N
     assert order.choose([long]) is None
     order.end("short")
     assert order.choose([long]) == 0
-    assert order.choose([long, course("ten", passes=["two"])]) == 0, "equal trials keep their order"
+    assert order.choose([long, keys("ten", cuts=["two"])]) == 0, "equal trials keep their order"
 
 
 def test_what_is_nearest_to_its_end_comes_first() -> None:
     order = StageOrder()
     order.done = {"a", "a.b"}
-    assert order.choose([course("x", "x.y"), course("a", "a.c"), course("a", "a.b", "a.b.c")]) == 2
+    assert order.choose([keys("x", "x.y"), keys("a", "a.c"), keys("a", "a.b", "a.b.c")]) == 2
 
 
 def test_of_stages_that_are_missing_the_most_wanted_comes_first() -> None:
-    waiting = [course("a", "1"), course("b", "2"), course("b", "3"), course("c", "4")]
+    waiting = [keys("a", "1"), keys("b", "2"), keys("b", "3"), keys("c", "4")]
     assert StageOrder().choose(waiting) == 1
 
 
@@ -125,22 +125,22 @@ class Lanes:
 
     stream: random.Random
     num_lanes: int
-    pending: list[tuple[str, Course]]
+    pending: list[tuple[str, StageKeys]]
     order: StageOrder = field(default_factory=StageOrder)
-    running: dict[str, tuple[Course, int]] = field(default_factory=dict)
-    """By trial: its course, and how many of its stages are done."""
+    running: dict[str, tuple[StageKeys, int]] = field(default_factory=dict)
+    """By trial: its keys, and how many of its stages are done."""
     kept: set[str] = field(default_factory=set)
     given: list[str] = field(default_factory=list)
 
     def fill(self) -> None:
         """Gives trials out until no lane is free or none may start; then checks what is on its way."""
         while len(self.running) < self.num_lanes:
-            courses = [found for _, found in self.pending]
-            place = self.order.choose(courses)
-            if place is None:
-                assert all(found.passes & self.on_their_way() for found in courses), "a lane idles without need"
+            waiting = [found for _, found in self.pending]
+            index = self.order.choose(waiting)
+            if index is None:
+                assert all(found.cuts & self.on_their_way() for found in waiting), "a lane idles without need"
                 break
-            trial, found = self.pending.pop(place)
+            trial, found = self.pending.pop(index)
             self.order.start(trial, found)
             done = next((at for at in range(len(found.ends), 0, -1) if found.ends[at - 1] in self.kept), 0)
             self.order.begins(trial, done)
@@ -170,17 +170,17 @@ class Lanes:
         self.order.stage_ends(trial, done)
 
 
-def random_courses(stream: random.Random) -> list[tuple[str, Course]]:
+def random_trials(stream: random.Random) -> list[tuple[str, StageKeys]]:
     """Trials of up to three stages, many of which have their first stages in common; some are equal."""
     plans = [[stream.choice("abc") for _ in range(stream.randint(1, 3))] for _ in range(stream.randint(0, 14))]
     ends = [tuple("".join(plan[: at + 1]) + "." for at in range(len(plan))) for plan in plans]
-    return [(str(number), course(*names)) for number, names in enumerate(ends)]
+    return [(str(number), keys(*names)) for number, names in enumerate(ends)]
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_random_plans_are_all_trained_and_no_stage_is_on_its_way_twice(seed: int) -> None:
     stream = random.Random(seed)
-    pending = random_courses(stream)
+    pending = random_trials(stream)
     lanes = Lanes(stream, stream.randint(1, 4), list(pending))
     for _ in range(1000):
         lanes.fill()
@@ -194,7 +194,7 @@ def test_random_plans_are_all_trained_and_no_stage_is_on_its_way_twice(seed: int
 @pytest.mark.parametrize("seed", range(10))
 def test_random_plans_without_anything_in_common_keep_their_order(seed: int) -> None:
     stream = random.Random(seed)
-    pending = [(str(number), course(f"{number}a", f"{number}b")) for number in range(stream.randint(1, 9))]
+    pending = [(str(number), keys(f"{number}a", f"{number}b")) for number in range(stream.randint(1, 9))]
     lanes = Lanes(stream, stream.randint(1, 4), list(pending))
     while lanes.pending or lanes.running:
         lanes.fill()
@@ -219,21 +219,21 @@ CHANGES: tuple[dict[str, object], ...] = (
 def test_trials_share_names_exactly_where_their_stages_have_equal_keys(
     tiny_config: TrialConfig, tiny_folder: Path, tiny_encoder_folder: Path, tmp_path: Path
 ) -> None:
-    """The course is found without loading anything; the keys of the cuts follow from all that was loaded."""
+    """The keys are found without loading anything; the keys of the cuts follow from all that was loaded."""
     base = tiny_config.override({"encoder.name": str(tiny_encoder_folder), "smart.tasks": ["sst"]})
     configs = [base.override(changes) for changes in CHANGES]
-    found = [find_course(config, tiny_folder, 1) for config in configs]
+    found = [find_stage_keys(config, tiny_folder, 1) for config in configs]
     here = describe_environment("cpu")
-    known = [find_whole_course(config, tiny_folder, tmp_path, here) for config in configs]
+    known = [find_course(config, tiny_folder, tmp_path, here) for config in configs]
     names = [set(one.ends) for one in found]
-    keys = [{cut.key for cut in one.cuts if cut.is_end} for one in known]
+    real = [{cut.key for cut in one.cuts if cut.is_end} for one in known]
     all_keys = [{key for cut in one.cuts for key in (cut.key, cut.other_key)} - {None} for one in known]
     for first in range(len(configs)):
         assert found[first].epochs == tuple(cut.total_epochs for cut in known[first].cuts if cut.is_end)
         for second in range(len(configs)):
-            assert len(names[first] & names[second]) == len(keys[first] & keys[second])
-            passed = len(found[first].passes & names[second])
-            assert passed == len(all_keys[first] & keys[second])
+            assert len(names[first] & names[second]) == len(real[first] & real[second])
+            passed = len(found[first].cuts & names[second])
+            assert passed == len(all_keys[first] & real[second])
     assert names[0] & names[3]
     assert not names[0] & names[4]
-    assert found[7].passes & names[8]
+    assert found[7].cuts & names[8]
