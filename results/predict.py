@@ -13,7 +13,7 @@ from pathlib import Path
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from mtlib.data.file_readers import MissingColumnError
+from mtlib.data.file_readers import Format, MissingColumnError
 from mtlib.errors import require, require_name
 from mtlib.model.hub import read_encoder_name
 from mtlib.tasks import TASKS, Task
@@ -32,7 +32,7 @@ from results.inference.leaderboard import write_leaderboard
 from results.inference.models import ModelSource, find_sweeps
 from results.inference.predictor import Predictor, load_predictor, predict_rows
 from results.inference.progress_bar import show_rows
-from results.inference.readers import Format, TextRow, find_format, name_input, open_input, read_texts
+from results.inference.readers import TextRow, find_format, name_input, open_input, read_texts
 from results.inference.writers import OutputFormat, find_output_format, header_text, rows_text
 from results.records.files import open_folder, writing
 from results.records.selection import SELECTION_FILE, Selection, read_selection

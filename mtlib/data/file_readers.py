@@ -1,220 +1,299 @@
-"""Files to rows of cells, by format: CSV with tabs or commas, TSV without quoting as GLUE's, JSON lines.
+"""Streaming readers of tables: CSV with tabs or commas, TSV without quoting as in GLUE, JSON lines, and plain lines.
 
-All are UTF-8 text. Columns are picked by name, so an unnamed index column is no matter. Quoting in CSV is the standard
-one, undone once: quotation marks that were doubled upstream stay in the text.
+Input is UTF-8 text, read line by line in memory that does not grow with its size. Columns are selected by name, others
+are ignored. Quoting in CSV is the standard one, undone once: quotation marks that were doubled upstream stay in the
+text.
 """
 
+import codecs
 import csv
 import io
+import itertools
 import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Literal
 
-from mtlib.errors import nearest_first
+from mtlib.errors import nearest_first, require
 
-MOST_SHOWN = 40  # characters of a wrong value in an error message
-LONGEST_CELL = 2**31 - 1
-"""Characters of a CSV cell, at most: all that the library `csv` can be told everywhere; of itself it reads 131,072."""
+Format = Literal["csv", "tsv", "jsonl", "lines"]
+SUFFIX_FORMATS: dict[str, Format] = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".txt": "lines",
+    "": "lines",
+}
+"""The format of a file by the suffix of its name."""
+DELIMITERS = {"csv": "\t,", "tsv": "\t", "jsonl": "", "lines": ""}
+"""Column separators by format, the preferred one first."""
+MAX_LINE_LENGTH = 2**24
+"""Bytes of a line, and characters of a CSV record (whose quoted texts may span lines), at most: a pipe without line
+ends, or a quotation mark that is not closed, must not fill the memory."""
+MAX_QUOTED_VALUE = 40
+"""Characters of a wrong value that an error message shows."""
 NO_DELIMITER = "\0"
-"""Separates nothing: a text that holds it is refused."""
-OTHER_MARKS = "\t,;|"
-"""What separates columns in files that are not as they must be."""
+"""The delimiter of a file with a single column: a text that holds it is refused."""
+OTHER_DELIMITERS = "\t,;|"
+"""Delimiters that are recognised in a header line in order to refuse them."""
 QUOTED = r'"[^"]*+(?:""[^"]*+)*+"'
-"""A quoted cell, with its quotation marks; nothing is tried twice, so that a long one costs no memory."""
-WHOLE_CELL = re.compile(rf'[^"].*|{QUOTED}|', re.DOTALL)
+"""A quoted cell, with its quotation marks; possessive, so that a long one costs no memory for backtracking."""
+COMPLETE_CELL = re.compile(rf'[^"].*|{QUOTED}|', re.DOTALL)
 
 Row = tuple[str, list[str]]
-"""Where a row stands, e.g. `quora-dev.csv:17`, and its cells without white space at their ends."""
+"""Position of a row, e.g. `quora-dev.csv:17`, and its cells without white space at their ends."""
 
 
 class MissingColumnError(ValueError):
-    """A file has no column, or an object no key, of a name that is wanted."""
+    """A file lacks a wanted column, or an object a wanted key."""
 
 
-def read_csv(path: Path, columns: Sequence[str], *, numbered: bool = False, delimiters: str = "\t,") -> Iterator[Row]:
-    """Rows of a CSV file with one header line.
+def read_file(
+    path: Path, form: Format, columns: Sequence[str], *, numbered: bool = False, delimiters: str = DELIMITERS["csv"]
+) -> Iterator[Row]:
+    """Rows of a file of training data, in which blank lines of CSV and TSV are rows of blank cells.
+
+    Args, Returns, Raises: as `read_rows`. ValueError also if the file cannot be opened, or is JSON lines without an
+        object.
+    """
+    try:
+        with path.open("rb") as stream:
+            name = short_name(path)
+            rows = read_rows(
+                stream, name, form, columns, numbered=numbered, delimiters=delimiters, keep_blank_lines=True
+            )
+            first = next(rows, None)
+            rule = f"{name}:1: a file must hold a JSON object per line"
+            require(form != "jsonl" or first is not None, rule, "an empty file")
+            yield from itertools.chain([] if first is None else [first], rows)
+    except OSError as error:
+        raise ValueError(f"{path} must be a readable file, got: {error.strerror}") from error
+
+
+def read_rows(
+    stream: IO[bytes],
+    name: str,
+    form: Format,
+    columns: Sequence[str],
+    *,
+    numbered: bool = True,
+    delimiters: str = DELIMITERS["csv"],
+    keep_blank_lines: bool = False,
+) -> Iterator[Row]:
+    """Rows of a stream, each read when it is asked for.
 
     Args:
-        path: the file.
-        columns: names of the wanted columns, that of the id first.
-        numbered: whether rows are numbered from 0 where the file has no column of ids.
-        delimiters: what may separate columns; the first of them that the header line holds does.
+        stream: bytes of UTF-8 text, with or without a byte order mark.
+        name: of the input, in messages.
+        form: `csv` has a header line and standard quoting; `tsv` a header line, tabs, one row per line and no quoting;
+            `jsonl` an object per line, in which null is blank; `lines` a text per line, or two with a tab between.
+        columns: names of the wanted columns, that of the id first; plain lines have none, but as many texts.
+        numbered: whether rows are numbered from 0 where there is no column of ids, in JSON lines where the first object
+            has no key for the id. Plain lines always are.
+        delimiters: column separators of CSV; the first of them that the header line holds is used.
+        keep_blank_lines: whether a blank line of CSV or TSV is a row of blank cells instead of none. Blank lines at the
+            end of TSV, and all those of JSON lines, are never rows; those of plain lines always are.
 
     Returns:
-        An iterator over rows with the cells of the wanted columns in their order; all blank for a blank line.
+        The rows in their order, with the cells of `columns`. A short TSV line is filled up with blank cells, because
+        GLUE's own QQP has lines broken in two.
 
     Raises:
-        ValueError: in one line, with file, line and column. The file cannot be read, is empty or not UTF-8; a column is
-            missing or there twice; a line has too few or too many cells; a quotation mark is not closed.
+        ValueError: in one line with input, line and column, at the row that it concerns. The input is empty or not
+            UTF-8; a column or key is missing or there twice; a line has too few or too many cells; a quotation mark is
+            not closed; a line is no JSON object, or a value neither text nor a number; a line or CSV record is longer
+            than `MAX_LINE_LENGTH`.
     """
-    text = read_text(path, delimiters)
-    delimiter = find_delimiter(text, delimiters)
-    header, records = split_csv(path.name, text, delimiter)
-    check_header(path.name, header, columns, delimiters)
-    positions = find_columns(f"{path.name}:1", header, columns, numbered)
-    for number, (line, cells) in enumerate(records):
-        where = f"{path.name}:{line}"
-        check_cells(where, header, cells)
-        yield where, pick_cells(cells, positions, number)
-
-
-def read_tsv(path: Path, columns: Sequence[str], *, numbered: bool = False) -> Iterator[Row]:
-    """Rows of a file in GLUE's layout: a header line, tabs, one row per line, and no quoting.
-
-    GLUE's own QQP has lines that a text of two lines broke in two; what a short line lacks is blank.
-
-    Args, Returns, Raises: as `read_csv`.
-    """
-    first, *lines = [line.removesuffix("\r").split("\t") for line in read_text(path, "\t").rstrip("\r\n").split("\n")]
-    header = strip_cells(first)
-    check_header(short_name(path), header, columns, "\t")
-    positions = find_columns(f"{short_name(path)}:1", header, columns, numbered)
-    for number, cells in enumerate(lines):
-        where = f"{short_name(path)}:{number + 2}"
-        whole = cells + [""] * (len(header) - len(cells))
-        check_cells(where, header, whole)
-        yield where, pick_cells(whole, positions, number)
-
-
-def read_json_lines(path: Path, columns: Sequence[str], *, numbered: bool = False) -> Iterator[Row]:
-    """Rows of a file with one JSON object per line; null is blank, and blank lines are no rows.
-
-    Rows are numbered, if they may be, where the first object has no key for the id.
-
-    Args, Returns: as `read_csv`.
-
-    Raises:
-        ValueError: in one line, with file and line. The file cannot be read, is empty or not UTF-8; a line is no
-            object, or lacks a key; a value is neither text nor a number.
-    """
-    lines = enumerate(read_text(path, "").split("\n"), 1)
-    objects = (
-        (f"{path.name}:{line}", read_object(f"{path.name}:{line}", text)) for line, text in lines if text.strip()
-    )
-    is_numbered = False
-    for number, (where, item) in enumerate(objects):
-        is_numbered = columns[0] not in item if numbered and number == 0 else is_numbered
-        keys = columns[1:] if is_numbered else columns
-        cells = key_cells(where, item, keys)
-        yield where, [str(number), *cells] if is_numbered else cells
-
-
-def key_cells(where: str, item: dict[str, Any], keys: Sequence[str]) -> list[str]:
-    """The cells of a JSON object at `keys`."""
-    for key in keys:
-        if key not in item:
-            raise MissingColumnError(f"{where}: key {key} is missing; {nearest_first(key, list(item), taken=keys)}")
-    return [cell_text(where, key, item[key]) for key in keys]
+    if form == "csv":
+        return read_csv(stream, name, columns, numbered, delimiters, keep_blank_lines)
+    if form == "tsv":
+        return read_tsv(stream, name, columns, numbered, keep_blank_lines)
+    if form == "jsonl":
+        return read_json_lines(stream, name, columns, numbered)
+    return read_plain_lines(stream, name, columns)
 
 
 def short_name(path: Path) -> str:
-    """What messages call a file: its name, with its folder if it is of GLUE's kind, which are all named alike."""
+    """The name of a file in messages; with its folder for TSV files, since GLUE's are all named alike."""
     return f"{path.parent.name}/{path.name}" if path.suffix == ".tsv" else path.name
 
 
-def read_object(where: str, text: str) -> dict[str, Any]:
+def read_csv(
+    stream: IO[bytes], name: str, columns: Sequence[str], numbered: bool, delimiters: str, keep_blank_lines: bool
+) -> Iterator[Row]:
+    lines = decode_lines(stream, name, delimiters)
+    first = next_header(lines, name)
+    delimiter = find_delimiter(first, delimiters)
+    records = split_records(itertools.chain([first], lines), name, delimiter)
+    header = strip_cells(next(records)[1])
+    check_header(name, header, columns, delimiters)
+    positions = find_columns(f"{name}:1", header, columns, numbered)
+    kept = (record for record in records if record[1] or keep_blank_lines)
+    for number, (line, cells) in enumerate(kept):
+        check_num_cells(f"{name}:{line}", header, cells)
+        yield f"{name}:{line}", pick_cells(cells, positions, number)
+
+
+def split_records(lines: Iterator[str], name: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Every CSV record, the header included, with the line (from 1) that it starts on; [] for a blank line.
+
+    An unclosed quotation mark runs on into the following records. It is distinguished from a quoted text of several
+    lines by the tabs that it swallows; commas say nothing, because texts hold them.
+    """
+    csv.field_size_limit(2**31 - 1)  # of the whole process; the default is 131,072 characters
+    first_line = ""  # of the record
+    length = 0  # of the record so far
+
+    def watched() -> Iterator[str]:
+        nonlocal first_line, length
+        for line in itertools.chain.from_iterable(io.StringIO(line, newline="") for line in lines):
+            first_line = first_line or line
+            length += len(line)
+            if length > MAX_LINE_LENGTH:
+                raise csv.Error("a quoted text is too long")
+            yield line
+
+    reader, start, header = csv.reader(watched(), delimiter=delimiter, strict=True), 1, list[str]()
+    try:
+        for cells in reader:
+            if reader.line_num > start and any("\n" in cell and "\t" in cell for cell in cells) and delimiter == "\t":
+                raise csv.Error("a quoted text swallows records")
+            header = header or cells
+            first_line, length = "", 0
+            yield start, cells
+            start = reader.line_num + 1
+    except csv.Error as error:
+        limit = f", within {MAX_LINE_LENGTH:,} characters" if length > MAX_LINE_LENGTH else ""
+        raise ValueError(quote_error(f"{name}:{start}", first_line, header, delimiter, limit)) from error
+
+
+def quote_error(where: str, line: str, header: list[str], delimiter: str, limit: str) -> str:
+    """One line about the first cell of a record's first `line` whose quotation mark is not closed at its end."""
+    cell = re.compile(rf"(?:^|{delimiter})({QUOTED}(?={delimiter}|$)|[^{delimiter}]*)")
+    cells = cell.findall(line.rstrip("\r\n"))  # as written; delimiters in quoted cells separate nothing
+    index = next((i for i, text in enumerate(cells) if not COMPLETE_CELL.fullmatch(text)), 0)
+    rule = f'must close its quotation mark where the text ends{limit} (a mark inside is written "")'
+    return f"{where}: column {column_name(header, index)} {rule}, got {cells[index][:MAX_QUOTED_VALUE]}"
+
+
+def read_tsv(
+    stream: IO[bytes], name: str, columns: Sequence[str], numbered: bool, keep_blank_lines: bool
+) -> Iterator[Row]:
+    lines = decode_lines(stream, name, DELIMITERS["tsv"])
+    header = strip_cells(next_header(lines, name).rstrip("\r\n").split("\t"))
+    check_header(name, header, columns, DELIMITERS["tsv"])
+    positions = find_columns(f"{name}:1", header, columns, numbered)
+    blank, number = 0, 0  # blank lines since the last row: those at the end are no rows
+    for line, text in enumerate(lines, 2):
+        if not text.strip("\r\n"):
+            blank += keep_blank_lines
+            continue
+        for blank_line in range(line - blank, line):
+            yield f"{name}:{blank_line}", pick_cells([""] * len(header), positions, number)
+            number += 1
+        cells = text.rstrip("\r\n").split("\t")
+        cells += [""] * (len(header) - len(cells))
+        check_num_cells(f"{name}:{line}", header, cells)
+        yield f"{name}:{line}", pick_cells(cells, positions, number)
+        blank, number = 0, number + 1
+
+
+def read_json_lines(stream: IO[bytes], name: str, columns: Sequence[str], numbered: bool) -> Iterator[Row]:
+    lines = ((f"{name}:{line}", text) for line, text in enumerate(decode_lines(stream, name, ""), 1) if text.strip())
+    keys, is_numbered = columns, False
+    for number, (where, text) in enumerate(lines):
+        item = parse_object(where, text)
+        if number == 0 and numbered and columns[0] not in item:
+            keys, is_numbered = columns[1:], True
+        for key in keys:
+            if key not in item:
+                raise MissingColumnError(f"{where}: key {key} is missing; {nearest_first(key, list(item), taken=keys)}")
+        cells = [cell_text(where, key, item[key]) for key in keys]
+        yield where, [str(number), *cells] if is_numbered else cells
+
+
+def parse_object(where: str, text: str) -> dict[str, Any]:
     """The JSON object on one line."""
     try:
         item = json.loads(text)
     except (ValueError, RecursionError):
         item = None
     if not isinstance(item, dict):
-        raise ValueError(f"{where}: a line must be a JSON object, got {text.strip()[:MOST_SHOWN]}")
+        raise ValueError(f"{where}: a line must be a JSON object, got {text.strip()[:MAX_QUOTED_VALUE]}")
     return item
 
 
 def cell_text(where: str, column: str, value: object) -> str:
-    """A value of a file with types as the text that a file without them would hold; nothing is blank."""
+    """A typed value as the text that a CSV file would hold; blank for None."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, str | int | float):
-        raise ValueError(f"{where}: {column} must be text or a number, got {str(value)[:MOST_SHOWN]}")
+        raise ValueError(f"{where}: {column} must be text or a number, got {str(value)[:MAX_QUOTED_VALUE]}")
     text = str(value).strip()
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError(f"{where}: {column} must be text, got half of a character: {text[:MOST_SHOWN]!a}")
+        raise ValueError(f"{where}: {column} must be text, got an unpaired surrogate: {text[:MAX_QUOTED_VALUE]!a}")
     return text
 
 
-def read_text(path: Path, delimiters: str) -> str:
-    """The file as text; a byte order mark is dropped. Errors name the column where there are `delimiters`."""
+def read_plain_lines(stream: IO[bytes], name: str, columns: Sequence[str]) -> Iterator[Row]:
+    num_texts = len(columns) - 1
+    for number, line in enumerate(decode_lines(stream, name, "")):
+        where = f"{name}:{number + 1}"
+        texts = [line] if num_texts == 1 else line.rstrip("\r\n").split("\t")
+        if not line.strip():
+            texts = [""] * num_texts
+        require(len(texts) == num_texts, f"{where}: a line must hold two texts with a tab between", f"{len(texts)}")
+        yield where, [str(number), *strip_cells(texts)]
+
+
+def decode_lines(stream: IO[bytes], name: str, delimiters: str) -> Iterator[str]:
+    """Lines of UTF-8 text with their ends, without a byte order mark; with delimiters, errors name the column."""
+    header = list[str]()
+    for number in itertools.count(1):
+        data = stream.readline(MAX_LINE_LENGTH + 1)
+        if not data:
+            return
+        where = f"{name}:{number}"
+        require(len(data) <= MAX_LINE_LENGTH, f"{where}: a line must have at most {MAX_LINE_LENGTH:,} bytes", "more")
+        data = data.removeprefix(codecs.BOM_UTF8) if number == 1 else data
+        line = decode_line(where, data, header, delimiters)
+        if number == 1 and delimiters:
+            delimiters = find_delimiter(line, delimiters)
+            header = line.rstrip("\r\n").split(delimiters)
+        yield line
+
+
+def decode_line(where: str, data: bytes, header: list[str], delimiters: str) -> str:
+    """The text of a line; ValueError that names its first byte that is not UTF-8, or zero."""
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ValueError(f"{path} must be a readable file, got: {error.strerror}") from error
-    try:
-        text = data.decode("utf-8-sig")
+        text = data.decode()
+        position = data.find(b"\0")  # UTF-16 of English text decodes as UTF-8 with zeros between
     except UnicodeDecodeError as error:
-        raise ValueError(encoding_error(short_name(path), data, error.start, delimiters)) from error
-    if "\0" in text:  # UTF-16 of English text decodes as UTF-8 with zeros between
-        raise ValueError(encoding_error(short_name(path), data, data.index(b"\0"), delimiters))
-    if not text.strip():
-        rule = "a file must start with a header line" if delimiters else "a file must hold a JSON object per line"
-        raise ValueError(f"{short_name(path)}:1: {rule}, got an empty file")
+        text, position = "", error.start
+    if position >= 0:
+        before = data[:position].decode(errors="replace")
+        index = before.count(find_delimiter(before, delimiters)) if delimiters else 0
+        column = f"column {column_name(header, index)} " if delimiters else ""
+        raise ValueError(f"{where}: {column}must be UTF-8 text, got byte 0x{data[position]:02x}")
     return text
 
 
-def encoding_error(name: str, data: bytes, position: int, delimiters: str) -> str:
-    """One line about the byte at `position`, which no UTF-8 text has there."""
-    before = data[:position].decode("utf-8-sig", errors="replace")
-    line, column = before.rpartition("\n")[2], ""
-    if delimiters:
-        delimiter = find_delimiter(before, delimiters)
-        header = before.partition("\n")[0].split(delimiter) if "\n" in before else []
-        column = f"column {column_name(header, line.count(delimiter))} "
-    return f"{name}:{before.count(chr(10)) + 1}: {column}must be UTF-8 text, got byte 0x{data[position]:02x}"
+def next_header(lines: Iterator[str], name: str) -> str:
+    """The header line; ValueError if there is none."""
+    first = next(lines, "")
+    require(first != "", f"{name}:1: a file must start with a header line", "an empty file")
+    return first
 
 
 def find_delimiter(text: str, delimiters: str) -> str:
-    """The first of `delimiters` that the header line holds; what separates nothing if it is a single column."""
+    """The first of `delimiters` in the header line outside quoted names; `NO_DELIMITER` if it is a single column."""
     header = re.match(r"[^\r\n]*", text)
-    marks = re.sub(QUOTED, "", header[0] if header else "")  # a quoted name may hold one that separates nothing
-    return next((mark for mark in delimiters if mark in marks), NO_DELIMITER)
-
-
-def split_csv(name: str, text: str, delimiter: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """The header, and every record with the line (from 1) that it starts on. A quoted text may span lines.
-
-    A quotation mark that is opened and never meant runs on into the records that follow; it is told from a quoted
-    text of several lines by the tabs that it swallows (commas tell nothing: texts hold them).
-    """
-    lift_cell_limit()
-    lines = list(io.StringIO(text, newline=""))
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    records: list[tuple[int, list[str]]] = []
-    start = 1
-    try:
-        for cells in reader:
-            if reader.line_num > start and any("\n" in cell and "\t" in cell for cell in cells) and delimiter == "\t":
-                raise csv.Error("a quoted text swallows records")
-            records.append((start, cells))
-            start = reader.line_num + 1
-    except csv.Error as error:
-        header = records[0][1] if records else []
-        raise ValueError(quote_error(name, start, lines[start - 1], header, delimiter)) from error
-    return strip_cells(records[0][1]), records[1:]
-
-
-def lift_cell_limit() -> None:
-    """Lets `csv` read cells of any length, in the whole process: it keeps its limit in one place."""
-    csv.field_size_limit(LONGEST_CELL)
-
-
-def quote_error(name: str, line: int, text: str, header: list[str], delimiter: str, limit: str = "") -> str:
-    """One line about the first cell of a record's first line `text` whose quotation mark is not closed at its end."""
-    cells = split_quoted(text.rstrip("\r\n"), delimiter)
-    index = next((i for i, cell in enumerate(cells) if not WHOLE_CELL.fullmatch(cell)), 0)
-    rule = f'must close its quotation mark where the text ends{limit} (a mark inside is written "")'
-    return f"{name}:{line}: column {column_name(header, index)} {rule}, got {cells[index][:MOST_SHOWN]}"
-
-
-def split_quoted(text: str, delimiter: str) -> list[str]:
-    """The cells of a line as they are written; delimiters in whole quoted cells separate nothing."""
-    cell = re.compile(rf"(?:^|{delimiter})({QUOTED}(?={delimiter}|$)|[^{delimiter}]*)")
-    return cell.findall(text)
+    unquoted = re.sub(QUOTED, "", header[0] if header else "")
+    return next((mark for mark in delimiters if mark in unquoted), NO_DELIMITER)
 
 
 def column_name(header: list[str], index: int) -> str:
@@ -223,18 +302,16 @@ def column_name(header: list[str], index: int) -> str:
 
 
 def strip_cells(cells: list[str]) -> list[str]:
-    """Cells without white space at their ends."""
     return [cell.strip() for cell in cells]
 
 
 def check_header(name: str, header: list[str], columns: Sequence[str], delimiters: str) -> None:
-    """Raises ValueError if a header is blank, or a single cell, not of `columns`, in which something else separates."""
-    if not any(header):
-        raise ValueError(f"{name}:1: a file must start with a header line, got a blank one")
+    """Raises ValueError for a blank header line, or one that a delimiter other than `delimiters` separates."""
+    require(any(header), f"{name}:1: a file must start with a header line", "a blank one")
     is_one = len(header) == 1 and header[0] not in columns
-    if is_one and any(mark in header[0] for mark in OTHER_MARKS if mark not in delimiters):
+    if is_one and any(mark in header[0] for mark in OTHER_DELIMITERS if mark not in delimiters):
         marks = " or ".join({"\t": "tabs", ",": "commas"}[mark] for mark in delimiters)
-        raise ValueError(f"{name}:1: columns must be separated by {marks}, got {header[0][:MOST_SHOWN]!r}")
+        raise ValueError(f"{name}:1: columns must be separated by {marks}, got {header[0][:MAX_QUOTED_VALUE]!r}")
 
 
 def find_columns(where: str, header: list[str], columns: Sequence[str], numbered: bool) -> list[int | None]:
@@ -244,17 +321,16 @@ def find_columns(where: str, header: list[str], columns: Sequence[str], numbered
 
 
 def find_column(where: str, header: list[str], columns: Sequence[str], index: int) -> int:
-    """Position of one of `columns` in the header."""
     column = columns[index]
     if header.count(column) > 1:
         raise ValueError(f"{where}: column {column} must be there once, got {header.count(column)}")
     if column not in header:
-        known = [cell[:MOST_SHOWN] for cell in header if cell]
+        known = [cell[:MAX_QUOTED_VALUE] for cell in header if cell]
         raise MissingColumnError(f"{where}: column {column} is missing; {nearest_first(column, known, taken=columns)}")
     return header.index(column)
 
 
-def check_cells(where: str, header: list[str], cells: list[str]) -> None:
+def check_num_cells(where: str, header: list[str], cells: list[str]) -> None:
     """Raises ValueError unless a line is blank or has as many cells as the header."""
     if cells and len(cells) != len(header):
         is_short = len(cells) < len(header)
@@ -264,7 +340,7 @@ def check_cells(where: str, header: list[str], cells: list[str]) -> None:
 
 
 def pick_cells(cells: list[str], positions: list[int | None], number: int) -> list[str]:
-    """The cells at `positions` without white space at their ends, the row's number where there is no position."""
+    """The cells at `positions`, stripped; `number` where there is no position; all blank for a blank line."""
     if not cells:
         return [""] * len(positions)
     return [str(number) if at is None else cells[at].strip() for at in positions]

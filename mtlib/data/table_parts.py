@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from mtlib.config.data import HUB_PREFIX
-from mtlib.data.file_readers import Row, read_csv, read_json_lines, read_tsv, short_name
+from mtlib.data.file_readers import SUFFIX_FORMATS, read_file, short_name
 from mtlib.data.hold_out import hold_out_texts, share_text
 from mtlib.data.hub_datasets import read_hub_data
 from mtlib.data.missing_files import describe_missing
@@ -89,8 +89,8 @@ def read_tables(wanted: Iterable[Parts], folder: Path) -> dict[Parts, Table]:
         folder: the data folder.
 
     Raises:
-        ValueError: in one line. A file cannot be used (see `read_csv`, `read_tsv`, `read_json_lines`, `read_hub_data`
-            and `make_table`); nothing of one can be kept aside, or nothing of one is left to train on.
+        ValueError: in one line. A file cannot be used (see `read_file`, `read_hub_data` and `make_table`); no row of one
+            can be held out, or none is left to train on.
     """
     tables = list(dict.fromkeys(wanted))
     parts = [part for own in tables for part in own]
@@ -109,23 +109,17 @@ def whole(part: Part) -> Part:
 
 def read_part(part: Part, folder: Path) -> Table:
     """The table of one whole file or data set."""
-    task, is_numbered = TASKS[part.task], part.layout.is_numbered
+    layout = part.layout
     if part.path.startswith(HUB_PREFIX):
-        path = place_of_data(part.path, folder)
-        rows = read_hub_data(path, part.own_split, part.layout.columns, numbered=is_numbered)
-        table = make_table(task, part.split, part.layout, Path(path.removeprefix(HUB_PREFIX)), rows)
+        name = place_of_data(part.path, folder)
+        path = Path(name.removeprefix(HUB_PREFIX))
+        rows = read_hub_data(name, part.own_split, layout.columns, numbered=layout.is_numbered)
     else:
-        table = make_table(task, part.split, part.layout, folder / part.path, file_rows(part, folder / part.path))
+        path = folder / part.path
+        form, is_numbered = SUFFIX_FORMATS[path.suffix], layout.is_numbered
+        rows = read_file(path, form, layout.columns, numbered=is_numbered, delimiters=part.delimiters)
+    table = make_table(TASKS[part.task], part.split, layout, path, rows)
     return dataclasses.replace(table, ids=[part.prefix + name for name in table.ids]) if part.prefix else table
-
-
-def file_rows(part: Part, path: Path) -> Iterable[Row]:
-    """The rows of a file, read by its suffix."""
-    columns, is_numbered = part.layout.columns, part.layout.is_numbered
-    if path.suffix == ".csv":
-        return read_csv(path, columns, numbered=is_numbered, delimiters=part.delimiters)
-    reader = read_tsv if path.suffix == ".tsv" else read_json_lines
-    return reader(path, columns, numbered=is_numbered)
 
 
 def place_of_data(path: str, folder: Path) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mtlib.data.file_readers import MOST_SHOWN, Row, read_csv, short_name
+from mtlib.data.file_readers import MAX_QUOTED_VALUE, Row, read_file, short_name
 from mtlib.data.missing_files import describe_missing, near_folder
 from mtlib.errors import require, require_name
 from mtlib.tasks import TASKS, Task
@@ -98,10 +98,10 @@ def read_table(path: Path, task: Task, split: str) -> Table:
         The rows that can be used, at least one.
 
     Raises:
-        ValueError: as `read_csv` and `make_table`.
+        ValueError: as `read_file` and `make_table`.
     """
     layout = own_layout(task, split)
-    return make_table(task, split, layout, path, read_csv(path, layout.columns, delimiters="\t"))
+    return make_table(task, split, layout, path, read_file(path, "csv", layout.columns, delimiters="\t"))
 
 
 def own_layout(task: Task, split: str) -> Layout:
@@ -136,7 +136,7 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
             continue
         label = mapping.get(as_number(cells[-1])) if mapping else cells[-1]
         if label is None:
-            unnamed[cells[-1][:MOST_SHOWN]] += 1
+            unnamed[cells[-1][:MAX_QUOTED_VALUE]] += 1
             continue
         kept.append(cells)
         if layout.label_column is not None:
@@ -225,7 +225,7 @@ def read_label(where: str, cell: str, task: Task, column: str) -> float:
     is_real = task.kind == "regression"
     if not (low <= label <= high and (is_real or label.is_integer())):
         rule = f"must be a {'' if is_real else 'whole '}number from {low:g} to {high:g}"
-        raise ValueError(f"{where}: column {column} {rule}, got {cell[:MOST_SHOWN]!r}")
+        raise ValueError(f"{where}: column {column} {rule}, got {cell[:MAX_QUOTED_VALUE]!r}")
     return label
 
 

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 from typing import get_args
 
+from mtlib.data.file_readers import Format
 from mtlib.errors import require
 from mtlib.tasks import TASKS
 from results.bundle.manifest import BUNDLE_FILE
 from results.cli.parsing import ALL_WELL, INTERRUPTED, WRONG_USE, new_parser
-from results.inference.readers import Format
 from results.records.selection import SELECTION_FILE
 
 STANDARD_OUTPUT = "-"

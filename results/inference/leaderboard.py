@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mtlib.data.file_readers import read_csv
+from mtlib.data.file_readers import read_file
 from mtlib.data.tables import check_folder
 from mtlib.errors import first_line, require
 from mtlib.tasks import TASKS, Task
@@ -81,10 +81,10 @@ def read_rows(path: Path, task: Task, split: str, left_out: list[str]) -> Iterat
         left_out: gets a line for each row that is left out.
 
     Raises:
-        ValueError: as `mtlib.data.file_readers.read_csv`.
+        ValueError: as `mtlib.data.file_readers.read_file`.
     """
     needed = (ID_COLUMN, task.label_column) if split == "dev" else (ID_COLUMN,)
-    for where, cells in read_csv(path, (*needed, *task.text_columns), delimiters="\t"):
+    for where, cells in read_file(path, "csv", (*needed, *task.text_columns), delimiters="\t"):
         blank = [name for name, cell in zip(needed, cells, strict=False) if not cell]
         if blank:
             left_out.append(f"{where}: {' and '.join(blank)} {'is' if len(blank) == 1 else 'are'} blank")

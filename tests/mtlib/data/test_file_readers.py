@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mtlib.data.file_readers import Row, read_csv, read_json_lines, read_tsv, short_name
+from mtlib.data.file_readers import Row, read_file, short_name
 
 COLUMNS = ("id", "premise", "gold")
 PARTS = ["plain", '"', '""', "'", ",", ", and", "; ", "`` quoted ''", "é", "\u2028", "\x85", "\x1c", "\\t", "#"]
 Reader = Callable[..., Iterator[Row]]
+
+
+def read_csv(path: Path, columns: Sequence[str], **options: Any) -> Iterator[Row]:
+    return read_file(path, "csv", columns, **options)
+
+
+def read_tsv(path: Path, columns: Sequence[str], **options: Any) -> Iterator[Row]:
+    return read_file(path, "tsv", columns, **options)
+
+
+def read_json_lines(path: Path, columns: Sequence[str], **options: Any) -> Iterator[Row]:
+    return read_file(path, "jsonl", columns, **options)
 
 
 def random_frame(parts: list[str], count: int = 200) -> pd.DataFrame:
@@ -213,7 +225,10 @@ def test_values_of_json_become_the_text_that_csv_would_hold(tmp_path: Path) -> N
         ('{"id": "b", "premis": "x"}', "set.jsonl:3: key premise is missing; did you mean 'premis'? known: premis, id"),
         ('{"premise": "x", "gold": 1}', "set.jsonl:3: key id is missing; known: gold, premise"),
         ('{"id": "b", "premise": ["x"], "gold": 1}', "set.jsonl:3: premise must be text or a number, got ['x']"),
-        ('{"id": "b", "premise": "\\ud83d", "gold": 1}', "set.jsonl:3: premise must be text, got half of a character"),
+        (
+            '{"id": "b", "premise": "\\ud83d", "gold": 1}',
+            "set.jsonl:3: premise must be text, got an unpaired surrogate",
+        ),
     ],
 )
 def test_a_wrong_json_line_is_one_line_with_its_place(tmp_path: Path, line: str, message: str) -> None:
@@ -229,7 +244,7 @@ def test_an_empty_json_file_is_said_to_be_empty(tmp_path: Path, content: str) ->
 
 
 def test_json_of_another_encoding_is_named_with_its_line(tmp_path: Path) -> None:
-    content = '{"id": 1}\n{"id": "café"}\n'.encode("latin-1")
+    content = '{"id": 1, "premise": "a", "gold": 0}\n{"id": "café"}\n'.encode("latin-1")
     message = complaint(read_json_lines, tmp_path / "set.jsonl", content)
     assert message == "set.jsonl:2: must be UTF-8 text, got byte 0xe9"
 
@@ -251,6 +266,22 @@ def test_rows_are_numbered_from_zero_where_there_are_no_ids_and_blank_ones_count
     found = cells_of(reader(tmp_path / name, COLUMNS, numbered=True))
     assert found == [["0", "fine", "1"], ["1", "", ""], ["2", "good", "0"]]
     assert "id is missing" in complaint(reader, tmp_path / name, content)
+
+
+def test_blank_lines_of_a_file_are_rows_except_those_that_end_tsv(tmp_path: Path) -> None:
+    blank = ["", "", ""]
+    (tmp_path / "set.csv").write_text("id,premise,gold\n\na,b,1\n\n")
+    assert list(read_csv(tmp_path / "set.csv", COLUMNS)) == [
+        ("set.csv:2", blank),
+        ("set.csv:3", ["a", "b", "1"]),
+        ("set.csv:4", blank),
+    ]
+    (tmp_path / "set.csv").write_text("premise\tgold\n\n\nb\t1\n\n")
+    assert list(read_tsv(tmp_path / "set.csv", COLUMNS, numbered=True)) == [
+        ("set.csv:2", ["0", "", ""]),
+        ("set.csv:3", ["1", "", ""]),
+        ("set.csv:4", ["2", "b", "1"]),
+    ]
 
 
 def test_only_files_that_are_all_named_alike_are_called_with_their_folder() -> None:

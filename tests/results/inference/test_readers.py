@@ -1,14 +1,14 @@
 """Text of users' own is read as csv, json and pandas read it, with the errors of whole files, and never ahead."""
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from mtlib.data import file_readers as table_files
-from results.inference import readers as text_input
-from results.inference.readers import Format, TextRow, find_format, open_input, read_texts
+from mtlib.data import file_readers
+from mtlib.data.file_readers import Format, read_file
+from results.inference.readers import TextRow, find_format, open_input, read_texts
 from tests.mtlib.data.test_file_readers import PARTS, random_frame
 
 PAIR = ("sentence1", "sentence2")
@@ -135,12 +135,6 @@ def test_a_byte_order_mark_and_windows_line_ends_change_nothing(form: Format) ->
     assert told(read(content.rstrip("\n"), form)) == [("0", "é", "b")]
 
 
-Reader = Callable[..., Iterator[table_files.Row]]
-READERS: dict[str, Reader] = {
-    "csv": table_files.read_csv,
-    "tsv": table_files.read_tsv,
-    "jsonl": table_files.read_json_lines,
-}
 WRONG: list[tuple[Format, str | bytes]] = [
     ("csv", ""),
     ("tsv", ""),
@@ -178,7 +172,7 @@ def test_what_is_wrong_is_told_as_of_a_whole_file(form: Format, content: str | b
     path = tmp_path / "set.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ValueError) as caught:
-        list(READERS[form](path, ("id", *PAIR), numbered=True))
+        list(read_file(path, form, ("id", *PAIR), numbered=True))
     assert complaint(content, form, name="set.csv") == str(caught.value)
 
 
@@ -189,7 +183,7 @@ def test_a_file_without_rows_has_none(form: Format) -> None:
 
 
 def test_a_line_without_end_is_refused_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_input, "LONGEST_LINE", 8)
+    monkeypatch.setattr(file_readers, "MAX_LINE_LENGTH", 8)
     assert told(read("1234567\n", "lines", ("sentence",))) == [("0", "1234567")]
     assert complaint("1\n12345678\n", "lines", ("sentence",)) == "x:2: a line must have at most 8 bytes, got more"
 
@@ -201,7 +195,7 @@ def test_a_quotation_mark_that_is_never_closed_is_named_before_it_fills_the_memo
     rule = r"^x:4: column sentence must close its quotation mark where the text ends, within 16,777,216 characters "
     with pytest.raises(ValueError, match=rule + '.*got "never closed$'):
         next(rows)
-    assert endless.taken <= text_input.LONGEST_LINE + 2 * 4096
+    assert endless.taken <= file_readers.MAX_LINE_LENGTH + 2 * 4096
 
 
 class Endless(io.RawIOBase):
