@@ -89,8 +89,8 @@ def read_tables(wanted: Iterable[Parts], folder: Path) -> dict[Parts, Table]:
         folder: the data folder.
 
     Raises:
-        ValueError: in one line. A file cannot be used (see `read_file`, `read_hub_data` and `make_table`); no row of one
-            can be held out, or none is left to train on.
+        ValueError: in one line. A file cannot be used (see `read_file`, `read_hub_data` and `make_table`); no row of
+            one can be held out, or none is left to train on.
     """
     tables = list(dict.fromkeys(wanted))
     parts = [part for own in tables for part in own]
