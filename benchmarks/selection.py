@@ -34,17 +34,20 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 import numpy as np
 
-from benchmarks.simulated_answers import NUM_FURTHER, NUM_ROWS, SKILL, draw_labels, say, score, width_of
 from mtlib.tasks import TASKS, Task
 from results.ensembles.best_k import Method, Settings
 from results.ensembles.candidates import Candidate, Pool
 from results.ensembles.ensemble import Ensemble, combine_outputs, ensemble_outputs, score_rows
-from results.ensembles.outputs import Outputs
-from results.ranking.bootstrap import Floats
+from results.ensembles.outputs import Outputs, outputs_of, values_of
+from results.ranking.bootstrap import Floats, score_examples
 from results.scoring.cross_fitting import bootstrap, cross_fit, interval, widened
 from results.selection.select_all import REPEATS
 from results.selection.select_ensemble import AUTOMATIC, SINGLE, choose_automatically, methods_for, select
 
+NUM_ROWS = {"classes": 1101, "binary": 2000, "regression": 863}
+NUM_FURTHER = 50_000
+SKILL = {"classes": 0.9, "binary": 0.8, "regression": 1.5}
+"""How far the right answer is ahead of the others, or the slope of the prediction, in standard deviations of noise."""
 SHARED, SPREAD = 0.8, 0.04
 """Part of the noise's variance that trials share, and how much their skills differ, relative to the mean skill."""
 SETTINGS = Settings(num_bags=1)
@@ -83,6 +86,32 @@ class Outcome:
 
 Outcomes = dict[str, Outcome]
 """By way to choose."""
+
+
+def width_of(task: Task) -> int:
+    """Of outputs."""
+    return task.num_classes if task.kind == "classes" else 1
+
+
+def draw_labels(task: Task, num_rows: int, generator: np.random.Generator) -> Floats:
+    """Right answers, (rows,)."""
+    if task.kind == "regression":
+        return np.clip(2.5 + 0.5 * generator.standard_normal(num_rows), *task.label_range)
+    return generator.integers(0, task.num_classes, num_rows).astype(np.float64)
+
+
+def say(task: Task, labels: Floats, noise: Outputs, skill: float) -> Outputs:
+    """What is said of every example by one who sees right answers through noise, (rows, width)."""
+    if task.kind == "regression":
+        return outputs_of(task, 2.5 + 0.2 * (noise + skill * (labels[:, None] - 2.5) / 0.5))
+    if task.kind == "binary":
+        return outputs_of(task, noise + skill * (2 * labels[:, None] - 1))
+    return outputs_of(task, noise + skill * (labels[:, None] == np.arange(task.num_classes)))
+
+
+def score(task: Task, outputs: Outputs | Floats, labels: Floats) -> float:
+    """The task's main metric."""
+    return float(score_examples(task, values_of(task, outputs, labels)[None], labels)[0])
 
 
 def make_world(task: Task, skills: Floats, num_rows: int, seed: tuple[int, ...]) -> World:

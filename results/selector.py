@@ -1,7 +1,6 @@
 """The command that picks, per task, the ensemble that will really be better, and says how sure it is."""
 
 import argparse
-import math
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -34,7 +33,6 @@ FOR_CHOOSING = (
     "--task",
     "--method",
     "--max-models",
-    "--max-latency-ms",
     "--calibrate",
     "--base",
     "--repeats",
@@ -56,17 +54,14 @@ examples:
     python results/selector.py ~/multitask-sweeps/NAME --method greedy --max-models 5
   one model whose weights are the mean of several trials' (slow: models are loaded, and score dev)
     python results/selector.py ~/multitask-sweeps/NAME --method soup
-  ensembles that take at most 20 ms for a text on this machine
-    python results/selector.py ~/multitask-sweeps/NAME --max-latency-ms 20
   once, at the very end: what was selected, on train rows that run.py --hold-out kept from all trials
     python results/selector.py ~/multitask-sweeps/NAME --score-hold-out
 
 then predict text of your own:
   python results/predict.py ~/multitask-sweeps/NAME --task TASK --input texts.csv --output predictions.csv
 
-No model is loaded to select, except for soups and to measure latency: dev predictions of every epoch are in the
-sweep's folder. Members are epochs whose weights are kept still. selection.json is written anew each time, for the tasks
-that are asked for.
+No model is loaded to select, except for soups: dev predictions of every epoch are in the sweep's folder. Members are
+epochs whose weights are kept still. selection.json is written anew each time, for the tasks that are asked for.
 
 methods: {", ".join(NAMES)}
 (topk_ranks is for regression alone)
@@ -103,8 +98,8 @@ def read_command(words: Sequence[str]) -> argparse.Namespace:
     require(options.output is None or not Path(options.home).is_file(), "--output must be a folder", options.output)
     for flag in FOR_CHOOSING if options.score_hold_out else ():
         require(name_of(flag) not in options.said, f"{flag} must not be named beside --score-hold-out", "both")
-    has_models = options.score_hold_out or options.method == SOUP or options.max_latency_ms is not None
-    rule = f"must come with --score-hold-out, --method {SOUP} or --max-latency-ms, which load models"
+    has_models = options.score_hold_out or options.method == SOUP
+    rule = f"must come with --score-hold-out or --method {SOUP}, which load models"
     for flag in () if has_models else FOR_MODELS:
         require(name_of(flag) not in options.said, f"{flag} {rule}", "none of them")
     return options
@@ -117,18 +112,14 @@ def name_of(flag: str) -> str:
 
 def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> Group:
     """Chooses what the command line asks for, writes it, and shows it."""
-    limit = math.inf if options.max_latency_ms is None else options.max_latency_ms
     request = Request(
         sweeps=options.sweeps,
         tasks=options.task,
         method=options.method,
-        settings=Settings(
-            max_models=options.max_models, max_latency_ms=limit, num_bags=options.bags, seed=options.seed
-        ),
+        settings=Settings(max_models=options.max_models, num_bags=options.bags, seed=options.seed),
         num_repeats=options.repeats,
         base=options.base,
         is_calibrated=options.calibrate,
-        is_timed=options.max_latency_ms is not None,
         encoder=None if options.encoder is None else read_encoder_name(options.encoder),
         device=options.device,
         data=None if options.data is None else Path(options.data).expanduser(),
@@ -195,8 +186,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--task", action="append", metavar="TASK", help="only this task; may be given several times")
     add("--method", default=AUTOMATIC, help="how members are chosen; auto: the simplest way about as good as the best")
     add("--max-models", type=whole, default=10, metavar="K", help="most models per task (default: 10)")
-    words = "most milliseconds for one text by all models of a task, measured here; inf: measured, not limited"
-    add("--max-latency-ms", type=milliseconds, metavar="MS", help=words)
     words = "put right how sure each model is, by a temperature, before probabilities are averaged"
     add("--calibrate", action="store_true", help=words)
     words = "all are compared with its configuration, e.g. 0003 or NAME/0003 (default: the base of the first SWEEP)"
@@ -219,14 +208,6 @@ def whole(text: str) -> int:
         return int(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"must be a whole number, got '{text}'") from error
-
-
-def milliseconds(text: str) -> float:
-    """A number of milliseconds; `inf` is one."""
-    try:
-        return float(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"must be a number of milliseconds, got '{text}'") from error
 
 
 def absolute(sweep: str) -> str:

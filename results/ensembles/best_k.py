@@ -1,12 +1,9 @@
 """How members are chosen from a pool, by the labels of some of its rows: what all methods share, one, and the best k.
 
 Every method begins with the best epoch of each trial, by its score on these rows, the best trial first; whatever it
-has to choose beside (how many, how strongly weights are shrunk) it chooses by folds of the same rows. What it chooses
-keeps to two limits, of the number of models and of their latency; of a pool that `within_latency` gave, every candidate
-does so by itself.
+has to choose beside (how many, how strongly weights are shrunk) it chooses by folds of the same rows.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
@@ -14,7 +11,6 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-from mtlib.errors import require
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, equal_ensemble
 from results.ensembles.folds import assign_folds, iter_folds
@@ -28,9 +24,6 @@ class Settings:
 
     max_models: int = 10
     """Most members, at least 1."""
-    max_latency_ms: float = math.inf
-    """Most milliseconds that all members together, one after the other, take for one text, above 0. It counts for pools
-    with latencies."""
     num_considered: int = 50
     """How many trials, the best ones, greedy selection considers."""
     num_bags: int = 5
@@ -41,9 +34,6 @@ class Settings:
     """For what is chosen inside."""
     seed: int = 0
 
-
-ROUNDING = 1e-9
-"""Share by which a sum of latencies may be above its limit: they are added in one order or another."""
 
 Method = Callable[[Pool, Numbers, Settings], Ensemble]
 """Chooses an ensemble by the labels of some rows of a pool."""
@@ -64,68 +54,17 @@ def best_epochs(pool: Pool, rows: Numbers) -> Numbers:
     return order[np.sort(first)]
 
 
-def within_latency(pool: Pool, settings: Settings) -> Pool:
-    """The pool without candidates that are too slow by themselves; itself where none is.
-
-    Raises:
-        ValueError: all of them are too slow.
-    """
-    if math.isinf(settings.max_latency_ms):
-        return pool
-    assert pool.latencies is not None, "a limit of latency needs latencies"
-    kept = np.flatnonzero(is_within(pool.latencies, settings))
-    fastest = f"the fastest of {pool.task.name}, which takes {pool.latencies.min():.4g} ms"
-    require(len(kept) > 0, f"--max-latency-ms must leave room for one model: {fastest}", f"{settings.max_latency_ms:g}")
-    return pool.only(kept)
-
-
-def is_within(latency_ms: Floats, settings: Settings) -> npt.NDArray[np.bool_]:
-    """Which sums of latencies are within the limit; the limit itself is."""
-    return np.asarray(latency_ms <= settings.max_latency_ms * (1 + ROUNDING))
-
-
-def affordable(latencies: Floats, settings: Settings) -> Numbers:
-    """Which of some models are within both limits together: in their order, each that there is still room for.
-
-    Args:
-        latencies: (models,), each within the limit by itself; the better model first.
-        settings: the limits.
-
-    Returns:
-        Their places, ascending; the first is always among them.
-    """
-    taken = [0]
-    for place in range(1, len(latencies)):
-        if len(taken) == settings.max_models:
-            break
-        if is_within(latencies[[*taken, place]].sum(), settings):
-            taken.append(place)
-    return np.array(taken, dtype=np.intp)
-
-
-def best_affordable(pool: Pool, rows: Numbers, settings: Settings) -> Numbers:
-    """As `best_epochs`, those that are within both limits together."""
-    best = best_epochs(pool, rows)
-    return best[affordable(pool.latencies_of(best), settings)]
-
-
 def choose_single(pool: Pool, rows: Numbers, _settings: Settings) -> Ensemble:
     """The candidate with the best score."""
     return equal_ensemble(best_epochs(pool, rows)[:1])
 
 
 def choose_best_k(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
-    """The mean of the best k candidates that are within the limits.
-
-    k, from 1 to `max_models`, is the best over folds, the smallest of equals; where latency leaves room for fewer, it
-    is as many as there is room for.
-    """
-    sizes = np.arange(min(settings.max_models, pool.trial_numbers.max() + 1))
-    scores = np.zeros(len(sizes))
+    """The mean of the best k candidates; k, from 1 to `max_models`, is the best over folds, the smallest of equals."""
+    scores = np.zeros(min(settings.max_models, pool.trial_numbers.max() + 1))
     for outside, inside in inner_folds(pool, rows, settings):
-        path = path_scores(pool, best_affordable(pool, outside, settings), inside)
-        scores += len(inside) * path[np.minimum(sizes, len(path) - 1)]
-    return equal_ensemble(best_affordable(pool, rows, settings)[: int(scores.argmax()) + 1])
+        scores += len(inside) * path_scores(pool, best_epochs(pool, outside)[: len(scores)], inside)
+    return equal_ensemble(best_epochs(pool, rows)[: int(scores.argmax()) + 1])
 
 
 def inner_folds(pool: Pool, rows: Numbers, settings: Settings) -> list[tuple[Numbers, Numbers]]:

@@ -52,8 +52,6 @@ class Pool:
     """(rows,)."""
     outputs: Outputs
     """(candidates, rows, width), from `results.ensembles.outputs.outputs_of`."""
-    latencies: Floats | None = None
-    """(candidates,), milliseconds that each candidate's model takes for one text; None where they were not measured."""
 
     @cached_property
     def values(self) -> npt.NDArray[np.float32]:
@@ -80,13 +78,7 @@ class Pool:
         if np.array_equal(kept, np.arange(len(self.candidates))):
             return self  # neither copied nor scored anew
         candidates, numbers = tuple(self.candidates[number] for number in kept), np.asarray(kept, dtype=np.intp)
-        latencies = None if self.latencies is None else self.latencies[numbers]
-        return replace(self, candidates=candidates, outputs=self.outputs[numbers], latencies=latencies)
-
-    def latencies_of(self, members: Sequence[int] | Numbers) -> Floats:
-        """Milliseconds that each member takes, (members,); 0 where they were not measured."""
-        numbers = np.asarray(members, dtype=np.intp)
-        return np.zeros(len(numbers)) if self.latencies is None else self.latencies[numbers]
+        return replace(self, candidates=candidates, outputs=self.outputs[numbers])
 
 
 def read_pool(sweeps: Sequence[Location], task: str, split: str = "dev") -> Pool:

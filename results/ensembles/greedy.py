@@ -5,9 +5,8 @@ from collections.abc import Callable
 from itertools import accumulate
 
 import numpy as np
-import numpy.typing as npt
 
-from results.ensembles.best_k import Settings, affordable, best_epochs, is_within, share_ahead, sum_scores
+from results.ensembles.best_k import Settings, best_epochs, share_ahead, sum_scores
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, weighted_ensemble
 from results.ensembles.outputs import Outputs
@@ -22,8 +21,7 @@ def choose_greedy(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
     """Members are added one by one, with replacement, whichever helps most; bagged over random parts of the trials.
 
     Each bag begins with its best trials, as many of them as score best together, and ends where its score was best.
-    Weights are how often members were added, over all bags. Where the members of all bags are beyond the limits, those
-    stay that there is room for, the largest weights first.
+    Weights are how often members were added, over all bags; the `max_models` largest stay.
 
     Source: Caruana et al. (2004), section 2: selection with replacement, sorted initialisation, bagged selection. Their
     bags are halves of some 2,000 models; ours see `BAG_SHARE` of far fewer.
@@ -33,12 +31,9 @@ def choose_greedy(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
     generator = np.random.default_rng((settings.seed, len(rows)))
     total = np.zeros(len(considered))
     for bag in draw_bags(len(considered), settings.num_bags, generator):
-        counts = grow(pool, margins[bag], rows, settings, pool.latencies_of(considered[bag]))
+        counts = grow(pool, margins[bag], rows, settings)
         total[bag] += counts / counts.sum()
-    order = np.argsort(-total, kind="stable")
-    added = order[total[order] > 0]
-    kept = added[affordable(pool.latencies_of(considered[added]), settings)]
-    return weighted_ensemble(considered[kept], total[kept], settings.max_models)
+    return weighted_ensemble(considered, total, settings.max_models)
 
 
 def draw_bags(num_candidates: int, num_bags: int, generator: np.random.Generator) -> list[Numbers]:
@@ -49,41 +44,31 @@ def draw_bags(num_candidates: int, num_bags: int, generator: np.random.Generator
     return [np.sort(generator.permutation(num_candidates)[:size]) for _ in range(num_bags)]
 
 
-def grow(pool: Pool, margins: Outputs, rows: Numbers, settings: Settings, latencies: Floats | None = None) -> Floats:
+def grow(pool: Pool, margins: Outputs, rows: Numbers, settings: Settings) -> Floats:
     """How often greedy selection adds each candidate, (candidates,); they stand in the order of their scores.
 
     Args:
         pool: for task and labels.
         margins: (candidates, others, rows).
         rows: by whose labels they are added.
-        settings: the limits, and how often to add.
-        latencies: (candidates,), in milliseconds, each within the limit; None: they take no time.
+        settings: `max_models` and `num_steps`.
     """
-    latencies = np.zeros(len(margins)) if latencies is None else latencies
-    starts = affordable(latencies, settings)
-    sums = np.stack(list(accumulate(margins[starts])))
+    sums = np.stack(list(accumulate(margins[: settings.max_models])))
     scores = sum_scores(pool, sums, rows)
     size = int(scores.argmax()) + 1
     counts = np.zeros(len(margins))
-    counts[starts[:size]] = 1
+    counts[:size] = 1
     total, best, best_counts = sums[size - 1], scores[size - 1], counts.copy()
     score_additions = addition_scorer(pool, margins, rows)
     for _ in range(settings.num_steps - size):
-        scores = np.where(can_be_added(counts, latencies, settings), score_additions(total), -np.inf)
+        is_full = np.count_nonzero(counts) >= settings.max_models
+        scores = np.where((counts > 0) | (not is_full), score_additions(total), -np.inf)
         added = int(scores.argmax())
         counts[added] += 1
         total = total + margins[added]
         if scores[added] > best:
             best, best_counts = scores[added], counts.copy()
     return best_counts
-
-
-def can_be_added(counts: Floats, latencies: Floats, settings: Settings) -> npt.NDArray[np.bool_]:
-    """Which candidates leave an ensemble within both limits, (candidates,): its members, and what there is room for."""
-    is_member = counts > 0
-    if np.count_nonzero(is_member) >= settings.max_models:
-        return is_member
-    return is_member | is_within(latencies[is_member].sum() + latencies, settings)
 
 
 def addition_scorer(pool: Pool, margins: Outputs, rows: Numbers) -> Callable[[Outputs], Floats]:

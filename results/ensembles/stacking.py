@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import nnls
 
-from results.ensembles.best_k import Settings, best_affordable, inner_folds, sum_scores
+from results.ensembles.best_k import Settings, best_epochs, inner_folds, sum_scores
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, weighted_ensemble
 from results.ranking.bootstrap import Floats, Numbers
@@ -15,7 +15,7 @@ SHRINKAGES = (np.inf, 1.0, 0.3, 0.1, 0.03, 0.0)
 
 
 def choose_weights(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
-    """Weights for the best trials within the limits, not negative, drawn to equal ones as strongly as folds say.
+    """Weights for the best `max_models` trials, not negative, drawn to equal ones as strongly as folds say.
 
     Classification: the weights of a mixture under a Dirichlet prior, with as many examples' worth of it as
     `shrinkage` times the rows; by expectation and maximisation. Regression: least squares with a ridge around equal
@@ -25,12 +25,12 @@ def choose_weights(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
     """
     scores = np.zeros(len(SHRINKAGES))
     for outside, inside in inner_folds(pool, rows, settings):
-        members = best_affordable(pool, outside, settings)
+        members = best_epochs(pool, outside)[: settings.max_models]
         margins = pool.margins[members][:, :, inside]
         fits = fit_weights(pool, members, outside, SHRINKAGES)
         sums = np.tensordot(fits.astype(np.float32), margins, axes=1)
         scores += len(inside) * sum_scores(pool, sums, inside)
-    members = best_affordable(pool, rows, settings)
+    members = best_epochs(pool, rows)[: settings.max_models]
     (weights,) = fit_weights(pool, members, rows, [SHRINKAGES[int(scores.argmax())]])
     return weighted_ensemble(members, weights, settings.max_models)
 

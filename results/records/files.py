@@ -3,7 +3,7 @@
 import json
 import posixpath
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -201,7 +201,14 @@ def read_versioned(root: fs.SubTreeFileSystem, path: str, *, rule: str, version:
 
 
 def read_object(
-    root: fs.SubTreeFileSystem, path: str, declared: type[Declared], *, rule: str, version: int, key: str = "version"
+    root: fs.SubTreeFileSystem,
+    path: str,
+    declared: type[Declared],
+    *,
+    rule: str,
+    version: int,
+    key: str = "version",
+    removed: Collection[str] = (),
 ) -> Declared:
     """Reads a JSON object that a dataclass declares.
 
@@ -212,12 +219,13 @@ def read_object(
         rule: what is said, before the version, of a file of another one.
         version: what the file must have at `key`.
         key: where the file says its version.
+        removed: keys that are ignored, at any depth.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: it is damaged, of another version, or not as declared; one line names it.
     """
-    tree = read_versioned(root, path, rule=rule, version=version, key=key)
+    tree = without_keys(read_versioned(root, path, rule=rule, version=version, key=key), removed)
     if key not in declared.__annotations__:
         del tree[key]
     try:
@@ -225,3 +233,12 @@ def read_object(
     except ValueError as error:
         raise ValueError(f"{full_name(root, path)}: {error}") from error
     return found
+
+
+def without_keys(tree: Any, removed: Collection[str]) -> Any:
+    """A JSON tree without some keys, at any depth."""
+    if isinstance(tree, list):
+        return [without_keys(item, removed) for item in tree]
+    if not isinstance(tree, dict):
+        return tree
+    return {key: without_keys(item, removed) for key, item in tree.items() if key not in removed}

@@ -11,6 +11,8 @@ from results.records.files import Location, open_folder, read_object, write_json
 
 SELECTION_VERSION = 1
 SELECTION_FILE = "selection.json"
+REMOVED_KEYS = ("max_latency_ms", "latency_ms")
+"""Keys of earlier versions of the project, ignored wherever a file has them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,17 +86,13 @@ class TradeOff:
     """The way to choose."""
     max_models: int
     """Most members that it may choose."""
-    max_latency_ms: float | None = None
-    """Most milliseconds that these may take for one text; None where nothing limits it."""
     num_models: int
     """Members of the largest ensemble that it chose, from all of dev or without a fold."""
-    latency_ms: float | None = None
-    """Of the slowest one, its members one after the other, for one text; None where latency was not measured."""
     cross_fitted: float
     standard_error: float
     """Of the cross-fitted score."""
     is_best: bool
-    """Whether no other costs as little or less (latencies within about 5 % are as little) and scores higher."""
+    """Whether it is on the Pareto front: no other has as few models or fewer and scores higher."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,8 +171,6 @@ class Selection:
     seed: int
     """Of folds, bags and resamples."""
     max_models: int
-    max_latency_ms: float | None = None
-    """Most milliseconds for one text by all members of a task, one after the other; None where nothing limits it."""
     is_calibrated: bool = False
     """Whether logits are divided by a temperature before they are averaged as probabilities."""
     searches: Mapping[str, Search] = field(default_factory=dict)
@@ -201,7 +197,9 @@ def read_selection(folder: Location) -> Selection:
     """
     rule = "a selection must be of version"
     try:
-        return read_object(open_folder(folder), SELECTION_FILE, Selection, rule=rule, version=SELECTION_VERSION)
+        return read_object(
+            open_folder(folder), SELECTION_FILE, Selection, rule=rule, version=SELECTION_VERSION, removed=REMOVED_KEYS
+        )
     except (FileNotFoundError, NotADirectoryError) as error:
         hint = "make one with python results/selector.py"
         raise ValueError(f"{folder} must hold {SELECTION_FILE} ({hint}), got none") from error

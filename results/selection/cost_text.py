@@ -1,7 +1,6 @@
 """Shows what is had for which cost at inference: the Pareto set of a task as a table."""
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterator
 
 from rich import box
 from rich.console import RenderableType
@@ -30,24 +29,17 @@ def cost_parts(chosen: TaskSelection, titles: dict[str, str]) -> Iterator[Render
         return
     yield from map(Text, (*COSTS, ""))
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in chain(["models"], ["ms for one text"] if is_timed(best) else [], ["way", "cross-fitted"]):
+    for title in ("models", "way", "cross-fitted"):
         table.add_column(title, no_wrap=True, justify="left" if title == "way" else "right")
     for one in best:
         table.add_row(*map(Text, cells(one, titles)))
     yield from (table, Text(""))
 
 
-def is_timed(found: Sequence[TradeOff]) -> bool:
-    """Whether there are some whose latency was measured."""
-    return any(one.latency_ms is not None for one in found)
-
-
 def cells(one: TradeOff, titles: dict[str, str]) -> list[str]:
     """One row."""
-    latency = [] if one.latency_ms is None else [f"{one.latency_ms:.1f}"]
     return [
         f"{one.num_models}",
-        *latency,
         titles.get(one.name, one.name),
         f"{one.cross_fitted:.3f} {error_text(one.standard_error)}",
     ]

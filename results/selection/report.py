@@ -12,8 +12,8 @@ from mtlib.tasks import TASKS
 from results.ranking.render import PLAIN_WIDTH, error_text
 from results.records.files import folder_name
 from results.records.selection import MethodScore, Search, Selection, TaskSelection
-from results.scoring.search_optimism import SCHEDULERS, SEARCHES, seen_sentence
-from results.selection.cost_text import cost_parts, is_timed
+from results.scoring.search_optimism import SCHEDULERS, SEARCHES, optimism_sentence
+from results.selection.cost_text import cost_parts
 
 TITLES = {
     "base": "base configuration",
@@ -206,10 +206,6 @@ def legend(selection: Selection) -> Iterator[str]:
     if any(chosen.is_soup for chosen in selection.tasks.values()):
         yield "models of a soup are those whose weights are averaged; predicting costs one model."
         yield "Soups are of kept epochs alone, which all of dev chose; their scores are corrected for that."
-    if selection.max_latency_ms is not None:
-        yield f"All models of a task, one after the other, take at most {selection.max_latency_ms:g} ms for one text."
-    if any(is_timed(chosen.trade_offs) for chosen in selection.tasks.values()):
-        yield "ms for one text: on this machine, one model after the other; the median over texts of all lengths."
     if not any(score.name == "base" for chosen in selection.tasks.values() for score in chosen.methods):
         yield "No trial has the base configuration of the space; --base TRIAL names one to compare with."
     yield f"<: what was chosen, {rule}."
@@ -231,7 +227,7 @@ def seen_sentences(selection: Selection) -> list[str]:
     for own in selection.searches.values():
         key = (own.search, own.scheduler)
         largest[key] = max(own.num_configurations, largest.get(key, 0))
-    found = (seen_sentence(*key, count, error) for key, count in largest.items() if count > 0)
+    found = (optimism_sentence(*key, count, error) for key, count in largest.items() if count > 0)
     return [sentence for sentence in found if sentence is not None]
 
 

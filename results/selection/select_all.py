@@ -1,6 +1,5 @@
 """Chooses the ensembles of all tasks from sweeps: reads the candidates of each, and puts the choices together."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -9,10 +8,8 @@ from pathlib import Path
 from mtlib.errors import require, require_name
 from mtlib.tasks import TASKS
 from results.ensembles.base_configuration import Configuration, find_base
-from results.ensembles.best_k import Settings, within_latency
+from results.ensembles.best_k import Settings
 from results.ensembles.candidates import Pool, read_pool
-from results.inference.dev_texts import read_dev_texts
-from results.inference.latency import choose_texts, find_latencies
 from results.inference.models import ModelSource
 from results.records.files import Location
 from results.records.selection import Search, Selection, TaskSelection
@@ -50,10 +47,8 @@ class Request:
     """Trial of the first sweep whose configuration all are compared with; None for that sweep's base."""
     is_calibrated: bool = False
     """Whether logits are divided by a temperature before they are averaged as probabilities."""
-    is_timed: bool = False
-    """Whether latency is measured; it is where it is limited."""
     encoder: str | None = None
-    """Pretrained encoder of all members, where models are run, for soups and latency; None for what trials name."""
+    """Pretrained encoder of all members, for soups, which run models; None for what trials name."""
     device: str = "auto"
     """Where they are run."""
     data: Path | None = None
@@ -76,7 +71,7 @@ def select_from(request: Request, *, command: str = "", on_progress: Say = lambd
 
     Raises:
         ValueError: one line: a name or a number is wrong, there is no sweep, no trial was scored; else as `read_pool`,
-            `select`, `choose_soups` and `find_latencies`.
+            `select` and `choose_soups`.
     """
     settings, sweeps = request.settings, request.sweeps
     check_request(request)
@@ -87,7 +82,10 @@ def select_from(request: Request, *, command: str = "", on_progress: Say = lambd
         methods_for(TASKS[task], names_of(request))
     places = {str(sweep): sweep for sweep in sweeps}
     source = ModelSource(places=places, encoder=request.encoder, device=request.device)
-    pools = {task: prepare_pool(task, request, source, on_progress) for task in wanted}
+    pools = dict[str, Pool]()
+    for task in wanted:
+        on_progress(f"{TASKS[task].title}: reading predictions ...")
+        pools[task] = read_pool(sweeps, task)
     one, found = find_one_model(pools, request), dict[str, TaskSelection]()
     for task, pool in pools.items():
         on_progress(f"{TASKS[task].title}: choosing among {len(pool.candidates):,} candidates ...")
@@ -100,7 +98,6 @@ def select_from(request: Request, *, command: str = "", on_progress: Say = lambd
         num_repeats=request.repeats,
         seed=settings.seed,
         max_models=settings.max_models,
-        max_latency_ms=None if math.isinf(settings.max_latency_ms) else settings.max_latency_ms,
         is_calibrated=request.is_calibrated,
         searches={str(sweep): search_of(sweep) for sweep in sweeps},
         tasks=found,
@@ -137,17 +134,6 @@ def choose_one_task(
     )
 
 
-def prepare_pool(task: str, request: Request, source: ModelSource, on_progress: Say) -> Pool:
-    """A task's candidates, with their latencies where these are needed."""
-    on_progress(f"{TASKS[task].title}: reading predictions ...")
-    pool = read_pool(request.sweeps, task)
-    if not request.is_timed and math.isinf(request.settings.max_latency_ms):
-        return pool
-    on_progress(f"{TASKS[task].title}: measuring latency ...")
-    texts = choose_texts(read_dev_texts(pool.candidates[0].sweep, task, pool.ids, request.data))
-    return replace(pool, latencies=find_latencies(pool, source, texts))
-
-
 def names_of(request: Request) -> list[str] | None:
     """The ways to choose that are asked for by name and average outputs; None for all."""
     if request.method == AUTOMATIC:
@@ -165,8 +151,7 @@ def find_one_model(pools: Mapping[str, Pool], request: Request) -> OneModel | No
     if request.method == SOUP or (len(pools) == 1 and not is_asked):
         return None
     try:
-        fast = {task: within_latency(pool, request.settings) for task, pool in pools.items()}
-        return choose_one_model(fast, request.settings, num_repeats=request.repeats)
+        return choose_one_model(pools, request.settings, num_repeats=request.repeats)
     except ValueError:
         if is_asked:
             raise
@@ -179,8 +164,6 @@ def check_request(request: Request) -> None:
     require(settings.max_models >= 1, "--max-models must be at least 1", settings.max_models)
     require(settings.num_bags >= 0, "--bags must be at least 0", settings.num_bags)
     require(settings.seed >= 0, "--seed must be at least 0", settings.seed)
-    rule = "--max-latency-ms must be above 0"
-    require(settings.max_latency_ms > 0, rule, settings.max_latency_ms)  # NaN is not above 0 either
     require(request.repeats >= 1, "--repeats must be at least 1", request.repeats)
     require_name(request.method, NAMES, "method")
     is_both = request.is_calibrated and request.method in (ONE_MODEL, SOUP)

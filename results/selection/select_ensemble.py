@@ -9,7 +9,7 @@ import numpy as np
 from mtlib.errors import require, require_name
 from mtlib.tasks import Task
 from results.ensembles.base_configuration import Configuration
-from results.ensembles.best_k import Method, Settings, choose_best_k, choose_single, within_latency
+from results.ensembles.best_k import Method, Settings, choose_best_k, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.copies import without_copies
 from results.ensembles.ensemble import Combine, Ensemble, ensemble_outputs
@@ -93,8 +93,8 @@ def select(
 ) -> TaskSelection:
     """Chooses a task's ensemble.
 
-    Scores come from all candidates that are fast enough, each once however many say the same; the ensemble itself is
-    limited to those whose weights were kept.
+    Scores come from all candidates, each once however many say the same; the ensemble itself is limited to those whose
+    weights were kept.
 
     Args:
         pool: the task's candidates.
@@ -107,14 +107,14 @@ def select(
         is_calibrated: whether logits are divided by a temperature before they are averaged as probabilities.
 
     Raises:
-        ValueError: no candidate has its weights or is fast enough, there are too few examples, or a name is unknown.
+        ValueError: no candidate has its weights, there are too few examples, or a name is unknown.
     """
     rows = check_rows(pool, settings)
     takes_one = names is not None and list(names) == [ONE_MODEL]
     methods = methods_for(pool.task, [] if takes_one else names)
     if is_calibrated:
         methods = {name: calibrated(method) for name, method in methods.items()}
-    distinct = without_copies(within_latency(pool, settings))
+    distinct = without_copies(pool)
     kept = with_weights(distinct)
     chosen = {name: method(kept, rows, settings) for name, method in methods.items()}
     tried = {

@@ -9,7 +9,7 @@ import numpy as np
 
 from mtlib.data.token_cache import Corpus
 from results.ensembles.base_configuration import Configuration
-from results.ensembles.best_k import Settings, choose_single, within_latency
+from results.ensembles.best_k import Settings, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.copies import without_copies
 from results.ensembles.ensemble import equal_ensemble, score_rows
@@ -69,7 +69,7 @@ def choose_soups(
         ValueError: in one line: as `select_soup`, `results.inference.dev_texts.read_dev_texts` and
             `results.inference.soup_model.load_soup`; a prediction is not finite.
     """
-    task, kept = pool.task, can_be_mixed(pool, settings)
+    task, kept = pool.task, can_be_mixed(pool)
     shapes = find_shapes(members_of(kept, equal_ensemble(np.arange(len(kept.candidates)))), task.name, source)
     texts = read_dev_texts(source.places[kept.candidates[0].sweep], task.name, pool.ids, data)
     ask, most, numbers = model_taste(kept, texts, source), most_soups(kept, shapes, settings, num_repeats), count(1)
@@ -83,9 +83,9 @@ def choose_soups(
     return select_soup(pool, kept, settings, taste, shapes, num_repeats=num_repeats, base=base)
 
 
-def can_be_mixed(pool: Pool, settings: Settings) -> Pool:
-    """The candidates that may be in a soup: of those that say the same one, with its weights, fast enough by itself."""
-    return with_weights(without_copies(within_latency(pool, settings)))
+def can_be_mixed(pool: Pool) -> Pool:
+    """The candidates that may be in a soup: those whose weights were kept, one of each group of copies."""
+    return with_weights(without_copies(pool))
 
 
 def model_taste(pool: Pool, texts: Sequence[tuple[str, ...]], source: ModelSource) -> Taste:
@@ -156,7 +156,7 @@ def find_yardsticks(
     pool: Pool, kept: Pool, settings: Settings, num_repeats: int, base: frozenset[Configuration]
 ) -> SoupYardsticks:
     """What soups are compared with and corrected by: the best single candidate among all, and among those kept."""
-    distinct = without_copies(within_latency(pool, settings))
+    distinct = without_copies(pool)
     chosen = choose_single(kept, np.arange(len(kept.labels)), settings)
     among_all, among_kept = (
         try_method(SINGLE, choose_single, own, settings, num_repeats, chosen=chosen, kept=kept)

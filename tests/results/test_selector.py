@@ -232,7 +232,7 @@ def test_a_trial_whose_weights_are_deleted_is_not_selected(sweep: Path, capsys: 
     assert refusal(capsys, sweep, *FAST) == "some candidate of sst must have its weights still, got none"
 
 
-FOR_MODELS = "must come with --score-hold-out, --method soup or --max-latency-ms, which load models"
+FOR_MODELS = "must come with --score-hold-out or --method soup, which load models"
 WRONG: list[tuple[list[str], str]] = [
     ([], "SWEEP must name the folder of a sweep, or a URI (see --help), got none"),
     (["mine", "--metod", "auto"], "unknown flag '--metod'; did you mean '--method'? known: "),
@@ -251,11 +251,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["mine", "--bags", "-1"], "--bags must be at least 0, got -1"),
     (["mine", "--bags", "1.5"], "--bags: must be a whole number, got '1.5'"),
     (["mine", "--repeats", "0"], "--repeats must be at least 1, got 0"),
-    (["mine", "--max-latency-ms", "0"], "--max-latency-ms must be above 0, got 0"),
-    (["mine", "--max-latency-ms", "-2"], "--max-latency-ms must be above 0, got -2"),
-    (["mine", "--max-latency-ms", "nan"], "--max-latency-ms must be above 0, got nan"),
-    (["mine", "--max-latency-ms", "fast"], "--max-latency-ms: must be a number of milliseconds, got 'fast'"),
-    (["mine", "--max-latency-ms", "5"], "--data must name the data folder, which "),
+    (["mine", "--max-latency-ms", "5"], "unknown flag '--max-latency-ms'; did you mean '--max-models'? known: "),
     (["mine", "--method", "soup", "--calibrate"], "--calibrate must not be named beside --method soup, one model, got"),
     (["mine", "--method", "one_model", "--calibrate"], "--calibrate must not be named beside --method one_model, one"),
     (["mine", "--base", "0007-r0"], "unknown trial of "),
@@ -390,21 +386,6 @@ def test_a_soup_is_chosen_where_it_is_asked_for_and_scored_as_one_model(held: Pa
     assert any(line.startswith("Chosen for SST: ") and "soup, " in line for line in lines)
     scored = score(capsys, held)
     assert scored[2].startswith("SST")
-
-
-def test_latency_is_measured_where_it_may_be_limited(held: Path, capsys: Capture) -> None:
-    lines = run(capsys, held, "--task", "sts", "--max-latency-ms", "inf", *SMALL)
-    selection = read_selection(held)
-    assert selection.max_latency_ms is None
-    offs = selection.tasks["sts"].trade_offs
-    assert offs
-    assert all(one.latency_ms is not None and one.latency_ms > 0 for one in offs)
-    assert any(line.startswith("ms for one text: on this machine") for line in lines)
-    line = refusal(capsys, held, "--task", "sts", "--max-latency-ms", "0.000001", *SMALL)
-    assert line.startswith("--max-latency-ms must leave room for one model: the fastest of sts, which takes ")
-    assert read_selection(held) == selection
-    run(capsys, held, "--task", "sts", "--max-latency-ms", "60000", *SMALL)
-    assert read_selection(held).max_latency_ms == 60000
 
 
 def score(capsys: Capture, folder: Path | str, *words: object) -> list[str]:

@@ -1,7 +1,5 @@
 """Scores, best epochs and best k are those of scikit-learn, scipy and plain searches; no method peeks or breaks."""
 
-import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +9,6 @@ from mtlib.tasks import TASKS, Task
 from results.ensembles.best_k import (
     Method,
     Settings,
-    affordable,
     best_epochs,
     candidate_scores,
     choose_best_k,
@@ -19,7 +16,6 @@ from results.ensembles.best_k import (
     inner_folds,
     path_scores,
     sum_scores,
-    within_latency,
 )
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, ensemble_outputs, equal_ensemble, score_rows
@@ -260,133 +256,12 @@ def test_a_perfect_candidate_is_all_that_is_needed(method: Method) -> None:
         assert plain_score(perfect, method(perfect, all_rows(perfect), NO_BAGS)) > 0.95
 
 
-def timed(pool: Pool, latencies: Sequence[float]) -> Pool:
-    """The pool whose candidates take so many milliseconds."""
-    return replace(pool, latencies=np.array(latencies, dtype=np.float64))
-
-
-@pytest.mark.parametrize(
-    ("latencies", "limit", "max_models", "expected"),
-    [
-        ([5, 6, 4, 1, 1], 10, 9, [0, 2, 3]),
-        ([5, 6, 4, 1, 1], 10, 2, [0, 2]),
-        ([5, 6, 4, 1, 1], 5, 9, [0]),
-        ([5, 6, 4, 1, 1], 6, 9, [0, 3]),
-        ([5, 6, 4, 1, 1], math.inf, 9, [0, 1, 2, 3, 4]),
-        ([5, 6, 4, 1, 1], math.inf, 1, [0]),
-        ([0, 0, 0], 1, 2, [0, 1]),
-        ([7], 7, 3, [0]),
-    ],
-)
-def test_models_are_taken_in_order_each_that_there_is_room_for(
-    latencies: list[float], limit: float, max_models: int, expected: list[int]
-) -> None:
-    settings = Settings(max_models=max_models, max_latency_ms=limit)
-    assert affordable(np.array(latencies, dtype=np.float64), settings).tolist() == expected
-
-
-@pytest.mark.parametrize(("limit", "size"), [(0.3, 2), (0.2999, 1), (0.6, 3), (0.5999, 2)])
-def test_a_limit_that_is_met_exactly_is_kept_however_sums_are_rounded(limit: float, size: int) -> None:
-    assert 0.1 + 0.2 > 0.3
-    latencies = np.array([0.1, 0.2, 0.3])
-    assert len(affordable(latencies, Settings(max_latency_ms=limit))) == size
-    assert len(affordable(latencies[[1, 0, 2]], Settings(max_latency_ms=limit))) == size
-
-
-def test_candidates_that_are_too_slow_by_themselves_are_taken_out() -> None:
-    pool = timed(build_pool(BINARY, SKILLS), [20, 30, 40, 10, 30.1, 30])
-    found = within_latency(pool, Settings(max_latency_ms=30))
-    assert [candidate.number for candidate in found.candidates] == [0, 1, 3, 5]
-    assert found.latencies is not None
-    assert found.latencies.tolist() == [20, 30, 10, 30]
-    assert [len(within_latency(pool, Settings(max_latency_ms=limit)).candidates) for limit in (10, 19.9, 20)] == [
-        1,
-        1,
-        2,
-    ]
-
-
-@pytest.mark.parametrize("limit", [40, math.inf])
-def test_a_pool_that_is_fast_enough_stays_as_it_is(limit: float) -> None:
-    pool = timed(build_pool(BINARY, SKILLS), [20, 30, 40, 10, 30, 30])
-    assert within_latency(pool, Settings(max_latency_ms=limit)) is pool
-
-
-def test_without_a_limit_latencies_are_not_needed_and_with_one_they_are() -> None:
-    pool = build_pool(BINARY, SKILLS)
-    assert within_latency(pool, Settings()) is pool
-    with pytest.raises(AssertionError, match="needs latencies"):
-        within_latency(pool, Settings(max_latency_ms=10))
-
-
-def test_a_limit_that_no_model_keeps_is_one_line_with_the_fastest() -> None:
-    pool = timed(build_pool(BINARY, SKILLS), [20, 30, 40, 10.25, 30, 30])
-    with pytest.raises(
-        ValueError,
-        match=r"^--max-latency-ms must leave room for one model: the fastest of qqp, which takes 10.25 ms, got 10$",
-    ):
-        within_latency(pool, Settings(max_latency_ms=10))
-
-
 @each_way
 @pytest.mark.parametrize("seed", range(8))
-def test_no_choice_is_beyond_the_limits(task: Task, method: Method, seed: int) -> None:
+def test_no_ensemble_has_more_models_than_are_allowed(task: Task, method: Method, seed: int) -> None:
     random = np.random.default_rng(seed)
     pool = build_pool(task, [0.6] * 7, num_epochs=2, correlation=0.1, num_rows=40, seed=seed)
-    pool = timed(pool, random.uniform(1, 20, len(pool.candidates)).tolist())
-    settings = replace(FAST, max_models=int(random.integers(1, 6)), max_latency_ms=float(random.uniform(3, 60)))
-    fast = within_latency(pool, settings)
-    chosen = method(fast, all_rows(fast), settings)
+    settings = replace(FAST, max_models=int(random.integers(1, 6)))
+    chosen = method(pool, all_rows(pool), settings)
     assert 1 <= len(chosen.members) <= settings.max_models
-    assert fast.latencies_of(chosen.members).sum() <= settings.max_latency_ms * (1 + 1e-9)
     assert sum(chosen.weights) == pytest.approx(1)
-
-
-@each_task
-@each_method
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_where_all_take_alike_a_limit_of_latency_is_one_of_their_number(task: Task, method: Method, size: int) -> None:
-    pool = build_pool(task, [0.6] * 6, correlation=0.1, num_rows=60)
-    limited = replace(FAST, max_models=6, max_latency_ms=size * 10.1)
-    expected = method(pool, all_rows(pool), replace(FAST, max_models=size))
-    assert method(timed(pool, [10.1] * 6), all_rows(pool), limited) == expected
-
-
-@each_way
-def test_latencies_without_a_limit_change_nothing(task: Task, method: Method) -> None:
-    pool = build_pool(task, SKILLS, num_epochs=2)
-    latencies = np.random.default_rng(0).uniform(1, 20, len(pool.candidates)).tolist()
-    expected = method(pool, all_rows(pool), FAST)
-    assert method(timed(pool, latencies), all_rows(pool), FAST) == expected
-    assert method(timed(pool, latencies), all_rows(pool), replace(FAST, max_latency_ms=1e4)) == expected
-
-
-@each_task
-@pytest.mark.parametrize("method", [choose_best_k, choose_weights, choose_greedy])
-def test_of_many_good_models_more_are_taken_where_they_are_fast(task: Task, method: Method) -> None:
-    pool = build_pool(task, [0.7] * 6, num_rows=600, correlation=0)
-    settings = replace(FAST, max_models=6, max_latency_ms=30)
-    slow, fast = (method(timed(pool, [took] * 6), all_rows(pool), settings) for took in (20, 10))
-    assert len(slow.members) == 1
-    assert len(fast.members) == 3
-
-
-@each_task
-@few_seeds
-def test_the_number_of_the_best_within_a_latency_is_that_of_a_plain_search_over_folds(task: Task, seed: int) -> None:
-    latencies = np.random.default_rng(seed).uniform(5, 20, 12).tolist()
-    pool = timed(build_pool(task, SKILLS, num_rows=45, num_epochs=2, seed=seed), latencies)
-    settings, scores = replace(FAST, max_latency_ms=30), np.zeros(FAST.max_models)
-
-    def best_within(rows: Numbers, size: int) -> Ensemble:
-        taken: list[int] = []
-        for member in best_epochs(pool, rows).tolist():
-            if len(taken) < size and sum(latencies[one] for one in (*taken, member)) <= 30:
-                taken.append(member)
-        return equal_ensemble(np.array(taken))
-
-    for outside, inside in inner_folds(pool, all_rows(pool), settings):
-        for size in range(1, FAST.max_models + 1):
-            scores[size - 1] += len(inside) * plain_score(pool, best_within(outside, size), inside)
-    size = 1 + int(np.flatnonzero(scores > scores.max() - 1e-9)[0])
-    assert choose_best_k(pool, all_rows(pool), settings) == best_within(all_rows(pool), size)

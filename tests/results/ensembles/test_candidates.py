@@ -249,23 +249,6 @@ def test_a_pool_of_some_candidates_keeps_their_order_and_forgets_what_was_known(
     assert part.trial_numbers.tolist() == list(range(len(numbers)))
 
 
-def test_latencies_stay_with_their_candidates(sweep_folder: Path) -> None:
-    pool = replace(read_pool([sweep_folder], "sts"), latencies=np.array([10.0, 20, 30, 40, 50, 60]))
-    part = pool.only([3, 0])
-    assert part.latencies is not None
-    assert part.latencies.tolist() == [40, 10]
-    assert part.latencies_of([1, 1, 0]).tolist() == [10, 10, 40]
-    assert part.latencies_of([]).tolist() == []
-    assert pool.only(range(6)) is pool
-
-
-def test_latencies_that_were_not_measured_count_nothing(sweep_folder: Path) -> None:
-    pool = read_pool([sweep_folder], "sts")
-    assert pool.latencies is None
-    assert pool.only([3, 0]).latencies is None
-    assert pool.latencies_of([3, 0]).tolist() == [0, 0]
-
-
 def test_trials_are_told_apart_by_their_sweep(sweep_folder: Path) -> None:
     pool = read_pool([sweep_folder], "sst")
     candidates = [("a", "0"), ("a", "1"), ("b", "0"), ("a", "0")]

@@ -1,6 +1,5 @@
 """Greedy selection is that of the paper, line by line, and brute force bounds what it reaches."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations, combinations_with_replacement
 
@@ -9,9 +8,8 @@ import pytest
 
 from mtlib.tasks import TASKS, Task
 from results.ensembles.best_k import Settings, best_epochs, choose_best_k, choose_single, sum_scores
-from results.ensembles.candidates import Pool
 from results.ensembles.greedy import addition_scorer, choose_greedy, draw_bags, grow
-from tests.results.plain_selection import Floats, all_rows, counts_of, mean_score, plain_score, select_as_in_the_paper
+from tests.results.plain_selection import all_rows, counts_of, mean_score, plain_score, select_as_in_the_paper
 from tests.results.simulated_pools import build_pool, pool_of
 
 BINARY, REGRESSION = TASKS["qqp"], TASKS["sts"]
@@ -157,70 +155,3 @@ def test_a_second_copy_of_each_candidate_never_makes_greedy_selection_worse_than
     single, greedy = (method(pool, all_rows(pool), NO_BAGS) for method in (choose_single, choose_greedy))
     assert single.members[0] % 2 == 0
     assert plain_score(pool, greedy) >= plain_score(pool, single) - 1e-9
-
-
-def select_within(pool: Pool, library: Sequence[int], settings: Settings) -> Floats:
-    """As `select_as_in_the_paper`, of ensembles within both limits alone; sorted initialisation leaves out what none of
-    them could hold beside better ones."""
-    assert pool.latencies is not None
-    latencies, rows = pool.latencies, all_rows(pool)
-
-    def performance(ensemble: list[int]) -> float:
-        return mean_score(pool, np.bincount(ensemble, minlength=len(pool.candidates)).astype(np.float64), rows)
-
-    def is_allowed(ensemble: list[int]) -> bool:
-        different = list(set(ensemble))
-        return len(different) <= settings.max_models and latencies[different].sum() <= settings.max_latency_ms
-
-    models, start = sorted(library, key=lambda model: -performance([model])), list[int]()
-    starts = [start := [*start, model] for model in models if is_allowed([*start, model])]
-    nested = [max(starts, key=performance)]
-    while len(nested[-1]) < settings.num_steps:
-        additions = [[*nested[-1], model] for model in models]
-        nested.append(max(filter(is_allowed, additions), key=performance))
-    return np.bincount(max(nested, key=performance), minlength=len(pool.candidates)).astype(np.float64)
-
-
-def timed_pool(task: Task, seed: int) -> Pool:
-    """Candidates that take 1 to 20 ms."""
-    pool = build_pool(task, SKILLS, num_rows=40, correlation=0.1, seed=seed)
-    return replace(pool, latencies=np.random.default_rng(seed).uniform(1, 20, len(SKILLS)))
-
-
-@each_task
-@few_seeds
-@pytest.mark.parametrize(("max_models", "limit"), [(6, 20.0), (6, 30.0), (2, 30.0), (3, 1000.0)])
-def test_greedy_selection_within_limits_is_that_of_a_plain_search(
-    task: Task, seed: int, max_models: int, limit: float
-) -> None:
-    pool, settings = timed_pool(task, seed), replace(NO_BAGS, max_models=max_models, max_latency_ms=limit)
-    expected = select_within(pool, range(6), settings)
-    found = counts_of(pool, choose_greedy(pool, all_rows(pool), settings))
-    np.testing.assert_allclose(found, expected / expected.sum(), atol=1e-12)
-
-
-@each_task
-@few_seeds
-def test_of_bags_that_are_beyond_the_limits_together_the_largest_weights_stay(task: Task, seed: int) -> None:
-    pool, settings = timed_pool(task, seed), replace(FAST, max_models=4, max_latency_ms=20)
-    best, total = best_epochs(pool, all_rows(pool)), np.zeros(6)
-    for bag in draw_bags(6, 3, np.random.default_rng((settings.seed, 40))):
-        counts = select_within(pool, best[bag].tolist(), settings)
-        total += counts / counts.sum()
-    kept = list[int]()
-    for member in sorted(best.tolist(), key=lambda one: -total[one]):
-        is_within = pool.latencies_of([*kept, member]).sum() <= 20 and len(kept) < 4
-        kept += [member] if is_within and total[member] > 0 else []
-    expected = np.where(np.isin(np.arange(6), kept), total, 0)
-    found = counts_of(pool, choose_greedy(pool, all_rows(pool), settings))
-    np.testing.assert_allclose(found, expected / expected.sum(), atol=1e-12)
-
-
-def test_what_there_is_no_room_for_is_not_added_however_good() -> None:
-    labels = np.ones(10)
-    good, repair, other = np.full(10, 0.2), np.full(10, -0.1), np.full(10, 0.1)
-    good[:3], repair[:3] = -0.2, 0.9
-    other[:4] = -0.9
-    pool = replace(pool_of(BINARY, np.stack([good, other, repair]), labels), latencies=np.array([10.0, 5.0, 20.0]))
-    for limit, members in ((30, {0, 2}), (29, {0}), (35, {0, 2})):
-        assert set(choose_greedy(pool, all_rows(pool), replace(NO_BAGS, max_latency_ms=limit)).members) == members

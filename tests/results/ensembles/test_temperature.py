@@ -392,16 +392,6 @@ def test_no_more_models_are_chosen_than_are_allowed_and_one_epoch_of_each_trial(
 
 
 @each_task
-@pytest.mark.parametrize("method", [choose_best_k, choose_weights, choose_greedy])
-def test_a_limit_of_latency_holds_for_calibrated_members_too(task: Task, method: Method) -> None:
-    pool = build_pool(task, [0.6] * 6, num_epochs=2, correlation=0.1)
-    pool = replace(pool, latencies=np.repeat([1.0, 5.0, 2.0, 3.0, 1.0, 2.0], 2))
-    chosen = calibrated(method)(pool, all_rows(pool), replace(FAST, max_latency_ms=6))
-    assert pool.latencies_of(chosen.members).sum() <= 6
-    assert len(calibrated(method)(pool, all_rows(pool), replace(FAST, max_latency_ms=100)).members) > 3
-
-
-@each_task
 @each_method
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("num_rows", [1, 2, 3])

@@ -17,6 +17,7 @@ from results.records.selection import (
     MethodScore,
     Selection,
     TaskSelection,
+    TradeOff,
     read_selection,
     with_look,
     write_selection,
@@ -217,3 +218,14 @@ def test_a_look_is_added_to_those_before_and_kept(tmp_path: Path) -> None:
     assert replace(twice, looks=()) == selection
     write_selection(tmp_path, twice)
     assert read_selection(tmp_path) == twice
+
+
+def test_limits_of_latency_that_earlier_versions_wrote_are_ignored(tmp_path: Path) -> None:
+    trade_off = TradeOff(name="topk", max_models=2, num_models=2, cross_fitted=0.5, standard_error=0.1, is_best=True)
+    expected = build_selection(tasks={"sst": build_task(trade_offs=(trade_off,))})
+    write_selection(tmp_path, expected)
+    tree = json.loads((tmp_path / SELECTION_FILE).read_text())
+    tree["max_latency_ms"] = 20.0
+    tree["tasks"]["sst"]["trade_offs"][0] |= {"max_latency_ms": None, "latency_ms": 3.5}
+    (tmp_path / SELECTION_FILE).write_text(json.dumps(tree))
+    assert read_selection(tmp_path) == expected

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console, Group
 
 from results.records.selection import TradeOff
-from results.selection.cost_text import COSTS, cost_parts, is_timed
+from results.selection.cost_text import COSTS, cost_parts
 from tests.results.selection.test_report import build_task
 
 TITLES = {"single": "best single model", "topk": "mean of the best k"}
@@ -45,16 +45,6 @@ def test_each_that_nothing_beats_has_a_row_and_no_other() -> None:
     ]
     assert lines[6].split() == ["5", "mean", "of", "the", "best", "k", "0.530", "±.012"]
     assert len(lines) == 8
-
-
-def test_where_latency_was_measured_it_stands_beside() -> None:
-    timed = [replace(one, latency_ms=12.34 * one.num_models) for one in (ONE, TWO)]
-    lines = shown(*timed)
-    assert "ms for one text" in lines[3]
-    assert [line.split()[1] for line in lines[5:7]] == ["12.3", "24.7"]
-    assert is_timed(timed)
-    assert not is_timed([ONE, TWO])
-    assert not is_timed([])
 
 
 def test_nothing_is_shown_where_no_more_models_are_worth_it() -> None:

@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 
 from mtlib.tasks import TASKS
 from results.records.selection import Contender, Member, MethodScore, Search, Selection, TaskSelection
-from results.scoring.search_optimism import seen_sentence
+from results.scoring.search_optimism import optimism_sentence
 from results.selection.report import (
     MOST_CONTENDERS,
     MOST_MEMBERS,
@@ -231,11 +231,11 @@ def searched(**sweeps: tuple[str, str, int]) -> Selection:
 
 def test_what_a_search_has_seen_of_dev_is_said_and_how_much_that_is_worth() -> None:
     (told,) = seen_sentences(searched(a=("tpe", "none", 40)))
-    assert told == seen_sentence("tpe", "none", 40, 0.021)
+    assert told == optimism_sentence("tpe", "none", 40, 0.021)
     selection = searched(a=("tpe", "asha", 40), b=("tpe", "asha", 12), c=("random", "asha", 30), d=("grid", "none", 9))
     assert seen_sentences(selection) == [
-        seen_sentence("tpe", "asha", 40, 0.021),
-        seen_sentence("random", "asha", 30, 0.021),
+        optimism_sentence("tpe", "asha", 40, 0.021),
+        optimism_sentence("random", "asha", 30, 0.021),
     ]
     assert list(legend(selection))[-2:] == seen_sentences(selection)
     assert " ".join(brief_verdict(selection)).endswith(" ".join(seen_sentences(selection)))
@@ -247,11 +247,6 @@ def test_where_nothing_was_seen_nothing_is_said_and_where_it_is_not_recorded_tha
     for unknown in (searched(a=("not recorded", "none", 40)), build_selection(build_task())):
         (told,) = seen_sentences(unknown)
         assert told.endswith("is not undone by this.")
-
-
-def test_a_limit_of_latency_is_said() -> None:
-    lines = list(legend(build_selection(build_task(), max_latency_ms=12.5)))
-    assert "All models of a task, one after the other, take at most 12.5 ms for one text." in lines
 
 
 BASE = build_score("base", cross_fitted=0.5, num_models=1, base_lead=0.0, base_lead_interval=(0.0, 0.0))

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS
@@ -109,23 +108,3 @@ def test_how_each_sweep_was_searched_is_recorded(tmp_path: Path) -> None:
         first: Search(search="tpe", scheduler="asha", num_configurations=1),
         second: Search(search="not recorded", scheduler="not recorded", num_configurations=2),
     }
-
-
-def test_texts_for_latency_are_those_of_a_sweep_that_has_the_task(
-    sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first sweep has no candidate of the task."""
-    empty = tmp_path / "empty"
-    write_sweep(empty, {"name": "empty"})
-    write_trials(empty, [build_record(0, status="failed")], tuple(TASKS))
-    asked: list[object] = []
-
-    def read(place: object, *_: object) -> tuple[tuple[str, ...], ...]:
-        asked.append(place)
-        return (("a text",),)
-
-    monkeypatch.setattr(choosing, "read_dev_texts", read)
-    monkeypatch.setattr(choosing, "find_latencies", lambda pool, *_: np.ones(len(pool.candidates)))
-    request = Request(sweeps=[empty, sweep], settings=FAST, num_repeats=1, tasks=["sst"], is_timed=True)
-    assert all(one.latency_ms is not None for one in select_from(request).tasks["sst"].trade_offs)
-    assert asked == [str(sweep)]

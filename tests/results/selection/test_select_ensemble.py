@@ -411,19 +411,6 @@ def test_calibration_is_done_in_every_way_and_kept_by_member(task: Task) -> None
     assert score_named(found, "topk").cross_fitted == fitted.score
 
 
-@each_task
-def test_what_is_too_slow_is_not_chosen_and_the_base_may_be(task: Task) -> None:
-    pool = simulated(task.name)
-    slow = np.array([50.0 if one.number == 1 else 4.0 for one in pool.candidates])
-    limited = replace(FAST, max_latency_ms=8.0)
-    found = select(replace(pool, latencies=slow), limited, base=frozenset({("sweep", 1)}))
-    assert all(pool.candidates[number].number != 1 for number in numbers_of(pool, found))
-    assert len(found.members) <= 2
-    assert found.methods[0].name == "base"
-    assert found.num_configurations == len(SKILLS)
-    assert {one.latency_ms for one in found.trade_offs} <= {4.0, 8.0}
-
-
 def test_what_is_tried_at_each_cost_is_recorded() -> None:
     found = selected("qqp")
     assert {one.max_models for one in found.trade_offs} == {1, 2, 3}

@@ -64,7 +64,7 @@ def simulated(task: str) -> Pool:
 @cache
 def selected(task: str) -> TaskSelection:
     pool = simulated(task)
-    kept = can_be_mixed(pool, FAST)
+    kept = can_be_mixed(pool)
     return select_soup(pool, kept, FAST, simulated_taste(kept), alike(kept), num_repeats=2, base=BASE)
 
 
@@ -88,7 +88,7 @@ def test_both_ways_stand_beside_the_best_single_model_scored_as_always(task: Tas
 
 @each_task
 def test_members_are_what_the_way_mixes_of_all_rows_and_weigh_the_same(task: Task) -> None:
-    found, kept = selected(task.name), can_be_mixed(simulated(task.name), FAST)
+    found, kept = selected(task.name), can_be_mixed(simulated(task.name))
     assert all(candidate.has_weights for candidate in kept.candidates)
     for name, method in (
         (UNIFORM, uniform_soup(alike(kept))),
@@ -108,7 +108,7 @@ def test_members_are_what_the_way_mixes_of_all_rows_and_weigh_the_same(task: Tas
 @each_task
 def test_a_score_is_that_of_soups_mixed_without_the_fold_less_what_kept_epochs_are_worth(task: Task) -> None:
     pool, found = simulated(task.name), selected(task.name)
-    kept = can_be_mixed(pool, FAST)
+    kept = can_be_mixed(pool)
     rows, once = all_rows(kept), taste_once(kept, simulated_taste(kept))
     generator, scores = np.random.default_rng((FAST.seed, len(rows), 1)), list[float]()
     for _ in range(2):
@@ -171,10 +171,10 @@ def test_what_was_mixed_is_not_more_than_was_said() -> None:
 def test_candidates_that_say_the_same_are_one_and_those_without_weights_none() -> None:
     pool = build_pool(BINARY, SKILLS, num_rows=40)
     twice = replace(pool, outputs=pool.outputs[[0, 1, 1, 3]])
-    kept = can_be_mixed(keeping(twice, {0, 2}), FAST)
+    kept = can_be_mixed(keeping(twice, {0, 2}))
     assert [candidate.number for candidate in kept.candidates] == [0, 2]
     with pytest.raises(ValueError, match=r"^some candidate of qqp must have its weights still, got none$"):
-        can_be_mixed(keeping(twice, ()), FAST)
+        can_be_mixed(keeping(twice, ()))
 
 
 @pytest.mark.filterwarnings("error")
@@ -238,7 +238,7 @@ def test_the_soup_of_a_sweep_predicts_with_the_score_that_it_was_selected_by(tas
 
 
 def test_the_taste_of_one_real_model_is_what_was_recorded_of_it(soup_folder: Path) -> None:
-    kept = can_be_mixed(read_pool([soup_folder], "sst"), FAST)
+    kept = can_be_mixed(read_pool([soup_folder], "sst"))
     taste = model_taste(kept, read_dev_texts(soup_folder, "sst", kept.ids), source_of(soup_folder))
     for number in range(len(kept.candidates)):
         assert np.abs(taste((number,)) - kept.outputs[number]).max() <= 1e-5
