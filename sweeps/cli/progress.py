@@ -72,15 +72,15 @@ def lasting_lines(event: Event) -> list[str]:
         return [f"{event.lane} is down until there is room for its workers again: {event.facts['why']}"]
     if event.kind == "lane_closed":
         return [f"{event.lane} has nothing left to do and gives its resources back"]
-    if event.kind == "returned":
+    if event.kind == "requeued":
         return [f"{event.trial_id} waits for a lane that is free"]
     if event.kind == "resumed":
         return [f"{event.trial_id} goes on from its last state: {event.facts['why'] or 'its lane was restarted'}"]
-    if event.kind == "waits":
+    if event.kind == "waiting":
         return [f"{event.trial_id} waits: {event.facts['what']}"]
-    if event.kind == "begins":
+    if event.kind == "starting_point":
         return begin_lines(str(event.trial_id), event.facts)
-    if event.kind == "stage_ends" and event.facts["why_not"]:
+    if event.kind == "stage_finished" and event.facts["why_not"]:
         return [f"{event.trial_id}: stage {event.facts['stage']} is not kept for others: {event.facts['why_not']}"]
     if event.kind == "ended" and event.facts["how"] == "failed":
         return [f"{event.trial_id} failed: {event.facts['error']}"]

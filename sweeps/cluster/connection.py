@@ -59,7 +59,7 @@ def open_ray(address: str | None) -> Cluster:
     Raises:
         ValueError: there is no cluster at the address.
     """
-    be_quiet()
+    silence_ray()
     if ray.is_initialized():
         return Cluster(is_own=False, is_connected_here=False, dashboard=None)
     if address is None or address == "local":
@@ -104,7 +104,7 @@ def start_thread(work: Callable[[], None], name: str) -> threading.Thread:
     return thread
 
 
-def be_quiet() -> None:
+def silence_ray() -> None:
     """Keeps Ray's own messages off the terminal; what matters is said by the sweep. Set variables stay."""
     for name, value in DRIVER_VARIABLES.items():
         os.environ.setdefault(name, value)
@@ -120,7 +120,7 @@ def start_local() -> str | None:
     host = ray.util.get_node_ip_address()
     os.environ[GCS_PORT_VARIABLE] = str(port)
     try:
-        with deaf_to_interrupts():
+        with ignoring_interrupts():
             # Workers that look for their cluster would take any Ray of this machine: they are told which it is.
             context = ray.init(
                 address="local",
@@ -136,7 +136,7 @@ def start_local() -> str | None:
 
 
 @contextlib.contextmanager
-def deaf_to_interrupts() -> Iterator[None]:
+def ignoring_interrupts() -> Iterator[None]:
     """Processes that start meanwhile ignore Ctrl-C, which goes to every process of a terminal.
 
     Without this Ray's dashboard dies of it (the others block it), and lanes, which ask it, close late.

@@ -1,4 +1,4 @@
-"""Ctrl-C: the first one is noted, for a clean stop; the second one ends the program at once."""
+"""Stop requests: the first Ctrl-C stops the program cleanly, the second one at once."""
 
 import signal
 import threading
@@ -10,33 +10,33 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts:
-    """While this context is open in the main thread, counts signals that ask the program to end."""
+    """A context that counts stop signals while it is open in the main thread."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.why: str | None = None
-        """Who else asked the program to end, and why, in one clause; None: a signal did."""
+        self.reason: str | None = None
+        """Why the program itself requested a stop, in one clause; None if it did not."""
         self._handlers: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "Interrupts":
         if threading.current_thread() is threading.main_thread():
-            self.catch()
+            self.install_handlers()
         return self
 
-    def catch(self) -> None:
-        """Takes the signals over, also from a library that has taken them since."""
+    def install_handlers(self) -> None:
+        """Installs the signal handlers, again after a library has installed its own."""
         for number in SIGNALS:
             previous = signal.signal(number, self._note)
             self._handlers.setdefault(number, previous)
 
     @property
-    def are_there(self) -> bool:
-        """Whether anybody has asked the program to end."""
-        return self.count > 0 or self.why is not None
+    def is_stop_requested(self) -> bool:
+        """Whether a signal or the program itself has requested a stop."""
+        return self.count > 0 or self.reason is not None
 
-    def ask(self, why: str) -> None:
-        """Asks for a clean stop, as a first Ctrl-C does; that one is still to come."""
-        self.why = why
+    def request_stop(self, reason: str) -> None:
+        """Requests a clean stop, like a first Ctrl-C. A Ctrl-C after it still counts as the first."""
+        self.reason = reason
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

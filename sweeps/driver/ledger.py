@@ -121,10 +121,10 @@ def apply_to_trial(ledger: Ledger, trial_id: str, event: Event) -> None:
     if event.kind == "progress":
         ledger.progress[trial_id] = {**ledger.progress.get(trial_id, {}), **event.facts}
         return
-    if event.kind in ("waits", "stage_ends"):
+    if event.kind in ("waiting", "stage_finished"):
         return
-    changes = {"started": on_start, "resumed": on_start, "begins": on_begin, "report": on_report}
-    changes |= {"returned": on_return, "ended": on_end}
+    changes = {"started": on_start, "resumed": on_start, "starting_point": on_begin, "report": on_report}
+    changes |= {"requeued": on_return, "ended": on_end}
     ledger.records[trial_id] = changes[event.kind](record, event, ledger)
     ledger.is_changed = True
 

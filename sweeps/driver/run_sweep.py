@@ -21,7 +21,7 @@ from sweeps.cluster.interrupts import Interrupts
 from sweeps.cluster.placement_groups import remove_orphaned_groups
 from sweeps.driver.ledger import Ledger, add_trial, apply, close_ledger, open_ledger, save
 from sweeps.dry_run.model_size import count_parameters
-from sweeps.lanes.lane_pool import SCRATCH, LanePool, close_pool, drop_ended, note_event, open_pool, tend
+from sweeps.lanes.lane_pool import SCRATCH, LanePool, close_pool, open_pool, remove_ended_lanes, tend, update_pool
 from sweeps.lanes.mailbox import Mailbox
 from sweeps.lanes.messages import Event
 from sweeps.options import SweepPlan
@@ -96,8 +96,8 @@ def run_sweep(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord] =
             error = run_on_ray(plan, ledger, on_event, interrupts)
         finally:
             complaints = close_records(plan, ledger)
-    is_interrupted = interrupts.are_there and error is None
-    why = interrupts.why if is_interrupted else None
+    is_interrupted = interrupts.is_stop_requested and error is None
+    why = interrupts.reason if is_interrupted else None
     return outcome_of(ledger, is_interrupted=is_interrupted, interruption=why, error=error, complaints=complaints)
 
 
@@ -149,7 +149,7 @@ def run_on_ray(plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: I
     """Runs the sweep on Ray and leaves Ray as it was; why the sweep failed, if it did."""
     cluster = open_ray(plan.address)
     try:
-        interrupts.catch()  # Ray has taken over SIGTERM
+        interrupts.install_handlers()  # Ray has taken over SIGTERM
         remove_orphaned_groups()
         if cluster.dashboard:
             on_event(note(f"Ray's dashboard: {cluster.dashboard}"), ledger)
@@ -219,10 +219,10 @@ def follow(sweep: Sweep, interrupts: Interrupts) -> str | None:
         take_news(sweep, POLL_SECONDS)
         if deadline < float("inf"):
             continue  # everything has been told to end, and does
-        error = drop_ended(sweep.pool)
+        error = remove_ended_lanes(sweep.pool)
         if error is None:
             tend_lanes(sweep, interrupts)
-        if interrupts.are_there or error:
+        if interrupts.is_stop_requested or error:
             deadline = time.monotonic() + PATIENCE_SECONDS
             sweep.searcher.stop()
             ray.get(sweep.mailbox.interrupt.remote())
@@ -237,7 +237,7 @@ def tend_lanes(sweep: Sweep, interrupts: Interrupts) -> None:
     sweep.searcher.max_live = sweep.pool.num_live
     minutes = sweep.plan.node_wait_minutes
     if sweep.pool.seconds_without_node > 60 * minutes:
-        interrupts.ask(f"no node that a trial fits came within {minutes:g} minutes")
+        interrupts.request_stop(f"no node that a trial fits came within {minutes:g} minutes")
 
 
 def take_news(sweep: Sweep, timeout: float) -> None:
@@ -254,12 +254,12 @@ def take_news(sweep: Sweep, timeout: float) -> None:
 
 def tell(sweep: Sweep, event: Event) -> None:
     """Enters an event and shows it."""
-    if event.kind == "lane_refused" and not sweep.ledger.lanes:
+    if event.kind == "lane_load_error" and not sweep.ledger.lanes:
         raise ValueError(event.facts["why"])
-    note_event(sweep.pool, event)
-    if event.kind == "begins":
+    update_pool(sweep.pool, event)
+    if event.kind == "starting_point":
         sweep.searcher.order.begins(str(event.trial_id), event.facts["epochs"])
-    if event.kind == "stage_ends":
+    if event.kind == "stage_finished":
         sweep.searcher.order.stage_ends(str(event.trial_id), event.facts["stage"])
     apply(sweep.ledger, event)
     sweep.on_event(event, sweep.ledger)

@@ -24,7 +24,7 @@ STARTS_IN_VAIN = 3
 """How often Ray Train may fail to start a lane's workers; what they do once started is the mailbox's to judge."""
 
 
-class LaneWatch(UserCallback):  # type: ignore[misc]
+class LaneCallback(UserCallback):  # type: ignore[misc]
     """Tells the mailbox, from Ray Train's controller on the driver's node, that a lane's workers have died."""
 
     def __init__(self, mailbox: ActorHandle[Any], lane: str) -> None:
@@ -35,11 +35,13 @@ class LaneWatch(UserCallback):  # type: ignore[misc]
         """Called before Ray Train starts the workers anew, for which it may wait long."""
         # Ray Train would give the lane up for an error of ours; the mailbox hears of it when the lane opens again.
         with contextlib.suppress(Exception):
-            told = self._mailbox.lane_down.remote(self._lane, describe_death(worker_exceptions), list(alive_nodes()))
+            told = self._mailbox.lane_down.remote(
+                self._lane, describe_worker_errors(worker_exceptions), list(alive_nodes())
+            )
             ray.get(told, timeout=TELLING_SECONDS)
 
 
-def describe_death(errors: Mapping[int, Exception]) -> str:
+def describe_worker_errors(errors: Mapping[int, Exception]) -> str:
     """What became of a lane's workers, by what Ray Train met at each rank: an error of their own, or their death."""
     own = [error for error in errors.values() if not type(error).__module__.startswith("ray.")]
     return f"{type(own[0]).__name__}: {first_line(own[0])}" if own else UNEXPLAINED
@@ -97,7 +99,7 @@ def open_lane(plan: SweepPlan, setup: LaneSetup, storage: Path) -> Lane:
             name=setup.lane,
             storage_path=str(storage),
             failure_config=FailureConfig(max_failures=-1, controller_failure_limit=STARTS_IN_VAIN),
-            callbacks=[LaneWatch(setup.mailbox, setup.lane)],
+            callbacks=[LaneCallback(setup.mailbox, setup.lane)],
         ),
     )
     return Lane(trainer, setup.lane)

@@ -10,12 +10,12 @@ from ray.actor import ActorHandle
 
 from sweeps.cluster.capacity import (
     alive_nodes,
+    describe_cluster,
     describe_lane,
-    describe_totals,
     fits_cluster,
-    more_lanes,
     num_lanes,
-    worker_need,
+    num_more_lanes,
+    resources_per_worker,
 )
 from sweeps.cluster.placement_groups import WAITING_STATES, remove_own_groups
 from sweeps.lanes.lane import Lane, lane_setup, open_lane
@@ -75,11 +75,11 @@ def open_pool(plan: SweepPlan, mailbox: ActorHandle[Any], num_parameters: int | 
     """Opens as many lanes as the free part of the cluster has room for; raises ValueError as `num_lanes` does."""
     pool = LanePool(plan=plan, mailbox=mailbox, num_parameters=num_parameters)
     pool.num_first = num_lanes(plan, num_parameters)
-    open_more(pool, pool.num_first)
+    open_lanes(pool, pool.num_first)
     return pool
 
 
-def open_more(pool: LanePool, count: int) -> None:
+def open_lanes(pool: LanePool, count: int) -> None:
     """Opens `count` further lanes, which takes them some seconds."""
     for _ in range(count):
         setup = lane_setup(pool.plan, pool.mailbox, pool.num_opened)
@@ -87,7 +87,7 @@ def open_more(pool: LanePool, count: int) -> None:
         pool.num_opened += 1
 
 
-def note_event(pool: LanePool, event: Event) -> None:
+def update_pool(pool: LanePool, event: Event) -> None:
     """Brings the pool up to date with what a lane did."""
     lane = str(event.lane)
     if event.kind in ("lane_open", "lane_down", "lane_closed", "lane_lost"):
@@ -98,16 +98,16 @@ def note_event(pool: LanePool, event: Event) -> None:
         pool.ever_open.add(lane)
     elif event.kind == "lane_down":
         pool.down.add(lane)
-    elif event.kind in ("lane_refused", "lane_trouble"):
+    elif event.kind in ("lane_load_error", "lane_load_crash"):
         pool.troubles[lane] = event.facts["why"]
 
 
-def drop_ended(pool: LanePool) -> str | None:
+def remove_ended_lanes(pool: LanePool) -> str | None:
     """Drops lanes whose run has ended; an error if no lane can open any more."""
     for lane in [lane for lane in pool.lanes if lane.is_over]:
         pool.lanes.remove(lane)
         why = pool.troubles.get(lane.name) or lane.error or "its workers died again and again while they were loading"
-        is_lost = ray.get(pool.mailbox.lose_lane.remote(lane.name, why))
+        is_lost = ray.get(pool.mailbox.remove_lane.remote(lane.name, why))
         pool.num_lost += is_lost and (lane.name in pool.troubles or lane.name not in pool.ever_open)
         if not pool.lanes and pool.num_lost >= pool.num_first:
             return f"no lane is left: {why}"
@@ -130,22 +130,22 @@ def tend(pool: LanePool, num_unfinished: int) -> Iterator[str]:
     pool.next_look = now + LOOK_SECONDS
     plan = pool.plan
     wanted = max(1, min(num_unfinished, plan.concurrent or num_unfinished))
-    ray.get(pool.mailbox.want_lanes.remote(wanted))
+    ray.get(pool.mailbox.set_max_lanes.remote(wanted))
     yield from look_at_nodes(pool)
     if wanted > len(pool.lanes):
         num_waiting = sum(lane.name not in pool.open for lane in pool.lanes)
-        room = more_lanes(plan, pool.num_parameters, len(pool.lanes) + pool.num_lost, num_waiting)
+        room = num_more_lanes(plan, pool.num_parameters, len(pool.lanes) + pool.num_lost, num_waiting)
         count = min(wanted - len(pool.lanes), room)
         if count:
             yield f"Opening {count} more lane{'s' * (count > 1)}: the cluster has room"
-            open_more(pool, count)
+            open_lanes(pool, count)
     yield from look_for_room(pool, now)
 
 
 def look_at_nodes(pool: LanePool) -> Iterator[str]:
     """Tells which nodes have come and gone."""
     before, pool.nodes = pool.nodes, alive_nodes()
-    ray.get(pool.mailbox.see_nodes.remote(list(pool.nodes)))
+    ray.get(pool.mailbox.set_alive_nodes.remote(list(pool.nodes)))
     for node, host in before.items():
         if node not in pool.nodes:
             yield f"Node {node_name(node, host)} died"
@@ -160,9 +160,9 @@ def look_for_room(pool: LanePool, now: float) -> Iterator[str]:
         pool.without_node_since = None
     elif pool.without_node_since is None:
         pool.without_node_since = now
-        need = describe_lane(pool.plan, worker_need(pool.plan, pool.num_parameters))
+        need = describe_lane(pool.plan, resources_per_worker(pool.plan, pool.num_parameters))
         wait = f"waiting for one, at most {pool.plan.node_wait_minutes:g} minutes (--node-wait-minutes)"
-        yield f"No node is left that a trial fits: the cluster has {describe_totals()}, it needs {need}; {wait}"
+        yield f"No node is left that a trial fits: the cluster has {describe_cluster()}, it needs {need}; {wait}"
 
 
 def close_pool(pool: LanePool, deadline: float) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sweeps.lanes.messages import Assignment, End, Ended, Event, EventKind
+from sweeps.lanes.messages import Assignment, Event, EventKind, FinalStatus, TrialEnd
 
 MAX_KILLS = 2
 """A trial has failed once so many lanes have died while they trained it; a lost node is not held against it."""
@@ -51,7 +51,7 @@ class TrialState:
     """What a worker said before its lane died."""
     withdrawn: str | None = None
     """Why nobody waits for this trial any more."""
-    end: Ended | None = None
+    end: TrialEnd | None = None
 
     @property
     def is_unwanted(self) -> bool:
@@ -85,7 +85,7 @@ class Mailbox:
 
     # What lanes call.
 
-    async def open_lane(self, lane: str, nodes: Mapping[str, str]) -> bool:
+    async def register_lane(self, lane: str, nodes: Mapping[str, str]) -> bool:
         """A lane's workers are about to load; False if they must not: they did so too often in vain, or are not needed.
 
         Args:
@@ -100,13 +100,13 @@ class Mailbox:
         self._open[lane] = nodes
         return not self._closes(lane)
 
-    async def refuse_lane(self, lane: str, why: str) -> None:
+    async def report_load_error(self, lane: str, why: str) -> None:
         """A lane cannot load what the sweep asks for, and closes."""
-        self._happened(Event(kind="lane_refused", lane=lane, facts={"why": why}))
+        self._happened(Event(kind="lane_load_error", lane=lane, facts={"why": why}))
 
-    async def say_trouble(self, lane: str, why: str) -> None:
+    async def report_load_crash(self, lane: str, why: str) -> None:
         """A lane's worker fails while it loads; the lane will be restarted."""
-        self._happened(Event(kind="lane_trouble", lane=lane, facts={"why": why}))
+        self._happened(Event(kind="lane_load_crash", lane=lane, facts={"why": why}))
 
     async def next_trial(self, lane: str, host: str, pid: int) -> Assignment | Literal["wait", "close"]:
         """Waits for the lane's next trial; `wait` means ask again, `close` that the lane is not needed any more.
@@ -118,36 +118,36 @@ class Mailbox:
         call = self._count_call(lane)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(IDLE_SECONDS):
-                await self._until(lambda: bool(self._queue) or self._is_spare(lane) or self._calls[lane] != call)
+                await self._until(lambda: bool(self._queue) or self._is_surplus(lane) or self._calls[lane] != call)
         # The call of a lane that has died while it waited must not take a trial.
         if self._calls[lane] != call or self._closes(lane):
             return "close"
         return self._assign(self._queue.popleft(), lane, host, pid) if self._queue else "wait"
 
-    async def begins(self, trial_id: str, facts: Mapping[str, Any]) -> None:
+    async def report_starting_point(self, trial_id: str, facts: Mapping[str, Any]) -> None:
         """Says where a trial begins: what it had done before, and what it takes over."""
-        self._happened(Event(kind="begins", lane=self._trials[trial_id].lane, trial_id=trial_id, facts=facts))
+        self._happened(Event(kind="starting_point", lane=self._trials[trial_id].lane, trial_id=trial_id, facts=facts))
 
-    async def stage_ends(self, trial_id: str, facts: Mapping[str, Any]) -> None:
+    async def report_stage_finished(self, trial_id: str, facts: Mapping[str, Any]) -> None:
         """A trial has finished a stage, which others may wait for."""
-        self._happened(Event(kind="stage_ends", lane=self._trials[trial_id].lane, trial_id=trial_id, facts=facts))
+        self._happened(Event(kind="stage_finished", lane=self._trials[trial_id].lane, trial_id=trial_id, facts=facts))
 
-    async def waits(self, trial_id: str, what: str) -> None:
+    async def report_waiting(self, trial_id: str, what: str) -> None:
         """A trial waits on its lane, and for what."""
-        self._happened(Event(kind="waits", lane=self._trials[trial_id].lane, trial_id=trial_id, facts={"what": what}))
+        self._happened(Event(kind="waiting", lane=self._trials[trial_id].lane, trial_id=trial_id, facts={"what": what}))
 
     async def is_wanted(self, trial_id: str) -> bool:
         """Whether a trial that waits on its lane should still do so."""
         return not (self._is_interrupted or self._trials[trial_id].is_unwanted)
 
-    async def progress(self, trial_id: str, facts: Mapping[str, Any]) -> bool:
+    async def report_progress(self, trial_id: str, facts: Mapping[str, Any]) -> bool:
         """Says where a trial is; answers whether it must stop at its next step."""
         trial = self._trials[trial_id]
         if trial.lane is not None and trial.end is None:  # else it is said by a worker that has outlived its lane
             self._happened(Event(kind="progress", lane=trial.lane, trial_id=trial_id, facts=facts))
         return self._is_interrupted or trial.is_unwanted
 
-    async def report(self, trial_id: str, report: Mapping[str, Any]) -> bool | None:
+    async def report_epoch(self, trial_id: str, report: Mapping[str, Any]) -> bool | None:
         """Passes an epoch's scores on and waits for the scheduler; an epoch told again gets its first answer.
 
         Args:
@@ -167,11 +167,11 @@ class Mailbox:
             return trial.verdicts.get(epoch, True)
         return False if report["is_last"] else None
 
-    async def suspect(self, trial_id: str, why: str) -> None:
+    async def report_worker_error(self, trial_id: str, why: str) -> None:
         """A worker fails while it trains this trial, so its lane will be restarted; perhaps the trial is to blame."""
         self._trials[trial_id].suspicion = why
 
-    async def ended(self, trial_id: str, how: End, error: str | None, facts: Mapping[str, Any]) -> None:
+    async def report_end(self, trial_id: str, how: FinalStatus, error: str | None, facts: Mapping[str, Any]) -> None:
         """A trial has left its lane."""
         self._finish(trial_id, how, error, facts)
 
@@ -187,7 +187,7 @@ class Mailbox:
             self._queue.append(trial_id)
             self._wake()
 
-    async def next_report(self, trial_id: str) -> Mapping[str, Any] | Ended:
+    async def next_report(self, trial_id: str) -> Mapping[str, Any] | TrialEnd:
         """Waits for the trial's next scored report, or its end."""
         trial = self._trials[trial_id]
         await self._until(lambda: bool(trial.outbox) or trial.end is not None)
@@ -218,22 +218,22 @@ class Mailbox:
 
     # What the sweep calls.
 
-    async def want_lanes(self, number: int) -> None:
+    async def set_max_lanes(self, number: int) -> None:
         """Says how many lanes there is work for: others close as soon as they are idle."""
         self._most_lanes = number
         self._wake()
 
-    async def see_nodes(self, alive: Collection[str]) -> None:
+    async def set_alive_nodes(self, alive: Collection[str]) -> None:
         """Says which nodes are alive. A peer's node may be known to be lost only after a lane has died of it."""
         for trial in self._trials.values():
             trial.kills = [(at, nodes) for at, nodes in trial.kills if nodes <= set(alive)]
 
-    async def verdict(self, trial_id: str, epoch: int, stop: bool) -> None:
+    async def set_decision(self, trial_id: str, epoch: int, stop: bool) -> None:
         """The scheduler's answer to the report of an epoch."""
         self._trials[trial_id].verdicts.setdefault(epoch, stop)
         self._wake()
 
-    async def withdraw(self, trial_id: str, why: str) -> None:
+    async def cancel_trial(self, trial_id: str, why: str) -> None:
         """Nobody waits for this trial any more: it fails, at its next step if a lane has it."""
         trial = self._trials.get(trial_id)
         if trial is None or trial.end is not None:
@@ -243,7 +243,7 @@ class Mailbox:
             self._finish(trial_id, "failed", why)
         self._wake()
 
-    async def lose_lane(self, lane: str, why: str) -> bool:
+    async def remove_lane(self, lane: str, why: str) -> bool:
         """A lane's run is over. Unless it was told to close, its trial goes to another lane, and the answer is True."""
         nodes, was_told = self._open.pop(lane, {}), lane in self._closed
         self._count_call(lane)
@@ -286,14 +286,14 @@ class Mailbox:
         self._wake()
         return self._calls[lane]
 
-    def _is_spare(self, lane: str) -> bool:
+    def _is_surplus(self, lane: str) -> bool:
         """Whether an idle lane should close."""
         has_work = self._most_lanes is None or lane not in self._open or len(self._open) <= self._most_lanes
         return self._is_closed or not (has_work or self._queue)
 
     def _closes(self, lane: str) -> bool:
         """Closes a lane if it is spare; whether it is."""
-        if not self._is_spare(lane):
+        if not self._is_surplus(lane):
             return False
         self._open.pop(lane, None)
         self._closed.add(lane)
@@ -323,7 +323,7 @@ class Mailbox:
             self._finish(trial_id, "failed", f"killed its lane twice: {trial.suspicion}")
         else:
             self._queue.appendleft(trial_id)
-            self._happened(Event(kind="returned", lane=lane, trial_id=trial_id))
+            self._happened(Event(kind="requeued", lane=lane, trial_id=trial_id))
 
     def _assign(self, trial_id: str, lane: str, host: str, pid: int) -> Assignment:
         trial = self._trials[trial_id]
@@ -346,7 +346,9 @@ class Mailbox:
             trial.outbox.append(report)
         self._happened(Event(kind="report", lane=trial.lane, trial_id=trial_id, facts=report))
 
-    def _finish(self, trial_id: str, how: End, error: str | None, facts: Mapping[str, Any] | None = None) -> None:
+    def _finish(
+        self, trial_id: str, how: FinalStatus, error: str | None, facts: Mapping[str, Any] | None = None
+    ) -> None:
         """Sets a trial's end; the first one counts."""
         trial = self._trials[trial_id]
         if trial.end is not None:
@@ -355,7 +357,7 @@ class Mailbox:
             self._queue.remove(trial_id)
         if trial.withdrawn is not None and how != "complete":
             how, error = "failed", trial.withdrawn
-        trial.end = Ended(how=how, error=error)
+        trial.end = TrialEnd(how=how, error=error)
         told = {"how": how, "error": error, "was_started": trial.attempt > 0, **(facts or {})}
         self._happened(Event(kind="ended", lane=trial.lane, trial_id=trial_id, facts=told))
 

@@ -5,23 +5,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-End = Literal["complete", "reused", "pruned", "failed", "interrupted"]
+FinalStatus = Literal["complete", "reused", "pruned", "failed", "interrupted"]
 """How a trial can end."""
 
 EventKind = Literal[
     "note",
     "started",
     "resumed",
-    "waits",
-    "begins",
-    "stage_ends",
+    "waiting",
+    "starting_point",
+    "stage_finished",
     "progress",
     "report",
-    "returned",
+    "requeued",
     "ended",
     "lane_open",
-    "lane_trouble",
-    "lane_refused",
+    "lane_load_crash",
+    "lane_load_error",
     "lane_down",
     "lane_closed",
     "lane_lost",
@@ -42,10 +42,10 @@ class Assignment:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
+class TrialEnd:
     """A trial's end."""
 
-    how: End
+    how: FinalStatus
     error: str | None = None
     """Why it failed, in one line."""
 

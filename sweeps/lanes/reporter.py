@@ -17,9 +17,9 @@ from mtlib.training.step import Interrupted
 from results.records.epochs import read_trial_curves, write_epoch
 from results.records.files import open_folder
 from results.records.recovery import MAIN_METRICS
-from sweeps.lanes.messages import End
-from sweeps.reuse.finished_trials import Shared
-from sweeps.reuse.starting_point import Beginning
+from sweeps.lanes.messages import FinalStatus
+from sweeps.reuse.finished_trials import ReusedWork
+from sweeps.reuse.starting_point import StartingPoint
 
 Unjudged = Literal["unjudged"]
 UNJUDGED: Unjudged = "unjudged"
@@ -28,7 +28,7 @@ PROGRESS_SECONDS = 0.5
 """Least time between two messages about progress: also how long an interruption may go unseen."""
 
 
-class LaneLink:
+class TrialReporter:
     """What one trial says to the mailbox and hears from it. Only the first worker talks."""
 
     def __init__(self, mailbox: ActorHandle[Any], folder: Path, trial_id: str, metric: str) -> None:
@@ -46,7 +46,7 @@ class LaneLink:
         self._folder = folder
         self._trial_id = trial_id
         self._metric = metric
-        self._shared = Shared()
+        self._shared = ReusedWork()
         self._awaited: str | None = None
         self._asked: ray.ObjectRef[bool] | None = None
         self._next_time = 0.0
@@ -57,20 +57,20 @@ class LaneLink:
         shared = self._shared
         return {"shared_steps": shared.steps, "shared_seconds": shared.seconds, "taken_from": shared.taken_from}
 
-    def begins(self, beginning: Beginning) -> None:
+    def report_starting_point(self, beginning: StartingPoint) -> None:
         """Says, from the first worker, where the trial begins."""
         self._shared = beginning.shared
         facts = {**self.facts, "epochs": beginning.epochs, "note": beginning.note}
-        ray.get(self._mailbox.begins.remote(self._trial_id, facts))
+        ray.get(self._mailbox.report_starting_point.remote(self._trial_id, facts))
 
-    def stage_ends(self, stage: int, why_not: str | None) -> None:
+    def report_stage_finished(self, stage: int, why_not: str | None) -> None:
         """Says, from the first worker, that a stage is finished, and why it was not kept if it was not."""
-        ray.get(self._mailbox.stage_ends.remote(self._trial_id, {"stage": stage, "why_not": why_not}))
+        ray.get(self._mailbox.report_stage_finished.remote(self._trial_id, {"stage": stage, "why_not": why_not}))
 
-    def waits(self, what: str) -> None:
+    def report_waiting(self, what: str) -> None:
         """Says, from the first worker, what the trial waits for; once for each such thing."""
         if what != self._awaited:
-            ray.get(self._mailbox.waits.remote(self._trial_id, what))
+            ray.get(self._mailbox.report_waiting.remote(self._trial_id, what))
         self._awaited = what
 
     def is_wanted(self) -> bool:
@@ -78,7 +78,7 @@ class LaneLink:
         wanted: bool = ray.get(self._mailbox.is_wanted.remote(self._trial_id))
         return wanted
 
-    def shares(self, shared: Shared) -> None:
+    def shares(self, shared: ReusedWork) -> None:
         """Corrects what the trial has taken over."""
         self._shared = shared
 
@@ -104,7 +104,7 @@ class LaneLink:
             place = {"epoch": epoch, "scored_epoch": max(epoch - first + 1, 0), "is_last": epoch == last}
             scored = self._scored(rows[0]["seconds"], scores_in(rows))
             message = {**place, "step": rows[0]["step"], "is_replayed": True, **scored}
-            must_stop: bool | None = ray.get(self._mailbox.report.remote(self._trial_id, message))
+            must_stop: bool | None = ray.get(self._mailbox.report_epoch.remote(self._trial_id, message))
             if must_stop is None:
                 return UNJUDGED
             if must_stop and epoch < last:
@@ -120,7 +120,7 @@ class LaneLink:
             if ray.get(asked):
                 return False
         if self._asked is None and time.monotonic() >= self._next_time:
-            self._asked = self._mailbox.progress.remote(self._trial_id, asdict(progress))
+            self._asked = self._mailbox.report_progress.remote(self._trial_id, asdict(progress))
             self._next_time = time.monotonic() + PROGRESS_SECONDS
         return True
 
@@ -134,18 +134,18 @@ class LaneLink:
         must_stop: bool | Unjudged = False
         if worker_rank() == 0:
             write_epoch(self._folder, self._trial_id, report)
-            verdict: bool | None = ray.get(self._mailbox.report.remote(self._trial_id, self._message(report)))
+            verdict: bool | None = ray.get(self._mailbox.report_epoch.remote(self._trial_id, self._message(report)))
             must_stop = UNJUDGED if verdict is None else verdict
         self.is_stopped = bool(agreed(must_stop)) and not report.is_last
         return not self.is_stopped
 
-    def suspect(self, why: str) -> None:
+    def report_worker_error(self, why: str) -> None:
         """Says, from any worker, why it is about to die."""
-        ray.get(self._mailbox.suspect.remote(self._trial_id, why))
+        ray.get(self._mailbox.report_worker_error.remote(self._trial_id, why))
 
-    def ended(self, how: End, error: str | None, facts: Mapping[str, Any]) -> None:
+    def report_end(self, how: FinalStatus, error: str | None, facts: Mapping[str, Any]) -> None:
         """Says how the trial ended."""
-        ray.get(self._mailbox.ended.remote(self._trial_id, how, error, facts))
+        ray.get(self._mailbox.report_end.remote(self._trial_id, how, error, facts))
 
     def _message(self, report: EpochReport) -> dict[str, Any]:
         """What the mailbox passes on of an epoch; everything else is in the records."""

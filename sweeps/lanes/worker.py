@@ -27,11 +27,11 @@ from mtlib.runtime.environment import describe_environment
 from mtlib.runtime.workers import expect_workers, gather_from_workers, num_workers, worker_rank
 from results.records.recovery import drop_end, write_end
 from sweeps.lanes.loaded_trial import Course, corpus_of, find_course
-from sweeps.lanes.messages import Assignment, End
+from sweeps.lanes.messages import Assignment, FinalStatus
 from sweeps.lanes.peak_memory import peak_memory, reset_peak_memory
-from sweeps.lanes.reporter import LaneLink
+from sweeps.lanes.reporter import TrialReporter
 from sweeps.lanes.worker_trial import TrialRun, describe, finish_files, run_trial, states_of, tell
-from sweeps.reuse.finished_trials import FINISHED_FOLDER, TrialPlace
+from sweeps.reuse.finished_trials import FINISHED_FOLDER, TrialFolder
 from sweeps.reuse.stage_store import StageStore
 
 
@@ -61,15 +61,15 @@ def run_lane(setup: LaneSetup) -> None:
     torch.set_num_threads(setup.cpus_per_worker)
     expect_workers(num_workers())
     nodes = dict(gather_from_workers((ray.get_runtime_context().get_node_id(), socket.gethostname())))
-    if not tell(lambda: ray.get(setup.mailbox.open_lane.remote(setup.lane, nodes))):
+    if not tell(lambda: ray.get(setup.mailbox.register_lane.remote(setup.lane, nodes))):
         return
     try:
         refusal = agree_on_error(lambda: load(setup, TrialConfig.from_json(setup.base)))
     except Exception as error:
-        ray.get(setup.mailbox.say_trouble.remote(setup.lane, describe(error)))
+        ray.get(setup.mailbox.report_load_crash.remote(setup.lane, describe(error)))
         raise
     if refusal is not None:
-        tell(lambda: ray.get(setup.mailbox.refuse_lane.remote(setup.lane, refusal)))
+        tell(lambda: ray.get(setup.mailbox.report_load_error.remote(setup.lane, refusal)))
         return
     gc.collect()
     gc.freeze()  # libraries are here to stay: looking through them again after each trial would take 0.2 s
@@ -104,10 +104,10 @@ def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
     reset_peak_memory(device)
     is_alone, is_first = num_workers() == 1, worker_rank() == 0  # asked before anything happens to the others
     place, course = place_of(setup, assignment.trial_id), None
-    link = LaneLink(setup.mailbox, setup.folder, assignment.trial_id, setup.metric)
+    link = TrialReporter(setup.mailbox, setup.folder, assignment.trial_id, setup.metric)
     if is_first:
         drop_end(setup.folder, assignment.trial_id)
-    how: End = "failed"
+    how: FinalStatus = "failed"
     is_full = False
     try:
         course, error = agree_on_course(setup, TrialConfig.from_json(assignment.config), device)
@@ -122,11 +122,11 @@ def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
         facts = {"peak_memory_bytes": peak_memory(device), **link.facts}
         if how != "interrupted" and record_end(place, {"how": how, "error": error, "time": time.time(), **facts}):
             finish_files(place, how, keeps_states=is_full)  # once there is room, it can go on from them
-        link.ended(how, error, facts)
+        link.report_end(how, error, facts)
     free_memory()
 
 
-def record_end(place: TrialPlace, facts: Mapping[str, Any]) -> bool:
+def record_end(place: TrialFolder, facts: Mapping[str, Any]) -> bool:
     """Records how a trial ended; whether there was room for it: states must not go before that."""
     try:
         write_end(place.folder, place.trial_id, facts)
@@ -146,9 +146,9 @@ def agree_on_course(setup: LaneSetup, config: TrialConfig, device: torch.device)
     return (None, refusal) if refusal is not None else (found[0], None)
 
 
-def place_of(setup: LaneSetup, trial_id: str) -> TrialPlace:
+def place_of(setup: LaneSetup, trial_id: str) -> TrialFolder:
     """Where a trial's files are, and what it may take over."""
-    return TrialPlace(
+    return TrialFolder(
         folder=setup.folder,
         trial_id=trial_id,
         states=states_of(setup.folder, trial_id, setup.checkpoint_steps),
@@ -173,12 +173,12 @@ def may_come_from_outside(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and not isinstance(error, torch.OutOfMemoryError | NotImplementedError)
 
 
-def say_why(link: LaneLink, error: BaseException) -> None:
+def say_why(link: TrialReporter, error: BaseException) -> None:
     """Tells the mailbox what this worker dies of: the trial's own fault, or one that another attempt may not meet."""
     if may_come_from_outside(error):
-        link.suspect(describe(error))
+        link.report_worker_error(describe(error))
     else:
-        link.ended("failed", describe(error), {})
+        link.report_end("failed", describe(error), {})
 
 
 def free_memory() -> None:

@@ -21,12 +21,12 @@ from mtlib.stages.keys import Cut
 from mtlib.train import train
 from mtlib.training.step import Interrupted
 from sweeps.lanes.loaded_trial import Course
-from sweeps.lanes.messages import End
-from sweeps.lanes.reporter import LaneLink
+from sweeps.lanes.messages import FinalStatus
+from sweeps.lanes.reporter import TrialReporter
 from sweeps.reuse.file_locks import Claim, claim_file
-from sweeps.reuse.finished_trials import TrialPlace, find_finished, note_finished, score_names
+from sweeps.reuse.finished_trials import TrialFolder, find_finished, note_finished, score_names
 from sweeps.reuse.stage_store import claim, has_stage
-from sweeps.reuse.starting_point import Beginning, cut_back, epochs_of, find_beginning, keep_cut
+from sweeps.reuse.starting_point import StartingPoint, epochs_of, prepare_starting_point, store_cut, truncate_trial
 
 LOCK_FILE = ".lock"
 """In a trial's folder, held by whoever trains it: a driver that was killed may have left workers behind."""
@@ -53,8 +53,8 @@ class TrialRun:
     """A trial on its way through a lane."""
 
     course: Course
-    place: TrialPlace
-    link: LaneLink
+    place: TrialFolder
+    link: TrialReporter
     device: torch.device
     rights: Rights = field(default_factory=Rights)
 
@@ -64,7 +64,7 @@ def tell(ask: Callable[[], Any]) -> Any:
     return gather_from_workers(ask() if worker_rank() == 0 else None)[0]
 
 
-def run_trial(run: TrialRun) -> tuple[End, str | None]:
+def run_trial(run: TrialRun) -> tuple[FinalStatus, str | None]:
     """Trains a trial from where it can begin; how it ended and, if it failed, why.
 
     Raises:
@@ -95,10 +95,10 @@ def run_trial(run: TrialRun) -> tuple[End, str | None]:
 def end_early(run: TrialRun, epochs: int) -> None:
     """Ends a trial behind an epoch that it had taken over, or trained before: what it has of later ones goes."""
     if worker_rank() == 0:
-        run.link.shares(cut_back(run.place, epochs))
+        run.link.shares(truncate_trial(run.place, epochs))
 
 
-def end_of_training(run: TrialRun) -> End:
+def end_of_training(run: TrialRun) -> FinalStatus:
     """How a trial whose training is over has ended; equal ones may take it over as soon as others may claim its end."""
     if run.link.is_stopped:
         return "pruned"
@@ -113,7 +113,7 @@ def note_end(run: TrialRun) -> None:
             note_finished(run.place, run.course.cuts[-1])
 
 
-def settle(run: TrialRun) -> Beginning:
+def settle(run: TrialRun) -> StartingPoint:
     """Waits until nobody else trains what the trial needs next, and puts its files where it begins.
 
     Raises:
@@ -121,7 +121,7 @@ def settle(run: TrialRun) -> Beginning:
     """
     notes: list[str] = []
     while True:
-        beginning: Beginning | None = tell(lambda: try_to_begin(run, notes))
+        beginning: StartingPoint | None = tell(lambda: try_to_begin(run, notes))
         if beginning is not None:
             return beginning
         if not tell(lambda: wait_once(run)):
@@ -134,7 +134,7 @@ def wait_once(run: TrialRun) -> bool:
     return run.link.is_wanted()
 
 
-def try_to_begin(run: TrialRun, notes: list[str]) -> Beginning | None:
+def try_to_begin(run: TrialRun, notes: list[str]) -> StartingPoint | None:
     """On the first worker: where the trial begins; None while somebody else has it, or the stage that it needs.
 
     Args:
@@ -147,7 +147,7 @@ def try_to_begin(run: TrialRun, notes: list[str]) -> Beginning | None:
         place.path.mkdir(parents=True, exist_ok=True)
         rights.trial = claim_file(place.path / LOCK_FILE)
     if rights.trial is None:
-        run.link.waits("a worker that another run of this sweep has left behind still trains it")
+        run.link.report_waiting("a worker that another run of this sweep has left behind still trains it")
         return None
     beginning = look(run, notes)
     if is_new:
@@ -155,20 +155,20 @@ def try_to_begin(run: TrialRun, notes: list[str]) -> Beginning | None:
     while beginning.epochs < run.course.cuts[-1].total_epochs:
         cut = run.course.next_end(beginning.epochs)
         if not take_right(run, cut):
-            run.link.waits(f"stage {cut.stage}, which it needs, is being trained elsewhere")
+            run.link.report_waiting(f"stage {cut.stage}, which it needs, is being trained elsewhere")
             return None
         if not is_kept(run, cut):
             break
         before, beginning = beginning, look(run, notes)  # somebody has finished it just before it could be claimed
         if beginning.epochs == before.epochs:
             break  # it is there, and cannot be taken
-    run.link.begins(replace(beginning, note="; ".join(notes) or None))
+    run.link.report_starting_point(replace(beginning, note="; ".join(notes) or None))
     return beginning
 
 
-def look(run: TrialRun, notes: list[str]) -> Beginning:
+def look(run: TrialRun, notes: list[str]) -> StartingPoint:
     """Where the trial can begin now; its files are put there."""
-    beginning = find_beginning(run.place, run.course.config, run.course.origin, run.course.cuts)
+    beginning = prepare_starting_point(run.place, run.course.config, run.course.origin, run.course.cuts)
     if beginning.note is not None and beginning.note not in notes:
         notes.append(beginning.note)
     return beginning
@@ -231,7 +231,7 @@ def go_on(run: TrialRun) -> bool:
     return not is_left
 
 
-def keeps_stages(place: TrialPlace) -> bool:
+def keeps_stages(place: TrialFolder) -> bool:
     """Whether there is a store that may hold something."""
     return place.store is not None and place.store.most_bytes != 0
 
@@ -257,10 +257,10 @@ def keep_end(run: TrialRun, stage: int) -> None:
         return
     numbers = newest_numbers(run.place.states) or {}
     seconds = float(numbers.get("seconds", 0.0))
-    run.link.stage_ends(stage, keep_cut(run.place, course.end_of(stage), seconds, is_spare=is_last))
+    run.link.report_stage_finished(stage, store_cut(run.place, course.end_of(stage), seconds, is_spare=is_last))
 
 
-def finish_files(place: TrialPlace, how: End, keeps_states: bool = False) -> None:
+def finish_files(place: TrialFolder, how: FinalStatus, keeps_states: bool = False) -> None:
     """On the first worker, once a trial's end is on record: removes the states, which nothing goes on from."""
     if how != "interrupted" and not keeps_states:
         drop_states(place.states)

@@ -11,7 +11,7 @@ from results.records.recovery import MAIN_METRICS
 from results.records.trials import TrialRecord
 from sweeps.lanes.worker_trial import states_of
 from sweeps.options import SweepPlan
-from sweeps.reuse.finished_trials import SHARED_FILE
+from sweeps.reuse.finished_trials import REUSED_WORK_FILE
 from sweeps.reuse.starting_point import epochs_of
 from sweeps.search.trial_spec import ENDED
 
@@ -45,7 +45,7 @@ def num_judged(plan: SweepPlan, record: TrialRecord) -> int:
     if record.status in ENDED:
         return record.epochs
     states = states_of(plan.folder, record.trial_id, plan.checkpoint_steps)
-    numbers, has_taken = newest_numbers(states), (states.path.parent / SHARED_FILE).exists()
+    numbers, has_taken = newest_numbers(states), (states.path.parent / REUSED_WORK_FILE).exists()
     if numbers is None or (has_taken and len(saved_states(states)) == 1):
         return 0
     return epochs_of(TrialConfig.from_json(record.config), numbers)

@@ -21,7 +21,7 @@ from sweeps.reuse.stage_entry import place_files
 from sweeps.reuse.stage_store import StageStore
 from sweeps.reuse.weight_pruning import replace_json
 
-BEST_FILE, SHARED_FILE, FINISHED_FILE = "best.json", "shared.json", "finished.json"
+BEST_FILE, REUSED_WORK_FILE, FINISHED_FILE = "best.json", "shared.json", "finished.json"
 FINISHED_FOLDER = "finished"
 """Of a storage's notes of finished trials, among what its sweeps share."""
 MOST_NOTED = 5
@@ -31,7 +31,7 @@ TAKEN = ".taken"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrialPlace:
+class TrialFolder:
     """Where a trial's files are, and what it may take over."""
 
     folder: Path
@@ -50,7 +50,7 @@ class TrialPlace:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shared:
+class ReusedWork:
     """What a trial has taken over instead of training it."""
 
     steps: int = 0
@@ -61,19 +61,19 @@ class Shared:
     """`sweep/trial`, where the whole trial was taken over."""
 
 
-def read_shared(place: TrialPlace) -> Shared:
+def read_reused_work(place: TrialFolder) -> ReusedWork:
     """What the trial has taken over so far."""
-    path = place.path / SHARED_FILE
+    path = place.path / REUSED_WORK_FILE
     try:
-        return Shared(**json.loads(path.read_text()))
+        return ReusedWork(**json.loads(path.read_text()))
     except (OSError, ValueError, TypeError):
-        return Shared()
+        return ReusedWork()
 
 
-def write_shared(place: TrialPlace, shared: Shared) -> None:
+def write_reused_work(place: TrialFolder, shared: ReusedWork) -> None:
     """Notes what the trial has taken over, whole."""
     place.path.mkdir(parents=True, exist_ok=True)
-    replace_json(place.path / SHARED_FILE, asdict(shared))
+    replace_json(place.path / REUSED_WORK_FILE, asdict(shared))
 
 
 def score_names(config: TrialConfig) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ def score_names(config: TrialConfig) -> tuple[str, ...]:
     return *config.active_tasks, OVERALL
 
 
-def note_finished(place: TrialPlace, cut: Cut) -> None:
+def note_finished(place: TrialFolder, cut: Cut) -> None:
     """Notes where a trial that has ended well is, for equal ones to take it over; and in its folder what it is.
 
     Those that were noted before stay behind it: its sweep may be deleted before theirs.
@@ -95,7 +95,7 @@ def note_finished(place: TrialPlace, cut: Cut) -> None:
     replace_json(place.finished_folder / f"{cut.key}.json", {"trials": trials[:MOST_NOTED]}, writer=writer)
 
 
-def noted_trials(place: TrialPlace, cut: Cut) -> list[str]:
+def noted_trials(place: TrialFolder, cut: Cut) -> list[str]:
     """`sweep/trial` of those noted as finished at a cut, the newest first."""
     try:
         found = json.loads((place.finished_folder / f"{cut.key}.json").read_text())["trials"]
@@ -104,7 +104,7 @@ def noted_trials(place: TrialPlace, cut: Cut) -> list[str]:
         return []
 
 
-def find_finished(place: TrialPlace, cut: Cut, names: Sequence[str] = ()) -> list[TrialPlace]:
+def find_finished(place: TrialFolder, cut: Cut, names: Sequence[str] = ()) -> list[TrialFolder]:
     """Where finished trials that are equal up to a cut are, the newest first.
 
     A note may be out of date: its sweep may have been deleted, and another one of its name have taken its place; and a
@@ -119,14 +119,14 @@ def find_finished(place: TrialPlace, cut: Cut, names: Sequence[str] = ()) -> lis
     return [found for found in places if is_noted_as(found, cut) and set(names) <= best_names(found)]
 
 
-def place_beside(place: TrialPlace, sweep: str, trial_id: str) -> TrialPlace:
+def place_beside(place: TrialFolder, sweep: str, trial_id: str) -> TrialFolder:
     """The place of another trial of the same storage."""
     folder = place.folder.parent / sweep
     states = replace(place.states, path=folder / "trials" / trial_id / "checkpoint")
     return replace(place, folder=folder, trial_id=trial_id, states=states)
 
 
-def is_noted_as(place: TrialPlace, cut: Cut) -> bool:
+def is_noted_as(place: TrialFolder, cut: Cut) -> bool:
     """Whether a trial's own folder says that it has finished at a cut."""
     try:
         return bool(json.loads((place.path / FINISHED_FILE).read_text()) == {"key": cut.key})
@@ -134,7 +134,7 @@ def is_noted_as(place: TrialPlace, cut: Cut) -> bool:
         return False
 
 
-def best_names(place: TrialPlace) -> set[str]:
+def best_names(place: TrialFolder) -> set[str]:
     """The names of scores by which a trial has the weights of its best epoch."""
     try:
         return set(json.loads((place.states.path / BEST_FILE).read_text()))
@@ -142,7 +142,7 @@ def best_names(place: TrialPlace) -> set[str]:
         return set()
 
 
-def take_finished(place: TrialPlace, cut: Cut, names: Sequence[str]) -> str | None:
+def fetch_finished(place: TrialFolder, cut: Cut, names: Sequence[str]) -> str | None:
     """Lays an equal trial of this storage ready in `TAKEN`, if there is one that is whole: `sweep/trial`.
 
     `TAKEN` then holds its `checkpoint` folder, and `trials/` with its epochs under this trial's name. What this trial

@@ -124,7 +124,7 @@ def move_folder(folder: Path, into: Path) -> None:
             shutil.rmtree(beside, ignore_errors=True)
 
 
-def need_of(folder: Path) -> tuple[int, float, str]:
+def eviction_order(folder: Path) -> tuple[int, float, str]:
     """How much an entry is needed: a damaged one least, then spare ones, then others; each by its last use."""
     entry = read_entry(folder)
     if entry is None:

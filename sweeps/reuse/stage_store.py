@@ -22,11 +22,11 @@ from sweeps.reuse.stage_entry import (
     build_entry,
     bytes_of,
     check_name,
+    eviction_order,
     is_whole,
     last_change,
     link_entry,
     move_folder,
-    need_of,
     renew_entry,
 )
 
@@ -52,7 +52,7 @@ class StageStore:
         require(self.most_bytes is None or self.most_bytes >= 0, "most_bytes must be at least 0", self.most_bytes)
 
 
-def keep_stage(
+def store_stage(
     store: StageStore, key: str, files: Mapping[str, Path], facts: Mapping[str, Any], *, is_spare: bool = False
 ) -> str | None:
     """Keeps a stage, unless one of that key is there; makes room for it by removing others, spare ones first.
@@ -61,7 +61,7 @@ def keep_stage(
         store: where.
         key: the stage's, 64 hex digits.
         files: by relative name, slashes allowed; they stay where they are and must not be written into any more.
-        facts: plain JSON that `take_stage` gives back.
+        facts: plain JSON that `fetch_stage` gives back.
         is_spare: whether it is among the first to go when room is needed.
 
     Returns:
@@ -91,7 +91,7 @@ def keep_stage(
     return None
 
 
-def take_stage(store: StageStore, key: str, into: Path) -> dict[str, Any] | None:
+def fetch_stage(store: StageStore, key: str, into: Path) -> dict[str, Any] | None:
     """Puts a stage's files, checked, into a new folder; a damaged stage is removed from the store.
 
     Args:
@@ -108,11 +108,11 @@ def take_stage(store: StageStore, key: str, into: Path) -> dict[str, Any] | None
     if store.most_bytes == 0 or not folder.exists():
         return None
     try:
-        entry = link_out(store, folder, partial)
+        entry = link_from_store(store, folder, partial)
         if entry is None:
             return None
         if not is_whole(entry, partial):  # slow: not under the lock; the links stay even if the entry is removed
-            drop_stage(store, key)
+            remove_stage(store, key)
             return None
         move_folder(partial, into)
     except OSError:
@@ -127,7 +127,7 @@ def has_stage(store: StageStore, key: str) -> bool:
     return store.most_bytes != 0 and (folder_of(store, key) / DESCRIPTION).is_file()
 
 
-def drop_stage(store: StageStore, key: str) -> None:
+def remove_stage(store: StageStore, key: str) -> None:
     """Removes a stage if it is there and the file system lets it."""
     folder = folder_of(store, key)
     if folder.exists():
@@ -192,11 +192,11 @@ def publish(store: StageStore, partial: Path, folder: Path, num_bytes: int) -> N
     with locked(store.folder / LOCK):
         if not renew_entry(folder):
             remove_entry(store, folder)  # what is there is damaged
-            make_room(store, num_bytes)
+            evict(store, num_bytes)
             partial.rename(folder)
 
 
-def link_out(store: StageStore, folder: Path, partial: Path) -> Entry | None:
+def link_from_store(store: StageStore, folder: Path, partial: Path) -> Entry | None:
     """Links an entry's files into a folder beside it; removes it if something of it is missing."""
     with locked(store.folder / LOCK):
         entry = link_entry(folder, partial)
@@ -215,13 +215,13 @@ def remove_entry(store: StageStore, folder: Path) -> None:
         shutil.rmtree(gone, ignore_errors=True)
 
 
-def make_room(store: StageStore, num_bytes: int) -> None:
+def evict(store: StageStore, num_bytes: int) -> None:
     """Removes what dead processes left, then entries until so many bytes more fit, those least needed first."""
     remove_partials(store)
     remove_old_claims(store.folder / CLAIMS)
     if store.most_bytes is None:
         return
-    sizes = {folder: bytes_of(folder) for folder in sorted(entry_folders(store), key=need_of)}
+    sizes = {folder: bytes_of(folder) for folder in sorted(entry_folders(store), key=eviction_order)}
     excess = sum(sizes.values()) + num_bytes - store.most_bytes
     for folder, size in sizes.items():
         if excess <= 0:

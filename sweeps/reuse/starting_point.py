@@ -21,19 +21,19 @@ from results.records.files import open_folder
 from sweeps.reuse.finished_trials import (
     BEST_FILE,
     FINISHED_FILE,
-    SHARED_FILE,
+    REUSED_WORK_FILE,
     TAKEN,
-    Shared,
-    TrialPlace,
+    ReusedWork,
+    TrialFolder,
     best_files,
+    fetch_finished,
     is_noted_as,
-    read_shared,
+    read_reused_work,
     score_names,
-    take_finished,
-    write_shared,
+    write_reused_work,
 )
-from sweeps.reuse.stage_store import keep_stage, take_stage
-from sweeps.reuse.weight_pruning import keep_names
+from sweeps.reuse.stage_store import fetch_stage, store_stage
+from sweeps.reuse.weight_pruning import keep_weights_of
 
 COPIES = ".copies"
 """In a trial's folder, while a stage is kept."""
@@ -41,19 +41,21 @@ STATE_FILES = ("tensors", "state.json")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beginning:
+class StartingPoint:
     """Where a trial begins."""
 
     epochs: int
     """Epochs that are done, over all stages."""
-    shared: Shared
+    shared: ReusedWork
     is_whole: bool = False
     """Whether nothing is left to train."""
     note: str | None = None
     """What a person should be told."""
 
 
-def find_beginning(place: TrialPlace, config: TrialConfig, origin: Origin, cuts: Sequence[Cut]) -> Beginning:
+def prepare_starting_point(
+    place: TrialFolder, config: TrialConfig, origin: Origin, cuts: Sequence[Cut]
+) -> StartingPoint:
     """Puts a trial's files where it can go on from, as far on as is to be had.
 
     Args:
@@ -63,25 +65,25 @@ def find_beginning(place: TrialPlace, config: TrialConfig, origin: Origin, cuts:
         cuts: every cut of the trial, first to last.
     """
     if place.store is not None and is_finished(place, cuts[-1]):
-        return Beginning(epochs=cuts[-1].total_epochs, shared=read_shared(place), is_whole=True)
+        return StartingPoint(epochs=cuts[-1].total_epochs, shared=read_reused_work(place), is_whole=True)
     epochs, note = own_epochs(place, config, origin)
-    shared = read_shared(place)
+    shared = read_reused_work(place)
     if place.store is None:
-        return Beginning(epochs=epochs, shared=shared, note=note)
+        return StartingPoint(epochs=epochs, shared=shared, note=note)
     own_steps, own_seconds = work_reported(place, epochs, shared)
-    if epochs < cuts[-1].total_epochs and (taken_from := take_finished(place, cuts[-1], score_names(config))):
+    if epochs < cuts[-1].total_epochs and (taken_from := fetch_finished(place, cuts[-1], score_names(config))):
         seconds = seconds_reported(place.path / TAKEN, place.trial_id) - own_seconds
-        whole = Shared(steps=cuts[-1].total_steps - own_steps, seconds=seconds, taken_from=taken_from)
+        whole = ReusedWork(steps=cuts[-1].total_steps - own_steps, seconds=seconds, taken_from=taken_from)
         put_whole(place, whole)
-        return Beginning(epochs=cuts[-1].total_epochs, shared=whole, is_whole=True, note=note)
+        return StartingPoint(epochs=cuts[-1].total_epochs, shared=whole, is_whole=True, note=note)
     for cut in [cut for cut in reversed(cuts) if cut.total_epochs > epochs]:
         taken = take_cut(place, cut, own_steps, own_seconds)
         if taken is not None:
-            return Beginning(epochs=cut.total_epochs, shared=taken, note=note)
-    return Beginning(epochs=epochs, shared=shared, note=note)
+            return StartingPoint(epochs=cut.total_epochs, shared=taken, note=note)
+    return StartingPoint(epochs=epochs, shared=shared, note=note)
 
 
-def own_epochs(place: TrialPlace, config: TrialConfig, origin: Origin) -> tuple[int, str | None]:
+def own_epochs(place: TrialFolder, config: TrialConfig, origin: Origin) -> tuple[int, str | None]:
     """Epochs that are done by the trial's own newest state; whatever does not fit is removed, and said."""
     numbers = newest_numbers(place.states)
     if numbers is None:
@@ -103,7 +105,7 @@ def epochs_of(config: TrialConfig, numbers: Mapping[str, Any]) -> int:
     return sum(stage.epochs for stage in config.stages[: numbers["stage"]]) + int(numbers["epoch"])
 
 
-def is_finished(place: TrialPlace, cut: Cut) -> bool:
+def is_finished(place: TrialFolder, cut: Cut) -> bool:
     """Whether the trial itself is noted as finished: its record was lost behind its end."""
     try:
         return is_noted_as(place, cut) and num_reported(place) == cut.total_epochs
@@ -116,29 +118,29 @@ def seconds_reported(folder: Path, trial: str) -> float:
     return float(max(read_trial_curves(open_folder(folder), trial)["seconds"].to_pylist(), default=0.0))
 
 
-def work_reported(place: TrialPlace, epochs: int, shared: Shared) -> tuple[int, float]:
+def work_reported(place: TrialFolder, epochs: int, shared: ReusedWork) -> tuple[int, float]:
     """Optimizer steps and seconds of the trial's own work on its first epochs, by its curves."""
     curves = read_trial_curves(open_folder(place.folder), place.trial_id).to_pylist()
     steps, seconds = max(((row["step"], row["seconds"]) for row in curves if row["epoch"] == epochs), default=(0, 0.0))
     return (steps - shared.steps, seconds - shared.seconds) if epochs else (0, 0.0)
 
 
-def num_reported(place: TrialPlace) -> int:
+def num_reported(place: TrialFolder) -> int:
     """Epochs that the trial's own curves hold; ValueError if they are damaged."""
     epochs = read_trial_curves(open_folder(place.folder), place.trial_id)["epoch"].to_pylist()
     return max(epochs, default=0)
 
 
-def forget(place: TrialPlace) -> None:
+def forget(place: TrialFolder) -> None:
     """Removes what a trial has left behind, which it cannot go on from."""
     drop_states(place.states)
     shutil.rmtree(place.states.path, ignore_errors=True)
     drop_epochs(place.folder, place.trial_id)
-    for name in (SHARED_FILE, FINISHED_FILE):
+    for name in (REUSED_WORK_FILE, FINISHED_FILE):
         (place.path / name).unlink(missing_ok=True)
 
 
-def take_cut(place: TrialPlace, cut: Cut, own_steps: int, own_seconds: float) -> Shared | None:
+def take_cut(place: TrialFolder, cut: Cut, own_steps: int, own_seconds: float) -> ReusedWork | None:
     """Takes a cut from the store, if it is there: its epochs, its best weights, and last its state.
 
     Args:
@@ -153,21 +155,21 @@ def take_cut(place: TrialPlace, cut: Cut, own_steps: int, own_seconds: float) ->
     taken = place.path / TAKEN
     for key in filter(None, (cut.key, cut.other_key)):
         shutil.rmtree(taken, ignore_errors=True)
-        facts = take_stage(place.store, key, taken)
+        facts = fetch_stage(place.store, key, taken)
         if facts is None:
             continue
         try:
             place_epochs(taken / "epochs", taken, place.trial_id)
         except (OSError, ValueError):
             continue
-        shared = Shared(steps=cut.total_steps - own_steps, seconds=facts["seconds"] - own_seconds)
+        shared = ReusedWork(steps=cut.total_steps - own_steps, seconds=facts["seconds"] - own_seconds)
         put_taken(place, cut, taken, shared)
         return shared
     shutil.rmtree(taken, ignore_errors=True)
     return None
 
 
-def put_taken(place: TrialPlace, cut: Cut, taken: Path, shared: Shared) -> None:
+def put_taken(place: TrialFolder, cut: Cut, taken: Path, shared: ReusedWork) -> None:
     """Puts what lies ready in the place of what the trial had; the state last, which all else is there for."""
     put_epochs(place, taken, shared)
     place.states.path.mkdir(parents=True, exist_ok=True)
@@ -177,7 +179,7 @@ def put_taken(place: TrialPlace, cut: Cut, taken: Path, shared: Shared) -> None:
     shutil.rmtree(taken, ignore_errors=True)
 
 
-def put_whole(place: TrialPlace, shared: Shared) -> None:
+def put_whole(place: TrialFolder, shared: ReusedWork) -> None:
     """Puts a finished trial that lies ready in the place of what the trial had."""
     taken = place.path / TAKEN
     put_epochs(place, taken, shared)
@@ -185,16 +187,16 @@ def put_whole(place: TrialPlace, shared: Shared) -> None:
     shutil.rmtree(taken, ignore_errors=True)
 
 
-def put_epochs(place: TrialPlace, taken: Path, shared: Shared) -> None:
+def put_epochs(place: TrialFolder, taken: Path, shared: ReusedWork) -> None:
     """Puts epochs that lie ready under the trial's name in the place of all that it had, its states among it."""
     forget(place)
-    write_shared(place, shared)
+    write_reused_work(place, shared)
     shutil.rmtree(place.path / "predictions", ignore_errors=True)
     for name in ("predictions", "curves.parquet"):
         (taken / "trials" / place.trial_id / name).rename(place.path / name)
 
 
-def cut_back(place: TrialPlace, epochs: int) -> Shared:
+def truncate_trial(place: TrialFolder, epochs: int) -> ReusedWork:
     """Takes from a trial that ends behind its first `epochs` epochs what it has of later ones; what it then shares.
 
     Weights of a name's best epoch stay only if that epoch does.
@@ -204,14 +206,14 @@ def cut_back(place: TrialPlace, epochs: int) -> Shared:
     keep_epochs(place.folder, place.trial_id, epochs)
     best = json.loads((place.states.path / BEST_FILE).read_text())
     drop_states(place.states)
-    keep_names(place.states, {name for name, epoch in best.items() if epoch <= epochs})
-    shared = read_shared(place)
+    keep_weights_of(place.states, {name for name, epoch in best.items() if epoch <= epochs})
+    shared = read_reused_work(place)
     left = replace(shared, steps=min(shared.steps, last["step"]), seconds=min(shared.seconds, last["seconds"]))
-    write_shared(place, left)
+    write_reused_work(place, left)
     return left
 
 
-def keep_cut(place: TrialPlace, cut: Cut, seconds: float, is_spare: bool) -> str | None:
+def store_cut(place: TrialFolder, cut: Cut, seconds: float, is_spare: bool) -> str | None:
     """Keeps the newest state, which was taken at a cut, for other trials.
 
     Args:
@@ -231,14 +233,14 @@ def keep_cut(place: TrialPlace, cut: Cut, seconds: float, is_spare: bool) -> str
         files = {f"state/{name}": state / name for name in STATE_FILES} | weights
         files |= {f"epochs/{name}": path for name, path in epochs.items()} | {BEST_FILE: best}
         facts = {"seconds": seconds, "epochs": cut.total_epochs, "steps": cut.total_steps}
-        return keep_stage(place.store, cut.key, files, facts, is_spare=is_spare)
+        return store_stage(place.store, cut.key, files, facts, is_spare=is_spare)
     except (OSError, ValueError) as error:
         return first_line(error)
     finally:
         shutil.rmtree(place.path / COPIES, ignore_errors=True)
 
 
-def files_of_epochs(place: TrialPlace, epochs: int) -> dict[str, Path]:
+def files_of_epochs(place: TrialFolder, epochs: int) -> dict[str, Path]:
     """Where a trial's first epochs are, each in files of its own.
 
     Those that were compacted are copied: a trial that was taken for failed, and is tried again, goes on behind them.

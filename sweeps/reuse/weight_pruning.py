@@ -32,7 +32,7 @@ def clean(folder: Path, records: Iterable[TrialRecord], num_models: int, cleaned
         cleaned: what earlier calls have left, which is not looked at again; it is brought up to date.
     """
     done, known = {} if cleaned is None else cleaned, list(records)
-    wanted = find_best([record for record in known if record.status in ENDED_WITH_SCORES], num_models)
+    wanted = best_trials([record for record in known if record.status in ENDED_WITH_SCORES], num_models)
     ended = set(wanted)
     wanted |= {record.trial_id: set() for record in known if record.status == "failed"}
     for trial_id, names in wanted.items():
@@ -41,11 +41,11 @@ def clean(folder: Path, records: Iterable[TrialRecord], num_models: int, cleaned
         with contextlib.suppress(OSError):
             if trial_id in ended:
                 drop_states(StateFolder(path=folder / "trials" / trial_id / "checkpoint"))  # a kill may have left some
-            keep_names(StateFolder(path=folder / "trials" / trial_id / "checkpoint"), names)
+            keep_weights_of(StateFolder(path=folder / "trials" / trial_id / "checkpoint"), names)
             done[trial_id] = names
 
 
-def find_best(records: list[TrialRecord], num_models: int) -> Names:
+def best_trials(records: list[TrialRecord], num_models: int) -> Names:
     """By trial, the names of scores by which it is among the best."""
     found: Names = {record.trial_id: set() for record in records}
     for name in {name for record in records for name in record.best}:
@@ -56,7 +56,7 @@ def find_best(records: list[TrialRecord], num_models: int) -> Names:
     return found
 
 
-def keep_names(states: StateFolder, names: Set[str]) -> None:
+def keep_weights_of(states: StateFolder, names: Set[str]) -> None:
     """Forgets a trial's best epochs but for some names, then deletes the weights that no name is left for.
 
     A trial that can still go on from a state keeps all; so does one whose `best.json` cannot be read.

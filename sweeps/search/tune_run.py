@@ -21,11 +21,11 @@ class Verdicts(tune.Callback):  # type: ignore[misc]
 
     def on_trial_result(self, *, trial: Any, result: dict[str, Any], **_info: Any) -> None:
         """A report has been judged: Tune marks it done if the trial must stop."""
-        self._mailbox.verdict.remote(trial.config["trial_id"], result["trained_epochs"], bool(result["done"]))
+        self._mailbox.set_decision.remote(trial.config["trial_id"], result["trained_epochs"], bool(result["done"]))
 
     def on_trial_error(self, *, trial: Any, **_info: Any) -> None:
         """Tune has given the trial up; if it has not ended on its lane, it must."""
-        self._mailbox.withdraw.remote(trial.config["trial_id"], "its process in Ray Tune died")
+        self._mailbox.cancel_trial.remote(trial.config["trial_id"], "its process in Ray Tune died")
 
 
 class Search:

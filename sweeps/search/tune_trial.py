@@ -12,7 +12,7 @@ from ray import tune
 from ray.actor import ActorHandle
 
 from sweeps.cluster.ray_internals import HEAD_NODE_RESOURCES
-from sweeps.lanes.messages import Ended
+from sweeps.lanes.messages import TrialEnd
 
 
 class TrialFailed(RuntimeError):  # noqa: N818 - says what happened
@@ -43,7 +43,7 @@ def pass_reports_on(mailbox: ActorHandle[Any], trial_id: str, config: str, title
     ray.get(mailbox.submit.remote(trial_id, config))
     while True:
         message = ray.get(mailbox.next_report.options(name=title).remote(trial_id))
-        if isinstance(message, Ended):
+        if isinstance(message, TrialEnd):
             break
         tune.report(tune_metrics(message))
     if message.how in ("failed", "interrupted"):

@@ -83,10 +83,10 @@ def private_ray() -> Iterator[None]:
     """A Ray of two CPUs that only these tests know; started once, ended when all are done."""
     import ray
 
-    from sweeps.cluster.connection import be_quiet, worker_environment
+    from sweeps.cluster.connection import silence_ray, worker_environment
 
     with tempfile.TemporaryDirectory(prefix="r", dir="/tmp") as folder:  # Ray's sockets need a short path
-        be_quiet()
+        silence_ray()
         ray.init(
             address="local",
             num_cpus=2,

@@ -9,19 +9,19 @@ from mtlib.checkpoints.state import saved_states
 from results.records.epochs import compact, curves_path
 from results.records.trials import TrialRecord, write_trials
 from sweeps.lanes.loaded_trial import Course
-from sweeps.reuse.finished_trials import TrialPlace, note_finished
-from sweeps.reuse.starting_point import Beginning, find_beginning
-from sweeps.reuse.weight_pruning import keep_names
+from sweeps.reuse.finished_trials import TrialFolder, note_finished
+from sweeps.reuse.starting_point import StartingPoint, prepare_starting_point
+from sweeps.reuse.weight_pruning import keep_weights_of
 from tests.sweeps.trained_trials import Ground
 
 NAMES = ("qqp", "sst", "sts", "overall")
 
 
-def begin(course: Course, place: TrialPlace) -> Beginning:
-    return find_beginning(place, course.config, course.origin, course.cuts)
+def begin(course: Course, place: TrialFolder) -> StartingPoint:
+    return prepare_starting_point(place, course.config, course.origin, course.cuts)
 
 
-def finish(ground: Ground, name: str = "first/0000-r0") -> TrialPlace:
+def finish(ground: Ground, name: str = "first/0000-r0") -> TrialFolder:
     """Notes a trial as finished, its states gone, and empties the store, so that only the whole trial can be had."""
     place = ground.place(name)
     note_finished(place, ground.course().cuts[-1])
@@ -31,7 +31,7 @@ def finish(ground: Ground, name: str = "first/0000-r0") -> TrialPlace:
     return place
 
 
-def record_of(course: Course, place: TrialPlace, status: str) -> TrialRecord:
+def record_of(course: Course, place: TrialFolder, status: str) -> TrialRecord:
     counts = ("number", "replicate", "seed", "epochs", "steps", "shared_steps", "peak_memory_bytes")
     fields: dict[str, Any] = {name: {} for name in ("params", "best", "last", "best_epoch")}
     fields |= dict.fromkeys(("checkpoint", "taken_from", "error", "host", "started"))
@@ -40,59 +40,59 @@ def record_of(course: Course, place: TrialPlace, status: str) -> TrialRecord:
     return TrialRecord(trial_id=place.trial_id, status=status, **fields)
 
 
-def compact_as(status: str, course: Course, place: TrialPlace) -> None:
+def compact_as(status: str, course: Course, place: TrialFolder) -> None:
     """Compacts the sweep, whose only trial has this status."""
     write_trials(place.folder, [record_of(course, place, status)], ("sst", "qqp", "sts"))
     compact(place.folder)
 
 
-def damaged_curves(place: TrialPlace) -> dict[str, Any]:
+def damaged_curves(place: TrialFolder) -> dict[str, Any]:
     path = place.folder / curves_path(place.trial_id)
     path.write_bytes(path.read_bytes()[:-9])
     return {}
 
 
-def without_weights(first: TrialPlace) -> None:
+def without_weights(first: TrialFolder) -> None:
     next((first.states.path / "weights").glob("*.safetensors")).unlink()
 
 
-def with_damaged_weights(first: TrialPlace) -> None:
+def with_damaged_weights(first: TrialFolder) -> None:
     path = next((first.states.path / "weights").glob("*.safetensors"))
     path.write_bytes(path.read_bytes()[:-1] + b"?")
 
 
-def cleaned(first: TrialPlace) -> None:
+def cleaned(first: TrialFolder) -> None:
     """Its sweep has deleted the weights that are best by one score alone, as those of others were better."""
-    keep_names(first.states, set(NAMES[1:]))
+    keep_weights_of(first.states, set(NAMES[1:]))
 
 
-def cleaned_of_all(first: TrialPlace) -> None:
-    keep_names(first.states, set())
+def cleaned_of_all(first: TrialFolder) -> None:
+    keep_weights_of(first.states, set())
 
 
-def without_best(first: TrialPlace) -> None:
+def without_best(first: TrialFolder) -> None:
     (first.states.path / "best.json").write_text("{")
 
 
-def with_damaged_curves(first: TrialPlace) -> None:
+def with_damaged_curves(first: TrialFolder) -> None:
     damaged_curves(first)
 
 
-def without_its_last_epoch(first: TrialPlace) -> None:
+def without_its_last_epoch(first: TrialFolder) -> None:
     path = first.folder / curves_path(first.trial_id)
     table = pq.read_table(path)
     pq.write_table(table.filter([epoch < 3 for epoch in table["epoch"].to_pylist()]), path)
 
 
-def without_predictions(first: TrialPlace) -> None:
+def without_predictions(first: TrialFolder) -> None:
     next((first.path / "predictions").glob("sst-dev-*")).unlink()
 
 
-def without_its_sweep(first: TrialPlace) -> None:
+def without_its_sweep(first: TrialFolder) -> None:
     shutil.rmtree(first.folder)
 
 
-def with_a_damaged_note(first: TrialPlace) -> None:
+def with_a_damaged_note(first: TrialFolder) -> None:
     next(first.finished_folder.glob("*.json")).write_text("[]")
 
 

@@ -18,36 +18,36 @@ from sweeps.driver.ledger import open_ledger
 from sweeps.dry_run.stage_tree import training_order
 from sweeps.lanes.lane import stage_store
 from sweeps.lanes.loaded_trial import find_course
-from sweeps.lanes.messages import End
+from sweeps.lanes.messages import FinalStatus
 from sweeps.lanes.worker_trial import TrialRun, finish_files, run_trial, states_of
 from sweeps.options import SweepPlan
-from sweeps.reuse.finished_trials import Shared, TrialPlace
-from sweeps.reuse.starting_point import Beginning
+from sweeps.reuse.finished_trials import ReusedWork, TrialFolder
+from sweeps.reuse.starting_point import StartingPoint
 from sweeps.search.stage_order import find_stage_keys
 
 
-class PlainLink:
+class PlainReporter:
     """Stands in for a trial's line to the mailbox: notes, records epochs, never stops a trial."""
 
     def __init__(self, folder: Path, trial_id: str) -> None:
         self.is_stopped = False
-        self.shared = Shared()
+        self.shared = ReusedWork()
         self.steps: list[int] = []
         """Optimizer steps that were trained, by their number in the trial."""
-        self.end: tuple[End, str | None] | None = None
+        self.end: tuple[FinalStatus, str | None] | None = None
         self._folder, self._trial_id = folder, trial_id
 
     @property
     def facts(self) -> dict[str, Any]:
         return {"shared_steps": self.shared.steps}
 
-    def ended(self, how: End, error: str | None, _facts: dict[str, Any]) -> None:
+    def report_end(self, how: FinalStatus, error: str | None, _facts: dict[str, Any]) -> None:
         self.end = (how, error)
 
-    def begins(self, beginning: Beginning) -> None:
+    def report_starting_point(self, beginning: StartingPoint) -> None:
         self.shared = beginning.shared
 
-    def stage_ends(self, _stage: int, why_not: str | None) -> None:
+    def report_stage_finished(self, _stage: int, why_not: str | None) -> None:
         assert why_not is None
 
     def is_wanted(self) -> bool:
@@ -65,9 +65,9 @@ class PlainLink:
         return True
 
 
-def place_of(plan: SweepPlan, trial_id: str) -> TrialPlace:
+def place_of(plan: SweepPlan, trial_id: str) -> TrialFolder:
     """Where a trial's files are."""
-    return TrialPlace(
+    return TrialFolder(
         folder=plan.folder,
         trial_id=trial_id,
         states=states_of(plan.folder, trial_id, plan.checkpoint_steps),
@@ -76,9 +76,9 @@ def place_of(plan: SweepPlan, trial_id: str) -> TrialPlace:
     )
 
 
-def train_one(plan: SweepPlan, trial_id: str, config: TrialConfig) -> tuple[End, PlainLink]:
+def train_one(plan: SweepPlan, trial_id: str, config: TrialConfig) -> tuple[FinalStatus, PlainReporter]:
     """Trains a trial to its end; how it ended, and what it said."""
-    cpu, link = torch.device("cpu"), PlainLink(plan.folder, trial_id)
+    cpu, link = torch.device("cpu"), PlainReporter(plan.folder, trial_id)
     place, course = (
         place_of(plan, trial_id),
         find_course(config, plan.data_folder, plan.cache_folder, describe_environment(cpu)),

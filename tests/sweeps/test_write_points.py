@@ -29,7 +29,7 @@ from sweeps.lanes.worker_trial import TrialRun, finish_files, run_trial
 from sweeps.options import SweepPlan
 from sweeps.reuse.stage_store import entry_folders, has_stage
 from tests.sweeps.conftest import MakePlan
-from tests.sweeps.plain_sweep import PlainLink, place_of
+from tests.sweeps.plain_sweep import PlainReporter, place_of
 from tests.sweeps.trained_trials import FAST, assert_same, left_by, train_trial
 
 CHANGES = {"os.rename": 2, "os.link": 2, "os.remove": 1, "os.rmdir": 1, "shutil.rmtree": 1, "os.truncate": 1}
@@ -116,7 +116,7 @@ def course_of(plan: SweepPlan, changes: dict[str, Any]) -> Course:
 
 def lane(plan: SweepPlan, course: Course, steps: list[int]) -> None:
     """What a lane does with one trial; the numbers of optimizer steps that it trains are added to `steps`."""
-    place, link = place_of(plan, TRIAL), PlainLink(plan.folder, TRIAL)
+    place, link = place_of(plan, TRIAL), PlainReporter(plan.folder, TRIAL)
     link.steps, line = steps, cast(Any, link)
     how, error = run_trial(TrialRun(course=course, place=place, link=line, device=CPU))
     write_end(plan.folder, TRIAL, {"how": how, "error": error, "time": time.time(), **link.facts})

@@ -16,9 +16,9 @@ from mtlib.training.epoch_report import EpochReport, Progress
 from mtlib.training.step import Interrupted
 from results.records.epochs import read_curves, read_predictions, write_epoch
 from sweeps.lanes.loaded_trial import Course, find_course
-from sweeps.reuse.finished_trials import BEST_FILE, TrialPlace
+from sweeps.reuse.finished_trials import BEST_FILE, TrialFolder
 from sweeps.reuse.stage_store import StageStore
-from sweeps.reuse.starting_point import keep_cut
+from sweeps.reuse.starting_point import store_cut
 
 CPU = torch.device("cpu")
 FAST = {
@@ -43,14 +43,14 @@ class Ground:
         dotted = {key.replace("__", "."): value for key, value in changes.items()}
         return find_course(self.base.override(dotted), self.data, self.storage / ".cache", describe_environment(CPU))
 
-    def place(self, name: str = "sweep/0000-r0", *, shares: bool = True, most_bytes: int | None = None) -> TrialPlace:
+    def place(self, name: str = "sweep/0000-r0", *, shares: bool = True, most_bytes: int | None = None) -> TrialFolder:
         """Where the trial `sweep/trial` is; its sweep's folder is there."""
         sweep, trial = name.split("/")
         folder = self.storage / sweep
         folder.mkdir(parents=True, exist_ok=True)
         cache = self.storage / ".cache"
         store = StageStore(folder=cache / "stages", most_bytes=most_bytes)
-        return TrialPlace(
+        return TrialFolder(
             folder=folder,
             trial_id=trial,
             states=StateFolder(path=folder / "trials" / trial / "checkpoint", every_steps=2),
@@ -61,7 +61,7 @@ class Ground:
 
 def train_trial(
     course: Course,
-    place: TrialPlace,
+    place: TrialFolder,
     *,
     until_epoch: int | None = None,
     until_step: int | None = None,
@@ -90,7 +90,7 @@ def train_trial(
 
     def on_stage(stage: int) -> bool:
         if keeps:
-            assert keep_cut(place, course.end_of(stage), 1.5, is_spare=False) is None
+            assert store_cut(place, course.end_of(stage), 1.5, is_spare=False) is None
         return True
 
     states = StateFolder(path=place.states.path, every_steps=2, keeps_end=keeps)
@@ -116,7 +116,7 @@ class Left:
     weights: dict[str, dict[str, torch.Tensor]]
 
 
-def left_by(place: TrialPlace) -> Left:
+def left_by(place: TrialFolder) -> Left:
     """Reads a trial's record and its best weights."""
     curves = read_curves(place.folder).to_pylist()
     names = ("step", "epoch", "task", "split", "metric", "value")

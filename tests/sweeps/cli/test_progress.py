@@ -113,7 +113,7 @@ def test_brackets_in_searched_values_are_shown_as_they_are(make_plan: MakePlan) 
 
 
 def test_a_trial_that_loses_its_lane_is_told(make_plan: MakePlan) -> None:
-    lines = printed(open_ledger(make_plan()), started(), event("returned"))
+    lines = printed(open_ledger(make_plan()), started(), event("requeued"))
     assert lines[-1] == "0000-r0 waits for a lane that is free"
 
 
@@ -196,7 +196,9 @@ def test_durations_read_like_a_clock(seconds: float, text: str) -> None:
 
 
 def begins(epochs: int, steps: int = 0, taken_from: str | None = None, note: str | None = None) -> Event:
-    return event("begins", epochs=epochs, shared_steps=steps, shared_seconds=0.0, taken_from=taken_from, note=note)
+    return event(
+        "starting_point", epochs=epochs, shared_steps=steps, shared_seconds=0.0, taken_from=taken_from, note=note
+    )
 
 
 @pytest.mark.parametrize(
@@ -207,9 +209,9 @@ def begins(epochs: int, steps: int = 0, taken_from: str | None = None, note: str
         (begins(2, 1234), ["0000-r0 takes over 1,234 steps that were trained before"]),
         (begins(3, 99, "old/0004-r0"), ["0000-r0 is equal to old/0004-r0, which is taken over"]),
         (begins(0, note="0000-r0 begins anew: it was damaged"), ["0000-r0 begins anew: it was damaged"]),
-        (event("waits", what="another sweep trains it"), ["0000-r0 waits: another sweep trains it"]),
-        (event("stage_ends", stage=0, why_not=None), []),
-        (event("stage_ends", stage=0, why_not="no room"), ["0000-r0: stage 0 is not kept for others: no room"]),
+        (event("waiting", what="another sweep trains it"), ["0000-r0 waits: another sweep trains it"]),
+        (event("stage_finished", stage=0, why_not=None), []),
+        (event("stage_finished", stage=0, why_not="no room"), ["0000-r0: stage 0 is not kept for others: no room"]),
         (event("ended", how="reused", error=None, was_started=True), None),
     ],
 )

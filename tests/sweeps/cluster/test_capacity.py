@@ -5,10 +5,10 @@ import pytest
 from sweeps.cluster.capacity import (
     BASE_BYTES,
     CPU_BYTES_PER_PARAMETER,
-    Room,
+    Resources,
     lanes_that_fit,
-    more_lanes,
-    worker_need,
+    num_more_lanes,
+    resources_per_worker,
     workers_that_fit,
 )
 from tests.sweeps.conftest import MakePlan
@@ -18,47 +18,47 @@ PLENTY = 1000 * GB
 
 
 def test_cpus_bound_the_lanes() -> None:
-    node = Room(cpus=7, gpus=0, memory=PLENTY)
-    assert lanes_that_fit([node], Room(cpus=2, gpus=0, memory=GB), num_workers=1) == 3
+    node = Resources(cpus=7, gpus=0, memory=PLENTY)
+    assert lanes_that_fit([node], Resources(cpus=2, gpus=0, memory=GB), num_workers=1) == 3
 
 
 def test_the_workers_of_a_lane_may_be_on_several_nodes() -> None:
-    nodes = [Room(cpus=1, gpus=0, memory=PLENTY)] * 3
-    assert lanes_that_fit(nodes, Room(cpus=1, gpus=0, memory=GB), num_workers=2) == 1
+    nodes = [Resources(cpus=1, gpus=0, memory=PLENTY)] * 3
+    assert lanes_that_fit(nodes, Resources(cpus=1, gpus=0, memory=GB), num_workers=2) == 1
 
 
 def test_a_worker_is_on_one_node_only() -> None:
-    nodes = [Room(cpus=1, gpus=0, memory=PLENTY)] * 4
-    assert lanes_that_fit(nodes, Room(cpus=2, gpus=0, memory=GB), num_workers=1) == 0
+    nodes = [Resources(cpus=1, gpus=0, memory=PLENTY)] * 4
+    assert lanes_that_fit(nodes, Resources(cpus=2, gpus=0, memory=GB), num_workers=1) == 0
 
 
 @pytest.mark.parametrize(("share", "fitting"), [(1, 2), (0.5, 4), (1 / 3, 6)])
 def test_workers_share_gpus(share: float, fitting: int) -> None:
-    node = Room(cpus=100, gpus=2, memory=PLENTY)
-    assert workers_that_fit(node, Room(cpus=1, gpus=share, memory=GB)) == fitting
+    node = Resources(cpus=100, gpus=2, memory=PLENTY)
+    assert workers_that_fit(node, Resources(cpus=1, gpus=share, memory=GB)) == fitting
 
 
 def test_memory_bounds_the_lanes_and_some_is_left() -> None:
-    node = Room(cpus=100, gpus=0, memory=10 * GB)
-    assert workers_that_fit(node, Room(cpus=1, gpus=0, memory=3 * GB)) == 3
-    assert workers_that_fit(node, Room(cpus=1, gpus=0, memory=10 * GB)) == 0
+    node = Resources(cpus=100, gpus=0, memory=10 * GB)
+    assert workers_that_fit(node, Resources(cpus=1, gpus=0, memory=3 * GB)) == 3
+    assert workers_that_fit(node, Resources(cpus=1, gpus=0, memory=10 * GB)) == 0
 
 
 def test_a_node_without_a_gpu_holds_no_worker_that_needs_one() -> None:
-    assert workers_that_fit(Room(cpus=8, gpus=0, memory=PLENTY), Room(cpus=1, gpus=1, memory=GB)) == 0
+    assert workers_that_fit(Resources(cpus=8, gpus=0, memory=PLENTY), Resources(cpus=1, gpus=1, memory=GB)) == 0
 
 
 def test_a_worker_needs_more_memory_for_a_larger_encoder(make_plan: MakePlan) -> None:
     plan = make_plan(cpus_per_worker=3)
-    need = worker_need(plan, num_parameters=110_000_000)
+    need = resources_per_worker(plan, num_parameters=110_000_000)
     assert (need.cpus, need.gpus) == (3, 0)
     assert need.memory == BASE_BYTES + 110_000_000 * CPU_BYTES_PER_PARAMETER
-    assert worker_need(plan, None).memory == BASE_BYTES
+    assert resources_per_worker(plan, None).memory == BASE_BYTES
 
 
 def test_beside_a_gpu_a_worker_needs_less_memory(make_plan: MakePlan) -> None:
-    on_cpu = worker_need(make_plan(), 10**8)
-    on_gpu = worker_need(make_plan(name="gpu", gpus_per_worker=1.0), 10**8)
+    on_cpu = resources_per_worker(make_plan(), 10**8)
+    on_gpu = resources_per_worker(make_plan(name="gpu", gpus_per_worker=1.0), 10**8)
     assert on_gpu.memory < on_cpu.memory
 
 
@@ -80,6 +80,8 @@ def test_further_lanes_fit_what_is_free_and_all_lanes_the_whole(
     num_waiting: int,
     more: int,
 ) -> None:
-    monkeypatch.setattr("sweeps.cluster.capacity.free_rooms", lambda: [Room(cpus=free_cpus, gpus=0, memory=memory)])
-    monkeypatch.setattr("sweeps.cluster.capacity.total_rooms", lambda: [Room(cpus=8, gpus=0, memory=memory)])
-    assert more_lanes(make_plan(), None, num_lanes, num_waiting) == more
+    monkeypatch.setattr(
+        "sweeps.cluster.capacity.available_resources", lambda: [Resources(cpus=free_cpus, gpus=0, memory=memory)]
+    )
+    monkeypatch.setattr("sweeps.cluster.capacity.total_resources", lambda: [Resources(cpus=8, gpus=0, memory=memory)])
+    assert num_more_lanes(make_plan(), None, num_lanes, num_waiting) == more

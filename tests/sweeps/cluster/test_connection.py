@@ -15,8 +15,8 @@ from sweeps.cluster.connection import (
     Cluster,
     close_ray,
     connect,
-    deaf_to_interrupts,
     free_port,
+    ignoring_interrupts,
     open_ray,
     start_thread,
     worker_environment,
@@ -46,7 +46,7 @@ def test_processes_started_meanwhile_ignore_ctrl_c_and_we_do_not() -> None:
     program = "import os, signal; os.kill(os.getpid(), signal.SIGINT); print('alive')"
     outside = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it already
     try:
-        with deaf_to_interrupts():
+        with ignoring_interrupts():
             deaf = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
         assert deaf.stdout == "alive\n"
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -35,7 +35,7 @@ def test_a_library_that_takes_a_signal_over_is_overruled_and_the_first_handler_c
     before = signal.getsignal(signal.SIGTERM)
     with Interrupts() as interrupts:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        interrupts.catch()
+        interrupts.install_handlers()
         os.kill(os.getpid(), signal.SIGTERM)
         assert interrupts.count == 1
     assert signal.getsignal(signal.SIGTERM) == before
@@ -57,8 +57,8 @@ def test_outside_the_main_thread_nothing_is_taken_over() -> None:
 
 def test_the_program_itself_can_ask_for_a_clean_stop() -> None:
     with Interrupts() as interrupts:
-        assert not interrupts.are_there
-        interrupts.ask("no node is left")
-        assert (interrupts.are_there, interrupts.why) == (True, "no node is left")
+        assert not interrupts.is_stop_requested
+        interrupts.request_stop("no node is left")
+        assert (interrupts.is_stop_requested, interrupts.reason) == (True, "no node is left")
         os.kill(os.getpid(), signal.SIGINT)  # the user's first
         assert interrupts.count == 1

@@ -78,7 +78,7 @@ def test_a_trial_that_is_returned_is_queued_and_its_wait_for_a_lane_does_not_cou
     ledger = open_ledger(make_plan())
     start(ledger, at=NOON)
     report(ledger, 1, NOON + 50, sst=0.5)
-    tell(ledger, "returned", at=NOON + 100)
+    tell(ledger, "requeued", at=NOON + 100)
     assert ledger.counts == {"queued": 3}
     assert ledger.num_unfinished == 3
     assert not ledger.progress
@@ -248,16 +248,18 @@ def test_a_trial_that_has_ended_before_is_no_longer_failed_once_it_runs_again(ma
 def test_what_a_trial_has_taken_over_is_on_its_record(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan())
     start(ledger)
-    tell(ledger, "begins", epochs=1, shared_steps=4, shared_seconds=0.5, taken_from=None, note=None)
+    tell(ledger, "starting_point", epochs=1, shared_steps=4, shared_seconds=0.5, taken_from=None, note=None)
     assert (ledger.records["0000-r0"].shared_steps, ledger.records["0000-r0"].taken_from) == (4, None)
-    tell(ledger, "stage_ends", stage=0, why_not=None)
-    tell(ledger, "begins", epochs=3, shared_steps=9, shared_seconds=0.5, taken_from="other/0002-r0", note=None)
+    tell(ledger, "stage_finished", stage=0, why_not=None)
+    tell(ledger, "starting_point", epochs=3, shared_steps=9, shared_seconds=0.5, taken_from="other/0002-r0", note=None)
     end(ledger, "reused")
     record = ledger.records["0000-r0"]
     assert (record.status, record.shared_steps, record.taken_from) == ("reused", 9, "other/0002-r0")
 
 
-@pytest.mark.parametrize(("kind", "facts"), [("stage_ends", {"stage": 0, "why_not": "no"}), ("waits", {"what": "x"})])
+@pytest.mark.parametrize(
+    ("kind", "facts"), [("stage_finished", {"stage": 0, "why_not": "no"}), ("waiting", {"what": "x"})]
+)
 def test_what_a_person_is_told_alone_changes_no_record(make_plan: MakePlan, kind: str, facts: dict[str, Any]) -> None:
     ledger = open_ledger(make_plan())
     start(ledger)

@@ -8,7 +8,7 @@ from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
 
 from mtlib.config.trial import TrialConfig
 from search_spaces.space import SearchSpace, grid_configs
-from sweeps.lanes.lane import Lane, describe_death, lane_setup, stage_store
+from sweeps.lanes.lane import Lane, describe_worker_errors, lane_setup, stage_store
 from sweeps.lanes.mailbox import UNEXPLAINED
 from sweeps.options import SweepOptions
 from sweeps.options import make_plan as make_sweep_plan
@@ -56,8 +56,8 @@ def test_a_run_that_fails_says_why_in_one_line() -> None:
 
 def test_a_death_is_described_by_an_error_of_the_workers_own_if_there_is_one() -> None:
     health = WorkerHealthCheckFailedError("a health check failed", failure=RuntimeError("it died"))
-    assert describe_death({0: health, 1: KeyError("x")}) == "KeyError: 'x'"
-    assert describe_death({0: health}) == UNEXPLAINED
+    assert describe_worker_errors({0: health, 1: KeyError("x")}) == "KeyError: 'x'"
+    assert describe_worker_errors({0: health}) == UNEXPLAINED
 
 
 def test_the_store_is_that_of_the_storage_or_none(make_plan: MakePlan) -> None:

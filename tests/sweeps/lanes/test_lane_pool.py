@@ -7,7 +7,7 @@ import pytest
 
 import sweeps.lanes.lane_pool
 from sweeps.cluster.placement_groups import WAITING_STATES
-from sweeps.lanes.lane_pool import LanePool, close_pool, drop_ended, note_event, open_pool, tend
+from sweeps.lanes.lane_pool import LanePool, close_pool, open_pool, remove_ended_lanes, tend, update_pool
 from sweeps.lanes.messages import Event
 from tests.sweeps.conftest import MakePlan
 
@@ -35,13 +35,13 @@ class Mailbox:
     def __getattr__(self, name: str) -> Any:
         return type("Method", (), {"remote": staticmethod(getattr(self, f"_{name}"))})
 
-    def _want_lanes(self, number: int) -> None:
+    def _set_max_lanes(self, number: int) -> None:
         self.wanted.append(number)
 
-    def _see_nodes(self, alive: list[str]) -> None:
+    def _set_alive_nodes(self, alive: list[str]) -> None:
         self.seen.append(alive)
 
-    def _lose_lane(self, lane: str, _why: str) -> bool:
+    def _remove_lane(self, lane: str, _why: str) -> bool:
         return lane not in self.closed
 
 
@@ -51,10 +51,10 @@ def room(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     room = {"first": 2, "more": 0, "fits": 1}
     monkeypatch.setattr("ray.get", lambda answer: answer)
     monkeypatch.setattr(sweeps.lanes.lane_pool, "num_lanes", lambda *_: room["first"])
-    monkeypatch.setattr(sweeps.lanes.lane_pool, "more_lanes", lambda *_: room["more"])
+    monkeypatch.setattr(sweeps.lanes.lane_pool, "num_more_lanes", lambda *_: room["more"])
     monkeypatch.setattr(sweeps.lanes.lane_pool, "fits_cluster", lambda *_: bool(room["fits"]))
     monkeypatch.setattr(sweeps.lanes.lane_pool, "alive_nodes", dict)
-    monkeypatch.setattr(sweeps.lanes.lane_pool, "describe_totals", lambda: "0 CPUs, 0 GPUs and 0 GB of memory")
+    monkeypatch.setattr(sweeps.lanes.lane_pool, "describe_cluster", lambda: "0 CPUs, 0 GPUs and 0 GB of memory")
     monkeypatch.setattr(sweeps.lanes.lane_pool, "lane_setup", lambda _plan, _mailbox, number: number)
     monkeypatch.setattr(sweeps.lanes.lane_pool, "open_lane", lambda _plan, number, _folder: Lane(f"lane{number}"))
     return room
@@ -76,7 +76,7 @@ def opened(room: dict[str, int], make_plan: MakePlan) -> Callable[..., LanePool]
 
 
 def happens(pool: LanePool, kind: Any, lane: str, **facts: Any) -> None:
-    note_event(pool, Event(kind=kind, lane=lane, facts=facts))
+    update_pool(pool, Event(kind=kind, lane=lane, facts=facts))
 
 
 def look(pool: LanePool, num_unfinished: int) -> list[str]:
@@ -147,12 +147,12 @@ def test_a_lane_that_was_closed_or_had_workers_may_be_replaced_and_one_that_cann
     pool = opened(concurrent=3)
     mailbox: Any = pool.mailbox
     mailbox.closed = {"lane0"}
-    sweeps.lanes.lane_pool.open_more(pool, 2)
+    sweeps.lanes.lane_pool.open_lanes(pool, 2)
     happens(pool, "lane_open", "lane2")
-    happens(pool, "lane_trouble", "lane3", why="CUDA is not there")
+    happens(pool, "lane_load_crash", "lane3", why="CUDA is not there")
     for lane in pool.lanes:
         lane.is_over = True  # type: ignore[misc]
-    assert drop_ended(pool) is None
+    assert remove_ended_lanes(pool) is None
     assert pool.num_lost == 1
     asked: list[int] = []
 
@@ -160,7 +160,7 @@ def test_a_lane_that_was_closed_or_had_workers_may_be_replaced_and_one_that_cann
         asked.append(num_lanes)
         return 2
 
-    monkeypatch.setattr(sweeps.lanes.lane_pool, "more_lanes", more)
+    monkeypatch.setattr(sweeps.lanes.lane_pool, "num_more_lanes", more)
     look(pool, num_unfinished=5)
     assert asked == [1], "the place of the lane that cannot load is not filled again"
     assert names(pool) == ["lane4", "lane5"]
@@ -169,9 +169,9 @@ def test_a_lane_that_was_closed_or_had_workers_may_be_replaced_and_one_that_cann
 def test_once_all_lanes_are_lost_the_sweep_has_failed(opened: Callable[..., LanePool]) -> None:
     pool = opened()
     for lane in pool.lanes:
-        happens(pool, "lane_trouble", lane.name, why="CUDA is not there")
+        happens(pool, "lane_load_crash", lane.name, why="CUDA is not there")
         lane.is_over = True  # type: ignore[misc]
-    assert drop_ended(pool) == "no lane is left: CUDA is not there"
+    assert remove_ended_lanes(pool) == "no lane is left: CUDA is not there"
 
 
 def test_that_no_node_is_left_is_said_once_and_its_time_counted(

@@ -8,7 +8,7 @@ import pytest
 
 from sweeps.lanes import mailbox as mailbox_module
 from sweeps.lanes.mailbox import Mailbox
-from sweeps.lanes.messages import Assignment, Ended, Event
+from sweeps.lanes.messages import Assignment, Event, TrialEnd
 
 
 def report(epoch: int, score: float, scored_epoch: int | None = None, is_last: bool = False) -> dict[str, Any]:
@@ -61,12 +61,12 @@ def test_a_report_waits_for_the_verdict() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
         await mailbox.next_trial("a", "host", 1)
-        lane = begin(mailbox.report("t", report(1, 0.5)))
+        lane = begin(mailbox.report_epoch("t", report(1, 0.5)))
         passed_on = await mailbox.next_report("t")
         await settle()
         assert not lane.done()
         assert passed_on == {**report(1, 0.5), "best": 0.5}
-        await mailbox.verdict("t", 1, True)
+        await mailbox.set_decision("t", 1, True)
         assert await lane is True
 
     asyncio.run(story())
@@ -78,11 +78,11 @@ def test_best_is_the_highest_score_so_far() -> None:
         await mailbox.submit("t", "{}")
         bests = []
         for epoch, score in enumerate([0.5, 0.7, 0.6], start=1):
-            begin(mailbox.report("t", report(epoch, score)))
+            begin(mailbox.report_epoch("t", report(epoch, score)))
             passed_on = await mailbox.next_report("t")
             assert isinstance(passed_on, dict)
             bests.append(passed_on["best"])
-            await mailbox.verdict("t", epoch, False)
+            await mailbox.set_decision("t", epoch, False)
         return bests
 
     assert asyncio.run(story()) == [0.5, 0.7, 0.7]
@@ -92,10 +92,10 @@ def test_a_repeated_report_gets_its_first_verdict_and_is_not_passed_on_again() -
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
-        begin(mailbox.report("t", report(1, 0.5)))
+        begin(mailbox.report_epoch("t", report(1, 0.5)))
         await mailbox.next_report("t")
-        await mailbox.verdict("t", 1, False)
-        assert await mailbox.report("t", report(1, 0.5)) is False
+        await mailbox.set_decision("t", 1, False)
+        assert await mailbox.report_epoch("t", report(1, 0.5)) is False
         again = begin(mailbox.next_report("t"))
         await settle()
         assert not again.done()
@@ -108,9 +108,9 @@ def test_a_report_repeated_before_its_verdict_is_passed_on_once_and_both_are_ans
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
-        before_kill, after_resume = (begin(mailbox.report("t", report(1, 0.5))) for _ in range(2))
+        before_kill, after_resume = (begin(mailbox.report_epoch("t", report(1, 0.5))) for _ in range(2))
         await mailbox.next_report("t")
-        await mailbox.verdict("t", 1, True)
+        await mailbox.set_decision("t", 1, True)
         assert [await before_kill, await after_resume] == [True, True]
         assert len(await events_of(mailbox, "report")) == 1
 
@@ -121,7 +121,7 @@ def test_a_report_before_overall_scores_is_recorded_but_asks_nobody() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
-        assert await mailbox.report("t", report(1, 0.0, scored_epoch=0)) is False
+        assert await mailbox.report_epoch("t", report(1, 0.0, scored_epoch=0)) is False
         trial = begin(mailbox.next_report("t"))
         await settle()
         assert not trial.done()
@@ -135,11 +135,11 @@ def test_a_trial_sees_all_its_reports_before_its_end() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
-        begin(mailbox.report("t", report(1, 0.5, is_last=True)))
+        begin(mailbox.report_epoch("t", report(1, 0.5, is_last=True)))
         await settle()
-        await mailbox.ended("t", "complete", None, {})
+        await mailbox.report_end("t", "complete", None, {})
         assert isinstance(await mailbox.next_report("t"), dict)
-        assert await mailbox.next_report("t") == Ended(how="complete")
+        assert await mailbox.next_report("t") == TrialEnd(how="complete")
 
     asyncio.run(story())
 
@@ -150,7 +150,7 @@ def test_a_restarted_lane_gets_its_trial_back_as_a_further_attempt() -> None:
         await mailbox.submit("t", "{}")
         await mailbox.next_trial("a", "host", 1)
         await mailbox.submit("other", "{}")
-        assert await mailbox.open_lane("a", HEAD)
+        assert await mailbox.register_lane("a", HEAD)
         assert await mailbox.next_trial("a", "host", 2) == Assignment(trial_id="t", config="{}", attempt=2)
         assert [event.trial_id for event in await events_of(mailbox, "resumed")] == ["t"]
 
@@ -166,13 +166,13 @@ def test_a_trial_that_kills_its_lane_twice_has_failed_and_the_lane_goes_on(suspi
         for _ in range(2):
             await mailbox.next_trial("a", "host", 1)
             if suspicion:
-                await mailbox.suspect("bad", suspicion)
-            await mailbox.open_lane("a", HEAD)
+                await mailbox.report_worker_error("bad", suspicion)
+            await mailbox.register_lane("a", HEAD)
         assignment = await mailbox.next_trial("a", "host", 3)
         assert isinstance(assignment, Assignment)
         assert assignment.trial_id == "good"
         why = suspicion or mailbox_module.UNEXPLAINED
-        assert await mailbox.next_report("bad") == Ended(how="failed", error=f"killed its lane twice: {why}")
+        assert await mailbox.next_report("bad") == TrialEnd(how="failed", error=f"killed its lane twice: {why}")
 
     asyncio.run(story())
 
@@ -202,7 +202,7 @@ def test_the_trial_of_a_lost_lane_goes_to_another_before_the_others() -> None:
         await mailbox.submit("t", "{}")
         await mailbox.next_trial("a", "host", 1)
         await mailbox.submit("later", "{}")
-        await mailbox.lose_lane("a", "its node is gone")
+        await mailbox.remove_lane("a", "its node is gone")
         assert await mailbox.next_trial("b", "host", 2) == Assignment(trial_id="t", config="{}", attempt=2)
 
     asyncio.run(story())
@@ -211,7 +211,7 @@ def test_the_trial_of_a_lost_lane_goes_to_another_before_the_others() -> None:
 def test_a_lane_that_opens_in_vain_three_times_is_given_up() -> None:
     async def story() -> list[bool]:
         mailbox = Mailbox()
-        return [await mailbox.open_lane("a", {"n": "host"}) for _ in range(4)]
+        return [await mailbox.register_lane("a", {"n": "host"}) for _ in range(4)]
 
     assert asyncio.run(story()) == [True, True, True, False]
 
@@ -221,9 +221,9 @@ def test_asking_for_a_trial_clears_the_count_of_openings() -> None:
         mailbox = Mailbox()
         for number in range(5):
             await mailbox.submit(str(number), "{}")
-            is_welcome = await mailbox.open_lane("a", {"n": "host"})
+            is_welcome = await mailbox.register_lane("a", {"n": "host"})
             await mailbox.next_trial("a", "host", 1)
-            await mailbox.ended(str(number), "complete", None, {})
+            await mailbox.report_end(str(number), "complete", None, {})
         return is_welcome
 
     assert asyncio.run(story())
@@ -235,13 +235,13 @@ def test_an_interruption_ends_what_is_queued_and_stops_what_runs() -> None:
         await mailbox.submit("running", "{}")
         await mailbox.next_trial("a", "host", 1)
         await mailbox.submit("queued", "{}")
-        assert await mailbox.progress("running", {"step": 1}) is False
-        at_epoch = begin(mailbox.report("running", report(1, 0.5)))
+        assert await mailbox.report_progress("running", {"step": 1}) is False
+        at_epoch = begin(mailbox.report_epoch("running", report(1, 0.5)))
         await settle()
         await mailbox.interrupt()
         assert await at_epoch is None, "nobody has judged it"
-        assert await mailbox.progress("running", {"step": 2}) is True
-        assert await mailbox.next_report("queued") == Ended(how="interrupted")
+        assert await mailbox.report_progress("running", {"step": 2}) is True
+        assert await mailbox.next_report("queued") == TrialEnd(how="interrupted")
         assert await mailbox.next_trial("b", "host", 2) == "close"
         ends = await events_of(mailbox, "ended")
         assert [(event.trial_id, event.facts["was_started"]) for event in ends] == [("queued", False)]
@@ -265,7 +265,7 @@ def test_after_an_interruption_only_an_epoch_that_somebody_would_judge_is_unjudg
         await mailbox.submit("t", "{}")
         await mailbox.next_trial("a", "host", 1)
         await mailbox.interrupt()
-        return await mailbox.report("t", told)
+        return await mailbox.report_epoch("t", told)
 
     assert asyncio.run(story()) is answer
 
@@ -276,12 +276,12 @@ def test_a_verdict_that_has_come_holds_though_the_sweep_is_interrupted(stop: boo
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
         await mailbox.next_trial("a", "host", 1)
-        at_epoch = begin(mailbox.report("t", report(1, 0.5)))
+        at_epoch = begin(mailbox.report_epoch("t", report(1, 0.5)))
         await settle()
-        await mailbox.verdict("t", 1, stop)
+        await mailbox.set_decision("t", 1, stop)
         await mailbox.interrupt()
         first: bool | None = await at_epoch
-        assert await mailbox.report("t", report(1, 0.5)) is first
+        assert await mailbox.report_epoch("t", report(1, 0.5)) is first
         return first
 
     assert asyncio.run(story()) is stop
@@ -292,7 +292,7 @@ def test_a_trial_submitted_after_the_interruption_ends_at_once() -> None:
         mailbox = Mailbox()
         await mailbox.interrupt()
         await mailbox.submit("t", "{}")
-        assert await mailbox.next_report("t") == Ended(how="interrupted")
+        assert await mailbox.next_report("t") == TrialEnd(how="interrupted")
 
     asyncio.run(story())
 
@@ -302,10 +302,10 @@ def test_a_withdrawn_trial_stops_at_its_next_step_and_has_failed() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
         await mailbox.next_trial("a", "host", 1)
-        await mailbox.withdraw("t", "nobody waits")
-        assert await mailbox.progress("t", {}) is True
-        assert await mailbox.report("t", report(1, 0.5)) is True
-        await mailbox.ended("t", "interrupted", None, {})
+        await mailbox.cancel_trial("t", "nobody waits")
+        assert await mailbox.report_progress("t", {}) is True
+        assert await mailbox.report_epoch("t", report(1, 0.5)) is True
+        await mailbox.report_end("t", "interrupted", None, {})
         ends = await events_of(mailbox, "ended")
         assert [(event.facts["how"], event.facts["error"]) for event in ends] == [("failed", "nobody waits")]
 
@@ -317,7 +317,7 @@ def test_a_withdrawn_trial_in_the_queue_is_never_started() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
         await mailbox.submit("next", "{}")
-        await mailbox.withdraw("t", "nobody waits")
+        await mailbox.cancel_trial("t", "nobody waits")
         assignment = await mailbox.next_trial("a", "host", 1)
         assert isinstance(assignment, Assignment)
         assert assignment.trial_id == "next"
@@ -329,10 +329,10 @@ def test_withdrawing_an_ended_or_unknown_trial_changes_nothing() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
-        await mailbox.ended("t", "complete", None, {})
-        await mailbox.withdraw("t", "too late")
-        await mailbox.withdraw("unknown", "never came")
-        assert await mailbox.next_report("t") == Ended(how="complete")
+        await mailbox.report_end("t", "complete", None, {})
+        await mailbox.cancel_trial("t", "too late")
+        await mailbox.cancel_trial("unknown", "never came")
+        assert await mailbox.next_report("t") == TrialEnd(how="complete")
 
     asyncio.run(story())
 
@@ -341,10 +341,10 @@ def test_the_first_end_counts() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
-        await mailbox.ended("t", "failed", "KeyError: 'x'", {})
-        await mailbox.ended("t", "complete", None, {})
+        await mailbox.report_end("t", "failed", "KeyError: 'x'", {})
+        await mailbox.report_end("t", "complete", None, {})
         assert len(await events_of(mailbox, "ended")) == 1
-        assert await mailbox.next_report("t") == Ended(how="failed", error="KeyError: 'x'")
+        assert await mailbox.next_report("t") == TrialEnd(how="failed", error="KeyError: 'x'")
 
     asyncio.run(story())
 
@@ -352,7 +352,7 @@ def test_the_first_end_counts() -> None:
 def test_events_are_told_once_in_order_and_none_is_waited_for_too_long() -> None:
     async def story() -> None:
         mailbox = Mailbox()
-        await mailbox.open_lane("a", {"n": "host"})
+        await mailbox.register_lane("a", {"n": "host"})
         await mailbox.submit("t", "{}")
         await mailbox.next_trial("a", "host", 7)
         kinds = [event.kind for event in await mailbox.take_events(1.0)]
@@ -367,14 +367,18 @@ def test_where_a_trial_begins_and_what_stages_it_ends_are_told_with_its_lane() -
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
         await mailbox.next_trial("a", "host", 1)
-        await mailbox.begins("t", {"epochs": 1})
-        await mailbox.stage_ends("t", {"stage": 0, "why_not": None})
-        await mailbox.waits("t", "stage 1")
-        told = [event for event in await mailbox.take_events(0.01) if event.kind in ("begins", "stage_ends", "waits")]
+        await mailbox.report_starting_point("t", {"epochs": 1})
+        await mailbox.report_stage_finished("t", {"stage": 0, "why_not": None})
+        await mailbox.report_waiting("t", "stage 1")
+        told = [
+            event
+            for event in await mailbox.take_events(0.01)
+            if event.kind in ("starting_point", "stage_finished", "waiting")
+        ]
         assert [(event.kind, event.lane, event.trial_id, event.facts) for event in told] == [
-            ("begins", "a", "t", {"epochs": 1}),
-            ("stage_ends", "a", "t", {"stage": 0, "why_not": None}),
-            ("waits", "a", "t", {"what": "stage 1"}),
+            ("starting_point", "a", "t", {"epochs": 1}),
+            ("stage_finished", "a", "t", {"stage": 0, "why_not": None}),
+            ("waiting", "a", "t", {"what": "stage 1"}),
         ]
 
     asyncio.run(story())
@@ -390,9 +394,9 @@ def test_a_trial_that_waits_on_its_lane_hears_that_it_need_not(why: str) -> None
         if why == "interrupted":
             await mailbox.interrupt()
         elif why == "withdrawn":
-            await mailbox.withdraw("t", "nobody waits")
+            await mailbox.cancel_trial("t", "nobody waits")
         else:
-            await mailbox.ended("t", "failed", "KeyError", {})
+            await mailbox.report_end("t", "failed", "KeyError", {})
         assert not await mailbox.is_wanted("t")
 
     asyncio.run(story())
@@ -403,13 +407,13 @@ def test_the_end_carries_what_was_taken_over() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
         await mailbox.next_trial("a", "host", 1)
-        await mailbox.ended("t", "reused", None, {"shared_steps": 9, "taken_from": "other/0000-r0"})
+        await mailbox.report_end("t", "reused", None, {"shared_steps": 9, "taken_from": "other/0000-r0"})
         (end,) = await events_of(mailbox, "ended")
         assert end.facts == {
             **{"how": "reused", "error": None, "was_started": True},
             **{"shared_steps": 9, "taken_from": "other/0000-r0"},
         }
-        assert await mailbox.next_report("t") == Ended(how="reused")
+        assert await mailbox.next_report("t") == TrialEnd(how="reused")
 
     asyncio.run(story())
 
@@ -419,7 +423,7 @@ HEAD, OTHER = {"a" * 56: "head"}, {"b" * 56: "other"}
 
 async def on_lane(mailbox: Mailbox, lane: str, nodes: dict[str, str], trial_id: str | None = None) -> None:
     """Opens a lane and, if there is one, lets it take a trial."""
-    assert await mailbox.open_lane(lane, nodes)
+    assert await mailbox.register_lane(lane, nodes)
     if trial_id is not None:
         await mailbox.submit(trial_id, "{}")
         assert (await mailbox.next_trial(lane, "host", 1)).trial_id == trial_id  # type: ignore[union-attr]
@@ -436,7 +440,7 @@ def test_the_trial_of_a_lane_whose_node_died_goes_to_a_lane_that_waits() -> None
         assert await waiting == Assignment(trial_id="t", config="{}", attempt=2)
         told = {event.kind: event for event in await mailbox.take_events(0.01)}
         assert told["lane_down"].facts["why"] == "node other (bbbbbbbb) died"
-        assert told["returned"].trial_id == "t"
+        assert told["requeued"].trial_id == "t"
         assert told["resumed"].facts["why"] == "node other (bbbbbbbb) died"
 
     asyncio.run(story())
@@ -455,7 +459,7 @@ def test_lost_nodes_are_not_held_against_a_trial_and_dead_workers_are() -> None:
             await on_lane(mailbox, "a", OTHER)
             begin(mailbox.next_trial("a", "host", 1))
             await settle()
-        assert await mailbox.next_report("t") == Ended(how="failed", error="killed its lane twice: KeyError: 'x'")
+        assert await mailbox.next_report("t") == TrialEnd(how="failed", error="killed its lane twice: KeyError: 'x'")
 
     asyncio.run(story())
 
@@ -466,7 +470,7 @@ def test_a_death_is_not_held_against_a_trial_once_a_node_of_its_lane_is_seen_to_
         await on_lane(mailbox, "a", HEAD | OTHER, "t")
         for _ in range(3):
             await mailbox.lane_down("a", "RuntimeError: Connection closed by peer", alive=[*HEAD, *OTHER])
-            await mailbox.see_nodes([*HEAD])
+            await mailbox.set_alive_nodes([*HEAD])
             await on_lane(mailbox, "a", HEAD | OTHER)
             assert (await mailbox.next_trial("a", "host", 1)).trial_id == "t"  # type: ignore[union-attr]
 
@@ -477,7 +481,7 @@ def test_what_a_dying_worker_said_of_its_trial_comes_before_what_ray_met() -> No
     async def story() -> None:
         mailbox = Mailbox()
         await on_lane(mailbox, "a", HEAD, "t")
-        await mailbox.suspect("t", "RuntimeError: CUDA error")
+        await mailbox.report_worker_error("t", "RuntimeError: CUDA error")
         await mailbox.lane_down("a", mailbox_module.UNEXPLAINED, alive=list(HEAD))
         await mailbox.next_trial("a", "host", 1)
         (resumed,) = await events_of(mailbox, "resumed")
@@ -506,13 +510,15 @@ def test_a_worker_that_outlives_its_lane_neither_makes_its_trial_pass_for_runnin
         mailbox = Mailbox()
         await on_lane(mailbox, "a", HEAD, "t")
         await mailbox.lane_down("a", "x", alive=list(HEAD))
-        assert await mailbox.progress("t", {"step": 7}) is False, "a trial that is told to stop would be interrupted"
+        assert await mailbox.report_progress("t", {"step": 7}) is False, (
+            "a trial that is told to stop would be interrupted"
+        )
         assert await events_of(mailbox, "progress") == []
         await mailbox.submit("next", "{}")
-        await mailbox.ended("t", "complete", None, {})
+        await mailbox.report_end("t", "complete", None, {})
         await on_lane(mailbox, "b", HEAD)
         assert (await mailbox.next_trial("b", "host", 1)).trial_id == "next"  # type: ignore[union-attr]
-        assert await mailbox.next_report("t") == Ended(how="complete"), "what it says of its end is true"
+        assert await mailbox.next_report("t") == TrialEnd(how="complete"), "what it says of its end is true"
 
     asyncio.run(story())
 
@@ -524,8 +530,8 @@ def test_a_trial_that_has_ended_elsewhere_stops_on_the_lane_that_took_it_up_agai
         await mailbox.lane_down("a", "x", alive=list(HEAD))
         await on_lane(mailbox, "b", HEAD)
         await mailbox.next_trial("b", "host", 1)
-        await mailbox.ended("t", "complete", None, {})
-        assert await mailbox.progress("t", {"step": 1}) is True
+        await mailbox.report_end("t", "complete", None, {})
+        assert await mailbox.report_progress("t", {"step": 1}) is True
         assert await events_of(mailbox, "progress") == []
 
     asyncio.run(story())
@@ -548,7 +554,7 @@ def test_a_second_death_over_the_same_nodes_right_behind_the_first_is_not_held_a
             assert (await mailbox.next_trial(lane, "host", 1)).trial_id == "t"  # type: ignore[union-attr]
             await mailbox.lane_down(lane, "RuntimeError: Connection closed by peer", alive=list(both))
         end = await mailbox.next_report("t")
-        assert isinstance(end, Ended)
+        assert isinstance(end, TrialEnd)
         assert end.how == "failed", "40 s after the first both nodes are still alive"
 
     asyncio.run(story())
@@ -561,12 +567,12 @@ def test_a_lane_that_was_told_to_close_opens_no_more_and_its_trial_is_not_lost()
             await on_lane(mailbox, lane, HEAD)
         idle = [begin(mailbox.next_trial(lane, "host", 1)) for lane in "ab"]
         await settle()
-        await mailbox.want_lanes(1)
+        await mailbox.set_max_lanes(1)
         await settle()
         closed = "a" if idle[0].done() else "b"
         await mailbox.submit("t", "{}")
         await mailbox.submit("u", "{}")
-        assert not await mailbox.open_lane(closed, HEAD)
+        assert not await mailbox.register_lane(closed, HEAD)
 
     asyncio.run(story())
 
@@ -589,12 +595,12 @@ def test_idle_lanes_beyond_what_is_wanted_close_and_are_not_lost() -> None:
             await on_lane(mailbox, lane, HEAD)
         waiting = [begin(mailbox.next_trial(lane, "host", 1)) for lane in "abc"]
         await settle()
-        await mailbox.want_lanes(1)
+        await mailbox.set_max_lanes(1)
         await settle()
         closed = [lane for lane, call in zip("abc", waiting, strict=True) if call.done()]
         assert len(closed) == 2
         assert [await call for call in waiting if call.done()] == ["close", "close"]
-        assert not await mailbox.lose_lane(closed[0], "its run is over")
+        assert not await mailbox.remove_lane(closed[0], "its run is over")
         kinds = [event.kind for event in await mailbox.take_events(0.01)]
         assert (kinds.count("lane_closed"), kinds.count("lane_lost")) == (2, 0)
         await mailbox.submit("t", "{}")
@@ -607,8 +613,8 @@ def test_idle_lanes_beyond_what_is_wanted_close_and_are_not_lost() -> None:
 def test_a_lane_that_opens_when_it_is_not_wanted_any_more_closes_at_once() -> None:
     async def story() -> list[bool]:
         mailbox = Mailbox()
-        await mailbox.want_lanes(1)
-        return [await mailbox.open_lane(lane, HEAD) for lane in "ab"]
+        await mailbox.set_max_lanes(1)
+        return [await mailbox.register_lane(lane, HEAD) for lane in "ab"]
 
     assert asyncio.run(story()) == [True, False]
 
@@ -618,8 +624,8 @@ def test_no_lane_closes_while_a_trial_is_queued() -> None:
         mailbox = Mailbox()
         await on_lane(mailbox, "a", HEAD, "t")
         await mailbox.submit("next", "{}")
-        await mailbox.want_lanes(1)
-        assert await mailbox.open_lane("b", HEAD)
+        await mailbox.set_max_lanes(1)
+        assert await mailbox.register_lane("b", HEAD)
         assert (await mailbox.next_trial("b", "host", 1)).trial_id == "next"  # type: ignore[union-attr]
 
     asyncio.run(story())
@@ -631,6 +637,6 @@ def test_an_interrupted_trial_whose_lane_dies_is_interrupted() -> None:
         await on_lane(mailbox, "a", OTHER, "t")
         await mailbox.interrupt()
         await mailbox.lane_down("a", "x", alive=list(HEAD))
-        assert await mailbox.next_report("t") == Ended(how="interrupted")
+        assert await mailbox.next_report("t") == TrialEnd(how="interrupted")
 
     asyncio.run(story())

@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from sweeps.lanes.messages import Assignment, Ended, Event
+from sweeps.lanes.messages import Assignment, Event, TrialEnd
 
 MESSAGES = (
     Assignment(trial_id="0000-r0", config="{}", attempt=1),
-    Ended(how="failed", error="it broke"),
+    TrialEnd(how="failed", error="it broke"),
     Event(kind="report", lane="lane0", trial_id="0000-r0", facts={"epoch": 1}),
 )
 

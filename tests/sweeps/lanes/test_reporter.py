@@ -18,10 +18,10 @@ from mtlib.training.epoch_report import EpochReport, Point, Progress
 from mtlib.training.evaluation import Predictions
 from mtlib.training.step import Interrupted
 from results.records.epochs import read_curves
-from sweeps.lanes import reporter as lane_link
-from sweeps.lanes.reporter import LaneLink, scores_in
-from sweeps.reuse.finished_trials import Shared
-from sweeps.reuse.starting_point import Beginning, epochs_of
+from sweeps.lanes import reporter as reporter_module
+from sweeps.lanes.reporter import TrialReporter, scores_in
+from sweeps.reuse.finished_trials import ReusedWork
+from sweeps.reuse.starting_point import StartingPoint, epochs_of
 from tests.sweeps.search.test_tune_trial import Method
 
 STEP = Progress(stage=0, epoch=1, step=7, num_steps=20)
@@ -58,23 +58,24 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A mailbox whose answers can be set; what is waited for has always come."""
     monkeypatch.setattr(ray, "get", lambda answer: answer)
     monkeypatch.setattr(ray, "wait", lambda found, **_settings: (found, []))
-    monkeypatch.setattr(lane_link, "PROGRESS_SECONDS", 0.0)
-    names = ("progress", "report", "suspect", "ended", "begins", "stage_ends", "is_wanted", "waits")
-    return SimpleNamespace(**{name: Method([None] if name in ("suspect", "ended") else []) for name in names})
+    monkeypatch.setattr(reporter_module, "PROGRESS_SECONDS", 0.0)
+    names = ("progress", "epoch", "worker_error", "end", "starting_point", "stage_finished", "waiting")
+    methods = {f"report_{name}": Method([None] if name in ("worker_error", "end") else []) for name in names}
+    return SimpleNamespace(**methods, is_wanted=Method([]))
 
 
-def link_of(mailbox: Any, folder: Path, metric: str = "overall") -> LaneLink:
-    return LaneLink(mailbox, folder, "0000-r0", metric)
+def link_of(mailbox: Any, folder: Path, metric: str = "overall") -> TrialReporter:
+    return TrialReporter(mailbox, folder, "0000-r0", metric)
 
 
 def test_the_first_worker_says_where_it_is_and_goes_on(answers: Any, tmp_path: Path) -> None:
-    answers.progress.answers = [False]
+    answers.report_progress.answers = [False]
     assert link_of(answers, tmp_path).on_step(STEP)
-    assert answers.progress.calls == [("0000-r0", {"stage": 0, "epoch": 1, "step": 7, "num_steps": 20})]
+    assert answers.report_progress.calls == [("0000-r0", {"stage": 0, "epoch": 1, "step": 7, "num_steps": 20})]
 
 
 def test_it_stops_once_the_mailbox_wants_it_to(answers: Any, tmp_path: Path) -> None:
-    answers.progress.answers = [False, True]
+    answers.report_progress.answers = [False, True]
     link = link_of(answers, tmp_path)
     assert [link.on_step(STEP), link.on_step(STEP), link.on_step(STEP)] == [True, True, False]
 
@@ -83,24 +84,24 @@ def test_an_answer_that_has_not_come_is_not_waited_for(
     answers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ray, "wait", lambda found, **_settings: ([], found))
-    answers.progress.answers = [True]
+    answers.report_progress.answers = [True]
     link = link_of(answers, tmp_path)
     assert all(link.on_step(STEP) for _ in range(5))
-    assert len(answers.progress.calls) == 1
+    assert len(answers.report_progress.calls) == 1
 
 
 def test_progress_is_told_only_now_and_then(answers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lane_link, "PROGRESS_SECONDS", 100.0)
-    answers.progress.answers = [False]
+    monkeypatch.setattr(reporter_module, "PROGRESS_SECONDS", 100.0)
+    answers.report_progress.answers = [False]
     link = link_of(answers, tmp_path)
     assert all(link.on_step(STEP) for _ in range(5))
-    assert len(answers.progress.calls) == 1
+    assert len(answers.report_progress.calls) == 1
 
 
 def test_the_other_workers_say_nothing(answers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lane_link, "worker_rank", lambda: 1)
+    monkeypatch.setattr(reporter_module, "worker_rank", lambda: 1)
     assert link_of(answers, tmp_path).on_step(STEP)
-    assert answers.progress.calls == []
+    assert answers.report_progress.calls == []
 
 
 @pytest.mark.parametrize("must_stop", [True, False])
@@ -113,20 +114,20 @@ def test_an_epoch_is_recorded_before_it_is_reported_and_the_verdict_is_followed(
         assert read_curves(tmp_path)["trial"].to_pylist() == [trial_id] * len(SCORED)
         return must_stop
 
-    answers.report = SimpleNamespace(remote=answer)
+    answers.report_epoch = SimpleNamespace(remote=answer)
     assert link.on_epoch(report_of(*SCORED)) is not must_stop
     assert link.is_stopped is must_stop
 
 
 def test_a_trial_that_has_finished_is_not_called_stopped(answers: Any, tmp_path: Path) -> None:
-    answers.report.answers = [True]
+    answers.report_epoch.answers = [True]
     link = link_of(answers, tmp_path)
     assert link.on_epoch(report_of(*SCORED, is_last=True))
     assert not link.is_stopped
 
 
 def test_an_epoch_that_nobody_has_judged_ends_the_trial_as_interrupted(answers: Any, tmp_path: Path) -> None:
-    answers.report.answers = [None]
+    answers.report_epoch.answers = [None]
     link = link_of(answers, tmp_path)
     with pytest.raises(Interrupted):
         link.on_epoch(report_of(*SCORED))
@@ -137,14 +138,14 @@ def test_other_workers_hear_that_nobody_has_judged(
     answers: Any, tmp_path: Path, tiny_config: TrialConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the first worker says in the collective is what each of them follows."""
-    monkeypatch.setattr(lane_link, "worker_rank", lambda: 1)
-    monkeypatch.setattr(lane_link, "gather_from_workers", lambda own: [lane_link.UNJUDGED, own])
+    monkeypatch.setattr(reporter_module, "worker_rank", lambda: 1)
+    monkeypatch.setattr(reporter_module, "gather_from_workers", lambda own: [reporter_module.UNJUDGED, own])
     link = link_of(answers, tmp_path)
     with pytest.raises(Interrupted):
         link.on_epoch(report_of(*SCORED))
     with pytest.raises(Interrupted):
         link.replay(2, tiny_config)
-    assert answers.report.calls == []
+    assert answers.report_epoch.calls == []
 
 
 @pytest.mark.parametrize("judged", [0, 1, 2])
@@ -157,23 +158,23 @@ def test_a_state_is_not_saved_behind_an_epoch_that_nobody_has_judged_and_the_tri
     judged: int,
 ) -> None:
     states = StateFolder(path=tmp_path / "states", every_steps=3)
-    answers.report.answers = [*[False] * judged, None]
+    answers.report_epoch.answers = [*[False] * judged, None]
     with pytest.raises(Interrupted):
         train(tiny_config, tiny_corpus, tiny_encoder, on_epoch=link_of(answers, tmp_path).on_epoch, states=states)
     numbers = newest_numbers(states)
     assert numbers is not None
     assert epochs_of(tiny_config, numbers) == judged
-    answers.report.answers = [False] * 3
-    answers.report.calls.clear()
+    answers.report_epoch.answers = [False] * 3
+    answers.report_epoch.calls.clear()
     train(tiny_config, tiny_corpus, tiny_encoder, on_epoch=link_of(answers, tmp_path).on_epoch, states=states)
-    assert [message["epoch"] for _, message in answers.report.calls] == list(range(judged + 1, 4))
+    assert [message["epoch"] for _, message in answers.report_epoch.calls] == list(range(judged + 1, 4))
 
 
 @pytest.mark.parametrize(("metric", "score"), [("overall", 0.6), ("sst", 0.4), ("qqp", None)])
 def test_the_message_holds_the_searched_score(answers: Any, tmp_path: Path, metric: str, score: float | None) -> None:
-    answers.report.answers = [False]
+    answers.report_epoch.answers = [False]
     link_of(answers, tmp_path, metric).on_epoch(report_of(*SCORED))
-    ((_, message),) = answers.report.calls
+    ((_, message),) = answers.report_epoch.calls
     assert message["score"] == score
     assert message["scores"] == {"sst": 0.4, "overall": 0.6}
 
@@ -189,12 +190,12 @@ def test_a_trial_that_takes_nothing_over_says_so(answers: Any, tmp_path: Path) -
 
 
 def test_where_a_trial_begins_is_told_and_kept_for_its_record(answers: Any, tmp_path: Path) -> None:
-    answers.begins.answers = [None]
+    answers.report_starting_point.answers = [None]
     link = link_of(answers, tmp_path)
-    shared = Shared(steps=8, seconds=0.5, taken_from="other/0001-r0")
-    link.begins(Beginning(epochs=2, shared=shared, note="it was damaged"))
+    shared = ReusedWork(steps=8, seconds=0.5, taken_from="other/0001-r0")
+    link.report_starting_point(StartingPoint(epochs=2, shared=shared, note="it was damaged"))
     facts = {"shared_steps": 8, "shared_seconds": 0.5, "taken_from": "other/0001-r0"}
-    assert answers.begins.calls == [("0000-r0", {**facts, "epochs": 2, "note": "it was damaged"})]
+    assert answers.report_starting_point.calls == [("0000-r0", {**facts, "epochs": 2, "note": "it was damaged"})]
     assert link.facts == facts
 
 
@@ -202,20 +203,20 @@ def test_where_a_trial_begins_is_told_and_kept_for_its_record(answers: Any, tmp_
 def test_what_others_have_worked_is_not_the_trials_own_time(
     answers: Any, tmp_path: Path, shared_seconds: float, own: float
 ) -> None:
-    answers.begins.answers, answers.report.answers = [None], [False]
+    answers.report_starting_point.answers, answers.report_epoch.answers = [None], [False]
     link = link_of(answers, tmp_path)
-    link.begins(Beginning(epochs=0, shared=Shared(seconds=shared_seconds)))
+    link.report_starting_point(StartingPoint(epochs=0, shared=ReusedWork(seconds=shared_seconds)))
     link.on_epoch(report_of(*SCORED))
-    assert answers.report.calls[0][1]["seconds"] == own
+    assert answers.report_epoch.calls[0][1]["seconds"] == own
 
 
 def test_a_stage_that_ends_is_told(answers: Any, tmp_path: Path) -> None:
-    answers.stage_ends.answers = [None, None]
+    answers.report_stage_finished.answers = [None, None]
     link = link_of(answers, tmp_path)
-    link.stage_ends(0, None)
-    link.stage_ends(1, "no room")
+    link.report_stage_finished(0, None)
+    link.report_stage_finished(1, "no room")
     told = [{"stage": 0, "why_not": None}, {"stage": 1, "why_not": "no room"}]
-    assert answers.stage_ends.calls == [("0000-r0", facts) for facts in told]
+    assert answers.report_stage_finished.calls == [("0000-r0", facts) for facts in told]
 
 
 def test_a_trial_that_waits_hears_whether_it_should(answers: Any, tmp_path: Path) -> None:
@@ -229,10 +230,10 @@ def told(
     answers: Any, tmp_path: Path, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> list[dict[str, Any]]:
     """What a trial says of its three epochs while it trains, the first of which is not scored overall."""
-    answers.report.answers = [False] * 3
+    answers.report_epoch.answers = [False] * 3
     train(tiny_config, tiny_corpus, tiny_encoder, on_epoch=link_of(answers, tmp_path).on_epoch)
-    messages = [message for _, message in answers.report.calls]
-    answers.report.calls.clear()
+    messages = [message for _, message in answers.report_epoch.calls]
+    answers.report_epoch.calls.clear()
     return messages
 
 
@@ -241,50 +242,50 @@ def test_epochs_that_are_done_are_told_again_as_they_were_told_first(
     answers: Any, tmp_path: Path, tiny_config: TrialConfig, told: list[dict[str, Any]], epochs: int
 ) -> None:
     assert [message["scored_epoch"] for message in told] == [0, 1, 2]
-    answers.report.answers = [False] * epochs
+    answers.report_epoch.answers = [False] * epochs
     link = link_of(answers, tmp_path)
     assert link.replay(epochs, tiny_config) is None
     assert not link.is_stopped
-    again = [message for _, message in answers.report.calls]
+    again = [message for _, message in answers.report_epoch.calls]
     for first, later in zip(told[:epochs], again, strict=True):
         assert later == {**first, "is_replayed": True, "seconds": later["seconds"]}
         assert later["seconds"] == pytest.approx(first["seconds"], abs=0.5), "curves are stamped a little earlier"
 
 
 def test_what_a_trial_waits_for_is_said_once(answers: Any, tmp_path: Path) -> None:
-    answers.waits.answers = [None, None]
+    answers.report_waiting.answers = [None, None]
     link = link_of(answers, tmp_path)
     for what in ("stage 0", "stage 0", "stage 1", "stage 1"):
-        link.waits(what)
-    assert answers.waits.calls == [("0000-r0", "stage 0"), ("0000-r0", "stage 1")]
+        link.report_waiting(what)
+    assert answers.report_waiting.calls == [("0000-r0", "stage 0"), ("0000-r0", "stage 1")]
 
 
 def test_telling_again_ends_where_the_scheduler_stops_the_trial(
     answers: Any, tmp_path: Path, tiny_config: TrialConfig, told: list[dict[str, Any]]
 ) -> None:
     assert len(told) == 3
-    answers.report.answers = [False, True]
+    answers.report_epoch.answers = [False, True]
     link = link_of(answers, tmp_path)
     assert link.replay(3, tiny_config) == 2
     assert link.is_stopped
-    assert [message["epoch"] for _, message in answers.report.calls] == [1, 2]
+    assert [message["epoch"] for _, message in answers.report_epoch.calls] == [1, 2]
 
 
 @pytest.mark.usefixtures("told")
 def test_telling_again_ends_where_nobody_judges_any_more(
     answers: Any, tmp_path: Path, tiny_config: TrialConfig
 ) -> None:
-    answers.report.answers = [False, None]
+    answers.report_epoch.answers = [False, None]
     link = link_of(answers, tmp_path)
     with pytest.raises(Interrupted):
         link.replay(3, tiny_config)
     assert not link.is_stopped
-    assert len(answers.report.calls) == 2
+    assert len(answers.report_epoch.calls) == 2
 
 
 @pytest.mark.usefixtures("told")
 def test_a_trial_is_not_stopped_behind_its_last_epoch(answers: Any, tmp_path: Path, tiny_config: TrialConfig) -> None:
-    answers.report.answers = [False, False, True]
+    answers.report_epoch.answers = [False, False, True]
     link = link_of(answers, tmp_path)
     assert link.replay(3, tiny_config) is None
     assert not link.is_stopped
@@ -293,6 +294,6 @@ def test_a_trial_is_not_stopped_behind_its_last_epoch(answers: Any, tmp_path: Pa
 def test_other_workers_tell_nothing_again(
     answers: Any, tmp_path: Path, tiny_config: TrialConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lane_link, "worker_rank", lambda: 1)
+    monkeypatch.setattr(reporter_module, "worker_rank", lambda: 1)
     assert link_of(answers, tmp_path).replay(3, tiny_config) is None
-    assert answers.report.calls == []
+    assert answers.report_epoch.calls == []

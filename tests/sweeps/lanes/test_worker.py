@@ -32,7 +32,7 @@ from results.records.recovery import read_end
 from sweeps.lanes.mailbox import Mailbox
 from sweeps.lanes.messages import Assignment, Event
 from sweeps.lanes.worker import LaneSetup, is_contained, record_end, run_assignment, run_lane
-from tests.sweeps.plain_sweep import PlainLink
+from tests.sweeps.plain_sweep import PlainReporter
 from tests.sweeps.trained_trials import Ground
 
 pytestmark = pytest.mark.ray
@@ -42,11 +42,11 @@ PATIENCE_SECONDS = 300
 def sabotage(marks: Path) -> None:
     """Makes the second worker fail in the third step of two trials: by an error, and once by being killed."""
     from mtlib.runtime.workers import worker_rank
-    from sweeps.lanes.reporter import LaneLink
+    from sweeps.lanes.reporter import TrialReporter
 
-    real = LaneLink.on_step
+    real = TrialReporter.on_step
 
-    def on_step(link: LaneLink, progress: Progress) -> bool:
+    def on_step(link: TrialReporter, progress: Progress) -> bool:
         if worker_rank() == 1 and progress.step == 3:
             if link._trial_id == "bad":
                 raise KeyError("lost")
@@ -55,7 +55,7 @@ def sabotage(marks: Path) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
         return real(link, progress)
 
-    LaneLink.on_step = on_step  # type: ignore[assignment, method-assign]
+    TrialReporter.on_step = on_step  # type: ignore[assignment, method-assign]
 
 
 class OpenLane:
@@ -85,7 +85,7 @@ class OpenLane:
             for event in events:
                 self.events.append(event)
                 if event.kind == "report" and event.facts["scored_epoch"]:
-                    self.mailbox.verdict.remote(trial_id, event.facts["epoch"], False)
+                    self.mailbox.set_decision.remote(trial_id, event.facts["epoch"], False)
                 if event.kind == "ended":
                     return event
         raise TimeoutError(f"{trial_id} did not end")
@@ -155,7 +155,7 @@ class PlainLane:
 
     setup: LaneSetup
     config: TrialConfig
-    links: list[PlainLink]
+    links: list[PlainReporter]
 
     def run(self, trial_id: str) -> None:
         run_assignment(self.setup, Assignment(trial_id=trial_id, config=self.config.to_json(), attempt=1))
@@ -173,13 +173,13 @@ def plain_lane(
     monkeypatch: pytest.MonkeyPatch,
 ) -> PlainLane:
     config = tiny_config.override({"encoder.name": str(tiny_encoder_folder), "stages.1.steps_per_epoch": 4})
-    links: list[PlainLink] = []
+    links: list[PlainReporter] = []
 
-    def link(_mailbox: object, folder: Path, trial_id: str, _metric: str) -> PlainLink:
-        links.append(PlainLink(folder, trial_id))
+    def link(_mailbox: object, folder: Path, trial_id: str, _metric: str) -> PlainReporter:
+        links.append(PlainReporter(folder, trial_id))
         return links[-1]
 
-    monkeypatch.setattr(sweeps.lanes.worker, "LaneLink", link)
+    monkeypatch.setattr(sweeps.lanes.worker, "TrialReporter", link)
     monkeypatch.setattr("ray.train.torch.get_device", lambda: torch.device("cpu"))
     nobody: Any = None
     setup = LaneSetup(

@@ -34,10 +34,10 @@ from sweeps.lanes.worker_trial import (
 )
 from sweeps.reuse import starting_point as take_over
 from sweeps.reuse.file_locks import Claim, claim_file
-from sweeps.reuse.finished_trials import Shared, TrialPlace, find_finished, note_finished, read_shared
+from sweeps.reuse.finished_trials import ReusedWork, TrialFolder, find_finished, note_finished, read_reused_work
 from sweeps.reuse.stage_entry import read_entry
-from sweeps.reuse.stage_store import StageStore, claim, folder_of, has_stage, take_stage
-from sweeps.reuse.starting_point import Beginning
+from sweeps.reuse.stage_store import StageStore, claim, fetch_stage, folder_of, has_stage
+from sweeps.reuse.starting_point import StartingPoint
 from tests.mtlib.combinations import pair_of_workers
 from tests.sweeps.finished_trials import finish
 from tests.sweeps.trained_trials import CPU, Ground, assert_same, left_by, train_trial
@@ -48,10 +48,10 @@ Hook = Callable[[], None]
 class Link:
     """What a trial says, noted, and what it hears."""
 
-    def __init__(self, place: TrialPlace) -> None:
+    def __init__(self, place: TrialFolder) -> None:
         self.place = place
         self.is_stopped = False
-        self.begun: list[Beginning] = []
+        self.begun: list[StartingPoint] = []
         self.awaited: list[str] = []
         self.ended: list[tuple[int, str | None]] = []
         self.steps: list[int] = []
@@ -62,13 +62,13 @@ class Link:
         """Epoch behind which the scheduler stops the trial."""
         self.at_step: Callable[[int], bool] = lambda _step: True
 
-    def begins(self, beginning: Beginning) -> None:
+    def report_starting_point(self, beginning: StartingPoint) -> None:
         self.begun.append(beginning)
 
-    def stage_ends(self, stage: int, why_not: str | None) -> None:
+    def report_stage_finished(self, stage: int, why_not: str | None) -> None:
         self.ended.append((stage, why_not))
 
-    def waits(self, what: str) -> None:
+    def report_waiting(self, what: str) -> None:
         self.awaited.append(what)
 
     def is_wanted(self) -> bool:
@@ -82,7 +82,7 @@ class Link:
         self.is_stopped = self.stops_behind is not None and self.stops_behind <= epochs
         return self.stops_behind if self.is_stopped else None
 
-    def shares(self, shared: Shared) -> None:
+    def shares(self, shared: ReusedWork) -> None:
         self.shared = shared
 
     def on_step(self, progress: Progress) -> bool:
@@ -101,7 +101,7 @@ def no_time_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lane_trial, "WAIT_SECONDS", 0.0)
 
 
-def run_of(course: Course, place: TrialPlace, link: Any = None) -> TrialRun:
+def run_of(course: Course, place: TrialFolder, link: Any = None) -> TrialRun:
     given: Any = link or Link(place)
     return TrialRun(course=course, place=place, link=given, device=CPU)
 
@@ -118,7 +118,7 @@ def assert_nothing_is_held(run: TrialRun) -> None:
     assert store is None or not any(is_claimed(store, key) for key in keys(run.course))
 
 
-def cold(ground: Ground, course: Course) -> TrialPlace:
+def cold(ground: Ground, course: Course) -> TrialFolder:
     """The trial trained by itself, without a lane."""
     place = ground.place("cold/0000-r0", shares=False)
     train_trial(course, place)
@@ -171,7 +171,7 @@ def test_a_trial_by_itself_is_trained_as_without_a_lane_and_leaves_its_stages(gr
     course, place = ground.course(), ground.place()
     run = run_of(course, place, link := Link(place))
     assert run_trial(run) == ("complete", None)
-    assert link.begun == [Beginning(epochs=0, shared=Shared())]
+    assert link.begun == [StartingPoint(epochs=0, shared=ReusedWork())]
     assert link.replayed == [0]
     assert link.ended == [(0, None), (1, None)]
     assert link.steps == list(range(1, 13))
@@ -275,7 +275,7 @@ def test_what_is_stopped_among_epochs_that_it_took_over_keeps_nothing_of_later_o
         f"epoch-{epoch:04d}.safetensors" for epoch in best.values()
     }
     assert not saved_states(place.states)
-    assert read_shared(place).steps == 8
+    assert read_reused_work(place).steps == 8
 
 
 def test_what_is_stopped_while_it_is_told_again_is_pruned_without_a_step(ground: Ground) -> None:
@@ -402,7 +402,7 @@ def test_a_stage_that_is_there_and_cannot_be_taken_is_trained_again(
     """The file system does not let it, say; nobody must wait for that to change."""
     run_trial(run_of(ground.course(), ground.place("sweep/0000-r0")))
     shutil.rmtree(ground.place("sweep/0000-r0").finished_folder)
-    monkeypatch.setattr(take_over, "take_stage", lambda *_arguments: None)
+    monkeypatch.setattr(take_over, "fetch_stage", lambda *_arguments: None)
     course, place = ground.course(), ground.place("sweep/0001-r0")
     link = Link(place)
     run = run_of(course, place, link)
@@ -572,7 +572,7 @@ def test_a_damaged_state_is_not_handed_on(ground: Ground) -> None:
     assert run_trial(run_of(course, place, link)) == ("complete", None)
     assert place.store is not None
     assert link.ended == [(0, None), (1, None)]
-    assert take_stage(place.store, keys(course)[0], place.folder / "taken") is not None
+    assert fetch_stage(place.store, keys(course)[0], place.folder / "taken") is not None
     assert read_state(place.folder / "taken" / "state") is not None
 
 
@@ -594,7 +594,7 @@ def test_a_complete_trial_is_noted_for_equal_ones_while_it_still_has_the_right_t
     course, place = ground.course(), ground.place()
     held: list[bool] = []
 
-    def noting(own: TrialPlace, cut: Cut) -> None:
+    def noting(own: TrialFolder, cut: Cut) -> None:
         assert own.store is not None
         held.append(is_claimed(own.store, cut.key))
         note_finished(own, cut)

@@ -15,7 +15,7 @@ from sweeps.driver.ledger import open_ledger
 from sweeps.lanes.worker_trial import states_of
 from sweeps.options import SweepPlan
 from sweeps.resume.scheduler_history import reported_before
-from sweeps.reuse.finished_trials import Shared, TrialPlace, write_shared
+from sweeps.reuse.finished_trials import ReusedWork, TrialFolder, write_reused_work
 from tests.sweeps.conftest import MakePlan
 
 
@@ -73,7 +73,7 @@ def test_of_a_trial_that_goes_on_reports_are_remembered_behind_which_it_had_gone
 def test_of_what_a_trial_has_taken_over_nothing_is_remembered_until_it_has_gone_on(halved: SweepPlan) -> None:
     """It reports all of it again before it goes on: a kill in the middle leaves epochs that nobody has judged."""
     write_scores(halved, "0000-r0", (0.4, 0.3, 0.5))
-    place = TrialPlace(
+    place = TrialFolder(
         folder=halved.folder,
         trial_id="0000-r0",
         states=states_of(halved.folder, "0000-r0", 5),
@@ -81,7 +81,7 @@ def test_of_what_a_trial_has_taken_over_nothing_is_remembered_until_it_has_gone_
         finished_folder=halved.cache_folder,
     )
     place.states.path.mkdir(parents=True)
-    write_shared(place, Shared(steps=12))
+    write_reused_work(place, ReusedWork(steps=12))
     save_numbers(halved, "0000-r0", 1, 2)
     known = records_of(halved, epochs=3)
     assert reported_before(halved, known) == {"0000-r0": []}

@@ -12,14 +12,14 @@ from mtlib.checkpoints.state import saved_states
 from results.records.epochs import curves_path
 from sweeps.reuse.finished_trials import (
     MOST_NOTED,
-    Shared,
+    ReusedWork,
+    fetch_finished,
     note_finished,
     noted_trials,
-    read_shared,
-    take_finished,
-    write_shared,
+    read_reused_work,
+    write_reused_work,
 )
-from sweeps.reuse.starting_point import Beginning
+from sweeps.reuse.starting_point import StartingPoint
 from tests.sweeps.finished_trials import NAMES, SPOILT, begin, cleaned, compact_as, finish
 from tests.sweeps.trained_trials import Ground, assert_same, left_by, train_trial
 
@@ -36,7 +36,7 @@ def test_an_equal_trial_that_has_finished_is_taken_over_whole(trained: Ground, i
     assert (found.epochs, found.is_whole, found.note) == (3, True, None)
     assert (found.shared.steps, found.shared.taken_from) == (12, "first/0000-r0")
     assert found.shared.seconds == max(pq.read_table(place.path / "curves.parquet")["seconds"].to_pylist()) > 0
-    assert read_shared(place) == found.shared
+    assert read_reused_work(place) == found.shared
     assert_same(left_by(place), before)
     assert saved_states(place.states) == []
     assert not (place.path / ".taken").exists()
@@ -57,21 +57,23 @@ def test_an_equal_trial_of_the_same_sweep_is_taken_over(trained: Ground) -> None
 )
 def test_a_trial_that_differs_is_not_taken_over_whole(trained: Ground, changes: dict[str, Any]) -> None:
     finish(trained)
-    assert begin(trained.course(**changes), trained.place("second/0000-r0")) == Beginning(epochs=0, shared=Shared())
+    assert begin(trained.course(**changes), trained.place("second/0000-r0")) == StartingPoint(
+        epochs=0, shared=ReusedWork()
+    )
 
 
 @pytest.mark.parametrize("spoil", SPOILT)
 def test_a_finished_trial_that_is_not_whole_any_more_is_not_taken_over(trained: Ground, spoil: str) -> None:
     SPOILT[spoil](finish(trained))
     place = trained.place("second/0000-r0")
-    assert begin(trained.course(), place) == Beginning(epochs=0, shared=Shared())
+    assert begin(trained.course(), place) == StartingPoint(epochs=0, shared=ReusedWork())
     assert not (place.path / ".taken").exists()
     assert saved_states(place.states) == []
 
 
 def test_a_trial_does_not_take_itself_over(trained: Ground) -> None:
     first = finish(trained)
-    assert take_finished(first, trained.course().cuts[-1], NAMES) is None
+    assert fetch_finished(first, trained.course().cuts[-1], NAMES) is None
     assert left_by(first).weights
 
 
@@ -124,14 +126,14 @@ def test_a_note_does_not_outlive_what_it_was_written_for(trained: Ground) -> Non
 @pytest.mark.parametrize("content", [None, "", "{", "[]", '{"unknown": 1}'])
 def test_what_was_shared_is_read_back_or_nothing(ground: Ground, content: str | None) -> None:
     place = ground.place()
-    shared = Shared(steps=7, seconds=0.1, taken_from="first/0000-r0")
-    write_shared(place, shared)
-    assert read_shared(place) == shared
+    shared = ReusedWork(steps=7, seconds=0.1, taken_from="first/0000-r0")
+    write_reused_work(place, shared)
+    assert read_reused_work(place) == shared
     path = place.path / "shared.json"
     path.unlink()
     if content is not None:
         path.write_text(content)
-    assert read_shared(place) == Shared()
+    assert read_reused_work(place) == ReusedWork()
 
 
 def test_weights_without_checksums_are_taken_over(trained: Ground) -> None:

@@ -16,12 +16,12 @@ from sweeps.reuse.stage_entry import (
     build_entry,
     bytes_of,
     check_name,
+    eviction_order,
     is_whole,
     last_change,
     link_entry,
     measure,
     move_folder,
-    need_of,
     read_entry,
     renew_entry,
     statuses,
@@ -164,9 +164,9 @@ def test_damaged_entries_are_needed_least_then_spare_ones_then_those_used_long_a
         build(tmp_path / name, {}, is_spare)
         os.utime(tmp_path / name / DESCRIPTION, (used, used))
     (tmp_path / "a" / DESCRIPTION).unlink()
-    assert sorted("edcba", key=lambda name: need_of(tmp_path / name)) == list("abcde")
+    assert sorted("edcba", key=lambda name: eviction_order(tmp_path / name)) == list("abcde")
     assert renew_entry(tmp_path / "d")
-    assert sorted("edcba", key=lambda name: need_of(tmp_path / name)) == list("abced")
+    assert sorted("edcba", key=lambda name: eviction_order(tmp_path / name)) == list("abced")
 
 
 def test_the_last_change_of_a_folder_is_that_of_anything_in_it(tmp_path: Path) -> None:

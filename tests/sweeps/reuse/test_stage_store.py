@@ -21,10 +21,10 @@ from sweeps.reuse.stage_store import (
     LOCK,
     StageStore,
     claim,
-    drop_stage,
+    fetch_stage,
     has_stage,
-    keep_stage,
-    take_stage,
+    remove_stage,
+    store_stage,
 )
 
 ROOT = Path(__file__).parents[3]
@@ -49,7 +49,7 @@ def keep(store: StageStore, key: str, files: dict[str, bytes], **options: Any) -
     for name, content in files.items():
         (sources / name).parent.mkdir(parents=True, exist_ok=True)
         (sources / name).write_bytes(content)
-    return keep_stage(store, key, {name: sources / name for name in files}, FACTS, **options)
+    return store_stage(store, key, {name: sources / name for name in files}, FACTS, **options)
 
 
 def keep_sized(store: StageStore, key: str, num_bytes: int, used: float, is_spare: bool = False) -> None:
@@ -94,7 +94,7 @@ def test_what_was_kept_is_taken_as_the_same_files(store: StageStore, tmp_path: P
     assert keep(store, ONE, FILES) is None
     assert has_stage(store, ONE)
     assert stage_facts(store, ONE) == FACTS
-    assert take_stage(store, ONE, tmp_path / "trial" / "deeper") == FACTS
+    assert fetch_stage(store, ONE, tmp_path / "trial" / "deeper") == FACTS
     assert contents(tmp_path / "trial" / "deeper") == FILES
     for name in FILES:
         inodes = {
@@ -108,16 +108,16 @@ def test_what_was_kept_is_taken_as_the_same_files(store: StageStore, tmp_path: P
 def test_a_stage_outlives_its_sources_and_what_was_taken(store: StageStore, tmp_path: Path) -> None:
     keep(store, ONE, FILES)
     shutil.rmtree(tmp_path / "sources")
-    take_stage(store, ONE, tmp_path / "first")
+    fetch_stage(store, ONE, tmp_path / "first")
     shutil.rmtree(tmp_path / "first")
-    assert take_stage(store, ONE, tmp_path / "second") == FACTS
-    drop_stage(store, ONE)
+    assert fetch_stage(store, ONE, tmp_path / "second") == FACTS
+    remove_stage(store, ONE)
     assert contents(tmp_path / "second") == FILES
 
 
 def test_a_stage_without_files_is_its_facts(store: StageStore, tmp_path: Path) -> None:
-    assert keep_stage(store, ONE, {}, FACTS) is None
-    assert take_stage(store, ONE, tmp_path / "taken") == FACTS
+    assert store_stage(store, ONE, {}, FACTS) is None
+    assert fetch_stage(store, ONE, tmp_path / "taken") == FACTS
     assert contents(tmp_path / "taken") == {}
     assert store_bytes(store) == 0
 
@@ -125,25 +125,25 @@ def test_a_stage_without_files_is_its_facts(store: StageStore, tmp_path: Path) -
 def test_the_first_one_kept_stays_and_is_used_again(store: StageStore, tmp_path: Path) -> None:
     keep_sized(store, ONE, 10, used=1000)
     before = time.time() - 1
-    assert keep_stage(store, ONE, {"other": tmp_path / "missing"}, {"epoch": 9}) is None
-    assert keep_stage(bounded(store, 0), ONE, {}, {}) is None
+    assert store_stage(store, ONE, {"other": tmp_path / "missing"}, {"epoch": 9}) is None
+    assert store_stage(bounded(store, 0), ONE, {}, {}) is None
     assert stage_facts(store, ONE) == FACTS
     assert contents(store.folder / ONE).keys() == {"file", DESCRIPTION}
     assert (store.folder / ONE / DESCRIPTION).stat().st_mtime > before
 
 
 def test_what_is_not_there_is_not_taken_and_makes_nothing(store: StageStore, tmp_path: Path) -> None:
-    assert take_stage(store, ONE, tmp_path / "taken") is None
+    assert fetch_stage(store, ONE, tmp_path / "taken") is None
     assert stage_facts(store, ONE) is None
     assert store_bytes(store) == 0
-    drop_stage(store, ONE)
+    remove_stage(store, ONE)
     assert not any(tmp_path.iterdir())
 
 
 def test_a_dropped_stage_is_gone_and_may_be_kept_again(store: StageStore) -> None:
     keep(store, ONE, FILES)
     keep(store, TWO, FILES)
-    drop_stage(store, ONE)
+    remove_stage(store, ONE)
     assert keys(store) == {TWO}
     assert hidden(store) == set()
     assert keep(store, ONE, FILES) is None
@@ -166,13 +166,13 @@ def test_a_damaged_stage_is_noticed_removed_and_kept_anew(store: StageStore, tmp
         "no description": description.unlink,
     }
     damages[damage]()
-    assert take_stage(store, ONE, tmp_path / "taken") is None
+    assert fetch_stage(store, ONE, tmp_path / "taken") is None
     assert not (tmp_path / "taken").exists()
     assert not has_stage(store, ONE)
     assert keys(store) == {TWO}
     assert hidden(store) == set()
     assert keep(store, ONE, FILES) is None
-    assert take_stage(store, ONE, tmp_path / "taken") == FACTS
+    assert fetch_stage(store, ONE, tmp_path / "taken") == FACTS
 
 
 def test_keeping_replaces_what_has_no_readable_description(store: StageStore, tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_keeping_replaces_what_has_no_readable_description(store: StageStore, tm
     (store.folder / ONE / DESCRIPTION).write_text("{")
     assert stage_facts(store, ONE) is None
     assert keep(store, ONE, FILES) is None
-    assert take_stage(store, ONE, tmp_path / "taken") == FACTS
+    assert fetch_stage(store, ONE, tmp_path / "taken") == FACTS
 
 
 def test_files_are_checked_while_others_may_use_the_store_and_remove_the_stage(
@@ -194,7 +194,7 @@ def test_files_are_checked_while_others_may_use_the_store_and_remove_the_stage(
         return is_whole(*arguments)
 
     monkeypatch.setattr(stages, "is_whole", remove_and_check)
-    assert take_stage(store, ONE, tmp_path / "taken") == FACTS
+    assert fetch_stage(store, ONE, tmp_path / "taken") == FACTS
     assert contents(tmp_path / "taken") == FILES
 
 
@@ -225,7 +225,7 @@ def test_spare_stages_go_first_then_the_others_each_by_its_last_use(store: Stage
         keep_sized(bounded(store, 40), new, num_bytes, used=99)
         everything = [key for key in everything if key not in gone]
         assert keys(store) == {*everything, new}
-        drop_stage(store, new)
+        remove_stage(store, new)
 
 
 def test_a_damaged_stage_makes_room_before_all_others(store: StageStore) -> None:
@@ -240,7 +240,7 @@ def test_a_damaged_stage_makes_room_before_all_others(store: StageStore) -> None
 def test_taking_a_stage_renews_its_use(store: StageStore, tmp_path: Path) -> None:
     keep_sized(store, ONE, 10, used=1)
     keep_sized(store, TWO, 10, used=2)
-    take_stage(store, ONE, tmp_path / "taken")
+    fetch_stage(store, ONE, tmp_path / "taken")
     keep_sized(bounded(store, 20), THREE, 10, used=3)
     assert keys(store) == {ONE, THREE}
 
@@ -277,18 +277,18 @@ def test_a_full_disk_while_taking_leaves_the_stage_and_no_folder(
     with monkeypatch.context() as patch:
         patch.setattr(os, "link", refuse(errno.ENOSPC))
         patch.setattr(shutil, "copyfile", refuse(errno.ENOSPC))
-        assert take_stage(store, ONE, tmp_path / "taken") is None
+        assert fetch_stage(store, ONE, tmp_path / "taken") is None
     assert not (tmp_path / "taken").exists()
     assert hidden(store) == set()
-    assert take_stage(store, ONE, tmp_path / "taken") == FACTS
+    assert fetch_stage(store, ONE, tmp_path / "taken") == FACTS
 
 
 def test_a_source_that_is_missing_and_a_folder_that_is_a_file_are_said(store: StageStore, tmp_path: Path) -> None:
-    said = keep_stage(store, ONE, {"a": tmp_path / "missing"}, {})
+    said = store_stage(store, ONE, {"a": tmp_path / "missing"}, {})
     assert said is not None
     assert "missing" in said
     (tmp_path / "file").touch()
-    assert keep_stage(StageStore(folder=tmp_path / "file", most_bytes=None), ONE, {}, {}) is not None
+    assert store_stage(StageStore(folder=tmp_path / "file", most_bytes=None), ONE, {}, {}) is not None
 
 
 def test_a_store_that_another_process_holds_for_too_long_fails_nobody(
@@ -300,30 +300,30 @@ def test_a_store_that_another_process_holds_for_too_long_fails_nobody(
         said = keep(store, TWO, FILES)
         assert said is not None
         assert ".lock" in said
-        assert take_stage(store, ONE, tmp_path / "taken") is None
-        drop_stage(store, ONE)
+        assert fetch_stage(store, ONE, tmp_path / "taken") is None
+        remove_stage(store, ONE)
     assert keys(store) == {ONE}
     assert hidden(store) == set()
-    assert take_stage(store, ONE, tmp_path / "taken") == FACTS
+    assert fetch_stage(store, ONE, tmp_path / "taken") == FACTS
 
 
 @pytest.mark.parametrize("key", ["", "1" * 63, "1" * 65, "g" * 64, "A" * 64, "../" + "1" * 61, "1" * 64 + "\n"])
 def test_what_is_no_key_is_refused(store: StageStore, key: str) -> None:
     with pytest.raises(ValueError, match="must be 64 hex digits"):
-        keep_stage(store, key, {}, {})
+        store_stage(store, key, {}, {})
     with pytest.raises(ValueError, match="must be 64 hex digits"):
         claim(store, key)
 
 
 def test_names_that_leave_the_entry_are_refused(store: StageStore, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="must have a relative name"):
-        keep_stage(store, ONE, {"../a": tmp_path}, {})
+        store_stage(store, ONE, {"../a": tmp_path}, {})
     assert not store.folder.exists()
 
 
 def test_facts_that_are_no_json_are_a_mistake_and_leave_nothing(store: StageStore) -> None:
     with pytest.raises(TypeError):
-        keep_stage(store, ONE, {}, {"path": object()})
+        store_stage(store, ONE, {}, {"path": object()})
     assert keys(store) | hidden(store) == set()
 
 
@@ -350,7 +350,7 @@ def test_a_store_that_may_hold_nothing_keeps_takes_and_claims_nothing(store: Sta
     keep(store, ONE, FILES)
     nothing = bounded(store, 0)
     assert not has_stage(nothing, ONE)
-    assert take_stage(nothing, ONE, tmp_path / "taken") is None
+    assert fetch_stage(nothing, ONE, tmp_path / "taken") is None
     assert not (tmp_path / "taken").exists()
     assert keep(nothing, TWO, FILES) is None, "nothing to tell: nobody has asked for it to be kept"
     assert keys(store) == {ONE}
@@ -407,9 +407,9 @@ def test_old_claims_and_what_dead_processes_left_go_when_room_is_made(store: Sta
 DIE_BEFORE_RENAMING = """
 import os, signal, sys
 from pathlib import Path
-from sweeps.reuse.stage_store import StageStore, keep_stage
+from sweeps.reuse.stage_store import StageStore, store_stage
 Path.rename = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-keep_stage(StageStore(folder=Path(sys.argv[1]), most_bytes=None), sys.argv[2], {"file": Path(sys.argv[3])}, {})
+store_stage(StageStore(folder=Path(sys.argv[1]), most_bytes=None), sys.argv[2], {"file": Path(sys.argv[3])}, {})
 """
 
 
@@ -423,10 +423,10 @@ def test_a_process_killed_with_9_before_it_renames_leaves_nothing_to_see(store: 
     assert run(DIE_BEFORE_RENAMING, store.folder, ONE, tmp_path / "file").wait() == -signal.SIGKILL
     assert len(hidden(store)) == 1
     assert not has_stage(store, ONE)
-    assert take_stage(store, ONE, tmp_path / "taken") is None
+    assert fetch_stage(store, ONE, tmp_path / "taken") is None
     assert store_bytes(store) == 0
     assert keep(store, ONE, FILES) is None  # the kernel has released the store's lock
-    assert take_stage(store, ONE, tmp_path / "taken") == FACTS
+    assert fetch_stage(store, ONE, tmp_path / "taken") == FACTS
 
 
 def test_the_store_loads_without_torch_ray_and_pyarrow() -> None:
@@ -440,7 +440,7 @@ WORK = """
 import random, sys
 from pathlib import Path
 from sweeps.reuse.stage_entry import read_entry
-from sweeps.reuse.stage_store import StageStore, drop_stage, has_stage, keep_stage, take_stage
+from sweeps.reuse.stage_store import StageStore, remove_stage, has_stage, store_stage, fetch_stage
 store, seed, own = StageStore(folder=Path(sys.argv[1]), most_bytes=2000), int(sys.argv[2]), Path(sys.argv[3])
 draw = random.Random(seed)
 num_taken = 0
@@ -455,17 +455,17 @@ for step in range(60):
             path.parent.mkdir(parents=True)
             path.write_bytes(content)
         sources = {name: own / "sources" / str(step) / name for name in files}
-        said = keep_stage(store, key, sources, facts, is_spare=number % 2 == 1)
+        said = store_stage(store, key, sources, facts, is_spare=number % 2 == 1)
         assert said is None, said
     elif action == "take":
-        taken = take_stage(store, key, own / "taken" / str(step))
+        taken = fetch_stage(store, key, own / "taken" / str(step))
         assert taken in (None, facts), taken
         assert (own / "taken" / str(step)).exists() == (taken is not None)
         for name, content in files.items() if taken else ():
             assert (own / "taken" / str(step) / name).read_bytes() == content
         num_taken += taken is not None
     else:
-        drop_stage(store, key)
+        remove_stage(store, key)
     entry = read_entry(store.folder / key)
     assert entry is None or entry.facts == facts
 print(num_taken)
@@ -484,4 +484,4 @@ def test_processes_that_keep_take_and_remove_at_once_see_whole_stages_and_the_bo
     assert 0 < store_bytes(store) <= 2000
     assert hidden(store) == set()
     for key in keys(store):
-        assert take_stage(store, key, tmp_path / "taken" / key) == {"number": int(key, 16)}
+        assert fetch_stage(store, key, tmp_path / "taken" / key) == {"number": int(key, 16)}

@@ -21,17 +21,17 @@ from mtlib.checkpoints.state import newest_numbers, saved_states
 from results.records.epochs import curves_path
 from sweeps.lanes.loaded_trial import Course
 from sweeps.reuse import starting_point as take_over
-from sweeps.reuse.finished_trials import Shared, TrialPlace, note_finished, read_shared, write_shared
+from sweeps.reuse.finished_trials import ReusedWork, TrialFolder, note_finished, read_reused_work, write_reused_work
 from sweeps.reuse.stage_store import folder_of, has_stage
-from sweeps.reuse.starting_point import Beginning, keep_cut
+from sweeps.reuse.starting_point import StartingPoint, store_cut
 from tests.sweeps.finished_trials import SPOILT, begin, compact_as, damaged_curves, finish, without_its_last_epoch
 from tests.sweeps.trained_trials import Ground, assert_same, left_by, train_trial
 
 
-def cold(ground: Ground, course: Course) -> TrialPlace:
+def cold(ground: Ground, course: Course) -> TrialFolder:
     """The trial trained from its start by itself."""
     place = ground.place("cold/0000-r0", shares=False)
-    assert begin(course, place) == Beginning(epochs=0, shared=Shared())
+    assert begin(course, place) == StartingPoint(epochs=0, shared=ReusedWork())
     assert len(train_trial(course, place)) == course.cuts[-1].total_steps
     return place
 
@@ -50,9 +50,9 @@ def test_a_trial_goes_on_from_anothers_stage_to_exactly_what_it_would_have_come_
     changes, epochs = OTHERS[other]
     course, place = trained.course(**changes), trained.place("second/0003-r1")
     found = begin(course, place)
-    shared = Shared(steps=4 * epochs, seconds=1.5)
-    assert found == Beginning(epochs=epochs, shared=shared)
-    assert read_shared(place) == shared
+    shared = ReusedWork(steps=4 * epochs, seconds=1.5)
+    assert found == StartingPoint(epochs=epochs, shared=shared)
+    assert read_reused_work(place) == shared
     first = left_by(trained.place("first/0000-r0"))
     taken = left_by(place)
     assert taken.curves == [row for row in first.curves if row[1] <= epochs] != []
@@ -83,7 +83,7 @@ def test_what_has_taken_over_and_is_killed_goes_on_from_its_own_state(trained: G
     course, place = trained.course(tasks__sst__batch_size=4), trained.place("second/0000-r0")
     begin(course, place)
     train_trial(course, place, until_epoch=2)
-    assert begin(course, place) == Beginning(epochs=2, shared=Shared(steps=4, seconds=1.5))
+    assert begin(course, place) == StartingPoint(epochs=2, shared=ReusedWork(steps=4, seconds=1.5))
     assert train_trial(course, place)[0] == 9
     assert_same(left_by(place), left_by(cold(trained, course)))
 
@@ -92,7 +92,7 @@ def test_the_trials_own_newer_state_wins_over_an_older_cut(trained: Ground) -> N
     course, place = trained.course(tasks__sst__batch_size=4), trained.place("second/0000-r0")
     train_trial(course, replace(place, store=None), until_epoch=2)
     before = saved_states(place.states)
-    assert begin(course, place) == Beginning(epochs=2, shared=Shared())
+    assert begin(course, place) == StartingPoint(epochs=2, shared=ReusedWork())
     assert saved_states(place.states) == before
 
 
@@ -100,7 +100,7 @@ def test_a_cut_wins_over_a_state_behind_fewer_epochs(trained: Ground) -> None:
     course, place = trained.course(tasks__sst__batch_size=4), trained.place("second/0000-r0")
     train_trial(course, place, until_step=2)
     assert newest_numbers(place.states) is not None
-    assert begin(course, place) == Beginning(epochs=1, shared=Shared(steps=4, seconds=1.5))
+    assert begin(course, place) == StartingPoint(epochs=1, shared=ReusedWork(steps=4, seconds=1.5))
     (state,) = saved_states(place.states)
     assert state.name.startswith("state-000000004")
 
@@ -116,7 +116,7 @@ def test_what_a_trial_has_trained_itself_is_not_called_shared(trained: Ground) -
     note_finished(trained.place("first/0000-r0"), course.cuts[-1])
     other = trained.place("third/0000-r0")
     train_trial(course, other, until_epoch=1)
-    assert (begin(course, other).is_whole, read_shared(other).steps) == (True, 8)
+    assert (begin(course, other).is_whole, read_reused_work(other).steps) == (True, 8)
 
 
 def test_a_damaged_cut_is_left_and_the_one_before_it_is_taken(trained: Ground) -> None:
@@ -133,7 +133,7 @@ def test_a_damaged_cut_is_left_and_the_one_before_it_is_taken(trained: Ground) -
 
 def test_a_stage_is_kept_once(trained: Ground) -> None:
     place, course = trained.place("first/0000-r0"), trained.course()
-    assert keep_cut(place, course.cuts[-1], 99.0, is_spare=True) is None
+    assert store_cut(place, course.cuts[-1], 99.0, is_spare=True) is None
     assert begin(course, trained.place("second/0000-r0")).shared.seconds == 1.5, "what was there stays"
 
 
@@ -141,15 +141,15 @@ def test_why_a_stage_is_not_kept_is_said(trained: Ground) -> None:
     course, place = trained.course(), trained.place("first/0000-r0")
     shutil.rmtree(trained.storage / ".cache" / "stages")
     small = replace(place, store=trained.place(most_bytes=10).store)
-    why = keep_cut(small, course.cuts[-1], 1.0, is_spare=False)
+    why = store_cut(small, course.cuts[-1], 1.0, is_spare=False)
     assert why is not None
     assert "all kept stages together may have 10" in why
     next((place.path / "predictions").glob("qqp-dev-*")).unlink()
-    why = keep_cut(place, course.cuts[-1], 1.0, is_spare=False)
+    why = store_cut(place, course.cuts[-1], 1.0, is_spare=False)
     assert why is not None
     assert "qqp-dev" in why
     (place.states.path / "best.json").unlink()
-    assert keep_cut(place, course.cuts[-1], 1.0, is_spare=False) is not None
+    assert store_cut(place, course.cuts[-1], 1.0, is_spare=False) is not None
     assert not [path for path in place.path.iterdir() if path.name.startswith(".")]
 
 
@@ -162,7 +162,7 @@ def test_a_trial_that_is_tried_again_keeps_its_next_stage_though_its_first_epoch
     train_trial(course, place, until_epoch=1)
     compact_as(status, course, place)
     assert (place.folder / curves_path(place.trial_id)).exists() == (status != "failed")
-    assert begin(course, place) == Beginning(epochs=1, shared=Shared())
+    assert begin(course, place) == StartingPoint(epochs=1, shared=ReusedWork())
     assert train_trial(course, place, keeps=True)[0] == 5
     assert {path.name for path in place.path.iterdir()} == {"checkpoint", "curves.parquet", "predictions"}
     other, twin = ground.course(stages__1__epochs=3), ground.place("second/0000-r0")
@@ -174,11 +174,11 @@ def test_a_trial_that_is_tried_again_keeps_its_next_stage_though_its_first_epoch
 # Its own states.
 
 
-def other_configuration(_place: TrialPlace) -> dict[str, Any]:
+def other_configuration(_place: TrialFolder) -> dict[str, Any]:
     return {"optimizer__learning_rate": 5e-4}
 
 
-def too_few_curves(place: TrialPlace) -> dict[str, Any]:
+def too_few_curves(place: TrialFolder) -> dict[str, Any]:
     (place.folder / curves_path(place.trial_id)).unlink()
     return {}
 
@@ -193,20 +193,20 @@ def too_few_curves(place: TrialPlace) -> dict[str, Any]:
     ],
 )
 def test_a_state_that_cannot_be_gone_on_from_is_forgotten_and_that_is_said(
-    ground: Ground, spoil: Callable[[TrialPlace], dict[str, Any]], why: str, shares: bool
+    ground: Ground, spoil: Callable[[TrialFolder], dict[str, Any]], why: str, shares: bool
 ) -> None:
     place = ground.place(shares=shares)
     train_trial(ground.course(), place, until_epoch=1)
-    write_shared(place, Shared(steps=4))
+    write_reused_work(place, ReusedWork(steps=4))
     course = ground.course(**spoil(place))
     found = begin(course, place)
-    assert (found.epochs, found.shared, found.is_whole) == (0, Shared(), False)
+    assert (found.epochs, found.shared, found.is_whole) == (0, ReusedWork(), False)
     assert found.note is not None
     assert found.note.startswith("0000-r0 begins anew: ")
     assert why in found.note
     assert "\n" not in found.note
     assert not place.states.path.exists()
-    assert begin(course, place) == Beginning(epochs=0, shared=Shared()), "it is said once"
+    assert begin(course, place) == StartingPoint(epochs=0, shared=ReusedWork()), "it is said once"
     train_trial(course, place)
     assert_same(left_by(place), left_by(cold(ground, course)))
 
@@ -225,9 +225,9 @@ def test_where_the_newest_state_is_damaged_the_one_before_it_counts(ground: Grou
 def test_without_a_store_nothing_is_shared_and_the_trials_own_state_counts(trained: Ground) -> None:
     course, place = trained.course(), trained.place("second/0000-r0", shares=False)
     note_finished(trained.place("first/0000-r0"), course.cuts[-1])
-    assert begin(course, place) == Beginning(epochs=0, shared=Shared())
+    assert begin(course, place) == StartingPoint(epochs=0, shared=ReusedWork())
     train_trial(course, place, until_epoch=1)
-    assert begin(course, place) == Beginning(epochs=1, shared=Shared())
+    assert begin(course, place) == StartingPoint(epochs=1, shared=ReusedWork())
 
 
 # Whole trials.
@@ -238,16 +238,16 @@ def test_a_damaged_twin_costs_a_trial_nothing(trained: Ground, spoil: str) -> No
     course, place = trained.course(), trained.place("second/0000-r0")
     train_trial(course, place, until_epoch=1)
     SPOILT[spoil](finish(trained))
-    assert begin(course, place) == Beginning(epochs=1, shared=Shared())
+    assert begin(course, place) == StartingPoint(epochs=1, shared=ReusedWork())
     assert train_trial(course, place)[0] == 5
     assert_same(left_by(place), left_by(cold(trained, course)))
 
 
 def test_a_trial_whose_end_was_lost_is_whole_and_not_taken_from_anybody(trained: Ground) -> None:
     first = finish(trained)
-    assert begin(trained.course(), first) == Beginning(epochs=3, shared=Shared(), is_whole=True)
+    assert begin(trained.course(), first) == StartingPoint(epochs=3, shared=ReusedWork(), is_whole=True)
     without_its_last_epoch(first)
-    assert begin(trained.course(), first) == Beginning(epochs=0, shared=Shared())
+    assert begin(trained.course(), first) == StartingPoint(epochs=0, shared=ReusedWork())
 
 
 def test_the_checksums_of_best_weights_go_along(trained: Ground) -> None:
@@ -290,7 +290,7 @@ def test_a_kill_while_a_stage_is_taken_over_costs_nothing(
         killing(patch, name, number, Killed())
         begin(course, place)
     assert begin(course, place).epochs == 1
-    assert read_shared(place) == Shared(steps=4, seconds=1.5)
+    assert read_reused_work(place) == ReusedWork(steps=4, seconds=1.5)
     assert train_trial(course, place)[0] == 5
     assert_same(left_by(place), left_by(cold(trained, course)))
 
@@ -311,7 +311,7 @@ def test_where_the_disk_is_full_a_trial_keeps_what_it_has_rather_than_taking_a_w
 
     with monkeypatch.context() as patch:
         patch.setattr(results.records.epoch_transfer, "write_table", write)
-        assert begin(course, place) == Beginning(epochs=2, shared=Shared())
+        assert begin(course, place) == StartingPoint(epochs=2, shared=ReusedWork())
     assert_same(left_by(place), before)
     assert begin(course, place).is_whole
     assert_same(left_by(place), left_by(first))

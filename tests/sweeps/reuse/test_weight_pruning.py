@@ -12,7 +12,7 @@ import torch
 from mtlib.checkpoints.best_weights import check_weights, keep_best
 from mtlib.checkpoints.state import State, StateFolder, save_state
 from results.records.trials import TrialRecord
-from sweeps.reuse.weight_pruning import Names, clean, find_best
+from sweeps.reuse.weight_pruning import Names, best_trials, clean
 
 NAMES = ("overall", "sst", "qqp")
 
@@ -114,9 +114,9 @@ def test_a_failed_trial_keeps_nothing_unless_it_can_go_on(tmp_path: Path) -> Non
 
 def test_of_equal_scores_the_earlier_trials_is_the_better_whoever_ended_first() -> None:
     trials = [record(1, {"sst": 0.5}), record(0, {"sst": 0.5}, replicate=1), record(0, {"sst": 0.5})]
-    assert find_best(trials, 1) == {"0000-r0": {"sst"}, "0000-r1": set(), "0001-r0": set()}
-    assert find_best(trials, 2) == {"0000-r0": {"sst"}, "0000-r1": {"sst"}, "0001-r0": set()}
-    assert find_best([], 1) == {}
+    assert best_trials(trials, 1) == {"0000-r0": {"sst"}, "0000-r1": set(), "0001-r0": set()}
+    assert best_trials(trials, 2) == {"0000-r0": {"sst"}, "0000-r1": {"sst"}, "0001-r0": set()}
+    assert best_trials([], 1) == {}
 
 
 @pytest.mark.parametrize("seed", range(3))
