@@ -1,0 +1,176 @@
+"""The README and the pages of the documentation name only what exists: flags, files, modules, keys, links."""
+
+import argparse
+import importlib.util
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import mtlib.demo.__main__ as demo
+import results.selector as selector
+import results.table as table
+import sweeps.export as export
+from mtlib.config.schema import to_dict
+from results.cli.parsing import read_words
+from results.cli.predict_arguments import build_parser as build_predict_parser
+from search_spaces.space import load_space, space_names
+from sweeps.cli.flags import build_parser as build_run_parser
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("**/*.md"))]
+
+PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
+    "sweeps/run.py": build_run_parser,
+    "sweeps/export.py": export.build_parser,
+    "results/table.py": table.build_parser,
+    "results/selector.py": selector.build_parser,
+    "results/predict.py": build_predict_parser,
+    "my-bundle/predict.py": lambda: build_predict_parser(Path("my-bundle")),
+}
+FOLDERS = ("mtlib", "search_spaces", "results", "sweeps", "tests", "benchmarks", "docs", ".ci")
+
+FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+COMMAND = re.compile(r"python3? (?:-m )?(\S+)(.*)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+TERMS = (
+    *("trial", "configuration", "replicate", "stage", "lane", "checkpoint", "candidate", "fold", "space", "grid"),
+    *("range", "epoch", "step", "task", "split", "score", "hold-out", "cross-fitted", "pareto front", "ensemble"),
+    *("model confidence set", "standard error", "selection method", "bb", "tu", "tt", "mp"),
+)
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def prose(page: Path) -> str:
+    """A page without its fenced blocks."""
+    return FENCE.sub("", page.read_text())
+
+
+def iter_commands(page: Path) -> Iterator[tuple[str, list[str]]]:
+    """Script or module, and the words after it, of every `python` command on a page."""
+    blocks = "\n".join(FENCE.findall(page.read_text())).replace("\\\n", " ")
+    for line in (*blocks.splitlines(), *INLINE.findall(prose(page))):
+        for part in re.split(r"&&|[|>]", line):
+            if found := COMMAND.search(part):
+                yield found[1], shlex.split(found[2], comments=True)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings."""
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in HEADING.findall(prose(page))}
+
+
+def test_every_command_is_shown_somewhere() -> None:
+    assert set(PARSERS) <= {command for page in PAGES for command, _ in iter_commands(page)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_that_are_shown_can_be_typed(page: Path) -> None:
+    for command, words in iter_commands(page):
+        if command in PARSERS:
+            check_space(read_words(PARSERS[command](), words))
+        elif command == "mtlib.demo":
+            demo.parse_arguments(words)
+        elif command.startswith("benchmarks/"):
+            text = (ROOT / command).read_text()
+            assert [word for word in words if word.startswith("--") and word not in text] == []
+        else:
+            assert command in ("venv", "pytest"), f"unknown command: {command}"
+
+
+def check_space(found: argparse.Namespace) -> None:
+    """Builds the base of the space that a command names, with what it sets."""
+    if getattr(found, "space", None):
+        changes = dict(change.split("=", 1) for change in found.set)
+        load_space(found.space).base.override(changes)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_relative_links_lead_to_files_and_headings(page: Path) -> None:
+    for target in LINK.findall(prose(page)):
+        path, _, anchor = target.partition("#")
+        if path.startswith(("http:", "https:")):
+            continue
+        file = (page.parent / path).resolve() if path else page
+        assert file.is_file(), f"{name_of(page)} links to {target}"
+        assert not anchor or anchor in anchors(file), f"{name_of(page)} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_paths_and_modules_in_backticks_exist(page: Path) -> None:
+    for text in INLINE.findall(prose(page)):
+        if re.fullmatch(rf"({'|'.join(map(re.escape, FOLDERS))})/[\w./-]*", text):
+            assert (ROOT / text).exists(), f"{name_of(page)} names {text}"
+        elif re.fullmatch(r"(mtlib|search_spaces|results|sweeps)(\.\w+)+", text):
+            assert is_module_or_name(text), f"{name_of(page)} names {text}"
+
+
+def is_module_or_name(dotted: str) -> bool:
+    """Whether there is such a module, or a module that defines such a name."""
+    path = ROOT / Path(*dotted.split("."))
+    if path.is_dir() or path.with_suffix(".py").is_file():
+        return True
+    module = path.parent.with_suffix(".py")
+    return module.is_file() and re.search(rf"^(def|class) {path.name}\b", module.read_text(), re.MULTILINE) is not None
+
+
+def test_documented_objects_of_the_reference_exist() -> None:
+    named = [name for page in PAGES for name in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE)]
+    assert named
+    assert [name for name in named if not is_module_or_name(name)] == []
+
+
+def test_keys_of_the_configuration_that_are_searched_exist() -> None:
+    tree = to_dict(load_space("smart_lambda").base)
+    keys = [text for text in INLINE.findall(prose(DOCS / "searching.md")) if text.split(".")[0] in tree and "." in text]
+    assert len(keys) > 20
+    for key in keys:
+        group = tree
+        for part in key.removesuffix(".*").split("."):
+            group = group[int(part.replace("N", "0"))] if isinstance(group, list) else group[part.replace("*", "sst")]
+
+
+def test_every_search_space_is_listed() -> None:
+    words = set(INLINE.findall(prose(DOCS / "searching.md")))
+    assert set(space_names()) <= words
+
+
+def test_glossary_has_the_terms() -> None:
+    headings = {heading.lower() for heading in HEADING.findall((DOCS / "glossary.md").read_text())}
+    assert [term for term in TERMS if term not in headings] == []
+
+
+def test_readme_is_short_and_has_the_line_that_the_checks_run() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 160
+    assert re.search(r"pip install.*dev.*pytest", text)
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    pages = [page.relative_to(DOCS).as_posix() for page in DOCS.glob("**/*.md")]
+    assert [page for page in pages if page not in navigation] == []
+
+
+def test_site_is_not_committed() -> None:
+    assert "site/" in (ROOT / ".gitignore").read_text().splitlines()
+
+
+def test_help_of_a_command_is_put_into_its_page() -> None:
+    spec = importlib.util.spec_from_file_location("command_help", DOCS / "reference" / "command_help.py")
+    assert spec is not None
+    assert spec.loader is not None
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    shown = hook.on_page_markdown("before\n\n<!-- help: -m json.tool -->\n\nafter")
+    assert shown.startswith("before\n\n```text\nusage: ")
+    assert shown.endswith("\n```\n\nafter")
