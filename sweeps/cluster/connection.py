@@ -1,4 +1,4 @@
-"""Ray for one sweep: started on this machine or reached at an address, quiet, and ended as it was found."""
+"""Connects a sweep to Ray: starts Ray on this machine or joins a cluster, silences it, and disconnects at the end."""
 
 import contextlib
 import logging
@@ -25,55 +25,47 @@ from sweeps.cluster.ray_internals import (
     use_saved_token,
 )
 
-ROOT = Path(__file__).resolve().parents[2]
-"""Folder of the four packages, from which Ray's workers import them."""
-
-THREADS = "sweep: "
-"""How the names of threads that call Ray begin."""
-
+PACKAGES_FOLDER = Path(__file__).resolve().parents[2]
+"""Folder from which Ray's workers import the four packages."""
+THREAD_PREFIX = "sweep: "
+"""Of the names of threads that call Ray."""
 OBJECT_STORE_BYTES = 200 * 2**20
-"""Shared memory of a Ray of our own: sweeps pass small messages only, Ray would take a third of the machine's."""
-
-KNOCK_SECONDS = 5.0
-"""How long a cluster may take to answer a connection."""
+"""Shared memory of a local Ray. Sweeps pass small messages only; by default Ray takes a third of the memory."""
+CONNECT_SECONDS = 5.0
+"""Time limit of a TCP connection to a cluster."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """The Ray that a sweep runs on."""
+    """The Ray cluster that a sweep runs on."""
 
-    is_own: bool
-    """Whether it was started for the sweep and ends with it."""
     is_connected_here: bool
-    """Whether the connection was made for the sweep and ends with it."""
+    """Whether `open_ray` connected to it, so that `close_ray` disconnects."""
     dashboard: str | None
-    """Address of its dashboard."""
+    """URL of its dashboard."""
 
 
 def open_ray(address: str | None) -> Cluster:
     """Starts Ray on this machine, or connects to a cluster.
 
     Args:
-        address: a cluster, e.g. `auto`; None for this machine alone. Ignored where Ray is connected already.
+        address: of a cluster, e.g. `auto`; None for this machine alone. Ignored if Ray is connected already.
 
     Raises:
         ValueError: there is no cluster at the address.
     """
     silence_ray()
     if ray.is_initialized():
-        return Cluster(is_own=False, is_connected_here=False, dashboard=None)
-    if address is None or address == "local":
-        url, is_own = start_local(), True
-    else:
-        url, is_own = connect(address), False
-    return Cluster(is_own=is_own, is_connected_here=True, dashboard=f"http://{url}" if url else None)
+        return Cluster(is_connected_here=False, dashboard=None)
+    url = start_local() if address is None or address == "local" else connect(address)
+    return Cluster(is_connected_here=True, dashboard=f"http://{url}" if url else None)
 
 
 def close_ray(cluster: Cluster) -> None:
-    """Leaves Ray as it was before `open_ray`.
+    """Disconnects from Ray if `open_ray` connected.
 
-    A thread that is still inside Ray would end the whole process, with an exit code of its own, when Ray is shut down
-    under it. So if one has not come back, Ray is left to end with the process: it ends when its driver is gone.
+    Shutting Ray down while a thread is inside it ends the process with another exit code. Ray is then left to end with
+    its driver.
     """
     if not cluster.is_connected_here:
         return
@@ -84,12 +76,12 @@ def close_ray(cluster: Cluster) -> None:
 
 
 def is_inside_ray() -> bool:
-    """Whether a thread that calls Ray has not come back."""
-    return any(thread.name.startswith(THREADS) for thread in threading.enumerate())
+    """Whether a thread of `start_thread` still runs."""
+    return any(thread.name.startswith(THREAD_PREFIX) for thread in threading.enumerate())
 
 
 def end_process(code: int) -> NoReturn:
-    """Ends the process with this exit code, also where a thread inside Ray would make that a segmentation fault."""
+    """Ends the process with this exit code, also if a thread inside Ray would turn it into a segmentation fault."""
     if is_inside_ray():
         sys.stdout.flush()
         sys.stderr.flush()
@@ -98,14 +90,14 @@ def end_process(code: int) -> NoReturn:
 
 
 def start_thread(work: Callable[[], None], name: str) -> threading.Thread:
-    """Starts a thread that calls Ray; `close_ray` knows of it."""
-    thread = threading.Thread(target=work, name=f"{THREADS}{name}", daemon=True)
+    """Starts a thread that calls Ray; `close_ray` and `end_process` take it into account."""
+    thread = threading.Thread(target=work, name=f"{THREAD_PREFIX}{name}", daemon=True)
     thread.start()
     return thread
 
 
 def silence_ray() -> None:
-    """Keeps Ray's own messages off the terminal; what matters is said by the sweep. Set variables stay."""
+    """Keeps Ray's own messages off the terminal; environment variables that the user has set stay."""
     for name, value in DRIVER_VARIABLES.items():
         os.environ.setdefault(name, value)
     warnings.filterwarnings("ignore", module=r"ray\.")
@@ -115,13 +107,13 @@ def silence_ray() -> None:
 
 
 def start_local() -> str | None:
-    """Starts a Ray of our own on this machine; the host and port of its dashboard."""
+    """Starts Ray on this machine and returns the host and port of its dashboard."""
     port = free_port()
     host = ray.util.get_node_ip_address()
     os.environ[GCS_PORT_VARIABLE] = str(port)
     try:
         with ignoring_interrupts():
-            # Workers that look for their cluster would take any Ray of this machine: they are told which it is.
+            # Without RAY_ADDRESS workers may connect to another Ray of this machine.
             context = ray.init(
                 address="local",
                 include_dashboard=True,
@@ -137,9 +129,9 @@ def start_local() -> str | None:
 
 @contextlib.contextmanager
 def ignoring_interrupts() -> Iterator[None]:
-    """Processes that start meanwhile ignore Ctrl-C, which goes to every process of a terminal.
+    """Lets processes that are started in this context ignore Ctrl-C, which a terminal sends to all of them.
 
-    Without this Ray's dashboard dies of it (the others block it), and lanes, which ask it, close late.
+    Ray's other processes block it; its dashboard would die, and lanes, which query it, would close late.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -152,7 +144,7 @@ def ignoring_interrupts() -> Iterator[None]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A port that no process listens on."""
     with socket.socket() as probe:
         probe.bind(("", 0))
         port: int = probe.getsockname()[1]
@@ -160,10 +152,11 @@ def free_port() -> int:
 
 
 def connect(address: str) -> str | None:
-    """Connects to a running cluster; the host and port of its dashboard, if it has one."""
+    """Connects to a running cluster and returns the host and port of its dashboard, if it has one."""
     try:
-        if is_here(knock(address)):
-            use_saved_token()  # a Ray of our own leaves one in ~/.ray, which `ray start` on this machine then asks for
+        check_address(address)
+        if address.rpartition(":")[0] in ("localhost", "127.0.0.1", ray.util.get_node_ip_address()):
+            use_saved_token()  # a local Ray leaves one in ~/.ray, which `ray start` on this machine then requires
         context = ray.init(
             address=address,
             runtime_env=worker_environment({}),
@@ -177,22 +170,16 @@ def connect(address: str) -> str | None:
         raise ValueError(f"{rule}, got {address}: {first_line(error)}; {hint}") from error
 
 
-def knock(address: str) -> str:
-    """The host of `host:port`; raises OSError if nobody listens: Ray would try for minutes, and say so all the time."""
+def check_address(address: str) -> None:
+    """Raises OSError if no process listens at `host:port`; Ray would retry for minutes and print each attempt."""
     host, _, port = address.rpartition(":")
     if port.isdigit():
-        socket.create_connection((host, int(port)), timeout=KNOCK_SECONDS).close()
-    return host
-
-
-def is_here(host: str) -> bool:
-    """Whether a host is this machine."""
-    return host in ("localhost", "127.0.0.1", ray.util.get_node_ip_address())
+        socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
 
 
 def worker_environment(more: dict[str, str]) -> dict[str, dict[str, str]]:
-    """The runtime environment of all processes of the sweep."""
-    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    """Ray's runtime environment for all processes of the sweep, with `more` variables."""
+    path = os.pathsep.join(filter(None, (str(PACKAGES_FOLDER), os.environ.get("PYTHONPATH"))))
     settings = {name: os.environ.get(name, value) for name, value in WORKER_VARIABLES.items()}
     parallelism = os.environ.get("TOKENIZERS_PARALLELISM", "false")
     return {"env_vars": {**settings, "TOKENIZERS_PARALLELISM": parallelism, "PYTHONPATH": path, **more}}

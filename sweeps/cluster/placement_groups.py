@@ -1,4 +1,4 @@
-"""Placement groups that nobody will remove: Ray keeps those of a Ray Train run that ended while it waited for room."""
+"""Removes placement groups that Ray leaves behind when a Ray Train run ends while it waits for resources."""
 
 from collections.abc import Collection
 
@@ -8,20 +8,20 @@ from ray.util.placement_group import placement_group_table, remove_placement_gro
 from sweeps.cluster.ray_internals import dead_jobs, group_of_id, job_of_group
 
 WAITING_STATES = ("PENDING", "RESCHEDULING")
-"""Of a placement group that waits for room, at first or after the loss of a node."""
+"""States of a placement group that waits for resources, at first or after the loss of a node."""
 ALL_STATES = (*WAITING_STATES, "PREPARED", "CREATED")
 
 
 def remove_own_groups(states: Collection[str] = ALL_STATES) -> None:
-    """Removes this driver's placement groups in any of `states`: of lanes that never opened, or did not close."""
+    """Removes this driver's placement groups in `states`: those of lanes that never opened or did not close."""
     own = ray.get_runtime_context().get_job_id()
     for group, table in placement_group_table().items():
         if job_of_group(group) == own and table["state"] in states:
-            remove(group)
+            remove_placement_group(group_of_id(group))
 
 
 def remove_orphaned_groups() -> int:
-    """Removes nameless placement groups that still wait for room although their driver has gone; how many."""
+    """Removes unnamed placement groups that wait for resources though their driver has ended; returns how many."""
     ended = dead_jobs()
     orphans = [
         group
@@ -29,10 +29,5 @@ def remove_orphaned_groups() -> int:
         if job_of_group(group) in ended and table["state"] == "PENDING" and not table["name"]
     ]
     for group in orphans:
-        remove(group)
+        remove_placement_group(group_of_id(group))
     return len(orphans)
-
-
-def remove(group: str) -> None:
-    """Removes a placement group by its id in hexadecimal."""
-    remove_placement_group(group_of_id(group))

@@ -15,7 +15,6 @@ from sweeps.cluster.capacity import (
     fits_cluster,
     num_lanes,
     num_more_lanes,
-    resources_per_worker,
 )
 from sweeps.cluster.placement_groups import WAITING_STATES, remove_own_groups
 from sweeps.lanes.lane import Lane, lane_setup, open_lane
@@ -160,7 +159,7 @@ def look_for_room(pool: LanePool, now: float) -> Iterator[str]:
         pool.without_node_since = None
     elif pool.without_node_since is None:
         pool.without_node_since = now
-        need = describe_lane(pool.plan, resources_per_worker(pool.plan, pool.num_parameters))
+        need = describe_lane(pool.plan, pool.num_parameters)
         wait = f"waiting for one, at most {pool.plan.node_wait_minutes:g} minutes (--node-wait-minutes)"
         yield f"No node is left that a trial fits: the cluster has {describe_cluster()}, it needs {need}; {wait}"
 

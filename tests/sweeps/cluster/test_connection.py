@@ -11,7 +11,7 @@ import pytest
 import ray
 
 from sweeps.cluster.connection import (
-    ROOT,
+    PACKAGES_FOLDER,
     Cluster,
     close_ray,
     connect,
@@ -25,10 +25,10 @@ from sweeps.cluster.connection import (
 
 def test_workers_find_the_packages_and_keep_the_users_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "/theirs")
-    assert worker_environment({})["env_vars"]["PYTHONPATH"] == f"{ROOT}{os.pathsep}/theirs"
+    assert worker_environment({})["env_vars"]["PYTHONPATH"] == f"{PACKAGES_FOLDER}{os.pathsep}/theirs"
     monkeypatch.delenv("PYTHONPATH")
-    assert worker_environment({})["env_vars"]["PYTHONPATH"] == str(ROOT)
-    assert (ROOT / "sweeps" / "run.py").is_file()
+    assert worker_environment({})["env_vars"]["PYTHONPATH"] == str(PACKAGES_FOLDER)
+    assert (PACKAGES_FOLDER / "sweeps" / "run.py").is_file()
 
 
 def test_settings_of_the_user_win(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def test_an_address_where_nobody_listens_is_one_clear_error_at_once() -> None:
 def test_ray_is_not_shut_down_under_a_thread_that_is_still_inside(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     monkeypatch.setattr(ray, "shutdown", lambda: calls.append("shutdown"))
-    cluster = Cluster(is_own=True, is_connected_here=True, dashboard=None)
+    cluster = Cluster(is_connected_here=True, dashboard=None)
     may_go = threading.Event()
 
     def work() -> None:
@@ -92,7 +92,6 @@ def test_a_connection_that_was_there_before_is_left_alone(monkeypatch: pytest.Mo
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     monkeypatch.setattr(ray, "shutdown", lambda: pytest.fail("it was shut down"))
     cluster = open_ray(None)
-    assert not cluster.is_own
     close_ray(cluster)
 
 
@@ -109,5 +108,5 @@ end_process(3)
 @pytest.mark.parametrize(("name", "code"), [("sweep: lane0", 3), ("other", 11)])
 def test_a_thread_inside_ray_does_not_change_the_exit_code(name: str, code: int) -> None:
     command = [sys.executable, "-c", PROGRAM.format(name=name)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=PACKAGES_FOLDER, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (code, "said\n" if code == 3 else done.stdout)

@@ -28,7 +28,7 @@ def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     }
     monkeypatch.setattr(leftovers, "dead_jobs", lambda: {GONE})
     monkeypatch.setattr(leftovers, "placement_group_table", lambda: table)
-    monkeypatch.setattr(leftovers, "remove", names.append)
+    monkeypatch.setattr(leftovers, "remove_placement_group", lambda group: names.append(group.id.hex()))
     return names
 
 

@@ -19,7 +19,7 @@ from mtlib.stages.keys import Cut
 from mtlib.training.epoch_report import EpochReport, Progress
 from results.records.epochs import read_curves, read_trial_curves, write_epoch
 from results.records.files import open_folder
-from sweeps.cluster.connection import ROOT
+from sweeps.cluster.connection import PACKAGES_FOLDER
 from sweeps.lanes import worker_trial as lane_trial
 from sweeps.lanes.loaded_trial import Course
 from sweeps.lanes.worker_trial import (
@@ -148,7 +148,9 @@ def hold(path: Path) -> "subprocess.Popen[str]":
         "import sys, time; from pathlib import Path; from sweeps.reuse.file_locks import claim_file\n"
         "held = claim_file(Path(sys.argv[1])); print(held is not None, flush=True); time.sleep(600)"
     )
-    holder = subprocess.Popen([sys.executable, "-c", program, str(path)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", program, str(path)], cwd=PACKAGES_FOLDER, stdout=subprocess.PIPE, text=True
+    )
     assert holder.stdout is not None
     assert holder.stdout.readline() == "True\n"
     return holder
