@@ -44,7 +44,7 @@ from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import run_sweep
 from sweeps.lanes.messages import Event
 from sweeps.options import SweepOptions, SweepPlan, make_plan
-from sweeps.setup.inputs import prepare
+from sweeps.setup.inputs import read_inputs
 
 ROOT = Path(__file__).resolve().parent.parent
 ALONE = 150
@@ -195,13 +195,13 @@ def measure_spaces(folder: Path) -> None:
             continue
         options = SweepOptions(space=space.name, storage=folder, name=space.name, concurrent=1, keep_gb=100.0)
         try:
-            material = prepare(options)
+            inputs = read_inputs(options)
         except ValueError as error:  # it names layers that this encoder does not have
             rule, _, _ = str(error).partition(", got")
             print(f"{space.name:24} left out: {rule}", flush=True)
             continue
         options.folder.mkdir(parents=True)
-        measured = measure(make_plan(options, material.space, material.data_folder))
+        measured = measure(make_plan(options, inputs.space, inputs.data_folder))
         steps = sum(record_steps(options.folder).values())
         trained, asked = trained + measured.steps, asked + steps
         print(

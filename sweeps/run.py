@@ -96,47 +96,47 @@ def space_lines() -> list[str]:
 def preview(options: SweepOptions) -> None:
     """Says what a sweep would do, or what is left of one."""
     from sweeps.dry_run.model_size import measure_loaded
-    from sweeps.dry_run.report import describe_need, describe_stages, describe_sweep, describe_trials
+    from sweeps.dry_run.report import describe_disk_need, describe_stages, describe_sweep, describe_trials
     from sweeps.resume import resume
-    from sweeps.setup.create import check_machine, foresee_encoder
-    from sweeps.setup.inputs import check_name_is_free, prepare
+    from sweeps.setup.create import check_encoder_lookup, check_machine
+    from sweeps.setup.inputs import check_name_is_free, read_inputs
 
     check_name_is_free(options)
     check_machine(options)
-    material = prepare(options)
-    show([*describe_sweep(options, material), TRYING])
-    encoder = foresee_encoder(options, material)
+    inputs = read_inputs(options)
+    show([*describe_sweep(options, inputs), TRYING])
+    encoder = check_encoder_lookup(options, inputs)
     show([f"The encoder is {encoder.place}."])
     if options.resumes:
         with held(options.folder):
-            show(resume.preview(options, material, encoder.pretrained.fingerprint if encoder.is_here else None))
+            show(resume.describe_resume(options, inputs, encoder.pretrained.fingerprint if encoder.is_here else None))
     else:
-        show(describe_trials(options, material))
-        show(describe_stages(options, material))
-        show(describe_need(options, material, measure_loaded(encoder.pretrained)))
+        show(describe_trials(options, inputs))
+        show(describe_stages(options, inputs))
+        show(describe_disk_need(options, inputs, measure_loaded(encoder.pretrained)))
     show(["Dry run: nothing was started."])
 
 
 def sweep(options: SweepOptions, arguments: Sequence[str]) -> int:
     """Runs a sweep from its checks to its ranking."""
     from sweeps.dry_run.model_size import measure_loaded
-    from sweeps.dry_run.report import describe_need, describe_sweep, describe_total
-    from sweeps.resume.resume import take_up
-    from sweeps.setup.create import check_encoder, check_machine, describe_gpus, open_sweep
-    from sweeps.setup.inputs import check_name_is_free, prepare
+    from sweeps.dry_run.report import describe_disk_need, describe_sweep, describe_total
+    from sweeps.resume.resume import resume_sweep
+    from sweeps.setup.create import check_encoder, check_machine, create_sweep, describe_gpus
+    from sweeps.setup.inputs import check_name_is_free, read_inputs
 
     check_name_is_free(options)
     check_machine(options)
-    material = prepare(options)
-    show([*describe_sweep(options, material), *describe_gpus(options), TRYING])
-    encoder = check_encoder(options, material)
+    inputs = read_inputs(options)
+    show([*describe_sweep(options, inputs), *describe_gpus(options), TRYING])
+    encoder = check_encoder(options, inputs)
     if options.resumes:
         with held(options.folder):
-            resumed = take_up(options, material, encoder.fingerprint, arguments)
+            resumed = resume_sweep(options, inputs, encoder.fingerprint, arguments)
             show(resumed.notes)
             return (end_again if resumed.is_over else run_and_finish)(options, resumed.plan, resumed.known)
-    show([describe_total(options, material), *describe_need(options, material, measure_loaded(encoder))])
-    plan = open_sweep(options, material, encoder.fingerprint, arguments)
+    show([describe_total(options, inputs), *describe_disk_need(options, inputs, measure_loaded(encoder))])
+    plan = create_sweep(options, inputs, encoder.fingerprint, arguments)
     with held(options.folder):
         return run_and_finish(options, plan)
 

@@ -77,10 +77,10 @@ def read_options(found: argparse.Namespace, now: datetime, default_address: str 
 
 def read_resumption(found: argparse.Namespace, default_address: str | None) -> SweepOptions:
     """The options of a sweep that goes on: its own, with what the command line says anew."""
-    from sweeps.resume.resume import check_alone, find_folder, read_saved_options
+    from sweeps.resume.resume import check_alone, find_sweep_folder, read_saved_options
 
     check_alone(found)
-    folder = find_folder(found.resume, split_storage(found.storage)[0])
+    folder = find_sweep_folder(found.resume, split_storage(found.storage)[0])
     readers: dict[str, Callable[[str, str], Any]] = {
         "concurrent": read_whole,
         "keep_gb": read_number,

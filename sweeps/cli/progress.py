@@ -16,9 +16,9 @@ from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import OnEvent
 from sweeps.lanes.messages import Event
 
-ENDED_WELL = ("complete", "pruned")
+TIMED_STATUSES = ("complete", "pruned")
 """Ends that took as long as trials take."""
-MOST_SHOWN = 12
+MAX_TRIAL_LINES = 12
 """Running trials that have a line in the live table."""
 MEASURABLE = 0.1
 """Part of a trial that must be done before its speed says something."""
@@ -131,9 +131,9 @@ def live_view(ledgers: list[Ledger], started: float) -> RenderableType:
     if not ledger.progress:
         return Text(f"{'' if ledger.lanes else 'opening lanes; '}{summary(ledger, started)}")
     table = Table.grid(padding=(0, 2))
-    for trial_id in list(ledger.progress)[:MOST_SHOWN]:
+    for trial_id in list(ledger.progress)[:MAX_TRIAL_LINES]:
         table.add_row(*map(Text, running_cells(ledger, trial_id)))
-    hidden = len(ledger.progress) - MOST_SHOWN
+    hidden = len(ledger.progress) - MAX_TRIAL_LINES
     return Group(Text(summary(ledger, started)), table, *([Text(f"and {hidden} more")] if hidden > 0 else []))
 
 
@@ -163,7 +163,7 @@ def seconds_left(ledger: Ledger, now: float) -> float | None:
     A trial's length is taken from those that ended well, be it early, or else from the part done of those that run.
     """
     parts = {name: done_part(ledger, name) for name in ledger.progress}
-    lengths = [record.wall_seconds for record in ledger.records.values() if record.status in ENDED_WELL]
+    lengths = [record.wall_seconds for record in ledger.records.values() if record.status in TIMED_STATUSES]
     lengths = lengths or [
         (now - ledger.progress[name]["since"]) / part for name, part in parts.items() if part > MEASURABLE
     ]

@@ -42,7 +42,7 @@ def finish(options: SweepOptions, outcome: SweepOutcome) -> int:
         ("The list of files", lambda: describe_files(options, outcome)),
     ]
     for what, say in parts:
-        for line in attempt(what, say):
+        for line in lines_or_failure(what, say):
             print(line)
     error = copy_records(options)
     for line in [*outcome.complaints, *([error] if error else []), *describe_outcome(outcome, options)]:
@@ -50,7 +50,7 @@ def finish(options: SweepOptions, outcome: SweepOutcome) -> int:
     return SWEEP_FAILED if error else exit_code(outcome)
 
 
-def attempt(what: str, say: Callable[[], Iterable[str]]) -> list[str]:
+def lines_or_failure(what: str, say: Callable[[], Iterable[str]]) -> list[str]:
     """The lines that a part of the sweep's end has to say, or one that tells why it has none."""
     try:
         return list(say())

@@ -103,7 +103,7 @@ def add_trial(ledger: Ledger, spec: TrialSpec) -> None:
     )
 
 
-def apply(ledger: Ledger, event: Event) -> None:
+def apply_event(ledger: Ledger, event: Event) -> None:
     """Brings the ledger up to date with one event."""
     if event.kind == "lane_open":
         ledger.lanes[str(event.lane)] = event.facts["host"]
@@ -202,7 +202,7 @@ def close_ledger(ledger: Ledger) -> None:
     ledger.progress.clear()
 
 
-def save(ledger: Ledger, folder: Path) -> None:
+def save_ledger(ledger: Ledger, folder: Path) -> None:
     """Writes `trials.parquet` if a trial has changed."""
     if not ledger.is_changed:
         return

@@ -19,19 +19,19 @@ from results.records.trials import TrialRecord
 from sweeps.cluster.connection import close_ray, open_ray
 from sweeps.cluster.interrupts import Interrupts
 from sweeps.cluster.placement_groups import remove_orphaned_groups
-from sweeps.driver.ledger import Ledger, add_trial, apply, close_ledger, open_ledger, save
+from sweeps.driver.ledger import Ledger, add_trial, apply_event, close_ledger, open_ledger, save_ledger
 from sweeps.dry_run.model_size import count_parameters
 from sweeps.lanes.lane_pool import SCRATCH, LanePool, close_pool, open_pool, remove_ended_lanes, tend, update_pool
 from sweeps.lanes.mailbox import Mailbox
 from sweeps.lanes.messages import Event
 from sweeps.options import SweepPlan
-from sweeps.resume.scheduler_history import reported_before
+from sweeps.resume.scheduler_history import judged_reports
 from sweeps.reuse.weight_pruning import Names, clean
 from sweeps.search.scheduler import make_scheduler
 from sweeps.search.searcher import SweepSearcher
 from sweeps.search.study import open_study
 from sweeps.search.trial_spec import TrialSpec
-from sweeps.search.tune_run import Search
+from sweeps.search.tune_run import TuneRun
 
 OnEvent = Callable[[Event, Ledger], None]
 
@@ -61,7 +61,7 @@ class SweepOutcome:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sweep:
+class RunningSweep:
     """All that is open while a sweep runs."""
 
     plan: SweepPlan
@@ -70,7 +70,7 @@ class Sweep:
     mailbox: ActorHandle[Any]
     pool: LanePool
     searcher: SweepSearcher
-    search: Search
+    search: TuneRun
     suggested: "queue.SimpleQueue[TrialSpec]"
     """Trials that Tune's thread has suggested and the ledger does not know yet."""
     cleaned: Names = field(default_factory=dict)
@@ -90,7 +90,7 @@ def run_sweep(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord] =
         KeyboardInterrupt: interrupted twice.
     """
     ledger = open_ledger(plan, known)
-    save(ledger, plan.folder)
+    save_ledger(ledger, plan.folder)
     with keep_beating(plan.folder), Interrupts() as interrupts:
         try:
             error = run_on_ray(plan, ledger, on_event, interrupts)
@@ -111,7 +111,7 @@ def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
         OSError: the records of trials cannot be written.
     """
     close_ledger(ledger)
-    save(ledger, plan.folder)
+    save_ledger(ledger, plan.folder)
     shutil.rmtree(plan.folder / SCRATCH, ignore_errors=True)
     complaints = []
     try:
@@ -153,9 +153,9 @@ def run_on_ray(plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: I
         remove_orphaned_groups()
         if cluster.dashboard:
             on_event(note(f"Ray's dashboard: {cluster.dashboard}"), ledger)
-        sweep = open_sweep(plan, ledger, on_event)
+        sweep = start_sweep(plan, ledger, on_event)
         lanes, workers = count_of(len(sweep.pool.lanes), "lane"), count_of(plan.workers, "worker")
-        tell(sweep, note(f"Opening {lanes} of {workers} each"))
+        enter_event(sweep, note(f"Opening {lanes} of {workers} each"))
         try:
             return follow(sweep, interrupts)
         except RayError as error:
@@ -176,7 +176,7 @@ def note(text: str) -> Event:
     return Event(kind="note", facts={"text": text})
 
 
-def open_sweep(plan: SweepPlan, ledger: Ledger, on_event: OnEvent) -> Sweep:
+def start_sweep(plan: SweepPlan, ledger: Ledger, on_event: OnEvent) -> RunningSweep:
     """Opens mailbox, lanes and search; they start side by side."""
     suggested: queue.SimpleQueue[TrialSpec] = queue.SimpleQueue()
     study = open_study(plan.folder, plan.name)
@@ -184,14 +184,14 @@ def open_sweep(plan: SweepPlan, ledger: Ledger, on_event: OnEvent) -> Sweep:
     mailbox = open_mailbox(plan)
     pool = open_pool(plan, mailbox, count_parameters(plan.base.encoder.name))
     searcher = SweepSearcher(plan, study, suggested.put, max_live=pool.num_live, known=known)
-    return Sweep(
+    return RunningSweep(
         plan=plan,
         ledger=ledger,
         on_event=on_event,
         mailbox=mailbox,
         pool=pool,
         searcher=searcher,
-        search=Search(mailbox, searcher, make_scheduler(plan, reported_before(plan, known)), plan.folder / SCRATCH),
+        search=TuneRun(mailbox, searcher, make_scheduler(plan, judged_reports(plan, known)), plan.folder / SCRATCH),
         suggested=suggested,
     )
 
@@ -204,7 +204,7 @@ def open_mailbox(plan: SweepPlan) -> ActorHandle[Any]:
     return mailbox
 
 
-def follow(sweep: Sweep, interrupts: Interrupts) -> str | None:
+def follow(sweep: RunningSweep, interrupts: Interrupts) -> str | None:
     """Keeps the records until Tune has ended, or until patience has after an interruption.
 
     Returns:
@@ -230,29 +230,29 @@ def follow(sweep: Sweep, interrupts: Interrupts) -> str | None:
     return error or sweep.search.error
 
 
-def tend_lanes(sweep: Sweep, interrupts: Interrupts) -> None:
+def tend_lanes(sweep: RunningSweep, interrupts: Interrupts) -> None:
     """Brings the lanes in line with the cluster and with what is left; gives up where no node is left for long."""
     for text in tend(sweep.pool, sweep.ledger.num_unfinished):
-        tell(sweep, note(text))
+        enter_event(sweep, note(text))
     sweep.searcher.max_live = sweep.pool.num_live
     minutes = sweep.plan.node_wait_minutes
     if sweep.pool.seconds_without_node > 60 * minutes:
         interrupts.request_stop(f"no node that a trial fits came within {minutes:g} minutes")
 
 
-def take_news(sweep: Sweep, timeout: float) -> None:
+def take_news(sweep: RunningSweep, timeout: float) -> None:
     """Waits for events, at most `timeout` seconds, and enters them."""
     events: list[Event] = ray.get(sweep.mailbox.take_events.remote(timeout))
     while not sweep.suggested.empty():
         add_trial(sweep.ledger, sweep.suggested.get())
     for event in events:
-        tell(sweep, event)
-    save(sweep.ledger, sweep.plan.folder)
+        enter_event(sweep, event)
+    save_ledger(sweep.ledger, sweep.plan.folder)
     if any(event.kind == "ended" for event in events):
         clean(sweep.plan.folder, sweep.ledger.records.values(), sweep.plan.keep_models, sweep.cleaned)
 
 
-def tell(sweep: Sweep, event: Event) -> None:
+def enter_event(sweep: RunningSweep, event: Event) -> None:
     """Enters an event and shows it."""
     if event.kind == "lane_load_error" and not sweep.ledger.lanes:
         raise ValueError(event.facts["why"])
@@ -261,11 +261,11 @@ def tell(sweep: Sweep, event: Event) -> None:
         sweep.searcher.order.begins(str(event.trial_id), event.facts["epochs"])
     if event.kind == "stage_finished":
         sweep.searcher.order.stage_ends(str(event.trial_id), event.facts["stage"])
-    apply(sweep.ledger, event)
+    apply_event(sweep.ledger, event)
     sweep.on_event(event, sweep.ledger)
 
 
-def close_sweep(sweep: Sweep, patience: float) -> None:
+def close_sweep(sweep: RunningSweep, patience: float) -> None:
     """Closes lanes and search, waiting at most `patience` seconds for them to give their resources back."""
     deadline = time.monotonic() + patience
     sweep.searcher.stop()

@@ -11,7 +11,7 @@ from mtlib.stages.plan import first_scored_epoch, num_epochs, tasks_active_by
 from mtlib.tasks import TASKS
 from sweeps.dry_run.model_size import EncoderSize, measure_model
 from sweeps.dry_run.stage_tree import Segment, distinct
-from sweeps.setup.inputs import Material
+from sweeps.setup.inputs import SweepInputs
 
 BYTES_PER_PREDICTION = 20
 """Of an example's id and label in a compressed table; four bytes a logit come on top."""
@@ -24,7 +24,7 @@ BYTES_PER_TRIAL = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Keeping:
+class DiskSettings:
     """What of a sweep is kept, and how much of it runs at a time."""
 
     replicates: int
@@ -37,7 +37,7 @@ class Keeping:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Disk:
+class DiskEstimate:
     """Bytes that a sweep needs; None where the encoder's size is not known."""
 
     records: int
@@ -63,8 +63,8 @@ class Disk:
 
 
 def estimate_disk(
-    paths: Sequence[Sequence[Segment]], material: Material, encoder: EncoderSize | None, keeping: Keeping
-) -> Disk:
+    paths: Sequence[Sequence[Segment]], inputs: SweepInputs, encoder: EncoderSize | None, keeping: DiskSettings
+) -> DiskEstimate:
     """Estimates what the sweep's folder and its stages in the store will hold, what is linked to counted once.
 
     Where the store has no room for all stages, those that only a longer trial could go on from are the ones that go.
@@ -72,35 +72,35 @@ def estimate_disk(
 
     Args:
         paths: by configuration, what it comes through.
-        material: how many rows each task has.
+        inputs: how many rows each task has.
         encoder: the size of the encoder, None if not known.
         keeping: what is kept.
     """
     copies, lasts = keeping.replicates, [path[-1] for path in paths]
-    records = copies * sum(record_bytes(last.config, material) for last in lasts)
+    records = copies * sum(record_bytes(last.config, inputs) for last in lasts)
     if encoder is None:
-        return Disk(records=records, weights=None, stages=None, running=None, most=None)
+        return DiskEstimate(records=records, weights=None, stages=None, running=None, most=None)
     segments, share = distinct(paths), min(1.0, keeping.num_models / (copies * len(paths)))
-    kept = share_kept(segments, material, encoder, keeping)
+    kept = share_kept(segments, inputs, encoder, keeping)
     weights = copies * sum(held_weights(segment, encoder, kept[id(segment)], share) for segment in segments)
-    stages = copies * sum(kept[id(segment)] * entry_bytes(segment, material, encoder) for segment in segments)
+    stages = copies * sum(kept[id(segment)] * entry_bytes(segment, inputs, encoder) for segment in segments)
     state = max(state_bytes(segment.config, segment.cut.stage, encoder) for segment in segments)
     # One state more than are kept is there while it is written; the last one becomes that which the store keeps.
     states, num_linked = STATES_KEPT + 1, sum(kept[id(last)] for last in lasts) / len(lasts)
     running = round(keeping.at_a_time * (states - num_linked) * state)
-    most = most_weights(lasts, encoder, keeping) + most_stages(segments, material, encoder, keeping)
+    most = most_weights(lasts, encoder, keeping) + most_stages(segments, inputs, encoder, keeping)
     peak = records + most + max(keeping.at_a_time * states * state, records)
-    return Disk(records=records, weights=round(weights), stages=round(stages), running=running, most=peak)
+    return DiskEstimate(records=records, weights=round(weights), stages=round(stages), running=running, most=peak)
 
 
 def share_kept(
-    segments: Sequence[Segment], material: Material, encoder: EncoderSize, keeping: Keeping
+    segments: Sequence[Segment], inputs: SweepInputs, encoder: EncoderSize, keeping: DiskSettings
 ) -> dict[int, float]:
     """By `id`, how many of each segment's replicates the store has room for, from 0 to 1; spare ones come last."""
     left = math.inf if keeping.most_bytes is None else keeping.most_bytes
     shares = {}
     for segment in sorted(segments, key=lambda segment: segment.is_last):
-        size = entry_bytes(segment, material, encoder) + sum(expected_weights(segment.config, segment.cut, 1, encoder))
+        size = entry_bytes(segment, inputs, encoder) + sum(expected_weights(segment.config, segment.cut, 1, encoder))
         num_fitting = min(keeping.replicates, left // size) if segment.is_kept else 0
         left -= num_fitting * size
         shares[id(segment)] = num_fitting / keeping.replicates
@@ -133,12 +133,12 @@ def expected_weights(config: TrialConfig, cut: Cut | None, share: float, encoder
     for index, stage in enumerate(config.stages):
         size = WEIGHTS_KEPT_BYTES * measure_model(config, tasks_active_by(config, index), encoder).kept
         for _ in range(min(stage.epochs, total - len(found))):
-            firsts = [first for first in first_epochs(config) if first <= len(found) + 1]
+            firsts = [first for first in first_epoch_by_score(config) if first <= len(found) + 1]
             found.append(size * (1 - math.prod(1 - share / (total - first + 1) for first in firsts)))
     return found
 
 
-def first_epochs(config: TrialConfig) -> list[int]:
+def first_epoch_by_score(config: TrialConfig) -> list[int]:
     """By name of a score, the first epoch that has it, 1-based over all stages."""
     firsts, epoch = {"overall": first_scored_epoch(config)}, 1
     for index, stage in enumerate(config.stages):
@@ -147,9 +147,9 @@ def first_epochs(config: TrialConfig) -> list[int]:
     return list(firsts.values())
 
 
-def entry_bytes(segment: Segment, material: Material, encoder: EncoderSize) -> int:
+def entry_bytes(segment: Segment, inputs: SweepInputs, encoder: EncoderSize) -> int:
     """Bytes of a segment's end in the store, beside best weights."""
-    predictions = prediction_bytes(segment.config, material, segment.cut.total_epochs)
+    predictions = prediction_bytes(segment.config, inputs, segment.cut.total_epochs)
     return state_bytes(segment.config, segment.cut.stage, encoder) + predictions + BYTES_PER_TRIAL
 
 
@@ -160,37 +160,37 @@ def state_bytes(config: TrialConfig, stage: int, encoder: EncoderSize) -> int:
     return estimate_bytes(size.kept, num_copies, size.kept - size.trained)[1]
 
 
-def most_weights(lasts: Sequence[Segment], encoder: EncoderSize, keeping: Keeping) -> int:
+def most_weights(lasts: Sequence[Segment], encoder: EncoderSize, keeping: DiskSettings) -> int:
     """Most bytes of best weights that trials keep, those of running ones among them."""
     found = [most_best(last, encoder) for last in lasts]
-    num_ended = keeping.num_models * max(len(first_epochs(last.config)) for last in lasts)
+    num_ended = keeping.num_models * max(len(first_epoch_by_score(last.config)) for last in lasts)
     return sum(sorted(found * keeping.replicates)[-(num_ended + keeping.at_a_time) :])
 
 
 def most_best(segment: Segment, encoder: EncoderSize) -> int:
     """Most bytes of best weights up to a segment's end: each name's own epoch."""
     tasks = tasks_active_by(segment.config, segment.cut.stage)
-    num_best = min(segment.cut.total_epochs, len(first_epochs(segment.config)))
+    num_best = min(segment.cut.total_epochs, len(first_epoch_by_score(segment.config)))
     return num_best * WEIGHTS_KEPT_BYTES * measure_model(segment.config, tasks, encoder).kept
 
 
-def most_stages(segments: Sequence[Segment], material: Material, encoder: EncoderSize, keeping: Keeping) -> int:
+def most_stages(segments: Sequence[Segment], inputs: SweepInputs, encoder: EncoderSize, keeping: DiskSettings) -> int:
     """Most bytes of kept stages, best weights that trials keep too among them."""
     kept = [segment for segment in segments if segment.is_kept]
-    sizes = (entry_bytes(segment, material, encoder) + most_best(segment, encoder) for segment in kept)
+    sizes = (entry_bytes(segment, inputs, encoder) + most_best(segment, encoder) for segment in kept)
     total = keeping.replicates * sum(sizes)
     return total if keeping.most_bytes is None else min(keeping.most_bytes, total)
 
 
-def record_bytes(config: TrialConfig, material: Material) -> int:
+def record_bytes(config: TrialConfig, inputs: SweepInputs) -> int:
     """Bytes of one trial's records."""
     epochs = num_epochs(config)
-    return prediction_bytes(config, material, epochs) + epochs * BYTES_PER_EPOCH + BYTES_PER_TRIAL
+    return prediction_bytes(config, inputs, epochs) + epochs * BYTES_PER_EPOCH + BYTES_PER_TRIAL
 
 
-def prediction_bytes(config: TrialConfig, material: Material, epochs: int) -> int:
+def prediction_bytes(config: TrialConfig, inputs: SweepInputs, epochs: int) -> int:
     """Bytes of a trial's predictions in its first epochs: dev and scored train rows of each task since it is active."""
-    total, num_rows = 0, material.rows_of(config)
+    total, num_rows = 0, inputs.rows_of(config)
     for index, stage in enumerate(config.stages):
         num_own = min(stage.epochs, epochs)
         epochs -= num_own
@@ -202,7 +202,7 @@ def prediction_bytes(config: TrialConfig, material: Material, epochs: int) -> in
     return total
 
 
-def describe_disk(disk: Disk, free: int, at_a_time: int) -> list[str]:
+def describe_disk(disk: DiskEstimate, free: int, at_a_time: int) -> list[str]:
     """What the sweep will leave, what it will need while it runs, and a warning if that may be more than is free."""
     records = f"predictions and curves {in_units(disk.records)}"
     if disk.weights is None or disk.stages is None or disk.most is None:

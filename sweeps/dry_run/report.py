@@ -14,17 +14,17 @@ import torch
 from mtlib.stages.plan import PlannedStage, plan_stages
 from search_spaces.domain import Choice, Condition, Float, Range, key_title
 from search_spaces.space import grid_trials, search_domain
-from sweeps.dry_run.disk import Keeping, describe_disk, estimate_disk
+from sweeps.dry_run.disk import DiskSettings, describe_disk, estimate_disk
 from sweeps.dry_run.model_size import EncoderSize
 from sweeps.dry_run.stage_tree import Segment, distinct, simulate_training
 from sweeps.options import SweepOptions
 from sweeps.search.stage_order import find_cuts
 from sweeps.setup.held_out import describe_held
-from sweeps.setup.inputs import Material, mirror_location, planned_configs
+from sweeps.setup.inputs import SweepInputs, mirror_location, planned_configs
 
 Plan = tuple[PlannedStage, ...]
 
-WIDTH = 100
+TEXT_COLUMNS = 100
 """Columns of running text."""
 
 MOST_BRANCHES = 30
@@ -34,21 +34,21 @@ MOST_SKIPPED = 10
 """Unusable rows that are named; `sweep.json` names them all."""
 
 
-def describe_sweep(options: SweepOptions, material: Material) -> list[str]:
+def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     """The question, what it is asked of, and where the answer goes."""
-    space = material.space
-    rows = ", ".join(f"{task} {rows:,}" for task, rows in material.num_train_rows.items())
+    space = inputs.space
+    rows = ", ".join(f"{task} {rows:,}" for task, rows in inputs.num_train_rows.items())
     copies = f", copies of the records in {mirror_location(options)}" if options.mirror else ""
     lines = [
         f"Sweep {options.name}: {space.question}",
-        f"Data: {material.data_folder} (train rows: {rows})",
+        f"Data: {inputs.data_folder} (train rows: {rows})",
         f"Encoder: {space.base.encoder.name}",
         f"Files: {options.folder}{copies}",
-        *(line for note in material.notes for line in textwrap.wrap(note, WIDTH)),
+        *(line for note in inputs.notes for line in textwrap.wrap(note, TEXT_COLUMNS)),
     ]
-    left_out = (f"Left out: {line}." for line in material.left_out)
-    held = describe_held(options.hold_out, material.held)
-    return [*lines, *held, *describe_skipped(material.skipped), *left_out]
+    left_out = (f"Left out: {line}." for line in inputs.left_out)
+    held = describe_held(options.hold_out, inputs.held)
+    return [*lines, *held, *describe_skipped(inputs.skipped), *left_out]
 
 
 def describe_skipped(skipped: Sequence[str]) -> list[str]:
@@ -61,18 +61,20 @@ def describe_skipped(skipped: Sequence[str]) -> list[str]:
     return [f"{rows} cannot be used and will be left out:", *shown, *more]
 
 
-def describe_trials(options: SweepOptions, material: Material) -> list[str]:
+def describe_trials(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     """A line for every trial of a grid, or for every key of the search domain."""
     times = "once" if options.replicates == 1 else f"{options.replicates} times"
     if options.num_trials is not None:
-        domain, conditions = search_domain(material.space), material.space.conditions
-        rows = [[key_title(key), describe_range(item) + where(conditions.get(key))] for key, item in domain.items()]
+        domain, conditions = search_domain(inputs.space), inputs.space.conditions
+        rows = [
+            [key_title(key), describe_range(item) + condition_text(conditions.get(key))] for key, item in domain.items()
+        ]
         lines = [f"{options.num_trials} configurations drawn by {options.search}, each trained {times}, from"]
         return lines + columns(rows)
-    trials = grid_trials(material.space)
+    trials = grid_trials(inputs.space)
     rows = [["trial", *trials[0]]]
     for number, overrides in enumerate(trials):
-        values = [plain(value) for value in overrides.values()]
+        values = [value_text(value) for value in overrides.values()]
         rows += [[f"{number:04d}-r{replicate}", *values] for replicate in range(options.replicates)]
     return [f"{len(trials)} configurations on the grid, each trained {times}:", *columns(rows)]
 
@@ -80,48 +82,48 @@ def describe_trials(options: SweepOptions, material: Material) -> list[str]:
 def describe_range(item: Range) -> str:
     """A range or choice in words."""
     if isinstance(item, Choice):
-        return "one of " + ", ".join(plain(value) for value in item.values)
+        return "one of " + ", ".join(value_text(value) for value in item.values)
     kind = "a number" if isinstance(item, Float) else "a whole number"
     return f"{kind} from {item.low:g} to {item.high:g}{', logarithmic' * item.log}"
 
 
-def where(condition: Condition | None) -> str:
+def condition_text(condition: Condition | None) -> str:
     """Where a key is drawn, in words; nothing if everywhere."""
     if condition is None:
         return ""
-    return f", only where {key_title(condition.key)} is {' or '.join(plain(value) for value in condition.values)}"
+    return f", only where {key_title(condition.key)} is {' or '.join(value_text(value) for value in condition.values)}"
 
 
-def plain(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A searched value as text: words as they are, the rest as JSON."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def describe_stages(options: SweepOptions, material: Material) -> list[str]:
+def describe_stages(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     """Stages and optimizer steps of every group of trials that have the same plan, and their sum."""
     groups: dict[Plan, list[int]] = {}
-    for number, plan in enumerate(planned_stages(options, material)):
+    for number, plan in enumerate(planned_stages(options, inputs)):
         groups.setdefault(plan, []).append(number)
     lines: list[str] = []
     for plan, numbers in groups.items():
         names = ", ".join(f"{number:04d}" for number in numbers)
-        lines += ["Stages of each trial:" if len(groups) == 1 else f"Stages of {names}:", *stage_lines(plan)]
-    return [*lines, *describe_sharing(options, material), describe_total(options, material)]
+        lines += ["Stages of each trial:" if len(groups) == 1 else f"Stages of {names}:", *stage_table(plan)]
+    return [*lines, *describe_sharing(options, inputs), describe_total(options, inputs)]
 
 
-def planned_stages(options: SweepOptions, material: Material) -> list[Plan]:
+def planned_stages(options: SweepOptions, inputs: SweepInputs) -> list[Plan]:
     """The plan of every configuration."""
-    configs = planned_configs(options, material.space)
-    return [plan_stages(config, material.train_rows_of(config)) for config in configs]
+    configs = planned_configs(options, inputs.space)
+    return [plan_stages(config, inputs.train_rows_of(config)) for config in configs]
 
 
-def describe_sharing(options: SweepOptions, material: Material) -> list[str]:
+def describe_sharing(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     """The stages of a grid as a tree: each line goes on from the line above it that is less indented."""
     if not shares_stages(options):
         return []
     if options.num_trials is not None:
         return ["Stages that drawn configurations share are trained once."]
-    paths = shared_paths(options, material)
+    paths = shared_paths(options, inputs)
     if all(segment.num_trials == 1 for segment in distinct(paths)):
         return ["No two of these trials share a stage."]
     title = ["stage", "tasks", "epochs", "steps", "trained", "trainings"]
@@ -136,7 +138,7 @@ def branch_rows(paths: Sequence[Sequence[Segment]], depth: int, replicates: int)
     groups: dict[tuple[str, ...], list[Sequence[Segment]]] = {}
     for path in paths:
         if len(path) > depth:
-            groups.setdefault(look_of(path[depth], depth), []).append(path)
+            groups.setdefault(segment_cells(path[depth], depth), []).append(path)
     rows = []
     for look, group in groups.items():
         num_trained = len({id(path[depth]) for path in group})
@@ -145,10 +147,10 @@ def branch_rows(paths: Sequence[Sequence[Segment]], depth: int, replicates: int)
     return rows
 
 
-def look_of(segment: Segment, depth: int) -> tuple[str, ...]:
+def segment_cells(segment: Segment, depth: int) -> tuple[str, ...]:
     """Cells that describe a segment: its stage, tasks, epochs and steps."""
     stage = segment.config.stages[segment.cut.stage]
-    data = describe_data(stage.tasks, stage.extra_data)
+    data = stage_data_text(stage.tasks, stage.extra_data)
     return str(segment.cut.stage), "  " * depth + data, f"{segment.epochs}", f"{segment.steps:,}"
 
 
@@ -157,41 +159,41 @@ def shares_stages(options: SweepOptions) -> bool:
     return options.reuse and options.keep_gb > 0
 
 
-def shared_paths(options: SweepOptions, material: Material) -> list[list[Segment]]:
+def shared_paths(options: SweepOptions, inputs: SweepInputs) -> list[list[Segment]]:
     """By configuration, what its trial comes through; what is yet to be drawn shares nothing, as far as is known."""
-    folder, shares = material.data_folder, shares_stages(options)
-    configs = planned_configs(options, material.space)
+    folder, shares = inputs.data_folder, shares_stages(options)
+    configs = planned_configs(options, inputs.space)
     if options.num_trials is not None:
-        (base, *_), rows = configs, material.train_rows_of(configs[0])
+        (base, *_), rows = configs, inputs.train_rows_of(configs[0])
         cuts = find_cuts(base, folder, options.workers, rows)
         return [path for _ in configs for path in simulate_training([base], [cuts], shares)]
-    all_cuts = [find_cuts(config, folder, options.workers, material.train_rows_of(config)) for config in configs]
+    all_cuts = [find_cuts(config, folder, options.workers, inputs.train_rows_of(config)) for config in configs]
     return simulate_training(configs, all_cuts, shares)
 
 
-def describe_total(options: SweepOptions, material: Material) -> str:
+def describe_total(options: SweepOptions, inputs: SweepInputs) -> str:
     """Trainings and optimizer steps of the whole sweep, and those of them that sharing stages saves."""
-    plans, times = planned_stages(options, material), options.replicates
+    plans, times = planned_stages(options, inputs), options.replicates
     steps = sum(num_steps(plan) for plan in plans) * times
     total = f"In all {len(plans) * times} trainings and {steps:,} optimizer steps"
     drawn = ", counted as in the space's base configuration" if options.num_trials is not None else ""
     stopped = f", fewer where {options.scheduler} stops trials" if options.scheduler != "none" else ""
-    trained = sum(segment.steps for segment in distinct(shared_paths(options, material))) * times
+    trained = sum(segment.steps for segment in distinct(shared_paths(options, inputs))) * times
     saved = f"; sharing stages saves {steps - trained:,} of them ({(steps - trained) / steps:.1%})"
     return f"{total}{drawn}{stopped}{saved if trained < steps else ''}."
 
 
-def stage_lines(plan: Plan) -> list[str]:
+def stage_table(plan: Plan) -> list[str]:
     """A table of one plan's stages."""
     rows = [["stage", "tasks", "order", "epochs", "steps per epoch", "steps"]]
     for stage in plan:
         numbers = [str(stage.epochs), describe_steps(stage), f"{stage.num_steps:,}"]
-        rows.append([str(stage.index), describe_data(stage.tasks, stage.extra_data), stage.order, *numbers])
+        rows.append([str(stage.index), stage_data_text(stage.tasks, stage.extra_data), stage.order, *numbers])
     rows.append(["all", "", "", str(sum(stage.epochs for stage in plan)), "", f"{num_steps(plan):,}"])
     return columns(rows)
 
 
-def describe_data(tasks: Sequence[str], extra_data: Sequence[str]) -> str:
+def stage_data_text(tasks: Sequence[str], extra_data: Sequence[str]) -> str:
     """A stage's tasks, and its extra data behind a plus."""
     return " ".join([*tasks, *(["+", *extra_data] if extra_data else [])])
 
@@ -220,16 +222,16 @@ def align(cells: Sequence[str]) -> list[str]:
     return [cell.rjust(width) if is_number else cell.ljust(width) for cell in cells]
 
 
-def describe_need(options: SweepOptions, material: Material, encoder: EncoderSize | None) -> list[str]:
+def describe_disk_need(options: SweepOptions, inputs: SweepInputs, encoder: EncoderSize | None) -> list[str]:
     """The disk that the sweep will need, beside what is free where its folder will be."""
-    paths = shared_paths(options, material)
-    keeping = Keeping(
+    paths = shared_paths(options, inputs)
+    keeping = DiskSettings(
         replicates=options.replicates,
         most_bytes=int(options.keep_gb * 1e9),
         num_models=options.keep_models,
         at_a_time=most_at_a_time(options, len(paths) * options.replicates),
     )
-    disk = estimate_disk(paths, material, encoder, keeping)
+    disk = estimate_disk(paths, inputs, encoder, keeping)
     return describe_disk(disk, shutil.disk_usage(nearest_folder(options.storage)).free, keeping.at_a_time)
 
 

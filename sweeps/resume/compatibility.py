@@ -8,27 +8,27 @@ from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig, used_settings
 from mtlib.errors import require
 from search_spaces.space import all_configs, describe_space
-from sweeps.setup.inputs import Material
+from sweeps.setup.inputs import SweepInputs
 
 MOST_DIFFERENCES = 5
-MOST_SHOWN = 60
+MAX_VALUE_LENGTH = 60
 """Characters of a value."""
 PAIRS = ("grid", "ranges", "conditions")
 """What a space's description lists as pairs of a key and what belongs to it."""
 
 
-def check_unchanged(info: Mapping[str, Any], material: Material, encoder: str | None) -> None:
+def check_unchanged(info: Mapping[str, Any], inputs: SweepInputs, encoder: str | None) -> None:
     """Checks that a sweep would still ask the same of the same; where data and encoder are does not matter.
 
     Args:
         info: what `sweep.json` says.
-        material: the space and the data as they are now.
+        inputs: the space and the data as they are now.
         encoder: fingerprint of the encoder as it is now; None: it is not looked at.
 
     Raises:
         ValueError: one line that says what differs.
     """
-    space = material.space
+    space = inputs.space
     users = tuple(all_configs(space))
     base = TrialConfig.from_json(json.dumps(info["base"]))  # with what has become configurable since
     before = {"base": without_place(used_settings(base, users)), "space": space_tree(info["space"])}
@@ -38,7 +38,7 @@ def check_unchanged(info: Mapping[str, Any], material: Material, encoder: str | 
     }
     rule = "the search space must be what it was when the sweep began"
     check_none(rule, [*differences("", before, now), *other_orders(before["space"], now["space"])])
-    check_data(info["data"], material)
+    check_data(info["data"], inputs)
     rule = "the encoder must be what it was when the sweep began"
     is_same = encoder in (None, info["encoder"]["fingerprint"])
     require(is_same, rule, f"other weights in {space.base.encoder.name}")
@@ -50,19 +50,19 @@ def check_none(rule: str, found: Sequence[str]) -> None:
     require(not found, rule, "; ".join(found[:MOST_DIFFERENCES]) + more)
 
 
-def check_data(before: Mapping[str, Any], material: Material) -> None:
+def check_data(before: Mapping[str, Any], inputs: SweepInputs) -> None:
     """Raises ValueError unless the same rows are read as before; names the tables that hold others."""
     rule = "the data must be what it was when the sweep began"
-    require(before["fingerprint"] == material.fingerprint, rule, describe_data_change(before, material))
+    require(before["fingerprint"] == inputs.fingerprint, rule, describe_data_change(before, inputs))
 
 
-def describe_data_change(before: Mapping[str, Any], material: Material) -> str:
+def describe_data_change(before: Mapping[str, Any], inputs: SweepInputs) -> str:
     """Which tables hold other rows; sweeps that began before tables were told apart do not know."""
-    tables, now = before.get("tables", {}), material.fingerprints
+    tables, now = before.get("tables", {}), inputs.fingerprints
     changed = sorted(name for name in {*tables, *now} if tables.get(name) != now.get(name))
     if not tables or not changed:
-        return f"other rows in {material.data_folder}"
-    return f"other rows of {'; '.join(changed)} in {material.data_folder}"
+        return f"other rows in {inputs.data_folder}"
+    return f"other rows of {'; '.join(changed)} in {inputs.data_folder}"
 
 
 def without_place(base: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def differences(key: str, before: Any, now: Any) -> Iterator[str]:
         key: dotted key of both trees; empty at the root.
         before, now: the trees, of plain data.
     """
-    before, now = by_number(before), by_number(now)
+    before, now = stages_by_number(before), stages_by_number(now)
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         for name in (*before, *(name for name in now if name not in before)):
             yield from entry_differences(f"{key}.{name}".lstrip("."), name, before, now)
@@ -91,7 +91,7 @@ def differences(key: str, before: Any, now: Any) -> Iterator[str]:
         yield f"{key} {describe_change(before, now)}"
 
 
-def by_number(value: Any) -> Any:
+def stages_by_number(value: Any) -> Any:
     """A list of mappings, as the stages of a plan are, as a mapping by number; all else as it is."""
     is_plan = isinstance(value, list) and bool(value) and all(isinstance(item, Mapping) for item in value)
     return {str(number): item for number, item in enumerate(value)} if is_plan else value
@@ -121,7 +121,7 @@ def entry_differences(key: str, name: str, before: Mapping[str, Any], now: Mappi
 def describe_change(before: Any, now: Any) -> str:
     """How a leaf has changed; of long lists only what has come and gone."""
     are_lists = isinstance(before, list) and isinstance(now, list)
-    if not are_lists or max(len(text_of(before)), len(text_of(now))) <= MOST_SHOWN:
+    if not are_lists or max(len(text_of(before)), len(text_of(now))) <= MAX_VALUE_LENGTH:
         return f"was {brief(before)}, is {brief(now)}"
     gone, new = [item for item in before if item not in now], [item for item in now if item not in before]
     said = [f"{brief(items)} {what}" for items, what in ((gone, "gone"), (new, "new")) if items]
@@ -136,4 +136,4 @@ def text_of(value: Any) -> str:
 def brief(value: Any) -> str:
     """Plain data as text, cut short."""
     text = text_of(value)
-    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
+    return text if len(text) <= MAX_VALUE_LENGTH else f"{text[: MAX_VALUE_LENGTH - 3]}..."

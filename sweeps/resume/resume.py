@@ -14,11 +14,11 @@ from results.records.trials import TrialRecord, read_sweep, write_sweep
 from search_spaces.space import SearchSpace, trial_config
 from sweeps.options import SweepOptions, SweepPlan, make_plan, saved_options
 from sweeps.resume.compatibility import check_unchanged
-from sweeps.resume.pending import describe_left, is_over, list_left
-from sweeps.setup.inputs import Material
+from sweeps.resume.pending import describe_progress, is_over, list_pending
+from sweeps.setup.inputs import SweepInputs
 from sweeps.setup.provenance import command_line, describe_code
 
-OWN_FLAGS = (
+CHANGEABLE_OPTIONS = (
     "storage",
     "address",
     "concurrent",
@@ -68,7 +68,7 @@ def read_saved_options(folder: Path, own: Mapping[str, Any]) -> SweepOptions:
     return SweepOptions(**{**saved, **place, **own, "resumes": True})
 
 
-def find_folder(name: str, storage: Path) -> Path:
+def find_sweep_folder(name: str, storage: Path) -> Path:
     """The folder of the sweep called `name`, in the storage or by its path; ValueError if there is none."""
     path = Path(name).expanduser()
     folder = path.resolve() if len(path.parts) > 1 else storage / name
@@ -78,66 +78,66 @@ def find_folder(name: str, storage: Path) -> Path:
 
 def check_alone(found: argparse.Namespace) -> None:
     """Raises ValueError if something is said beside --resume that a sweep cannot change any more."""
-    for name in sorted(found.said - {*OWN_FLAGS, "resume"}):
+    for name in sorted(found.said - {*CHANGEABLE_OPTIONS, "resume"}):
         rule = f"--{name.replace('_', '-')} must be left out with --resume, which goes on as the sweep began"
         require(False, rule, getattr(found, name))
 
 
-def take_up(options: SweepOptions, material: Material, encoder: str, arguments: Sequence[str]) -> Resumed:
+def resume_sweep(options: SweepOptions, inputs: SweepInputs, encoder: str, arguments: Sequence[str]) -> Resumed:
     """Makes a sweep ready to go on; its `sweep.json` says so from then on.
 
     Args:
         options: those of the sweep, with what was said anew.
-        material: its data and space as they are now.
+        inputs: its data and space as they are now.
         encoder: fingerprint of its encoder as it is now.
         arguments: the command line as typed.
 
     Raises:
         ValueError: the space, the data or the encoder has changed (what differs is said), or its records are lost.
     """
-    from sweeps.search.study import mend_journal  # here, as a preview needs no Optuna
+    from sweeps.search.study import repair_journal  # here, as a preview needs no Optuna
 
     info = read_sweep(options.folder)
-    check_unchanged(info, material, encoder)
-    found, torn = recover(options.folder), mend_journal(options.folder)
-    known = tuple(bring_here(again(record, options), material.space) for record in found.records)
+    check_unchanged(info, inputs, encoder)
+    found, torn = recover(options.folder), repair_journal(options.folder)
+    known = tuple(relocate_encoder(requeue_failed(record, options), inputs.space) for record in found.records)
     resumed = {"command": command_line(arguments), "time": datetime.now(UTC).isoformat(timespec="seconds")}
     info |= {"options": saved_options(options), "num_trials": options.num_trials}
     info["resumed"] = [*info.get("resumed", []), resumed]
     info.pop("schema_version")
     write_sweep(options.folder, info)
-    plan = make_plan(options, material.space, material.data_folder)
-    told = [*found.notes, *([torn] if torn else []), *describe_left(plan, known), *changed_code(info)]
+    plan = make_plan(options, inputs.space, inputs.data_folder)
+    told = [*found.notes, *([torn] if torn else []), *describe_progress(plan, known), *changed_code(info)]
     return Resumed(plan=plan, known=known, notes=tuple(told))
 
 
-def preview(options: SweepOptions, material: Material, encoder: str | None) -> list[str]:
+def describe_resume(options: SweepOptions, inputs: SweepInputs, encoder: str | None) -> list[str]:
     """What a sweep would do if it went on, in lines; nothing is changed.
 
     Args:
         options: those of the sweep, with what was said anew.
-        material: its data and space as they are now.
+        inputs: its data and space as they are now.
         encoder: fingerprint of its encoder as it is now; None where its weights are not on this machine.
 
     Raises:
         ValueError: the space, the data or the encoder has changed (what differs is said).
     """
     info = read_sweep(options.folder)
-    check_unchanged(info, material, encoder)
+    check_unchanged(info, inputs, encoder)
     found = look(options.folder)
-    plan = make_plan(options, material.space, material.data_folder)
-    known = [again(record, options) for record in found.records]
-    left = list_left(plan, known, {record.trial_id: record for record in found.records})
-    return [*found.notes, *describe_left(plan, known), *left, *changed_code(info)]
+    plan = make_plan(options, inputs.space, inputs.data_folder)
+    known = [requeue_failed(record, options) for record in found.records]
+    left = list_pending(plan, known, {record.trial_id: record for record in found.records})
+    return [*found.notes, *describe_progress(plan, known), *left, *changed_code(info)]
 
 
-def again(record: TrialRecord, options: SweepOptions) -> TrialRecord:
+def requeue_failed(record: TrialRecord, options: SweepOptions) -> TrialRecord:
     """A trial, queued again if it has failed and that is asked for."""
     is_tried = options.retry_failed and record.status == "failed"
     return replace(record, status="queued", error=None) if is_tried else record
 
 
-def bring_here(record: TrialRecord, space: SearchSpace) -> TrialRecord:
+def relocate_encoder(record: TrialRecord, space: SearchSpace) -> TrialRecord:
     """A trial whose configuration names the encoder where it is now: that of the demonstration moves with the storage.
 
     Args:

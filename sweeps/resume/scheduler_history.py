@@ -8,15 +8,14 @@ from mtlib.config.trial import TrialConfig
 from mtlib.stages.plan import first_scored_epoch
 from results.records.epochs import read_curves
 from results.records.recovery import MAIN_METRICS
-from results.records.trials import TrialRecord
+from results.records.trials import UNFINISHED, TrialRecord
 from sweeps.lanes.worker_trial import states_of
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import REUSED_WORK_FILE
 from sweeps.reuse.starting_point import epochs_of
-from sweeps.search.trial_spec import ENDED
 
 
-def reported_before(plan: SweepPlan, known: Sequence[TrialRecord]) -> dict[str, list[tuple[int, float]]]:
+def judged_reports(plan: SweepPlan, known: Sequence[TrialRecord]) -> dict[str, list[tuple[int, float]]]:
     """What the scheduler has judged of first trainings of configurations: scored epoch and best score so far."""
     if plan.scheduler == "none":
         return {}
@@ -26,7 +25,7 @@ def reported_before(plan: SweepPlan, known: Sequence[TrialRecord]) -> dict[str, 
     for record in known:
         if record.replicate > 0:
             continue
-        first, judged = first_scored_epoch(TrialConfig.from_json(record.config)), num_judged(plan, record)
+        first, judged = first_scored_epoch(TrialConfig.from_json(record.config)), num_judged_epochs(plan, record)
         points = [
             p for p in curves if (p["trial"], p["task"], p["split"]) == (record.trial_id, plan.space.metric, "dev")
         ]
@@ -36,13 +35,13 @@ def reported_before(plan: SweepPlan, known: Sequence[TrialRecord]) -> dict[str, 
     return found
 
 
-def num_judged(plan: SweepPlan, record: TrialRecord) -> int:
+def num_judged_epochs(plan: SweepPlan, record: TrialRecord) -> int:
     """Epochs of a trial behind which it has gone on, or ended; a newer one will be reported again, and judged then.
 
     Epochs that it has taken over are reported before it goes on: until it has saved a state of its own they may not be
     judged, so all are.
     """
-    if record.status in ENDED:
+    if record.status not in UNFINISHED:
         return record.epochs
     states = states_of(plan.folder, record.trial_id, plan.checkpoint_steps)
     numbers, has_taken = newest_numbers(states), (states.path.parent / REUSED_WORK_FILE).exists()

@@ -8,41 +8,41 @@ from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 
 from sweeps.options import SweepPlan
 
-REDUCTION = 3
-"""Of the trials that reach a rung (1, 3, 9, ... scored epochs), about one in so many goes on."""
+REDUCTION_FACTOR = 3
+"""About one in so many of the trials that reach a rung (1, 3, 9, ... scored epochs) continues."""
 
-
-MOST_EPOCHS = 10**6
-"""More than any trial has: from its `max_t` on ASHA stops every trial, even one that has just finished."""
+MAX_EPOCHS = 10**6
+"""More than any trial has: ASHA stops every trial that reaches its `max_t`, even one that has just finished."""
 
 
 @dataclass(frozen=True)
-class Named:
-    """What a rung knows a trial by."""
+class RungTrial:
+    """A trial as ASHA's rungs know it."""
 
     trial_id: str
 
 
 class HalvingScheduler(ASHAScheduler):  # type: ignore[misc]
-    """ASHA (Li et al. 2020) that neither stops replicates, whose configuration has proved itself, nor counts them, and
-    lets a trial that has reported its last epoch complete. Its rungs know trials by our ids, and so over a resumption.
+    """ASHA (Li et al. 2020) over first trainings of configurations: replicates are neither stopped nor counted.
+
+    A trial that has reported its last epoch completes. Rungs know trials by our ids, which survive a resume.
     """
 
-    def remember(self, trial_id: str, scores: Iterable[tuple[int, float]]) -> None:
-        """Enters what a trial reported before the sweep went on: scored epoch and best score so far, in order."""
-        super().on_trial_add(None, Named(trial_id))
+    def replay(self, trial_id: str, scores: Iterable[tuple[int, float]]) -> None:
+        """Enters what a trial reported before the sweep was resumed: scored epoch and best score so far, in order."""
+        super().on_trial_add(None, RungTrial(trial_id))
         for epoch, best in scores:
-            self._judge(trial_id, epoch, best)
+            self._decide(trial_id, epoch, best)
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
         """Enters a trial under our id."""
-        super().on_trial_add(tune_controller, Named(trial.config["trial_id"]))
+        super().on_trial_add(tune_controller, RungTrial(trial.config["trial_id"]))
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:  # noqa: ARG002
-        """The decision after a report; the last report takes its place in the rungs like any other."""
+        """The decision after a report; the last report enters the rungs like any other."""
         if trial.config["replicate"] > 0:
             return str(TrialScheduler.CONTINUE)
-        decision = self._judge(trial.config["trial_id"], result["epoch"], result["best"])
+        decision = self._decide(trial.config["trial_id"], result["epoch"], result["best"])
         return str(TrialScheduler.CONTINUE if result.get("is_last") else decision)
 
     def on_trial_complete(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> None:
@@ -51,9 +51,9 @@ class HalvingScheduler(ASHAScheduler):  # type: ignore[misc]
     def on_trial_remove(self, tune_controller: Any, trial: Any) -> None:
         """Nothing: a trial's scores stay in the rungs."""
 
-    def _judge(self, trial_id: str, epoch: int, best: float) -> str:
+    def _decide(self, trial_id: str, epoch: int, best: float) -> str:
         """ASHA's decision after a scored epoch with the best score so far."""
-        return str(super().on_trial_result(None, Named(trial_id), {"epoch": epoch, "best": best}))
+        return str(super().on_trial_result(None, RungTrial(trial_id), {"epoch": epoch, "best": best}))
 
 
 def make_scheduler(
@@ -63,14 +63,19 @@ def make_scheduler(
 
     Args:
         plan: the sweep.
-        reported: of a sweep that goes on, by id of each first training of a configuration: its scored epochs and best
-            scores so far.
+        reported: of a resumed sweep, by id of each first training of a configuration: its scored epochs and best scores
+            so far.
     """
     if plan.scheduler == "none":
         return FIFOScheduler()
     scheduler = HalvingScheduler(
-        time_attr="epoch", metric="best", mode="max", max_t=MOST_EPOCHS, grace_period=1, reduction_factor=REDUCTION
+        time_attr="epoch",
+        metric="best",
+        mode="max",
+        max_t=MAX_EPOCHS,
+        grace_period=1,
+        reduction_factor=REDUCTION_FACTOR,
     )
     for trial_id, scores in (reported or {}).items():
-        scheduler.remember(trial_id, scores)
+        scheduler.replay(trial_id, scores)
     return scheduler

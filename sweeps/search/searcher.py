@@ -1,11 +1,11 @@
-"""Suggests the trials of a sweep to Tune, and tells Optuna how each configuration really ended.
+"""Suggests the trials of a sweep to Tune, and tells Optuna how each configuration ended.
 
 Optuna knows configurations; Tune trains each once or, with replicates, several times. The first training of a
 configuration decides whether it is pruned or has failed; if it completes, the replicates follow at once, before new
 configurations, and Optuna is told the mean of their best scores.
 
-Of a sweep that is stopped, Optuna is told nothing of configurations that are not done: they stay under way in the
-study, and dashboards show them as running, until the sweep goes on.
+When a sweep is stopped, configurations that have not ended stay running in the study, where dashboards show them,
+until the sweep is resumed.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,17 +21,26 @@ from results.records.trials import TrialRecord
 from search_spaces.space import grid_trials
 from sweeps.options import SweepPlan
 from sweeps.search.stage_order import NOTHING_SHARED, StageKeys, StageOrder, find_stage_keys
-from sweeps.search.study import Draw, draw, draw_known, is_whole, recall, reopen, take_back, tidy
-from sweeps.search.trial_spec import ENDED_WELL, TrialSpec, left_of, make_spec
+from sweeps.search.study import (
+    SampledConfiguration,
+    ask_known,
+    ask_new,
+    fail_unknown,
+    has_all_params,
+    newest_trials,
+    reopen_ended,
+    reopen_running,
+)
+from sweeps.search.trial_spec import COMPLETED, TrialSpec, make_spec, unfinished_specs
 
 
 @dataclass(kw_only=True)
-class Configuration:
-    """A configuration whose trials are under way."""
+class OpenConfiguration:
+    """A configuration that Optuna has not been told the end of."""
 
-    draw: Draw
-    open_trials: int = 1
-    """Trials of it that have not ended, begun or not."""
+    sampled: SampledConfiguration
+    num_open: int = 1
+    """Its trials that have not ended, started or not."""
     bests: list[float] = field(default_factory=list)
     """Best scores of its completed trials."""
 
@@ -47,13 +56,13 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         max_live: int,
         known: Sequence[TrialRecord] = (),
     ) -> None:
-        """Queues what is known from the start: the points of a grid, and the trials of a sweep that goes on.
+        """Queues the points of a grid, and the unfinished trials of a resumed sweep.
 
         Args:
             plan: the sweep.
             study: its study.
             on_new: called with every trial before it is suggested.
-            max_live: how many trials may be under way at a time; it may be set anew.
+            max_live: how many trials may run at a time; it may be changed later.
             known: the trials of the sweep so far; those that have not ended are suggested again.
         """
         super().__init__(metric="best", mode="max")
@@ -65,13 +74,13 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         self._pending: list[TrialSpec] = []
         self._stage_keys: dict[str, StageKeys] = {}
         self._running: dict[str, TrialSpec] = {}
-        self._configurations: dict[int, Configuration] = {}
+        self._configurations: dict[int, OpenConfiguration] = {}
         self._is_stopped = False
         self._cut_short: list[TrialSpec] = []
-        """Trials that were interrupted, or have failed, while the sweep was being stopped."""
+        """Trials that were interrupted, or failed, while the sweep was being stopped."""
         self.order = StageOrder()
-        """Knows which stages are being trained; told of them by the sweep."""
-        self._recall(known)
+        """The stages that are being trained; the sweep reports to it."""
+        self._restore_known(known)
         numbers = numbers_of(known)
         if plan.search == "grid":
             points = enumerate(grid_trials(plan.space))
@@ -100,7 +109,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         }
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """Tells Optuna the best score so far, for the first training of a configuration."""
+        """Reports the best score so far to Optuna, for the first training of a configuration."""
         spec = self._running.get(trial_id)
         if spec is not None and spec.replicate == 0:
             self._report(spec, result)
@@ -115,11 +124,11 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             self._end(spec, None if error else result)
 
     def stop(self) -> None:
-        """No more suggestions; what still ends well or is pruned is told as it ends."""
+        """Ends the suggestions; Optuna is still told of trials that complete or are pruned from now on."""
         self._is_stopped = True
 
     def finish(self) -> None:
-        """Tells what has failed while the sweep was being stopped, by the trials' own word; Tune has ended."""
+        """Once Tune has ended: tells Optuna of trials that failed, by their own records, as the sweep was stopped."""
         for spec in self._cut_short:
             if read_end(self._plan.folder, spec.trial_id) is not None:
                 self._end(spec, None)
@@ -134,47 +143,48 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
     def restore(self, checkpoint_path: str) -> None:
         """Nothing: sweeps are not restored from Tune's snapshots."""
 
-    def _recall(self, known: Sequence[TrialRecord]) -> None:
-        """Takes up what a sweep that goes on has left: tells the study what it missed, queues what has not ended."""
+    def _restore_known(self, known: Sequence[TrialRecord]) -> None:
+        """Brings the study in line with the records of a resumed sweep, and queues its unfinished trials."""
         space, search = self._plan.space, self._plan.search
         by_number = {number: [record for record in known if record.number == number] for number in numbers_of(known)}
-        left = {number: left_of(self._plan, records) for number, records in by_number.items()}
-        told = [(number, trial) for number, trial in recall(self._study).items() if number in by_number]
-        tidy(self._study, [n for n, trial in told if is_whole(trial, space, search, by_number[n][0].params)])
+        left = {number: unfinished_specs(self._plan, records) for number, records in by_number.items()}
+        recorded = [(number, trial) for number, trial in newest_trials(self._study).items() if number in by_number]
+        whole = [n for n, trial in recorded if has_all_params(trial, space, search, by_number[n][0].params)]
+        fail_unknown(self._study, whole)
         again = [number for number in left if left[number]]
         anew = [number for number in again if left[number][0].replicate == 0]
-        self._study = take_back(self._study, self._plan.folder, again, anew)
-        asked = recall(self._study)
+        self._study = reopen_ended(self._study, self._plan.folder, again, anew)
+        asked = newest_trials(self._study)
         for number, records in by_number.items():
             self._pending += left[number]
             trial = asked.get(number)
-            is_open = trial is not None and trial.state == TrialState.RUNNING
-            if is_open or (trial is None and not left[number]):
-                self._take_up(records, trial, len(left[number]))
+            is_running = trial is not None and trial.state == TrialState.RUNNING
+            if is_running or (trial is None and not left[number]):
+                self._restore_configuration(records, trial, len(left[number]))
 
-    def _take_up(self, records: Sequence[TrialRecord], trial: FrozenTrial | None, num_left: int) -> None:
-        """Waits for a configuration on the study's behalf, or tells the study how it ended."""
+    def _restore_configuration(self, records: Sequence[TrialRecord], trial: FrozenTrial | None, num_left: int) -> None:
+        """Opens a configuration that the study has no end of, and tells the end if none of its trials are left."""
         number, params = records[0].number, dict(records[0].params)
         if trial is None:
-            draw = draw_known(self._study, self._plan.space, self._plan.search, number, params)
+            sampled = ask_known(self._study, self._plan.space, self._plan.search, number, params)
         else:
-            draw = reopen(self._study, trial, params, number)
+            sampled = reopen_running(self._study, trial, params, number)
         bests = self._bests_of(number)
-        self._configurations[number] = Configuration(draw=draw, open_trials=num_left, bests=bests)
+        self._configurations[number] = OpenConfiguration(sampled=sampled, num_open=num_left, bests=bests)
         if num_left == 0:
             state = TrialState.PRUNED if records[0].status == "pruned" else TrialState.FAIL
             self._tell(number, TrialState.COMPLETE if bests else state)
 
     def _bests_of(self, number: int) -> list[float]:
-        """Best scores of the trials of a configuration that had ended well before the sweep went on."""
+        """Best scores of the trials of a configuration that had completed before the sweep was resumed."""
         metric = self._plan.space.metric
-        found = [record for record in self._known if record.number == number and record.status in ENDED_WELL]
-        return [record.best[metric] for record in found]
+        completed = [record for record in self._known if record.number == number and record.status in COMPLETED]
+        return [record.best[metric] for record in completed]
 
     def _end(self, spec: TrialSpec, result: dict[str, Any] | None) -> None:
-        """A trial has ended, with its last report, or without one if it has failed."""
+        """Handles the end of a trial, with its last report, or None if it has failed."""
         configuration = self._configurations[spec.number]
-        configuration.open_trials -= 1
+        configuration.num_open -= 1
         if result and spec.replicate == 0:
             self._report(spec, result)
         if spec.replicate == 0 and not (result and result["is_last"]):
@@ -184,29 +194,29 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             configuration.bests.append(result["best"])
         if spec.replicate == 0:
             self._queue_replicates(spec, configuration)
-        if configuration.open_trials == 0:
+        if configuration.num_open == 0:
             self._tell(spec.number, TrialState.COMPLETE)
 
     def _next_trial(self) -> TrialSpec | None:
-        """The trial to start now, drawn if need be; None if there is none, or each needs what is being trained."""
-        while (place := self.order.choose([self._stage_keys_of(spec) for spec in self._pending])) is None:
+        """The trial to start now, sampled if need be; None if there is none, or each needs a stage in training."""
+        while (index := self.order.choose([self._stage_keys_of(spec) for spec in self._pending])) is None:
             if self._num_left == 0 or len(self._pending) >= self.max_live:
                 return None
-            self._pending.append(self._draw())
-        spec = self._pending.pop(place)
+            self._pending.append(self._sample())
+        spec = self._pending.pop(index)
         if spec.number not in self._configurations:
-            draw = draw_known(self._study, self._plan.space, self._plan.search, spec.number, spec.params)
+            sampled = ask_known(self._study, self._plan.space, self._plan.search, spec.number, spec.params)
             num_open = 1 + sum(other.number == spec.number for other in self._pending)
             bests = self._bests_of(spec.number)
-            self._configurations[spec.number] = Configuration(draw=draw, open_trials=num_open, bests=bests)
+            self._configurations[spec.number] = OpenConfiguration(sampled=sampled, num_open=num_open, bests=bests)
         return spec
 
-    def _draw(self) -> TrialSpec:
+    def _sample(self) -> TrialSpec:
         """The first trial of a new configuration."""
         number, self._next_number, self._num_left = self._next_number, self._next_number + 1, self._num_left - 1
-        drawn = draw(self._study, self._plan.space, self._plan.search, self._plan.seed, number)
-        self._configurations[number] = Configuration(draw=drawn)
-        return make_spec(self._plan.space, number, 0, drawn.params)
+        sampled = ask_new(self._study, self._plan.space, self._plan.search, self._plan.seed, number)
+        self._configurations[number] = OpenConfiguration(sampled=sampled)
+        return make_spec(self._plan.space, number, 0, sampled.params)
 
     def _stage_keys_of(self, spec: TrialSpec) -> StageKeys:
         """Keys of the stages that a trial passes through."""
@@ -217,34 +227,34 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         return self._stage_keys[spec.trial_id]
 
     def _may_replicate(self) -> bool:
-        """Whether a trial under way may still call for replicates."""
+        """Whether a running trial may still be followed by replicates."""
         return self._plan.replicates > 1 and any(spec.replicate == 0 for spec in self._running.values())
 
-    def _queue_replicates(self, spec: TrialSpec, configuration: Configuration) -> None:
+    def _queue_replicates(self, spec: TrialSpec, configuration: OpenConfiguration) -> None:
         """Queues the replicates of a configuration whose first trial has completed, before all others."""
-        known = {other.trial_id for other in self._pending}
-        specs = [
-            make_spec(self._plan.space, spec.number, again, spec.params) for again in range(1, self._plan.replicates)
-        ]
-        new = [other for other in specs if other.trial_id not in known]
+        queued = {other.trial_id for other in self._pending}
+        specs = [make_spec(self._plan.space, spec.number, k, spec.params) for k in range(1, self._plan.replicates)]
+        new = [other for other in specs if other.trial_id not in queued]
         self._pending[:0] = new
-        configuration.open_trials += len(new)
+        configuration.num_open += len(new)
 
     def _report(self, spec: TrialSpec, result: dict[str, Any]) -> None:
-        """An intermediate value; one epoch is told once."""
-        trial = self._configurations[spec.number].draw.trial
-        known = self._study.get_trials(deepcopy=False)[trial.number].intermediate_values
-        if "best" in result and result["epoch"] not in known:
+        """Reports an intermediate value, once per epoch."""
+        trial = self._configurations[spec.number].sampled.trial
+        reported = self._study.get_trials(deepcopy=False)[trial.number].intermediate_values
+        if "best" in result and result["epoch"] not in reported:
             trial.report(result["best"], result["epoch"])
 
     def _tell(self, number: int, state: TrialState) -> None:
+        """Tells Optuna the end of a configuration, with the mean of its best scores if it is complete."""
         configuration = self._configurations.pop(number)
-        if state != TrialState.COMPLETE:
-            self._study.tell(configuration.draw.trial, state=state)
-            return
-        self._study.tell(configuration.draw.trial, sum(configuration.bests) / len(configuration.bests))
+        trial, bests = configuration.sampled.trial, configuration.bests
+        if state == TrialState.COMPLETE:
+            self._study.tell(trial, sum(bests) / len(bests))
+        else:
+            self._study.tell(trial, state=state)
 
 
 def numbers_of(records: Sequence[TrialRecord]) -> list[int]:
-    """The configurations of trials, in order."""
+    """The numbers of the trials' configurations, in order."""
     return sorted({record.number for record in records})

@@ -1,4 +1,4 @@
-"""The Optuna study of a sweep: its journal, its search domain, and configurations drawn from it one by one."""
+"""The Optuna study of a sweep: its journal, its search domain, and configurations sampled from it one by one."""
 
 import hashlib
 import itertools
@@ -16,22 +16,29 @@ from optuna.trial import FrozenTrial, TrialState
 
 from search_spaces.domain import Choice, Float, Int, Key, Range, holds, key_title
 from search_spaces.space import SearchSpace, search_domain, trial_params
+from sweeps.search.optuna_internals import (
+    is_end_entry,
+    is_journal_entry,
+    is_report_entry,
+    reopen_trial,
+    storage_id,
+)
 
 JOURNAL_NAME = "optuna-journal.log"
 PARTIAL_NAME = f".{JOURNAL_NAME}.partial"
-NUMBER = "configuration"
+NUMBER_ATTRIBUTE = "configuration"
 """Attribute of a trial of the study: the configuration's number in the sweep."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draw:
-    """A configuration that Optuna has given out."""
+class SampledConfiguration:
+    """A configuration that the study has been asked for."""
 
     trial: optuna.Trial
     number: int
     """Of the configuration in its sweep, from 0: not Optuna's, which counts in the order of asking."""
     params: dict[str, Any]
-    """Searched values by dotted key, or name of the space's own; keys whose condition does not hold are not there."""
+    """Searched values by dotted key, or name of the space's own, without keys whose condition does not hold."""
 
 
 def open_study(folder: Path, name: str) -> optuna.Study:
@@ -41,20 +48,20 @@ def open_study(folder: Path, name: str) -> optuna.Study:
     return optuna.create_study(study_name=name, storage=storage, direction="maximize", load_if_exists=True)
 
 
-def mend_journal(folder: Path) -> str | None:
-    """Drops what is damaged at the end of a sweep's journal, which nobody else may have open.
+def repair_journal(folder: Path) -> str | None:
+    """Drops everything from the first damaged line of a sweep's journal, which no other process may have open.
 
-    A machine that goes off, or a full disk, may leave a line cut short: Optuna would glue the next one to it, and could
-    then read neither. All before the first line that is damaged stays.
+    A power cut or a full disk may leave a line incomplete. Optuna would append the next entry to it and could then read
+    neither.
 
     Returns:
-        What was dropped, in a line for people; None if nothing was.
+        A note on what was dropped; None if nothing was.
     """
     path = folder / JOURNAL_NAME
     if not path.exists():
         return None
     content = path.read_bytes()
-    lines = list(itertools.takewhile(is_entry, content.splitlines(keepends=True)))
+    lines = list(itertools.takewhile(is_journal_entry, content.splitlines(keepends=True)))
     whole = b"".join(lines)
     num_dropped = len(content) - len(whole)
     if num_dropped == 0:
@@ -65,53 +72,45 @@ def mend_journal(folder: Path) -> str | None:
     return f"{path}: its last {num_dropped} bytes were damaged and are dropped; the records tell Optuna again"
 
 
-def is_entry(line: bytes) -> bool:
-    """Whether a line of a journal is whole."""
-    try:
-        return line.endswith(b"\n") and "op_code" in json.loads(line)
-    except (ValueError, TypeError):
-        return False
-
-
-def recall(study: optuna.Study) -> dict[int, FrozenTrial]:
-    """What the study knows, by number of the configuration: of one that was drawn again, the newest."""
-    numbered = [(trial.user_attrs.get(NUMBER), trial) for trial in study.get_trials(deepcopy=False)]
+def newest_trials(study: optuna.Study) -> dict[int, FrozenTrial]:
+    """The study's trials by number of the configuration; of one that was asked for again, the newest."""
+    numbered = [(trial.user_attrs.get(NUMBER_ATTRIBUTE), trial) for trial in study.get_trials(deepcopy=False)]
     return {number: trial for number, trial in numbered if number is not None}
 
 
-def is_whole(known: FrozenTrial, space: SearchSpace, search: str, params: Mapping[str, Any]) -> bool:
-    """Whether the study knows all values of a configuration: the last ones may be lost with the journal's end."""
-    return set(known.params) == {key_title(key) for key in domain_of(space, search) if is_set(params, key)}
+def has_all_params(trial: FrozenTrial, space: SearchSpace, search: str, params: Mapping[str, Any]) -> bool:
+    """Whether the study has all values of a configuration: a damaged journal may have lost the last ones."""
+    return set(trial.params) == {key_title(key) for key in domain_of(space, search) if is_set(params, key)}
 
 
-def tidy(study: optuna.Study, numbers: Collection[int]) -> None:
-    """Tells the study that what it has given out, or was about to, has failed, unless the sweep knows the number.
+def fail_unknown(study: optuna.Study, numbers: Collection[int]) -> None:
+    """Marks queued and running trials of the study as failed, except running ones with one of these numbers.
 
-    A driver that is killed leaves such trials: they are queued, or were drawn and never came on record. Their numbers
-    are free for others.
+    A driver that is killed leaves trials that are queued, or that were asked for and never recorded. Their numbers
+    become free again.
     """
-    for known in study.get_trials(deepcopy=False):
-        if known.state == TrialState.WAITING:
-            study.tell(study.ask(), state=TrialState.FAIL)  # the queue's first, which no other way leads out
-        elif known.state == TrialState.RUNNING and known.user_attrs.get(NUMBER) not in numbers:
-            optuna.Trial(study, known._trial_id).set_user_attr(NUMBER, None)
-            study.tell(known.number, state=TrialState.FAIL)
+    for trial in study.get_trials(deepcopy=False):
+        if trial.state == TrialState.WAITING:
+            study.tell(study.ask(), state=TrialState.FAIL)  # only asking takes a trial, the oldest, off the queue
+        elif trial.state == TrialState.RUNNING and trial.user_attrs.get(NUMBER_ATTRIBUTE) not in numbers:
+            reopen_trial(study, trial).set_user_attr(NUMBER_ATTRIBUTE, None)
+            study.tell(trial.number, state=TrialState.FAIL)
 
 
-def take_back(study: optuna.Study, folder: Path, numbers: Collection[int], anew: Collection[int]) -> optuna.Study:
-    """The study as if it had not been told yet how these configurations ended: their trials are running again.
+def reopen_ended(study: optuna.Study, folder: Path, numbers: Collection[int], anew: Collection[int]) -> optuna.Study:
+    """The study with the trials of these configurations running again instead of ended.
 
-    Optuna lets nobody change a trial that has ended, and a second one would count a configuration twice. So the journal
-    is written anew without these ends, whole, and then renamed; nobody else may have it open for writing, and a
-    dashboard that shows it must be started anew.
+    Optuna does not change a trial that has ended, and a second one would count the configuration twice. So the journal
+    is rewritten without these ends. No other process may have it open for writing, and a dashboard that shows it must
+    be restarted.
 
     Args:
         study: the study in `folder`.
         folder: the sweep's folder.
-        numbers: of configurations that are tried again; those that have not ended, or are unknown, stay as they are.
-        anew: those among them whose intermediate values are to be forgotten too.
+        numbers: of configurations to reopen; those that have not ended, or are unknown, are left as they are.
+        anew: those among them whose intermediate values are removed too.
     """
-    ended = {number: trial._trial_id for number, trial in recall(study).items() if trial.state.is_finished()}
+    ended = {number: storage_id(trial) for number, trial in newest_trials(study).items() if trial.state.is_finished()}
     ends = {ended[number] for number in numbers if number in ended}
     values = {ended[number] for number in anew if number in ended}
     if not ends:
@@ -119,52 +118,49 @@ def take_back(study: optuna.Study, folder: Path, numbers: Collection[int], anew:
     partial = folder / PARTIAL_NAME
     partial.unlink(missing_ok=True)
     entries = JournalFileBackend(str(folder / JOURNAL_NAME)).read_logs(0)
-    JournalFileBackend(str(partial)).append_logs([entry for entry in entries if not tells(entry, ends, values)])
+    kept = [entry for entry in entries if not (is_end_entry(entry, ends) or is_report_entry(entry, values))]
+    JournalFileBackend(str(partial)).append_logs(kept)
     partial.replace(folder / JOURNAL_NAME)
     return open_study(folder, study.study_name)
 
 
-def tells(entry: Mapping[str, Any], ends: Collection[int], values: Collection[int]) -> bool:
-    """Whether a journal's entry is the end of one of some trials, or an intermediate value of one of others."""
-    trial = entry.get("trial_id")
-    if "intermediate_value" in entry:
-        return trial in values
-    return trial in ends and "state" in entry and TrialState(entry["state"]).is_finished()
-
-
-def reopen(study: optuna.Study, known: FrozenTrial, params: dict[str, Any], number: int) -> Draw:
-    """A configuration that was given out before and has not been told of yet."""
-    return Draw(trial=optuna.Trial(study, known._trial_id), number=number, params=params)
+def reopen_running(
+    study: optuna.Study, trial: FrozenTrial, params: dict[str, Any], number: int
+) -> SampledConfiguration:
+    """A configuration that was asked for before the sweep was resumed and is still running in the study."""
+    return SampledConfiguration(trial=reopen_trial(study, trial), number=number, params=params)
 
 
 def domain_of(space: SearchSpace, search: str) -> dict[Key, Range]:
-    """What is drawn from: the grid's values for a grid, the ranges otherwise."""
+    """What is sampled from: the grid's values for a grid, the ranges otherwise."""
     if search == "grid":
         return {key: Choice(values=tuple(values)) for key, values in space.grid.items()}
     return search_domain(space)
 
 
-def draw(study: optuna.Study, space: SearchSpace, search: str, seed: int, number: int) -> Draw:
+def ask_new(study: optuna.Study, space: SearchSpace, search: str, seed: int, number: int) -> SampledConfiguration:
     """Asks the study for a configuration, key by key, without those whose condition does not hold.
 
-    The sampler is seeded anew for each ask, by the sweep's seed and the number of asks before it, so that a sweep that
-    goes on later does not repeat its first draws.
+    Each ask has a sampler with a seed of its own, from the sweep's seed and the number of asks before it, so that a
+    resumed sweep does not repeat its first samples.
     """
     study.sampler = sampler_for(search, seed, len(study.get_trials(deepcopy=False)))
     trial = study.ask()
-    trial.set_user_attr(NUMBER, number)
-    drawn: dict[Key, Any] = {}
+    trial.set_user_attr(NUMBER_ATTRIBUTE, number)
+    sampled: dict[Key, Any] = {}
     for key, item in domain_of(space, search).items():
-        if holds(space.conditions.get(key), drawn):
-            drawn[key] = decode(item, suggest(trial, key_title(key), item))
-    return Draw(trial=trial, number=number, params=trial_params(drawn))
+        if holds(space.conditions.get(key), sampled):
+            sampled[key] = suggest_value(trial, key_title(key), item)
+    return SampledConfiguration(trial=trial, number=number, params=trial_params(sampled))
 
 
-def draw_known(study: optuna.Study, space: SearchSpace, search: str, number: int, params: Mapping[str, Any]) -> Draw:
-    """As `draw`, for a configuration whose values are known: a point of the grid, or one that is to be tried again."""
+def ask_known(
+    study: optuna.Study, space: SearchSpace, search: str, number: int, params: Mapping[str, Any]
+) -> SampledConfiguration:
+    """As `ask_new`, for a configuration whose values are known: a point of the grid, or one that is run again."""
     domain = {key: item for key, item in domain_of(space, search).items() if is_set(params, key)}
     study.enqueue_trial({key_title(key): as_choice(value_at(params, key)) for key in domain})
-    return draw(study, space, search, 0, number)
+    return ask_new(study, space, search, 0, number)
 
 
 def is_set(params: Mapping[str, Any], key: Key) -> bool:
@@ -172,34 +168,28 @@ def is_set(params: Mapping[str, Any], key: Key) -> bool:
     return key in params if isinstance(key, str) else key[0] in params
 
 
-def value_at(point: Mapping[str, Any], key: Key) -> Any:
-    """The value of a searched key at a point: one, or a tuple of those that vary together."""
-    return point[key] if isinstance(key, str) else tuple(point[part] for part in key)
+def value_at(params: Mapping[str, Any], key: Key) -> Any:
+    """The value of a searched key: one, or a tuple of those that vary together."""
+    return params[key] if isinstance(key, str) else tuple(params[part] for part in key)
 
 
-def sampler_for(search: str, seed: int, asked: int) -> BaseSampler:
-    """The sampler of the ask that `asked` others came before; a grid's points are queued and need none."""
-    digest = hashlib.sha256(f"{seed} {asked}".encode()).digest()
+def sampler_for(search: str, seed: int, num_asked: int) -> BaseSampler:
+    """The sampler of one ask, after `num_asked` others. For a grid, whose points are enqueued, any will do."""
+    digest = hashlib.sha256(f"{seed} {num_asked}".encode()).digest()
     sampler_seed = int.from_bytes(digest[:4], "big")
     return TPESampler(seed=sampler_seed) if search == "tpe" else RandomSampler(seed=sampler_seed)
 
 
-def suggest(trial: optuna.Trial, title: str, item: Range) -> Any:
-    """One key's value, as Optuna draws it."""
+def suggest_value(trial: optuna.Trial, title: str, item: Range) -> Any:
+    """One key's value, sampled by Optuna."""
     if isinstance(item, Float):
         return trial.suggest_float(title, item.low, item.high, log=item.log)
     if isinstance(item, Int):
         return trial.suggest_int(title, item.low, item.high, log=item.log)
-    return trial.suggest_categorical(title, [as_choice(value) for value in item.values])
+    choices = [as_choice(value) for value in item.values]
+    return item.values[choices.index(trial.suggest_categorical(title, choices))]
 
 
 def as_choice(value: Any) -> bool | int | float | str | None:
-    """A value as Optuna keeps it: a scalar as it is, anything else as JSON."""
+    """A value as a categorical choice in Optuna: a scalar as it is, anything else as JSON."""
     return value if value is None or isinstance(value, bool | int | float | str) else json.dumps(value)
-
-
-def decode(item: Range, drawn: Any) -> Any:
-    """What `as_choice` stood for; numbers stay as they are."""
-    if not isinstance(item, Choice):
-        return drawn
-    return item.values[[as_choice(value) for value in item.values].index(drawn)]

@@ -1,16 +1,16 @@
-"""Trials to be run: new ones of a configuration, and those that a sweep which goes on has left."""
+"""Trials to be run: new ones of a configuration, and the unfinished ones of a resumed sweep."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mtlib.config.trial import TrialConfig
-from results.records.trials import TrialRecord
+from results.records.trials import UNFINISHED, TrialRecord
 from search_spaces.space import SearchSpace, trial_config
 from sweeps.options import SweepPlan
 
-ENDED_WELL = ("complete", "reused")
-ENDED = (*ENDED_WELL, "pruned", "failed")
+COMPLETED = ("complete", "reused")
+"""Statuses of trials that reached their last epoch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,17 +35,19 @@ def make_spec(space: SearchSpace, number: int, replicate: int, params: dict[str,
     return TrialSpec(number=number, replicate=replicate, params=params, config=config)
 
 
-def left_of(plan: SweepPlan, records: Sequence[TrialRecord]) -> list[TrialSpec]:
-    """The trials of a configuration that have not ended, from the records of its known ones, the first one first."""
+def unfinished_specs(plan: SweepPlan, records: Sequence[TrialRecord]) -> list[TrialSpec]:
+    """The trials of a configuration that have not ended, first replicate first, by the records of all that exist."""
     by_replicate = {record.replicate: record for record in records}
-    is_complete = 0 in by_replicate and by_replicate[0].status in ENDED_WELL
-    wanted = range(plan.replicates if is_complete else 1)
-    left = [again for again in wanted if again not in by_replicate or by_replicate[again].status not in ENDED]
-    return [spec_again(plan.space, records[0], by_replicate.get(again), again) for again in left]
+    is_complete = 0 in by_replicate and by_replicate[0].status in COMPLETED
+    return [
+        spec_of_record(plan.space, records[0], by_replicate.get(replicate), replicate)
+        for replicate in range(plan.replicates if is_complete else 1)
+        if replicate not in by_replicate or by_replicate[replicate].status in UNFINISHED
+    ]
 
 
-def spec_again(space: SearchSpace, first: TrialRecord, own: TrialRecord | None, replicate: int) -> TrialSpec:
-    """A trial as its record describes it; as that of its configuration's first trial if it has none of its own."""
+def spec_of_record(space: SearchSpace, first: TrialRecord, own: TrialRecord | None, replicate: int) -> TrialSpec:
+    """A trial by its own record, or without one by that of its configuration's first trial."""
     if own is None:
         return make_spec(space, first.number, replicate, dict(first.params))
     config = TrialConfig.from_json(own.config)

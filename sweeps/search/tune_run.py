@@ -1,4 +1,4 @@
-"""Tune's part of a sweep, in a thread of the driver: it suggests trials and judges their reports."""
+"""The run of Ray Tune, in a thread of the driver: it suggests trials and decides on their reports."""
 
 from pathlib import Path
 from typing import Any
@@ -13,22 +13,22 @@ from sweeps.search.searcher import SweepSearcher
 from sweeps.search.tune_trial import trial_function
 
 
-class Verdicts(tune.Callback):  # type: ignore[misc]
-    """Gives each decision of the scheduler to the lane that waits for it, without the detour over the trial."""
+class DecisionCallback(tune.Callback):  # type: ignore[misc]
+    """Passes each decision of the scheduler to the lane that waits for it, without the detour over the trial."""
 
     def __init__(self, mailbox: ActorHandle[Any]) -> None:
         self._mailbox = mailbox
 
     def on_trial_result(self, *, trial: Any, result: dict[str, Any], **_info: Any) -> None:
-        """A report has been judged: Tune marks it done if the trial must stop."""
+        """Tune marks a report as done if the scheduler stops the trial."""
         self._mailbox.set_decision.remote(trial.config["trial_id"], result["trained_epochs"], bool(result["done"]))
 
     def on_trial_error(self, *, trial: Any, **_info: Any) -> None:
-        """Tune has given the trial up; if it has not ended on its lane, it must."""
+        """Tune has given up the trial, so its lane must end it."""
         self._mailbox.cancel_trial.remote(trial.config["trial_id"], "its process in Ray Tune died")
 
 
-class Search:
+class TuneRun:
     """A run of Tune."""
 
     def __init__(self, mailbox: ActorHandle[Any], searcher: SweepSearcher, scheduler: TrialScheduler, storage: Path):
@@ -37,8 +37,8 @@ class Search:
         Args:
             mailbox: the sweep's mailbox.
             searcher: suggests trials, and knows when there are no more.
-            scheduler: judges their reports.
-            storage: where Tune may keep what it likes.
+            scheduler: decides on their reports.
+            storage: folder for Tune's own files, which nothing reads.
         """
         self.error: str | None = None
         """Why Tune itself failed, not a trial."""
@@ -53,7 +53,7 @@ class Search:
                 trial_dirname_creator=trial_name,
             ),
             run_config=tune.RunConfig(
-                name="trials", storage_path=str(storage), verbose=0, callbacks=[Verdicts(mailbox)]
+                name="trials", storage_path=str(storage), verbose=0, callbacks=[DecisionCallback(mailbox)]
             ),
         )
         # Not the main thread: there Tune would take over Ctrl-C.
@@ -71,7 +71,7 @@ class Search:
     def _run(self) -> None:
         try:
             self._tuner.fit()
-        except Exception as error:  # told to the sweep, which ends
+        except Exception as error:  # the sweep reads it and ends
             self.error = f"{type(error).__name__}: {first_line(error)}"
 
 

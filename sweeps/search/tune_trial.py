@@ -23,12 +23,12 @@ def trial_function(mailbox: ActorHandle[Any]) -> Callable[[dict[str, Any]], None
     """The function that Tune runs for every trial, with the little it needs of the cluster."""
 
     def trial(config: dict[str, Any]) -> None:
-        pass_reports_on(mailbox, config["trial_id"], config["config"], config["title"])
+        forward_reports(mailbox, config["trial_id"], config["config"], config["title"])
 
     return tune.with_resources(trial, HEAD_NODE_RESOURCES)  # type: ignore[no-any-return]
 
 
-def pass_reports_on(mailbox: ActorHandle[Any], trial_id: str, config: str, title: str) -> None:
+def forward_reports(mailbox: ActorHandle[Any], trial_id: str, config: str, title: str) -> None:
     """Submits a trial and reports to Tune until it has ended.
 
     Args:

@@ -24,7 +24,7 @@ from results.records.trials import read_trials, write_sweep
 from search_spaces.space import describe_space
 from sweeps.options import SweepOptions, SweepPlan, make_plan, saved_options
 from sweeps.setup.held_out import record_held
-from sweeps.setup.inputs import Material, mirror_location, writing_to
+from sweeps.setup.inputs import SweepInputs, mirror_location, writing_to
 from sweeps.setup.provenance import command_line, describe_code, describe_machine, describe_packages, describe_sources
 from sweeps.setup.space_checks import all_points
 
@@ -60,27 +60,27 @@ def check_capacity(options: SweepOptions, num_cpus: int, num_gpus: int) -> None:
     require(options.workers * gpus <= num_gpus, rule, f"{workers} --gpus-per-worker {gpus:g}")
 
 
-def check_encoder(options: SweepOptions, material: Material) -> PretrainedEncoder:
+def check_encoder(options: SweepOptions, inputs: SweepInputs) -> PretrainedEncoder:
     """Loads the encoder once, as every trial of the sweep will.
 
     Raises:
         ValueError: it cannot be had, or a trial's settings do not fit it.
     """
-    pretrained = load_encoder(material.space.base.encoder.name)
-    check_settings(options, material, pretrained)
+    pretrained = load_encoder(inputs.space.base.encoder.name)
+    check_settings(options, inputs, pretrained)
     return pretrained
 
 
-def foresee_encoder(options: SweepOptions, material: Material) -> FoundEncoder:
+def check_encoder_lookup(options: SweepOptions, inputs: SweepInputs) -> FoundEncoder:
     """Finds the encoder and checks all of `check_encoder`, with its errors, but fetches no weights."""
-    found = look_up_encoder(material.space.base.encoder.name)
-    check_settings(options, material, found.pretrained)
+    found = look_up_encoder(inputs.space.base.encoder.name)
+    check_settings(options, inputs, found.pretrained)
     return found
 
 
-def check_settings(options: SweepOptions, material: Material, pretrained: PretrainedEncoder) -> None:
+def check_settings(options: SweepOptions, inputs: SweepInputs, pretrained: PretrainedEncoder) -> None:
     """Raises ValueError unless what every point of the space asks of the encoder fits it."""
-    configs = list(all_points(material.space))
+    configs = list(all_points(inputs.space))
     for encoder_config in {config.encoder: None for config in configs}:
         fitting = [config for config in configs if config.encoder == encoder_config]
         check_points(fitting, pretrained)
@@ -98,12 +98,12 @@ def check_points(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder) 
         load_start(configs[0].encoder, MultiTaskModel(configs[0], pretrained))
 
 
-def open_sweep(options: SweepOptions, material: Material, encoder: str, arguments: Sequence[str]) -> SweepPlan:
+def create_sweep(options: SweepOptions, inputs: SweepInputs, encoder: str, arguments: Sequence[str]) -> SweepPlan:
     """Makes the sweep's folder with `sweep.json` in it, and `hold_out.json` where rows are kept aside.
 
     Args:
         options: the checked command line.
-        material: the checked data, and the space with every override.
+        inputs: the checked data, and the space with every override.
         encoder: fingerprint of the encoder.
         arguments: the command line as typed.
 
@@ -112,8 +112,8 @@ def open_sweep(options: SweepOptions, material: Material, encoder: str, argument
     """
     with writing_to(options.storage):
         options.folder.mkdir(parents=True)
-        record_held(options.folder, options.hold_out, material.held)
-        write_sweep(options.folder, sweep_info(options, material, encoder, arguments))
+        record_held(options.folder, options.hold_out, inputs.held)
+        write_sweep(options.folder, sweep_info(options, inputs, encoder, arguments))
     if options.mirror is not None:
         try:
             with writing_to(options.mirror):
@@ -121,7 +121,7 @@ def open_sweep(options: SweepOptions, material: Material, encoder: str, argument
         except ValueError:
             discard_unstarted(options.folder)
             raise
-    return make_plan(options, material.space, material.data_folder)
+    return make_plan(options, inputs.space, inputs.data_folder)
 
 
 def discard_unstarted(folder: Path) -> None:
@@ -130,9 +130,9 @@ def discard_unstarted(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def sweep_info(options: SweepOptions, material: Material, encoder: str, arguments: Sequence[str]) -> dict[str, Any]:
+def sweep_info(options: SweepOptions, inputs: SweepInputs, encoder: str, arguments: Sequence[str]) -> dict[str, Any]:
     """What `sweep.json` says beside its schema version: all that led to the numbers."""
-    space = material.space
+    space = inputs.space
     return {
         "name": options.name,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -148,7 +148,7 @@ def sweep_info(options: SweepOptions, material: Material, encoder: str, argument
         "num_workers": options.workers,
         "cpus_per_worker": options.cpus_per_worker,
         "gpus_per_worker": options.gpus_per_worker,
-        "data": describe_data(material),
+        "data": describe_inputs(inputs),
         "encoder": {"name": space.base.encoder.name, "fingerprint": encoder},
         "code": describe_code(),
         "git": describe_sources(ROOT),
@@ -158,12 +158,12 @@ def sweep_info(options: SweepOptions, material: Material, encoder: str, argument
     }
 
 
-def describe_data(material: Material) -> dict[str, Any]:
+def describe_inputs(inputs: SweepInputs) -> dict[str, Any]:
     """What was read."""
     return {
-        "folder": str(material.data_folder),
-        "fingerprint": material.fingerprint,
-        "tables": dict(material.fingerprints),
-        "rows": {f"{task}-{split}": rows for (task, split), rows in material.num_rows.items()},
-        "skipped": [*material.skipped, *material.left_out],
+        "folder": str(inputs.data_folder),
+        "fingerprint": inputs.fingerprint,
+        "tables": dict(inputs.fingerprints),
+        "rows": {f"{task}-{split}": rows for (task, split), rows in inputs.num_rows.items()},
+        "skipped": [*inputs.skipped, *inputs.left_out],
     }

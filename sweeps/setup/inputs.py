@@ -18,14 +18,19 @@ from results.records.files import list_files, open_folder
 from search_spaces.space import Named, SearchSpace, changed_keys, grid_configs, load_space, search_domain
 from sweeps.options import SweepOptions
 from sweeps.setup.held_out import check_files_alike, check_shares
-from sweeps.setup.space_checks import all_points, check_comparable, check_layers, check_starts
+from sweeps.setup.space_checks import all_points, check_comparable, check_named_layers, check_starts
 
-OWN_FLAGS = {"encoder.name": "--encoder", "seed": "--seed", "replicate": "--replicates", "data.hold_out": "--hold-out"}
+FLAG_OF_KEY = {
+    "encoder.name": "--encoder",
+    "seed": "--seed",
+    "replicate": "--replicates",
+    "data.hold_out": "--hold-out",
+}
 """Configuration keys that have a flag of their own."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sources:
+class InputSources:
     """Where data and encoder come from."""
 
     data_folder: Path
@@ -38,7 +43,7 @@ class Sources:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Material:
+class SweepInputs:
     """What a sweep learns from, read and checked."""
 
     space: SearchSpace
@@ -103,7 +108,7 @@ def mirror_location(options: SweepOptions) -> str:
     return f"{options.mirror.rstrip('/')}/{options.name}"
 
 
-def prepare(options: SweepOptions) -> Material:
+def read_inputs(options: SweepOptions) -> SweepInputs:
     """Finds the space, the data and the encoder's name, applies every override and reads the data.
 
     Raises:
@@ -113,22 +118,22 @@ def prepare(options: SweepOptions) -> Material:
     has_grid = bool(space.grid) or options.search != "grid"
     require(has_grid, f"--search must be tpe or random for space '{space.name}', which has no grid", options.search)
     check_changes(space, options)
-    sources = find_sources(options, space)
+    sources = find_input_sources(options, space)
     space = configure(space, sources, options)
-    check_layers(space)
+    check_named_layers(space)
     check_starts(space)
     check_shares(space)
     check_comparable(space, options)
     tables, others = read_points(space, sources.data_folder)
     everything = (*tables.values(), *others.values())
-    return Material(
+    return SweepInputs(
         space=space,
         data_folder=sources.data_folder,
         num_rows={key: len(table.ids) for key, table in tables.items()},
         other_rows={pair: len(table.ids) for pair, table in others.items()},
         held={task: table for (task, split), table in tables.items() if split == HELD},
-        fingerprint=fingerprint_of(tables, others),
-        fingerprints=fingerprints_of(tables, others),
+        fingerprint=inputs_fingerprint(tables, others),
+        fingerprints=table_fingerprints(tables, others),
         skipped=said_once(line for table in everything for line in table.skipped),
         left_out=said_once(line for table in everything for line in table.left_out),
         notes=sources.notes,
@@ -160,14 +165,14 @@ def read_points(space: SearchSpace, folder: Path) -> tuple[dict[Key, Table], dic
     return tables, others
 
 
-def fingerprint_of(tables: Mapping[Key, Table], others: Mapping[tuple[Key, Parts], Table]) -> str:
+def inputs_fingerprint(tables: Mapping[Key, Table], others: Mapping[tuple[Key, Parts], Table]) -> str:
     """The fingerprint of all that was read."""
     further = sorted(content_fingerprint({key: table}) for (key, _), table in others.items())
     fingerprint = content_fingerprint(tables)
     return hash_parts(fingerprint, *further) if further else fingerprint
 
 
-def fingerprints_of(tables: Mapping[Key, Table], others: Mapping[tuple[Key, Parts], Table]) -> dict[str, str]:
+def table_fingerprints(tables: Mapping[Key, Table], others: Mapping[tuple[Key, Parts], Table]) -> dict[str, str]:
     """The fingerprint of each table, by its name; behind that what it is made of, for those of `others`."""
     named = {"-".join(key): (key, table) for key, table in tables.items()}
     for (key, parts), table in others.items():
@@ -188,20 +193,22 @@ def check_changes(space: SearchSpace, options: SweepOptions) -> None:
         hits = [dotted for dotted in searched if key == dotted or key.startswith(f"{dotted}.")]
         rule = f"--set must leave alone what space '{space.name}' searches ({', '.join(searched)})"
         require(not hits, rule, f"{key}={value}")
-        require(key not in OWN_FLAGS, f"{key} must be given by {OWN_FLAGS.get(key)}, not by --set", f"{key}={value}")
+        require(
+            key not in FLAG_OF_KEY, f"{key} must be given by {FLAG_OF_KEY.get(key)}, not by --set", f"{key}={value}"
+        )
 
 
-def find_sources(options: SweepOptions, space: SearchSpace) -> Sources:
+def find_input_sources(options: SweepOptions, space: SearchSpace) -> InputSources:
     """Data and encoder that were named, the space's own encoder, or the demonstration's where nothing was named."""
     if options.data is not None:
         encoder = options.encoder or space.base.encoder.name
-        return Sources(data_folder=options.data, encoder=encoder, is_demo=False, notes=())
+        return InputSources(data_folder=options.data, encoder=encoder, is_demo=False, notes=())
     with writing_to(options.storage):
         corpus, tiny_encoder = demo_folder(options.cache_folder)
     if options.encoder is not None:
         note = f"No --data: the demonstration corpus is used, with your encoder and the settings of '{space.name}'."
-        return Sources(data_folder=corpus, encoder=options.encoder, is_demo=False, notes=(note,))
-    return Sources(data_folder=corpus, encoder=str(tiny_encoder), is_demo=True, notes=(DEMO_NOTE,))
+        return InputSources(data_folder=corpus, encoder=options.encoder, is_demo=False, notes=(note,))
+    return InputSources(data_folder=corpus, encoder=str(tiny_encoder), is_demo=True, notes=(DEMO_NOTE,))
 
 
 @contextmanager
@@ -213,7 +220,7 @@ def writing_to(place: Path | str) -> Iterator[None]:
         raise ValueError(f"--storage must be a place that can be written, got {place}: {first_line(error)}") from error
 
 
-def configure(space: SearchSpace, sources: Sources, options: SweepOptions) -> SearchSpace:
+def configure(space: SearchSpace, sources: InputSources, options: SweepOptions) -> SearchSpace:
     """The space with encoder, seed, --hold-out, the demonstration's overrides and --set in its base, checked again."""
     space = shortened(space) if sources.is_demo else space
     given = {"encoder.name": sources.encoder, "seed": options.seed, "data.hold_out": options.hold_out}

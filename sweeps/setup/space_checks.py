@@ -17,7 +17,7 @@ def all_points(space: SearchSpace) -> Iterator[TrialConfig]:
     yield from range_configs(space)
 
 
-def check_layers(space: SearchSpace) -> None:
+def check_named_layers(space: SearchSpace) -> None:
     """Raises ValueError if the space names a layer that the encoder, a local folder that tells its layers, lacks.
 
     Any other encoder is checked once it is loaded.

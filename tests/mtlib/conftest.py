@@ -97,7 +97,7 @@ def further_folder(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture
-def material(
+def inputs(
     tiny_config: TrialConfig,
     tiny_encoder: PretrainedEncoder,
     further_folder: Path,

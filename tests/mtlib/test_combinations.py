@@ -59,8 +59,8 @@ def two_workers() -> Iterator[Callable[[Material], torch.Tensor]]:
     """Trains on two worker processes that stay; gives the details of every step, the same on both."""
     with pair_of_workers() as run_on_both:
 
-        def ask(material: Material) -> torch.Tensor:
-            found = run_on_both(details_of, material.config, material.corpus, material.encoder)
+        def ask(inputs: Material) -> torch.Tensor:
+            found = run_on_both(details_of, inputs.config, inputs.corpus, inputs.encoder)
             first, second = map(torch.tensor, found)
             assert torch.equal(first, second)
             return first
@@ -95,26 +95,26 @@ def record_details(
     return torch.tensor(seen)
 
 
-def compare(two_workers: Callable[[Material], torch.Tensor], material: Material) -> None:
+def compare(two_workers: Callable[[Material], torch.Tensor], inputs: Material) -> None:
     """The losses, penalties and noise norms of two workers are those of one."""
-    shared = two_workers(material)
-    alone = record_details(material.config, material.corpus, material.encoder, lambda objective: objective)
+    shared = two_workers(inputs)
+    alone = record_details(inputs.config, inputs.corpus, inputs.encoder, lambda objective: objective)
     assert len(alone) >= 40
     assert alone[:, 0].abs().min() > 0
     torch.testing.assert_close(shared[:STEPS], alone[:STEPS], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("order", "method"), ORDINARY)
-def test_two_workers_give_what_one_gives(order: str, method: str, two_workers: Any, material: Any) -> None:
-    compare(two_workers, material(order, method, NO_DROPOUT))
+def test_two_workers_give_what_one_gives(order: str, method: str, two_workers: Any, inputs: Any) -> None:
+    compare(two_workers, inputs(order, method, NO_DROPOUT))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("order", "method"), SLOW)
 def test_two_workers_give_what_one_gives_in_the_rest_of_the_matrix(
-    order: str, method: str, two_workers: Any, material: Any
+    order: str, method: str, two_workers: Any, inputs: Any
 ) -> None:
-    compare(two_workers, material(order, method, NO_DROPOUT))
+    compare(two_workers, inputs(order, method, NO_DROPOUT))
 
 
 @pytest.mark.parametrize(("order", "method"), list(itertools.product(ORDERS, EVERY_METHOD)))
@@ -162,9 +162,9 @@ class Trace:
     [pytest.param(*pair, marks=[pytest.mark.slow] * (number % 2)) for number, pair in enumerate(EXACT)],
 )
 def test_a_killed_run_ends_where_a_whole_one_ends(
-    order: str, method: str, material: Callable[[str, str, Changes], Material], tmp_path: Path
+    order: str, method: str, inputs: Callable[[str, str, Changes], Material], tmp_path: Path
 ) -> None:
-    made = material(order, method, {})
+    made = inputs(order, method, {})
     arguments = (made.config, made.corpus, made.encoder)
     whole, resumed = Trace(), Trace()
     train(*arguments, wrap=whole.watch, on_epoch=whole.note)

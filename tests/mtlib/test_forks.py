@@ -82,11 +82,11 @@ def terms_of_later_tasks(config: TrialConfig) -> Changes:
     return changes
 
 
-def first_key(material: Material, config: TrialConfig) -> str:
+def first_key(inputs: Material, config: TrialConfig) -> str:
     """The key of the end of a trial's first stage."""
-    tables = material.corpus.tables
+    tables = inputs.corpus.tables
     plan = plan_stages(config, {name: tables[name, "train"].num_rows for name in config.train_sets})
-    origin = origin_of(material.corpus, material.encoder, {}, describe_environment("cpu"))
+    origin = origin_of(inputs.corpus, inputs.encoder, {}, describe_environment("cpu"))
     return next(cut.key for cut in list_cuts(config, plan, origin) if cut.is_end)
 
 
@@ -200,35 +200,35 @@ def check_both(run_on_both: Callable[..., list[Any]], build: Build, order: str, 
 
 
 @pytest.mark.parametrize(("order", "method"), SOME[::2])
-def test_a_fork_ends_where_the_whole_trial_ends(order: str, method: str, material: Build, tmp_path: Path) -> None:
-    check_alone(material, order, method, tmp_path)
+def test_a_fork_ends_where_the_whole_trial_ends(order: str, method: str, inputs: Build, tmp_path: Path) -> None:
+    check_alone(inputs, order, method, tmp_path)
 
 
 @pytest.mark.parametrize(("order", "method"), SOME[::3])
 def test_a_fork_of_two_workers_ends_where_the_whole_trial_ends(
-    order: str, method: str, material: Build, run_on_both: Any, tmp_path: Path
+    order: str, method: str, inputs: Build, run_on_both: Any, tmp_path: Path
 ) -> None:
-    check_both(run_on_both, material, order, method, tmp_path)
+    check_both(run_on_both, inputs, order, method, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("order", "method"), [*SOME[1::2], *REST])
 def test_a_fork_ends_where_the_whole_trial_ends_in_the_rest_of_the_matrix(
-    order: str, method: str, material: Build, tmp_path: Path
+    order: str, method: str, inputs: Build, tmp_path: Path
 ) -> None:
-    check_alone(material, order, method, tmp_path)
+    check_alone(inputs, order, method, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("order", "method"), [*(pair for pair in SOME if pair not in SOME[::3]), *REST])
 def test_a_fork_of_two_workers_ends_where_the_whole_trial_ends_in_the_rest_of_the_matrix(
-    order: str, method: str, material: Build, run_on_both: Any, tmp_path: Path
+    order: str, method: str, inputs: Build, run_on_both: Any, tmp_path: Path
 ) -> None:
-    check_both(run_on_both, material, order, method, tmp_path)
+    check_both(run_on_both, inputs, order, method, tmp_path)
 
 
-def test_a_state_of_one_worker_is_no_state_of_two(material: Build, run_on_both: Any, tmp_path: Path) -> None:
-    made = material("uniform", "plain", SHORT)
+def test_a_state_of_one_worker_is_no_state_of_two(inputs: Build, run_on_both: Any, tmp_path: Path) -> None:
+    made = inputs("uniform", "plain", SHORT)
     alone = StateFolder(path=tmp_path / "fork")
     train(made.config, made.corpus, made.encoder, on_stage=lambda _stage: False, states=alone)
     for (refusal,) in run_on_both(refusal_of, made.config.to_json(), made.corpus, made.encoder, alone.path):

@@ -19,7 +19,7 @@ from optuna.trial import FrozenTrial
 
 from results.records.sweep import load_sweep
 from results.records.trials import read_trials
-from sweeps.search.study import NUMBER, open_study
+from sweeps.search.study import NUMBER_ATTRIBUTE, open_study
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
@@ -230,8 +230,10 @@ def trials_of_study(folder: Path) -> list[FrozenTrial]:
 
 def told_of(trials: Iterable[FrozenTrial]) -> dict[int, tuple[str, float | None]]:
     """State and value of each configuration's only trial that has ended."""
-    ended = [trial for trial in trials if trial.state.is_finished() and trial.user_attrs.get(NUMBER) is not None]
-    found = {trial.user_attrs[NUMBER]: (trial.state.name, trial.value) for trial in ended}
+    ended = [
+        trial for trial in trials if trial.state.is_finished() and trial.user_attrs.get(NUMBER_ATTRIBUTE) is not None
+    ]
+    found = {trial.user_attrs[NUMBER_ATTRIBUTE]: (trial.state.name, trial.value) for trial in ended}
     assert len(found) == len(ended)
     return found
 

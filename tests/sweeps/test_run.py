@@ -28,7 +28,7 @@ from results.records.sweep import load_sweep
 from results.records.trials import TrialRecord, read_sweep, read_trials, write_trials
 from search_spaces.space import load_space
 from sweeps.cluster.connection import free_port
-from sweeps.driver.ledger import open_ledger, save
+from sweeps.driver.ledger import open_ledger, save_ledger
 from sweeps.driver.run_sweep import OnEvent, SweepOutcome
 from sweeps.options import SweepPlan
 from sweeps.run import main
@@ -386,7 +386,7 @@ def begun(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         for number, status in enumerate(("complete", "failed", "interrupted")):
             name = f"{number:04d}-r0"
             ledger.records[name] = replace(ledger.records[name], status=status, epochs=1)
-        save(ledger, plan.folder)
+        save_ledger(ledger, plan.folder)
         return SweepOutcome(counts=ledger.counts, failures={}, is_interrupted=True, error=None)
 
     fake(monkeypatch, interrupted)
@@ -534,7 +534,7 @@ def test_a_demonstration_whose_storage_was_moved_goes_on(
 
     def run(plan: SweepPlan, on_event: OnEvent, before: Sequence[TrialRecord] = ()) -> SweepOutcome:
         ledger = open_ledger(plan, before)
-        save(ledger, plan.folder)
+        save_ledger(ledger, plan.folder)
         known[:] = ledger.records.values()
         return outcome(plan, on_event)
 

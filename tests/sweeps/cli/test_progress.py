@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from sweeps.cli.progress import duration, live_view, seconds_left, show_progress, summary
-from sweeps.driver.ledger import Ledger, apply, open_ledger
+from sweeps.driver.ledger import Ledger, apply_event, open_ledger
 from sweeps.lanes.messages import Event
 from tests.sweeps.conftest import MakePlan
 
@@ -33,7 +33,7 @@ def ended(how: str, at: float = NOON, error: str | None = None) -> Event:
 
 def after(ledger: Ledger, *events: Event) -> Ledger:
     for one in events:
-        apply(ledger, one)
+        apply_event(ledger, one)
     return ledger
 
 
@@ -42,7 +42,7 @@ def printed(ledger: Ledger, *events: Event) -> list[str]:
     console = Console(file=io.StringIO(), width=200)
     with show_progress(console) as on_event:
         for one in events:
-            apply(ledger, one)
+            apply_event(ledger, one)
             on_event(one, ledger)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()

@@ -16,7 +16,7 @@ from sweeps.cli.command import read_command
 from sweeps.cli.summary import describe_files, describe_outcome, describe_shared, exit_code, finish
 from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.options import SweepOptions
-from sweeps.resume.resume import find_folder
+from sweeps.resume.resume import find_sweep_folder
 from sweeps.setup.create import ROOT
 from tests.results.conftest import build_record, build_report
 from tests.results.scored_sweep import keep_weights
@@ -176,7 +176,7 @@ def test_what_is_left_can_be_gone_on_with(options: Build, tmp_path: Path, monkey
     command = next(line for line in lines if "--resume" in line).partition("#")[0]
     words = shlex.split(command)
     assert words[:2] == ["python", "sweeps/run.py"]
-    assert find_folder(read_command(words[2:]).resume, tmp_path) == tmp_path / "my sweeps" / "first"
+    assert find_sweep_folder(read_command(words[2:]).resume, tmp_path) == tmp_path / "my sweeps" / "first"
 
 
 def test_what_has_failed_can_be_tried_again(options: Build) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from results.records.trials import read_trials
 from search_spaces.domain import Float
-from sweeps.driver.ledger import Ledger, add_trial, apply, close_ledger, open_ledger, save
+from sweeps.driver.ledger import Ledger, add_trial, apply_event, close_ledger, open_ledger, save_ledger
 from sweeps.lanes.messages import Event
 from sweeps.search.trial_spec import make_spec
 from tests.sweeps.conftest import MakePlan
@@ -16,7 +16,7 @@ NOON = 1_700_000_000.0
 
 
 def tell(ledger: Ledger, kind: Any, trial_id: str = "0000-r0", at: float = NOON, **facts: Any) -> None:
-    apply(ledger, Event(kind=kind, lane="lane0", trial_id=trial_id, facts=facts, time=at))
+    apply_event(ledger, Event(kind=kind, lane="lane0", trial_id=trial_id, facts=facts, time=at))
 
 
 def start(ledger: Ledger, trial_id: str = "0000-r0", at: float = NOON, kind: str = "started") -> None:
@@ -149,21 +149,21 @@ def test_progress_is_kept_only_while_a_trial_runs(make_plan: MakePlan) -> None:
 def test_records_are_written_when_they_have_changed_and_only_then(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan())
     path = ledger.plan.folder / "trials.parquet"
-    save(ledger, ledger.plan.folder)
+    save_ledger(ledger, ledger.plan.folder)
     before = path.stat().st_mtime_ns
     tell(ledger, "lane_open", host="here", pid=1)
-    save(ledger, ledger.plan.folder)
+    save_ledger(ledger, ledger.plan.folder)
     assert path.stat().st_mtime_ns == before
     start(ledger)
     report(ledger, 1, sst=0.5, overall=0.5)
-    save(ledger, ledger.plan.folder)
+    save_ledger(ledger, ledger.plan.folder)
     assert read_trials(ledger.plan.folder) == list(ledger.records.values())
 
 
 def test_records_are_in_order_of_configuration_and_replicate(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan(replicates=2))
     add_trial(ledger, make_spec(ledger.plan.space, 0, 1, {"smart.weight": 0.0}))
-    save(ledger, ledger.plan.folder)
+    save_ledger(ledger, ledger.plan.folder)
     names = [record.trial_id for record in read_trials(ledger.plan.folder)]
     assert names == ["0000-r0", "0000-r1", "0001-r0", "0002-r0"]
 
@@ -233,7 +233,7 @@ def test_known_trials_stay_as_they_are_and_points_of_the_grid_that_are_missing_a
     ledger = open_ledger(before.plan, [before.records["0001-r0"]])
     assert ledger.records["0001-r0"] == before.records["0001-r0"]
     assert ledger.counts == {"complete": 1, "queued": 2}
-    save(ledger, ledger.plan.folder)
+    save_ledger(ledger, ledger.plan.folder)
     assert [record.number for record in read_trials(ledger.plan.folder)] == [0, 1, 2]
 
 

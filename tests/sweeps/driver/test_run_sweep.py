@@ -29,7 +29,7 @@ from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import SweepOutcome, run_sweep
 from sweeps.lanes.messages import Event
 from sweeps.options import SweepPlan
-from sweeps.search.study import JOURNAL_NAME, NUMBER
+from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE
 from tests.sweeps.conftest import MakePlan
 
 pytestmark = pytest.mark.ray
@@ -190,7 +190,7 @@ def test_optuna_was_told_what_happened(told: Told) -> None:
     trials = optuna.load_study(study_name=told.plan.name, storage=storage).trials
     states = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}
     for trial in trials:
-        record = told.records[f"{trial.user_attrs[NUMBER]:04d}-r0"]
+        record = told.records[f"{trial.user_attrs[NUMBER_ATTRIBUTE]:04d}-r0"]
         assert trial.state.name == states[record.status]
         reports = [event.facts for event in told.of("report", record.trial_id)]
         highest = np.maximum.accumulate([facts["score"] for facts in reports])

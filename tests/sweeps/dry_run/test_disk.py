@@ -20,13 +20,13 @@ from sweeps.dry_run.disk import (
     BYTES_PER_EPOCH,
     BYTES_PER_TABLE,
     BYTES_PER_TRIAL,
-    Disk,
-    Keeping,
+    DiskEstimate,
+    DiskSettings,
     describe_disk,
     entry_bytes,
     estimate_disk,
     expected_weights,
-    first_epochs,
+    first_epoch_by_score,
     in_units,
     prediction_bytes,
     state_bytes,
@@ -37,12 +37,12 @@ from sweeps.dry_run.stage_tree import Segment, simulate_training
 from sweeps.options import SweepOptions, SweepPlan, make_plan
 from sweeps.reuse.weight_pruning import clean
 from sweeps.search.stage_order import find_cuts
-from sweeps.setup.inputs import Material, read_points
+from sweeps.setup.inputs import SweepInputs, read_points
 from tests.sweeps.plain_sweep import train_sweep
 
 ROWS = {"sst": 100, "qqp": 1000, "sts": 50}
 ENCODER = EncoderSize(num_parameters=1000)
-ALL = Keeping(replicates=1, most_bytes=None, num_models=10**6, at_a_time=1)
+ALL = DiskSettings(replicates=1, most_bytes=None, num_models=10**6, at_a_time=1)
 
 TWO_STAGES = (StageConfig(tasks=("qqp",), epochs=2), StageConfig(tasks=("sst",), epochs=3))
 PLAIN = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
@@ -51,13 +51,13 @@ TEACHER = {"proximal.weight": 1e-9, "proximal.tasks": ["sst"]}
 
 
 @pytest.fixture
-def material() -> Material:
+def inputs() -> SweepInputs:
     rows = {
         (task, split): count // (10 if split == "dev" else 1)
         for task, count in ROWS.items()
         for split in ("train", "dev")
     }
-    return Material(
+    return SweepInputs(
         space=load_space("smart_lambda"),
         data_folder=Path("/data"),
         num_rows=rows,
@@ -73,23 +73,23 @@ def paths_of(*configs: TrialConfig, shares: bool = True) -> list[list[Segment]]:
     return simulate_training(configs, cuts, shares)
 
 
-def test_predictions_are_counted_for_every_epoch_since_their_task_is_active(material: Material) -> None:
+def test_predictions_are_counted_for_every_epoch_since_their_task_is_active(inputs: SweepInputs) -> None:
     config = TrialConfig(stages=TWO_STAGES).override({"tasks.sst.scored_train_rows": 40})
     qqp, sst = 100 * (20 + 4) + BYTES_PER_TABLE, (10 + 40) * (20 + 4 * 5) + 2 * BYTES_PER_TABLE
-    assert [prediction_bytes(config, material, epochs) for epochs in range(6)] == [
+    assert [prediction_bytes(config, inputs, epochs) for epochs in range(6)] == [
         *(0, qqp, 2 * qqp),
         *(2 * qqp + epochs * (qqp + sst) for epochs in (1, 2, 3)),
     ]
 
 
-def test_scored_train_rows_are_no_more_than_there_are(material: Material) -> None:
+def test_scored_train_rows_are_no_more_than_there_are(inputs: SweepInputs) -> None:
     config = PLAIN.override({"tasks.sst.scored_train_rows": 2000})
-    assert prediction_bytes(config, material, 1) == (10 + 100) * (20 + 4 * 5) + 2 * BYTES_PER_TABLE
+    assert prediction_bytes(config, inputs, 1) == (10 + 100) * (20 + 4 * 5) + 2 * BYTES_PER_TABLE
 
 
 def test_a_name_has_epochs_from_the_one_in_which_its_task_becomes_active() -> None:
-    assert sorted(first_epochs(TrialConfig(stages=TWO_STAGES))) == [1, 3, 3]  # QQP; SST, overall
-    assert first_epochs(PLAIN) == [1, 1]
+    assert sorted(first_epoch_by_score(TrialConfig(stages=TWO_STAGES))) == [1, 3, 3]  # QQP; SST, overall
+    assert first_epoch_by_score(PLAIN) == [1, 1]
 
 
 def test_one_epoch_is_best_for_every_name() -> None:
@@ -124,10 +124,10 @@ def test_a_state_holds_moments_of_what_is_trained_and_weights_to_go_back_to(
     assert state_bytes(config, 0, ENCODER) == parameters * 4000
 
 
-def test_a_sweep_that_shares_nothing_leaves_records_and_best_weights(material: Material) -> None:
+def test_a_sweep_that_shares_nothing_leaves_records_and_best_weights(inputs: SweepInputs) -> None:
     configs = [TrialConfig(stages=TWO_STAGES).override({"tasks.sst.batch_size": size}) for size in (8, 16)]
-    disk = estimate_disk(paths_of(*configs, shares=False), material, ENCODER, dataclasses.replace(ALL, replicates=3))
-    each = prediction_bytes(configs[0], material, 5) + 5 * BYTES_PER_EPOCH + BYTES_PER_TRIAL
+    disk = estimate_disk(paths_of(*configs, shares=False), inputs, ENCODER, dataclasses.replace(ALL, replicates=3))
+    each = prediction_bytes(configs[0], inputs, 5) + 5 * BYTES_PER_EPOCH + BYTES_PER_TRIAL
     assert disk.records == 6 * each
     assert disk.weights == round(6 * sum(expected_weights(configs[0], None, 1, ENCODER)))
     assert (disk.stages, disk.running) == (0, 3 * 12_000)
@@ -136,49 +136,49 @@ def test_a_sweep_that_shares_nothing_leaves_records_and_best_weights(material: M
     assert disk.most == disk.records + 6 * 3 * 4000 + max(disk.records, 36_000)
 
 
-def test_a_stage_that_is_shared_is_kept_once(material: Material) -> None:
+def test_a_stage_that_is_shared_is_kept_once(inputs: SweepInputs) -> None:
     configs = [TrialConfig(stages=TWO_STAGES).override({"tasks.sst.batch_size": size}) for size in (8, 16)]
     paths = paths_of(*configs)
     (first, second), (same, third) = paths
     assert first is same
-    disk = estimate_disk(paths, material, ENCODER, ALL)
-    assert disk.stages == sum(entry_bytes(segment, material, ENCODER) for segment in (first, second, third))
+    disk = estimate_disk(paths, inputs, ENCODER, ALL)
+    assert disk.stages == sum(entry_bytes(segment, inputs, ENCODER) for segment in (first, second, third))
     early, late = expected_weights(configs[0], first.cut, 1, ENCODER), expected_weights(configs[0], None, 1, ENCODER)
     assert disk.weights == round(sum(early) + 2 * sum(late[2:]))
 
 
-def test_without_room_stages_that_nobody_needs_go_first(material: Material) -> None:
+def test_without_room_stages_that_nobody_needs_go_first(inputs: SweepInputs) -> None:
     paths = paths_of(*(TrialConfig(stages=TWO_STAGES).override({"tasks.sst.batch_size": size}) for size in (8, 16)))
-    shared = entry_bytes(paths[0][0], material, ENCODER)
+    shared = entry_bytes(paths[0][0], inputs, ENCODER)
     one = shared + sum(expected_weights(paths[0][0].config, paths[0][0].cut, 1, ENCODER))
     for room, kept in ((0, 0), (math.ceil(one) - 1, 0), (math.ceil(one), shared)):
-        disk = estimate_disk(paths, material, ENCODER, dataclasses.replace(ALL, most_bytes=room))
+        disk = estimate_disk(paths, inputs, ENCODER, dataclasses.replace(ALL, most_bytes=room))
         assert disk.stages == kept
     twice = dataclasses.replace(ALL, most_bytes=math.ceil(2 * one), replicates=2)
-    assert estimate_disk(paths, material, ENCODER, twice).stages == 2 * shared
+    assert estimate_disk(paths, inputs, ENCODER, twice).stages == 2 * shared
 
 
-def test_where_few_trials_keep_their_weights_less_is_foretold(material: Material) -> None:
+def test_where_few_trials_keep_their_weights_less_is_foretold(inputs: SweepInputs) -> None:
     configs = [TrialConfig(stages=TWO_STAGES).override({"tasks.sst.batch_size": size}) for size in range(8, 28)]
     found = []
     for num_models in (1, 10, 20):
         keeping = dataclasses.replace(ALL, num_models=num_models)
-        disk = estimate_disk(paths_of(*configs, shares=False), material, ENCODER, keeping)
+        disk = estimate_disk(paths_of(*configs, shares=False), inputs, ENCODER, keeping)
         assert disk.weights is not None
         found.append(disk.weights)
     assert found[0] < found[1] < found[2]
     assert found[0] <= 3 * 4000, "three names, and a trial each"
 
 
-def test_without_the_encoders_size_predictions_are_still_counted(material: Material) -> None:
-    disk = estimate_disk(paths_of(PLAIN), material, None, ALL)
+def test_without_the_encoders_size_predictions_are_still_counted(inputs: SweepInputs) -> None:
+    disk = estimate_disk(paths_of(PLAIN), inputs, None, ALL)
     assert (disk.weights, disk.stages, disk.running, disk.most) == (None, None, None, None)
     assert disk.records > 0
     assert "checkpoints are not counted" in describe_disk(disk, 1, 1)[0]
 
 
 def test_too_little_free_disk_is_a_warning() -> None:
-    disk = Disk(records=1_500, weights=2 * 10**9, stages=10**9, running=500_000, most=4 * 10**9)
+    disk = DiskEstimate(records=1_500, weights=2 * 10**9, stages=10**9, running=500_000, most=4 * 10**9)
     lines = describe_disk(disk, 4 * 10**9, 2)
     assert lines == [
         "Disk: about 3 GB at the end: best weights 2 GB, kept stages 1 GB, predictions and curves 1.5 kB.",
@@ -195,19 +195,19 @@ def test_sizes_are_in_decimal_units(size: int, text: str) -> None:
     assert in_units(size) == text
 
 
-Prepare = Callable[..., tuple[SweepOptions, Material, SweepPlan]]
+Prepare = Callable[..., tuple[SweepOptions, SweepInputs, SweepPlan]]
 
 
 @pytest.fixture
 def prepare(tmp_path: Path, tiny_folder: Path, tiny_encoder_folder: Path, tiny_config: TrialConfig) -> Prepare:
     """A small sweep over three batch sizes, two stages each, as `sweeps/run.py` would prepare it."""
 
-    def make(changes: dict[str, Any], **settings: Any) -> tuple[SweepOptions, Material, SweepPlan]:
+    def make(changes: dict[str, Any], **settings: Any) -> tuple[SweepOptions, SweepInputs, SweepPlan]:
         base = tiny_config.override({"encoder.name": str(tiny_encoder_folder), "smart.weight": 0, **changes})
         space = SearchSpace(name="tiny", question="?", base=base, grid={"tasks.sst.batch_size": (8, 15, 30)})
         options = SweepOptions(space="tiny", name="tiny", storage=tmp_path, data=tiny_folder, **settings)
         tables, _ = read_points(space, tiny_folder)
-        material = Material(
+        inputs = SweepInputs(
             space=space,
             data_folder=tiny_folder,
             num_rows={key: len(table.ids) for key, table in tables.items()},
@@ -215,7 +215,7 @@ def prepare(tmp_path: Path, tiny_folder: Path, tiny_encoder_folder: Path, tiny_c
             skipped=(),
             notes=(),
         )
-        return options, material, make_plan(options, space, tiny_folder)
+        return options, inputs, make_plan(options, space, tiny_folder)
 
     return make
 
@@ -250,7 +250,7 @@ def test_the_disk_that_is_foretold_is_that_which_a_sweep_uses_and_leaves(
     case: str, prepare: Prepare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes, settings = CASES[case]
-    options, material, plan = prepare(changes, checkpoint_steps=2, **settings)
+    options, inputs, plan = prepare(changes, checkpoint_steps=2, **settings)
     configs: Sequence[TrialConfig] = grid_configs(plan.space)
     folders, peak = (plan.folder, plan.cache_folder / "stages"), [0]
     checksum = mtlib.runtime.checksum.checksum
@@ -266,10 +266,10 @@ def test_the_disk_that_is_foretold_is_that_which_a_sweep_uses_and_leaves(
     write_trials(plan.folder, records, ("sst", "qqp", "sts"))
     clean(plan.folder, records, plan.keep_models)
     compact(plan.folder)
-    keeping = Keeping(
+    keeping = DiskSettings(
         replicates=1, most_bytes=plan.keep_bytes if options.reuse else 0, num_models=plan.keep_models, at_a_time=1
     )
-    disk = estimate_disk(shared_paths(options, material), material, measure_encoder(plan.base.encoder.name), keeping)
+    disk = estimate_disk(shared_paths(options, inputs), inputs, measure_encoder(plan.base.encoder.name), keeping)
     for used, foretold in ((disk_usage(*folders), disk.end), (max(peak), disk.peak)):
         assert used / 1.5 < foretold < used * 1.5, (used, disk)
     assert disk.most is not None

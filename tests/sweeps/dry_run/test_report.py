@@ -17,7 +17,7 @@ from search_spaces.space import SearchSpace, load_space
 from sweeps.dry_run.model_size import EncoderSize
 from sweeps.dry_run.report import (
     columns,
-    describe_need,
+    describe_disk_need,
     describe_range,
     describe_sharing,
     describe_skipped,
@@ -27,10 +27,10 @@ from sweeps.dry_run.report import (
     describe_trials,
     most_at_a_time,
     nearest_folder,
-    stage_lines,
+    stage_table,
 )
 from sweeps.options import SweepOptions
-from sweeps.setup.inputs import Material
+from sweeps.setup.inputs import SweepInputs
 
 Build = Callable[..., SweepOptions]
 
@@ -44,9 +44,9 @@ def options(tmp_path: Path) -> Build:
 
 
 @pytest.fixture
-def material() -> Material:
+def inputs() -> SweepInputs:
     train = {"sst": 100, "qqp": 1000, "sts": 50}
-    return Material(
+    return SweepInputs(
         space=load_space("smart_lambda"),
         data_folder=Path("/data"),
         num_rows={**{(task, "train"): rows for task, rows in train.items()}, **{(task, "dev"): 10 for task in train}},
@@ -56,54 +56,54 @@ def material() -> Material:
     )
 
 
-def with_space(material: Material, **changes: Any) -> Material:
-    return dataclasses.replace(material, space=dataclasses.replace(material.space, **changes))
+def with_space(inputs: SweepInputs, **changes: Any) -> SweepInputs:
+    return dataclasses.replace(inputs, space=dataclasses.replace(inputs.space, **changes))
 
 
-def test_every_trial_of_a_grid_has_a_line(options: Build, material: Material) -> None:
-    lines = describe_trials(options(), material)
+def test_every_trial_of_a_grid_has_a_line(options: Build, inputs: SweepInputs) -> None:
+    lines = describe_trials(options(), inputs)
     assert lines[0] == "7 configurations on the grid, each trained once:"
     assert lines[1].split() == ["trial", "smart.weight"]
     weights = ["0.0", "0.3", "0.45", "0.5", "0.7", "1.0", "3.0"]
     assert [line.split() for line in lines[2:]] == [[f"000{n}-r0", weight] for n, weight in enumerate(weights)]
 
 
-def test_every_replicate_is_a_trial(options: Build, material: Material) -> None:
-    lines = describe_trials(options(replicates=2), material)
+def test_every_replicate_is_a_trial(options: Build, inputs: SweepInputs) -> None:
+    lines = describe_trials(options(replicates=2), inputs)
     assert lines[0] == "7 configurations on the grid, each trained 2 times:"
     assert [line.split()[0] for line in lines[2:6]] == ["0000-r0", "0000-r1", "0001-r0", "0001-r1"]
 
 
-def test_keys_that_vary_together_have_a_column_each(options: Build, material: Material) -> None:
+def test_keys_that_vary_together_have_a_column_each(options: Build, inputs: SweepInputs) -> None:
     grid = {("tasks.sst.batch_size", "stages.1.order"): ((8, "batch_round_robin"), (16, "sampled_round_robin"))}
-    lines = describe_trials(options(), with_space(material, grid=grid, ranges={}))
+    lines = describe_trials(options(), with_space(inputs, grid=grid, ranges={}))
     assert lines[1].split() == ["trial", "tasks.sst.batch_size", "stages.1.order"]
     assert lines[3].split() == ["0001-r0", "16", "sampled_round_robin"]
 
 
-def test_a_key_with_a_condition_says_where_it_is_drawn(options: Build, material: Material) -> None:
+def test_a_key_with_a_condition_says_where_it_is_drawn(options: Build, inputs: SweepInputs) -> None:
     ranges = {"smart.mode": Choice(values=("unit_norm", "paper", "random")), "smart.num_steps": Int(low=1, high=3)}
     conditions = {"smart.num_steps": Condition(key="smart.mode", values=("unit_norm", "paper"))}
     lines = describe_trials(
-        options(search="tpe", trials=5), with_space(material, grid={}, ranges=ranges, conditions=conditions)
+        options(search="tpe", trials=5), with_space(inputs, grid={}, ranges=ranges, conditions=conditions)
     )
     assert lines[1].split(maxsplit=1) == ["smart.mode", "one of unit_norm, paper, random"]
     said = "a whole number from 1 to 3, only where smart.mode is unit_norm or paper"
     assert lines[2].split(maxsplit=1) == ["smart.num_steps", said]
 
 
-def test_a_condition_on_a_truth_value_is_said_as_it_would_be_typed(options: Build, material: Material) -> None:
+def test_a_condition_on_a_truth_value_is_said_as_it_would_be_typed(options: Build, inputs: SweepInputs) -> None:
     ranges = {"stages.1.sum_losses": Choice(values=(False, True)), "gradients": Choice(values=("sum", "pcgrad"))}
     conditions = {"gradients": Condition(key="stages.1.sum_losses", values=(True,))}
-    space = with_space(material, grid={}, ranges=ranges, conditions=conditions)
+    space = with_space(inputs, grid={}, ranges=ranges, conditions=conditions)
     assert describe_trials(options(search="random", trials=1), space)[2].endswith(
         "only where stages.1.sum_losses is true"
     )
 
 
 @pytest.mark.parametrize("search", ["tpe", "random"])
-def test_a_search_shows_its_domain(options: Build, material: Material, search: str) -> None:
-    lines = describe_trials(options(search=search, trials=5), material)
+def test_a_search_shows_its_domain(options: Build, inputs: SweepInputs, search: str) -> None:
+    lines = describe_trials(options(search=search, trials=5), inputs)
     assert lines == [
         f"5 configurations drawn by {search}, each trained once, from",
         "  smart.weight  a number from 0 to 3",
@@ -116,8 +116,8 @@ def test_ranges_are_told_in_words() -> None:
     assert describe_range(Choice(values=("a", 1.5, None, (1, 2)))) == "one of a, 1.5, null, [1, 2]"
 
 
-def test_stages_and_steps_are_those_of_the_orders(options: Build, material: Material) -> None:
-    lines = describe_stages(options(replicates=2), material)
+def test_stages_and_steps_are_those_of_the_orders(options: Build, inputs: SweepInputs) -> None:
+    lines = describe_stages(options(replicates=2), inputs)
     first = -(-1000 // 16)  # one pass over QQP
     rounds = -(-100 // 16)  # until SST, the larger of the small sets, is through; QQP has a batch in each
     second = 2 * rounds + -(-50 // 16)  # STS ends before
@@ -130,21 +130,21 @@ def test_stages_and_steps_are_those_of_the_orders(options: Build, material: Mate
     assert lines[6] == f"In all 14 trainings and {14 * total:,} optimizer steps."
 
 
-def sharing(material: Material, grid: dict[Any, Any], **changes: Any) -> Material:
+def sharing(inputs: SweepInputs, grid: dict[Any, Any], **changes: Any) -> SweepInputs:
     """A space over a plan of two epochs of QQP, 5 steps each, then three of SST, 7 steps each."""
     stages = (
         StageConfig(tasks=("qqp",), epochs=2, steps_per_epoch=5),
         StageConfig(tasks=("sst",), epochs=3, steps_per_epoch=7),
     )
     base = TrialConfig(stages=stages).override(changes)
-    return dataclasses.replace(material, space=SearchSpace(name="s", question="?", base=base, grid=grid))
+    return dataclasses.replace(inputs, space=SearchSpace(name="s", question="?", base=base, grid=grid))
 
 
 SIZES = {"tasks.sst.batch_size": (8, 16, 32)}
 
 
-def test_a_tree_shows_what_is_trained_once_and_how_many_come_through_it(options: Build, material: Material) -> None:
-    lines = describe_stages(options(), sharing(material, SIZES))
+def test_a_tree_shows_what_is_trained_once_and_how_many_come_through_it(options: Build, inputs: SweepInputs) -> None:
+    lines = describe_stages(options(), sharing(inputs, SIZES))
     assert lines[-5:] == [
         "Stages that trials share: how often each is trained, and how many trainings come through it:",
         "  stage  tasks  epochs  steps  trained  trainings",
@@ -154,56 +154,56 @@ def test_a_tree_shows_what_is_trained_once_and_how_many_come_through_it(options:
     ]
 
 
-def test_replicates_share_nothing_with_one_another(options: Build, material: Material) -> None:
-    lines = describe_stages(options(replicates=4), sharing(material, SIZES))
+def test_replicates_share_nothing_with_one_another(options: Build, inputs: SweepInputs) -> None:
+    lines = describe_stages(options(replicates=4), sharing(inputs, SIZES))
     assert [line.split()[-2:] for line in lines[-3:-1]] == [["4", "12"], ["12", "12"]]
     assert lines[-1] == "In all 12 trainings and 372 optimizer steps; sharing stages saves 80 of them (21.5%)."
 
 
-def test_a_longer_run_goes_on_from_a_shorter_ones_end(options: Build, material: Material) -> None:
-    longer = sharing(material, {"stages.1.epochs": (9, 3)})
+def test_a_longer_run_goes_on_from_a_shorter_ones_end(options: Build, inputs: SweepInputs) -> None:
+    longer = sharing(inputs, {"stages.1.epochs": (9, 3)})
     assert describe_sharing(options(), longer)[2:] == [
         "      0  qqp           2     10        1          2",
         "      1    sst         3     21        1          2",
         "      1      sst       6     42        1          1",
     ]
     assert describe_total(options(), longer).endswith(" 104 optimizer steps; sharing stages saves 31 of them (29.8%).")
-    slanted = sharing(material, {"stages.1.epochs": (9, 3)}, **{"optimizer.schedule": "slanted_triangular"})
+    slanted = sharing(inputs, {"stages.1.epochs": (9, 3)}, **{"optimizer.schedule": "slanted_triangular"})
     assert describe_total(options(), slanted).endswith("; sharing stages saves 10 of them (9.6%).")
 
 
 @pytest.mark.parametrize("settings", [{"reuse": False}, {"keep_gb": 0.0}])
 def test_without_a_store_there_is_no_tree_and_nothing_is_saved(
-    options: Build, material: Material, settings: dict[str, Any]
+    options: Build, inputs: SweepInputs, settings: dict[str, Any]
 ) -> None:
-    assert describe_sharing(options(**settings), sharing(material, SIZES)) == []
-    total = describe_total(options(**settings), sharing(material, SIZES))
+    assert describe_sharing(options(**settings), sharing(inputs, SIZES)) == []
+    total = describe_total(options(**settings), sharing(inputs, SIZES))
     assert total == "In all 3 trainings and 93 optimizer steps."
 
 
 @pytest.mark.parametrize("search", ["tpe", "random"])
-def test_what_is_yet_to_be_drawn_has_no_tree(options: Build, material: Material, search: str) -> None:
-    drawn = sharing(material, SIZES)
+def test_what_is_yet_to_be_drawn_has_no_tree(options: Build, inputs: SweepInputs, search: str) -> None:
+    drawn = sharing(inputs, SIZES)
     lines = describe_sharing(options(search=search, trials=4), drawn)
     assert lines == ["Stages that drawn configurations share are trained once."]
     assert "saves" not in describe_total(options(search=search, trials=4), drawn)
 
 
-def test_a_long_tree_is_cut_short(options: Build, material: Material) -> None:
+def test_a_long_tree_is_cut_short(options: Build, inputs: SweepInputs) -> None:
     steps = tuple(range(1, 61))
-    lines = describe_sharing(options(), sharing(material, {"stages.1.steps_per_epoch": steps}))
+    lines = describe_sharing(options(), sharing(inputs, {"stages.1.steps_per_epoch": steps}))
     assert lines[2].split() == ["0", "qqp", "2", "10", "1", "60"]
     assert (len(lines), lines[-1]) == (33, "  and 31 lines more")
 
 
-def test_disk_is_foretold_for_the_trials_that_run_at_a_time(options: Build, material: Material) -> None:
+def test_disk_is_foretold_for_the_trials_that_run_at_a_time(options: Build, inputs: SweepInputs) -> None:
     size = EncoderSize(num_parameters=10**6)
-    shared = sharing(material, SIZES)
-    lines = [describe_need(options(concurrent=1, **kind), shared, size) for kind in ({}, {"reuse": False})]
+    shared = sharing(inputs, SIZES)
+    lines = [describe_disk_need(options(concurrent=1, **kind), shared, size) for kind in ({}, {"reuse": False})]
     assert all(line.startswith("Disk while a trial runs: about ") for _, line in lines)
     assert "kept stages 0 B" not in lines[0][0]
     assert "kept stages 0 B" in lines[1][0]
-    assert len(describe_need(options(), shared, None)) == 1
+    assert len(describe_disk_need(options(), shared, None)) == 1
 
 
 def test_as_many_trials_run_at_a_time_as_fit(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +226,7 @@ def test_extra_data_stands_behind_the_tasks_and_epochs_of_different_lengths_are_
         StageConfig(tasks=("qqp", "sst"), extra_data=("snli",), order="epoch_round_robin", epochs=3),
     )
     num_rows = {"sst": 100, "qqp": 1000, "cfimdb": 80, "snli": 32_000}
-    assert stage_lines(plan_stages(TrialConfig(stages=stages), num_rows)) == [
+    assert stage_table(plan_stages(TrialConfig(stages=stages), num_rows)) == [
         "  stage  tasks                  order              epochs  steps per epoch  steps",
         "  0      sst qqp + cfimdb snli  sequential              2            2,080  4,160",  # 7 + 63 + 10 + 2000
         "  1      sst qqp                epoch_round_robin       3          7 to 63     77",
@@ -235,18 +235,18 @@ def test_extra_data_stands_behind_the_tasks_and_epochs_of_different_lengths_are_
     ]
 
 
-def test_trials_with_different_plans_are_told_apart(options: Build, material: Material) -> None:
+def test_trials_with_different_plans_are_told_apart(options: Build, inputs: SweepInputs) -> None:
     grid = {"stages.0.steps_per_epoch": (10, 20), "smart.weight": (0.0, 1.0)}
-    changed = with_space(material, grid=grid, ranges={})
+    changed = with_space(inputs, grid=grid, ranges={})
     titles = [line for line in describe_stages(options(), changed) if line.startswith("Stages")]
     assert titles == ["Stages of 0000, 0001:", "Stages of 0002, 0003:"]
 
 
-def test_the_total_of_a_search_is_that_of_the_base(options: Build, material: Material) -> None:
+def test_the_total_of_a_search_is_that_of_the_base(options: Build, inputs: SweepInputs) -> None:
     stages = (StageConfig(tasks=("sst",), epochs=3, steps_per_epoch=7),)
     base = TrialConfig(stages=stages, smart=SmartConfig(tasks=("sst",)))
     changed = dataclasses.replace(
-        material, space=SearchSpace(name="s", question="?", base=base, ranges={"smart.weight": Float(low=0, high=1)})
+        inputs, space=SearchSpace(name="s", question="?", base=base, ranges={"smart.weight": Float(low=0, high=1)})
     )
     line = describe_total(options(search="tpe", trials=4, scheduler="asha"), changed)
     assert line == (
@@ -255,10 +255,10 @@ def test_the_total_of_a_search_is_that_of_the_base(options: Build, material: Mat
     )
 
 
-def test_data_encoder_files_and_notes_are_said(options: Build, material: Material, tmp_path: Path) -> None:
-    lines = describe_sweep(options(mirror="s3://bucket/all"), material)
+def test_data_encoder_files_and_notes_are_said(options: Build, inputs: SweepInputs, tmp_path: Path) -> None:
+    lines = describe_sweep(options(mirror="s3://bucket/all"), inputs)
     assert lines == [
-        f"Sweep first: {material.space.question}",
+        f"Sweep first: {inputs.space.question}",
         "Data: /data (train rows: sst 100, qqp 1,000, sts 50)",
         "Encoder: bert-base-uncased",
         f"Files: {tmp_path}/first, copies of the records in s3://bucket/all/first",
@@ -266,18 +266,18 @@ def test_data_encoder_files_and_notes_are_said(options: Build, material: Materia
     ]
 
 
-def test_rows_left_out_by_their_label_are_said_and_not_counted_as_unusable(options: Build, material: Material) -> None:
+def test_rows_left_out_by_their_label_are_said_and_not_counted_as_unusable(options: Build, inputs: SweepInputs) -> None:
     line = "a.csv: 3322 rows have label 1, which labels does not name"
-    changed = dataclasses.replace(material, skipped=("a.csv:1: x is blank",), left_out=(line,))
+    changed = dataclasses.replace(inputs, skipped=("a.csv:1: x is blank",), left_out=(line,))
     lines = describe_sweep(options(), changed)
     assert lines[-3:] == ["1 row cannot be used and will be left out:", "  a.csv:1: x is blank", f"Left out: {line}."]
 
 
 def test_rows_that_are_held_out_are_counted_by_task(
-    options: Build, material: Material, tiny_config: TrialConfig, tiny_folder: Path
+    options: Build, inputs: SweepInputs, tiny_config: TrialConfig, tiny_folder: Path
 ) -> None:
     held = read_held_out(tiny_config.override({"data.hold_out": 0.2}), tiny_folder)
-    lines = describe_sweep(options(hold_out=0.2), dataclasses.replace(material, held=held, left_out=("a",)))
+    lines = describe_sweep(options(hold_out=0.2), dataclasses.replace(inputs, held=held, left_out=("a",)))
     assert lines[-2:] == ["Held out for a last score, 0.2 of train: sst 6, qqp 14, sts 4 rows.", "Left out: a."]
 
 

@@ -12,18 +12,18 @@ from mtlib.config.trial import TrialConfig
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace, load_space
 from sweeps.options import SweepOptions
-from sweeps.resume.compatibility import MOST_SHOWN, brief, check_unchanged, describe_change, differences
+from sweeps.resume.compatibility import MAX_VALUE_LENGTH, brief, check_unchanged, describe_change, differences
 from sweeps.setup.create import sweep_info
-from sweeps.setup.inputs import Material
+from sweeps.setup.inputs import SweepInputs
 
 ENCODER = "fingerprint"
 TASKS = ("sst", "qqp", "sts")
 
 
 @pytest.fixture
-def material(tiny_config: TrialConfig) -> Material:
+def inputs(tiny_config: TrialConfig) -> SweepInputs:
     space = SearchSpace(name="tiny", question="?", base=tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
-    return Material(
+    return SweepInputs(
         space=space,
         data_folder=Path("/data"),
         num_rows={(task, split): 5 for task in TASKS for split in ("train", "dev")},
@@ -35,40 +35,40 @@ def material(tiny_config: TrialConfig) -> Material:
     )
 
 
-def with_base(material: Material, **changes: Any) -> Material:
+def with_base(inputs: SweepInputs, **changes: Any) -> SweepInputs:
     dotted = {key.replace("__", "."): value for key, value in changes.items()}
-    base = material.space.base.override(dotted)
-    return dataclasses.replace(material, space=dataclasses.replace(material.space, base=base))
+    base = inputs.space.base.override(dotted)
+    return dataclasses.replace(inputs, space=dataclasses.replace(inputs.space, base=base))
 
 
-def with_space(material: Material, **changes: Any) -> Material:
-    return dataclasses.replace(material, space=dataclasses.replace(material.space, **changes))
+def with_space(inputs: SweepInputs, **changes: Any) -> SweepInputs:
+    return dataclasses.replace(inputs, space=dataclasses.replace(inputs.space, **changes))
 
 
-def begun(material: Material) -> dict[str, Any]:
-    """What `sweep.json` says of a sweep over this material."""
+def begun(inputs: SweepInputs) -> dict[str, Any]:
+    """What `sweep.json` says of a sweep over these inputs."""
     options = SweepOptions(space="tiny", name="mine", storage=Path("/storage"))
-    found: dict[str, Any] = json.loads(json.dumps(sweep_info(options, material, ENCODER, [])))
+    found: dict[str, Any] = json.loads(json.dumps(sweep_info(options, inputs, ENCODER, [])))
     return found
 
 
 @pytest.fixture
-def info(material: Material) -> dict[str, Any]:
-    return begun(material)
+def info(inputs: SweepInputs) -> dict[str, Any]:
+    return begun(inputs)
 
 
-def test_a_sweep_of_which_nothing_has_changed_may_go_on(info: dict[str, Any], material: Material) -> None:
-    check_unchanged(info, material, ENCODER)
+def test_a_sweep_of_which_nothing_has_changed_may_go_on(info: dict[str, Any], inputs: SweepInputs) -> None:
+    check_unchanged(info, inputs, ENCODER)
 
 
 @pytest.mark.parametrize("name", ["joint", "orders", "smart_lambda", "batch_sizes", "synthetic_data"])
-def test_every_kind_of_space_is_known_again(name: str, material: Material) -> None:
-    real = dataclasses.replace(material, space=load_space(name))
+def test_every_kind_of_space_is_known_again(name: str, inputs: SweepInputs) -> None:
+    real = dataclasses.replace(inputs, space=load_space(name))
     check_unchanged(begun(real), real, ENCODER)
 
 
-def test_a_changed_base_is_refused_with_the_difference(info: dict[str, Any], material: Material) -> None:
-    changed = with_base(material, optimizer__learning_rate=0.5, tasks__sst__batch_size=9)
+def test_a_changed_base_is_refused_with_the_difference(info: dict[str, Any], inputs: SweepInputs) -> None:
+    changed = with_base(inputs, optimizer__learning_rate=0.5, tasks__sst__batch_size=9)
     with pytest.raises(ValueError, match="must be what it was when the sweep began") as raised:
         check_unchanged(info, changed, ENCODER)
     text = str(raised.value)
@@ -76,16 +76,16 @@ def test_a_changed_base_is_refused_with_the_difference(info: dict[str, Any], mat
     assert "\n" not in text
 
 
-def test_a_changed_range_is_refused_with_the_difference(info: dict[str, Any], material: Material) -> None:
-    changed = with_space(material, ranges={"smart.weight": Float(low=0, high=4)})
+def test_a_changed_range_is_refused_with_the_difference(info: dict[str, Any], inputs: SweepInputs) -> None:
+    changed = with_space(inputs, ranges={"smart.weight": Float(low=0, high=4)})
     with pytest.raises(ValueError, match=r", got space\.ranges\.smart\.weight\.Float\.high was 3(\.0)?, is 4(\.0)?$"):
         check_unchanged(info, changed, ENCODER)
 
 
-def test_of_a_changed_grid_the_values_that_came_and_went_are_said(material: Material) -> None:
+def test_of_a_changed_grid_the_values_that_came_and_went_are_said(inputs: SweepInputs) -> None:
     sizes = tuple(range(1, 41))
-    before = with_space(material, ranges={}, grid={"tasks.sst.batch_size": sizes, "seed": (1, 2)})
-    now = with_space(material, ranges={}, grid={"tasks.sst.batch_size": (*sizes[1:], 99), "seed": (1, 3)})
+    before = with_space(inputs, ranges={}, grid={"tasks.sst.batch_size": sizes, "seed": (1, 2)})
+    now = with_space(inputs, ranges={}, grid={"tasks.sst.batch_size": (*sizes[1:], 99), "seed": (1, 3)})
     with pytest.raises(ValueError, match="must be what it was") as raised:
         check_unchanged(begun(before), now, ENCODER)
     assert str(raised.value).endswith(
@@ -93,87 +93,87 @@ def test_of_a_changed_grid_the_values_that_came_and_went_are_said(material: Mate
     )
 
 
-def test_the_order_of_a_grid_numbers_the_trials_and_must_not_change(material: Material) -> None:
+def test_the_order_of_a_grid_numbers_the_trials_and_must_not_change(inputs: SweepInputs) -> None:
     grid = {"smart.weight": (1.0, 2.0), "tasks.sst.batch_size": (8, 9)}
-    before = begun(with_space(material, ranges={}, grid=grid))
-    turned = with_space(material, ranges={}, grid=dict(reversed(grid.items())))
+    before = begun(with_space(inputs, ranges={}, grid=grid))
+    turned = with_space(inputs, ranges={}, grid=dict(reversed(grid.items())))
     with pytest.raises(ValueError, match=r"got space\.grid is in another order$"):
         check_unchanged(before, turned, ENCODER)
 
 
-def test_the_order_of_named_points_must_not_change(material: Material) -> None:
+def test_the_order_of_named_points_must_not_change(inputs: SweepInputs) -> None:
     named = {"low": {"smart.weight": 0.0}, "high": {"smart.weight": 3.0}}
-    before = begun(with_space(material, ranges={}, grid={"weight": named}))
-    turned = with_space(material, ranges={}, grid={"weight": dict(reversed(named.items()))})
+    before = begun(with_space(inputs, ranges={}, grid={"weight": named}))
+    turned = with_space(inputs, ranges={}, grid={"weight": dict(reversed(named.items()))})
     with pytest.raises(ValueError, match=r"got space\.grid\.weight is in another order$"):
         check_unchanged(before, turned, ENCODER)
 
 
-def test_a_changed_plan_is_refused_with_what_differs_of_which_stage(info: dict[str, Any], material: Material) -> None:
+def test_a_changed_plan_is_refused_with_what_differs_of_which_stage(info: dict[str, Any], inputs: SweepInputs) -> None:
     with pytest.raises(ValueError, match=r", got base\.stages\.1\.epochs was 2, is 7$"):
-        check_unchanged(info, with_base(material, stages__1__epochs=7), ENCODER)
-    shorter = with_base(material, stages=material.space.base.stages[:1])
+        check_unchanged(info, with_base(inputs, stages__1__epochs=7), ENCODER)
+    shorter = with_base(inputs, stages=inputs.space.base.stages[:1])
     with pytest.raises(ValueError, match=r", got base\.stages\.1 is gone$"):
         check_unchanged(info, shorter, ENCODER)
     with pytest.raises(ValueError, match=r", got base\.stages\.1 is new: \{"):
-        check_unchanged(begun(shorter), material, ENCODER)
+        check_unchanged(begun(shorter), inputs, ENCODER)
 
 
-def test_a_better_question_for_the_same_trials_is_no_change(info: dict[str, Any], material: Material) -> None:
-    check_unchanged(info, with_space(material, question="What, then?"), ENCODER)
+def test_a_better_question_for_the_same_trials_is_no_change(info: dict[str, Any], inputs: SweepInputs) -> None:
+    check_unchanged(info, with_space(inputs, question="What, then?"), ENCODER)
 
 
-def test_a_field_that_has_become_configurable_since_is_no_change(info: dict[str, Any], material: Material) -> None:
+def test_a_field_that_has_become_configurable_since_is_no_change(info: dict[str, Any], inputs: SweepInputs) -> None:
     del info["base"]["smart"]["noise_std"]
-    check_unchanged(info, material, ENCODER)
+    check_unchanged(info, inputs, ENCODER)
 
 
-def test_the_order_of_ranges_matters_and_that_within_a_point_does_not(material: Material) -> None:
+def test_the_order_of_ranges_matters_and_that_within_a_point_does_not(inputs: SweepInputs) -> None:
     ranges = {"smart.weight": Float(low=0, high=3), "optimizer.learning_rate": Float(low=1e-5, high=1e-3)}
-    before = begun(with_space(material, ranges=ranges))
+    before = begun(with_space(inputs, ranges=ranges))
     with pytest.raises(ValueError, match=r"got space\.ranges is in another order$"):
-        check_unchanged(before, with_space(material, ranges=dict(reversed(ranges.items()))), ENCODER)
+        check_unchanged(before, with_space(inputs, ranges=dict(reversed(ranges.items()))), ENCODER)
     point = {"smart.weight": 0.0, "seed": 3}
-    before = begun(with_space(material, ranges={}, grid={"start": {"low": point}}))
-    turned = with_space(material, ranges={}, grid={"start": {"low": dict(reversed(point.items()))}})
+    before = begun(with_space(inputs, ranges={}, grid={"start": {"low": point}}))
+    turned = with_space(inputs, ranges={}, grid={"start": {"low": dict(reversed(point.items()))}})
     check_unchanged(before, turned, ENCODER)
 
 
-def test_of_many_differences_five_are_shown_and_the_rest_counted(info: dict[str, Any], material: Material) -> None:
+def test_of_many_differences_five_are_shown_and_the_rest_counted(info: dict[str, Any], inputs: SweepInputs) -> None:
     sizes = {f"tasks__{task}__{key}": 3 for task in TASKS for key in ("batch_size", "loss_weight")}
     with pytest.raises(ValueError, match=r", got [^;]*; [^;]*; [^;]*; [^;]*; [^;]*; and 1 more$"):
-        check_unchanged(info, with_base(material, **sizes), ENCODER)
+        check_unchanged(info, with_base(inputs, **sizes), ENCODER)
 
 
-def test_five_differences_are_all_there_are(info: dict[str, Any], material: Material) -> None:
+def test_five_differences_are_all_there_are(info: dict[str, Any], inputs: SweepInputs) -> None:
     sizes = {f"tasks__{task}__batch_size": 3 for task in TASKS} | {"tasks__sst__loss_weight": 3, "smart__weight": 3}
     with pytest.raises(ValueError, match=r", got [^;]*; [^;]*; [^;]*; [^;]*; [^;]*$") as raised:
-        check_unchanged(info, with_base(material, **sizes), ENCODER)
+        check_unchanged(info, with_base(inputs, **sizes), ENCODER)
     assert "more" not in str(raised.value)
 
 
-def test_changed_data_are_refused_and_the_tables_named(info: dict[str, Any], material: Material) -> None:
-    tables = {**material.fingerprints, "sst-dev": "other", "sts-dev": "new"}
-    changed = dataclasses.replace(material, fingerprint="abd", fingerprints=tables)
+def test_changed_data_are_refused_and_the_tables_named(info: dict[str, Any], inputs: SweepInputs) -> None:
+    tables = {**inputs.fingerprints, "sst-dev": "other", "sts-dev": "new"}
+    changed = dataclasses.replace(inputs, fingerprint="abd", fingerprints=tables)
     with pytest.raises(ValueError, match=r"^the data must be .* began, got other rows of sst-dev; sts-dev in /data$"):
         check_unchanged(info, changed, ENCODER)
 
 
-def test_an_older_sweep_does_not_tell_its_tables_apart(info: dict[str, Any], material: Material) -> None:
+def test_an_older_sweep_does_not_tell_its_tables_apart(info: dict[str, Any], inputs: SweepInputs) -> None:
     del info["data"]["tables"]
-    check_unchanged(info, material, ENCODER)
+    check_unchanged(info, inputs, ENCODER)
     with pytest.raises(ValueError, match=r"got other rows in /data$"):
-        check_unchanged(info, dataclasses.replace(material, fingerprint="abd"), ENCODER)
+        check_unchanged(info, dataclasses.replace(inputs, fingerprint="abd"), ENCODER)
 
 
-def test_a_changed_encoder_is_refused(info: dict[str, Any], material: Material) -> None:
+def test_a_changed_encoder_is_refused(info: dict[str, Any], inputs: SweepInputs) -> None:
     with pytest.raises(ValueError, match=r"the encoder must be what it was .*, got other weights in tiny"):
-        check_unchanged(info, material, "another")
+        check_unchanged(info, inputs, "another")
 
 
-def test_the_same_encoder_may_be_elsewhere(info: dict[str, Any], material: Material) -> None:
+def test_the_same_encoder_may_be_elsewhere(info: dict[str, Any], inputs: SweepInputs) -> None:
     """The demonstration's is in the storage, which may be moved."""
-    moved = with_base(material, encoder__name="elsewhere")
+    moved = with_base(inputs, encoder__name="elsewhere")
     check_unchanged(info, moved, ENCODER)
     check_unchanged(info, moved, None)
     with pytest.raises(ValueError, match=r"the encoder must be what it was .*, got other weights in elsewhere"):
@@ -202,16 +202,16 @@ def test_of_long_lists_that_hold_the_same_the_order_is_what_differs() -> None:
 
 
 def test_a_value_is_cut_where_it_is_too_long() -> None:
-    assert brief("x" * MOST_SHOWN) == "x" * MOST_SHOWN
-    assert brief("x" * (MOST_SHOWN + 1)) == "x" * (MOST_SHOWN - 3) + "..."
+    assert brief("x" * MAX_VALUE_LENGTH) == "x" * MAX_VALUE_LENGTH
+    assert brief("x" * (MAX_VALUE_LENGTH + 1)) == "x" * (MAX_VALUE_LENGTH - 3) + "..."
 
 
 @pytest.mark.parametrize("name", ["joint", "single_task_smart", "smart_lambda"])
 def test_a_task_and_a_data_set_that_the_project_has_got_since_stop_no_sweep_that_does_not_use_them(
-    name: str, material: Material, monkeypatch: pytest.MonkeyPatch
+    name: str, inputs: SweepInputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = load_space(name)
-    begun_before, hash_before = begun(dataclasses.replace(material, space=before)), before.content_hash
+    begun_before, hash_before = begun(dataclasses.replace(inputs, space=before)), before.content_hash
     review = dataclasses.replace(mtlib.tasks.TASKS["sst"], name="review", title="Review", file_stem="review")
     monkeypatch.setitem(mtlib.tasks.TASKS, "review", review)
     tasks = {**before.base.tasks, "review": before.base.tasks["sst"]}
@@ -219,8 +219,8 @@ def test_a_task_and_a_data_set_that_the_project_has_got_since_stop_no_sweep_that
     base = dataclasses.replace(before.base, tasks=tasks).override(more)
     now = dataclasses.replace(before, base=base)
     assert now.content_hash == hash_before
-    check_unchanged(begun_before, dataclasses.replace(material, space=now), ENCODER)
+    check_unchanged(begun_before, dataclasses.replace(inputs, space=now), ENCODER)
     used = dataclasses.replace(now, base=base.override({"stages.0.extra_data": "more", "stages.0.tasks": "sst"}))
     if name == "smart_lambda":
         with pytest.raises(ValueError, match="extra_data"):
-            check_unchanged(begun_before, dataclasses.replace(material, space=used), ENCODER)
+            check_unchanged(begun_before, dataclasses.replace(inputs, space=used), ENCODER)

@@ -9,7 +9,14 @@ from results.records.trials import TrialRecord
 from search_spaces.domain import Float
 from sweeps.driver.ledger import Ledger, add_trial, open_ledger
 from sweeps.options import SweepPlan
-from sweeps.resume.pending import describe_left, describe_state, find_left, is_over, list_left, num_new
+from sweeps.resume.pending import (
+    describe_progress,
+    describe_state,
+    find_unfinished,
+    is_over,
+    list_pending,
+    num_new_configurations,
+)
 from sweeps.search.trial_spec import make_spec
 from tests.sweeps.conftest import MakePlan
 
@@ -26,7 +33,7 @@ def known_of(plan: SweepPlan, *statuses: str) -> list[TrialRecord]:
 
 
 def ids_left(plan: SweepPlan, known: list[TrialRecord]) -> list[str]:
-    return [spec.trial_id for spec in find_left(plan, known)]
+    return [spec.trial_id for spec in find_unfinished(plan, known)]
 
 
 def test_what_has_not_ended_is_left_whatever_it_is_called(make_plan: MakePlan) -> None:
@@ -34,20 +41,20 @@ def test_what_has_not_ended_is_left_whatever_it_is_called(make_plan: MakePlan) -
     known = known_of(plan, "complete", "queued", "failed", "interrupted", "pruned", "running", "reused")
     assert ids_left(plan, known) == ["0001-r0", "0003-r0", "0005-r0"]
     assert not is_over(plan, known)
-    assert describe_left(plan, known) == ["4 of 7 trials have ended; 0 of the others had begun and go on."]
+    assert describe_progress(plan, known) == ["4 of 7 trials have ended; 0 of the others had begun and go on."]
 
 
 def test_what_is_left_counts_trials_that_had_begun(make_plan: MakePlan) -> None:
     plan = make_plan(num_trials=4, **DRAWN)
     known = [replace(record, epochs=1) for record in known_of(plan, "complete", "queued", "interrupted")]
-    assert describe_left(plan, known) == ["1 of 4 trials have ended; 2 of the others had begun and go on."]
+    assert describe_progress(plan, known) == ["1 of 4 trials have ended; 2 of the others had begun and go on."]
 
 
 def test_replicates_of_what_is_complete_are_left_and_those_of_what_is_not_are_not(make_plan: MakePlan) -> None:
     plan = make_plan(num_trials=4, replicates=3, **DRAWN)
     known = known_of(plan, "complete", "pruned", "failed", "queued")
     assert ids_left(plan, known) == ["0000-r1", "0000-r2", "0003-r0"]
-    assert list_left(plan, known, {record.trial_id: record for record in known}) == [
+    assert list_pending(plan, known, {record.trial_id: record for record in known}) == [
         "To be run:",
         "  0000-r1  queued",
         "  0000-r2  queued",
@@ -60,23 +67,23 @@ def test_configurations_that_are_yet_to_be_drawn_are_counted(make_plan: MakePlan
     plan = make_plan(num_trials=num_trials, **DRAWN)
     known = known_of(plan, "complete", "pruned")
     new = num_trials - 2
-    assert num_new(plan, known) == new
+    assert num_new_configurations(plan, known) == new
     assert is_over(plan, known) == (new == 0)
     said = f"  {new} configuration{'s' if new > 1 else ''} that no trial has been given yet"
-    assert list_left(plan, known, {}) == (["To be run:", said] if lines else [])
+    assert list_pending(plan, known, {}) == (["To be run:", said] if lines else [])
 
 
 def test_a_grid_of_which_nothing_is_on_record_is_left_whole(make_plan: MakePlan) -> None:
     plan = make_plan()
-    assert (num_new(plan, []), is_over(plan, [])) == (3, False)
+    assert (num_new_configurations(plan, []), is_over(plan, [])) == (3, False)
     queued = list(open_ledger(plan).records.values())
-    assert (num_new(plan, queued), ids_left(plan, queued)) == (0, ["0000-r0", "0001-r0", "0002-r0"])
+    assert (num_new_configurations(plan, queued), ids_left(plan, queued)) == (0, ["0000-r0", "0001-r0", "0002-r0"])
 
 
 def test_a_sweep_that_is_over_says_so(make_plan: MakePlan) -> None:
     plan = make_plan()
     for statuses in (("complete", "reused", "pruned"), ("complete", "failed", "failed")):
-        assert describe_left(plan, known_of(plan, *statuses)) == ["All 3 trials have ended: nothing is left to do."]
+        assert describe_progress(plan, known_of(plan, *statuses)) == ["All 3 trials have ended: nothing is left to do."]
 
 
 def test_a_trial_that_had_begun_says_how_far_it_came(make_plan: MakePlan) -> None:

@@ -17,19 +17,19 @@ from sweeps.cli.command import read_command
 from sweeps.driver.ledger import Ledger, add_trial, open_ledger
 from sweeps.options import SAVED, SweepOptions, make_plan, saved_options
 from sweeps.resume.resume import (
-    OWN_FLAGS,
-    again,
-    bring_here,
+    CHANGEABLE_OPTIONS,
     changed_code,
     check_alone,
-    find_folder,
-    preview,
+    describe_resume,
+    find_sweep_folder,
     read_saved_options,
-    take_up,
+    relocate_encoder,
+    requeue_failed,
+    resume_sweep,
 )
 from sweeps.search.trial_spec import make_spec
-from sweeps.setup.create import open_sweep
-from sweeps.setup.inputs import Material, prepare
+from sweeps.setup.create import create_sweep
+from sweeps.setup.inputs import SweepInputs, read_inputs
 from sweeps.setup.provenance import describe_code
 
 ENCODER = "fingerprint"
@@ -71,10 +71,10 @@ def options(tmp_path: Path) -> SweepOptions:
 
 
 @pytest.fixture
-def material(tiny_config: TrialConfig) -> Material:
+def inputs(tiny_config: TrialConfig) -> SweepInputs:
     space = SearchSpace(name="tiny", question="?", base=tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
     rows = {(task, split): 5 for task in TASKS for split in ("train", "dev")}
-    return Material(
+    return SweepInputs(
         space=space, data_folder=Path("/data"), num_rows=rows, fingerprint="abc", skipped=(), left_out=(), notes=()
     )
 
@@ -139,17 +139,17 @@ def test_a_sweep_that_does_not_say_how_it_was_asked_for_is_refused(info: dict[st
 def test_a_sweep_is_found_by_its_name_or_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "storage" / "mine"
     write_sweep(folder, {})
-    assert find_folder("mine", tmp_path / "storage") == folder
-    assert find_folder(str(folder), tmp_path / "nowhere") == folder
-    assert find_folder(f"{folder}/", tmp_path / "nowhere") == folder
+    assert find_sweep_folder("mine", tmp_path / "storage") == folder
+    assert find_sweep_folder(str(folder), tmp_path / "nowhere") == folder
+    assert find_sweep_folder(f"{folder}/", tmp_path / "nowhere") == folder
     monkeypatch.chdir(tmp_path)
-    assert find_folder("storage/mine", tmp_path / "nowhere") == folder
+    assert find_sweep_folder("storage/mine", tmp_path / "nowhere") == folder
 
 
 @pytest.mark.parametrize("name", ["other", "storage/other", "."])
 def test_an_unknown_sweep_is_one_line(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"is no sweep folder: it has no sweep\.json") as raised:
-        find_folder(name, tmp_path)
+        find_sweep_folder(name, tmp_path)
     assert "\n" not in str(raised.value)
 
 
@@ -181,16 +181,16 @@ def test_what_cannot_change_any_more_is_refused_even_at_its_default(words: list[
     assert "\n" not in str(said.value)
 
 
-@pytest.mark.parametrize("name", OWN_FLAGS)
+@pytest.mark.parametrize("name", CHANGEABLE_OPTIONS)
 def test_what_may_be_said_anew_is_allowed(name: str) -> None:
     value = [] if name in ("retry_failed", "dry_run") else ["1"]
     check_alone(read_command(["--resume", "mine", f"--{name.replace('_', '-')}", *value]))
 
 
-def with_base(material: Material, **changes: Any) -> Material:
+def with_base(inputs: SweepInputs, **changes: Any) -> SweepInputs:
     dotted = {key.replace("__", "."): value for key, value in changes.items()}
-    base = material.space.base.override(dotted)
-    return dataclasses.replace(material, space=dataclasses.replace(material.space, base=base))
+    base = inputs.space.base.override(dotted)
+    return dataclasses.replace(inputs, space=dataclasses.replace(inputs.space, base=base))
 
 
 def test_changed_code_is_said() -> None:
@@ -207,12 +207,12 @@ def test_changed_code_is_said() -> None:
 
 
 @pytest.fixture
-def begun(options: SweepOptions, material: Material) -> Callable[..., SweepOptions]:
+def begun(options: SweepOptions, inputs: SweepInputs) -> Callable[..., SweepOptions]:
     """A sweep with trials of some statuses; its options as they are read back, some said anew."""
 
     def build(*statuses: str, **own: Any) -> SweepOptions:
         first = dataclasses.replace(options, mirror=None, trials=len(statuses), replicates=1)
-        plan = open_sweep(first, material, ENCODER, ["--space", "tiny"])
+        plan = create_sweep(first, inputs, ENCODER, ["--space", "tiny"])
         ledger = Ledger(plan=plan)
         records: list[TrialRecord] = []
         for number, status in enumerate(statuses):
@@ -230,14 +230,14 @@ STATUSES = ("complete", "reused", "pruned", "failed", "interrupted", "running", 
 
 
 def test_what_has_not_ended_is_queued_and_what_has_stays(
-    begun: Callable[..., SweepOptions], material: Material
+    begun: Callable[..., SweepOptions], inputs: SweepInputs
 ) -> None:
-    resumed = take_up(begun(*STATUSES), material, ENCODER, ["--resume", "mine"])
+    resumed = resume_sweep(begun(*STATUSES), inputs, ENCODER, ["--resume", "mine"])
     statuses = [record.status for record in resumed.known]
     assert statuses == ["complete", "reused", "pruned", "failed", *["queued"] * 3]
     assert resumed.known[3].error == "it broke"
     assert resumed.notes == ("4 of 7 trials have ended; 0 of the others had begun and go on.",)
-    assert resumed.plan == make_plan(begun_options(resumed.plan.folder), material.space, material.data_folder)
+    assert resumed.plan == make_plan(begun_options(resumed.plan.folder), inputs.space, inputs.data_folder)
 
 
 def begun_options(folder: Path) -> SweepOptions:
@@ -245,57 +245,57 @@ def begun_options(folder: Path) -> SweepOptions:
 
 
 def test_what_had_failed_is_queued_where_that_is_asked_for(
-    begun: Callable[..., SweepOptions], material: Material
+    begun: Callable[..., SweepOptions], inputs: SweepInputs
 ) -> None:
-    resumed = take_up(begun(*STATUSES, retry_failed=True), material, ENCODER, [])
+    resumed = resume_sweep(begun(*STATUSES, retry_failed=True), inputs, ENCODER, [])
     assert [record.status for record in resumed.known] == ["complete", "reused", "pruned", *["queued"] * 4]
     assert all(record.error is None for record in resumed.known)
 
 
 @pytest.mark.parametrize("status", STATUSES)
-def test_only_what_failed_is_tried_again(begun: Callable[..., SweepOptions], material: Material, status: str) -> None:
+def test_only_what_failed_is_tried_again(begun: Callable[..., SweepOptions], inputs: SweepInputs, status: str) -> None:
     options = begun("complete")
-    (record,) = take_up(options, material, ENCODER, []).known
+    (record,) = resume_sweep(options, inputs, ENCODER, []).known
     record = dataclasses.replace(record, status=status)
-    assert again(record, options) == record
+    assert requeue_failed(record, options) == record
     asked = dataclasses.replace(options, retry_failed=True)
-    assert again(record, asked).status == ("queued" if status == "failed" else status)
+    assert requeue_failed(record, asked).status == ("queued" if status == "failed" else status)
 
 
-def test_trials_name_the_encoder_where_it_is_now(begun: Callable[..., SweepOptions], material: Material) -> None:
+def test_trials_name_the_encoder_where_it_is_now(begun: Callable[..., SweepOptions], inputs: SweepInputs) -> None:
     options = begun("complete", "queued")
-    before = take_up(options, material, ENCODER, []).known
-    moved = with_base(material, encoder__name="elsewhere")
-    known = take_up(options, moved, ENCODER, []).known
+    before = resume_sweep(options, inputs, ENCODER, []).known
+    moved = with_base(inputs, encoder__name="elsewhere")
+    known = resume_sweep(options, moved, ENCODER, []).known
     for old, new in zip(before, known, strict=True):
         was, config = TrialConfig.from_json(old.config), TrialConfig.from_json(new.config)
         assert config == was.override({"encoder.name": "elsewhere"}) != was
         assert new == dataclasses.replace(old, config=config.to_json(), config_hash=config.content_hash)
-        assert bring_here(new, moved.space) is new
-        assert bring_here(new, material.space) == old, "moved back"
+        assert relocate_encoder(new, moved.space) is new
+        assert relocate_encoder(new, inputs.space) == old, "moved back"
 
 
-def test_an_encoder_that_is_searched_stays_what_the_trial_drew(material: Material) -> None:
-    space = dataclasses.replace(material.space, grid={"encoder.name": ("tiny", "other")}, ranges={})
+def test_an_encoder_that_is_searched_stays_what_the_trial_drew(inputs: SweepInputs) -> None:
+    space = dataclasses.replace(inputs.space, grid={"encoder.name": ("tiny", "other")}, ranges={})
     options = SweepOptions(space="tiny", name="mine", storage=Path("/storage"))
-    ledger = open_ledger(make_plan(options, space, material.data_folder))
-    assert [bring_here(record, space) for record in ledger.records.values()] == list(ledger.records.values())
+    ledger = open_ledger(make_plan(options, space, inputs.data_folder))
+    assert [relocate_encoder(record, space) for record in ledger.records.values()] == list(ledger.records.values())
 
 
 def test_a_torn_journal_is_mended_before_the_study_is_opened_and_said(
-    begun: Callable[..., SweepOptions], material: Material, monkeypatch: pytest.MonkeyPatch
+    begun: Callable[..., SweepOptions], inputs: SweepInputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = begun("complete", "queued")
-    monkeypatch.setattr("sweeps.search.study.mend_journal", lambda folder: f"{folder.name}: a line was torn")
-    assert "mine: a line was torn" in take_up(options, material, ENCODER, []).notes
+    monkeypatch.setattr("sweeps.search.study.repair_journal", lambda folder: f"{folder.name}: a line was torn")
+    assert "mine: a line was torn" in resume_sweep(options, inputs, ENCODER, []).notes
 
 
 def test_a_preview_says_what_is_left_and_changes_nothing(
-    begun: Callable[..., SweepOptions], material: Material
+    begun: Callable[..., SweepOptions], inputs: SweepInputs
 ) -> None:
     options = begun(*STATUSES, retry_failed=True, extend=2)
     before = files_of(options.folder)
-    assert preview(options, material, ENCODER) == [
+    assert describe_resume(options, inputs, ENCODER) == [
         "3 of 9 trials have ended; 0 of the others had begun and go on.",
         "To be run:",
         "  0003-r0  failed",
@@ -309,35 +309,35 @@ def test_a_preview_says_what_is_left_and_changes_nothing(
 
 @pytest.mark.parametrize("encoder", [ENCODER, None])
 def test_a_preview_checks_what_going_on_would_check(
-    encoder: str | None, begun: Callable[..., SweepOptions], material: Material
+    encoder: str | None, begun: Callable[..., SweepOptions], inputs: SweepInputs
 ) -> None:
     options = begun("queued")
-    preview(options, with_base(material, encoder__name="elsewhere"), encoder)
+    describe_resume(options, with_base(inputs, encoder__name="elsewhere"), encoder)
     with pytest.raises(ValueError, match="the search space must be what it was"):
-        preview(options, with_base(material, optimizer__learning_rate=0.5), encoder)
+        describe_resume(options, with_base(inputs, optimizer__learning_rate=0.5), encoder)
     with pytest.raises(ValueError, match="the data must be what it was"):
-        preview(options, dataclasses.replace(material, fingerprint="other"), encoder)
+        describe_resume(options, dataclasses.replace(inputs, fingerprint="other"), encoder)
     with pytest.raises(ValueError, match="the encoder must be what it was"):
-        preview(options, material, "another")
+        describe_resume(options, inputs, "another")
 
 
 def test_a_sweep_is_over_when_nothing_is_left_and_not_where_what_failed_is_tried_again(
-    begun: Callable[..., SweepOptions], material: Material
+    begun: Callable[..., SweepOptions], inputs: SweepInputs
 ) -> None:
     options = begun("complete", "reused", "pruned", "failed")
-    assert take_up(options, material, ENCODER, []).is_over
-    assert not take_up(dataclasses.replace(options, retry_failed=True), material, ENCODER, []).is_over
-    assert not take_up(dataclasses.replace(options, extend=1), material, ENCODER, []).is_over
+    assert resume_sweep(options, inputs, ENCODER, []).is_over
+    assert not resume_sweep(dataclasses.replace(options, retry_failed=True), inputs, ENCODER, []).is_over
+    assert not resume_sweep(dataclasses.replace(options, extend=1), inputs, ENCODER, []).is_over
 
 
 def test_the_sweeps_file_says_that_it_went_on_and_what_it_is_asked_for_from_then_on(
-    begun: Callable[..., SweepOptions], material: Material
+    begun: Callable[..., SweepOptions], inputs: SweepInputs
 ) -> None:
     options = begun("complete", "queued", extend=3, concurrent=1)
     before = read_sweep(options.folder)
-    plan = take_up(options, material, ENCODER, ["--resume", "mine", "--extend", "3"]).plan
+    plan = resume_sweep(options, inputs, ENCODER, ["--resume", "mine", "--extend", "3"]).plan
     assert (plan.num_trials, plan.concurrent) == (5, 1)
-    take_up(begun_options(options.folder), material, ENCODER, ["--resume", "mine"])
+    resume_sweep(begun_options(options.folder), inputs, ENCODER, ["--resume", "mine"])
     info = read_sweep(options.folder)
     commands = [entry["command"] for entry in info["resumed"]]
     assert commands == [
@@ -351,35 +351,35 @@ def test_the_sweeps_file_says_that_it_went_on_and_what_it_is_asked_for_from_then
 
 def test_a_sweep_goes_on_without_the_rows_that_it_holds_out(tiny_folder: Path, tmp_path: Path) -> None:
     options = SweepOptions(space="smart_lambda", name="mine", storage=tmp_path, data=tiny_folder, hold_out=0.2)
-    material = prepare(options)
-    plan = open_sweep(options, material, ENCODER, [])
+    inputs = read_inputs(options)
+    plan = create_sweep(options, inputs, ENCODER, [])
     record = read_hold_out(plan.folder)
-    again = read_saved_options(plan.folder, {})
-    assert take_up(again, prepare(again), ENCODER, []).plan == plan
+    requeue_failed = read_saved_options(plan.folder, {})
+    assert resume_sweep(requeue_failed, read_inputs(requeue_failed), ENCODER, []).plan == plan
     assert (plan.base.data.hold_out, read_hold_out(plan.folder)) == (0.2, record)
     with pytest.raises(ValueError, match=r"base.data.hold_out was 0.2, is 0.1"):
-        take_up(again, prepare(dataclasses.replace(again, hold_out=0.1)), ENCODER, [])
+        resume_sweep(requeue_failed, read_inputs(dataclasses.replace(requeue_failed, hold_out=0.1)), ENCODER, [])
 
 
 def test_a_change_of_rows_that_are_held_out_alone_is_seen_too(tiny_folder: Path, tmp_path: Path) -> None:
     data = Path(shutil.copytree(tiny_folder, tmp_path / "data"))
     options = SweepOptions(space="smart_lambda", name="mine", storage=tmp_path, data=data, hold_out=0.2)
-    material = prepare(options)
-    plan = open_sweep(options, material, ENCODER, [])
-    path, row = data / "sts-train.csv", material.held["sts"].ids[0]
+    inputs = read_inputs(options)
+    plan = create_sweep(options, inputs, ENCODER, [])
+    path, row = data / "sts-train.csv", inputs.held["sts"].ids[0]
     lines = [
         line.rpartition("\t")[0] + "\t4.99" if f"\t{row}\t" in line else line for line in path.read_text().splitlines()
     ]
     path.write_text("\n".join(lines) + "\n")
     with pytest.raises(ValueError, match=r"^the data must be .* began, got other rows of sts-held in "):
-        take_up(read_saved_options(plan.folder, {}), prepare(options), ENCODER, [])
+        resume_sweep(read_saved_options(plan.folder, {}), read_inputs(options), ENCODER, [])
 
 
-def test_a_sweep_that_is_refused_is_left_as_it_was(begun: Callable[..., SweepOptions], material: Material) -> None:
+def test_a_sweep_that_is_refused_is_left_as_it_was(begun: Callable[..., SweepOptions], inputs: SweepInputs) -> None:
     options = begun("running", extend=3)
     before = files_of(options.folder)
     with pytest.raises(ValueError, match="the encoder must be what it was"):
-        take_up(options, material, "another", [])
+        resume_sweep(options, inputs, "another", [])
     assert files_of(options.folder) == before
 
 

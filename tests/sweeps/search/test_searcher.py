@@ -21,7 +21,7 @@ from search_spaces.space import grid_trials
 from sweeps.driver.ledger import Ledger, add_trial
 from sweeps.options import SweepPlan
 from sweeps.search.searcher import SweepSearcher
-from sweeps.search.study import JOURNAL_NAME, NUMBER, mend_journal, open_study, recall
+from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE, newest_trials, open_study, repair_journal
 from sweeps.search.trial_spec import TrialSpec, make_spec
 from tests.sweeps.conftest import MakePlan
 
@@ -160,7 +160,7 @@ def test_after_a_stop_nothing_is_suggested_and_what_was_interrupted_is_under_way
     story.searcher.finish()
     assert story.suggest() == Searcher.FINISHED
     assert story.states() == ["RUNNING"], "what was not suggested is not in the study"
-    assert story.study.get_trials()[0].user_attrs == {NUMBER: 0}
+    assert story.study.get_trials()[0].user_attrs == {NUMBER_ATTRIBUTE: 0}
 
 
 def test_what_is_pruned_or_fails_or_completes_while_the_sweep_is_stopped_is_told(make_plan: MakePlan) -> None:
@@ -294,7 +294,7 @@ def test_what_has_ended_is_not_suggested_again_and_the_study_knows_it(
     assert [again.suggest(), again.suggest()] == ["0004-r0", Searcher.FINISHED]
     assert again.announced[0].params == first.announced[4].params
     again.end(1, 0.9, tune_id=1)
-    values = {number: trial.value for number, trial in recall(again.study).items()}
+    values = {number: trial.value for number, trial in newest_trials(again.study).items()}
     assert values == {0: 0.5, 1: 0.6, 2: None, 3: None, 4: 0.9}
     assert [trial.params for trial in again.study.get_trials()] == [dict(spec.params) for spec in first.announced]
     assert len(again.study.get_trials()) == 5
@@ -339,7 +339,7 @@ def test_numbers_stay_though_optuna_counts_otherwise(make_plan: MakePlan) -> Non
     story = Story(plan, max_live=5, known=known)
     while story.suggest() != Searcher.FINISHED:
         story.end(1, story.announced[-1].number / 10)
-    told = recall(story.study)
+    told = newest_trials(story.study)
     assert {number: trial.value for number, trial in told.items()} == {0: 0, 1: None, 2: 0.2, 3: 0.3, 4: 0.4}
     assert {number: trial.params["smart.weight"] for number, trial in told.items()} == dict(
         enumerate((0.0, 0.3, 0.6, 1.0, 3.0))
@@ -413,7 +413,7 @@ def test_replicates_that_are_missing_follow_and_the_mean_is_that_of_all(
         seen.append(story.suggest())
         story.end(1, bests[story.announced[-1].replicate])
     assert seen == left
-    told = recall(story.study)[0]
+    told = newest_trials(story.study)[0]
     mean = {("complete", "failed"): (0.1 + 0.5) / 2, ("complete", "reused", "failed"): (0.1 + 0.3) / 2}
     expected = None if value is None else mean.get(tuple(statuses), 0.3)
     assert told.value == (None if expected is None else pytest.approx(expected))
@@ -487,21 +487,21 @@ def test_what_a_torn_journal_has_lost_is_told_again(make_plan: MakePlan, make: C
     content = journal.read_bytes()
     for end in {place for line in re.finditer(rb".*\n", content) for place in (line.start(), line.start() + 9)}:
         journal.write_bytes(content[:end])
-        assert (mend_journal(plan.folder) is None) == (end == 0 or content[end - 1 : end] == b"\n")
+        assert (repair_journal(plan.folder) is None) == (end == 0 or content[end - 1 : end] == b"\n")
         again = Story(plan, known=known)
         assert again.suggest() == "0002-r0"
         again.end(1, 0.9)
         assert again.suggest() == Searcher.FINISHED
-        told = {number: (trial.state.name, trial.params) for number, trial in recall(again.study).items()}
+        told = {number: (trial.state.name, trial.params) for number, trial in newest_trials(again.study).items()}
         states = enumerate(("COMPLETE", "PRUNED", "COMPLETE"))
         assert told == {number: (state, dict(known[number].params)) for number, state in states}
-        assert {recall(again.study)[number].value for number in (0, 2)} == {0.5, 0.9}
+        assert {newest_trials(again.study)[number].value for number in (0, 2)} == {0.5, 0.9}
         assert set(num_finished(again.study).values()) == {1}
 
 
 def num_finished(study: optuna.Study) -> Counter[int]:
     """How many trials of the study have ended, by configuration."""
-    numbers = [trial.user_attrs.get(NUMBER) for trial in study.get_trials() if trial.state.is_finished()]
+    numbers = [trial.user_attrs.get(NUMBER_ATTRIBUTE) for trial in study.get_trials() if trial.state.is_finished()]
     return Counter(number for number in numbers if number is not None)
 
 
@@ -631,7 +631,7 @@ def test_a_sweep_killed_or_interrupted_at_any_moment_ends_as_one_that_nobody_dis
     assert set(world.specs) == expected
     assert world.num_ends == dict.fromkeys(expected, 1), "each is trained to its end, and once"
     study = open_study(plan.folder, plan.name)
-    told = recall(study)
+    told = newest_trials(study)
     assert sorted(told) == list(range(5))
     for number, trial in told.items():
         names = [name for name in sorted(expected) if name.startswith(f"{number:04d}")]

@@ -14,18 +14,18 @@ from search_spaces.domain import Choice, Condition, Float, Int
 from search_spaces.space import SearchSpace, grid_trials
 from sweeps.search.study import (
     JOURNAL_NAME,
-    NUMBER,
+    NUMBER_ATTRIBUTE,
     as_choice,
-    draw,
-    draw_known,
-    is_whole,
-    mend_journal,
+    ask_known,
+    ask_new,
+    fail_unknown,
+    has_all_params,
+    newest_trials,
     open_study,
-    recall,
-    reopen,
+    reopen_ended,
+    reopen_running,
+    repair_journal,
     sampler_for,
-    take_back,
-    tidy,
 )
 
 
@@ -44,25 +44,25 @@ def test_a_point_of_the_grid_is_given_out_as_it_is_in_any_order(tmp_path: Path, 
     space = space_of(tiny_config, grid={"smart.weight": (0.0, 1.0), batches: ((8, 4), (4, 8))})
     study, points = open_study(tmp_path, "s"), grid_trials(space)
     for number in (2, 0, 3, 1):
-        drawn = draw_known(study, space, "grid", number, points[number])
+        drawn = ask_known(study, space, "grid", number, points[number])
         assert (drawn.number, drawn.params) == (number, points[number])
-    assert {number: trial.number for number, trial in recall(study).items()} == {2: 0, 0: 1, 3: 2, 1: 3}
+    assert {number: trial.number for number, trial in newest_trials(study).items()} == {2: 0, 0: 1, 3: 2, 1: 3}
 
 
 def test_keys_that_vary_together_are_one_parameter_in_optuna(tmp_path: Path, tiny_config: TrialConfig) -> None:
     batches = ("tasks.sst.batch_size", "tasks.qqp.batch_size")
     space = space_of(tiny_config, grid={batches: ((8, 4), (4, 8))})
     study = open_study(tmp_path, "s")
-    draw_known(study, space, "grid", 0, grid_trials(space)[0])
+    ask_known(study, space, "grid", 0, grid_trials(space)[0])
     assert study.trials[0].params == {"tasks.sst.batch_size + tasks.qqp.batch_size": json.dumps([8, 4])}
 
 
 def test_what_was_given_out_is_in_the_journal_with_its_number(tmp_path: Path, tiny_config: TrialConfig) -> None:
     space = space_of(tiny_config, grid={"smart.weight": (0.0, 0.5, 1.0)})
-    draw_known(open_study(tmp_path, "s"), space, "grid", 2, {"smart.weight": 1.0})
+    ask_known(open_study(tmp_path, "s"), space, "grid", 2, {"smart.weight": 1.0})
     (trial,) = reload(tmp_path).trials
     assert (trial.state, trial.params) == (TrialState.RUNNING, {"smart.weight": 1.0})
-    assert trial.user_attrs == {NUMBER: 2}
+    assert trial.user_attrs == {NUMBER_ATTRIBUTE: 2}
 
 
 @pytest.mark.parametrize("search", ["random", "tpe"])
@@ -77,7 +77,7 @@ def test_the_same_seed_draws_the_same_and_another_seed_does_not(
 
     def draws(name: str, seed: int) -> list[dict[str, object]]:
         study = open_study(tmp_path, name)
-        return [draw(study, space, search, seed, number).params for number in range(5)]
+        return [ask_new(study, space, search, seed, number).params for number in range(5)]
 
     first = draws("a", seed=1)
     assert first == draws("b", seed=1)
@@ -88,11 +88,11 @@ def test_the_same_seed_draws_the_same_and_another_seed_does_not(
 def test_a_study_that_goes_on_does_not_repeat_its_first_draws(tmp_path: Path, tiny_config: TrialConfig) -> None:
     space = space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
     study = open_study(tmp_path, "s")
-    before = [draw(study, space, "random", 0, number).params for number in range(3)]
+    before = [ask_new(study, space, "random", 0, number).params for number in range(3)]
     resumed = open_study(tmp_path, "s")
-    after = [draw(resumed, space, "random", 0, number).params for number in range(3, 6)]
+    after = [ask_new(resumed, space, "random", 0, number).params for number in range(3, 6)]
     undisturbed = open_study(tmp_path, "t")
-    assert before + after == [draw(undisturbed, space, "random", 0, number).params for number in range(6)]
+    assert before + after == [ask_new(undisturbed, space, "random", 0, number).params for number in range(6)]
 
 
 def test_draws_stay_within_their_ranges(tmp_path: Path, tiny_config: TrialConfig) -> None:
@@ -103,7 +103,7 @@ def test_draws_stay_within_their_ranges(tmp_path: Path, tiny_config: TrialConfig
     }
     space, study = space_of(tiny_config, ranges=ranges), open_study(tmp_path, "s")
     for number in range(20):
-        params = draw(study, space, "random", 0, number).params
+        params = ask_new(study, space, "random", 0, number).params
         assert 1e-6 <= params["optimizer.learning_rate"] <= 1e-3
         assert params["encoder.max_length"] in (8, 9)
         assert params["smart.tasks"] in (("sst",), ("sst", "qqp"))
@@ -121,7 +121,7 @@ def test_without_conditions_the_draws_are_those_of_optunas_fixed_distributions(
     for number in range(15):
         reference.sampler = sampler_for(search, 7, number)
         asked = reference.ask({"smart.weight": weight, "encoder.max_length": length})
-        drawn = draw(study, space, search, 7, number)
+        drawn = ask_new(study, space, search, 7, number)
         assert drawn.params == asked.params
         for owner, trial in ((study, drawn.trial), (reference, asked)):
             owner.tell(trial, -abs(asked.params["smart.weight"] - 2))
@@ -147,7 +147,7 @@ def test_a_key_is_drawn_only_where_its_condition_holds_and_optuna_knows_no_such_
     study = open_study(tmp_path, "s")
     seen = set()
     for number in range(25):
-        drawn = draw(study, space, search, 3, number)
+        drawn = ask_new(study, space, search, 3, number)
         mode = drawn.params["smart.mode"]
         expected = {"smart.mode", "smart.step_size"}
         expected |= {"smart.num_steps"} if mode != "random" else set()
@@ -165,7 +165,7 @@ def test_tpe_learns_about_a_key_that_only_some_trials_have(tmp_path: Path, tiny_
     study = open_study(tmp_path, "s")
     drawn = []
     for number in range(40):
-        found = draw(study, space, "tpe", 0, number)
+        found = ask_new(study, space, "tpe", 0, number)
         study.tell(found.trial, -abs(found.params.get("smart.epsilon", -1.0) - 0.8))
         drawn.append(found.params.get("smart.epsilon"))
     late = [epsilon for epsilon in drawn[-15:] if epsilon is not None]
@@ -185,7 +185,7 @@ def test_a_condition_on_a_key_that_was_not_drawn_does_not_hold(tmp_path: Path, t
     }
     space = space_of(tiny_config, ranges=ranges, conditions=conditions)
     study = open_study(tmp_path, "s")
-    kinds = {tuple(draw(study, space, "random", 0, number).params) for number in range(30)}
+    kinds = {tuple(ask_new(study, space, "random", 0, number).params) for number in range(30)}
     assert kinds == {
         ("smart.mode",),
         ("smart.mode", "smart.reduction"),
@@ -197,16 +197,16 @@ def test_names_of_the_spaces_own_are_drawn_and_kept_as_they_are(tmp_path: Path, 
     grid = {"plan": {"short": {"stages.1.epochs": 1}, "long": {"stages.1.epochs": 3}}}
     space = space_of(tiny_config, grid=grid)
     study = open_study(tmp_path, "s")
-    drawn = [draw_known(study, space, "grid", number, point).params for number, point in enumerate(grid_trials(space))]
+    drawn = [ask_known(study, space, "grid", number, point).params for number, point in enumerate(grid_trials(space))]
     assert drawn == [{"plan": "short"}, {"plan": "long"}]
     assert study.trials[1].params == {"plan": "long"}
-    assert draw(open_study(tmp_path, "t"), space, "tpe", 0, 0).params["plan"] in grid["plan"]
+    assert ask_new(open_study(tmp_path, "t"), space, "tpe", 0, 0).params["plan"] in grid["plan"]
 
 
 def test_a_study_that_is_opened_again_is_the_one_that_was_there(tmp_path: Path, tiny_config: TrialConfig) -> None:
     space = space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
     study = open_study(tmp_path, "s")
-    study.tell(draw(study, space, "random", 0, 0).trial, 0.5)
+    study.tell(ask_new(study, space, "random", 0, 0).trial, 0.5)
     again = open_study(tmp_path, "s")
     assert [trial.value for trial in again.trials] == [0.5]
     assert open_study(tmp_path, "t").trials == []
@@ -219,8 +219,8 @@ def test_a_known_configuration_is_drawn_as_it_was_conditions_included(
     space = space_of(tiny_config, ranges=RANGES, conditions=CONDITIONS)
     first, again = open_study(tmp_path, "s"), open_study(tmp_path, "t")
     for number in range(8):
-        drawn = draw(first, space, search, 3, number)
-        known = draw_known(again, space, search, number, drawn.params)
+        drawn = ask_new(first, space, search, 3, number)
+        known = ask_known(again, space, search, number, drawn.params)
         assert known.params == drawn.params
         assert again.trials[number].params == first.trials[number].params
 
@@ -230,45 +230,49 @@ def test_values_that_vary_together_and_lists_are_drawn_as_they_were(tmp_path: Pa
     ranges = {"smart.tasks": Choice(values=(("sst",), ("sst", "qqp")))}
     space = space_of(tiny_config, grid={batches: ((8, 4), (4, 8))}, ranges=ranges)
     study = open_study(tmp_path, "s")
-    drawn = draw(study, space, "tpe", 0, 0)
+    drawn = ask_new(study, space, "tpe", 0, 0)
     on_record = json.loads(json.dumps(drawn.params))  # as `trials.parquet` gives them back
-    assert draw_known(study, space, "tpe", 0, on_record).params == drawn.params
+    assert ask_known(study, space, "tpe", 0, on_record).params == drawn.params
     assert study.trials[1].params == study.trials[0].params
 
 
 def test_of_a_configuration_that_was_drawn_again_the_newest_counts(tmp_path: Path, tiny_config: TrialConfig) -> None:
     space = space_of(tiny_config, grid={"smart.weight": (0.0, 1.0)})
     study = open_study(tmp_path, "s")
-    study.tell(draw_known(study, space, "grid", 1, {"smart.weight": 1.0}).trial, state=TrialState.FAIL)
-    draw_known(study, space, "grid", 1, {"smart.weight": 1.0})
+    study.tell(ask_known(study, space, "grid", 1, {"smart.weight": 1.0}).trial, state=TrialState.FAIL)
+    ask_known(study, space, "grid", 1, {"smart.weight": 1.0})
     study.ask()  # killed before it had its number
-    assert [(number, trial.number) for number, trial in recall(study).items()] == [(1, 1)]
+    assert [(number, trial.number) for number, trial in newest_trials(study).items()] == [(1, 1)]
 
 
 def test_tidying_tells_that_what_the_sweep_does_not_know_has_failed(tmp_path: Path, tiny_config: TrialConfig) -> None:
     space = space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
     study = open_study(tmp_path, "s")
-    drawn = [draw(study, space, "random", 0, number) for number in range(3)]
+    drawn = [ask_new(study, space, "random", 0, number) for number in range(3)]
     study.tell(drawn[0].trial, 0.7)
     study.ask()  # killed before it had its number
     for weight in (1.0, 2.0):
         study.enqueue_trial({"smart.weight": weight})  # killed before they were asked for
-    tidy(study, [0, 1])
+    fail_unknown(study, [0, 1])
     assert [trial.state.name for trial in study.trials] == ["COMPLETE", "RUNNING", *["FAIL"] * 4]
-    tidy(study, [0, 1])
+    fail_unknown(study, [0, 1])
     assert [trial.state.name for trial in study.trials] == ["COMPLETE", "RUNNING", *["FAIL"] * 4]
-    assert [trial.user_attrs for trial in study.trials[:3]] == [{NUMBER: 0}, {NUMBER: 1}, {NUMBER: None}]
-    assert sorted(recall(study)) == [0, 1], "the number of one that is given up is free"
+    assert [trial.user_attrs for trial in study.trials[:3]] == [
+        {NUMBER_ATTRIBUTE: 0},
+        {NUMBER_ATTRIBUTE: 1},
+        {NUMBER_ATTRIBUTE: None},
+    ]
+    assert sorted(newest_trials(study)) == [0, 1], "the number of one that is given up is free"
     params = {"smart.weight": 0.5}
-    assert draw_known(study, space, "random", 2, params).params == params, "nothing queued comes before it"
+    assert ask_known(study, space, "random", 2, params).params == params, "nothing queued comes before it"
 
 
 def test_what_was_given_out_before_a_kill_can_still_be_told(tmp_path: Path, tiny_config: TrialConfig) -> None:
     space = space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
-    drawn = draw(open_study(tmp_path, "s"), space, "random", 0, 4)
+    drawn = ask_new(open_study(tmp_path, "s"), space, "random", 0, 4)
     drawn.trial.report(0.4, 1)
     study = open_study(tmp_path, "s")
-    again = reopen(study, recall(study)[4], drawn.params, 4)
+    again = reopen_running(study, newest_trials(study)[4], drawn.params, 4)
     again.trial.report(0.6, 2)
     study.tell(again.trial, 0.6)
     (trial,) = reload(tmp_path).trials
@@ -278,7 +282,7 @@ def test_what_was_given_out_before_a_kill_can_still_be_told(tmp_path: Path, tiny
 def told_study(folder: Path, space: SearchSpace) -> optuna.Study:
     """A study of three configurations: one complete, one failed, one whose trial is under way."""
     study = open_study(folder, "s")
-    drawn = [draw(study, space, "random", 0, number) for number in range(3)]
+    drawn = [ask_new(study, space, "random", 0, number) for number in range(3)]
     for number, found in enumerate(drawn):
         found.trial.report(0.1 * number, 1)
     study.tell(drawn[0].trial, 0.7)
@@ -294,15 +298,15 @@ def test_a_configuration_that_has_an_end_and_is_tried_again_runs_again_and_the_r
     study = told_study(tmp_path, space)
     study.set_user_attr("note", "from a dashboard")
     before = study.get_trials()
-    again = take_back(study, tmp_path, [1], anew=[1] if is_anew else [])
+    again = reopen_ended(study, tmp_path, [1], anew=[1] if is_anew else [])
     for found in (again, reload(tmp_path)):
         trials = found.get_trials()
         assert [trial.state.name for trial in trials] == ["COMPLETE", "RUNNING", "RUNNING"]
         assert [trials[0], trials[2]] == [before[0], before[2]]
-        assert (trials[1].params, trials[1].user_attrs) == (before[1].params, {NUMBER: 1})
+        assert (trials[1].params, trials[1].user_attrs) == (before[1].params, {NUMBER_ATTRIBUTE: 1})
         assert trials[1].intermediate_values == ({} if is_anew else {1: 0.1})
         assert found.user_attrs == {"note": "from a dashboard"}
-    again.tell(reopen(again, recall(again)[1], before[1].params, 1).trial, 0.9)
+    again.tell(reopen_running(again, newest_trials(again)[1], before[1].params, 1).trial, 0.9)
     assert [trial.value for trial in reload(tmp_path).trials] == [0.7, 0.9, None]
     assert [path.name for path in tmp_path.iterdir()] == [JOURNAL_NAME]
 
@@ -312,16 +316,16 @@ def test_where_nothing_has_an_end_that_must_be_taken_back_the_study_is_left_alon
 ) -> None:
     study = told_study(tmp_path, space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)}))
     before = (tmp_path / JOURNAL_NAME).read_bytes()
-    assert take_back(study, tmp_path, [2, 7], anew=[2]) is study, "2 is running, 7 is not known"
+    assert reopen_ended(study, tmp_path, [2, 7], anew=[2]) is study, "2 is running, 7 is not known"
     assert (tmp_path / JOURNAL_NAME).read_bytes() == before
 
 
 def test_a_journal_that_is_whole_or_not_there_needs_no_mending(tmp_path: Path, tiny_config: TrialConfig) -> None:
-    assert mend_journal(tmp_path) is None
+    assert repair_journal(tmp_path) is None
     assert not list(tmp_path.iterdir())
     told_study(tmp_path, space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)}))
     before = (tmp_path / JOURNAL_NAME).read_bytes()
-    assert mend_journal(tmp_path) is None
+    assert repair_journal(tmp_path) is None
     assert (tmp_path / JOURNAL_NAME).read_bytes() == before
 
 
@@ -338,21 +342,21 @@ def test_what_is_torn_at_a_journals_end_is_dropped_and_said_and_what_follows_can
     journal = tmp_path / JOURNAL_NAME
     whole = journal.read_bytes()
     journal.write_bytes(whole + torn)
-    note = mend_journal(tmp_path)
+    note = repair_journal(tmp_path)
     assert note is not None
     assert f"last {len(torn)} bytes" in note
     assert str(journal) in note
     assert journal.read_bytes() == whole
     study = open_study(tmp_path, "s")
-    draw(study, space, "random", 0, 3)
+    ask_new(study, space, "random", 0, 3)
     assert reload(tmp_path).get_trials()[:3] == before
     assert len(reload(tmp_path).trials) == 4
-    assert mend_journal(tmp_path) is None
+    assert repair_journal(tmp_path) is None
 
 
 def test_a_journal_without_a_whole_line_becomes_that_of_a_new_study(tmp_path: Path) -> None:
     (tmp_path / JOURNAL_NAME).write_bytes(b'{"op_code"')
-    assert "last 10 bytes" in str(mend_journal(tmp_path))
+    assert "last 10 bytes" in str(repair_journal(tmp_path))
     assert open_study(tmp_path, "s").trials == []
 
 
@@ -362,15 +366,15 @@ def test_a_draw_whose_last_values_are_lost_is_not_whole(tmp_path: Path, tiny_con
     space = space_of(tiny_config, grid=grid, ranges=RANGES, conditions=CONDITIONS)
     params = grid_trials(space)[0] | ({} if search == "grid" else {"smart.mode": "random", "smart.step_size": 1e-3})
     study = open_study(tmp_path, "s")
-    draw_known(study, space, search, 0, params)
+    ask_known(study, space, search, 0, params)
     (trial,) = study.get_trials()
-    assert is_whole(trial, space, search, params)
+    assert has_all_params(trial, space, search, params)
     assert len(trial.params) == (2 if search == "grid" else 4)
     for title in trial.params:
         kept = {name: value for name, value in trial.params.items() if name != title}
         ranges = {name: trial.distributions[name] for name in kept}
         few = optuna.trial.create_trial(value=0.0, params=kept, distributions=ranges)
-        assert not is_whole(few, space, search, params)
+        assert not has_all_params(few, space, search, params)
 
 
 @pytest.mark.parametrize("value", [None, True, 3, 0.5, "mean"])

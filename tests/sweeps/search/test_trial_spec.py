@@ -10,7 +10,7 @@ from mtlib.config.trial import TrialConfig
 from results.records.trials import TrialRecord
 from sweeps.driver.ledger import Ledger, add_trial
 from sweeps.options import SweepPlan
-from sweeps.search.trial_spec import left_of, make_spec, spec_again
+from sweeps.search.trial_spec import make_spec, spec_of_record, unfinished_specs
 from tests.sweeps.conftest import MakePlan
 
 PARAMS = {"smart.weight": 0.3}
@@ -54,7 +54,7 @@ def test_of_a_configuration_is_left_what_has_not_ended_and_replicates_once_the_f
 ) -> None:
     plan = make_plan(replicates=3)
     records = [record_of(plan, again, status=status) for again, status in enumerate(statuses)]
-    assert left_of(plan, records) == [make_spec(plan.space, 1, again, PARAMS) for again in left]
+    assert unfinished_specs(plan, records) == [make_spec(plan.space, 1, again, PARAMS) for again in left]
 
 
 def test_a_trial_that_is_on_record_is_run_as_it_was_recorded(make_plan: MakePlan) -> None:
@@ -62,6 +62,6 @@ def test_a_trial_that_is_on_record_is_run_as_it_was_recorded(make_plan: MakePlan
     plan = make_plan()
     own = TrialConfig.from_json(record_of(plan).config).override({"optimizer.learning_rate": 0.5})
     record = record_of(plan, config=own.to_json())
-    spec = spec_again(plan.space, record, record, 0)
+    spec = spec_of_record(plan.space, record, record, 0)
     assert (spec.trial_id, spec.config, spec.params) == ("0001-r0", own, PARAMS)
-    assert spec_again(plan.space, record, None, 1) == make_spec(plan.space, 1, 1, PARAMS)
+    assert spec_of_record(plan.space, record, None, 1) == make_spec(plan.space, 1, 1, PARAMS)

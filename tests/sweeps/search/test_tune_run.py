@@ -1,11 +1,11 @@
-"""Verdicts go to the mailbox as soon as the scheduler has decided; the rest of the search is tested in whole sweeps."""
+"""DecisionCallback go to the mailbox as soon as the scheduler has decided; the rest of the search is tested in whole sweeps."""
 
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from sweeps.search.tune_run import Verdicts, trial_name
+from sweeps.search.tune_run import DecisionCallback, trial_name
 from tests.sweeps.search.test_tune_trial import Method
 
 TRIAL = SimpleNamespace(config={"trial_id": "0003-r0"})
@@ -15,13 +15,13 @@ TRIAL = SimpleNamespace(config={"trial_id": "0003-r0"})
 def test_the_decision_is_told_for_the_epoch_it_is_about(is_done: bool) -> None:
     mailbox: Any = SimpleNamespace(set_decision=Method([None]))
     result = {"epoch": 1, "trained_epochs": 3, "done": is_done}
-    Verdicts(mailbox).on_trial_result(iteration=1, trials=[TRIAL], trial=TRIAL, result=result)
+    DecisionCallback(mailbox).on_trial_result(iteration=1, trials=[TRIAL], trial=TRIAL, result=result)
     assert mailbox.set_decision.calls == [("0003-r0", 3, is_done)]
 
 
 def test_a_trial_that_tune_has_given_up_is_withdrawn() -> None:
     mailbox: Any = SimpleNamespace(cancel_trial=Method([None]))
-    Verdicts(mailbox).on_trial_error(iteration=1, trials=[TRIAL], trial=TRIAL)
+    DecisionCallback(mailbox).on_trial_error(iteration=1, trials=[TRIAL], trial=TRIAL)
     ((trial_id, why),) = mailbox.cancel_trial.calls
     assert (trial_id, why) == ("0003-r0", "its process in Ray Tune died")
 

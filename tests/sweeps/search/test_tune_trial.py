@@ -10,7 +10,7 @@ from ray import tune
 
 from sweeps.cluster.connection import PACKAGES_FOLDER
 from sweeps.lanes.messages import TrialEnd
-from sweeps.search.tune_trial import TrialFailed, pass_reports_on, tune_metrics
+from sweeps.search.tune_trial import TrialFailed, forward_reports, tune_metrics
 
 REPORT = {
     "epoch": 3,
@@ -56,7 +56,7 @@ def reported(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def run(mailbox: Any) -> None:
-    pass_reports_on(mailbox, "0003-r0", "{}", "0003-r0 smart.weight=0.5")
+    forward_reports(mailbox, "0003-r0", "{}", "0003-r0 smart.weight=0.5")
 
 
 def test_reports_are_passed_on_until_the_trial_is_complete(reported: list[dict[str, Any]]) -> None:

@@ -26,11 +26,11 @@ from sweeps.setup.create import (
     check_encoder,
     check_machine,
     check_points,
+    create_sweep,
     describe_gpus,
     discard_unstarted,
-    open_sweep,
 )
-from sweeps.setup.inputs import Material
+from sweeps.setup.inputs import SweepInputs
 from tests.mtlib.architectures import DECODERS, ENCODER_DECODERS, ENCODERS
 
 Build = Callable[..., SweepOptions]
@@ -49,8 +49,8 @@ def options(tmp_path: Path) -> Build:
 
 
 @pytest.fixture
-def material() -> Material:
-    return Material(
+def inputs() -> SweepInputs:
+    return SweepInputs(
         space=load_space("smart_lambda"),
         data_folder=Path("/data"),
         num_rows={("sst", "train"): 3, ("sst", "dev"): 2},
@@ -62,9 +62,9 @@ def material() -> Material:
     )
 
 
-def with_base(material: Material, **changes: Any) -> Material:
-    base = material.space.base.override(changes)
-    return dataclasses.replace(material, space=dataclasses.replace(material.space, base=base))
+def with_base(inputs: SweepInputs, **changes: Any) -> SweepInputs:
+    base = inputs.space.base.override(changes)
+    return dataclasses.replace(inputs, space=dataclasses.replace(inputs.space, base=base))
 
 
 def test_a_trial_that_just_fits_is_allowed(options: Build) -> None:
@@ -104,35 +104,35 @@ def test_gpus_that_nobody_asked_for_are_said(options: Build, monkeypatch: pytest
 
 
 def test_smart_is_refused_for_an_encoder_that_it_cannot_enter(
-    material: Material, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
+    inputs: SweepInputs, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_encoder: nn.Module) -> nn.Module:
         raise ValueError("SMART cannot enter")
 
     monkeypatch.setattr("sweeps.setup.create.embedding_layer", refuse)
-    changed = with_base(material, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64})
+    changed = with_base(inputs, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64})
     with pytest.raises(ValueError, match="SMART cannot enter"):
         check_encoder(OPTIONS, changed)
 
 
 def test_an_encoder_that_can_be_had_is_counted_and_known_again(
-    material: Material, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder
+    inputs: SweepInputs, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder
 ) -> None:
-    changed = with_base(material, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64})
+    changed = with_base(inputs, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64})
     found = check_encoder(OPTIONS, changed)
     assert (found.num_parameters, found.fingerprint) == (tiny_encoder.num_parameters, tiny_encoder.fingerprint)
 
 
-def test_an_encoder_that_cannot_be_had_is_one_line(material: Material, tmp_path: Path) -> None:
+def test_an_encoder_that_cannot_be_had_is_one_line(inputs: SweepInputs, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    changed = with_base(material, **{"encoder.name": str(tmp_path / "empty")})
+    changed = with_base(inputs, **{"encoder.name": str(tmp_path / "empty")})
     with pytest.raises(ValueError, match=r"encoder '.*empty' cannot be loaded") as raised:
         check_encoder(OPTIONS, changed)
     assert "\n" not in str(raised.value)
 
 
-def test_settings_that_do_not_fit_the_encoder_are_refused(material: Material, tiny_encoder_folder: Path) -> None:
-    changed = with_base(material, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 65})
+def test_settings_that_do_not_fit_the_encoder_are_refused(inputs: SweepInputs, tiny_encoder_folder: Path) -> None:
+    changed = with_base(inputs, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 65})
     with pytest.raises(ValueError, match=r"encoder\.max_length must be at most 64"):
         check_encoder(OPTIONS, changed)
 
@@ -146,45 +146,45 @@ def weights_like(config: TrialConfig, pretrained: PretrainedEncoder, path: Path,
 
 
 def test_weights_to_start_from_must_fit_the_encoder(
-    material: Material, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
+    inputs: SweepInputs, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
 ) -> None:
     here = {"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64}
-    base = with_base(material, **here).space.base
+    base = with_base(inputs, **here).space.base
     fitting = weights_like(base, tiny_encoder, tmp_path / "fitting.safetensors")
     narrow = weights_like(base, tiny_encoder, tmp_path / "narrow.safetensors", width=16)
-    started = with_base(material, **here, **{"encoder.start_from": str(fitting), "encoder.start_heads": True})
+    started = with_base(inputs, **here, **{"encoder.start_from": str(fitting), "encoder.start_heads": True})
     assert check_encoder(OPTIONS, started).num_parameters == tiny_encoder.num_parameters
     for path, fault in ((narrow, "of another size"), (tmp_path / "none.safetensors", "which is missing")):
         with pytest.raises(ValueError, match=rf"^encoder\.start_from must .*{fault}") as raised:
-            check_encoder(OPTIONS, with_base(material, **here, **{"encoder.start_from": str(path)}))
+            check_encoder(OPTIONS, with_base(inputs, **here, **{"encoder.start_from": str(path)}))
         assert "\n" not in str(raised.value)
 
 
 def test_weights_and_layers_of_every_point_are_checked(
-    material: Material, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
+    inputs: SweepInputs, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
 ) -> None:
     layered = {"optimizer.other_scale": 0.5, "tasks.sst.chosen_layers": [0]}
     base = with_base(
-        material, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64, **layered}
+        inputs, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64, **layered}
     ).space.base
     narrow = weights_like(base, tiny_encoder, tmp_path / "narrow.safetensors", width=16)
     check_points([base, base.override({"tasks.sts.chosen_layers": [1]})], tiny_encoder)
     with pytest.raises(ValueError, match=r"^tasks\.sts\.chosen_layers must be layers of the encoder, 0 to 1, got 2$"):
         check_points([base, base.override({"tasks.sts.chosen_layers": [2]})], tiny_encoder)
-    space = dataclasses.replace(material.space, base=base, grid={"encoder.start_from": (None, str(narrow))})
+    space = dataclasses.replace(inputs.space, base=base, grid={"encoder.start_from": (None, str(narrow))})
     with pytest.raises(ValueError, match="must fit the encoder"):
-        check_encoder(OPTIONS, dataclasses.replace(material, space=space))
+        check_encoder(OPTIONS, dataclasses.replace(inputs, space=space))
 
 
 def test_weights_of_another_width_stop_the_command_before_anything_starts(
-    material: Material,
+    inputs: SweepInputs,
     tiny_folder: Path,
     tiny_encoder_folder: Path,
     tiny_encoder: PretrainedEncoder,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    base = with_base(material, **{"encoder.max_length": 64}).space.base
+    base = with_base(inputs, **{"encoder.max_length": 64}).space.base
     narrow = weights_like(base, tiny_encoder, tmp_path / "narrow.safetensors", width=16)
     places = ["--data", str(tiny_folder), "--encoder", str(tiny_encoder_folder), "--storage", str(tmp_path)]
     changes = ["--set", "encoder.max_length=64", f"encoder.start_from={narrow}"]
@@ -239,22 +239,22 @@ def test_what_an_encoder_cannot_do_stops_the_command_before_anything_starts(
     assert not (tmp_path / "first").exists()
 
 
-def test_bf16_is_tried_for_trials_on_the_cpu_only(material: Material, save_encoder: Callable[[Any], Path]) -> None:
+def test_bf16_is_tried_for_trials_on_the_cpu_only(inputs: SweepInputs, save_encoder: Callable[[Any], Path]) -> None:
     name = str(save_encoder(ENCODERS["deberta"]))
-    changed = with_base(material, **{"encoder.name": name, "encoder.max_length": 40, "precision": "bf16"})
+    changed = with_base(inputs, **{"encoder.name": name, "encoder.max_length": 40, "precision": "bf16"})
     with pytest.raises(ValueError, match="with precision bf16 on the CPU"):
         check_encoder(OPTIONS, changed)
     check_encoder(dataclasses.replace(OPTIONS, gpus_per_worker=0.5), changed)
 
 
-def test_an_open_sweep_has_a_folder_that_says_all(options: Build, material: Material, tmp_path: Path) -> None:
-    plan = open_sweep(options(seed=5, replicates=2), material, ENCODER, ["--space", "smart_lambda", "--seed", "5"])
+def test_an_open_sweep_has_a_folder_that_says_all(options: Build, inputs: SweepInputs, tmp_path: Path) -> None:
+    plan = create_sweep(options(seed=5, replicates=2), inputs, ENCODER, ["--space", "smart_lambda", "--seed", "5"])
     assert plan.folder == tmp_path / "storage" / "first"
     info = read_sweep(plan.folder)
     assert info == json.loads((plan.folder / "sweep.json").read_text())
     assert info["schema_version"] == SCHEMA_VERSION
     assert (info["name"], info["seed"], info["replicates"], info["search"]) == ("first", 5, 2, "grid")
-    assert info["space"]["hash"] == material.space.content_hash
+    assert info["space"]["hash"] == inputs.space.content_hash
     assert info["base"]["optimizer"]["learning_rate"] == 2e-5
     assert info["command"] == "python sweeps/run.py --space smart_lambda --seed 5"
     assert info["data"] == {
@@ -264,23 +264,23 @@ def test_an_open_sweep_has_a_folder_that_says_all(options: Build, material: Mate
         "rows": {"sst-train": 3, "sst-dev": 2},
         "skipped": ["sst.csv:2: x is blank", "sst.csv: 7 rows have x 9, which labels does not name"],
     }
-    assert info["encoder"] == {"name": material.space.base.encoder.name, "fingerprint": ENCODER}
+    assert info["encoder"] == {"name": inputs.space.base.encoder.name, "fingerprint": ENCODER}
     assert set(info["code"]) == {"sources", "libraries"}
     assert read_saved_options(plan.folder, {}) == options(seed=5, replicates=2, resumes=True)
     assert {"git", "packages", "python", "hardware", "created"} <= set(info)
 
 
-def test_a_mirror_receives_the_record_at_once(options: Build, material: Material, tmp_path: Path) -> None:
-    open_sweep(options(mirror=f"file://{tmp_path}/copy/"), material, ENCODER, [])
+def test_a_mirror_receives_the_record_at_once(options: Build, inputs: SweepInputs, tmp_path: Path) -> None:
+    create_sweep(options(mirror=f"file://{tmp_path}/copy/"), inputs, ENCODER, [])
     assert read_sweep(tmp_path / "copy" / "first")["name"] == "first"
 
 
 def test_what_is_held_out_is_recorded_and_copied(
-    options: Build, material: Material, tiny_config: TrialConfig, tiny_folder: Path, tmp_path: Path
+    options: Build, inputs: SweepInputs, tiny_config: TrialConfig, tiny_folder: Path, tmp_path: Path
 ) -> None:
     held = read_held_out(tiny_config.override({"data.hold_out": 0.2}), tiny_folder)
     given = options(hold_out=0.2, mirror=f"file://{tmp_path}/copy")
-    plan = open_sweep(given, dataclasses.replace(material, held=held), ENCODER, [])
+    plan = create_sweep(given, dataclasses.replace(inputs, held=held), ENCODER, [])
     record = read_hold_out(plan.folder)
     assert record == HoldOutRecord(share=0.2, tasks=describe_rows(held)) == read_hold_out(tmp_path / "copy" / "first")
     assert read_saved_options(plan.folder, {}).hold_out == 0.2
@@ -288,18 +288,18 @@ def test_what_is_held_out_is_recorded_and_copied(
 
 @pytest.mark.parametrize("mirror", [None, "file://{}/file/below"])
 def test_a_storage_that_cannot_be_written_is_one_line(
-    options: Build, material: Material, tmp_path: Path, mirror: str | None
+    options: Build, inputs: SweepInputs, tmp_path: Path, mirror: str | None
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     places: dict[str, Any] = {"mirror": mirror.format(tmp_path)} if mirror else {"storage": tmp_path / "file"}
     with pytest.raises(ValueError, match="--storage must be a place that can be written") as raised:
-        open_sweep(options(**places), material, ENCODER, [])
+        create_sweep(options(**places), inputs, ENCODER, [])
     assert "\n" not in str(raised.value)
     assert not (tmp_path / "storage" / "first").exists()
 
 
-def record_of(material: Material, status: str) -> TrialRecord:
-    config = material.space.base
+def record_of(inputs: SweepInputs, status: str) -> TrialRecord:
+    config = inputs.space.base
     return TrialRecord(
         trial_id="0000-r0",
         number=0,
@@ -326,9 +326,9 @@ def record_of(material: Material, status: str) -> TrialRecord:
     )
 
 
-def test_a_folder_with_a_trial_that_waits_for_another_lane_is_kept(options: Build, material: Material) -> None:
-    plan = open_sweep(options(), material, ENCODER, [])
-    returned = dataclasses.replace(record_of(material, "queued"), started="2026-01-01T00:00:00+00:00")
+def test_a_folder_with_a_trial_that_waits_for_another_lane_is_kept(options: Build, inputs: SweepInputs) -> None:
+    plan = create_sweep(options(), inputs, ENCODER, [])
+    returned = dataclasses.replace(record_of(inputs, "queued"), started="2026-01-01T00:00:00+00:00")
     write_trials(plan.folder, [returned], ("sst",))
     discard_unstarted(plan.folder)
     assert plan.folder.exists()
@@ -336,9 +336,9 @@ def test_a_folder_with_a_trial_that_waits_for_another_lane_is_kept(options: Buil
 
 @pytest.mark.parametrize(("status", "is_kept"), [("queued", False), ("interrupted", True), ("complete", True)])
 def test_a_folder_is_discarded_only_if_no_trial_started(
-    options: Build, material: Material, status: str, is_kept: bool
+    options: Build, inputs: SweepInputs, status: str, is_kept: bool
 ) -> None:
-    plan = open_sweep(options(), material, ENCODER, [])
-    write_trials(plan.folder, [record_of(material, status)], ("sst",))
+    plan = create_sweep(options(), inputs, ENCODER, [])
+    write_trials(plan.folder, [record_of(inputs, status)], ("sst",))
     discard_unstarted(plan.folder)
     assert plan.folder.exists() == is_kept

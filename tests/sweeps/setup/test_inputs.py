@@ -18,8 +18,8 @@ from search_spaces.domain import Choice, Float
 from search_spaces.space import SearchSpace, grid_configs, load_space, space_names
 from sweeps.options import SweepOptions
 from sweeps.setup import inputs as prepare_module
-from sweeps.setup.create import open_sweep
-from sweeps.setup.inputs import Material, planned_configs, prepare, read_points
+from sweeps.setup.create import create_sweep
+from sweeps.setup.inputs import SweepInputs, planned_configs, read_inputs, read_points
 from sweeps.setup.space_checks import all_points
 
 Options = Callable[..., SweepOptions]
@@ -38,10 +38,10 @@ def space_with(base: TrialConfig, **changes: Any) -> SearchSpace:
 
 
 def test_without_data_and_encoder_the_demonstration_is_used_and_said(options: Options, tmp_path: Path) -> None:
-    material = prepare(options())
-    base = material.space.base
-    assert material.notes == (DEMO_NOTE,)
-    assert material.data_folder.is_relative_to(tmp_path / ".cache")
+    inputs = read_inputs(options())
+    base = inputs.space.base
+    assert inputs.notes == (DEMO_NOTE,)
+    assert inputs.data_folder.is_relative_to(tmp_path / ".cache")
     assert Path(base.encoder.name).is_relative_to(tmp_path / ".cache")
     plain = load_space("smart_lambda").base
     assert base == plain.override({**demo_overrides(plain), "encoder.name": base.encoder.name})
@@ -50,7 +50,7 @@ def test_without_data_and_encoder_the_demonstration_is_used_and_said(options: Op
 def test_the_demonstration_shortens_plans_that_a_space_varies_and_nothing_else_of_what_it_varies(
     options: Options,
 ) -> None:
-    long, short = load_space("orders"), prepare(options(space="orders")).space
+    long, short = load_space("orders"), read_inputs(options(space="orders")).space
     assert [config.stages for config in grid_configs(short)] == [
         demo_stages(config.stages) for config in grid_configs(long)
     ]
@@ -67,7 +67,7 @@ NOT_FOR_DEMO = ("layer_scales", "layers_alone", "long_runs", "pals_more_data", "
 @pytest.mark.parametrize("name", [name for name in space_names() if name not in NOT_FOR_DEMO])
 def test_every_space_can_be_prepared_for_the_demonstration(options: Options, name: str) -> None:
     search = "grid" if load_space(name).grid else "tpe"
-    space = prepare(options(space=name, search=search)).space
+    space = read_inputs(options(space=name, search=search)).space
     for config in all_points(space):
         assert sum(stage.epochs for stage in config.stages) <= 10
         assert config.encoder.name == space.base.encoder.name
@@ -76,7 +76,7 @@ def test_every_space_can_be_prepared_for_the_demonstration(options: Options, nam
 def test_an_encoder_without_the_layers_that_a_space_names_stops_the_sweep_in_one_line(options: Options) -> None:
     for name in ("layer_scales", "layers_alone", "long_runs"):
         with pytest.raises(ValueError, match="must have layers 0 to 11, which it names, got 3 layers in") as caught:
-            prepare(options(space=name))
+            read_inputs(options(space=name))
         assert "\n" not in str(caught.value)
 
 
@@ -84,43 +84,43 @@ def test_an_encoder_without_the_layers_that_a_space_names_stops_the_sweep_in_one
 def test_trials_of_different_tasks_are_not_compared_while_they_run(options: Options, changes: dict[str, Any]) -> None:
     rule = r"^--search tpe and --scheduler compare trials, which in space 'baselines' train different tasks, got qqp; "
     with pytest.raises(ValueError, match=rule):
-        prepare(options(space="baselines", **changes))
-    assert prepare(options(space="baselines", search="grid")).space.name == "baselines"
+        read_inputs(options(space="baselines", **changes))
+    assert read_inputs(options(space="baselines", search="grid")).space.name == "baselines"
 
 
 def test_with_data_alone_the_spaces_own_encoder_is_meant(options: Options, tiny_folder: Path) -> None:
-    material = prepare(options(data=tiny_folder))
-    assert material.space.base == load_space("smart_lambda").base
-    assert material.space.base.encoder.name == "bert-base-uncased"
-    assert material.notes == ()
+    inputs = read_inputs(options(data=tiny_folder))
+    assert inputs.space.base == load_space("smart_lambda").base
+    assert inputs.space.base.encoder.name == "bert-base-uncased"
+    assert inputs.notes == ()
 
 
 def test_with_an_encoder_alone_the_demonstration_corpus_is_used_with_the_spaces_settings(options: Options) -> None:
-    material = prepare(options(encoder="prajjwal1/bert-tiny"))
-    assert material.space.base == load_space("smart_lambda").base.override({"encoder.name": "prajjwal1/bert-tiny"})
-    assert "demonstration corpus" in material.notes[0]
+    inputs = read_inputs(options(encoder="prajjwal1/bert-tiny"))
+    assert inputs.space.base == load_space("smart_lambda").base.override({"encoder.name": "prajjwal1/bert-tiny"})
+    assert "demonstration corpus" in inputs.notes[0]
 
 
 def test_data_and_encoder_are_taken_as_named(options: Options, tiny_folder: Path) -> None:
-    material = prepare(options(data=tiny_folder, encoder="roberta-base", seed=3))
+    inputs = read_inputs(options(data=tiny_folder, encoder="roberta-base", seed=3))
     tables = read_folder(tiny_folder, ("sst", "qqp", "sts"))
-    assert material.space.base.encoder.name == "roberta-base"
-    assert material.space.base.seed == 3
-    assert material.fingerprint == content_fingerprint(tables)
-    assert material.num_rows == {key: len(table.ids) for key, table in tables.items()}
-    assert material.num_train_rows == {"sst": 30, "qqp": 70, "sts": 22}
+    assert inputs.space.base.encoder.name == "roberta-base"
+    assert inputs.space.base.seed == 3
+    assert inputs.fingerprint == content_fingerprint(tables)
+    assert inputs.num_rows == {key: len(table.ids) for key, table in tables.items()}
+    assert inputs.num_train_rows == {"sst": 30, "qqp": 70, "sts": 22}
 
 
 def test_set_comes_last_and_wins(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
     changed = {"optimizer.learning_rate": 0.5, "encoder.max_length": 32}
     monkeypatch.setattr(prepare_module, "demo_overrides", lambda _config: changed)
-    assert prepare(options()).space.base.optimizer.learning_rate == 0.5
-    base = prepare(options(changes={"optimizer.learning_rate": "0.125"})).space.base
+    assert read_inputs(options()).space.base.optimizer.learning_rate == 0.5
+    base = read_inputs(options(changes={"optimizer.learning_rate": "0.125"})).space.base
     assert (base.optimizer.learning_rate, base.encoder.max_length) == (0.125, 32)
 
 
 def test_set_reaches_every_trial(options: Options, tiny_folder: Path) -> None:
-    space = prepare(options(data=tiny_folder, changes={"stages.1.epochs": "3"})).space
+    space = read_inputs(options(data=tiny_folder, changes={"stages.1.epochs": "3"})).space
     assert {config.stages[1].epochs for config in grid_configs(space)} == {3}
     assert [config.smart.weight for config in grid_configs(space)] == [0.0, 0.3, 0.45, 0.5, 0.7, 1.0, 3.0]
 
@@ -144,9 +144,9 @@ def test_weights_to_start_from_are_found_from_any_folder(
     with pytest.raises(
         ValueError, match=rf"^encoder.start_from must be a folder or a file, got {wanted}, which is miss"
     ):
-        prepare(options(data=tiny_folder, changes=changes))
+        read_inputs(options(data=tiny_folder, changes=changes))
     Path(wanted).mkdir(parents=True)
-    space = prepare(options(data=tiny_folder, changes=changes)).space
+    space = read_inputs(options(data=tiny_folder, changes=changes)).space
     Path(wanted).rmdir()
     assert {config.encoder.start_from for config in [space.base, *grid_configs(space)]} == {wanted}
 
@@ -154,14 +154,14 @@ def test_weights_to_start_from_are_found_from_any_folder(
 def test_a_space_without_weights_to_start_from_has_none_unless_they_are_set(
     options: Options, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert prepare(options(data=tiny_folder)).space.base.encoder.start_from is None
+    assert read_inputs(options(data=tiny_folder)).space.base.encoder.start_from is None
     own = space_with(load_space("smart_lambda").base.override({"encoder.start_from": "own"}))
     monkeypatch.setattr(prepare_module, "load_space", lambda _name: own)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own").mkdir()
-    assert prepare(options(data=tiny_folder)).space.base.encoder.start_from == str(tmp_path.resolve() / "own")
+    assert read_inputs(options(data=tiny_folder)).space.base.encoder.start_from == str(tmp_path.resolve() / "own")
     for text in ("none", "null"):
-        space = prepare(options(data=tiny_folder, changes={"encoder.start_from": text})).space
+        space = read_inputs(options(data=tiny_folder, changes={"encoder.start_from": text})).space
         assert space.base.encoder.start_from is None
 
 
@@ -181,12 +181,12 @@ def test_a_space_without_weights_to_start_from_has_none_unless_they_are_set(
 )
 def test_a_wrong_set_is_one_line(options: Options, tiny_folder: Path, changes: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        prepare(options(data=tiny_folder, changes=changes))
+        read_inputs(options(data=tiny_folder, changes=changes))
 
 
 def test_an_unknown_space_is_refused(options: Options) -> None:
     with pytest.raises(ValueError, match="unknown search space 'smart'"):
-        prepare(options(space="smart"))
+        read_inputs(options(space="smart"))
 
 
 def test_a_missing_file_is_named(options: Options, tiny_folder: Path, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_missing_file_is_named(options: Options, tiny_folder: Path, tmp_path: 
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "sts-dev.csv").unlink()
     with pytest.raises(ValueError, match=r"lacks sts-dev\.csv"):
-        prepare(options(data=tmp_path))
+        read_inputs(options(data=tmp_path))
 
 
 def test_unusable_rows_are_counted(options: Options, tiny_folder: Path, tmp_path: Path) -> None:
@@ -202,15 +202,15 @@ def test_unusable_rows_are_counted(options: Options, tiny_folder: Path, tmp_path
         (tmp_path / path.name).write_bytes(path.read_bytes())
     with (tmp_path / "ids-sst-dev.csv").open("a") as file:
         file.write("99\tlast\ta fine film\t\n")
-    material = prepare(options(data=tmp_path))
-    assert material.skipped == ("ids-sst-dev.csv:15: sentiment is blank",)
-    assert material.num_rows["sst", "dev"] == 13
+    inputs = read_inputs(options(data=tmp_path))
+    assert inputs.skipped == ("ids-sst-dev.csv:15: sentiment is blank",)
+    assert inputs.num_rows["sst", "dev"] == 13
 
 
 def test_a_storage_that_cannot_be_written_is_one_line(options: Options, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ValueError, match="--storage must be a place that can be written"):
-        prepare(options(storage=tmp_path / "file"))
+        read_inputs(options(storage=tmp_path / "file"))
 
 
 def test_set_must_leave_alone_what_a_name_of_the_space_stands_for(options: Options, tiny_folder: Path) -> None:
@@ -218,9 +218,12 @@ def test_set_must_leave_alone_what_a_name_of_the_space_stands_for(options: Optio
         with pytest.raises(
             ValueError, match=r"must leave alone what space 'orders' searches \(stages, smart\.weight\)"
         ):
-            prepare(options(space="orders", data=tiny_folder, changes={key: value}))
+            read_inputs(options(space="orders", data=tiny_folder, changes={key: value}))
     changes = {"optimizer.learning_rate": "0.5"}
-    assert prepare(options(space="orders", data=tiny_folder, changes=changes)).space.base.optimizer.learning_rate == 0.5
+    assert (
+        read_inputs(options(space="orders", data=tiny_folder, changes=changes)).space.base.optimizer.learning_rate
+        == 0.5
+    )
 
 
 def test_a_space_without_a_grid_needs_a_search(
@@ -229,8 +232,8 @@ def test_a_space_without_a_grid_needs_a_search(
     space = space_with(load_space("smart_lambda").base, grid={}, ranges={"smart.weight": Float(low=0, high=1)})
     monkeypatch.setattr(prepare_module, "load_space", lambda _name: space)
     with pytest.raises(ValueError, match="--search must be tpe or random for space 'trial', which has no grid"):
-        prepare(options(data=tiny_folder))
-    assert prepare(options(data=tiny_folder, search="tpe")).space.ranges == space.ranges
+        read_inputs(options(data=tiny_folder))
+    assert read_inputs(options(data=tiny_folder, search="tpe")).space.ranges == space.ranges
 
 
 def test_only_tasks_that_some_trial_trains_are_read(tiny_folder: Path) -> None:
@@ -258,9 +261,9 @@ def folder(tiny_folder: Path, tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def material_of(space: SearchSpace, folder: Path, options: Options, monkeypatch: pytest.MonkeyPatch) -> Material:
+def material_of(space: SearchSpace, folder: Path, options: Options, monkeypatch: pytest.MonkeyPatch) -> SweepInputs:
     monkeypatch.setattr(prepare_module, "load_space", lambda _name: space)
-    return prepare(options(data=folder))
+    return read_inputs(options(data=folder))
 
 
 def test_extra_sets_that_some_trial_names_are_read_and_counted_by_their_name(
@@ -268,11 +271,11 @@ def test_extra_sets_that_some_trial_names_are_read_and_counted_by_their_name(
 ) -> None:
     base = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
     space = space_with(base, grid={"stages.0.extra_data": ((), ("cfimdb",))})
-    material = material_of(space, folder, options, monkeypatch)
-    assert material.num_rows == {("sst", "train"): 30, ("sst", "dev"): 13, ("cfimdb", "train"): 2}
-    assert material.num_train_rows == {"sst": 30, "cfimdb": 2}
-    assert material.left_out == ("ids-cfimdb-train.csv: 1 row has sentiment 2, which labels does not name",)
-    assert (material.skipped, material.other_rows) == ((), {})
+    inputs = material_of(space, folder, options, monkeypatch)
+    assert inputs.num_rows == {("sst", "train"): 30, ("sst", "dev"): 13, ("cfimdb", "train"): 2}
+    assert inputs.num_train_rows == {"sst": 30, "cfimdb": 2}
+    assert inputs.left_out == ("ids-cfimdb-train.csv: 1 row has sentiment 2, which labels does not name",)
+    assert (inputs.skipped, inputs.other_rows) == ((), {})
 
 
 def test_each_point_has_the_rows_of_its_own_data_and_each_file_is_read_once(
@@ -290,23 +293,23 @@ def test_each_point_has_the_rows_of_its_own_data_and_each_file_is_read_once(
         return read_part(part, place)
 
     monkeypatch.setattr("mtlib.data.table_parts.read_part", count)
-    material = material_of(space_with(base, grid=grid), folder, options, monkeypatch)
+    inputs = material_of(space_with(base, grid=grid), folder, options, monkeypatch)
     assert len(read) == len(set(read)) == 3  # train, augmentation, dev
-    assert [material.train_rows_of(config) for config in grid_configs(material.space)] == [
+    assert [inputs.train_rows_of(config) for config in grid_configs(inputs.space)] == [
         {"sst": 30},
         {"sst": 30},
         {"sst": 33},
         {"sst": 33},
     ]
-    assert material.num_train_rows == {"sst": 30}
-    assert material.skipped == ("more.csv:5: sentence is blank",)
+    assert inputs.num_train_rows == {"sst": 30}
+    assert inputs.skipped == ("more.csv:5: sentence is blank",)
     tables = read_folder(folder, ("sst",))
-    assert material.fingerprint != content_fingerprint(tables)
-    (augmented,) = set(material.fingerprints) - {"sst-train", "sst-dev"}
+    assert inputs.fingerprint != content_fingerprint(tables)
+    (augmented,) = set(inputs.fingerprints) - {"sst-train", "sst-dev"}
     assert "more.csv" in augmented
     own = {f"{name}-{split}": content_fingerprint({(name, split): table}) for (name, split), table in tables.items()}
-    assert material.fingerprints == {**own, augmented: material.fingerprints[augmented]}
-    assert material.fingerprints[augmented] != own["sst-train"]
+    assert inputs.fingerprints == {**own, augmented: inputs.fingerprints[augmented]}
+    assert inputs.fingerprints[augmented] != own["sst-train"]
 
 
 def test_what_any_point_lacks_is_named_in_one_line(
@@ -327,47 +330,47 @@ def test_trials_that_are_yet_to_be_drawn_are_planned_as_the_base(options: Option
 
 def test_rows_that_are_held_out_reach_no_trial_and_are_recorded(options: Options, tiny_folder: Path) -> None:
     asked = options(data=tiny_folder, hold_out=0.2)
-    material = prepare(asked)
-    base = material.space.base
-    assert {config.data.hold_out for config in all_points(material.space)} == {0.2}
-    assert {task: len(table.ids) for task, table in material.held.items()} == {"sst": 6, "qqp": 14, "sts": 4}
-    assert material.num_train_rows == material.train_rows_of(base) == {"sst": 24, "qqp": 56, "sts": 18}
-    assert [material.num_rows[task, HELD] for task in material.held] == [6, 14, 4]
-    for config in grid_configs(material.space):
+    inputs = read_inputs(asked)
+    base = inputs.space.base
+    assert {config.data.hold_out for config in all_points(inputs.space)} == {0.2}
+    assert {task: len(table.ids) for task, table in inputs.held.items()} == {"sst": 6, "qqp": 14, "sts": 4}
+    assert inputs.num_train_rows == inputs.train_rows_of(base) == {"sst": 24, "qqp": 56, "sts": 18}
+    assert [inputs.num_rows[task, HELD] for task in inputs.held] == [6, 14, 4]
+    for config in grid_configs(inputs.space):
         for (name, split), table in read_data(config, tiny_folder).items():
-            assert split == "dev" or not set(table.ids) & set(material.held[name].ids)
-    plan = open_sweep(asked, material, "fingerprint", [])
+            assert split == "dev" or not set(table.ids) & set(inputs.held[name].ids)
+    plan = create_sweep(asked, inputs, "fingerprint", [])
     record = read_hold_out(plan.folder)
     assert (record.share, {task: list(rows.ids) for task, rows in record.tasks.items()}) == (
         0.2,
-        {task: table.ids for task, table in material.held.items()},
+        {task: table.ids for task, table in inputs.held.items()},
     )
     assert {f"{task}-held": rows.fingerprint for task, rows in record.tasks.items()}.items() <= (
-        material.fingerprints.items()
+        inputs.fingerprints.items()
     )
     check_held(record, read_held_out(plan.base, plan.data_folder))
 
 
 def test_without_the_flag_all_is_as_it_was(options: Options, tiny_folder: Path) -> None:
     asked = options(data=tiny_folder)
-    material, tables = prepare(asked), read_folder(tiny_folder, ("sst", "qqp", "sts"))
-    assert (material.held, material.fingerprint) == ({}, content_fingerprint(tables))
-    assert set(material.fingerprints) == {"-".join(key) for key in tables}
-    plan = open_sweep(asked, material, "fingerprint", [])
+    inputs, tables = read_inputs(asked), read_folder(tiny_folder, ("sst", "qqp", "sts"))
+    assert (inputs.held, inputs.fingerprint) == ({}, content_fingerprint(tables))
+    assert set(inputs.fingerprints) == {"-".join(key) for key in tables}
+    plan = create_sweep(asked, inputs, "fingerprint", [])
     assert [path.name for path in plan.folder.iterdir()] == ["sweep.json"]
 
 
 def test_what_is_held_out_is_the_same_for_trials_of_different_tasks(options: Options) -> None:
     """Each trial is without the rows that share a text with those held out of its own tasks."""
-    material = prepare(options(space="baselines", hold_out=0.1))
-    assert set(material.held) == {"sst", "qqp", "sts"}
-    for config in grid_configs(material.space):
-        held = read_held_out(config, material.data_folder)
+    inputs = read_inputs(options(space="baselines", hold_out=0.1))
+    assert set(inputs.held) == {"sst", "qqp", "sts"}
+    for config in grid_configs(inputs.space):
+        held = read_held_out(config, inputs.data_folder)
         assert set(held) == set(config.active_tasks)
-        assert all(table.ids == material.held[task].ids for task, table in held.items())
-        tables = read_data(config, material.data_folder)
-        assert material.rows_of(config).items() >= {key: len(table.ids) for key, table in tables.items()}.items()
-    assert len(material.fingerprints) == len(material.num_rows) + len(material.other_rows)
+        assert all(table.ids == inputs.held[task].ids for task, table in held.items())
+        tables = read_data(config, inputs.data_folder)
+        assert inputs.rows_of(config).items() >= {key: len(table.ids) for key, table in tables.items()}.items()
+    assert len(inputs.fingerprints) == len(inputs.num_rows) + len(inputs.other_rows)
 
 
 def test_a_space_that_holds_out_other_shares_or_files_is_refused(
@@ -376,7 +379,7 @@ def test_a_space_that_holds_out_other_shares_or_files_is_refused(
     base = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
     monkeypatch.setattr(prepare_module, "load_space", lambda _name: space_with(base, grid={"data.hold_out": (0.1,)}))
     with pytest.raises(ValueError, match=r"^data.hold_out must be left to --hold-out, .*, got 0, 0.1$"):
-        prepare(options(data=folder))
+        read_inputs(options(data=folder))
     rows = "".join(f"{number},Text {number}.,1\n" for number in range(9))
     for split in ("train", "dev"):
         (folder / f"other-{split}.csv").write_text(f"id,sentence,sentiment\n{rows}")
@@ -384,12 +387,12 @@ def test_a_space_that_holds_out_other_shares_or_files_is_refused(
     other = base.override({f"data.sources.other.{key}": value for key, value in source.items()})
     varied = space_with(other, grid={"data.sources.other.role": ("extra", "replace")})
     monkeypatch.setattr(prepare_module, "load_space", lambda _name: varied)
-    assert prepare(options(data=folder)).held == {}
+    assert read_inputs(options(data=folder)).held == {}
     with pytest.raises(ValueError, match=r"^--hold-out must find a task's train rows in the same place in all trials"):
-        prepare(options(data=folder, hold_out=0.2))
+        read_inputs(options(data=folder, hold_out=0.2))
 
 
 def test_a_share_that_takes_nothing_is_one_line(options: Options, tiny_folder: Path) -> None:
     with pytest.raises(ValueError, match=r"^sts-train.csv: data.hold_out must keep .*, got 0.04 of 22 rows$") as caught:
-        prepare(options(data=tiny_folder, hold_out=0.04))
+        read_inputs(options(data=tiny_folder, hold_out=0.04))
     assert "\n" not in str(caught.value)

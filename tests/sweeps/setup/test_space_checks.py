@@ -8,7 +8,7 @@ import pytest
 from mtlib.config.trial import TrialConfig
 from search_spaces.domain import Choice
 from search_spaces.space import SearchSpace
-from sweeps.setup.space_checks import all_points, check_layers, check_starts
+from sweeps.setup.space_checks import all_points, check_named_layers, check_starts
 
 
 def space_with(base: TrialConfig, **changes: Any) -> SearchSpace:
@@ -34,14 +34,14 @@ def test_layers_are_checked_on_every_point(
     chosen = {"tasks.sts.chosen_layers": ((0,), (layer,))}
     for space in (space_with(base, grid=grid), space_with(base, grid=chosen)):
         if fits:
-            check_layers(space)
+            check_named_layers(space)
         else:
             with pytest.raises(ValueError, match="must have layers 0 to 2, which it names, got 2 layers"):
-                check_layers(space)
+                check_named_layers(space)
 
 
 def test_an_encoder_that_is_not_here_is_checked_once_it_is_loaded(tiny_config: TrialConfig) -> None:
-    check_layers(space_with(tiny_config, grid={"encoder.trained_layers": ((99,), (0,))}))
+    check_named_layers(space_with(tiny_config, grid={"encoder.trained_layers": ((99,), (0,))}))
 
 
 @pytest.mark.parametrize("path", ["here", "./here", "../here"])
