@@ -1,4 +1,4 @@
-"""DecisionCallback go to the mailbox as soon as the scheduler has decided; the rest of the search is tested in whole sweeps."""
+"""Decisions go to the mailbox as soon as the scheduler has made them; the rest is tested in whole sweeps."""
 
 from types import SimpleNamespace
 from typing import Any
