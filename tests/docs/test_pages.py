@@ -124,9 +124,14 @@ def is_module_or_name(dotted: str) -> bool:
 
 
 def test_documented_objects_of_the_reference_exist() -> None:
-    named = [name for page in PAGES for name in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE)]
+    text = "\n".join(page.read_text() for page in PAGES)
+    named = re.findall(r"^::: (\S+)\n(?:    options:\n      members: \[(.+)\])?", text, re.MULTILINE)
     assert named
-    assert [name for name in named if not is_module_or_name(name)] == []
+    for name, members in named:
+        assert is_module_or_name(name), name
+        module = ROOT / Path(*name.split(".")).with_suffix(".py")
+        for member in members.split(", ") if members and module.is_file() else ():
+            assert re.search(rf"\b{member}\b", module.read_text()), f"{name}.{member}"
 
 
 def test_keys_of_the_configuration_that_are_searched_exist() -> None:
