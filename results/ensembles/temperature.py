@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import softmax
 
 from mtlib.tasks import Task
 from results.ensembles.best_k import Method, Settings, best_epochs
@@ -15,10 +17,8 @@ LOWEST = 0.05
 """The least temperature: a candidate that is right about every row, of few, would have 0."""
 HIGHEST = 20.0
 """The greatest temperature: a candidate that is worse than chance would have infinity."""
-MOST_ROUNDS = 60
-"""Of Newton's method; seldom more than 10 are needed, and of 6,000 random tables none needed more than 15."""
-TOLERANCE = 1e-7
-"""Rounds end when no 1/T has moved by more than this share of it; what is left is of the order of its square."""
+TOLERANCE = 1e-9
+"""Of 1/T, absolute; 1/T is at least 1/20."""
 
 
 def calibrated(method: Method) -> Method:
@@ -57,11 +57,10 @@ def temper_pool(pool: Pool, temperatures: Floats) -> Pool:
 
 
 def find_temperatures(task: Task, outputs: Outputs, labels: Floats) -> Floats:
-    """The temperature of each candidate with which what it says makes the labels likeliest.
+    """The temperature of each candidate that maximises the likelihood of the labels.
 
-    With m_o the logit of a row's label less that of another answer o, the mean over rows of
-    -log p(label) = log(1 + sum_o exp(-m_o / T)) is convex in 1/T: Newton's method finds its minimum, kept between
-    bounds of it that it draws together, and halves them where it would leave them.
+    With m_o the logit of a row's label less that of another answer o, -log p(label) = log(1 + sum_o exp(-m_o / T)) is
+    convex in 1/T, so that its slope has one root.
 
     Args:
         task: of classes, or binary.
@@ -76,39 +75,21 @@ def find_temperatures(task: Task, outputs: Outputs, labels: Floats) -> Floats:
     """
     margins = margins_of(task, logits_behind(task, outputs).astype(np.float32), labels).astype(np.float64)
     assert np.isfinite(margins).all()
-    inverse = np.ones(len(margins))  # 1/T
-    slope, curvature = differentiate(margins, inverse)
-    end = np.where(slope < 0, 1 / LOWEST, 1 / HIGHEST)
-    is_between = (np.sign(differentiate(margins, end)[0]) == -np.sign(slope)) | (slope == 0)
-    inverse = np.where(is_between, inverse, end)
-    low, high = (np.where(is_between & (slope != 0), bound(1, end), inverse) for bound in (np.minimum, np.maximum))
-    for _ in range(MOST_ROUNDS):
-        step = np.divide(slope, curvature, out=np.full_like(slope, np.inf), where=curvature > 0)
-        is_inside = (low <= inverse - step) & (inverse - step <= high)
-        before, inverse = inverse, np.where(is_inside, inverse - step, (low + high) / 2)
-        if (abs(inverse - before) <= TOLERANCE * before).all():
-            break
-        slope, curvature = differentiate(margins, inverse)
-        low, high = np.where(slope <= 0, inverse, low), np.where(slope >= 0, inverse, high)
-    return 1 / inverse
+    return np.array([find_temperature(own) for own in margins])
 
 
-def differentiate(margins: Floats, inverse: Floats) -> tuple[Floats, Floats]:
-    """First and second derivative of -log p(label), summed over rows, by 1/T.
+def find_temperature(margins: Floats) -> float:
+    """The temperature of one candidate from its margins m, (others, rows)."""
+    with_label = np.concatenate([np.zeros_like(margins[:1]), margins])  # the label's own margin is 0
 
-    With p_o the probability of another answer o: -sum_o p_o m_o, and sum_o p_o m_o^2 - (sum_o p_o m_o)^2.
+    def slope(inverse: float) -> float:
+        """The derivative of -log p(label), summed over rows, by 1/T: -sum_o p_o m_o."""
+        return -float((softmax(-inverse * with_label, axis=0) * with_label).sum())
 
-    Args:
-        margins: m, (candidates, others, rows).
-        inverse: 1/T, (candidates,).
-
-    Returns:
-        (candidates,) each.
-    """
-    powers = -inverse[:, None, None] * margins
-    peak = np.maximum(powers.max(axis=1, keepdims=True), 0)  # no power above it: nothing overflows
-    probs = np.exp(powers - peak)
-    probs /= np.exp(-peak) + probs.sum(axis=1, keepdims=True)
-    products = probs * margins
-    means = products.sum(axis=1)  # (candidates, rows)
-    return -means.sum(axis=1), (products * margins).sum(axis=(1, 2)) - (means**2).sum(axis=1)
+    if slope(1.0) == 0:
+        return 1.0
+    if slope(1 / LOWEST) <= 0:
+        return LOWEST
+    if slope(1 / HIGHEST) >= 0:
+        return HIGHEST
+    return 1 / float(brentq(slope, 1 / HIGHEST, 1 / LOWEST, xtol=TOLERANCE))

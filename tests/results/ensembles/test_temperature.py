@@ -5,12 +5,11 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scipy.optimize import approx_fprime, minimize_scalar
+from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, logit, softmax
 from sklearn.metrics import log_loss
 
 from mtlib.tasks import TASKS, Task
-from results.ensembles import temperature as calibration
 from results.ensembles.best_k import Method, Settings, best_epochs, choose_best_k, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, ensemble_outputs, equal_ensemble, score_rows
@@ -18,7 +17,7 @@ from results.ensembles.greedy import choose_greedy
 from results.ensembles.outputs import Outputs, logits_behind, outputs_of, predictions_of, probabilities_of
 from results.ensembles.rank_means import choose_best_k_ranks
 from results.ensembles.stacking import choose_weights
-from results.ensembles.temperature import HIGHEST, LOWEST, calibrated, differentiate, find_temperatures, temper_pool
+from results.ensembles.temperature import HIGHEST, LOWEST, calibrated, find_temperatures, temper_pool
 from results.ranking.bootstrap import Numbers
 from results.scoring.cross_fitting import cross_fit
 from tests.results.plain_selection import all_rows
@@ -198,19 +197,6 @@ def test_one_certain_mistake_among_thousands_of_doubtful_rows_overflows_nothing(
 
 
 @each_task
-@pytest.mark.parametrize(("power", "root"), [(1, 1.0), (1, 3.0), (3, 0.3), (3, 7.0), (3, 19.9), (1, 20.1), (1, 0.049)])
-def test_the_temperature_is_where_the_slope_is_zero_or_the_bound_next_to_it(
-    task: Task, power: int, root: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def differentiate_odd_power(_margins: Floats, inverse: Floats) -> tuple[Floats, Floats]:
-        return (inverse - root) ** power, power * (inverse - root) ** (power - 1)
-
-    monkeypatch.setattr(calibration, "differentiate", differentiate_odd_power)
-    found = temperatures_of(build_pool(task, SKILLS[:2]))
-    np.testing.assert_allclose(found, np.clip(1 / root, LOWEST, HIGHEST), rtol=1e-6)
-
-
-@each_task
 def test_each_candidate_has_the_temperature_that_it_has_alone(task: Task) -> None:
     pool = scaled(build_pool(task, SKILLS, num_rows=50), 0.1, 0.3, 1, 2, 5, 50)
     alone = [temperatures_of(pool.only([candidate]))[0] for candidate in range(len(SKILLS))]
@@ -230,21 +216,6 @@ def test_an_output_that_is_no_number_is_not_hidden(task: Task) -> None:
     outputs[0, 3] = np.nan
     with pytest.raises(AssertionError):
         find_temperatures(task, outputs, np.zeros(120))
-
-
-@pytest.mark.parametrize("inverse", [0.05, 0.7, 1.0, 3.0, 20.0])
-def test_derivatives_are_those_of_differences(inverse: float) -> None:
-    margins = np.random.default_rng(0).normal(0.3, 1.0, (1, 4, 30))
-
-    def loss(values: Floats) -> float:
-        return float(np.log1p(np.exp(-values[0] * margins[0]).sum(axis=0)).sum())
-
-    def slope(values: Floats) -> float:
-        return float(differentiate(margins, values)[0][0])
-
-    found = differentiate(margins, np.array([inverse]))
-    for derivative, function in zip(found, (loss, slope), strict=True):
-        assert derivative[0] == pytest.approx(approx_fprime(np.array([inverse]), function, 1e-7)[0], rel=1e-4, abs=1e-4)
 
 
 @each_task
