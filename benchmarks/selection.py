@@ -42,7 +42,7 @@ from results.ensembles.outputs import Outputs, outputs_of, values_of
 from results.ranking.bootstrap import Floats, score_examples
 from results.scoring.cross_fitting import bootstrap, cross_fit, interval, widened
 from results.selection.select_all import REPEATS
-from results.selection.select_ensemble import AUTOMATIC, SINGLE, choose_automatically, methods_for, select
+from results.selection.select_ensemble import AUTOMATIC, SINGLE, automatic_method, methods_for, select_ensemble
 
 NUM_ROWS = {"classes": 1101, "binary": 2000, "regression": 863}
 NUM_FURTHER = 50_000
@@ -147,7 +147,7 @@ def simulate(number: int, task_name: str, num_trials: int, names: Sequence[str],
     dev = pool_of(make_world(task, skills, NUM_ROWS[task.kind], (number, 2)))
     further = make_world(task, skills, NUM_FURTHER, (number, 3))
     methods = methods_for(task)
-    ways = {**methods, AUTOMATIC: choose_automatically(methods)}
+    ways = {**methods, AUTOMATIC: automatic_method(methods)}
     asked = {name: way for name, way in ways.items() if not names or name in (SINGLE, *names)}
     return {name: judge(dev, further, way, number, num_cross_fits) for name, way in asked.items()}
 
@@ -196,7 +196,7 @@ def measure_protocol(num_trials: int = 1000, num_rows: int = 40_000) -> None:
     """Prints what all that the selector does takes, as it is asked for without flags."""
     pool = large_pool(num_trials, num_rows)
     start = time.monotonic()
-    found = select(pool, Settings(), num_repeats=REPEATS)
+    found = select_ensemble(pool, Settings(), num_repeats=REPEATS)
     seconds, most = time.monotonic() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     told = f"{found.method}, {len(found.members)} models, {found.score.cross_fitted:.4f} cross-fitted"
     print(f"{num_trials:,} trials, {num_rows:,} examples, all of it: {seconds:.0f} s, {most / 1e9:.2f} GB; {told}")

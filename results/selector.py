@@ -26,7 +26,7 @@ from results.records.sweep import load_sweep
 from results.records.trials import OVERALL
 from results.selection.look_text import render_look
 from results.selection.report import fit_line, render_selection
-from results.selection.select_all import NAMES, SOUP, Request, select_from
+from results.selection.select_all import NAMES, SOUP, SelectionRequest, select_from
 from results.selection.select_ensemble import AUTOMATIC
 
 FOR_CHOOSING = (
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        options = read_command(words)
+        options = read_selector_command(words)
         shown = score_again(options) if options.score_hold_out else choose_and_write(options, words)
     except (ValueError, OSError) as error:
         say_error(error)
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return ALL_WELL
 
 
-def read_command(words: Sequence[str]) -> argparse.Namespace:
+def read_selector_command(words: Sequence[str]) -> argparse.Namespace:
     """Takes a command line apart, and adds `home`, the folder of `selection.json`; ValueError for any mistake in it."""
     options = read_words(build_parser(), words)
     require(bool(options.sweeps), "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
@@ -97,22 +97,22 @@ def read_command(words: Sequence[str]) -> argparse.Namespace:
     options.home = absolute(options.output or options.sweeps[0])
     require(options.output is None or not Path(options.home).is_file(), "--output must be a folder", options.output)
     for flag in FOR_CHOOSING if options.score_hold_out else ():
-        require(name_of(flag) not in options.said, f"{flag} must not be named beside --score-hold-out", "both")
+        require(option_name(flag) not in options.said, f"{flag} must not be named beside --score-hold-out", "both")
     has_models = options.score_hold_out or options.method == SOUP
     rule = f"must come with --score-hold-out or --method {SOUP}, which load models"
     for flag in () if has_models else FOR_MODELS:
-        require(name_of(flag) not in options.said, f"{flag} {rule}", "none of them")
+        require(option_name(flag) not in options.said, f"{flag} {rule}", "none of them")
     return options
 
 
-def name_of(flag: str) -> str:
+def option_name(flag: str) -> str:
     """What a flag is called among the options."""
     return flag.removeprefix("--").replace("-", "_")
 
 
 def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> Group:
     """Chooses what the command line asks for, writes it, and shows it."""
-    request = Request(
+    request = SelectionRequest(
         sweeps=options.sweeps,
         tasks=options.task,
         method=options.method,
@@ -125,7 +125,7 @@ def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> Group
         data=None if options.data is None else Path(options.data).expanduser(),
     )
     command = shlex.join(["python", "results/selector.py", *words])
-    selection = select_from(request, command=command, on_progress=say_progress)
+    selection = select_from(request, command=command, on_progress=print_progress)
     lines = (*more_trials(selection), *lost_tasks(options.home, selection))
     write_selection(options.home, selection)
     return Group(render_selection(selection), *map(Text, lines))
@@ -160,14 +160,14 @@ def more_trials(selection: Selection) -> Iterator[str]:
 
 def score_again(options: argparse.Namespace) -> Group:
     """Scores the selection of a sweep on the rows held out, notes it, and says how it did."""
-    from results.selection.hold_out_score import num_looks, score_held_out  # models are needed here alone
+    from results.selection.hold_out_score import count_evaluations, score_held_out  # models are needed here alone
 
     rule = "--score-hold-out takes one SWEEP, whose selection.json is scored"
     require(len(options.sweeps) == 1, rule, len(options.sweeps))
     selection = read_selection(options.home)
     encoder = None if options.encoder is None else read_encoder_name(options.encoder)
     source = ModelSource(places=find_sweeps(selection, options.home), encoder=encoder, device=options.device)
-    before = num_looks([str(place) for place in source.places.values()])
+    before = count_evaluations([str(place) for place in source.places.values()])
     look = score_held_out(selection, source, None if options.data is None else Path(options.data).expanduser())
     write_selection(options.home, with_look(selection, look))
     return render_look(selection, look, before)
@@ -185,14 +185,14 @@ def build_parser() -> argparse.ArgumentParser:
     add("sweeps", metavar="SWEEP", nargs="*", help="folder of a sweep, or the URI of a copy")
     add("--task", action="append", metavar="TASK", help="only this task; may be given several times")
     add("--method", default=AUTOMATIC, help="how members are chosen; auto: the simplest way about as good as the best")
-    add("--max-models", type=whole, default=10, metavar="K", help="most models per task (default: 10)")
+    add("--max-models", type=whole_number, default=10, metavar="K", help="most models per task (default: 10)")
     words = "put right how sure each model is, by a temperature, before probabilities are averaged"
     add("--calibrate", action="store_true", help=words)
     words = "all are compared with its configuration, e.g. 0003 or NAME/0003 (default: the base of the first SWEEP)"
     add("--base", metavar="TRIAL", help=words)
-    add("--repeats", type=whole, metavar="N", help="of cross-fitting, with other folds (default: 5, of soups 2)")
-    add("--bags", type=whole, default=5, metavar="N", help="of greedy selection; 0: none (default: 5)")
-    add("--seed", type=whole, default=0, metavar="N", help="of folds, bags and resamples (default: 0)")
+    add("--repeats", type=whole_number, metavar="N", help="of cross-fitting, with other folds (default: 5, of soups 2)")
+    add("--bags", type=whole_number, default=5, metavar="N", help="of greedy selection; 0: none (default: 5)")
+    add("--seed", type=whole_number, default=0, metavar="N", help="of folds, bags and resamples (default: 0)")
     add("--output", metavar="FOLDER", help="where selection.json goes (default: the first SWEEP)")
     words = "score what was selected on the rows that run.py --hold-out kept aside: once, at the end"
     add("--score-hold-out", action="store_true", help=words)
@@ -202,7 +202,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def whole(text: str) -> int:
+def whole_number(text: str) -> int:
     """A whole number."""
     try:
         return int(text)
@@ -215,7 +215,7 @@ def absolute(sweep: str) -> str:
     return sweep.rstrip("/") if "://" in sweep else str(Path(sweep).expanduser().resolve())
 
 
-def say_progress(line: str) -> None:
+def print_progress(line: str) -> None:
     """Says what is being done, where a person watches."""
     if sys.stderr.isatty():
         print(line, file=sys.stderr, flush=True)

@@ -7,7 +7,7 @@ from mtlib.checkpoints.model_card import in_words, titles
 from mtlib.tasks import TASKS
 from results.bundle.manifest import BUNDLE_FILE, LICENCE_FILE, MODELS_FOLDER, NEEDS_FILE, SCRIPT_FILE, Bundle
 from results.records.selection import SELECTION_FILE, Selection
-from results.selection.report import count, seen_sentences, verdict
+from results.selection.report import count, optimism_sentences, verdict
 
 
 def bundle_card(selection: Selection, bundle: Bundle, base_models: Sequence[str]) -> str:
@@ -102,7 +102,7 @@ def expectation_lines(selection: Selection) -> Iterator[str]:
     yield f"To expect is the cross-fitted score: dev was cut into {selection.num_folds} folds, and each example was"
     yield "judged only by what had been chosen without its fold, so that choosing does not flatter it. The interval is"
     yield "over examples of the same kind; on other kinds of text expect less."
-    yield from seen_sentences(selection)
+    yield from optimism_sentences(selection)
     yield from ("", *look_lines(selection))
 
 

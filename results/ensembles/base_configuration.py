@@ -9,14 +9,14 @@ from results.ensembles.candidates import Pool
 from results.records.files import Location, folder_name
 from results.records.trials import read_sweep, read_trials
 
-Configuration = tuple[str, int]
+ConfigurationKey = tuple[str, int]
 """Folder or URI of a sweep, and the number of a configuration in it."""
 
-LEFT_TO_CHANCE = {"seed": 0, "replicate": 0}
+SEED_FIELDS = {"seed": 0, "replicate": 0}
 """In these the trainings of one configuration differ."""
 
 
-def find_base(sweeps: Sequence[Location], trial: str | None = None) -> frozenset[Configuration]:
+def find_base(sweeps: Sequence[Location], trial: str | None = None) -> frozenset[ConfigurationKey]:
     """The base configuration of the first sweep, wherever it is among the sweeps' trials.
 
     Args:
@@ -47,26 +47,26 @@ def find_base(sweeps: Sequence[Location], trial: str | None = None) -> frozenset
     return frozenset({(str(sweep), known[own].number), *find_alike(sweeps, known[own].config)})
 
 
-def find_alike(sweeps: Sequence[Location], config: str) -> frozenset[Configuration]:
+def find_alike(sweeps: Sequence[Location], config: str) -> frozenset[ConfigurationKey]:
     """Where a configuration, given as JSON, was trained, with whatever seed."""
-    base = without_chance(config)
+    base = hash_without_seed(config)
     return frozenset(
         (str(sweep), record.number)
         for sweep in sweeps
         for record in read_trials(sweep)
-        if base is not None and without_chance(record.config) == base
+        if base is not None and hash_without_seed(record.config) == base
     )
 
 
-def without_chance(config: str) -> str | None:
+def hash_without_seed(config: str) -> str | None:
     """Hash of a configuration from its JSON, at seed 0 and replicate 0; None for one of another version."""
     try:
-        return TrialConfig.from_json(config).override(LEFT_TO_CHANCE).content_hash
+        return TrialConfig.from_json(config).override(SEED_FIELDS).content_hash
     except ValueError:
         return None
 
 
-def only_base(pool: Pool, base: frozenset[Configuration]) -> Pool:
+def base_candidates(pool: Pool, base: frozenset[ConfigurationKey]) -> Pool:
     """The candidates of the base configuration alone; there may be none."""
     of_base = [number for number, one in enumerate(pool.candidates) if (one.sweep, one.number) in base]
     return pool.only(of_base)

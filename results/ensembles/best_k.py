@@ -47,7 +47,7 @@ def candidate_scores(pool: Pool, rows: Numbers) -> Floats:
     return (pool.values @ counts).astype(np.float64) / len(rows)  # whole numbers: exact in single precision to 2^24
 
 
-def best_epochs(pool: Pool, rows: Numbers) -> Numbers:
+def best_candidates(pool: Pool, rows: Numbers) -> Numbers:
     """The best epoch of each trial by its score on some rows, the first of equals; the best trial first."""
     order = np.argsort(-candidate_scores(pool, rows), kind="stable")
     _, first = np.unique(pool.trial_numbers[order], return_index=True)
@@ -56,15 +56,15 @@ def best_epochs(pool: Pool, rows: Numbers) -> Numbers:
 
 def choose_single(pool: Pool, rows: Numbers, _settings: Settings) -> Ensemble:
     """The candidate with the best score."""
-    return equal_ensemble(best_epochs(pool, rows)[:1])
+    return equal_ensemble(best_candidates(pool, rows)[:1])
 
 
 def choose_best_k(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
     """The mean of the best k candidates; k, from 1 to `max_models`, is the best over folds, the smallest of equals."""
     scores = np.zeros(min(settings.max_models, pool.trial_numbers.max() + 1))
     for outside, inside in inner_folds(pool, rows, settings):
-        scores += len(inside) * path_scores(pool, best_epochs(pool, outside)[: len(scores)], inside)
-    return equal_ensemble(best_epochs(pool, rows)[: int(scores.argmax()) + 1])
+        scores += len(inside) * path_scores(pool, best_candidates(pool, outside)[: len(scores)], inside)
+    return equal_ensemble(best_candidates(pool, rows)[: int(scores.argmax()) + 1])
 
 
 def inner_folds(pool: Pool, rows: Numbers, settings: Settings) -> list[tuple[Numbers, Numbers]]:

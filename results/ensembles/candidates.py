@@ -142,7 +142,11 @@ def read_outputs(first: Candidate, task: Task, split: str, candidates: Sequence[
     outputs = np.empty((len(candidates), table.num_rows, task.num_classes if task.kind == "classes" else 1), np.float32)
     rule = f"all predictions of {task.name}-{split} must be of the same examples in the same order"
     for number, (candidate, other) in enumerate(iter_tables(candidates, task.name, split)):
-        require(same_examples(other, table), rule, f"others for {name_of(candidate)} than for {name_of(first)}")
+        require(
+            same_examples(other, table),
+            rule,
+            f"others for {describe_candidate(candidate)} than for {describe_candidate(first)}",
+        )
         outputs[number] = outputs_of(task, logits_of(other))
     return table, outputs
 
@@ -155,11 +159,11 @@ def iter_tables(candidates: Sequence[Candidate], task: str, split: str) -> Itera
         for candidate in own:
             key, table = next(found, (None, None))
             rule = f"predictions of {task}-{split} must be there"
-            require(key == (candidate.trial, candidate.epoch), rule, f"none of {name_of(candidate)}")
+            require(key == (candidate.trial, candidate.epoch), rule, f"none of {describe_candidate(candidate)}")
             assert table is not None
             yield candidate, table
 
 
-def name_of(candidate: Candidate) -> str:
+def describe_candidate(candidate: Candidate) -> str:
     """A candidate in words."""
     return f"trial {candidate.trial} of {candidate.sweep} at epoch {candidate.epoch}"

@@ -6,7 +6,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from results.ensembles.best_k import Settings, best_epochs, share_ahead, sum_scores
+from results.ensembles.best_k import Settings, best_candidates, share_ahead, sum_scores
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, weighted_ensemble
 from results.ensembles.outputs import Outputs
@@ -26,7 +26,7 @@ def choose_greedy(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
     Source: Caruana et al. (2004), section 2: selection with replacement, sorted initialisation, bagged selection. Their
     bags are halves of some 2,000 models; ours see `BAG_SHARE` of far fewer.
     """
-    considered = best_epochs(pool, rows)[: settings.num_considered]
+    considered = best_candidates(pool, rows)[: settings.num_considered]
     margins = np.ascontiguousarray(pool.margins[considered][:, :, rows])
     generator = np.random.default_rng((settings.seed, len(rows)))
     total = np.zeros(len(considered))

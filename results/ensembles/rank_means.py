@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from results.ensembles.best_k import Settings, best_epochs, choose_best_k
+from results.ensembles.best_k import Settings, best_candidates, choose_best_k
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, find_knots, ranks_of
 from results.ranking.bootstrap import Numbers
@@ -15,7 +15,7 @@ def choose_best_k_ranks(pool: Pool, rows: Numbers, settings: Settings) -> Ensemb
 
     Considered are twice as many trials as there may be members, the best by their scores.
     """
-    considered = best_epochs(pool, rows)[: 2 * settings.max_models]
+    considered = best_candidates(pool, rows)[: 2 * settings.max_models]
     knots = [find_knots(pool.values[number, rows]) for number in considered]
     ranked = rank_pool(pool.only(considered), knots)
     found = choose_best_k(ranked, rows, settings)

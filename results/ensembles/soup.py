@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from results.ensembles.best_k import Method, Settings, best_epochs
+from results.ensembles.best_k import Method, Settings, best_candidates
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, equal_ensemble, score_rows
 from results.ensembles.folds import count_folds
@@ -105,7 +105,7 @@ def list_ingredients(pool: Pool, rows: Numbers, shapes: Numbers) -> Numbers:
     Returns:
         Numbers of candidates that have the best one's shape, the best trial first.
     """
-    best = best_epochs(pool, rows)
+    best = best_candidates(pool, rows)
     return np.asarray(best[shapes[best] == shapes[best[0]]])
 
 

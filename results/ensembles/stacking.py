@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import nnls
 
-from results.ensembles.best_k import Settings, best_epochs, inner_folds, sum_scores
+from results.ensembles.best_k import Settings, best_candidates, inner_folds, sum_scores
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, weighted_ensemble
 from results.ranking.bootstrap import Floats, Numbers
@@ -25,12 +25,12 @@ def choose_weights(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
     """
     scores = np.zeros(len(SHRINKAGES))
     for outside, inside in inner_folds(pool, rows, settings):
-        members = best_epochs(pool, outside)[: settings.max_models]
+        members = best_candidates(pool, outside)[: settings.max_models]
         margins = pool.margins[members][:, :, inside]
         fits = fit_weights(pool, members, outside, SHRINKAGES)
         sums = np.tensordot(fits.astype(np.float32), margins, axes=1)
         scores += len(inside) * sum_scores(pool, sums, inside)
-    members = best_epochs(pool, rows)[: settings.max_models]
+    members = best_candidates(pool, rows)[: settings.max_models]
     (weights,) = fit_weights(pool, members, rows, [SHRINKAGES[int(scores.argmax())]])
     return weighted_ensemble(members, weights, settings.max_models)
 

@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 from scipy.special import softmax
 
 from mtlib.tasks import Task
-from results.ensembles.best_k import Method, Settings, best_epochs
+from results.ensembles.best_k import Method, Settings, best_candidates
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.outputs import Outputs, logits_behind, margins_of, tempered
@@ -37,7 +37,7 @@ def calibrated(method: Method) -> Method:
     def choose(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
         if pool.task.kind == "regression":
             return method(pool, rows, settings)
-        considered = best_epochs(pool, rows)[: max(settings.num_considered, 2 * settings.max_models)]
+        considered = best_candidates(pool, rows)[: max(settings.num_considered, 2 * settings.max_models)]
         shortlist = pool.only(considered)
         temperatures = find_temperatures(pool.task, shortlist.outputs[:, rows], pool.labels[rows])
         found = method(temper_pool(shortlist, temperatures), rows, settings)

@@ -10,7 +10,7 @@ from mtlib.errors import require
 from results.records.files import Location
 from results.records.trials import read_sweep, read_trials
 
-SPLIT = "dev"
+DEV = "dev"
 
 
 def read_dev_texts(
@@ -31,7 +31,7 @@ def read_dev_texts(
         ValueError: in one line: the folder is gone or not named, its file cannot be used, or its rows are others than
             those that were scored.
     """
-    folder, key = data_folder(sweep, data), (task, SPLIT)
+    folder, key = data_folder(sweep, data), (task, DEV)
     table = read_all({key: find_parts(find_config(sweep, task), folder)[key]}, folder)[key]
     check_content(sweep, table)
     return pick_texts(table, ids)
@@ -59,9 +59,9 @@ def find_config(sweep: Location, task: str) -> TrialConfig:
 def check_content(sweep: Location, table: Table) -> None:
     """Raises ValueError unless a table's ids, texts and labels are those that a sweep has noted, if it has."""
     tables = (read_sweep(sweep).get("data") or {}).get("tables") or {}
-    name = f"{table.task}-{SPLIT}"
+    name = f"{table.task}-{DEV}"
     noted = [known for key, known in tables.items() if key == name or key.startswith(f"{name} (")]
-    is_same = not noted or content_fingerprint({(table.task, SPLIT): table}) in noted
+    is_same = not noted or content_fingerprint({(table.task, DEV): table}) in noted
     require(is_same, f"rows of {name} must be those that {sweep} was scored on", f"others in {table.path}")
 
 
@@ -74,6 +74,6 @@ def pick_texts(table: Table, ids: Sequence[str] | None) -> tuple[tuple[str, ...]
     num_twice = len(texts) - len(by_id)
     require(num_twice == 0, f"{table.path}: ids must be there once where rows are picked by them", f"{num_twice} twice")
     missing = [name for name in ids if name not in by_id]
-    rule = f"rows of {table.task}-{SPLIT} must be those that were scored"
+    rule = f"rows of {table.task}-{DEV} must be those that were scored"
     require(not missing, rule, f"none with the id {''.join(missing[:1])} in {table.path}")
     return tuple(by_id[name] for name in ids)

@@ -144,7 +144,7 @@ def replicate_error(scores: npt.ArrayLike) -> float | None:
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
 
 
-def cannot_be_told_from(best: Floats, others: Floats, confidence: float = CONFIDENCE) -> npt.NDArray[np.bool_]:
+def not_significantly_worse(best: Floats, others: Floats, confidence: float = CONFIDENCE) -> npt.NDArray[np.bool_]:
     """Which scores might be as good as the best one, by their difference on the same resamples.
 
     Args:

@@ -24,7 +24,7 @@ LEVELS = (0.05, 0.95)
 MOST_OF_THE_WAY = 0.9
 """Part of the gain from one configuration to all of them."""
 
-ROUNDING = 1e-10
+ROUNDING_SHARE = 1e-10
 """Relative; a probability this near to a level, or a gain this near to its aim, has reached it."""
 
 SHOWN = (1, 2, 5)
@@ -87,7 +87,7 @@ def expected_best(
     """
     values = np.sort(check_scores(scores))
     require(0 < levels[0] < levels[1] < 1, "levels must be two numbers with 0 < low < high < 1", levels)
-    gaps, aims = np.diff(values), np.array(levels) * (1 - ROUNDING)
+    gaps, aims = np.diff(values), np.array(levels) * (1 - ROUNDING_SHARE)
     expected, bounds = [], []
     for shares in iterate_shares(len(values)):
         expected.append(values[-1] - shares[:-1] @ gaps)  # the sum above by parts, of which no term is negative
@@ -216,7 +216,7 @@ def gain_line(best: ExpectedBest) -> str:
 def reached_after(best: ExpectedBest, part: float = MOST_OF_THE_WAY) -> int:
     """The smallest n by which this part of the gain from 1 to N configurations is expected; 1 where there is none."""
     gains = best.expected - best.expected[0]
-    return int(best.n[np.argmax(gains >= part * gains[-1] * (1 - ROUNDING))])
+    return int(best.n[np.argmax(gains >= part * gains[-1] * (1 - ROUNDING_SHARE))])
 
 
 def meaning_line(best: ExpectedBest) -> str:

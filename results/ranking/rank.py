@@ -16,8 +16,8 @@ from results.ranking.bootstrap import (
     Floats,
     bootstrap_overall,
     bootstrap_scores,
-    cannot_be_told_from,
     example_values,
+    not_significantly_worse,
     replicate_error,
     standard_error,
 )
@@ -88,7 +88,7 @@ def rank(records: Sequence[TrialRecord], curves: pd.DataFrame, read: ReadPredict
     Raises:
         ValueError: the sweep has a task that `mtlib.tasks` does not know, or predictions are missing.
     """
-    best = best_epochs(curves, [record.trial_id for record in records if record.status != "failed"])
+    best = best_overall_epochs(curves, [record.trial_id for record in records if record.status != "failed"])
     values = scores_at(curves, best)
     resampled = resample(values, best, read)
     groups: dict[int, list[TrialRecord]] = {}
@@ -100,7 +100,7 @@ def rank(records: Sequence[TrialRecord], curves: pd.DataFrame, read: ReadPredict
     return [row for _, found in alike for row in mark_close(list(found), resampled.get(TOTAL, {}))]
 
 
-def best_epochs(curves: pd.DataFrame, trials: Sequence[str]) -> dict[str, int]:
+def best_overall_epochs(curves: pd.DataFrame, trials: Sequence[str]) -> dict[str, int]:
     """The first epoch of the highest overall score of each of these trials that has one."""
     points = curves[(curves["task"] == OVERALL) & curves["trial"].isin(trials)]
     highest = points.sort_values(["value", "epoch"], ascending=[False, True]).drop_duplicates("trial")
@@ -154,7 +154,7 @@ def rank_one(
     for column, by_trial in values.items():
         counted = [trial for trial in trials if trial in by_trial]
         if counted:
-            scores[column] = combine([by_trial[t] for t in counted], [resampled[column][t] for t in counted])
+            scores[column] = combine_replicates([by_trial[t] for t in counted], [resampled[column][t] for t in counted])
     return RankedConfiguration(
         number=group[0].number,
         params=group[0].params,
@@ -166,7 +166,7 @@ def rank_one(
     )
 
 
-def combine(values: Sequence[float], resampled: Sequence[Floats]) -> Score:
+def combine_replicates(values: Sequence[float], resampled: Sequence[Floats]) -> Score:
     """Replicates' scores as one: their mean, its error over examples, and its error over replicates."""
     return Score(
         value=float(np.mean(values)),
@@ -186,7 +186,7 @@ def mark_close(rows: Sequence[RankedConfiguration], resampled: Mapping[str, Floa
     totals = [np.mean([resampled[trial] for trial in row.trials], axis=0) for row in rows if row.scores]
     if len(totals) < 2:
         return list(rows)
-    close = [False, *cannot_be_told_from(totals[0], np.stack(totals[1:])).tolist()]
+    close = [False, *not_significantly_worse(totals[0], np.stack(totals[1:])).tolist()]
     return [replace(row, is_close=mark) for row, mark in zip(rows, close, strict=False)] + list(rows[len(close) :])
 
 

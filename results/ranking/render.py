@@ -41,13 +41,13 @@ def render_ranking(rows: Sequence[RankedConfiguration], width: int = PLAIN_WIDTH
         width: columns there are; where a row does not fit in one line, errors go below their scores.
         notes: further lines, such as `penalty_notes`.
     """
-    table = build_table(rows, is_tall=False)
+    table = ranking_table(rows, is_tall=False)
     if Console(width=10 * width).measure(table).maximum > width:
-        table = build_table(rows, is_tall=True)
-    return Group(table, *(Text(line) for line in ("", *legend(rows), *notes, *failures(rows))))
+        table = ranking_table(rows, is_tall=True)
+    return Group(table, *(Text(line) for line in ("", *ranking_legend(rows), *notes, *failures(rows))))
 
 
-def build_table(rows: Sequence[RankedConfiguration], is_tall: bool) -> Table:
+def ranking_table(rows: Sequence[RankedConfiguration], is_tall: bool) -> Table:
     """The table alone; in a tall one each part of a cell has a line of its own."""
     names = list(dict.fromkeys(name for row in rows for name in row.params))
     columns = score_columns(rows)
@@ -127,7 +127,7 @@ def epoch_cell(row: RankedConfiguration) -> str:
     return "-" if row.best_epoch is None else f"{row.best_epoch:.1f}".removesuffix(".0")
 
 
-def legend(rows: Sequence[RankedConfiguration]) -> list[str]:
+def ranking_legend(rows: Sequence[RankedConfiguration]) -> list[str]:
     """What the signs in the table mean, and what its first row is not."""
     scored = [row for row in rows if row.scores]
     if not scored:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mtlib.tasks import Task
-from results.ensembles.base_configuration import Configuration, only_base
+from results.ensembles.base_configuration import ConfigurationKey, base_candidates
 from results.ensembles.best_k import Method, Settings, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Combine, Ensemble, ensemble_outputs, score_rows
@@ -18,7 +18,7 @@ BASE = "base"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tried:
+class EvaluatedMethod:
     """One way to choose, scored."""
 
     name: str
@@ -32,16 +32,16 @@ class Tried:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Yardsticks:
+class Baselines:
     """What every way to choose is compared with."""
 
-    single: Tried
+    single: EvaluatedMethod
     """The best single candidate."""
-    base: Tried | None = None
+    base: EvaluatedMethod | None = None
     """The base configuration; None where no candidate is of it."""
 
 
-def try_method(
+def evaluate_method(
     name: str,
     method: Method,
     pool: Pool,
@@ -51,7 +51,7 @@ def try_method(
     chosen: Ensemble,
     kept: Pool,
     combine: Combine = ensemble_outputs,
-) -> Tried:
+) -> EvaluatedMethod:
     """Scores one way to choose by cross-fitting on all examples.
 
     Args:
@@ -67,25 +67,29 @@ def try_method(
     rows = np.arange(len(pool.labels))
     fitted = cross_fit(pool, method, settings, rows, num_repeats=num_repeats, combine=combine)
     in_sample = score_rows(kept, combine(kept, chosen, rows), rows)
-    return try_fitted(name, fitted, settings, in_sample=in_sample, num_models=len(chosen.members))
+    return evaluate_fitted(name, fitted, settings, in_sample=in_sample, num_models=len(chosen.members))
 
 
-def try_fitted(name: str, fitted: CrossFitted, settings: Settings, *, in_sample: float, num_models: int) -> Tried:
+def evaluate_fitted(
+    name: str, fitted: CrossFitted, settings: Settings, *, in_sample: float, num_models: int
+) -> EvaluatedMethod:
     """Resamples what has been cross-fitted: for all ways to choose alike."""
     resampled = bootstrap(fitted, seed=settings.seed)
-    return Tried(name=name, fitted=fitted, resampled=resampled, in_sample=in_sample, num_models=num_models)
+    return EvaluatedMethod(name=name, fitted=fitted, resampled=resampled, in_sample=in_sample, num_models=num_models)
 
 
-def try_base(pool: Pool, base: frozenset[Configuration], settings: Settings, num_repeats: int) -> Tried | None:
+def evaluate_base(
+    pool: Pool, base: frozenset[ConfigurationKey], settings: Settings, num_repeats: int
+) -> EvaluatedMethod | None:
     """Scores the best candidate of the base configuration; None where there is none."""
-    own = only_base(pool, base)
+    own = base_candidates(pool, base)
     if not own.candidates:
         return None
     chosen = choose_single(own, np.arange(len(pool.labels)), settings)
-    return try_method(BASE, choose_single, own, settings, num_repeats, chosen=chosen, kept=own)
+    return evaluate_method(BASE, choose_single, own, settings, num_repeats, chosen=chosen, kept=own)
 
 
-def method_score(tried: Tried, yardsticks: Yardsticks) -> MethodScore:
+def compare_with_baselines(tried: EvaluatedMethod, yardsticks: Baselines) -> MethodScore:
     """The scores of one way to choose, and its leads over the yardsticks."""
     score, error = tried.fitted.score, tried.fitted.standard_error
     lead, lead_interval = lead_over(tried, yardsticks.single)
@@ -95,7 +99,7 @@ def method_score(tried: Tried, yardsticks: Yardsticks) -> MethodScore:
         in_sample=tried.in_sample,
         cross_fitted=score,
         standard_error=error,
-        interval=possible(tried.fitted.task, interval(widened(tried.resampled, score, error))),
+        interval=clip_to_metric(tried.fitted.task, interval(widened(tried.resampled, score, error))),
         num_models=tried.num_models,
         lead=lead,
         lead_interval=lead_interval,
@@ -104,14 +108,14 @@ def method_score(tried: Tried, yardsticks: Yardsticks) -> MethodScore:
     )
 
 
-def possible(task: Task, bounds: tuple[float, float]) -> tuple[float, float]:
+def clip_to_metric(task: Task, bounds: tuple[float, float]) -> tuple[float, float]:
     """The part of an interval that is within what the task's metric can be."""
     lowest = -1.0 if task.metric == "pearson" else 0.0
     low, high = (min(max(bound, lowest), 1.0) for bound in bounds)
     return low, high
 
 
-def lead_over(tried: Tried, other: Tried) -> tuple[float, tuple[float, ...]]:
+def lead_over(tried: EvaluatedMethod, other: EvaluatedMethod) -> tuple[float, tuple[float, ...]]:
     """How much better one way is than another, cross-fitted, and the 95 % interval of that on the same resamples."""
     lead, error = compare(tried.fitted, other.fitted)
     return lead, interval(widened(tried.resampled - other.resampled, lead, error))

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from results.ensembles.base_configuration import Configuration
-from results.ensembles.best_k import best_epochs
+from results.ensembles.base_configuration import ConfigurationKey
+from results.ensembles.best_k import best_candidates
 from results.ensembles.candidates import Pool
 from results.ranking.bootstrap import CONFIDENCE, Floats, Numbers, bootstrap_scores, score_examples
 
-ROUNDING = 1e-9
+EQUAL_WITHIN = 1e-9
 """Scores that are no further apart are equal."""
 
 
@@ -18,7 +18,7 @@ ROUNDING = 1e-9
 class ConfidenceSet:
     """The configurations that cannot be told from the best one."""
 
-    members: tuple[Configuration, ...]
+    members: tuple[ConfigurationKey, ...]
     """The best first."""
     num_configurations: int
     """How many there are in all."""
@@ -36,8 +36,8 @@ def find_confidence_set(pool: Pool, *, seed: int = 0, confidence: float = CONFID
         seed: of the resamples.
         confidence: that the best one is in the set, above 0 and below 1.
     """
-    best = best_epochs(pool, np.arange(len(pool.labels)))
-    found: dict[Configuration, list[int]] = {}
+    best = best_candidates(pool, np.arange(len(pool.labels)))
+    found: dict[ConfigurationKey, list[int]] = {}
     for place, number in enumerate(best):
         candidate = pool.candidates[number]
         found.setdefault((candidate.sweep, candidate.number), []).append(place)
@@ -88,8 +88,8 @@ def model_confidence_set(scores: Floats, resampled: Floats, confidence: float = 
         behind = scores[left].mean() - scores[left]
         drawn = noise[left].mean(axis=0) - noise[left]  # (left, resamples)
         spread = drawn.std(axis=1, ddof=1)
-        is_sure = spread <= ROUNDING  # no resample moves it: it is behind for sure, or not at all
-        statistic = np.where(is_sure, np.where(behind > ROUNDING, np.inf, 0), behind / np.where(is_sure, 1, spread))
+        is_sure = spread <= EQUAL_WITHIN  # no resample moves it: it is behind for sure, or not at all
+        statistic = np.where(is_sure, np.where(behind > EQUAL_WITHIN, np.inf, 0), behind / np.where(is_sure, 1, spread))
         largest = np.where(is_sure[:, None], 0, drawn / np.where(is_sure, 1, spread)[:, None]).max(axis=0)
         if statistic.max() <= np.quantile(largest, confidence):
             break

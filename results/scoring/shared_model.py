@@ -19,7 +19,7 @@ Pools = Mapping[str, Pool]
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneModel:
+class SharedModel:
     """The chosen candidate, and how choosing it has done."""
 
     candidate: Candidate
@@ -29,7 +29,7 @@ class OneModel:
     """By task."""
 
 
-def choose_one_model(pools: Pools, settings: Settings, *, num_repeats: int = 1) -> OneModel:
+def choose_shared_model(pools: Pools, settings: Settings, *, num_repeats: int = 1) -> SharedModel:
     """Chooses the candidate with the best overall score, and cross-fits that choice over all tasks at once.
 
     Args:
@@ -48,21 +48,23 @@ def choose_one_model(pools: Pools, settings: Settings, *, num_repeats: int = 1) 
     require(bool(has_weights.any()), "some candidate for all tasks must have its weights still", "none")
     best = int(np.where(has_weights, scores, -np.inf).argmax())
     in_sample = {task: float(candidate_scores(pool, everything[task])[best]) for task, pool in shared.items()}
-    return OneModel(
-        candidate=candidates[best], in_sample=in_sample, fitted=cross_fit_one(shared, settings, num_repeats)
+    return SharedModel(
+        candidate=candidates[best], in_sample=in_sample, fitted=cross_fit_shared(shared, settings, num_repeats)
     )
 
 
 def with_common_candidates(pools: Pools) -> dict[str, Pool]:
     """The pools with those candidates alone that all of them have, in one order."""
-    numbers = {task: {key_of(one): place for place, one in enumerate(pool.candidates)} for task, pool in pools.items()}
+    numbers = {
+        task: {candidate_key(one): place for place, one in enumerate(pool.candidates)} for task, pool in pools.items()
+    }
     common = reduce(lambda left, right: left & right, (set(own) for own in numbers.values()))
     require(bool(common), f"some candidate must have been scored on {', '.join(pools)}", "none")
     ordered = [key for key in next(iter(numbers.values())) if key in common]
     return {task: pool.only([numbers[task][key] for key in ordered]) for task, pool in pools.items()}
 
 
-def key_of(candidate: Candidate) -> tuple[str, str, int]:
+def candidate_key(candidate: Candidate) -> tuple[str, str, int]:
     """What names a candidate."""
     return candidate.sweep, candidate.trial, candidate.epoch
 
@@ -73,7 +75,7 @@ def overall_scores(pools: Pools, rows: Mapping[str, Numbers]) -> Floats:
     return np.array([overall_score(dict(zip(scores, own, strict=True))) for own in zip(*scores.values(), strict=True)])
 
 
-def cross_fit_one(pools: Pools, settings: Settings, num_repeats: int) -> dict[str, CrossFitted]:
+def cross_fit_shared(pools: Pools, settings: Settings, num_repeats: int) -> dict[str, CrossFitted]:
     """What candidates that were chosen outside a fold of every task come to inside it."""
     generator = np.random.default_rng((settings.seed, 3))
     drawn = [draw_folds(pools, settings.num_folds, generator) for _ in range(num_repeats)]

@@ -19,7 +19,7 @@ import numpy as np
 from results.ranking.bootstrap import Floats
 from results.records.selection import MethodScore
 from results.scoring.cross_fitting import interval, total_error, widened
-from results.scoring.method_scores import Tried, possible
+from results.scoring.method_scores import EvaluatedMethod, clip_to_metric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,25 +62,25 @@ class Estimate:
         return interval(widened(self.resampled, self.score, self.standard_error))
 
 
-def estimate_of(tried: Tried) -> Estimate:
+def estimate_of(tried: EvaluatedMethod) -> Estimate:
     """The score of one way to choose."""
     scores = np.array([repeat.score for repeat in tried.fitted.repeats])
     return Estimate(scores=scores, influences=tried.fitted.influences, resampled=tried.resampled)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoupYardsticks:
+class SoupBaselines:
     """What soups are compared with, and corrected by."""
 
-    single: Tried
+    single: EvaluatedMethod
     """The best single candidate among all."""
-    kept_single: Tried
+    kept_single: EvaluatedMethod
     """The best single candidate among those that can be mixed."""
-    base: Tried | None = None
+    base: EvaluatedMethod | None = None
     """The base configuration, among all; None where no candidate is of it."""
 
 
-def corrected_score(soup: Tried, yardsticks: SoupYardsticks) -> MethodScore:
+def corrected_score(soup: EvaluatedMethod, yardsticks: SoupBaselines) -> MethodScore:
     """The scores of one way to mix that was cross-fitted among the candidates that can be mixed."""
     task = soup.fitted.task
     among_all, among_kept = estimate_of(yardsticks.single), estimate_of(yardsticks.kept_single)
@@ -90,9 +90,9 @@ def corrected_score(soup: Tried, yardsticks: SoupYardsticks) -> MethodScore:
     return MethodScore(
         name=soup.name,
         in_sample=soup.in_sample,
-        cross_fitted=possible(task, (found.score, found.score))[0],
+        cross_fitted=clip_to_metric(task, (found.score, found.score))[0],
         standard_error=found.standard_error,
-        interval=possible(task, found.interval),
+        interval=clip_to_metric(task, found.interval),
         num_models=soup.num_models,
         lead=lead.score,
         lead_interval=lead.interval,

@@ -32,11 +32,11 @@ def cost_parts(chosen: TaskSelection, titles: dict[str, str]) -> Iterator[Render
     for title in ("models", "way", "cross-fitted"):
         table.add_column(title, no_wrap=True, justify="left" if title == "way" else "right")
     for one in best:
-        table.add_row(*map(Text, cells(one, titles)))
+        table.add_row(*map(Text, pareto_cells(one, titles)))
     yield from (table, Text(""))
 
 
-def cells(one: TradeOff, titles: dict[str, str]) -> list[str]:
+def pareto_cells(one: TradeOff, titles: dict[str, str]) -> list[str]:
     """One row."""
     return [
         f"{one.num_models}",

@@ -44,7 +44,7 @@ def score_held_out(selection: Selection, source: ModelSource, data: Path | None 
             are not those that were held out; a model cannot be loaded.
     """
     read = cache(read_held_out)  # it reads the rows of all tasks
-    tables = {task: read_rows(selection, task, source, data, read) for task in selection.tasks}
+    tables = {task: read_held_out_rows(selection, task, source, data, read) for task in selection.tasks}
     scores, intervals = dict[str, float](), dict[str, tuple[float, ...]]()
     for task, table in tables.items():
         assert table.labels is not None, "train has labels"
@@ -66,7 +66,9 @@ def places_of(selection: Selection, tasks: Sequence[str], source: ModelSource) -
     return [str(source.places[sweep]) for sweep in sweeps]
 
 
-def read_rows(selection: Selection, task: str, source: ModelSource, data: Path | None, read: ReadHeldOut) -> Table:
+def read_held_out_rows(
+    selection: Selection, task: str, source: ModelSource, data: Path | None, read: ReadHeldOut
+) -> Table:
     """The rows of a task that all sweeps of its members kept aside."""
     places = places_of(selection, [task], source)
     records = [read_hold_out(place) for place in places]
@@ -86,7 +88,7 @@ def predict_table(selection: Selection, task: str, source: ModelSource, table: T
     return np.concatenate([outputs for _, outputs in predict_rows(predictor, rows)])
 
 
-def num_looks(places: Sequence[str]) -> int:
+def count_evaluations(places: Sequence[str]) -> int:
     """How often rows that sweeps held out have been looked at, by them or by other sweeps of their storage.
 
     Equal data and shares hold out the same rows, so that they are not unseen in one sweep once they have been looked at

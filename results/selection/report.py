@@ -44,17 +44,17 @@ def render_selection(selection: Selection) -> Group:
     parts: list[RenderableType] = []
     for name, chosen in selection.tasks.items():
         parts += [Text(line) for line in (*fit_line(describe_pool(name, chosen)), "")]
-        parts += [build_table(chosen), Text("")]
-        rivals = contender_sentences(chosen, len(selection.sweeps))
+        parts += [methods_table(chosen), Text("")]
+        rivals = confidence_set_sentences(chosen, len(selection.sweeps))
         told = (*paragraph(verdict(name, chosen)), *member_lines(chosen), *paragraph(rivals), "")
         parts += [*map(Text, told), *cost_parts(chosen, TITLES)]
-    return Group(*parts, *(Text(line) for words in legend(selection) for line in fit_line(words)))
+    return Group(*parts, *(Text(line) for words in selection_legend(selection) for line in fit_line(words)))
 
 
 def brief_verdict(selection: Selection) -> list[str]:
     """What was chosen and what to expect of it, without tables: for each task a few lines of at most `PLAIN_WIDTH`."""
     told = [list(verdict(name, chosen)) for name, chosen in selection.tasks.items()]
-    return [line for sentences in (*told, seen_sentences(selection)) for line in paragraph(sentences)]
+    return [line for sentences in (*told, optimism_sentences(selection)) for line in paragraph(sentences)]
 
 
 def paragraph(sentences: Iterable[str]) -> list[str]:
@@ -81,17 +81,17 @@ def count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def build_table(chosen: TaskSelection) -> Table:
+def methods_table(chosen: TaskSelection) -> Table:
     """A row for each way that was tried, the simplest first."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
     for title in ("way", "models", "on dev", "cross-fitted", "95 % interval", "over single"):
         table.add_column(title, no_wrap=True, justify="left" if title == "way" else "right")
     for score in (*chosen.methods, *([chosen.automatic] if chosen.automatic else [])):
-        table.add_row(*map(Text, cells(score, chosen.method)))
+        table.add_row(*map(Text, method_cells(score, chosen.method)))
     return table
 
 
-def cells(score: MethodScore, chosen: str) -> list[str]:
+def method_cells(score: MethodScore, chosen: str) -> list[str]:
     """One way's row; the chosen one carries a mark."""
     low, high = score.interval
     mark = " <" if score.name == chosen else ""
@@ -110,7 +110,7 @@ def verdict(name: str, chosen: TaskSelection) -> Iterator[str]:
     """Sentences: what was chosen, what to expect of it, and whether that is better than the best single model."""
     score, title = chosen.score, TITLES[chosen.method]
     low, high = score.interval
-    yield f"Chosen for {TASKS[name].title}: {title}{size_of(chosen)}."
+    yield f"Chosen for {TASKS[name].title}: {title}{ensemble_size(chosen)}."
     yield f"Expect {score.cross_fitted:.3f} ({low:.3f} to {high:.3f}) on new text of this kind."
     yield dev_sentence(score)
     others = [] if chosen.method == "single" else [("the best single model", score.lead, score.lead_interval)]
@@ -122,14 +122,14 @@ def verdict(name: str, chosen: TaskSelection) -> Iterator[str]:
 
 def compare_with(others: Sequence[tuple[str, float, tuple[float, ...]]]) -> str:
     """How a score stands to others: what each is called, the lead over it, and the 95 % interval of that."""
-    relations = [compared(lead, bounds) for _, lead, bounds in others]
+    relations = [compare_in_words(lead, bounds) for _, lead, bounds in others]
     names = [f"{what} ({lead:+.3f})" for what, lead, _ in others]
     if len(set(relations)) == 1:
         return f"{relations[0]} {' and '.join(names)}"
     return " and ".join(f"{relation} {name}" for relation, name in zip(relations, names, strict=True))
 
 
-def size_of(chosen: TaskSelection) -> str:
+def ensemble_size(chosen: TaskSelection) -> str:
     """How many models were chosen, where it may be several."""
     if chosen.method in OF_ONE:
         return ""
@@ -141,7 +141,7 @@ def size_of(chosen: TaskSelection) -> str:
     return f", one model mixed from {models}"
 
 
-def compared(lead: float, bounds: tuple[float, ...]) -> str:
+def compare_in_words(lead: float, bounds: tuple[float, ...]) -> str:
     """How a score stands to another one, by the 95 % interval of its lead."""
     low, high = bounds
     if low <= 0 <= high:
@@ -170,7 +170,7 @@ def member_lines(chosen: TaskSelection) -> list[str]:
     return [line for words in told for line in fit_line(words)]
 
 
-def contender_sentences(chosen: TaskSelection, num_sweeps: int) -> Iterator[str]:
+def confidence_set_sentences(chosen: TaskSelection, num_sweeps: int) -> Iterator[str]:
     """Which configurations may be the best one, where there are several; with their sweeps where these are several."""
     if chosen.num_configurations < 2:
         return
@@ -186,7 +186,7 @@ def contender_sentences(chosen: TaskSelection, num_sweeps: int) -> Iterator[str]
         yield f"{of} {len(names):,} may be the best one by these examples (95 %): {shown}{rest}."
 
 
-def legend(selection: Selection) -> Iterator[str]:
+def selection_legend(selection: Selection) -> Iterator[str]:
     """What the columns mean, and what is not in them."""
     ways = selection.tasks.values()
     rule = "the simplest way within one standard error (of the difference) of the best"
@@ -213,10 +213,10 @@ def legend(selection: Selection) -> Iterator[str]:
         yield "choosing among them: the way is chosen without the fold, too; this is what to expect."
     if any(score.name == "one_model" for chosen in ways for score in chosen.methods):
         yield "one model for all tasks: the one with the best overall dev score."
-    yield from seen_sentences(selection)
+    yield from optimism_sentences(selection)
 
 
-def seen_sentences(selection: Selection) -> list[str]:
+def optimism_sentences(selection: Selection) -> list[str]:
     """What the searches and schedulers have seen of dev, each once, by the largest standard error of all tasks."""
     if not selection.tasks:
         return []

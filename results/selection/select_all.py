@@ -7,15 +7,15 @@ from pathlib import Path
 
 from mtlib.errors import require, require_name
 from mtlib.tasks import TASKS
-from results.ensembles.base_configuration import Configuration, find_base
+from results.ensembles.base_configuration import ConfigurationKey, find_base
 from results.ensembles.best_k import Settings
 from results.ensembles.candidates import Pool, read_pool
 from results.inference.models import ModelSource
 from results.records.files import Location
 from results.records.selection import Search, Selection, TaskSelection
 from results.records.trials import read_sweep, read_trials
-from results.scoring.shared_model import OneModel, choose_one_model
-from results.selection.select_ensemble import AUTOMATIC, METHODS, ONE_MODEL, methods_for, select
+from results.scoring.shared_model import SharedModel, choose_shared_model
+from results.selection.select_ensemble import AUTOMATIC, METHODS, ONE_MODEL, methods_for, select_ensemble
 from results.selection.select_soup import choose_soups
 
 SOUP = "soup"
@@ -31,7 +31,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class SelectionRequest:
     """What is to be chosen, and how."""
 
     sweeps: Sequence[Location]
@@ -61,7 +61,7 @@ class Request:
         return default if self.num_repeats is None else self.num_repeats
 
 
-def select_from(request: Request, *, command: str = "", on_progress: Say = lambda _line: None) -> Selection:
+def select_from(request: SelectionRequest, *, command: str = "", on_progress: Say = lambda _line: None) -> Selection:
     """Chooses the ensembles of some tasks from sweeps.
 
     Args:
@@ -71,25 +71,25 @@ def select_from(request: Request, *, command: str = "", on_progress: Say = lambd
 
     Raises:
         ValueError: one line: a name or a number is wrong, there is no sweep, no trial was scored; else as `read_pool`,
-            `select` and `choose_soups`.
+            `select_ensemble` and `choose_soups`.
     """
     settings, sweeps = request.settings, request.sweeps
     check_request(request)
-    fingerprints, base = {str(sweep): fingerprint_of(sweep) for sweep in sweeps}, find_base(sweeps, request.base)
+    fingerprints, base = {str(sweep): recorded_fingerprint(sweep) for sweep in sweeps}, find_base(sweeps, request.base)
     wanted = list(dict.fromkeys(request.tasks or tasks_of(sweeps)))
     for task in wanted:  # before anything is read, which takes long
         require_name(task, TASKS, "task")
-        methods_for(TASKS[task], names_of(request))
+        methods_for(TASKS[task], requested_methods(request))
     places = {str(sweep): sweep for sweep in sweeps}
     source = ModelSource(places=places, encoder=request.encoder, device=request.device)
     pools = dict[str, Pool]()
     for task in wanted:
         on_progress(f"{TASKS[task].title}: reading predictions ...")
         pools[task] = read_pool(sweeps, task)
-    one, found = find_one_model(pools, request), dict[str, TaskSelection]()
+    one, found = find_shared_model(pools, request), dict[str, TaskSelection]()
     for task, pool in pools.items():
         on_progress(f"{TASKS[task].title}: choosing among {len(pool.candidates):,} candidates ...")
-        found[task] = choose_one_task(pool, request, source, one, base, on_progress)
+        found[task] = select_task(pool, request, source, one, base, on_progress)
     return Selection(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         command=command,
@@ -104,12 +104,12 @@ def select_from(request: Request, *, command: str = "", on_progress: Say = lambd
     )
 
 
-def choose_one_task(
+def select_task(
     pool: Pool,
-    request: Request,
+    request: SelectionRequest,
     source: ModelSource,
-    one: OneModel | None,
-    base: frozenset[Configuration],
+    one: SharedModel | None,
+    base: frozenset[ConfigurationKey],
     on_progress: Say,
 ) -> TaskSelection:
     """A task's soup, if that is asked for, or else its ensemble."""
@@ -123,7 +123,7 @@ def choose_one_task(
             base=base,
             on_progress=on_progress,
         )
-    return select(
+    return select_ensemble(
         pool,
         request.settings,
         names=None if request.method == AUTOMATIC else [request.method],
@@ -134,14 +134,14 @@ def choose_one_task(
     )
 
 
-def names_of(request: Request) -> list[str] | None:
+def requested_methods(request: SelectionRequest) -> list[str] | None:
     """The ways to choose that are asked for by name and average outputs; None for all."""
     if request.method == AUTOMATIC:
         return None
     return [] if request.method in (ONE_MODEL, SOUP) else [request.method]
 
 
-def find_one_model(pools: Mapping[str, Pool], request: Request) -> OneModel | None:
+def find_shared_model(pools: Mapping[str, Pool], request: SelectionRequest) -> SharedModel | None:
     """The best model for all tasks together; None if there is one task alone, or no such model, unless it is asked for.
 
     Raises:
@@ -151,14 +151,14 @@ def find_one_model(pools: Mapping[str, Pool], request: Request) -> OneModel | No
     if request.method == SOUP or (len(pools) == 1 and not is_asked):
         return None
     try:
-        return choose_one_model(pools, request.settings, num_repeats=request.repeats)
+        return choose_shared_model(pools, request.settings, num_repeats=request.repeats)
     except ValueError:
         if is_asked:
             raise
         return None
 
 
-def check_request(request: Request) -> None:
+def check_request(request: SelectionRequest) -> None:
     """Raises ValueError if a number or a method's name is wrong, or two things do not go together."""
     settings = request.settings
     require(settings.max_models >= 1, "--max-models must be at least 1", settings.max_models)
@@ -170,7 +170,7 @@ def check_request(request: Request) -> None:
     require(not is_both, f"--calibrate must not be named beside --method {request.method}, one model", "both")
 
 
-def fingerprint_of(sweep: Location) -> str:
+def recorded_fingerprint(sweep: Location) -> str:
     """The fingerprint of a sweep's data; ValueError if there is no sweep."""
     return str((read_sweep(sweep).get("data") or {}).get("fingerprint", "not recorded"))
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from mtlib.errors import require, require_name
 from mtlib.tasks import Task
-from results.ensembles.base_configuration import Configuration
+from results.ensembles.base_configuration import ConfigurationKey
 from results.ensembles.best_k import Method, Settings, choose_best_k, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.copies import without_copies
@@ -20,10 +20,17 @@ from results.ensembles.temperature import calibrated
 from results.ranking.bootstrap import Numbers
 from results.records.selection import Contender, Member, TaskSelection
 from results.scoring.cross_fitting import CrossFitted, cross_fit, example_error
-from results.scoring.method_scores import Tried, Yardsticks, method_score, try_base, try_fitted, try_method
+from results.scoring.method_scores import (
+    Baselines,
+    EvaluatedMethod,
+    compare_with_baselines,
+    evaluate_base,
+    evaluate_fitted,
+    evaluate_method,
+)
 from results.scoring.model_confidence_set import find_confidence_set
 from results.scoring.pareto import find_trade_offs
-from results.scoring.shared_model import OneModel
+from results.scoring.shared_model import SharedModel
 
 SINGLE = "single"
 AUTOMATIC = "auto"
@@ -52,7 +59,7 @@ def methods_for(task: Task, names: Sequence[str] | None = None) -> dict[str, Met
     return {name: method for name, method in suited.items() if names is None or name in (SINGLE, *names)}
 
 
-def choose_automatically(methods: Mapping[str, Method], combine: Combine = ensemble_outputs) -> Method:
+def automatic_method(methods: Mapping[str, Method], combine: Combine = ensemble_outputs) -> Method:
     """The way to choose that tries several ways by cross-fitting and takes the simplest of the best.
 
     Args:
@@ -62,12 +69,12 @@ def choose_automatically(methods: Mapping[str, Method], combine: Combine = ensem
 
     def choose(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
         fitted = {name: cross_fit(pool, method, settings, rows, combine=combine) for name, method in methods.items()}
-        return methods[simplest_of_best(fitted)](pool, rows, settings)
+        return methods[one_standard_error_rule(fitted)](pool, rows, settings)
 
     return choose
 
 
-def simplest_of_best(fitted: Mapping[str, CrossFitted]) -> str:
+def one_standard_error_rule(fitted: Mapping[str, CrossFitted]) -> str:
     """The first whose score is no more than one standard error, of the difference, below the best one's.
 
     Source: Breiman et al. (1984), section 3.4.3, the one-standard-error rule; all are scored on the same examples, so
@@ -81,14 +88,14 @@ def simplest_of_best(fitted: Mapping[str, CrossFitted]) -> str:
     raise AssertionError("the best one is no worse than itself")
 
 
-def select(
+def select_ensemble(
     pool: Pool,
     settings: Settings,
     *,
     names: Sequence[str] | None = None,
     num_repeats: int = 1,
-    one: OneModel | None = None,
-    base: frozenset[Configuration] = frozenset(),
+    one: SharedModel | None = None,
+    base: frozenset[ConfigurationKey] = frozenset(),
     is_calibrated: bool = False,
 ) -> TaskSelection:
     """Chooses a task's ensemble.
@@ -118,29 +125,29 @@ def select(
     kept = with_weights(distinct)
     chosen = {name: method(kept, rows, settings) for name, method in methods.items()}
     tried = {
-        name: try_method(name, method, distinct, settings, num_repeats, chosen=chosen[name], kept=kept)
+        name: evaluate_method(name, method, distinct, settings, num_repeats, chosen=chosen[name], kept=kept)
         for name, method in methods.items()
     }
-    yardsticks = Yardsticks(single=tried[SINGLE], base=try_base(pool, base, settings, num_repeats))
-    beside = [found for found in (yardsticks.base, try_one(one, pool.task, settings)) if found is not None]
+    yardsticks = Baselines(single=tried[SINGLE], base=evaluate_base(pool, base, settings, num_repeats))
+    beside = [found for found in (yardsticks.base, evaluate_shared(one, pool.task, settings)) if found is not None]
     name, automatic = (list(names) if names else [SINGLE])[0], None
     if names is None or len(set(names)) > 1:
-        name = simplest_of_best({name: found.fitted for name, found in tried.items()})
-        automatic = try_method(
-            AUTOMATIC, choose_automatically(methods), distinct, settings, num_repeats, chosen=chosen[name], kept=kept
+        name = one_standard_error_rule({name: found.fitted for name, found in tried.items()})
+        automatic = evaluate_method(
+            AUTOMATIC, automatic_method(methods), distinct, settings, num_repeats, chosen=chosen[name], kept=kept
         )
-    return selection_of(
+    return build_task_selection(
         pool,
         settings,
         method=name,
-        members=member_alone(one) if takes_one else members_of(kept, chosen[name]),
-        methods=tuple(method_score(found, yardsticks) for found in (*beside, *tried.values())),
-        automatic=None if automatic is None else method_score(automatic, yardsticks),
+        members=shared_member(one) if takes_one else members_of(kept, chosen[name]),
+        methods=tuple(compare_with_baselines(found, yardsticks) for found in (*beside, *tried.values())),
+        automatic=None if automatic is None else compare_with_baselines(automatic, yardsticks),
         trade_offs=find_trade_offs(distinct, kept, settings, methods, num_repeats=num_repeats),
     )
 
 
-def selection_of(pool: Pool, settings: Settings, **chosen: Any) -> TaskSelection:
+def build_task_selection(pool: Pool, settings: Settings, **chosen: Any) -> TaskSelection:
     """What was chosen from a pool, with what is said of the pool itself.
 
     Args:
@@ -176,14 +183,14 @@ def with_weights(pool: Pool) -> Pool:
     return kept
 
 
-def try_one(one: OneModel | None, task: Task, settings: Settings) -> Tried | None:
+def evaluate_shared(one: SharedModel | None, task: Task, settings: Settings) -> EvaluatedMethod | None:
     """The best model for all tasks as one way among others, where there is one."""
     if one is None:
         return None
-    return try_fitted(ONE_MODEL, one.fitted[task.name], settings, in_sample=one.in_sample[task.name], num_models=1)
+    return evaluate_fitted(ONE_MODEL, one.fitted[task.name], settings, in_sample=one.in_sample[task.name], num_models=1)
 
 
-def member_alone(one: OneModel | None) -> tuple[Member, ...]:
+def shared_member(one: SharedModel | None) -> tuple[Member, ...]:
     """The best model for all tasks together as the only member."""
     require(one is not None, f"method {ONE_MODEL} must be given the best model for all tasks", "none")
     assert one is not None

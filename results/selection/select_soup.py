@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from mtlib.data.token_cache import Corpus
-from results.ensembles.base_configuration import Configuration
+from results.ensembles.base_configuration import ConfigurationKey
 from results.ensembles.best_k import Settings, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.copies import without_copies
@@ -30,16 +30,16 @@ from results.inference.predictor import cut_texts, logits_of
 from results.inference.soup_model import find_shapes, load_soup
 from results.ranking.bootstrap import Numbers
 from results.records.selection import TaskSelection
-from results.scoring.method_scores import Yardsticks, method_score, try_base, try_method
-from results.scoring.soup_correction import SoupYardsticks, corrected_score
+from results.scoring.method_scores import Baselines, compare_with_baselines, evaluate_base, evaluate_method
+from results.scoring.soup_correction import SoupBaselines, corrected_score
 from results.selection.select_ensemble import (
     AUTOMATIC,
     SINGLE,
+    automatic_method,
+    build_task_selection,
     check_rows,
-    choose_automatically,
     members_of,
-    selection_of,
-    simplest_of_best,
+    one_standard_error_rule,
     with_weights,
 )
 
@@ -51,7 +51,7 @@ def choose_soups(
     source: ModelSource,
     data: Path | None = None,
     num_repeats: int = 1,
-    base: frozenset[Configuration] = frozenset(),
+    base: frozenset[ConfigurationKey] = frozenset(),
     on_progress: Callable[[str], None] = lambda _line: None,
 ) -> TaskSelection:
     """Chooses a task's soup from its candidates, by models that are loaded, mixed and asked about dev.
@@ -110,7 +110,7 @@ def select_soup(
     shapes: Numbers,
     *,
     num_repeats: int = 1,
-    base: frozenset[Configuration] = frozenset(),
+    base: frozenset[ConfigurationKey] = frozenset(),
 ) -> TaskSelection:
     """Chooses a task's soup, uniform or greedy, whichever is the simplest of the best.
 
@@ -134,14 +134,16 @@ def select_soup(
     once = taste_once(kept, taste)
     methods, combine = {UNIFORM: uniform_soup(shapes), GREEDY: greedy_soup(once, shapes)}, soup_outputs(once)
     chosen = {name: method(kept, rows, settings) for name, method in methods.items()}
-    attempt = partial(try_method, pool=kept, settings=settings, num_repeats=num_repeats, kept=kept, combine=combine)
+    attempt = partial(
+        evaluate_method, pool=kept, settings=settings, num_repeats=num_repeats, kept=kept, combine=combine
+    )
     tried = {name: attempt(name, method, chosen=chosen[name]) for name, method in methods.items()}
-    name = simplest_of_best({name: one.fitted for name, one in tried.items()})
-    automatic = attempt(AUTOMATIC, choose_automatically(methods, combine), chosen=chosen[name])
-    yardsticks = find_yardsticks(pool, kept, settings, num_repeats, base)
-    plain = Yardsticks(single=yardsticks.single, base=yardsticks.base)
-    beside = [method_score(own, plain) for own in (plain.base, plain.single) if own is not None]
-    return selection_of(
+    name = one_standard_error_rule({name: one.fitted for name, one in tried.items()})
+    automatic = attempt(AUTOMATIC, automatic_method(methods, combine), chosen=chosen[name])
+    yardsticks = find_baselines(pool, kept, settings, num_repeats, base)
+    plain = Baselines(single=yardsticks.single, base=yardsticks.base)
+    beside = [compare_with_baselines(own, plain) for own in (plain.base, plain.single) if own is not None]
+    return build_task_selection(
         pool,
         settings,
         method=name,
@@ -152,15 +154,15 @@ def select_soup(
     )
 
 
-def find_yardsticks(
-    pool: Pool, kept: Pool, settings: Settings, num_repeats: int, base: frozenset[Configuration]
-) -> SoupYardsticks:
+def find_baselines(
+    pool: Pool, kept: Pool, settings: Settings, num_repeats: int, base: frozenset[ConfigurationKey]
+) -> SoupBaselines:
     """What soups are compared with and corrected by: the best single candidate among all, and among those kept."""
     distinct = without_copies(pool)
     chosen = choose_single(kept, np.arange(len(kept.labels)), settings)
     among_all, among_kept = (
-        try_method(SINGLE, choose_single, own, settings, num_repeats, chosen=chosen, kept=kept)
+        evaluate_method(SINGLE, choose_single, own, settings, num_repeats, chosen=chosen, kept=kept)
         for own in (distinct, kept)
     )
-    of_base = try_base(pool, base, settings, num_repeats)
-    return SoupYardsticks(single=among_all, kept_single=among_kept, base=of_base)
+    of_base = evaluate_base(pool, base, settings, num_repeats)
+    return SoupBaselines(single=among_all, kept_single=among_kept, base=of_base)

@@ -12,7 +12,7 @@ from results.records.selection import write_selection
 from results.records.sweep import load_sweep
 from results.records.trials import TrialRecord, read_trials
 from results.selection.report import brief_verdict
-from results.selection.select_all import Request, select_from
+from results.selection.select_all import SelectionRequest, select_from
 from results.table import print_ranking
 from sweeps.cli.flags import SOME_FAILED, SWEEP_FAILED
 from sweeps.driver.run_sweep import SweepOutcome
@@ -71,7 +71,7 @@ def show_ranking(folder: Path) -> list[str]:
 def choose_ensembles(folder: Path) -> list[str]:
     """Chooses the ensemble of each task and writes `selection.json`; the verdict, in lines, or why there is none."""
     try:
-        selection = select_from(Request(sweeps=[str(folder)]), command="at the sweep's end")
+        selection = select_from(SelectionRequest(sweeps=[str(folder)]), command="at the sweep's end")
     except (ValueError, OSError) as error:
         return [f"No ensemble was chosen: {first_line(error)}."]
     verdict = brief_verdict(selection)

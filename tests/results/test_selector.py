@@ -19,7 +19,7 @@ from results.records.trials import write_sweep, write_trials
 from results.selection import select_all as choosing
 from results.selection.cost_text import COSTS
 from results.selection.report import TITLES
-from results.selection.select_ensemble import METHODS, select
+from results.selection.select_ensemble import METHODS, select_ensemble
 from results.selector import main
 from tests.results.conftest import build_record, build_report
 from tests.results.scored_sweep import build_sweep
@@ -86,7 +86,7 @@ def test_what_is_written_is_the_choice_from_the_files(sweep: Path, capsys: Captu
     run(capsys, sweep, "--repeats", 2, "--bags", 1, "--max-models", 2, "--seed", 7, "--task", "sts")
     selection = read_selection(sweep)
     settings = Settings(max_models=2, num_bags=1, seed=7)
-    assert selection.tasks == {"sts": select(read_pool([str(sweep)], "sts"), settings, num_repeats=2)}
+    assert selection.tasks == {"sts": select_ensemble(read_pool([str(sweep)], "sts"), settings, num_repeats=2)}
     assert selection.sweeps == {str(sweep): "data of mine"}
     assert (selection.seed, selection.max_models, selection.num_repeats, selection.num_folds) == (7, 2, 2, 5)
     words = f"{sweep} --repeats 2 --bags 1 --max-models 2 --seed 7 --task sts"
@@ -296,7 +296,7 @@ def test_wrong_use_is_one_line_before_anything_is_chosen(
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("chosen")
 
-    monkeypatch.setattr(choosing, "select", fail)
+    monkeypatch.setattr(choosing, "select_ensemble", fail)
     monkeypatch.chdir(untouched)
     before = sorted(untouched.rglob("*"))
     assert message in refusal(capsys, *words)
@@ -342,7 +342,7 @@ def test_ctrl_c_ends_with_130_and_leaves_the_old_selection(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(choosing, "select", interrupt)
+    monkeypatch.setattr(choosing, "select_ensemble", interrupt)
     assert main([str(sweep)]) == 130
     assert capsys.readouterr().err == "interrupted\n"
     assert (sweep / SELECTION_FILE).read_text() == before

@@ -9,7 +9,7 @@ from mtlib.config.schema import to_dict
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS
-from results.ensembles.base_configuration import find_base, only_base
+from results.ensembles.base_configuration import base_candidates, find_base
 from results.ensembles.candidates import read_pool
 from results.records.trials import write_sweep, write_trials
 from tests.results.conftest import build_record
@@ -99,12 +99,12 @@ def test_a_trial_that_is_not_there_is_one_line_with_the_nearest(tmp_path: Path) 
 def test_the_base_alone_keeps_its_candidates_and_what_they_say(tmp_path: Path) -> None:
     sweep = str(build_sweep(tmp_path, 0.5, 1.0, 1.5))
     pool = read_pool([sweep], "sst")
-    found = only_base(pool, frozenset({(sweep, 1)}))
+    found = base_candidates(pool, frozenset({(sweep, 1)}))
     assert [(one.number, one.epoch) for one in found.candidates] == [(1, 1), (1, 2)]
     assert found.outputs.tolist() == pool.outputs[2:4].tolist()
 
 
 def test_without_a_base_nothing_is_left() -> None:
     pool = build_pool(TASKS["sst"], [0.5, 1.0])
-    assert not only_base(pool, frozenset()).candidates
-    assert not only_base(pool, frozenset({("another", 0)})).candidates
+    assert not base_candidates(pool, frozenset()).candidates
+    assert not base_candidates(pool, frozenset({("another", 0)})).candidates

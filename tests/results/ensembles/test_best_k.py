@@ -9,7 +9,7 @@ from mtlib.tasks import TASKS, Task
 from results.ensembles.best_k import (
     Method,
     Settings,
-    best_epochs,
+    best_candidates,
     candidate_scores,
     choose_best_k,
     choose_single,
@@ -72,14 +72,14 @@ def test_a_constant_prediction_scores_zero_and_is_not_the_best() -> None:
     scores = candidate_scores(pool, all_rows(pool))
     assert scores[0] == 0
     assert scores[1] == pytest.approx(-1)
-    assert best_epochs(pool, all_rows(pool)).tolist() == [2, 0, 1]
+    assert best_candidates(pool, all_rows(pool)).tolist() == [2, 0, 1]
 
 
 def test_the_best_epoch_of_each_trial_comes_once_the_best_trial_first_and_the_first_of_equals() -> None:
     is_right = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [1, 1, 0, 0], [0, 1, 1, 0]])
     pool = pool_of(BINARY, 0.5 * (2 * is_right - 1), np.ones(4), num_epochs=2)
-    assert best_epochs(pool, all_rows(pool)).tolist() == [2, 1, 4]
-    assert best_epochs(pool, np.array([3])).tolist() == [3, 0, 4]
+    assert best_candidates(pool, all_rows(pool)).tolist() == [2, 1, 4]
+    assert best_candidates(pool, np.array([3])).tolist() == [3, 0, 4]
 
 
 @each_task
@@ -88,7 +88,7 @@ def test_best_epochs_are_those_of_a_plain_search(task: Task, seed: int) -> None:
     pool = build_pool(task, SKILLS, num_epochs=3, num_rows=25, seed=seed)
     scores = candidate_scores(pool, all_rows(pool)).tolist()
     best = [max(range(first, first + 3), key=lambda number: scores[number]) for first in range(0, len(scores), 3)]
-    found = best_epochs(pool, all_rows(pool)).tolist()
+    found = best_candidates(pool, all_rows(pool)).tolist()
     assert sorted(found) == best
     assert [scores[number] for number in found] == sorted((scores[number] for number in best), reverse=True)
 
@@ -125,10 +125,10 @@ def test_the_number_of_the_best_is_that_of_a_plain_search_over_folds(task: Task,
     scores = np.zeros(FAST.max_models)
     for outside, inside in inner_folds(pool, rows, FAST):
         for size in range(1, FAST.max_models + 1):
-            chosen = equal_ensemble(best_epochs(pool, outside)[:size])
+            chosen = equal_ensemble(best_candidates(pool, outside)[:size])
             scores[size - 1] += len(inside) * plain_score(pool, chosen, inside)
     size = 1 + int(np.flatnonzero(scores > scores.max() - 1e-9)[0])
-    assert choose_best_k(pool, rows, FAST) == equal_ensemble(best_epochs(pool, rows)[:size])
+    assert choose_best_k(pool, rows, FAST) == equal_ensemble(best_candidates(pool, rows)[:size])
 
 
 def test_many_equal_trials_are_averaged_and_one_that_is_far_better_stands_alone() -> None:

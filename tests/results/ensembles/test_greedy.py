@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS, Task
-from results.ensembles.best_k import Settings, best_epochs, choose_best_k, choose_single, sum_scores
+from results.ensembles.best_k import Settings, best_candidates, choose_best_k, choose_single, sum_scores
 from results.ensembles.greedy import addition_scorer, choose_greedy, draw_bags, grow
 from tests.results.plain_selection import all_rows, counts_of, mean_score, plain_score, select_as_in_the_paper
 from tests.results.simulated_pools import build_pool, pool_of
@@ -62,7 +62,7 @@ def test_greedy_selection_is_that_of_the_paper(task: Task, seed: int, max_models
 @each_task
 def test_bagged_selection_averages_the_ensembles_of_the_bags(task: Task) -> None:
     pool, settings = build_pool(task, SKILLS, num_rows=40, num_epochs=2), replace(FAST, max_models=6)
-    best = best_epochs(pool, all_rows(pool))
+    best = best_candidates(pool, all_rows(pool))
     bags = draw_bags(len(best), 3, np.random.default_rng((settings.seed, 40)))
     grown = [select_as_in_the_paper(pool, best[bag].tolist(), all_rows(pool), settings) for bag in bags]
     expected = np.mean([counts / counts.sum() for counts in grown], axis=0)
@@ -101,7 +101,7 @@ def test_greedy_selection_finds_a_member_that_is_weak_alone_and_repairs_the_best
 
 def test_growth_ends_where_the_score_was_best() -> None:
     pool = build_pool(BINARY, SKILLS, num_rows=50, seed=1)
-    order = best_epochs(pool, all_rows(pool))
+    order = best_candidates(pool, all_rows(pool))
     scores = []
     for num_steps in range(1, 25):
         counts = grow(pool, pool.margins[order], all_rows(pool), replace(NO_BAGS, num_steps=num_steps))
@@ -131,7 +131,7 @@ def test_without_bags_all_are_considered_once() -> None:
 def test_one_bag_is_one_part(task: Task) -> None:
     pool = build_pool(task, SKILLS)
     (bag,) = draw_bags(6, 1, np.random.default_rng((0, 120)))
-    allowed = best_epochs(pool, all_rows(pool))[bag]
+    allowed = best_candidates(pool, all_rows(pool))[bag]
     assert set(choose_greedy(pool, all_rows(pool), replace(FAST, num_bags=1)).members) <= set(allowed.tolist())
 
 
@@ -139,7 +139,7 @@ def test_one_bag_is_one_part(task: Task) -> None:
 def test_only_the_best_trials_are_considered_by_greedy_selection(num_considered: int) -> None:
     pool = build_pool(BINARY, SKILLS, num_rows=60)
     chosen = choose_greedy(pool, all_rows(pool), replace(NO_BAGS, num_considered=num_considered))
-    assert set(chosen.members) <= set(best_epochs(pool, all_rows(pool))[:num_considered].tolist())
+    assert set(chosen.members) <= set(best_candidates(pool, all_rows(pool))[:num_considered].tolist())
 
 
 def test_other_seeds_draw_other_bags() -> None:

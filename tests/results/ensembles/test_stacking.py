@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 
 from mtlib.tasks import TASKS, Task
 from results.ensembles import stacking as weighting
-from results.ensembles.best_k import Settings, best_epochs, inner_folds
+from results.ensembles.best_k import Settings, best_candidates, inner_folds
 from results.ensembles.ensemble import weighted_ensemble
 from results.ensembles.outputs import probabilities_of
 from results.ensembles.stacking import (
@@ -114,13 +114,13 @@ def test_the_shrinkage_is_that_of_a_plain_search_over_folds(task: Task, seed: in
     for shrinkage in SHRINKAGES:
         score = 0.0
         for outside, inside in inner_folds(pool, all_rows(pool), FAST):
-            members = best_epochs(pool, outside)[: FAST.max_models]
+            members = best_candidates(pool, outside)[: FAST.max_models]
             (weights,) = fit_weights(pool, members, outside, [shrinkage])
             chosen = weighted_ensemble(members, weights, FAST.max_models)
             score += len(inside) * plain_score(pool, chosen, inside)
         scores.append(score)
     shrinkage = SHRINKAGES[int(np.flatnonzero(np.array(scores) > max(scores) - 1e-9)[0])]
-    members = best_epochs(pool, all_rows(pool))[: FAST.max_models]
+    members = best_candidates(pool, all_rows(pool))[: FAST.max_models]
     (weights,) = fit_weights(pool, members, all_rows(pool), [shrinkage])
     assert choose_weights(pool, all_rows(pool), FAST) == weighted_ensemble(members, weights, FAST.max_models)
 

@@ -10,7 +10,7 @@ from scipy.special import expit, log_softmax, logit, softmax
 from sklearn.metrics import log_loss
 
 from mtlib.tasks import TASKS, Task
-from results.ensembles.best_k import Method, Settings, best_epochs, choose_best_k, choose_single
+from results.ensembles.best_k import Method, Settings, best_candidates, choose_best_k, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, ensemble_outputs, equal_ensemble, score_rows
 from results.ensembles.greedy import choose_greedy
@@ -226,7 +226,7 @@ def test_members_and_weights_are_those_that_the_method_finds_among_tempered_cand
 ) -> None:
     pool, rows = build_pool(task, SKILLS, num_rows=60, num_epochs=2, correlation=0.2, seed=seed), np.arange(5, 50)
     pool = scaled(pool, *np.geomspace(0.2, 5, 12))
-    best = best_epochs(pool, rows)
+    best = best_candidates(pool, rows)
     fitted = find_temperatures(task, pool.outputs[best][:, rows], pool.labels[rows])
     expected = method(temper_pool(pool.only(best), fitted), rows, FAST)
     found = calibrated(method)(pool, rows, FAST)
@@ -344,7 +344,7 @@ def test_the_best_epochs_of_the_best_trials_are_considered_and_no_others(
     before, settings = pool.outputs.copy(), replace(FAST, num_considered=num_considered, max_models=max_models)
     chosen = calibrated(look)(pool, rows, settings)
     ((candidates, shown_rows, told),) = seen
-    best = best_epochs(pool, rows)[:expected]
+    best = best_candidates(pool, rows)[:expected]
     assert candidates == tuple(pool.candidates[number] for number in best)
     assert chosen.members == (best[-1],)
     assert told is settings

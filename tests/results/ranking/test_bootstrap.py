@@ -13,9 +13,9 @@ from results.ranking import bootstrap as stats
 from results.ranking.bootstrap import (
     bootstrap_overall,
     bootstrap_scores,
-    cannot_be_told_from,
     draw_counts,
     example_values,
+    not_significantly_worse,
     replicate_error,
     score_examples,
     standard_error,
@@ -195,7 +195,7 @@ def test_scores_that_differ_by_chance_cannot_be_told_apart_and_others_can() -> N
     far = (rows < 760) & (rows != 3)  # a difference of .041 with an error of .006
     values = np.stack([best, best, close, far]).astype(np.float64)
     resampled = bootstrap_scores(BINARY, values, np.zeros(1000))
-    assert cannot_be_told_from(resampled[0], resampled[1:]).tolist() == [True, True, False]
+    assert not_significantly_worse(resampled[0], resampled[1:]).tolist() == [True, True, False]
 
 
 def test_pairing_tells_apart_what_separate_errors_would_not() -> None:
@@ -204,11 +204,11 @@ def test_pairing_tells_apart_what_separate_errors_would_not() -> None:
     resampled = bootstrap_scores(BINARY, values, np.zeros(1000))
     errors = standard_error(resampled)
     assert 1.96 * np.hypot(*errors) > 0.02
-    assert cannot_be_told_from(resampled[0], resampled[1:]).tolist() == [False]
+    assert not_significantly_worse(resampled[0], resampled[1:]).tolist() == [False]
 
 
 def test_the_interval_of_the_difference_has_the_confidence_asked_for() -> None:
     difference = np.linspace(-0.049, 0.951, 1001)  # 4.9 % of it below 0
     zero = np.zeros((1, 1001))
-    assert cannot_be_told_from(difference, zero, confidence=0.95).tolist() == [True]
-    assert cannot_be_told_from(difference, zero, confidence=0.9).tolist() == [False]
+    assert not_significantly_worse(difference, zero, confidence=0.95).tolist() == [True]
+    assert not_significantly_worse(difference, zero, confidence=0.9).tolist() == [False]

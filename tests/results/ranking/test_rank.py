@@ -12,7 +12,7 @@ from mtlib.tasks import TASKS, overall_score
 from mtlib.training.epoch_report import EpochReport
 from mtlib.training.evaluation import Predictions
 from results.ranking.bootstrap import bootstrap_scores, example_values, standard_error
-from results.ranking.rank import TOTAL, RankedConfiguration, best_epochs, rank, score_columns, to_frame
+from results.ranking.rank import TOTAL, RankedConfiguration, best_overall_epochs, rank, score_columns, to_frame
 from results.records.epochs import curve_rows
 from results.records.trials import CURVES, TrialRecord
 
@@ -84,7 +84,7 @@ def test_errors_are_those_of_the_bootstrap_over_the_best_epochs_examples(
 def test_the_first_of_several_best_epochs_counts() -> None:
     points = [("a", 1, 0.5), ("a", 2, 0.7), ("a", 3, 0.7), ("b", 1, 0.2), ("c", 1, 0.9)]
     rows = [{"trial": trial, "epoch": epoch, "task": "overall", "value": value} for trial, epoch, value in points]
-    assert best_epochs(pd.DataFrame(rows), ["a", "b"]) == {"a": 2, "b": 1}
+    assert best_overall_epochs(pd.DataFrame(rows), ["a", "b"]) == {"a": 2, "b": 1}
 
 
 def test_replicates_are_one_row_with_their_mean_and_its_error(make_report: MakeReport, make_record: MakeRecord) -> None:

@@ -19,7 +19,7 @@ from results.ranking.bootstrap import Numbers, draw_counts, weighted_pearson
 from results.scoring.cross_fitting import (
     CHOICE_FACTOR,
     CrossFitted,
-    Part,
+    ScoredRows,
     bootstrap,
     compare,
     cross_fit,
@@ -228,14 +228,18 @@ def numeric_influences(values: Floats, labels: Floats) -> Floats:
 @pytest.mark.parametrize("skill", [0.0, 0.5, 3.0])
 def test_influences_on_a_correlation_are_its_derivatives(skill: float) -> None:
     pool = build_pool(REGRESSION, [skill], num_rows=40)
-    part = Part(task=REGRESSION, rows=np.arange(40), values=pool.values[0].astype(np.float64) ** 3, labels=pool.labels)
+    part = ScoredRows(
+        task=REGRESSION, rows=np.arange(40), values=pool.values[0].astype(np.float64) ** 3, labels=pool.labels
+    )
     wanted = numeric_influences(part.values, part.labels) * np.sqrt(len(part.labels) / (len(part.labels) - 4))
     np.testing.assert_allclose(part.influences, wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_influences_on_a_correlation_are_nearly_those_of_leaving_one_out() -> None:
     pool = build_pool(REGRESSION, [0.8], num_rows=400)
-    part = Part(task=REGRESSION, rows=np.arange(400), values=pool.values[0].astype(np.float64), labels=pool.labels)
+    part = ScoredRows(
+        task=REGRESSION, rows=np.arange(400), values=pool.values[0].astype(np.float64), labels=pool.labels
+    )
     jackknife = 399 * (part.score - weighted_pearson(1 - np.eye(400), part.values[None], part.labels)[0])
     np.testing.assert_allclose(part.influences, jackknife, atol=0.03 * np.abs(jackknife).max())
 
@@ -248,14 +252,14 @@ def test_the_variance_of_a_correlation_of_few_examples_is_not_too_small(num_rows
     for _ in range(3000):
         labels = generator.standard_normal(num_rows)
         values = labels + generator.standard_normal(num_rows)
-        part = Part(task=REGRESSION, rows=np.arange(num_rows), values=values, labels=labels)
+        part = ScoredRows(task=REGRESSION, rows=np.arange(num_rows), values=values, labels=labels)
         scores.append(part.score)
         variances.append((part.influences**2).mean() / num_rows)
     assert least < np.mean(variances) / np.var(scores) < 1.07
 
 
 def test_influences_on_an_accuracy_are_what_is_right_less_the_accuracy() -> None:
-    part = Part(task=BINARY, rows=np.arange(4), values=np.array([1.0, 0, 1, 1]), labels=np.ones(4))
+    part = ScoredRows(task=BINARY, rows=np.arange(4), values=np.array([1.0, 0, 1, 1]), labels=np.ones(4))
     assert part.score == 0.75
     assert part.influences.tolist() == [0.25, -0.75, 0.25, 0.25]
 

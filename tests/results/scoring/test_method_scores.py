@@ -9,7 +9,15 @@ from mtlib.tasks import TASKS, Task
 from results.ensembles.best_k import Settings, choose_best_k, choose_single
 from results.ensembles.candidates import Pool
 from results.scoring.cross_fitting import compare, cross_fit
-from results.scoring.method_scores import BASE, Tried, Yardsticks, method_score, possible, try_base, try_method
+from results.scoring.method_scores import (
+    BASE,
+    Baselines,
+    EvaluatedMethod,
+    clip_to_metric,
+    compare_with_baselines,
+    evaluate_base,
+    evaluate_method,
+)
 from tests.results.plain_selection import all_rows, plain_score
 from tests.results.simulated_pools import build_pool
 
@@ -18,14 +26,14 @@ SKILLS = (0.3, 0.9, 0.7, 0.8)
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
 
 
-def try_best_k(pool: Pool) -> Tried:
+def try_best_k(pool: Pool) -> EvaluatedMethod:
     chosen = choose_best_k(pool, all_rows(pool), FAST)
-    return try_method("topk", choose_best_k, pool, FAST, 2, chosen=chosen, kept=pool)
+    return evaluate_method("topk", choose_best_k, pool, FAST, 2, chosen=chosen, kept=pool)
 
 
-def try_single(pool: Pool) -> Tried:
+def try_single(pool: Pool) -> EvaluatedMethod:
     chosen = choose_single(pool, all_rows(pool), FAST)
-    return try_method("single", choose_single, pool, FAST, 2, chosen=chosen, kept=pool)
+    return evaluate_method("single", choose_single, pool, FAST, 2, chosen=chosen, kept=pool)
 
 
 @each_task
@@ -42,9 +50,9 @@ def test_a_way_is_scored_by_cross_fitting_and_on_the_examples_that_it_chose_by(t
 def test_leads_are_paired_differences_of_cross_fitted_scores(task: Task) -> None:
     pool = build_pool(task, SKILLS, num_rows=300)
     found, single = try_best_k(pool), try_single(pool)
-    base = try_base(pool, frozenset({("sweep", 0)}), FAST, 2)
+    base = evaluate_base(pool, frozenset({("sweep", 0)}), FAST, 2)
     assert base is not None
-    score = method_score(found, Yardsticks(single=single, base=base))
+    score = compare_with_baselines(found, Baselines(single=single, base=base))
     assert score.lead == pytest.approx(found.fitted.score - single.fitted.score)
     assert score.base_lead == pytest.approx(found.fitted.score - base.fitted.score)
     for lead, bounds, other in (
@@ -61,7 +69,7 @@ def test_the_base_is_the_best_of_its_own_replicates_and_epochs_chosen_without_th
     pool = build_pool(task, SKILLS, num_epochs=2)
     candidates = tuple(replace(one, number=one.number // 2) for one in pool.candidates)
     pool = replace(pool, candidates=candidates)  # trials 0 and 1 are replicates of configuration 0
-    base = try_base(pool, frozenset({("sweep", 0)}), FAST, 2)
+    base = evaluate_base(pool, frozenset({("sweep", 0)}), FAST, 2)
     assert base is not None
     own = pool.only(range(4))
     assert base.name == BASE
@@ -72,8 +80,8 @@ def test_the_base_is_the_best_of_its_own_replicates_and_epochs_chosen_without_th
 
 def test_without_a_base_there_is_no_lead_over_it() -> None:
     pool = build_pool(TASKS["sst"], SKILLS)
-    assert try_base(pool, frozenset(), FAST, 2) is None
-    score = method_score(try_single(pool), Yardsticks(single=try_single(pool)))
+    assert evaluate_base(pool, frozenset(), FAST, 2) is None
+    score = compare_with_baselines(try_single(pool), Baselines(single=try_single(pool)))
     assert score.base_lead is None
     assert score.base_lead_interval == ()
 
@@ -91,11 +99,11 @@ def test_without_a_base_there_is_no_lead_over_it() -> None:
 def test_intervals_end_where_the_metric_does(
     task: str, bounds: tuple[float, float], inside: tuple[float, float]
 ) -> None:
-    assert possible(TASKS[task], bounds) == inside
+    assert clip_to_metric(TASKS[task], bounds) == inside
 
 
 def test_the_interval_of_a_nearly_perfect_score_does_not_pass_1() -> None:
     pool = build_pool(TASKS["qqp"], [2.5, 2.5, 2.5], num_rows=60)
-    score = method_score(try_single(pool), Yardsticks(single=try_single(pool)))
+    score = compare_with_baselines(try_single(pool), Baselines(single=try_single(pool)))
     assert score.cross_fitted > 0.9
     assert score.interval[1] == 1.0

@@ -13,7 +13,7 @@ from mtlib.tasks import TASKS, overall_score
 from results.ensembles.best_k import Settings
 from results.ensembles.candidates import Candidate, Pool
 from results.ranking.bootstrap import Numbers
-from results.scoring.shared_model import Pools, choose_one_model, overall_scores, with_common_candidates
+from results.scoring.shared_model import Pools, choose_shared_model, overall_scores, with_common_candidates
 from tests.results.plain_selection import all_rows, mean_score
 from tests.results.simulated_pools import build_pool, keeping, pool_of
 
@@ -79,7 +79,7 @@ def scored(levels: dict[str, Sequence[float]]) -> dict[str, Pool]:
 def test_the_chosen_candidate_has_the_best_overall_score(seed: int) -> None:
     pools = build_pools(seed=seed)
     expected = plain_overall(pools)
-    found = choose_one_model(pools, FAST)
+    found = choose_shared_model(pools, FAST)
     best = int(np.argmax(expected))
     assert found.candidate == pools["sst"].candidates[best]
     for task, pool in pools.items():
@@ -92,19 +92,19 @@ def test_the_chosen_candidate_has_the_best_overall_score(seed: int) -> None:
 def test_a_correlation_counts_half_of_what_it_gains() -> None:
     """By (1 + r) / 2: .7 and r = .5 make .725, .6 and r = .64 make .71, though .6 + .64 is more than .7 + .5."""
     pools = scored({"qqp": (0.6, 0.7), "sts": (0.64, 0.5)})
-    found = choose_one_model(pools, FAST)
+    found = choose_shared_model(pools, FAST)
     assert found.candidate.trial == "0001-r0"
     assert found.in_sample == pytest.approx({"qqp": 0.7, "sts": 0.5})
 
 
 def test_of_equally_good_candidates_the_first_is_chosen() -> None:
-    assert choose_one_model(scored({"qqp": (0.5, 0.7, 0.7), "sts": (0.3, 0.5, 0.5)}), FAST).candidate.number == 1
+    assert choose_shared_model(scored({"qqp": (0.5, 0.7, 0.7), "sts": (0.3, 0.5, 0.5)}), FAST).candidate.number == 1
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_order_of_candidates_in_other_tasks_changes_nothing(seed: int) -> None:
     pools = build_pools()
-    first, second = (choose_one_model(own, FAST, num_repeats=2) for own in (pools, shuffled(pools, seed)))
+    first, second = (choose_shared_model(own, FAST, num_repeats=2) for own in (pools, shuffled(pools, seed)))
     assert (first.candidate, first.in_sample) == (second.candidate, second.in_sample)
     for task in TASKS:
         np.testing.assert_array_equal(first.fitted[task].values, second.fitted[task].values)
@@ -124,9 +124,9 @@ def test_common_candidates_stand_in_the_order_of_the_first_task_with_what_they_s
 
 def test_a_candidate_that_was_not_scored_on_all_tasks_is_not_chosen() -> None:
     pools = scored({"qqp": (0.5, 0.9, 0.6), "sts": (0.3, 0.9, 0.5)})
-    assert choose_one_model(pools, FAST).candidate.number == 1
+    assert choose_shared_model(pools, FAST).candidate.number == 1
     pools["sts"] = pools["sts"].only([0, 2])
-    assert choose_one_model(pools, FAST).candidate.number == 2
+    assert choose_shared_model(pools, FAST).candidate.number == 2
 
 
 @pytest.mark.parametrize("changes", [{"sweep": "other"}, {"trial": "other"}, {"epoch": 7}])
@@ -136,13 +136,13 @@ def test_without_a_candidate_for_all_tasks_the_tasks_are_named(changes: dict[str
     others: tuple[Candidate, ...] = tuple(replace(one, **changes) for one in pools["sts"].candidates)  # type: ignore[arg-type]
     pools["sts"] = replace(pools["sts"], candidates=others)
     with pytest.raises(ValueError, match=r"^some candidate must have been scored on qqp, sts, got none$"):
-        choose_one_model(pools, FAST)
+        choose_shared_model(pools, FAST)
 
 
 def test_the_choice_is_limited_to_candidates_whose_weights_were_kept_and_the_estimate_is_not() -> None:
     pools = scored({"qqp": (0.9, 0.6, 0.7), "sts": (0.9, 0.5, 0.5)})
     limited = {task: keeping(pool, {1, 2}) for task, pool in pools.items()}
-    first, second = (choose_one_model(own, FAST) for own in (pools, limited))
+    first, second = (choose_shared_model(own, FAST) for own in (pools, limited))
     assert (first.candidate.number, second.candidate.number) == (0, 2)
     assert second.in_sample == pytest.approx({"qqp": 0.7, "sts": 0.5})
     for task in pools:
@@ -153,13 +153,13 @@ def test_without_any_weights_there_is_one_line() -> None:
     pools = {task: keeping(pool, ()) for task, pool in build_pools().items()}
     line = "some candidate for all tasks must have its weights still, got none"
     with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
-        choose_one_model(pools, FAST)
+        choose_shared_model(pools, FAST)
 
 
 @pytest.mark.parametrize("num_repeats", [1, 3])
 def test_each_example_is_judged_by_the_candidate_that_is_best_outside_its_fold_of_all_tasks(num_repeats: int) -> None:
     pools = build_pools(num_rows=40)
-    fitted = choose_one_model(pools, FAST, num_repeats=num_repeats).fitted
+    fitted = choose_shared_model(pools, FAST, num_repeats=num_repeats).fitted
     for repeat in range(num_repeats):
         for fold in range(5):
             outside = {task: np.flatnonzero(fitted[task].folds[repeat] != fold) for task in pools}
@@ -188,7 +188,7 @@ def noise_scores() -> tuple[Floats, Floats]:
             task: build_pool(TASKS[task], [0.0] * 15, num_rows=60, correlation=0, seed=3 * seed + place)
             for place, task in enumerate(TASKS)
         }
-        found = choose_one_model(pools, replace(FAST, seed=seed))
+        found = choose_shared_model(pools, replace(FAST, seed=seed))
         in_sample.append([found.in_sample[task] - chance[task] for task in TASKS])
         fitted.append([found.fitted[task].score - chance[task] for task in TASKS])
     return np.array(in_sample), np.array(fitted)
@@ -210,7 +210,7 @@ def test_with_labels_of_pure_noise_the_score_of_the_chosen_one_is_above_chance()
 
 def test_the_only_candidate_is_scored_as_it_is() -> None:
     pools = {task: pool.only([0]) for task, pool in build_pools().items()}
-    found = choose_one_model(pools, FAST)
+    found = choose_shared_model(pools, FAST)
     for task, pool in pools.items():
         np.testing.assert_array_equal(found.fitted[task].values[0], pool.values[0])
     assert found.fitted["sst"].score == pytest.approx(found.in_sample["sst"])
@@ -219,7 +219,7 @@ def test_the_only_candidate_is_scored_as_it_is() -> None:
 def test_equal_seeds_give_equal_folds_and_others_others() -> None:
     pools = build_pools()
     first, again, other = (
-        choose_one_model(pools, replace(FAST, seed=seed), num_repeats=2).fitted for seed in (0, 0, 1)
+        choose_shared_model(pools, replace(FAST, seed=seed), num_repeats=2).fitted for seed in (0, 0, 1)
     )
     for task in TASKS:
         np.testing.assert_array_equal(first[task].folds, again[task].folds)
@@ -230,7 +230,7 @@ def test_equal_seeds_give_equal_folds_and_others_others() -> None:
 def test_all_tasks_have_as_many_folds_as_the_one_with_the_fewest_examples_allows() -> None:
     pools = build_pools()
     pools["qqp"] = build_pool(TASKS["qqp"], SKILLS["qqp"], num_rows=3, num_epochs=2)
-    fitted = choose_one_model(pools, FAST).fitted
+    fitted = choose_shared_model(pools, FAST).fitted
     assert {len(set(found.folds[0])) for found in fitted.values()} == {3}
 
 
@@ -238,4 +238,4 @@ def test_a_task_with_one_example_is_refused() -> None:
     pools = build_pools()
     pools["qqp"] = build_pool(TASKS["qqp"], SKILLS["qqp"], num_rows=1, num_epochs=2)
     with pytest.raises(ValueError, match="at least 2 folds"):
-        choose_one_model(pools, FAST)
+        choose_shared_model(pools, FAST)

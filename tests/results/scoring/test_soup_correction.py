@@ -6,13 +6,19 @@ import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS, Task
-from results.ensembles.best_k import Method, Settings, best_epochs, choose_single
+from results.ensembles.best_k import Method, Settings, best_candidates, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import ensemble_outputs, score_rows
 from results.ensembles.soup import uniform_soup
 from results.scoring.cross_fitting import compare, cross_fit
-from results.scoring.method_scores import Tried, Yardsticks, method_score, try_base, try_fitted
-from results.scoring.soup_correction import SoupYardsticks, corrected_score, estimate_of
+from results.scoring.method_scores import (
+    Baselines,
+    EvaluatedMethod,
+    compare_with_baselines,
+    evaluate_base,
+    evaluate_fitted,
+)
+from results.scoring.soup_correction import SoupBaselines, corrected_score, estimate_of
 from tests.results.plain_selection import all_rows
 from tests.results.simulated_pools import build_pool
 
@@ -25,27 +31,27 @@ BASE = frozenset({("sweep", 0)})
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
 
 
-def attempt(name: str, method: Method, pool: Pool) -> Tried:
+def attempt(name: str, method: Method, pool: Pool) -> EvaluatedMethod:
     """A way that is cross-fitted twice; means of outputs stand for soups."""
     fitted = cross_fit(pool, method, FAST, all_rows(pool), num_repeats=2)
-    return try_fitted(name, fitted, FAST, in_sample=0.75, num_models=2)
+    return evaluate_fitted(name, fitted, FAST, in_sample=0.75, num_models=2)
 
 
-def soup_of(pool: Pool) -> Tried:
+def soup_of(pool: Pool) -> EvaluatedMethod:
     return attempt("soup_uniform", uniform_soup(np.zeros(len(pool.candidates), dtype=np.intp)), pool)
 
 
 def best_of(pool: Pool) -> Pool:
     """The best epoch of each trial by all rows, as a sweep keeps it."""
-    return pool.only(np.sort(best_epochs(pool, all_rows(pool))))
+    return pool.only(np.sort(best_candidates(pool, all_rows(pool))))
 
 
 @each_task
 def test_where_all_weights_are_kept_nothing_is_corrected(task: Task) -> None:
     pool = build_pool(task, SKILLS, num_epochs=2)
-    soup, single, base = soup_of(pool), attempt("single", choose_single, pool), try_base(pool, BASE, FAST, 2)
-    found = corrected_score(soup, SoupYardsticks(single=single, kept_single=single, base=base))
-    plain = method_score(soup, Yardsticks(single=single, base=base))
+    soup, single, base = soup_of(pool), attempt("single", choose_single, pool), evaluate_base(pool, BASE, FAST, 2)
+    found = corrected_score(soup, SoupBaselines(single=single, kept_single=single, base=base))
+    plain = compare_with_baselines(soup, Baselines(single=single, base=base))
     assert (found.name, found.in_sample, found.num_models) == ("soup_uniform", 0.75, 2)
     for name in ("cross_fitted", "standard_error", "lead", "base_lead"):
         assert getattr(found, name) == pytest.approx(getattr(plain, name), abs=1e-12)
@@ -58,9 +64,9 @@ def test_the_score_is_less_by_what_the_single_model_owes_to_kept_epochs(task: Ta
     pool = build_pool(task, [0.6] * 4, num_rows=200, num_epochs=6)
     kept = best_of(pool)
     soup, single, kept_single = soup_of(kept), *(attempt("single", choose_single, own) for own in (pool, kept))
-    base = try_base(pool, BASE, FAST, 2)
+    base = evaluate_base(pool, BASE, FAST, 2)
     assert base is not None
-    found = corrected_score(soup, SoupYardsticks(single=single, kept_single=kept_single, base=base))
+    found = corrected_score(soup, SoupBaselines(single=single, kept_single=kept_single, base=base))
     owed = kept_single.fitted.score - single.fitted.score
     assert owed != 0
     assert found.cross_fitted == pytest.approx(soup.fitted.score - owed)
@@ -70,7 +76,7 @@ def test_the_score_is_less_by_what_the_single_model_owes_to_kept_epochs(task: Ta
     error = compare(soup.fitted, kept_single.fitted)[1]
     assert found.lead_interval[1] - found.lead_interval[0] == pytest.approx(2 * 1.96 * error, rel=0.2)
     assert found.interval[0] < found.cross_fitted < found.interval[1]
-    without = corrected_score(soup, SoupYardsticks(single=single, kept_single=kept_single))
+    without = corrected_score(soup, SoupBaselines(single=single, kept_single=kept_single))
     assert without == replace(found, base_lead=None, base_lead_interval=())
 
 
@@ -89,10 +95,10 @@ def test_a_score_stays_within_what_it_can_be() -> None:
     pool = build_pool(BINARY, [50.0, 50.0], num_rows=40)
     worse = build_pool(BINARY, [0.5, 0.5], num_rows=40)
     soup, single, kept = soup_of(pool), attempt("single", choose_single, pool), attempt("single", choose_single, worse)
-    found = corrected_score(soup, SoupYardsticks(single=single, kept_single=kept))
+    found = corrected_score(soup, SoupBaselines(single=single, kept_single=kept))
     assert found.cross_fitted == 1
     assert found.interval[1] <= 1
-    low = corrected_score(replace(kept, name="soup_uniform"), SoupYardsticks(single=kept, kept_single=soup))
+    low = corrected_score(replace(kept, name="soup_uniform"), SoupBaselines(single=kept, kept_single=soup))
     assert 0 <= low.interval[0] <= low.cross_fitted
 
 
@@ -103,14 +109,14 @@ def test_on_new_examples_soups_are_as_good_as_the_corrected_score_says_and_worse
         whole = build_pool(BINARY, [0.4] * 6, num_rows=1150, num_epochs=8, correlation=0.5, seed=seed)
         rows, new = np.arange(150), np.arange(150, 1150)
         pool = replace(whole, ids=whole.ids[:150], labels=whole.labels[:150], outputs=whole.outputs[:, :150])
-        kept_numbers = np.sort(best_epochs(pool, rows))
+        kept_numbers = np.sort(best_candidates(pool, rows))
         kept, kept_whole = pool.only(kept_numbers), whole.only(kept_numbers)
         method = uniform_soup(np.zeros(len(kept_numbers), dtype=np.intp))
         soup = attempt("soup_uniform", method, kept)
         single, kept_single = (attempt("single", choose_single, own) for own in (pool, kept))
         truth = score_rows(kept_whole, ensemble_outputs(kept_whole, method(kept, rows, FAST), new), new)
         plain.append(soup.fitted.score - truth)
-        found = corrected_score(soup, SoupYardsticks(single=single, kept_single=kept_single))
+        found = corrected_score(soup, SoupBaselines(single=single, kept_single=kept_single))
         corrected.append(found.cross_fitted - truth)
     errors = [np.std(own, ddof=1) / np.sqrt(NUM_POOLS) for own in (plain, corrected)]
     assert np.mean(plain) > 3 * errors[0]

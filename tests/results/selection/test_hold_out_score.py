@@ -20,7 +20,7 @@ from results.predict import main as predict
 from results.records.hold_out import HOLD_OUT_FILE, read_hold_out, write_hold_out
 from results.records.selection import Member, Selection, write_selection
 from results.records.trials import write_sweep
-from results.selection.hold_out_score import num_looks, score_held_out
+from results.selection.hold_out_score import count_evaluations, score_held_out
 from tests.results.trained_sweep import (
     FIRST,
     SECOND,
@@ -139,49 +139,53 @@ def test_intervals_of_accuracies_are_those_of_right_answers_drawn_anew(folder: P
 def test_equal_looks_give_equal_scores_and_each_is_noted_with_its_own_time(folder: Path) -> None:
     selection = select_pairs(folder)
     before = read_hold_out(folder)
-    assert num_looks([str(folder)]) == 0
+    assert count_evaluations([str(folder)]) == 0
     looks = [score_held_out(selection, source_of(folder)) for _ in range(3)]
     assert len({look.time for look in looks}) == 3
     assert {tuple(look.scores.items()) for look in looks} == {tuple(looks[0].scores.items())}
     assert looks[0].intervals == looks[2].intervals
     assert read_hold_out(folder) == replace(before, looks=tuple(look.time for look in looks))
-    assert num_looks([str(folder)]) == 3
+    assert count_evaluations([str(folder)]) == 3
 
 
 def test_a_look_at_rows_of_two_sweeps_is_noted_in_both_and_counts_once(folder: Path, other: Path) -> None:
     look = score_held_out(select_both(folder, other), source_of(folder, other))
     assert read_hold_out(folder).looks == read_hold_out(other).looks == (look.time,)
-    assert num_looks([str(folder), str(other)]) == 1
+    assert count_evaluations([str(folder), str(other)]) == 1
     score(folder, select_pairs(folder))
-    assert num_looks([str(folder), str(other)]) == 2
-    assert num_looks([str(other)]) == 1
+    assert count_evaluations([str(folder), str(other)]) == 2
+    assert count_evaluations([str(other)]) == 1
 
 
 def test_looks_at_the_same_rows_by_another_sweep_of_the_storage_count_too(folder: Path, tmp_path: Path) -> None:
     place = Path(shutil.copytree(folder, tmp_path / "storage" / "first"))
     second = Path(shutil.copytree(folder, tmp_path / "storage" / "second"))
     record = read_hold_out(second)
-    assert num_looks([str(place)]) == 0
+    assert count_evaluations([str(place)]) == 0
     write_hold_out(second, replace(record, looks=("then",)))
-    assert (num_looks([str(place)]), num_looks([second.as_uri()]), num_looks([place.as_uri()])) == (1, 1, 1)
+    assert (
+        count_evaluations([str(place)]),
+        count_evaluations([second.as_uri()]),
+        count_evaluations([place.as_uri()]),
+    ) == (1, 1, 1)
     others = {task: replace(held, fingerprint="another") for task, held in record.tasks.items()}
     write_hold_out(second, replace(record, tasks=others, looks=("then",)))
-    assert num_looks([str(place)]) == 0
+    assert count_evaluations([str(place)]) == 0
     (second / HOLD_OUT_FILE).write_text("damaged")
-    assert num_looks([str(place)]) == 0
+    assert count_evaluations([str(place)]) == 0
 
 
 def test_a_sweep_without_members_is_not_noted(folder: Path, other: Path) -> None:
     selection = replace(select_pairs(folder), sweeps={str(folder): "a", str(other): "a"})
     score_held_out(selection, source_of(folder, other))
-    assert (num_looks([str(folder)]), num_looks([str(other)])) == (1, 0)
+    assert (count_evaluations([str(folder)]), count_evaluations([str(other)])) == (1, 0)
 
 
 def test_where_nothing_is_kept_aside_nothing_was_looked_at(folder: Path, trained_folder: Path, tmp_path: Path) -> None:
     score(folder, select_pairs(folder))
-    assert num_looks([str(trained_folder), str(tmp_path / "gone")]) == 0
-    assert num_looks([str(trained_folder), str(folder)]) == 1
-    assert num_looks([]) == 0
+    assert count_evaluations([str(trained_folder), str(tmp_path / "gone")]) == 0
+    assert count_evaluations([str(trained_folder), str(folder)]) == 1
+    assert count_evaluations([]) == 0
 
 
 def test_a_sweep_that_held_nothing_out_is_refused(folder: Path, other: Path) -> None:
@@ -232,7 +236,7 @@ def test_a_moved_sweep_is_scored_and_noted_where_it_is_now(folder: Path, tmp_pat
     folder.rename(moved)
     source = ModelSource(places={str(folder): moved.as_uri()}, device="cpu")
     assert score_held_out(selection, source).scores == wanted
-    assert num_looks([str(moved)]) == 2
+    assert count_evaluations([str(moved)]) == 2
     assert not folder.exists()
 
 

@@ -15,12 +15,12 @@ from results.selection.report import (
     MOST_MEMBERS,
     TITLES,
     brief_verdict,
-    contender_sentences,
+    confidence_set_sentences,
     describe_pool,
-    legend,
     member_lines,
+    optimism_sentences,
     render_selection,
-    seen_sentences,
+    selection_legend,
     verdict,
 )
 from results.selection.select_ensemble import METHODS
@@ -204,20 +204,20 @@ def test_a_soup_is_one_model_mixed_from_its_members() -> None:
     soup = build_score("soup_greedy")
     chosen = build_task(3, method="soup_greedy", methods=(SINGLE, soup), is_soup=True)
     assert next(verdict("sst", chosen)) == "Chosen for SST: greedy soup, one model mixed from 3 models."
-    lines = list(legend(build_selection(chosen)))
+    lines = list(selection_legend(build_selection(chosen)))
     assert any("predicting costs one model" in line for line in lines)
     assert any(line.startswith("<: what was chosen, the simplest soup within one standard error") for line in lines)
     alone = build_task(1, method="soup_greedy", methods=(SINGLE, soup), is_soup=True)
     assert next(verdict("sst", alone)).endswith("greedy soup, of one trial alone: to mix in another did not help.")
-    assert not any("soup" in line for line in legend(build_selection(build_task())))
+    assert not any("soup" in line for line in selection_legend(build_selection(build_task())))
 
 
 def test_temperatures_stand_beside_members_that_have_one() -> None:
     chosen = build_task(2)
     warm = replace(chosen, members=(replace(chosen.members[0], temperature=1.234), chosen.members[1]))
     assert [line.endswith(", temperature 1.23") for line in member_lines(warm)] == [True, False]
-    assert any(line.startswith("temperature: ") for line in legend(build_selection(warm, is_calibrated=True)))
-    assert not any(line.startswith("temperature: ") for line in legend(build_selection(warm)))
+    assert any(line.startswith("temperature: ") for line in selection_legend(build_selection(warm, is_calibrated=True)))
+    assert not any(line.startswith("temperature: ") for line in selection_legend(build_selection(warm)))
 
 
 def searched(**sweeps: tuple[str, str, int]) -> Selection:
@@ -230,22 +230,22 @@ def searched(**sweeps: tuple[str, str, int]) -> Selection:
 
 
 def test_what_a_search_has_seen_of_dev_is_said_and_how_much_that_is_worth() -> None:
-    (told,) = seen_sentences(searched(a=("tpe", "none", 40)))
+    (told,) = optimism_sentences(searched(a=("tpe", "none", 40)))
     assert told == optimism_sentence("tpe", "none", 40, 0.021)
     selection = searched(a=("tpe", "asha", 40), b=("tpe", "asha", 12), c=("random", "asha", 30), d=("grid", "none", 9))
-    assert seen_sentences(selection) == [
+    assert optimism_sentences(selection) == [
         optimism_sentence("tpe", "asha", 40, 0.021),
         optimism_sentence("random", "asha", 30, 0.021),
     ]
-    assert list(legend(selection))[-2:] == seen_sentences(selection)
-    assert " ".join(brief_verdict(selection)).endswith(" ".join(seen_sentences(selection)))
+    assert list(selection_legend(selection))[-2:] == optimism_sentences(selection)
+    assert " ".join(brief_verdict(selection)).endswith(" ".join(optimism_sentences(selection)))
 
 
 def test_where_nothing_was_seen_nothing_is_said_and_where_it_is_not_recorded_that_it_is_not_undone() -> None:
-    assert seen_sentences(searched(a=("grid", "none", 40), b=("random", "none", 40))) == []
-    assert seen_sentences(searched(a=("tpe", "asha", 0), b=("grid", "none", 3))) == []
+    assert optimism_sentences(searched(a=("grid", "none", 40), b=("random", "none", 40))) == []
+    assert optimism_sentences(searched(a=("tpe", "asha", 0), b=("grid", "none", 3))) == []
     for unknown in (searched(a=("not recorded", "none", 40)), build_selection(build_task())):
-        (told,) = seen_sentences(unknown)
+        (told,) = optimism_sentences(unknown)
         assert told.endswith("is not undone by this.")
 
 
@@ -275,8 +275,10 @@ def test_what_is_chosen_is_compared_with_the_base_configuration_where_there_is_o
 
 def test_without_a_base_the_legend_says_how_to_name_one() -> None:
     hint = "--base TRIAL"
-    assert any(hint in line for line in legend(build_selection(build_task())))
-    assert not any(hint in line for line in legend(build_selection(build_task(methods=(BASE, SINGLE, build_score())))))
+    assert any(hint in line for line in selection_legend(build_selection(build_task())))
+    assert not any(
+        hint in line for line in selection_legend(build_selection(build_task(methods=(BASE, SINGLE, build_score()))))
+    )
 
 
 def contenders(*numbers: int, sweep: str = "/sweeps/mine") -> tuple[Contender, ...]:
@@ -285,27 +287,29 @@ def contenders(*numbers: int, sweep: str = "/sweeps/mine") -> tuple[Contender, .
 
 def test_configurations_that_may_be_the_best_are_named_up_to_a_number() -> None:
     one = build_task(contenders=contenders(3), num_configurations=40)
-    assert list(contender_sentences(one, 1)) == [
+    assert list(confidence_set_sentences(one, 1)) == [
         "Of 40 configurations, compared all at once, 0003 is the best one by these examples (95 %)."
     ]
     few = build_task(contenders=contenders(3, 12), num_configurations=40)
-    assert next(contender_sentences(few, 1)).endswith("2 may be the best one by these examples (95 %): 0003, 0012.")
+    assert next(confidence_set_sentences(few, 1)).endswith(
+        "2 may be the best one by these examples (95 %): 0003, 0012."
+    )
     many = build_task(contenders=contenders(*range(MOST_CONTENDERS + 2)), num_configurations=1200)
-    (line,) = contender_sentences(many, 1)
+    (line,) = confidence_set_sentences(many, 1)
     assert line.startswith("Of 1,200 configurations")
     assert line.endswith(f"{MOST_CONTENDERS - 1:04d} and 2 more.")
 
 
 def test_where_there_is_one_configuration_there_is_nothing_to_tell_apart() -> None:
-    assert not list(contender_sentences(build_task(contenders=contenders(0), num_configurations=1), 1))
-    assert not list(contender_sentences(build_task(), 1))
+    assert not list(confidence_set_sentences(build_task(contenders=contenders(0), num_configurations=1), 1))
+    assert not list(confidence_set_sentences(build_task(), 1))
 
 
 def test_configurations_of_several_sweeps_carry_the_sweeps_name() -> None:
     mixed = contenders(3) + contenders(4, sweep="s3://bucket/other/")
-    (line,) = contender_sentences(build_task(contenders=mixed, num_configurations=5), 2)
+    (line,) = confidence_set_sentences(build_task(contenders=mixed, num_configurations=5), 2)
     assert line.endswith(": mine/0003, other/0004.")
-    (line,) = contender_sentences(build_task(contenders=contenders(3), num_configurations=5), 2)
+    (line,) = confidence_set_sentences(build_task(contenders=contenders(3), num_configurations=5), 2)
     assert "mine/0003 is the best one" in line
 
 
@@ -331,12 +335,12 @@ def test_the_brief_verdict_is_the_sentences_alone_task_by_task() -> None:
 
 def test_the_legend_says_how_it_was_chosen_and_how_often_cross_fitted() -> None:
     asked = build_selection(build_task())
-    lines = list(legend(asked))
+    lines = list(selection_legend(asked))
     assert "(5 folds, 3 times)" in lines[1]
     assert lines[3] == "No trial has the base configuration of the space; --base TRIAL names one to compare with."
     assert lines[4] == "<: what was chosen, in the way that was asked for."
     automatic = build_selection(build_task(automatic=build_score("auto")), num_repeats=1, num_folds=4)
-    lines = list(legend(automatic))
+    lines = list(selection_legend(automatic))
     assert "(4 folds, once)" in lines[1]
     assert lines[4].startswith("<: what was chosen, the simplest way within one standard error (of the difference)")
 

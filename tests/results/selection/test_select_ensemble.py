@@ -20,15 +20,15 @@ from results.ranking.bootstrap import Numbers
 from results.records.selection import MethodScore, TaskSelection
 from results.scoring.cross_fitting import CrossFitted, compare, cross_fit
 from results.scoring.model_confidence_set import find_confidence_set
-from results.scoring.shared_model import choose_one_model
+from results.scoring.shared_model import choose_shared_model
 from results.selection.select_ensemble import (
     METHODS,
     ONE_MODEL,
-    choose_automatically,
+    automatic_method,
     members_of,
     methods_for,
-    select,
-    simplest_of_best,
+    one_standard_error_rule,
+    select_ensemble,
 )
 from tests.results.plain_selection import all_rows, plain_score
 from tests.results.simulated_pools import build_pool, keeping, peeks, pool_of
@@ -51,7 +51,7 @@ def simulated(task: str) -> Pool:
 @cache
 def selected(task: str) -> TaskSelection:
     """Chosen automatically, in two repeats."""
-    return select(simulated(task), FAST, num_repeats=2)
+    return select_ensemble(simulated(task), FAST, num_repeats=2)
 
 
 def fitted_of(values: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> CrossFitted:
@@ -113,29 +113,29 @@ def test_a_lead_of_more_than_one_paired_standard_error_is_taken() -> None:
     single, best = right_on((0, 55)), right_on((0, 60))
     assert compare(best, single) == pytest.approx((0.05, np.sqrt(0.05 * 0.95 / 100)))
     assert min(single.standard_error, best.standard_error) > 0.0489
-    assert simplest_of_best({"single": single, "topk": best}) == "topk"
+    assert one_standard_error_rule({"single": single, "topk": best}) == "topk"
 
 
 def test_a_lead_of_less_than_one_paired_standard_error_is_not_taken() -> None:
     """.60 against .55 again, but each is right on many that the other has wrong: sqrt((.55 - .05^2) / 100) = .074."""
     single, best = right_on((0, 30), (60, 85)), right_on((0, 60))
     assert compare(best, single) == pytest.approx((0.05, np.sqrt((0.55 - 0.05**2) / 100)))
-    assert simplest_of_best({"single": single, "topk": best}) == "single"
+    assert one_standard_error_rule({"single": single, "topk": best}) == "single"
 
 
 def test_the_simplest_within_reach_of_the_best_is_taken_not_the_second_best() -> None:
     far, near, nearest, best = right_on((0, 40)), right_on((0, 59)), right_on((1, 61)), right_on((0, 60))
-    assert simplest_of_best({"single": far, "topk": near, "weights": nearest, "greedy": best}) == "topk"
-    assert simplest_of_best({"single": far, "weights": nearest, "topk": near, "greedy": best}) == "weights"
-    assert simplest_of_best({"single": far, "greedy": best}) == "greedy"
+    assert one_standard_error_rule({"single": far, "topk": near, "weights": nearest, "greedy": best}) == "topk"
+    assert one_standard_error_rule({"single": far, "weights": nearest, "topk": near, "greedy": best}) == "weights"
+    assert one_standard_error_rule({"single": far, "greedy": best}) == "greedy"
 
 
 def test_of_equals_the_first_is_taken_and_the_best_where_it_is_the_first() -> None:
     first, other = right_on((0, 50)), right_on((50, 100))
-    assert simplest_of_best({"single": first, "topk": other}) == "single"
-    assert simplest_of_best({"topk": other, "single": first}) == "topk"
-    assert simplest_of_best({"single": right_on((0, 90)), "topk": first}) == "single"
-    assert simplest_of_best({"greedy": first}) == "greedy"
+    assert one_standard_error_rule({"single": first, "topk": other}) == "single"
+    assert one_standard_error_rule({"topk": other, "single": first}) == "topk"
+    assert one_standard_error_rule({"single": right_on((0, 90)), "topk": first}) == "single"
+    assert one_standard_error_rule({"greedy": first}) == "greedy"
 
 
 def test_correlations_are_compared_example_by_example_too() -> None:
@@ -144,28 +144,28 @@ def test_correlations_are_compared_example_by_example_too() -> None:
     best, like, unlike = (fitted_of(labels + own, labels) for own in (noise, 1.15 * noise, 1.3 * other))
     leads = [compare(best, one)[0] for one in (like, unlike)]
     assert leads == pytest.approx([0.04, 0.04], abs=0.02)
-    assert simplest_of_best({"single": like, "topk": best}) == "topk"
-    assert simplest_of_best({"single": unlike, "topk": best}) == "single"
+    assert one_standard_error_rule({"single": like, "topk": best}) == "topk"
+    assert one_standard_error_rule({"single": unlike, "topk": best}) == "single"
 
 
 @each_task
 def test_choosing_automatically_is_choosing_in_the_simplest_of_the_best_ways(task: Task) -> None:
     pool, methods = simulated(task.name), methods_for(task)
     rows = np.arange(0, 120, 2)
-    name = simplest_of_best({name: cross_fit(pool, method, FAST, rows) for name, method in methods.items()})
-    assert choose_automatically(methods)(pool, rows, FAST) == methods[name](pool, rows, FAST)
+    name = one_standard_error_rule({name: cross_fit(pool, method, FAST, rows) for name, method in methods.items()})
+    assert automatic_method(methods)(pool, rows, FAST) == methods[name](pool, rows, FAST)
 
 
 @pytest.mark.parametrize(("skills", "name"), [((0.6,) * 8, "topk"), ((0.0, 2.5, 0.0, 0.0), "single")])
 def test_like_trials_are_averaged_and_one_that_is_far_better_stands_alone(skills: Sequence[float], name: str) -> None:
     pool = build_pool(BINARY, skills, num_rows=300, correlation=0)
-    assert select(pool, replace(FAST, max_models=8), names=TWO).method == name
+    assert select_ensemble(pool, replace(FAST, max_models=8), names=TWO).method == name
 
 
 @each_task
 def test_nothing_that_is_chosen_automatically_depends_on_labels_of_other_rows(task: Task) -> None:
     pool = build_pool(task, SKILLS[:3], num_rows=48)
-    automatic = choose_automatically(methods_for(task))
+    automatic = automatic_method(methods_for(task))
     assert not peeks(automatic, pool, np.arange(0, 48, 2), FAST)
 
 
@@ -175,7 +175,7 @@ def test_a_way_that_peeks_is_noticed_among_several() -> None:
 
     methods: dict[str, Method] = {"single": choose_single, "peek": peek}
     pool = build_pool(BINARY, SKILLS, num_rows=48)
-    assert peeks(choose_automatically(methods), pool, np.arange(0, 48, 2), FAST)
+    assert peeks(automatic_method(methods), pool, np.arange(0, 48, 2), FAST)
 
 
 @each_task
@@ -209,9 +209,9 @@ def test_the_method_is_the_simplest_of_the_best_and_its_choice_is_cross_fitted_t
     pool, found, methods = simulated(task.name), selected(task.name), methods_for(task)
     rows = all_rows(pool)
     fitted = {name: cross_fit(pool, method, FAST, rows, num_repeats=2) for name, method in methods.items()}
-    assert found.method == simplest_of_best(fitted)
+    assert found.method == one_standard_error_rule(fitted)
     assert found.automatic is not None
-    expected = cross_fit(pool, choose_automatically(methods), FAST, rows, num_repeats=2)
+    expected = cross_fit(pool, automatic_method(methods), FAST, rows, num_repeats=2)
     assert found.automatic.cross_fitted == expected.score
     assert found.automatic.in_sample == score_named(found, found.method).in_sample
     assert found.score == found.automatic
@@ -249,15 +249,15 @@ def test_the_selection_says_by_which_examples_and_among_how_many(task: Task) -> 
     assert (found.num_examples, found.num_trials, found.num_candidates) == (120, 5, 10)
     assert found.examples == hashlib.sha256("\0".join(pool.ids).encode()).hexdigest()
     other = replace(pool, ids=(*pool.ids[1:], pool.ids[0]))
-    assert select(other, FAST, names=["single"]).examples != found.examples
+    assert select_ensemble(other, FAST, names=["single"]).examples != found.examples
 
 
 @each_task
 @pytest.mark.parametrize("name", ["single", "topk", "greedy"])
 def test_a_method_that_is_asked_for_is_taken_and_nothing_else_is_chosen(task: Task, name: str) -> None:
     pool = simulated(task.name)
-    found = select(pool, FAST, names=[name], num_repeats=2)
-    assert found == select(pool, FAST, names=[name, name], num_repeats=2)
+    found = select_ensemble(pool, FAST, names=[name], num_repeats=2)
+    assert found == select_ensemble(pool, FAST, names=[name, name], num_repeats=2)
     assert (found.method, found.automatic) == (name, None)
     assert [score.name for score in found.methods] == list(dict.fromkeys(["single", name]))
     assert found.score == score_named(found, name) == score_named(selected(task.name), name)
@@ -265,17 +265,17 @@ def test_a_method_that_is_asked_for_is_taken_and_nothing_else_is_chosen(task: Ta
 
 
 def test_of_several_that_are_asked_for_one_is_chosen() -> None:
-    found = select(simulated("qqp"), FAST, names=["greedy", "topk"])
+    found = select_ensemble(simulated("qqp"), FAST, names=["greedy", "topk"])
     assert [score.name for score in found.methods] == ["single", "topk", "greedy"]
     assert found.automatic is not None
     assert found.method in ("single", "topk", "greedy")
 
 
 def test_what_is_chosen_of_mean_ranks_has_their_knots_and_other_members_have_none() -> None:
-    ranked = select(simulated("sts"), FAST, names=["topk_ranks"])
+    ranked = select_ensemble(simulated("sts"), FAST, names=["topk_ranks"])
     chosen = METHODS["topk_ranks"](simulated("sts"), np.arange(120), FAST)
     assert tuple(member.knots for member in ranked.members) == chosen.knots
-    assert all(member.knots == () for member in select(simulated("sts"), FAST, names=["topk"]).members)
+    assert all(member.knots == () for member in select_ensemble(simulated("sts"), FAST, names=["topk"]).members)
 
 
 @each_task
@@ -283,7 +283,7 @@ def test_what_is_chosen_of_mean_ranks_has_their_knots_and_other_members_have_non
 def test_members_have_weights_and_scores_come_from_all(task: Task, names: Sequence[str]) -> None:
     pool = simulated(task.name)
     kept = {0, 1, 4, 9}
-    whole, limited = (select(one, FAST, names=names) for one in (pool, keeping(pool, kept)))
+    whole, limited = (select_ensemble(one, FAST, names=names) for one in (pool, keeping(pool, kept)))
     assert set(numbers_of(pool, limited)) <= kept
     assert not set(numbers_of(pool, whole)) <= kept
     assert [score.cross_fitted for score in limited.methods] == [score.cross_fitted for score in whole.methods]
@@ -297,7 +297,7 @@ def test_copies_count_as_candidates_and_configurations_and_change_nothing_else(t
     pool = simulated(task.name)
     copies = tuple(replace(one, sweep="later") for one in pool.candidates)
     twice = replace(pool, candidates=pool.candidates + copies, outputs=np.concatenate([pool.outputs] * 2))
-    found, plain = select(twice, FAST, num_repeats=2), selected(task.name)
+    found, plain = select_ensemble(twice, FAST, num_repeats=2), selected(task.name)
     assert {one.number for one in found.contenders} == {one.number for one in plain.contenders}
     assert found == replace(plain, num_candidates=20, num_trials=10, num_configurations=10, contenders=found.contenders)
 
@@ -305,8 +305,8 @@ def test_copies_count_as_candidates_and_configurations_and_change_nothing_else(t
 def test_the_copy_whose_weights_were_kept_becomes_the_member() -> None:
     pool = simulated("qqp")
     twice = replace(pool, outputs=np.concatenate([pool.outputs[:5]] * 2))
-    (member,) = select(keeping(twice, range(5, 10)), FAST, names=["single"]).members
-    (first,) = select(twice, FAST, names=["single"]).members
+    (member,) = select_ensemble(keeping(twice, range(5, 10)), FAST, names=["single"]).members
+    (first,) = select_ensemble(twice, FAST, names=["single"]).members
     numbers = [(one.trial, one.epoch) for one in twice.candidates]
     assert numbers.index((member.trial, member.epoch)) == numbers.index((first.trial, first.epoch)) + 5
 
@@ -315,13 +315,13 @@ def test_the_copy_whose_weights_were_kept_becomes_the_member() -> None:
 def test_without_any_weights_there_is_one_line(names: list[str] | None) -> None:
     line = "some candidate of qqp must have its weights still, got none"
     with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
-        select(keeping(simulated("qqp"), ()), FAST, names=names)
+        select_ensemble(keeping(simulated("qqp"), ()), FAST, names=names)
 
 
 @each_task
 def test_the_only_trial_is_chosen(task: Task) -> None:
     pool = build_pool(task, [0.7], num_rows=40)
-    found = select(pool, FAST)
+    found = select_ensemble(pool, FAST)
     assert [(member.trial, member.weight) for member in found.members] == [("0000-r0", 1.0)]
     assert (found.method, found.num_trials, found.num_candidates) == ("single", 1, 1)
     assert all(score.num_models == 1 for score in found.methods)
@@ -333,7 +333,7 @@ def test_the_only_trial_is_chosen(task: Task) -> None:
 @pytest.mark.parametrize("constant", [0.0, 0.1, 5.0])
 def test_constant_predictions_are_chosen_from_without_a_score(constant: float) -> None:
     labels = np.linspace(0, 5, 30)
-    found = select(pool_of(REGRESSION, np.full((3, 30), constant), labels), FAST)
+    found = select_ensemble(pool_of(REGRESSION, np.full((3, 30), constant), labels), FAST)
     assert (found.method, len(found.members)) == ("single", 1)
     for score in found.methods:
         assert (score.in_sample, score.cross_fitted, score.standard_error, score.interval) == (0, 0, 0, (0, 0))
@@ -343,7 +343,7 @@ def test_constant_predictions_are_chosen_from_without_a_score(constant: float) -
 @pytest.mark.filterwarnings("error")
 def test_a_candidate_with_constant_predictions_is_not_chosen_where_there_is_another() -> None:
     labels = np.linspace(0, 5, 30)
-    found = select(pool_of(REGRESSION, np.stack([np.full(30, 4.0), labels**2 / 5]), labels), FAST)
+    found = select_ensemble(pool_of(REGRESSION, np.stack([np.full(30, 4.0), labels**2 / 5]), labels), FAST)
     assert found.members[0].trial == "0001-r0"
     assert found.methods[0].num_models == 1
     assert found.methods[0].in_sample == pytest.approx(pearsonr(labels**2, labels).statistic)
@@ -357,16 +357,16 @@ def test_too_few_examples_are_one_line_and_one_more_is_enough(task: Task, num_fo
         pool = pool_of(task, np.zeros((1, num_rows, task.num_logits)), np.zeros(num_rows))
         line = f"examples of {task.name} to select by must be at least {least}, got {num_rows}"
         with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
-            select(pool, settings)
-    found = select(build_pool(task, SKILLS, num_rows=least), settings)
+            select_ensemble(pool, settings)
+    found = select_ensemble(build_pool(task, SKILLS, num_rows=least), settings)
     assert np.isfinite([score.cross_fitted for score in found.methods]).all()
 
 
 @each_task
 def test_equal_seeds_select_alike_and_others_by_other_folds(task: Task) -> None:
     pool = simulated(task.name)
-    assert select(pool, FAST, num_repeats=2) == selected(task.name)
-    other = select(pool, replace(FAST, seed=1), num_repeats=2)
+    assert select_ensemble(pool, FAST, num_repeats=2) == selected(task.name)
+    other = select_ensemble(pool, replace(FAST, seed=1), num_repeats=2)
     assert other.score.interval != selected(task.name).score.interval
 
 
@@ -374,7 +374,7 @@ def test_equal_seeds_select_alike_and_others_by_other_folds(task: Task) -> None:
 def test_with_labels_of_pure_noise_the_score_to_expect_is_at_chance(task: Task) -> None:
     chance = {"classes": 0.2, "binary": 0.5, "regression": 0.0}[task.kind]
     found = [
-        select(build_pool(task, [0.0] * 12, num_rows=80, correlation=0, seed=seed), FAST, names=TWO).score
+        select_ensemble(build_pool(task, [0.0] * 12, num_rows=80, correlation=0, seed=seed), FAST, names=TWO).score
         for seed in range(12)
     ]
     scores, optimism = (np.array(own) for own in zip(*((one.cross_fitted, one.optimism) for one in found), strict=True))
@@ -384,26 +384,26 @@ def test_with_labels_of_pure_noise_the_score_to_expect_is_at_chance(task: Task) 
 
 def test_the_best_model_for_all_tasks_stands_beside_and_can_be_asked_for() -> None:
     pools = {task.name: build_pool(task, (0.5, 0.4, 0.2), num_rows=60) for task in (CLASSES, REGRESSION)}
-    one = choose_one_model(pools, FAST)
+    one = choose_shared_model(pools, FAST)
     pool = pools[CLASSES.name]
-    plain, found = select(pool, FAST), select(pool, FAST, one=one)
+    plain, found = select_ensemble(pool, FAST), select_ensemble(pool, FAST, one=one)
     assert found.methods[1:] == plain.methods
     assert (found.method, found.automatic) == (plain.method, plain.automatic), "it is not among what is chosen from"
     beside = found.methods[0]
     assert (beside.name, beside.num_models) == (ONE_MODEL, 1)
     assert (beside.in_sample, beside.cross_fitted) == (one.in_sample["sst"], one.fitted["sst"].score)
-    asked = select(pool, FAST, names=[ONE_MODEL], one=one)
+    asked = select_ensemble(pool, FAST, names=[ONE_MODEL], one=one)
     (member,) = asked.members
     assert (asked.method, asked.automatic, asked.score) == (ONE_MODEL, None, beside)
     assert (member.trial, member.epoch, member.weight) == (one.candidate.trial, one.candidate.epoch, 1)
     with pytest.raises(ValueError, match=r"^method one_model must be given the best model for all tasks, got none$"):
-        select(pool, FAST, names=[ONE_MODEL])
+        select_ensemble(pool, FAST, names=[ONE_MODEL])
 
 
 @each_task
 def test_calibration_is_done_in_every_way_and_kept_by_member(task: Task) -> None:
     pool = simulated(task.name)
-    found = select(pool, FAST, names=["topk"], is_calibrated=True)
+    found = select_ensemble(pool, FAST, names=["topk"], is_calibrated=True)
     chosen = calibrated(METHODS["topk"])(pool, all_rows(pool), FAST)
     by_number = dict(zip(chosen.members, chosen.temperatures or (1.0,) * len(chosen.members), strict=True))
     assert [by_number[number] for number in numbers_of(pool, found)] == [one.temperature for one in found.members]

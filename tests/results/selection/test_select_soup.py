@@ -12,7 +12,7 @@ import pytest
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS, Task
-from results.ensembles.best_k import Settings, best_epochs, choose_single
+from results.ensembles.best_k import Settings, best_candidates, choose_single
 from results.ensembles.candidates import Pool, read_pool
 from results.ensembles.ensemble import score_rows
 from results.ensembles.folds import assign_folds, iter_folds
@@ -25,7 +25,7 @@ from results.ranking.bootstrap import Numbers
 from results.records.selection import MethodScore, Selection, TaskSelection
 from results.records.trials import write_sweep
 from results.scoring.cross_fitting import cross_fit
-from results.selection.select_ensemble import AUTOMATIC, choose_automatically, select, simplest_of_best
+from results.selection.select_ensemble import AUTOMATIC, automatic_method, one_standard_error_rule, select_ensemble
 from results.selection.select_soup import can_be_mixed, choose_soups, model_taste, select_soup
 from tests.results.plain_selection import all_rows
 from tests.results.simulated_pools import build_pool, keeping, peeks
@@ -58,7 +58,7 @@ def simulated_taste(pool: Pool) -> Taste:
 def simulated(task: str) -> Pool:
     """Three epochs of each trial, of which the best one was kept."""
     pool = build_pool(TASKS[task], SKILLS, num_rows=100, num_epochs=3)
-    return keeping(pool, set(best_epochs(pool, all_rows(pool)).tolist()))
+    return keeping(pool, set(best_candidates(pool, all_rows(pool)).tolist()))
 
 
 @cache
@@ -74,7 +74,10 @@ def named(found: TaskSelection, name: str) -> MethodScore:
 
 @each_task
 def test_both_ways_stand_beside_the_best_single_model_scored_as_always(task: Task) -> None:
-    found, plain = selected(task.name), select(simulated(task.name), FAST, names=["single"], num_repeats=2, base=BASE)
+    found, plain = (
+        selected(task.name),
+        select_ensemble(simulated(task.name), FAST, names=["single"], num_repeats=2, base=BASE),
+    )
     assert [score.name for score in found.methods] == ["base", "single", UNIFORM, GREEDY]
     assert found.methods[:2] == plain.methods
     assert found.is_soup
@@ -137,10 +140,10 @@ def test_choosing_between_the_two_looks_at_no_other_rows(task: Task) -> None:
     pool, rows = build_pool(task, SKILLS, num_rows=60), np.arange(40)
     once = taste_once(pool, simulated_taste(pool))
     methods = {UNIFORM: uniform_soup(alike(pool)), GREEDY: greedy_soup(once, alike(pool))}
-    choose = choose_automatically(methods, soup_outputs(once))
+    choose = automatic_method(methods, soup_outputs(once))
     assert not peeks(choose, pool, rows, FAST)
     fitted = {name: cross_fit(pool, method, FAST, rows, combine=soup_outputs(once)) for name, method in methods.items()}
-    assert choose(pool, rows, FAST) == methods[simplest_of_best(fitted)](pool, rows, FAST)
+    assert choose(pool, rows, FAST) == methods[one_standard_error_rule(fitted)](pool, rows, FAST)
 
 
 def test_the_simpler_way_is_taken_unless_the_other_one_is_clearly_better() -> None:
