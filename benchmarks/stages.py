@@ -33,7 +33,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 import pandas as pd
 
-from mtlib.config.network import LOSSES_OF_KIND
+from mtlib.config.losses import losses_for
 from mtlib.demo.corpus import demo_folder
 from mtlib.demo.overrides import demo_overrides
 from mtlib.stages.plan import plan_stages
@@ -72,7 +72,7 @@ def questions(encoder: Path, scale: float) -> dict[str, SearchSpace]:
     sizes = load_space("batch_sizes")
     base = sizes.base.override({**demo_overrides(sizes.base), **lengths(scale), "encoder.name": str(encoder)})
     plain = base.override({"smart.weight": 0.0})
-    losses = LOSSES_OF_KIND["classes"]
+    losses = losses_for("classes")
     grid: dict[Any, Any] = {"tasks.sst.loss": losses, "tasks.sts.loss_weight": (0.5, 1.0, 2.0, 4.0)}
     return {
         "BB table 5: four batch sizes": replace(sizes, base=base),

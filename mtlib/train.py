@@ -11,7 +11,8 @@ from mtlib.checkpoints.initial_weights import load_start
 from mtlib.checkpoints.state import StateFolder, load_state, save_state
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
-from mtlib.loss.objective import Objective, mean_teacher
+from mtlib.loss.objective import Objective
+from mtlib.loss.proximal import mean_teacher
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.environment import describe_environment

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mtlib.config.batch_orders import BATCH_ORDERS
+from mtlib.config.gradient_methods import GRADIENT_METHODS
+from mtlib.config.losses import LOSSES
+from mtlib.config.penalties import PENALTIES
 from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS
 
-TERMS = ("smart", "proximal", "simcse")
-"""Groups of the configuration that add a term to the loss where their weight is above 0."""
 NAMED_PARTS = 3
 """How much of a path the card tells, from its end: the rest says more of the machine than of the weights."""
 
@@ -134,7 +136,7 @@ def training_lines(config: TrialConfig, fingerprint: str, facts: CardFacts) -> I
     """Encoder, data, tasks, stages, rates, terms, seed and versions."""
     encoder = config.encoder.name if is_hub_name(config.encoder.name) else Path(config.encoder.name).name
     yield from ("## How it was trained", "")
-    yield "Names and values are those of the configuration, `none` is not set; `mtlib/config*.py` say what each means."
+    yield "Names and values are those of the configuration, `none` is not set; `mtlib/config/` says what each means."
     yield ""
     yield f"- Encoder: `{encoder}`, fingerprint `{fingerprint}`; {described(config.encoder, ('name', 'start_from'))}"
     if config.encoder.start_from is not None:
@@ -144,11 +146,10 @@ def training_lines(config: TrialConfig, fingerprint: str, facts: CardFacts) -> I
     yield f"- Data: fingerprint `{facts.data_fingerprint}`; rows: {rows or 'not recorded'}"
     yield f"- Optimizer steps: {facts.steps}, of which the last ended epoch {facts.epoch}; precision {config.precision}"
     yield f"- AdamW: {described(config.optimizer)}"
-    for name in TERMS:
-        group = getattr(config, name)
-        yield f"- {name}: {described(group) if group.weight > 0 else 'none'}"
+    for name, group in config.penalties.items():
+        yield f"- {titled(PENALTIES, name)}: {described(group) if group.weight > 0 else 'none'}"
     yield f"- pals: {described(config.pals) if config.pals.size > 0 else 'none'}"
-    yield f"- Tasks' losses: {config.loss_weighting} weights; their gradients: {config.gradients}"
+    yield f"- Tasks' losses: {config.loss_weighting} weights; gradients: {titled(GRADIENT_METHODS, config.gradients)}"
     if config.relational_tasks:
         yield f"- Relational layer shared by {in_words(titles(config.relational_tasks))}"
     yield f"- Batches: {described(config.data, ('sources',))}"
@@ -159,12 +160,13 @@ def training_lines(config: TrialConfig, fingerprint: str, facts: CardFacts) -> I
 
 def task_table(config: TrialConfig) -> Iterator[str]:
     """How each task is read, trained and batched."""
-    columns = ("encoding", "pooling", "head", "hidden_units", "loss", "loss_weight", "batch_size")
-    yield f"| task | kind | {' | '.join(columns)} |"
-    yield "| --- " * (len(columns) + 2) + "|"
+    columns = ("encoding", "pooling", "head", "hidden_units", "loss_weight", "batch_size")
+    yield f"| task | kind | loss | {' | '.join(columns)} |"
+    yield "| --- " * (len(columns) + 3) + "|"
     for task in config.active_tasks:
-        cells = " | ".join(shown(getattr(config.tasks[task], column)) for column in columns)
-        yield f"| {TASKS[task].title} | {TASKS[task].kind} | {cells} |"
+        settings = config.tasks[task]
+        cells = " | ".join(shown(getattr(settings, column)) for column in columns)
+        yield f"| {TASKS[task].title} | {TASKS[task].kind} | {titled(LOSSES, settings.loss)} | {cells} |"
     yield ""
     yield "Logits: one per class of a task of classes; of a binary task one, above 0 for label 1; of a regression the"
     yield "value itself, not clipped to the range of the labels."
@@ -174,12 +176,17 @@ def stage_lines(config: TrialConfig) -> Iterator[str]:
     """The plan, a line per stage, and what its extra data are."""
     yield from ("Stages, one after another:", "")
     for number, stage in enumerate(config.stages, start=1):
-        yield f"{number}. {described(stage)}"
+        yield f"{number}. {BATCH_ORDERS[stage.order].title}: {described(stage)}"
     sources = {name: config.data.sources[name] for stage in config.stages for name in stage.extra_data}
     joined = {name: item for name, item in config.data.sources.items() if item.role != "extra"}
     for name, source in {**sources, **joined}.items():
         if source.task in config.active_tasks:
             yield f"- data `{name}`: {described(source, ('path',))}"
+
+
+def titled(table: Mapping[str, Any], name: str) -> str:
+    """A method of a table of `mtlib.config` by its title, with its name in the configuration."""
+    return f"{table[name].title} (`{name}`)"
 
 
 def described(group: Any, leave_out: tuple[str, ...] = ()) -> str:

@@ -69,24 +69,18 @@ def check_layer_scales(optimizer: OptimizerConfig, stages: Sequence[StageConfig]
     require(any(settings.chosen_layers for settings in active.values()), rule, "none for any task")
 
 
-def check_frozen(
-    active: Tasks, with_pals: Sequence[str], relational: Sequence[str], with_contrast: Sequence[str]
-) -> None:
-    """Checks that with a frozen encoder every task has something to train, and every term something to change.
+def check_frozen(active: Tasks, with_pals: Sequence[str], relational: Sequence[str]) -> None:
+    """Checks that with a frozen encoder every task has something to train.
 
     Args:
         active: the tasks that some stage trains.
         with_pals: tasks that have projected attention.
         relational: tasks that share the relational layer.
-        with_contrast: tasks that carry SimCSE's term.
     """
     for task, settings in active.items():
         has_weights = settings.head == "linear" or settings.cosine_projection
         rule = f"encoder.trained_layers must not be empty where a task has nothing else to train, as {task} has"
         require(has_weights or task in with_pals or task in relational, rule, "a cosine without projection")
-    without = [task for task in with_contrast if task not in with_pals]
-    rule = "simcse.tasks must have PALs where encoder.trained_layers is empty, or the term changes nothing"
-    require(not without, rule, without)
 
 
 def check_gradients(method: str, stages: Sequence[StageConfig]) -> None:

@@ -1,30 +1,18 @@
 """Settings of the network: the encoder that all tasks share, what each task adds to it, and how it is read."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from mtlib.config.schema import check_types
+from mtlib.config.losses import LOSSES, losses_for
+from mtlib.config.schema import check_types, fields_of, settings_of, with_fields
 from mtlib.errors import require, require_once
 from mtlib.tasks import TASKS
 
 Encoding = Literal["single", "cross", "cross_no_separator", "bi"]
 Pooling = Literal["cls", "mean"]
 Head = Literal["linear", "cosine"]
-Loss = Literal[
-    "cross_entropy",
-    "ordinal_log_loss",
-    "dual_objective_cross_entropy",
-    "binary_cross_entropy",
-    "mean_squared_error",
-]
 PalsPlacement = Literal["attention", "layer"]
 PalsFunction = Literal["attention", "identity", "low_rank"]
-
-LOSSES_OF_KIND: dict[str, tuple[str, ...]] = {
-    "classes": ("cross_entropy", "ordinal_log_loss", "dual_objective_cross_entropy"),
-    "binary": ("binary_cross_entropy", "cross_entropy"),
-    "regression": ("mean_squared_error",),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,22 +85,21 @@ class PalsConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+@with_fields(fields_of(loss.settings for loss in LOSSES.values()))
 class TaskConfig:
-    """How one task is encoded, read, batched and weighted."""
+    """How one task is encoded, read, batched and weighted; the settings of all losses in `LOSSES` are fields too."""
 
     batch_size: int = 16
     """Examples per batch over all workers, at least 1; all train rows where there are fewer. Source: TT 3 and TU 5.2
     use 16; BB table 5 searches it."""
-    loss: Loss
+    loss: Annotated[str, tuple(LOSSES)]
     """Five classes: `cross_entropy`, `ordinal_log_loss` or `dual_objective_cross_entropy` (BB 3.3). Binary:
     `binary_cross_entropy` on one logit (TT 3.1), or `cross_entropy` on two (TU 4.2). Regression:
     `mean_squared_error`, on predictions as the head gives them; the metrics, Pearson's and Spearman's correlation, are
     computed on predictions clipped to the range of the labels."""
-    ordinal_alpha: float = 1.5
-    """alpha, exponent of the distance between classes in the ordinal log-loss, above 0. Source: Castagnos et al. 2022
-    try 1, 1.5 and 2; BB does not say."""
-    dual_reduction: Literal["mean", "sum"] = "mean"
-    """Over the classes of the dual-objective cross entropy: `mean` as BB's text, `sum` as its formula."""
+    if TYPE_CHECKING:  # settings of losses, which `LOSSES` declares
+        ordinal_alpha: float = 1.5
+        dual_reduction: Literal["mean", "sum"] = "mean"
     encoding: Encoding
     """`single` for one text; for pairs `cross` (both in one input with a separator and real segment ids),
     `cross_no_separator` (both in one input as if one text; TT table 2) or `bi` (each encoded alone). Source: BB table
@@ -144,7 +131,8 @@ class TaskConfig:
     def __post_init__(self) -> None:
         check_types(self)
         require(self.batch_size >= 1, "batch_size must be at least 1", self.batch_size)
-        require(self.ordinal_alpha > 0, "ordinal_alpha must be above 0", self.ordinal_alpha)
+        for loss in LOSSES.values():
+            settings_of(loss.settings, self)  # checks them
         require(self.loss_weight > 0, "loss_weight must be above 0", self.loss_weight)
         require(self.probability_factor > 0, "probability_factor must be above 0", self.probability_factor)
         units = self.hidden_units
@@ -154,7 +142,7 @@ class TaskConfig:
         if self.head == "cosine":
             require(self.encoding == "bi", "head cosine must have encoding bi", self.encoding)
             require(units is None, "head cosine must have hidden_units none", units)
-            allowed = ("binary_cross_entropy", "mean_squared_error")
+            allowed = [name for name, loss in LOSSES.items() if loss.fits_cosine]
             require(self.loss in allowed, f"head cosine must have loss {' or '.join(allowed)}", self.loss)
 
 
@@ -167,7 +155,7 @@ def check_layers(name: str, layers: tuple[int, ...]) -> None:
 def check_task(name: str, config: TaskConfig) -> None:
     """Checks that loss, encoding and head fit the task called `name`, a key of `TASKS`."""
     task = TASKS[name]
-    losses = LOSSES_OF_KIND[task.kind]
+    losses = losses_for(task.kind)
     require(config.loss in losses, f"tasks.{name}.loss must be one of {', '.join(losses)}", config.loss)
     encodings = ("cross", "cross_no_separator", "bi") if task.is_pair else ("single",)
     rule = f"tasks.{name}.encoding must be one of {', '.join(encodings)}"

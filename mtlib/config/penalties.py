@@ -1,15 +1,42 @@
-"""Settings of what is added to a task's loss: SMART's two penalties and the contrastive term.
+"""The penalties that can be added to a task's loss: the table `PENALTIES`, an entry and a group of settings each.
 
 The task's weight scales them with the loss, be it fixed (`loss_weight`) or learned (`loss_weighting`).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from mtlib.config.schema import check_types
 from mtlib.errors import require, require_once
 
 SmartMode = Literal["unit_norm", "paper", "random"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Penalty:
+    """Everything about one penalty but its formula."""
+
+    title: str
+    """Name for people, as in a model card and in errors."""
+    function: str
+    """`module:function` from a `mtlib.loss.clean_pass.CleanPass` and the group of settings to a tensor for each of
+    `terms`, (rows,): first the penalty, then what is only reported."""
+    settings: type[Any]
+    """Dataclass that is a group of the configuration under the penalty's name. It has `weight` (0 turns the penalty
+    off) and `tasks`; `every_batches` and `reduction` mean what they mean in `SmartConfig`, where it has them."""
+    terms: tuple[str, ...]
+    """Names in the curves of what the function returns."""
+    needs_embeddings: bool = False
+    """Whether it moves the embedded text. Then the encoder must have one module for it, and the clean pass keeps it."""
+    needs_encoder: bool = False
+    """Whether it trains nothing but the encoder and what lies beside its layers."""
+    inert: Callable[[Any], tuple[str, ...]] = lambda _settings: ()
+    """From its settings to those fields of them that have no effect although it is on."""
+    always_counts: tuple[str, ...] = ()
+    """Fields that have an effect from the first step on, also before one of its tasks is active."""
+    length_counts: Callable[[Any], bool] = lambda _settings: False
+    """From its settings to whether the first steps of a stage depend on the stage's length."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +72,6 @@ class SmartConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        require(self.weight >= 0, "smart.weight must be at least 0", self.weight)
         require(self.noise_std >= 0, "smart.noise_std must be at least 0", self.noise_std)
         require(self.step_size > 0, "smart.step_size must be above 0", self.step_size)
         require(self.epsilon > 0, "smart.epsilon must be above 0", self.epsilon)
@@ -53,7 +79,7 @@ class SmartConfig:
         is_moved = self.weight == 0 or self.mode != "random" or self.noise_std > 0
         require(is_moved, "smart.noise_std must be above 0 for mode random, which has nothing else", self.noise_std)
         require(self.every_batches >= 1, "smart.every_batches must be at least 1", self.every_batches)
-        check_penalty("smart", self.weight, self.tasks)
+        check_penalty("smart", self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,13 +102,12 @@ class ProximalConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        require(self.weight >= 0, "proximal.weight must be at least 0", self.weight)
         require(0 <= self.decay < 1, "proximal.decay must be at least 0 and below 1", self.decay)
         late = self.late_decay
         require(late is None or 0 <= late < 1, "proximal.late_decay must be at least 0 and below 1", late)
         fraction = self.early_fraction
         require(0 < fraction < 1, "proximal.early_fraction must be above 0 and below 1", fraction)
-        check_penalty("proximal", self.weight, self.tasks)
+        check_penalty("proximal", self)
 
     @property
     def decay_changes(self) -> bool:
@@ -113,15 +138,44 @@ class SimcseConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        require(self.weight >= 0, "simcse.weight must be at least 0", self.weight)
         require(self.temperature > 0, "simcse.temperature must be above 0", self.temperature)
         dropout = self.dropout
         require(dropout is None or 0 <= dropout < 1, "simcse.dropout must be at least 0 and below 1", dropout)
-        check_penalty("simcse", self.weight, self.tasks)
+        check_penalty("simcse", self)
 
 
-def check_penalty(name: str, weight: float, tasks: tuple[str, ...]) -> None:
-    """Checks that a term that counts is on some task, and on none twice."""
-    require_once(tasks, f"{name}.tasks must not name a task twice")
+def check_penalty(name: str, settings: Any) -> None:
+    """Checks the fields that all penalties have: the weight, and the tasks where it is above 0."""
+    require(settings.weight >= 0, f"{name}.weight must be at least 0", settings.weight)
+    require_once(settings.tasks, f"{name}.tasks must not name a task twice")
     rule = f"{name}.tasks must name at least one task where {name}.weight is above 0"
-    require(weight == 0 or bool(tasks), rule, list(tasks))
+    require(settings.weight == 0 or bool(settings.tasks), rule, list(settings.tasks))
+
+
+PENALTIES: dict[str, Penalty] = {
+    "smart": Penalty(
+        title="SMART",
+        function="mtlib.loss.smart:smart_penalty",
+        settings=SmartConfig,
+        terms=("smart_penalty", "noise_norm"),
+        needs_embeddings=True,
+        inert=lambda smart: ("num_steps", "step_size") if smart.mode == "random" else (),
+    ),
+    "proximal": Penalty(
+        title="proximal point term",
+        function="mtlib.loss.proximal:proximal_penalty",
+        settings=ProximalConfig,
+        terms=("proximal",),
+        inert=lambda proximal: () if proximal.decay_changes else ("late_decay", "early_fraction"),
+        always_counts=("decay", "late_decay", "early_fraction"),  # the teacher follows every step
+        length_counts=lambda proximal: proximal.decay_changes,
+    ),
+    "simcse": Penalty(
+        title="SimCSE",
+        function="mtlib.loss.simcse:simcse_penalty",
+        settings=SimcseConfig,
+        terms=("simcse",),
+        needs_encoder=True,
+    ),
+}
+"""By the name of the penalty's group. A new penalty is one entry here, its group and its function."""

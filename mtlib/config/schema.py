@@ -4,10 +4,48 @@ import dataclasses
 import math
 import types
 import typing
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, get_args, get_origin
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from mtlib.errors import require, require_name
+
+Class = TypeVar("Class", bound=type)
+
+
+def with_fields(fields: Mapping[str, tuple[Any, Any]]) -> Callable[[Class], Class]:
+    """Declares further fields of a class, a type and a default by name, before `dataclass` reads it."""
+
+    def declare(cls: Class) -> Class:
+        for name, (hint, default) in fields.items():
+            assert name not in cls.__annotations__, f"{cls.__name__}.{name} is declared twice"
+            cls.__annotations__[name] = hint
+            setattr(cls, name, default)
+        return cls
+
+    return declare
+
+
+def fields_of(settings: Iterable[type[Any] | None]) -> dict[str, tuple[Any, Any]]:
+    """The fields of dataclasses of settings, for `with_fields`; None has none."""
+    return {
+        f.name: (typing.get_type_hints(cls, include_extras=True)[f.name], f.default)
+        for cls in settings
+        if cls is not None
+        for f in dataclasses.fields(cls)
+    }
+
+
+def settings_of(settings: type[Any] | None, group: Any) -> dict[str, Any]:
+    """The values that a group of the configuration has for the fields of a dataclass of settings.
+
+    Raises:
+        ValueError: one of them is out of range.
+    """
+    names = [] if settings is None else [f.name for f in dataclasses.fields(settings)]
+    values = {name: getattr(group, name) for name in names}
+    if settings is not None:
+        settings(**values)
+    return values
 
 
 def to_dict(value: Any) -> Any:
@@ -55,7 +93,7 @@ def from_dict(cls: Any, tree: Any, where: str) -> Any:
     """Builds the dataclass `cls` from plain dictionaries and lists."""
     if not isinstance(tree, Mapping):
         raise ValueError(f"{where or 'a configuration'} must be a group of keys, got {tree!r}")
-    hints = typing.get_type_hints(cls)
+    hints = typing.get_type_hints(cls, include_extras=True)
     prefix = f"{where}." if where else ""
     for key in tree:
         require_name(f"{prefix}{key}", [f"{prefix}{name}" for name in hints], "key")
@@ -108,7 +146,7 @@ def read_scalar(hint: Any, item: Any, where: str) -> Any:
     choices = get_args(hint) if get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
     if isinstance(item, str) and type(None) in choices and item.lower() in ("none", "null"):
         return None
-    if isinstance(item, str) and str not in choices and not any(get_origin(c) is Literal for c in choices):
+    if isinstance(item, str) and str not in choices and not any(map(words_of, choices)):
         item = parse_text(item, choices, where)
     check_value(hint, item, where)
     return item
@@ -129,7 +167,7 @@ def parse_text(text: str, choices: tuple[Any, ...], where: str) -> Any:
 
 def check_types(value: Any) -> None:
     """Checks every field of a dataclass against its annotation; an int where a float belongs becomes a float."""
-    hints = typing.get_type_hints(type(value))
+    hints = typing.get_type_hints(type(value), include_extras=True)
     for f in dataclasses.fields(value):
         item, hint = getattr(value, f.name), hints[f.name]
         if isinstance(item, int | float) and not isinstance(item, bool) and float in (hint, *get_args(hint)):
@@ -153,8 +191,8 @@ def check_value(hint: Any, item: Any, where: str) -> None:
     origin = get_origin(hint)
     if hint is Any or (item is None and type(None) in get_args(hint)):
         return
-    if origin is Literal:
-        require(item in get_args(hint), f"{where} must be one of {', '.join(map(str, get_args(hint)))}", item)
+    if words := words_of(hint):
+        require(item in words, f"{where} must be one of {', '.join(map(str, words))}", item)
         return
     allowed = get_args(hint) if origin in (types.UnionType, typing.Union) else (origin or hint,)
     fits = (*allowed, int) if float in allowed else allowed  # a whole number becomes a float
@@ -163,6 +201,13 @@ def check_value(hint: Any, item: Any, where: str) -> None:
     require(not isinstance(item, float) or math.isfinite(item), f"{where} must be finite", item)
     for part in item if origin is tuple else ():
         check_value(get_args(hint)[0], part, f"an entry of {where}")
+
+
+def words_of(hint: Any) -> tuple[Any, ...]:
+    """The words that a `Literal`, or `Annotated[str, words]`, allows; none for other types."""
+    if get_origin(hint) is Annotated:
+        return tuple(hint.__metadata__[0])
+    return get_args(hint) if get_origin(hint) is Literal else ()
 
 
 def type_name(choices: Iterable[Any]) -> str:

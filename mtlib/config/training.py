@@ -1,43 +1,30 @@
 """Settings of training: the stages of a plan, the optimizer and its rates."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from mtlib.config.schema import check_types
+from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS
+from mtlib.config.schema import check_types, fields_of, settings_of, with_fields
 from mtlib.errors import require, require_once
 
-Order = Literal[
-    "batch_round_robin",
-    "smallest_round_robin",
-    "sampled_round_robin",
-    "max_size_cycle",
-    "sequential",
-    "epoch_round_robin",
-    "uniform",
-    "proportional",
-    "square_root",
-    "annealed",
-]
-ROUND_ORDERS = ("batch_round_robin", "smallest_round_robin", "sampled_round_robin", "max_size_cycle")
-"""Orders whose steps come in rounds of one batch per task, so that a round can be summed into one step."""
-RANDOM_ORDERS = ("uniform", "proportional", "square_root", "annealed")
-"""Orders that draw the task of each step."""
-
 Schedule = Literal["constant", "slanted_triangular"]
-GradientMethod = Literal["sum", "pcgrad", "mgda", "upgrad", "dualproj", "imtl_g", "aligned_mtl"]
 LossWeighting = Literal["fixed", "uncertainty"]
 
 
 @dataclass(frozen=True, kw_only=True)
+@with_fields(fields_of(order.settings for order in BATCH_ORDERS.values()))
 class StageConfig:
-    """One stage of a plan: which tasks are trained, in which order, for how long."""
+    """One stage of a plan: which tasks are trained, in which order, for how long.
+
+    The settings of all orders in `BATCH_ORDERS` are fields too.
+    """
 
     tasks: tuple[str, ...]
     """Names of the tasks trained in this stage, at least one, none twice."""
     extra_data: tuple[str, ...] = ()
     """Names of further data sets, keys of `data.sources` with role `extra`, each of a task of this stage. In the order
     each has a place of its own behind the tasks. Source: MP 4.1 adds SNLI and CFIMDB."""
-    order: Order = "batch_round_robin"
+    order: Annotated[str, tuple(BATCH_ORDERS)] = "batch_round_robin"
     """Which batch comes next. Below, a set is a task's data or one of `extra_data`.
     `batch_round_robin`: a batch of each set in turn until each has been seen once in full; who has none left drops out
     (TT 3.1). `smallest_round_robin`: until the smallest is exhausted (MP 4.1). `sampled_round_robin`: until all but the
@@ -46,8 +33,8 @@ class StageConfig:
     once in full, one after another (MP 4.1). `epoch_round_robin`: each epoch is one set, in turn (TT 4.1).
     At random, a set per step: `uniform`, `proportional` to its number of rows N, to the `square_root` of N, `annealed`
     to N^a with a from 1 in the first epoch to 1 - `annealing` in the last (TU 4.5, MP 4.1)."""
-    annealing: float = 0.8
-    """How far the exponent of `annealed` falls, 0 to 1; other orders ignore it. Source: Stickland and Murray 2019."""
+    if TYPE_CHECKING:  # settings of orders, which `BATCH_ORDERS` declares
+        annealing: float = 0.8
     sum_losses: bool = False
     """False: one optimizer step per batch (BB, MP). True: the batches of a round are summed into one step (TT 4.3)."""
     epochs: int = 1
@@ -68,12 +55,13 @@ class StageConfig:
         for name in ("tasks", "extra_data"):
             require_once(getattr(self, name), f"{name} of a stage must not be named twice")
         require(self.epochs >= 1, "epochs must be at least 1", self.epochs)
-        require(0 <= self.annealing <= 1, "annealing must be from 0 to 1", self.annealing)
+        for order in BATCH_ORDERS.values():
+            settings_of(order.settings, self)  # checks them
         steps = self.steps_per_epoch
         require(steps is None or steps >= 1, "steps_per_epoch must be at least 1", steps)
         sets = len(self.tasks) + len(self.extra_data)
-        rule = f"epochs of epoch_round_robin must be at least the number of its sets, {sets}, or one is never trained"
-        require(self.order != "epoch_round_robin" or self.epochs >= sets, rule, self.epochs)
+        rule = f"epochs of {self.order} must be at least the number of its sets, {sets}, or one is never trained"
+        require(not BATCH_ORDERS[self.order].is_one_set_per_epoch or self.epochs >= sets, rule, self.epochs)
         rule = f"sum_losses needs rounds: order must be one of {', '.join(ROUND_ORDERS)}"
         require(not self.sum_losses or self.order in ROUND_ORDERS, rule, self.order)
 

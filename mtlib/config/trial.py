@@ -1,7 +1,7 @@
 """`TrialConfig`: everything that decides what one trial learns, typed, checked when built, and hashable.
 
-Where a trial runs (folder, device, workers) is not here; two trials with equal configurations learn the same. Its
-groups are in `config_network`, `config_training`, `config_penalties` and `config_data`."""
+Where a trial runs (folder, device, workers) is not here; two trials with equal configurations learn the same.
+"""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ import types
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from mtlib.config.consistency import (
     check_carried,
@@ -22,10 +22,11 @@ from mtlib.config.consistency import (
     check_tasks,
 )
 from mtlib.config.data import DataConfig, EvaluationConfig, SourceConfig
-from mtlib.config.network import EncoderConfig, Encoding, Loss, PalsConfig, TaskConfig
-from mtlib.config.penalties import ProximalConfig, SimcseConfig, SmartConfig
-from mtlib.config.schema import check_types, from_dict, set_in_tree, to_dict
-from mtlib.config.training import GradientMethod, LossWeighting, OptimizerConfig, StageConfig
+from mtlib.config.gradient_methods import GRADIENT_METHODS
+from mtlib.config.network import EncoderConfig, Encoding, PalsConfig, TaskConfig
+from mtlib.config.penalties import PENALTIES, ProximalConfig, SimcseConfig, SmartConfig
+from mtlib.config.schema import check_types, fields_of, from_dict, set_in_tree, settings_of, to_dict, with_fields
+from mtlib.config.training import LossWeighting, OptimizerConfig, StageConfig
 from mtlib.errors import require, require_name
 from mtlib.tasks import TASKS
 
@@ -42,15 +43,19 @@ def default_task_config(name: str) -> TaskConfig:
     """The task `name` with the loss and encoding that fit it."""
     task = TASKS[name]
     return TaskConfig(
-        loss=typing.cast(Loss, task.default_loss),
+        loss=task.default_loss,
         encoding=typing.cast(Encoding, task.default_encoding),
         scored_train_rows=task.scored_train_rows,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
+@with_fields({name: (penalty.settings, field(default_factory=penalty.settings)) for name, penalty in PENALTIES.items()})
+@with_fields(fields_of(method.settings for method in GRADIENT_METHODS.values()))
 class TrialConfig:
     """One trial: encoder, tasks, plan, optimizer, penalties, precision and seed.
+
+    The groups of all penalties in `PENALTIES` and the settings of all methods in `GRADIENT_METHODS` are fields too.
 
     Raises:
         ValueError: a value is out of range or does not fit its task; the message holds the rule, then the value.
@@ -63,9 +68,10 @@ class TrialConfig:
     stages: tuple[StageConfig, ...]
     """The plan: stages in the order in which they are trained."""
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    smart: SmartConfig = field(default_factory=SmartConfig)
-    proximal: ProximalConfig = field(default_factory=ProximalConfig)
-    simcse: SimcseConfig = field(default_factory=SimcseConfig)
+    if TYPE_CHECKING:  # groups of penalties, which `PENALTIES` declares
+        smart: SmartConfig = field(default_factory=SmartConfig)
+        proximal: ProximalConfig = field(default_factory=ProximalConfig)
+        simcse: SimcseConfig = field(default_factory=SimcseConfig)
     data: DataConfig = field(default_factory=DataConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     relational_tasks: tuple[str, ...] = ()
@@ -76,7 +82,7 @@ class TrialConfig:
     of a task counts exp(-s), half that for a squared error, and s / 2 is added, for a learned s per task that starts at
     0. Either weight scales the task's SMART, proximal and SimCSE terms as it does its loss: under `uncertainty` what
     they count changes as s is learned, and s is learned from their sum with the loss."""
-    gradients: GradientMethod = "sum"
+    gradients: Annotated[str, tuple(GRADIENT_METHODS)] = "sum"
     """How the tasks' gradients in a summed step become one: their sum, or a method against conflicts between them
     (`pcgrad`: Yu et al. 2020; `mgda`, `upgrad`, `dualproj`, `imtl_g`, `aligned_mtl`: as in the library torchjd) on the
     parameters that several tasks share; the others take their sum. Source: TU 7 names PCGrad."""
@@ -93,6 +99,8 @@ class TrialConfig:
         require(bool(self.stages), "stages must hold at least one stage", list(self.stages))
         require(self.seed >= 0, "seed must be at least 0", self.seed)
         require(self.replicate >= 0, "replicate must be at least 0", self.replicate)
+        for method in GRADIENT_METHODS.values():
+            settings_of(method.settings, self)  # checks them
         check_groups(self)
 
     def __hash__(self) -> int:
@@ -109,12 +117,15 @@ class TrialConfig:
         return tuple(name for name in TASKS if name in named) + tuple(sorted(named - set(TASKS)))
 
     @property
+    def penalties(self) -> dict[str, Any]:
+        """The group of settings of every penalty by its name."""
+        return {name: getattr(self, name) for name in PENALTIES}
+
+    @property
     def tasks_by_group(self) -> dict[str, tuple[str, ...]]:
         """The tasks of each group that adds something to a task, none where it is turned off."""
         return {
-            "smart.tasks": self.smart.tasks if self.smart.weight > 0 else (),
-            "proximal.tasks": self.proximal.tasks if self.proximal.weight > 0 else (),
-            "simcse.tasks": self.simcse.tasks if self.simcse.weight > 0 else (),
+            **{f"{name}.tasks": group.tasks if group.weight > 0 else () for name, group in self.penalties.items()},
             "pals.tasks": self.pals.tasks if self.pals.size > 0 else (),
             "relational_tasks": self.relational_tasks,
         }
@@ -201,8 +212,7 @@ def canonical_json(tree: Any) -> str:
 
 def check_groups(config: TrialConfig) -> None:
     """Checks a configuration whose groups are right by themselves; ValueError names the first rule that is broken."""
-    groups = (config.smart, config.proximal, config.simcse, config.pals)
-    named = [task for group in groups for task in group.tasks]
+    named = [task for group in (*config.penalties.values(), config.pals) for task in group.tasks]
     check_tasks(config.tasks, (*config.active_tasks, *named, *config.relational_tasks))
     require_name(config.encoder.start_epoch, ("overall", *TASKS), "encoder.start_epoch")
     check_stages(config.stages, config.data.sources)
@@ -214,8 +224,12 @@ def check_groups(config: TrialConfig) -> None:
     check_gradients(config.gradients, config.stages)
     check_loss_weights(config.loss_weighting, active)
     if config.encoder.trained_layers == ():
-        with_contrast = [task for task in carried["simcse.tasks"] if task in active]
-        check_frozen(active, carried["pals.tasks"], config.relational_tasks, with_contrast)
+        check_frozen(active, carried["pals.tasks"], config.relational_tasks)
+        for name in (name for name, penalty in PENALTIES.items() if penalty.needs_encoder):
+            named = [task for task in carried[f"{name}.tasks"] if task in active]
+            without = [task for task in named if task not in carried["pals.tasks"]]
+            rule = f"{name}.tasks must have PALs where encoder.trained_layers is empty, or the term changes nothing"
+            require(not without, rule, without)
         rule = "gradients must be sum where encoder.trained_layers is empty and no relational layer is shared"
         shared = [task for task in config.relational_tasks if task in active]
         require(config.gradients == "sum" or len(shared) > 1, rule, config.gradients)

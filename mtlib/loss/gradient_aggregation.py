@@ -9,6 +9,7 @@ import contextlib
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,19 @@ from torch import Tensor, nn
 from torchjd import aggregation
 from torchjd.linalg import QuadprogProjector
 
+from mtlib.config.gradient_methods import GRADIENT_METHODS
+from mtlib.config.schema import settings_of
+from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch
 from mtlib.errors import TrainingDiverged
-from mtlib.loss.objective import Place
+from mtlib.loss.clean_pass import Place
+from mtlib.loss.losses import load_function
 from mtlib.runtime.workers import num_workers, sum_over_workers
 
 Gradients = list[Tensor | None]
 """One per parameter; None where the loss does not reach it."""
+Weighting = Callable[[Tensor], Tensor]
+"""From the Gramian, (tasks, tasks), to the weights of the combination, (tasks,)."""
 
 RIDGE = 1e-10
 """Added to the diagonal of cosines, which a solver needs positive definite: far above their rounding errors of 1e-14.
@@ -92,15 +99,11 @@ def norms_and_cosines(gramian: Tensor) -> tuple[Tensor, Tensor]:
     return norms, gramian / norms / norms.unsqueeze(1)
 
 
-METHODS: dict[str, Callable[[Tensor], Tensor]] = {
-    "pcgrad": weights_pcgrad,
-    "mgda": weights_mgda,
-    "upgrad": weights_upgrad,
-    "dualproj": weights_dualproj,
-    "imtl_g": weights_imtl_g,
-    "aligned_mtl": weights_aligned_mtl,
-}
-"""From the Gramian (tasks, tasks) to the weights (tasks,) of the combination."""
+def weighting_of(config: TrialConfig) -> Weighting:
+    """The configured gradient method, which must have a function, with its settings."""
+    method = GRADIENT_METHODS[config.gradients]
+    assert method.function is not None, f"{config.gradients} sums the losses before the backward pass"
+    return partial(load_function(method.function), **settings_of(method.settings, config))
 
 
 def gradients_by_task(
@@ -137,11 +140,11 @@ def unsynchronized(objective: nn.Module) -> contextlib.AbstractContextManager[An
     return context
 
 
-def combine(method: str, gradients: Sequence[Gradients]) -> Gradients:
-    """One gradient per parameter from those of the tasks; changes `gradients` on the way to their mean over workers.
+def combine(weigh: Weighting, gradients: Sequence[Gradients]) -> Gradients:
+    """One gradient per parameter from those of the tasks.
 
     Args:
-        method: a key of `METHODS`.
+        weigh: the method, as `weighting_of` gives it.
         gradients: this worker's, for each task.
 
     Returns:
@@ -154,7 +157,7 @@ def combine(method: str, gradients: Sequence[Gradients]) -> Gradients:
     averaged = [average_over_workers(parts) for parts in gradients]
     by_parameter = list(zip(*averaged, strict=True))
     shared = [parts for parts in by_parameter if sum(part is not None for part in parts) > 1]
-    weights = weights_of(method, shared, len(averaged))
+    weights = weights_of(weigh, shared, len(averaged))
     combined: Gradients = []
     for parts in by_parameter:
         present = [index for index, part in enumerate(parts) if part is not None]
@@ -163,14 +166,15 @@ def combine(method: str, gradients: Sequence[Gradients]) -> Gradients:
     return combined
 
 
-def weights_of(method: str, shared: Sequence[Sequence[Tensor | None]], num_tasks: int) -> list[float]:
-    """The weight of each task's gradient; a task that reaches no shared parameter has no say, and weight 1."""
+def weights_of(weigh: Weighting, shared: Sequence[Sequence[Tensor | None]], num_tasks: int) -> list[float]:
+    """The weight of each task's gradient; a task that reaches no shared parameter is left out and has weight 1."""
     reaching = [task for task in range(num_tasks) if any(parts[task] is not None for parts in shared)]
     gramian = gramian_of(shared, num_tasks)[reaching][:, reaching]
     if not gramian.isfinite().all():
         raise TrainingDiverged("the gradient of a task is not finite")
     weights = [1.0] * num_tasks
-    for task, weight in zip(reaching, METHODS[method](gramian).tolist() if reaching else (), strict=True):
+    found = weigh(gramian).tolist() if reaching else ()
+    for task, weight in zip(reaching, found, strict=True):
         weights[task] = weight
     return weights
 

@@ -1,13 +1,18 @@
-"""Losses: one function each, from logits and labels to one loss per example."""
+"""Losses: one function each, from logits and labels to one loss per example; `mtlib.config.losses` lists them."""
 
+import importlib
 from collections.abc import Callable
-from functools import partial
+from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from mtlib.config.losses import LOSSES
 from mtlib.config.network import TaskConfig
+from mtlib.config.schema import settings_of
+from mtlib.tasks import Kind
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
@@ -49,7 +54,7 @@ def mean_squared_error(logits: Tensor, labels: Tensor) -> Tensor:
     return (logits.squeeze(1) - labels) ** 2
 
 
-def ordinal_log_loss(logits: Tensor, labels: Tensor, alpha: float) -> Tensor:
+def ordinal_log_loss(logits: Tensor, labels: Tensor, ordinal_alpha: float) -> Tensor:
     """-sum_i log(1 - p_i) |y - i|^alpha: probability is the more costly, the further its class lies from the label.
 
     log(1 - p_i) is the logsumexp over the other classes minus that over all; 1 - p_i in fp32 would be 0 at a gap of 20
@@ -58,10 +63,10 @@ def ordinal_log_loss(logits: Tensor, labels: Tensor, alpha: float) -> Tensor:
     Args:
         logits: (rows, classes), at least two classes.
         labels: (rows,), class numbers as floats.
-        alpha: exponent of the distance, above 0.
+        ordinal_alpha: exponent of the distance, above 0.
 
     Returns:
-        (rows,), in nats times classes^alpha.
+        (rows,), in nats times classes^ordinal_alpha.
 
     Source: Castagnos et al. 2022; BERT and Beyond 3.3. The distance between classes is that of their numbers.
     """
@@ -69,17 +74,17 @@ def ordinal_log_loss(logits: Tensor, labels: Tensor, alpha: float) -> Tensor:
     log_probs = logits.log_softmax(1)  # the logsumexp over all is taken off here
     is_own = torch.eye(len(classes), dtype=torch.bool, device=logits.device)
     others = log_probs.unsqueeze(1).masked_fill(is_own, -torch.inf)  # (rows, classes i, classes j), without j = i
-    distances = (labels.unsqueeze(1) - classes).abs() ** alpha
+    distances = (labels.unsqueeze(1) - classes).abs() ** ordinal_alpha
     return -(others.logsumexp(2) * distances).sum(1)
 
 
-def dual_objective_cross_entropy(logits: Tensor, labels: Tensor, reduction: str) -> Tensor:
+def dual_objective_cross_entropy(logits: Tensor, labels: Tensor, dual_reduction: str) -> Tensor:
     """Each class as a binary problem of its own: cross entropy of its sigmoid against the one-hot label.
 
     Args:
         logits: (rows, classes).
         labels: (rows,), class numbers as floats.
-        reduction: over the classes, `mean` or `sum`.
+        dual_reduction: over the classes, `mean` or `sum`.
 
     Returns:
         (rows,), in nats.
@@ -88,41 +93,34 @@ def dual_objective_cross_entropy(logits: Tensor, labels: Tensor, reduction: str)
     """
     targets = functional.one_hot(labels.long(), logits.shape[1]).to(logits.dtype)
     losses = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")
-    return losses.mean(1) if reduction == "mean" else losses.sum(1)
+    return losses.mean(1) if dual_reduction == "mean" else losses.sum(1)
 
 
-Loss = Callable[[Tensor, Tensor], Tensor]
-"""From logits, (rows, num_logits), and labels, (rows,), to losses, (rows,)."""
-
-LOSSES: dict[str, Callable[[TaskConfig], Loss]] = {
-    "cross_entropy": lambda _config: cross_entropy,
-    "ordinal_log_loss": lambda config: partial(ordinal_log_loss, alpha=config.ordinal_alpha),
-    "dual_objective_cross_entropy": lambda config: partial(
-        dual_objective_cross_entropy, reduction=config.dual_reduction
-    ),
-    "binary_cross_entropy": lambda _config: binary_cross_entropy,
-    "mean_squared_error": lambda _config: mean_squared_error,
-}
-"""By name, from a task's settings to its loss."""
+@cache
+def load_function(place: str) -> Callable[..., Any]:
+    """The function at `module:function`, as the tables of `mtlib.config` name those that need torch."""
+    module, _, name = place.partition(":")
+    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return function
 
 
-def loss_per_example(config: TaskConfig, kind: str, logits: Tensor, labels: Tensor) -> Tensor:
+def loss_per_example(config: TaskConfig, kind: Kind, logits: Tensor, labels: Tensor) -> Tensor:
     """The task's loss, in fp32 also under mixed precision.
-
-    A binary task has one logit, whatever its loss: where its head has two, theirs is the difference. Their cross
-    entropy is the binary one of the difference: -log softmax(z)_1 = log(1 + exp(-(z_1 - z_0))).
 
     Args:
         config: the task's settings, of which the loss and its options count.
-        kind: the task's kind of label: `classes`, `binary` or `regression`.
+        kind: the task's kind of label. A binary task has one logit: where its head has two outputs, their difference.
         logits: (rows, num_logits).
         labels: (rows,).
 
     Returns:
         (rows,).
     """
-    name = "binary_cross_entropy" if kind == "binary" else config.loss
-    return LOSSES[name](config)(logits.to(torch.float32), labels)
+    loss = LOSSES[config.loss]
+    losses: Tensor = load_function(loss.functions[kind])(
+        logits.to(torch.float32), labels, **settings_of(loss.settings, config)
+    )
+    return losses
 
 
 def symmetric_divergence(kind: str, first: Tensor, second: Tensor) -> Tensor:

@@ -5,7 +5,27 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from mtlib.config.penalties import SimcseConfig
+from mtlib.loss.clean_pass import CleanPass, autocast
+from mtlib.model.dropout import hidden_dropout_set_to
 from mtlib.runtime.workers import gather_with_gradient, num_workers
+
+
+def simcse_penalty(clean: CleanPass, settings: SimcseConfig) -> tuple[Tensor]:
+    """The contrastive loss of each row's two dropout views, (rows,); one view is the clean pass unless configured."""
+    batch, model = clean.batch, clean.model
+    assert model.projection is not None, "the contrastive term comes with a projection"
+    with autocast(clean.config, batch.labels.device), hidden_dropout_set_to(model.encoder, settings.dropout):
+        first = clean.output.vectors if settings.dropout is None else model.read_texts(batch)[0]
+        views = [model.projection(view) for view in (first, model.read_texts(batch)[0])]
+    loss = contrastive_loss(
+        *views,
+        positions=batch.positions,
+        num_rows=batch.num_rows,
+        temperature=settings.temperature,
+        is_empty=batch.is_empty,
+    )
+    return (loss,)
 
 
 def contrastive_loss(

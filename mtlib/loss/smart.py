@@ -12,7 +12,10 @@ import torch
 from torch import Tensor
 
 from mtlib.config.penalties import SmartConfig
+from mtlib.data.batches import Batch
+from mtlib.loss.clean_pass import CleanPass
 from mtlib.loss.losses import divergence_from, symmetric_divergence
+from mtlib.model.dropout import restore_random_state
 
 Perturbed = Callable[[Sequence[Tensor]], Tensor]
 """From noise to logits: adds each noise to its embedded text and runs the rest of the model."""
@@ -26,6 +29,37 @@ class Smoothness:
     """(rows,), differentiable in the model's parameters."""
     noise_norm: Tensor
     """(rows,), inf-norm of the noise that was used, in units of the embedding output."""
+
+
+def smart_penalty(clean: CleanPass, settings: SmartConfig) -> tuple[Tensor, Tensor]:
+    """The penalty and the norm of its noise, (rows,) each; the noise is sliced from that of the global batch."""
+    batch, embeddings = clean.batch, clean.output.embeddings
+
+    def perturbed(noise: Sequence[Tensor]) -> Tensor:
+        # fp32 also under autocast: a noise of 1e-5 would vanish in bfloat16.
+        moved = [text.float() + part for text, part in zip(embeddings, noise, strict=True)]
+        if settings.masks == "shared":
+            restore_random_state(batch.labels.device, clean.random_state)
+        return clean.logits(moved)
+
+    smooth = smoothness(
+        settings,
+        clean.kind,
+        clean.output.logits,
+        first_noise(batch, embeddings, clean.place.noise_seed),
+        [inputs.attention_mask for inputs in batch.inputs],
+        perturbed,
+    )
+    return smooth.penalty, smooth.noise_norm
+
+
+def first_noise(batch: Batch, embeddings: Sequence[Tensor], seed: int) -> list[Tensor]:
+    """Standard normal noise, drawn for the global batch and sliced to this shard; (rows, tokens, hidden) each."""
+    device = batch.labels.device
+    stream = torch.Generator(device=device).manual_seed(seed)
+    positions = torch.as_tensor(batch.positions, device=device)
+    drawn = [torch.randn((batch.num_rows, *text.shape[1:]), generator=stream, device=device) for text in embeddings]
+    return [noise[positions] for noise in drawn]
 
 
 def smoothness(

@@ -8,8 +8,8 @@ from typing import Any
 
 from mtlib.config.trial import TrialConfig
 from mtlib.stages.active_weights import active_parts
-from mtlib.stages.batch_orders import stage_sets
-from mtlib.stages.inert_fields import effective_settings, length_counts
+from mtlib.stages.draws import stage_sets
+from mtlib.stages.effective_settings import effective_settings, length_counts
 from mtlib.stages.plan import PlannedStage, tasks_active_by
 
 

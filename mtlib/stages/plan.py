@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mtlib.config.trial import TrialConfig
-from mtlib.stages.batch_orders import steps_per_epoch
+from mtlib.stages.draws import steps_per_epoch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ def plan_stages(config: TrialConfig, num_rows: Mapping[str, int]) -> tuple[Plann
             tasks=stage.tasks,
             extra_data=stage.extra_data,
             order=stage.order,
-            steps=steps_per_epoch(config, stage, num_rows),
+            steps=steps_per_epoch(config, index, num_rows),
         )
         for index, stage in enumerate(config.stages)
     )

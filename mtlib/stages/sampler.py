@@ -1,6 +1,6 @@
 """Samplers: the steps of an epoch with the rows of every batch.
 
-A set's rows are seen in passes, every row once per pass, reshuffled for each; `mtlib.stages.batch_orders` says which
+A set's rows are seen in passes, every row once per pass, reshuffled for each; `mtlib.stages.draws` says which
 batch of which set a step takes. What a step holds follows from the configuration and the step's number alone, so there
 is no sampler state to save.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from mtlib.config.data import DataConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.seeds import numpy_stream
-from mtlib.stages.batch_orders import epoch_draws, stage_sets
+from mtlib.stages.draws import epoch_draws, stage_sets
 
 Rows = np.ndarray
 """Row numbers of one global batch, int64, (rows,)."""

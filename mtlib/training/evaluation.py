@@ -12,6 +12,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import make_batch
 from mtlib.data.token_cache import Corpus, TokenTable
 from mtlib.errors import TrainingDiverged
+from mtlib.loss.clean_pass import autocast
 from mtlib.loss.losses import loss_per_example
 from mtlib.runtime.seeds import numpy_stream
 from mtlib.runtime.workers import gather_from_workers, num_workers, worker_rank
@@ -97,8 +98,7 @@ def predict_rows(
         max_length=config.encoder.max_length,
         device=device,
     )
-    is_mixed = config.precision == "bf16"
-    with torch.no_grad(), torch.autocast(device.type, dtype=torch.bfloat16, enabled=is_mixed):
+    with torch.no_grad(), autocast(config, device):
         logits: np.ndarray = model(batch).logits.float().cpu().numpy()
     return logits
 

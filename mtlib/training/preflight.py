@@ -8,12 +8,14 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from mtlib.config.penalties import PENALTIES
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch, make_batch
 from mtlib.data.token_cache import TokenTable
 from mtlib.data.tokenizer_facts import find_special_tokens, word_pieces
 from mtlib.errors import first_line, require
-from mtlib.loss.objective import Objective, Place, carries
+from mtlib.loss.clean_pass import Place, autocast
+from mtlib.loss.objective import Objective, penalties_of
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.tasks import TASKS
@@ -34,7 +36,8 @@ def rehearse(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder, on_g
         ValueError: in one line: the encoder cannot take a step with SMART, with PALs or in the precision that is asked
             for, or cannot read a text of encoder.max_length.
     """
-    changes = {"proximal.weight": 0, "simcse.weight": 0, **({"precision": "fp32"} if on_gpu else {})}
+    plain = {f"{name}.weight": 0 for name, penalty in PENALTIES.items() if not penalty.needs_embeddings}
+    changes = {**plain, **({"precision": "fp32"} if on_gpu else {})}
     kinds: dict[tuple[int, tuple[str, ...]], tuple[TrialConfig, str]] = {}
     for config in (config.override(changes) for config in configs):
         for task in config.active_tasks:
@@ -59,7 +62,7 @@ def demands(config: TrialConfig, task: str) -> tuple[str, ...]:
     """What a task's step asks of an encoder beside a plain pass, in words."""
     return (
         *(["precision bf16 on the CPU"] if config.precision == "bf16" else []),
-        *(["SMART"] if carries(config.smart, task) else []),
+        *(PENALTIES[name].title for name in penalties_of(config, task, turn=0)),
         *([f"PALs ({config.pals.placement})"] if task in config.pals.tasks and config.pals.size > 0 else []),
     )
 
@@ -67,7 +70,7 @@ def demands(config: TrialConfig, task: str) -> tuple[str, ...]:
 def try_step(config: TrialConfig, task: str, pretrained: PretrainedEncoder, asked: Sequence[str]) -> None:
     """Reads texts as long as there may be, then takes a step with short ones; raises ValueError as `rehearse`."""
     objective = Objective(config, MultiTaskModel(config, pretrained).train())
-    longest, for_smart = config.encoder.max_length, "SMART" in asked
+    longest, needs_embeddings = config.encoder.max_length, bool(penalties_of(config, task, turn=0))
     table = table_of_texts(task, pretrained, (longest, *SHORT))
     short = text_batch(table, config, [1, 2], longest)
     # One less too: who works in blocks pads it. Short ones last: they make BigBird work without blocks from then on.
@@ -76,7 +79,7 @@ def try_step(config: TrialConfig, task: str, pretrained: PretrainedEncoder, aske
     try:
         for batch in batches:
             tokens = batch.inputs[0].input_ids.shape[1]
-            read(objective, batch, for_smart)
+            read(objective, batch, needs_embeddings)
         torch.autograd.backward(objective([short], [Place(noise_seed=0, turn=0, full_size=len(SHORT))])[0])
     except Exception as error:  # of which kind depends on the architecture
         encoder = f"encoder '{pretrained.name}' ({pretrained.config.model_type})"
@@ -85,16 +88,16 @@ def try_step(config: TrialConfig, task: str, pretrained: PretrainedEncoder, aske
         raise ValueError(f"{rule}, got: {first_line(error)}") from error
 
 
-def read(objective: Objective, batch: Batch, for_smart: bool) -> None:
+def read(objective: Objective, batch: Batch, needs_embeddings: bool) -> None:
     """Reads texts as a step would.
 
     Raises:
         ValueError: what SMART moves is not one vector for each token: Longformer pads texts before it embeds them,
             I-BERT gives a scale beside the vectors.
     """
-    with torch.no_grad(), objective.precision(batch):
-        entered = objective.model.read_texts(batch, keep=for_smart)[1]
-    for inputs, text in zip(batch.inputs if for_smart else (), entered, strict=True):
+    with torch.no_grad(), autocast(objective.config, batch.labels.device):
+        entered = objective.model.read_texts(batch, keep=needs_embeddings)[1]
+    for inputs, text in zip(batch.inputs if needs_embeddings else (), entered, strict=True):
         tokens = inputs.input_ids.shape[1]
         found = f"{text.shape[1]} for {tokens} tokens" if isinstance(text, Tensor) else f"a {type(text).__name__}"
         is_one = isinstance(text, Tensor) and text.shape[1] == tokens

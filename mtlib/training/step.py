@@ -5,11 +5,12 @@ import math
 import torch
 from torch import Tensor
 
-from mtlib.config.penalties import ProximalConfig
 from mtlib.data.batches import Batch, make_batch
 from mtlib.errors import TrainingDiverged
-from mtlib.loss.gradient_aggregation import combine, gradients_by_task
-from mtlib.loss.objective import TERMS, Place, terms_of
+from mtlib.loss.clean_pass import Place
+from mtlib.loss.gradient_aggregation import combine, gradients_by_task, weighting_of
+from mtlib.loss.objective import TERMS, terms_of
+from mtlib.loss.proximal import decay_at, update_teacher
 from mtlib.runtime.seeds import stream_seed
 from mtlib.runtime.workers import num_workers, sum_over_workers, worker_rank
 from mtlib.stages.sampler import Step, StepBatch
@@ -39,11 +40,13 @@ def take_step(run: Run, step: Step) -> None:
         compute_sum(run, batches, places)
     else:
         compute_combination(run, batches, places)
+    num_steps = run.plan[run.stage].num_steps
     task = batches[0].task  # steps of several tasks have no rates of their own
-    set_learning_rates(run.optimizer, run.config, run.stage_step, run.plan[run.stage].num_steps, task)
+    set_learning_rates(run.optimizer, run.config, run.stage_step, num_steps, task)
     drop_still_gradients(run)
     run.optimizer.step()
-    update_teacher(run)
+    if run.teacher is not None:
+        update_teacher(run.teacher, run.model, decay_at(run.config.proximal, run.stage_step, num_steps))
     run.step += 1
 
 
@@ -61,7 +64,7 @@ def compute_combination(run: Run, batches: list[Batch], places: list[Place]) -> 
     gradients, details = gradients_by_task(run.objective, parameters, batches, places)
     check_step(run, batches, places, details)
     torch.manual_seed(stream_of(run, "gradients", 0))  # the same on every worker
-    combined = combine(run.config.gradients, gradients)
+    combined = combine(weighting_of(run.config), gradients)
     for parameter, gradient in zip(parameters, combined, strict=True):
         parameter.grad = gradient
 
@@ -82,33 +85,6 @@ def drop_still_gradients(run: Run) -> None:
     for group in run.optimizer.param_groups:
         for parameter in group["params"] if group["lr"] == 0 else ():
             parameter.grad = None
-
-
-@torch.no_grad()
-def update_teacher(run: Run) -> None:
-    """Moves the mean teacher towards the model: teacher <- beta teacher + (1 - beta) model."""
-    if run.teacher is not None:
-        decay = decay_at(run.config.proximal, run.stage_step, run.plan[run.stage].num_steps)
-        for own, given in zip(run.teacher.parameters(), run.model.parameters(), strict=True):
-            own.lerp_(given, 1 - decay)
-
-
-def decay_at(config: ProximalConfig, step: int, num_steps: int) -> float:
-    """The mean teacher's decay, beta, in one step of a stage.
-
-    Args:
-        config: the decays, and how long the first one holds.
-        step: which step of the stage, 0 <= step < num_steps.
-        num_steps: optimizer steps of the whole stage.
-
-    Returns:
-        beta, read at the middle of the step as rates are.
-
-    Source: Jiang et al. 2020: .99 for the first tenth of the updates, .999 for the rest, after Tarvainen and Valpola
-    2017. Theirs is a single stage.
-    """
-    is_early = step + 0.5 < config.early_fraction * num_steps
-    return config.decay if config.late_decay is None or is_early else config.late_decay
 
 
 def batch_of(run: Run, part: StepBatch) -> Batch:

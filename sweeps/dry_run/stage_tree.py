@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mtlib.config.trial import TrialConfig
-from mtlib.stages.inert_fields import length_counts
+from mtlib.stages.effective_settings import length_counts
 from mtlib.stages.keys import Cut
 from sweeps.search.stage_order import StageKeys, StageOrder, stage_keys_of
 

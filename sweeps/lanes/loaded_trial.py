@@ -13,7 +13,7 @@ from mtlib.data.table_parts import Parts
 from mtlib.data.token_cache import Corpus, tokenize
 from mtlib.model.encoder import PretrainedEncoder, load_encoder
 from mtlib.model.multitask import MultiTaskModel
-from mtlib.stages.inert_fields import length_counts
+from mtlib.stages.effective_settings import length_counts
 from mtlib.stages.keys import Cut, Origin, list_cuts
 from mtlib.stages.plan import plan_stages
 from mtlib.train import origin_of

@@ -13,7 +13,7 @@ import torch.multiprocessing as multiprocessing
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from mtlib.config.training import ROUND_ORDERS
+from mtlib.config.batch_orders import ROUND_ORDERS
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder

@@ -4,8 +4,7 @@ import dataclasses
 
 import pytest
 
-from mtlib.config.network import LOSSES_OF_KIND
-from mtlib.loss.losses import LOSSES
+from mtlib.config.losses import losses_for
 from mtlib.tasks import TASKS, Task, overall_score
 
 TABLE_6 = [
@@ -90,8 +89,7 @@ def test_sst_train_is_scored_on_two_thousand_rows_as_decided_for_table_6() -> No
 
 def test_every_task_has_a_default_loss_that_exists_and_fits() -> None:
     for task in TASKS.values():
-        assert task.default_loss in LOSSES
-        assert task.default_loss in LOSSES_OF_KIND[task.kind]
+        assert task.default_loss in losses_for(task.kind)
 
 
 def test_single_texts_are_encoded_alone_and_pairs_together() -> None:

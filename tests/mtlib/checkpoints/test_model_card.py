@@ -97,15 +97,15 @@ def test_how_it_was_trained_is_said_whole(write: Write) -> None:
         "- Optimizer steps: 1234, of which the last ended epoch 3; precision fp32",
         "- AdamW: learning_rate 0.001, head_learning_rate none, weight_decay 0.01, decay_biases_and_norms true, "
         "layer_decay 0.9",
-        "- smart: weight 0.5, tasks [sst, qqp], mode unit_norm",
-        "- proximal: none",
-        "- simcse: none",
+        "- SMART (`smart`): weight 0.5, tasks [sst, qqp], mode unit_norm",
+        "- proximal point term (`proximal`): none",
+        "- SimCSE (`simcse`): none",
         "- pals: none",
         "- Seed 7, replicate 2; configuration `",
         "- Versions: torch 2.9.1",
-        "| QQP | binary | cross | cls | linear | none | binary_cross_entropy | 1.0 | 24 |",
-        "1. tasks [qqp], extra_data [], order batch_round_robin",
-        "2. tasks [sst, qqp, sts], extra_data [], order sampled_round_robin",
+        "| QQP | binary | binary cross entropy (`binary_cross_entropy`) | cross | cls | linear | none | 1.0 | 24 |",
+        "1. batch round robin: tasks [qqp], extra_data [], order batch_round_robin",
+        "2. sampled round robin: tasks [sst, qqp, sts], extra_data [], order sampled_round_robin",
         "| `a.file` | what it holds |",
     ):
         assert said in text, said
@@ -127,9 +127,9 @@ def test_each_loss_term_and_module_is_told_where_it_is_on(write: Write) -> None:
     assert "The encoder alone is not the whole model for SST and QQP" in text
     assert "SimCSE's projection served training only" in text
     assert "- pals: size 8, num_heads 2" in text
-    assert "- simcse: weight 0.1, tasks [sts], temperature 0.05" in text
+    assert "- SimCSE (`simcse`): weight 0.1, tasks [sts], temperature 0.05" in text
     assert "- Relational layer shared by QQP and STS" in text
-    assert "- Tasks' losses: uncertainty weights; their gradients: sum" in text
+    assert "- Tasks' losses: uncertainty weights; gradients: sum (`sum`)" in text
     assert "- Starting weights: not the pretrained ones but those of `NAME/trials/0003-r0`" in text
     assert "start_epoch overall" in text
     assert "/home/me" not in text

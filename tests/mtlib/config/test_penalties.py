@@ -1,12 +1,14 @@
 """SMART, the proximal term and SimCSE: every range on both sides."""
 
+import dataclasses
 import json
 from typing import Any
 
 import pytest
 
-from mtlib.config.penalties import ProximalConfig, SimcseConfig, SmartConfig
+from mtlib.config.penalties import PENALTIES, ProximalConfig, SimcseConfig, SmartConfig
 from mtlib.config.trial import TrialConfig
+from mtlib.loss.losses import load_function
 from tests.mtlib.config_cases import (
     BASE,
     PENALIZED,
@@ -103,3 +105,18 @@ def test_whole_numbers_given_in_python_are_the_floats_they_are() -> None:
 
 def test_every_field_is_described_under_it() -> None:
     assert undescribed_fields("penalties.py") == []
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_every_penalty_names_its_function_and_fields_of_its_settings(name: str) -> None:
+    penalty = PENALTIES[name]
+    fields = {field.name for field in dataclasses.fields(penalty.settings)}
+    assert callable(load_function(penalty.function))
+    assert {"weight", "tasks", *penalty.always_counts, *penalty.inert(penalty.settings())} <= fields
+    assert penalty.settings().weight == 0
+
+
+def test_terms_and_titles_are_those_of_one_penalty_each() -> None:
+    terms = [term for penalty in PENALTIES.values() for term in penalty.terms]
+    assert len(set(terms)) == len(terms)
+    assert len({penalty.title for penalty in PENALTIES.values()}) == len(PENALTIES)

@@ -1,10 +1,11 @@
 """Stages and optimizer: every range on both sides."""
 
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
-from mtlib.config.training import RANDOM_ORDERS, ROUND_ORDERS, OptimizerConfig, Order, StageConfig
+from mtlib.config.batch_orders import BATCH_ORDERS, RANDOM_ORDERS, ROUND_ORDERS
+from mtlib.config.training import OptimizerConfig, StageConfig
 from tests.mtlib.config_cases import (
     BASE,
     Case,
@@ -73,7 +74,7 @@ def test_a_change_of_any_field_of_the_optimizer_changes_the_hash() -> None:
     assert len(hashes | {BASE.content_hash}) == len(values) + 1
 
 
-@pytest.mark.parametrize("order", get_args(Order))
+@pytest.mark.parametrize("order", BATCH_ORDERS)
 def test_losses_can_be_summed_where_batches_come_in_rounds_only(order: str) -> None:
     of_order = {"stages.0.order": order, "stages.0.epochs": 3}  # as many as sets
     changes = {**of_order, "stages.0.sum_losses": True}
@@ -97,7 +98,7 @@ def test_an_epoch_for_each_set_needs_as_many_epochs_as_sets(extra: list[str], se
 
 def test_no_order_is_both_of_rounds_and_at_random() -> None:
     assert not set(ROUND_ORDERS) & set(RANDOM_ORDERS)
-    assert set(ROUND_ORDERS) | set(RANDOM_ORDERS) <= set(get_args(Order))
+    assert set(ROUND_ORDERS) | set(RANDOM_ORDERS) <= set(BATCH_ORDERS)
 
 
 def test_a_stage_may_be_given_in_python_as_json_or_as_a_whole() -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from mtlib.config.training import ROUND_ORDERS, StageConfig
+from mtlib.config.batch_orders import ROUND_ORDERS
+from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.demo.overrides import DEMO_NOTE, DEMO_SETTINGS, demo_overrides, demo_stages, demo_steps
 

@@ -13,10 +13,11 @@ from torch.nn import functional
 from torchjd import aggregation
 
 import mtlib.loss.gradient_aggregation
+from mtlib.config.gradient_methods import GRADIENT_METHODS
 from mtlib.data.batches import Batch
 from mtlib.errors import TrainingDiverged
+from mtlib.loss.clean_pass import Place
 from mtlib.loss.gradient_aggregation import (
-    METHODS,
     PROJECTOR,
     Gradients,
     average_over_workers,
@@ -24,7 +25,7 @@ from mtlib.loss.gradient_aggregation import (
     gradients_by_task,
     gramian_of,
 )
-from mtlib.loss.objective import Place
+from mtlib.loss.losses import load_function
 from mtlib.stages.sampler import StepBatch
 from mtlib.training.run import Run
 from mtlib.training.step import batch_of, place_of
@@ -32,6 +33,8 @@ from mtlib.training.step import batch_of, place_of
 NewRun = Callable[..., Run]
 STILL = {"encoder.dropout": 0, "encoder.attention_dropout": 0, "smart.weight": 0}
 NUM_ENTRIES = 10
+METHODS = {name: load_function(method.function) for name, method in GRADIENT_METHODS.items() if method.function}
+"""From the Gramian to the weights, by name; all but the sum."""
 
 
 def conflicting(seed: int, num_tasks: int) -> Tensor:
@@ -51,7 +54,7 @@ def cut(matrix: Tensor) -> list[Gradients]:
 
 def combined(method: str, matrix: Tensor) -> Tensor:
     """What the rows combine to, put together again; (entries,)."""
-    parts = [part for part in combine(method, cut(matrix)) if part is not None]
+    parts = [part for part in combine(METHODS[method], cut(matrix)) if part is not None]
     assert [part.shape for part in parts] == [(2, 3), (4,)]
     return torch.cat([part.flatten() for part in parts])
 
@@ -309,7 +312,7 @@ def test_a_parameter_of_one_task_keeps_its_gradient_and_does_not_count_in_the_ot
         [*parts, *(own[k] if k == task else None for k in range(3)), None] for task, parts in enumerate(cut(matrix))
     ]
     torch.manual_seed(0)
-    *shared, first, second, third, nothing = combine(method, gradients)
+    *shared, first, second, third, nothing = combine(METHODS[method], gradients)
     assert nothing is None
     for found, given in zip((first, second, third), own, strict=True):
         assert found is not None
@@ -328,14 +331,14 @@ def test_a_parameter_that_only_some_tasks_share_counts_as_0_for_the_rest(method:
     torch.manual_seed(0)
     expected = combined(method, matrix)
     torch.manual_seed(0)
-    found = [part.flatten() for part in combine(method, gradients) if part is not None]
+    found = [part.flatten() for part in combine(METHODS[method], gradients) if part is not None]
     assert torch.allclose(torch.cat(found), expected)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_tasks_that_share_nothing_keep_their_gradients(method: str) -> None:
     one, other = torch.arange(3.0), torch.ones(2)
-    first, second, nothing = combine(method, [[one, None, None], [None, other, None]])
+    first, second, nothing = combine(METHODS[method], [[one, None, None], [None, other, None]])
     assert nothing is None
     assert first is not None
     assert second is not None
@@ -353,7 +356,7 @@ def test_a_task_that_reaches_no_shared_parameter_has_no_say_in_them(method: str,
     gradients: list[Gradients] = [[*parts, None] for parts in cut(matrix)]
     gradients.insert(place, [None, None, torch.full((3,), 1e-3, dtype=torch.float64)])
     torch.manual_seed(0)
-    *shared, own = combine(method, gradients)
+    *shared, own = combine(METHODS[method], gradients)
     assert torch.allclose(torch.cat([part.flatten() for part in shared if part is not None]), expected)
     assert own is not None
     assert torch.equal(own, torch.full((3,), 1e-3, dtype=torch.float64))
@@ -368,13 +371,13 @@ def test_a_gradient_that_is_not_finite_is_said_by_every_method(method: str, valu
         assert part is not None
         part.view(-1)[1] = value
         with pytest.raises(TrainingDiverged, match=r"^the gradient of a task is not finite$"):
-            combine(method, gradients)
+            combine(METHODS[method], gradients)
 
 
 @pytest.mark.parametrize("method", [method for method in METHODS if method != "imtl_g"])
 def test_a_gradient_that_is_long_but_finite_is_combined(method: str) -> None:
     # In fp32 its inner product with itself would be infinite. Torchjd's IMTL-G gives 0 for lengths from 1e12 on.
-    found = combine(method, [[torch.tensor([1e25, 0.0])], [torch.tensor([0.0, 1e25])]])[0]
+    found = combine(METHODS[method], [[torch.tensor([1e25, 0.0])], [torch.tensor([0.0, 1e25])]])[0]
     assert found is not None
     assert found.isfinite().all()
     assert (found > 0).all()
@@ -391,7 +394,7 @@ def test_a_gradient_of_0_leads_to_no_nan(method: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_a_combination_keeps_type_and_shape(method: str) -> None:
     gradients: list[Gradients] = [[torch.randn(2, 3), torch.randn(())] for _ in range(2)]
-    found = combine(method, gradients)
+    found = combine(METHODS[method], gradients)
     assert [(part.dtype, part.shape) for part in found if part is not None] == [
         (torch.float32, (2, 3)),
         (torch.float32, ()),
@@ -450,7 +453,7 @@ def test_gradients_are_averaged_over_the_workers_before_they_meet(monkeypatch: p
     others = iter(torch.tensor([[1.0, 0.0], [3.0, 0.5]]))  # on average they are not
     monkeypatch.setattr(mtlib.loss.gradient_aggregation, "num_workers", lambda: 2)
     monkeypatch.setattr(mtlib.loss.gradient_aggregation, "sum_over_workers", lambda values: values + next(others))
-    (found,) = combine("pcgrad", [[row] for row in mine])
+    (found,) = combine(METHODS["pcgrad"], [[row] for row in mine])
     assert found is not None
     assert found.tolist() == pytest.approx([2.0, 0.5])
 

@@ -12,10 +12,10 @@ from sklearn.metrics import log_loss, mean_squared_error
 from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, kl_divergence
 
-from mtlib.config.network import LOSSES_OF_KIND, TaskConfig
+from mtlib.config.losses import LOSSES
+from mtlib.config.network import TaskConfig
 from mtlib.errors import TrainingDiverged
 from mtlib.loss.losses import (
-    LOSSES,
     divergence_from,
     divergence_to_teacher,
     dual_objective_cross_entropy,
@@ -25,7 +25,7 @@ from mtlib.loss.losses import (
 )
 
 WIDTHS = {"classes": 5, "binary": 1, "regression": 1}
-KINDS_OF_LOSS = tuple((loss, kind) for kind, losses in LOSSES_OF_KIND.items() for loss in losses)
+KINDS_OF_LOSS = tuple((name, kind) for name, loss in LOSSES.items() for kind in loss.functions)
 
 
 def loss_of(name: str, kind: str, logits: Tensor, labels: Tensor, **options: Any) -> Tensor:

@@ -14,7 +14,10 @@ from torch.nn import functional
 import mtlib.loss.objective
 import mtlib.loss.simcse
 from mtlib.data.batches import Batch, make_batch
-from mtlib.loss.objective import TERMS, Place, first_noise, learned_weight, mean_teacher, terms_of
+from mtlib.loss.clean_pass import Place
+from mtlib.loss.objective import TERMS, learned_weight, terms_of
+from mtlib.loss.proximal import mean_teacher
+from mtlib.loss.smart import first_noise
 from mtlib.model.encoder import embedding_layer
 from mtlib.training.run import Run
 

@@ -13,10 +13,10 @@ from torch.nn import functional
 import mtlib.loss.gradient_aggregation
 import mtlib.loss.objective
 import mtlib.training.step
-from mtlib.config.penalties import ProximalConfig
 from mtlib.data.batches import Batch, make_batch
 from mtlib.errors import TrainingDiverged
-from mtlib.loss.objective import TERMS, Place
+from mtlib.loss.clean_pass import Place
+from mtlib.loss.objective import TERMS
 from mtlib.stages.sampler import Step, StepBatch, epoch_steps
 from mtlib.training.epoch_report import score_epoch
 from mtlib.training.optimizer import optimizer_tensors
@@ -26,7 +26,6 @@ from mtlib.training.step import (
     agree,
     batch_of,
     count_details,
-    decay_at,
     place_of,
     stop_if_unwanted,
     stream_of,
@@ -431,23 +430,6 @@ def test_the_teacher_follows_the_model_by_hand_step_after_step_and_not_in_evalua
     assert_unchanged(run, before)
     assert not any(module.training for module in run.teacher.modules())
     assert run.sums["qqp"]["proximal"][0] > 0
-
-
-WHOLE_PARTS = [(0.1, 10, 1), (0.1, 30, 3), (0.1, 1000, 100), (0.29, 100, 29), (0.7, 10, 7)]
-BROKEN_PARTS = [(0.5, 1, 0), (0.6, 1, 1), (0.1, 4, 0), (0.1, 14, 1), (0.1, 16, 2), (0.999, 10, 10)]
-"""The nearest whole number of steps."""
-
-
-@pytest.mark.parametrize(("fraction", "num_steps", "num_early"), [*WHOLE_PARTS, *BROKEN_PARTS])
-def test_the_first_decay_holds_for_its_part_of_the_steps(fraction: float, num_steps: int, num_early: int) -> None:
-    config = ProximalConfig(decay=0.99, late_decay=0.999, early_fraction=fraction)
-    found = [decay_at(config, step, num_steps) for step in range(num_steps)]
-    assert found == [0.99] * num_early + [0.999] * (num_steps - num_early)
-
-
-def test_without_a_later_decay_there_is_one_to_the_end() -> None:
-    config = ProximalConfig(decay=0.97, early_fraction=0.5)
-    assert {decay_at(config, step, 8) for step in range(8)} == {0.97}
 
 
 def test_the_teacher_follows_with_one_decay_first_and_another_later_anew_in_each_stage(new_run: NewRun) -> None:

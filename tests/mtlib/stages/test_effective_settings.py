@@ -11,12 +11,12 @@ from torch import Tensor
 
 from mtlib.checkpoints.best_weights import keep_best
 from mtlib.checkpoints.state import StateFolder
+from mtlib.config.batch_orders import RANDOM_ORDERS, ROUND_ORDERS
 from mtlib.config.schema import to_dict
-from mtlib.config.training import RANDOM_ORDERS, ROUND_ORDERS
 from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
-from mtlib.stages.inert_fields import effective_settings, length_counts
+from mtlib.stages.effective_settings import effective_settings, length_counts
 from tests.mtlib.inert_cases import (
     ALONE,
     BASES,

@@ -4,24 +4,26 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, get_args
+from dataclasses import replace
+from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from mtlib.config.training import RANDOM_ORDERS, ROUND_ORDERS, Order, StageConfig
+from mtlib.config.batch_orders import BATCH_ORDERS, RANDOM_ORDERS, ROUND_ORDERS
+from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.seeds import numpy_stream, stream_seed
-from mtlib.stages.batch_orders import (
+from mtlib.stages.draws import (
     Draw,
     batches_per_pass,
-    drawn_sets,
+    describe_sets,
     epoch_draws,
-    exponent,
-    random_draws,
-    set_probs,
+    stage_draws,
     stage_sets,
+    steps_of_pass,
     steps_per_epoch,
 )
 
@@ -81,7 +83,7 @@ def naive_pass(stage: StageConfig, num_rows: dict[str, int], queues: dict[str, I
 
 
 @pytest.mark.parametrize(("order", "sum_losses"), [*itertools.product(ROUND_ORDERS, (False, True)), ("sequential", 0)])
-def test_three_passes_of_every_fixed_order_are_those_of_a_naive_loop(order: Order, sum_losses: int) -> None:
+def test_three_passes_of_every_fixed_order_are_those_of_a_naive_loop(order: str, sum_losses: int) -> None:
     for group in GROUPS:
         stage = StageConfig(**group, order=order, sum_losses=bool(sum_losses), epochs=3)
         sets = stage_sets(stage)
@@ -107,13 +109,13 @@ def test_batches_of_a_pass_are_rows_by_batch_size_rounded_up() -> None:
 
 BY_HAND = {"sst": 4, "qqp": 12, "sts": 12}
 """2, 4 and 3 batches."""
-KNOWN: dict[Order, list[str]] = {
+KNOWN: dict[str, list[str]] = {
     "batch_round_robin": ["sst0 qqp0 sts0", "sst1 qqp1 sts1", "qqp2 sts2", "qqp3"],
     "smallest_round_robin": ["sst0 qqp0 sts0", "sst1 qqp1 sts1"],
     "sampled_round_robin": ["sst0 qqp0 sts0", "sst1 qqp1 sts1", "qqp2 sts2"],
     "max_size_cycle": ["sst0 qqp0 sts0", "sst1 qqp1 sts1", "sst2 qqp2 sts2", "sst3 qqp3 sts3"],
 }
-SECOND: dict[Order, list[str]] = {
+SECOND: dict[str, list[str]] = {
     "batch_round_robin": ["sst2 qqp4 sts3", "sst3 qqp5 sts4", "qqp6 sts5", "qqp7"],
     "smallest_round_robin": ["sst2 qqp2 sts2", "sst3 qqp3 sts3"],
     "sampled_round_robin": ["sst2 qqp4 sts3", "sst3 qqp5 sts4", "qqp6 sts5"],
@@ -122,7 +124,7 @@ SECOND: dict[Order, list[str]] = {
 
 
 @pytest.mark.parametrize("order", ROUND_ORDERS)
-def test_rounds_known_by_hand(order: Order) -> None:
+def test_rounds_known_by_hand(order: str) -> None:
     stage = StageConfig(tasks=("sst", "qqp", "sts"), order=order, epochs=2)
     rounds = [" ".join(f"{name}{position}" for name, position in step) for step in joined(summed(stage))]
     assert rounds == KNOWN[order] + SECOND[order]
@@ -148,7 +150,7 @@ def test_sequential_and_epoch_round_robin_known_by_hand() -> None:
 
 def test_epochs_of_an_epoch_round_robin_are_as_long_as_their_set() -> None:
     stage = StageConfig(tasks=("sst",), extra_data=("cfimdb",), order="epoch_round_robin", epochs=5)
-    assert steps_per_epoch(config_of(stage), stage, {"sst": 7, "cfimdb": 50}) == (4, 10, 4, 10, 4)
+    assert steps_per_epoch(config_of(stage), 0, {"sst": 7, "cfimdb": 50}) == (4, 10, 4, 10, 4)
 
 
 def test_an_epoch_round_robin_of_given_length_goes_through_each_sets_own_stream() -> None:
@@ -165,7 +167,7 @@ def test_an_epoch_round_robin_of_given_length_goes_through_each_sets_own_stream(
 @pytest.mark.parametrize("sum_losses", [False, True])
 @pytest.mark.parametrize("order", FIXED_ORDERS)
 @pytest.mark.parametrize("length", [1, 4, 9, 11, 37])
-def test_epochs_of_any_length_are_slices_of_one_stream(order: Order, sum_losses: bool, length: int) -> None:
+def test_epochs_of_any_length_are_slices_of_one_stream(order: str, sum_losses: bool, length: int) -> None:
     sums = sum_losses and order in ROUND_ORDERS
     num_rows = {"sst": 8, "qqp": 20, "sts": 11, "snli": 3, "cfimdb": 6}
     stage = StageConfig(**ALL_SETS, order=order, sum_losses=sums, epochs=20)
@@ -177,9 +179,9 @@ def test_epochs_of_any_length_are_slices_of_one_stream(order: Order, sum_losses:
     assert {len(part) for part in parts} == {length}
 
 
-@pytest.mark.parametrize("order", get_args(Order))
+@pytest.mark.parametrize("order", BATCH_ORDERS)
 @pytest.mark.parametrize("length", [None, 7])
-def test_no_batch_of_a_stream_is_given_twice_or_left_out(order: Order, length: int | None) -> None:
+def test_no_batch_of_a_stream_is_given_twice_or_left_out(order: str, length: int | None) -> None:
     """Of the set that a sampled round robin draws from, batches are left out, but none is given twice."""
     stage = StageConfig(**ALL_SETS, order=order, epochs=12, steps_per_epoch=length)
     num_rows = {"sst": 8, "qqp": 20, "sts": 11, "snli": 3, "cfimdb": 6}
@@ -191,16 +193,16 @@ def test_no_batch_of_a_stream_is_given_twice_or_left_out(order: Order, length: i
             assert positions == list(range(len(positions)))
 
 
-@pytest.mark.parametrize("order", get_args(Order))
+@pytest.mark.parametrize("order", BATCH_ORDERS)
 @pytest.mark.parametrize("length", [None, 5])
-def test_one_set_alone_is_the_same_in_every_order(order: Order, length: int | None) -> None:
+def test_one_set_alone_is_the_same_in_every_order(order: str, length: int | None) -> None:
     stage = StageConfig(tasks=("qqp",), order=order, epochs=3, steps_per_epoch=length)
     steps = joined(draws_of(config_of(stage), {"qqp": 20}))
     assert steps == [(("qqp", position),) for position in range(3 * (length or 7))]
 
 
 @pytest.mark.parametrize("order", RANDOM_ORDERS)
-def test_random_orders_are_one_long_loop_with_a_queue_per_set(order: Order) -> None:
+def test_random_orders_are_one_long_loop_with_a_queue_per_set(order: str) -> None:
     stage = StageConfig(**ALL_SETS, order=order, epochs=6, steps_per_epoch=40)
     config = config_of(stage, **{"seed": 3, "replicate": 2, "tasks.sst.probability_factor": 2})
     own_rows = {"sst": 90, "qqp": 200, "sts": 40, "snli": 1000, "cfimdb": 7}
@@ -218,17 +220,33 @@ def test_random_orders_are_one_long_loop_with_a_queue_per_set(order: Order) -> N
 
 
 @pytest.mark.parametrize("order", RANDOM_ORDERS)
-def test_an_epoch_of_a_random_order_is_as_long_as_one_pass_over_all_sets(order: Order) -> None:
+def test_an_epoch_of_a_random_order_is_as_long_as_one_pass_over_all_sets(order: str) -> None:
     stage = StageConfig(**ALL_SETS, order=order, epochs=2)
     num_rows = {"sst": 8, "qqp": 20, "sts": 11, "snli": 3, "cfimdb": 6}
-    assert steps_per_epoch(config_of(stage), stage, num_rows) == (4 + 7 + 3 + 3 + 2,) * 2
+    assert steps_per_epoch(config_of(stage), 0, num_rows) == (4 + 7 + 3 + 3 + 2,) * 2
 
 
-def probs_of(order: Order, own_rows: dict[str, int], epoch: int = 0, **changes: Any) -> list[float]:
+def probs_of(order: str, own_rows: dict[str, int], epoch: int = 0, **changes: Any) -> list[float]:
     tasks = tuple(name for name in own_rows if name in ("sst", "qqp", "sts"))
     extra = tuple(name for name in own_rows if name not in tasks)
     config = config_of(StageConfig(tasks=tasks, extra_data=extra, order=order, epochs=5), **changes)
-    return [float(prob) for prob in set_probs(config, config.stages[0], epoch, own_rows)]
+    return probs_in(config, epoch, own_rows)
+
+
+def probs_in(config: TrialConfig, epoch: int, own_rows: dict[str, int]) -> list[float]:
+    """The probabilities that the first stage's order passes to its stream of draws."""
+    stage, stream = config.stages[0], Mock()
+    stream.choice.return_value = []
+    sets = replace(describe_sets(config, 0, own_rows, own_rows), stream=lambda _epoch: stream)
+    steps_of_pass(stage, sets, epoch)
+    return [float(prob) for prob in stream.choice.call_args.kwargs["p"]]
+
+
+def drawn_sets(config: TrialConfig, epoch: int, num_steps: int) -> list[int]:
+    """The set of each step of an epoch of the first stage, by position."""
+    names = stage_sets(config.stages[0])
+    config = config.override({"stages.0.steps_per_epoch": num_steps})
+    return [names.index(name) for ((name, _),) in epoch_draws(config, 0, epoch, COURSE, COURSE)]
 
 
 def test_probabilities_known_by_hand() -> None:
@@ -248,10 +266,11 @@ def test_annealed_probabilities_of_the_courses_data_in_the_first_and_in_the_last
 
 
 def test_annealing_falls_evenly_from_one_by_its_amount() -> None:
-    stage = StageConfig(tasks=("sst",), order="annealed", epochs=5)
-    assert [exponent(stage, epoch) for epoch in range(5)] == pytest.approx([1, 0.8, 0.6, 0.4, 0.2])
-    single = StageConfig(tasks=("sst",), order="annealed", epochs=1)
-    assert exponent(single, 0) == 1
+    rows = {"sst": 10, "sts": 1}
+    odds = [first / second for first, second in (probs_of("annealed", rows, epoch) for epoch in range(5))]
+    assert np.log10(odds) == pytest.approx([1, 0.8, 0.6, 0.4, 0.2])
+    single = config_of(StageConfig(tasks=("sst", "sts"), order="annealed", epochs=1))
+    assert probs_in(single, 0, rows) == pytest.approx([10 / 11, 1 / 11])
 
 
 def test_no_annealing_is_proportional_and_full_annealing_ends_uniform() -> None:
@@ -272,10 +291,10 @@ def test_a_factor_of_a_tenth_divides_the_odds_by_ten() -> None:
 
 @pytest.mark.parametrize("order", RANDOM_ORDERS)
 @pytest.mark.parametrize("epoch", [0, 4])
-def test_sets_are_drawn_as_often_as_their_probabilities_say(order: Order, epoch: int) -> None:
+def test_sets_are_drawn_as_often_as_their_probabilities_say(order: str, epoch: int) -> None:
     stage = StageConfig(tasks=("sst", "qqp", "sts"), order=order, epochs=5)
     config = config_of(stage, **{"tasks.sts.probability_factor": 3})
-    drawn = drawn_sets(config, 0, epoch, 20_000, COURSE)
+    drawn = drawn_sets(config, epoch, 20_000)
     alpha = {"uniform": 0, "proportional": 1, "square_root": 0.5, "annealed": 1 - 0.2 * epoch}[order]
     weights = np.array([8544**alpha, 141498**alpha, 3 * 6040**alpha])
     seen = np.bincount(drawn, minlength=3)
@@ -287,7 +306,7 @@ def test_sets_are_drawn_as_often_as_their_probabilities_say(order: Order, epoch:
 def test_draws_of_neighbouring_steps_and_epochs_are_independent() -> None:
     stage = StageConfig(tasks=("sst", "qqp"), order="uniform", epochs=40)
     config = config_of(stage)
-    drawn = np.array([drawn_sets(config, 0, epoch, 500, COURSE) for epoch in range(40)])
+    drawn = np.array([drawn_sets(config, epoch, 500) for epoch in range(40)])
     assert abs(np.corrcoef(drawn[:, 1:].ravel(), drawn[:, :-1].ravel())[0, 1]) < 0.03
     assert abs(np.corrcoef(drawn[1:].ravel(), drawn[:-1].ravel())[0, 1]) < 0.03
     assert drawn.sum(axis=1).std() == pytest.approx(math.sqrt(500 / 4), rel=0.35)
@@ -320,7 +339,7 @@ def test_augmentation_lengthens_passes_but_changes_no_probability() -> None:
     own_rows = {"sst": 30, "sts": 40}
     plain, augmented = own_rows, {"sst": 3000, "sts": 40}
     assert batches_per_pass(config, stage, augmented) == {"sst": 1500, "sts": 10}
-    assert set_probs(config, stage, 0, own_rows).tolist() == pytest.approx([3 / 7, 4 / 7])
+    assert probs_in(config, 0, own_rows) == pytest.approx([3 / 7, 4 / 7])
     assert draws_of(config, augmented, own_rows) == draws_of(config, plain, own_rows)
     counted = Counter(step[0][0] for step in joined(draws_of(config, augmented, augmented)))
     assert counted["sst"] > 140  # of 150, had the augmentation been counted
@@ -329,9 +348,10 @@ def test_augmentation_lengthens_passes_but_changes_no_probability() -> None:
 def test_a_late_epoch_goes_on_behind_the_draws_of_all_epochs_before() -> None:
     stage = StageConfig(tasks=("sst", "qqp", "sts"), order="annealed", epochs=200, steps_per_epoch=30)
     config = config_of(stage)
-    before = Counter(name for epoch in range(150) for ((name, _),) in random_draws(config, 0, epoch, 30, COURSE))
+    epochs = list(itertools.islice(stage_draws(config, 0, COURSE, COURSE), 150 * 30))
+    before = Counter(name for ((name, _),) in epochs)
     first: dict[str, int] = {}
-    for ((name, position),) in random_draws(config, 0, 150, 30, COURSE):
+    for ((name, position),) in epoch_draws(config, 0, 150, COURSE, COURSE):
         first.setdefault(name, position)
     assert set(first) == set(COURSE)
     assert first == {name: before[name] for name in first}
@@ -340,4 +360,4 @@ def test_a_late_epoch_goes_on_behind_the_draws_of_all_epochs_before() -> None:
 def test_the_seed_of_a_draw_is_named_by_its_purpose() -> None:
     config = config_of(StageConfig(tasks=("sst", "qqp"), order="uniform", epochs=2))
     expected = numpy_stream(0, 0, "draw", 0, 1).choice(2, size=30, p=[0.5, 0.5])
-    assert drawn_sets(config, 0, 1, 30, COURSE).tolist() == expected.tolist()
+    assert drawn_sets(config, 1, 30) == expected.tolist()

@@ -1,19 +1,23 @@
-"""Which fields of a configuration can reach the result of a stage: the one place where inert fields are listed.
+"""Which settings of a configuration reach a trained number: the one place where inert fields are listed.
 
-The result is the state after some epochs of the stage, with the scores and predictions of every epoch up to there.
+A trained number is the state after some epochs of a stage, with the scores and predictions of every epoch up to there.
 A field is inert where its value cannot change that: the settings of a task that has not been active yet, those of a
-term whose weight is 0, an order where a stage has one set only, and so on.
+penalty whose weight is 0, an order where a stage has one set only, and so on.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+from mtlib.config.batch_orders import BATCH_ORDERS
 from mtlib.config.consistency import sums_tasks
+from mtlib.config.gradient_methods import GRADIENT_METHODS
+from mtlib.config.losses import LOSSES
 from mtlib.config.network import TaskConfig
-from mtlib.config.schema import to_dict
-from mtlib.config.training import RANDOM_ORDERS, OptimizerConfig, StageConfig
+from mtlib.config.penalties import PENALTIES
+from mtlib.config.schema import fields_of, settings_of, to_dict
+from mtlib.config.training import OptimizerConfig, StageConfig
 from mtlib.config.trial import TrialConfig
-from mtlib.stages.batch_orders import stage_sets
+from mtlib.stages.draws import stage_sets
 from mtlib.stages.plan import tasks_active_by
 
 Tree = dict[str, Any]
@@ -51,11 +55,9 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
         "optimizer": optimizer_settings(config, has_chosen),
         "pals": pals_settings(config, tasks),
         "relational_tasks": shared(config.relational_tasks, tasks),
-        "smart": smart_settings(config, tasks),
-        "proximal": proximal_settings(config, tasks),
-        "simcse": term_settings(config.simcse, tasks),
+        "penalties": {name: penalty_settings(config, name, tasks) for name in PENALTIES},
         "loss_weighting": config.loss_weighting,
-        "gradients": config.gradients if any(map(sums_tasks, stages)) else "sum",
+        "gradients": gradient_settings(config) if any(map(sums_tasks, stages)) else "sum",
         "data": pick(
             config.data, ("bucket_by_length", "bucket_batches"), {"bucket_batches": config.data.bucket_by_length}
         ),
@@ -67,9 +69,11 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
 def length_counts(config: TrialConfig, stage_index: int) -> bool:
     """Whether what a stage does in its first epochs depends on how many it has: by its rates, order or mean teacher."""
     stage = config.stages[stage_index]
-    is_annealed = stage.order == "annealed" and has_chance(stage) and stage.annealing > 0
-    is_taught = config.proximal.weight > 0 and config.proximal.decay_changes
-    return is_annealed or is_taught or config.optimizer.schedule != "constant"
+    by_order = len(stage_sets(stage)) > 1 and BATCH_ORDERS[stage.order].length_counts(stage)
+    by_penalty = any(
+        PENALTIES[name].length_counts(group) for name, group in config.penalties.items() if group.weight > 0
+    )
+    return by_order or by_penalty or config.optimizer.schedule != "constant"
 
 
 def has_chosen_layers(config: TrialConfig, tasks: tuple[str, ...]) -> bool:
@@ -80,7 +84,7 @@ def has_chosen_layers(config: TrialConfig, tasks: tuple[str, ...]) -> bool:
 
 def has_chance(stage: StageConfig) -> bool:
     """Whether a stage draws which set comes next."""
-    return stage.order in RANDOM_ORDERS and len(stage_sets(stage)) > 1
+    return BATCH_ORDERS[stage.order].is_random and len(stage_sets(stage)) > 1
 
 
 def pick(group: Any, names: tuple[str, ...], conditions: Mapping[str, bool] | None = None) -> Tree:
@@ -92,6 +96,12 @@ def pick(group: Any, names: tuple[str, ...], conditions: Mapping[str, bool] | No
 def leave_out(group: Any, conditions: Mapping[str, bool]) -> Tree:
     """All fields of a group without those whose condition does not hold."""
     return {name: value for name, value in to_dict(group).items() if conditions.get(name, True)}
+
+
+def of_one_method(table: Mapping[str, Any], chosen: str | None) -> dict[str, bool]:
+    """For `leave_out`: of the settings of all methods in a table those of the chosen one; None for none of them."""
+    own = {} if chosen is None else fields_of([table[chosen].settings])
+    return {name: name in own for name in fields_of(method.settings for method in table.values())}
 
 
 def shared(named: tuple[str, ...], tasks: tuple[str, ...]) -> list[str]:
@@ -106,7 +116,7 @@ def stage_settings(config: TrialConfig, index: int, epochs: int | None) -> Tree:
     conditions = {
         "order": has_sets,
         "sum_losses": has_sets,
-        "annealing": has_sets and stage.order == "annealed",
+        **of_one_method(BATCH_ORDERS, stage.order if has_sets else None),
         "start_from": index > 0,
         "reset_optimizer": index > 0 and stage.start_from == "last",
         "epochs": epochs is None or length_counts(config, index),
@@ -120,8 +130,7 @@ def task_settings(config: TrialConfig, task: str, is_drawn: bool, has_chosen: bo
     return leave_out(
         settings,
         {
-            "ordinal_alpha": settings.loss == "ordinal_log_loss",
-            "dual_reduction": settings.loss == "dual_objective_cross_entropy",
+            **of_one_method(LOSSES, settings.loss),
             "cosine_projection": settings.head == "cosine",
             "probability_factor": is_drawn,
             "chosen_layers": has_chosen,
@@ -157,27 +166,20 @@ def pals_settings(config: TrialConfig, tasks: tuple[str, ...]) -> Tree | None:
     return leave_out(config.pals, {"num_heads": config.pals.function == "attention"}) | {"tasks": named}
 
 
-def smart_settings(config: TrialConfig, tasks: tuple[str, ...]) -> Tree | None:
-    """SMART, where an active task carries it."""
-    settings = term_settings(config.smart, tasks)
-    steps = ("num_steps", "step_size") if config.smart.mode == "random" else ()
-    return None if settings is None else {name: value for name, value in settings.items() if name not in steps}
-
-
-def proximal_settings(config: TrialConfig, tasks: tuple[str, ...]) -> Tree | None:
-    """The mean teacher, who follows the model from the first step on, be his task active or not."""
-    if config.proximal.weight == 0:
+def penalty_settings(config: TrialConfig, name: str, tasks: tuple[str, ...]) -> Tree | None:
+    """A penalty that an active task carries, or what of it has an effect before."""
+    penalty, settings = PENALTIES[name], config.penalties[name]
+    if settings.weight == 0:
         return None
-    schedule = pick(config.proximal, ("decay", "late_decay", "early_fraction"))
-    settings = term_settings(config.proximal, tasks) or schedule
-    unused = () if config.proximal.decay_changes else ("late_decay", "early_fraction")
-    return {name: value for name, value in settings.items() if name not in unused}
+    named, tree = shared(settings.tasks, tasks), to_dict(settings)
+    counted = tree | {"tasks": named} if named else {field: tree[field] for field in penalty.always_counts}
+    inert = penalty.inert(settings)
+    return {field: value for field, value in counted.items() if field not in inert} or None
 
 
-def term_settings(term: Any, tasks: tuple[str, ...]) -> Tree | None:
-    """A term beside the loss, where an active task carries it."""
-    named = shared(term.tasks, tasks)
-    return None if term.weight == 0 or not named else to_dict(term) | {"tasks": named}
+def gradient_settings(config: TrialConfig) -> list[Any]:
+    """The gradient method and its settings."""
+    return [config.gradients, settings_of(GRADIENT_METHODS[config.gradients].settings, config)]
 
 
 def layout(config: TrialConfig) -> Tree:

@@ -1,0 +1,182 @@
+"""The orders in which batches come within a stage: the table `BATCH_ORDERS`, an entry and a function each.
+
+A set is a task's own train data or an extra data set of the stage. An order's function gives rounds: for each, the sets
+(by position) that give their next batch. What it gives for the numbers 0, 1, 2, ... follows one another and is cut into
+epochs by `mtlib.stages.draws`, which also counts each set's batches.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mtlib.config.schema import check_types
+from mtlib.errors import require
+
+Rounds = list[tuple[int, ...]]
+"""Positions of sets, a tuple per round."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageSets:
+    """What an order may read of a stage. Sequences have an entry for each set, tasks before extra data."""
+
+    batches: Sequence[int]
+    """Batches in one pass over a set."""
+    rows: Sequence[int]
+    """Train rows, augmentation included."""
+    own_rows: Sequence[int]
+    """Train rows without augmentation. The number of rounds must not depend on them."""
+    probability_factors: Sequence[float]
+    """As configured."""
+    num_epochs: int
+    """Epochs of the stage."""
+    steps_per_epoch: int | None
+    """As configured. Of use to orders whose rounds come epoch by epoch."""
+    stream: Callable[[int], np.random.Generator]
+    """The source of random draws for a number."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchOrder:
+    """Everything about one order."""
+
+    title: str
+    """Name for people, as in a model card."""
+    function: Callable[..., Rounds]
+    """From `StageSets`, a number from 0 and the order's settings by name to the rounds of that pass. An order that
+    depends on the epoch gives one epoch of the stage for each number, `steps_per_epoch` rounds where that is set."""
+    settings: type[Any] | None = None
+    """Dataclass whose fields become fields of every stage. They are inert where another order is chosen."""
+    has_rounds: bool = False
+    """Whether rounds may hold several sets, so that `sum_losses` can sum a round into one step."""
+    is_random: bool = False
+    """Whether it draws sets with their `probability_factor`."""
+    starts_anew: bool = False
+    """Whether each pass of the order begins a new, reshuffled pass over every set; else sets go on where they were."""
+    is_one_set_per_epoch: bool = False
+    """Whether a stage needs as many epochs as sets, or one of them is never trained."""
+    length_counts: Callable[[Any], bool] = lambda _stage: False
+    """From a stage's settings to whether the first epochs depend on how many epochs the stage has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnealedSettings:
+    """Settings of `annealed`."""
+
+    annealing: float = 0.8
+    """How far the exponent of `annealed` falls, 0 to 1. Source: Stickland and Murray 2019."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(0 <= self.annealing <= 1, "annealing must be from 0 to 1", self.annealing)
+
+
+def batch_round_robin(sets: StageSets, _number: int) -> Rounds:
+    """A batch of each set in turn until each has been seen once; one that has none left drops out."""
+    return rounds_of(sets.batches)
+
+
+def smallest_round_robin(sets: StageSets, _number: int) -> Rounds:
+    """A batch of each set in turn until the smallest is exhausted."""
+    return rounds_of([min(sets.batches)] * len(sets.batches))
+
+
+def sampled_round_robin(sets: StageSets, _number: int) -> Rounds:
+    """A batch of each set in turn until all but the largest (by rows) have been seen once."""
+    largest = int(np.argmax(sets.rows))
+    counts = list(sets.batches)
+    others = counts[:largest] + counts[largest + 1 :]
+    counts[largest] = min(counts[largest], max(others, default=counts[largest]))
+    return rounds_of(counts)
+
+
+def max_size_cycle(sets: StageSets, _number: int) -> Rounds:
+    """A batch of each set in turn until the largest is exhausted; the others start anew."""
+    return rounds_of([max(sets.batches)] * len(sets.batches))
+
+
+def rounds_of(counts: Sequence[int]) -> Rounds:
+    """Rounds of one batch per set, in which a set takes part as often as its count."""
+    return [tuple(position for position, count in enumerate(counts) if turn < count) for turn in range(max(counts))]
+
+
+def sequential(sets: StageSets, _number: int) -> Rounds:
+    """Each set once in full, one after another."""
+    return [(position,) for position, count in enumerate(sets.batches) for _ in range(count)]
+
+
+def epoch_round_robin(sets: StageSets, number: int) -> Rounds:
+    """Each epoch is one set, in turn."""
+    position = number % len(sets.batches)
+    return [(position,)] * (sets.steps_per_epoch or sets.batches[position])
+
+
+def uniform(sets: StageSets, number: int) -> Rounds:
+    """Every set with the same probability."""
+    return drawn_rounds(sets, number, 0.0)
+
+
+def proportional(sets: StageSets, number: int) -> Rounds:
+    """Sets with a probability proportional to their rows N."""
+    return drawn_rounds(sets, number, 1.0)
+
+
+def square_root(sets: StageSets, number: int) -> Rounds:
+    """Sets with a probability proportional to the square root of N."""
+    return drawn_rounds(sets, number, 0.5)
+
+
+def annealed(sets: StageSets, number: int, annealing: float) -> Rounds:
+    """Sets with a probability proportional to N^a, a = 1 - annealing (e - 1) / (E - 1) in epoch e of E; 1 where E = 1.
+
+    Source: Stickland and Murray 2019.
+    """
+    return drawn_rounds(sets, number, 1 - annealing * number / max(sets.num_epochs - 1, 1))
+
+
+def drawn_rounds(sets: StageSets, number: int, exponent: float) -> Rounds:
+    """An epoch of independent draws of one set each, as long as a pass over all sets unless configured."""
+    length = sets.steps_per_epoch or sum(sets.batches)
+    probs = set_probs(sets.own_rows, sets.probability_factors, exponent)
+    return [(int(position),) for position in sets.stream(number).choice(len(probs), size=length, p=probs)]
+
+
+def set_probs(own_rows: Sequence[int], factors: Sequence[float], exponent: float) -> np.ndarray:
+    """The probability of each set: p_i = f_i N_i^exponent / sum_j f_j N_j^exponent.
+
+    Source: Stickland and Murray 2019; Tuning Up BERT 4.5, where N counts real rows only; My PAL BERT 5.3 for the
+    factors.
+    """
+    weights = np.array(factors) * np.array(own_rows, dtype=np.float64) ** exponent
+    probs: np.ndarray = weights / weights.sum()
+    return probs
+
+
+BATCH_ORDERS: dict[str, BatchOrder] = {
+    "batch_round_robin": BatchOrder(title="batch round robin", function=batch_round_robin, has_rounds=True),
+    "smallest_round_robin": BatchOrder(title="smallest round robin", function=smallest_round_robin, has_rounds=True),
+    "sampled_round_robin": BatchOrder(
+        title="sampled round robin", function=sampled_round_robin, has_rounds=True, starts_anew=True
+    ),
+    "max_size_cycle": BatchOrder(title="max-size cycle", function=max_size_cycle, has_rounds=True),
+    "sequential": BatchOrder(title="sequential", function=sequential),
+    "epoch_round_robin": BatchOrder(title="epoch round robin", function=epoch_round_robin, is_one_set_per_epoch=True),
+    "uniform": BatchOrder(title="uniform sampling", function=uniform, is_random=True),
+    "proportional": BatchOrder(title="proportional sampling", function=proportional, is_random=True),
+    "square_root": BatchOrder(title="square-root sampling", function=square_root, is_random=True),
+    "annealed": BatchOrder(
+        title="annealed sampling",
+        function=annealed,
+        settings=AnnealedSettings,
+        is_random=True,
+        length_counts=lambda stage: stage.annealing > 0,
+    ),
+}
+"""By the name in a stage's `order`. A new order is one entry here and its function."""
+
+ROUND_ORDERS = tuple(name for name, order in BATCH_ORDERS.items() if order.has_rounds)
+"""Orders whose steps come in rounds of one batch per set, so that a round can be summed into one step."""
+RANDOM_ORDERS = tuple(name for name, order in BATCH_ORDERS.items() if order.is_random)
+"""Orders that draw the set of each step."""

@@ -1,0 +1,90 @@
+"""The losses that a task can be trained with: the table `LOSSES`, an entry each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mtlib.config.schema import check_types
+from mtlib.errors import require
+from mtlib.tasks import Kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """Everything about one loss but its formula."""
+
+    title: str
+    """Name for people, as in a model card."""
+    functions: Mapping[Kind, str]
+    """`module:function` by kind of task that the loss suits. The function maps logits, (rows, num_logits), labels,
+    (rows,), and the loss's settings by name to losses, (rows,)."""
+    settings: type[Any] | None = None
+    """Dataclass whose fields become fields of every task's group. They are inert where another loss is chosen."""
+    binary_outputs: int = 1
+    """Outputs of a binary task's linear head: 1, the logit, or 2, whose difference is the logit."""
+    is_squared_error: bool = False
+    """Whether a learned weight counts half (Kendall et al. 2018, equation 7)."""
+
+    @property
+    def fits_cosine(self) -> bool:
+        """Whether one number per row is enough, which is all that a cosine gives."""
+        return "classes" not in self.functions and self.binary_outputs == 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrdinalLogLossSettings:
+    """Settings of `ordinal_log_loss`."""
+
+    ordinal_alpha: float = 1.5
+    """alpha, exponent of the distance between classes in the ordinal log-loss, above 0. Source: Castagnos et al. 2022
+    try 1, 1.5 and 2; BERT and Beyond does not name one."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.ordinal_alpha > 0, "ordinal_alpha must be above 0", self.ordinal_alpha)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DualObjectiveSettings:
+    """Settings of `dual_objective_cross_entropy`."""
+
+    dual_reduction: Literal["mean", "sum"] = "mean"
+    """Over the classes of the dual-objective cross entropy: `mean` as in BERT and Beyond's text, `sum` as in its
+    formula."""
+
+
+LOSSES: dict[str, Loss] = {
+    "cross_entropy": Loss(
+        title="cross entropy",
+        functions={
+            "classes": "mtlib.loss.losses:cross_entropy",
+            # With z the two outputs, -log softmax(z)_1 = log(1 + exp(-(z_1 - z_0))).
+            "binary": "mtlib.loss.losses:binary_cross_entropy",
+        },
+        binary_outputs=2,
+    ),
+    "ordinal_log_loss": Loss(
+        title="ordinal log-loss",
+        functions={"classes": "mtlib.loss.losses:ordinal_log_loss"},
+        settings=OrdinalLogLossSettings,
+    ),
+    "dual_objective_cross_entropy": Loss(
+        title="dual-objective cross entropy",
+        functions={"classes": "mtlib.loss.losses:dual_objective_cross_entropy"},
+        settings=DualObjectiveSettings,
+    ),
+    "binary_cross_entropy": Loss(
+        title="binary cross entropy", functions={"binary": "mtlib.loss.losses:binary_cross_entropy"}
+    ),
+    "mean_squared_error": Loss(
+        title="mean squared error",
+        functions={"regression": "mtlib.loss.losses:mean_squared_error"},
+        is_squared_error=True,
+    ),
+}
+"""By the name in `tasks.<name>.loss`. A new loss is one entry here and its function."""
+
+
+def losses_for(kind: Kind) -> tuple[str, ...]:
+    """Names of the losses that suit tasks of a kind."""
+    return tuple(name for name, loss in LOSSES.items() if kind in loss.functions)

@@ -1,0 +1,60 @@
+"""What a penalty may read: one batch, and the pass through the network that its loss is taken from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mtlib.config.trial import TrialConfig
+from mtlib.data.batches import Batch
+from mtlib.model.multitask import MultiTaskModel, Output
+from mtlib.tasks import TASKS, Kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a batch stands: what its random draws and its share of the loss follow from."""
+
+    noise_seed: int
+    """Of SMART's first noise, the same on every worker."""
+    turn: int
+    """Which batch of its task within the epoch, from 0."""
+    full_size: int
+    """Rows of a full batch of its set, over all workers: the batch size, or all rows where the set has fewer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CleanPass:
+    """This worker's shard of a batch, and the pass that its loss is taken from."""
+
+    config: TrialConfig
+    model: MultiTaskModel
+    teacher: MultiTaskModel | None
+    """The mean teacher; None without the proximal term."""
+    batch: Batch
+    place: Place
+    output: Output
+    """Of the pass, in training mode; with its embeddings where a penalty of the batch needs them."""
+    random_state: Tensor
+    """Before the pass: what its dropout masks were drawn from."""
+
+    @property
+    def kind(self) -> Kind:
+        """The task's kind of label."""
+        return TASKS[self.batch.task].kind
+
+    def logits(self, embeddings: Sequence[Tensor] | None = None) -> Tensor:
+        """Logits of a further pass, with new dropout masks; (rows, num_logits).
+
+        Args:
+            embeddings: (rows, tokens, hidden) for each input, in place of the embedded text.
+        """
+        with autocast(self.config, self.batch.labels.device):
+            output: Output = self.model(self.batch, embeddings=embeddings)
+        return output.logits
+
+
+def autocast(config: TrialConfig, device: torch.device) -> torch.autocast:
+    """The context in which matrix products run in the configured precision."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=config.precision == "bf16")

@@ -1,0 +1,61 @@
+"""The table of batch orders: what each entry says is true of its function."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+from mtlib.config.batch_orders import BATCH_ORDERS, RANDOM_ORDERS, ROUND_ORDERS, Rounds, StageSets, set_probs
+from mtlib.config.schema import fields_of
+from tests.mtlib.config_cases import undescribed_fields
+
+
+def rounds_in(order: str, number: int = 0, seed: int = 0, steps_per_epoch: int | None = None) -> Rounds:
+    """What an order gives for sets of 2, 4 and 3 batches, with its default settings."""
+    sets = StageSets(
+        batches=(2, 4, 3),
+        rows=(20, 40, 30),
+        own_rows=(20, 40, 30),
+        probability_factors=(1.0, 1.0, 1.0),
+        num_epochs=5,
+        steps_per_epoch=steps_per_epoch,
+        stream=lambda epoch: np.random.default_rng([seed, epoch]),
+    )
+    settings = {name: default for name, (_, default) in fields_of([BATCH_ORDERS[order].settings]).items()}
+    return BATCH_ORDERS[order].function(sets, number, **settings)
+
+
+@pytest.mark.parametrize("order", BATCH_ORDERS)
+def test_every_function_takes_the_settings_by_name_and_gives_sets_by_position(order: str) -> None:
+    parameters = list(inspect.signature(BATCH_ORDERS[order].function).parameters)
+    assert parameters[2:] == list(fields_of([BATCH_ORDERS[order].settings]))
+    assert {position for step in rounds_in(order) for position in step} <= {0, 1, 2}
+
+
+@pytest.mark.parametrize("order", BATCH_ORDERS)
+def test_orders_that_have_no_rounds_give_one_set_at_a_time(order: str) -> None:
+    has_several = any(len(step) > 1 for number in range(3) for step in rounds_in(order, number))
+    assert has_several == (order in ROUND_ORDERS)
+
+
+@pytest.mark.parametrize("order", BATCH_ORDERS)
+def test_only_orders_that_are_called_random_depend_on_the_stream(order: str) -> None:
+    depends = rounds_in(order, seed=0, steps_per_epoch=50) != rounds_in(order, seed=1, steps_per_epoch=50)
+    assert depends == (order in RANDOM_ORDERS)
+
+
+@pytest.mark.parametrize("order", [*RANDOM_ORDERS, "epoch_round_robin"])
+def test_orders_that_depend_on_the_epoch_give_as_many_rounds_as_it_has(order: str) -> None:
+    assert len(rounds_in(order, 3, steps_per_epoch=7)) == 7
+
+
+def test_probabilities_are_rows_to_a_power_times_factors() -> None:
+    assert set_probs((16, 81), (1.0, 2.0), 0.5).tolist() == pytest.approx([4 / 22, 18 / 22])
+
+
+def test_titles_are_those_of_one_order_each() -> None:
+    assert len({order.title for order in BATCH_ORDERS.values()}) == len(BATCH_ORDERS)
+
+
+def test_every_field_is_described_under_it() -> None:
+    assert undescribed_fields("batch_orders.py") == []

@@ -1,0 +1,25 @@
+"""The table of gradient methods: every entry names a function that gives a weight per task."""
+
+import pytest
+import torch
+
+from mtlib.config.gradient_methods import GRADIENT_METHODS
+from mtlib.loss.losses import load_function
+from tests.mtlib.config_cases import undescribed_fields
+
+
+@pytest.mark.parametrize("name", GRADIENT_METHODS)
+def test_every_function_is_there_and_weighs_each_task(name: str) -> None:
+    function = GRADIENT_METHODS[name].function
+    assert (function is None) == (name == "sum")
+    if function:
+        gramian = torch.tensor([[2.0, -0.5], [-0.5, 1.0]], dtype=torch.float64)
+        assert load_function(function)(gramian).shape == (2,)
+
+
+def test_titles_are_those_of_one_method_each() -> None:
+    assert len({method.title for method in GRADIENT_METHODS.values()}) == len(GRADIENT_METHODS)
+
+
+def test_every_field_is_described_under_it() -> None:
+    assert undescribed_fields("gradient_methods.py") == []

@@ -1,0 +1,48 @@
+"""The table of losses: what each entry says is true of its functions."""
+
+import inspect
+
+import pytest
+import torch
+
+from mtlib.config.losses import LOSSES, losses_for
+from mtlib.config.schema import fields_of
+from mtlib.loss.losses import load_function
+from mtlib.tasks import TASKS
+from tests.mtlib.config_cases import undescribed_fields
+
+WIDTHS = {"classes": 5, "binary": 1, "regression": 1}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_function_is_there_and_takes_the_settings_by_name(name: str) -> None:
+    loss = LOSSES[name]
+    fields = fields_of([loss.settings])
+    for kind, place in loss.functions.items():
+        function = load_function(place)
+        assert list(inspect.signature(function).parameters)[2:] == list(fields)
+        defaults = {field: default for field, (_, default) in fields.items()}
+        found = function(torch.zeros(3, WIDTHS[kind]), torch.ones(3), **defaults)
+        assert found.shape == (3,)
+
+
+def test_every_task_has_its_default_among_the_losses_that_suit_it() -> None:
+    assert all(task.default_loss in losses_for(task.kind) for task in TASKS.values())
+
+
+def test_losses_suit_the_kinds_of_the_papers() -> None:
+    assert losses_for("classes") == ("cross_entropy", "ordinal_log_loss", "dual_objective_cross_entropy")
+    assert losses_for("binary") == ("cross_entropy", "binary_cross_entropy")
+    assert losses_for("regression") == ("mean_squared_error",)
+
+
+def test_a_cosine_is_enough_for_losses_of_one_number() -> None:
+    assert [name for name, loss in LOSSES.items() if loss.fits_cosine] == ["binary_cross_entropy", "mean_squared_error"]
+
+
+def test_titles_are_those_of_one_loss_each() -> None:
+    assert len({loss.title for loss in LOSSES.values()}) == len(LOSSES)
+
+
+def test_every_field_is_described_under_it() -> None:
+    assert undescribed_fields("losses.py") == []

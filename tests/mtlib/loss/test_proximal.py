@@ -1,0 +1,38 @@
+"""The mean teacher: how fast it follows, and how it moves."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from mtlib.config.penalties import ProximalConfig
+from mtlib.loss.proximal import decay_at, mean_teacher, update_teacher
+from mtlib.training.run import Run
+
+WHOLE_PARTS = [(0.1, 10, 1), (0.1, 30, 3), (0.1, 1000, 100), (0.29, 100, 29), (0.7, 10, 7)]
+BROKEN_PARTS = [(0.5, 1, 0), (0.6, 1, 1), (0.1, 4, 0), (0.1, 14, 1), (0.1, 16, 2), (0.999, 10, 10)]
+"""The nearest whole number of steps."""
+
+
+@pytest.mark.parametrize(("fraction", "num_steps", "num_early"), [*WHOLE_PARTS, *BROKEN_PARTS])
+def test_the_first_decay_holds_for_its_part_of_the_steps(fraction: float, num_steps: int, num_early: int) -> None:
+    config = ProximalConfig(decay=0.99, late_decay=0.999, early_fraction=fraction)
+    found = [decay_at(config, step, num_steps) for step in range(num_steps)]
+    assert found == [0.99] * num_early + [0.999] * (num_steps - num_early)
+
+
+def test_without_a_later_decay_there_is_one_to_the_end() -> None:
+    config = ProximalConfig(decay=0.97, early_fraction=0.5)
+    assert {decay_at(config, step, 8) for step in range(8)} == {0.97}
+
+
+def test_the_teacher_moves_by_what_the_decay_leaves(new_run: Callable[..., Run]) -> None:
+    model = new_run().model
+    teacher = mean_teacher(model)
+    before = {name: parameter.clone() for name, parameter in teacher.named_parameters()}
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(1.0)
+    update_teacher(teacher, model, 0.75)
+    for name, parameter in teacher.named_parameters():
+        assert torch.allclose(parameter, before[name] + 0.25, atol=1e-5)
