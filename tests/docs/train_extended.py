@@ -32,7 +32,12 @@ def describe(case: Mapping[str, Any], corpus: Corpus, encoder: PretrainedEncoder
     plain = plain.override({"encoder.name": encoder.name, "encoder.max_length": 32})
     chosen = plain.override(case["choose"])
     reports: list[EpochReport] = []
-    train(chosen, corpus, encoder, on_epoch=lambda report: not reports.append(report))
+
+    def note(report: EpochReport) -> bool:
+        reports.append(report)
+        return True
+
+    train(chosen, corpus, encoder, on_epoch=note)
     facts = CardFacts(**FACTS, data_fingerprint="", num_rows={}, versions={})
     return {
         "refusal": refusal(plain, case["wrong"]),
