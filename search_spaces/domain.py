@@ -7,7 +7,7 @@ from typing import Any
 from mtlib.config.schema import check_types
 from mtlib.errors import require, require_name
 
-Key = str | tuple[str, ...]
+SearchKey = str | tuple[str, ...]
 """A dotted key of `TrialConfig`, several that vary together, or a name of the space's own (see `SearchSpace.grid`)."""
 
 
@@ -61,7 +61,7 @@ Range = Float | Int | Choice
 class Condition:
     """Draws a key only where another searched key was drawn with one of these values."""
 
-    key: Key
+    key: SearchKey
     """The other key: a choice, drawn before this one."""
     values: tuple[Any, ...]
     """Some of that choice's values, at least one."""
@@ -70,12 +70,12 @@ class Condition:
         require(bool(self.values), "a condition must have at least one value", list(self.values))
 
 
-def holds(condition: Condition | None, drawn: Mapping[Key, Any]) -> bool:
+def holds(condition: Condition | None, drawn: Mapping[SearchKey, Any]) -> bool:
     """Whether a key with this condition is to be drawn, given what was drawn before it."""
     return condition is None or (condition.key in drawn and drawn[condition.key] in condition.values)
 
 
-def check_conditions(name: str, domain: Mapping[Key, Range], conditions: Mapping[Key, Condition]) -> None:
+def check_conditions(name: str, domain: Mapping[SearchKey, Range], conditions: Mapping[SearchKey, Condition]) -> None:
     """Checks that every condition can hold and fail, and is known when its key's turn comes.
 
     Args:
@@ -105,7 +105,9 @@ def check_conditions(name: str, domain: Mapping[Key, Range], conditions: Mapping
         require(can_fail, f"the {where} must leave out some value of {key_title(condition.key)}", condition.values)
 
 
-def corners(domain: Mapping[Key, Range], conditions: Mapping[Key, Condition]) -> Iterator[dict[Key, Any]]:
+def corners(
+    domain: Mapping[SearchKey, Range], conditions: Mapping[SearchKey, Condition]
+) -> Iterator[dict[SearchKey, Any]]:
     """Each choice and both ends of each range, with no more beside it than lets it be drawn."""
     for key, item in domain.items():
         for value in ends(item):
@@ -118,7 +120,7 @@ def ends(item: Range) -> tuple[Any, ...]:
     return item.values if isinstance(item, Choice) else (item.low, item.high)
 
 
-def ways_to_draw(key: Key, conditions: Mapping[Key, Condition]) -> Iterator[dict[Key, Any]]:
+def ways_to_draw(key: SearchKey, conditions: Mapping[SearchKey, Condition]) -> Iterator[dict[SearchKey, Any]]:
     """Every set of values of other keys under which a key is drawn; one empty set for a key without condition."""
     if key not in conditions:
         yield {}
@@ -129,11 +131,11 @@ def ways_to_draw(key: Key, conditions: Mapping[Key, Condition]) -> Iterator[dict
             yield {**given, condition.key: value}
 
 
-def dotted_keys(key: Key) -> tuple[str, ...]:
+def dotted_keys(key: SearchKey) -> tuple[str, ...]:
     """The parts of a searched key: one, or those that vary together."""
     return (key,) if isinstance(key, str) else tuple(key)
 
 
-def key_title(key: Key) -> str:
+def key_title(key: SearchKey) -> str:
     """A searched key as text; keys that vary together are joined by ` + `."""
     return " + ".join(dotted_keys(key))

@@ -21,15 +21,15 @@ from mtlib.errors import require, require_name
 from search_spaces.domain import (
     Choice,
     Condition,
-    Key,
     Range,
+    SearchKey,
     check_conditions,
     corners,
     dotted_keys,
     key_title,
 )
 
-Named = Mapping[str, Mapping[str, Any]]
+NamedOverrides = Mapping[str, Mapping[str, Any]]
 """Overrides by dotted key, by the name that stands for them."""
 
 NOT_QUESTIONS = ("domain", "space", "presets")
@@ -51,14 +51,14 @@ class SearchSpace:
     """The question in one line, for people."""
     base: TrialConfig
     """What every trial starts from."""
-    grid: Mapping[Key, tuple[Any, ...] | Named] = field(default_factory=dict)
+    grid: Mapping[SearchKey, tuple[Any, ...] | NamedOverrides] = field(default_factory=dict)
     """Values by key; the cross product is the grid, the last key varies fastest. Where the values are a mapping, the
     key is a name of the space's own, such as `order`, and each name in the mapping stands for the overrides under
     it."""
-    ranges: Mapping[Key, Range] = field(default_factory=dict)
+    ranges: Mapping[SearchKey, Range] = field(default_factory=dict)
     """What `tpe` and `random` draw from; a key of the grid that is not here is a choice among its grid values, drawn
     before these."""
-    conditions: Mapping[Key, Condition] = field(default_factory=dict)
+    conditions: Mapping[SearchKey, Condition] = field(default_factory=dict)
     """By key of `ranges` that is not in the grid: where it is drawn. Elsewhere the base's value stays."""
     metric: str = "overall"
     """What the search maximises: `overall`, or a task's name for that task's own score."""
@@ -118,20 +118,20 @@ def grid_trials(space: SearchSpace) -> list[dict[str, Any]]:
     return [trial_params(point) for point in grid_points(space)]
 
 
-def grid_points(space: SearchSpace) -> list[dict[Key, Any]]:
+def grid_points(space: SearchSpace) -> list[dict[SearchKey, Any]]:
     """As `grid_trials`, with keys that vary together under their common key."""
     if not space.grid:
         return []
     return [dict(zip(space.grid, values, strict=True)) for values in itertools.product(*space.grid.values())]
 
 
-def search_domain(space: SearchSpace) -> dict[Key, Range]:
+def search_domain(space: SearchSpace) -> dict[SearchKey, Range]:
     """What `tpe` and `random` draw from: the ranges, and a choice among the grid's values where there is no range."""
     choices = {key: Choice(values=tuple(values)) for key, values in space.grid.items() if key not in space.ranges}
     return {**choices, **space.ranges}
 
 
-def trial_params(drawn: Mapping[Key, Any]) -> dict[str, Any]:
+def trial_params(drawn: Mapping[SearchKey, Any]) -> dict[str, Any]:
     """A trial's searched values, from one value per searched key; keys that vary together are taken apart."""
     params: dict[str, Any] = {}
     for key, value in drawn.items():
@@ -192,7 +192,7 @@ def all_configs(space: SearchSpace) -> Iterator[TrialConfig]:
     yield from grid_configs(space)
 
 
-def build(space: SearchSpace, where: str, drawn: Mapping[Key, Any]) -> TrialConfig:
+def build(space: SearchSpace, where: str, drawn: Mapping[SearchKey, Any]) -> TrialConfig:
     """The configuration of one point; ValueError names the space, the place and the values."""
     try:
         for key, value in drawn.items():
@@ -204,7 +204,7 @@ def build(space: SearchSpace, where: str, drawn: Mapping[Key, Any]) -> TrialConf
         raise ValueError(f"space '{space.name}', {where} ({values}): {error}") from error
 
 
-def changed_keys(space: SearchSpace, key: Key) -> tuple[str, ...]:
+def changed_keys(space: SearchSpace, key: SearchKey) -> tuple[str, ...]:
     """The dotted keys of the configuration that a searched key changes, each once."""
     named = space.grid.get(key)
     if not isinstance(named, Mapping):
@@ -212,7 +212,7 @@ def changed_keys(space: SearchSpace, key: Key) -> tuple[str, ...]:
     return tuple(dict.fromkeys(dotted for overrides in named.values() for dotted in overrides))
 
 
-def check_keys(space: SearchSpace, keys: Mapping[Key, Any]) -> None:
+def check_keys(space: SearchSpace, keys: Mapping[SearchKey, Any]) -> None:
     """Raises ValueError if two searched keys change the same, or a name is that of a key of the configuration."""
     seen: list[str] = []
     fields = [f.name for f in dataclasses.fields(TrialConfig)]

@@ -109,7 +109,7 @@ def preview(options: SweepOptions) -> None:
     show([f"The encoder is {encoder.place}."])
     if options.resumes:
         with held(options.folder):
-            show(resume.describe_resume(options, inputs, encoder.pretrained.fingerprint if encoder.is_here else None))
+            show(resume.describe_resume(options, inputs, encoder.pretrained.fingerprint if encoder.is_local else None))
     else:
         show(describe_trials(options, inputs))
         show(describe_stages(options, inputs))

@@ -12,7 +12,7 @@ from pathlib import Path
 from torch import Tensor
 
 from mtlib.checkpoints.state import StateFolder, room_for, write_tensors
-from mtlib.runtime.checksum import checksum
+from mtlib.runtime.checksum import file_crc32
 
 Weights = dict[str, Tensor]
 """All weights of a model by name."""
@@ -41,7 +41,7 @@ def keep_best(folder: StateFolder, epoch: int, best_epochs: Mapping[str, int], w
     with room_for(f"the weights of epoch {epoch}", weights if is_best else {}, partial):
         if is_best:
             write_tensors(weights, partial / target.name)
-            sums[target.name] = checksum(partial / target.name)
+            sums[target.name] = file_crc32(partial / target.name)
         (partial / CHECKSUMS).write_text(json.dumps(sums, sort_keys=True))
         (partial / "best.json").write_text(json.dumps(dict(best_epochs), sort_keys=True))
     if is_best:
@@ -81,7 +81,7 @@ def check_weights(folder: StateFolder, epoch: int) -> None:
         raise ValueError(f"{path} is missing")
     sums = path.with_name(CHECKSUMS)
     expected = read_checksums(sums.read_bytes()).get(path.name) if sums.exists() else None
-    if expected not in (None, checksum(path)):
+    if expected not in (None, file_crc32(path)):
         raise ValueError(f"{path} is truncated or damaged: its checksum is wrong")
 
 

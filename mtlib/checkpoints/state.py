@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from mtlib.errors import require
-from mtlib.runtime.checksum import checksum
+from mtlib.runtime.checksum import file_crc32
 
 STATES_KEPT = 2
 """The newest state, and the one before it in case the newest is damaged."""
@@ -70,7 +70,7 @@ def save_state(folder: StateFolder, step: int, state: State) -> None:
     with room_for(f"the state after step {step}", state.tensors, partial):
         write_tensors(state.tensors, partial / "tensors")
         numbers = json.dumps(dict(state.numbers))
-        sums = {"tensors": checksum(partial / "tensors"), "numbers": zlib.crc32(numbers.encode())}
+        sums = {"tensors": file_crc32(partial / "tensors"), "numbers": zlib.crc32(numbers.encode())}
         (partial / "state.json").write_text(json.dumps({"checksums": sums, "numbers": numbers}))
     # A second state after the same step gets a name of its own: at no time is a good one missing.
     taken = [int(path.name.rpartition("-")[2]) for path in folder.path.glob(f"state-{step:09d}-*")]
@@ -143,7 +143,7 @@ def read_state(path: Path) -> State | None:
     """The state at `path`; None if it is truncated or its checksum is wrong."""
     found = read_numbers(path)
     try:
-        if found is None or found[0] != checksum(path / "tensors"):
+        if found is None or found[0] != file_crc32(path / "tensors"):
             return None
         return State(tensors=load_file(path / "tensors"), numbers=found[1])
     except (OSError, SafetensorError):

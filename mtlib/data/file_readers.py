@@ -55,13 +55,13 @@ def read_file(
 ) -> Iterator[Row]:
     """Rows of a file of training data, in which blank lines of CSV and TSV are rows of blank cells.
 
-    Args, Returns, Raises: as `read_rows`. ValueError also if the file cannot be opened, or is JSON lines without an
+    Args, Returns, Raises: as `read_stream`. ValueError also if the file cannot be opened, or is JSON lines without an
         object.
     """
     try:
         with path.open("rb") as stream:
             name = short_name(path)
-            rows = read_rows(
+            rows = read_stream(
                 stream, name, form, columns, numbered=numbered, delimiters=delimiters, keep_blank_lines=True
             )
             first = next(rows, None)
@@ -72,7 +72,7 @@ def read_file(
         raise ValueError(f"{path} must be a readable file, got: {error.strerror}") from error
 
 
-def read_rows(
+def read_stream(
     stream: IO[bytes],
     name: str,
     form: Format,

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from mtlib.data.file_readers import MAX_QUOTED_VALUE, Row, read_file, short_name
-from mtlib.data.missing_files import describe_missing, near_folder
+from mtlib.data.file_suggestions import describe_missing, near_folder
 from mtlib.errors import require, require_name
 from mtlib.tasks import TASKS, Task
 
@@ -78,15 +78,15 @@ def read_folder(
 
     Raises:
         ValueError: a task is unknown, the folder or a file is missing (every missing file is named), or a file cannot
-            be used (see `read_table`). Files are looked for before any is read.
+            be used (see `read_task_file`). Files are looked for before any is read.
     """
     splits = tuple(splits)
-    paths = {(name, split): find_task(name).file_name(split) for name in tasks for split in splits}
+    paths = {(name, split): task_named(name).file_name(split) for name in tasks for split in splits}
     check_folder(folder, set(paths.values()))
-    return {(name, split): read_table(folder / file, TASKS[name], split) for (name, split), file in paths.items()}
+    return {(name, split): read_task_file(folder / file, TASKS[name], split) for (name, split), file in paths.items()}
 
 
-def read_table(path: Path, task: Task, split: str) -> Table:
+def read_task_file(path: Path, task: Task, split: str) -> Table:
     """Reads one file in the CS224N layout: tab-separated CSV. Rows with a blank id, text or label are skipped and said.
 
     Args:
@@ -168,7 +168,7 @@ def content_fingerprint(tables: Mapping[tuple[str, str], Table]) -> str:
     return digest.hexdigest()
 
 
-def find_task(name: str) -> Task:
+def task_named(name: str) -> Task:
     require_name(name, TASKS, "task")
     return TASKS[name]
 

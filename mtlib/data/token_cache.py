@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 CACHE_VERSION = 1  # of the file's layout; a new one makes old caches unused
-CHUNK_ROWS = 10_000  # texts handed to the tokenizer at once
+TOKENIZER_CHUNK_ROWS = 10_000  # texts handed to the tokenizer at once
 TOKENS_NAME, CHECKSUM_NAME = "tokens.arrow", "tokens.sha256"
 SIDES: dict[str, tuple[tuple[int, ...], ...]] = {
     "single": ((0,),),
@@ -195,7 +195,7 @@ def build_cache(table: Table, tokenizer: "PreTrainedTokenizerBase", path: Path) 
         built.mkdir()
         write_cache(table, tokenizer, built)
         own = open_cache(built)
-        publish(built, path, aside=Path(temporary) / "damaged")
+        publish_cache(built, path, aside=Path(temporary) / "damaged")
         shared = open_cache(path)
     assert own is not None, "a file just written has its checksum"
     return own if shared is None else shared  # a mapped file outlives its name
@@ -210,20 +210,22 @@ def write_cache(table: Table, tokenizer: "PreTrainedTokenizerBase", folder: Path
     batch = pa.record_batch(columns)
     with pa.ipc.new_file(str(folder / TOKENS_NAME), batch.schema) as writer:
         writer.write_batch(batch)
-    (folder / CHECKSUM_NAME).write_text(file_checksum(folder / TOKENS_NAME))
+    (folder / CHECKSUM_NAME).write_text(file_sha256(folder / TOKENS_NAME))
 
 
 def tokenize_texts(tokenizer: "PreTrainedTokenizerBase", texts: list[str]) -> pa.LargeListArray:
     """Word pieces of each text without special tokens, as a list of int32 per row."""
     pieces, lengths = [], [0]
-    for start in range(0, len(texts), CHUNK_ROWS):
-        chunk = tokenizer(texts[start : start + CHUNK_ROWS], add_special_tokens=False, verbose=False)["input_ids"]
+    for start in range(0, len(texts), TOKENIZER_CHUNK_ROWS):
+        chunk = tokenizer(texts[start : start + TOKENIZER_CHUNK_ROWS], add_special_tokens=False, verbose=False)[
+            "input_ids"
+        ]
         pieces.append(np.fromiter(itertools.chain.from_iterable(chunk), dtype=np.int32))
         lengths.extend(len(ids) for ids in chunk)
     return pa.LargeListArray.from_arrays(np.cumsum(lengths, dtype=np.int64), np.concatenate(pieces))
 
 
-def publish(built: Path, path: Path, aside: Path) -> None:
+def publish_cache(built: Path, path: Path, aside: Path) -> None:
     """Renames `built` to `path`, unless something sound stands there; what is damaged there is moved aside."""
     with suppress(OSError):  # a folder stands there: that of a process that was faster, or a damaged one
         built.rename(path)
@@ -237,13 +239,13 @@ def publish(built: Path, path: Path, aside: Path) -> None:
 def open_cache(folder: Path) -> pa.Table | None:
     """The table in a cache folder, mapped into memory; None where there is none or its checksum is wrong."""
     try:
-        if (folder / CHECKSUM_NAME).read_bytes() != file_checksum(folder / TOKENS_NAME).encode():
+        if (folder / CHECKSUM_NAME).read_bytes() != file_sha256(folder / TOKENS_NAME).encode():
             return None
         return pa.ipc.open_file(pa.memory_map(str(folder / TOKENS_NAME))).read_all()
     except OSError:
         return None
 
 
-def file_checksum(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

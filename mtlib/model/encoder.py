@@ -5,6 +5,7 @@ import copy
 import hashlib
 import json
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,8 @@ from torch import Tensor, nn
 from mtlib.config.network import EncoderConfig
 from mtlib.data.tokenizer_facts import is_read_last
 from mtlib.errors import first_line, require
-from mtlib.model.architecture import check_architecture
-from mtlib.model.hub import ask_hub, is_folder
+from mtlib.model.architecture_check import check_architecture
+from mtlib.model.hub import ask_hub, cache_folder, is_folder
 
 HIDDEN_DROPOUTS = ("hidden_dropout_prob", "dropout", "embedding_dropout", "mlp_dropout")
 """What encoders call the dropout of hidden states in their configuration."""
@@ -48,6 +49,18 @@ class PretrainedEncoder:
         return sum(weight.numel() for weight in self.weights.values())
 
 
+@dataclass(frozen=True, kw_only=True)
+class EncoderPreview:
+    """An encoder that can be loaded, found without fetching its weights."""
+
+    pretrained: PretrainedEncoder
+    """As it would be loaded; with random weights unless `is_local`."""
+    is_local: bool
+    """Whether it is on this machine."""
+    place: str
+    """Where it was found, in words."""
+
+
 class CannotLoad(ValueError):  # noqa: N818 - a refusal among others, which another place may make good
     """An encoder is not where it was looked for, or not whole."""
 
@@ -76,6 +89,34 @@ def load_encoder(name: str) -> PretrainedEncoder:
     return load_from(name, only_local=False)
 
 
+def preview_encoder(name: str) -> EncoderPreview:
+    """Finds an encoder where `load_encoder` would; on the hub, its configuration and tokenizer are read and not kept.
+
+    Raises:
+        ValueError: as `load_encoder`; of weights on the hub only that there are some is known.
+    """
+    cache = cache_folder()
+    if is_folder(name):
+        pretrained = load_from(name, only_local=False)
+        return EncoderPreview(pretrained=pretrained, is_local=True, place=f"in the folder {name}")
+    with contextlib.suppress(CannotLoad):
+        return EncoderPreview(pretrained=load_from(name, only_local=True), is_local=True, place=f"in {cache}")
+    size = ask_hub(name)
+    place = f"on the Hugging Face hub, not in {cache}: {size / 1e6:,.1f} MB of weights will be fetched"
+    return EncoderPreview(pretrained=with_random_weights(name), is_local=False, place=place)
+
+
+def with_random_weights(name: str) -> PretrainedEncoder:
+    """An encoder of the hub without its weights; ValueError if it cannot be described."""
+    from transformers import AutoModel
+
+    with tempfile.TemporaryDirectory() as folder:
+        config, tokenizer = load_description(name, cache_dir=folder)
+    with loading(name), torch.random.fork_rng(devices=[]):
+        model = AutoModel.from_config(config, dtype=torch.float32)
+    return describe_model(name, model, tokenizer)
+
+
 def load_from(name: str, only_local: bool) -> PretrainedEncoder:
     """As `load_encoder`; without asking the hub if `only_local`, which raises CannotLoad where all is not here."""
     from transformers import AutoModel
@@ -90,7 +131,7 @@ def load_from(name: str, only_local: bool) -> PretrainedEncoder:
             ignore_mismatched_sizes=True,
             local_files_only=only_local,
         )
-    check_weights(name, info)
+    check_missing_weights(name, info)
     return describe_model(name, model, tokenizer)
 
 
@@ -139,13 +180,13 @@ def describe_model(name: str, model: nn.Module, tokenizer: Any) -> PretrainedEnc
         config=model.config,
         weights=weights,
         tokenizer=tokenizer,
-        fingerprint=fingerprint_of(model.config, weights),
+        fingerprint=encoder_fingerprint(model.config, weights),
         max_length=min(tokenizer.model_max_length, num_positions(model)),
         is_read_last=reads_last,
     )
 
 
-def check_weights(name: str, info: Mapping[str, Any]) -> None:
+def check_missing_weights(name: str, info: Mapping[str, Any]) -> None:
     """Raises CannotLoad for weights that `transformers` would make up, other than those of the pooler."""
     resized = [key for key, *_shapes in info["mismatched_keys"]]
     for fault, keys in (("missing", info["missing_keys"]), ("of another size", resized)):
@@ -193,7 +234,7 @@ def drop_pooler(model: nn.Module) -> None:
         model.register_module("pooler", nn.Identity())
 
 
-def fingerprint_of(config: Any, weights: Mapping[str, Tensor]) -> str:
+def encoder_fingerprint(config: Any, weights: Mapping[str, Tensor]) -> str:
     """SHA-256 over the architecture and every weight."""
     described = {key: value for key, value in config.to_dict().items() if not key.startswith("_")}
     described.pop("transformers_version", None)

@@ -8,7 +8,7 @@ from mtlib.errors import first_line, require
 
 HUB_SECONDS = 10.0
 """How long the Hugging Face hub may take to answer."""
-WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model.bin", "pytorch_model-*-of-*.bin")
+WEIGHT_FILES = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model.bin", "pytorch_model-*-of-*.bin")
 """What a hub repository calls its weights, in one file or several; the first of these kinds that is there is loaded."""
 
 
@@ -54,14 +54,14 @@ def ask_hub(encoder: str) -> int:
         rule = f"encoder '{encoder}' is {elsewhere}, and the Hugging Face hub cannot be asked for it"
         raise ValueError(f"{rule} ({first_line(error)}); name a local folder with --encoder") from error
     sizes = weight_sizes({file.rfilename: file.size or 0 for file in info.siblings or ()})
-    rule = f"encoder '{encoder}' must have its weights as {WEIGHTS[0]} or {WEIGHTS[2]}"
+    rule = f"encoder '{encoder}' must have its weights as {WEIGHT_FILES[0]} or {WEIGHT_FILES[2]}"
     require(bool(sizes), rule, f"{elsewhere}, and none of these at {api.endpoint}/{encoder}")
     return sum(sizes.values())
 
 
 def weight_sizes(files: Mapping[str, int]) -> dict[str, int]:
     """Of a repository's files, by name with their bytes, those that hold its weights; nothing where none does."""
-    kinds = ({name: size for name, size in files.items() if fnmatch(name, kind)} for kind in WEIGHTS)
+    kinds = ({name: size for name, size in files.items() if fnmatch(name, kind)} for kind in WEIGHT_FILES)
     return next((found for found in kinds if found), {})
 
 

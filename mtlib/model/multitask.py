@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from mtlib.config.penalties import PENALTIES
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch, Inputs
-from mtlib.model.architecture import encoder_arguments
+from mtlib.model.architecture_check import encoder_arguments
 from mtlib.model.encoder import PretrainedEncoder, build_encoder, embedding_layer, hidden_dropout
 from mtlib.model.heads import make_head, make_projection, make_relational
 from mtlib.model.layers import check_fits, freeze, num_layers

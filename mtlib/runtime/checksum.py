@@ -6,7 +6,7 @@ from pathlib import Path
 BLOCK_BYTES = 1 << 20
 
 
-def checksum(path: Path) -> int:
+def file_crc32(path: Path) -> int:
     """CRC-32 of a file, read block by block; OSError if it cannot be read."""
     value = 0
     with path.open("rb") as file:

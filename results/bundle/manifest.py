@@ -9,7 +9,7 @@ import pyarrow.fs as fs
 
 from mtlib.config.schema import to_dict
 from mtlib.errors import require, require_name
-from mtlib.runtime.checksum import checksum
+from mtlib.runtime.checksum import file_crc32
 from mtlib.tasks import TASKS
 from results.ensembles.ensemble import Ensemble
 from results.inference.models import LoadedModel
@@ -157,7 +157,7 @@ def load_whole(folder: Path, files: Mapping[str, int], device: str) -> LoadedMod
     for name, wanted in files.items():
         rule = f"a bundle's models must be whole (copy it again), {folder / name} is"
         try:
-            is_whole = checksum(folder / name) == wanted
+            is_whole = file_crc32(folder / name) == wanted
         except OSError as error:
             raise ValueError(f"{rule} not to be read: {error.strerror}") from error
         if not is_whole:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mtlib.checkpoints.model_card import is_hub_name
 from mtlib.errors import require
-from mtlib.runtime.checksum import checksum
+from mtlib.runtime.checksum import file_crc32
 from mtlib.tasks import TASKS
 from results.bundle.card import bundle_card, soup_card
 from results.bundle.manifest import (
@@ -178,7 +178,7 @@ def write_model(loaded: LoadedModel, origin: str, facts: "CardFacts", written: W
     export_model(loaded.config, loaded.pretrained, loaded.model.state_dict(), folder, facts)
     if card is not None:
         (folder / CARD_FILE).write_text(card)
-    files = {path.name: checksum(path) for path in sorted(folder.iterdir()) if path.name != CARD_FILE}
+    files = {path.name: file_crc32(path) for path in sorted(folder.iterdir()) if path.name != CARD_FILE}
     written.models[place] = BundledModel(origin=origin, files=files)
     written.on_line(f"model {number} of {written.num_models}: {place}, {origin}, {size_text(size_of(folder))}")
     return place

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mtlib.config.trial import TrialConfig
-from mtlib.data.load import find_parts, read_all
+from mtlib.data.load import find_row_sources, read_all
 from mtlib.data.tables import Table, content_fingerprint
 from mtlib.errors import require
 from results.records.files import Location
@@ -32,7 +32,7 @@ def read_dev_texts(
             those that were scored.
     """
     folder, key = data_folder(sweep, data), (task, DEV)
-    table = read_all({key: find_parts(find_config(sweep, task), folder)[key]}, folder)[key]
+    table = read_all({key: find_row_sources(find_config(sweep, task), folder)[key]}, folder)[key]
     check_content(sweep, table)
     return pick_texts(table, ids)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from mtlib.data.file_readers import SUFFIX_FORMATS, Format, read_rows
-from mtlib.data.missing_files import data_files, describe_folder
+from mtlib.data.file_readers import SUFFIX_FORMATS, Format, read_stream
+from mtlib.data.file_suggestions import data_files, describe_folder
 from mtlib.errors import require
 
 STANDARD_INPUT = "-"
@@ -74,7 +74,7 @@ def read_texts(stream: IO[bytes], name: str, form: Format, columns: Sequence[str
 
     Args:
         columns: of the texts, one or two; plain lines have none, but as many texts.
-        Others: as `mtlib.data.file_readers.read_rows`, which also says what raises ValueError.
+        Others: as `mtlib.data.file_readers.read_stream`, which also says what raises ValueError.
     """
-    for where, cells in read_rows(stream, name, form, (ID_COLUMN, *columns)):
+    for where, cells in read_stream(stream, name, form, (ID_COLUMN, *columns)):
         yield TextRow(where=where, id=cells[0], texts=tuple(cells[1:]))

@@ -8,8 +8,8 @@ from typing import Any
 
 from mtlib.checkpoints.initial_weights import load_start
 from mtlib.config.trial import TrialConfig
-from mtlib.data.load import Key, find_parts, read_all
-from mtlib.data.table_parts import Parts
+from mtlib.data.load import TableKey, find_row_sources, read_all
+from mtlib.data.row_sources import RowSources
 from mtlib.data.token_cache import Corpus, tokenize
 from mtlib.model.encoder import PretrainedEncoder, load_encoder
 from mtlib.model.multitask import MultiTaskModel
@@ -69,11 +69,13 @@ def encoder_of(name: str) -> PretrainedEncoder:
 
 def corpus_of(config: TrialConfig, data_folder: Path, cache_folder: Path) -> Corpus:
     """The data of a trial as the encoder's word pieces: the same for all trials that learn from the same rows."""
-    wanted = tuple(find_parts(config, data_folder).items())
+    wanted = tuple(find_row_sources(config, data_folder).items())
     return read_corpus(config.encoder.name, wanted, data_folder, cache_folder)
 
 
 @functools.lru_cache(maxsize=4)
-def read_corpus(encoder: str, wanted: tuple[tuple[Key, Parts], ...], data_folder: Path, cache_folder: Path) -> Corpus:
+def read_corpus(
+    encoder: str, wanted: tuple[tuple[TableKey, RowSources], ...], data_folder: Path, cache_folder: Path
+) -> Corpus:
     """The token cache, mapped into memory: shared by all workers of a machine."""
     return tokenize(read_all(dict(wanted), data_folder), encoder_of(encoder).tokenizer, cache_folder)

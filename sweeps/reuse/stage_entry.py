@@ -18,7 +18,7 @@ from typing import Any
 
 from mtlib.config.schema import to_dict
 from mtlib.errors import require
-from mtlib.runtime.checksum import checksum
+from mtlib.runtime.checksum import file_crc32
 
 VERSION = 1
 DESCRIPTION = "stage.json"
@@ -171,7 +171,7 @@ def place_files(files: Mapping[str, Path], folder: Path) -> None:
 
 def measure(path: Path) -> tuple[int, int]:
     """Bytes and CRC-32 of a file."""
-    return path.stat().st_size, checksum(path)
+    return path.stat().st_size, file_crc32(path)
 
 
 def description_checksum(described: Mapping[str, Any]) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mtlib.config.trial import TrialConfig
-from mtlib.data.load import find_parts
+from mtlib.data.load import find_row_sources
 from mtlib.stages.keys import Cut, Origin, list_cuts
 from mtlib.stages.plan import plan_stages
 
@@ -52,7 +52,7 @@ def find_cuts(config: TrialConfig, data_folder: Path, num_workers: int, num_rows
     origin = Origin(
         encoder=config.encoder.name,
         started={"encoder": started},
-        data={key: repr(parts) for key, parts in find_parts(config, data_folder).items()},
+        data={key: repr(parts) for key, parts in find_row_sources(config, data_folder).items()},
         environment={"num_workers": num_workers},
     )
     return list_cuts(config, plan_stages(config, num_rows), origin)

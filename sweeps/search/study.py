@@ -14,7 +14,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
-from search_spaces.domain import Choice, Float, Int, Key, Range, holds, key_title
+from search_spaces.domain import Choice, Float, Int, Range, SearchKey, holds, key_title
 from search_spaces.space import SearchSpace, search_domain, trial_params
 from sweeps.search.optuna_internals import (
     is_end_entry,
@@ -131,7 +131,7 @@ def reopen_running(
     return SampledConfiguration(trial=reopen_trial(study, trial), number=number, params=params)
 
 
-def domain_of(space: SearchSpace, search: str) -> dict[Key, Range]:
+def domain_of(space: SearchSpace, search: str) -> dict[SearchKey, Range]:
     """What is sampled from: the grid's values for a grid, the ranges otherwise."""
     if search == "grid":
         return {key: Choice(values=tuple(values)) for key, values in space.grid.items()}
@@ -147,7 +147,7 @@ def ask_new(study: optuna.Study, space: SearchSpace, search: str, seed: int, num
     study.sampler = sampler_for(search, seed, len(study.get_trials(deepcopy=False)))
     trial = study.ask()
     trial.set_user_attr(NUMBER_ATTRIBUTE, number)
-    sampled: dict[Key, Any] = {}
+    sampled: dict[SearchKey, Any] = {}
     for key, item in domain_of(space, search).items():
         if holds(space.conditions.get(key), sampled):
             sampled[key] = suggest_value(trial, key_title(key), item)
@@ -163,12 +163,12 @@ def ask_known(
     return ask_new(study, space, search, 0, number)
 
 
-def is_set(params: Mapping[str, Any], key: Key) -> bool:
+def is_set(params: Mapping[str, Any], key: SearchKey) -> bool:
     """Whether a searched key has a value."""
     return key in params if isinstance(key, str) else key[0] in params
 
 
-def value_at(params: Mapping[str, Any], key: Key) -> Any:
+def value_at(params: Mapping[str, Any], key: SearchKey) -> Any:
     """The value of a searched key: one, or a tuple of those that vary together."""
     return params[key] if isinstance(key, str) else tuple(params[part] for part in key)
 

@@ -14,8 +14,14 @@ from mtlib.checkpoints.initial_weights import load_start
 from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
 from mtlib.errors import require
-from mtlib.model.encoder import PretrainedEncoder, build_encoder, embedding_layer, load_encoder
-from mtlib.model.encoder_lookup import FoundEncoder, look_up_encoder
+from mtlib.model.encoder import (
+    EncoderPreview,
+    PretrainedEncoder,
+    build_encoder,
+    embedding_layer,
+    load_encoder,
+    preview_encoder,
+)
 from mtlib.model.layers import check_fits
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.training.preflight import rehearse
@@ -71,9 +77,9 @@ def check_encoder(options: SweepOptions, inputs: SweepInputs) -> PretrainedEncod
     return pretrained
 
 
-def check_encoder_lookup(options: SweepOptions, inputs: SweepInputs) -> FoundEncoder:
+def check_encoder_lookup(options: SweepOptions, inputs: SweepInputs) -> EncoderPreview:
     """Finds the encoder and checks all of `check_encoder`, with its errors, but fetches no weights."""
-    found = look_up_encoder(inputs.space.base.encoder.name)
+    found = preview_encoder(inputs.space.base.encoder.name)
     check_settings(options, inputs, found.pretrained)
     return found
 

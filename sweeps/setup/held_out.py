@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from mtlib.data.load import Key
-from mtlib.data.table_parts import HELD
+from mtlib.data.load import TableKey
+from mtlib.data.row_sources import HELD
 from mtlib.data.tables import Table
 from mtlib.errors import require
 from results.records.files import Location
@@ -19,7 +19,7 @@ def check_shares(space: SearchSpace) -> None:
     require(len(found) == 1, rule, ", ".join(f"{share:g}" for share in found))
 
 
-def check_files_alike(space: SearchSpace, others: Iterable[Key]) -> None:
+def check_files_alike(space: SearchSpace, others: Iterable[TableKey]) -> None:
     """Raises ValueError if a task's rows would be kept aside from other files in some trials than in the first.
 
     Args:

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mtlib.config.trial import TrialConfig
-from mtlib.data.load import Key, find_held_parts, find_parts
-from mtlib.data.table_parts import HELD, Parts, check_files, describe_parts, read_tables
+from mtlib.data.load import TableKey, find_held_sources, find_row_sources
+from mtlib.data.row_sources import HELD, RowSources, check_files, describe_sources, read_tables
 from mtlib.data.tables import Table, content_fingerprint
 from mtlib.data.tokenizer_facts import hash_parts
 from mtlib.demo.corpus import demo_folder
 from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
 from mtlib.errors import first_line, require
 from results.records.files import list_files, open_folder
-from search_spaces.space import Named, SearchSpace, changed_keys, grid_configs, load_space, search_domain
+from search_spaces.space import NamedOverrides, SearchSpace, changed_keys, grid_configs, load_space, search_domain
 from sweeps.options import SweepOptions
 from sweeps.setup.held_out import check_files_alike, check_shares
 from sweeps.setup.space_checks import all_points, check_comparable, check_named_layers, check_starts
@@ -49,9 +49,9 @@ class SweepInputs:
     space: SearchSpace
     """The question, its base with the demonstration's overrides, encoder, seed, --hold-out and --set applied."""
     data_folder: Path
-    num_rows: Mapping[Key, int]
+    num_rows: Mapping[TableKey, int]
     """Usable rows by (set, split), as in the first point of the space that has them; the base is the first of all."""
-    other_rows: Mapping[tuple[Key, Parts], int] = dataclasses.field(default_factory=dict)
+    other_rows: Mapping[tuple[TableKey, RowSources], int] = dataclasses.field(default_factory=dict)
     """Those of points that take the rows of a set from elsewhere, or more of them."""
     held: Mapping[str, Table] = dataclasses.field(default_factory=dict)
     """The rows that are kept aside, by task; empty where none are."""
@@ -71,9 +71,9 @@ class SweepInputs:
         """Usable train rows by set."""
         return train_rows(self.num_rows)
 
-    def rows_of(self, config: TrialConfig) -> dict[Key, int]:
+    def rows_of(self, config: TrialConfig) -> dict[TableKey, int]:
         """Usable rows by (set, split), as a point of the space has them."""
-        wanted = find_parts(config, self.data_folder).items() if self.other_rows else ()
+        wanted = find_row_sources(config, self.data_folder).items() if self.other_rows else ()
         return {**self.num_rows, **{pair[0]: self.other_rows[pair] for pair in wanted if pair in self.other_rows}}
 
     def train_rows_of(self, config: TrialConfig) -> dict[str, int]:
@@ -81,7 +81,7 @@ class SweepInputs:
         return train_rows(self.rows_of(config))
 
 
-def train_rows(num_rows: Mapping[Key, int]) -> dict[str, int]:
+def train_rows(num_rows: Mapping[TableKey, int]) -> dict[str, int]:
     """Of rows by (set, split) those of train, by set."""
     return {name: rows for (name, split), rows in num_rows.items() if split == "train"}
 
@@ -140,7 +140,9 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
     )
 
 
-def read_points(space: SearchSpace, folder: Path) -> tuple[dict[Key, Table], dict[tuple[Key, Parts], Table]]:
+def read_points(
+    space: SearchSpace, folder: Path
+) -> tuple[dict[TableKey, Table], dict[tuple[TableKey, RowSources], Table]]:
     """Reads what the points of a space learn from, each table once.
 
     Returns:
@@ -150,33 +152,35 @@ def read_points(space: SearchSpace, folder: Path) -> tuple[dict[Key, Table], dic
     Raises:
         ValueError: as `mtlib.data.load.read_data`, for all points together; or they would keep different rows aside.
     """
-    wanted = (find(config, folder) for config in all_points(space) for find in (find_parts, find_held_parts))
+    wanted = (find(config, folder) for config in all_points(space) for find in (find_row_sources, find_held_sources))
     pairs = {pair: None for found in wanted for pair in found.items()}
-    check_files((parts for _, parts in pairs), folder)
-    read = read_tables((parts for _, parts in pairs), folder)
-    tables: dict[Key, Table] = {}
-    others: dict[tuple[Key, Parts], Table] = {}
-    for key, parts in pairs:
+    check_files((sources for _, sources in pairs), folder)
+    read = read_tables((sources for _, sources in pairs), folder)
+    tables: dict[TableKey, Table] = {}
+    others: dict[tuple[TableKey, RowSources], Table] = {}
+    for key, sources in pairs:
         if key in tables:
-            others[key, parts] = read[parts]
+            others[key, sources] = read[sources]
         else:
-            tables[key] = read[parts]
+            tables[key] = read[sources]
     check_files_alike(space, [key for key, _ in others])
     return tables, others
 
 
-def inputs_fingerprint(tables: Mapping[Key, Table], others: Mapping[tuple[Key, Parts], Table]) -> str:
+def inputs_fingerprint(tables: Mapping[TableKey, Table], others: Mapping[tuple[TableKey, RowSources], Table]) -> str:
     """The fingerprint of all that was read."""
     further = sorted(content_fingerprint({key: table}) for (key, _), table in others.items())
     fingerprint = content_fingerprint(tables)
     return hash_parts(fingerprint, *further) if further else fingerprint
 
 
-def table_fingerprints(tables: Mapping[Key, Table], others: Mapping[tuple[Key, Parts], Table]) -> dict[str, str]:
+def table_fingerprints(
+    tables: Mapping[TableKey, Table], others: Mapping[tuple[TableKey, RowSources], Table]
+) -> dict[str, str]:
     """The fingerprint of each table, by its name; behind that what it is made of, for those of `others`."""
     named = {"-".join(key): (key, table) for key, table in tables.items()}
-    for (key, parts), table in others.items():
-        named[f"{'-'.join(key)} ({describe_parts(parts)})"] = key, table
+    for (key, sources), table in others.items():
+        named[f"{'-'.join(key)} ({describe_sources(sources)})"] = key, table
     return {name: content_fingerprint({key: table}) for name, (key, table) in named.items()}
 
 
@@ -242,8 +246,8 @@ def shortened(space: SearchSpace) -> SearchSpace:
     return dataclasses.replace(space, base=space.base.override(demo_overrides(space.base)), grid=grid)
 
 
-def short_plans(space: SearchSpace, named: Named) -> Named:
-    """Named overrides, in which whole plans are shortened."""
+def short_plans(space: SearchSpace, named: NamedOverrides) -> NamedOverrides:
+    """NamedOverrides overrides, in which whole plans are shortened."""
     plans = {name: space.base.override(changes).stages for name, changes in named.items() if "stages" in changes}
     short = {name: {"stages": demo_stages(stages)} for name, stages in plans.items()}
     return {name: {**changes, **short.get(name, {})} for name, changes in named.items()}

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from mtlib.checkpoints.initial_weights import load_start
 from mtlib.config.trial import TrialConfig
-from mtlib.data.load import find_parts, read_data
-from mtlib.data.table_parts import Parts
+from mtlib.data.load import find_row_sources, read_data
+from mtlib.data.row_sources import RowSources
 from mtlib.data.token_cache import Corpus, tokenize
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
@@ -45,11 +45,11 @@ class Trainer:
     folder: Path
     cache: Path
     encoder: PretrainedEncoder
-    corpora: dict[frozenset[tuple[tuple[str, str], Parts]], Corpus] = field(default_factory=dict)
+    corpora: dict[frozenset[tuple[tuple[str, str], RowSources]], Corpus] = field(default_factory=dict)
 
     def corpus(self, config: TrialConfig) -> Corpus:
         """The data that a configuration asks for."""
-        wanted = frozenset(find_parts(config, self.folder).items())
+        wanted = frozenset(find_row_sources(config, self.folder).items())
         if wanted not in self.corpora:
             self.corpora[wanted] = tokenize(read_data(config, self.folder), self.encoder.tokenizer, self.cache)
         return self.corpora[wanted]

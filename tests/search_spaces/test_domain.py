@@ -10,8 +10,8 @@ from search_spaces.domain import (
     Condition,
     Float,
     Int,
-    Key,
     Range,
+    SearchKey,
     check_conditions,
     corners,
     dotted_keys,
@@ -20,7 +20,7 @@ from search_spaces.domain import (
     key_title,
 )
 
-DOMAIN: dict[Key, Range] = {
+DOMAIN: dict[SearchKey, Range] = {
     "mode": Choice(values=("a", "b", "c")),
     "switch": Choice(values=(False, True)),
     "rate": Float(low=0.1, high=0.5),
@@ -56,7 +56,7 @@ def test_the_ends_of_a_range_are_its_lowest_and_highest_and_a_choice_has_all_its
     [({"mode": "a"}, True), ({"mode": "b"}, True), ({"mode": "c"}, False), ({}, False), ({"switch": True}, False)],
 )
 def test_a_condition_holds_where_the_other_key_was_drawn_with_one_of_its_values(
-    drawn: Mapping[Key, Any], is_drawn: bool
+    drawn: Mapping[SearchKey, Any], is_drawn: bool
 ) -> None:
     assert holds(Condition(key="mode", values=("a", "b")), drawn) is is_drawn
     assert holds(None, drawn)
@@ -68,7 +68,7 @@ def test_every_end_is_tried_alone_where_there_is_no_condition() -> None:
 
 
 def test_an_end_under_a_condition_is_tried_with_every_way_to_draw_it() -> None:
-    conditions: dict[Key, Condition] = {
+    conditions: dict[SearchKey, Condition] = {
         "switch": Condition(key="mode", values=("a", "b")),
         "steps": Condition(key="switch", values=(True,)),
     }
@@ -84,7 +84,7 @@ def test_an_end_under_a_condition_is_tried_with_every_way_to_draw_it() -> None:
         {"mode": mode, "switch": True, "steps": steps} for steps in (1, 3) for mode in ("a", "b")
     ]
     for point in points:  # nothing is tried that could not be drawn
-        drawn: dict[Key, Any] = {}
+        drawn: dict[SearchKey, Any] = {}
         for key, value in point.items():
             assert holds(conditions.get(key), drawn)
             drawn[key] = value
@@ -104,7 +104,7 @@ def test_an_end_under_a_condition_is_tried_with_every_way_to_draw_it() -> None:
         ("steps", Condition(key="switch", values=(True, False)), "must leave out some value of switch"),
     ],
 )
-def test_a_condition_that_cannot_be_right_is_refused(key: Key, condition: Condition, line: str | None) -> None:
+def test_a_condition_that_cannot_be_right_is_refused(key: SearchKey, condition: Condition, line: str | None) -> None:
     if line is None:
         check_conditions("s", DOMAIN, {key: condition})
         return
@@ -114,7 +114,7 @@ def test_a_condition_that_cannot_be_right_is_refused(key: Key, condition: Condit
 
 
 def test_two_conditions_cannot_wait_for_each_other() -> None:
-    cycle: dict[Key, Condition] = {
+    cycle: dict[SearchKey, Condition] = {
         "mode": Condition(key="switch", values=(True,)),
         "switch": Condition(key="mode", values=("a",)),
     }

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from search_spaces.domain import Choice, Float, Int, Key, Range, holds
+from search_spaces.domain import Choice, Float, Int, Range, SearchKey, holds
 from search_spaces.joint import SPACE
 from search_spaces.space import grid_trials, range_configs, search_domain, trial_config, trial_params
 
 
-def draw(stream: random.Random) -> dict[Key, Any]:
+def draw(stream: random.Random) -> dict[SearchKey, Any]:
     """One point of the space, drawn as a search does."""
-    drawn: dict[Key, Any] = {}
+    drawn: dict[SearchKey, Any] = {}
     for key, item in search_domain(SPACE).items():
         if holds(SPACE.conditions.get(key), drawn):
             drawn[key] = value_of(item, stream)

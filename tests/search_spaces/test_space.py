@@ -15,7 +15,7 @@ import pytest
 from mtlib.config.penalties import SmartConfig
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
-from search_spaces.domain import Choice, Condition, Float, Int, Key
+from search_spaces.domain import Choice, Condition, Float, Int, SearchKey
 from search_spaces.space import (
     NOT_QUESTIONS,
     SearchSpace,
@@ -86,7 +86,10 @@ def test_a_range_takes_the_place_of_grid_values_and_may_add_a_key() -> None:
 
 
 def test_what_was_drawn_becomes_values_by_dotted_key() -> None:
-    drawn: dict[Key, Any] = {"smart.weight": 0.5, ("stages.0.epochs", "stages.0.order"): (3, "sampled_round_robin")}
+    drawn: dict[SearchKey, Any] = {
+        "smart.weight": 0.5,
+        ("stages.0.epochs", "stages.0.order"): (3, "sampled_round_robin"),
+    }
     params = {"smart.weight": 0.5, "stages.0.epochs": 3, "stages.0.order": "sampled_round_robin"}
     assert trial_params(drawn) == params
     assert trial_config(space_with(), params) == BASE.override(params)
@@ -126,7 +129,7 @@ def test_what_a_name_stands_for_is_checked_and_hashed() -> None:
 
 
 @pytest.mark.parametrize("name", ["smart", "stages", "a.b", "two words", ("a", "b")])
-def test_a_name_must_be_one_word_and_no_key_of_the_configuration(name: Key) -> None:
+def test_a_name_must_be_one_word_and_no_key_of_the_configuration(name: SearchKey) -> None:
     with pytest.raises(ValueError, match="a name of its own must be one word, and no key of the configuration"):
         space_with(grid={name: PLANS})
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mtlib.data.load import find_parts
+from mtlib.data.load import find_row_sources
 from search_spaces.presets import tuning_up_bert
 from search_spaces.space import grid_configs, grid_trials
 from search_spaces.synthetic_data import SPACE
@@ -18,7 +18,7 @@ def test_the_second_trial_has_one_source_more_and_nothing_else() -> None:
 
 
 def test_only_the_second_trial_reads_the_paraphrases_and_only_into_train(tmp_path: Path) -> None:
-    real, both = find_parts(REAL, tmp_path), find_parts(BOTH, tmp_path)
+    real, both = find_row_sources(REAL, tmp_path), find_row_sources(BOTH, tmp_path)
     assert [part.path for part in real["sst", "train"]] == ["ids-sst-train.csv"]
     assert [part.path for part in both["sst", "train"]] == ["ids-sst-train.csv", "sst-paraphrases.jsonl"]
     assert both["sst", "dev"] == real["sst", "dev"]

@@ -13,8 +13,8 @@ import pytest
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.hold_out import normalise
-from mtlib.data.load import find_held_parts, find_parts, read_data, read_held_out
-from mtlib.data.table_parts import HELD
+from mtlib.data.load import find_held_sources, find_row_sources, read_data, read_held_out
+from mtlib.data.row_sources import HELD
 from mtlib.data.tables import Table, content_fingerprint, read_folder
 from mtlib.data.token_cache import tokenize
 from mtlib.demo.corpus import write_corpus
@@ -259,16 +259,16 @@ def test_every_format_that_is_read_is_allowed_and_no_other() -> None:
 
 def test_what_is_read_is_equal_exactly_where_the_rows_are(folder: Path) -> None:
     base = config_of("sst", "qqp", extra=("snli",))
-    wanted = find_parts(base, folder)
+    wanted = find_row_sources(base, folder)
     for same in ({"optimizer.learning_rate": 1e-4}, {"data.sources.snli.batch_size": 3}, {"data.bucket_batches": 2}):
-        assert find_parts(base.override(same), folder) == wanted
+        assert find_row_sources(base.override(same), folder) == wanted
     for other in (
         {"data.sources.snli.labels": ["0:1"]},
         {"data.sources.snli.path": "y.csv"},
         {"stages.0.tasks": "qqp"},
     ):
-        assert find_parts(base.override(other), folder) != wanted
-    assert hash(tuple(wanted.items())) == hash(tuple(find_parts(base, folder).items()))
+        assert find_row_sources(base.override(other), folder) != wanted
+    assert hash(tuple(wanted.items())) == hash(tuple(find_row_sources(base, folder).items()))
 
 
 ALL = ("sst", "qqp", "sts")
@@ -346,8 +346,8 @@ def test_rows_are_kept_aside_of_glues_files_and_of_what_replaces_a_task(folder: 
 
 def test_without_a_share_nothing_is_kept_aside_and_nothing_can_be_asked_for(folder: Path) -> None:
     config = config_of(*ALL)
-    assert all(part.hold_out is None for parts in find_parts(config, folder).values() for part in parts)
-    assert find_held_parts(config, folder) == {}
+    assert all(part.hold_out is None for parts in find_row_sources(config, folder).values() for part in parts)
+    assert find_held_sources(config, folder) == {}
     with pytest.raises(ValueError) as caught:
         read_held_out(config, folder)
     assert str(caught.value) == "data.hold_out must be above 0 where rows held out are asked for, got 0.0"
@@ -355,16 +355,16 @@ def test_without_a_share_nothing_is_kept_aside_and_nothing_can_be_asked_for(fold
 
 def test_what_is_kept_aside_is_part_of_what_is_read(folder: Path) -> None:
     config = config_of(*ALL, extra=("snli",), hold_out=0.2)
-    wanted = find_parts(config, folder)
-    assert wanted == find_parts(config.override({"seed": 5, "stages.0.epochs": 9}), folder)
-    assert hash(tuple(wanted.items())) == hash(tuple(find_parts(config, folder).items()))
-    other = find_parts(config.override({"data.hold_out": 0.3}), folder)
+    wanted = find_row_sources(config, folder)
+    assert wanted == find_row_sources(config.override({"seed": 5, "stages.0.epochs": 9}), folder)
+    assert hash(tuple(wanted.items())) == hash(tuple(find_row_sources(config, folder).items()))
+    other = find_row_sources(config.override({"data.hold_out": 0.3}), folder)
     assert {key for key in wanted if wanted[key] == other[key]} == {(task, "dev") for task in ALL}
-    fewer = find_parts(config_of("qqp", extra=("snli",), hold_out=0.2), folder)
+    fewer = find_row_sources(config_of("qqp", extra=("snli",), hold_out=0.2), folder)
     assert {key for key in fewer if wanted[key] == fewer[key]} == {("qqp", "dev")}
-    held = find_held_parts(config, folder)
+    held = find_held_sources(config, folder)
     assert list(held) == [(task, HELD) for task in ALL]
-    assert held["qqp", HELD] == find_held_parts(config_of("qqp", hold_out=0.2), folder)["qqp", HELD]
+    assert held["qqp", HELD] == find_held_sources(config_of("qqp", hold_out=0.2), folder)["qqp", HELD]
 
 
 def test_a_share_that_takes_nothing_of_a_task_is_one_line(folder: Path, write: Write) -> None:
@@ -372,7 +372,7 @@ def test_a_share_that_takes_nothing_of_a_task_is_one_line(folder: Path, write: W
         write(f"few-{split}.csv", pd.DataFrame({"sentence": ["A.", "B.", "C."], "sentiment": [1, 2, 3]}))
     sources = {"few": {"task": "sst", "role": "replace", "path": "few-{split}.csv"}}
     message = complaint(config_of("sst", "sts", sources=sources, hold_out=0.2), folder)
-    rule = "few-train.csv: data.hold_out must keep aside at least one whole group of rows that share texts"
+    rule = "few-train.csv: data.hold_out must hold out at least one whole group of rows that share texts"
     assert message == f"{rule}, got 0.2 of 3 rows"
 
 

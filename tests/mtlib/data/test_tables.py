@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mtlib.data.tables import MOST_LABELS, Layout, Table, content_fingerprint, make_table, read_folder, read_table
+from mtlib.data.tables import MOST_LABELS, Layout, Table, content_fingerprint, make_table, read_folder, read_task_file
 from mtlib.tasks import TASKS, Task
 
 SST, QQP, STS = (TASKS[name] for name in ("sst", "qqp", "sts"))
@@ -16,7 +16,7 @@ QQP_HEADER = "\tid\tsentence1\tsentence2\tis_duplicate\n"
 def read(folder: Path, content: str | bytes, task: Task = SST, split: str = "dev") -> Table:
     path = folder / task.file_name(split)
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return read_table(path, task, split)
+    return read_task_file(path, task, split)
 
 
 def complaint(folder: Path, content: str | bytes, task: Task = SST, split: str = "dev") -> str:
@@ -65,7 +65,7 @@ def test_what_pandas_writes_is_read_back(tmp_path: Path) -> None:
         "is_duplicate": 1.0,
     }
     pd.DataFrame(columns).to_csv(tmp_path / "quora-dev.csv", sep="\t")
-    table = read_table(tmp_path / "quora-dev.csv", QQP, "dev")
+    table = read_task_file(tmp_path / "quora-dev.csv", QQP, "dev")
     assert list(table.texts) == [[text.strip() for text in column] for column in texts]
 
 
@@ -240,7 +240,7 @@ def test_a_stray_quotation_mark_in_the_label_is_named_in_the_label(tmp_path: Pat
 
 def test_a_path_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="must be a readable file, got: Is a directory"):
-        read_table(tmp_path, SST, "dev")
+        read_task_file(tmp_path, SST, "dev")
 
 
 def test_a_folder_gives_a_table_per_task_and_split(tiny_folder: Path) -> None:

@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from mtlib.runtime.checksum import BLOCK_BYTES, checksum
+from mtlib.runtime.checksum import BLOCK_BYTES, file_crc32
 
 
 @pytest.mark.parametrize("size", [0, 1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, 2 * BLOCK_BYTES + 7])
 def test_the_checksum_is_that_of_all_bytes(size: int, tmp_path: Path) -> None:
     content = bytes(number % 251 for number in range(size))
     (tmp_path / "file").write_bytes(content)
-    assert checksum(tmp_path / "file") == zlib.crc32(content)
+    assert file_crc32(tmp_path / "file") == zlib.crc32(content)
 
 
 def test_the_known_value_of_the_check_string(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"123456789")
-    assert checksum(tmp_path / "file") == 0xCBF43926
+    assert file_crc32(tmp_path / "file") == 0xCBF43926
 
 
 def test_a_missing_file_has_none(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        checksum(tmp_path / "file")
+        file_crc32(tmp_path / "file")

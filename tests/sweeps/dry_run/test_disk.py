@@ -253,7 +253,7 @@ def test_the_disk_that_is_foretold_is_that_which_a_sweep_uses_and_leaves(
     options, inputs, plan = prepare(changes, checkpoint_steps=2, **settings)
     configs: Sequence[TrialConfig] = grid_configs(plan.space)
     folders, peak = (plan.folder, plan.cache_folder / "stages"), [0]
-    checksum = mtlib.runtime.checksum.checksum
+    checksum = mtlib.runtime.checksum.file_crc32
 
     def measure(path: Path) -> int:
         peak.append(disk_usage(*folders))  # a state is on the disk, and those that it replaces are there still

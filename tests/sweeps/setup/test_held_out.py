@@ -6,7 +6,7 @@ import pytest
 
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_held_out
-from mtlib.data.table_parts import HELD
+from mtlib.data.row_sources import HELD
 from results.records.hold_out import HoldOutRecord, describe_rows, read_hold_out
 from search_spaces.space import SearchSpace
 from sweeps.setup.held_out import check_files_alike, check_shares, describe_held, record_held

@@ -10,7 +10,7 @@ import pytest
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data, read_held_out
-from mtlib.data.table_parts import HELD, Part, read_part
+from mtlib.data.row_sources import HELD, RowSource, read_source
 from mtlib.data.tables import Table, content_fingerprint, read_folder
 from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
 from results.records.hold_out import check_held, read_hold_out
@@ -286,13 +286,13 @@ def test_each_point_has_the_rows_of_its_own_data_and_each_file_is_read_once(
     plain = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
     base = plain.override({f"data.sources.more.{key}": value for key, value in changes.items()})
     grid = {"data.sources.more.role": ("extra", "augment"), "optimizer.learning_rate": (1e-5, 2e-5)}
-    read = list[Part]()
+    read = list[RowSource]()
 
-    def count(part: Part, place: Path) -> Table:
+    def count(part: RowSource, place: Path) -> Table:
         read.append(part)
-        return read_part(part, place)
+        return read_source(part, place)
 
-    monkeypatch.setattr("mtlib.data.table_parts.read_part", count)
+    monkeypatch.setattr("mtlib.data.row_sources.read_source", count)
     inputs = material_of(space_with(base, grid=grid), folder, options, monkeypatch)
     assert len(read) == len(set(read)) == 3  # train, augmentation, dev
     assert [inputs.train_rows_of(config) for config in grid_configs(inputs.space)] == [

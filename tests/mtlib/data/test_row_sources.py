@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mtlib.data import table_parts as parts_module
+from mtlib.data import row_sources
 from mtlib.data.hold_out import normalise
-from mtlib.data.table_parts import HELD, HoldOut, Part, describe_parts, read_part, read_tables
+from mtlib.data.row_sources import HELD, HoldOut, RowSource, describe_sources, read_source, read_tables
 from mtlib.data.tables import Layout, Table, content_fingerprint
 from mtlib.data.token_cache import tokenize
 from mtlib.model.encoder import PretrainedEncoder
@@ -16,11 +16,11 @@ from mtlib.model.encoder import PretrainedEncoder
 LAYOUT = Layout(id_column="id", text_columns=("sentence",), label_column="sentiment")
 
 
-def write(folder: Path, name: str, texts: Sequence[str]) -> Part:
+def write(folder: Path, name: str, texts: Sequence[str]) -> RowSource:
     """A file of single texts, and all of its rows."""
     rows = [f"{name}{number},{text},{number % 5}" for number, text in enumerate(texts)]
     (folder / f"{name}.csv").write_text("\n".join(["id,sentence,sentiment", *rows]) + "\n")
-    return Part(task="sst", split="train", path=f"{name}.csv", own_split="train", layout=LAYOUT)
+    return RowSource(task="sst", split="train", path=f"{name}.csv", own_split="train", layout=LAYOUT)
 
 
 def texts_of(table: Table) -> set[str]:
@@ -31,29 +31,31 @@ WORDS = [f"text {number}" for number in range(40)]
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Part:
+def own(tmp_path: Path) -> RowSource:
     return write(tmp_path, "own", WORDS)
 
 
 @pytest.fixture
-def hold_out(own: Part) -> HoldOut:
-    return HoldOut(share=0.25, parts=(own,))
+def hold_out(own: RowSource) -> HoldOut:
+    return HoldOut(share=0.25, sources=(own,))
 
 
-def keeping(part: Part, hold_out: HoldOut, split: str = "train") -> Part:
+def keeping(part: RowSource, hold_out: HoldOut, split: str = "train") -> RowSource:
     return dataclasses.replace(part, hold_out=hold_out, split=split)
 
 
-def complaint(part: Part, folder: Path) -> str:
+def complaint(part: RowSource, folder: Path) -> str:
     with pytest.raises(ValueError) as caught:
         read_tables([(part,)], folder)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
-def test_what_is_kept_aside_and_what_is_left_make_up_the_file(tmp_path: Path, own: Part, hold_out: HoldOut) -> None:
+def test_what_is_kept_aside_and_what_is_left_make_up_the_file(
+    tmp_path: Path, own: RowSource, hold_out: HoldOut
+) -> None:
     train, held = (keeping(own, hold_out),), (keeping(own, hold_out, HELD),)
-    tables, all_rows = read_tables([train, held], tmp_path), read_part(own, tmp_path)
+    tables, all_rows = read_tables([train, held], tmp_path), read_source(own, tmp_path)
     assert (len(tables[held].ids), len(tables[train].ids)) == (10, 30)
     assert [tables[part].num_own_rows for part in (held, train)] == [10, 30]
     assert [(tables[part].split, tables[part].left_out) for part in (held, train)] == [(HELD, ()), ("train", ())]
@@ -72,15 +74,15 @@ def labels_of(table: Table) -> list[float]:
     return found
 
 
-def test_where_nothing_is_kept_aside_a_part_is_its_whole_file(tmp_path: Path, own: Part) -> None:
+def test_where_nothing_is_kept_aside_a_part_is_its_whole_file(tmp_path: Path, own: RowSource) -> None:
     (table,) = read_tables([(own,)], tmp_path).values()
     assert content_fingerprint({("a", "train"): table}) == content_fingerprint(
-        {("a", "train"): read_part(own, tmp_path)}
+        {("a", "train"): read_source(own, tmp_path)}
     )
 
 
 def test_rows_of_other_files_that_share_a_text_are_left_out_and_counted(
-    tmp_path: Path, own: Part, hold_out: HoldOut
+    tmp_path: Path, own: RowSource, hold_out: HoldOut
 ) -> None:
     held = (keeping(own, hold_out, HELD),)
     aside = read_tables([held], tmp_path)[held].texts[0]
@@ -96,7 +98,7 @@ def test_rows_of_other_files_that_share_a_text_are_left_out_and_counted(
 
 
 def test_augmentation_is_left_out_too_and_own_rows_are_counted_without_it(
-    tmp_path: Path, own: Part, hold_out: HoldOut
+    tmp_path: Path, own: RowSource, hold_out: HoldOut
 ) -> None:
     more = dataclasses.replace(keeping(write(tmp_path, "more", [*WORDS, "new"]), hold_out), prefix="more/")
     both = (keeping(own, hold_out), more)
@@ -110,14 +112,14 @@ def test_augmentation_is_left_out_too_and_own_rows_are_counted_without_it(
 def test_rows_of_two_tasks_are_kept_from_both(tmp_path: Path) -> None:
     """One file is a part of the other, so that each keeps other rows aside."""
     files = [write(tmp_path, "one", WORDS), write(tmp_path, "two", WORDS[:12])]
-    together = HoldOut(share=0.25, parts=tuple(files))
+    together = HoldOut(share=0.25, sources=tuple(files))
     train = [(keeping(part, together),) for part in files]
-    held = [(keeping(part, HoldOut(share=0.25, parts=(part,)), HELD),) for part in files]
+    held = [(keeping(part, HoldOut(share=0.25, sources=(part,)), HELD),) for part in files]
     tables = read_tables([*train, *held], tmp_path)
     aside = [texts_of(tables[part]) for part in held]
     assert aside[0] != aside[1]
     for part, file, own, other in zip(train, files, aside, reversed(aside), strict=True):
-        texts = read_part(file, tmp_path).texts[0]
+        texts = read_source(file, tmp_path).texts[0]
         num_others = sum(text in other - own for text in texts)
         assert tables[part].texts[0] == [text for text in texts if text not in own | other]
         said = {0: (), 1: ("1 row shares",)}.get(num_others, (f"{num_others} rows share",))
@@ -125,14 +127,16 @@ def test_rows_of_two_tasks_are_kept_from_both(tmp_path: Path) -> None:
     assert any(tables[part].left_out for part in train)
 
 
-def test_every_file_is_read_once(tmp_path: Path, own: Part, hold_out: HoldOut, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = list[Part]()
+def test_every_file_is_read_once(
+    tmp_path: Path, own: RowSource, hold_out: HoldOut, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = list[RowSource]()
 
-    def count(part: Part, folder: Path) -> Table:
+    def count(part: RowSource, folder: Path) -> Table:
         read.append(part)
-        return read_part(part, folder)
+        return read_source(part, folder)
 
-    monkeypatch.setattr(parts_module, "read_part", count)
+    monkeypatch.setattr(row_sources, "read_source", count)
     extra = write(tmp_path, "extra", ["new"])
     train, held = (keeping(own, hold_out),), (keeping(own, hold_out, HELD),)
     tables = read_tables([train, held, (keeping(extra, hold_out),), (own, extra), train], tmp_path)
@@ -142,15 +146,15 @@ def test_every_file_is_read_once(tmp_path: Path, own: Part, hold_out: HoldOut, m
 
 def test_a_share_that_fits_no_group_is_refused_with_its_file(tmp_path: Path) -> None:
     few = write(tmp_path, "few", ["a", "b", "c"])
-    assert complaint(keeping(few, HoldOut(share=0.3, parts=(few,))), tmp_path) == (
-        "few.csv: data.hold_out must keep aside at least one whole group of rows that share texts, got 0.3 of 3 rows"
+    assert complaint(keeping(few, HoldOut(share=0.3, sources=(few,))), tmp_path) == (
+        "few.csv: data.hold_out must hold out at least one whole group of rows that share texts, got 0.3 of 3 rows"
     )
-    assert len(read_tables([(keeping(few, HoldOut(share=0.34, parts=(few,))),)], tmp_path)) == 1
+    assert len(read_tables([(keeping(few, HoldOut(share=0.34, sources=(few,))),)], tmp_path)) == 1
     same = write(tmp_path, "same", ["a", "A", " a"])
-    assert complaint(keeping(same, HoldOut(share=0.5, parts=(same,))), tmp_path).endswith("got 0.5 of 3 rows")
+    assert complaint(keeping(same, HoldOut(share=0.5, sources=(same,))), tmp_path).endswith("got 0.5 of 3 rows")
 
 
-def test_a_file_of_which_nothing_is_left_is_refused(tmp_path: Path, own: Part, hold_out: HoldOut) -> None:
+def test_a_file_of_which_nothing_is_left_is_refused(tmp_path: Path, own: RowSource, hold_out: HoldOut) -> None:
     held = (keeping(own, hold_out, HELD),)
     aside = read_tables([held], tmp_path)[held].texts[0]
     copy = keeping(write(tmp_path, "copy", aside[:4]), hold_out)
@@ -158,7 +162,7 @@ def test_a_file_of_which_nothing_is_left_is_refused(tmp_path: Path, own: Part, h
     assert complaint(copy, tmp_path) == rule
 
 
-def test_unusable_rows_are_said_of_what_is_trained_only(tmp_path: Path, own: Part, hold_out: HoldOut) -> None:
+def test_unusable_rows_are_said_of_what_is_trained_only(tmp_path: Path, own: RowSource, hold_out: HoldOut) -> None:
     with (tmp_path / "own.csv").open("a") as file:
         file.write("last,,1\n")
     train, held = (keeping(own, hold_out),), (keeping(own, hold_out, HELD),)
@@ -167,7 +171,7 @@ def test_unusable_rows_are_said_of_what_is_trained_only(tmp_path: Path, own: Par
 
 
 def test_rows_kept_aside_can_be_tokenised(
-    tmp_path: Path, own: Part, hold_out: HoldOut, tiny_encoder: PretrainedEncoder
+    tmp_path: Path, own: RowSource, hold_out: HoldOut, tiny_encoder: PretrainedEncoder
 ) -> None:
     held = (keeping(own, hold_out, HELD),)
     tables = {("sst", HELD): read_tables([held], tmp_path)[held]}
@@ -176,6 +180,6 @@ def test_rows_kept_aside_can_be_tokenised(
     assert table.labels.tolist() == labels_of(tables["sst", HELD])
 
 
-def test_parts_are_told_by_their_files_and_by_whose_rows_are_kept_aside(own: Part, hold_out: HoldOut) -> None:
-    assert describe_parts((own, dataclasses.replace(own, path="b.csv"))) == "own.csv, b.csv"
-    assert describe_parts((keeping(own, hold_out),)) == "own.csv; held out: sst"
+def test_parts_are_told_by_their_files_and_by_whose_rows_are_kept_aside(own: RowSource, hold_out: HoldOut) -> None:
+    assert describe_sources((own, dataclasses.replace(own, path="b.csv"))) == "own.csv, b.csv"
+    assert describe_sources((keeping(own, hold_out),)) == "own.csv; held out: sst"

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from mtlib.model.encoder import PretrainedEncoder
-from mtlib.model.encoder_lookup import look_up_encoder
+from mtlib.model.encoder import PretrainedEncoder, preview_encoder
 from tests.hub_server import Hub, run_python, serve_hub
 from tests.mtlib.architectures import DECODERS
 
@@ -25,11 +24,12 @@ else:
     print(json.dumps({answer}))
 """
 FOUND = """{
-    "place": found.place, "is_here": found.is_here, "shapes": {k: w.shape for k, w in found.pretrained.weights.items()},
+    "place": found.place, "is_local": found.is_local,
+    "shapes": {k: w.shape for k, w in found.pretrained.weights.items()},
     "tokens": found.pretrained.tokenizer("the dog sings")["input_ids"], "max_length": found.pretrained.max_length,
     "stream": float(torch.rand(())),
 }"""
-LOOKED_UP = LOOK.replace("{module}", "mtlib.model.encoder_lookup").replace("{function}", "look_up_encoder")
+LOOKED_UP = LOOK.replace("{module}", "mtlib.model.encoder").replace("{function}", "preview_encoder")
 LOADED = LOOK.replace("{module}", "mtlib.model.encoder").replace("{function}", "load_encoder")
 
 
@@ -54,9 +54,9 @@ def answer_of(hub: Hub, home: Path, code: str, name: str) -> dict[str, object] |
 
 
 def test_what_is_in_a_folder_is_loaded(tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder) -> None:
-    found = look_up_encoder(str(tiny_encoder_folder))
+    found = preview_encoder(str(tiny_encoder_folder))
     assert found.pretrained.fingerprint == tiny_encoder.fingerprint
-    assert (found.is_here, found.place) == (True, f"in the folder {tiny_encoder_folder}")
+    assert (found.is_local, found.place) == (True, f"in the folder {tiny_encoder_folder}")
 
 
 def test_of_an_encoder_on_the_hub_all_but_its_weights_is_read_and_nothing_is_kept(
@@ -66,7 +66,7 @@ def test_of_an_encoder_on_the_hub_all_but_its_weights_is_read_and_nothing_is_kep
     assert isinstance(found, dict)
     size = (tiny_encoder_folder / "model.safetensors").stat().st_size / 1e6
     place = f"on the Hugging Face hub, not in {tmp_path}/home/hub: {size:.1f} MB of weights will be fetched"
-    assert (found["place"], found["is_here"]) == (place, False)
+    assert (found["place"], found["is_local"]) == (place, False)
     assert found["shapes"] == {name: list(weight.shape) for name, weight in tiny_encoder.weights.items()}
     assert found["tokens"] == tiny_encoder.tokenizer("the dog sings")["input_ids"]
     assert found["max_length"] == tiny_encoder.max_length
@@ -87,7 +87,7 @@ def test_what_has_been_fetched_is_found_in_the_cache_without_the_hub(
     hub.fetched.clear()
     found = answer_of(Hub(address="http://127.0.0.1:9"), home, LOOKED_UP.replace("{answer}", FOUND), "someone/tiny")
     assert isinstance(found, dict)
-    assert (found["place"], found["is_here"]) == (f"in {home}/hub", True)
+    assert (found["place"], found["is_local"]) == (f"in {home}/hub", True)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlib.data.missing_files import MOST_LISTED, describe_folder, describe_missing, near_folder, nearest_file
+from mtlib.data.file_suggestions import MOST_LISTED, describe_folder, describe_missing, near_folder, nearest_file
 
 
 def make_files(folder: Path, *names: str) -> Path:

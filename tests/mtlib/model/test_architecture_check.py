@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from transformers import AutoModel, BertConfig, FunnelConfig, LlamaConfig
 
-from mtlib.model.architecture import (
+from mtlib.model.architecture_check import (
     SMALL,
     check_architecture,
     encoder_arguments,
