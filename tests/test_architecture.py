@@ -43,6 +43,11 @@ FILES = sorted(path for package in PACKAGES for path in (ROOT / package).glob("*
 MODULES = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in FILES if path.name != "__init__.py"]
 
 
+def modules_of(package: str) -> list[str]:
+    """Dotted names of a package's files."""
+    return [module for module in MODULES if module.split(".")[0] == package]
+
+
 @cache
 def tree_of(module: str) -> ast.Module:
     return ast.parse(path_of(module).read_text())
@@ -78,6 +83,7 @@ def loaded_nodes(tree: ast.AST) -> Iterator[ast.AST]:
             yield from loaded_nodes(child)
 
 
+@cache
 def loaded_packages(module: str) -> set[str]:
     """Top packages of others that loading a file brings in, through our own files too."""
     found: set[str] = set()
@@ -96,14 +102,17 @@ def strings(module: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_file_imports_only_from_its_own_folder_and_from_lower_ones(module: str) -> None:
-    own = room_of(module)
-    assert own in ROOMS, f"{own} has no place in ROOMS of tests/test_architecture.py: add it there"
-    for name in imports(module):
-        if name.split(".")[0] in PACKAGES and name not in PACKAGES and room_of(name) != own:
-            assert room_of(name) in ROOMS, f"{module} imports {name}, which has no place in ROOMS"
-            assert ROOMS.index(room_of(name)) < ROOMS.index(own), f"{module} must not import {name}: it is not lower"
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_file_imports_only_from_its_own_folder_and_from_lower_ones(package: str) -> None:
+    for module in modules_of(package):
+        own = room_of(module)
+        assert own in ROOMS, f"{own} has no place in ROOMS of tests/test_architecture.py: add it there"
+        for name in imports(module):
+            if name.split(".")[0] in PACKAGES and name not in PACKAGES and room_of(name) != own:
+                assert room_of(name) in ROOMS, f"{module} imports {name}, which has no place in ROOMS"
+                assert ROOMS.index(room_of(name)) < ROOMS.index(own), (
+                    f"{module} must not import {name}: it is not lower"
+                )
 
 
 def test_no_files_import_one_another_in_a_circle() -> None:
@@ -116,30 +125,33 @@ def test_every_room_is_there() -> None:
     assert {room_of(module) for module in MODULES} == set(ROOMS)
 
 
-@pytest.mark.parametrize("folder", [ROOT / room.replace(".", "/") for room in ROOMS], ids=str)
-def test_a_folder_has_few_entries(folder: Path) -> None:
-    if folder.is_dir() and folder.name != "search_spaces":
-        entries = {path.name for path in folder.iterdir() if not path.name.startswith("__")}
+@pytest.mark.parametrize("package", [*PACKAGES, *(f"tests/{package}" for package in PACKAGES)])
+def test_a_folder_has_few_entries(package: str) -> None:
+    folders = {path.parent for path in (ROOT / package).rglob("*.py")} | {ROOT / package}
+    for folder in (folder for folder in folders if folder.name != "search_spaces"):
+        entries = {path.name for path in folder.iterdir() if not path.name.startswith(("__", ".", "conftest"))}
         assert len(entries) <= MOST_ENTRIES, f"{folder} has {len(entries)} entries: {sorted(entries)}"
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_imports_are_absolute_and_name_what_they_take(module: str) -> None:
-    for node in ast.walk(tree_of(module)):
-        if isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{module}:{node.lineno}: imports must be absolute"
-            assert all(alias.name != "*" for alias in node.names), f"{module}:{node.lineno}: no star imports"
+@pytest.mark.parametrize("package", PACKAGES)
+def test_imports_are_absolute_and_name_what_they_take(package: str) -> None:
+    for module in modules_of(package):
+        for node in ast.walk(tree_of(module)):
+            if isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{module}:{node.lineno}: imports must be absolute"
+                assert all(alias.name != "*" for alias in node.names), f"{module}:{node.lineno}: no star imports"
 
 
-@pytest.mark.parametrize("module", [module for module in MODULES if not module.startswith("sweeps.")])
-def test_only_sweeps_imports_ray_or_optuna(module: str) -> None:
-    assert not {name.split(".")[0] for name in imports(module)} & ONLY_IN_SWEEPS
+@pytest.mark.parametrize("package", [package for package in PACKAGES if package != "sweeps"])
+def test_only_sweeps_imports_ray_or_optuna(package: str) -> None:
+    for module in modules_of(package):
+        assert not {name.split(".")[0] for name in imports(module)} & ONLY_IN_SWEEPS, module
 
 
-@pytest.mark.parametrize("module", [module for module in MODULES if module.startswith("results.")])
-def test_results_load_without_torch_ray_transformers_or_optuna(module: str) -> None:
-    assert not {name.split(".")[0] for name in imports(module)} & NOT_IN_RESULTS
-    assert not loaded_packages(module) & NOT_IN_RESULTS
+def test_results_load_without_torch_ray_transformers_or_optuna() -> None:
+    for module in modules_of("results"):
+        assert not {name.split(".")[0] for name in imports(module)} & NOT_IN_RESULTS, module
+        assert not loaded_packages(module) & NOT_IN_RESULTS, module
 
 
 @pytest.mark.parametrize("module", WITHOUT_TORCH)
@@ -147,11 +159,11 @@ def test_tasks_and_configurations_load_without_torch(module: str) -> None:
     assert not loaded_packages(module) & {"torch", "transformers", *ONLY_IN_SWEEPS}
 
 
-@pytest.mark.parametrize("module", [module for module in MODULES if not module.startswith(MAY_NAME_TASKS)])
-def test_only_the_file_of_tasks_names_tasks(module: str) -> None:
+def test_only_the_file_of_tasks_names_tasks() -> None:
     named = re.compile(rf"\b({'|'.join(TASKS)})\b")
-    found = [f"{module}:{line}: {text!r}" for line, text in strings(module) if named.search(text)]
-    assert not found, f"tasks are named in mtlib/tasks.py only: {found}"
+    for module in (module for module in MODULES if not module.startswith(MAY_NAME_TASKS)):
+        found = [f"{module}:{line}: {text!r}" for line, text in strings(module) if named.search(text)]
+        assert not found, f"tasks are named in mtlib/tasks.py only: {found}"
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -160,9 +172,11 @@ def test_every_folder_is_a_package_whose_file_is_empty(package: str) -> None:
         assert (folder / "__init__.py").read_bytes() == b""
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_file_names_say_what_they_hold(module: str) -> None:
-    assert module.split(".")[-1] not in FORBIDDEN_NAMES
+@pytest.mark.parametrize("package", PACKAGES)
+def test_files_have_telling_names_and_begin_by_saying_what_they_do(package: str) -> None:
+    for module in modules_of(package):
+        assert module.split(".")[-1] not in FORBIDDEN_NAMES, module
+        assert ast.get_docstring(tree_of(module)), f"{module} has no docstring"
 
 
 @pytest.mark.parametrize("package", ["sweeps", "results"])
@@ -171,29 +185,25 @@ def test_scripts_folders_hide_no_standard_module(package: str) -> None:
     assert not {path.stem for path in (ROOT / package).iterdir()} & sys.stdlib_module_names
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_file_begins_by_saying_what_it_does(module: str) -> None:
-    assert ast.get_docstring(tree_of(module)), f"{module} has no docstring"
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_classes_inherit_from_torch_ray_and_exceptions_only(module: str) -> None:
-    tree = tree_of(module)
-    origins = {
-        alias.asname or alias.name: str(node.module if isinstance(node, ast.ImportFrom) else alias.name)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for alias in node.names
-    }
-    for node in ast.walk(tree):
-        for base in node.bases if isinstance(node, ast.ClassDef) else ():
+@pytest.mark.parametrize("package", PACKAGES)
+def test_classes_inherit_from_torch_ray_and_exceptions_only(package: str) -> None:
+    for module in modules_of(package):
+        tree = tree_of(module)
+        origins = {
+            alias.asname or alias.name: str(node.module if isinstance(node, ast.ImportFrom) else alias.name)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for alias in node.names
+        }
+        for base in (base for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for base in node.bases):
             name = ast.unparse(base).split(".")[0]
             is_allowed = name in EXCEPTIONS or origins.get(name, "").split(".")[0] in MAY_INHERIT_FROM
             assert is_allowed, f"{module}:{base.lineno}: {ast.unparse(base)} must not be inherited from"
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_every_source_file_has_its_mirrored_test_file(module: str) -> None:
-    *folders, name = module.split(".")
-    path = Path("tests", *folders, f"test_{name}.py")
-    assert (ROOT / path).exists(), f"{path} is missing"
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_source_file_has_its_mirrored_test_file(package: str) -> None:
+    for module in modules_of(package):
+        *folders, name = module.split(".")
+        path = Path("tests", *folders, f"test_{name}.py")
+        assert (ROOT / path).exists(), f"{path} is missing"

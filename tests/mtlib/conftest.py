@@ -21,8 +21,8 @@ from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS
 from mtlib.train import start
 from mtlib.training.run import Run
-from tests.mtlib.combinations import EVERY_METHOD, ORDERS, Changes, Material
-from tests.mtlib.further_data import write_further_data
+from tests.mtlib.data.further_data import write_further_data
+from tests.mtlib.training.combinations import EVERY_METHOD, ORDERS, Changes, Material
 
 WORDS = ["the", "cat", "sat", "a", "b", "road", "un", "##able", "##s", "?", "film"]
 

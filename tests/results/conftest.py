@@ -140,7 +140,7 @@ def trained_folder(
     tmp_path_factory: pytest.TempPathFactory, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> Path:
     """A sweep of trained trials, from which models for every task are selected; not to be changed."""
-    from tests.results.trained_sweep import select_pairs, train_sweep
+    from tests.results.inference.trained_sweep import select_pairs, train_sweep
 
     folder = train_sweep(tmp_path_factory.mktemp("sweeps") / "mine", tiny_corpus, tiny_encoder)
     select_pairs(folder)

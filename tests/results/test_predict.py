@@ -18,9 +18,9 @@ from mtlib.tasks import TASKS
 from results import predict
 from results.predict import main
 from results.records.selection import read_selection, write_selection
-from tests.results.bundled_sweep import bundle_without_wheel
-from tests.results.scripts import ROOT, run_main, run_script
-from tests.results.trained_sweep import FIRST, SECOND, recorded_logits
+from tests.results.bundle.bundled_sweep import bundle_without_wheel
+from tests.results.cli.scripts import ROOT, run_main, run_script
+from tests.results.inference.trained_sweep import FIRST, SECOND, recorded_logits
 
 TEXTS = ["a film", "the good dog sleeps", "red", "very dull cat runs"]
 Capture = pytest.CaptureFixture[str]

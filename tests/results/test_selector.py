@@ -21,10 +21,10 @@ from results.selection.cost_text import COSTS
 from results.selection.report import TITLES
 from results.selection.select_ensemble import METHODS, select_ensemble
 from results.selector import main
+from tests.results.cli.scripts import run_script
 from tests.results.conftest import build_record, build_report
-from tests.results.scored_sweep import build_sweep
-from tests.results.scripts import run_script
-from tests.results.trained_sweep import FIRST, hold_out_rows, select_pairs
+from tests.results.inference.trained_sweep import FIRST, hold_out_rows, select_pairs
+from tests.results.selection.scored_sweep import build_sweep
 
 FAST = ("--repeats", "1", "--bags", "0")
 Capture = pytest.CaptureFixture[str]

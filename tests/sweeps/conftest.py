@@ -12,7 +12,7 @@ import pytest
 from mtlib.config.trial import TrialConfig
 from search_spaces.space import SearchSpace
 from sweeps.options import SweepPlan
-from tests.sweeps.trained_trials import FAST, Ground, train_trial
+from tests.sweeps.reuse.trained_trials import FAST, Ground, train_trial
 
 MakePlan = Callable[..., SweepPlan]
 

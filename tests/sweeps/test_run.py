@@ -34,7 +34,7 @@ from sweeps.options import SweepPlan
 from sweeps.run import main
 from sweeps.search.study import open_study
 from tests.hub_server import Hub, run_python, serve_hub
-from tests.mtlib.architectures import DECODERS, ENCODERS
+from tests.mtlib.model.architectures import DECODERS, ENCODERS
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "sweeps" / "run.py"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.mtlib.config_cases import BASE, refusal
+from tests.mtlib.config.config_cases import BASE, refusal
 
 SUMMED = {"stages.0.sum_losses": True}
 ALONE = {"stages.0.tasks": ["sst"]}

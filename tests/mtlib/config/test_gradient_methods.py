@@ -5,7 +5,7 @@ import torch
 
 from mtlib.config.gradient_methods import GRADIENT_METHODS
 from mtlib.loss.losses import load_function
-from tests.mtlib.config_cases import undescribed_fields
+from tests.mtlib.config.config_cases import undescribed_fields
 
 
 @pytest.mark.parametrize("name", GRADIENT_METHODS)

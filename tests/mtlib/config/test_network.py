@@ -7,7 +7,7 @@ import pytest
 from mtlib.config.losses import LOSSES, losses_for
 from mtlib.config.network import EncoderConfig, PalsConfig, TaskConfig
 from mtlib.tasks import TASKS
-from tests.mtlib.config_cases import (
+from tests.mtlib.config.config_cases import (
     BASE,
     PENALIZED,
     Case,

@@ -9,7 +9,7 @@ import pytest
 from mtlib.config.penalties import PENALTIES, ProximalConfig, SimcseConfig, SmartConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.loss.losses import load_function
-from tests.mtlib.config_cases import (
+from tests.mtlib.config.config_cases import (
     BASE,
     PENALIZED,
     Case,

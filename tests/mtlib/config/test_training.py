@@ -6,7 +6,7 @@ import pytest
 
 from mtlib.config.batch_orders import BATCH_ORDERS, RANDOM_ORDERS, ROUND_ORDERS
 from mtlib.config.training import OptimizerConfig, StageConfig
-from tests.mtlib.config_cases import (
+from tests.mtlib.config.config_cases import (
     BASE,
     Case,
     assert_range,

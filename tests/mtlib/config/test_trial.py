@@ -17,7 +17,7 @@ from mtlib.config.penalties import SmartConfig
 from mtlib.config.training import OptimizerConfig, StageConfig
 from mtlib.config.trial import OPEN_GROUPS, TrialConfig, default_task_config
 from mtlib.tasks import TASKS, Task
-from tests.mtlib.config_cases import BASE, PENALIZED, ROOT, Case, assert_range, refusal, undescribed_fields
+from tests.mtlib.config.config_cases import BASE, PENALIZED, ROOT, Case, assert_range, refusal, undescribed_fields
 
 CASES: list[Case] = [
     ("stages", [], "stages must hold at least one stage", [{"tasks": ["sst"]}]),

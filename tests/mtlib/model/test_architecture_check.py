@@ -16,7 +16,7 @@ from mtlib.model.architecture_check import (
     takes_segments,
     two_texts,
 )
-from tests.mtlib.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, NO_TEXT_ENCODERS
+from tests.mtlib.model.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, NO_TEXT_ENCODERS
 
 RULE = "encoder 'it' must be one that reads a text both ways, got "
 

@@ -40,7 +40,7 @@ from mtlib.model.encoder import (
     num_positions,
 )
 from mtlib.model.layers import layer_list
-from tests.mtlib.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, NOT_ENTERED
+from tests.mtlib.model.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, NOT_ENTERED
 
 AS_IT_IS = EncoderConfig(dropout=None, max_length=32)
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1}

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from mtlib.model.encoder import PretrainedEncoder, preview_encoder
 from tests.hub_server import Hub, run_python, serve_hub
-from tests.mtlib.architectures import DECODERS
+from tests.mtlib.model.architectures import DECODERS
 
 LOOK = """
 import json, sys, torch

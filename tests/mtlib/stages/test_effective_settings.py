@@ -17,7 +17,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.stages.effective_settings import effective_settings, length_counts
-from tests.mtlib.inert_cases import (
+from tests.mtlib.stages.inert_cases import (
     ALONE,
     BASES,
     BEST,
@@ -31,7 +31,7 @@ from tests.mtlib.inert_cases import (
     Changes,
     Table,
 )
-from tests.mtlib.trained_states import Outcome, Trainer, assert_equal, difference
+from tests.mtlib.stages.trained_states import Outcome, Trainer, assert_equal, difference
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.training import preflight as rehearsal
 from mtlib.training.preflight import rehearse
-from tests.mtlib.architectures import ENCODERS, ENDS, SMALL, untrained
+from tests.mtlib.model.architectures import ENCODERS, ENDS, SMALL, untrained
 
 PLAIN: dict[str, Any] = {"smart.weight": 0, "encoder.max_length": 40, "encoder.dropout": None}
 SMART = {**PLAIN, "smart.weight": 1, "smart.tasks": ["sst"]}

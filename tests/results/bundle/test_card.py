@@ -12,7 +12,7 @@ from mtlib.tasks import TASKS
 from results.bundle.card import bundle_card, soup_card
 from results.bundle.manifest import Bundle, BundledMember, BundledModel
 from results.records.selection import Look, Member, Selection
-from tests.results.trained_sweep import selection_of
+from tests.results.inference.trained_sweep import selection_of
 
 
 @pytest.fixture

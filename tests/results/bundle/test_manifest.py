@@ -23,7 +23,7 @@ from results.bundle.manifest import (
 )
 from results.ensembles.ensemble import Ensemble
 from results.inference.predictor import load_predictor, predict_texts
-from tests.results.bundled_sweep import TEXTS, bundle_without_wheel, copy_sweep, select_mixed, source_of
+from tests.results.bundle.bundled_sweep import TEXTS, bundle_without_wheel, copy_sweep, select_mixed, source_of
 
 KNOTS = tuple(np.linspace(0, 5, 101).tolist())
 

@@ -27,9 +27,9 @@ from results.inference.models import LoadedModel, find_trials, load_models
 from results.inference.predictor import load_predictor, predict_texts
 from results.predict import main
 from results.records.selection import Selection, read_selection, write_selection
-from tests.results.bundled_sweep import TEXTS, bundle_without_wheel, copy_sweep, select_mixed, source_of
+from tests.results.bundle.bundled_sweep import TEXTS, bundle_without_wheel, copy_sweep, select_mixed, source_of
 from tests.results.inference.test_models import rewrite_encoder
-from tests.results.trained_sweep import FIRST, SECOND, kept_epoch, member_of, selection_of
+from tests.results.inference.trained_sweep import FIRST, SECOND, kept_epoch, member_of, selection_of
 
 ROOT = Path(__file__).resolve().parents[3]
 NEEDED = {

@@ -13,8 +13,8 @@ from results.ensembles.base_configuration import base_candidates, find_base
 from results.ensembles.candidates import read_pool
 from results.records.trials import write_sweep, write_trials
 from tests.results.conftest import build_record
-from tests.results.scored_sweep import build_sweep
-from tests.results.simulated_pools import build_pool
+from tests.results.scoring.simulated_pools import build_pool
+from tests.results.selection.scored_sweep import build_sweep
 
 BASE = TrialConfig(stages=(StageConfig(tasks=("sst",), epochs=1),))
 CHANGED = {"optimizer.learning_rate": 0.5}

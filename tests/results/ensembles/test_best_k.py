@@ -23,8 +23,8 @@ from results.ensembles.greedy import choose_greedy
 from results.ensembles.rank_means import choose_best_k_ranks
 from results.ensembles.stacking import choose_weights
 from results.ranking.bootstrap import Numbers
-from tests.results.plain_selection import all_rows, mean_score, plain_score
-from tests.results.simulated_pools import build_pool, labels_by, named_weights, peeks, pool_of, true_score
+from tests.results.scoring.plain_selection import all_rows, mean_score, plain_score
+from tests.results.scoring.simulated_pools import build_pool, labels_by, named_weights, peeks, pool_of, true_score
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 METHODS: dict[str, Method] = {

@@ -9,7 +9,7 @@ import pytest
 from mtlib.tasks import TASKS, Task
 from results.ensembles.candidates import Pool
 from results.ensembles.copies import without_copies
-from tests.results.simulated_pools import build_pool, keeping
+from tests.results.scoring.simulated_pools import build_pool, keeping
 
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
 

@@ -9,8 +9,8 @@ import pytest
 from mtlib.tasks import TASKS, Task
 from results.ensembles.best_k import Settings, best_candidates, choose_best_k, choose_single, sum_scores
 from results.ensembles.greedy import addition_scorer, choose_greedy, draw_bags, grow
-from tests.results.plain_selection import all_rows, counts_of, mean_score, plain_score, select_as_in_the_paper
-from tests.results.simulated_pools import build_pool, pool_of
+from tests.results.scoring.plain_selection import all_rows, counts_of, mean_score, plain_score, select_as_in_the_paper
+from tests.results.scoring.simulated_pools import build_pool, pool_of
 
 BINARY, REGRESSION = TASKS["qqp"], TASKS["sts"]
 SKILLS = (0.2, 0.7, 0.5, 0.6, 0.4, 0.65)

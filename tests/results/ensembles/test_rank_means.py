@@ -14,8 +14,8 @@ from results.ensembles.ensemble import NUM_KNOTS, Ensemble, combine_outputs, ens
 from results.ensembles.rank_means import choose_best_k_ranks, rank_pool
 from results.ranking.bootstrap import Numbers
 from results.selection.select_ensemble import members_of
-from tests.results.plain_selection import all_rows
-from tests.results.simulated_pools import build_pool, peeks, pool_of
+from tests.results.scoring.plain_selection import all_rows
+from tests.results.scoring.simulated_pools import build_pool, peeks, pool_of
 
 Floats = npt.NDArray[np.float64]
 

@@ -23,8 +23,8 @@ from results.ensembles.soup import (
     uniform_soup,
 )
 from results.ranking.bootstrap import Numbers
-from tests.results.plain_selection import all_rows
-from tests.results.simulated_pools import build_pool, peeks, pool_of
+from tests.results.scoring.plain_selection import all_rows
+from tests.results.scoring.simulated_pools import build_pool, peeks, pool_of
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 SKILLS = (0.3, 0.7, 0.5, 0.6, 0.4, 0.65, 0.55)

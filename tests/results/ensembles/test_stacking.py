@@ -18,8 +18,8 @@ from results.ensembles.stacking import (
     mixture,
     right_probabilities,
 )
-from tests.results.plain_selection import all_rows, mixture_loss, optimal_mixture, plain_score
-from tests.results.simulated_pools import build_pool, pool_of
+from tests.results.scoring.plain_selection import all_rows, mixture_loss, optimal_mixture, plain_score
+from tests.results.scoring.simulated_pools import build_pool, pool_of
 
 Floats = npt.NDArray[np.float64]
 

@@ -20,8 +20,8 @@ from results.ensembles.stacking import choose_weights
 from results.ensembles.temperature import HIGHEST, LOWEST, calibrated, find_temperatures, temper_pool
 from results.ranking.bootstrap import Numbers
 from results.scoring.cross_fitting import cross_fit
-from tests.results.plain_selection import all_rows
-from tests.results.simulated_pools import build_pool, labels_by, peeks, pool_of
+from tests.results.scoring.plain_selection import all_rows
+from tests.results.scoring.simulated_pools import build_pool, labels_by, peeks, pool_of
 
 Floats = npt.NDArray[np.float64]
 

@@ -15,7 +15,7 @@ from results.inference.models import ModelSource
 from results.inference.predictor import Predictor, load_predictor
 from results.ranking.bootstrap import Floats
 from results.records.selection import Selection, read_selection
-from tests.results.trained_sweep import FIRST, member_of, recorded_logits, selection_of
+from tests.results.inference.trained_sweep import FIRST, member_of, recorded_logits, selection_of
 
 NAMES = [f"{stem}-{split}-output.csv" for stem in ("para", "sst", "sts") for split in ("dev", "test")]
 

@@ -15,7 +15,7 @@ from results.inference.models import ModelSource, find_sweeps, find_trials, load
 from results.records.files import Location
 from results.records.selection import read_selection
 from results.records.trials import TrialRecord, read_trials, write_sweep, write_trials
-from tests.results.trained_sweep import FIRST, SECOND, THIRD, kept_epoch, member_of, selection_of
+from tests.results.inference.trained_sweep import FIRST, SECOND, THIRD, kept_epoch, member_of, selection_of
 
 
 def source_of(folder: Path, **changes: object) -> ModelSource:

@@ -28,7 +28,7 @@ from results.inference.predictor import (
 from results.inference.readers import TextRow
 from results.ranking.bootstrap import Floats
 from results.records.selection import Member
-from tests.results.trained_sweep import FIRST, SECOND, member_of, recorded_logits, selection_of
+from tests.results.inference.trained_sweep import FIRST, SECOND, member_of, recorded_logits, selection_of
 
 
 @pytest.fixture(scope="module")

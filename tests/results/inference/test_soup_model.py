@@ -32,8 +32,8 @@ from results.records.selection import Member, Selection, read_selection, write_s
 from results.records.trials import read_trials, write_sweep, write_trials
 from results.records.weights import read_weights
 from tests.results.conftest import build_record
-from tests.results.soup_sweep import ALIKE, BI_TASK, OTHER, train_soup_sweep
-from tests.results.trained_sweep import kept_epoch, member_of, selection_of
+from tests.results.inference.soup_sweep import ALIKE, BI_TASK, OTHER, train_soup_sweep
+from tests.results.inference.trained_sweep import kept_epoch, member_of, selection_of
 
 each_task = pytest.mark.parametrize("task", TASKS)
 

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from results.records.files import open_folder
 from results.records.trials import read_trials
 from results.records.weights import read_weights
-from tests.results.trained_sweep import FIRST, kept_epoch
+from tests.results.inference.trained_sweep import FIRST, kept_epoch
 
 
 @pytest.fixture

@@ -28,8 +28,8 @@ from results.scoring.cross_fitting import (
     standardised,
     widened,
 )
-from tests.results.plain_selection import all_rows
-from tests.results.simulated_pools import build_pool, peeks, pool_of
+from tests.results.scoring.plain_selection import all_rows
+from tests.results.scoring.simulated_pools import build_pool, peeks, pool_of
 
 Floats = npt.NDArray[np.float64]
 

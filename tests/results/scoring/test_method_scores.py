@@ -18,8 +18,8 @@ from results.scoring.method_scores import (
     evaluate_base,
     evaluate_method,
 )
-from tests.results.plain_selection import all_rows, plain_score
-from tests.results.simulated_pools import build_pool
+from tests.results.scoring.plain_selection import all_rows, plain_score
+from tests.results.scoring.simulated_pools import build_pool
 
 FAST = Settings(max_models=3, num_folds=4)
 SKILLS = (0.3, 0.9, 0.7, 0.8)

@@ -10,7 +10,7 @@ from mtlib.tasks import TASKS, Task
 from results.ensembles.candidates import Pool
 from results.ranking.bootstrap import bootstrap_scores
 from results.scoring.model_confidence_set import ConfidenceSet, find_confidence_set, model_confidence_set
-from tests.results.simulated_pools import build_pool
+from tests.results.scoring.simulated_pools import build_pool
 
 Floats = npt.NDArray[np.float64]
 

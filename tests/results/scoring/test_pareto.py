@@ -13,8 +13,8 @@ from results.ensembles.stacking import choose_weights
 from results.records.selection import TradeOff
 from results.scoring.cross_fitting import cross_fit
 from results.scoring.pareto import find_trade_offs, list_sizes, pareto_front
-from tests.results.plain_selection import all_rows
-from tests.results.simulated_pools import build_pool
+from tests.results.scoring.plain_selection import all_rows
+from tests.results.scoring.simulated_pools import build_pool
 
 BINARY = TASKS["qqp"]
 METHODS: Mapping[str, Method] = {

@@ -14,8 +14,8 @@ from results.ensembles.best_k import Settings
 from results.ensembles.candidates import Candidate, Pool
 from results.ranking.bootstrap import Numbers
 from results.scoring.shared_model import Pools, choose_shared_model, overall_scores, with_common_candidates
-from tests.results.plain_selection import all_rows, mean_score
-from tests.results.simulated_pools import build_pool, keeping, pool_of
+from tests.results.scoring.plain_selection import all_rows, mean_score
+from tests.results.scoring.simulated_pools import build_pool, keeping, pool_of
 
 Floats = npt.NDArray[np.float64]
 

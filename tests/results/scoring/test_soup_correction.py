@@ -19,8 +19,8 @@ from results.scoring.method_scores import (
     evaluate_fitted,
 )
 from results.scoring.soup_correction import SoupBaselines, corrected_score, estimate_of
-from tests.results.plain_selection import all_rows
-from tests.results.simulated_pools import build_pool
+from tests.results.scoring.plain_selection import all_rows
+from tests.results.scoring.simulated_pools import build_pool
 
 BINARY = TASKS["qqp"]
 FAST = Settings(max_models=3, num_folds=4)

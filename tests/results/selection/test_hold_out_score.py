@@ -21,7 +21,7 @@ from results.records.hold_out import HOLD_OUT_FILE, read_hold_out, write_hold_ou
 from results.records.selection import Member, Selection, write_selection
 from results.records.trials import write_sweep
 from results.selection.hold_out_score import count_evaluations, score_held_out
-from tests.results.trained_sweep import (
+from tests.results.inference.trained_sweep import (
     FIRST,
     SECOND,
     hold_out_rows,

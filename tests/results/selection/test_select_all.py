@@ -15,7 +15,7 @@ from results.selection import select_all as choosing
 from results.selection.select_all import SOUP, SelectionRequest, select_from, tasks_of
 from results.selection.select_ensemble import ONE_MODEL, select_ensemble
 from tests.results.conftest import build_record
-from tests.results.scored_sweep import build_sweep, keep_weights
+from tests.results.selection.scored_sweep import build_sweep, keep_weights
 
 FAST = Settings(num_bags=0)
 

@@ -30,8 +30,8 @@ from results.selection.select_ensemble import (
     one_standard_error_rule,
     select_ensemble,
 )
-from tests.results.plain_selection import all_rows, plain_score
-from tests.results.simulated_pools import build_pool, keeping, peeks, pool_of
+from tests.results.scoring.plain_selection import all_rows, plain_score
+from tests.results.scoring.simulated_pools import build_pool, keeping, peeks, pool_of
 
 Floats = npt.NDArray[np.float64]
 

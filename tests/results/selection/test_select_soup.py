@@ -27,10 +27,10 @@ from results.records.trials import write_sweep
 from results.scoring.cross_fitting import cross_fit
 from results.selection.select_ensemble import AUTOMATIC, automatic_method, one_standard_error_rule, select_ensemble
 from results.selection.select_soup import can_be_mixed, choose_soups, model_taste, select_soup
-from tests.results.plain_selection import all_rows
-from tests.results.simulated_pools import build_pool, keeping, peeks
-from tests.results.soup_sweep import ALIKE, OTHER, train_soup_sweep
-from tests.results.trained_sweep import selection_of
+from tests.results.inference.soup_sweep import ALIKE, OTHER, train_soup_sweep
+from tests.results.inference.trained_sweep import selection_of
+from tests.results.scoring.plain_selection import all_rows
+from tests.results.scoring.simulated_pools import build_pool, keeping, peeks
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 SKILLS = (0.5, 0.7, 0.6, 0.65)

@@ -19,7 +19,7 @@ from sweeps.options import SweepOptions
 from sweeps.resume.resume import find_sweep_folder
 from sweeps.setup.create import ROOT
 from tests.results.conftest import build_record, build_report
-from tests.results.scored_sweep import keep_weights
+from tests.results.selection.scored_sweep import keep_weights
 
 Build = Callable[..., SweepOptions]
 

@@ -38,7 +38,7 @@ from sweeps.options import SweepOptions, SweepPlan, make_plan
 from sweeps.reuse.weight_pruning import clean
 from sweeps.search.stage_order import find_cuts
 from sweeps.setup.inputs import SweepInputs, read_points
-from tests.sweeps.plain_sweep import train_sweep
+from tests.sweeps.lanes.plain_sweep import train_sweep
 
 ROWS = {"sst": 100, "qqp": 1000, "sts": 50}
 ENCODER = EncoderSize(num_parameters=1000)

@@ -13,7 +13,7 @@ from mtlib.model.multitask import MultiTaskModel
 from mtlib.stages.active_weights import active_weights
 from mtlib.training.optimizer import trained_parameters
 from sweeps.dry_run.model_size import EncoderSize, count_parameters, measure_encoder, measure_model
-from tests.mtlib.combinations import METHODS, Changes
+from tests.mtlib.training.combinations import METHODS, Changes
 
 
 def test_the_parameters_of_a_local_encoder_are_read_from_its_header(

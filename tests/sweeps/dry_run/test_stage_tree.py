@@ -14,7 +14,7 @@ from sweeps.dry_run.stage_tree import Segment, distinct, path_to, simulate_train
 from sweeps.options import SweepPlan
 from sweeps.search.stage_order import find_cuts
 from tests.sweeps.conftest import MakePlan
-from tests.sweeps.plain_sweep import train_sweep
+from tests.sweeps.lanes.plain_sweep import train_sweep
 
 QQP = StageConfig(tasks=("qqp",), epochs=2, steps_per_epoch=5)
 SST = StageConfig(tasks=("sst",), epochs=3, steps_per_epoch=7)

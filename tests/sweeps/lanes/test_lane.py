@@ -14,8 +14,8 @@ from sweeps.options import SweepOptions
 from sweeps.options import make_plan as make_sweep_plan
 from sweeps.reuse.stage_store import StageStore
 from tests.sweeps.conftest import MakePlan
-from tests.sweeps.plain_sweep import train_sweep
-from tests.sweeps.trained_trials import Ground
+from tests.sweeps.lanes.plain_sweep import train_sweep
+from tests.sweeps.reuse.trained_trials import Ground
 
 
 class Run:

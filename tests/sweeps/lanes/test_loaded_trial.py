@@ -6,7 +6,7 @@ from typing import Any
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_held_out
 from sweeps.lanes.loaded_trial import corpus_of, encoder_of
-from tests.sweeps.trained_trials import Ground, train_trial
+from tests.sweeps.reuse.trained_trials import Ground, train_trial
 
 
 def test_a_course_knows_its_cuts(ground: Ground) -> None:

@@ -32,8 +32,8 @@ from results.records.recovery import read_end
 from sweeps.lanes.mailbox import Mailbox
 from sweeps.lanes.messages import Assignment, Event
 from sweeps.lanes.worker import LaneSetup, is_contained, record_end, run_assignment, run_lane
-from tests.sweeps.plain_sweep import PlainReporter
-from tests.sweeps.trained_trials import Ground
+from tests.sweeps.lanes.plain_sweep import PlainReporter
+from tests.sweeps.reuse.trained_trials import Ground
 
 pytestmark = pytest.mark.ray
 PATIENCE_SECONDS = 300

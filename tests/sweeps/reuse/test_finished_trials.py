@@ -20,8 +20,8 @@ from sweeps.reuse.finished_trials import (
     write_reused_work,
 )
 from sweeps.reuse.starting_point import StartingPoint
-from tests.sweeps.finished_trials import NAMES, SPOILT, begin, cleaned, compact_as, finish
-from tests.sweeps.trained_trials import Ground, assert_same, left_by, train_trial
+from tests.sweeps.reuse.finished_trials import NAMES, SPOILT, begin, cleaned, compact_as, finish
+from tests.sweeps.reuse.trained_trials import Ground, assert_same, left_by, train_trial
 
 
 @pytest.mark.parametrize("is_compacted", [False, True])

@@ -24,8 +24,8 @@ from sweeps.reuse import starting_point as take_over
 from sweeps.reuse.finished_trials import ReusedWork, TrialFolder, note_finished, read_reused_work, write_reused_work
 from sweeps.reuse.stage_store import folder_of, has_stage
 from sweeps.reuse.starting_point import StartingPoint, store_cut
-from tests.sweeps.finished_trials import SPOILT, begin, compact_as, damaged_curves, finish, without_its_last_epoch
-from tests.sweeps.trained_trials import Ground, assert_same, left_by, train_trial
+from tests.sweeps.reuse.finished_trials import SPOILT, begin, compact_as, damaged_curves, finish, without_its_last_epoch
+from tests.sweeps.reuse.trained_trials import Ground, assert_same, left_by, train_trial
 
 
 def cold(ground: Ground, course: Course) -> TrialFolder:

@@ -31,7 +31,7 @@ from sweeps.setup.create import (
     discard_unstarted,
 )
 from sweeps.setup.inputs import SweepInputs
-from tests.mtlib.architectures import DECODERS, ENCODER_DECODERS, ENCODERS
+from tests.mtlib.model.architectures import DECODERS, ENCODER_DECODERS, ENCODERS
 
 Build = Callable[..., SweepOptions]
 OPTIONS = SweepOptions(space="smart_lambda", name="first", storage=Path("/storage"))

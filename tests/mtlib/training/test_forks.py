@@ -27,7 +27,15 @@ from mtlib.stages.keys import list_cuts
 from mtlib.stages.plan import plan_stages
 from mtlib.train import origin_of, train
 from mtlib.training.epoch_report import EpochReport
-from tests.mtlib.combinations import EVERY_METHOD, ORDERS, SUMMED_ONLY, Changes, Material, fits, pair_of_workers
+from tests.mtlib.training.combinations import (
+    EVERY_METHOD,
+    ORDERS,
+    SUMMED_ONLY,
+    Changes,
+    Material,
+    fits,
+    pair_of_workers,
+)
 
 Build = Callable[[str, str, Changes], Material]
 Shown = dict[str, Any]

@@ -29,8 +29,8 @@ from sweeps.lanes.worker_trial import TrialRun, finish_files, run_trial
 from sweeps.options import SweepPlan
 from sweeps.reuse.stage_store import entry_folders, has_stage
 from tests.sweeps.conftest import MakePlan
-from tests.sweeps.plain_sweep import PlainReporter, place_of
-from tests.sweeps.trained_trials import FAST, assert_same, left_by, train_trial
+from tests.sweeps.lanes.plain_sweep import PlainReporter, place_of
+from tests.sweeps.reuse.trained_trials import FAST, assert_same, left_by, train_trial
 
 CHANGES = {"os.rename": 2, "os.link": 2, "os.remove": 1, "os.rmdir": 1, "shutil.rmtree": 1, "os.truncate": 1}
 """Events that tell of a change to a file, with the number of paths that each tells first; and `open`, for writing."""

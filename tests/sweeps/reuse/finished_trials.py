@@ -12,7 +12,7 @@ from sweeps.lanes.loaded_trial import Course
 from sweeps.reuse.finished_trials import TrialFolder, note_finished
 from sweeps.reuse.starting_point import StartingPoint, prepare_starting_point
 from sweeps.reuse.weight_pruning import keep_weights_of
-from tests.sweeps.trained_trials import Ground
+from tests.sweeps.reuse.trained_trials import Ground
 
 NAMES = ("qqp", "sst", "sts", "overall")
 

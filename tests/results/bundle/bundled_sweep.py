@@ -13,7 +13,7 @@ from results.bundle.write import write_bundle
 from results.ensembles.ensemble import find_knots
 from results.inference.models import ModelSource
 from results.records.selection import Selection, write_selection
-from tests.results.trained_sweep import FIRST, SECOND, member_of, recorded_logits, selection_of
+from tests.results.inference.trained_sweep import FIRST, SECOND, member_of, recorded_logits, selection_of
 
 TEXTS = ["a film", "the good dog sleeps", "red", "very dull cat runs", "old old car", "bright road sings not"]
 WHEEL = "multitask_sweeps-0-py3-none-any.whl"

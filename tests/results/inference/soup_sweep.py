@@ -7,7 +7,7 @@ from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS
 from results.records.trials import write_sweep, write_trials
-from tests.results.trained_sweep import small_config, train_trials
+from tests.results.inference.trained_sweep import small_config, train_trials
 
 ALIKE = ("0000-r0", "0001-r0", "0002-r0")
 OTHER = "0003-r0"

@@ -11,7 +11,7 @@ import pytest
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 BASE = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp", "sts")),))
 """All defaults, one stage."""
 PENALIZED = BASE.override(

@@ -21,7 +21,7 @@ from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport, Progress
-from tests.mtlib.combinations import (
+from tests.mtlib.training.combinations import (
     ALTERNATING_ONLY,
     EVERY_METHOD,
     METHODS,

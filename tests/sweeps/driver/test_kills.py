@@ -23,7 +23,7 @@ from sweeps.search.study import NUMBER_ATTRIBUTE, open_study
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SETTINGS = ["stages.1.epochs=3", "smart.weight=0", "stages.0.steps_per_epoch=50", "stages.1.steps_per_epoch=50"]
 COMMAND = ["--space", "batch_sizes", "--checkpoint-steps", "10", "--set", *SETTINGS]
 SEARCHED = ["smart.mode=random", "stages.0.epochs=1", "stages.1.epochs=3"]

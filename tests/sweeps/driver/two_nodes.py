@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from sweeps.cluster.connection import free_port
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 NOTICED_SOONER = {
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "500",
