@@ -16,6 +16,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from mtlib.data.file_readers import Format, MissingColumnError
 from mtlib.errors import require, require_name
 from mtlib.model.hub import read_encoder_name
+from mtlib.runtime.command_line import parse_words, run_command
 from mtlib.tasks import TASKS, Task
 from results.bundle.manifest import (
     BUNDLE_FILE,
@@ -26,7 +27,6 @@ from results.bundle.manifest import (
     load_bundled,
     read_bundle,
 )
-from results.cli.parsing import ALL_WELL, INTERRUPTED, WRONG_USE, be_silent, read_words, say_error
 from results.cli.predict_arguments import STANDARD_OUTPUT, build_parser, check_bundle, check_options
 from results.inference.leaderboard import write_leaderboard
 from results.inference.models import ModelSource, find_sweeps
@@ -60,28 +60,21 @@ def main(arguments: Sequence[str] | None = None, bundle: Path | None = None) -> 
         arguments: the words after the command's name; None for those that the process was started with.
         bundle: the folder of the bundle whose own command this is.
     """
-    try:
-        options = read_words(build_parser(bundle), sys.argv[1:] if arguments is None else arguments)
-        rule = f"{BUNDLE_FILE} of a bundle must be where it was written"
-        require(bundle is None or is_bundle(bundle), rule, f"none in {bundle}")
-        check_options(options)
-        find_command(options)(options)
-    except BrokenPipeError:  # who stops reading, as `head` does, has read enough
-        be_silent()
-    except (ValueError, OSError) as error:
-        say_error(error)
-        return WRONG_USE
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
-    return ALL_WELL
+    return run_command(lambda: run_predict(arguments, bundle))
 
 
-def find_command(options: argparse.Namespace) -> Callable[[argparse.Namespace], None]:
-    """What is asked for."""
+def run_predict(arguments: Sequence[str] | None, bundle: Path | None) -> None:
+    """Predicts a file or the leaderboard's files, or writes a bundle."""
+    options = parse_words(build_parser(bundle), arguments)
+    rule = f"{BUNDLE_FILE} of a bundle must be where it was written"
+    require(bundle is None or is_bundle(bundle), rule, f"none in {bundle}")
+    check_options(options)
     if options.leaderboard:
-        return predict_leaderboard
-    return predict_file if options.bundle is None else make_bundle
+        predict_leaderboard(options)
+    elif options.bundle is None:
+        predict_file(options)
+    else:
+        make_bundle(options)
 
 
 def predict_file(options: argparse.Namespace) -> None:

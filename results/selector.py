@@ -14,8 +14,16 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 from mtlib.errors import first_line, require
 from mtlib.model.hub import read_encoder_name
+from mtlib.runtime.command_line import (
+    INTERRUPTED,
+    SUCCESS,
+    WRONG_USE,
+    new_parser,
+    parse_words,
+    run_command,
+    whole_number,
+)
 from mtlib.tasks import TASKS
-from results.cli.parsing import ALL_WELL, INTERRUPTED, WRONG_USE, new_parser, read_words, say_error
 from results.ensembles.best_k import Settings
 from results.inference.models import ModelSource, find_sweeps
 from results.ranking.expected_best import describe_expected, sweep_expected
@@ -66,48 +74,40 @@ epochs whose weights are kept still. selection.json is written anew each time, f
 methods: {", ".join(NAMES)}
 (topk_ranks is for regression alone)
 
-exit codes: {ALL_WELL} written, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
+exit codes: {SUCCESS} written, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    try:
-        options = read_selector_command(words)
-        shown = score_again(options) if options.score_hold_out else choose_and_write(options, words)
-    except (ValueError, OSError) as error:
-        say_error(error)
-        return WRONG_USE
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
+    return run_command(lambda: run_selector(words))
+
+
+def run_selector(words: list[str]) -> None:
+    """Selects, or scores what was selected on held-out rows, and prints the outcome."""
+    options = read_selector_command(words)
+    shown = score_again(options) if options.score_hold_out else choose_and_write(options, words)
     console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
     console.print(shown)
     if not options.score_hold_out:
         console.print(f"Written: {options.home}/{SELECTION_FILE}", markup=False, soft_wrap=True)
-    return ALL_WELL
 
 
 def read_selector_command(words: Sequence[str]) -> argparse.Namespace:
     """Takes a command line apart, and adds `home`, the folder of `selection.json`; ValueError for any mistake in it."""
-    options = read_words(build_parser(), words)
+    options = parse_words(build_parser(), words)
     require(bool(options.sweeps), "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
     options.sweeps = [absolute(sweep) for sweep in options.sweeps]
     options.home = absolute(options.output or options.sweeps[0])
     require(options.output is None or not Path(options.home).is_file(), "--output must be a folder", options.output)
     for flag in FOR_CHOOSING if options.score_hold_out else ():
-        require(option_name(flag) not in options.said, f"{flag} must not be named beside --score-hold-out", "both")
+        require(flag not in options.given, f"{flag} must not be named beside --score-hold-out", "both")
     has_models = options.score_hold_out or options.method == SOUP
     rule = f"must come with --score-hold-out or --method {SOUP}, which load models"
     for flag in () if has_models else FOR_MODELS:
-        require(option_name(flag) not in options.said, f"{flag} {rule}", "none of them")
+        require(flag not in options.given, f"{flag} {rule}", "none of them")
     return options
-
-
-def option_name(flag: str) -> str:
-    """What a flag is called among the options."""
-    return flag.removeprefix("--").replace("-", "_")
 
 
 def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> Group:
@@ -200,14 +200,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--encoder", metavar="NAME|DIR", help="pretrained encoder, where models are loaded, if it has moved")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where models are loaded to")
     return parser
-
-
-def whole_number(text: str) -> int:
-    """A whole number."""
-    try:
-        return int(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"must be a whole number, got '{text}'") from error
 
 
 def absolute(sweep: str) -> str:

@@ -16,7 +16,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from mtlib.errors import require
-from results.cli.parsing import ALL_WELL, WRONG_USE, new_parser, read_words, say_error
+from mtlib.runtime.command_line import new_parser, parse_words, run_command
 from results.ranking.rank import RankedConfiguration, rank, to_frame
 from results.ranking.render import PLAIN_WIDTH, penalty_notes, render_ranking
 from results.records.files import open_folder
@@ -73,18 +73,18 @@ def describe_stop(sweep: Sweep) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code: 0, or 2 where there is no sweep that can be read."""
-    try:
-        options = read_words(build_parser(), sys.argv[1:] if arguments is None else arguments)
-        require(options.sweep is not None, "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
-        sweep = load_sweep(options.sweep)
-        if options.csv:
-            print(ranking(sweep).to_csv(index=False), end="")
-        else:
-            print_ranking(sweep)
-    except ValueError as error:
-        say_error(error)
-        return WRONG_USE
-    return ALL_WELL
+    return run_command(lambda: run_table(arguments))
+
+
+def run_table(arguments: Sequence[str] | None) -> None:
+    """Prints a sweep's ranking as a table or as CSV."""
+    options = parse_words(build_parser(), arguments)
+    require(options.sweep is not None, "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
+    sweep = load_sweep(options.sweep)
+    if options.csv:
+        print(ranking(sweep).to_csv(index=False), end="")
+    else:
+        print_ranking(sweep)
 
 
 def build_parser() -> argparse.ArgumentParser:

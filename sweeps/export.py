@@ -14,7 +14,7 @@ from pyarrow.fs import SubTreeFileSystem
 from mtlib.config.trial import TrialConfig
 from mtlib.errors import require, require_name
 from mtlib.model.hub import read_encoder_name
-from results.cli.parsing import ALL_WELL, WRONG_USE, new_parser, read_words, say_error
+from mtlib.runtime.command_line import SUCCESS, WRONG_USE, new_parser, parse_words, run_command
 from results.records.files import full_name, open_folder, read_json
 from results.records.trials import OVERALL, TrialRecord, read_sweep, read_trials
 from results.records.weights import WHY_GONE, read_weights
@@ -45,21 +45,21 @@ or start a further sweep from these weights:
 FOLDER holds config.json, model.safetensors and the tokenizer's files (the encoder), tasks.safetensors (heads and all
 else), trial.json (the whole configuration) and README.md (how it was trained, dev scores, what it is not).
 
-exit codes: {ALL_WELL} written, {WRONG_USE} wrong use
+exit codes: {SUCCESS} written, {WRONG_USE} wrong use
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code: 0, or 2 where nothing could be exported."""
-    try:
-        options = read_words(build_parser(), sys.argv[1:] if arguments is None else arguments)
-        for name in ("sweep", "trial", "folder"):
-            require(getattr(options, name) is not None, "SWEEP, TRIAL and FOLDER must be named (see --help)", "fewer")
-        print(export(options.sweep, options.trial, Path(options.folder), options.best, options.encoder))
-    except ValueError as error:
-        say_error(error)
-        return WRONG_USE
-    return ALL_WELL
+    return run_command(lambda: run_export(arguments))
+
+
+def run_export(arguments: Sequence[str] | None) -> None:
+    """Exports the trial of the command line, and prints what was written."""
+    options = parse_words(build_parser(), arguments)
+    for name in ("sweep", "trial", "folder"):
+        require(getattr(options, name) is not None, "SWEEP, TRIAL and FOLDER must be named (see --help)", "fewer")
+    print(export(options.sweep, options.trial, Path(options.folder), options.best, options.encoder))
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -16,10 +16,9 @@ if not __package__:  # started as a script: imports begin at the project's folde
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from mtlib.errors import require
-from results.cli.parsing import ALL_WELL, INTERRUPTED, WRONG_USE, be_silent, say_error
+from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, discard_output, parse_words, print_error
 from search_spaces.space import grid_trials, list_spaces
-from sweeps.cli.command import read_command, read_options
-from sweeps.cli.flags import SWEEP_FAILED
+from sweeps.cli.arguments import SWEEP_FAILED, build_parser, read_options
 from sweeps.options import SweepOptions, SweepPlan
 
 if TYPE_CHECKING:
@@ -43,18 +42,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        found = read_command(arguments)
-        if found.list_spaces:
+        parsed = parse_words(build_parser(), arguments)
+        if parsed.list_spaces:
             return say(lambda: show(space_lines()))
-        options = read_options(found, datetime.now(), os.environ.get("RAY_ADDRESS"))
+        options = read_options(parsed, datetime.now(), os.environ.get("RAY_ADDRESS"))
         if options.dry_run:
             return say(lambda: preview(options))
         return sweep(options, arguments)
     except ValueError as error:
-        say_error(error)
+        print_error(error)
         return WRONG_USE
     except BrokenPipeError:
-        be_silent()
+        discard_output()
         print("interrupted: nobody reads standard output any more; go on with --resume", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
@@ -72,8 +71,8 @@ def say(speak: Callable[[], None]) -> int:
     try:
         speak()
     except BrokenPipeError:
-        be_silent()
-    return ALL_WELL
+        discard_output()
+    return SUCCESS
 
 
 def show(lines: Iterable[str]) -> None:
@@ -190,7 +189,7 @@ def run_and_finish(options: SweepOptions, plan: SweepPlan, known: Sequence["Tria
     try:
         return finish(options, outcome)
     except BrokenPipeError:  # all is done, and on record
-        be_silent()
+        discard_output()
         return exit_code(outcome)
 
 

@@ -2,13 +2,15 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.demo.corpus import NUM_ROWS, WRITERS, write_demo
 from mtlib.demo.overrides import demo_overrides
+from mtlib.errors import require
+from mtlib.runtime.command_line import new_parser, parse_words, run_command, whole_number
 from mtlib.tasks import TASKS
 
 STAGGERED = (
@@ -33,40 +35,33 @@ examples:
 """
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Writes the demonstration to a folder and says what is there; 0, or 2 for wrong use."""
-    options = parse_arguments(arguments)
-    taken = [path for path in (options.folder / "data", options.folder / "encoder") if path.exists()]
-    if taken:
-        print(f"error: DIR must hold neither data nor encoder, got {taken[0]}", file=sys.stderr)
-        return 2
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    return run_command(lambda: run_demo(arguments))
+
+
+def run_demo(arguments: Sequence[str] | None) -> None:
+    """Writes the demonstration to a folder and prints what is there."""
+    options = parse_words(build_parser(), arguments)
+    require(options.folder is not None, "DIR must name a folder (see --help)", "none")
+    require(options.seed >= 0, "--seed must be at least 0", options.seed)
+    for path in (options.folder / "data", options.folder / "encoder"):
+        require(not path.exists(), "DIR must hold neither data nor encoder", path)
     try:
         write_demo(options.folder, options.seed)
     except OSError as error:
-        print(f"error: DIR must be a folder that can be written, got {options.folder}: {error}", file=sys.stderr)
-        return 2
+        raise ValueError(f"DIR must be a folder that can be written, got {options.folder}: {error}") from error
     print("\n".join(describe(options.folder)))
-    return 0
 
 
-def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m mtlib.demo",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("folder", metavar="DIR", type=Path, help="where to write; must hold neither data nor encoder")
-    parser.add_argument(
-        "--seed", metavar="S", type=seed_number, default=0, help="which corpus and encoder (default: 0)"
-    )
-    return parser.parse_args(arguments)
-
-
-def seed_number(text: str) -> int:
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, got '{text}'")
-    return int(text)
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    parser = new_parser("python -m mtlib.demo", "DIR [--seed S]", DESCRIPTION, EXAMPLES)
+    words = "where to write; must hold neither data nor encoder"
+    parser.add_argument("folder", nargs="?", metavar="DIR", type=Path, help=words)
+    words = "which corpus and encoder (default: 0)"
+    parser.add_argument("--seed", metavar="S", type=whole_number, default=0, help=words)
+    return parser
 
 
 def describe(folder: Path) -> Iterator[str]:

@@ -22,9 +22,9 @@ LIBRARIES = (
 )
 """Whose versions can change a trained weight or a score."""
 
-WITHOUT_EFFECT = ("demo/*.py", "checkpoints/model_card.py", "checkpoints/export.py")
+WITHOUT_EFFECT = ("demo/*.py", "checkpoints/model_card.py", "checkpoints/export.py", "runtime/command_line.py")
 """Source files that cannot change a trained number: the demonstration's texts and encoder, which are data and initial
-weights and hashed as such, and what only describes or copies a trained model."""
+weights and hashed as such, and what only describes or copies a trained model, and command lines."""
 
 PROCESSOR_FACTS = (
     *("vendor_id", "cpu family", "model", "model name", "stepping"),

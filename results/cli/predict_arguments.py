@@ -8,18 +8,18 @@ from typing import get_args
 
 from mtlib.data.file_readers import Format
 from mtlib.errors import require
+from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, new_parser
 from mtlib.tasks import TASKS
 from results.bundle.manifest import BUNDLE_FILE
-from results.cli.parsing import ALL_WELL, INTERRUPTED, WRONG_USE, new_parser
 from results.records.selection import SELECTION_FILE
 
 STANDARD_OUTPUT = "-"
 COMMAND, PLACE = "python results/predict.py", "~/multitask-sweeps/NAME"
-NOT_BESIDE = {
-    "leaderboard": ("task", "input", "format", "columns", "bundle"),
-    "bundle": ("input", "output", "format", "columns", "device", "data"),
+INCOMPATIBLE = {
+    "--leaderboard": ("--task", "--input", "--format", "--columns", "--bundle"),
+    "--bundle": ("--input", "--output", "--format", "--columns", "--device", "--data"),
 }
-"""Flags that must not be named beside another one."""
+"""Flags that must not be given with another one."""
 
 EXAMPLES = """\
 examples:
@@ -49,7 +49,7 @@ blank text keeps its line, with an empty prediction.
 
 output: id, prediction, and the probability of each class, or of label 1; written under another name until it is whole.
 
-exit codes: {ALL_WELL} predicted, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
+exit codes: {SUCCESS} predicted, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
 """
 
 
@@ -93,9 +93,9 @@ def check_options(options: argparse.Namespace) -> None:
     """Raises ValueError if something is missing, or flags do not go together."""
     rule = "SELECTION must name the folder of a sweep, or a URI (see --help)"
     require(options.selection is not None, rule, "none")
-    for flag, others in NOT_BESIDE.items():
-        for other in others if flag in options.said else ():
-            require(other not in options.said, f"--{other} must not be named beside --{flag}", "both")
+    for flag, others in INCOMPATIBLE.items():
+        for other in others if flag in options.given else ():
+            require(other not in options.given, f"{other} must not be named beside {flag}", "both")
     if options.leaderboard:
         require(options.data is not None, "--leaderboard needs --data DIR", "none")
         require(options.output not in (None, STANDARD_OUTPUT), "--leaderboard needs --output DIR", options.output)

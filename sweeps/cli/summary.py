@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from mtlib.errors import first_line
-from results.cli.parsing import ALL_WELL, INTERRUPTED
+from mtlib.runtime.command_line import INTERRUPTED, SUCCESS
 from results.records.mirror import mirror
 from results.records.selection import write_selection
 from results.records.sweep import load_sweep
@@ -14,7 +14,7 @@ from results.records.trials import TrialRecord, read_trials
 from results.selection.report import brief_verdict
 from results.selection.select_all import SelectionRequest, select_from
 from results.table import print_ranking
-from sweeps.cli.flags import SOME_FAILED, SWEEP_FAILED
+from sweeps.cli.arguments import SOME_FAILED, SWEEP_FAILED
 from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.options import SweepOptions
 from sweeps.search.study import JOURNAL_NAME
@@ -88,7 +88,7 @@ def exit_code(outcome: SweepOutcome) -> int:
         return SWEEP_FAILED
     if outcome.is_interrupted:
         return INTERRUPTED
-    return SOME_FAILED if outcome.failures else ALL_WELL
+    return SOME_FAILED if outcome.failures else SUCCESS
 
 
 def describe_outcome(outcome: SweepOutcome, options: SweepOptions) -> list[str]:

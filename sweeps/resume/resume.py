@@ -1,6 +1,5 @@
 """A sweep that goes on: what was asked for, what must not have changed since, and what is left to do."""
 
-import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
@@ -17,20 +16,6 @@ from sweeps.resume.compatibility import check_unchanged
 from sweeps.resume.pending import describe_progress, is_over, list_pending
 from sweeps.setup.inputs import SweepInputs
 from sweeps.setup.provenance import command_line, describe_code
-
-CHANGEABLE_OPTIONS = (
-    "storage",
-    "address",
-    "concurrent",
-    "extend",
-    "retry_failed",
-    "dry_run",
-    "keep_gb",
-    "keep_models",
-    "checkpoint_steps",
-    "node_wait_minutes",
-)
-"""What may be said anew when a sweep goes on; all else is as it was."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +59,6 @@ def find_sweep_folder(name: str, storage: Path) -> Path:
     folder = path.resolve() if len(path.parts) > 1 else storage / name
     read_sweep(folder)
     return folder
-
-
-def check_alone(found: argparse.Namespace) -> None:
-    """Raises ValueError if something is said beside --resume that a sweep cannot change any more."""
-    for name in sorted(found.said - {*CHANGEABLE_OPTIONS, "resume"}):
-        rule = f"--{name.replace('_', '-')} must be left out with --resume, which goes on as the sweep began"
-        require(False, rule, getattr(found, name))
 
 
 def resume_sweep(options: SweepOptions, inputs: SweepInputs, encoder: str, arguments: Sequence[str]) -> Resumed:

@@ -650,7 +650,7 @@ def test_a_sweep_that_has_ended_keeps_its_exit_code_though_nobody_reads_its_rank
         raise BrokenPipeError
 
     monkeypatch.setattr("sweeps.cli.summary.finish", leave)
-    monkeypatch.setattr("sweeps.run.be_silent", lambda: None)
+    monkeypatch.setattr("sweeps.run.discard_output", lambda: None)
     fake(monkeypatch, outcome)
     assert main(["--resume", str(begun.folder)]) == 0
 

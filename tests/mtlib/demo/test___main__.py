@@ -30,11 +30,21 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pyt
     assert said.count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments", [[], ["demo", "--seed", "-1"], ["demo", "--seed", "x"]])
-def test_wrong_use_exits_with_2(arguments: list[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert ended.value.code == 2
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "DIR must name a folder"),
+        (["demo", "--seed", "-1"], "--seed must be at least 0, got -1"),
+        (["demo", "--seed", "x"], "--seed must be a whole number, got 'x'"),
+        (["demo", "--sed", "1"], "unknown flag '--sed'; did you mean '--seed'?"),
+    ],
+)
+def test_wrong_use_is_one_line_and_exits_with_2(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {message}")
 
 
 def test_help_teaches_without_loading_torch() -> None:

@@ -114,6 +114,7 @@ def test_a_changed_file_that_trains_changes_the_hash_in_whatever_folder_it_is(na
         "demo/encoder_weights.py",
         "checkpoints/model_card.py",
         "checkpoints/export.py",
+        "runtime/command_line.py",
     ],
 )
 def test_demonstration_texts_model_cards_and_export_do_not_change_the_hash(name: str, package: Path) -> None:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from results.cli.parsing import read_words
+from mtlib.runtime.command_line import parse_words
 from results.cli.predict_arguments import build_parser, check_bundle, check_options
 
 
 def options_of(*words: str) -> argparse.Namespace:
-    return read_words(build_parser(), ["mine", *words])
+    return parse_words(build_parser(), ["mine", *words])
 
 
 @pytest.mark.parametrize(
@@ -87,6 +87,6 @@ def test_help_teaches_the_command_that_was_called(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_bundles_own_command_knows_where_it_is() -> None:
-    found = read_words(build_parser(Path("/a/bundle")), ["--input", "-"])
+    found = parse_words(build_parser(Path("/a/bundle")), ["--input", "-"])
     assert (found.selection, found.encoder, found.bundle) == ("/a/bundle", None, None)
     check_options(found)

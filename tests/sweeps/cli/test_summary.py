@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from mtlib.runtime.command_line import parse_words
 from results.records.epochs import write_epoch
 from results.records.selection import read_selection
 from results.records.trials import read_sweep, write_sweep, write_trials
 from results.selection.report import brief_verdict
-from sweeps.cli.command import read_command
+from sweeps.cli.arguments import build_parser
 from sweeps.cli.summary import describe_files, describe_outcome, describe_shared, exit_code, finish
 from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.options import SweepOptions
@@ -176,7 +177,8 @@ def test_what_is_left_can_be_gone_on_with(options: Build, tmp_path: Path, monkey
     command = next(line for line in lines if "--resume" in line).partition("#")[0]
     words = shlex.split(command)
     assert words[:2] == ["python", "sweeps/run.py"]
-    assert find_sweep_folder(read_command(words[2:]).resume, tmp_path) == tmp_path / "my sweeps" / "first"
+    resumed = parse_words(build_parser(), words[2:]).resume
+    assert find_sweep_folder(resumed, tmp_path) == tmp_path / "my sweeps" / "first"
 
 
 def test_what_has_failed_can_be_tried_again(options: Build) -> None:

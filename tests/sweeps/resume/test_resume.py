@@ -13,13 +13,10 @@ from results.records.hold_out import read_hold_out
 from results.records.trials import TrialRecord, read_sweep, write_sweep, write_trials
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
-from sweeps.cli.command import read_command
 from sweeps.driver.ledger import Ledger, add_trial, open_ledger
 from sweeps.options import SAVED, SweepOptions, make_plan, saved_options
 from sweeps.resume.resume import (
-    CHANGEABLE_OPTIONS,
     changed_code,
-    check_alone,
     describe_resume,
     find_sweep_folder,
     read_saved_options,
@@ -151,40 +148,6 @@ def test_an_unknown_sweep_is_one_line(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"is no sweep folder: it has no sweep\.json") as raised:
         find_sweep_folder(name, tmp_path)
     assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--space", "smart_lambda"],
-        ["--data", "."],
-        ["--encoder", "bert-base-uncased"],
-        ["--set", "smart.mode=paper"],
-        ["--search=grid"],
-        ["--search", "tpe"],
-        ["--trials", "3"],
-        ["--replicates", "1"],
-        ["--scheduler", "none"],
-        ["--seed", "0"],
-        ["--workers", "1"],
-        ["--cpus-per-worker", "2"],
-        ["--gpus-per-worker", "0"],
-        ["--name", "other"],
-        ["--no-reuse"],
-        ["--list-spaces"],
-    ],
-)
-def test_what_cannot_change_any_more_is_refused_even_at_its_default(words: list[str]) -> None:
-    flag = words[0].split("=")[0]
-    with pytest.raises(ValueError, match=f"^{flag} must be left out with --resume, which goes on as the sweep") as said:
-        check_alone(read_command(["--resume", "mine", *words]))
-    assert "\n" not in str(said.value)
-
-
-@pytest.mark.parametrize("name", CHANGEABLE_OPTIONS)
-def test_what_may_be_said_anew_is_allowed(name: str) -> None:
-    value = [] if name in ("retry_failed", "dry_run") else ["1"]
-    check_alone(read_command(["--resume", "mine", f"--{name.replace('_', '-')}", *value]))
 
 
 def with_base(inputs: SweepInputs, **changes: Any) -> SweepInputs:

@@ -8,16 +8,20 @@ from typing import Any
 
 import pytest
 
+from mtlib.runtime.command_line import parse_words
 from results.records.trials import write_sweep
-from sweeps.cli.command import read_command, read_options
-from sweeps.cli.flags import build_parser
+from sweeps.cli.arguments import build_parser, read_options
 from sweeps.options import SweepOptions, saved_options
 
 NOW = datetime(2025, 3, 7, 14, 15, 3)
 
 
+def parse(*words: str) -> argparse.Namespace:
+    return parse_words(build_parser(), words)
+
+
 def read(*arguments: str) -> SweepOptions:
-    return read_options(read_command(arguments), NOW, None)
+    return read_options(parse(*arguments), NOW, None)
 
 
 def test_only_a_space_is_needed() -> None:
@@ -74,9 +78,9 @@ def test_relative_and_home_folders_become_absolute(tmp_path: Path, monkeypatch: 
 
 
 def test_the_address_of_the_surrounding_ray_is_the_default() -> None:
-    found = read_command(["--space", "smart_lambda"])
+    found = parse("--space", "smart_lambda")
     assert read_options(found, NOW, "10.0.0.1:6379").address == "10.0.0.1:6379"
-    found = read_command(["--space", "smart_lambda", "--address", "local"])
+    found = parse("--space", "smart_lambda", "--address", "local")
     assert read_options(found, NOW, "10.0.0.1:6379").address == "local"
 
 
@@ -127,14 +131,14 @@ def test_every_example_of_the_help_is_read(tmp_path: Path) -> None:
 
 def test_help_ends_with_code_0(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        read_command(["--help"])
+        parse("--help")
     assert ended.value.code == 0
     assert "examples:" in capsys.readouterr().out
 
 
 def test_listing_needs_no_space() -> None:
-    assert isinstance(read_command(["--list-spaces"]), argparse.Namespace)
-    assert read_command(["--list-spaces"]).list_spaces
+    assert isinstance(parse("--list-spaces"), argparse.Namespace)
+    assert parse("--list-spaces").list_spaces
 
 
 def test_what_is_kept_and_shared_reaches_its_option() -> None:
@@ -149,13 +153,13 @@ def test_flags_of_a_sweep_that_goes_on_come_with_it_alone(words: list[str]) -> N
 
 
 def test_it_is_known_which_flags_were_given() -> None:
-    assert read_command(["--space=a", "--seed", "0", "--set", "x=--y", "--retry-failed"]).said == {
-        "space",
-        "seed",
-        "set",
-        "retry_failed",
+    assert parse("--space=a", "--seed", "0", "--set", "x=--y", "--retry-failed").given == {
+        "--space": "space",
+        "--seed": "seed",
+        "--set": "set",
+        "--retry-failed": "retry_failed",
     }
-    assert read_command([]).said == set()
+    assert parse().given == {}
 
 
 @pytest.fixture
@@ -232,3 +236,53 @@ def test_a_sweep_over_a_grid_cannot_be_extended(tmp_path: Path) -> None:
     assert read("--resume", str(options.folder)) == dataclasses.replace(options, resumes=True)
     with pytest.raises(ValueError, match=r"^--extend must be left out for a sweep over a grid.*, got 2$"):
         read("--resume", str(options.folder), "--extend", "2")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--space", "smart_lambda"],
+        ["--data", "."],
+        ["--encoder", "bert-base-uncased"],
+        ["--set", "smart.mode=paper"],
+        ["--search=grid"],
+        ["--search", "tpe"],
+        ["--trials", "3"],
+        ["--replicates", "1"],
+        ["--scheduler", "none"],
+        ["--seed", "0"],
+        ["--workers", "1"],
+        ["--cpus-per-worker", "2"],
+        ["--gpus-per-worker", "0"],
+        ["--name", "other"],
+        ["--no-reuse"],
+        ["--list-spaces"],
+    ],
+)
+def test_a_resumed_sweep_refuses_what_cannot_change_even_at_its_default(words: list[str]) -> None:
+    flag = words[0].split("=")[0]
+    with pytest.raises(
+        ValueError, match=f"^{flag} must be left out with --resume, which goes on as the sweep"
+    ) as raised:
+        read("--resume", "mine", *words)
+    assert "\n" not in str(raised.value)
+
+
+def test_help_teaches_by_example_within_120_columns() -> None:
+    text = build_parser().format_help()
+    assert "python sweeps/run.py --space smart_lambda --dry-run" in text
+    assert "exit codes: 0" in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_help_says_what_is_shared_where_no_stage_is_kept() -> None:
+    said = " ".join(build_parser().format_help().split())
+    assert "together (default: 20); with 0 no stage is kept or taken, only whole trials are" in said
+
+
+def test_help_names_every_flag_of_the_parser() -> None:
+    parser = build_parser()
+    text = parser.format_help()
+    flags = [flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")]
+    assert len(flags) == 28
+    assert all(f"  {flag}" in text or f", {flag}" in text for flag in flags)

@@ -1,0 +1,102 @@
+"""What every command shares: a parser whose errors are one line, types of values, exit codes."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from mtlib.errors import require_name
+
+SUCCESS, WRONG_USE, INTERRUPTED = 0, 2, 130
+"""Exit codes of every command."""
+
+
+def new_parser(program: str, usage: str, description: str, epilog: str) -> argparse.ArgumentParser:
+    """A parser without arguments, for `parse_words`.
+
+    Args:
+        program: the command as typed.
+        usage: what is typed after it.
+        description: one sentence, above the arguments in --help.
+        epilog: examples, below the arguments, printed verbatim.
+    """
+    return argparse.ArgumentParser(
+        prog=program,
+        usage=f"%(prog)s {usage}",
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
+
+
+def parse_words(parser: argparse.ArgumentParser, words: Sequence[str] | None) -> argparse.Namespace:
+    """Parses a command line, with flags anywhere among the positional arguments.
+
+    Args:
+        parser: from `new_parser`; its positional arguments are optional.
+        words: the words after the command's name; None for those of this process.
+
+    Returns:
+        The value of every argument, and `given`: each flag on the command line with the name of its value.
+
+    Raises:
+        ValueError: an unknown flag (the nearest known one is named), a flag without its value, or a wrong value.
+        SystemExit: with code 0, after --help.
+    """
+    words = sys.argv[1:] if words is None else words
+    try:
+        options, unknown = parser.parse_known_intermixed_args(words)
+    except argparse.ArgumentError as error:
+        separator = " " if error.message.startswith("must ") else ": "
+        raise ValueError(f"{error.argument_name}{separator}{error.message}") from error
+    flags = {flag: action for action in parser._actions for flag in action.option_strings}
+    for word in unknown:
+        if word.startswith("-"):
+            require_name(word.split("=")[0], flags, "flag")
+        raise ValueError(f"every value must follow its flag, got '{word}' (see --help)")
+    heads = {word.split("=")[0] for word in words}
+    options.given = {flag: action.dest for flag, action in flags.items() if flag in heads}
+    return options
+
+
+def whole_number(text: str) -> int:
+    """The type of an argument that takes a whole number."""
+    try:
+        return int(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"must be a whole number, got '{text}'") from error
+
+
+def number(text: str) -> float:
+    """The type of an argument that takes a number."""
+    try:
+        return float(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"must be a number, got '{text}'") from error
+
+
+def run_command(command: Callable[[], object]) -> int:
+    """Runs a command and returns its exit code; a user's mistake is one line on standard error."""
+    try:
+        command()
+    except BrokenPipeError:  # a reader such as `head` has enough
+        discard_output()
+    except (ValueError, OSError) as error:
+        print_error(error)
+        return WRONG_USE
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    return SUCCESS
+
+
+def print_error(error: BaseException) -> None:
+    """Prints an error's message on standard error, in one line."""
+    print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+
+
+def discard_output() -> None:
+    """Sends standard output to /dev/null, as Python would fail on a closed pipe when it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

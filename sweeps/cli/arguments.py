@@ -1,0 +1,255 @@
+"""The command line of `sweeps/run.py`: flags, help by example, exit codes, and the options it stands for."""
+
+import argparse
+from dataclasses import fields
+from datetime import datetime
+from pathlib import Path
+from typing import get_args
+
+from mtlib.data.missing_files import near_folder
+from mtlib.errors import require, require_name
+from mtlib.model.hub import read_encoder_name
+from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, new_parser, number, whole_number
+from mtlib.tasks import TASKS
+from search_spaces.space import space_names
+from sweeps.options import (
+    DEFAULT_CHECKPOINT_STEPS,
+    DEFAULT_KEEP_GB,
+    DEFAULT_KEEP_MODELS,
+    DEFAULT_NODE_WAIT_MINUTES,
+    DEFAULT_TRIALS,
+    Scheduler,
+    Search,
+    SweepOptions,
+)
+
+DEFAULT_STORAGE = "~/multitask-sweeps"
+
+SWEEP_FAILED, SOME_FAILED = 1, 3
+"""Exit codes of this command alone."""
+
+CHANGEABLE_OPTIONS = (
+    "concurrent",
+    "keep_gb",
+    "keep_models",
+    "checkpoint_steps",
+    "node_wait_minutes",
+    "extend",
+    "retry_failed",
+    "dry_run",
+)
+"""Options that may differ from the sweep's own when it is resumed, beside `--storage` and `--address`."""
+
+EXAMPLES = f"""\
+examples:
+  the whole way on any machine, nothing downloaded: a demonstration corpus and a tiny encoder
+    python sweeps/run.py --space smart_lambda
+  what that would do: every trial, its stages, steps and disk; starts nothing
+    python sweeps/run.py --space smart_lambda --dry-run
+  your own data ({", ".join(task.file_name("train") for task in TASKS.values())}
+  and their dev files) on one GPU
+    python sweeps/run.py --space smart_lambda --data DIR --encoder bert-base-uncased --gpus-per-worker 1
+  two workers per trial, at most three trials at a time
+    python sweeps/run.py --space smart_lambda --workers 2 --concurrent 3
+  a search instead of the grid: 30 configurations, the hopeless ones stopped early
+    python sweeps/run.py --space smart_lambda --search tpe --trials 30 --scheduler asha
+  anything of the configuration held at another value, in every trial
+    python sweeps/run.py --space smart_lambda --set optimizer.learning_rate=1e-5 --set stages.1.epochs=3
+  a tenth of train kept aside from all trials, for one honest score of what is chosen in the end
+    python sweeps/run.py --space smart_lambda --hold-out 0.1
+  after Ctrl-C, a crash or a power cut: what was finished stays, the rest goes on from its last saved state
+    python sweeps/run.py --resume NAME
+  on a Ray cluster: from a machine of it, or from outside
+    python sweeps/run.py --space smart_lambda --address auto
+    ray job submit --address http://HEAD:8265 --working-dir . -- python sweeps/run.py --space smart_lambda
+
+files: {DEFAULT_STORAGE}/NAME holds the sweep; print its ranking again with
+    python results/table.py {DEFAULT_STORAGE}/NAME
+
+exit codes: {SUCCESS} all trials ended well, {SWEEP_FAILED} the sweep failed, {WRONG_USE} wrong use, \
+{SOME_FAILED} some trials failed, {INTERRUPTED} interrupted
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of the command line. An argument is named like its option; `SweepOptions` checks ranges."""
+    usage = "--space NAME [--data DIR] [--encoder NAME|DIR] [more below]"
+    description = "Trains every configuration of a search space and ranks them."
+    parser = new_parser("python sweeps/run.py", usage, description, EXAMPLES)
+    add_question(parser.add_argument_group("what is asked"))
+    add_search(parser.add_argument_group("how it is searched"))
+    add_place(parser.add_argument_group("where it runs"))
+    add_resumption(parser.add_argument_group("what is kept, and going on"))
+    return parser
+
+
+def add_question(group: argparse._ArgumentGroup) -> None:
+    """Flags for what is learned, and from what."""
+    add = group.add_argument
+    add("--space", metavar="NAME", help="search space, one of those that --list-spaces shows")
+    add("--data", type=data_folder, metavar="DIR", help="folder of the tasks' files (default: demonstration corpus)")
+    add(
+        "--encoder",
+        metavar="NAME|DIR",
+        help="hub name or local folder (default: the space's own, or a tiny one with the demonstration corpus)",
+    )
+    add(
+        "--set",
+        metavar="KEY=VALUE",
+        action="extend",
+        nargs="+",
+        default=[],
+        help="a configuration value for every trial, e.g. optimizer.learning_rate=1e-5; may be repeated",
+    )
+    add(
+        "--hold-out",
+        type=number,
+        metavar="F",
+        default=0.0,
+        help="share of each task's train rows, at most 0.5, that no trial sees, kept for a last, honest score; rows "
+        "with a text in common stay together, and hold_out.json in the sweep's folder names them (default: 0)",
+    )
+    add("--dry-run", action="store_true", help="print trials, stages, steps and disk; start nothing")
+    add("--list-spaces", action="store_true", help="print the search spaces and their questions")
+
+
+def add_search(group: argparse._ArgumentGroup) -> None:
+    """Flags for which configurations are tried, and how often."""
+    add, default = group.add_argument, f"(default: {DEFAULT_TRIALS})"
+    add("--search", metavar="|".join(get_args(Search)), default="grid", help="default: grid")
+    add("--trials", type=whole_number, metavar="N", help=f"configurations to draw with tpe or random {default}")
+    words = "trainings of each configuration (default: 1)"
+    add("--replicates", type=whole_number, metavar="K", default=1, help=words)
+    words = "asha stops the trials that lag behind (default: none)"
+    add("--scheduler", metavar="|".join(get_args(Scheduler)), default="none", help=words)
+    words = "seed of everything that is left to chance (default: 0)"
+    add("--seed", type=whole_number, metavar="S", default=0, help=words)
+
+
+def add_place(group: argparse._ArgumentGroup) -> None:
+    """Flags for what the sweep runs on and where its files go."""
+    add = group.add_argument
+    add("--workers", type=whole_number, metavar="N", default=1, help="workers that train one trial (default: 1)")
+    words = "CPUs and threads of a worker (default: 1)"
+    add("--cpus-per-worker", type=whole_number, metavar="C", default=1, help=words)
+    add("--gpus-per-worker", type=number, metavar="F", default=0.0, help="0, 1 or a part of a GPU (default: 0)")
+    add("--concurrent", type=whole_number, metavar="N", help="most trials at a time (default: as many as fit)")
+    add("--name", metavar="NAME", help="name of the sweep (default: space, date and time)")
+    add(
+        "--storage",
+        metavar="DIR|URI",
+        default=DEFAULT_STORAGE,
+        help="folder of all sweeps, or a URI that receives copies of the records (default: %(default)s)",
+    )
+    add("--address", metavar="ADDR", help="Ray cluster, e.g. auto (default: $RAY_ADDRESS, else this machine)")
+    add(
+        "--node-wait-minutes",
+        type=number,
+        metavar="M",
+        default=DEFAULT_NODE_WAIT_MINUTES,
+        help="how long to wait for a node once none is left that a trial fits; then the sweep stops as after Ctrl-C "
+        f"(default: {DEFAULT_NODE_WAIT_MINUTES:g})",
+    )
+
+
+def add_resumption(group: argparse._ArgumentGroup) -> None:
+    """Flags for what is kept and shared, and for resuming."""
+    add = group.add_argument
+    add("--resume", metavar="SWEEP", help="go on with a sweep, by its name in --storage or its folder")
+    add("--extend", type=whole_number, metavar="N", default=0, help="with --resume: try N configurations more")
+    add("--retry-failed", action="store_true", help="with --resume: run what had failed once more")
+    words = "share no stage and no trial, neither take nor leave any"
+    add("--no-reuse", dest="reuse", action="store_false", help=words)
+    add(
+        "--keep-gb",
+        type=number,
+        metavar="G",
+        default=DEFAULT_KEEP_GB,
+        help=f"most gigabytes of finished stages, of all sweeps of the storage together (default: {DEFAULT_KEEP_GB:g})"
+        "; with 0 no stage is kept or taken, only whole trials are",
+    )
+    add(
+        "--keep-models",
+        type=whole_number,
+        metavar="K",
+        default=DEFAULT_KEEP_MODELS,
+        help="trials whose weights stay: the K best by each task's score and overall (default: %(default)s)",
+    )
+    add(
+        "--checkpoint-steps",
+        type=whole_number,
+        metavar="N",
+        default=DEFAULT_CHECKPOINT_STEPS,
+        help="optimizer steps between two saved states of a trial: most that a kill can cost (default: %(default)s)",
+    )
+
+
+def read_options(arguments: argparse.Namespace, now: datetime, default_address: str | None) -> SweepOptions:
+    """The options of a parsed command line.
+
+    Args:
+        arguments: from `parse_words` with this file's parser.
+        now: time for the default name.
+        default_address: Ray cluster that is used if no other is named; None for this machine.
+
+    Raises:
+        ValueError: a value is missing or wrong.
+    """
+    address = arguments.address or default_address
+    storage, mirror = split_storage(arguments.storage)
+    if arguments.resume is not None:
+        return read_resumption(arguments, storage, address)
+    for flag in ("--extend", "--retry-failed"):
+        require(flag not in arguments.given, f"{flag} must come with --resume SWEEP", "none")
+    if not arguments.space:
+        raise ValueError(f"--space must name a search space, got none; known: {', '.join(space_names())}")
+    require_name(arguments.space, space_names(), "search space")
+    derived = {
+        "encoder": None if arguments.encoder is None else read_encoder_name(arguments.encoder),
+        "name": f"{arguments.space}-{now:%Y%m%d-%H%M%S}" if arguments.name is None else arguments.name,
+        "storage": storage,
+        "mirror": mirror,
+        "changes": dict(map(read_change, arguments.set)),
+        "address": address,
+    }
+    names = {field.name for field in fields(SweepOptions)}
+    return SweepOptions(**{name: value for name, value in vars(arguments).items() if name in names} | derived)
+
+
+def read_resumption(arguments: argparse.Namespace, storage: Path, address: str | None) -> SweepOptions:
+    """The options of a sweep that is resumed: its own, with what the command line changes.
+
+    Raises:
+        ValueError: a flag is given that a resumed sweep cannot change, or there is no such sweep.
+    """
+    from sweeps.resume.resume import find_sweep_folder, read_saved_options
+
+    for flag, name in sorted(arguments.given.items()):
+        rule = f"{flag} must be left out with --resume, which goes on as the sweep began"
+        value = getattr(arguments, name)
+        is_allowed = name in (*CHANGEABLE_OPTIONS, "resume", "storage", "address")
+        require(is_allowed, rule, "it" if isinstance(value, bool) else value)
+    changes = {name: getattr(arguments, name) for name in arguments.given.values() if name in CHANGEABLE_OPTIONS}
+    return read_saved_options(find_sweep_folder(arguments.resume, storage), {**changes, "address": address})
+
+
+def split_storage(text: str) -> tuple[Path, str | None]:
+    """The local folder, and the URI that receives copies if `text` is one."""
+    uri = text if "://" in text else None
+    return Path(DEFAULT_STORAGE if uri else text).expanduser().resolve(), uri
+
+
+def data_folder(text: str) -> Path:
+    """The type of --data: an existing folder, as an absolute path."""
+    folder = Path(text).expanduser().resolve()
+    if not folder.is_dir():
+        raise argparse.ArgumentTypeError(f"must be a folder that exists, got '{text}'{near_folder(folder)}")
+    return folder
+
+
+def read_change(text: str) -> tuple[str, str]:
+    """`KEY=VALUE` as key and value."""
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise ValueError(f"--set must be KEY=VALUE, e.g. optimizer.learning_rate=1e-5, got '{text}'")
+    return key.strip(), value.strip()

@@ -1,0 +1,116 @@
+"""Mistakes on a command line are one line, given flags are known, and commands end with their exit codes."""
+
+import argparse
+import errno
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mtlib.runtime.command_line import (
+    INTERRUPTED,
+    SUCCESS,
+    WRONG_USE,
+    number,
+    parse_words,
+    print_error,
+    run_command,
+    whole_number,
+)
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def parser() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(exit_on_error=False, allow_abbrev=False)
+    found.add_argument("places", nargs="*")
+    found.add_argument("--num-models", type=whole_number, default=3)
+    found.add_argument("--share", type=number)
+    found.add_argument("--set", nargs="+", action="extend", default=[])
+    found.add_argument("-q", "--quiet", action="store_true")
+    return found
+
+
+def test_flags_may_stand_among_places(parser: argparse.ArgumentParser) -> None:
+    found = parse_words(parser, ["a", "--num-models", "5", "b", "--quiet"])
+    assert (found.places, found.num_models, found.quiet) == (["a", "b"], 5, True)
+    assert found.given == {"--num-models": "num_models", "--quiet": "quiet"}
+
+
+def test_given_flags_are_known_however_they_are_written(parser: argparse.ArgumentParser) -> None:
+    assert parse_words(parser, []).given == {}
+    assert parse_words(parser, ["--num-models=3", "-q"]).given == {"--num-models": "num_models", "-q": "quiet"}
+
+
+def test_values_are_taken_once(parser: argparse.ArgumentParser) -> None:
+    assert parse_words(parser, ["--set", "a=1", "b=2", "--set", "c=3"]).set == ["a=1", "b=2", "c=3"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--num-model", "3"], "unknown flag '--num-model'; did you mean '--num-models'? known: "),
+        (["--num-modles=3"], "unknown flag '--num-modles'; did you mean '--num-models'? known: "),
+        (["--num-models"], "--num-models: expected one argument"),
+        (["--num-models", "x"], "--num-models must be a whole number, got 'x'"),
+        (["--num-models", "1.5"], "--num-models must be a whole number, got '1.5'"),
+        (["--share", "x"], "--share must be a number, got 'x'"),
+    ],
+)
+def test_a_mistake_is_one_line(words: list[str], message: str, parser: argparse.ArgumentParser) -> None:
+    with pytest.raises(ValueError) as raised:
+        parse_words(parser, words)
+    assert str(raised.value).startswith(message)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_word_without_a_place_is_named() -> None:
+    with pytest.raises(ValueError, match=r"^every value must follow its flag, got 'alone' \(see --help\)$"):
+        parse_words(argparse.ArgumentParser(exit_on_error=False), ["alone"])
+
+
+def test_an_error_of_several_lines_is_printed_in_one(capsys: pytest.CaptureFixture[str]) -> None:
+    print_error(ValueError("must be 1,\n   got 2"))
+    assert capsys.readouterr() == ("", "error: must be 1, got 2\n")
+
+
+def test_discarded_output_is_no_error_on_a_closed_pipe() -> None:
+    code = "import os, sys; read, write = os.pipe(); os.close(read); os.dup2(write, 1)\n"
+    code += "from mtlib.runtime.command_line import discard_output\ndiscard_output(); print('unread', flush=True)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "printed"),
+    [
+        (None, SUCCESS, ""),
+        (ValueError("--seed must be at least 0,\n got -1"), WRONG_USE, "error: --seed must be at least 0, got -1\n"),
+        (OSError(errno.EACCES, "not allowed"), WRONG_USE, "error: [Errno 13] not allowed\n"),
+        (KeyboardInterrupt(), INTERRUPTED, "interrupted\n"),
+    ],
+)
+def test_a_command_ends_with_its_exit_code(
+    error: BaseException | None, code: int, printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command() -> None:
+        if error:
+            raise error
+
+    assert run_command(command) == code
+    assert capsys.readouterr() == ("", printed)
+
+
+def test_an_error_that_is_no_mistake_of_the_user_keeps_its_traceback() -> None:
+    with pytest.raises(ZeroDivisionError):
+        run_command(lambda: 1 / 0)
+
+
+def test_a_reader_that_stops_reading_is_no_error() -> None:
+    code = "import os; read, write = os.pipe(); os.close(read); os.dup2(write, 1)\n"
+    code += "from mtlib.runtime.command_line import run_command\n"
+    code += "raise SystemExit(run_command(lambda: print('unread', flush=True)))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
