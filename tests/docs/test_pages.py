@@ -14,10 +14,10 @@ import results.selector as selector
 import results.table as table
 import sweeps.export as export
 from mtlib.config.schema import to_dict
-from results.cli.parsing import read_words
+from mtlib.runtime.command_line import parse_words
 from results.cli.predict_arguments import build_parser as build_predict_parser
 from search_spaces.space import load_space, space_names
-from sweeps.cli.flags import build_parser as build_run_parser
+from sweeps.cli.arguments import build_parser as build_run_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -77,9 +77,9 @@ def test_every_command_is_shown_somewhere() -> None:
 def test_commands_that_are_shown_can_be_typed(page: Path) -> None:
     for command, words in iter_commands(page):
         if command in PARSERS:
-            check_space(read_words(PARSERS[command](), words))
+            check_space(parse_words(PARSERS[command](), words))
         elif command == "mtlib.demo":
-            demo.parse_arguments(words)
+            parse_words(demo.build_parser(), words)
         elif command.startswith("benchmarks/"):
             text = (ROOT / command).read_text()
             assert [word for word in words if word.startswith("--") and word not in text] == []
