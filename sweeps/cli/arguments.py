@@ -87,7 +87,7 @@ def add_question(group: argparse._ArgumentGroup) -> None:
     """Flags for what is learned, and from what."""
     add = group.add_argument
     add("--space", metavar="NAME", help="search space, one of those that --list-spaces shows")
-    add("--data", type=data_folder, metavar="DIR", help="folder of the tasks' files (default: demonstration corpus)")
+    add("--data", metavar="DIR", help="folder of the tasks' files (default: demonstration corpus)")
     add(
         "--encoder",
         metavar="NAME|DIR",
@@ -205,6 +205,7 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
         raise ValueError(f"--space must name a search space, got none; known: {', '.join(space_names())}")
     require_name(arguments.space, space_names(), "search space")
     derived = {
+        "data": None if arguments.data is None else existing_folder("--data", arguments.data),
         "encoder": None if arguments.encoder is None else read_encoder_name(arguments.encoder),
         "name": f"{arguments.space}-{now:%Y%m%d-%H%M%S}" if arguments.name is None else arguments.name,
         "storage": storage,
@@ -239,11 +240,11 @@ def split_storage(text: str) -> tuple[Path, str | None]:
     return Path(DEFAULT_STORAGE if uri else text).expanduser().resolve(), uri
 
 
-def data_folder(text: str) -> Path:
-    """The type of --data: an existing folder, as an absolute path."""
+def existing_folder(flag: str, text: str) -> Path:
+    """An existing folder, as an absolute path."""
     folder = Path(text).expanduser().resolve()
     if not folder.is_dir():
-        raise argparse.ArgumentTypeError(f"must be a folder that exists, got '{text}'{near_folder(folder)}")
+        raise ValueError(f"{flag} must be a folder that exists, got '{text}'{near_folder(folder)}")
     return folder
 
 
