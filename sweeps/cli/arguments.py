@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import get_args
 
-from mtlib.data.missing_files import near_folder
+from mtlib.data.file_suggestions import near_folder
 from mtlib.errors import require, require_name
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, new_parser, number, whole_number
