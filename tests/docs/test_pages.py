@@ -13,6 +13,10 @@ import mtlib.demo.__main__ as demo
 import results.selector as selector
 import results.table as table
 import sweeps.export as export
+from mtlib.config.batch_orders import BATCH_ORDERS
+from mtlib.config.gradient_methods import GRADIENT_METHODS
+from mtlib.config.losses import LOSSES
+from mtlib.config.penalties import PENALTIES
 from mtlib.config.schema import to_dict
 from mtlib.runtime.command_line import parse_words
 from results.cli.predict_arguments import build_parser as build_predict_parser
@@ -64,6 +68,17 @@ def iter_commands(page: Path) -> Iterator[tuple[str, list[str]]]:
                 yield found[1], shlex.split(found[2], comments=True)
 
 
+def examples_of(page: Path) -> list[str]:
+    """Files that the examples of a page make or change; another test executes them."""
+    return re.findall(r"^<!-- file: ([\w./]+)", page.read_text(), re.MULTILINE)
+
+
+def mirror_of(source: str) -> str:
+    """The test file of a source file."""
+    path = Path("tests", source)
+    return str(path.with_name(f"test_{path.name}"))
+
+
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings."""
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in HEADING.findall(prose(page))}
@@ -75,7 +90,7 @@ def test_every_command_is_shown_somewhere() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_commands_that_are_shown_can_be_typed(page: Path) -> None:
-    for command, words in iter_commands(page):
+    for command, words in () if examples_of(page) else iter_commands(page):
         if command in PARSERS:
             check_space(parse_words(PARSERS[command](), words))
         elif command == "mtlib.demo":
@@ -108,6 +123,8 @@ def test_relative_links_lead_to_files_and_headings(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_paths_and_modules_in_backticks_exist(page: Path) -> None:
     for text in INLINE.findall(prose(page)):
+        if any(text in (example, mirror_of(example)) for example in examples_of(page)):
+            continue
         if re.fullmatch(rf"({'|'.join(map(re.escape, FOLDERS))})/[\w./-]*", text):
             assert (ROOT / text).exists(), f"{name_of(page)} names {text}"
         elif re.fullmatch(r"(mtlib|search_spaces|results|sweeps)(\.\w+)+", text):
@@ -132,6 +149,13 @@ def test_documented_objects_of_the_reference_exist() -> None:
         module = ROOT / Path(*name.split(".")).with_suffix(".py")
         for member in members.split(", ") if members and module.is_file() else ():
             assert re.search(rf"\b{member}\b", module.read_text()), f"{name}.{member}"
+
+
+def test_every_group_of_settings_is_in_the_reference() -> None:
+    text = (DOCS / "reference" / "configuration.md").read_text()
+    tables = (LOSSES, BATCH_ORDERS, PENALTIES, GRADIENT_METHODS)
+    found = [entry.settings for table in tables for entry in table.values() if entry.settings is not None]
+    assert [one for one in found if f"::: {one.__module__}.{one.__name__}\n" not in text] == []
 
 
 def test_keys_of_the_configuration_that_are_searched_exist() -> None:
