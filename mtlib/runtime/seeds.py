@@ -5,9 +5,12 @@ So a run that is resumed, forked or started in a warm process draws what an undi
 """
 
 import hashlib
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+
+if TYPE_CHECKING:  # `results` must load without torch
+    import torch
 
 
 def stream_seed(*name: int | str) -> int:
@@ -28,6 +31,8 @@ def numpy_stream(*name: int | str) -> np.random.Generator:
     return np.random.default_rng(stream_seed(*name))
 
 
-def torch_stream(*name: int | str, device: torch.device | str = "cpu") -> torch.Generator:
+def torch_stream(*name: int | str, device: "torch.device | str" = "cpu") -> "torch.Generator":
     """A torch generator on `device` of the stream with this name."""
+    import torch
+
     return torch.Generator(device=device).manual_seed(stream_seed(*name))

@@ -1,4 +1,6 @@
-"""Which settings of a configuration reach a trained number: the one place where inert fields are listed.
+"""Which settings of a configuration reach a trained number, and which a prediction: the one place that lists them.
+
+Keys of stages read the former, weight averaging (soups) the latter.
 
 A trained number is the state after some epochs of a stage, with the scores and predictions of every epoch up to there.
 A field is inert where its value cannot change that: the settings of a task that has not been active yet, those of a
@@ -6,19 +8,21 @@ penalty whose weight is 0, an order where a stage has one set only, and so on.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from mtlib.config.batch_orders import BATCH_ORDERS
 from mtlib.config.consistency import sums_tasks
 from mtlib.config.gradient_methods import GRADIENT_METHODS
 from mtlib.config.losses import LOSSES
-from mtlib.config.network import TaskConfig
+from mtlib.config.network import EncoderConfig, PalsConfig, TaskConfig
 from mtlib.config.penalties import PENALTIES
 from mtlib.config.schema import fields_of, settings_of, to_dict
 from mtlib.config.training import OptimizerConfig, StageConfig
-from mtlib.config.trial import TrialConfig
+from mtlib.config.trial import TrialConfig, default_task_config
 from mtlib.stages.draws import stage_sets
 from mtlib.stages.plan import tasks_active_by
+from mtlib.tasks import TASKS
 
 Tree = dict[str, Any]
 
@@ -192,3 +196,56 @@ def layout(config: TrialConfig) -> Tree:
         "projection": config.simcse.projection if config.simcse.weight > 0 else None,
         "loss_weighting": config.loss_weighting,
     }
+
+
+def prediction_config(config: TrialConfig, task: str) -> TrialConfig:
+    """The part of a configuration that a prediction of one task depends on; all else has its default.
+
+    Trials for which it is equal have the same weights by name, shape and meaning. Rates, penalties, losses, dropout,
+    seeds, plans and what other tasks have beside the encoder do not count.
+
+    Args:
+        config: the trial's configuration.
+        task: one of its active tasks.
+    """
+    encoder = EncoderConfig(
+        name=config.encoder.name, max_length=config.encoder.max_length, dropout=None, attention_dropout=None
+    )
+    return TrialConfig(
+        stages=(StageConfig(tasks=(task,)),),
+        encoder=encoder,
+        pals=predicting_pals(config.pals, task),
+        tasks={task: predicting_task(config.tasks[task], task)},
+        relational_tasks=(task,) if task in config.relational_tasks else (),
+        precision=config.precision,
+    )
+
+
+def predicting_pals(pals: PalsConfig, task: str) -> PalsConfig:
+    """A task's projected attention; the default where it has none."""
+    if pals.size == 0 or task not in pals.tasks:
+        return PalsConfig()
+    num_heads = pals.num_heads if pals.function == "attention" else PalsConfig().num_heads
+    return replace(pals, tasks=(task,), num_heads=num_heads, zero_start=False)
+
+
+def predicting_task(settings: TaskConfig, task: str) -> TaskConfig:
+    """How a task's texts are encoded and read by its head; a binary task's loss decides how many outputs that has."""
+    default = default_task_config(task)
+    outputs = {loss: LOSSES[loss].binary_outputs for loss in (settings.loss, default.loss)}
+    is_wider = TASKS[task].kind == "binary" and outputs[settings.loss] != outputs[default.loss]
+    return replace(
+        default,
+        loss=settings.loss if is_wider else default.loss,
+        encoding=settings.encoding,
+        pooling=settings.pooling,
+        head=settings.head,
+        hidden_units=settings.hidden_units,
+        cosine_projection=settings.cosine_projection or settings.head != "cosine",
+    )
+
+
+def predicting_parts(config: TrialConfig) -> frozenset[str]:
+    """The parts of a model that the predictions of a configuration's tasks pass, by `mtlib.stages.active_weights`."""
+    own = {f"{group}.{task}" for group in ("heads", "pals") for task in config.active_tasks}
+    return frozenset({"encoder", *own, *(["relational"] if config.relational_tasks else [])})

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtlib.config.network import EncoderConfig, PalsConfig, TaskConfig
-from mtlib.config.training import StageConfig
-from mtlib.config.trial import TrialConfig, default_task_config
+from mtlib.config.trial import TrialConfig
 from mtlib.errors import require
 from mtlib.stages.active_weights import part_of_weight
-from mtlib.tasks import TASKS
+from mtlib.stages.effective_settings import predicting_parts, prediction_config
 from results.inference.models import LoadedModel, ModelSource, find_trials, load_pretrained, name_of
 from results.ranking.bootstrap import Numbers
 from results.records.files import open_folder
@@ -40,51 +38,6 @@ def find_shapes(members: Sequence[Member], task: str, source: ModelSource) -> Nu
     found: dict[TrialConfig, int] = {}
     configs = (prediction_config(config, task) for _, config in find_trials(members, task, source))
     return np.array([found.setdefault(config, len(found)) for config in configs], dtype=np.intp)
-
-
-def prediction_config(config: TrialConfig, task: str) -> TrialConfig:
-    """The part of a configuration that a prediction of one task depends on, and all else as if it had not been set.
-
-    Trials for which it is equal have the same weights by name, shape and meaning. Rates, penalties, losses, dropout,
-    seeds, plans and what other tasks have beside the encoder do not count.
-
-    Args:
-        config: the trial's configuration.
-        task: one of its active tasks.
-    """
-    encoder = EncoderConfig(
-        name=config.encoder.name, max_length=config.encoder.max_length, dropout=None, attention_dropout=None
-    )
-    return TrialConfig(
-        stages=(StageConfig(tasks=(task,)),),
-        encoder=encoder,
-        pals=pals_of(config.pals, task),
-        tasks={task: settings_of(config.tasks[task], task)},
-        relational_tasks=(task,) if task in config.relational_tasks else (),
-        precision=config.precision,
-    )
-
-
-def pals_of(pals: PalsConfig, task: str) -> PalsConfig:
-    """What a task's projected attention is like; the default where it has none."""
-    if pals.size == 0 or task not in pals.tasks:
-        return PalsConfig()
-    num_heads = pals.num_heads if pals.function == "attention" else PalsConfig().num_heads
-    return replace(pals, tasks=(task,), num_heads=num_heads, zero_start=False)
-
-
-def settings_of(settings: TaskConfig, task: str) -> TaskConfig:
-    """How a task's texts are encoded and read by its head; a binary task's loss decides between one output and two."""
-    default = default_task_config(task)
-    return replace(
-        default,
-        loss=settings.loss if TASKS[task].kind == "binary" else default.loss,
-        encoding=settings.encoding,
-        pooling=settings.pooling,
-        head=settings.head,
-        hidden_units=settings.hidden_units,
-        cosine_projection=settings.cosine_projection or settings.head != "cosine",
-    )
 
 
 def load_soup(members: Sequence[Member], task: str, source: ModelSource) -> LoadedModel:
@@ -136,7 +89,7 @@ def mean_weights(
     from mtlib.checkpoints.initial_weights import check_fit
 
     total: Weights = {}
-    types, parts = {}, parts_of(shape)
+    types, parts = {}, predicting_parts(shape)
     for member, record in zip(members, records, strict=True):
         read = read_weights(open_folder(source.places[member.sweep]), record, member.epoch)
         own = {name: tensor for name, tensor in read.items() if part_of_weight(name) in parts}
@@ -148,9 +101,3 @@ def mean_weights(
         for name, tensor in own.items():
             total[name] += tensor
     return {name: (total.pop(name) / len(members)).to(types[name]) for name in list(total)}
-
-
-def parts_of(shape: TrialConfig) -> frozenset[str]:
-    """The parts of a model that a prediction passes, as `mtlib.stages.active_weights` names them."""
-    own = {f"{group}.{task}" for group in ("heads", "pals") for task in shape.active_tasks}
-    return frozenset({"encoder", *own, *(["relational"] if shape.relational_tasks else [])})

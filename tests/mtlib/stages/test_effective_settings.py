@@ -12,24 +12,28 @@ from torch import Tensor
 from mtlib.checkpoints.best_weights import keep_best
 from mtlib.checkpoints.state import StateFolder
 from mtlib.config.batch_orders import RANDOM_ORDERS, ROUND_ORDERS
+from mtlib.config.losses import LOSSES
 from mtlib.config.schema import to_dict
-from mtlib.config.trial import TrialConfig
+from mtlib.config.trial import TrialConfig, default_task_config
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
-from mtlib.stages.effective_settings import effective_settings, length_counts
+from mtlib.stages.effective_settings import effective_settings, length_counts, predicting_task, prediction_config
 from tests.mtlib.stages.inert_cases import (
     ALONE,
     BASES,
     BEST,
     INERT,
+    OTHER_PREDICTION,
     REACHES,
     REFUSED,
+    SAME_PREDICTION,
     SAME_START,
     SCORES,
     START,
     Case,
     Changes,
     Table,
+    all_tasks_config,
 )
 from tests.mtlib.stages.trained_states import Outcome, Trainer, assert_equal, difference
 
@@ -345,3 +349,25 @@ def test_settings_are_plain_data_and_where_things_come_from_is_not_among_them(al
     assert alone.encoder.name not in json.dumps(settings)
     assert settings["tasks"].keys() == {"sst", "qqp", "sts"}
     assert effective_settings(alone, 0, 1)["tasks"].keys() == {"qqp"}
+
+
+@pytest.mark.parametrize("changes", SAME_PREDICTION)
+def test_what_does_not_reach_a_prediction_changes_no_shape(changes: dict[str, Any]) -> None:
+    base = all_tasks_config()
+    assert prediction_config(base.override(changes), "qqp") == prediction_config(base, "qqp")
+    assert base.override(changes) != base
+
+
+def test_what_reaches_a_prediction_changes_the_shape() -> None:
+    base = all_tasks_config()
+    shapes = {prediction_config(base.override(changes), "qqp") for changes in OTHER_PREDICTION}
+    assert len(shapes | {prediction_config(base, "qqp")}) == len(OTHER_PREDICTION) + 1
+    zero = {"pals.size": 12, "pals.tasks": ["qqp", "sst"], "pals.zero_start": True}
+    assert prediction_config(base.override(zero), "qqp") in shapes
+
+
+def test_losses_with_as_many_outputs_have_one_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LOSSES, "another", LOSSES["binary_cross_entropy"])
+    other = default_task_config("qqp")
+    object.__setattr__(other, "loss", "another")
+    assert predicting_task(other, "qqp") == default_task_config("qqp")

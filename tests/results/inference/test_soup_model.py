@@ -16,7 +16,6 @@ from torch import Tensor
 
 from mtlib.checkpoints.best_weights import keep_best
 from mtlib.checkpoints.state import StateFolder
-from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
@@ -26,11 +25,12 @@ from mtlib.training.evaluation import predict
 from results.inference.dev_texts import read_dev_texts
 from results.inference.models import LoadedModel, ModelSource, load_models
 from results.inference.predictor import cut_texts, load_predictor, logits_of, predict_texts
-from results.inference.soup_model import find_shapes, load_soup, prediction_config
+from results.inference.soup_model import find_shapes, load_soup
 from results.ranking.bootstrap import Floats
 from results.records.selection import Member, Selection, read_selection, write_selection
 from results.records.trials import read_trials, write_sweep, write_trials
 from results.records.weights import read_weights
+from tests.mtlib.stages.inert_cases import OTHER_PREDICTION, SAME_PREDICTION, all_tasks_config
 from tests.results.conftest import build_record
 from tests.results.inference.soup_sweep import ALIKE, BI_TASK, OTHER, train_soup_sweep
 from tests.results.inference.trained_sweep import kept_epoch, member_of, selection_of
@@ -143,63 +143,13 @@ def test_shapes_follow_from_configurations_and_need_no_weights(task: str, soup_f
     assert found == ([0, 1, 2, 1, 1] if task == BI_TASK else [0, 1, 1, 1, 1])
 
 
-SAME: list[dict[str, Any]] = [
-    {"seed": 5, "replicate": 2, "optimizer.learning_rate": 1e-4, "smart.weight": 1.0, "smart.tasks": ["qqp"]},
-    {"encoder.dropout": 0.0, "encoder.attention_dropout": 0.2, "encoder.trained_layers": [1]},
-    {"simcse.weight": 0.1, "simcse.tasks": ["sst", "qqp"], "loss_weighting": "uncertainty"},
-    {"tasks.sst.loss": "ordinal_log_loss", "tasks.sts.encoding": "bi", "tasks.sts.pooling": "mean"},
-    {"pals.size": 12, "pals.tasks": ["sts"], "relational_tasks": ["sst", "sts"], "evaluation.batch_size": 5},
-    {"stages.0.epochs": 4, "encoder.start_from": "elsewhere", "tasks.qqp.cosine_projection": False},
-    {"data.hold_out": 0.1, "tasks.qqp.batch_size": 3},
-]
-"""Changes that leave the shape of QQP's model as it is."""
-OTHERS: list[dict[str, Any]] = [
-    {"encoder.max_length": 16},
-    {"encoder.name": "another"},
-    {"precision": "bf16"},
-    {"tasks.qqp.encoding": "bi"},
-    {"tasks.qqp.encoding": "cross_no_separator"},
-    {"tasks.qqp.pooling": "mean"},
-    {"tasks.qqp.hidden_units": 8},
-    {"tasks.qqp.loss": "cross_entropy"},
-    {"tasks.qqp.encoding": "bi", "tasks.qqp.head": "cosine"},
-    {"tasks.qqp.encoding": "bi", "tasks.qqp.head": "cosine", "tasks.qqp.cosine_projection": False},
-    {"pals.size": 12, "pals.tasks": ["qqp"]},
-    {"pals.size": 12, "pals.tasks": ["qqp"], "pals.num_heads": 4},
-    {"pals.size": 12, "pals.tasks": ["qqp"], "pals.placement": "layer"},
-    {"pals.size": 12, "pals.tasks": ["qqp"], "pals.function": "identity"},
-    {"pals.size": 12, "pals.tasks": ["qqp"], "pals.function": "low_rank"},
-    {"relational_tasks": ["qqp"]},
-]
-"""Changes of which each gives it a shape of its own."""
-
-
-def base_config() -> TrialConfig:
-    return TrialConfig(stages=(StageConfig(tasks=tuple(TASKS)),)).override({"encoder.name": "tiny"})
-
-
-@pytest.mark.parametrize("changes", SAME)
-def test_what_does_not_reach_a_prediction_changes_no_shape(changes: dict[str, Any]) -> None:
-    base = base_config()
-    assert prediction_config(base.override(changes), "qqp") == prediction_config(base, "qqp")
-    assert base.override(changes) != base
-
-
-def test_what_reaches_a_prediction_changes_the_shape() -> None:
-    base = base_config()
-    shapes = {prediction_config(base.override(changes), "qqp") for changes in OTHERS}
-    assert len(shapes | {prediction_config(base, "qqp")}) == len(OTHERS) + 1
-    zero = {"pals.size": 12, "pals.tasks": ["qqp", "sst"], "pals.zero_start": True}
-    assert prediction_config(base.override(zero), "qqp") in shapes
-
-
-@pytest.mark.parametrize("changes", [*SAME, *OTHERS])
+@pytest.mark.parametrize("changes", [*SAME_PREDICTION, *OTHER_PREDICTION])
 def test_the_part_that_is_averaged_is_enough_to_predict(
     changes: dict[str, Any], tmp_path: Path, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     """Whatever the network: the soup of one says what the whole model says."""
     own = {"encoder.max_length": 32, **changes, "encoder.name": tiny_encoder.name}
-    config = base_config().override({name: value for name, value in own.items() if name != "encoder.start_from"})
+    config = all_tasks_config().override({name: value for name, value in own.items() if name != "encoder.start_from"})
     model = MultiTaskModel(config, tiny_encoder)
     keep_best(StateFolder(path=tmp_path / "trials/0000-r0/checkpoint"), 1, {"overall": 1}, model.state_dict())
     write_trials(tmp_path, [build_record(0, config=config.to_json())], tuple(TASKS))
