@@ -20,7 +20,7 @@ from mtlib.config.training import StageConfig
 from search_spaces.presets import ALL_TASKS, by_task, triple_threat
 from search_spaces.space import SearchSpace
 
-NUM_LAYERS = 12
+BERT_BASE_LAYERS = 12
 """Of BERT-base."""
 
 SPACE = SearchSpace(
@@ -29,6 +29,6 @@ SPACE = SearchSpace(
     base=triple_threat().override(by_task("loss_weight", (1.0, 1.0, 1.0))),
     grid={
         "task": {task: {"stages": (StageConfig(tasks=(task,), epochs=10),)} for task in ALL_TASKS},
-        "layer": {str(layer): {"encoder.trained_layers": (layer,)} for layer in range(NUM_LAYERS)},
+        "layer": {str(layer): {"encoder.trained_layers": (layer,)} for layer in range(BERT_BASE_LAYERS)},
     },
 )

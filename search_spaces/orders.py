@@ -25,7 +25,7 @@ from mtlib.config.training import StageConfig
 from search_spaces.presets import ALL_TASKS, staggered_fine_tuning, tuning_up_bert, tuning_up_bert_alone
 from search_spaces.space import SearchSpace
 
-UNIFORM = StageConfig(tasks=ALL_TASKS, order="uniform", epochs=25, steps_per_epoch=1000)
+UNIFORM_ORDER = StageConfig(tasks=ALL_TASKS, order="uniform", epochs=25, steps_per_epoch=1000)
 ANNEALED = StageConfig(tasks=ALL_TASKS, order="annealed", epochs=25, steps_per_epoch=1000)
 FROM_BEST = StageConfig(tasks=ALL_TASKS, order="uniform", epochs=25, steps_per_epoch=1000, start_from="best")
 """Tuning Up BERT, 5.2 and 5.4."""
@@ -49,9 +49,9 @@ SPACE = SearchSpace(
             "batch_round_robin_summed": {
                 "stages": (StageConfig(tasks=ALL_TASKS, order="batch_round_robin", sum_losses=True, epochs=10),)
             },
-            "uniform": {"stages": (UNIFORM,)},
+            "uniform": {"stages": (UNIFORM_ORDER,)},
             "annealed": {"stages": (ANNEALED,)},
-            "uniform_smart": {"stages": (UNIFORM,), "smart.weight": 3.0},
+            "uniform_smart": {"stages": (UNIFORM_ORDER,), "smart.weight": 3.0},
             "annealed_smart": {"stages": (ANNEALED,), "smart.weight": 3.0},
             "uniform_from_qqp": {"stages": (*tuning_up_bert_alone("qqp"), FROM_BEST)},
         }

@@ -17,9 +17,11 @@ STAGGERED = (
     StageConfig(tasks=("qqp",), epochs=2),
     StageConfig(tasks=tuple(WRITERS), order="sampled_round_robin", epochs=13),
 )
-"""The plan of the sweep that is shown as an example."""
+"""The plan of the sweep in the printed example."""
 
-DESCRIPTION = "Write the demonstration corpus and its tiny encoder to a folder, to see the format or to try things on."
+DEMO_DESCRIPTION = (
+    "Write the demonstration corpus and its tiny encoder to a folder, as an example of the format or for experiments."
+)
 EXAMPLES = """\
 what you get, tab-separated, in the layout of Stanford CS224N's default project (own data must look like this):
   DIR/data/ids-sst-train.csv   film reviews: sentence, sentiment (0 very negative .. 4 very positive)
@@ -51,12 +53,12 @@ def run_demo(arguments: Sequence[str] | None) -> None:
         write_demo(options.folder, options.seed)
     except OSError as error:
         raise ValueError(f"DIR must be a folder that can be written, got {options.folder}: {error}") from error
-    print("\n".join(describe(options.folder)))
+    print("\n".join(summary_lines(options.folder)))
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of the command line."""
-    parser = new_parser("python -m mtlib.demo", "DIR [--seed S]", DESCRIPTION, EXAMPLES)
+    parser = new_parser("python -m mtlib.demo", "DIR [--seed S]", DEMO_DESCRIPTION, EXAMPLES)
     words = "where to write; must hold neither data nor encoder"
     parser.add_argument("folder", nargs="?", metavar="DIR", type=Path, help=words)
     words = "which corpus and encoder (default: 0)"
@@ -64,8 +66,8 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def describe(folder: Path) -> Iterator[str]:
-    """What was written and what to do with it, line by line."""
+def summary_lines(folder: Path) -> Iterator[str]:
+    """The files that were written, and a command that trains on them."""
     for name, num_rows in NUM_ROWS.items():
         for split in ("train", "dev", "test"):
             yield f"{folder / 'data' / TASKS[name].file_name(split)}: {num_rows[split]} rows"

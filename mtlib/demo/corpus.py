@@ -1,4 +1,4 @@
-"""The built-in demonstration: a small corpus of the three tasks and a tiny encoder, made from a seed, no download."""
+"""The built-in demonstration: a small corpus of the three tasks and a tiny encoder, generated from a seed."""
 
 import csv
 import hashlib
@@ -7,11 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from mtlib.demo import encoder as demo_encoder
-from mtlib.demo import encoder_weights as demo_weights
-from mtlib.demo import texts as demo_text
-from mtlib.demo import vocabulary as demo_words
-from mtlib.demo.encoder import write_tiny_encoder
+from mtlib.demo import encoder, encoder_weights, texts, vocabulary
+from mtlib.demo.encoder import write_demo_encoder
 from mtlib.demo.texts import write_headlines, write_questions, write_review
 from mtlib.tasks import TASKS, Task
 
@@ -28,29 +25,29 @@ NUM_ROWS = {
     "qqp": {"dev": 800, "test": 200, "train": 8000},
     "sts": {"dev": 600, "test": 200, "train": 800},
 }
-"""Rows by task and split, in the order in which they are drawn: train keeps clear of the texts of dev and test."""
+"""Rows by task and split; train is drawn last, without the texts of dev and test."""
 
 
 def write_corpus(folder: Path, seed: int = 0) -> None:
     """Writes train, dev and test files of the three tasks.
 
-    The same seed gives the same bytes. No text of train is in dev or test, no row is twice in a split.
+    The same seed gives the same bytes. No text of train is in dev or test, no row occurs twice in a split.
 
     Args:
-        folder: made if it is not there; files in it are replaced.
-        seed: which corpus, any whole number.
+        folder: created if missing; files in it are replaced.
+        seed: any whole number.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name, num_rows in NUM_ROWS.items():
         held_out: set[str] = set()
         for split, count in num_rows.items():
             examples = draw_examples(name, split, count, held_out, seed)
-            write_file(folder, TASKS[name], split, examples, Random(f"{seed} {name} {split} index"))
+            write_split(folder, TASKS[name], split, examples, Random(f"{seed} {name} {split} index"))
             held_out |= {text for texts, _ in examples for text in texts} if split != "train" else set()
 
 
 def draw_examples(name: str, split: str, count: int, held_out: set[str], seed: int) -> list[Example]:
-    """`count` examples of a task, none twice, none with a text that is held out."""
+    """`count` different examples of a task, none with a text of `held_out`."""
     random = Random(f"{seed} {name} {split}")
     labels: dict[tuple[str, ...], float] = {}
     while len(labels) < count:
@@ -60,8 +57,8 @@ def draw_examples(name: str, split: str, count: int, held_out: set[str], seed: i
     return list(labels.items())
 
 
-def write_file(folder: Path, task: Task, split: str, examples: list[Example], random: Random) -> None:
-    """Writes one file. As in the course's files the first column has no name, and in pair files no order."""
+def write_split(folder: Path, task: Task, split: str, examples: list[Example], random: Random) -> None:
+    """Writes one file in the course's layout: an unnamed index column comes first, which pair files shuffle."""
     index = random.sample(range(10 * len(examples)), len(examples)) if task.is_pair else range(len(examples))
     labels = [] if split == "test" else [task.label_column]
     with (folder / task.file_name(split)).open("w", encoding="utf-8", newline="") as file:
@@ -72,30 +69,20 @@ def write_file(folder: Path, task: Task, split: str, examples: list[Example], ra
 
 
 def example_id(texts: tuple[str, ...]) -> str:
-    """25 hexadecimal digits, as the course's ids."""
+    """25 hexadecimal digits, like the course's ids."""
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:25]
 
 
 def label_text(task: Task, label: float) -> str:
-    """A label as the course writes it: `3` for a class, `1.0` for a duplicate, `3.6` for a similarity."""
+    """A label in the course's notation: `3` for a class, `1.0` for a duplicate, `3.6` for a similarity."""
     return str(int(label)) if task.kind == "classes" else str(label)
-
-
-def write_encoder(folder: Path, seed: int = 0) -> None:
-    """Writes a tiny BERT that `AutoModel` and `AutoTokenizer` load. The same seed gives the same bytes.
-
-    Args:
-        folder: made if it is not there; files in it are replaced.
-        seed: which encoder, at least 0.
-    """
-    write_tiny_encoder(folder, seed)
 
 
 def demo_folder(cache_folder: Path) -> tuple[Path, Path]:
     """The demonstration's corpus and encoder, seed 0, written once and reused.
 
     Args:
-        cache_folder: where they are kept, under a name that follows from the sources that make them.
+        cache_folder: where they are kept, under a name with a hash of the source files that generate them.
 
     Returns:
         Folder of the corpus and folder of the encoder, absolute.
@@ -111,11 +98,11 @@ def demo_folder(cache_folder: Path) -> tuple[Path, Path]:
 
 def write_demo(folder: Path, seed: int) -> None:
     write_corpus(folder / "data", seed)
-    write_encoder(folder / "encoder", seed)
+    write_demo_encoder(folder / "encoder", seed)
 
 
 def move_unless_there(made: Path, folder: Path) -> None:
-    """Renames a folder; another process that did the same a moment ago has won."""
+    """Renames a folder unless another process was first."""
     try:
         made.rename(folder)
     except OSError:
@@ -124,6 +111,7 @@ def move_unless_there(made: Path, folder: Path) -> None:
 
 
 def sources_fingerprint() -> str:
-    """SHA-256 of the files that make the demonstration, in hexadecimal."""
-    sources = [Path(__file__), *(Path(str(m.__file__)) for m in (demo_words, demo_text, demo_weights, demo_encoder))]
+    """SHA-256, in hexadecimal, of the source files that generate the demonstration."""
+    modules = (vocabulary, texts, encoder_weights, encoder)
+    sources = [Path(__file__), *(Path(str(module.__file__)) for module in modules)]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()

@@ -9,27 +9,40 @@ from typing import Any
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from mtlib.demo.encoder_weights import INNER, MAX_POSITIONS, NUM_HEADS, NUM_LAYERS, SPECIAL_TOKENS, WIDTH, make_weights
+from mtlib.demo.encoder_weights import (
+    HIDDEN_SIZE,
+    INTERMEDIATE_SIZE,
+    MAX_POSITIONS,
+    NUM_HEADS,
+    NUM_LAYERS,
+    SPECIAL_TOKENS,
+    make_weights,
+)
 from mtlib.demo.texts import known_words
 
 
-def write_tiny_encoder(folder: Path, seed: int) -> None:
-    """Writes configuration, weights, tokenizer and vocabulary, for `AutoModel` and `AutoTokenizer` to load."""
+def write_demo_encoder(folder: Path, seed: int = 0) -> None:
+    """Writes a tiny BERT that `AutoModel` and `AutoTokenizer` load. The same seed gives the same bytes.
+
+    Args:
+        folder: created if missing; files in it are replaced.
+        seed: at least 0.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     vocabulary = make_vocabulary()
-    write_json(folder / "config.json", describe_model(len(vocabulary)))
+    write_config(folder / "config.json", model_config(len(vocabulary)))
     save_file(make_weights(vocabulary, seed), folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
     make_tokenizer(vocabulary).save(str(folder / "tokenizer.json"))
-    write_json(folder / "tokenizer_config.json", describe_tokenizer())
+    write_config(folder / "tokenizer_config.json", tokenizer_config())
 
 
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
+def write_config(path: Path, value: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
 def make_vocabulary() -> list[str]:
-    """Word pieces: every word of the corpus, and single characters, so that any other ASCII word has pieces too."""
+    """Word pieces: every word of the corpus, and single characters, into which any other ASCII word splits."""
     whole = known_words()
     characters = string.ascii_lowercase + string.digits
     single = [sign for sign in characters + string.punctuation if sign not in whole]
@@ -52,20 +65,20 @@ def make_tokenizer(vocabulary: list[str]) -> Tokenizer:
     return tokenizer
 
 
-def describe_tokenizer() -> dict[str, Any]:
+def tokenizer_config() -> dict[str, Any]:
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL_TOKENS, strict=True))
     return {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": MAX_POSITIONS, **names}
 
 
-def describe_model(num_words: int) -> dict[str, Any]:
+def model_config(num_words: int) -> dict[str, Any]:
     return {
         "architectures": ["BertModel"],
         "model_type": "bert",
         "vocab_size": num_words,
-        "hidden_size": WIDTH,
+        "hidden_size": HIDDEN_SIZE,
         "num_hidden_layers": NUM_LAYERS,
         "num_attention_heads": NUM_HEADS,
-        "intermediate_size": INNER,
+        "intermediate_size": INTERMEDIATE_SIZE,
         "hidden_act": "relu",
         "max_position_embeddings": MAX_POSITIONS,
         "type_vocab_size": 2,

@@ -1,10 +1,11 @@
-"""A tiny BERT for the demonstration corpus: three layers, 64 wide, its weights written down from a seed, not trained.
+"""Weights of a tiny BERT for the demonstration corpus: three layers of width 64, constructed from a seed, not trained.
 
-A random encoder would need far more text than a demonstration has time for, so what pretraining leaves in one is laid
-out by hand, and random weights fill the rest. Words that mean the same start near each other and so, less, do words of
-a kind and words that praise. The first layer looks at the neighbours of each word and at a conjunction before it; the
-second looks for the same word in the other text and compares what surrounds the two; in the third [CLS] gathers. What
-any of this says about a label, which words strengthen or negate, that `by` tells who acts: all that is to be learned.
+A random encoder would need more text than a demonstration has time for, so this one imitates some results of
+pretraining by construction, and is random otherwise. Synonyms have similar embeddings, and to a lesser degree so have
+similar concepts and adjectives of similar sentiment. The first layer attends to the neighbours of each word and to a
+conjunction before it; the second to the same word in the other text, and compares the contexts of the two; the third
+averages over words into [CLS]. How any of this relates to labels, which words intensify or negate, and that `by` marks
+the agent, is left to fine-tuning.
 """
 
 from collections.abc import Mapping
@@ -15,27 +16,26 @@ from numpy.random import Generator
 from mtlib.demo import vocabulary as words
 
 Array = np.ndarray
-Weights = dict[str, Array]
+WeightArrays = dict[str, Array]
 """Arrays by name; a weight is (outputs, inputs), as in torch."""
 
-NUM_LAYERS, NUM_HEADS, WIDTH, INNER = 3, 4, 64, 64
-"""INNER is the width within a layer's feed-forward part."""
-HEAD = WIDTH // NUM_HEADS
+NUM_LAYERS, NUM_HEADS, HIDDEN_SIZE, INTERMEDIATE_SIZE = 3, 4, 64, 64
+HEAD_SIZE = HIDDEN_SIZE // NUM_HEADS
 MAX_POSITIONS = 128
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
-WORD, CONTEXT, MATCH, PLACE = slice(0, 28), slice(28, 43), slice(43, 51), slice(51, 59)
+WORD, CONTEXT, MATCH, POSITION = slice(0, 28), slice(28, 43), slice(43, 51), slice(51, 59)
 SEGMENT, SPECIAL = 59, 60
-"""What a token's 64 numbers hold: the word, its surroundings, how its match in the other text compares, its position,
-which text it is in, whether it is [CLS] or [SEP]. The last three are free."""
-HALF = 14
-"""Half a word's numbers: what one of the second layer's heads compares."""
+"""Dimensions of a token's state: the word, its context, the comparison with its match in the other text, its position,
+its segment, whether it is [CLS] or [SEP]. The last three are free."""
+HALF_WORD = 14
+"""Half of a word's dimensions, which one head of the second layer compares."""
 FREQUENCIES = np.array([0.2, 0.7, 1.5, 2.6])
-"""Radians per token: positions are cosines and sines, so that a head can ask for a distance."""
-NEIGHBOURS = (-1, -2, 1)
-"""Distances at which the first layer looks, one head each."""
+"""Radians per token: positions are cosines and sines, so that a head can attend to a distance."""
+NEIGHBOUR_DISTANCES = (-1, -2, 1)
+"""Distances that the heads of the first layer attend to, one each."""
 CONJUNCTION_MARK = np.resize([1.0, -1.0], WORD.stop)
-"""What `but` and `although` have in common, for the first layer to find them."""
+"""The common component of `but` and `although`, which the first layer attends to."""
 
 BERT_NAMES = {
     "query": "attention.self.query",
@@ -47,42 +47,42 @@ BERT_NAMES = {
     "outer": "output.dense",
     "outer_norm": "output.LayerNorm",
 }
-"""BERT's names of a layer's parts, by ours."""
+"""Modules of a BERT layer, by the names used here."""
 
 
-def make_weights(vocabulary: list[str], seed: int) -> Weights:
-    """All weights by BERT's names, fp32.
-
-    They are rounded, so that a last digit that differs between machines makes no other encoder.
-    """
+def make_weights(vocabulary: list[str], seed: int) -> WeightArrays:
+    """All weights by BERT's names, fp32; rounded, so that machines whose last digits differ give the same encoder."""
     stream = np.random.default_rng(seed)
-    weights = embed(vocabulary, stream)
-    for number, layer in enumerate((look_at_neighbours(stream), compare_matches(stream), gather(stream))):
+    weights = embedding_weights(vocabulary, stream)
+    for number, layer in enumerate((neighbour_layer(stream), match_layer(stream), gather_layer(stream))):
         for name, value in layer.items():
             part, kind = name.split(".")
             weights[f"encoder.layer.{number}.{BERT_NAMES[part]}.{kind}"] = value
-    weights |= {"pooler.dense.weight": np.eye(WIDTH), "pooler.dense.bias": np.zeros(WIDTH)}
+    weights |= {"pooler.dense.weight": np.eye(HIDDEN_SIZE), "pooler.dense.bias": np.zeros(HIDDEN_SIZE)}
     return {name: np.round(value, 5).astype(np.float32) for name, value in weights.items()}
 
 
-def embed(vocabulary: list[str], stream: Generator) -> Weights:
-    """Word, position and segment embeddings, each in its own part of the 64 numbers."""
-    word, place, segment = (np.zeros((count, WIDTH)) for count in (len(vocabulary), MAX_POSITIONS, 2))
+def embedding_weights(vocabulary: list[str], stream: Generator) -> WeightArrays:
+    """Word, position and segment embeddings, each in its own dimensions."""
+    word, position, segment = (np.zeros((count, HIDDEN_SIZE)) for count in (len(vocabulary), MAX_POSITIONS, 2))
     word[:, WORD] = word_vectors(vocabulary, stream)
     word[vocabulary.index("[PAD]")] = 0
     for name in ("[CLS]", "[SEP]"):
         word[vocabulary.index(name), WORD] *= 0.3
         word[vocabulary.index(name), SPECIAL] = 4
     angles = np.arange(MAX_POSITIONS)[:, None] * FREQUENCIES
-    place[:, PLACE] = 1.4 * np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+    position[:, POSITION] = 1.4 * np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
     segment[:, SEGMENT] = [1.5, -1.5]
-    tables = {"word": word, "position": place, "token_type": segment}
+    tables = {"word": word, "position": position, "token_type": segment}
     named = {f"embeddings.{name}_embeddings.weight": table for name, table in tables.items()}
-    return named | {"embeddings.LayerNorm.weight": np.ones(WIDTH), "embeddings.LayerNorm.bias": np.zeros(WIDTH)}
+    return named | {
+        "embeddings.LayerNorm.weight": np.ones(HIDDEN_SIZE),
+        "embeddings.LayerNorm.bias": np.zeros(HIDDEN_SIZE),
+    }
 
 
 def word_vectors(vocabulary: list[str], stream: Generator) -> Array:
-    """Vectors of all word pieces, (pieces, 28): near for one concept, less near for concepts that are alike."""
+    """Vectors of all word pieces, (pieces, 28): near for synonyms, less near for similar concepts."""
     vectors = dict(zip(vocabulary, normal(stream, len(vocabulary), WORD.stop), strict=True))
     for table in words.ALL_CONCEPTS:
         kind, pairs = normal(stream, WORD.stop), normal(stream, len(table), WORD.stop)
@@ -104,78 +104,78 @@ def normal(stream: Generator, *shape: int, scale: float = 1.0) -> Array:
 
 
 def blend(parts: Mapping[float, Array]) -> Array:
-    """A sum of vectors whose shares of the squared length are the keys."""
+    """A weighted sum of vectors; the keys are their shares of its squared length."""
     blended: Array = np.sum([np.sqrt(share) * vector for share, vector in parts.items()], axis=0)
     return blended
 
 
 def equal_halves(vectors: Array) -> Array:
-    """Vectors whose two halves have length sqrt(14) each, so that no word matches itself better than another does."""
+    """Scales both halves of each vector to length sqrt(14), so that all words match themselves equally well."""
     halves = vectors.reshape(len(vectors), 2, -1)
     scaled: Array = halves / np.sqrt((halves**2).mean(axis=2, keepdims=True))
     return scaled.reshape(len(vectors), -1)
 
 
-def look_at_neighbours(stream: Generator) -> Weights:
-    """The first layer: what stands one and two words before and one after, and which conjunction came before."""
-    layer = plain_layer(stream)
-    for head, distance in enumerate(NEIGHBOURS):
-        ask_for_distance(layer, head, distance)
-    ask_for_conjunction(layer, len(NEIGHBOURS))
+def neighbour_layer(stream: Generator) -> WeightArrays:
+    """The first layer: the words at -1, -2 and +1, and the conjunction before."""
+    layer = initial_layer(stream)
+    for head, distance in enumerate(NEIGHBOUR_DISTANCES):
+        attend_to_distance(layer, head, distance)
+    attend_to_conjunction(layer, len(NEIGHBOUR_DISTANCES))
     for head in range(NUM_HEADS):
-        layer["value.weight"][rows_of(head), WORD] = normal(stream, HEAD, WORD.stop, scale=WORD.stop**-0.5)
-        layer["attended.weight"][CONTEXT, rows_of(head)] = normal(stream, 15, HEAD, scale=0.6 * HEAD**-0.5)
-    layer["inner.weight"] = normal(stream, INNER, WIDTH, scale=WIDTH**-0.5)
-    # Positions are not needed any more: random features of a word and its surroundings take their place.
-    layer["outer.weight"][PLACE] = normal(stream, 8, INNER, scale=0.5 * (INNER / 2) ** -0.5)
+        layer["value.weight"][rows_of(head), WORD] = normal(stream, HEAD_SIZE, WORD.stop, scale=WORD.stop**-0.5)
+        layer["attended.weight"][CONTEXT, rows_of(head)] = normal(stream, 15, HEAD_SIZE, scale=0.6 * HEAD_SIZE**-0.5)
+    layer["inner.weight"] = normal(stream, INTERMEDIATE_SIZE, HIDDEN_SIZE, scale=HIDDEN_SIZE**-0.5)
+    # Later layers need no positions: random features of a word and its context replace them.
+    layer["outer.weight"][POSITION] = normal(stream, 8, INTERMEDIATE_SIZE, scale=0.5 * (INTERMEDIATE_SIZE / 2) ** -0.5)
     return layer
 
 
-def ask_for_distance(layer: Weights, head: int, distance: int, sharpness: float = 5.0) -> None:
-    """Lets a head attend from position i to i + distance: its query is the place turned by so many steps."""
+def attend_to_distance(layer: WeightArrays, head: int, distance: int, sharpness: float = 5.0) -> None:
+    """Lets a head attend from position i to i + distance: its query is the position rotated by that many steps."""
     start, count = rows_of(head).start, len(FREQUENCIES)
     for index, angle in enumerate(FREQUENCIES * distance):
         cosine, sine = start + index, start + count + index
-        place = [PLACE.start + index, PLACE.start + count + index]
-        layer["query.weight"][cosine, place] = sharpness * np.array([np.cos(angle), -np.sin(angle)])
-        layer["query.weight"][sine, place] = sharpness * np.array([np.sin(angle), np.cos(angle)])
-        layer["key.weight"][[cosine, sine], place] = 1
+        position = [POSITION.start + index, POSITION.start + count + index]
+        layer["query.weight"][cosine, position] = sharpness * np.array([np.cos(angle), -np.sin(angle)])
+        layer["query.weight"][sine, position] = sharpness * np.array([np.sin(angle), np.cos(angle)])
+        layer["key.weight"][[cosine, sine], position] = 1
 
 
-def ask_for_conjunction(layer: Weights, head: int) -> None:
-    """Lets a head attend to what comes before, sin(w (i - j)) at the lowest frequency w, and to a conjunction most."""
-    start, cosine, sine = rows_of(head).start, PLACE.start, PLACE.start + len(FREQUENCIES)
+def attend_to_conjunction(layer: WeightArrays, head: int) -> None:
+    """Lets a head attend to earlier words, by sin(w (i - j)) at the lowest frequency w, above all to a conjunction."""
+    start, cosine, sine = rows_of(head).start, POSITION.start, POSITION.start + len(FREQUENCIES)
     layer["query.weight"][start, sine], layer["key.weight"][start, cosine] = 6, 1
     layer["query.weight"][start + 1, cosine], layer["key.weight"][start + 1, sine] = -6, 1
-    layer["query.bias"][start + 2] = 8 * HEAD**0.5
+    layer["query.bias"][start + 2] = 8 * HEAD_SIZE**0.5
     layer["key.weight"][start + 2, WORD] = CONJUNCTION_MARK / (0.8 * WORD.stop)
 
 
-def compare_matches(stream: Generator) -> Weights:
-    """The second layer: each word's match in the other text, if there is one, and how their surroundings differ."""
-    layer = plain_layer(stream)
+def match_layer(stream: Generator) -> WeightArrays:
+    """The second layer: each word's match in the other text, if there is one, and the difference of their contexts."""
+    layer = initial_layer(stream)
     for head in (0, 1):
-        ask_for_match(layer, head)
+        attend_to_match(layer, head)
         subtract_context_of_match(layer, head)
     for head in (2, 3):
-        mix_at_random(layer, head, stream)
-        layer["attended.weight"][:, rows_of(head)] = normal(stream, WIDTH, HEAD, scale=0.3 * HEAD**-0.5)
+        add_random_attention(layer, head, stream)
+        layer["attended.weight"][:, rows_of(head)] = normal(stream, HIDDEN_SIZE, HEAD_SIZE, scale=0.3 * HEAD_SIZE**-0.5)
     take_absolute_difference(layer, stream)
     return layer
 
 
-def ask_for_match(layer: Weights, head: int) -> None:
+def attend_to_match(layer: WeightArrays, head: int) -> None:
     """Lets a head attend to the word in the other text that agrees in one half of the vector, or else to [SEP]."""
-    start, root = rows_of(head).start, HEAD**0.5
-    rows = np.arange(start, start + HALF)
-    layer["query.weight"][rows, rows - start + head * HALF] = 9 * root / HALF
-    layer["key.weight"][rows, rows - start + head * HALF] = 1
-    layer["query.weight"][start + HALF, SEGMENT], layer["key.weight"][start + HALF, SEGMENT] = -2 * root, 0.5
-    layer["query.bias"][start + HALF + 1], layer["key.weight"][start + HALF + 1, SPECIAL] = 5 * root, 0.25
+    start, root = rows_of(head).start, HEAD_SIZE**0.5
+    rows = np.arange(start, start + HALF_WORD)
+    layer["query.weight"][rows, rows - start + head * HALF_WORD] = 9 * root / HALF_WORD
+    layer["key.weight"][rows, rows - start + head * HALF_WORD] = 1
+    layer["query.weight"][start + HALF_WORD, SEGMENT], layer["key.weight"][start + HALF_WORD, SEGMENT] = -2 * root, 0.5
+    layer["query.bias"][start + HALF_WORD + 1], layer["key.weight"][start + HALF_WORD + 1, SPECIAL] = 5 * root, 0.25
 
 
-def subtract_context_of_match(layer: Weights, head: int) -> None:
-    """Takes half of the match's surroundings from a word's own, and notes where there was no match."""
+def subtract_context_of_match(layer: WeightArrays, head: int) -> None:
+    """Subtracts half of the match's context from a word's own, and marks words without a match."""
     start, last = rows_of(head).start, rows_of(head).stop - 1
     layer["value.weight"][rows_of(head)] = 0
     layer["value.weight"][start:last, CONTEXT] = np.eye(15)
@@ -184,49 +184,53 @@ def subtract_context_of_match(layer: Weights, head: int) -> None:
     layer["attended.weight"][MATCH.start + head, last] = -4
 
 
-def take_absolute_difference(layer: Weights, stream: Generator) -> None:
-    """|difference of the surroundings| along random directions, kept only where there is a match."""
-    direction = normal(stream, INNER // 2, 15, scale=15**-0.5)
+def take_absolute_difference(layer: WeightArrays, stream: Generator) -> None:
+    """|difference of the contexts| along random directions, only for words with a match."""
+    direction = normal(stream, INTERMEDIATE_SIZE // 2, 15, scale=15**-0.5)
     layer["inner.weight"][:, CONTEXT] = np.concatenate([direction, -direction])
     layer["inner.weight"][:, [MATCH.start, MATCH.start + 1]] = 0.5
-    spread = np.abs(normal(stream, 6, INNER // 2, scale=(INNER // 2) ** -0.5))
+    spread = np.abs(normal(stream, 6, INTERMEDIATE_SIZE // 2, scale=(INTERMEDIATE_SIZE // 2) ** -0.5))
     layer["outer.weight"][MATCH.start + 2 : MATCH.stop] = np.concatenate([spread, spread], axis=1)
 
 
-def gather(stream: Generator) -> Weights:
-    """The third layer: a mean over all words of how they compare, and random mixtures of everything."""
-    layer = plain_layer(stream)
+def gather_layer(stream: Generator) -> WeightArrays:
+    """The third layer: the mean of all words' comparisons, and random mixtures of everything."""
+    layer = initial_layer(stream)
     for head in range(NUM_HEADS):
-        mix_at_random(layer, head, stream)
+        add_random_attention(layer, head, stream)
     for part in ("query.weight", "key.weight", "value.weight"):
         layer[part][rows_of(0)] = 0
     layer["value.weight"][:8, MATCH] = np.eye(8)
-    layer["query.bias"][0], layer["key.weight"][0, SPECIAL] = -3 * HEAD**0.5, 0.25  # not from [CLS] and [SEP]
-    layer["attended.weight"] = normal(stream, WIDTH, WIDTH, scale=WIDTH**-0.5)
+    layer["query.bias"][0], layer["key.weight"][0, SPECIAL] = -3 * HEAD_SIZE**0.5, 0.25  # not from [CLS] and [SEP]
+    layer["attended.weight"] = normal(stream, HIDDEN_SIZE, HIDDEN_SIZE, scale=HIDDEN_SIZE**-0.5)
     layer["attended.weight"][:, :8] *= 3
-    layer["inner.weight"] = normal(stream, INNER, WIDTH, scale=WIDTH**-0.5)
-    layer["outer.weight"] = normal(stream, WIDTH, INNER, scale=0.5 * INNER**-0.5)
-    # Wide outputs let new heads, which start near 0, learn as fast as a short run needs.
+    layer["inner.weight"] = normal(stream, INTERMEDIATE_SIZE, HIDDEN_SIZE, scale=HIDDEN_SIZE**-0.5)
+    layer["outer.weight"] = normal(stream, HIDDEN_SIZE, INTERMEDIATE_SIZE, scale=0.5 * INTERMEDIATE_SIZE**-0.5)
+    # Large outputs let task heads, which start near 0, learn fast enough for a short run.
     layer["outer_norm.weight"] *= 2
     return layer
 
 
-def mix_at_random(layer: Weights, head: int, stream: Generator) -> None:
-    """Lets a head attend to and read what chance decides."""
+def add_random_attention(layer: WeightArrays, head: int, stream: Generator) -> None:
+    """Gives a head random queries, keys and values."""
     for part, scale in (("query", 0.4), ("key", 1.0), ("value", 1.0)):
-        layer[f"{part}.weight"][rows_of(head)] = normal(stream, HEAD, WIDTH, scale=scale * WIDTH**-0.5)
+        layer[f"{part}.weight"][rows_of(head)] = normal(stream, HEAD_SIZE, HIDDEN_SIZE, scale=scale * HIDDEN_SIZE**-0.5)
 
 
 def rows_of(head: int) -> slice:
-    """An attention head's part of the 64 queries, keys and values."""
-    return slice(head * HEAD, (head + 1) * HEAD)
+    """The rows of an attention head in queries, keys and values."""
+    return slice(head * HEAD_SIZE, (head + 1) * HEAD_SIZE)
 
 
-def plain_layer(stream: Generator) -> Weights:
-    """A layer as BERT starts it: weights N(0, .02), biases 0, norms 1."""
-    layer: Weights = {}
+def initial_layer(stream: Generator) -> WeightArrays:
+    """A layer with BERT's initial weights: N(0, .02), biases 0, norms 1."""
+    layer: WeightArrays = {}
     for name in BERT_NAMES:
-        shape = (WIDTH,) if name.endswith("norm") else {"inner": (INNER, WIDTH)}.get(name, (WIDTH, WIDTH))
+        shape = (
+            (HIDDEN_SIZE,)
+            if name.endswith("norm")
+            else {"inner": (INTERMEDIATE_SIZE, HIDDEN_SIZE)}.get(name, (HIDDEN_SIZE, HIDDEN_SIZE))
+        )
         layer[f"{name}.weight"] = np.ones(shape) if name.endswith("norm") else normal(stream, *shape, scale=0.02)
         layer[f"{name}.bias"] = np.zeros(shape[0])
     return layer

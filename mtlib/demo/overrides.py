@@ -1,4 +1,4 @@
-"""What a configuration made for a pretrained encoder and real data needs to learn from the demonstration, quickly."""
+"""Changes of a configuration that let it learn quickly from the demonstration corpus with its untrained encoder."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -20,30 +20,30 @@ DEMO_SETTINGS: dict[str, object] = {
 }
 """Settings that do not depend on the plan, by dotted key.
 
-A question's length says much about its kind, so batches of one length would all be alike: no buckets.
+A question's length reveals its kind, so batches of similar length would hold questions of one kind only.
 """
 DEMO_NOTE = (
     "No --data and no --encoder: the built-in demonstration corpus and tiny encoder are used, nothing is downloaded. "
     "This encoder was never pretrained and needs other settings: learning rate 1e-3, no dropout, batches of 32 drawn "
     "without regard to length, SMART averaged over the batch, few and short epochs; what the space itself varies stays "
-    "as it is. The scores show that all works; they say nothing about real text."
+    "as it is. The scores show that everything works; they are no evidence about real text."
 )
 
 FIRST_EPOCHS, LAST_EPOCHS = 2, 6
-"""At most so many epochs in each stage before the last, and in the last."""
-MOST_STEPS = 60
+"""Epochs of each stage before the last, and of the last, at most."""
+MAX_STEPS = 60
 """Optimizer steps of an epoch, at most."""
-MOST_ROUNDS = 25
-"""The same where each step is a round of several tasks."""
-UNCUT_ORDERS = ("sampled_round_robin", "smallest_round_robin", "sequential")
-"""Orders that keep their own length: their epochs are short here, or have their end as their point."""
+MAX_ROUNDS = 25
+"""Optimizer steps of an epoch, at most, where each step sums the losses of several tasks."""
+FIXED_LENGTH_ORDERS = ("sampled_round_robin", "smallest_round_robin", "sequential")
+"""Orders whose epochs keep their length: they are short on the demonstration, or are defined by where they end."""
 
 
 def demo_overrides(config: TrialConfig) -> dict[str, object]:
-    """What a configuration needs for the demonstration corpus and encoder, by dotted key.
+    """Overrides of a configuration for the demonstration, by dotted key.
 
     Args:
-        config: any configuration; its plan decides how the stages are shortened.
+        config: any configuration; its stages are shortened.
     """
     overrides = dict(DEMO_SETTINGS)
     for index, (stage, short) in enumerate(zip(config.stages, demo_stages(config.stages), strict=True)):
@@ -54,7 +54,7 @@ def demo_overrides(config: TrialConfig) -> dict[str, object]:
 
 
 def demo_stages(stages: Sequence[StageConfig]) -> tuple[StageConfig, ...]:
-    """A plan that takes seconds on the demonstration: the same stages and orders, fewer and shorter epochs."""
+    """The same stages and orders with fewer and shorter epochs, for seconds of training."""
     return tuple(
         dataclasses.replace(stage, epochs=demo_epochs(stage, index == len(stages)), steps_per_epoch=demo_steps(stage))
         for index, stage in enumerate(stages, start=1)
@@ -62,14 +62,14 @@ def demo_stages(stages: Sequence[StageConfig]) -> tuple[StageConfig, ...]:
 
 
 def demo_epochs(stage: StageConfig, is_last: bool) -> int:
-    """Epochs on the demonstration; where each is one set, enough for all sets."""
+    """Epochs of a stage; enough for all sets where an epoch trains one set."""
     least = len(stage.tasks) + len(stage.extra_data) if stage.order == "epoch_round_robin" else 1
     return min(stage.epochs, max(least, LAST_EPOCHS if is_last else FIRST_EPOCHS))
 
 
 def demo_steps(stage: StageConfig) -> int | None:
-    """Optimizer steps of an epoch on the demonstration; None for as many as the order needs."""
-    if stage.steps_per_epoch is None and stage.order in UNCUT_ORDERS and len(stage.tasks) > 1:
+    """Optimizer steps of an epoch; None for as many as the order needs."""
+    if stage.steps_per_epoch is None and stage.order in FIXED_LENGTH_ORDERS and len(stage.tasks) > 1:
         return None
-    most = MOST_ROUNDS if stage.sum_losses and len(stage.tasks) > 1 else MOST_STEPS
+    most = MAX_ROUNDS if stage.sum_losses and len(stage.tasks) > 1 else MAX_STEPS
     return min(stage.steps_per_epoch or most, most)

@@ -1,8 +1,8 @@
 """Sentences of the demonstration corpus: reviews, pairs of questions, pairs of headlines, from a small grammar.
 
-What a text means is drawn first and its wording after that, without regard to the label, so that the words alone say
+The meaning of a text is drawn first, its wording second and independently of the label, so that the words alone predict
 little: a paraphrase may exchange active for passive, `before` for `after`, `bigger` for `smaller` or a word for its
-synonym, and a question that asks something else may hold the same words in other places.
+synonym, and a question with another meaning may hold the same words in other places.
 """
 
 import re
@@ -14,19 +14,19 @@ from mtlib.demo import vocabulary as words
 from mtlib.demo.vocabulary import Concept, Word
 
 LABEL_NOISE = {"sst": 0.15, "qqp": 0.05}
-"""Part of the rows, in every split, whose label is off: by one class in reviews, the other one in questions."""
+"""Share of the rows, in every split, with a wrong label: in reviews a neighbouring class."""
 SCORE_NOISE = 0.4
-"""Standard deviation of what is added to a similarity of 0..5."""
+"""Standard deviation of the noise on a similarity of 0..5."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """A kind of sentence: which concepts fill it and in how many ways it can be said."""
+    """A kind of sentence: the concepts that fill its slots, and its wordings."""
 
     slots: Mapping[str, tuple[Concept, ...]]
-    """Concepts by slot. `a` and `b` are the two that can change places."""
+    """Concepts by slot. `a` and `b` are the two that can be swapped."""
     wordings: tuple[str, ...]
-    """Ways to say the same; `{a[0]}` is the first form of the word in slot `a`."""
+    """Wordings of one meaning; `{a[0]}` is the first form of the word in slot `a`."""
 
 
 Meaning = dict[str, Concept]
@@ -60,9 +60,9 @@ HEADLINE = Frame(
     wordings=("{a[0]} {v[1]} {b[0]} in {p[0]}", "{b[0]} {v[2]} by {a[0]} in {p[0]}", "in {p[0]} {a[0]} {v[1]} {b[0]}"),
 )
 REVIEW_WORDS = "the is seems and but although neither nor . ,"
-"""What reviews are made of beside the words of the tables."""
+"""Words of reviews that are in no table."""
 SLOT_WEIGHTS = {"a": 1.5, "v": 1.5, "b": 1.25, "p": 0.75}
-"""What each slot of a headline adds to a similarity, 5 in all."""
+"""Share of each slot of a headline in the similarity; they sum to 5."""
 
 
 def write_review(random: Random) -> tuple[tuple[str, ...], float]:
@@ -75,36 +75,36 @@ def write_review(random: Random) -> tuple[tuple[str, ...], float]:
     return (f"{text} .",), float(wanted + 2)
 
 
-def say_alone(_random: Random, clause: str, _value: int) -> str:
+def single_clause(_random: Random, clause: str, _value: int) -> str:
     return clause
 
 
-def join_alike(random: Random, clause: str, value: int) -> str:
+def join_same_sentiment(random: Random, clause: str, value: int) -> str:
     return f"{clause} and {write_clause(random, value)}"
 
 
-def concede_first(random: Random, clause: str, value: int) -> str:
-    """What comes after `but` counts."""
-    return f"{write_clause(random, opposite_value(random, value))} , but {clause}"
+def contrast_with_but(random: Random, clause: str, value: int) -> str:
+    """The clause after `but` decides the sentiment."""
+    return f"{write_clause(random, contrasting_sentiment(random, value))} , but {clause}"
 
 
-def concede_last(random: Random, clause: str, value: int) -> str:
-    """What comes after `although` does not count."""
-    return f"{clause} , although {write_clause(random, opposite_value(random, value))}"
+def contrast_with_although(random: Random, clause: str, value: int) -> str:
+    """The clause after `although` does not count."""
+    return f"{clause} , although {write_clause(random, contrasting_sentiment(random, value))}"
 
 
 REVIEWS: tuple[Callable[[Random, str, int], str], ...] = (
-    say_alone,
-    say_alone,
-    join_alike,
-    concede_first,
-    concede_last,
+    single_clause,
+    single_clause,
+    join_same_sentiment,
+    contrast_with_but,
+    contrast_with_although,
 )
-"""What a review makes of its main clause and sentiment, each as likely as the others."""
+"""Forms of a review, from its main clause and sentiment; each entry is equally likely."""
 
 
-def opposite_value(random: Random, value: int) -> int:
-    """A sentiment of the other side, as `but` and `although` announce; any but neutral beside a neutral one."""
+def contrasting_sentiment(random: Random, value: int) -> int:
+    """A sentiment of the opposite sign, for `but` and `although`; any but neutral if `value` is neutral."""
     return random.choice([other for other in (-2, -1, 1, 2) if other * value <= 0])
 
 
@@ -116,10 +116,6 @@ def write_clause(random: Random, value: int) -> str:
 
 def adjective(random: Random, value: int) -> str:
     return random.choice(words.STRENGTH[value])
-
-
-def plain(random: Random, value: int) -> str:
-    return adjective(random, value)
 
 
 def strengthened(random: Random, value: int) -> str:
@@ -136,45 +132,45 @@ def negated(random: Random, value: int) -> str:
     return f"{random.choice(words.NEGATORS)} {between}{opposite}"
 
 
-def turned_round(random: Random, value: int) -> str:
+def reversed_by_phrase(random: Random, value: int) -> str:
     return f"{words.REVERSER} {adjective(random, -value // 2 * random.choice((1, 2)))}"
 
 
-def neither(random: Random, _value: int) -> str:
+def neither_nor(random: Random, _value: int) -> str:
     pair = [adjective(random, sign * random.choice((1, 2))) for sign in random.sample((-1, 1), 2)]
     return f"neither {pair[0]} nor {pair[1]}"
 
 
 PREDICATES: dict[int, tuple[Callable[[Random, int], str], ...]] = {
-    0: (weakened, neither),
-    1: (plain, negated, negated, weakened),
-    -1: (plain, negated, negated, weakened),
-    2: (plain, strengthened, turned_round),
-    -2: (plain, strengthened, turned_round),
+    0: (weakened, neither_nor),
+    1: (adjective, negated, negated, weakened),
+    -1: (adjective, negated, negated, weakened),
+    2: (adjective, strengthened, reversed_by_phrase),
+    -2: (adjective, strengthened, reversed_by_phrase),
 }
-"""How each sentiment can be said."""
+"""Forms of the predicate by sentiment; each entry is equally likely."""
 
 
 def write_questions(random: Random) -> tuple[tuple[str, ...], float]:
-    """Two questions and whether they ask the same, 0 or 1, each as likely as the other."""
+    """Two questions and whether they are duplicates, 0 or 1, each as likely as the other."""
     frame = random.choice(QUESTIONS)
     meaning = draw_meaning(random, frame)
     is_duplicate = random.random() < 0.5
     other = meaning if is_duplicate else change_question(random, frame, meaning)
-    texts = tuple(random.choice(words.OPENERS) + say(random, frame, each) for each in (meaning, other))
+    texts = tuple(random.choice(words.OPENERS) + realize_meaning(random, frame, each) for each in (meaning, other))
     is_noisy = random.random() < LABEL_NOISE["qqp"]
     return tuple(map(capitalise, texts)), float(is_duplicate != is_noisy)
 
 
 def change_question(random: Random, frame: Frame, meaning: Meaning) -> Meaning:
-    """Another meaning: mostly `a` and `b` change places, so that the words stay; otherwise one concept is replaced."""
+    """Another meaning: usually `a` and `b` are swapped, which keeps the words; otherwise one concept is replaced."""
     if random.random() < 0.75:
         return {**meaning, "a": meaning["b"], "b": meaning["a"]}
     return replace_slot(random, frame, meaning, random.choice(list(frame.slots)))
 
 
 def write_headlines(random: Random) -> tuple[tuple[str, ...], float]:
-    """Two headlines and how alike they are, 0 to 5 in steps of .2: the more slots agree, the more alike."""
+    """Two headlines and their similarity, 0 to 5 in steps of .2, which grows with the slots that agree."""
     meaning = draw_meaning(random, HEADLINE)
     other, score = meaning, 5.0
     for slot in random.sample(list(SLOT_WEIGHTS), random.randrange(len(SLOT_WEIGHTS) + 1)):
@@ -184,12 +180,12 @@ def write_headlines(random: Random) -> tuple[tuple[str, ...], float]:
         other = {**other, "a": other["b"], "b": other["a"]}
         score *= 0.5
     noisy = min(5.0, max(0.0, random.gauss(score, SCORE_NOISE)))
-    texts = tuple(capitalise(say(random, HEADLINE, each)) for each in (meaning, other))
+    texts = tuple(capitalise(realize_meaning(random, HEADLINE, each)) for each in (meaning, other))
     return texts, round(noisy * 5) / 5
 
 
 def change_headline(random: Random, meaning: Meaning, slot: str) -> tuple[Meaning, float]:
-    """Replaces a slot by something alike, which keeps half of its weight, or by anything else."""
+    """Replaces a slot by a similar concept, which keeps half of its weight, or by any other."""
     concepts = HEADLINE.slots[slot]
     neighbour = concepts[concepts.index(meaning[slot]) ^ 1]
     if random.random() < 0.4 and neighbour not in meaning.values():
@@ -198,7 +194,7 @@ def change_headline(random: Random, meaning: Meaning, slot: str) -> tuple[Meanin
 
 
 def draw_meaning(random: Random, frame: Frame) -> Meaning:
-    """A concept for each slot, none twice."""
+    """A different concept for each slot."""
     meaning: Meaning = {}
     for slot, concepts in frame.slots.items():
         meaning[slot] = random.choice([concept for concept in concepts if concept not in meaning.values()])
@@ -210,7 +206,7 @@ def replace_slot(random: Random, frame: Frame, meaning: Meaning, slot: str) -> M
 
 
 def known_words() -> list[str]:
-    """Every word and sign that a text of the corpus can hold, in lower case, sorted."""
+    """Every word and punctuation mark of the corpus, in lower case, sorted."""
     tables = [*(table for frame in (*QUESTIONS, HEADLINE) for table in frame.slots.values())]
     forms = [form for table in tables for concept in table for name in concept for form in name]
     wordings = [re.sub(r"{.*?}", "", wording) for frame in (*QUESTIONS, HEADLINE) for wording in frame.wordings]
@@ -220,13 +216,13 @@ def known_words() -> list[str]:
     return sorted(set(re.findall(r"[a-z]+|[^a-z\s]", text)))
 
 
-def say(random: Random, frame: Frame, meaning: Meaning) -> str:
-    """One of the ways to put a meaning into words."""
+def realize_meaning(random: Random, frame: Frame, meaning: Meaning) -> str:
+    """A random wording of a meaning."""
     chosen: dict[str, Word] = {slot: random.choice(concept) for slot, concept in meaning.items()}
     return random.choice(frame.wordings).format(**chosen)
 
 
 def capitalise(text: str) -> str:
-    """The text as one writes it: capitals where they belong, no space before its signs."""
+    """The text with a capital at its start, `I` in capitals, and no space before punctuation."""
     tidy = re.sub(r" (?=[?,])", "", text).replace(" i ", " I ")
     return tidy[0].upper() + tidy[1:]

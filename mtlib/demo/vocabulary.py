@@ -1,22 +1,22 @@
-"""The words of the demonstration corpus: what means the same, what is alike, how strongly a word praises.
+"""The vocabulary of the demonstration corpus: synonyms, similar concepts, and adjectives by sentiment.
 
-A line of a table is one concept. `|` parts its names, which mean the same; a name's spaces part its forms.
+A line of a table is one concept. `|` separates synonyms, spaces separate the forms of a word. Where a table says so,
+neighbours (the first and second line, the third and fourth, ...) are similar concepts.
 """
 
 Word = tuple[str, ...]
-"""One name of a concept in all its forms, e.g. ("help", "helps", "helped"); a city has one."""
+"""A word in all its forms, e.g. ("help", "helps", "helped")."""
 Concept = tuple[Word, ...]
-"""Names that mean the same."""
+"""Synonyms."""
 
 
 def read_concepts(table: str) -> tuple[Concept, ...]:
-    """Concepts from a table: a line each, names parted by `|`, forms by spaces."""
+    """Concepts from a table."""
     lines = [line for line in table.strip().splitlines() if line.strip()]
     return tuple(tuple(tuple(name.split()) for name in line.split("|")) for line in lines)
 
 
-def read_words(text: str) -> tuple[str, ...]:
-    """Words parted by spaces."""
+def split_words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
@@ -36,7 +36,7 @@ PEOPLE = read_concepts(
     parent parents
     """
 )
-"""Who acts and who is acted upon. Neighbours (teacher and student, doctor and nurse, ...) are alike."""
+"""Subjects and objects of actions. Neighbours (teacher and student, doctor and nurse, ...) are similar."""
 
 ACTIONS = read_concepts(
     """
@@ -52,7 +52,7 @@ ACTIONS = read_concepts(
     trust trusts trusted
     """
 )
-"""What one person does to another: base form, third person, participle. Neighbours are alike."""
+"""Transitive verbs: base form, third person, participle. Neighbours are similar."""
 
 PLACES = read_concepts(
     """
@@ -68,13 +68,13 @@ PLACES = read_concepts(
     library
     """
 )
-"""Where it happens. Neighbours are alike."""
+"""Places of actions. Neighbours are similar."""
 
 CITIES = read_concepts("Paris\nLondon\nRome\nBerlin\nMadrid\nVienna\nPrague\nOslo\nDublin")
-"""Ends of a journey."""
+"""Origins and destinations."""
 
 TRAVELS = read_concepts("travel | go | get\ndrive\nfly\nwalk")
-"""Ways to go from one city to another."""
+"""Verbs of travelling between cities."""
 
 HABITS = read_concepts(
     """
@@ -92,10 +92,10 @@ HABITS = read_concepts(
     write
     """
 )
-"""What one does alone."""
+"""Intransitive verbs."""
 
 ANIMALS = read_concepts("dogs\ncats\nhorses\ncows\nwolves\nfoxes\nbears\ngoats\nlions\nmice")
-"""Things that are compared."""
+"""What comparisons compare."""
 
 COMPARISONS = read_concepts(
     """
@@ -106,31 +106,31 @@ COMPARISONS = read_concepts(
     louder quieter
     """
 )
-"""More of something, and less of it."""
+"""Comparatives and their opposites."""
 
 QUESTION_WORDS = read_concepts("why\nhow\nwhen\nwhere")
 OPENERS = ("", "", "", "", "Please , ", "Honestly , ")
-"""Words before a question that change nothing."""
+"""Words before a question that do not change its meaning."""
 
 ALL_CONCEPTS = (PEOPLE, ACTIONS, PLACES, CITIES, TRAVELS, HABITS, ANIMALS, COMPARISONS, QUESTION_WORDS)
 """Every table above."""
 
-ASPECTS = read_words("plot story script acting cast music dialogue ending pacing humor editing opening romance action")
-"""What a review speaks about."""
+ASPECTS = split_words("plot story script acting cast music dialogue ending pacing humor editing opening romance action")
+"""Aspects of a film."""
 
 STRENGTH = {
-    2: read_words("wonderful brilliant superb stunning delightful gripping masterful"),
-    1: read_words("good charming clever funny warm fresh lively solid"),
-    -1: read_words("bad dull weak slow clumsy silly bland flat"),
-    -2: read_words("awful terrible dreadful horrible unbearable hopeless dismal"),
+    2: split_words("wonderful brilliant superb stunning delightful gripping masterful"),
+    1: split_words("good charming clever funny warm fresh lively solid"),
+    -1: split_words("bad dull weak slow clumsy silly bland flat"),
+    -2: split_words("awful terrible dreadful horrible unbearable hopeless dismal"),
 }
-"""Adjectives by what they say of a film, from -2 (hates it) to 2 (loves it)."""
+"""Adjectives by sentiment, from -2 (very negative) to 2 (very positive)."""
 
 STRENGTHENERS = ("very", "truly", "really", "remarkably")
-"""Make a mild adjective a strong one."""
+"""Intensifiers: double the sentiment of a mild adjective."""
 WEAKENERS = ("slightly", "somewhat", "mildly")
-"""Take one step of strength off an adjective."""
+"""Downtoners: take one step off the sentiment of an adjective."""
 NEGATORS = ("not", "never", "hardly")
-"""Turn praise into mild blame, and blame into mild praise."""
+"""Reverse the sign of the sentiment, and make it mild."""
 REVERSER = "anything but"
-"""Turns praise into strong blame, and blame into strong praise."""
+"""Reverses the sign of the sentiment, and makes it strong."""

@@ -247,7 +247,7 @@ def shortened(space: SearchSpace) -> SearchSpace:
 
 
 def short_plans(space: SearchSpace, named: NamedOverrides) -> NamedOverrides:
-    """NamedOverrides overrides, in which whole plans are shortened."""
+    """Named overrides, in which whole plans are shortened."""
     plans = {name: space.base.override(changes).stages for name, changes in named.items() if "stages" in changes}
     short = {name: {"stages": demo_stages(stages)} for name, stages in plans.items()}
     return {name: {**changes, **short.get(name, {})} for name, changes in named.items()}

@@ -16,7 +16,8 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.tables import Table, read_folder
 from mtlib.data.token_cache import tokenize
 from mtlib.demo.__main__ import STAGGERED
-from mtlib.demo.corpus import NUM_ROWS, demo_folder, move_unless_there, write_corpus, write_encoder
+from mtlib.demo.corpus import NUM_ROWS, demo_folder, move_unless_there, write_corpus
+from mtlib.demo.encoder import write_demo_encoder
 from mtlib.demo.overrides import demo_overrides
 from mtlib.model.encoder import load_encoder
 from mtlib.tasks import TASKS
@@ -45,7 +46,7 @@ most frequent class has .238 and .538. The tiny encoder, without SMART: .59 to .
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("demo")
     write_corpus(folder / "data")
-    write_encoder(folder / "encoder")
+    write_demo_encoder(folder / "encoder")
     return folder
 
 
@@ -90,7 +91,7 @@ def read_rows(path: Path) -> list[list[str]]:
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(folder: Path, tmp_path: Path) -> None:
     write_corpus(tmp_path / "data")
-    write_encoder(tmp_path / "encoder")
+    write_demo_encoder(tmp_path / "encoder")
     write_corpus(tmp_path / "other", seed=1)
     files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     assert len(files) == len(HEADERS) + 5

@@ -7,14 +7,14 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from mtlib.demo.encoder import make_vocabulary, write_tiny_encoder
+from mtlib.demo.encoder import make_vocabulary, write_demo_encoder
 from mtlib.model.encoder import load_encoder
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("encoder") / "made"
-    write_tiny_encoder(folder, seed=0)
+    write_demo_encoder(folder, seed=0)
     return folder
 
 

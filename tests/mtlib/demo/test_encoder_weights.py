@@ -6,15 +6,15 @@ import torch
 from transformers import BertConfig, BertModel
 
 from mtlib.demo import vocabulary as words
-from mtlib.demo.encoder import describe_model, make_vocabulary
-from mtlib.demo.encoder_weights import HALF, WORD, equal_halves, make_weights
+from mtlib.demo.encoder import make_vocabulary, model_config
+from mtlib.demo.encoder_weights import HALF_WORD, WORD, equal_halves, make_weights
 
 VOCABULARY = make_vocabulary()
 
 
 @pytest.fixture(scope="module")
 def model() -> BertModel:
-    config = BertConfig(**describe_model(len(VOCABULARY)), attn_implementation="eager")
+    config = BertConfig(**model_config(len(VOCABULARY)), attn_implementation="eager")
     model = BertModel(config).eval()
     model.load_state_dict({name: torch.tensor(value) for name, value in make_weights(VOCABULARY, 0).items()})
     return model
@@ -82,5 +82,5 @@ def test_synonyms_are_nearer_than_words_of_a_kind_and_those_nearer_than_the_rest
 
 def test_halves_of_word_vectors_have_equal_length() -> None:
     vectors = equal_halves(np.random.default_rng(0).standard_normal((5, WORD.stop)))
-    halves = vectors.reshape(5, 2, HALF)
-    assert np.allclose((halves**2).sum(axis=2), HALF)
+    halves = vectors.reshape(5, 2, HALF_WORD)
+    assert np.allclose((halves**2).sum(axis=2), HALF_WORD)

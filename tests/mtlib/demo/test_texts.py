@@ -16,14 +16,14 @@ from mtlib.demo.texts import (
     PREDICATES,
     QUESTIONS,
     SLOT_WEIGHTS,
-    concede_first,
-    concede_last,
+    contrast_with_although,
+    contrast_with_but,
     draw_meaning,
     known_words,
     negated,
-    say,
+    realize_meaning,
+    reversed_by_phrase,
     strengthened,
-    turned_round,
     weakened,
     write_clause,
     write_headlines,
@@ -96,12 +96,12 @@ def test_a_negated_word_is_of_the_other_side(value: int) -> None:
 def test_degree_words_change_the_strength_by_one(value: int) -> None:
     assert STRENGTH_OF[strengthened(Random(0), value).split()[-1]] == value // 2
     assert STRENGTH_OF[weakened(Random(0), value // 2).split()[-1]] == value
-    assert STRENGTH_OF[turned_round(Random(0), value).split()[-1]] * value < 0
+    assert STRENGTH_OF[reversed_by_phrase(Random(0), value).split()[-1]] * value < 0
 
 
 def test_the_conceded_clause_is_of_the_other_side_and_does_not_count() -> None:
-    assert concede_first(Random(0), "the plot is good", 1).endswith(", but the plot is good")
-    assert concede_last(Random(0), "the plot is good", 1).startswith("the plot is good , although ")
+    assert contrast_with_but(Random(0), "the plot is good", 1).endswith(", but the plot is good")
+    assert contrast_with_although(Random(0), "the plot is good", 1).startswith("the plot is good , although ")
 
 
 def test_label_noise_is_by_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,8 +127,8 @@ def test_many_questions_that_differ_hold_the_same_words_and_many_that_agree_do_n
 def test_exchanging_who_is_who_changes_every_wording(frame: demo_text.Frame) -> None:
     meaning = draw_meaning(Random(1), frame)
     exchanged = {**meaning, "a": meaning["b"], "b": meaning["a"]}
-    said = {say(Random(number), frame, meaning) for number in range(200)}
-    assert said.isdisjoint(say(Random(number), frame, exchanged) for number in range(200))
+    said = {realize_meaning(Random(number), frame, meaning) for number in range(200)}
+    assert said.isdisjoint(realize_meaning(Random(number), frame, exchanged) for number in range(200))
     assert len(said) >= len(frame.wordings)
 
 
