@@ -36,7 +36,7 @@ from mtlib.training.epoch_report import EpochReport
 from search_spaces.space import SearchSpace
 from sweeps.cluster.connection import close_ray, open_ray
 from sweeps.driver.run_sweep import run_sweep
-from sweeps.lanes.loaded_trial import corpus_of, encoder_of
+from sweeps.lanes.loaded_trial import cached_corpus, cached_encoder
 from sweeps.lanes.messages import Event
 from sweeps.options import SweepPlan
 
@@ -80,8 +80,8 @@ def rates(num_trials: int) -> tuple[float, ...]:
 
 def train_noted(config: TrialConfig, place: Place, on_epoch: Callable[[EpochReport], bool]) -> None:
     """Trains with encoder and corpus from this process, and notes when."""
-    corpus = corpus_of(config, place.data, place.cache)
-    encoder = encoder_of(config.encoder.name)
+    corpus = cached_corpus(config, place.data, place.cache)
+    encoder = cached_encoder(config.encoder.name)
     start = time.time()
     train(config, corpus, encoder, on_epoch=on_epoch)
     (place.notes / f"{config.optimizer.learning_rate}.json").write_text(json.dumps([start, time.time()]))
@@ -187,7 +187,7 @@ def main() -> None:
         data, encoder = demo_folder(folder / "demo")
         base = short_config(encoder)
         lane, reuse, trainer = (make_place(data, folder, kind) for kind in ("lane", "reuse", "trainer"))
-        corpus_of(base, data, folder / "cache")  # the token cache is there for all three
+        cached_corpus(base, data, folder / "cache")  # the token cache is there for all three
         cluster = open_ray(None)
         try:
             found = {

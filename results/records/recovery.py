@@ -83,7 +83,7 @@ def recover(folder: Location) -> Recovered:
     """The records of a sweep that nobody is running, each as its trial's own files have it.
 
     Of a trial that has not ended, scores, epochs and times follow from its curves, as if each of their epochs had been
-    reported anew; where it wrote `end.json`, it ended so. A trial whose files are damaged begins anew: its curves
+    reported anew; where it wrote `end.json`, it ended so. A trial whose files are damaged starts over: its curves
     are emptied, its predictions, end and checkpoints deleted. Records of trials that have ended are taken as they are.
 
     Args:
@@ -158,7 +158,7 @@ def bring_up_to_date(
     except ValueError as error:
         begin_anew(folder, trial)
         record = with_curves(record, CURVES.empty_table(), num_workers)
-        return with_end(record, None, num_workers), [f"{error}; trial {trial} begins anew"]
+        return with_end(record, None, num_workers), [f"{error}; trial {trial} starts over"]
     record = with_curves(record, curves, num_workers)
     try:
         return with_end(record, load_end(root, trial), num_workers), []

@@ -89,6 +89,32 @@ def end_process(code: int) -> NoReturn:
     sys.exit(code)
 
 
+class BackgroundRun:
+    """A run of Ray Train or Ray Tune in a thread: in the main thread these would take over Ctrl-C."""
+
+    def __init__(self, fit: Callable[[], object], name: str) -> None:
+        self.name = name
+        self.error: str | None = None
+        """Why the run itself failed."""
+        self._fit = fit
+        self._thread = start_thread(self._run, name)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended and its resources are free."""
+        return not self._thread.is_alive()
+
+    def wait(self, seconds: float) -> None:
+        """Waits for the end of the run, at most so long."""
+        self._thread.join(max(0.0, seconds))
+
+    def _run(self) -> None:
+        try:
+            self._fit()
+        except Exception as error:  # ends the run, and is left to the driver
+            self.error = f"{type(error).__name__}: {first_line(error)}"
+
+
 def start_thread(work: Callable[[], None], name: str) -> threading.Thread:
     """Starts a thread that calls Ray; `close_ray` and `end_process` take it into account."""
     thread = threading.Thread(target=work, name=f"{THREAD_PREFIX}{name}", daemon=True)

@@ -21,12 +21,12 @@ from sweeps.cluster.interrupts import Interrupts
 from sweeps.cluster.placement_groups import remove_orphaned_groups
 from sweeps.driver.ledger import Ledger, add_trial, apply_event, close_ledger, open_ledger, save_ledger
 from sweeps.dry_run.model_size import count_parameters
-from sweeps.lanes.lane_pool import SCRATCH, LanePool, close_pool, open_pool, remove_ended_lanes, tend, update_pool
+from sweeps.lanes.lane_pool import SCRATCH, LanePool, close_pool, open_pool, remove_ended_lanes, scale_pool, update_pool
 from sweeps.lanes.mailbox import Mailbox
 from sweeps.lanes.messages import Event
 from sweeps.options import SweepPlan
 from sweeps.resume.scheduler_history import judged_reports
-from sweeps.reuse.weight_pruning import Names, clean
+from sweeps.reuse.weight_pruning import KeptWeights, prune_weights
 from sweeps.search.scheduler import make_scheduler
 from sweeps.search.searcher import SweepSearcher
 from sweeps.search.study import open_study
@@ -73,7 +73,7 @@ class RunningSweep:
     search: TuneRun
     suggested: "queue.SimpleQueue[TrialSpec]"
     """Trials that Tune's thread has suggested and the ledger does not know yet."""
-    cleaned: Names = field(default_factory=dict)
+    pruned: KeptWeights = field(default_factory=dict)
     """What of trials' best weights is left."""
 
 
@@ -115,7 +115,7 @@ def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
     shutil.rmtree(plan.folder / SCRATCH, ignore_errors=True)
     complaints = []
     try:
-        clean(plan.folder, ledger.records.values(), plan.keep_models)
+        prune_weights(plan.folder, ledger.records.values(), plan.keep_models)
     except OSError as error:
         complaints.append(f"Weights that nobody needs could not be removed: {first_line(error)}")
     try:
@@ -232,7 +232,7 @@ def follow(sweep: RunningSweep, interrupts: Interrupts) -> str | None:
 
 def tend_lanes(sweep: RunningSweep, interrupts: Interrupts) -> None:
     """Brings the lanes in line with the cluster and with what is left; gives up where no node is left for long."""
-    for text in tend(sweep.pool, sweep.ledger.num_unfinished):
+    for text in scale_pool(sweep.pool, sweep.ledger.num_unfinished):
         enter_event(sweep, note(text))
     sweep.searcher.max_live = sweep.pool.num_live
     minutes = sweep.plan.node_wait_minutes
@@ -249,7 +249,7 @@ def take_news(sweep: RunningSweep, timeout: float) -> None:
         enter_event(sweep, event)
     save_ledger(sweep.ledger, sweep.plan.folder)
     if any(event.kind == "ended" for event in events):
-        clean(sweep.plan.folder, sweep.ledger.records.values(), sweep.plan.keep_models, sweep.cleaned)
+        prune_weights(sweep.plan.folder, sweep.ledger.records.values(), sweep.plan.keep_models, sweep.pruned)
 
 
 def enter_event(sweep: RunningSweep, event: Event) -> None:

@@ -1,4 +1,4 @@
-"""Keeps as many lanes open as the cluster has room for and the sweep has work for, also when nodes come and go."""
+"""The pool of a sweep's lanes: as many as fit the cluster and have work, also when nodes come and go."""
 
 import time
 from collections.abc import Iterator
@@ -16,18 +16,19 @@ from sweeps.cluster.capacity import (
     num_lanes,
     num_more_lanes,
 )
+from sweeps.cluster.connection import BackgroundRun
 from sweeps.cluster.placement_groups import WAITING_STATES, remove_own_groups
-from sweeps.lanes.lane import Lane, lane_setup, open_lane
+from sweeps.lanes.lane import lane_setup, open_lane
 from sweeps.lanes.mailbox import node_name
 from sweeps.lanes.messages import Event
 from sweeps.options import SweepPlan
 
 SCRATCH = ".ray"
-"""Folder, inside the sweep's, for what Ray insists on writing; removed at the end."""
-LOOK_SECONDS = 2.0
-"""Between two looks at the cluster's nodes."""
+"""Folder in the sweep's folder for Ray's own files; removed at the end."""
+CHECK_SECONDS = 2.0
+"""Between two checks of the cluster's nodes."""
 REMOVAL_SECONDS = 0.25
-"""Between two removals of placement groups: Ray Train asks for a new one a few times before it gives up."""
+"""Between two removals of placement groups: Ray Train creates new ones a few times before it gives up."""
 
 
 @dataclass(kw_only=True)
@@ -37,49 +38,49 @@ class LanePool:
     plan: SweepPlan
     mailbox: ActorHandle[Any]
     num_parameters: int | None
-    """Size of the encoder, where it is known."""
-    lanes: list[Lane] = field(default_factory=list)
+    """Of the encoder, where it is known."""
+    lanes: list[BackgroundRun] = field(default_factory=list)
     """Those whose run of Ray Train has not ended."""
     open: set[str] = field(default_factory=set)
     """Names of lanes that have workers."""
     down: set[str] = field(default_factory=set)
-    """Names of lanes whose workers have died; Ray Train waits for room to start them again."""
-    troubles: dict[str, str] = field(default_factory=dict)
-    """By lane, what it said when it could not load."""
-    num_first: int = 0
-    """How many lanes were opened at the start."""
+    """Names of lanes whose workers have died; Ray Train waits for resources to restart them."""
+    load_errors: dict[str, str] = field(default_factory=dict)
+    """By lane, why it could not load."""
+    num_initial: int = 0
+    """Lanes that were opened at the start."""
     num_opened: int = 0
     ever_open: set[str] = field(default_factory=set)
     """Names of lanes that had workers at some time."""
-    num_lost: int = 0
-    """Lanes that could not load, or never opened; they are not replaced, as another would fare no better there."""
+    num_failed: int = 0
+    """Lanes that could not load or never opened; they are not replaced, as another one would fail as well."""
     nodes: dict[str, str] = field(default_factory=dict)
-    """The cluster's nodes when they were last looked at: host by id."""
-    next_look: float = 0.0
+    """Hosts of the alive nodes at the last check, by node id."""
+    next_check: float = 0.0
     without_node_since: float | None = None
-    """Since when no node is left that a trial fits, on the monotonic clock; None: there is one."""
+    """Time on the monotonic clock since when a trial fits no node; None if it fits one."""
 
     @property
     def num_live(self) -> int:
-        """How many trials may be under way at a time: lanes that are open or about to open, at least 1."""
+        """How many trials may run at a time: lanes that are open or about to open, at least 1."""
         return max(1, len(self.lanes) - len(self.down))
 
     @property
     def seconds_without_node(self) -> float:
-        """How long no node has been left that a trial fits; 0 where there is one."""
+        """How long a trial has fitted no node; 0 if it fits one."""
         return 0.0 if self.without_node_since is None else time.monotonic() - self.without_node_since
 
 
 def open_pool(plan: SweepPlan, mailbox: ActorHandle[Any], num_parameters: int | None) -> LanePool:
-    """Opens as many lanes as the free part of the cluster has room for; raises ValueError as `num_lanes` does."""
+    """Opens as many lanes as fit the cluster's free resources; raises ValueError as `num_lanes` does."""
     pool = LanePool(plan=plan, mailbox=mailbox, num_parameters=num_parameters)
-    pool.num_first = num_lanes(plan, num_parameters)
-    open_lanes(pool, pool.num_first)
+    pool.num_initial = num_lanes(plan, num_parameters)
+    open_lanes(pool, pool.num_initial)
     return pool
 
 
 def open_lanes(pool: LanePool, count: int) -> None:
-    """Opens `count` further lanes, which takes them some seconds."""
+    """Starts `count` further lanes; they open after some seconds."""
     for _ in range(count):
         setup = lane_setup(pool.plan, pool.mailbox, pool.num_opened)
         pool.lanes.append(open_lane(pool.plan, setup, pool.plan.folder / SCRATCH))
@@ -87,7 +88,7 @@ def open_lanes(pool: LanePool, count: int) -> None:
 
 
 def update_pool(pool: LanePool, event: Event) -> None:
-    """Brings the pool up to date with what a lane did."""
+    """Updates the pool with a lane's event."""
     lane = str(event.lane)
     if event.kind in ("lane_open", "lane_down", "lane_closed", "lane_lost"):
         pool.open.discard(lane)
@@ -98,51 +99,51 @@ def update_pool(pool: LanePool, event: Event) -> None:
     elif event.kind == "lane_down":
         pool.down.add(lane)
     elif event.kind in ("lane_load_error", "lane_load_crash"):
-        pool.troubles[lane] = event.facts["why"]
+        pool.load_errors[lane] = event.facts["why"]
 
 
 def remove_ended_lanes(pool: LanePool) -> str | None:
-    """Drops lanes whose run has ended; an error if no lane can open any more."""
+    """Removes lanes whose run has ended; returns an error if no lane can open any more."""
     for lane in [lane for lane in pool.lanes if lane.is_over]:
         pool.lanes.remove(lane)
-        why = pool.troubles.get(lane.name) or lane.error or "its workers died again and again while they were loading"
+        why = pool.load_errors.get(lane.name) or lane.error or "its workers died repeatedly while they were loading"
         is_lost = ray.get(pool.mailbox.remove_lane.remote(lane.name, why))
-        pool.num_lost += is_lost and (lane.name in pool.troubles or lane.name not in pool.ever_open)
-        if not pool.lanes and pool.num_lost >= pool.num_first:
+        pool.num_failed += is_lost and (lane.name in pool.load_errors or lane.name not in pool.ever_open)
+        if not pool.lanes and pool.num_failed >= pool.num_initial:
             return f"no lane is left: {why}"
     return None
 
 
-def tend(pool: LanePool, num_unfinished: int) -> Iterator[str]:
-    """Lets lanes that have nothing to do close, opens further ones where there is room, and looks for nodes.
+def scale_pool(pool: LanePool, num_unfinished: int) -> Iterator[str]:
+    """Closes idle lanes that are not needed, opens further ones that fit, and checks the cluster's nodes.
 
     Args:
         pool: the lanes.
-        num_unfinished: trials that have not ended, begun or not.
+        num_unfinished: trials that have not ended.
 
     Yields:
-        What a person should be told.
+        Messages for the user.
     """
     now = time.monotonic()
-    if now < pool.next_look:
+    if now < pool.next_check:
         return
-    pool.next_look = now + LOOK_SECONDS
+    pool.next_check = now + CHECK_SECONDS
     plan = pool.plan
     wanted = max(1, min(num_unfinished, plan.concurrent or num_unfinished))
     ray.get(pool.mailbox.set_max_lanes.remote(wanted))
-    yield from look_at_nodes(pool)
+    yield from update_nodes(pool)
     if wanted > len(pool.lanes):
         num_waiting = sum(lane.name not in pool.open for lane in pool.lanes)
-        room = num_more_lanes(plan, pool.num_parameters, len(pool.lanes) + pool.num_lost, num_waiting)
-        count = min(wanted - len(pool.lanes), room)
+        fitting = num_more_lanes(plan, pool.num_parameters, len(pool.lanes) + pool.num_failed, num_waiting)
+        count = min(wanted - len(pool.lanes), fitting)
         if count:
             yield f"Opening {count} more lane{'s' * (count > 1)}: the cluster has room"
             open_lanes(pool, count)
-    yield from look_for_room(pool, now)
+    yield from check_capacity(pool, now)
 
 
-def look_at_nodes(pool: LanePool) -> Iterator[str]:
-    """Tells which nodes have come and gone."""
+def update_nodes(pool: LanePool) -> Iterator[str]:
+    """Updates the alive nodes, and yields a message for each that has joined or died."""
     before, pool.nodes = pool.nodes, alive_nodes()
     ray.get(pool.mailbox.set_alive_nodes.remote(list(pool.nodes)))
     for node, host in before.items():
@@ -153,8 +154,8 @@ def look_at_nodes(pool: LanePool) -> Iterator[str]:
             yield f"Node {node_name(node, host)} joined"
 
 
-def look_for_room(pool: LanePool, now: float) -> Iterator[str]:
-    """Notes whether any node is left that a trial fits, and tells once if there is none."""
+def check_capacity(pool: LanePool, now: float) -> Iterator[str]:
+    """Records since when a trial has fitted no node, and yields one message when that begins."""
     if pool.open or fits_cluster(pool.plan, pool.num_parameters):
         pool.without_node_since = None
     elif pool.without_node_since is None:
@@ -165,11 +166,11 @@ def look_for_room(pool: LanePool, now: float) -> Iterator[str]:
 
 
 def close_pool(pool: LanePool, deadline: float) -> None:
-    """Waits for lanes to end, and ends those that wait for room.
+    """Waits for lanes to end, and ends those that wait for resources.
 
     Args:
         pool: the lanes, which have been told to close.
-        deadline: how long this may take, on the monotonic clock; what is left of the lanes then loses its place.
+        deadline: on the monotonic clock; the resources of lanes that are left then are released.
     """
     while (left := [lane for lane in pool.lanes if not lane.is_over]) and time.monotonic() < deadline:
         remove_own_groups(WAITING_STATES)

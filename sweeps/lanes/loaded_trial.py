@@ -1,4 +1,4 @@
-"""What a trial's result follows from: its configuration, encoder, data and environment, loaded and held in memory."""
+"""A trial loaded for training: its configuration, encoder, data and cuts, cached in memory between trials."""
 
 import functools
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ from mtlib.train import origin_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Course:
-    """A trial with all that its result follows from."""
+class LoadedTrial:
+    """A trial with everything that its result depends on."""
 
     config: TrialConfig
     encoder: PretrainedEncoder
@@ -31,8 +31,8 @@ class Course:
     """First to last."""
 
     @property
-    def can_be_longer(self) -> bool:
-        """Whether a trial with more epochs could go on from this one's end."""
+    def can_be_extended(self) -> bool:
+        """Whether a trial with more epochs could continue from this one's end."""
         return not length_counts(self.config, len(self.config.stages) - 1)
 
     def end_of(self, stage: int) -> Cut:
@@ -40,42 +40,44 @@ class Course:
         return next(cut for cut in self.cuts if cut.stage == stage and cut.is_end)
 
     def next_end(self, epochs: int) -> Cut:
-        """The first end of a stage behind so many epochs of the trial."""
+        """The first end of a stage after `epochs` epochs of the trial."""
         return next(cut for cut in self.cuts if cut.is_end and cut.total_epochs > epochs)
 
 
-def find_course(config: TrialConfig, data_folder: Path, cache_folder: Path, environment: Mapping[str, Any]) -> Course:
-    """A trial with all that its result follows from; raises ValueError as `load_start` and `corpus_of` do.
+def load_trial(
+    config: TrialConfig, data_folder: Path, cache_folder: Path, environment: Mapping[str, Any]
+) -> LoadedTrial:
+    """Loads a trial; raises ValueError as `load_start` and `cached_corpus` do.
 
     Args:
         config: the trial's configuration.
         data_folder, cache_folder: of the sweep.
-        environment: as `describe_environment` gives it.
+        environment: as `describe_environment` returns it.
     """
-    encoder, corpus = encoder_of(config.encoder.name), corpus_of(config, data_folder, cache_folder)
+    encoder, corpus = cached_encoder(config.encoder.name), cached_corpus(config, data_folder, cache_folder)
     has_start = config.encoder.start_from is not None
     started = load_start(config.encoder, MultiTaskModel(config, encoder)) if has_start else {}
     origin = origin_of(corpus, encoder, started, environment)
     plan = plan_stages(config, {name: corpus.tables[name, "train"].num_rows for name in config.train_sets})
     cuts = tuple(list_cuts(config, plan, origin))
-    return Course(config=config, encoder=encoder, corpus=corpus, origin=origin, cuts=cuts)
+    return LoadedTrial(config=config, encoder=encoder, corpus=corpus, origin=origin, cuts=cuts)
 
 
 @functools.lru_cache(maxsize=1)
-def encoder_of(name: str) -> PretrainedEncoder:
-    """The encoder that is held in memory."""
+def cached_encoder(name: str) -> PretrainedEncoder:
+    """The pretrained encoder; the last one stays in memory."""
     return load_encoder(name)
 
 
-def corpus_of(config: TrialConfig, data_folder: Path, cache_folder: Path) -> Corpus:
-    """The data of a trial as the encoder's word pieces: the same for all trials that learn from the same rows."""
+def cached_corpus(config: TrialConfig, data_folder: Path, cache_folder: Path) -> Corpus:
+    """The tokenized data of a trial, shared by trials that read the same rows."""
     wanted = tuple(find_row_sources(config, data_folder).items())
-    return read_corpus(config.encoder.name, wanted, data_folder, cache_folder)
+    return load_corpus(config.encoder.name, wanted, data_folder, cache_folder)
 
 
 @functools.lru_cache(maxsize=4)
-def read_corpus(
+def load_corpus(
     encoder: str, wanted: tuple[tuple[TableKey, RowSources], ...], data_folder: Path, cache_folder: Path
 ) -> Corpus:
-    """The token cache, mapped into memory: shared by all workers of a machine."""
-    return tokenize(read_all(dict(wanted), data_folder), encoder_of(encoder).tokenizer, cache_folder)
+    """The token cache, memory-mapped, so that all workers of a machine share it."""
+    return tokenize(read_all(dict(wanted), data_folder), cached_encoder(encoder).tokenizer, cache_folder)

@@ -1,4 +1,4 @@
-"""What trials, lanes and the sweep tell one another through the mailbox."""
+"""Messages between trials, lanes and the driver, which pass through the mailbox."""
 
 import time
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 FinalStatus = Literal["complete", "reused", "pruned", "failed", "interrupted"]
-"""How a trial can end."""
+"""Status of a trial that has left its lane."""
 
 EventKind = Literal[
     "note",
@@ -26,8 +26,8 @@ EventKind = Literal[
     "lane_closed",
     "lane_lost",
 ]
-"""`returned`: a trial is queued again, as its lane is down. A lane that is `down` has no workers; it opens again once
-there is room for them. One that is `closed` had nothing left to do, one that is `lost` cannot open any more."""
+"""`requeued`: the trial's lane is down. A lane that is down has no workers and opens again once resources are free; a
+closed one was not needed any more; a lost one cannot open again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,14 +38,14 @@ class Assignment:
     config: str
     """The configuration, as canonical JSON."""
     attempt: int
-    """From 1; above 1 the trial goes on from its last state."""
+    """From 1; above 1 the trial resumes from its last state."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialEnd:
-    """A trial's end."""
+    """How a trial has ended."""
 
-    how: FinalStatus
+    status: FinalStatus
     error: str | None = None
     """Why it failed, in one line."""
 

@@ -1,4 +1,4 @@
-"""How much memory a trial has used at most, in a process that trains many."""
+"""Peak memory of a trial in a process that trains many."""
 
 import contextlib
 import resource
@@ -8,11 +8,11 @@ from pathlib import Path
 import torch
 
 RESET_PEAK = "5"
-"""What Linux wants to hear to forget a process's peak of resident memory (man 5 proc, `clear_refs`)."""
+"""Written to `clear_refs`, resets Linux's record of a process's peak resident memory (man 5 proc)."""
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Starts counting anew; where the system cannot, the peak of the process's whole life stays."""
+    """Starts a new measurement; where the system has none, the peak of the process's whole life is kept."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return
@@ -21,7 +21,7 @@ def reset_peak_memory(device: torch.device) -> None:
 
 
 def peak_memory(device: torch.device) -> int:
-    """Bytes held at most since the last reset: of the GPU's memory, or resident memory of the process on a CPU."""
+    """Peak bytes since the last reset: memory of the GPU, or resident memory of the process on a CPU."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""A trial's line from its lane to the mailbox: progress, reports and verdicts, the same answer on every worker."""
+"""A trial's connection from its lane to the mailbox: progress, reports, and decisions that all workers share."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -21,18 +21,18 @@ from sweeps.lanes.messages import FinalStatus
 from sweeps.reuse.finished_trials import ReusedWork
 from sweeps.reuse.starting_point import StartingPoint
 
-Unjudged = Literal["unjudged"]
-UNJUDGED: Unjudged = "unjudged"
-"""Among the workers: the sweep was interrupted before the scheduler's verdict."""
+Undecided = Literal["undecided"]
+UNDECIDED: Undecided = "undecided"
+"""Sent to the other workers: the sweep was interrupted before the scheduler's decision."""
 PROGRESS_SECONDS = 0.5
-"""Least time between two messages about progress: also how long an interruption may go unseen."""
+"""Least time between two progress messages, and so the longest time until an interruption is noticed."""
 
 
 class TrialReporter:
-    """What one trial says to the mailbox and hears from it. Only the first worker talks."""
+    """Sends one trial's messages to the mailbox and receives its answers. Only rank 0 communicates."""
 
     def __init__(self, mailbox: ActorHandle[Any], folder: Path, trial_id: str, metric: str) -> None:
-        """Makes the line.
+        """Creates the reporter.
 
         Args:
             mailbox: the sweep's mailbox.
@@ -42,61 +42,59 @@ class TrialReporter:
         """
         self.is_stopped = False
         """Whether the scheduler has stopped the trial."""
+        self.reused = ReusedWork()
+        """What the trial has reused."""
         self._mailbox = mailbox
         self._folder = folder
         self._trial_id = trial_id
         self._metric = metric
-        self._shared = ReusedWork()
-        self._awaited: str | None = None
-        self._asked: ray.ObjectRef[bool] | None = None
-        self._next_time = 0.0
+        self._waiting_for: str | None = None
+        self._must_stop: ray.ObjectRef[bool] | None = None
+        """Answer to the last progress message."""
+        self._next_progress = 0.0
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the trial has taken over, for its record."""
-        shared = self._shared
-        return {"shared_steps": shared.steps, "shared_seconds": shared.seconds, "taken_from": shared.taken_from}
+        """What the trial has reused, for its record."""
+        reused = self.reused
+        return {"shared_steps": reused.steps, "shared_seconds": reused.seconds, "taken_from": reused.taken_from}
 
-    def report_starting_point(self, beginning: StartingPoint) -> None:
-        """Says, from the first worker, where the trial begins."""
-        self._shared = beginning.shared
-        facts = {**self.facts, "epochs": beginning.epochs, "note": beginning.note}
+    def report_starting_point(self, start: StartingPoint) -> None:
+        """Reports where the trial starts; called on rank 0."""
+        self.reused = start.reused
+        facts = {**self.facts, "epochs": start.epochs, "note": start.note}
         ray.get(self._mailbox.report_starting_point.remote(self._trial_id, facts))
 
     def report_stage_finished(self, stage: int, why_not: str | None) -> None:
-        """Says, from the first worker, that a stage is finished, and why it was not kept if it was not."""
+        """Reports that a stage is finished, and why it was not stored if it was not; called on rank 0."""
         ray.get(self._mailbox.report_stage_finished.remote(self._trial_id, {"stage": stage, "why_not": why_not}))
 
     def report_waiting(self, what: str) -> None:
-        """Says, from the first worker, what the trial waits for; once for each such thing."""
-        if what != self._awaited:
+        """Reports what the trial waits for, once for each such thing; called on rank 0."""
+        if what != self._waiting_for:
             ray.get(self._mailbox.report_waiting.remote(self._trial_id, what))
-        self._awaited = what
+        self._waiting_for = what
 
     def is_wanted(self) -> bool:
-        """Whether the trial should wait on, asked by the first worker."""
+        """Whether the trial should keep waiting; called on rank 0."""
         wanted: bool = ray.get(self._mailbox.is_wanted.remote(self._trial_id))
         return wanted
 
-    def shares(self, shared: ReusedWork) -> None:
-        """Corrects what the trial has taken over."""
-        self._shared = shared
-
     def replay(self, epochs: int, config: TrialConfig) -> int | None:
-        """Reports the trial's first epochs, which are in its records, as if they had just been trained.
+        """Reports the trial's first epochs from its records, as if they had just been trained.
 
         Returns:
-            The epoch behind which the trial must stop, on every worker; None if it goes on.
+            The epoch after which the trial must stop, on every worker; None if it continues.
 
         Raises:
-            Interrupted: the sweep ended before all of them were judged, on every worker.
+            Interrupted: on every worker, the sweep ended before the last decision.
         """
-        stopped = agreed(self._replay(epochs, config) if worker_rank() == 0 else None)
+        stopped = broadcast_decision(self._replay(epochs, config) if worker_rank() == 0 else None)
         self.is_stopped = stopped is not None
         return stopped
 
-    def _replay(self, epochs: int, config: TrialConfig) -> int | Unjudged | None:
-        """As `replay`, on the first worker."""
+    def _replay(self, epochs: int, config: TrialConfig) -> int | Undecided | None:
+        """`replay` on rank 0."""
         curves = read_trial_curves(open_folder(self._folder), self._trial_id).to_pylist()
         first, last = first_scored_epoch(config), num_epochs(config)
         for epoch in range(1, epochs + 1):
@@ -106,64 +104,63 @@ class TrialReporter:
             message = {**place, "step": rows[0]["step"], "is_replayed": True, **scored}
             must_stop: bool | None = ray.get(self._mailbox.report_epoch.remote(self._trial_id, message))
             if must_stop is None:
-                return UNJUDGED
+                return UNDECIDED
             if must_stop and epoch < last:
                 return epoch
         return None
 
     def on_step(self, progress: Progress) -> bool:
-        """Says where the trial is, now and then; False once the mailbox wants it to stop. Does not wait."""
+        """Reports progress from time to time, without waiting; False once the mailbox has asked the trial to stop."""
         if worker_rank() > 0:
             return True
-        if self._asked is not None and ray.wait([self._asked], timeout=0)[0]:
-            asked, self._asked = self._asked, None
-            if ray.get(asked):
+        if self._must_stop is not None and ray.wait([self._must_stop], timeout=0)[0]:
+            answer, self._must_stop = self._must_stop, None
+            if ray.get(answer):
                 return False
-        if self._asked is None and time.monotonic() >= self._next_time:
-            self._asked = self._mailbox.report_progress.remote(self._trial_id, asdict(progress))
-            self._next_time = time.monotonic() + PROGRESS_SECONDS
+        if self._must_stop is None and time.monotonic() >= self._next_progress:
+            self._must_stop = self._mailbox.report_progress.remote(self._trial_id, asdict(progress))
+            self._next_progress = time.monotonic() + PROGRESS_SECONDS
         return True
 
     def on_epoch(self, report: EpochReport) -> bool:
-        """Records an epoch, reports it, and waits for the verdict; False if the trial must stop here.
+        """Records an epoch, reports it, and waits for the scheduler's decision; False if the trial must stop.
 
         Raises:
-            Interrupted: the sweep ended before the verdict, on every worker. No state behind this epoch may be saved:
-                the trial would pass for judged when it goes on.
+            Interrupted: on every worker, the sweep ended before the decision. No state after this epoch may be saved:
+                the resumed trial would skip the decision.
         """
-        must_stop: bool | Unjudged = False
+        must_stop: bool | Undecided = False
         if worker_rank() == 0:
             write_epoch(self._folder, self._trial_id, report)
-            verdict: bool | None = ray.get(self._mailbox.report_epoch.remote(self._trial_id, self._message(report)))
-            must_stop = UNJUDGED if verdict is None else verdict
-        self.is_stopped = bool(agreed(must_stop)) and not report.is_last
+            decision: bool | None = ray.get(self._mailbox.report_epoch.remote(self._trial_id, self._message(report)))
+            must_stop = UNDECIDED if decision is None else decision
+        self.is_stopped = bool(broadcast_decision(must_stop)) and not report.is_last
         return not self.is_stopped
 
     def report_worker_error(self, why: str) -> None:
-        """Says, from any worker, why it is about to die."""
+        """Reports, from any rank, the error that is about to end this worker."""
         ray.get(self._mailbox.report_worker_error.remote(self._trial_id, why))
 
-    def report_end(self, how: FinalStatus, error: str | None, facts: Mapping[str, Any]) -> None:
-        """Says how the trial ended."""
-        ray.get(self._mailbox.report_end.remote(self._trial_id, how, error, facts))
+    def report_end(self, status: FinalStatus, error: str | None, facts: Mapping[str, Any]) -> None:
+        """Reports how the trial ended."""
+        ray.get(self._mailbox.report_end.remote(self._trial_id, status, error, facts))
 
     def _message(self, report: EpochReport) -> dict[str, Any]:
-        """What the mailbox passes on of an epoch; everything else is in the records."""
-        names = ("epoch", "scored_epoch", "step", "is_last")
-        place = {name: getattr(report, name) for name in names}
+        """What the mailbox passes on of an epoch; the records hold everything else."""
+        place = {name: getattr(report, name) for name in ("epoch", "scored_epoch", "step", "is_last")}
         return {**place, **self._scored(report.seconds, scores_in([asdict(point) for point in report.points]))}
 
     def _scored(self, seconds: float, scores: Mapping[str, float]) -> dict[str, Any]:
         """Scores, and seconds of this trial's own work."""
-        own = max(0.0, seconds - self._shared.seconds)
+        own = max(0.0, seconds - self.reused.seconds)
         return {"seconds": own, "scores": scores, "score": scores.get(self._metric)}
 
 
-def agreed(own: int | Unjudged | None) -> int | None:
-    """What the first worker was answered, on all of them; raises Interrupted if nobody has judged any more."""
-    answer: int | Unjudged | None = gather_from_workers(own)[0]
+def broadcast_decision(own: int | Undecided | None) -> int | None:
+    """The value of rank 0 on all workers; raises Interrupted if it is `UNDECIDED`."""
+    answer: int | Undecided | None = gather_from_workers(own)[0]
     if isinstance(answer, str):
-        raise Interrupted("ended before the scheduler's verdict")
+        raise Interrupted("ended before the scheduler's decision")
     return answer
 
 

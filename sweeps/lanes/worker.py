@@ -1,9 +1,9 @@
-"""What the workers of a lane do: load once, then train one trial after another, until there is none left.
+"""The workers of a lane: load once, then train one trial after another until none is left.
 
-A lane is one run of Ray Train whose workers stay: imports, process group, encoder weights and token cache are warm for
-every trial after the first. The first worker talks with the mailbox; the others learn from it what is next. An error
-that all workers meet alike fails the trial and the lane goes on; any other ends the worker, and Ray Train starts the
-lane's workers anew.
+A lane is one run of Ray Train whose workers stay alive: imports, process group, encoder weights and token cache are
+warm for every trial after the first. Rank 0 communicates with the mailbox and broadcasts what is next. An error that
+all workers meet alike fails the trial and the lane continues; any other error ends the worker, and Ray Train restarts
+the lane's workers.
 """
 
 import gc
@@ -26,23 +26,30 @@ from mtlib.errors import first_line
 from mtlib.runtime.environment import describe_environment
 from mtlib.runtime.workers import expect_workers, gather_from_workers, num_workers, worker_rank
 from results.records.recovery import drop_end, write_end
-from sweeps.lanes.loaded_trial import Course, corpus_of, find_course
+from sweeps.lanes.loaded_trial import LoadedTrial, cached_corpus, load_trial
 from sweeps.lanes.messages import Assignment, FinalStatus
 from sweeps.lanes.peak_memory import peak_memory, reset_peak_memory
 from sweeps.lanes.reporter import TrialReporter
-from sweeps.lanes.worker_trial import TrialRun, describe, finish_files, run_trial, states_of, tell
+from sweeps.lanes.worker_trial import (
+    TrialRun,
+    describe_error,
+    from_rank_0,
+    remove_final_states,
+    run_trial,
+    states_folder,
+)
 from sweeps.reuse.finished_trials import FINISHED_FOLDER, TrialFolder
 from sweeps.reuse.stage_store import StageStore
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaneSetup:
-    """What a lane needs to know, the same for all its trials."""
+    """What a lane needs to know for all its trials."""
 
     lane: str
     mailbox: ActorHandle[Any]
     base: str
-    """The sweep's base configuration as JSON: what is loaded before the first trial is asked for."""
+    """The sweep's base configuration as JSON; its data and encoder are loaded before the first trial is requested."""
     metric: str
     """What the search maximises: `overall` or a task."""
     folder: Path
@@ -53,7 +60,7 @@ class LaneSetup:
     checkpoint_steps: int
     """Optimizer steps between two saved states."""
     store: StageStore | None
-    """Stages to take over and to leave; None: nothing is shared."""
+    """Stages to reuse and to store; None: nothing is reused."""
 
 
 def run_lane(setup: LaneSetup) -> None:
@@ -61,26 +68,27 @@ def run_lane(setup: LaneSetup) -> None:
     torch.set_num_threads(setup.cpus_per_worker)
     expect_workers(num_workers())
     nodes = dict(gather_from_workers((ray.get_runtime_context().get_node_id(), socket.gethostname())))
-    if not tell(lambda: ray.get(setup.mailbox.register_lane.remote(setup.lane, nodes))):
+    if not from_rank_0(lambda: ray.get(setup.mailbox.register_lane.remote(setup.lane, nodes))):
         return
+    folders = setup.data_folder, setup.cache_folder
     try:
-        refusal = agree_on_error(lambda: load(setup, TrialConfig.from_json(setup.base)))
+        problem = first_problem(lambda: cached_corpus(TrialConfig.from_json(setup.base), *folders))
     except Exception as error:
-        ray.get(setup.mailbox.report_load_crash.remote(setup.lane, describe(error)))
+        ray.get(setup.mailbox.report_load_crash.remote(setup.lane, describe_error(error)))
         raise
-    if refusal is not None:
-        tell(lambda: ray.get(setup.mailbox.report_load_error.remote(setup.lane, refusal)))
+    if problem is not None:
+        from_rank_0(lambda: ray.get(setup.mailbox.report_load_error.remote(setup.lane, problem)))
         return
     gc.collect()
-    gc.freeze()  # libraries are here to stay: looking through them again after each trial would take 0.2 s
+    gc.freeze()  # excludes the libraries from later collections, which would take 0.2 s after each trial
     place = socket.gethostname(), os.getpid()
-    while (answer := tell(lambda: ray.get(setup.mailbox.next_trial.remote(setup.lane, *place)))) != "close":
+    while (answer := from_rank_0(lambda: ray.get(setup.mailbox.next_trial.remote(setup.lane, *place)))) != "close":
         if isinstance(answer, Assignment):
             run_assignment(setup, answer)
 
 
-def agree_on_error(attempt: Callable[[], Any]) -> str | None:
-    """Runs something on every worker; the message of the first ValueError that any of them raised, on all of them."""
+def first_problem(attempt: Callable[[], Any]) -> str | None:
+    """Runs `attempt` on every worker; returns, on all, the message of the first ValueError that any of them raised."""
     try:
         attempt()
         message = None
@@ -89,47 +97,43 @@ def agree_on_error(attempt: Callable[[], Any]) -> str | None:
     return next((found for found in gather_from_workers(message) if found is not None), None)
 
 
-def load(setup: LaneSetup, config: TrialConfig) -> None:
-    """Holds encoder and token cache of a trial in memory."""
-    corpus_of(config, setup.data_folder, setup.cache_folder)
-
-
 def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
-    """Trains one trial and says how it ended.
+    """Trains one trial and reports how it ended.
 
     Raises:
-        Exception: one that perhaps not all workers met; they must be started anew.
+        Exception: one that perhaps not all workers met; they must be restarted.
     """
     device = ray.train.torch.get_device()
     reset_peak_memory(device)
-    is_alone, is_first = num_workers() == 1, worker_rank() == 0  # asked before anything happens to the others
-    place, course = place_of(setup, assignment.trial_id), None
-    link = TrialReporter(setup.mailbox, setup.folder, assignment.trial_id, setup.metric)
+    is_alone, is_first = num_workers() == 1, worker_rank() == 0  # before anything can happen to the others
+    folder = trial_folder(setup, assignment.trial_id)
+    reporter = TrialReporter(setup.mailbox, setup.folder, assignment.trial_id, setup.metric)
     if is_first:
         drop_end(setup.folder, assignment.trial_id)
-    how: FinalStatus = "failed"
+    status: FinalStatus = "failed"
     is_full = False
     try:
-        course, error = agree_on_course(setup, TrialConfig.from_json(assignment.config), device)
-        if course is not None:
-            how, error = run_trial(TrialRun(course=course, place=place, link=link, device=device))
+        loaded, error = load_on_workers(setup, TrialConfig.from_json(assignment.config), device)
+        if loaded is not None:
+            status, error = run_trial(TrialRun(loaded=loaded, folder=folder, reporter=reporter, device=device))
     except Exception as found:
         if not is_contained(found, device, is_alone):
-            say_why(link, found)
+            report_error(reporter, found)
             raise
-        error, is_full = describe(found), why_full(found) is not None
+        error, is_full = describe_error(found), why_full(found) is not None
     if is_first:
-        facts = {"peak_memory_bytes": peak_memory(device), **link.facts}
-        if how != "interrupted" and record_end(place, {"how": how, "error": error, "time": time.time(), **facts}):
-            finish_files(place, how, keeps_states=is_full)  # once there is room, it can go on from them
-        link.report_end(how, error, facts)
+        facts = {"peak_memory_bytes": peak_memory(device), **reporter.facts}
+        end = {"how": status, "error": error, "time": time.time(), **facts}
+        if status != "interrupted" and record_end(folder, end):
+            remove_final_states(folder, status, can_retry=is_full)  # once the disk has space
+        reporter.report_end(status, error, facts)
     free_memory()
 
 
-def record_end(place: TrialFolder, facts: Mapping[str, Any]) -> bool:
-    """Records how a trial ended; whether there was room for it: states must not go before that."""
+def record_end(folder: TrialFolder, facts: Mapping[str, Any]) -> bool:
+    """Records how a trial ended; False if the disk is full: the states must then stay."""
     try:
-        write_end(place.folder, place.trial_id, facts)
+        write_end(folder.sweep_folder, folder.trial_id, facts)
     except OSError as error:
         if why_full(error) is None:
             raise
@@ -137,52 +141,54 @@ def record_end(place: TrialFolder, facts: Mapping[str, Any]) -> bool:
     return True
 
 
-def agree_on_course(setup: LaneSetup, config: TrialConfig, device: torch.device) -> tuple[Course | None, str | None]:
-    """A trial with all that its result follows from, on every worker; None and why, if any of them cannot load it."""
-    found: list[Course] = []
+def load_on_workers(
+    setup: LaneSetup, config: TrialConfig, device: torch.device
+) -> tuple[LoadedTrial | None, str | None]:
+    """Loads a trial on every worker; None and the reason, if any of them cannot."""
+    found: list[LoadedTrial] = []
     environment = describe_environment(device)
     folders = setup.data_folder, setup.cache_folder
-    refusal = agree_on_error(lambda: found.append(find_course(config, *folders, environment)))
-    return (None, refusal) if refusal is not None else (found[0], None)
+    problem = first_problem(lambda: found.append(load_trial(config, *folders, environment)))
+    return (None, problem) if problem is not None else (found[0], None)
 
 
-def place_of(setup: LaneSetup, trial_id: str) -> TrialFolder:
-    """Where a trial's files are, and what it may take over."""
+def trial_folder(setup: LaneSetup, trial_id: str) -> TrialFolder:
+    """The folder of one of the lane's trials."""
     return TrialFolder(
-        folder=setup.folder,
+        sweep_folder=setup.folder,
         trial_id=trial_id,
-        states=states_of(setup.folder, trial_id, setup.checkpoint_steps),
+        states=states_folder(setup.folder, trial_id, setup.checkpoint_steps),
         store=setup.store,
         finished_folder=setup.cache_folder / FINISHED_FOLDER,
     )
 
 
 def is_contained(error: BaseException, device: torch.device, is_alone: bool) -> bool:
-    """Whether this process can train the next trial: no other worker waits for it, and no CUDA error has spoilt it.
+    """Whether this process can train the next trial: no other worker waits for it, and its CUDA context is sound.
 
     Args:
-        error: what it met.
-        device: where it trains.
-        is_alone: whether it was the only worker before: now the others, and the process group, may have gone.
+        error: raised by the trial.
+        device: where it trained.
+        is_alone: whether it was the only worker before; now the others and the process group may be gone.
     """
-    return is_alone and not (device.type == "cuda" and may_come_from_outside(error))
+    return is_alone and not (device.type == "cuda" and may_be_external(error))
 
 
-def may_come_from_outside(error: BaseException) -> bool:
-    """Whether the trial may be innocent: torch says with a RuntimeError that a peer has gone or a GPU is broken."""
+def may_be_external(error: BaseException) -> bool:
+    """Whether the trial may not be the cause: torch raises a RuntimeError for a lost peer and for a broken GPU."""
     return isinstance(error, RuntimeError) and not isinstance(error, torch.OutOfMemoryError | NotImplementedError)
 
 
-def say_why(link: TrialReporter, error: BaseException) -> None:
-    """Tells the mailbox what this worker dies of: the trial's own fault, or one that another attempt may not meet."""
-    if may_come_from_outside(error):
-        link.report_worker_error(describe(error))
+def report_error(reporter: TrialReporter, error: BaseException) -> None:
+    """Reports the error that ends this worker: as the trial's failure, or as one that a retry may not meet."""
+    if may_be_external(error):
+        reporter.report_worker_error(describe_error(error))
     else:
-        link.report_end("failed", describe(error), {})
+        reporter.report_end("failed", describe_error(error), {})
 
 
 def free_memory() -> None:
-    """Gives back what the last trial held."""
+    """Frees what the last trial held."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

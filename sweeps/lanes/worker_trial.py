@@ -1,6 +1,6 @@
-"""One trial on a lane: where it begins, its training stage by stage, what it leaves to others, and how it ended.
+"""One trial on a lane: its starting point, its training stage by stage, what it stores for others, and how it ends.
 
-Every worker runs this. The first one alone touches files and talks with the mailbox; what it finds, it tells.
+Every worker runs this. Only rank 0 touches files and communicates with the mailbox; it broadcasts what it finds.
 """
 
 import contextlib
@@ -20,29 +20,29 @@ from mtlib.runtime.workers import gather_from_workers, num_workers, worker_rank
 from mtlib.stages.keys import Cut
 from mtlib.train import train
 from mtlib.training.step import Interrupted
-from sweeps.lanes.loaded_trial import Course
+from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.lanes.messages import FinalStatus
 from sweeps.lanes.reporter import TrialReporter
 from sweeps.reuse.file_locks import Claim, claim_file
-from sweeps.reuse.finished_trials import TrialFolder, find_finished, note_finished, score_names
-from sweeps.reuse.stage_store import claim, has_stage
+from sweeps.reuse.finished_trials import TrialFolder, find_finished, register_finished, score_names
+from sweeps.reuse.stage_store import claim_stage, has_stage
 from sweeps.reuse.starting_point import StartingPoint, epochs_of, prepare_starting_point, store_cut, truncate_trial
 
 LOCK_FILE = ".lock"
-"""In a trial's folder, held by whoever trains it: a driver that was killed may have left workers behind."""
+"""In a trial's folder, claimed by whoever trains it: a driver that was killed may have left workers behind."""
 WAIT_SECONDS = 1.0
-"""Between two looks at a stage that another sweep is training."""
+"""Between two attempts to claim a stage that another sweep is training."""
 
 
 @dataclass(kw_only=True)
-class Rights:
-    """What the first worker holds while it trains: its trial, and the stage that others wait for."""
+class TrialClaims:
+    """Claims of rank 0 while it trains: its trial, and the stage that others wait for."""
 
     trial: Claim | None = None
     stage: Claim | None = None
 
     def release(self) -> None:
-        """Gives both back."""
+        """Releases both."""
         for held in filter(None, (self.stage, self.trial)):
             held.release()
         self.stage = self.trial = None
@@ -50,22 +50,22 @@ class Rights:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRun:
-    """A trial on its way through a lane."""
+    """A trial that a lane runs."""
 
-    course: Course
-    place: TrialFolder
-    link: TrialReporter
+    loaded: LoadedTrial
+    folder: TrialFolder
+    reporter: TrialReporter
     device: torch.device
-    rights: Rights = field(default_factory=Rights)
+    claims: TrialClaims = field(default_factory=TrialClaims)
 
 
-def tell(ask: Callable[[], Any]) -> Any:
-    """What the first worker found out, on all workers."""
-    return gather_from_workers(ask() if worker_rank() == 0 else None)[0]
+def from_rank_0(call: Callable[[], Any]) -> Any:
+    """Calls on rank 0 and returns the result on all workers."""
+    return gather_from_workers(call() if worker_rank() == 0 else None)[0]
 
 
 def run_trial(run: TrialRun) -> tuple[FinalStatus, str | None]:
-    """Trains a trial from where it can begin; how it ended and, if it failed, why.
+    """Trains a trial from its starting point; its status and, if it failed, why.
 
     Raises:
         Exception: one that perhaps not all workers met.
@@ -73,214 +73,199 @@ def run_trial(run: TrialRun) -> tuple[FinalStatus, str | None]:
     """
     try:
         while True:
-            beginning = settle(run)
-            stopped = run.link.replay(beginning.epochs, run.course.config)
+            start = wait_for_start(run)
+            stopped = run.reporter.replay(start.epochs, run.loaded.config)
             if stopped is not None:
-                end_early(run, stopped)
+                if worker_rank() == 0:
+                    run.reporter.reused = truncate_trial(run.folder, stopped)
                 return "pruned", None
-            if beginning.is_whole:
-                note_end(run)
-                return ("complete" if beginning.shared.taken_from is None else "reused"), None
-            if go_on(run):
-                return end_of_training(run), None
+            if start.is_finished:
+                register_end(run)
+                return ("complete" if start.reused.taken_from is None else "reused"), None
+            if train_stages(run):
+                if run.reporter.is_stopped:
+                    return "pruned", None
+                register_end(run)  # before the claim of the last stage is released
+                return "complete", None
     except Interrupted:
         return "interrupted", None
     except (TrainingDiverged, ValueError) as error:
-        num_workers()  # raises where the process group has gone: torch says that with a ValueError, too
-        return "failed", describe(error)
+        num_workers()  # raises if the process group is gone, for which torch also raises a ValueError
+        return "failed", describe_error(error)
     finally:
-        run.rights.release()
+        run.claims.release()
 
 
-def end_early(run: TrialRun, epochs: int) -> None:
-    """Ends a trial behind an epoch that it had taken over, or trained before: what it has of later ones goes."""
-    if worker_rank() == 0:
-        run.link.shares(truncate_trial(run.place, epochs))
+def register_end(run: TrialRun) -> None:
+    """Registers a completed trial for equal ones, if it may be reused."""
+    if worker_rank() == 0 and run.folder.store is not None:
+        with contextlib.suppress(OSError):  # no other trial will reuse it
+            register_finished(run.folder, run.loaded.cuts[-1])
 
 
-def end_of_training(run: TrialRun) -> FinalStatus:
-    """How a trial whose training is over has ended; equal ones may take it over as soon as others may claim its end."""
-    if run.link.is_stopped:
-        return "pruned"
-    note_end(run)
-    return "complete"
-
-
-def note_end(run: TrialRun) -> None:
-    """Notes a whole trial for equal ones, if it may be shared."""
-    if worker_rank() == 0 and run.place.store is not None:
-        with contextlib.suppress(OSError):  # nobody will take it over
-            note_finished(run.place, run.course.cuts[-1])
-
-
-def settle(run: TrialRun) -> StartingPoint:
-    """Waits until nobody else trains what the trial needs next, and puts its files where it begins.
+def wait_for_start(run: TrialRun) -> StartingPoint:
+    """Waits until no other process trains what the trial needs next, and puts its files at its starting point.
 
     Raises:
         Interrupted: the trial is not wanted any more.
     """
     notes: list[str] = []
     while True:
-        beginning: StartingPoint | None = tell(lambda: try_to_begin(run, notes))
-        if beginning is not None:
-            return beginning
-        if not tell(lambda: wait_once(run)):
+        start: StartingPoint | None = from_rank_0(lambda: try_to_start(run, notes))
+        if start is not None:
+            return start
+        if not from_rank_0(lambda: wait_once(run)):
             raise Interrupted("ended while another sweep trained what it needs")
 
 
 def wait_once(run: TrialRun) -> bool:
-    """Lets a little time pass; whether the trial is still wanted."""
+    """Waits a moment; returns whether the trial is still wanted."""
     time.sleep(WAIT_SECONDS)
-    return run.link.is_wanted()
+    return run.reporter.is_wanted()
 
 
-def try_to_begin(run: TrialRun, notes: list[str]) -> StartingPoint | None:
-    """On the first worker: where the trial begins; None while somebody else has it, or the stage that it needs.
+def try_to_start(run: TrialRun, notes: list[str]) -> StartingPoint | None:
+    """On rank 0: the trial's starting point; None while another process trains it, or the stage that it needs.
 
     Args:
         run: the trial.
-        notes: what a person should be told once it begins; what is found now is added.
+        notes: messages for the user, to be reported once it starts; extended by those found now.
     """
-    place, rights = run.place, run.rights
-    is_new = rights.trial is None
-    if rights.trial is None:
-        place.path.mkdir(parents=True, exist_ok=True)
-        rights.trial = claim_file(place.path / LOCK_FILE)
-    if rights.trial is None:
-        run.link.report_waiting("a worker that another run of this sweep has left behind still trains it")
+    folder, claims = run.folder, run.claims
+    is_new = claims.trial is None
+    if claims.trial is None:
+        folder.path.mkdir(parents=True, exist_ok=True)
+        claims.trial = claim_file(folder.path / LOCK_FILE)
+    if claims.trial is None:
+        run.reporter.report_waiting("a worker that another run of this sweep has left behind still trains it")
         return None
-    beginning = look(run, notes)
+    start = find_start(run, notes)
     if is_new:
-        keep_missed(run, beginning.epochs)
-    while beginning.epochs < run.course.cuts[-1].total_epochs:
-        cut = run.course.next_end(beginning.epochs)
-        if not take_right(run, cut):
-            run.link.report_waiting(f"stage {cut.stage}, which it needs, is being trained elsewhere")
+        store_missed_stage(run, start.epochs)
+    while start.epochs < run.loaded.cuts[-1].total_epochs:
+        cut = run.loaded.next_end(start.epochs)
+        if not claim_cut(run, cut):
+            run.reporter.report_waiting(f"stage {cut.stage}, which it needs, is being trained elsewhere")
             return None
-        if not is_kept(run, cut):
+        if not is_stored(run, cut):
             break
-        before, beginning = beginning, look(run, notes)  # somebody has finished it just before it could be claimed
-        if beginning.epochs == before.epochs:
-            break  # it is there, and cannot be taken
-    run.link.report_starting_point(replace(beginning, note="; ".join(notes) or None))
-    return beginning
+        before, start = start, find_start(run, notes)  # it was finished just before the claim
+        if start.epochs == before.epochs:
+            break  # it is stored, but cannot be fetched
+    run.reporter.report_starting_point(replace(start, note="; ".join(notes) or None))
+    return start
 
 
-def look(run: TrialRun, notes: list[str]) -> StartingPoint:
-    """Where the trial can begin now; its files are put there."""
-    beginning = prepare_starting_point(run.place, run.course.config, run.course.origin, run.course.cuts)
-    if beginning.note is not None and beginning.note not in notes:
-        notes.append(beginning.note)
-    return beginning
+def find_start(run: TrialRun, notes: list[str]) -> StartingPoint:
+    """Prepares the starting point that is available now, and collects its note."""
+    start = prepare_starting_point(run.folder, run.loaded.config, run.loaded.origin, run.loaded.cuts)
+    if start.note is not None and start.note not in notes:
+        notes.append(start.note)
+    return start
 
 
-def keep_missed(run: TrialRun, epochs: int) -> None:
-    """Keeps the stage that the trial stands at the end of, if a kill came between that end and its keeping."""
-    ends = [cut for cut in run.course.cuts if cut.is_end and cut.total_epochs == epochs]
-    if run.place.store is None or not ends or is_kept(run, ends[0]):
+def store_missed_stage(run: TrialRun, epochs: int) -> None:
+    """Stores the stage at whose end the trial stands, if a kill prevented that."""
+    ends = [cut for cut in run.loaded.cuts if cut.is_end and cut.total_epochs == epochs]
+    if run.folder.store is None or not ends or is_stored(run, ends[0]):
         return
-    newest = next(map(read_state, saved_states(run.place.states)), None)  # whole: damage must not be handed on
-    if newest is not None and epochs_of(run.course.config, newest.numbers) == epochs and newest.numbers["step"] == 0:
-        keep_end(run, ends[0].stage)
+    newest = next(map(read_state, saved_states(run.folder.states)), None)  # in full, as damage must not spread
+    if newest is not None and epochs_of(run.loaded.config, newest.numbers) == epochs and newest.numbers["step"] == 0:
+        store_stage_end(run, ends[0].stage)
 
 
-def take_right(run: TrialRun, cut: Cut) -> bool:
-    """Takes the right to train up to a cut, instead of the one held so far; False if somebody else has it."""
-    store, rights = run.place.store, run.rights
+def claim_cut(run: TrialRun, cut: Cut) -> bool:
+    """Claims the right to train up to a cut, and releases the previous claim; False if another process holds it."""
+    store, claims = run.folder.store, run.claims
     if store is None:
         return True
-    if rights.stage is not None:
-        rights.stage.release()
-    rights.stage = claim(store, cut.key)
-    return rights.stage is not None
+    if claims.stage is not None:
+        claims.stage.release()
+    claims.stage = claim_stage(store, cut.key)
+    return claims.stage is not None
 
 
-def is_kept(run: TrialRun, cut: Cut) -> bool:
-    """Whether a cut is in the store, or the end of an equal trial that is noted."""
-    if run.place.store is None:
+def is_stored(run: TrialRun, cut: Cut) -> bool:
+    """Whether a cut is in the store, or is the end of a registered equal trial."""
+    if run.folder.store is None:
         return False
-    is_last = cut == run.course.cuts[-1]
-    is_whole = is_last and bool(find_finished(run.place, cut, score_names(run.course.config)))
-    return is_whole or has_stage(run.place.store, cut.key)
+    if cut == run.loaded.cuts[-1] and find_finished(run.folder, cut, score_names(run.loaded.config)):
+        return True
+    return has_stage(run.folder.store, cut.key)
 
 
-def go_on(run: TrialRun) -> bool:
+def train_stages(run: TrialRun) -> bool:
     """Trains the trial from its newest state; False if it should look again for what others have trained."""
-    course, place = run.course, run.place
-    is_left = False
+    loaded, folder = run.loaded, run.folder
+    must_look_again = False
 
     def on_stage(stage: int) -> bool:
-        nonlocal is_left
-        if place.store is None:
+        nonlocal must_look_again
+        if folder.store is None:
             return True
-        is_left = not tell(lambda: leave_stage(run, stage))
-        return not is_left
+        must_look_again = not from_rank_0(lambda: finish_stage(run, stage))
+        return not must_look_again
 
-    states = replace(place.states, keeps_end=keeps_stages(place) and course.can_be_longer)
+    stores_stages = folder.store is not None and folder.store.most_bytes != 0
     train(
-        course.config,
-        course.corpus,
-        course.encoder,
+        loaded.config,
+        loaded.corpus,
+        loaded.encoder,
         device=run.device,
         wrap=wrap_for(run.device),
-        on_step=run.link.on_step,
-        on_epoch=run.link.on_epoch,
+        on_step=run.reporter.on_step,
+        on_epoch=run.reporter.on_epoch,
         on_stage=on_stage,
-        states=states,
+        states=replace(folder.states, keeps_end=stores_stages and loaded.can_be_extended),
     )
-    return not is_left
+    return not must_look_again
 
 
-def keeps_stages(place: TrialFolder) -> bool:
-    """Whether there is a store that may hold something."""
-    return place.store is not None and place.store.most_bytes != 0
+def finish_stage(run: TrialRun, stage: int) -> bool:
+    """On rank 0: stores a finished stage; whether to train the next one here and now."""
+    loaded = run.loaded
+    store_stage_end(run, stage)
+    if stage + 1 == len(loaded.config.stages):
+        return True  # its claim is held until the trial is registered as finished
+    if run.claims.stage is not None:
+        run.claims.stage.release()
+        run.claims.stage = None
+    following = loaded.next_end(loaded.end_of(stage).total_epochs)
+    return claim_cut(run, following) and not is_stored(run, following)
 
 
-def leave_stage(run: TrialRun, stage: int) -> bool:
-    """On the first worker: keeps a finished stage for others; whether to go on with the next one here and now."""
-    course = run.course
-    cut, is_last = course.end_of(stage), stage + 1 == len(course.config.stages)
-    keep_end(run, stage)
-    if is_last:
-        return True  # the right to its end is held until it is noted as finished
-    if run.rights.stage is not None:
-        run.rights.stage.release()
-        run.rights.stage = None
-    following = course.next_end(cut.total_epochs)
-    return take_right(run, following) and not is_kept(run, following)
-
-
-def keep_end(run: TrialRun, stage: int) -> None:
-    """On the first worker: keeps the state at a stage's end, if some trial could go on from it."""
-    course, is_last = run.course, stage + 1 == len(run.course.config.stages)
-    if is_last and not course.can_be_longer:
+def store_stage_end(run: TrialRun, stage: int) -> None:
+    """On rank 0: stores the state at a stage's end, if some trial could continue from it."""
+    loaded, is_last = run.loaded, stage + 1 == len(run.loaded.config.stages)
+    if is_last and not loaded.can_be_extended:
         return
-    numbers = newest_numbers(run.place.states) or {}
+    numbers = newest_numbers(run.folder.states) or {}
     seconds = float(numbers.get("seconds", 0.0))
-    run.link.report_stage_finished(stage, store_cut(run.place, course.end_of(stage), seconds, is_spare=is_last))
+    why_not = store_cut(run.folder, loaded.end_of(stage), seconds, is_spare=is_last)
+    run.reporter.report_stage_finished(stage, why_not)
 
 
-def finish_files(place: TrialFolder, how: FinalStatus, keeps_states: bool = False) -> None:
-    """On the first worker, once a trial's end is on record: removes the states, which nothing goes on from."""
-    if how != "interrupted" and not keeps_states:
-        drop_states(place.states)
+def remove_final_states(folder: TrialFolder, status: FinalStatus, can_retry: bool = False) -> None:
+    """On rank 0, once a trial's end is recorded: removes its states, unless it can resume or be retried from them."""
+    if status != "interrupted" and not can_retry:
+        drop_states(folder.states)
 
 
 def wrap_for(device: torch.device) -> Callable[[nn.Module], nn.Module]:
-    """How the objective is wrapped: not at all for one worker, else so that gradients are averaged."""
+    """How the objective is wrapped: by DistributedDataParallel if there are several workers."""
     if num_workers() == 1:
         return lambda objective: objective
     devices = [device] if device.type == "cuda" else None
-    # Tasks take turns, so that in any step the heads of the others have no gradient.
+    # Tasks take turns, so in any step the heads of the others have no gradient.
     return lambda objective: DistributedDataParallel(objective, device_ids=devices, find_unused_parameters=True)
 
 
-def describe(error: BaseException) -> str:
-    """An error in one line, with its kind unless it is a message for people."""
+def describe_error(error: BaseException) -> str:
+    """An error in one line, with its type unless its message is meant for users."""
     text = first_line(error)
     return text if isinstance(error, ValueError | TrainingDiverged | DiskFull) else f"{type(error).__name__}: {text}"
 
 
-def states_of(folder: Path, trial_id: str, every_steps: int) -> StateFolder:
-    """Where a trial of the sweep in `folder` keeps its states."""
+def states_folder(folder: Path, trial_id: str, every_steps: int) -> StateFolder:
+    """Where a trial of the sweep in `folder` saves its states."""
     return StateFolder(path=folder / "trials" / trial_id / "checkpoint", every_steps=every_steps)

@@ -136,5 +136,5 @@ def changed_code(info: Mapping[str, Any]) -> list[str]:
         return []
     return [
         "Note: mtlib or a library has changed since the sweep began. Trials that have ended are of the old code, the "
-        "rest will be of the new, what had begun begins anew: their scores may not be comparable."
+        "rest will be of the new, what had begun starts over: their scores may not be comparable."
     ]

@@ -9,7 +9,7 @@ from mtlib.stages.plan import first_scored_epoch
 from results.records.epochs import read_curves
 from results.records.recovery import MAIN_METRICS
 from results.records.trials import UNFINISHED, TrialRecord
-from sweeps.lanes.worker_trial import states_of
+from sweeps.lanes.worker_trial import states_folder
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import REUSED_WORK_FILE
 from sweeps.reuse.starting_point import epochs_of
@@ -43,7 +43,7 @@ def num_judged_epochs(plan: SweepPlan, record: TrialRecord) -> int:
     """
     if record.status not in UNFINISHED:
         return record.epochs
-    states = states_of(plan.folder, record.trial_id, plan.checkpoint_steps)
+    states = states_folder(plan.folder, record.trial_id, plan.checkpoint_steps)
     numbers, has_taken = newest_numbers(states), (states.path.parent / REUSED_WORK_FILE).exists()
     if numbers is None or (has_taken and len(saved_states(states)) == 1):
         return 0

@@ -1,6 +1,6 @@
-"""Locks on files between processes: one to wait for, and claims, which are had at once or not at all.
+"""File locks between processes: a blocking one, and claims, which never wait.
 
-They are flock's: the kernel releases them when a process dies, and the files, which are empty, stay.
+They use flock: the kernel releases them when a process dies, and the empty files stay.
 """
 
 import contextlib
@@ -15,28 +15,28 @@ from types import TracebackType
 from filelock import FileLock, Timeout
 
 LOCK_SECONDS = 300.0
-"""How long to wait for a lock."""
+"""Time limit for a lock."""
 CLAIM_SECONDS = 0.02
-"""How long to try for a claim: whoever looks for old ones holds it for less, and its file may just be removed."""
-CLAIM_KEPT_SECONDS = 30 * 86400.0
-"""Time since a claim was made after which its file is removed, unless it is held."""
+"""Time limit for a claim; `remove_old_claims` holds one for less, and may just be removing its file."""
+CLAIM_FILE_SECONDS = 30 * 86400.0
+"""Age at which the file of a claim is removed, unless it is held."""
 WITHOUT_FLOCK = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL})
-"""What a file system that knows no flock answers."""
+"""Error codes of file systems without flock."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """An exclusive right, until `release`, the end of a `with` block, of this object or of the process."""
+    """An exclusive lock until `release`, or the end of a `with` block, of this object or of the process."""
 
     lock: FileLock
 
     @property
     def is_exclusive(self) -> bool:
-        """False once released, and where the file system cannot lock."""
+        """False once released, and on a file system without flock."""
         return self.lock.is_locked
 
     def release(self) -> None:
-        """Gives the right back; a second time does nothing."""
+        """Releases the lock; a second call does nothing."""
         self.lock.release()
 
     def __enter__(self) -> "Claim":
@@ -50,10 +50,10 @@ class Claim:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Holds the lock on a file, which is made; nothing where the file system knows no flock.
+    """Holds the lock on a file, which is created; does nothing on a file system without flock.
 
     Raises:
-        OSError: if it cannot be had within `LOCK_SECONDS`, or the file cannot be made.
+        OSError: the lock is not free within `LOCK_SECONDS`, or the file cannot be created.
     """
     lock = file_lock(path)
     try:
@@ -68,12 +68,12 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def claim_file(path: Path) -> Claim | None:
-    """Claims a file, which is made, without waiting.
+    """Claims a file, which is created, without waiting.
 
-    Where the file system cannot lock, or the file cannot be made, everybody gets a claim that excludes nobody.
+    On a file system without flock, or if the file cannot be created, every caller gets a claim that excludes nobody.
 
     Returns:
-        None if another process, or another claim of this one, has it.
+        None if another process, or another claim of this one, holds it.
     """
     lock = file_lock(path)
     try:
@@ -87,18 +87,18 @@ def claim_file(path: Path) -> Claim | None:
 
 
 def remove_old_claims(folder: Path) -> None:
-    """Removes the files of claims that nobody holds or has made for `CLAIM_KEPT_SECONDS`.
+    """Removes claim files older than `CLAIM_FILE_SECONDS` that no process holds.
 
-    A file is removed while it is held. A process that opened it before and locks it after finds that its file has no
-    name any more (`filelock` looks), and tries again with a new one: two processes never hold one claim.
+    A file is removed while its lock is held. A process that opened it before and locks it afterwards finds that it has
+    been unlinked (`filelock` checks), and retries with a new one, so two processes never hold the same claim.
     """
     for path in folder.glob("*"):
         with contextlib.suppress(OSError):  # held, or removed meanwhile
-            if path.stat().st_mtime < time.time() - CLAIM_KEPT_SECONDS:
+            if path.stat().st_mtime < time.time() - CLAIM_FILE_SECONDS:
                 with file_lock(path).acquire(blocking=False):
                     path.unlink()
 
 
 def file_lock(path: Path) -> FileLock:
-    """A lock that any thread may release, that counts for itself alone and that never turns into a marker file."""
+    """A lock that any thread may release, that is not reentrant and never falls back to a marker file."""
     return FileLock(path, thread_local=False, is_singleton=False, fallback_to_soft=False)

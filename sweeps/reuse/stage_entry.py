@@ -1,7 +1,7 @@
-"""One entry of the stage store: a folder of files, and `stage.json` with their sizes and checksums.
+"""An entry of the stage store: a folder of files, and `stage.json` with their sizes and checksums.
 
-The time at which `stage.json` was changed is the entry's last use. Files are hard links wherever the file system
-allows: nobody may write into a file once it has been kept or taken.
+The modification time of `stage.json` is the entry's last use. Files are hard links where the file system allows, so a
+file must not be written into once it has been stored or fetched.
 """
 
 import contextlib
@@ -20,83 +20,84 @@ from mtlib.config.schema import to_dict
 from mtlib.errors import require
 from mtlib.runtime.checksum import file_crc32
 
-VERSION = 1
-DESCRIPTION = "stage.json"
+ENTRY_VERSION = 1
+ENTRY_FILE = "stage.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
-    """What `stage.json` says."""
+class StageEntry:
+    """Content of `stage.json`."""
 
     facts: dict[str, Any]
     is_spare: bool
+    """Whether the entry is evicted before others."""
     files: dict[str, list[int]]
     """Bytes and CRC-32 by name."""
 
 
 def check_name(name: str) -> None:
-    """Raises ValueError unless a name stays inside the folder it is put in, and leaves `stage.json` alone."""
+    """Raises ValueError unless a file name stays inside its folder and is not `stage.json`."""
     parts = PurePosixPath(name).parts
-    is_inside = bool(parts) and ".." not in parts and parts[0] not in ("/", "//", DESCRIPTION)
-    require(is_inside, f"a stage's file must have a relative name, inside its folder and not {DESCRIPTION}", repr(name))
+    is_inside = bool(parts) and ".." not in parts and parts[0] not in ("/", "//", ENTRY_FILE)
+    require(is_inside, f"a stage's file must have a relative name, inside its folder and not {ENTRY_FILE}", repr(name))
 
 
 def build_entry(folder: Path, files: Mapping[str, Path], facts: Mapping[str, Any], is_spare: bool) -> None:
-    """Fills a new folder with links to files and with their description.
+    """Creates a folder of links to files and writes its `stage.json`.
 
     Args:
         folder: must not exist.
         files: by relative name.
         facts: plain JSON.
-        is_spare: whether the entry is the first to go when room is needed.
+        is_spare: whether the entry is evicted before others.
 
     Raises:
-        OSError: if the file system does not let it; the folder is then left half made.
+        OSError: of the file system; the folder is then incomplete.
     """
-    place_files(files, folder)
+    link_files(files, folder)
     measured = {name: list(measure(folder / name)) for name in files}
-    described = {"version": VERSION, "facts": to_dict(facts), "is_spare": is_spare, "files": measured}
-    (folder / DESCRIPTION).write_text(json.dumps({**described, "checksum": description_checksum(described)}))
+    content = {"version": ENTRY_VERSION, "facts": to_dict(facts), "is_spare": is_spare, "files": measured}
+    (folder / ENTRY_FILE).write_text(json.dumps({**content, "checksum": content_checksum(content)}))
 
 
-def read_entry(folder: Path) -> Entry | None:
-    """What an entry's `stage.json` says, its files unchecked; None if that is missing or damaged."""
+def read_entry(folder: Path) -> StageEntry | None:
+    """An entry, its files unchecked; None if its `stage.json` is missing or damaged."""
     try:
-        described = json.loads((folder / DESCRIPTION).read_bytes())
-        if described.pop("checksum") != description_checksum(described) or described.pop("version") != VERSION:
+        content = json.loads((folder / ENTRY_FILE).read_bytes())
+        if content.pop("checksum") != content_checksum(content) or content.pop("version") != ENTRY_VERSION:
             return None
-        return Entry(**described)
+        return StageEntry(**content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def renew_entry(folder: Path) -> bool:
-    """Whether an entry is there; if so, it has been used now."""
+def touch_entry(folder: Path) -> bool:
+    """Marks an entry as used now; returns whether it exists."""
     if read_entry(folder) is None:
         return False
-    with contextlib.suppress(OSError):  # not ours to change
-        os.utime(folder / DESCRIPTION)
+    with contextlib.suppress(OSError):  # belongs to another user
+        os.utime(folder / ENTRY_FILE)
     return True
 
 
-def link_entry(folder: Path, target: Path) -> Entry | None:
-    """Links an entry's files into a new folder; None if the entry is not there, or something of it is missing.
+def link_entry(folder: Path, target: Path) -> StageEntry | None:
+    """Links an entry's files into a new folder; None if the entry or one of its files is missing.
 
     Raises:
-        OSError: if the file system does not let it; the new folder is then left half made.
+        OSError: of the file system; the new folder is then incomplete.
     """
     entry = read_entry(folder)
     if entry is None:
         return None
     try:
-        place_files({name: folder / name for name in entry.files}, target)
+        link_files({name: folder / name for name in entry.files}, target)
     except FileNotFoundError:
         return None
     return entry
 
 
-def is_whole(entry: Entry, folder: Path) -> bool:
-    """Whether a folder's files are those that an entry was kept with, byte for byte."""
+def is_intact(entry: StageEntry, folder: Path) -> bool:
+    """Whether the sizes and checksums of a folder's files are those of the entry."""
     try:
         return all(list(measure(folder / name)) == expected for name, expected in entry.files.items())
     except OSError:
@@ -104,10 +105,10 @@ def is_whole(entry: Entry, folder: Path) -> bool:
 
 
 def move_folder(folder: Path, into: Path) -> None:
-    """Renames a folder; where that is another file system, copies it beside its new place first.
+    """Renames a folder; onto another file system, copies it to a temporary name there first.
 
     Raises:
-        OSError: if the file system does not let it; then nothing is at the new place.
+        OSError: of the file system; the target then does not exist.
     """
     into.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -115,25 +116,25 @@ def move_folder(folder: Path, into: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        beside = into.with_name(f".{into.name}.partial")
-        shutil.rmtree(beside, ignore_errors=True)
+        partial = into.with_name(f".{into.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
         try:
-            shutil.copytree(folder, beside, copy_function=shutil.copyfile)
-            beside.rename(into)
+            shutil.copytree(folder, partial, copy_function=shutil.copyfile)
+            partial.rename(into)
         finally:
-            shutil.rmtree(beside, ignore_errors=True)
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 def eviction_order(folder: Path) -> tuple[int, float, str]:
-    """How much an entry is needed: a damaged one least, then spare ones, then others; each by its last use."""
+    """Sort key of eviction: damaged entries first, then spare ones, then others, each least recently used first."""
     entry = read_entry(folder)
     if entry is None:
         return 0, 0, folder.name
-    return 1 if entry.is_spare else 2, last_change(folder / DESCRIPTION) or 0, folder.name
+    return 1 if entry.is_spare else 2, last_change(folder / ENTRY_FILE) or 0, folder.name
 
 
-def bytes_of(folder: Path) -> int:
-    """Bytes of an entry's files, as they were kept; those on disk if its description is damaged."""
+def entry_bytes(folder: Path) -> int:
+    """Bytes of an entry's files when they were stored; those on disk if its `stage.json` is damaged."""
     entry = read_entry(folder)
     if entry is not None:
         return sum(num_bytes for num_bytes, _ in entry.files.values())
@@ -141,12 +142,12 @@ def bytes_of(folder: Path) -> int:
 
 
 def last_change(path: Path) -> float | None:
-    """When a file, or a folder or anything in it, was changed last, in seconds since 1970; None if it is not there."""
+    """Last modification of a file, or of a folder and its content, in seconds since 1970; None if it is missing."""
     return max((status.st_mtime for status in statuses(path)), default=None)
 
 
 def statuses(path: Path) -> Iterator[os.stat_result]:
-    """Of a file, or of a folder and all that is in it; what others remove meanwhile is left out."""
+    """Status of a file, or of a folder and all its content; skips what is removed meanwhile."""
     inside = (Path(root) / name for root, folders, names in os.walk(path) for name in (*folders, *names))
     for found in (path, *inside):
         try:
@@ -156,13 +157,13 @@ def statuses(path: Path) -> Iterator[os.stat_result]:
         yield status
 
 
-def place_files(files: Mapping[str, Path], folder: Path) -> None:
-    """Puts files under their names into a new folder, as hard links, or as copies where those cannot be made."""
+def link_files(files: Mapping[str, Path], folder: Path) -> None:
+    """Creates a folder with hard links to files, or copies where links are impossible, by relative name."""
     folder.mkdir(parents=True)
     for name, path in files.items():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        source = path.resolve()  # a hard link to a symbolic link would hold nothing
+        source = path.resolve()  # a hard link to a symbolic link would not hold the content
         try:
             os.link(source, target)
         except OSError:
@@ -174,6 +175,6 @@ def measure(path: Path) -> tuple[int, int]:
     return path.stat().st_size, file_crc32(path)
 
 
-def description_checksum(described: Mapping[str, Any]) -> int:
-    """CRC-32 of a description, which JSON writes again as it was read."""
-    return zlib.crc32(json.dumps(described).encode())
+def content_checksum(content: Mapping[str, Any]) -> int:
+    """CRC-32 of the content of `stage.json`, which survives a round trip through JSON."""
+    return zlib.crc32(json.dumps(content).encode())

@@ -1,7 +1,7 @@
-"""The stage store: what finished stages left, by key; whole or not there, bounded, and safe with many processes.
+"""The stage store: a content-addressed cache of finished stages, bounded in size and shared by processes.
 
-Entries appear and disappear by renaming, under the store's lock, which is held while links are made and files removed
-but not while files are read. Whoever may train a stage is a matter of claims.
+Entries appear and disappear by renaming under the store's lock, which is held while links are created and files
+removed, but not while files are read. A claim decides which process may train a stage.
 """
 
 import contextlib
@@ -17,35 +17,35 @@ from typing import Any
 from mtlib.errors import first_line, require
 from sweeps.reuse.file_locks import Claim, claim_file, file_lock, locked, remove_old_claims
 from sweeps.reuse.stage_entry import (
-    DESCRIPTION,
-    Entry,
+    ENTRY_FILE,
+    StageEntry,
     build_entry,
-    bytes_of,
     check_name,
+    entry_bytes,
     eviction_order,
-    is_whole,
+    is_intact,
     last_change,
     link_entry,
     move_folder,
-    renew_entry,
+    touch_entry,
 )
 
 KEY = re.compile("[0-9a-f]{64}")
 STORE_FOLDER = "stages"
-"""Of a storage's store, among what its sweeps share."""
+"""Folder of a storage's store, below the folder that its sweeps share."""
 CLAIMS, LOCK, PARTIAL = ".claims", ".lock", ".partial-"
-PARTIAL_KEPT_SECONDS = 3600.0
-"""Time since the last change after which nobody is working on a half-made folder any more."""
+PARTIAL_SECONDS = 3600.0
+"""Age at which an incomplete folder is considered abandoned."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StageStore:
-    """Where stages are kept, and how much of them."""
+    """A store's folder and its size limit."""
 
     folder: Path
-    """Absolute; made when something is kept or claimed."""
+    """Absolute; created when a stage is stored or claimed."""
     most_bytes: int | None
-    """Bound on all entries' files together; None: no bound; 0: nothing is kept, taken or waited for."""
+    """Limit on the size of all entries; None: no limit; 0: nothing is stored, fetched or waited for."""
 
     def __post_init__(self) -> None:
         require(self.folder.is_absolute(), "the folder of a stage store must be absolute", self.folder)
@@ -55,35 +55,35 @@ class StageStore:
 def store_stage(
     store: StageStore, key: str, files: Mapping[str, Path], facts: Mapping[str, Any], *, is_spare: bool = False
 ) -> str | None:
-    """Keeps a stage, unless one of that key is there; makes room for it by removing others, spare ones first.
+    """Stores a stage unless its key exists; evicts others to fit it, spare ones first.
 
     Args:
         store: where.
-        key: the stage's, 64 hex digits.
-        files: by relative name, slashes allowed; they stay where they are and must not be written into any more.
-        facts: plain JSON that `fetch_stage` gives back.
-        is_spare: whether it is among the first to go when room is needed.
+        key: of the stage, 64 hex digits.
+        files: by relative name, slashes allowed; they stay where they are and must not be written into afterwards.
+        facts: plain JSON that `fetch_stage` returns.
+        is_spare: whether it is evicted before others.
 
     Returns:
-        None if the stage is in the store now, or that keeps nothing at all; otherwise why not, in one line.
+        None if the stage is in the store now, or the store's limit is 0; otherwise why not, in one line.
 
     Raises:
-        ValueError: if the key or a file's name is not one.
+        ValueError: the key or a file's name is invalid.
     """
-    folder, partial = folder_of(store, key), new_partial(store)
+    folder, partial = entry_folder(store, key), new_partial(store)
     for name in files:
         check_name(name)
     if store.most_bytes == 0:
         return None
     try:
-        if renew_entry(folder):
+        if touch_entry(folder):
             return None
         num_bytes = sum(path.stat().st_size for path in files.values())
         if store.most_bytes is not None and num_bytes > store.most_bytes:
-            note_size(store, key, num_bytes)
+            record_size(store, key, num_bytes)
             return f"the stage has {num_bytes:,} bytes, all kept stages together may have {store.most_bytes:,}"
         build_entry(partial, files, facts, is_spare)
-        publish(store, partial, folder, num_bytes)
+        add_entry(store, partial, folder, num_bytes)
     except OSError as error:
         return first_line(error)
     finally:
@@ -92,26 +92,26 @@ def store_stage(
 
 
 def fetch_stage(store: StageStore, key: str, into: Path) -> dict[str, Any] | None:
-    """Puts a stage's files, checked, into a new folder; a damaged stage is removed from the store.
+    """Links a stage's files, checked, into a new folder; removes a damaged stage from the store.
 
     Args:
         store: where.
-        key: the stage's, 64 hex digits.
-        into: a folder that does not exist; afterwards it is there whole, or not at all. Its files are the store's and
+        key: of the stage, 64 hex digits.
+        into: a folder that does not exist; afterwards it is complete or does not exist. Its files are the store's and
             must not be written into.
 
     Returns:
-        The facts the stage was kept with; None where it is not there, damaged, or cannot be put there.
+        The facts that the stage was stored with; None if it is missing or damaged, or cannot be linked.
     """
-    assert not into.exists(), f"{into} is there already"
-    folder, partial = folder_of(store, key), new_partial(store)
+    assert not into.exists(), f"{into} exists already"
+    folder, partial = entry_folder(store, key), new_partial(store)
     if store.most_bytes == 0 or not folder.exists():
         return None
     try:
         entry = link_from_store(store, folder, partial)
         if entry is None:
             return None
-        if not is_whole(entry, partial):  # slow: not under the lock; the links stay even if the entry is removed
+        if not is_intact(entry, partial):  # slow, so not under the lock; the links outlive the entry
             remove_stage(store, key)
             return None
         move_folder(partial, into)
@@ -123,53 +123,53 @@ def fetch_stage(store: StageStore, key: str, into: Path) -> dict[str, Any] | Non
 
 
 def has_stage(store: StageStore, key: str) -> bool:
-    """Whether a stage is there; its files are not checked."""
-    return store.most_bytes != 0 and (folder_of(store, key) / DESCRIPTION).is_file()
+    """Whether a stage is stored; its files are not checked."""
+    return store.most_bytes != 0 and (entry_folder(store, key) / ENTRY_FILE).is_file()
 
 
 def remove_stage(store: StageStore, key: str) -> None:
-    """Removes a stage if it is there and the file system lets it."""
-    folder = folder_of(store, key)
+    """Removes a stage if it exists and the file system allows it."""
+    folder = entry_folder(store, key)
     if folder.exists():
         with contextlib.suppress(OSError), locked(store.folder / LOCK):
             remove_entry(store, folder)
 
 
-def claim(store: StageStore, key: str) -> Claim | None:
-    """Takes the exclusive right to train a stage, without waiting; it ends with the object that is returned.
+def claim_stage(store: StageStore, key: str) -> Claim | None:
+    """Claims the exclusive right to train a stage, without waiting; it ends with the returned object.
 
-    Where the file system cannot lock, everybody gets a claim, which excludes nobody: a stage is then trained twice,
-    which is correct, and only wasteful. So it is with a stage that will not be kept, for which nobody should wait.
+    On a file system without flock every caller gets a claim that excludes nobody: a stage is then trained twice, which
+    is wasteful but correct. The same holds for a stage too large to be stored, for which waiting would be in vain.
 
     Returns:
-        None if another process, or another claim of this one, has the right.
+        None if another process, or another claim of this one, holds it.
     """
     path = claim_path(store, key)
     return Claim(lock=file_lock(path)) if is_too_large(store, key) else claim_file(path)
 
 
-def folder_of(store: StageStore, key: str) -> Path:
+def entry_folder(store: StageStore, key: str) -> Path:
     require(KEY.fullmatch(key) is not None, "a stage's key must be 64 hex digits", repr(key))
     return store.folder / key
 
 
 def claim_path(store: StageStore, key: str) -> Path:
-    return store.folder / CLAIMS / folder_of(store, key).name
+    return store.folder / CLAIMS / entry_folder(store, key).name
 
 
 def size_path(store: StageStore, key: str) -> Path:
     return store.folder / CLAIMS / f"{key}.bytes"
 
 
-def note_size(store: StageStore, key: str, num_bytes: int) -> None:
-    """Notes how large a stage is that was not kept for that; the note goes as claims' files go."""
+def record_size(store: StageStore, key: str, num_bytes: int) -> None:
+    """Records the size of a stage that is too large to be stored; the file ages like those of claims."""
     path = size_path(store, key)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(str(num_bytes))
 
 
 def is_too_large(store: StageStore, key: str) -> bool:
-    """Whether a stage is known to be larger than all that may be kept."""
+    """Whether a stage is known to be larger than the store's limit."""
     if not store.most_bytes:
         return store.most_bytes == 0
     try:
@@ -179,7 +179,7 @@ def is_too_large(store: StageStore, key: str) -> bool:
 
 
 def new_partial(store: StageStore) -> Path:
-    """A new name for a folder that is being made or removed."""
+    """A new name for a folder that is being created or removed."""
     return store.folder / f"{PARTIAL}{secrets.token_hex(8)}"
 
 
@@ -187,41 +187,41 @@ def entry_folders(store: StageStore) -> list[Path]:
     return [path for path in store.folder.glob("*") if KEY.fullmatch(path.name)]
 
 
-def publish(store: StageStore, partial: Path, folder: Path, num_bytes: int) -> None:
-    """Makes a finished folder an entry, unless another process was faster."""
+def add_entry(store: StageStore, partial: Path, folder: Path, num_bytes: int) -> None:
+    """Turns a complete folder into an entry, unless another process was faster."""
     with locked(store.folder / LOCK):
-        if not renew_entry(folder):
-            remove_entry(store, folder)  # what is there is damaged
+        if not touch_entry(folder):
+            remove_entry(store, folder)  # a damaged one
             evict(store, num_bytes)
             partial.rename(folder)
 
 
-def link_from_store(store: StageStore, folder: Path, partial: Path) -> Entry | None:
-    """Links an entry's files into a folder beside it; removes it if something of it is missing."""
+def link_from_store(store: StageStore, folder: Path, partial: Path) -> StageEntry | None:
+    """Links an entry's files into a new folder of the store; removes the entry if one of them is missing."""
     with locked(store.folder / LOCK):
         entry = link_entry(folder, partial)
         if entry is None:
             remove_entry(store, folder)
         else:
-            renew_entry(folder)
+            touch_entry(folder)
         return entry
 
 
 def remove_entry(store: StageStore, folder: Path) -> None:
-    """Removes an entry if it is there; for others it is gone at once."""
-    gone = new_partial(store)
+    """Removes an entry if it exists, atomically for other processes."""
+    removed = new_partial(store)
     with contextlib.suppress(FileNotFoundError):
-        folder.rename(gone)
-        shutil.rmtree(gone, ignore_errors=True)
+        folder.rename(removed)
+        shutil.rmtree(removed, ignore_errors=True)
 
 
 def evict(store: StageStore, num_bytes: int) -> None:
-    """Removes what dead processes left, then entries until so many bytes more fit, those least needed first."""
+    """Removes leftovers of dead processes, then entries in `eviction_order` until `num_bytes` more fit."""
     remove_partials(store)
     remove_old_claims(store.folder / CLAIMS)
     if store.most_bytes is None:
         return
-    sizes = {folder: bytes_of(folder) for folder in sorted(entry_folders(store), key=eviction_order)}
+    sizes = {folder: entry_bytes(folder) for folder in sorted(entry_folders(store), key=eviction_order)}
     excess = sum(sizes.values()) + num_bytes - store.most_bytes
     for folder, size in sizes.items():
         if excess <= 0:
@@ -231,8 +231,8 @@ def evict(store: StageStore, num_bytes: int) -> None:
 
 
 def remove_partials(store: StageStore) -> None:
-    """Removes half-made folders that nobody is working on any more."""
-    oldest = time.time() - PARTIAL_KEPT_SECONDS
+    """Removes abandoned incomplete folders."""
+    oldest = time.time() - PARTIAL_SECONDS
     for path in store.folder.glob(f"{PARTIAL}*"):
         changed = last_change(path)
         if changed is not None and changed < oldest:

@@ -1,6 +1,6 @@
-"""Where a trial begins: at its own last state, at a stage that another trial has left in the store, or at its end.
+"""Where a trial starts: at its own newest state, at a stage of the store, or at the end of an equal finished trial.
 
-All of this works on files, on the first worker of a lane.
+All of this works on files, on rank 0 of a lane.
 """
 
 import json
@@ -20,14 +20,14 @@ from results.records.epochs import read_trial_curves
 from results.records.files import open_folder
 from sweeps.reuse.finished_trials import (
     BEST_FILE,
+    FETCHED,
     FINISHED_FILE,
     REUSED_WORK_FILE,
-    TAKEN,
     ReusedWork,
     TrialFolder,
     best_files,
     fetch_finished,
-    is_noted_as,
+    is_finished_at,
     read_reused_work,
     score_names,
     write_reused_work,
@@ -36,67 +36,68 @@ from sweeps.reuse.stage_store import fetch_stage, store_stage
 from sweeps.reuse.weight_pruning import keep_weights_of
 
 COPIES = ".copies"
-"""In a trial's folder, while a stage is kept."""
+"""Folder in a trial's folder while a stage is stored."""
 STATE_FILES = ("tensors", "state.json")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StartingPoint:
-    """Where a trial begins."""
+    """Where a trial starts."""
 
     epochs: int
     """Epochs that are done, over all stages."""
-    shared: ReusedWork
-    is_whole: bool = False
+    reused: ReusedWork
+    is_finished: bool = False
     """Whether nothing is left to train."""
     note: str | None = None
-    """What a person should be told."""
+    """A message for the user."""
 
 
 def prepare_starting_point(
-    place: TrialFolder, config: TrialConfig, origin: Origin, cuts: Sequence[Cut]
+    folder: TrialFolder, config: TrialConfig, origin: Origin, cuts: Sequence[Cut]
 ) -> StartingPoint:
-    """Puts a trial's files where it can go on from, as far on as is to be had.
+    """Finds the furthest point from which a trial can continue, and puts its files there.
 
     Args:
-        place: the trial's files, and what it may take over.
-        config: the trial's configuration.
-        origin: what else its result follows from.
-        cuts: every cut of the trial, first to last.
+        folder: of the trial.
+        config: its configuration.
+        origin: what else its result depends on.
+        cuts: all of the trial, first to last.
     """
-    if place.store is not None and is_finished(place, cuts[-1]):
-        return StartingPoint(epochs=cuts[-1].total_epochs, shared=read_reused_work(place), is_whole=True)
-    epochs, note = own_epochs(place, config, origin)
-    shared = read_reused_work(place)
-    if place.store is None:
-        return StartingPoint(epochs=epochs, shared=shared, note=note)
-    own_steps, own_seconds = work_reported(place, epochs, shared)
-    if epochs < cuts[-1].total_epochs and (taken_from := fetch_finished(place, cuts[-1], score_names(config))):
-        seconds = seconds_reported(place.path / TAKEN, place.trial_id) - own_seconds
-        whole = ReusedWork(steps=cuts[-1].total_steps - own_steps, seconds=seconds, taken_from=taken_from)
-        put_whole(place, whole)
-        return StartingPoint(epochs=cuts[-1].total_epochs, shared=whole, is_whole=True, note=note)
+    last = cuts[-1]
+    if folder.store is not None and is_finished(folder, last):
+        return StartingPoint(epochs=last.total_epochs, reused=read_reused_work(folder), is_finished=True)
+    epochs, note = own_epochs(folder, config, origin)
+    reused = read_reused_work(folder)
+    if folder.store is None:
+        return StartingPoint(epochs=epochs, reused=reused, note=note)
+    own_steps, own_seconds = own_work(folder, epochs, reused)
+    if epochs < last.total_epochs and (source := fetch_finished(folder, last, score_names(config))):
+        seconds = reported_seconds(folder.path / FETCHED, folder.trial_id) - own_seconds
+        whole = ReusedWork(steps=last.total_steps - own_steps, seconds=seconds, taken_from=source)
+        install_finished(folder, whole)
+        return StartingPoint(epochs=last.total_epochs, reused=whole, is_finished=True, note=note)
     for cut in [cut for cut in reversed(cuts) if cut.total_epochs > epochs]:
-        taken = take_cut(place, cut, own_steps, own_seconds)
-        if taken is not None:
-            return StartingPoint(epochs=cut.total_epochs, shared=taken, note=note)
-    return StartingPoint(epochs=epochs, shared=shared, note=note)
+        found = fetch_cut(folder, cut, own_steps, own_seconds)
+        if found is not None:
+            return StartingPoint(epochs=cut.total_epochs, reused=found, note=note)
+    return StartingPoint(epochs=epochs, reused=reused, note=note)
 
 
-def own_epochs(place: TrialFolder, config: TrialConfig, origin: Origin) -> tuple[int, str | None]:
-    """Epochs that are done by the trial's own newest state; whatever does not fit is removed, and said."""
-    numbers = newest_numbers(place.states)
+def own_epochs(folder: TrialFolder, config: TrialConfig, origin: Origin) -> tuple[int, str | None]:
+    """Epochs done by the trial's own newest state; if that does not fit, all is removed and a note says why."""
+    numbers = newest_numbers(folder.states)
     if numbers is None:
-        forget(place)
+        reset_trial(folder)
         return 0, None
     try:
         check_origin(config, origin, numbers)
         epochs = epochs_of(config, numbers)
-        found = num_reported(place)
+        found = num_reported_epochs(folder)
         require(found >= epochs, f"its curves must hold {epochs} epochs", found)
     except ValueError as error:
-        forget(place)
-        return 0, f"{place.trial_id} begins anew: {first_line(error)}"
+        reset_trial(folder)
+        return 0, f"{folder.trial_id} starts over: {first_line(error)}"
     return epochs, None
 
 
@@ -105,149 +106,149 @@ def epochs_of(config: TrialConfig, numbers: Mapping[str, Any]) -> int:
     return sum(stage.epochs for stage in config.stages[: numbers["stage"]]) + int(numbers["epoch"])
 
 
-def is_finished(place: TrialFolder, cut: Cut) -> bool:
-    """Whether the trial itself is noted as finished: its record was lost behind its end."""
+def is_finished(folder: TrialFolder, cut: Cut) -> bool:
+    """Whether the trial itself has finished; a kill after its end lost the record."""
     try:
-        return is_noted_as(place, cut) and num_reported(place) == cut.total_epochs
+        return is_finished_at(folder, cut) and num_reported_epochs(folder) == cut.total_epochs
     except ValueError:
         return False
 
 
-def seconds_reported(folder: Path, trial: str) -> float:
-    """Seconds of work that a trial's curves tell of."""
+def reported_seconds(folder: Path, trial: str) -> float:
+    """Seconds of work in a trial's curves."""
     return float(max(read_trial_curves(open_folder(folder), trial)["seconds"].to_pylist(), default=0.0))
 
 
-def work_reported(place: TrialFolder, epochs: int, shared: ReusedWork) -> tuple[int, float]:
+def own_work(folder: TrialFolder, epochs: int, reused: ReusedWork) -> tuple[int, float]:
     """Optimizer steps and seconds of the trial's own work on its first epochs, by its curves."""
-    curves = read_trial_curves(open_folder(place.folder), place.trial_id).to_pylist()
+    curves = read_trial_curves(open_folder(folder.sweep_folder), folder.trial_id).to_pylist()
     steps, seconds = max(((row["step"], row["seconds"]) for row in curves if row["epoch"] == epochs), default=(0, 0.0))
-    return (steps - shared.steps, seconds - shared.seconds) if epochs else (0, 0.0)
+    return (steps - reused.steps, seconds - reused.seconds) if epochs else (0, 0.0)
 
 
-def num_reported(place: TrialFolder) -> int:
-    """Epochs that the trial's own curves hold; ValueError if they are damaged."""
-    epochs = read_trial_curves(open_folder(place.folder), place.trial_id)["epoch"].to_pylist()
+def num_reported_epochs(folder: TrialFolder) -> int:
+    """Epochs in the trial's own curves; ValueError if they are damaged."""
+    epochs = read_trial_curves(open_folder(folder.sweep_folder), folder.trial_id)["epoch"].to_pylist()
     return max(epochs, default=0)
 
 
-def forget(place: TrialFolder) -> None:
-    """Removes what a trial has left behind, which it cannot go on from."""
-    drop_states(place.states)
-    shutil.rmtree(place.states.path, ignore_errors=True)
-    drop_epochs(place.folder, place.trial_id)
+def reset_trial(folder: TrialFolder) -> None:
+    """Removes the trial's states, epochs and records, from which it cannot continue."""
+    drop_states(folder.states)
+    shutil.rmtree(folder.states.path, ignore_errors=True)
+    drop_epochs(folder.sweep_folder, folder.trial_id)
     for name in (REUSED_WORK_FILE, FINISHED_FILE):
-        (place.path / name).unlink(missing_ok=True)
+        (folder.path / name).unlink(missing_ok=True)
 
 
-def take_cut(place: TrialFolder, cut: Cut, own_steps: int, own_seconds: float) -> ReusedWork | None:
-    """Takes a cut from the store, if it is there: its epochs, its best weights, and last its state.
+def fetch_cut(folder: TrialFolder, cut: Cut, own_steps: int, own_seconds: float) -> ReusedWork | None:
+    """Fetches a cut from the store: its epochs, its best weights, and its state last.
 
     Args:
-        place: the trial.
-        cut: where it could go on from.
-        own_steps, own_seconds: work of its own that the cut takes the place of.
+        folder: of the trial.
+        cut: where it could continue.
+        own_steps, own_seconds: the trial's own work, which the cut replaces.
 
     Returns:
-        What the trial has then taken over; None if the cut could not be had, and all is as it was.
+        What the trial then reuses; None if the cut is not available, and nothing has changed.
     """
-    assert place.store is not None
-    taken = place.path / TAKEN
+    assert folder.store is not None
+    fetched = folder.path / FETCHED
     for key in filter(None, (cut.key, cut.other_key)):
-        shutil.rmtree(taken, ignore_errors=True)
-        facts = fetch_stage(place.store, key, taken)
+        shutil.rmtree(fetched, ignore_errors=True)
+        facts = fetch_stage(folder.store, key, fetched)
         if facts is None:
             continue
         try:
-            place_epochs(taken / "epochs", taken, place.trial_id)
+            place_epochs(fetched / "epochs", fetched, folder.trial_id)
         except (OSError, ValueError):
             continue
-        shared = ReusedWork(steps=cut.total_steps - own_steps, seconds=facts["seconds"] - own_seconds)
-        put_taken(place, cut, taken, shared)
-        return shared
-    shutil.rmtree(taken, ignore_errors=True)
+        reused = ReusedWork(steps=cut.total_steps - own_steps, seconds=facts["seconds"] - own_seconds)
+        install_cut(folder, cut, reused)
+        return reused
+    shutil.rmtree(fetched, ignore_errors=True)
     return None
 
 
-def put_taken(place: TrialFolder, cut: Cut, taken: Path, shared: ReusedWork) -> None:
-    """Puts what lies ready in the place of what the trial had; the state last, which all else is there for."""
-    put_epochs(place, taken, shared)
-    place.states.path.mkdir(parents=True, exist_ok=True)
+def install_cut(folder: TrialFolder, cut: Cut, reused: ReusedWork) -> None:
+    """Replaces the trial's files by the fetched stage's; the state comes last, as it implies all others."""
+    fetched = folder.path / FETCHED
+    install_epochs(folder, reused)
+    folder.states.path.mkdir(parents=True, exist_ok=True)
     for name in ("weights", BEST_FILE):
-        (taken / name).rename(place.states.path / name)
-    place_state(place.states, cut.total_steps, taken / "state")
-    shutil.rmtree(taken, ignore_errors=True)
+        (fetched / name).rename(folder.states.path / name)
+    place_state(folder.states, cut.total_steps, fetched / "state")
+    shutil.rmtree(fetched, ignore_errors=True)
 
 
-def put_whole(place: TrialFolder, shared: ReusedWork) -> None:
-    """Puts a finished trial that lies ready in the place of what the trial had."""
-    taken = place.path / TAKEN
-    put_epochs(place, taken, shared)
-    (taken / "checkpoint").rename(place.states.path)
-    shutil.rmtree(taken, ignore_errors=True)
+def install_finished(folder: TrialFolder, reused: ReusedWork) -> None:
+    """Replaces the trial's files by the fetched finished trial's."""
+    install_epochs(folder, reused)
+    (folder.path / FETCHED / "checkpoint").rename(folder.states.path)
+    shutil.rmtree(folder.path / FETCHED, ignore_errors=True)
 
 
-def put_epochs(place: TrialFolder, taken: Path, shared: ReusedWork) -> None:
-    """Puts epochs that lie ready under the trial's name in the place of all that it had, its states among it."""
-    forget(place)
-    write_reused_work(place, shared)
-    shutil.rmtree(place.path / "predictions", ignore_errors=True)
+def install_epochs(folder: TrialFolder, reused: ReusedWork) -> None:
+    """Replaces the trial's epochs by the fetched ones, and removes its states."""
+    reset_trial(folder)
+    write_reused_work(folder, reused)
+    shutil.rmtree(folder.path / "predictions", ignore_errors=True)
     for name in ("predictions", "curves.parquet"):
-        (taken / "trials" / place.trial_id / name).rename(place.path / name)
+        (folder.path / FETCHED / "trials" / folder.trial_id / name).rename(folder.path / name)
 
 
-def truncate_trial(place: TrialFolder, epochs: int) -> ReusedWork:
-    """Takes from a trial that ends behind its first `epochs` epochs what it has of later ones; what it then shares.
+def truncate_trial(folder: TrialFolder, epochs: int) -> ReusedWork:
+    """Removes what a pruned trial has of epochs after its first `epochs`; returns what it then reuses.
 
-    Weights of a name's best epoch stay only if that epoch does.
+    A score's best weights stay only if their epoch does.
     """
-    rows = read_trial_curves(open_folder(place.folder), place.trial_id).to_pylist()
+    rows = read_trial_curves(open_folder(folder.sweep_folder), folder.trial_id).to_pylist()
     last = next(row for row in reversed(rows) if row["epoch"] == epochs)
-    keep_epochs(place.folder, place.trial_id, epochs)
-    best = json.loads((place.states.path / BEST_FILE).read_text())
-    drop_states(place.states)
-    keep_weights_of(place.states, {name for name, epoch in best.items() if epoch <= epochs})
-    shared = read_reused_work(place)
-    left = replace(shared, steps=min(shared.steps, last["step"]), seconds=min(shared.seconds, last["seconds"]))
-    write_reused_work(place, left)
+    keep_epochs(folder.sweep_folder, folder.trial_id, epochs)
+    best = json.loads((folder.states.path / BEST_FILE).read_text())
+    drop_states(folder.states)
+    keep_weights_of(folder.states, {name for name, epoch in best.items() if epoch <= epochs})
+    reused = read_reused_work(folder)
+    left = replace(reused, steps=min(reused.steps, last["step"]), seconds=min(reused.seconds, last["seconds"]))
+    write_reused_work(folder, left)
     return left
 
 
-def store_cut(place: TrialFolder, cut: Cut, seconds: float, is_spare: bool) -> str | None:
-    """Keeps the newest state, which was taken at a cut, for other trials.
+def store_cut(folder: TrialFolder, cut: Cut, seconds: float, is_spare: bool) -> str | None:
+    """Stores the newest state, which was saved at a cut, for other trials.
 
     Args:
-        place: the trial that has reached the cut.
-        cut: where it is.
+        folder: of the trial that has reached the cut.
+        cut: where the state was saved.
         seconds: of work up to here.
-        is_spare: whether it is the first to go when room is short.
+        is_spare: whether it is evicted before others.
 
     Returns:
-        Why it was not kept; None if it was.
+        Why it was not stored; None if it was.
     """
-    assert place.store is not None
-    state, best = saved_states(place.states)[0], place.states.path / BEST_FILE
+    assert folder.store is not None
+    state, best = saved_states(folder.states)[0], folder.states.path / BEST_FILE
     try:
-        epochs = files_of_epochs(place, cut.total_epochs)
-        weights = best_files(place.states, json.loads(best.read_text()).values())
+        epochs = separate_epoch_files(folder, cut.total_epochs)
+        weights = best_files(folder.states, json.loads(best.read_text()).values())
         files = {f"state/{name}": state / name for name in STATE_FILES} | weights
         files |= {f"epochs/{name}": path for name, path in epochs.items()} | {BEST_FILE: best}
         facts = {"seconds": seconds, "epochs": cut.total_epochs, "steps": cut.total_steps}
-        return store_stage(place.store, cut.key, files, facts, is_spare=is_spare)
+        return store_stage(folder.store, cut.key, files, facts, is_spare=is_spare)
     except (OSError, ValueError) as error:
         return first_line(error)
     finally:
-        shutil.rmtree(place.path / COPIES, ignore_errors=True)
+        shutil.rmtree(folder.path / COPIES, ignore_errors=True)
 
 
-def files_of_epochs(place: TrialFolder, epochs: int) -> dict[str, Path]:
-    """Where a trial's first epochs are, each in files of its own.
+def separate_epoch_files(folder: TrialFolder, epochs: int) -> dict[str, Path]:
+    """The files of a trial's first epochs, one set per epoch.
 
-    Those that were compacted are copied: a trial that was taken for failed, and is tried again, goes on behind them.
+    Compacted epochs are copied out: a failed trial that is retried continues after them.
     """
     try:
-        return epoch_files(place.folder, place.trial_id, epochs)
+        return epoch_files(folder.sweep_folder, folder.trial_id, epochs)
     except ValueError:
-        copies = place.path / COPIES
-        copy_epochs(place.folder, place.trial_id, copies, place.trial_id, epochs)
-        return epoch_files(copies, place.trial_id, epochs)
+        copies = folder.path / COPIES
+        copy_epochs(folder.sweep_folder, folder.trial_id, copies, folder.trial_id, epochs)
+        return epoch_files(copies, folder.trial_id, epochs)

@@ -1,7 +1,7 @@
-"""Deletes best weights that no selection could use: those of trials that failed, or that others outdo by every score.
+"""Deletes best weights that no selection can use: of failed trials, and of trials that others beat on every score.
 
-What a running, queued or interrupted trial has is left alone, and so is what a failed one can still go on from. What
-the stage store holds of the same weights is its own.
+Running, queued and interrupted trials keep theirs, and so does a failed trial that can still resume. The stage store's
+copies of the same weights are independent.
 """
 
 import contextlib
@@ -16,38 +16,41 @@ from results.records.trials import TrialRecord
 
 ENDED_WITH_SCORES = ("complete", "reused", "pruned")
 
-Names = dict[str, Set[str]]
-"""By trial, the names of scores, tasks and `overall`, whose best epoch's weights it keeps."""
+KeptWeights = dict[str, Set[str]]
+"""By trial, the names of the scores (tasks and `overall`) whose best epoch keeps its weights."""
 
 
-def clean(folder: Path, records: Iterable[TrialRecord], num_models: int, cleaned: Names | None = None) -> None:
-    """Keeps, for each name of a score, the best epoch's weights of the best trials, and deletes the others'.
+def prune_weights(
+    folder: Path, records: Iterable[TrialRecord], num_models: int, pruned: KeptWeights | None = None
+) -> None:
+    """Keeps, for each score, the best epoch's weights of the best trials, and deletes the others'.
 
-    Of equal scores the earlier trial's counts as better. What cannot be deleted now is tried again the next time.
+    Of equal scores the earlier trial's ranks first. What cannot be deleted now is tried again at the next call.
 
     Args:
         folder: the sweep's folder.
         records: of all its trials so far.
-        num_models: how many trials keep weights for each name, at least 1.
-        cleaned: what earlier calls have left, which is not looked at again; it is brought up to date.
+        num_models: how many trials keep weights for each score, at least 1.
+        pruned: what earlier calls have left, which is skipped; updated in place.
     """
-    done, known = {} if cleaned is None else cleaned, list(records)
+    done, known = {} if pruned is None else pruned, list(records)
     wanted = best_trials([record for record in known if record.status in ENDED_WITH_SCORES], num_models)
     ended = set(wanted)
     wanted |= {record.trial_id: set() for record in known if record.status == "failed"}
     for trial_id, names in wanted.items():
         if done.get(trial_id) == names:
             continue
+        states = StateFolder(path=folder / "trials" / trial_id / "checkpoint")
         with contextlib.suppress(OSError):
             if trial_id in ended:
-                drop_states(StateFolder(path=folder / "trials" / trial_id / "checkpoint"))  # a kill may have left some
-            keep_weights_of(StateFolder(path=folder / "trials" / trial_id / "checkpoint"), names)
+                drop_states(states)  # a kill may have left some
+            keep_weights_of(states, names)
             done[trial_id] = names
 
 
-def best_trials(records: list[TrialRecord], num_models: int) -> Names:
-    """By trial, the names of scores by which it is among the best."""
-    found: Names = {record.trial_id: set() for record in records}
+def best_trials(records: list[TrialRecord], num_models: int) -> KeptWeights:
+    """By trial, the names of the scores on which it is among the best."""
+    found: KeptWeights = {record.trial_id: set() for record in records}
     for name in {name for record in records for name in record.best}:
         scored = [record for record in records if name in record.best]
         ranking = sorted(scored, key=lambda record: (-record.best[name], record.number, record.replicate))
@@ -57,9 +60,9 @@ def best_trials(records: list[TrialRecord], num_models: int) -> Names:
 
 
 def keep_weights_of(states: StateFolder, names: Set[str]) -> None:
-    """Forgets a trial's best epochs but for some names, then deletes the weights that no name is left for.
+    """Keeps a trial's best epochs by these scores only, and deletes weights that none of them needs.
 
-    A trial that can still go on from a state keeps all; so does one whose `best.json` cannot be read.
+    Does nothing if the trial can still resume from a state, or if its `best.json` cannot be read.
     """
     path = states.path / "best.json"
     try:
@@ -82,7 +85,7 @@ def keep_weights_of(states: StateFolder, names: Set[str]) -> None:
 
 
 def replace_json(path: Path, value: object, writer: str = "") -> None:
-    """Writes plain data, whole; `writer` tells those apart who may write the same file at the same time."""
+    """Writes plain data to a temporary file and renames it; `writer` makes its name unique among concurrent writers."""
     partial = path.with_name(f".{path.name}{writer}.partial")
     partial.write_text(json.dumps(value, sort_keys=True))
     partial.rename(path)

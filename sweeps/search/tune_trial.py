@@ -46,8 +46,8 @@ def forward_reports(mailbox: ActorHandle[Any], trial_id: str, config: str, title
         if isinstance(message, TrialEnd):
             break
         tune.report(tune_metrics(message))
-    if message.how in ("failed", "interrupted"):
-        raise TrialFailed(message.error or message.how)
+    if message.status in ("failed", "interrupted"):
+        raise TrialFailed(message.error or message.status)
 
 
 def tune_metrics(report: Mapping[str, Any]) -> dict[str, Any]:

@@ -285,7 +285,7 @@ def test_a_trial_whose_files_are_damaged_begins_anew(
     recovered = recover(sweep_folder)
     (note,) = recovered.notes
     assert note.startswith(f"{sweep_folder / path}: truncated or damaged: ")
-    assert note.endswith(f"; trial {TRIAL} begins anew")
+    assert note.endswith(f"; trial {TRIAL} starts over")
     assert "\n" not in note
     assert recovered.records == (*before[:2], replace(before[2], **BLANK))
     assert read_curves(sweep_folder).to_pandas().equals(expected)

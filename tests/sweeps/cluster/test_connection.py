@@ -12,6 +12,7 @@ import ray
 
 from sweeps.cluster.connection import (
     PACKAGES_FOLDER,
+    BackgroundRun,
     Cluster,
     close_ray,
     connect,
@@ -68,6 +69,26 @@ def test_a_cluster_that_is_not_there_is_one_clear_error(monkeypatch: pytest.Monk
 def test_an_address_where_nobody_listens_is_one_clear_error_at_once() -> None:
     with pytest.raises(ValueError, match=r"^--address must be a running Ray cluster, got 127.0.0.1:\d+: .*refused"):
         connect(f"127.0.0.1:{free_port()}")
+
+
+def test_a_background_run_lasts_as_long_as_its_call() -> None:
+    may_end = threading.Event()
+    run = BackgroundRun(lambda: may_end.wait(10), "lane0")
+    run.wait(0.01)
+    assert not run.is_over
+    may_end.set()
+    run.wait(10)
+    assert run.is_over
+    assert run.error is None
+
+
+def test_a_background_run_that_fails_says_why_in_one_line() -> None:
+    def fail() -> None:
+        raise RuntimeError("no node is left\nTraceback ...")
+
+    run = BackgroundRun(fail, "lane0")
+    run.wait(10)
+    assert run.error == "RuntimeError: no node is left"
 
 
 def test_ray_is_not_shut_down_under_a_thread_that_is_still_inside(monkeypatch: pytest.MonkeyPatch) -> None:

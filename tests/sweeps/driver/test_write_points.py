@@ -24,8 +24,8 @@ from mtlib.runtime.environment import describe_environment
 from results.records.files import full_name
 from results.records.recovery import read_end, write_end
 from sweeps.lanes.lane import stage_store
-from sweeps.lanes.loaded_trial import Course, find_course
-from sweeps.lanes.worker_trial import TrialRun, finish_files, run_trial
+from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
+from sweeps.lanes.worker_trial import TrialRun, remove_final_states, run_trial
 from sweeps.options import SweepPlan
 from sweeps.reuse.stage_store import entry_folders, has_stage
 from tests.sweeps.conftest import MakePlan
@@ -109,18 +109,18 @@ def plan(make_plan: MakePlan, tiny_config: Any, tiny_folder: Path, tiny_encoder_
     return make_plan(base=base, grid={"seed": (0,)}, data_folder=tiny_folder, checkpoint_steps=INTERVAL)
 
 
-def course_of(plan: SweepPlan, changes: dict[str, Any]) -> Course:
+def course_of(plan: SweepPlan, changes: dict[str, Any]) -> LoadedTrial:
     config = plan.base.override(changes)
-    return find_course(config, plan.data_folder, plan.cache_folder, describe_environment(CPU))
+    return load_trial(config, plan.data_folder, plan.cache_folder, describe_environment(CPU))
 
 
-def lane(plan: SweepPlan, course: Course, steps: list[int]) -> None:
+def lane(plan: SweepPlan, course: LoadedTrial, steps: list[int]) -> None:
     """What a lane does with one trial; the numbers of optimizer steps that it trains are added to `steps`."""
     place, link = place_of(plan, TRIAL), PlainReporter(plan.folder, TRIAL)
     link.steps, line = steps, cast(Any, link)
-    how, error = run_trial(TrialRun(course=course, place=place, link=line, device=CPU))
+    how, error = run_trial(TrialRun(loaded=course, folder=place, reporter=line, device=CPU))
     write_end(plan.folder, TRIAL, {"how": how, "error": error, "time": time.time(), **link.facts})
-    finish_files(place, how)
+    remove_final_states(place, how)
 
 
 def copied(plan: SweepPlan, storage: Path, name: str) -> SweepPlan:

@@ -35,7 +35,7 @@ from sweeps.dry_run.model_size import EncoderSize, measure_encoder
 from sweeps.dry_run.report import shared_paths
 from sweeps.dry_run.stage_tree import Segment, simulate_training
 from sweeps.options import SweepOptions, SweepPlan, make_plan
-from sweeps.reuse.weight_pruning import clean
+from sweeps.reuse.weight_pruning import prune_weights
 from sweeps.search.stage_order import find_cuts
 from sweeps.setup.inputs import SweepInputs, read_points
 from tests.sweeps.lanes.plain_sweep import train_sweep
@@ -264,7 +264,7 @@ def test_the_disk_that_is_foretold_is_that_which_a_sweep_uses_and_leaves(
     records = train_sweep(plan, configs)
     write_sweep(plan.folder, {"name": "tiny"})
     write_trials(plan.folder, records, ("sst", "qqp", "sts"))
-    clean(plan.folder, records, plan.keep_models)
+    prune_weights(plan.folder, records, plan.keep_models)
     compact(plan.folder)
     keeping = DiskSettings(
         replicates=1, most_bytes=plan.keep_bytes if options.reuse else 0, num_models=plan.keep_models, at_a_time=1

@@ -17,9 +17,9 @@ from results.records.trials import TrialRecord
 from sweeps.driver.ledger import open_ledger
 from sweeps.dry_run.stage_tree import training_order
 from sweeps.lanes.lane import stage_store
-from sweeps.lanes.loaded_trial import find_course
+from sweeps.lanes.loaded_trial import load_trial
 from sweeps.lanes.messages import FinalStatus
-from sweeps.lanes.worker_trial import TrialRun, finish_files, run_trial, states_of
+from sweeps.lanes.worker_trial import TrialRun, remove_final_states, run_trial, states_folder
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import ReusedWork, TrialFolder
 from sweeps.reuse.starting_point import StartingPoint
@@ -31,7 +31,7 @@ class PlainReporter:
 
     def __init__(self, folder: Path, trial_id: str) -> None:
         self.is_stopped = False
-        self.shared = ReusedWork()
+        self.reused = ReusedWork()
         self.steps: list[int] = []
         """Optimizer steps that were trained, by their number in the trial."""
         self.end: tuple[FinalStatus, str | None] | None = None
@@ -39,13 +39,13 @@ class PlainReporter:
 
     @property
     def facts(self) -> dict[str, Any]:
-        return {"shared_steps": self.shared.steps}
+        return {"shared_steps": self.reused.steps}
 
     def report_end(self, how: FinalStatus, error: str | None, _facts: dict[str, Any]) -> None:
         self.end = (how, error)
 
     def report_starting_point(self, beginning: StartingPoint) -> None:
-        self.shared = beginning.shared
+        self.reused = beginning.reused
 
     def report_stage_finished(self, _stage: int, why_not: str | None) -> None:
         assert why_not is None
@@ -68,9 +68,9 @@ class PlainReporter:
 def place_of(plan: SweepPlan, trial_id: str) -> TrialFolder:
     """Where a trial's files are."""
     return TrialFolder(
-        folder=plan.folder,
+        sweep_folder=plan.folder,
         trial_id=trial_id,
-        states=states_of(plan.folder, trial_id, plan.checkpoint_steps),
+        states=states_folder(plan.folder, trial_id, plan.checkpoint_steps),
         store=stage_store(plan),
         finished_folder=plan.cache_folder / "finished",
     )
@@ -81,12 +81,12 @@ def train_one(plan: SweepPlan, trial_id: str, config: TrialConfig) -> tuple[Fina
     cpu, link = torch.device("cpu"), PlainReporter(plan.folder, trial_id)
     place, course = (
         place_of(plan, trial_id),
-        find_course(config, plan.data_folder, plan.cache_folder, describe_environment(cpu)),
+        load_trial(config, plan.data_folder, plan.cache_folder, describe_environment(cpu)),
     )
     line: Any = link
-    how, error = run_trial(TrialRun(course=course, place=place, link=line, device=cpu))
+    how, error = run_trial(TrialRun(loaded=course, folder=place, reporter=line, device=cpu))
     assert error is None
-    finish_files(place, how)
+    remove_final_states(place, how)
     return how, link
 
 
@@ -100,5 +100,5 @@ def train_sweep(plan: SweepPlan, configs: Sequence[TrialConfig]) -> list[TrialRe
         how, link = train_one(plan, ids[number], configs[number])
         curves = read_trial_curves(open_folder(plan.folder), ids[number])
         record = with_curves(ledger.records[ids[number]], curves, plan.workers)
-        ledger.records[ids[number]] = replace(record, status=how, shared_steps=link.shared.steps)
+        ledger.records[ids[number]] = replace(record, status=how, shared_steps=link.reused.steps)
     return list(ledger.records.values())

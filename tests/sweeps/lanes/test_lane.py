@@ -1,6 +1,5 @@
-"""A lane as the driver sees it: a run in a thread, which ends well or says why not; and what its workers are told."""
+"""What a lane's workers are told, and how their ends are described."""
 
-import threading
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +7,7 @@ from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
 
 from mtlib.config.trial import TrialConfig
 from search_spaces.space import SearchSpace, grid_configs
-from sweeps.lanes.lane import Lane, describe_worker_errors, lane_setup, stage_store
+from sweeps.lanes.lane import describe_worker_errors, lane_setup, stage_store
 from sweeps.lanes.mailbox import UNEXPLAINED
 from sweeps.options import SweepOptions
 from sweeps.options import make_plan as make_sweep_plan
@@ -16,42 +15,6 @@ from sweeps.reuse.stage_store import StageStore
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.lanes.plain_sweep import train_sweep
 from tests.sweeps.reuse.trained_trials import Ground
-
-
-class Run:
-    """Stands in for a trainer."""
-
-    def __init__(self, error: Exception | None = None) -> None:
-        self.may_end = threading.Event()
-        self.error = error
-
-    def fit(self) -> None:
-        self.may_end.wait(10)
-        if self.error:
-            raise self.error
-
-
-def lane_of(run: Any) -> Lane:
-    return Lane(run, "lane0")
-
-
-def test_a_lane_lasts_as_long_as_its_run() -> None:
-    run = Run()
-    lane = lane_of(run)
-    lane.wait(0.01)
-    assert not lane.is_over
-    run.may_end.set()
-    lane.wait(10)
-    assert lane.is_over
-    assert lane.error is None
-
-
-def test_a_run_that_fails_says_why_in_one_line() -> None:
-    run = Run(RuntimeError("no node is left\nTraceback ..."))
-    lane = lane_of(run)
-    run.may_end.set()
-    lane.wait(10)
-    assert lane.error == "RuntimeError: no node is left"
 
 
 def test_a_death_is_described_by_an_error_of_the_workers_own_if_there_is_one() -> None:

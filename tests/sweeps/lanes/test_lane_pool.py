@@ -7,7 +7,7 @@ import pytest
 
 import sweeps.lanes.lane_pool
 from sweeps.cluster.placement_groups import WAITING_STATES
-from sweeps.lanes.lane_pool import LanePool, close_pool, open_pool, remove_ended_lanes, tend, update_pool
+from sweeps.lanes.lane_pool import LanePool, close_pool, open_pool, remove_ended_lanes, scale_pool, update_pool
 from sweeps.lanes.messages import Event
 from tests.sweeps.conftest import MakePlan
 
@@ -81,8 +81,8 @@ def happens(pool: LanePool, kind: Any, lane: str, **facts: Any) -> None:
 
 def look(pool: LanePool, num_unfinished: int) -> list[str]:
     """Looks at the cluster now."""
-    pool.next_look = 0.0
-    return list(tend(pool, num_unfinished))
+    pool.next_check = 0.0
+    return list(scale_pool(pool, num_unfinished))
 
 
 def names(pool: LanePool) -> list[str]:
@@ -117,7 +117,7 @@ def test_the_mailbox_is_told_how_many_lanes_there_is_work_for(
 def test_the_cluster_is_not_looked_at_all_the_time(opened: Callable[..., LanePool], room: dict[str, int]) -> None:
     pool, room["more"] = opened(), 5
     look(pool, num_unfinished=2)
-    assert list(tend(pool, num_unfinished=9)) == []
+    assert list(scale_pool(pool, num_unfinished=9)) == []
 
 
 def test_nodes_that_come_and_go_are_told_to_people_and_to_the_mailbox(
@@ -153,7 +153,7 @@ def test_a_lane_that_was_closed_or_had_workers_may_be_replaced_and_one_that_cann
     for lane in pool.lanes:
         lane.is_over = True  # type: ignore[misc]
     assert remove_ended_lanes(pool) is None
-    assert pool.num_lost == 1
+    assert pool.num_failed == 1
     asked: list[int] = []
 
     def more(_plan: object, _size: object, num_lanes: int, _waiting: int) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_held_out
-from sweeps.lanes.loaded_trial import corpus_of, encoder_of
+from sweeps.lanes.loaded_trial import cached_corpus, cached_encoder
 from tests.sweeps.reuse.trained_trials import Ground, train_trial
 
 
@@ -18,8 +18,8 @@ def test_a_course_knows_its_cuts(ground: Ground) -> None:
     ]
     assert [course.end_of(stage).total_epochs for stage in (0, 1)] == [1, 3]
     assert [course.next_end(epochs).total_epochs for epochs in (0, 1, 2)] == [1, 3, 3]
-    assert course.can_be_longer
-    assert not ground.course(optimizer__schedule="slanted_triangular").can_be_longer
+    assert course.can_be_extended
+    assert not ground.course(optimizer__schedule="slanted_triangular").can_be_extended
 
 
 def test_trials_share_a_corpus_exactly_where_they_learn_from_the_same_rows(
@@ -29,8 +29,8 @@ def test_trials_share_a_corpus_exactly_where_they_learn_from_the_same_rows(
     more = {"task": "sst", "path": str(tiny_folder / "ids-sst-dev.csv"), "role": "augment"}
     others: list[dict[str, Any]] = [{"optimizer.learning_rate": 1e-5}, {"stages.1.tasks": "sst,qqp"}]
     others.append({f"data.sources.more.{key}": value for key, value in more.items()})
-    shared, fewer, augmented = (corpus_of(config.override(keys), tiny_folder, tmp_path) for keys in others)
-    corpus = corpus_of(config, tiny_folder, tmp_path)
+    shared, fewer, augmented = (cached_corpus(config.override(keys), tiny_folder, tmp_path) for keys in others)
+    corpus = cached_corpus(config, tiny_folder, tmp_path)
     assert shared is corpus
     assert set(fewer.tables) == {(task, split) for task in ("sst", "qqp") for split in ("train", "dev")}
     table = augmented.tables["sst", "train"]
@@ -43,16 +43,16 @@ def test_rows_that_are_held_out_are_in_no_corpus(
 ) -> None:
     plain = tiny_config.override({"encoder.name": str(tiny_encoder_folder)})
     config = plain.override({"data.hold_out": 0.2})
-    corpus, held = corpus_of(config, tiny_folder, tmp_path), read_held_out(config, tiny_folder)
+    corpus, held = cached_corpus(config, tiny_folder, tmp_path), read_held_out(config, tiny_folder)
     for (task, split), table in corpus.tables.items():
         assert not set(table.ids) & set(held[task].ids)
-        own = corpus_of(plain, tiny_folder, tmp_path).tables[task, split]
+        own = cached_corpus(plain, tiny_folder, tmp_path).tables[task, split]
         assert (table.num_rows == own.num_rows, table.fingerprint == own.fingerprint) == (split == "dev",) * 2
-    assert corpus_of(config.override({"replicate": 3}), tiny_folder, tmp_path) is corpus
+    assert cached_corpus(config.override({"replicate": 3}), tiny_folder, tmp_path) is corpus
 
 
 def test_an_encoder_is_loaded_once(tiny_encoder_folder: Path) -> None:
-    assert encoder_of(str(tiny_encoder_folder)) is encoder_of(str(tiny_encoder_folder))
+    assert cached_encoder(str(tiny_encoder_folder)) is cached_encoder(str(tiny_encoder_folder))
 
 
 def test_weights_to_start_from_are_part_of_what_a_trial_follows_from(ground: Ground) -> None:

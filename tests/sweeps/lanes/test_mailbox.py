@@ -139,7 +139,7 @@ def test_a_trial_sees_all_its_reports_before_its_end() -> None:
         await settle()
         await mailbox.report_end("t", "complete", None, {})
         assert isinstance(await mailbox.next_report("t"), dict)
-        assert await mailbox.next_report("t") == TrialEnd(how="complete")
+        assert await mailbox.next_report("t") == TrialEnd(status="complete")
 
     asyncio.run(story())
 
@@ -172,7 +172,7 @@ def test_a_trial_that_kills_its_lane_twice_has_failed_and_the_lane_goes_on(suspi
         assert isinstance(assignment, Assignment)
         assert assignment.trial_id == "good"
         why = suspicion or mailbox_module.UNEXPLAINED
-        assert await mailbox.next_report("bad") == TrialEnd(how="failed", error=f"killed its lane twice: {why}")
+        assert await mailbox.next_report("bad") == TrialEnd(status="failed", error=f"killed its lane twice: {why}")
 
     asyncio.run(story())
 
@@ -241,7 +241,7 @@ def test_an_interruption_ends_what_is_queued_and_stops_what_runs() -> None:
         await mailbox.interrupt()
         assert await at_epoch is None, "nobody has judged it"
         assert await mailbox.report_progress("running", {"step": 2}) is True
-        assert await mailbox.next_report("queued") == TrialEnd(how="interrupted")
+        assert await mailbox.next_report("queued") == TrialEnd(status="interrupted")
         assert await mailbox.next_trial("b", "host", 2) == "close"
         ends = await events_of(mailbox, "ended")
         assert [(event.trial_id, event.facts["was_started"]) for event in ends] == [("queued", False)]
@@ -292,7 +292,7 @@ def test_a_trial_submitted_after_the_interruption_ends_at_once() -> None:
         mailbox = Mailbox()
         await mailbox.interrupt()
         await mailbox.submit("t", "{}")
-        assert await mailbox.next_report("t") == TrialEnd(how="interrupted")
+        assert await mailbox.next_report("t") == TrialEnd(status="interrupted")
 
     asyncio.run(story())
 
@@ -332,7 +332,7 @@ def test_withdrawing_an_ended_or_unknown_trial_changes_nothing() -> None:
         await mailbox.report_end("t", "complete", None, {})
         await mailbox.cancel_trial("t", "too late")
         await mailbox.cancel_trial("unknown", "never came")
-        assert await mailbox.next_report("t") == TrialEnd(how="complete")
+        assert await mailbox.next_report("t") == TrialEnd(status="complete")
 
     asyncio.run(story())
 
@@ -344,7 +344,7 @@ def test_the_first_end_counts() -> None:
         await mailbox.report_end("t", "failed", "KeyError: 'x'", {})
         await mailbox.report_end("t", "complete", None, {})
         assert len(await events_of(mailbox, "ended")) == 1
-        assert await mailbox.next_report("t") == TrialEnd(how="failed", error="KeyError: 'x'")
+        assert await mailbox.next_report("t") == TrialEnd(status="failed", error="KeyError: 'x'")
 
     asyncio.run(story())
 
@@ -413,7 +413,7 @@ def test_the_end_carries_what_was_taken_over() -> None:
             **{"how": "reused", "error": None, "was_started": True},
             **{"shared_steps": 9, "taken_from": "other/0000-r0"},
         }
-        assert await mailbox.next_report("t") == TrialEnd(how="reused")
+        assert await mailbox.next_report("t") == TrialEnd(status="reused")
 
     asyncio.run(story())
 
@@ -436,7 +436,7 @@ def test_the_trial_of_a_lane_whose_node_died_goes_to_a_lane_that_waits() -> None
         await on_lane(mailbox, "left", HEAD)
         waiting = begin(mailbox.next_trial("left", "host", 2))
         await settle()
-        await mailbox.lane_down("lost", "its workers died", alive=list(HEAD))
+        await mailbox.report_dead_workers("lost", "its workers died", alive=list(HEAD))
         assert await waiting == Assignment(trial_id="t", config="{}", attempt=2)
         told = {event.kind: event for event in await mailbox.take_events(0.01)}
         assert told["lane_down"].facts["why"] == "node other (bbbbbbbb) died"
@@ -451,15 +451,15 @@ def test_lost_nodes_are_not_held_against_a_trial_and_dead_workers_are() -> None:
         mailbox = Mailbox()
         await on_lane(mailbox, "a", OTHER, "t")
         for attempt in range(2, 6):
-            await mailbox.lane_down("a", "x", alive=list(HEAD))
+            await mailbox.report_dead_workers("a", "x", alive=list(HEAD))
             await on_lane(mailbox, "a", OTHER)
             assert await mailbox.next_trial("a", "host", 1) == Assignment(trial_id="t", config="{}", attempt=attempt)
         for _ in range(2):
-            await mailbox.lane_down("a", "KeyError: 'x'", alive=[*HEAD, *OTHER])
+            await mailbox.report_dead_workers("a", "KeyError: 'x'", alive=[*HEAD, *OTHER])
             await on_lane(mailbox, "a", OTHER)
             begin(mailbox.next_trial("a", "host", 1))
             await settle()
-        assert await mailbox.next_report("t") == TrialEnd(how="failed", error="killed its lane twice: KeyError: 'x'")
+        assert await mailbox.next_report("t") == TrialEnd(status="failed", error="killed its lane twice: KeyError: 'x'")
 
     asyncio.run(story())
 
@@ -469,7 +469,7 @@ def test_a_death_is_not_held_against_a_trial_once_a_node_of_its_lane_is_seen_to_
         mailbox = Mailbox()
         await on_lane(mailbox, "a", HEAD | OTHER, "t")
         for _ in range(3):
-            await mailbox.lane_down("a", "RuntimeError: Connection closed by peer", alive=[*HEAD, *OTHER])
+            await mailbox.report_dead_workers("a", "RuntimeError: Connection closed by peer", alive=[*HEAD, *OTHER])
             await mailbox.set_alive_nodes([*HEAD])
             await on_lane(mailbox, "a", HEAD | OTHER)
             assert (await mailbox.next_trial("a", "host", 1)).trial_id == "t"  # type: ignore[union-attr]
@@ -482,7 +482,7 @@ def test_what_a_dying_worker_said_of_its_trial_comes_before_what_ray_met() -> No
         mailbox = Mailbox()
         await on_lane(mailbox, "a", HEAD, "t")
         await mailbox.report_worker_error("t", "RuntimeError: CUDA error")
-        await mailbox.lane_down("a", mailbox_module.UNEXPLAINED, alive=list(HEAD))
+        await mailbox.report_dead_workers("a", mailbox_module.UNEXPLAINED, alive=list(HEAD))
         await mailbox.next_trial("a", "host", 1)
         (resumed,) = await events_of(mailbox, "resumed")
         assert resumed.facts["why"] == "RuntimeError: CUDA error"
@@ -496,7 +496,7 @@ def test_a_lane_that_is_down_takes_no_trial_by_a_call_from_before() -> None:
         await on_lane(mailbox, "a", HEAD)
         dead = begin(mailbox.next_trial("a", "host", 1))
         await settle()
-        await mailbox.lane_down("a", "x", alive=list(HEAD))
+        await mailbox.report_dead_workers("a", "x", alive=list(HEAD))
         await mailbox.submit("t", "{}")
         assert await dead == "close"
         await on_lane(mailbox, "a", HEAD)
@@ -509,7 +509,7 @@ def test_a_worker_that_outlives_its_lane_neither_makes_its_trial_pass_for_runnin
     async def story() -> None:
         mailbox = Mailbox()
         await on_lane(mailbox, "a", HEAD, "t")
-        await mailbox.lane_down("a", "x", alive=list(HEAD))
+        await mailbox.report_dead_workers("a", "x", alive=list(HEAD))
         assert await mailbox.report_progress("t", {"step": 7}) is False, (
             "a trial that is told to stop would be interrupted"
         )
@@ -518,7 +518,7 @@ def test_a_worker_that_outlives_its_lane_neither_makes_its_trial_pass_for_runnin
         await mailbox.report_end("t", "complete", None, {})
         await on_lane(mailbox, "b", HEAD)
         assert (await mailbox.next_trial("b", "host", 1)).trial_id == "next"  # type: ignore[union-attr]
-        assert await mailbox.next_report("t") == TrialEnd(how="complete"), "what it says of its end is true"
+        assert await mailbox.next_report("t") == TrialEnd(status="complete"), "what it says of its end is true"
 
     asyncio.run(story())
 
@@ -527,7 +527,7 @@ def test_a_trial_that_has_ended_elsewhere_stops_on_the_lane_that_took_it_up_agai
     async def story() -> None:
         mailbox = Mailbox()
         await on_lane(mailbox, "a", OTHER, "t")
-        await mailbox.lane_down("a", "x", alive=list(HEAD))
+        await mailbox.report_dead_workers("a", "x", alive=list(HEAD))
         await on_lane(mailbox, "b", HEAD)
         await mailbox.next_trial("b", "host", 1)
         await mailbox.report_end("t", "complete", None, {})
@@ -547,15 +547,15 @@ def test_a_second_death_over_the_same_nodes_right_behind_the_first_is_not_held_a
     async def story() -> None:
         mailbox, both = Mailbox(), HEAD | OTHER
         await on_lane(mailbox, "a", both, "t")
-        await mailbox.lane_down("a", "RuntimeError: Connection closed by peer", alive=list(both))
+        await mailbox.report_dead_workers("a", "RuntimeError: Connection closed by peer", alive=list(both))
         for wait, lane in ((10, "b"), (10, "c"), (20, "d")):
             now[0] += wait
             await on_lane(mailbox, lane, both)
             assert (await mailbox.next_trial(lane, "host", 1)).trial_id == "t"  # type: ignore[union-attr]
-            await mailbox.lane_down(lane, "RuntimeError: Connection closed by peer", alive=list(both))
+            await mailbox.report_dead_workers(lane, "RuntimeError: Connection closed by peer", alive=list(both))
         end = await mailbox.next_report("t")
         assert isinstance(end, TrialEnd)
-        assert end.how == "failed", "40 s after the first both nodes are still alive"
+        assert end.status == "failed", "40 s after the first both nodes are still alive"
 
     asyncio.run(story())
 
@@ -582,7 +582,7 @@ def test_a_lane_is_down_once() -> None:
         mailbox = Mailbox()
         await on_lane(mailbox, "a", HEAD, "t")
         for _ in range(3):
-            await mailbox.lane_down("a", "x", alive=list(HEAD))
+            await mailbox.report_dead_workers("a", "x", alive=list(HEAD))
         assert len(await events_of(mailbox, "lane_down")) == 1
 
     asyncio.run(story())
@@ -636,7 +636,7 @@ def test_an_interrupted_trial_whose_lane_dies_is_interrupted() -> None:
         mailbox = Mailbox()
         await on_lane(mailbox, "a", OTHER, "t")
         await mailbox.interrupt()
-        await mailbox.lane_down("a", "x", alive=list(HEAD))
-        assert await mailbox.next_report("t") == TrialEnd(how="interrupted")
+        await mailbox.report_dead_workers("a", "x", alive=list(HEAD))
+        assert await mailbox.next_report("t") == TrialEnd(status="interrupted")
 
     asyncio.run(story())

@@ -139,7 +139,7 @@ def test_other_workers_hear_that_nobody_has_judged(
 ) -> None:
     """What the first worker says in the collective is what each of them follows."""
     monkeypatch.setattr(reporter_module, "worker_rank", lambda: 1)
-    monkeypatch.setattr(reporter_module, "gather_from_workers", lambda own: [reporter_module.UNJUDGED, own])
+    monkeypatch.setattr(reporter_module, "gather_from_workers", lambda own: [reporter_module.UNDECIDED, own])
     link = link_of(answers, tmp_path)
     with pytest.raises(Interrupted):
         link.on_epoch(report_of(*SCORED))
@@ -193,7 +193,7 @@ def test_where_a_trial_begins_is_told_and_kept_for_its_record(answers: Any, tmp_
     answers.report_starting_point.answers = [None]
     link = link_of(answers, tmp_path)
     shared = ReusedWork(steps=8, seconds=0.5, taken_from="other/0001-r0")
-    link.report_starting_point(StartingPoint(epochs=2, shared=shared, note="it was damaged"))
+    link.report_starting_point(StartingPoint(epochs=2, reused=shared, note="it was damaged"))
     facts = {"shared_steps": 8, "shared_seconds": 0.5, "taken_from": "other/0001-r0"}
     assert answers.report_starting_point.calls == [("0000-r0", {**facts, "epochs": 2, "note": "it was damaged"})]
     assert link.facts == facts
@@ -205,7 +205,7 @@ def test_what_others_have_worked_is_not_the_trials_own_time(
 ) -> None:
     answers.report_starting_point.answers, answers.report_epoch.answers = [None], [False]
     link = link_of(answers, tmp_path)
-    link.report_starting_point(StartingPoint(epochs=0, shared=ReusedWork(seconds=shared_seconds)))
+    link.report_starting_point(StartingPoint(epochs=0, reused=ReusedWork(seconds=shared_seconds)))
     link.on_epoch(report_of(*SCORED))
     assert answers.report_epoch.calls[0][1]["seconds"] == own
 

@@ -239,7 +239,7 @@ def test_where_there_is_no_room_for_an_end_that_is_known_and_else_an_error_goes_
 ) -> None:
     place, end = ground.place(), {"how": "complete"}
     assert record_end(place, end)
-    assert read_end(place.folder, place.trial_id) == end
+    assert read_end(place.sweep_folder, place.trial_id) == end
     monkeypatch.setattr(sweeps.lanes.worker, "write_end", no_room)
     assert not record_end(place, end)
 

@@ -20,23 +20,23 @@ from mtlib.training.epoch_report import EpochReport, Progress
 from results.records.epochs import read_curves, read_trial_curves, write_epoch
 from results.records.files import open_folder
 from sweeps.cluster.connection import PACKAGES_FOLDER
-from sweeps.lanes import worker_trial as lane_trial
-from sweeps.lanes.loaded_trial import Course
+from sweeps.lanes import worker_trial as worker_trial
+from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.lanes.worker_trial import (
     LOCK_FILE,
-    Rights,
+    TrialClaims,
     TrialRun,
-    describe,
-    finish_files,
+    describe_error,
+    remove_final_states,
     run_trial,
-    states_of,
+    states_folder,
     wrap_for,
 )
 from sweeps.reuse import starting_point as take_over
 from sweeps.reuse.file_locks import Claim, claim_file
-from sweeps.reuse.finished_trials import ReusedWork, TrialFolder, find_finished, note_finished, read_reused_work
+from sweeps.reuse.finished_trials import ReusedWork, TrialFolder, find_finished, read_reused_work, register_finished
 from sweeps.reuse.stage_entry import read_entry
-from sweeps.reuse.stage_store import StageStore, claim, fetch_stage, folder_of, has_stage
+from sweeps.reuse.stage_store import StageStore, claim_stage, entry_folder, fetch_stage, has_stage
 from sweeps.reuse.starting_point import StartingPoint
 from tests.mtlib.training.combinations import pair_of_workers
 from tests.sweeps.reuse.finished_trials import finish
@@ -51,6 +51,7 @@ class Link:
     def __init__(self, place: TrialFolder) -> None:
         self.place = place
         self.is_stopped = False
+        self.reused = ReusedWork()
         self.begun: list[StartingPoint] = []
         self.awaited: list[str] = []
         self.ended: list[tuple[int, str | None]] = []
@@ -82,43 +83,40 @@ class Link:
         self.is_stopped = self.stops_behind is not None and self.stops_behind <= epochs
         return self.stops_behind if self.is_stopped else None
 
-    def shares(self, shared: ReusedWork) -> None:
-        self.shared = shared
-
     def on_step(self, progress: Progress) -> bool:
         self.steps.append(progress.step)
         return self.at_step(progress.step)
 
     def on_epoch(self, report: EpochReport) -> bool:
         if worker_rank() == 0:
-            write_epoch(self.place.folder, self.place.trial_id, report)
+            write_epoch(self.place.sweep_folder, self.place.trial_id, report)
         self.is_stopped = report.epoch == self.stops_behind
         return not self.is_stopped
 
 
 @pytest.fixture(autouse=True)
 def no_time_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lane_trial, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(worker_trial, "WAIT_SECONDS", 0.0)
 
 
-def run_of(course: Course, place: TrialFolder, link: Any = None) -> TrialRun:
+def run_of(course: LoadedTrial, place: TrialFolder, link: Any = None) -> TrialRun:
     given: Any = link or Link(place)
-    return TrialRun(course=course, place=place, link=given, device=CPU)
+    return TrialRun(loaded=course, folder=place, reporter=given, device=CPU)
 
 
-def keys(course: Course) -> list[str]:
+def keys(course: LoadedTrial) -> list[str]:
     return [cut.key for cut in course.cuts if cut.is_end]
 
 
 def assert_nothing_is_held(run: TrialRun) -> None:
     """Neither the trial nor any of its stages."""
-    assert run.rights == Rights()
-    assert not is_file_claimed(run.place.path / LOCK_FILE)
-    store = run.place.store
-    assert store is None or not any(is_claimed(store, key) for key in keys(run.course))
+    assert run.claims == TrialClaims()
+    assert not is_file_claimed(run.folder.path / LOCK_FILE)
+    store = run.folder.store
+    assert store is None or not any(is_claimed(store, key) for key in keys(run.loaded))
 
 
-def cold(ground: Ground, course: Course) -> TrialFolder:
+def cold(ground: Ground, course: LoadedTrial) -> TrialFolder:
     """The trial trained by itself, without a lane."""
     place = ground.place("cold/0000-r0", shares=False)
     train_trial(course, place)
@@ -139,7 +137,7 @@ def is_file_claimed(path: Path) -> bool:
 
 def is_claimed(store: StageStore, key: str) -> bool:
     """Whether somebody holds a stage."""
-    return is_held(claim(store, key))
+    return is_held(claim_stage(store, key))
 
 
 def hold(path: Path) -> "subprocess.Popen[str]":
@@ -173,12 +171,12 @@ def test_a_trial_by_itself_is_trained_as_without_a_lane_and_leaves_its_stages(gr
     course, place = ground.course(), ground.place()
     run = run_of(course, place, link := Link(place))
     assert run_trial(run) == ("complete", None)
-    assert link.begun == [StartingPoint(epochs=0, shared=ReusedWork())]
+    assert link.begun == [StartingPoint(epochs=0, reused=ReusedWork())]
     assert link.replayed == [0]
     assert link.ended == [(0, None), (1, None)]
     assert link.steps == list(range(1, 13))
     assert place.store is not None
-    entries = [read_entry(folder_of(place.store, key)) for key in keys(course)]
+    entries = [read_entry(entry_folder(place.store, key)) for key in keys(course)]
     assert [entry.is_spare for entry in entries if entry is not None] == [False, True]
     assert [entry.facts["steps"] for entry in entries if entry is not None] == [4, 12]
     assert_same(left_by(place), left_by(cold(ground, course)))
@@ -207,7 +205,7 @@ def test_why_a_stage_could_not_be_kept_is_told_and_the_trial_goes_on(ground: Gro
 
 def test_without_a_store_nothing_is_left_and_nobody_is_asked(ground: Ground) -> None:
     course, place = ground.course(), ground.place(shares=False)
-    held = [claim(ground.place().store, key) for key in keys(course)]  # type: ignore[arg-type]
+    held = [claim_stage(ground.place().store, key) for key in keys(course)]  # type: ignore[arg-type]
     link = Link(place)
     run = run_of(course, place, link)
     assert run_trial(run) == ("complete", None)
@@ -222,8 +220,8 @@ def test_a_second_trial_takes_over_what_the_first_has_left_and_trains_the_rest(g
     course, place = ground.course(tasks__sst__batch_size=4), ground.place("sweep/0001-r0")
     link = Link(place)
     assert run_trial(run_of(course, place, link)) == ("complete", None)
-    assert [(found.epochs, found.shared.steps) for found in link.begun] == [(1, 4)]
-    assert link.begun[0].shared.seconds > 0
+    assert [(found.epochs, found.reused.steps) for found in link.begun] == [(1, 4)]
+    assert link.begun[0].reused.seconds > 0
     assert link.replayed == [1]
     assert link.steps == list(range(5, 13))
     assert link.ended == [(1, None)]
@@ -252,13 +250,13 @@ def test_what_is_at_its_end_already_is_complete_without_a_step(ground: Ground) -
 def test_an_equal_trial_is_reused_whole_and_one_whose_end_was_lost_is_complete(ground: Ground) -> None:
     course, first = ground.course(), ground.place("sweep/0000-r0")
     run_trial(run_of(course, first))
-    finish_files(first, "complete")
+    remove_final_states(first, "complete")
     link = Link(place := ground.place("sweep/0001-r0"))
     assert run_trial(run_of(course, place, link)) == ("reused", None)
-    assert (link.steps, link.replayed, link.begun[0].shared.taken_from) == ([], [3], "sweep/0000-r0")
+    assert (link.steps, link.replayed, link.begun[0].reused.taken_from) == ([], [3], "sweep/0000-r0")
     link = Link(first)
     assert run_trial(run_of(course, first, link)) == ("complete", None)
-    assert (link.steps, link.begun[0].shared.taken_from) == ([], None)
+    assert (link.steps, link.begun[0].reused.taken_from) == ([], None)
 
 
 def test_what_is_stopped_among_epochs_that_it_took_over_keeps_nothing_of_later_ones(ground: Ground) -> None:
@@ -267,9 +265,9 @@ def test_what_is_stopped_among_epochs_that_it_took_over_keeps_nothing_of_later_o
     link = Link(place)
     link.stops_behind = 2
     assert run_trial(run_of(ground.course(stages__1__epochs=6), place, link)) == ("pruned", None)
-    curves = read_trial_curves(open_folder(place.folder), place.trial_id).to_pylist()
+    curves = read_trial_curves(open_folder(place.sweep_folder), place.trial_id).to_pylist()
     assert {row["epoch"] for row in curves} == {1, 2}
-    assert link.shared.steps == max(row["step"] for row in curves) == 8
+    assert link.reused.steps == max(row["step"] for row in curves) == 8
     assert {int(path.stem.rpartition("-")[2]) for path in place.path.glob("predictions/*")} == {1, 2}
     best = json.loads((place.states.path / "best.json").read_text())
     assert all(epoch <= 2 for epoch in best.values())
@@ -297,7 +295,7 @@ def test_what_is_stopped_while_it_is_told_again_is_pruned_without_a_step(ground:
 def test_a_trial_waits_for_a_stage_that_is_being_trained_and_takes_it_over(ground: Ground) -> None:
     course, place = ground.course(tasks__sst__batch_size=4), ground.place("sweep/0001-r0")
     assert place.store is not None
-    held = claim(place.store, keys(course)[0])
+    held = claim_stage(place.store, keys(course)[0])
     assert held is not None
 
     def finish_the_stage() -> None:
@@ -353,14 +351,14 @@ def test_what_was_said_before_a_trial_waits_is_told_when_it_begins(ground: Groun
     course, place = ground.course(), ground.place()
     train_trial(ground.course(optimizer__learning_rate=0.5), place, until_epoch=1)
     assert place.store is not None
-    held = claim(place.store, keys(course)[0])
+    held = claim_stage(place.store, keys(course)[0])
     assert held is not None
     link = Link(place)
     link.while_waiting = [lambda: None, held.release]
     assert run_trial(run_of(course, place, link)) == ("complete", None)
     (begun,) = link.begun
     assert begun.note is not None
-    assert begun.note.startswith("0000-r0 begins anew: ")
+    assert begun.note.startswith("0000-r0 starts over: ")
 
 
 @pytest.mark.parametrize("what", ["stage", "trial"])
@@ -368,7 +366,7 @@ def test_a_trial_that_is_not_wanted_any_more_stops_waiting(ground: Ground, what:
     course, place = ground.course(), ground.place()
     place.path.mkdir(parents=True)
     assert place.store is not None
-    held = claim_file(place.path / LOCK_FILE) if what == "trial" else claim(place.store, keys(course)[0])
+    held = claim_file(place.path / LOCK_FILE) if what == "trial" else claim_stage(place.store, keys(course)[0])
     assert held is not None
     link = Link(place)
     run = run_of(course, place, link)
@@ -388,9 +386,9 @@ def test_a_stage_that_is_there_when_the_claim_comes_is_not_trained_again(
         if not was_late:
             was_late.append(key)
             train_trial(ground.course(), ground.place("other/0000-r0"), until_epoch=1, keeps=True)
-        return claim(store, key)
+        return claim_stage(store, key)
 
-    monkeypatch.setattr(lane_trial, "claim", late)
+    monkeypatch.setattr(worker_trial, "claim_stage", late)
     link = Link(place)
     assert run_trial(run_of(course, place, link)) == ("complete", None)
     assert was_late == keys(course)[:1]
@@ -419,7 +417,7 @@ def test_a_trial_whose_next_stage_is_trained_elsewhere_leaves_and_comes_back(gro
     """It comes back to the stage that the other has left, or, if that has died, goes on from its own state."""
     course, place = ground.course(), ground.place()
     assert place.store is not None
-    held = claim(place.store, keys(course)[1])
+    held = claim_stage(place.store, keys(course)[1])
     assert held is not None
 
     def end_elsewhere() -> None:
@@ -432,7 +430,7 @@ def test_a_trial_whose_next_stage_is_trained_elsewhere_leaves_and_comes_back(gro
     run = run_of(course, place, link)
     assert run_trial(run) == ("complete", None)
     assert [found.epochs for found in link.begun] == [0, 3 if does_finish else 1]
-    assert link.begun[1].shared.steps == (8 if does_finish else 0)
+    assert link.begun[1].reused.steps == (8 if does_finish else 0)
     assert link.replayed == [0, 3 if does_finish else 1]
     assert link.steps == list(range(1, 5 if does_finish else 13))
     assert link.ended[0] == (0, None)
@@ -528,7 +526,7 @@ def test_an_error_of_a_worker_that_others_have_left_is_not_the_trials_fault(
         raise RuntimeError("the process group of 2 workers has gone")
 
     def at_step(_step: int) -> bool:
-        monkeypatch.setattr(lane_trial, "num_workers", gone)
+        monkeypatch.setattr(worker_trial, "num_workers", gone)
         raise ValueError("Default process group has not been initialized")
 
     link = Link(place := ground.place())
@@ -542,7 +540,7 @@ def test_an_interrupted_trial_goes_on_from_its_last_step(ground: Ground) -> None
     link = Link(place)
     is_interrupted(link)
     assert run_trial(run_of(course, place, link))[0] == "interrupted"
-    finish_files(place, "interrupted")
+    remove_final_states(place, "interrupted")
     link = Link(place)
     assert run_trial(run_of(course, place, link)) == ("complete", None)
     assert link.steps[0] == 7
@@ -554,7 +552,7 @@ def test_a_stage_whose_keeping_a_kill_prevented_is_kept_when_the_trial_goes_on(
 ) -> None:
     course, place = ground.course(), ground.place()
     with monkeypatch.context() as patch:
-        patch.setattr(lane_trial, "keep_end", lambda *_arguments: 1 / 0)
+        patch.setattr(worker_trial, "store_stage_end", lambda *_arguments: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             run_trial(run_of(course, place))
     assert place.store is not None
@@ -574,8 +572,8 @@ def test_a_damaged_state_is_not_handed_on(ground: Ground) -> None:
     assert run_trial(run_of(course, place, link)) == ("complete", None)
     assert place.store is not None
     assert link.ended == [(0, None), (1, None)]
-    assert fetch_stage(place.store, keys(course)[0], place.folder / "taken") is not None
-    assert read_state(place.folder / "taken" / "state") is not None
+    assert fetch_stage(place.store, keys(course)[0], place.sweep_folder / "taken") is not None
+    assert read_state(place.sweep_folder / "taken" / "state") is not None
 
 
 @pytest.mark.parametrize(
@@ -585,7 +583,7 @@ def test_a_damaged_state_is_not_handed_on(ground: Ground) -> None:
 def test_an_end_takes_the_states_away_unless_the_trial_can_go_on(ground: Ground, how: Any, has_states: bool) -> None:
     course, place = ground.course(), ground.place()
     train_trial(course, place, until_epoch=1)
-    finish_files(place, how)
+    remove_final_states(place, how)
     assert bool(saved_states(place.states)) == has_states
     assert (place.states.path / "best.json").exists(), "the best weights stay"
 
@@ -599,9 +597,9 @@ def test_a_complete_trial_is_noted_for_equal_ones_while_it_still_has_the_right_t
     def noting(own: TrialFolder, cut: Cut) -> None:
         assert own.store is not None
         held.append(is_claimed(own.store, cut.key))
-        note_finished(own, cut)
+        register_finished(own, cut)
 
-    monkeypatch.setattr(lane_trial, "note_finished", noting)
+    monkeypatch.setattr(worker_trial, "register_finished", noting)
     run_trial(run_of(course, place))
     assert held == [True]
     assert find_finished(place, course.cuts[-1]) == [place]
@@ -624,7 +622,7 @@ def test_a_stage_that_cannot_be_kept_is_tried_once_and_not_each_time_that_the_tr
         return next(waits, True)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lane_trial, "take_right", take)
+        patch.setattr(worker_trial, "claim_cut", take)
         assert run_trial(run_of(course, place, link)) == ("complete", None)
     assert [stage for stage, _ in link.ended] == [0, 1]
 
@@ -641,7 +639,7 @@ def test_only_what_is_complete_and_shared_is_noted(ground: Ground, shares: bool)
 def test_a_trial_that_failed_for_want_of_room_keeps_its_states(ground: Ground) -> None:
     course, place = ground.course(), ground.place()
     train_trial(course, place, until_epoch=1)
-    finish_files(place, "failed", keeps_states=True)
+    remove_final_states(place, "failed", can_retry=True)
     assert saved_states(place.states)
 
 
@@ -660,11 +658,11 @@ def test_one_worker_needs_no_wrapping() -> None:
     ],
 )
 def test_an_error_is_one_line_with_its_kind_unless_it_is_for_people(error: Exception, text: str) -> None:
-    assert describe(error) == text
+    assert describe_error(error) == text
 
 
 def test_states_are_in_the_trials_own_folder(tmp_path: Path) -> None:
-    states = states_of(tmp_path, "0000-r0", 7)
+    states = states_folder(tmp_path, "0000-r0", 7)
     assert (states.path, states.every_steps) == (tmp_path / "trials" / "0000-r0" / "checkpoint", 7)
     assert read_curves(tmp_path).num_rows == 0
 

@@ -162,7 +162,7 @@ def test_changed_code_is_said() -> None:
     (line,) = changed_code(older)
     assert line == (
         "Note: mtlib or a library has changed since the sweep began. Trials that have ended are of the old code, the "
-        "rest will be of the new, what had begun begins anew: their scores may not be comparable."
+        "rest will be of the new, what had begun starts over: their scores may not be comparable."
     )
 
 

@@ -12,7 +12,7 @@ from results.records.epochs import curve_rows, curves_path
 from results.records.files import open_folder, write_table
 from results.records.trials import TrialRecord
 from sweeps.driver.ledger import open_ledger
-from sweeps.lanes.worker_trial import states_of
+from sweeps.lanes.worker_trial import states_folder
 from sweeps.options import SweepPlan
 from sweeps.resume.scheduler_history import judged_reports
 from sweeps.reuse.finished_trials import ReusedWork, TrialFolder, write_reused_work
@@ -34,7 +34,7 @@ def write_scores(plan: SweepPlan, trial_id: str, scores: tuple[float, ...]) -> N
 
 def save_numbers(plan: SweepPlan, trial_id: str, stage: int, epoch: int) -> None:
     numbers = {"stage": stage, "epoch": epoch}
-    save_state(states_of(plan.folder, trial_id, 5), 4 * (stage + epoch), State(tensors={}, numbers=numbers))
+    save_state(states_folder(plan.folder, trial_id, 5), 4 * (stage + epoch), State(tensors={}, numbers=numbers))
 
 
 def records_of(plan: SweepPlan, **changes: Any) -> list[TrialRecord]:
@@ -74,9 +74,9 @@ def test_of_what_a_trial_has_taken_over_nothing_is_remembered_until_it_has_gone_
     """It reports all of it again before it goes on: a kill in the middle leaves epochs that nobody has judged."""
     write_scores(halved, "0000-r0", (0.4, 0.3, 0.5))
     place = TrialFolder(
-        folder=halved.folder,
+        sweep_folder=halved.folder,
         trial_id="0000-r0",
-        states=states_of(halved.folder, "0000-r0", 5),
+        states=states_folder(halved.folder, "0000-r0", 5),
         store=None,
         finished_folder=halved.cache_folder,
     )

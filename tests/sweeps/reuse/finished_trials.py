@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 from mtlib.checkpoints.state import saved_states
 from results.records.epochs import compact, curves_path
 from results.records.trials import TrialRecord, write_trials
-from sweeps.lanes.loaded_trial import Course
-from sweeps.reuse.finished_trials import TrialFolder, note_finished
+from sweeps.lanes.loaded_trial import LoadedTrial
+from sweeps.reuse.finished_trials import TrialFolder, register_finished
 from sweeps.reuse.starting_point import StartingPoint, prepare_starting_point
 from sweeps.reuse.weight_pruning import keep_weights_of
 from tests.sweeps.reuse.trained_trials import Ground
@@ -17,21 +17,21 @@ from tests.sweeps.reuse.trained_trials import Ground
 NAMES = ("qqp", "sst", "sts", "overall")
 
 
-def begin(course: Course, place: TrialFolder) -> StartingPoint:
+def begin(course: LoadedTrial, place: TrialFolder) -> StartingPoint:
     return prepare_starting_point(place, course.config, course.origin, course.cuts)
 
 
 def finish(ground: Ground, name: str = "first/0000-r0") -> TrialFolder:
     """Notes a trial as finished, its states gone, and empties the store, so that only the whole trial can be had."""
     place = ground.place(name)
-    note_finished(place, ground.course().cuts[-1])
+    register_finished(place, ground.course().cuts[-1])
     for state in saved_states(place.states):
         shutil.rmtree(state)
     shutil.rmtree(ground.storage / ".cache" / "stages")
     return place
 
 
-def record_of(course: Course, place: TrialFolder, status: str) -> TrialRecord:
+def record_of(course: LoadedTrial, place: TrialFolder, status: str) -> TrialRecord:
     counts = ("number", "replicate", "seed", "epochs", "steps", "shared_steps", "peak_memory_bytes")
     fields: dict[str, Any] = {name: {} for name in ("params", "best", "last", "best_epoch")}
     fields |= dict.fromkeys(("checkpoint", "taken_from", "error", "host", "started"))
@@ -40,14 +40,14 @@ def record_of(course: Course, place: TrialFolder, status: str) -> TrialRecord:
     return TrialRecord(trial_id=place.trial_id, status=status, **fields)
 
 
-def compact_as(status: str, course: Course, place: TrialFolder) -> None:
+def compact_as(status: str, course: LoadedTrial, place: TrialFolder) -> None:
     """Compacts the sweep, whose only trial has this status."""
-    write_trials(place.folder, [record_of(course, place, status)], ("sst", "qqp", "sts"))
-    compact(place.folder)
+    write_trials(place.sweep_folder, [record_of(course, place, status)], ("sst", "qqp", "sts"))
+    compact(place.sweep_folder)
 
 
 def damaged_curves(place: TrialFolder) -> dict[str, Any]:
-    path = place.folder / curves_path(place.trial_id)
+    path = place.sweep_folder / curves_path(place.trial_id)
     path.write_bytes(path.read_bytes()[:-9])
     return {}
 
@@ -79,7 +79,7 @@ def with_damaged_curves(first: TrialFolder) -> None:
 
 
 def without_its_last_epoch(first: TrialFolder) -> None:
-    path = first.folder / curves_path(first.trial_id)
+    path = first.sweep_folder / curves_path(first.trial_id)
     table = pq.read_table(path)
     pq.write_table(table.filter([epoch < 3 for epoch in table["epoch"].to_pylist()]), path)
 
@@ -89,7 +89,7 @@ def without_predictions(first: TrialFolder) -> None:
 
 
 def without_its_sweep(first: TrialFolder) -> None:
-    shutil.rmtree(first.folder)
+    shutil.rmtree(first.sweep_folder)
 
 
 def with_a_damaged_note(first: TrialFolder) -> None:

@@ -11,12 +11,12 @@ from mtlib.checkpoints.best_weights import CHECKSUMS
 from mtlib.checkpoints.state import saved_states
 from results.records.epochs import curves_path
 from sweeps.reuse.finished_trials import (
-    MOST_NOTED,
+    MAX_REGISTERED,
     ReusedWork,
     fetch_finished,
-    note_finished,
-    noted_trials,
     read_reused_work,
+    register_finished,
+    registered_trials,
     write_reused_work,
 )
 from sweeps.reuse.starting_point import StartingPoint
@@ -30,25 +30,25 @@ def test_an_equal_trial_that_has_finished_is_taken_over_whole(trained: Ground, i
     before = left_by(first)
     if is_compacted:
         compact_as("complete", course, first)
-        assert not (first.folder / curves_path(first.trial_id)).exists()
+        assert not (first.sweep_folder / curves_path(first.trial_id)).exists()
     place = trained.place("second/0007-r0")
     found = begin(course, place)
-    assert (found.epochs, found.is_whole, found.note) == (3, True, None)
-    assert (found.shared.steps, found.shared.taken_from) == (12, "first/0000-r0")
-    assert found.shared.seconds == max(pq.read_table(place.path / "curves.parquet")["seconds"].to_pylist()) > 0
-    assert read_reused_work(place) == found.shared
+    assert (found.epochs, found.is_finished, found.note) == (3, True, None)
+    assert (found.reused.steps, found.reused.taken_from) == (12, "first/0000-r0")
+    assert found.reused.seconds == max(pq.read_table(place.path / "curves.parquet")["seconds"].to_pylist()) > 0
+    assert read_reused_work(place) == found.reused
     assert_same(left_by(place), before)
     assert saved_states(place.states) == []
     assert not (place.path / ".taken").exists()
     again = trained.place("third/0000-r0")
-    note_finished(place, course.cuts[-1])
-    assert begin(course, again).shared.taken_from == "second/0007-r0"
+    register_finished(place, course.cuts[-1])
+    assert begin(course, again).reused.taken_from == "second/0007-r0"
 
 
 def test_an_equal_trial_of_the_same_sweep_is_taken_over(trained: Ground) -> None:
     finish(trained)
     place = trained.place("first/0004-r0")
-    assert begin(trained.course(), place).shared.taken_from == "first/0000-r0"
+    assert begin(trained.course(), place).reused.taken_from == "first/0000-r0"
     assert_same(left_by(place), left_by(trained.place("first/0000-r0")))
 
 
@@ -58,7 +58,7 @@ def test_an_equal_trial_of_the_same_sweep_is_taken_over(trained: Ground) -> None
 def test_a_trial_that_differs_is_not_taken_over_whole(trained: Ground, changes: dict[str, Any]) -> None:
     finish(trained)
     assert begin(trained.course(**changes), trained.place("second/0000-r0")) == StartingPoint(
-        epochs=0, shared=ReusedWork()
+        epochs=0, reused=ReusedWork()
     )
 
 
@@ -66,7 +66,7 @@ def test_a_trial_that_differs_is_not_taken_over_whole(trained: Ground, changes: 
 def test_a_finished_trial_that_is_not_whole_any_more_is_not_taken_over(trained: Ground, spoil: str) -> None:
     SPOILT[spoil](finish(trained))
     place = trained.place("second/0000-r0")
-    assert begin(trained.course(), place) == StartingPoint(epochs=0, shared=ReusedWork())
+    assert begin(trained.course(), place) == StartingPoint(epochs=0, reused=ReusedWork())
     assert not (place.path / ".taken").exists()
     assert saved_states(place.states) == []
 
@@ -80,32 +80,32 @@ def test_a_trial_does_not_take_itself_over(trained: Ground) -> None:
 def test_a_trial_whose_sweep_is_deleted_is_still_to_be_had_from_those_that_took_it_over(trained: Ground) -> None:
     first, second, course = finish(trained), trained.place("second/0003-r0"), trained.course()
     before = left_by(first)
-    assert begin(course, second).is_whole
-    note_finished(second, course.cuts[-1])
-    shutil.rmtree(first.folder)
+    assert begin(course, second).is_finished
+    register_finished(second, course.cuts[-1])
+    shutil.rmtree(first.sweep_folder)
     third = trained.place("third/0000-r0")
-    assert begin(course, third).shared.taken_from == "second/0003-r0"
+    assert begin(course, third).reused.taken_from == "second/0003-r0"
     assert_same(left_by(third), before)
-    note_finished(third, course.cuts[-1])
+    register_finished(third, course.cuts[-1])
     cleaned(third)
-    assert begin(course, trained.place("fourth/0000-r0")).shared.taken_from == "second/0003-r0", (
+    assert begin(course, trained.place("fourth/0000-r0")).reused.taken_from == "second/0003-r0", (
         "the third lacks weights"
     )
 
 
 def test_of_many_equal_trials_the_newest_are_noted(trained: Ground) -> None:
     cut = trained.course().cuts[-1]
-    names = [f"sweep{number}/0000-r0" for number in range(MOST_NOTED + 2)]
+    names = [f"sweep{number}/0000-r0" for number in range(MAX_REGISTERED + 2)]
     for name in (*names, names[3]):
-        note_finished(trained.place(name), cut)
+        register_finished(trained.place(name), cut)
     newest = [names[3], *(name for name in reversed(names) if name != names[3])]
-    assert noted_trials(trained.place(), cut) == newest[:MOST_NOTED]
+    assert registered_trials(trained.place(), cut) == newest[:MAX_REGISTERED]
 
 
 def test_a_note_says_where_the_newest_equal_trial_is(trained: Ground) -> None:
     cut = trained.course().cuts[-1]
     for name in ("first/0000-r0", "second/0001-r0"):
-        note_finished(trained.place(name), cut)
+        register_finished(trained.place(name), cut)
     (note,) = trained.place().finished_folder.iterdir()
     assert note.name == f"{cut.key}.json"
     assert json.loads(note.read_text()) == {"trials": ["second/0001-r0", "first/0000-r0"]}
@@ -114,13 +114,13 @@ def test_a_note_says_where_the_newest_equal_trial_is(trained: Ground) -> None:
 def test_a_note_does_not_outlive_what_it_was_written_for(trained: Ground) -> None:
     """Another sweep has taken the name, and another configuration the trial's number."""
     first = finish(trained)
-    shutil.rmtree(first.folder)
+    shutil.rmtree(first.sweep_folder)
     other = trained.course(optimizer__learning_rate=1e-2)
     again = trained.place("first/0000-r0")
     train_trial(other, again)
-    note_finished(again, other.cuts[-1])
-    assert begin(trained.course(), trained.place("second/0000-r0")).shared.taken_from is None
-    assert begin(other, trained.place("third/0000-r0")).shared.taken_from == "first/0000-r0"
+    register_finished(again, other.cuts[-1])
+    assert begin(trained.course(), trained.place("second/0000-r0")).reused.taken_from is None
+    assert begin(other, trained.place("third/0000-r0")).reused.taken_from == "first/0000-r0"
 
 
 @pytest.mark.parametrize("content", [None, "", "{", "[]", '{"unknown": 1}'])
@@ -139,5 +139,5 @@ def test_what_was_shared_is_read_back_or_nothing(ground: Ground, content: str | 
 def test_weights_without_checksums_are_taken_over(trained: Ground) -> None:
     first, place = finish(trained), trained.place("second/0000-r0")
     (first.states.path / "weights" / CHECKSUMS).unlink()
-    assert begin(trained.course(), place).is_whole
+    assert begin(trained.course(), place).is_finished
     assert left_by(place).weights

@@ -11,26 +11,26 @@ from typing import Any
 import pytest
 
 from sweeps.reuse.stage_entry import (
-    DESCRIPTION,
-    Entry,
+    ENTRY_FILE,
+    StageEntry,
     build_entry,
-    bytes_of,
     check_name,
+    entry_bytes,
     eviction_order,
-    is_whole,
+    is_intact,
     last_change,
     link_entry,
     measure,
     move_folder,
     read_entry,
-    renew_entry,
     statuses,
+    touch_entry,
 )
 
 FACTS = {"epoch": 3, "score": 0.1 + 0.2, "names": ["a", "ü"], "by": {"x": None}, "bound": float("inf")}
 
 
-def build(folder: Path, files: dict[str, bytes], is_spare: bool = False) -> Entry:
+def build(folder: Path, files: dict[str, bytes], is_spare: bool = False) -> StageEntry:
     """An entry with files of the given contents."""
     sources = folder.with_name(f"{folder.name} sources")
     sources.mkdir()
@@ -54,15 +54,15 @@ def test_an_entry_is_read_as_it_was_built(tmp_path: Path) -> None:
     assert entry.facts == FACTS
     assert entry.is_spare
     assert entry.files == {"a": [3, zlib.crc32(b"one")], "deeper/b": [0, 0]}
-    described = json.loads((tmp_path / "entry" / DESCRIPTION).read_text())
+    described = json.loads((tmp_path / "entry" / ENTRY_FILE).read_text())
     assert described["version"] == 1
     assert (described["facts"], described["is_spare"], described["files"]) == (FACTS, True, entry.files)
-    assert bytes_of(tmp_path / "entry") == 3
+    assert entry_bytes(tmp_path / "entry") == 3
 
 
 def test_an_entry_may_have_no_files(tmp_path: Path) -> None:
     assert build(tmp_path / "entry", {}).files == {}
-    assert bytes_of(tmp_path / "entry") == 0
+    assert entry_bytes(tmp_path / "entry") == 0
 
 
 def test_facts_may_hold_tuples_and_mappings_and_numbers_as_names(tmp_path: Path) -> None:
@@ -75,17 +75,17 @@ def test_facts_may_hold_tuples_and_mappings_and_numbers_as_names(tmp_path: Path)
 @pytest.mark.parametrize("position", [0.1, 0.5, 0.9])
 def test_a_flipped_bit_anywhere_in_a_description_is_noticed(tmp_path: Path, position: float) -> None:
     build(tmp_path / "entry", {"a": b"one"})
-    path = tmp_path / "entry" / DESCRIPTION
+    path = tmp_path / "entry" / ENTRY_FILE
     content = bytearray(path.read_bytes())
     content[int(position * len(content))] ^= 1
     path.write_bytes(content)
     assert read_entry(tmp_path / "entry") is None
-    assert not renew_entry(tmp_path / "entry")
+    assert not touch_entry(tmp_path / "entry")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", '{"checksum": 0}', '{"version": 1, "files": {}}'])
 def test_what_is_no_description_is_no_entry(tmp_path: Path, text: str) -> None:
-    (tmp_path / DESCRIPTION).write_text(text)
+    (tmp_path / ENTRY_FILE).write_text(text)
     assert read_entry(tmp_path) is None
     assert read_entry(tmp_path / "missing") is None
 
@@ -93,14 +93,14 @@ def test_what_is_no_description_is_no_entry(tmp_path: Path, text: str) -> None:
 def test_a_description_of_another_version_is_not_read(tmp_path: Path) -> None:
     described = {"version": 2, "facts": {}, "is_spare": False, "files": {}}
     checksum = zlib.crc32(json.dumps(described).encode())
-    (tmp_path / DESCRIPTION).write_text(json.dumps({**described, "checksum": checksum}))
+    (tmp_path / ENTRY_FILE).write_text(json.dumps({**described, "checksum": checksum}))
     assert read_entry(tmp_path) is None
 
 
 def test_the_size_of_a_damaged_entry_is_that_of_its_files(tmp_path: Path) -> None:
     build(tmp_path / "entry", {"a": b"one", "deeper/b": b"three"})
-    (tmp_path / "entry" / DESCRIPTION).write_text("damaged")
-    assert bytes_of(tmp_path / "entry") == len("one") + len("three") + len("damaged")
+    (tmp_path / "entry" / ENTRY_FILE).write_text("damaged")
+    assert entry_bytes(tmp_path / "entry") == len("one") + len("three") + len("damaged")
 
 
 @pytest.mark.parametrize("name", ["a", "a/b", "a..b", "deeper/stage.json", ".hidden"])
@@ -131,7 +131,7 @@ def test_files_that_cannot_be_linked_are_copied(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "entry sources" / "0").write_bytes(b"two")
     entry = link_entry(tmp_path / "entry", tmp_path / "taken")
     assert entry is not None
-    assert is_whole(entry, tmp_path / "taken")
+    assert is_intact(entry, tmp_path / "taken")
     assert (tmp_path / "taken" / "a").read_bytes() == b"one"
 
 
@@ -144,12 +144,12 @@ def test_an_entry_with_a_file_missing_is_not_linked(tmp_path: Path) -> None:
 
 def test_an_entry_is_whole_only_with_every_byte(tmp_path: Path) -> None:
     entry = build(tmp_path / "entry", {"a": b"one", "deeper/b": b"three"})
-    assert is_whole(entry, tmp_path / "entry")
+    assert is_intact(entry, tmp_path / "entry")
     for damaged in (b"thre", b"threE", b"three.", b""):
         (tmp_path / "entry" / "deeper/b").write_bytes(damaged)
-        assert not is_whole(entry, tmp_path / "entry")
+        assert not is_intact(entry, tmp_path / "entry")
     (tmp_path / "entry" / "deeper/b").unlink()
-    assert not is_whole(entry, tmp_path / "entry")
+    assert not is_intact(entry, tmp_path / "entry")
 
 
 @pytest.mark.parametrize("num_bytes", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1])
@@ -162,10 +162,10 @@ def test_files_are_measured_over_the_blocks_they_are_read_in(tmp_path: Path, num
 def test_damaged_entries_are_needed_least_then_spare_ones_then_those_used_long_ago(tmp_path: Path) -> None:
     for name, is_spare, used in (("e", False, 9), ("c", True, 8), ("d", False, 2), ("b", True, 1), ("a", False, 0)):
         build(tmp_path / name, {}, is_spare)
-        os.utime(tmp_path / name / DESCRIPTION, (used, used))
-    (tmp_path / "a" / DESCRIPTION).unlink()
+        os.utime(tmp_path / name / ENTRY_FILE, (used, used))
+    (tmp_path / "a" / ENTRY_FILE).unlink()
     assert sorted("edcba", key=lambda name: eviction_order(tmp_path / name)) == list("abcde")
-    assert renew_entry(tmp_path / "d")
+    assert touch_entry(tmp_path / "d")
     assert sorted("edcba", key=lambda name: eviction_order(tmp_path / name)) == list("abced")
 
 
@@ -206,7 +206,7 @@ def test_a_folder_is_copied_to_another_file_system(tmp_path: Path, monkeypatch: 
     move_folder(tmp_path / "entry", tmp_path / "far" / "away")
     assert (tmp_path / "far" / "away" / "deeper/b").read_bytes() == b"three"
     assert sorted(path.name for path in (tmp_path / "far").iterdir()) == ["away"]
-    assert sorted(path.name for path in (tmp_path / "far" / "away").iterdir()) == ["a", "deeper", DESCRIPTION]
+    assert sorted(path.name for path in (tmp_path / "far" / "away").iterdir()) == ["a", "deeper", ENTRY_FILE]
 
 
 def test_a_folder_that_cannot_be_copied_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,11 +16,11 @@ import pytest
 from sweeps.reuse import file_locks
 from sweeps.reuse import stage_store as stages
 from sweeps.reuse.file_locks import locked
-from sweeps.reuse.stage_entry import DESCRIPTION, bytes_of, is_whole, read_entry
+from sweeps.reuse.stage_entry import ENTRY_FILE, entry_bytes, is_intact, read_entry
 from sweeps.reuse.stage_store import (
     LOCK,
     StageStore,
-    claim,
+    claim_stage,
     fetch_stage,
     has_stage,
     remove_stage,
@@ -55,7 +55,7 @@ def keep(store: StageStore, key: str, files: dict[str, bytes], **options: Any) -
 def keep_sized(store: StageStore, key: str, num_bytes: int, used: float, is_spare: bool = False) -> None:
     """Keeps a stage that was used last at a given time."""
     assert keep(store, key, {"file": bytes(num_bytes)}, is_spare=is_spare) is None
-    os.utime(store.folder / key / DESCRIPTION, (used, used))
+    os.utime(store.folder / key / ENTRY_FILE, (used, used))
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -79,7 +79,7 @@ def stage_facts(store: StageStore, key: str) -> dict[str, Any] | None:
 
 def store_bytes(store: StageStore) -> int:
     """Bytes of all stages together."""
-    return sum(bytes_of(store.folder / key) for key in keys(store))
+    return sum(entry_bytes(store.folder / key) for key in keys(store))
 
 
 def refuse(number: int) -> Any:
@@ -128,8 +128,8 @@ def test_the_first_one_kept_stays_and_is_used_again(store: StageStore, tmp_path:
     assert store_stage(store, ONE, {"other": tmp_path / "missing"}, {"epoch": 9}) is None
     assert store_stage(bounded(store, 0), ONE, {}, {}) is None
     assert stage_facts(store, ONE) == FACTS
-    assert contents(store.folder / ONE).keys() == {"file", DESCRIPTION}
-    assert (store.folder / ONE / DESCRIPTION).stat().st_mtime > before
+    assert contents(store.folder / ONE).keys() == {"file", ENTRY_FILE}
+    assert (store.folder / ONE / ENTRY_FILE).stat().st_mtime > before
 
 
 def test_what_is_not_there_is_not_taken_and_makes_nothing(store: StageStore, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_damaged_stage_is_noticed_removed_and_kept_anew(store: StageStore, tmp
     keep(store, TWO, FILES)
     shutil.rmtree(tmp_path / "sources")  # otherwise they would be damaged too
     path, content = store.folder / ONE / "state/tensors", FILES["state/tensors"]
-    description = store.folder / ONE / DESCRIPTION
+    description = store.folder / ONE / ENTRY_FILE
     damages: dict[str, Callable[[], object]] = {
         "truncated": lambda: path.write_bytes(content[:-1]),
         "flipped": lambda: path.write_bytes(content[:-1] + b"S"),
@@ -177,7 +177,7 @@ def test_a_damaged_stage_is_noticed_removed_and_kept_anew(store: StageStore, tmp
 
 def test_keeping_replaces_what_has_no_readable_description(store: StageStore, tmp_path: Path) -> None:
     keep(store, ONE, FILES)
-    (store.folder / ONE / DESCRIPTION).write_text("{")
+    (store.folder / ONE / ENTRY_FILE).write_text("{")
     assert stage_facts(store, ONE) is None
     assert keep(store, ONE, FILES) is None
     assert fetch_stage(store, ONE, tmp_path / "taken") == FACTS
@@ -191,9 +191,9 @@ def test_files_are_checked_while_others_may_use_the_store_and_remove_the_stage(
     def remove_and_check(*arguments: Any) -> bool:
         with locked(store.folder / LOCK):
             shutil.rmtree(store.folder / ONE)
-        return is_whole(*arguments)
+        return is_intact(*arguments)
 
-    monkeypatch.setattr(stages, "is_whole", remove_and_check)
+    monkeypatch.setattr(stages, "is_intact", remove_and_check)
     assert fetch_stage(store, ONE, tmp_path / "taken") == FACTS
     assert contents(tmp_path / "taken") == FILES
 
@@ -231,7 +231,7 @@ def test_spare_stages_go_first_then_the_others_each_by_its_last_use(store: Stage
 def test_a_damaged_stage_makes_room_before_all_others(store: StageStore) -> None:
     keep_sized(store, ONE, 10, used=1, is_spare=True)
     keep_sized(store, TWO, 10, used=2)
-    (store.folder / TWO / DESCRIPTION).write_text("damaged...")
+    (store.folder / TWO / ENTRY_FILE).write_text("damaged...")
     assert store_bytes(store) == 30
     keep_sized(bounded(store, 30), THREE, 10, used=3)
     assert keys(store) == {ONE, THREE}
@@ -312,7 +312,7 @@ def test_what_is_no_key_is_refused(store: StageStore, key: str) -> None:
     with pytest.raises(ValueError, match="must be 64 hex digits"):
         store_stage(store, key, {}, {})
     with pytest.raises(ValueError, match="must be 64 hex digits"):
-        claim(store, key)
+        claim_stage(store, key)
 
 
 def test_names_that_leave_the_entry_are_refused(store: StageStore, tmp_path: Path) -> None:
@@ -336,12 +336,12 @@ def test_a_store_has_an_absolute_folder_and_no_negative_bound(tmp_path: Path) ->
 
 
 def test_a_stage_is_claimed_by_one(store: StageStore) -> None:
-    with claim(store, ONE) or pytest.fail("nobody has it"):
-        assert claim(store, ONE) is None
-        with claim(store, TWO) or pytest.fail("nobody has it"):
+    with claim_stage(store, ONE) or pytest.fail("nobody has it"):
+        assert claim_stage(store, ONE) is None
+        with claim_stage(store, TWO) or pytest.fail("nobody has it"):
             pass
         assert keep(store, ONE, FILES) is None  # a claim does not stand in the way of keeping
-    with claim(store, ONE) or pytest.fail("nobody has it any more") as again:
+    with claim_stage(store, ONE) or pytest.fail("nobody has it any more") as again:
         assert again.is_exclusive
     assert keys(store) == {ONE}
 
@@ -354,22 +354,25 @@ def test_a_store_that_may_hold_nothing_keeps_takes_and_claims_nothing(store: Sta
     assert not (tmp_path / "taken").exists()
     assert keep(nothing, TWO, FILES) is None, "nothing to tell: nobody has asked for it to be kept"
     assert keys(store) == {ONE}
-    with claim(nothing, TWO) or pytest.fail("nobody need wait"), claim(nothing, TWO) or pytest.fail("nor here") as two:
+    with (
+        claim_stage(nothing, TWO) or pytest.fail("nobody need wait"),
+        claim_stage(nothing, TWO) or pytest.fail("nor here") as two,
+    ):
         assert not two.is_exclusive
-        with claim(store, TWO) or pytest.fail("another sweep may have it, and it alone") as other:
+        with claim_stage(store, TWO) or pytest.fail("another sweep may have it, and it alone") as other:
             assert other.is_exclusive
 
 
 def test_nobody_waits_for_a_stage_that_was_too_large_to_be_kept(store: StageStore) -> None:
     small, large = bounded(store, 2000), bounded(store, 2001)
-    with claim(small, ONE) or pytest.fail("nobody has it"):
-        assert claim(small, ONE) is None, "it is not known yet"
+    with claim_stage(small, ONE) or pytest.fail("nobody has it"):
+        assert claim_stage(small, ONE) is None, "it is not known yet"
         assert "2,001 bytes" in str(keep(small, ONE, {"file": bytes(2001)}))
-        with claim(small, ONE) or pytest.fail("it will not be kept") as second:
+        with claim_stage(small, ONE) or pytest.fail("it will not be kept") as second:
             assert not second.is_exclusive
-        assert claim(large, ONE) is None, "a sweep with a larger bound will keep it"
-        assert claim(store, ONE) is None
-    with claim(large, ONE) or pytest.fail("nobody has it") as third:
+        assert claim_stage(large, ONE) is None, "a sweep with a larger bound will keep it"
+        assert claim_stage(store, ONE) is None
+    with claim_stage(large, ONE) or pytest.fail("nobody has it") as third:
         assert third.is_exclusive
 
 
@@ -378,7 +381,7 @@ def test_what_is_known_of_a_large_stage_is_forgotten_as_old_claims_are(store: St
     keep(small, ONE, FILES)
     (note,) = (store.folder / ".claims").iterdir()
     note.write_text("?")
-    with claim(small, ONE) or pytest.fail("nobody has it") as held:
+    with claim_stage(small, ONE) or pytest.fail("nobody has it") as held:
         assert held.is_exclusive, "a damaged note says nothing"
     os.utime(note, (0, 0))
     keep_sized(small, TWO, 1, used=1)
@@ -387,7 +390,7 @@ def test_what_is_known_of_a_large_stage_is_forgotten_as_old_claims_are(store: St
 
 def test_old_claims_and_what_dead_processes_left_go_when_room_is_made(store: StageStore) -> None:
     for key in (ONE, TWO):
-        with claim(store, key) or pytest.fail("nobody has it"):
+        with claim_stage(store, key) or pytest.fail("nobody has it"):
             pass
     old_claim = store.folder / ".claims" / ONE
     os.utime(old_claim, (0, 0))

@@ -19,19 +19,19 @@ import results.records.files
 from mtlib.checkpoints.best_weights import known_checksums
 from mtlib.checkpoints.state import newest_numbers, saved_states
 from results.records.epochs import curves_path
-from sweeps.lanes.loaded_trial import Course
+from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.reuse import starting_point as take_over
-from sweeps.reuse.finished_trials import ReusedWork, TrialFolder, note_finished, read_reused_work, write_reused_work
-from sweeps.reuse.stage_store import folder_of, has_stage
+from sweeps.reuse.finished_trials import ReusedWork, TrialFolder, read_reused_work, register_finished, write_reused_work
+from sweeps.reuse.stage_store import entry_folder, has_stage
 from sweeps.reuse.starting_point import StartingPoint, store_cut
 from tests.sweeps.reuse.finished_trials import SPOILT, begin, compact_as, damaged_curves, finish, without_its_last_epoch
 from tests.sweeps.reuse.trained_trials import Ground, assert_same, left_by, train_trial
 
 
-def cold(ground: Ground, course: Course) -> TrialFolder:
+def cold(ground: Ground, course: LoadedTrial) -> TrialFolder:
     """The trial trained from its start by itself."""
     place = ground.place("cold/0000-r0", shares=False)
-    assert begin(course, place) == StartingPoint(epochs=0, shared=ReusedWork())
+    assert begin(course, place) == StartingPoint(epochs=0, reused=ReusedWork())
     assert len(train_trial(course, place)) == course.cuts[-1].total_steps
     return place
 
@@ -51,7 +51,7 @@ def test_a_trial_goes_on_from_anothers_stage_to_exactly_what_it_would_have_come_
     course, place = trained.course(**changes), trained.place("second/0003-r1")
     found = begin(course, place)
     shared = ReusedWork(steps=4 * epochs, seconds=1.5)
-    assert found == StartingPoint(epochs=epochs, shared=shared)
+    assert found == StartingPoint(epochs=epochs, reused=shared)
     assert read_reused_work(place) == shared
     first = left_by(trained.place("first/0000-r0"))
     taken = left_by(place)
@@ -83,7 +83,7 @@ def test_what_has_taken_over_and_is_killed_goes_on_from_its_own_state(trained: G
     course, place = trained.course(tasks__sst__batch_size=4), trained.place("second/0000-r0")
     begin(course, place)
     train_trial(course, place, until_epoch=2)
-    assert begin(course, place) == StartingPoint(epochs=2, shared=ReusedWork(steps=4, seconds=1.5))
+    assert begin(course, place) == StartingPoint(epochs=2, reused=ReusedWork(steps=4, seconds=1.5))
     assert train_trial(course, place)[0] == 9
     assert_same(left_by(place), left_by(cold(trained, course)))
 
@@ -92,7 +92,7 @@ def test_the_trials_own_newer_state_wins_over_an_older_cut(trained: Ground) -> N
     course, place = trained.course(tasks__sst__batch_size=4), trained.place("second/0000-r0")
     train_trial(course, replace(place, store=None), until_epoch=2)
     before = saved_states(place.states)
-    assert begin(course, place) == StartingPoint(epochs=2, shared=ReusedWork())
+    assert begin(course, place) == StartingPoint(epochs=2, reused=ReusedWork())
     assert saved_states(place.states) == before
 
 
@@ -100,7 +100,7 @@ def test_a_cut_wins_over_a_state_behind_fewer_epochs(trained: Ground) -> None:
     course, place = trained.course(tasks__sst__batch_size=4), trained.place("second/0000-r0")
     train_trial(course, place, until_step=2)
     assert newest_numbers(place.states) is not None
-    assert begin(course, place) == StartingPoint(epochs=1, shared=ReusedWork(steps=4, seconds=1.5))
+    assert begin(course, place) == StartingPoint(epochs=1, reused=ReusedWork(steps=4, seconds=1.5))
     (state,) = saved_states(place.states)
     assert state.name.startswith("state-000000004")
 
@@ -109,21 +109,21 @@ def test_what_a_trial_has_trained_itself_is_not_called_shared(trained: Ground) -
     """It had trained its first stage before it took over the second."""
     course, place = trained.course(), trained.place("second/0000-r0")
     train_trial(course, place, until_epoch=1)
-    seconds = max(pq.read_table(place.folder / curves_path(place.trial_id))["seconds"].to_pylist())
+    seconds = max(pq.read_table(place.sweep_folder / curves_path(place.trial_id))["seconds"].to_pylist())
     found = begin(course, place)
-    assert (found.epochs, found.is_whole, found.shared.steps) == (3, False, 8)
-    assert found.shared.seconds == pytest.approx(1.5 - seconds)
-    note_finished(trained.place("first/0000-r0"), course.cuts[-1])
+    assert (found.epochs, found.is_finished, found.reused.steps) == (3, False, 8)
+    assert found.reused.seconds == pytest.approx(1.5 - seconds)
+    register_finished(trained.place("first/0000-r0"), course.cuts[-1])
     other = trained.place("third/0000-r0")
     train_trial(course, other, until_epoch=1)
-    assert (begin(course, other).is_whole, read_reused_work(other).steps) == (True, 8)
+    assert (begin(course, other).is_finished, read_reused_work(other).steps) == (True, 8)
 
 
 def test_a_damaged_cut_is_left_and_the_one_before_it_is_taken(trained: Ground) -> None:
     course, place = trained.course(), trained.place("second/0000-r0")
     assert place.store is not None
     last = course.cuts[-1].key
-    path = folder_of(place.store, last) / "state" / "tensors"
+    path = entry_folder(place.store, last) / "state" / "tensors"
     content = path.read_bytes()
     path.unlink()
     path.write_bytes(content[:-1])
@@ -134,7 +134,7 @@ def test_a_damaged_cut_is_left_and_the_one_before_it_is_taken(trained: Ground) -
 def test_a_stage_is_kept_once(trained: Ground) -> None:
     place, course = trained.place("first/0000-r0"), trained.course()
     assert store_cut(place, course.cuts[-1], 99.0, is_spare=True) is None
-    assert begin(course, trained.place("second/0000-r0")).shared.seconds == 1.5, "what was there stays"
+    assert begin(course, trained.place("second/0000-r0")).reused.seconds == 1.5, "what was there stays"
 
 
 def test_why_a_stage_is_not_kept_is_said(trained: Ground) -> None:
@@ -161,8 +161,8 @@ def test_a_trial_that_is_tried_again_keeps_its_next_stage_though_its_first_epoch
     course, place = ground.course(), ground.place("first/0000-r0")
     train_trial(course, place, until_epoch=1)
     compact_as(status, course, place)
-    assert (place.folder / curves_path(place.trial_id)).exists() == (status != "failed")
-    assert begin(course, place) == StartingPoint(epochs=1, shared=ReusedWork())
+    assert (place.sweep_folder / curves_path(place.trial_id)).exists() == (status != "failed")
+    assert begin(course, place) == StartingPoint(epochs=1, reused=ReusedWork())
     assert train_trial(course, place, keeps=True)[0] == 5
     assert {path.name for path in place.path.iterdir()} == {"checkpoint", "curves.parquet", "predictions"}
     other, twin = ground.course(stages__1__epochs=3), ground.place("second/0000-r0")
@@ -179,7 +179,7 @@ def other_configuration(_place: TrialFolder) -> dict[str, Any]:
 
 
 def too_few_curves(place: TrialFolder) -> dict[str, Any]:
-    (place.folder / curves_path(place.trial_id)).unlink()
+    (place.sweep_folder / curves_path(place.trial_id)).unlink()
     return {}
 
 
@@ -200,13 +200,13 @@ def test_a_state_that_cannot_be_gone_on_from_is_forgotten_and_that_is_said(
     write_reused_work(place, ReusedWork(steps=4))
     course = ground.course(**spoil(place))
     found = begin(course, place)
-    assert (found.epochs, found.shared, found.is_whole) == (0, ReusedWork(), False)
+    assert (found.epochs, found.reused, found.is_finished) == (0, ReusedWork(), False)
     assert found.note is not None
-    assert found.note.startswith("0000-r0 begins anew: ")
+    assert found.note.startswith("0000-r0 starts over: ")
     assert why in found.note
     assert "\n" not in found.note
     assert not place.states.path.exists()
-    assert begin(course, place) == StartingPoint(epochs=0, shared=ReusedWork()), "it is said once"
+    assert begin(course, place) == StartingPoint(epochs=0, reused=ReusedWork()), "it is said once"
     train_trial(course, place)
     assert_same(left_by(place), left_by(cold(ground, course)))
 
@@ -224,10 +224,10 @@ def test_where_the_newest_state_is_damaged_the_one_before_it_counts(ground: Grou
 
 def test_without_a_store_nothing_is_shared_and_the_trials_own_state_counts(trained: Ground) -> None:
     course, place = trained.course(), trained.place("second/0000-r0", shares=False)
-    note_finished(trained.place("first/0000-r0"), course.cuts[-1])
-    assert begin(course, place) == StartingPoint(epochs=0, shared=ReusedWork())
+    register_finished(trained.place("first/0000-r0"), course.cuts[-1])
+    assert begin(course, place) == StartingPoint(epochs=0, reused=ReusedWork())
     train_trial(course, place, until_epoch=1)
-    assert begin(course, place) == StartingPoint(epochs=1, shared=ReusedWork())
+    assert begin(course, place) == StartingPoint(epochs=1, reused=ReusedWork())
 
 
 # Whole trials.
@@ -238,23 +238,23 @@ def test_a_damaged_twin_costs_a_trial_nothing(trained: Ground, spoil: str) -> No
     course, place = trained.course(), trained.place("second/0000-r0")
     train_trial(course, place, until_epoch=1)
     SPOILT[spoil](finish(trained))
-    assert begin(course, place) == StartingPoint(epochs=1, shared=ReusedWork())
+    assert begin(course, place) == StartingPoint(epochs=1, reused=ReusedWork())
     assert train_trial(course, place)[0] == 5
     assert_same(left_by(place), left_by(cold(trained, course)))
 
 
 def test_a_trial_whose_end_was_lost_is_whole_and_not_taken_from_anybody(trained: Ground) -> None:
     first = finish(trained)
-    assert begin(trained.course(), first) == StartingPoint(epochs=3, shared=ReusedWork(), is_whole=True)
+    assert begin(trained.course(), first) == StartingPoint(epochs=3, reused=ReusedWork(), is_finished=True)
     without_its_last_epoch(first)
-    assert begin(trained.course(), first) == StartingPoint(epochs=0, shared=ReusedWork())
+    assert begin(trained.course(), first) == StartingPoint(epochs=0, reused=ReusedWork())
 
 
 def test_the_checksums_of_best_weights_go_along(trained: Ground) -> None:
     places = [trained.place("second/0000-r0"), trained.place("third/0000-r0")]
-    assert not begin(trained.course(stages__1__epochs=3), places[0]).is_whole
+    assert not begin(trained.course(stages__1__epochs=3), places[0]).is_finished
     finish(trained)
-    assert begin(trained.course(), places[1]).is_whole
+    assert begin(trained.course(), places[1]).is_finished
     for place in places:
         sums = known_checksums(place.states)
         assert sums.keys() == set((place.states.path / "weights").glob("*.safetensors")) != set()
@@ -311,9 +311,9 @@ def test_where_the_disk_is_full_a_trial_keeps_what_it_has_rather_than_taking_a_w
 
     with monkeypatch.context() as patch:
         patch.setattr(results.records.epoch_transfer, "write_table", write)
-        assert begin(course, place) == StartingPoint(epochs=2, shared=ReusedWork())
+        assert begin(course, place) == StartingPoint(epochs=2, reused=ReusedWork())
     assert_same(left_by(place), before)
-    assert begin(course, place).is_whole
+    assert begin(course, place).is_finished
     assert_same(left_by(place), left_by(first))
 
 

@@ -12,7 +12,7 @@ import torch
 from mtlib.checkpoints.best_weights import check_weights, keep_best
 from mtlib.checkpoints.state import State, StateFolder, save_state
 from results.records.trials import TrialRecord
-from sweeps.reuse.weight_pruning import Names, best_trials, clean
+from sweeps.reuse.weight_pruning import KeptWeights, best_trials, prune_weights
 
 NAMES = ("overall", "sst", "qqp")
 
@@ -77,15 +77,15 @@ def test_for_each_name_its_best_trials_keep_its_best_epoch(tmp_path: Path) -> No
     ]
     for trial in trials:
         train(tmp_path, trial)
-    clean(tmp_path, trials, 3)
+    prune_weights(tmp_path, trials, 3)
     assert [left(tmp_path, trial) for trial in trials] == [WHOLE] * 3
-    clean(tmp_path, trials, 2)
+    prune_weights(tmp_path, trials, 2)
     assert [left(tmp_path, trial) for trial in trials] == [
         ({"qqp": 1}, [1]),
         ({"overall": 2, "sst": 2}, [2]),
         WHOLE,
     ]
-    clean(tmp_path, trials, 1)
+    prune_weights(tmp_path, trials, 1)
     assert [left(tmp_path, trial) for trial in trials] == [
         ({"qqp": 1}, [1]),
         ({"overall": 2, "sst": 2}, [2]),
@@ -98,7 +98,7 @@ def test_what_may_still_write_is_left_alone_and_outdoes_nobody(status: str, tmp_
     trials = [record(0, {"overall": 0.9}, status), record(1, {"overall": 0.5})]
     for trial in trials:
         train(tmp_path, trial)
-    clean(tmp_path, trials, 1)
+    prune_weights(tmp_path, trials, 1)
     assert left(tmp_path, trials[0]) == WHOLE
     assert left(tmp_path, trials[1]) == ({"overall": 2}, [2])
 
@@ -108,7 +108,7 @@ def test_a_failed_trial_keeps_nothing_unless_it_can_go_on(tmp_path: Path) -> Non
     for trial in trials:
         train(tmp_path, trial)
     save_state(states_of(tmp_path, trials[1]), 1, State(tensors={}, numbers={}))
-    clean(tmp_path, trials, 1)
+    prune_weights(tmp_path, trials, 1)
     assert [left(tmp_path, trial) for trial in trials] == [({}, []), WHOLE, ({"overall": 2}, [2])]
 
 
@@ -124,13 +124,13 @@ def test_cleaning_after_every_trial_leaves_what_cleaning_at_the_end_does(seed: i
     draw = random.Random(seed)
     trials = [record(number, {name: draw.randrange(5) / 5 for name in NAMES}) for number in range(12)]
     draw.shuffle(trials)
-    cleaned: Names = {}
+    pruned: KeptWeights = {}
     for number, trial in enumerate(trials):
         for place in ("often", "once"):
             train(tmp_path / place, trial)
         waiting = [replace(other, status="queued") for other in trials[number + 1 :]]
-        clean(tmp_path / "often", [*trials[: number + 1], *waiting], 2, cleaned)
-    clean(tmp_path / "once", trials, 2)
+        prune_weights(tmp_path / "often", [*trials[: number + 1], *waiting], 2, pruned)
+    prune_weights(tmp_path / "once", trials, 2)
     found = [left(tmp_path / "often", trial) for trial in trials]
     assert found == [left(tmp_path / "once", trial) for trial in trials]
     assert [sum(name in (best or {}) for best, _ in found) for name in NAMES] == [2, 2, 2]
@@ -145,12 +145,12 @@ def test_a_kill_between_the_list_and_the_weights_is_made_good_the_next_time(
     def fail(_path: Path) -> None:
         raise PermissionError
 
-    cleaned: Names = {}
+    pruned: KeptWeights = {}
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", fail)
-        clean(tmp_path, [trial, better], 1, cleaned)
+        prune_weights(tmp_path, [trial, better], 1, pruned)
     assert left(tmp_path, trial) == ({"qqp": 1}, [1, 2])
-    clean(tmp_path, [trial, better], 1, cleaned)
+    prune_weights(tmp_path, [trial, better], 1, pruned)
     assert left(tmp_path, trial) == ({"qqp": 1}, [1])
 
 
@@ -160,15 +160,15 @@ def test_a_trial_whose_list_is_damaged_or_missing_is_left_alone(text: str | None
     train(tmp_path, trial)
     best = states_of(tmp_path, trial).path / "best.json"
     best.unlink() if text is None else best.write_text(text)
-    clean(tmp_path, [trial, record(1, {"overall": 0.5})], 1)
+    prune_weights(tmp_path, [trial, record(1, {"overall": 0.5})], 1)
     assert len(list((best.parent / "weights").glob("epoch-*"))) == 2
 
 
 def test_looking_again_at_a_thousand_trials_takes_a_moment(tmp_path: Path) -> None:
     trials = [record(number, dict.fromkeys(NAMES, number / 1000)) for number in range(1000)]
-    cleaned: Names = {}
-    clean(tmp_path, trials, 20, cleaned)
+    pruned: KeptWeights = {}
+    prune_weights(tmp_path, trials, 20, pruned)
     started = time.perf_counter()
     for _ in range(10):
-        clean(tmp_path, trials, 20, cleaned)
+        prune_weights(tmp_path, trials, 20, pruned)
     assert (time.perf_counter() - started) / 10 < 0.1

@@ -15,7 +15,7 @@ from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport, Progress
 from mtlib.training.step import Interrupted
 from results.records.epochs import read_curves, read_predictions, write_epoch
-from sweeps.lanes.loaded_trial import Course, find_course
+from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
 from sweeps.reuse.finished_trials import BEST_FILE, TrialFolder
 from sweeps.reuse.stage_store import StageStore
 from sweeps.reuse.starting_point import store_cut
@@ -38,10 +38,10 @@ class Ground:
     data: Path
     storage: Path
 
-    def course(self, **changes: Any) -> Course:
+    def course(self, **changes: Any) -> LoadedTrial:
         """A trial with some dotted keys changed, in which `__` stands for a dot."""
         dotted = {key.replace("__", "."): value for key, value in changes.items()}
-        return find_course(self.base.override(dotted), self.data, self.storage / ".cache", describe_environment(CPU))
+        return load_trial(self.base.override(dotted), self.data, self.storage / ".cache", describe_environment(CPU))
 
     def place(self, name: str = "sweep/0000-r0", *, shares: bool = True, most_bytes: int | None = None) -> TrialFolder:
         """Where the trial `sweep/trial` is; its sweep's folder is there."""
@@ -51,7 +51,7 @@ class Ground:
         cache = self.storage / ".cache"
         store = StageStore(folder=cache / "stages", most_bytes=most_bytes)
         return TrialFolder(
-            folder=folder,
+            sweep_folder=folder,
             trial_id=trial,
             states=StateFolder(path=folder / "trials" / trial / "checkpoint", every_steps=2),
             store=store if shares else None,
@@ -60,7 +60,7 @@ class Ground:
 
 
 def train_trial(
-    course: Course,
+    course: LoadedTrial,
     place: TrialFolder,
     *,
     until_epoch: int | None = None,
@@ -85,7 +85,7 @@ def train_trial(
         return progress.step != until_step
 
     def on_epoch(report: EpochReport) -> bool:
-        write_epoch(place.folder, place.trial_id, report)
+        write_epoch(place.sweep_folder, place.trial_id, report)
         return True
 
     def on_stage(stage: int) -> bool:
@@ -118,11 +118,13 @@ class Left:
 
 def left_by(place: TrialFolder) -> Left:
     """Reads a trial's record and its best weights."""
-    curves = read_curves(place.folder).to_pylist()
+    curves = read_curves(place.sweep_folder).to_pylist()
     names = ("step", "epoch", "task", "split", "metric", "value")
     own = [tuple(row[name] for name in names) for row in curves if row["trial"] == place.trial_id]
     pairs = sorted({(task, split) for _, _, task, split, _, _ in own if task != "overall"})
-    tables = [read_predictions(place.folder, *pair, trial=place.trial_id).drop_columns(["trial"]) for pair in pairs]
+    tables = [
+        read_predictions(place.sweep_folder, *pair, trial=place.trial_id).drop_columns(["trial"]) for pair in pairs
+    ]
     best = json.loads((place.states.path / BEST_FILE).read_text())
     files = sorted((place.states.path / "weights").glob("*.safetensors"))
     weights = {path.name: load_file(path) for path in files}

@@ -9,7 +9,7 @@ import pytest
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
-from sweeps.lanes.loaded_trial import find_course
+from sweeps.lanes.loaded_trial import load_trial
 from sweeps.search.stage_order import NOTHING_SHARED, StageKeys, StageOrder, find_stage_keys
 
 
@@ -224,7 +224,7 @@ def test_trials_share_names_exactly_where_their_stages_have_equal_keys(
     configs = [base.override(changes) for changes in CHANGES]
     found = [find_stage_keys(config, tiny_folder, 1) for config in configs]
     here = describe_environment("cpu")
-    known = [find_course(config, tiny_folder, tmp_path, here) for config in configs]
+    known = [load_trial(config, tiny_folder, tmp_path, here) for config in configs]
     names = [set(one.ends) for one in found]
     real = [{cut.key for cut in one.cuts if cut.is_end} for one in known]
     all_keys = [{key for cut in one.cuts for key in (cut.key, cut.other_key)} - {None} for one in known]

@@ -60,14 +60,16 @@ def run(mailbox: Any) -> None:
 
 
 def test_reports_are_passed_on_until_the_trial_is_complete(reported: list[dict[str, Any]]) -> None:
-    mailbox = MailboxStub(REPORT, {**REPORT, "epoch": 4, "scored_epoch": 2, "is_last": True}, TrialEnd(how="complete"))
+    mailbox = MailboxStub(
+        REPORT, {**REPORT, "epoch": 4, "scored_epoch": 2, "is_last": True}, TrialEnd(status="complete")
+    )
     run(mailbox)
     assert mailbox.submit.calls == [("0003-r0", "{}")]
     assert [told["epoch"] for told in reported] == [1, 2]
 
 
 def test_calls_carry_the_trials_name_for_the_dashboard(reported: list[dict[str, Any]]) -> None:
-    mailbox = MailboxStub(TrialEnd(how="complete"))
+    mailbox = MailboxStub(TrialEnd(status="complete"))
     run(mailbox)
     assert mailbox.next_report.calls[0] == {"name": "0003-r0 smart.weight=0.5"}
     assert reported == []
@@ -76,12 +78,12 @@ def test_calls_carry_the_trials_name_for_the_dashboard(reported: list[dict[str, 
 @pytest.mark.parametrize("how", ["failed", "interrupted"])
 def test_a_trial_without_a_result_fails_in_tune_too(reported: list[dict[str, Any]], how: Any) -> None:
     with pytest.raises(TrialFailed, match="sst: loss is nan"):
-        run(MailboxStub(REPORT, TrialEnd(how=how, error="sst: loss is nan at step 3")))
+        run(MailboxStub(REPORT, TrialEnd(status=how, error="sst: loss is nan at step 3")))
     assert len(reported) == 1
 
 
 def test_a_pruned_trial_returns(reported: list[dict[str, Any]]) -> None:
-    run(MailboxStub(REPORT, TrialEnd(how="pruned")))
+    run(MailboxStub(REPORT, TrialEnd(status="pruned")))
     assert len(reported) == 1
 
 
@@ -105,5 +107,5 @@ def test_a_trials_process_loads_no_torch() -> None:
 
 
 def test_a_trial_that_was_taken_over_is_complete_for_tune(reported: list[dict[str, Any]]) -> None:
-    run(MailboxStub({**REPORT, "is_last": True}, TrialEnd(how="reused")))
+    run(MailboxStub({**REPORT, "is_last": True}, TrialEnd(status="reused")))
     assert [told["is_last"] for told in reported] == [True]
