@@ -16,7 +16,7 @@ from mtlib.errors import first_line
 from results.records.epochs import compact
 from results.records.heartbeat import keep_beating
 from results.records.trials import TrialRecord
-from sweeps.cluster.connection import close_ray, open_ray
+from sweeps.cluster.connection import BackgroundRun, close_ray, open_ray
 from sweeps.cluster.interrupts import Interrupts
 from sweeps.cluster.placement_groups import remove_orphaned_groups
 from sweeps.driver.ledger import Ledger, add_trial, apply_event, close_ledger, open_ledger, save_ledger
@@ -31,7 +31,7 @@ from sweeps.search.scheduler import make_scheduler
 from sweeps.search.searcher import SweepSearcher
 from sweeps.search.study import open_study
 from sweeps.search.trial_spec import TrialSpec
-from sweeps.search.tune_run import TuneRun
+from sweeps.search.tune_run import start_tune
 
 OnEvent = Callable[[Event, Ledger], None]
 
@@ -70,7 +70,7 @@ class RunningSweep:
     mailbox: ActorHandle[Any]
     pool: LanePool
     searcher: SweepSearcher
-    search: TuneRun
+    search: BackgroundRun
     suggested: "queue.SimpleQueue[TrialSpec]"
     """Trials that Tune's thread has suggested and the ledger does not know yet."""
     pruned: KeptWeights = field(default_factory=dict)
@@ -191,7 +191,7 @@ def start_sweep(plan: SweepPlan, ledger: Ledger, on_event: OnEvent) -> RunningSw
         mailbox=mailbox,
         pool=pool,
         searcher=searcher,
-        search=TuneRun(mailbox, searcher, make_scheduler(plan, judged_reports(plan, known)), plan.folder / SCRATCH),
+        search=start_tune(mailbox, searcher, make_scheduler(plan, judged_reports(plan, known)), plan.folder / SCRATCH),
         suggested=suggested,
     )
 

@@ -100,13 +100,9 @@ class Mailbox:
         self._open[lane] = nodes
         return not self._close_if_surplus(lane)
 
-    async def report_load_error(self, lane: str, why: str) -> None:
-        """Records that a lane cannot load the sweep's data or encoder; it closes."""
-        self._emit(Event(kind="lane_load_error", lane=lane, facts={"why": why}))
-
-    async def report_load_crash(self, lane: str, why: str) -> None:
-        """Records that a lane's worker crashes while it loads; Ray Train restarts the lane."""
-        self._emit(Event(kind="lane_load_crash", lane=lane, facts={"why": why}))
+    async def report_load_failure(self, lane: str, why: str, *, can_retry: bool) -> None:
+        """Records that a lane's workers cannot load; Ray Train restarts the lane if `can_retry`, else it closes."""
+        self._emit(Event(kind="lane_load_crash" if can_retry else "lane_load_error", lane=lane, facts={"why": why}))
 
     async def next_trial(self, lane: str, host: str, pid: int) -> Assignment | Literal["wait", "close"]:
         """Waits for the lane's next trial; `wait` means ask again, `close` that the lane is not needed any more.
@@ -124,17 +120,9 @@ class Mailbox:
             return "close"
         return self._assign(self._queue.popleft(), lane, host, pid) if self._queue else "wait"
 
-    async def report_starting_point(self, trial_id: str, facts: Mapping[str, Any]) -> None:
-        """Records where a trial starts, and what it reuses."""
-        self._emit(Event(kind="starting_point", lane=self._trials[trial_id].lane, trial_id=trial_id, facts=facts))
-
-    async def report_stage_finished(self, trial_id: str, facts: Mapping[str, Any]) -> None:
-        """Records that a trial has finished a stage, which others may wait for."""
-        self._emit(Event(kind="stage_finished", lane=self._trials[trial_id].lane, trial_id=trial_id, facts=facts))
-
-    async def report_waiting(self, trial_id: str, what: str) -> None:
-        """Records what a trial waits for on its lane."""
-        self._emit(Event(kind="waiting", lane=self._trials[trial_id].lane, trial_id=trial_id, facts={"what": what}))
+    async def report_event(self, kind: EventKind, trial_id: str, facts: Mapping[str, Any]) -> None:
+        """Records an event of a trial on its lane: `starting_point`, `stage_finished` or `waiting`."""
+        self._emit(Event(kind=kind, lane=self._trials[trial_id].lane, trial_id=trial_id, facts=facts))
 
     async def is_wanted(self, trial_id: str) -> bool:
         """Whether a trial that waits on its lane should keep waiting."""

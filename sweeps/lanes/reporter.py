@@ -63,16 +63,17 @@ class TrialReporter:
         """Reports where the trial starts; called on rank 0."""
         self.reused = start.reused
         facts = {**self.facts, "epochs": start.epochs, "note": start.note}
-        ray.get(self._mailbox.report_starting_point.remote(self._trial_id, facts))
+        ray.get(self._mailbox.report_event.remote("starting_point", self._trial_id, facts))
 
     def report_stage_finished(self, stage: int, why_not: str | None) -> None:
         """Reports that a stage is finished, and why it was not stored if it was not; called on rank 0."""
-        ray.get(self._mailbox.report_stage_finished.remote(self._trial_id, {"stage": stage, "why_not": why_not}))
+        facts = {"stage": stage, "why_not": why_not}
+        ray.get(self._mailbox.report_event.remote("stage_finished", self._trial_id, facts))
 
     def report_waiting(self, what: str) -> None:
         """Reports what the trial waits for, once for each such thing; called on rank 0."""
         if what != self._waiting_for:
-            ray.get(self._mailbox.report_waiting.remote(self._trial_id, what))
+            ray.get(self._mailbox.report_event.remote("waiting", self._trial_id, {"what": what}))
         self._waiting_for = what
 
     def is_wanted(self) -> bool:

@@ -74,10 +74,10 @@ def run_lane(setup: LaneSetup) -> None:
     try:
         problem = first_problem(lambda: cached_corpus(TrialConfig.from_json(setup.base), *folders))
     except Exception as error:
-        ray.get(setup.mailbox.report_load_crash.remote(setup.lane, describe_error(error)))
+        ray.get(setup.mailbox.report_load_failure.remote(setup.lane, describe_error(error), can_retry=True))
         raise
     if problem is not None:
-        from_rank_0(lambda: ray.get(setup.mailbox.report_load_error.remote(setup.lane, problem)))
+        from_rank_0(lambda: ray.get(setup.mailbox.report_load_failure.remote(setup.lane, problem, can_retry=False)))
         return
     gc.collect()
     gc.freeze()  # excludes the libraries from later collections, which would take 0.2 s after each trial

@@ -42,7 +42,6 @@ class TrialClaims:
     stage: Claim | None = None
 
     def release(self) -> None:
-        """Releases both."""
         for held in filter(None, (self.stage, self.trial)):
             held.release()
         self.stage = self.trial = None

@@ -73,7 +73,8 @@ def prepare_starting_point(
         return StartingPoint(epochs=epochs, reused=reused, note=note)
     own_steps, own_seconds = own_work(folder, epochs, reused)
     if epochs < last.total_epochs and (source := fetch_finished(folder, last, score_names(config))):
-        seconds = reported_seconds(folder.path / FETCHED, folder.trial_id) - own_seconds
+        fetched = read_trial_curves(open_folder(folder.path / FETCHED), folder.trial_id)
+        seconds = max(fetched["seconds"].to_pylist(), default=0.0) - own_seconds
         whole = ReusedWork(steps=last.total_steps - own_steps, seconds=seconds, taken_from=source)
         install_finished(folder, whole)
         return StartingPoint(epochs=last.total_epochs, reused=whole, is_finished=True, note=note)
@@ -114,22 +115,22 @@ def is_finished(folder: TrialFolder, cut: Cut) -> bool:
         return False
 
 
-def reported_seconds(folder: Path, trial: str) -> float:
-    """Seconds of work in a trial's curves."""
-    return float(max(read_trial_curves(open_folder(folder), trial)["seconds"].to_pylist(), default=0.0))
-
-
 def own_work(folder: TrialFolder, epochs: int, reused: ReusedWork) -> tuple[int, float]:
     """Optimizer steps and seconds of the trial's own work on its first epochs, by its curves."""
-    curves = read_trial_curves(open_folder(folder.sweep_folder), folder.trial_id).to_pylist()
-    steps, seconds = max(((row["step"], row["seconds"]) for row in curves if row["epoch"] == epochs), default=(0, 0.0))
+    ends = [(row["step"], row["seconds"]) for row in curve_rows(folder) if row["epoch"] == epochs]
+    steps, seconds = max(ends, default=(0, 0.0))
     return (steps - reused.steps, seconds - reused.seconds) if epochs else (0, 0.0)
 
 
 def num_reported_epochs(folder: TrialFolder) -> int:
     """Epochs in the trial's own curves; ValueError if they are damaged."""
-    epochs = read_trial_curves(open_folder(folder.sweep_folder), folder.trial_id)["epoch"].to_pylist()
-    return max(epochs, default=0)
+    return max((row["epoch"] for row in curve_rows(folder)), default=0)
+
+
+def curve_rows(folder: TrialFolder) -> list[dict[str, Any]]:
+    """Rows of the trial's own curves; ValueError if they are damaged."""
+    rows: list[dict[str, Any]] = read_trial_curves(open_folder(folder.sweep_folder), folder.trial_id).to_pylist()
+    return rows
 
 
 def reset_trial(folder: TrialFolder) -> None:
@@ -202,8 +203,7 @@ def truncate_trial(folder: TrialFolder, epochs: int) -> ReusedWork:
 
     A score's best weights stay only if their epoch does.
     """
-    rows = read_trial_curves(open_folder(folder.sweep_folder), folder.trial_id).to_pylist()
-    last = next(row for row in reversed(rows) if row["epoch"] == epochs)
+    last = next(row for row in reversed(curve_rows(folder)) if row["epoch"] == epochs)
     keep_epochs(folder.sweep_folder, folder.trial_id, epochs)
     best = json.loads((folder.states.path / BEST_FILE).read_text())
     drop_states(folder.states)

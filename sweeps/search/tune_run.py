@@ -7,8 +7,7 @@ from ray import tune
 from ray.actor import ActorHandle
 from ray.tune.schedulers import TrialScheduler
 
-from mtlib.errors import first_line
-from sweeps.cluster.connection import start_thread
+from sweeps.cluster.connection import BackgroundRun
 from sweeps.search.searcher import SweepSearcher
 from sweeps.search.tune_trial import trial_function
 
@@ -28,51 +27,32 @@ class DecisionCallback(tune.Callback):  # type: ignore[misc]
         self._mailbox.cancel_trial.remote(trial.config["trial_id"], "its process in Ray Tune died")
 
 
-class TuneRun:
-    """A run of Tune."""
+def start_tune(
+    mailbox: ActorHandle[Any], searcher: SweepSearcher, scheduler: TrialScheduler, storage: Path
+) -> BackgroundRun:
+    """Starts Tune.
 
-    def __init__(self, mailbox: ActorHandle[Any], searcher: SweepSearcher, scheduler: TrialScheduler, storage: Path):
-        """Starts the run.
-
-        Args:
-            mailbox: the sweep's mailbox.
-            searcher: suggests trials, and knows when there are no more.
-            scheduler: decides on their reports.
-            storage: folder for Tune's own files, which nothing reads.
-        """
-        self.error: str | None = None
-        """Why Tune itself failed, not a trial."""
-        self._tuner = tune.Tuner(
-            trial_function(mailbox),
-            tune_config=tune.TuneConfig(
-                search_alg=searcher,
-                scheduler=scheduler,
-                num_samples=-1,
-                reuse_actors=True,
-                trial_name_creator=trial_name,
-                trial_dirname_creator=trial_name,
-            ),
-            run_config=tune.RunConfig(
-                name="trials", storage_path=str(storage), verbose=0, callbacks=[DecisionCallback(mailbox)]
-            ),
-        )
-        # Not the main thread: there Tune would take over Ctrl-C.
-        self._thread = start_thread(self._run, "search")
-
-    @property
-    def is_over(self) -> bool:
-        """Whether Tune has ended."""
-        return not self._thread.is_alive()
-
-    def wait(self, seconds: float) -> None:
-        """Waits for its end, at most so long."""
-        self._thread.join(max(0.0, seconds))
-
-    def _run(self) -> None:
-        try:
-            self._tuner.fit()
-        except Exception as error:  # the sweep reads it and ends
-            self.error = f"{type(error).__name__}: {first_line(error)}"
+    Args:
+        mailbox: the sweep's mailbox.
+        searcher: suggests trials, and knows when there are no more.
+        scheduler: decides on their reports.
+        storage: folder for Tune's own files, which nothing reads.
+    """
+    tuner = tune.Tuner(
+        trial_function(mailbox),
+        tune_config=tune.TuneConfig(
+            search_alg=searcher,
+            scheduler=scheduler,
+            num_samples=-1,
+            reuse_actors=True,
+            trial_name_creator=trial_name,
+            trial_dirname_creator=trial_name,
+        ),
+        run_config=tune.RunConfig(
+            name="trials", storage_path=str(storage), verbose=0, callbacks=[DecisionCallback(mailbox)]
+        ),
+    )
+    return BackgroundRun(tuner.fit, "search")
 
 
 def trial_name(trial: Any) -> str:

@@ -367,9 +367,9 @@ def test_where_a_trial_begins_and_what_stages_it_ends_are_told_with_its_lane() -
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
         await mailbox.next_trial("a", "host", 1)
-        await mailbox.report_starting_point("t", {"epochs": 1})
-        await mailbox.report_stage_finished("t", {"stage": 0, "why_not": None})
-        await mailbox.report_waiting("t", "stage 1")
+        await mailbox.report_event("starting_point", "t", {"epochs": 1})
+        await mailbox.report_event("stage_finished", "t", {"stage": 0, "why_not": None})
+        await mailbox.report_event("waiting", "t", {"what": "stage 1"})
         told = [
             event
             for event in await mailbox.take_events(0.01)

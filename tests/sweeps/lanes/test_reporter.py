@@ -59,7 +59,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(ray, "get", lambda answer: answer)
     monkeypatch.setattr(ray, "wait", lambda found, **_settings: (found, []))
     monkeypatch.setattr(reporter_module, "PROGRESS_SECONDS", 0.0)
-    names = ("progress", "epoch", "worker_error", "end", "starting_point", "stage_finished", "waiting")
+    names = ("progress", "epoch", "worker_error", "end", "event")
     methods = {f"report_{name}": Method([None] if name in ("worker_error", "end") else []) for name in names}
     return SimpleNamespace(**methods, is_wanted=Method([]))
 
@@ -190,12 +190,13 @@ def test_a_trial_that_takes_nothing_over_says_so(answers: Any, tmp_path: Path) -
 
 
 def test_where_a_trial_begins_is_told_and_kept_for_its_record(answers: Any, tmp_path: Path) -> None:
-    answers.report_starting_point.answers = [None]
+    answers.report_event.answers = [None]
     link = link_of(answers, tmp_path)
     shared = ReusedWork(steps=8, seconds=0.5, taken_from="other/0001-r0")
     link.report_starting_point(StartingPoint(epochs=2, reused=shared, note="it was damaged"))
     facts = {"shared_steps": 8, "shared_seconds": 0.5, "taken_from": "other/0001-r0"}
-    assert answers.report_starting_point.calls == [("0000-r0", {**facts, "epochs": 2, "note": "it was damaged"})]
+    reported = {**facts, "epochs": 2, "note": "it was damaged"}
+    assert answers.report_event.calls == [("starting_point", "0000-r0", reported)]
     assert link.facts == facts
 
 
@@ -203,7 +204,7 @@ def test_where_a_trial_begins_is_told_and_kept_for_its_record(answers: Any, tmp_
 def test_what_others_have_worked_is_not_the_trials_own_time(
     answers: Any, tmp_path: Path, shared_seconds: float, own: float
 ) -> None:
-    answers.report_starting_point.answers, answers.report_epoch.answers = [None], [False]
+    answers.report_event.answers, answers.report_epoch.answers = [None], [False]
     link = link_of(answers, tmp_path)
     link.report_starting_point(StartingPoint(epochs=0, reused=ReusedWork(seconds=shared_seconds)))
     link.on_epoch(report_of(*SCORED))
@@ -211,12 +212,12 @@ def test_what_others_have_worked_is_not_the_trials_own_time(
 
 
 def test_a_stage_that_ends_is_told(answers: Any, tmp_path: Path) -> None:
-    answers.report_stage_finished.answers = [None, None]
+    answers.report_event.answers = [None, None]
     link = link_of(answers, tmp_path)
     link.report_stage_finished(0, None)
     link.report_stage_finished(1, "no room")
     told = [{"stage": 0, "why_not": None}, {"stage": 1, "why_not": "no room"}]
-    assert answers.report_stage_finished.calls == [("0000-r0", facts) for facts in told]
+    assert answers.report_event.calls == [("stage_finished", "0000-r0", facts) for facts in told]
 
 
 def test_a_trial_that_waits_hears_whether_it_should(answers: Any, tmp_path: Path) -> None:
@@ -253,11 +254,11 @@ def test_epochs_that_are_done_are_told_again_as_they_were_told_first(
 
 
 def test_what_a_trial_waits_for_is_said_once(answers: Any, tmp_path: Path) -> None:
-    answers.report_waiting.answers = [None, None]
+    answers.report_event.answers = [None, None]
     link = link_of(answers, tmp_path)
     for what in ("stage 0", "stage 0", "stage 1", "stage 1"):
         link.report_waiting(what)
-    assert answers.report_waiting.calls == [("0000-r0", "stage 0"), ("0000-r0", "stage 1")]
+    assert answers.report_event.calls == [("waiting", "0000-r0", {"what": f"stage {stage}"}) for stage in (0, 1)]
 
 
 def test_telling_again_ends_where_the_scheduler_stops_the_trial(
