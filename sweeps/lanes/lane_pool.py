@@ -139,7 +139,7 @@ def scale_pool(pool: LanePool, num_unfinished: int) -> Iterator[str]:
         if count:
             yield f"Opening {count} more lane{'s' * (count > 1)}: the cluster has room"
             open_lanes(pool, count)
-    yield from check_capacity(pool, now)
+    yield from watch_capacity(pool, now)
 
 
 def update_nodes(pool: LanePool) -> Iterator[str]:
@@ -154,7 +154,7 @@ def update_nodes(pool: LanePool) -> Iterator[str]:
             yield f"Node {node_name(node, host)} joined"
 
 
-def check_capacity(pool: LanePool, now: float) -> Iterator[str]:
+def watch_capacity(pool: LanePool, now: float) -> Iterator[str]:
     """Records since when a trial has fitted no node, and yields one message when that begins."""
     if pool.open or fits_cluster(pool.plan, pool.num_parameters):
         pool.without_node_since = None

@@ -138,7 +138,7 @@ def try_to_start(run: TrialRun, notes: list[str]) -> StartingPoint | None:
     if claims.trial is None:
         run.reporter.report_waiting("a worker that another run of this sweep has left behind still trains it")
         return None
-    start = find_start(run, notes)
+    start = available_start(run, notes)
     if is_new:
         store_missed_stage(run, start.epochs)
     while start.epochs < run.loaded.cuts[-1].total_epochs:
@@ -148,14 +148,14 @@ def try_to_start(run: TrialRun, notes: list[str]) -> StartingPoint | None:
             return None
         if not is_stored(run, cut):
             break
-        before, start = start, find_start(run, notes)  # it was finished just before the claim
+        before, start = start, available_start(run, notes)  # it was finished just before the claim
         if start.epochs == before.epochs:
             break  # it is stored, but cannot be fetched
     run.reporter.report_starting_point(replace(start, note="; ".join(notes) or None))
     return start
 
 
-def find_start(run: TrialRun, notes: list[str]) -> StartingPoint:
+def available_start(run: TrialRun, notes: list[str]) -> StartingPoint:
     """Prepares the starting point that is available now, and collects its note."""
     start = prepare_starting_point(run.folder, run.loaded.config, run.loaded.origin, run.loaded.cuts)
     if start.note is not None and start.note not in notes:

@@ -133,7 +133,7 @@ def eviction_order(folder: Path) -> tuple[int, float, str]:
     return 1 if entry.is_spare else 2, last_change(folder / ENTRY_FILE) or 0, folder.name
 
 
-def entry_bytes(folder: Path) -> int:
+def stored_bytes(folder: Path) -> int:
     """Bytes of an entry's files when they were stored; those on disk if its `stage.json` is damaged."""
     entry = read_entry(folder)
     if entry is not None:

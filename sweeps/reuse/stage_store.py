@@ -21,12 +21,12 @@ from sweeps.reuse.stage_entry import (
     StageEntry,
     build_entry,
     check_name,
-    entry_bytes,
     eviction_order,
     is_intact,
     last_change,
     link_entry,
     move_folder,
+    stored_bytes,
     touch_entry,
 )
 
@@ -81,7 +81,7 @@ def store_stage(
         num_bytes = sum(path.stat().st_size for path in files.values())
         if store.most_bytes is not None and num_bytes > store.most_bytes:
             record_size(store, key, num_bytes)
-            return f"the stage has {num_bytes:,} bytes, all kept stages together may have {store.most_bytes:,}"
+            return f"the stage has {num_bytes:,} bytes, all stored stages together may have {store.most_bytes:,}"
         build_entry(partial, files, facts, is_spare)
         add_entry(store, partial, folder, num_bytes)
     except OSError as error:
@@ -221,7 +221,7 @@ def evict(store: StageStore, num_bytes: int) -> None:
     remove_old_claims(store.folder / CLAIMS)
     if store.most_bytes is None:
         return
-    sizes = {folder: entry_bytes(folder) for folder in sorted(entry_folders(store), key=eviction_order)}
+    sizes = {folder: stored_bytes(folder) for folder in sorted(entry_folders(store), key=eviction_order)}
     excess = sum(sizes.values()) + num_bytes - store.most_bytes
     for folder, size in sizes.items():
         if excess <= 0:

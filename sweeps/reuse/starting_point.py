@@ -117,17 +117,17 @@ def is_finished(folder: TrialFolder, cut: Cut) -> bool:
 
 def own_work(folder: TrialFolder, epochs: int, reused: ReusedWork) -> tuple[int, float]:
     """Optimizer steps and seconds of the trial's own work on its first epochs, by its curves."""
-    ends = [(row["step"], row["seconds"]) for row in curve_rows(folder) if row["epoch"] == epochs]
+    ends = [(row["step"], row["seconds"]) for row in own_curve_rows(folder) if row["epoch"] == epochs]
     steps, seconds = max(ends, default=(0, 0.0))
     return (steps - reused.steps, seconds - reused.seconds) if epochs else (0, 0.0)
 
 
 def num_reported_epochs(folder: TrialFolder) -> int:
     """Epochs in the trial's own curves; ValueError if they are damaged."""
-    return max((row["epoch"] for row in curve_rows(folder)), default=0)
+    return max((row["epoch"] for row in own_curve_rows(folder)), default=0)
 
 
-def curve_rows(folder: TrialFolder) -> list[dict[str, Any]]:
+def own_curve_rows(folder: TrialFolder) -> list[dict[str, Any]]:
     """Rows of the trial's own curves; ValueError if they are damaged."""
     rows: list[dict[str, Any]] = read_trial_curves(open_folder(folder.sweep_folder), folder.trial_id).to_pylist()
     return rows
@@ -203,7 +203,7 @@ def truncate_trial(folder: TrialFolder, epochs: int) -> ReusedWork:
 
     A score's best weights stay only if their epoch does.
     """
-    last = next(row for row in reversed(curve_rows(folder)) if row["epoch"] == epochs)
+    last = next(row for row in reversed(own_curve_rows(folder)) if row["epoch"] == epochs)
     keep_epochs(folder.sweep_folder, folder.trial_id, epochs)
     best = json.loads((folder.states.path / BEST_FILE).read_text())
     drop_states(folder.states)

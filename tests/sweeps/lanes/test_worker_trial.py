@@ -200,7 +200,7 @@ def test_why_a_stage_could_not_be_kept_is_told_and_the_trial_goes_on(ground: Gro
     link = Link(place)
     assert run_trial(run_of(course, place, link)) == ("complete", None)
     assert [stage for stage, _ in link.ended] == [0, 1]
-    assert all("all kept stages together may have 1" in str(why) for _, why in link.ended)
+    assert all("all stored stages together may have 1" in str(why) for _, why in link.ended)
 
 
 def test_without_a_store_nothing_is_left_and_nobody_is_asked(ground: Ground) -> None:

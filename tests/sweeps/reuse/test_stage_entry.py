@@ -15,7 +15,6 @@ from sweeps.reuse.stage_entry import (
     StageEntry,
     build_entry,
     check_name,
-    entry_bytes,
     eviction_order,
     is_intact,
     last_change,
@@ -24,6 +23,7 @@ from sweeps.reuse.stage_entry import (
     move_folder,
     read_entry,
     statuses,
+    stored_bytes,
     touch_entry,
 )
 
@@ -57,12 +57,12 @@ def test_an_entry_is_read_as_it_was_built(tmp_path: Path) -> None:
     described = json.loads((tmp_path / "entry" / ENTRY_FILE).read_text())
     assert described["version"] == 1
     assert (described["facts"], described["is_spare"], described["files"]) == (FACTS, True, entry.files)
-    assert entry_bytes(tmp_path / "entry") == 3
+    assert stored_bytes(tmp_path / "entry") == 3
 
 
 def test_an_entry_may_have_no_files(tmp_path: Path) -> None:
     assert build(tmp_path / "entry", {}).files == {}
-    assert entry_bytes(tmp_path / "entry") == 0
+    assert stored_bytes(tmp_path / "entry") == 0
 
 
 def test_facts_may_hold_tuples_and_mappings_and_numbers_as_names(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_description_of_another_version_is_not_read(tmp_path: Path) -> None:
 def test_the_size_of_a_damaged_entry_is_that_of_its_files(tmp_path: Path) -> None:
     build(tmp_path / "entry", {"a": b"one", "deeper/b": b"three"})
     (tmp_path / "entry" / ENTRY_FILE).write_text("damaged")
-    assert entry_bytes(tmp_path / "entry") == len("one") + len("three") + len("damaged")
+    assert stored_bytes(tmp_path / "entry") == len("one") + len("three") + len("damaged")
 
 
 @pytest.mark.parametrize("name", ["a", "a/b", "a..b", "deeper/stage.json", ".hidden"])

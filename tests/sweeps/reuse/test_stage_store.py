@@ -16,7 +16,7 @@ import pytest
 from sweeps.reuse import file_locks
 from sweeps.reuse import stage_store as stages
 from sweeps.reuse.file_locks import locked
-from sweeps.reuse.stage_entry import ENTRY_FILE, entry_bytes, is_intact, read_entry
+from sweeps.reuse.stage_entry import ENTRY_FILE, is_intact, read_entry, stored_bytes
 from sweeps.reuse.stage_store import (
     LOCK,
     StageStore,
@@ -79,7 +79,7 @@ def stage_facts(store: StageStore, key: str) -> dict[str, Any] | None:
 
 def store_bytes(store: StageStore) -> int:
     """Bytes of all stages together."""
-    return sum(entry_bytes(store.folder / key) for key in keys(store))
+    return sum(stored_bytes(store.folder / key) for key in keys(store))
 
 
 def refuse(number: int) -> Any:

@@ -143,7 +143,7 @@ def test_why_a_stage_is_not_kept_is_said(trained: Ground) -> None:
     small = replace(place, store=trained.place(most_bytes=10).store)
     why = store_cut(small, course.cuts[-1], 1.0, is_spare=False)
     assert why is not None
-    assert "all kept stages together may have 10" in why
+    assert "all stored stages together may have 10" in why
     next((place.path / "predictions").glob("qqp-dev-*")).unlink()
     why = store_cut(place, course.cuts[-1], 1.0, is_spare=False)
     assert why is not None
