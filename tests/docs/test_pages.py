@@ -102,6 +102,13 @@ def test_commands_that_are_shown_can_be_typed(page: Path) -> None:
             assert command in ("venv", "pytest"), f"unknown command: {command}"
 
 
+def test_flags_in_sentences_exist() -> None:
+    known = {flag for build in PARSERS.values() for flag in build()._option_string_actions}
+    for page in PAGES:
+        shown = {text.split()[0] for text in INLINE.findall(prose(page)) if text.startswith("--")}
+        assert shown <= known, name_of(page)
+
+
 def check_space(found: argparse.Namespace) -> None:
     """Builds the base of the space that a command names, with what it sets."""
     if getattr(found, "space", None):
@@ -138,6 +145,13 @@ def is_module_or_name(dotted: str) -> bool:
         return True
     module = path.parent.with_suffix(".py")
     return module.is_file() and re.search(rf"^(def|class) {path.name}\b", module.read_text(), re.MULTILINE) is not None
+
+
+def test_places_of_examples_can_be_read_on_the_page() -> None:
+    text = (DOCS / "extending.md").read_text()
+    for mark, path, side, anchor in re.findall(r"^(<!-- file: (\S+?)(?:, (\w+): (.+?))? -->)$", text, re.MULTILINE):
+        place = f", {side} `{anchor}`" if side else ""
+        assert f"\nIn `{path}`{place}:\n\n{mark}\n" in text
 
 
 def test_documented_objects_of_the_reference_exist() -> None:
