@@ -38,11 +38,12 @@ from mtlib.tasks import TASKS, Task
 from results.ensembles.best_k import Method, Settings
 from results.ensembles.candidates import Candidate, Pool
 from results.ensembles.ensemble import Ensemble, combine_outputs, ensemble_outputs, score_rows
+from results.ensembles.methods import AUTOMATIC, SINGLE, methods_for
 from results.ensembles.outputs import Outputs, outputs_of, values_of
 from results.ranking.bootstrap import Floats, score_examples
 from results.scoring.cross_fitting import bootstrap, cross_fit, interval, widened
 from results.selection.select_all import REPEATS
-from results.selection.select_ensemble import AUTOMATIC, SINGLE, automatic_method, methods_for, select_ensemble
+from results.selection.select_ensemble import automatic_method, select_ensemble
 
 NUM_ROWS = {"classes": 1101, "binary": 2000, "regression": 863}
 NUM_FURTHER = 50_000

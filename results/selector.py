@@ -1,4 +1,4 @@
-"""The command that picks, per task, the ensemble that will really be better, and says how sure it is."""
+"""The command that chooses an ensemble of trials per task and estimates its score on new text."""
 
 import argparse
 import shlex
@@ -25,17 +25,16 @@ from mtlib.runtime.command_line import (
 )
 from mtlib.tasks import TASKS
 from results.ensembles.best_k import Settings
+from results.ensembles.methods import AUTOMATIC, SOUP, method_lines
 from results.inference.models import ModelSource, find_sweeps
 from results.ranking.expected_best import describe_expected, sweep_expected
 from results.ranking.render import PLAIN_WIDTH
 from results.records.files import folder_name
-from results.records.selection import SELECTION_FILE, Selection, read_selection, with_look, write_selection
+from results.records.selection import SELECTION_FILE, Selection, read_selection, with_held_out_scores, write_selection
 from results.records.sweep import load_sweep
 from results.records.trials import OVERALL
-from results.selection.look_text import render_look
-from results.selection.report import fit_line, render_selection
-from results.selection.select_all import NAMES, SOUP, SelectionRequest, select_from
-from results.selection.select_ensemble import AUTOMATIC
+from results.selection.report import fit_line, render_held_out_scores, render_selection
+from results.selection.select_all import SelectionRequest, select_from
 
 FOR_CHOOSING = (
     "--task",
@@ -48,13 +47,13 @@ FOR_CHOOSING = (
     "--seed",
     "--output",
 )
-"""Flags without `--score-hold-out`."""
+"""Flags that exclude `--score-hold-out`."""
 FOR_MODELS = ("--data", "--encoder", "--device")
-"""Flags for what loads models."""
+"""Flags that need a command that loads models."""
 
 EXAMPLES = f"""\
 examples:
-  per task the best way to choose, how good its choice will be, and how sure that is
+  per task the best selection method, its ensemble, and the expected score on new text
     python results/selector.py ~/multitask-sweeps/NAME
   from all trials of two sweeps over the same dev examples
     python results/selector.py ~/multitask-sweeps/A ~/multitask-sweeps/B
@@ -62,17 +61,17 @@ examples:
     python results/selector.py ~/multitask-sweeps/NAME --method greedy --max-models 5
   one model whose weights are the mean of several trials' (slow: models are loaded, and score dev)
     python results/selector.py ~/multitask-sweeps/NAME --method soup
-  once, at the very end: what was selected, on train rows that run.py --hold-out kept from all trials
+  once, at the very end: the selection's scores on train rows that run.py --hold-out kept from all trials
     python results/selector.py ~/multitask-sweeps/NAME --score-hold-out
 
 then predict text of your own:
   python results/predict.py ~/multitask-sweeps/NAME --task TASK --input texts.csv --output predictions.csv
 
 No model is loaded to select, except for soups: dev predictions of every epoch are in the sweep's folder. Members are
-epochs whose weights are kept still. selection.json is written anew each time, for the tasks that are asked for.
+epochs whose weights have been kept. selection.json is overwritten each time, with the requested tasks alone.
 
-methods: {", ".join(NAMES)}
-(topk_ranks is for regression alone)
+methods:
+{method_lines()}
 
 exit codes: {SUCCESS} written, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
 """
@@ -87,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run_selector(words: list[str]) -> None:
     """Selects, or scores what was selected on held-out rows, and prints the outcome."""
     options = read_selector_command(words)
-    shown = score_again(options) if options.score_hold_out else choose_and_write(options, words)
+    shown = score_on_held_out(options) if options.score_hold_out else choose_and_write(options, words)
     console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
     console.print(shown)
     if not options.score_hold_out:
@@ -102,7 +101,7 @@ def read_selector_command(words: Sequence[str]) -> argparse.Namespace:
     options.home = absolute(options.output or options.sweeps[0])
     require(options.output is None or not Path(options.home).is_file(), "--output must be a folder", options.output)
     for flag in FOR_CHOOSING if options.score_hold_out else ():
-        require(flag not in options.given, f"{flag} must not be named beside --score-hold-out", "both")
+        require(flag not in options.given, f"{flag} must not be given with --score-hold-out", "both")
     has_models = options.score_hold_out or options.method == SOUP
     rule = f"must come with --score-hold-out or --method {SOUP}, which load models"
     for flag in () if has_models else FOR_MODELS:
@@ -111,7 +110,7 @@ def read_selector_command(words: Sequence[str]) -> argparse.Namespace:
 
 
 def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> Group:
-    """Chooses what the command line asks for, writes it, and shows it."""
+    """Selects as the command line says, writes the selection, and returns what to print."""
     request = SelectionRequest(
         sweeps=options.sweeps,
         tasks=options.task,
@@ -132,35 +131,35 @@ def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> Group
 
 
 def lost_tasks(home: str, selection: Selection) -> Iterator[str]:
-    """Says, in lines, which tasks the selection that was there had, and the new one has not."""
+    """Lines that name the tasks of the previous selection that the new one lacks."""
     try:
         before = read_selection(home).tasks
-    except ValueError:  # there was none that could be used
+    except ValueError:  # there is no usable one
         return
     lost = [TASKS[name].title for name in before if name not in selection.tasks]
     if lost:
         yield ""
-        hint = "it is written anew; --output FOLDER writes another one"
+        hint = "it is overwritten; --output FOLDER writes another one"
         yield from fit_line(f"No longer in {SELECTION_FILE}: {', '.join(lost)} ({hint}).")
 
 
 def more_trials(selection: Selection) -> Iterator[str]:
-    """What further trials of each sweep would bring, in lines: by the only task that was selected, or overall."""
+    """Lines about the expected gain from more trials of each sweep: of the only selected task, or overall."""
     name = next(iter(selection.tasks)) if len(selection.tasks) == 1 else OVERALL
     for sweep in selection.sweeps:
         yield ""
-        yield f"More trials, as far as {folder_name(sweep)} tells:"
+        yield f"More trials, estimated from {folder_name(sweep)}:"
         try:
             lines = describe_expected(sweep_expected(load_sweep(sweep), name), name)
-        except ValueError as error:  # of several sweeps one may have nothing to tell
-            lines = [f"Nothing: {first_line(error)}."]
+        except ValueError as error:  # e.g. a sweep without scores of this task
+            lines = [f"No estimate: {first_line(error)}."]
         for line in lines:
             yield from fit_line(line)
 
 
-def score_again(options: argparse.Namespace) -> Group:
-    """Scores the selection of a sweep on the rows held out, notes it, and says how it did."""
-    from results.selection.hold_out_score import count_evaluations, score_held_out  # models are needed here alone
+def score_on_held_out(options: argparse.Namespace) -> Group:
+    """Scores the selection of a sweep on the held-out rows and records the scores; returns what to print."""
+    from results.selection.hold_out_score import count_evaluations, score_held_out  # only this needs torch
 
     rule = "--score-hold-out takes one SWEEP, whose selection.json is scored"
     require(len(options.sweeps) == 1, rule, len(options.sweeps))
@@ -168,9 +167,9 @@ def score_again(options: argparse.Namespace) -> Group:
     encoder = None if options.encoder is None else read_encoder_name(options.encoder)
     source = ModelSource(places=find_sweeps(selection, options.home), encoder=encoder, device=options.device)
     before = count_evaluations([str(place) for place in source.places.values()])
-    look = score_held_out(selection, source, None if options.data is None else Path(options.data).expanduser())
-    write_selection(options.home, with_look(selection, look))
-    return render_look(selection, look, before)
+    scores = score_held_out(selection, source, None if options.data is None else Path(options.data).expanduser())
+    write_selection(options.home, with_held_out_scores(selection, scores))
+    return render_held_out_scores(selection, scores, before)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -178,23 +177,25 @@ def build_parser() -> argparse.ArgumentParser:
     parser = new_parser(
         "python results/selector.py",
         "SWEEP [SWEEP ...] [--task TASK] [--method METHOD] [more below]",
-        "Picks, per task, an ensemble of a sweep's trials by their dev scores, and says how sure it is.",
+        "Chooses, per task, an ensemble of a sweep's trials by their dev scores, and estimates its score on new text.",
         EXAMPLES,
     )
     add = parser.add_argument
     add("sweeps", metavar="SWEEP", nargs="*", help="folder of a sweep, or the URI of a copy")
     add("--task", action="append", metavar="TASK", help="only this task; may be given several times")
-    add("--method", default=AUTOMATIC, help="how members are chosen; auto: the simplest way about as good as the best")
+    add(
+        "--method", default=AUTOMATIC, help="selection method; auto: the simplest within one standard error of the best"
+    )
     add("--max-models", type=whole_number, default=10, metavar="K", help="most models per task (default: 10)")
-    words = "put right how sure each model is, by a temperature, before probabilities are averaged"
+    words = "divide each model's logits by a fitted temperature before probabilities are averaged"
     add("--calibrate", action="store_true", help=words)
-    words = "all are compared with its configuration, e.g. 0003 or NAME/0003 (default: the base of the first SWEEP)"
+    words = "compare with its configuration, e.g. 0003 or NAME/0003 (default: the base of the first SWEEP)"
     add("--base", metavar="TRIAL", help=words)
     add("--repeats", type=whole_number, metavar="N", help="of cross-fitting, with other folds (default: 5, of soups 2)")
     add("--bags", type=whole_number, default=5, metavar="N", help="of greedy selection; 0: none (default: 5)")
     add("--seed", type=whole_number, default=0, metavar="N", help="of folds, bags and resamples (default: 0)")
     add("--output", metavar="FOLDER", help="where selection.json goes (default: the first SWEEP)")
-    words = "score what was selected on the rows that run.py --hold-out kept aside: once, at the end"
+    words = "score the selection on the rows that run.py --hold-out held out: once, at the end"
     add("--score-hold-out", action="store_true", help=words)
     add("--data", metavar="DIR", help="data folder, where models are loaded (default: the sweep's own)")
     add("--encoder", metavar="NAME|DIR", help="pretrained encoder, where models are loaded, if it has moved")
@@ -208,7 +209,7 @@ def absolute(sweep: str) -> str:
 
 
 def print_progress(line: str) -> None:
-    """Says what is being done, where a person watches."""
+    """Prints a line on an interactive terminal."""
     if sys.stderr.isatty():
         print(line, file=sys.stderr, flush=True)
 

@@ -1,18 +1,18 @@
-"""How members are chosen from a pool, by the labels of some of its rows: what all methods share, one, and the best k.
+"""The best single candidate, the mean of the best k, and what all selection methods share.
 
-Every method begins with the best epoch of each trial, by its score on these rows, the best trial first; whatever it
-has to choose beside (how many, how strongly weights are shrunk) it chooses by folds of the same rows.
+Every selection method starts from the best epoch of each trial, by its score on the given rows. What it has to tune (k,
+the shrinkage of weights) it tunes by folds of the same rows, and never by other rows.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 
 from results.ensembles.candidates import Pool
-from results.ensembles.ensemble import Ensemble, equal_ensemble
+from results.ensembles.ensemble import Ensemble, equal_ensemble, find_knots, ranks_of
 from results.ensembles.folds import assign_folds, iter_folds
 from results.ensembles.outputs import Outputs
 from results.ranking.bootstrap import Floats, Numbers, score_examples
@@ -20,23 +20,55 @@ from results.ranking.bootstrap import Floats, Numbers, score_examples
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What methods are told."""
+    """Settings of selection methods; each uses those that concern it."""
 
     max_models: int = 10
     """Most members, at least 1."""
     num_considered: int = 50
-    """How many trials, the best ones, greedy selection considers."""
+    """Best trials that greedy selection considers."""
     num_bags: int = 5
-    """Random parts of these whose ensembles are averaged; 0: all of them, once."""
+    """Random subsets of these whose ensembles are averaged; 0: no bagging."""
     num_steps: int = 30
     """Most additions of greedy selection."""
     num_folds: int = 5
-    """For what is chosen inside."""
+    """Folds by which a method tunes itself."""
     seed: int = 0
 
 
 Method = Callable[[Pool, Numbers, Settings], Ensemble]
 """Chooses an ensemble by the labels of some rows of a pool."""
+
+
+def choose_single(pool: Pool, rows: Numbers, _settings: Settings) -> Ensemble:
+    """The candidate with the best score."""
+    return equal_ensemble(best_candidates(pool, rows)[:1])
+
+
+def choose_best_k(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
+    """The mean of the best k candidates; k, from 1 to `max_models`, is tuned by folds, the smallest of equals."""
+    scores = np.zeros(min(settings.max_models, pool.trial_numbers.max() + 1))
+    for outside, inside in inner_folds(pool, rows, settings):
+        scores += len(inside) * path_scores(pool, best_candidates(pool, outside)[: len(scores)], inside)
+    return equal_ensemble(best_candidates(pool, rows)[: int(scores.argmax()) + 1])
+
+
+def choose_best_k_ranks(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
+    """As `choose_best_k`, of mean ranks among the predictions for these rows, so that each model's scale is ignored.
+
+    For regression alone. The best `2 * max_models` trials are considered.
+    """
+    considered = best_candidates(pool, rows)[: 2 * settings.max_models]
+    knots = [find_knots(pool.values[number, rows]) for number in considered]
+    ranked = rank_pool(pool.only(considered), knots)
+    found = choose_best_k(ranked, rows, settings)
+    members = tuple(int(considered[number]) for number in found.members)
+    return Ensemble(members=members, weights=found.weights, knots=tuple(knots[number] for number in found.members))
+
+
+def rank_pool(pool: Pool, knots: list[tuple[float, ...]]) -> Pool:
+    """A pool whose outputs are ranks, 0 to 1, by each candidate's knots."""
+    ranks = [ranks_of(own, values) for own, values in zip(knots, pool.outputs.astype(np.float64), strict=True)]
+    return replace(pool, outputs=np.stack(ranks).astype(np.float32))
 
 
 def candidate_scores(pool: Pool, rows: Numbers) -> Floats:
@@ -54,21 +86,8 @@ def best_candidates(pool: Pool, rows: Numbers) -> Numbers:
     return order[np.sort(first)]
 
 
-def choose_single(pool: Pool, rows: Numbers, _settings: Settings) -> Ensemble:
-    """The candidate with the best score."""
-    return equal_ensemble(best_candidates(pool, rows)[:1])
-
-
-def choose_best_k(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
-    """The mean of the best k candidates; k, from 1 to `max_models`, is the best over folds, the smallest of equals."""
-    scores = np.zeros(min(settings.max_models, pool.trial_numbers.max() + 1))
-    for outside, inside in inner_folds(pool, rows, settings):
-        scores += len(inside) * path_scores(pool, best_candidates(pool, outside)[: len(scores)], inside)
-    return equal_ensemble(best_candidates(pool, rows)[: int(scores.argmax()) + 1])
-
-
 def inner_folds(pool: Pool, rows: Numbers, settings: Settings) -> list[tuple[Numbers, Numbers]]:
-    """Folds of some rows: pairs of rows outside and inside; none of a single row."""
+    """Folds of some rows: pairs of rows outside and inside; none for a single row."""
     if len(rows) < 2:
         return []
     generator = np.random.default_rng((settings.seed, len(rows)))

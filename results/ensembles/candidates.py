@@ -1,5 +1,6 @@
-"""The candidates of one task: every trial at every epoch that has been scored, on the same examples."""
+"""The candidates of one task: every trial at every epoch that was scored, all on the same examples."""
 
+import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from results.records.predictions import iter_predictions, logits_of, same_exampl
 from results.records.trials import read_sweep, read_trials
 
 WEIGHTS_FILE = "epoch-{:04d}.safetensors"
-"""What `mtlib.checkpoints.best_weights` calls the weights of an epoch; that file is not for reading without torch."""
+"""The name that `mtlib.checkpoints.best_weights`, which needs torch, gives an epoch's weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,18 +35,18 @@ class Candidate:
     epoch: int
     """From 1."""
     number: int
-    """Of its configuration in the sweep."""
+    """Its configuration's number in the sweep."""
     has_weights: bool = True
-    """Whether the weights of this epoch were kept: whether it can be used on new text."""
+    """Whether the weights of this epoch were kept, so that it can predict new text."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pool:
-    """All candidates of one task, and what each says of every example."""
+    """All candidates of one task and their outputs for every example."""
 
     task: Task
     candidates: tuple[Candidate, ...]
-    """Those of one trial stand together, in the order of their epochs."""
+    """Grouped by trial, in the order of epochs."""
     ids: tuple[str, ...]
     """(rows,)."""
     labels: Floats
@@ -55,9 +56,9 @@ class Pool:
 
     @cached_property
     def values(self) -> npt.NDArray[np.float32]:
-        """What each example adds to each candidate's score, (candidates, rows)."""
+        """Each example's contribution to each candidate's score, (candidates, rows)."""
         found = np.empty(self.outputs.shape[:2], np.float32)
-        for own, outputs in zip(found, self.outputs, strict=True):  # one by one: little memory
+        for own, outputs in zip(found, self.outputs, strict=True):  # one at a time: saves memory
             own[:] = values_of(self.task, outputs, self.labels)
         return found
 
@@ -68,15 +69,15 @@ class Pool:
 
     @cached_property
     def trial_numbers(self) -> Numbers:
-        """(candidates,): which candidates are epochs of one trial."""
+        """(candidates,): the number of each candidate's trial, from 0."""
         found: dict[tuple[str, str], int] = {}
         trials = ((candidate.sweep, candidate.trial) for candidate in self.candidates)
         return np.array([found.setdefault(trial, len(found)) for trial in trials], dtype=np.intp)
 
     def only(self, kept: Sequence[int] | Numbers) -> "Pool":
-        """The pool with some of its candidates alone, by their numbers; itself where these are all, in order."""
+        """The pool restricted to some candidates, by number; itself if these are all candidates in order."""
         if np.array_equal(kept, np.arange(len(self.candidates))):
-            return self  # neither copied nor scored anew
+            return self  # keeps what is cached
         candidates, numbers = tuple(self.candidates[number] for number in kept), np.asarray(kept, dtype=np.intp)
         return replace(self, candidates=candidates, outputs=self.outputs[numbers])
 
@@ -85,16 +86,16 @@ def read_pool(sweeps: Sequence[Location], task: str, split: str = "dev") -> Pool
     """Reads every candidate of a task from prediction files; no model is loaded.
 
     Args:
-        sweeps: folders, or URIs of copies; at least one, each once. Trials that failed are left out.
+        sweeps: folders, or URIs of copies; at least one, each once. Failed trials are left out.
         task: name of a task.
-        split: which predictions.
+        split: of the predictions.
 
     Returns:
         The candidates in the order of sweeps, trials and epochs.
 
     Raises:
         ValueError: one line: a folder holds no sweep or is named twice, there are no candidates, predictions are
-            missing or damaged, two of them are of other examples, or an example has no label.
+            missing, damaged or of different examples, or an example has no label.
     """
     require_name(task, TASKS, "task")
     require_once([open_folder(sweep).base_path for sweep in sweeps], "each sweep must be named once")
@@ -109,13 +110,27 @@ def read_pool(sweeps: Sequence[Location], task: str, split: str = "dev") -> Pool
     return Pool(task=TASKS[task], candidates=tuple(candidates), ids=ids, labels=labels, outputs=outputs)
 
 
+def without_copies(pool: Pool) -> Pool:
+    """The pool without copies: of candidates with equal outputs, the first whose weights were kept, or else the first.
+
+    Copies are epochs of shared stages and trials that were taken over whole.
+    """
+    first: dict[bytes, int] = {}
+    for number, outputs in enumerate(pool.outputs):
+        key = hashlib.blake2b(outputs.tobytes(), digest_size=16).digest()
+        known = first.setdefault(key, number)
+        if pool.candidates[number].has_weights and not pool.candidates[known].has_weights:
+            first[key] = number
+    return pool.only(sorted(first.values()))
+
+
 def list_candidates(sweep: Location, task: str, split: str) -> list[Candidate]:
-    """Every trial of a sweep that has not failed, at every epoch at which a task was scored on a split."""
+    """Every trial of a sweep that has not failed, at every epoch at which the task was scored on the split."""
     root = open_folder(sweep)
     read_sweep(sweep)  # ValueError where there is none
     numbers = {record.trial_id: record.number for record in read_trials(sweep) if record.status != "failed"}
     is_score = (pc.field("task") == task) & (pc.field("split") == split) & (pc.field("metric") == TASKS[task].metric)
-    scored = read_curves(sweep).filter(is_score)  # a loss is there for train without predictions
+    scored = read_curves(sweep).filter(is_score)  # train has a loss but no predictions
     pairs = [pair for pair in reported_epochs(scored) if pair[0] in numbers]
     kept = {trial: kept_epochs(root, trial) for trial in {trial for trial, _ in pairs}}
     return [
@@ -125,7 +140,7 @@ def list_candidates(sweep: Location, task: str, split: str) -> list[Candidate]:
 
 
 def kept_epochs(root: fs.SubTreeFileSystem, trial: str) -> set[int]:
-    """The epochs whose weights a trial has kept, and which are still there."""
+    """The epochs whose weights a trial has kept and still has."""
     folder = f"trials/{trial}/checkpoint"
     try:
         named = set(read_json(root, f"{folder}/best.json").values())
@@ -137,7 +152,7 @@ def kept_epochs(root: fs.SubTreeFileSystem, trial: str) -> set[int]:
 
 
 def read_outputs(first: Candidate, task: Task, split: str, candidates: Sequence[Candidate]) -> tuple[pa.Table, Outputs]:
-    """The predictions of the first candidate, and the outputs of all, which are of the same examples."""
+    """The predictions of the first candidate, and the outputs of all, checked to be for the same examples."""
     table = next(iter_tables([first], task.name, split))[1]
     outputs = np.empty((len(candidates), table.num_rows, task.num_classes if task.kind == "classes" else 1), np.float32)
     rule = f"all predictions of {task.name}-{split} must be of the same examples in the same order"
@@ -152,7 +167,7 @@ def read_outputs(first: Candidate, task: Task, split: str, candidates: Sequence[
 
 
 def iter_tables(candidates: Sequence[Candidate], task: str, split: str) -> Iterator[tuple[Candidate, pa.Table]]:
-    """Each candidate's predictions, in order; ValueError for the first whose are missing."""
+    """Each candidate's predictions, in order; ValueError for the first one without any."""
     for sweep, group in itertools.groupby(candidates, key=lambda candidate: candidate.sweep):
         own = list(group)
         found = iter_predictions(open_folder(sweep), task, split, [(one.trial, one.epoch) for one in own])
@@ -165,5 +180,5 @@ def iter_tables(candidates: Sequence[Candidate], task: str, split: str) -> Itera
 
 
 def describe_candidate(candidate: Candidate) -> str:
-    """A candidate in words."""
+    """A candidate for messages."""
     return f"trial {candidate.trial} of {candidate.sweep} at epoch {candidate.epoch}"

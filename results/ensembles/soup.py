@@ -17,8 +17,6 @@ from results.ensembles.folds import count_folds
 from results.ensembles.outputs import Outputs
 from results.ranking.bootstrap import Floats, Numbers
 
-UNIFORM, GREEDY = "soup_uniform", "soup_greedy"
-
 Taste = Callable[[tuple[int, ...]], Outputs]
 """What the model with the mean weights of some candidates of a pool says of all its rows, (rows, width); the candidates
 are numbers in ascending order."""

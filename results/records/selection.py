@@ -62,8 +62,8 @@ class MethodScore:
         return self.in_sample - self.cross_fitted
 
     @property
-    def is_told_apart(self) -> bool:
-        """Whether its lead over the best single model is not 0, as far as can be said."""
+    def is_significant(self) -> bool:
+        """Whether the 95 % interval of its lead over the best single model excludes 0."""
         low, high = self.lead_interval
         return low > 0 or high < 0
 
@@ -113,7 +113,7 @@ class TaskSelection:
     num_candidates: int
     num_trials: int
     contenders: tuple[Contender, ...] = ()
-    """Configurations that cannot be told from the best one, all compared at once (95 %), the best first."""
+    """The 95 % model confidence set of the best configuration, the best first."""
     num_configurations: int = 0
     is_soup: bool = False
     """Whether the weights of the members' models are averaged to one model, instead of what they say."""
@@ -132,7 +132,7 @@ class TaskSelection:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class HeldOutScores:
     """One look at the rows that were held out."""
 
     time: str
@@ -176,7 +176,7 @@ class Selection:
     searches: Mapping[str, Search] = field(default_factory=dict)
     """How the trials of each sweep were chosen."""
     tasks: Mapping[str, TaskSelection]
-    looks: tuple[Look, ...] = field(default=())
+    looks: tuple[HeldOutScores, ...] = field(default=())
     """Every time that the rows held out were scored with it."""
 
     def __post_init__(self) -> None:
@@ -205,6 +205,6 @@ def read_selection(folder: Location) -> Selection:
         raise ValueError(f"{folder} must hold {SELECTION_FILE} ({hint}), got none") from error
 
 
-def with_look(selection: Selection, look: Look) -> Selection:
+def with_held_out_scores(selection: Selection, look: HeldOutScores) -> Selection:
     """A selection that has been scored once more on the rows that were held out."""
     return dataclasses.replace(selection, looks=(*selection.looks, look))

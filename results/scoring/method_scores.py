@@ -9,12 +9,10 @@ from results.ensembles.base_configuration import ConfigurationKey, base_candidat
 from results.ensembles.best_k import Method, Settings, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Combine, Ensemble, ensemble_outputs, score_rows
+from results.ensembles.methods import BASE
 from results.ranking.bootstrap import Floats
 from results.records.selection import MethodScore
 from results.scoring.cross_fitting import CrossFitted, bootstrap, compare, cross_fit, interval, widened
-
-BASE = "base"
-"""The best candidate of the base configuration, chosen among its replicates and epochs."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,13 +22,13 @@ from results.inference.readers import TextRow
 from results.ranking.bootstrap import Floats, bootstrap_scores, score_examples
 from results.records.files import open_folder, parent_folder
 from results.records.hold_out import HoldOutRecord, check_held, read_hold_out, write_hold_out
-from results.records.selection import Look, Selection
+from results.records.selection import HeldOutScores, Selection
 from results.scoring.cross_fitting import interval
 
 ReadHeldOut = Callable[[TrialConfig, Path], Mapping[str, Table]]
 
 
-def score_held_out(selection: Selection, source: ModelSource, data: Path | None = None) -> Look:
+def score_held_out(selection: Selection, source: ModelSource, data: Path | None = None) -> HeldOutScores:
     """Scores a selection's ensembles on the rows held out, and notes the look in each sweep's `hold_out.json`.
 
     Args:
@@ -57,7 +57,7 @@ def score_held_out(selection: Selection, source: ModelSource, data: Path | None 
         record = read_hold_out(place)
         write_hold_out(place, replace(record, looks=(*record.looks, time)))
     num_examples = {task: len(table.ids) for task, table in tables.items()}
-    return Look(time=time, scores=scores, intervals=intervals, num_examples=num_examples)
+    return HeldOutScores(time=time, scores=scores, intervals=intervals, num_examples=num_examples)
 
 
 def places_of(selection: Selection, tasks: Sequence[str], source: ModelSource) -> list[str]:

@@ -1,4 +1,4 @@
-"""Shows a selection to people: every way that was tried, what was chosen, what to expect of it, how sure that is."""
+"""Shows a selection: the scores of every selection method, what was chosen, and its expected score on new text."""
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,35 +9,25 @@ from rich.table import Table
 from rich.text import Text
 
 from mtlib.tasks import TASKS
+from results.ensembles.methods import BASE, ONE_MODEL, SINGLE, TITLES
 from results.ranking.render import PLAIN_WIDTH, error_text
 from results.records.files import folder_name
-from results.records.selection import MethodScore, Search, Selection, TaskSelection
+from results.records.selection import HeldOutScores, MethodScore, Search, Selection, TaskSelection, TradeOff
 from results.scoring.search_optimism import SCHEDULERS, SEARCHES, optimism_sentence
-from results.selection.cost_text import cost_parts
 
-TITLES = {
-    "base": "base configuration",
-    "one_model": "one model for all tasks",
-    "single": "best single model",
-    "topk": "mean of the best k",
-    "topk_ranks": "mean rank of the best k",
-    "weights": "weighted mean",
-    "greedy": "greedy, with replacement",
-    "soup_uniform": "uniform soup",
-    "soup_greedy": "greedy soup",
-    "auto": "choosing among them",
-}
-"""What methods are called in words."""
-OF_ONE = ("one_model", "single")
-"""Those that always choose one."""
 MOST_MEMBERS = 10
 """Members of a task that are listed."""
 MOST_CONTENDERS = 8
-"""Configurations that may be the best one of a task that are named."""
+"""Configurations of a task's confidence set that are named."""
+PARETO_TITLE = (
+    "Score against the number of models: the Pareto front of all selection methods for this task.",
+    "(The best of many scores is slightly too high.)",
+)
+"""Above the table of the Pareto front."""
 
 
 def render_selection(selection: Selection) -> Group:
-    """A selection as something to print: for each task a table of ways to choose, and the verdict in words.
+    """A selection as something to print: for each task a table of selection methods, and the verdict in words.
 
     No line is longer than `PLAIN_WIDTH`.
     """
@@ -45,57 +35,95 @@ def render_selection(selection: Selection) -> Group:
     for name, chosen in selection.tasks.items():
         parts += [Text(line) for line in (*fit_line(describe_pool(name, chosen)), "")]
         parts += [methods_table(chosen), Text("")]
-        rivals = confidence_set_sentences(chosen, len(selection.sweeps))
-        told = (*paragraph(verdict(name, chosen)), *member_lines(chosen), *paragraph(rivals), "")
-        parts += [*map(Text, told), *cost_parts(chosen, TITLES)]
+        best = confidence_set_sentences(chosen, len(selection.sweeps))
+        lines = (*paragraph(verdict(name, chosen)), *member_lines(chosen), *paragraph(best), "")
+        parts += [*map(Text, lines), *pareto_parts(chosen)]
     return Group(*parts, *(Text(line) for words in selection_legend(selection) for line in fit_line(words)))
 
 
 def brief_verdict(selection: Selection) -> list[str]:
-    """What was chosen and what to expect of it, without tables: for each task a few lines of at most `PLAIN_WIDTH`."""
-    told = [list(verdict(name, chosen)) for name, chosen in selection.tasks.items()]
-    return [line for sentences in (*told, optimism_sentences(selection)) for line in paragraph(sentences)]
+    """The verdict without tables: for each task a few lines of at most `PLAIN_WIDTH`."""
+    verdicts = [list(verdict(name, chosen)) for name, chosen in selection.tasks.items()]
+    return [line for sentences in (*verdicts, optimism_sentences(selection)) for line in paragraph(sentences)]
+
+
+def render_held_out_scores(selection: Selection, scores: HeldOutScores, num_before: int) -> Group:
+    """The scores of a selection on held-out rows, next to the expected ones; lines as `render_selection`'s.
+
+    Args:
+        selection: the selection.
+        scores: its scores.
+        num_before: how often these rows had been scored before.
+    """
+    table = plain_table("task", "examples", "held out", "95 % interval", "expected", "on dev")
+    for task, score in scores.scores.items():
+        (low, high), expected = scores.intervals[task], selection.tasks[task].score
+        cells = [
+            f"{score:.3f}",
+            f"{low:.3f} to {high:.3f}",
+            f"{expected.cross_fitted:.3f}",
+            f"{expected.in_sample:.3f}",
+        ]
+        table.add_row(*map(Text, (TASKS[task].title, f"{scores.num_examples[task]:,}", *cells)))
+    return Group(table, Text(""), *map(Text, paragraph(held_out_sentences(num_before))))
+
+
+def held_out_sentences(num_before: int) -> Iterator[str]:
+    """Whether held-out rows are still unseen after they have been scored so many times."""
+    if num_before == 0:
+        yield "No trial has used these rows, and nothing was chosen by them."
+    else:
+        times = "once" if num_before == 1 else f"{num_before} times"
+        yield f"These rows have been scored {times} before."
+        yield "If anything was chosen by that, they are no longer unseen."
+    yield "They are train rows: dev may differ in kind."
+
+
+def plain_table(*titles: str) -> Table:
+    """An empty table; the columns `task` and `method` are aligned to the left, numbers to the right."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in titles:
+        table.add_column(title, no_wrap=True, justify="left" if title in ("task", "method") else "right")
+    return table
 
 
 def paragraph(sentences: Iterable[str]) -> list[str]:
-    """Sentences one after the other, in lines."""
+    """Sentences as lines of one paragraph."""
     return fit_line(" ".join(sentences))
 
 
 def fit_line(line: str) -> list[str]:
-    """A line as lines of at most `PLAIN_WIDTH`, those after the first indented as deep as the first, and by 2 more."""
+    """A line as lines of at most `PLAIN_WIDTH`; an indented one is continued 2 columns deeper."""
     indent = " " * (len(line) - len(line.lstrip()))
     later = f"{indent}  " if indent else ""
     return textwrap.wrap(line, PLAIN_WIDTH, subsequent_indent=later, break_on_hyphens=False)
 
 
 def describe_pool(name: str, chosen: TaskSelection) -> str:
-    """What there was to choose from."""
+    """The number of candidates and of dev examples."""
     candidates, trials = count(chosen.num_candidates, "candidate"), count(chosen.num_trials, "trial")
-    told = f"{candidates} ({trials}, at every epoch that was scored)"
-    return f"{TASKS[name].title}: {told}, {count(chosen.num_examples, 'dev example')}, {TASKS[name].metric}"
+    pool = f"{candidates} ({trials}, at every epoch that was scored)"
+    return f"{TASKS[name].title}: {pool}, {count(chosen.num_examples, 'dev example')}, {TASKS[name].metric}"
 
 
 def count(number: int, what: str) -> str:
-    """How many of something there are, in words."""
+    """E.g. `1 model`, `1,200 models`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def methods_table(chosen: TaskSelection) -> Table:
-    """A row for each way that was tried, the simplest first."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("way", "models", "on dev", "cross-fitted", "95 % interval", "over single"):
-        table.add_column(title, no_wrap=True, justify="left" if title == "way" else "right")
+    """A row for each selection method, the simplest first."""
+    table = plain_table("method", "models", "on dev", "cross-fitted", "95 % interval", "over single")
     for score in (*chosen.methods, *([chosen.automatic] if chosen.automatic else [])):
         table.add_row(*map(Text, method_cells(score, chosen.method)))
     return table
 
 
 def method_cells(score: MethodScore, chosen: str) -> list[str]:
-    """One way's row; the chosen one carries a mark."""
+    """The row of one selection method; the chosen one carries a mark."""
     low, high = score.interval
     mark = " <" if score.name == chosen else ""
-    lead = "" if score.name == "single" else f"{score.lead:+.3f}{'' if score.is_told_apart else '*'}"
+    lead = "" if score.name == SINGLE else f"{score.lead:+.3f}{'' if score.is_significant else '*'}"
     return [
         TITLES.get(score.name, score.name) + mark,
         f"{score.num_models}",
@@ -107,13 +135,13 @@ def method_cells(score: MethodScore, chosen: str) -> list[str]:
 
 
 def verdict(name: str, chosen: TaskSelection) -> Iterator[str]:
-    """Sentences: what was chosen, what to expect of it, and whether that is better than the best single model."""
+    """Sentences: what was chosen, its expected score, and whether it is better than the best single model."""
     score, title = chosen.score, TITLES[chosen.method]
     low, high = score.interval
     yield f"Chosen for {TASKS[name].title}: {title}{ensemble_size(chosen)}."
     yield f"Expect {score.cross_fitted:.3f} ({low:.3f} to {high:.3f}) on new text of this kind."
     yield dev_sentence(score)
-    others = [] if chosen.method == "single" else [("the best single model", score.lead, score.lead_interval)]
+    others = [] if chosen.method == SINGLE else [("the best single model", score.lead, score.lead_interval)]
     if score.base_lead is not None:
         others.append(("the base configuration", score.base_lead, score.base_lead_interval))
     if others:
@@ -121,7 +149,7 @@ def verdict(name: str, chosen: TaskSelection) -> Iterator[str]:
 
 
 def compare_with(others: Sequence[tuple[str, float, tuple[float, ...]]]) -> str:
-    """How a score stands to others: what each is called, the lead over it, and the 95 % interval of that."""
+    """How a score compares with others, each given by title, difference and the 95 % interval of the difference."""
     relations = [compare_in_words(lead, bounds) for _, lead, bounds in others]
     names = [f"{what} ({lead:+.3f})" for what, lead, _ in others]
     if len(set(relations)) == 1:
@@ -129,28 +157,28 @@ def compare_with(others: Sequence[tuple[str, float, tuple[float, ...]]]) -> str:
     return " and ".join(f"{relation} {name}" for relation, name in zip(relations, names, strict=True))
 
 
+def compare_in_words(lead: float, bounds: tuple[float, ...]) -> str:
+    """Whether a difference is significant, by its 95 % interval, and its sign."""
+    low, high = bounds
+    if low <= 0 <= high:
+        return "is not significantly different from"
+    return "is better than" if lead > 0 else "is worse than"
+
+
 def ensemble_size(chosen: TaskSelection) -> str:
-    """How many models were chosen, where it may be several."""
-    if chosen.method in OF_ONE:
+    """The number of models, where a method may choose several."""
+    if chosen.method in (ONE_MODEL, SINGLE):
         return ""
     models = count(len(chosen.members), "model")
     if not chosen.is_soup:
         return f", {models}"
     if len(chosen.members) == 1:
-        return ", of one trial alone: to mix in another did not help"
-    return f", one model mixed from {models}"
-
-
-def compare_in_words(lead: float, bounds: tuple[float, ...]) -> str:
-    """How a score stands to another one, by the 95 % interval of its lead."""
-    low, high = bounds
-    if low <= 0 <= high:
-        return "cannot be told apart from"
-    return "is better than" if lead > 0 else "is worse than"
+        return ", of one trial alone: averaging it with others did not help"
+    return f", one model averaged from {models}"
 
 
 def dev_sentence(score: MethodScore) -> str:
-    """How the dev score differs from what to expect, by the digits that are shown."""
+    """How the dev score differs from the expected one, by the digits that are shown."""
     dev, expected = round(score.in_sample, 3), round(score.cross_fitted, 3)
     if dev == expected:
         return "Its dev score is the same."
@@ -166,12 +194,11 @@ def member_lines(chosen: TaskSelection) -> list[str]:
         for member in chosen.members[:MOST_MEMBERS]
     ]
     left = len(chosen.members) - len(shown)
-    told = [*shown, *([f"  and {left} more"] if left else [])]
-    return [line for words in told for line in fit_line(words)]
+    return [line for words in (*shown, *([f"  and {left} more"] if left else [])) for line in fit_line(words)]
 
 
 def confidence_set_sentences(chosen: TaskSelection, num_sweeps: int) -> Iterator[str]:
-    """Which configurations may be the best one, where there are several; with their sweeps where these are several."""
+    """The model confidence set, where there are several configurations; with sweeps where there are several."""
     if chosen.num_configurations < 2:
         return
     names = [f"{contender.number:04d}" for contender in chosen.contenders]
@@ -179,58 +206,76 @@ def confidence_set_sentences(chosen: TaskSelection, num_sweeps: int) -> Iterator
         names = [f"{folder_name(one.sweep)}/{name}" for one, name in zip(chosen.contenders, names, strict=True)]
     shown, left = ", ".join(names[:MOST_CONTENDERS]), len(names) - MOST_CONTENDERS
     rest = f" and {left} more" if left > 0 else ""
-    of = f"Of {chosen.num_configurations:,} configurations, compared all at once,"
-    if len(names) == 1:
-        yield f"{of} {shown} is the best one by these examples (95 %)."
-    else:
-        yield f"{of} {len(names):,} may be the best one by these examples (95 %): {shown}{rest}."
+    sizes = f"{len(names):,} of {chosen.num_configurations:,}"
+    yield f"95 % confidence set of the best configuration, {sizes}: {shown}{rest}."
+
+
+def pareto_parts(chosen: TaskSelection) -> Iterator[RenderableType]:
+    """The table of the Pareto front; nothing where no ensemble scores higher than the smallest one."""
+    best = [one for one in chosen.trade_offs if one.is_best]
+    if len(best) < 2:
+        return
+    yield from map(Text, (*PARETO_TITLE, ""))
+    table = plain_table("models", "method", "cross-fitted")
+    for one in best:
+        table.add_row(*map(Text, pareto_cells(one)))
+    yield from (table, Text(""))
+
+
+def pareto_cells(one: TradeOff) -> list[str]:
+    """One row."""
+    score = f"{one.cross_fitted:.3f} {error_text(one.standard_error)}"
+    return [f"{one.num_models}", TITLES.get(one.name, one.name), score]
 
 
 def selection_legend(selection: Selection) -> Iterator[str]:
-    """What the columns mean, and what is not in them."""
-    ways = selection.tasks.values()
-    rule = "the simplest way within one standard error (of the difference) of the best"
-    if any(chosen.is_soup for chosen in ways):
-        rule = rule.replace("way", "soup")
-    elif all(chosen.automatic is None for chosen in ways):
-        rule = "in the way that was asked for"
+    """What the columns mean, and what they leave out."""
+    tasks = selection.tasks.values()
+    rule = "the simplest method within one standard error (of the difference) of the best"
+    if any(chosen.is_soup for chosen in tasks):
+        rule = rule.replace("method", "soup")
+    elif all(chosen.automatic is None for chosen in tasks):
+        rule = "by the method that was requested"
     times = "once" if selection.num_repeats == 1 else f"{selection.num_repeats} times"
-    yield "on dev: the score of what is chosen by all of dev, on dev itself: too high."
+    yield "on dev: the score on dev of what is chosen by all of dev; too high."
     yield (
-        "cross-fitted: each example is judged by what was chosen without it, epochs, trials and how many among it "
+        "cross-fitted: each example is scored by what was chosen without it (epochs, trials and their number) "
         f"({selection.num_folds} folds, {times}); ± its standard error."
     )
-    yield "over single: cross-fitted, less that of the best single model; * cannot be told from 0."
+    yield (
+        "over single: cross-fitted, minus that of the best single model; * not significant: the 95 % interval contains "
+        "0."
+    )
     if selection.is_calibrated:
-        yield "temperature: what a model's logits are divided by before they are averaged as probabilities."
-    if any(chosen.is_soup for chosen in selection.tasks.values()):
+        yield "temperature: what a model's logits are divided by before probabilities are averaged."
+    if any(chosen.is_soup for chosen in tasks):
         yield "models of a soup are those whose weights are averaged; predicting costs one model."
-        yield "Soups are of kept epochs alone, which all of dev chose; their scores are corrected for that."
-    if not any(score.name == "base" for chosen in selection.tasks.values() for score in chosen.methods):
+        yield "Soups are of kept epochs alone, which were chosen by all of dev; their scores are corrected for that."
+    if not any(score.name == BASE for chosen in tasks for score in chosen.methods):
         yield "No trial has the base configuration of the space; --base TRIAL names one to compare with."
     yield f"<: what was chosen, {rule}."
-    if any(chosen.automatic is not None for chosen in ways):
-        yield "choosing among them: the way is chosen without the fold, too; this is what to expect."
-    if any(score.name == "one_model" for chosen in ways for score in chosen.methods):
+    if any(chosen.automatic is not None for chosen in tasks):
+        yield "choosing among them: the method is chosen without the fold, too; this is the expected score."
+    if any(score.name == ONE_MODEL for chosen in tasks for score in chosen.methods):
         yield "one model for all tasks: the one with the best overall dev score."
     yield from optimism_sentences(selection)
 
 
 def optimism_sentences(selection: Selection) -> list[str]:
-    """What the searches and schedulers have seen of dev, each once, by the largest standard error of all tasks."""
+    """The bias from searches and schedulers that used dev scores; the standard error is the largest of all tasks."""
     if not selection.tasks:
         return []
     error = max(chosen.score.standard_error for chosen in selection.tasks.values())
     if any(not is_known(search) for search in selection.searches.values()) or not selection.searches:
-        return ["What a search or a scheduler has seen of dev while trials were trained is not undone by this."]
+        return ["If a search or a scheduler has used dev scores, cross-fitting does not correct for that."]
     largest: dict[tuple[str, str], int] = {}
     for own in selection.searches.values():
         key = (own.search, own.scheduler)
         largest[key] = max(own.num_configurations, largest.get(key, 0))
-    found = (optimism_sentence(*key, count, error) for key, count in largest.items() if count > 0)
+    found = (optimism_sentence(*key, size, error) for key, size in largest.items() if size > 0)
     return [sentence for sentence in found if sentence is not None]
 
 
 def is_known(search: Search) -> bool:
-    """Whether a sweep says how it chose its trials."""
+    """Whether a sweep has recorded its search and its scheduler."""
     return search.search in SEARCHES and search.scheduler in SCHEDULERS

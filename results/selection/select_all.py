@@ -1,4 +1,4 @@
-"""Chooses the ensembles of all tasks from sweeps: reads the candidates of each, and puts the choices together."""
+"""Chooses the ensembles of all tasks from sweeps: reads the candidates of each task and chooses among them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,64 +10,63 @@ from mtlib.tasks import TASKS
 from results.ensembles.base_configuration import ConfigurationKey, find_base
 from results.ensembles.best_k import Settings
 from results.ensembles.candidates import Pool, read_pool
+from results.ensembles.methods import AUTOMATIC, COMMAND_LINE_METHODS, ONE_MODEL, SOUP, methods_for
 from results.inference.models import ModelSource
 from results.records.files import Location
 from results.records.selection import Search, Selection, TaskSelection
 from results.records.trials import read_sweep, read_trials
 from results.scoring.shared_model import SharedModel, choose_shared_model
-from results.selection.select_ensemble import AUTOMATIC, METHODS, ONE_MODEL, methods_for, select_ensemble
+from results.selection.select_ensemble import select_ensemble
 from results.selection.select_soup import choose_soups
 
-SOUP = "soup"
-NAMES = (AUTOMATIC, ONE_MODEL, *METHODS, SOUP)
-"""Ways to choose that can be asked for."""
-
 REPEATS, SOUP_REPEATS = 5, 2
-"""Of cross-fitting, if nothing else is asked for."""
-MOST_TASTED = 20
-"""The best trials of a task that may be in a soup: each soup that is tried takes as long as scoring dev."""
+"""Repeats of cross-fitting by default."""
+SOUP_TRIALS = 20
+"""The best trials of a task that may be in a soup: each soup that is scored takes as long as scoring dev."""
 
-Say = Callable[[str], None]
+OnProgress = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionRequest:
-    """What is to be chosen, and how."""
+    """What to choose, and how."""
 
     sweeps: Sequence[Location]
     """Folders, or URIs of copies, all scored on the same dev examples."""
     tasks: Sequence[str] | None = None
     """None: all that some trial was scored on."""
     method: str = AUTOMATIC
-    """One of `NAMES`."""
+    """One of `COMMAND_LINE_METHODS`."""
     settings: Settings = field(default_factory=Settings)
     num_repeats: int | None = None
-    """Of cross-fitting, at least 1; None: 5, and 2 of soups, which take long."""
+    """Repeats of cross-fitting, at least 1; None: 5, or 2 for soups, which take long."""
     base: str | None = None
-    """Trial of the first sweep whose configuration all are compared with; None for that sweep's base."""
+    """Trial whose configuration is the base configuration, see `find_base`; None for the first sweep's base."""
     is_calibrated: bool = False
     """Whether logits are divided by a temperature before they are averaged as probabilities."""
     encoder: str | None = None
-    """Pretrained encoder of all members, for soups, which run models; None for what trials name."""
+    """Pretrained encoder of all members, for soups, which run models; None for the one that trials name."""
     device: str = "auto"
-    """Where they are run."""
+    """Device on which models run."""
     data: Path | None = None
-    """Data folder with the dev texts for them; None for the sweep's own."""
+    """Data folder with the dev texts, for soups; None for the sweep's own."""
 
     @property
     def repeats(self) -> int:
-        """How often is cross-fitted."""
+        """Repeats of cross-fitting."""
         default = SOUP_REPEATS if self.method == SOUP else REPEATS
         return default if self.num_repeats is None else self.num_repeats
 
 
-def select_from(request: SelectionRequest, *, command: str = "", on_progress: Say = lambda _line: None) -> Selection:
+def select_from(
+    request: SelectionRequest, *, command: str = "", on_progress: OnProgress = lambda _line: None
+) -> Selection:
     """Chooses the ensembles of some tasks from sweeps.
 
     Args:
-        request: what is asked.
+        request: what to choose.
         command: for the record.
-        on_progress: is given a line for each task, and for each soup.
+        on_progress: gets a line for each task, and for each soup.
 
     Raises:
         ValueError: one line: a name or a number is wrong, there is no sweep, no trial was scored; else as `read_pool`,
@@ -77,7 +76,7 @@ def select_from(request: SelectionRequest, *, command: str = "", on_progress: Sa
     check_request(request)
     fingerprints, base = {str(sweep): recorded_fingerprint(sweep) for sweep in sweeps}, find_base(sweeps, request.base)
     wanted = list(dict.fromkeys(request.tasks or tasks_of(sweeps)))
-    for task in wanted:  # before anything is read, which takes long
+    for task in wanted:  # before reading, which takes long
         require_name(task, TASKS, "task")
         methods_for(TASKS[task], requested_methods(request))
     places = {str(sweep): sweep for sweep in sweeps}
@@ -110,13 +109,13 @@ def select_task(
     source: ModelSource,
     one: SharedModel | None,
     base: frozenset[ConfigurationKey],
-    on_progress: Say,
+    on_progress: OnProgress,
 ) -> TaskSelection:
-    """A task's soup, if that is asked for, or else its ensemble."""
+    """A task's soup, if that is the requested method, or else its ensemble."""
     if request.method == SOUP:
         return choose_soups(
             pool,
-            replace(request.settings, num_considered=MOST_TASTED),
+            replace(request.settings, num_considered=SOUP_TRIALS),
             source=source,
             data=request.data,
             num_repeats=request.repeats,
@@ -135,39 +134,39 @@ def select_task(
 
 
 def requested_methods(request: SelectionRequest) -> list[str] | None:
-    """The ways to choose that are asked for by name and average outputs; None for all."""
+    """The requested entries of `SELECTION_METHODS`; None for all."""
     if request.method == AUTOMATIC:
         return None
     return [] if request.method in (ONE_MODEL, SOUP) else [request.method]
 
 
 def find_shared_model(pools: Mapping[str, Pool], request: SelectionRequest) -> SharedModel | None:
-    """The best model for all tasks together; None if there is one task alone, or no such model, unless it is asked for.
+    """The best model for all tasks together; None if there is one task alone, or no such model.
 
     Raises:
-        ValueError: it is asked for, and there is none.
+        ValueError: it is the requested method, and there is none.
     """
-    is_asked = request.method == ONE_MODEL
-    if request.method == SOUP or (len(pools) == 1 and not is_asked):
+    is_requested = request.method == ONE_MODEL
+    if request.method == SOUP or (len(pools) == 1 and not is_requested):
         return None
     try:
         return choose_shared_model(pools, request.settings, num_repeats=request.repeats)
     except ValueError:
-        if is_asked:
+        if is_requested:
             raise
         return None
 
 
 def check_request(request: SelectionRequest) -> None:
-    """Raises ValueError if a number or a method's name is wrong, or two things do not go together."""
+    """Raises ValueError if a number or a method's name is wrong, or options exclude each other."""
     settings = request.settings
     require(settings.max_models >= 1, "--max-models must be at least 1", settings.max_models)
     require(settings.num_bags >= 0, "--bags must be at least 0", settings.num_bags)
     require(settings.seed >= 0, "--seed must be at least 0", settings.seed)
     require(request.repeats >= 1, "--repeats must be at least 1", request.repeats)
-    require_name(request.method, NAMES, "method")
+    require_name(request.method, COMMAND_LINE_METHODS, "method")
     is_both = request.is_calibrated and request.method in (ONE_MODEL, SOUP)
-    require(not is_both, f"--calibrate must not be named beside --method {request.method}, one model", "both")
+    require(not is_both, f"--calibrate must not be given with --method {request.method}, one model", "both")
 
 
 def recorded_fingerprint(sweep: Location) -> str:
@@ -176,7 +175,7 @@ def recorded_fingerprint(sweep: Location) -> str:
 
 
 def search_of(sweep: Location) -> Search:
-    """How a sweep chose its trials."""
+    """A sweep's search and scheduler."""
     info = read_sweep(sweep)
     numbers = {record.number for record in read_trials(sweep) if record.status != "failed"}
     search, scheduler = (str(info.get(key, "not recorded")) for key in ("search", "scheduler"))

@@ -1,4 +1,4 @@
-"""Chooses a task's ensemble from its pool: every way is scored by cross-fitting, the simplest of the best is taken."""
+"""Chooses a task's ensemble from its pool: cross-fits every selection method, takes the simplest of the best."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -6,16 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from mtlib.errors import require, require_name
+from mtlib.errors import require
 from mtlib.tasks import Task
 from results.ensembles.base_configuration import ConfigurationKey
-from results.ensembles.best_k import Method, Settings, choose_best_k, choose_single
-from results.ensembles.candidates import Pool
-from results.ensembles.copies import without_copies
+from results.ensembles.best_k import Method, Settings
+from results.ensembles.candidates import Pool, without_copies
 from results.ensembles.ensemble import Combine, Ensemble, ensemble_outputs
-from results.ensembles.greedy import choose_greedy
-from results.ensembles.rank_means import choose_best_k_ranks
-from results.ensembles.stacking import choose_weights
+from results.ensembles.methods import AUTOMATIC, ONE_MODEL, SINGLE, methods_for
 from results.ensembles.temperature import calibrated
 from results.ranking.bootstrap import Numbers
 from results.records.selection import Contender, Member, TaskSelection
@@ -32,39 +29,13 @@ from results.scoring.model_confidence_set import find_confidence_set
 from results.scoring.pareto import find_trade_offs
 from results.scoring.shared_model import SharedModel
 
-SINGLE = "single"
-AUTOMATIC = "auto"
-ONE_MODEL = "one_model"
-METHODS: dict[str, Method] = {
-    SINGLE: choose_single,
-    "topk": choose_best_k,
-    "topk_ranks": choose_best_k_ranks,
-    "weights": choose_weights,
-    "greedy": choose_greedy,
-}
-"""Ways to choose, the simplest first."""
-
-
-def methods_for(task: Task, names: Sequence[str] | None = None) -> dict[str, Method]:
-    """The ways that suit a task, the simplest first: ranks are averaged for regression alone.
-
-    Args:
-        task: which task.
-        names: those that are asked for; None for all. The best single candidate is always among them.
-    """
-    suited = {name: method for name, method in METHODS.items() if name != "topk_ranks" or task.kind == "regression"}
-    for name in names or ():
-        require_name(name, METHODS, "method")
-        require(name in suited, f"method {name} must be asked for a regression alone, with --task", task.name)
-    return {name: method for name, method in suited.items() if names is None or name in (SINGLE, *names)}
-
 
 def automatic_method(methods: Mapping[str, Method], combine: Combine = ensemble_outputs) -> Method:
-    """The way to choose that tries several ways by cross-fitting and takes the simplest of the best.
+    """The selection method that cross-fits several ones and takes the simplest of the best.
 
     Args:
         methods: by name, the simplest first.
-        combine: gives the outputs of what was chosen.
+        combine: gives an ensemble's outputs.
     """
 
     def choose(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
@@ -75,11 +46,11 @@ def automatic_method(methods: Mapping[str, Method], combine: Combine = ensemble_
 
 
 def one_standard_error_rule(fitted: Mapping[str, CrossFitted]) -> str:
-    """The first whose score is no more than one standard error, of the difference, below the best one's.
+    """The first method whose score is at most one standard error of the difference below the best one.
 
-    Source: Breiman et al. (1984), section 3.4.3, the one-standard-error rule; all are scored on the same examples, so
-    that the standard error is that of the paired difference over examples. How what is chosen varies is not in it: that
-    would speak for whatever the best way does better than.
+    Source: Breiman et al. (1984), section 3.4.3. All methods are scored on the same examples, so that the standard
+    error is that of the paired difference over examples. It leaves out how the chosen ensemble varies, which would
+    favour simple methods further.
     """
     best = max(fitted.values(), key=lambda found: found.score)
     for name, found in fitted.items():
@@ -100,21 +71,20 @@ def select_ensemble(
 ) -> TaskSelection:
     """Chooses a task's ensemble.
 
-    Scores come from all candidates, each once however many say the same; the ensemble itself is limited to those whose
-    weights were kept.
+    Scores come from all candidates, without copies; members of the ensemble are those whose weights were kept.
 
     Args:
         pool: the task's candidates.
-        settings: for the ways to choose.
-        names: ways to choose among, and the best single candidate is one of them; None for all that suit the task. A
-            single name is taken as it is; `ONE_MODEL` is that of `one`.
+        settings: of the selection methods.
+        names: methods to choose among, with the best single candidate; None for all that suit the task. A single name
+            is taken as it is; `ONE_MODEL` is that of `one`.
         num_repeats: of cross-fitting, with other folds each time.
-        one: the best model for all tasks together, whose scores stand beside the others'.
-        base: configurations that are the base configuration, whose scores stand beside the others'.
+        one: the best model for all tasks together, whose scores are listed too.
+        base: where the base configuration was trained; its scores are listed too.
         is_calibrated: whether logits are divided by a temperature before they are averaged as probabilities.
 
     Raises:
-        ValueError: no candidate has its weights, there are too few examples, or a name is unknown.
+        ValueError: no candidate has its weights, there are too few examples, or a name is unknown or does not suit.
     """
     rows = check_rows(pool, settings)
     takes_one = names is not None and list(names) == [ONE_MODEL]
@@ -124,15 +94,15 @@ def select_ensemble(
     distinct = without_copies(pool)
     kept = with_weights(distinct)
     chosen = {name: method(kept, rows, settings) for name, method in methods.items()}
-    tried = {
+    evaluated = {
         name: evaluate_method(name, method, distinct, settings, num_repeats, chosen=chosen[name], kept=kept)
         for name, method in methods.items()
     }
-    yardsticks = Baselines(single=tried[SINGLE], base=evaluate_base(pool, base, settings, num_repeats))
-    beside = [found for found in (yardsticks.base, evaluate_shared(one, pool.task, settings)) if found is not None]
+    baselines = Baselines(single=evaluated[SINGLE], base=evaluate_base(pool, base, settings, num_repeats))
+    listed = [found for found in (baselines.base, evaluate_shared(one, pool.task, settings)) if found is not None]
     name, automatic = (list(names) if names else [SINGLE])[0], None
     if names is None or len(set(names)) > 1:
-        name = one_standard_error_rule({name: found.fitted for name, found in tried.items()})
+        name = one_standard_error_rule({name: found.fitted for name, found in evaluated.items()})
         automatic = evaluate_method(
             AUTOMATIC, automatic_method(methods), distinct, settings, num_repeats, chosen=chosen[name], kept=kept
         )
@@ -141,36 +111,36 @@ def select_ensemble(
         settings,
         method=name,
         members=shared_member(one) if takes_one else members_of(kept, chosen[name]),
-        methods=tuple(compare_with_baselines(found, yardsticks) for found in (*beside, *tried.values())),
-        automatic=None if automatic is None else compare_with_baselines(automatic, yardsticks),
+        methods=tuple(compare_with_baselines(found, baselines) for found in (*listed, *evaluated.values())),
+        automatic=None if automatic is None else compare_with_baselines(automatic, baselines),
         trade_offs=find_trade_offs(distinct, kept, settings, methods, num_repeats=num_repeats),
     )
 
 
 def build_task_selection(pool: Pool, settings: Settings, **chosen: Any) -> TaskSelection:
-    """What was chosen from a pool, with what is said of the pool itself.
+    """The record of a choice, with the facts about its pool.
 
     Args:
-        pool: the task's candidates, all of them.
+        pool: all candidates of the task.
         settings: for the seed.
         chosen: the other fields of `TaskSelection`.
     """
-    contenders = find_confidence_set(pool, seed=settings.seed)
+    best = find_confidence_set(pool, seed=settings.seed)
     return TaskSelection(
         **chosen,
         num_examples=len(pool.labels),
         examples=hashlib.sha256("\0".join(pool.ids).encode()).hexdigest(),
         num_candidates=len(pool.candidates),
         num_trials=int(pool.trial_numbers.max()) + 1,
-        contenders=tuple(Contender(sweep=sweep, number=number) for sweep, number in contenders.members),
-        num_configurations=contenders.num_configurations,
+        contenders=tuple(Contender(sweep=sweep, number=number) for sweep, number in best.members),
+        num_configurations=best.num_configurations,
     )
 
 
 def check_rows(pool: Pool, settings: Settings) -> Numbers:
     """Numbers of all examples; ValueError if they are too few to choose by."""
-    is_small = settings.num_folds == 2 or pool.task.metric == "pearson"  # which makes few folds of few examples
-    least = 4 if is_small else 3  # outside each fold there must be two at least, to be folds again
+    has_two_folds = settings.num_folds == 2 or pool.task.metric == "pearson"  # of so few examples
+    least = 4 if has_two_folds else 3  # at least two outside each fold, for the inner folds
     rule = f"examples of {pool.task.name} to select by must be at least {least}"
     require(len(pool.labels) >= least, rule, len(pool.labels))
     return np.arange(len(pool.labels))
@@ -184,14 +154,14 @@ def with_weights(pool: Pool) -> Pool:
 
 
 def evaluate_shared(one: SharedModel | None, task: Task, settings: Settings) -> EvaluatedMethod | None:
-    """The best model for all tasks as one way among others, where there is one."""
+    """The scores of the best model for all tasks; None where there is none."""
     if one is None:
         return None
     return evaluate_fitted(ONE_MODEL, one.fitted[task.name], settings, in_sample=one.in_sample[task.name], num_models=1)
 
 
 def shared_member(one: SharedModel | None) -> tuple[Member, ...]:
-    """The best model for all tasks together as the only member."""
+    """The best model for all tasks as the only member."""
     require(one is not None, f"method {ONE_MODEL} must be given the best model for all tasks", "none")
     assert one is not None
     found = one.candidate
@@ -199,7 +169,7 @@ def shared_member(one: SharedModel | None) -> tuple[Member, ...]:
 
 
 def members_of(pool: Pool, ensemble: Ensemble) -> tuple[Member, ...]:
-    """An ensemble's members by name, the largest weight first."""
+    """An ensemble's members for the record, the largest weight first."""
     knots = ensemble.knots or ((),) * len(ensemble.members)
     temperatures = ensemble.temperatures or (1.0,) * len(ensemble.members)
     found = [

@@ -10,13 +10,11 @@ import numpy as np
 from mtlib.data.token_cache import Corpus
 from results.ensembles.base_configuration import ConfigurationKey
 from results.ensembles.best_k import Settings, choose_single
-from results.ensembles.candidates import Pool
-from results.ensembles.copies import without_copies
+from results.ensembles.candidates import Pool, without_copies
 from results.ensembles.ensemble import equal_ensemble, score_rows
+from results.ensembles.methods import AUTOMATIC, GREEDY_SOUP, SINGLE, UNIFORM_SOUP
 from results.ensembles.outputs import Outputs, outputs_of
 from results.ensembles.soup import (
-    GREEDY,
-    UNIFORM,
     Taste,
     greedy_soup,
     most_soups,
@@ -33,8 +31,6 @@ from results.records.selection import TaskSelection
 from results.scoring.method_scores import Baselines, compare_with_baselines, evaluate_base, evaluate_method
 from results.scoring.soup_correction import SoupBaselines, corrected_score
 from results.selection.select_ensemble import (
-    AUTOMATIC,
-    SINGLE,
     automatic_method,
     build_task_selection,
     check_rows,
@@ -132,7 +128,7 @@ def select_soup(
     """
     rows = check_rows(pool, settings)
     once = taste_once(kept, taste)
-    methods, combine = {UNIFORM: uniform_soup(shapes), GREEDY: greedy_soup(once, shapes)}, soup_outputs(once)
+    methods, combine = {UNIFORM_SOUP: uniform_soup(shapes), GREEDY_SOUP: greedy_soup(once, shapes)}, soup_outputs(once)
     chosen = {name: method(kept, rows, settings) for name, method in methods.items()}
     attempt = partial(
         evaluate_method, pool=kept, settings=settings, num_repeats=num_repeats, kept=kept, combine=combine

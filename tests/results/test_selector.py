@@ -12,14 +12,14 @@ import pytest
 from mtlib.tasks import TASKS
 from results.ensembles.best_k import Settings
 from results.ensembles.candidates import read_pool
+from results.ensembles.methods import SELECTION_METHODS, TITLES
 from results.records.epochs import write_epoch
 from results.records.hold_out import HOLD_OUT_FILE, read_hold_out
 from results.records.selection import SELECTION_FILE, Selection, read_selection, write_selection
 from results.records.trials import write_sweep, write_trials
 from results.selection import select_all as choosing
-from results.selection.cost_text import COSTS
-from results.selection.report import TITLES
-from results.selection.select_ensemble import METHODS, select_ensemble
+from results.selection.report import PARETO_TITLE
+from results.selection.select_ensemble import select_ensemble
 from results.selector import main
 from tests.results.cli.scripts import run_script
 from tests.results.conftest import build_record, build_report
@@ -74,7 +74,7 @@ def test_what_is_chosen_is_written_into_the_sweep_and_shown(sweep: Path, capsys:
 
 def test_the_table_has_every_way_for_every_task_and_a_mark_on_the_chosen_one(sweep: Path, capsys: Capture) -> None:
     lines = run(capsys, sweep, *FAST, "--task", "qqp", "--task", "sts")
-    for name in (*METHODS, "auto"):
+    for name in (*SELECTION_METHODS, "auto"):
         rows = [line for line in lines if line.startswith(TITLES[name]) and "±" in line]
         assert len(rows) == (1 if name == "topk_ranks" else 2)
         assert all((f"{TITLES[name]} < " in row) == (name == "single") for row in rows)
@@ -102,7 +102,7 @@ def test_the_method_that_is_asked_for_is_taken_and_scored_beside_the_single_one(
     assert [score.name for score in found.methods] == ["single", "weights"]
     assert found.automatic is None
     assert any(f"{TITLES['weights']} < " in line for line in lines)
-    assert "<: what was chosen, in the way that was asked for." in lines
+    assert "<: what was chosen, by the method that was requested." in lines
 
 
 def test_ranks_are_averaged_where_they_are_asked_for_by_task(sweep: Path, capsys: Capture) -> None:
@@ -146,7 +146,7 @@ def test_what_more_trials_would_bring_is_told_of_each_sweep(sweep: Path, tmp_pat
     other = build_sweep(tmp_path / "other", 0.4, first_seed=7)
     lines = run(capsys, sweep, other, *FAST)
     heads = [line for line in lines if line.startswith("More trials")]
-    assert heads == [f"More trials, as far as {name} tells:" for name in ("mine", "other")]
+    assert heads == [f"More trials, estimated from {name}:" for name in ("mine", "other")]
     assert sum(line.startswith("Expected best overall dev score") for line in lines) == 2
     lines = run(capsys, sweep, *FAST, "--task", "sst")
     assert any(line.startswith("Expected best SST dev score") for line in lines)
@@ -160,7 +160,9 @@ def test_a_sweep_that_has_nothing_to_tell_of_more_trials_stops_nothing(
     write_sweep(other, {"name": "other"})
     write_trials(other, [build_record(0, status="failed")], tuple(TASKS))
     lines = run(capsys, sweep, other, *FAST, "--task", "sst")
-    assert any(line.startswith("Nothing: a sweep must have a configuration with a dev score of sst") for line in lines)
+    assert any(
+        line.startswith("No estimate: a sweep must have a configuration with a dev score of sst") for line in lines
+    )
     assert (sweep / SELECTION_FILE).exists()
 
 
@@ -170,7 +172,7 @@ def test_what_costs_more_and_scores_higher_is_shown(tmp_path: Path, capsys: Capt
     offs = read_selection(sweep).tasks["sst"].trade_offs
     best = [one for one in offs if one.is_best]
     assert len(best) >= 2
-    start = lines.index(COSTS[0])
+    start = lines.index(PARETO_TITLE[0])
     shown = [line.split() for line in lines[start + 5 : start + 5 + len(best)]]
     assert [(row[0], row[-2]) for row in shown] == [(str(one.num_models), f"{one.cross_fitted:.3f}") for one in best]
 
@@ -193,7 +195,7 @@ def test_members_come_from_two_sweeps_wherever_flags_stand(sweep: Path, tmp_path
 
 
 def test_tasks_that_a_new_selection_does_not_have_any_more_are_named(sweep: Path, capsys: Capture) -> None:
-    told = "No longer in selection.json: QQP, STS (it is written anew; --output FOLDER writes another one)."
+    told = "No longer in selection.json: QQP, STS (it is overwritten; --output FOLDER writes another one)."
     assert told not in run(capsys, sweep, *FAST)
     assert told in run(capsys, sweep, *FAST, "--task", "sst")
     assert told not in run(capsys, sweep, *FAST, "--task", "sst")
@@ -241,10 +243,10 @@ WRONG: list[tuple[list[str], str]] = [
     (["mine", "--task"], "--task: expected one argument"),
     (["mine", "--task", "stz"], "unknown task 'stz'; did you mean 'sts'? known: sts, sst, qqp"),
     (["mine", "--method", "tpok"], "unknown method 'tpok'; did you mean 'topk'? known: topk, "),
-    (["mine", "--method", "topk_ranks"], "method topk_ranks must be asked for a regression alone, with --task, "),
+    (["mine", "--method", "topk_ranks"], "method topk_ranks must be used for tasks of kind regression (see --task), "),
     (
         ["mine", "--method", "topk_ranks", "--task", "sts", "--task", "qqp"],
-        "method topk_ranks must be asked for a reg",
+        "method topk_ranks must be used for tasks",
     ),
     (["mine", "--max-models", "0"], "--max-models must be at least 1, got 0"),
     (["mine", "--max-models", "many"], "--max-models must be a whole number, got 'many'"),
@@ -252,10 +254,10 @@ WRONG: list[tuple[list[str], str]] = [
     (["mine", "--bags", "1.5"], "--bags must be a whole number, got '1.5'"),
     (["mine", "--repeats", "0"], "--repeats must be at least 1, got 0"),
     (["mine", "--max-latency-ms", "5"], "unknown flag '--max-latency-ms'; did you mean '--max-models'? known: "),
-    (["mine", "--method", "soup", "--calibrate"], "--calibrate must not be named beside --method soup, one model, got"),
-    (["mine", "--method", "one_model", "--calibrate"], "--calibrate must not be named beside --method one_model, one"),
+    (["mine", "--method", "soup", "--calibrate"], "--calibrate must not be given with --method soup, one model, got"),
+    (["mine", "--method", "one_model", "--calibrate"], "--calibrate must not be given with --method one_model, one"),
     (["mine", "--base", "0007-r0"], "unknown trial of "),
-    (["mine", "--score-hold-out", "--calibrate"], "--calibrate must not be named beside --score-hold-out, got both"),
+    (["mine", "--score-hold-out", "--calibrate"], "--calibrate must not be given with --score-hold-out, got both"),
     (["mine", "--seed", "-1"], "--seed must be at least 0, got -1"),
     (["gone"], "/gone is no sweep folder: it has no sweep.json"),
     (["mine", "gone"], "/gone is no sweep folder: it has no sweep.json"),
@@ -276,8 +278,8 @@ WRONG: list[tuple[list[str], str]] = [
         f"--device {FOR_MODELS}",
     ),
     (["mine", "--device", "tpu"], "--device: invalid choice: 'tpu' (choose from"),
-    (["mine", "--score-hold-out", "--task", "sst"], "--task must not be named beside --score-hold-out, got both"),
-    (["mine", "--score-hold-out", "--output", "x"], "--output must not be named beside --score-hold-out, got both"),
+    (["mine", "--score-hold-out", "--task", "sst"], "--task must not be given with --score-hold-out, got both"),
+    (["mine", "--score-hold-out", "--output", "x"], "--output must not be given with --score-hold-out, got both"),
     (["mine", "mine", "--score-hold-out"], "--score-hold-out takes one SWEEP, whose selection.json is scored, got 2"),
     (["mine", "--score-hold-out"], "/mine must hold selection.json (make one with python results/selector.py), got"),
 ]
@@ -356,7 +358,7 @@ def test_help_teaches_by_example(capsys: Capture) -> None:
     for words in ("NAME", "A ~/multitask-sweeps/B", "NAME --method greedy --max-models 5", "NAME --score-hold-out"):
         assert f"    python results/selector.py ~/multitask-sweeps/{words}\n" in told
     assert "python results/predict.py ~/multitask-sweeps/NAME --task TASK" in told
-    assert all(name in told for name in ("auto", *METHODS))
+    assert all(name in told for name in ("auto", *SELECTION_METHODS))
     assert max(map(len, told.splitlines())) <= 120
 
 
@@ -396,11 +398,11 @@ def test_what_was_selected_is_scored_and_looks_are_counted_in_both_files(held: P
     before = read_selection(held)
     first = score(capsys, held)
     assert first[0].split()[:2] == ["task", "examples"]
-    assert "No trial has seen these rows, and nothing was chosen by them." in " ".join(first)
+    assert "No trial has used these rows, and nothing was chosen by them." in " ".join(first)
     second, third = score(capsys, held), score(capsys, held)
     assert second[: second.index("")] == first[: first.index("")]
-    assert second[second.index("") + 1].startswith("These rows have been looked at once before. If anything")
-    assert third[third.index("") + 1].startswith("These rows have been looked at 2 times before.")
+    assert second[second.index("") + 1].startswith("These rows have been scored once before. If anything")
+    assert third[third.index("") + 1].startswith("These rows have been scored 2 times before.")
     selection = read_selection(held)
     assert replace(selection, looks=()) == before
     assert [look.time for look in selection.looks] == list(read_hold_out(held).looks)
@@ -414,7 +416,7 @@ def test_a_selection_that_is_made_anew_does_not_make_rows_unseen_again(held: Pat
     score(capsys, held)
     run(capsys, held, *FAST, "--task", "qqp")
     assert read_selection(held).looks == ()
-    assert "These rows have been looked at once before." in " ".join(score(capsys, held))
+    assert "These rows have been scored once before." in " ".join(score(capsys, held))
     assert [list(look.scores) for look in read_selection(held).looks] == [["qqp"]]
 
 

@@ -11,7 +11,7 @@ from huggingface_hub import ModelCard
 from mtlib.tasks import TASKS
 from results.bundle.card import bundle_card, soup_card
 from results.bundle.manifest import Bundle, BundledMember, BundledModel
-from results.records.selection import Look, Member, Selection
+from results.records.selection import HeldOutScores, Member, Selection
 from tests.results.inference.trained_sweep import selection_of
 
 
@@ -72,7 +72,7 @@ def test_ranks_and_probabilities_are_spoken_of_where_there_are_some(selection: S
 
 def test_every_look_at_rows_held_out_is_told(selection: Selection, bundle: Bundle) -> None:
     looks = [
-        Look(
+        HeldOutScores(
             time=f"2024-07-0{day}T10:00:00.000+00:00",
             scores={"sst": score, "qqp": 0.9},
             intervals={"sst": (score - 0.1, score + 0.1), "qqp": (0.8, 1.0)},

@@ -10,12 +10,18 @@ from scipy.special import expit, log_softmax, logit, softmax
 from sklearn.metrics import log_loss
 
 from mtlib.tasks import TASKS, Task
-from results.ensembles.best_k import Method, Settings, best_candidates, choose_best_k, choose_single
+from results.ensembles.best_k import (
+    Method,
+    Settings,
+    best_candidates,
+    choose_best_k,
+    choose_best_k_ranks,
+    choose_single,
+)
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, ensemble_outputs, equal_ensemble, score_rows
 from results.ensembles.greedy import choose_greedy
 from results.ensembles.outputs import Outputs, logits_behind, outputs_of, predictions_of, probabilities_of
-from results.ensembles.rank_means import choose_best_k_ranks
 from results.ensembles.stacking import choose_weights
 from results.ensembles.temperature import HIGHEST, LOWEST, calibrated, find_temperatures, temper_pool
 from results.ranking.bootstrap import Numbers

@@ -12,18 +12,18 @@ from mtlib.config.schema import set_in_tree, to_dict
 from results.records.selection import (
     SELECTION_FILE,
     SELECTION_VERSION,
-    Look,
+    HeldOutScores,
     Member,
     MethodScore,
     Selection,
     TaskSelection,
     TradeOff,
     read_selection,
-    with_look,
+    with_held_out_scores,
     write_selection,
 )
 
-LOOK = Look(
+LOOK = HeldOutScores(
     time="2024-05-02T10:00:00.000+00:00",
     scores={"sst": 0.5},
     intervals={"sst": (0.4, 0.6)},
@@ -200,20 +200,20 @@ def test_optimism_is_what_the_in_sample_score_is_too_high_by() -> None:
 
 
 @pytest.mark.parametrize(
-    ("interval", "is_told_apart"),
+    ("interval", "is_significant"),
     [((0.001, 0.1), True), ((-0.1, -0.001), True), ((0.0, 0.1), False), ((-0.1, 0.0), False), ((-0.1, 0.1), False)],
 )
-def test_a_lead_is_told_apart_where_its_interval_does_not_hold_0(
-    interval: tuple[float, float], is_told_apart: bool
+def test_a_lead_is_significant_where_its_interval_does_not_hold_0(
+    interval: tuple[float, float], is_significant: bool
 ) -> None:
-    assert build_score("topk", lead_interval=interval).is_told_apart is is_told_apart
+    assert build_score("topk", lead_interval=interval).is_significant is is_significant
 
 
 def test_a_look_is_added_to_those_before_and_kept(tmp_path: Path) -> None:
     selection = build_selection(looks=())
-    once = with_look(selection, LOOK)
+    once = with_held_out_scores(selection, LOOK)
     later = replace(LOOK, time="2024-05-03T10:00:00.000+00:00")
-    twice = with_look(once, later)
+    twice = with_held_out_scores(once, later)
     assert twice.looks == (LOOK, later)
     assert replace(twice, looks=()) == selection
     write_selection(tmp_path, twice)

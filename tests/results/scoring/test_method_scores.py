@@ -8,9 +8,9 @@ import pytest
 from mtlib.tasks import TASKS, Task
 from results.ensembles.best_k import Settings, choose_best_k, choose_single
 from results.ensembles.candidates import Pool
+from results.ensembles.methods import BASE
 from results.scoring.cross_fitting import compare, cross_fit
 from results.scoring.method_scores import (
-    BASE,
     Baselines,
     EvaluatedMethod,
     clip_to_metric,

@@ -5,25 +5,36 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 
 from mtlib.tasks import TASKS
-from results.records.selection import Contender, Member, MethodScore, Search, Selection, TaskSelection
+from results.ensembles.methods import TITLES
+from results.records.selection import (
+    Contender,
+    HeldOutScores,
+    Member,
+    MethodScore,
+    Search,
+    Selection,
+    TaskSelection,
+    TradeOff,
+)
 from results.scoring.search_optimism import optimism_sentence
 from results.selection.report import (
     MOST_CONTENDERS,
     MOST_MEMBERS,
-    TITLES,
+    PARETO_TITLE,
     brief_verdict,
     confidence_set_sentences,
     describe_pool,
     member_lines,
     optimism_sentences,
+    pareto_parts,
+    render_held_out_scores,
     render_selection,
     selection_legend,
     verdict,
 )
-from results.selection.select_ensemble import METHODS
 
 WIDEST = 100
 
@@ -93,11 +104,6 @@ def topk_with(**changes: Any) -> dict[str, Any]:
     return {"methods": (SINGLE, build_score(**changes))}
 
 
-def test_every_method_has_a_name_in_words() -> None:
-    assert set(TITLES) >= {*METHODS, "auto"}
-    assert len(set(TITLES.values())) == len(TITLES)
-
-
 def test_the_table_has_a_row_for_every_way_and_marks_the_chosen_one() -> None:
     told = build_score("auto", cross_fitted=0.541, standard_error=0.0229, lead=0.021, lead_interval=(-0.01, 0.05))
     others = [build_score(name, lead=-0.004, lead_interval=(-0.02, 0.01)) for name in ("weights", "greedy")]
@@ -105,8 +111,8 @@ def test_the_table_has_a_row_for_every_way_and_marks_the_chosen_one() -> None:
         render_selection(build_selection(build_task(methods=(SINGLE, build_score(), *others), automatic=told)))
     )
     table = lines[2 : lines.index("", 2)]
-    assert table[0].split("  ")[0] == "way"
-    assert " ".join(table[0].split()) == "way models on dev cross-fitted 95 % interval over single"
+    assert table[0].split("  ")[0] == "method"
+    assert " ".join(table[0].split()) == "method models on dev cross-fitted 95 % interval over single"
     rows = [" ".join(line.split()) for line in table[2:]]
     assert rows == [
         "best single model 1 0.530 0.520 ±.021 0.512 to 0.588",
@@ -162,11 +168,11 @@ def test_several_models_are_counted_and_compared_with_the_best_single_one() -> N
     ("lead", "interval", "words"),
     [
         (0.03, (0.001, 0.06), "is better than the best single model (+0.030)"),
-        (0.03, (-0.001, 0.06), "cannot be told apart from the best single model (+0.030)"),
-        (0.03, (0.0, 0.06), "cannot be told apart from the best single model (+0.030)"),
-        (-0.03, (-0.06, 0.001), "cannot be told apart from the best single model (-0.030)"),
+        (0.03, (-0.001, 0.06), "is not significantly different from the best single model (+0.030)"),
+        (0.03, (0.0, 0.06), "is not significantly different from the best single model (+0.030)"),
+        (-0.03, (-0.06, 0.001), "is not significantly different from the best single model (-0.030)"),
         (-0.03, (-0.06, -0.001), "is worse than the best single model (-0.030)"),
-        (0.0, (0.0, 0.0), "cannot be told apart from the best single model (+0.000)"),
+        (0.0, (0.0, 0.0), "is not significantly different from the best single model (+0.000)"),
     ],
 )
 def test_better_and_worse_are_said_only_where_the_interval_of_the_lead_is_without_0(
@@ -180,7 +186,7 @@ def test_what_to_expect_and_the_lead_are_those_of_choosing_automatically_where_t
     assert sentences(automatic=told)[1:] == [
         "Expect 0.541 (0.500 to 0.580) on new text of this kind.",
         "Its dev score, 0.560, is optimistic by 0.019.",
-        "By these examples it cannot be told apart from the best single model (+0.021).",
+        "By these examples it is not significantly different from the best single model (+0.021).",
     ]
 
 
@@ -203,12 +209,14 @@ def test_the_dev_score_is_said_to_be_optimistic_or_lower_by_what_is_seen(
 def test_a_soup_is_one_model_mixed_from_its_members() -> None:
     soup = build_score("soup_greedy")
     chosen = build_task(3, method="soup_greedy", methods=(SINGLE, soup), is_soup=True)
-    assert next(verdict("sst", chosen)) == "Chosen for SST: greedy soup, one model mixed from 3 models."
+    assert next(verdict("sst", chosen)) == "Chosen for SST: greedy soup, one model averaged from 3 models."
     lines = list(selection_legend(build_selection(chosen)))
     assert any("predicting costs one model" in line for line in lines)
     assert any(line.startswith("<: what was chosen, the simplest soup within one standard error") for line in lines)
     alone = build_task(1, method="soup_greedy", methods=(SINGLE, soup), is_soup=True)
-    assert next(verdict("sst", alone)).endswith("greedy soup, of one trial alone: to mix in another did not help.")
+    assert next(verdict("sst", alone)).endswith(
+        "greedy soup, of one trial alone: averaging it with others did not help."
+    )
     assert not any("soup" in line for line in selection_legend(build_selection(build_task())))
 
 
@@ -246,7 +254,7 @@ def test_where_nothing_was_seen_nothing_is_said_and_where_it_is_not_recorded_tha
     assert optimism_sentences(searched(a=("tpe", "asha", 0), b=("grid", "none", 3))) == []
     for unknown in (searched(a=("not recorded", "none", 40)), build_selection(build_task())):
         (told,) = optimism_sentences(unknown)
-        assert told.endswith("is not undone by this.")
+        assert told.endswith("cross-fitting does not correct for that.")
 
 
 BASE = build_score("base", cross_fitted=0.5, num_models=1, base_lead=0.0, base_lead_interval=(0.0, 0.0))
@@ -257,7 +265,7 @@ BASE = build_score("base", cross_fitted=0.5, num_models=1, base_lead=0.0, base_l
     [
         ((0.01, 0.09), "is better than"),
         ((-0.09, -0.01), "is worse than"),
-        ((-0.01, 0.11), "cannot be told apart from"),
+        ((-0.01, 0.11), "is not significantly different from"),
     ],
 )
 def test_what_is_chosen_is_compared_with_the_base_configuration_where_there_is_one(
@@ -287,16 +295,12 @@ def contenders(*numbers: int, sweep: str = "/sweeps/mine") -> tuple[Contender, .
 
 def test_configurations_that_may_be_the_best_are_named_up_to_a_number() -> None:
     one = build_task(contenders=contenders(3), num_configurations=40)
-    assert list(confidence_set_sentences(one, 1)) == [
-        "Of 40 configurations, compared all at once, 0003 is the best one by these examples (95 %)."
-    ]
+    assert list(confidence_set_sentences(one, 1)) == ["95 % confidence set of the best configuration, 1 of 40: 0003."]
     few = build_task(contenders=contenders(3, 12), num_configurations=40)
-    assert next(confidence_set_sentences(few, 1)).endswith(
-        "2 may be the best one by these examples (95 %): 0003, 0012."
-    )
+    assert next(confidence_set_sentences(few, 1)).endswith("best configuration, 2 of 40: 0003, 0012.")
     many = build_task(contenders=contenders(*range(MOST_CONTENDERS + 2)), num_configurations=1200)
     (line,) = confidence_set_sentences(many, 1)
-    assert line.startswith("Of 1,200 configurations")
+    assert f"{MOST_CONTENDERS + 2} of 1,200: " in line
     assert line.endswith(f"{MOST_CONTENDERS - 1:04d} and 2 more.")
 
 
@@ -310,7 +314,7 @@ def test_configurations_of_several_sweeps_carry_the_sweeps_name() -> None:
     (line,) = confidence_set_sentences(build_task(contenders=mixed, num_configurations=5), 2)
     assert line.endswith(": mine/0003, other/0004.")
     (line,) = confidence_set_sentences(build_task(contenders=contenders(3), num_configurations=5), 2)
-    assert "mine/0003 is the best one" in line
+    assert line.endswith(": mine/0003.")
 
 
 def test_members_are_listed_with_their_weights_up_to_a_number() -> None:
@@ -338,11 +342,11 @@ def test_the_legend_says_how_it_was_chosen_and_how_often_cross_fitted() -> None:
     lines = list(selection_legend(asked))
     assert "(5 folds, 3 times)" in lines[1]
     assert lines[3] == "No trial has the base configuration of the space; --base TRIAL names one to compare with."
-    assert lines[4] == "<: what was chosen, in the way that was asked for."
+    assert lines[4] == "<: what was chosen, by the method that was requested."
     automatic = build_selection(build_task(automatic=build_score("auto")), num_repeats=1, num_folds=4)
     lines = list(selection_legend(automatic))
     assert "(4 folds, once)" in lines[1]
-    assert lines[4].startswith("<: what was chosen, the simplest way within one standard error (of the difference)")
+    assert lines[4].startswith("<: what was chosen, the simplest method within one standard error (of the difference)")
 
 
 @pytest.mark.parametrize("width", [WIDEST, 250])
@@ -369,3 +373,97 @@ def test_no_line_is_longer_than_100_columns_however_long_names_and_numbers_are(w
 def test_text_that_looks_like_markup_is_shown_as_it_is() -> None:
     lines = shown(render_selection(build_selection(build_task(sweep="/sweeps/[bold]x[red]"))))
     assert any("of [bold]x[red], epoch 1" in line for line in lines)
+
+
+def trade_off(num_models: int, score: float, **changes: Any) -> TradeOff:
+    values: dict[str, Any] = {
+        "name": "single" if num_models == 1 else "topk",
+        "max_models": num_models,
+        "num_models": num_models,
+        "cross_fitted": score,
+        "standard_error": 0.0124,
+        "is_best": True,
+    }
+    return TradeOff(**{**values, **changes})
+
+
+ONE, TWO, FIVE = trade_off(1, 0.5), trade_off(2, 0.5213), trade_off(5, 0.53)
+
+
+def pareto_lines(*found: TradeOff) -> list[str]:
+    console = Console(file=io.StringIO(), width=100, highlight=False)
+    console.print(Group(*pareto_parts(build_task(trade_offs=found))))
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+def test_each_that_nothing_beats_has_a_row_and_no_other() -> None:
+    lines = pareto_lines(ONE, replace(TWO, is_best=False), FIVE)
+    assert lines[:2] == list(PARETO_TITLE)
+    assert [line.split() for line in lines[3:6:2]] == [
+        ["models", "method", "cross-fitted"],
+        ["1", "best", "single", "model", "0.500", "±.012"],
+    ]
+    assert lines[6].split() == ["5", "mean", "of", "the", "best", "k", "0.530", "±.012"]
+    assert len(lines) == 8
+
+
+def test_nothing_is_shown_where_no_more_models_are_worth_it() -> None:
+    assert pareto_lines(ONE, replace(TWO, is_best=False)) == []
+    assert pareto_lines() == []
+
+
+def test_a_way_without_a_title_is_called_by_its_name() -> None:
+    assert "own_way" in pareto_lines(ONE, trade_off(2, 0.6, name="own_way"))[6]
+
+
+SCORES = HeldOutScores(
+    time="2024-05-02T10:00:00.000+00:00",
+    scores={"sst": 0.5, "qqp": 0.75},
+    intervals={"sst": (0.412, 0.588), "qqp": (0.7, 0.8)},
+    num_examples={"sst": 120, "qqp": 28_000},
+)
+
+
+def test_a_look_shows_scores_beside_what_was_to_be_expected() -> None:
+    told = build_score("auto", cross_fitted=0.541)
+    lines = shown(render_held_out_scores(build_selection(build_task(automatic=told), build_task()), SCORES, 0))
+    rows = [" ".join(line.split()) for line in lines]
+    assert rows[0] == "task examples held out 95 % interval expected on dev"
+    assert rows[2:4] == [
+        "SST 120 0.500 0.412 to 0.588 0.541 0.560",
+        "QQP 28,000 0.750 0.700 to 0.800 0.550 0.560",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("number", "start"),
+    [
+        (0, "No trial has used these rows, and nothing was chosen by them. They are train rows"),
+        (1, "These rows have been scored once before. If anything was chosen by that, they are no longer unseen."),
+        (2, "These rows have been scored 2 times before. If anything"),
+    ],
+)
+def test_only_the_first_look_is_called_unseen(number: int, start: str) -> None:
+    selection = build_selection(build_task(), build_task())
+    lines = shown(render_held_out_scores(selection, SCORES, number))
+    told = " ".join(lines[lines.index("") :]).strip()
+    assert told.startswith(start)
+    assert told.endswith("They are train rows: dev may differ in kind.")
+
+
+def test_a_task_without_a_look_has_no_row() -> None:
+    one = replace(SCORES, scores={"qqp": 0.75})
+    lines = shown(render_held_out_scores(build_selection(build_task(), build_task()), one, 0))
+    assert [line.split()[0] for line in lines[2 : lines.index("")]] == ["QQP"]
+
+
+@pytest.mark.parametrize("number", [0, 1, 12_345])
+def test_no_line_of_held_out_scores_is_longer_than_100_columns(number: int) -> None:
+    wide = HeldOutScores(
+        time="", scores={"sts": -0.9}, intervals={"sts": (-0.95, -0.85)}, num_examples={"sts": 1_234_567}
+    )
+    selection = build_selection(build_task(), build_task(), build_task())
+    for scores in (SCORES, wide):
+        assert max(map(len, shown(render_held_out_scores(selection, scores, number), width=300))) <= WIDEST

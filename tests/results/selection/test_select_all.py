@@ -8,12 +8,13 @@ import pytest
 from mtlib.tasks import TASKS
 from results.ensembles.best_k import Settings
 from results.ensembles.candidates import Pool, read_pool
+from results.ensembles.methods import ONE_MODEL, SOUP
 from results.records.selection import Search, TaskSelection
 from results.records.trials import write_sweep, write_trials
 from results.scoring.shared_model import choose_shared_model
 from results.selection import select_all as choosing
-from results.selection.select_all import SOUP, SelectionRequest, select_from, tasks_of
-from results.selection.select_ensemble import ONE_MODEL, select_ensemble
+from results.selection.select_all import SelectionRequest, select_from, tasks_of
+from results.selection.select_ensemble import select_ensemble
 from tests.results.conftest import build_record
 from tests.results.selection.scored_sweep import build_sweep, keep_weights
 

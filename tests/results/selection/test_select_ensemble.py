@@ -15,21 +15,14 @@ from mtlib.tasks import TASKS, Task
 from results.ensembles.best_k import Method, Settings, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, ensemble_outputs, score_rows
+from results.ensembles.methods import ONE_MODEL, SELECTION_METHODS, methods_for
 from results.ensembles.temperature import calibrated
 from results.ranking.bootstrap import Numbers
 from results.records.selection import MethodScore, TaskSelection
 from results.scoring.cross_fitting import CrossFitted, compare, cross_fit
 from results.scoring.model_confidence_set import find_confidence_set
 from results.scoring.shared_model import choose_shared_model
-from results.selection.select_ensemble import (
-    METHODS,
-    ONE_MODEL,
-    automatic_method,
-    members_of,
-    methods_for,
-    one_standard_error_rule,
-    select_ensemble,
-)
+from results.selection.select_ensemble import automatic_method, members_of, one_standard_error_rule, select_ensemble
 from tests.results.scoring.plain_selection import all_rows, plain_score
 from tests.results.scoring.simulated_pools import build_pool, keeping, peeks, pool_of
 
@@ -78,33 +71,6 @@ def numbers_of(pool: Pool, found: TaskSelection) -> list[int]:
 
 def score_named(found: TaskSelection, name: str) -> MethodScore:
     return next(score for score in found.methods if score.name == name)
-
-
-@pytest.mark.parametrize("task", [CLASSES, BINARY])
-def test_ranks_are_averaged_for_regression_alone(task: Task) -> None:
-    assert list(methods_for(REGRESSION)) == list(METHODS)
-    assert list(methods_for(task)) == [name for name in METHODS if name != "topk_ranks"]
-    with pytest.raises(ValueError, match=f"^method topk_ranks must be .* a regression alone, .* got {task.name}$"):
-        methods_for(task, ["topk_ranks"])
-
-
-@pytest.mark.parametrize(
-    ("names", "found"),
-    [
-        (["greedy"], ["single", "greedy"]),
-        (["greedy", "topk"], ["single", "topk", "greedy"]),
-        (["single"], ["single"]),
-        ([], ["single"]),
-    ],
-)
-def test_named_methods_come_the_simplest_first_with_the_best_single_one(names: list[str], found: list[str]) -> None:
-    assert list(methods_for(BINARY, names)) == found
-    assert all(methods_for(BINARY, names)[name] is METHODS[name] for name in found)
-
-
-def test_an_unknown_method_is_answered_with_the_right_names() -> None:
-    with pytest.raises(ValueError, match=r"^unknown method 'gredy'; did you mean 'greedy'\? known: greedy, "):
-        methods_for(CLASSES, ["single", "gredy"])
 
 
 def test_a_lead_of_more_than_one_paired_standard_error_is_taken() -> None:
@@ -181,7 +147,7 @@ def test_a_way_that_peeks_is_noticed_among_several() -> None:
 @each_task
 def test_members_are_those_that_the_method_chooses_from_all_examples(task: Task) -> None:
     pool, found = simulated(task.name), selected(task.name)
-    chosen = METHODS[found.method](pool, all_rows(pool), FAST)
+    chosen = SELECTION_METHODS[found.method].choose(pool, all_rows(pool), FAST)
     assert numbers_of(pool, found) == list(chosen.members)
     assert [member.weight for member in found.members] == list(chosen.weights)
     assert found.members == members_of(pool, chosen)
@@ -193,7 +159,7 @@ def test_every_way_is_scored_in_sample_and_by_cross_fitting(task: Task) -> None:
     pool, found = simulated(task.name), selected(task.name)
     assert [score.name for score in found.methods] == list(methods_for(task))
     for score in found.methods:
-        method = METHODS[score.name]
+        method = SELECTION_METHODS[score.name].choose
         chosen = method(pool, all_rows(pool), FAST)
         fitted = cross_fit(pool, method, FAST, all_rows(pool), num_repeats=2)
         assert score.cross_fitted == fitted.score
@@ -235,7 +201,8 @@ def test_intervals_are_of_95_percent_about_scores_and_leads_over_the_best_single
 def test_the_interval_of_a_lead_is_as_wide_as_its_paired_standard_error_says(task: Task) -> None:
     pool = simulated(task.name)
     first, second = (
-        cross_fit(pool, METHODS[name], FAST, all_rows(pool), num_repeats=2) for name in ("greedy", "single")
+        cross_fit(pool, SELECTION_METHODS[name].choose, FAST, all_rows(pool), num_repeats=2)
+        for name in ("greedy", "single")
     )
     lead, error = compare(first, second)
     found = score_named(selected(task.name), "greedy")
@@ -261,7 +228,7 @@ def test_a_method_that_is_asked_for_is_taken_and_nothing_else_is_chosen(task: Ta
     assert (found.method, found.automatic) == (name, None)
     assert [score.name for score in found.methods] == list(dict.fromkeys(["single", name]))
     assert found.score == score_named(found, name) == score_named(selected(task.name), name)
-    assert numbers_of(pool, found) == list(METHODS[name](pool, all_rows(pool), FAST).members)
+    assert numbers_of(pool, found) == list(SELECTION_METHODS[name].choose(pool, all_rows(pool), FAST).members)
 
 
 def test_of_several_that_are_asked_for_one_is_chosen() -> None:
@@ -273,7 +240,7 @@ def test_of_several_that_are_asked_for_one_is_chosen() -> None:
 
 def test_what_is_chosen_of_mean_ranks_has_their_knots_and_other_members_have_none() -> None:
     ranked = select_ensemble(simulated("sts"), FAST, names=["topk_ranks"])
-    chosen = METHODS["topk_ranks"](simulated("sts"), np.arange(120), FAST)
+    chosen = SELECTION_METHODS["topk_ranks"].choose(simulated("sts"), np.arange(120), FAST)
     assert tuple(member.knots for member in ranked.members) == chosen.knots
     assert all(member.knots == () for member in select_ensemble(simulated("sts"), FAST, names=["topk"]).members)
 
@@ -337,7 +304,7 @@ def test_constant_predictions_are_chosen_from_without_a_score(constant: float) -
     assert (found.method, len(found.members)) == ("single", 1)
     for score in found.methods:
         assert (score.in_sample, score.cross_fitted, score.standard_error, score.interval) == (0, 0, 0, (0, 0))
-    assert not found.score.is_told_apart
+    assert not found.score.is_significant
 
 
 @pytest.mark.filterwarnings("error")
@@ -404,10 +371,10 @@ def test_the_best_model_for_all_tasks_stands_beside_and_can_be_asked_for() -> No
 def test_calibration_is_done_in_every_way_and_kept_by_member(task: Task) -> None:
     pool = simulated(task.name)
     found = select_ensemble(pool, FAST, names=["topk"], is_calibrated=True)
-    chosen = calibrated(METHODS["topk"])(pool, all_rows(pool), FAST)
+    chosen = calibrated(SELECTION_METHODS["topk"].choose)(pool, all_rows(pool), FAST)
     by_number = dict(zip(chosen.members, chosen.temperatures or (1.0,) * len(chosen.members), strict=True))
     assert [by_number[number] for number in numbers_of(pool, found)] == [one.temperature for one in found.members]
-    fitted = cross_fit(pool, calibrated(METHODS["topk"]), FAST, all_rows(pool))
+    fitted = cross_fit(pool, calibrated(SELECTION_METHODS["topk"].choose), FAST, all_rows(pool))
     assert score_named(found, "topk").cross_fitted == fitted.score
 
 

@@ -16,8 +16,9 @@ from results.ensembles.best_k import Settings, best_candidates, choose_single
 from results.ensembles.candidates import Pool, read_pool
 from results.ensembles.ensemble import score_rows
 from results.ensembles.folds import assign_folds, iter_folds
+from results.ensembles.methods import AUTOMATIC, GREEDY_SOUP, UNIFORM_SOUP
 from results.ensembles.outputs import Outputs
-from results.ensembles.soup import GREEDY, UNIFORM, Taste, greedy_soup, soup_outputs, taste_once, uniform_soup
+from results.ensembles.soup import Taste, greedy_soup, soup_outputs, taste_once, uniform_soup
 from results.inference.dev_texts import read_dev_texts
 from results.inference.models import ModelSource
 from results.inference.predictor import cut_texts, load_predictor, predict_texts
@@ -25,7 +26,7 @@ from results.ranking.bootstrap import Numbers
 from results.records.selection import MethodScore, Selection, TaskSelection
 from results.records.trials import write_sweep
 from results.scoring.cross_fitting import cross_fit
-from results.selection.select_ensemble import AUTOMATIC, automatic_method, one_standard_error_rule, select_ensemble
+from results.selection.select_ensemble import automatic_method, one_standard_error_rule, select_ensemble
 from results.selection.select_soup import can_be_mixed, choose_soups, model_taste, select_soup
 from tests.results.inference.soup_sweep import ALIKE, OTHER, train_soup_sweep
 from tests.results.inference.trained_sweep import selection_of
@@ -78,10 +79,10 @@ def test_both_ways_stand_beside_the_best_single_model_scored_as_always(task: Tas
         selected(task.name),
         select_ensemble(simulated(task.name), FAST, names=["single"], num_repeats=2, base=BASE),
     )
-    assert [score.name for score in found.methods] == ["base", "single", UNIFORM, GREEDY]
+    assert [score.name for score in found.methods] == ["base", "single", UNIFORM_SOUP, GREEDY_SOUP]
     assert found.methods[:2] == plain.methods
     assert found.is_soup
-    assert found.method in (UNIFORM, GREEDY)
+    assert found.method in (UNIFORM_SOUP, GREEDY_SOUP)
     assert found.automatic is not None
     assert (found.automatic.name, found.automatic.in_sample) == (AUTOMATIC, named(found, found.method).in_sample)
     assert replace(found, method="single", members=plain.members, methods=plain.methods, automatic=None) == replace(
@@ -94,8 +95,8 @@ def test_members_are_what_the_way_mixes_of_all_rows_and_weigh_the_same(task: Tas
     found, kept = selected(task.name), can_be_mixed(simulated(task.name))
     assert all(candidate.has_weights for candidate in kept.candidates)
     for name, method in (
-        (UNIFORM, uniform_soup(alike(kept))),
-        (GREEDY, greedy_soup(taste_once(kept, simulated_taste(kept)), alike(kept))),
+        (UNIFORM_SOUP, uniform_soup(alike(kept))),
+        (GREEDY_SOUP, greedy_soup(taste_once(kept, simulated_taste(kept)), alike(kept))),
     ):
         chosen = method(kept, all_rows(kept), FAST)
         score = named(found, name)
@@ -123,7 +124,7 @@ def test_a_score_is_that_of_soups_mixed_without_the_fold_less_what_kept_epochs_a
         own = [score_rows(kept, outputs[part], part) for part in parts]
         scores.append(float(np.average(own, weights=[len(part) for part in parts])))
     single, kept_single = (cross_fit(one, choose_single, FAST, rows, num_repeats=2).score for one in (pool, kept))
-    score = named(found, GREEDY)
+    score = named(found, GREEDY_SOUP)
     assert score.cross_fitted == pytest.approx(np.mean(scores) + single - kept_single)
     assert score.lead == pytest.approx(np.mean(scores) - kept_single)
     assert score.base_lead == pytest.approx(score.cross_fitted - named(found, "base").cross_fitted)
@@ -132,14 +133,14 @@ def test_a_score_is_that_of_soups_mixed_without_the_fold_less_what_kept_epochs_a
 @each_task
 def test_on_the_rows_that_chose_it_the_greedy_soup_is_no_worse_than_the_best_single_model(task: Task) -> None:
     found = selected(task.name)
-    assert named(found, GREEDY).in_sample >= named(found, "single").in_sample - 1e-6
+    assert named(found, GREEDY_SOUP).in_sample >= named(found, "single").in_sample - 1e-6
 
 
 @each_task
 def test_choosing_between_the_two_looks_at_no_other_rows(task: Task) -> None:
     pool, rows = build_pool(task, SKILLS, num_rows=60), np.arange(40)
     once = taste_once(pool, simulated_taste(pool))
-    methods = {UNIFORM: uniform_soup(alike(pool)), GREEDY: greedy_soup(once, alike(pool))}
+    methods = {UNIFORM_SOUP: uniform_soup(alike(pool)), GREEDY_SOUP: greedy_soup(once, alike(pool))}
     choose = automatic_method(methods, soup_outputs(once))
     assert not peeks(choose, pool, rows, FAST)
     fitted = {name: cross_fit(pool, method, FAST, rows, combine=soup_outputs(once)) for name, method in methods.items()}
@@ -153,10 +154,10 @@ def test_the_simpler_way_is_taken_unless_the_other_one_is_clearly_better() -> No
     def taste(members: tuple[int, ...]) -> Outputs:
         return np.asarray(pool.outputs[[2]][0] if 2 in members else pool.outputs[list(members)].mean(0))
 
-    assert select_soup(pool, pool, FAST, taste, alike(pool)).method == GREEDY
+    assert select_soup(pool, pool, FAST, taste, alike(pool)).method == GREEDY_SOUP
     same = build_pool(BINARY, (1.5, 1.5, 1.5), num_rows=200)
     found = select_soup(same, same, FAST, simulated_taste(same), alike(same))
-    assert (found.method, len(found.members)) == (UNIFORM, 3)
+    assert (found.method, len(found.members)) == (UNIFORM_SOUP, 3)
 
 
 def test_what_was_mixed_is_not_more_than_was_said() -> None:
@@ -188,7 +189,7 @@ def test_one_candidate_alone_is_its_own_soup_and_nothing_is_mixed() -> None:
     pool = build_pool(REGRESSION, [0.7], num_rows=30)
     for own in (pool, replace(pool, outputs=np.full_like(pool.outputs, 2.5))):
         found = select_soup(own, own, FAST, no_taste, alike(own), num_repeats=2)
-        assert (found.method, len(found.members)) == (UNIFORM, 1)
+        assert (found.method, len(found.members)) == (UNIFORM_SOUP, 1)
         single = named(found, "single")
         assert all(score.cross_fitted == pytest.approx(single.cross_fitted) for score in found.methods)
         assert found.score.lead == 0

@@ -1,0 +1,81 @@
+"""All selection methods, in one table: a method is one function and one line of `SELECTION_METHODS`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mtlib.errors import require, require_name
+from mtlib.tasks import Kind, Task
+from results.ensembles.best_k import Method, choose_best_k, choose_best_k_ranks, choose_single
+from results.ensembles.greedy import choose_greedy
+from results.ensembles.stacking import choose_weights
+
+SINGLE = "single"
+ALL_KINDS: tuple[Kind, ...] = ("classes", "binary", "regression")
+
+
+@dataclass(frozen=True)
+class SelectionMethod:
+    """How the members of a task's ensemble and their weights are chosen."""
+
+    title: str
+    """Shown in tables and verdicts."""
+    choose: Method
+    kinds: tuple[Kind, ...] = ALL_KINDS
+    """Kinds of task that it suits."""
+
+
+SELECTION_METHODS: Mapping[str, SelectionMethod] = {
+    SINGLE: SelectionMethod("best single model", choose_single),
+    "topk": SelectionMethod("mean of the best k", choose_best_k),
+    "topk_ranks": SelectionMethod("mean rank of the best k", choose_best_k_ranks, kinds=("regression",)),
+    "weights": SelectionMethod("weighted mean", choose_weights),
+    "greedy": SelectionMethod("greedy, with replacement", choose_greedy),
+}
+"""By name on disk and on the command line. The order is that of the one-standard-error rule, the simplest first; the
+first one always chooses a single model."""
+
+AUTOMATIC, ONE_MODEL, BASE = "auto", "one_model", "base"
+"""Choosing among all methods; the best model for all tasks together; the base configuration, to compare with."""
+SOUP, UNIFORM_SOUP, GREEDY_SOUP = "soup", "soup_uniform", "soup_greedy"
+"""Weight soups, which load models, on the command line; and both kinds of them on disk."""
+COMMAND_LINE_METHODS = (AUTOMATIC, ONE_MODEL, *SELECTION_METHODS, SOUP)
+"""Values of `--method`."""
+TITLES = {
+    BASE: "base configuration",
+    ONE_MODEL: "one model for all tasks",
+    **{name: method.title for name, method in SELECTION_METHODS.items()},
+    UNIFORM_SOUP: "uniform soup",
+    GREEDY_SOUP: "greedy soup",
+    AUTOMATIC: "choosing among them",
+}
+"""By name on disk, as shown in tables and verdicts."""
+
+
+def method_lines() -> str:
+    """The values of `--method` with their titles, a line each."""
+    lines = [
+        f"  {AUTOMATIC:12}the simplest of the best of all that suit the task",
+        f"  {ONE_MODEL:12}{TITLES[ONE_MODEL]}",
+    ]
+    for name, method in SELECTION_METHODS.items():
+        kinds = "" if method.kinds == ALL_KINDS else f" (tasks of kind {' or '.join(method.kinds)})"
+        lines.append(f"  {name:12}{method.title}{kinds}")
+    return "\n".join([*lines, f"  {SOUP:12}weight soup, uniform or greedy (loads models)"])
+
+
+def methods_for(task: Task, names: Sequence[str] | None = None) -> dict[str, Method]:
+    """The selection methods that suit a task, the simplest first.
+
+    Args:
+        task: which task.
+        names: the requested ones, to which the best single candidate is added; None for all.
+
+    Raises:
+        ValueError: a name is unknown, or names a method that does not suit the task.
+    """
+    suited = {name: method.choose for name, method in SELECTION_METHODS.items() if task.kind in method.kinds}
+    for name in names or ():
+        require_name(name, SELECTION_METHODS, "method")
+        kinds = " or ".join(SELECTION_METHODS[name].kinds)
+        require(name in suited, f"method {name} must be used for tasks of kind {kinds} (see --task)", task.name)
+    return {name: method for name, method in suited.items() if names is None or name in (SINGLE, *names)}
