@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 TRYING = "Trying a step of each kind that the trials will take, here on the CPU ..."
-"""Said before the encoder is looked for and tried, which takes some seconds, with BERT-base about four."""
+"""Printed before the encoder is found and tried, which takes about four seconds for BERT-base."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-"""What the system says where a disk or a quota is full."""
+"""Error numbers of a full disk or quota."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Does what a command line says; a user's mistake is one line on standard error.
+    """Runs a command line; a user's mistake is one line on standard error.
 
     Args:
         arguments: the words after the command's name; None for those of this process.
@@ -44,17 +44,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parsed = parse_words(build_parser(), arguments)
         if parsed.list_spaces:
-            return say(lambda: show(space_lines()))
+            return print_only(lambda: show(space_lines()))
         options = read_options(parsed, datetime.now(), os.environ.get("RAY_ADDRESS"))
         if options.dry_run:
-            return say(lambda: preview(options))
-        return sweep(options, arguments)
+            return print_only(lambda: show_dry_run(options))
+        return run_or_resume(options, arguments)
     except ValueError as error:
         print_error(error)
         return WRONG_USE
     except BrokenPipeError:
         discard_output()
-        print("interrupted: nobody reads standard output any more; go on with --resume", file=sys.stderr)
+        print("interrupted: standard output was closed; go on with --resume", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
         if error.errno not in NO_ROOM:
@@ -66,10 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def say(speak: Callable[[], None]) -> int:
-    """Says something that needs no more than to be said; who stops reading, as `head` does, has read enough."""
+def print_only(print_all: Callable[[], None]) -> int:
+    """Runs a command that only prints; a reader that stops early, such as `head`, is no error."""
     try:
-        speak()
+        print_all()
     except BrokenPipeError:
         discard_output()
     return SUCCESS
@@ -89,26 +89,27 @@ def space_lines() -> list[str]:
     return [f"{space.name:{width}}  {sizes[space.name]:>14}  {space.question}" for space in spaces]
 
 
-# What follows is imported where it is used: --help and --list-spaces answer at once, --dry-run loads no Ray.
+# Imports are inside the functions below: --help and --list-spaces answer at once, --dry-run loads no Ray.
 
 
-def preview(options: SweepOptions) -> None:
-    """Says what a sweep would do, or what is left of one."""
+def show_dry_run(options: SweepOptions) -> None:
+    """Prints what a sweep would do, or what is left to run of one."""
     from sweeps.dry_run.model_size import measure_loaded
     from sweeps.dry_run.report import describe_disk_need, describe_stages, describe_sweep, describe_trials
-    from sweeps.resume import resume
-    from sweeps.setup.create import check_encoder_lookup, check_machine
+    from sweeps.resume.resume import describe_resume
+    from sweeps.setup.create import check_machine, preview_checked_encoder
     from sweeps.setup.inputs import check_name_is_free, read_inputs
 
     check_name_is_free(options)
     check_machine(options)
     inputs = read_inputs(options)
     show([*describe_sweep(options, inputs), TRYING])
-    encoder = check_encoder_lookup(options, inputs)
+    encoder = preview_checked_encoder(options, inputs)
     show([f"The encoder is {encoder.place}."])
     if options.resumes:
-        with held(options.folder):
-            show(resume.describe_resume(options, inputs, encoder.pretrained.fingerprint if encoder.is_local else None))
+        with exclusive_folder(options.folder):
+            fingerprint = encoder.pretrained.fingerprint if encoder.is_local else None
+            show(describe_resume(options, inputs, fingerprint))
     else:
         show(describe_trials(options, inputs))
         show(describe_stages(options, inputs))
@@ -116,33 +117,33 @@ def preview(options: SweepOptions) -> None:
     show(["Dry run: nothing was started."])
 
 
-def sweep(options: SweepOptions, arguments: Sequence[str]) -> int:
+def run_or_resume(options: SweepOptions, arguments: Sequence[str]) -> int:
     """Runs a sweep from its checks to its ranking."""
     from sweeps.dry_run.model_size import measure_loaded
     from sweeps.dry_run.report import describe_disk_need, describe_sweep, describe_total
     from sweeps.resume.resume import resume_sweep
-    from sweeps.setup.create import check_encoder, check_machine, create_sweep, describe_gpus
+    from sweeps.setup.create import check_machine, create_sweep, describe_gpus, load_checked_encoder
     from sweeps.setup.inputs import check_name_is_free, read_inputs
 
     check_name_is_free(options)
     check_machine(options)
     inputs = read_inputs(options)
     show([*describe_sweep(options, inputs), *describe_gpus(options), TRYING])
-    encoder = check_encoder(options, inputs)
+    encoder = load_checked_encoder(options, inputs)
     if options.resumes:
-        with held(options.folder):
+        with exclusive_folder(options.folder):
             resumed = resume_sweep(options, inputs, encoder.fingerprint, arguments)
             show(resumed.notes)
-            return (end_again if resumed.is_over else run_and_finish)(options, resumed.plan, resumed.known)
+            return (finish_ended_sweep if resumed.is_over else run_and_finish)(options, resumed.plan, resumed.known)
     show([describe_total(options, inputs), *describe_disk_need(options, inputs, measure_loaded(encoder))])
     plan = create_sweep(options, inputs, encoder.fingerprint, arguments)
-    with held(options.folder):
+    with exclusive_folder(options.folder):
         return run_and_finish(options, plan)
 
 
 @contextlib.contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Keeps a sweep's folder for this process; ValueError if another one runs the sweep."""
+def exclusive_folder(folder: Path) -> Iterator[None]:
+    """Locks a sweep's folder for this process; ValueError if another one runs the sweep."""
     from sweeps.reuse.file_locks import claim_file
 
     claim = claim_file(folder / ".lock")
@@ -152,15 +153,15 @@ def held(folder: Path) -> Iterator[None]:
         yield
 
 
-def end_again(options: SweepOptions, plan: SweepPlan, known: Sequence["TrialRecord"]) -> int:
-    """Says how a sweep ended of which nothing is left to do; whatever a kill at its very end prevented is done."""
+def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, known: Sequence["TrialRecord"]) -> int:
+    """Summarises a resumed sweep with nothing left to run, and completes whatever a kill at its very end prevented."""
     from sweeps.cli.summary import finish
     from sweeps.driver.ledger import open_ledger
     from sweeps.driver.run_sweep import close_records, outcome_of
     from sweeps.search.searcher import SweepSearcher
     from sweeps.search.study import open_study
 
-    # A searcher tells the study, as it begins, what the study has missed.
+    # A new searcher tells the study the ends that it has missed.
     SweepSearcher(plan, open_study(plan.folder, plan.name), on_new=lambda _spec: None, max_live=1, known=known)
     ledger = open_ledger(plan, known)
     complaints = close_records(plan, ledger)
@@ -168,7 +169,7 @@ def end_again(options: SweepOptions, plan: SweepPlan, known: Sequence["TrialReco
 
 
 def run_and_finish(options: SweepOptions, plan: SweepPlan, known: Sequence["TrialRecord"] = ()) -> int:
-    """Runs a sweep whose folder is open, and says how it ended; leaves no folder if it breaks before a trial starts."""
+    """Runs a sweep in its folder and summarises it; removes the folder if an error comes before the first trial."""
     from rich.console import Console
 
     from sweeps.cli.progress import show_progress
@@ -180,7 +181,7 @@ def run_and_finish(options: SweepOptions, plan: SweepPlan, known: Sequence["Tria
 
         with show_progress(Console()) as on_event:
             outcome = run_sweep(plan, on_event, known)
-    except SystemExit as error:  # rich's answer to a reader that has left
+    except SystemExit as error:  # rich raises it when standard output is closed
         raise BrokenPipeError from error
     except Exception:
         if not options.resumes:
@@ -188,7 +189,7 @@ def run_and_finish(options: SweepOptions, plan: SweepPlan, known: Sequence["Tria
         raise
     try:
         return finish(options, outcome)
-    except BrokenPipeError:  # all is done, and on record
+    except BrokenPipeError:  # the sweep is over and recorded
         discard_output()
         return exit_code(outcome)
 

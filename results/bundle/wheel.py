@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from mtlib.errors import require
+from results.records.files import PROJECT_FOLDER
 
-ROOT = Path(__file__).resolve().parents[2]
 PROJECT_FILE, PROJECT = "pyproject.toml", "multitask-sweeps"
 FIRST_DAY = "315532800"
 """1980-01-01 in seconds since 1970, the first day that a wheel can name: all its files are of that day."""
@@ -20,7 +20,7 @@ BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(s
 FILE_MODE, HIDDEN_FROM_OTHERS = 0o644, 0o022
 
 
-def build_wheel(folder: Path, root: Path = ROOT) -> str:
+def build_wheel(folder: Path, root: Path = PROJECT_FOLDER) -> str:
     """Builds the wheel, with the setuptools of this environment.
 
     Args:

@@ -24,11 +24,11 @@ from results.bundle.manifest import (
     bundled_members,
     write_bundle_file,
 )
-from results.bundle.wheel import ROOT, build_wheel
+from results.bundle.wheel import build_wheel
 from results.inference.card_facts import card_facts
 from results.inference.models import LoadedModel, ModelSource, find_encoders, find_trials, load_models
 from results.inference.predictor import ensemble_of, load_predictor
-from results.records.files import Location, folder_name, open_folder
+from results.records.files import PROJECT_FOLDER, Location, folder_name, open_folder
 from results.records.selection import SELECTION_FILE, Member, Selection, TaskSelection
 from results.records.trials import OVERALL, read_sweep, read_trials
 from results.records.weights import read_bytes
@@ -204,7 +204,7 @@ def write_code(folder: Path, bundle: Bundle) -> None:
     needs = "".join(f"{name}=={version}\n" for name, version in bundle.packages.items())
     (folder / SCRIPT_FILE).write_text(SCRIPT.format(wheel=bundle.wheel, needs=NEEDS_FILE))
     (folder / NEEDS_FILE).write_text(NEEDS + needs)
-    (folder / LICENCE_FILE).write_bytes((ROOT / LICENCE_FILE).read_bytes())
+    (folder / LICENCE_FILE).write_bytes((PROJECT_FOLDER / LICENCE_FILE).read_bytes())
 
 
 def size_of(folder: Path) -> int:

@@ -17,6 +17,9 @@ from mtlib.errors import first_line, require
 
 Declared = TypeVar("Declared")
 
+PROJECT_FOLDER = Path(__file__).resolve().parents[2]
+"""Folder of the four packages."""
+
 Location = str | Path
 """A folder: a path, or a URI such as `file:///mnt/sweeps/a` or `s3://bucket/sweeps/a`."""
 

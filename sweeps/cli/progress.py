@@ -1,4 +1,4 @@
-"""What a person sees while a sweep runs: a live table on a terminal, plain lines elsewhere."""
+"""The display of a running sweep: a live table on a terminal, plain lines elsewhere."""
 
 import contextlib
 import time
@@ -17,20 +17,20 @@ from sweeps.driver.run_sweep import OnEvent
 from sweeps.lanes.messages import Event
 
 TIMED_STATUSES = ("complete", "pruned")
-"""Ends that took as long as trials take."""
+"""Statuses of trials whose time predicts that of others; reused ones took none."""
 MAX_TRIAL_LINES = 12
-"""Running trials that have a line in the live table."""
-MEASURABLE = 0.1
-"""Part of a trial that must be done before its speed says something."""
+"""Running trials that the live table shows."""
+MIN_FRACTION = 0.1
+"""Fraction of a trial that must be done before its speed predicts its time."""
 STATUSES_SHOWN = ("complete", "reused", "pruned", "failed", "interrupted", "running", "queued")
 
 
 @contextlib.contextmanager
 def show_progress(console: Console) -> Iterator[OnEvent]:
-    """A display for `run_sweep`: call what is yielded with each event.
+    """A display for `run_sweep`; it yields the function to call with each event.
 
     Args:
-        console: where to; a live table if it is a terminal, a line per trial's start, scores and end if not.
+        console: a terminal has a live table; anything else gets a line per trial's start, scores and end.
     """
     started = time.time()
     if not console.is_terminal:
@@ -48,7 +48,7 @@ def show_progress(console: Console) -> Iterator[OnEvent]:
 
 
 def print_lines(console: Console, event: Event, ledger: Ledger, started: float) -> None:
-    """Prints what a log should keep."""
+    """Prints the lines of an event for a log."""
     lines = lasting_lines(event)
     if event.kind in ("started", "resumed"):
         lines.append(start_line(ledger.records[str(event.trial_id)]))
@@ -61,7 +61,7 @@ def print_lines(console: Console, event: Event, ledger: Ledger, started: float) 
 
 
 def lasting_lines(event: Event) -> list[str]:
-    """What is worth a line of its own on a terminal too: notes, failures, lanes that open or are lost."""
+    """Lines of an event that stay on a terminal too: notes, failures, lanes that open or are lost."""
     if event.kind == "note":
         return [event.facts["text"]]
     if event.kind == "lane_open":
@@ -88,13 +88,13 @@ def lasting_lines(event: Event) -> list[str]:
 
 
 def begin_lines(trial_id: str, facts: Mapping[str, Any]) -> list[str]:
-    """What a trial takes over, and what has become of what it had."""
+    """What a trial reuses, and a note on its own earlier work."""
     notes = [facts["note"]] if facts["note"] else []
     if facts["taken_from"]:
         return [*notes, f"{trial_id} is equal to {facts['taken_from']}, which is taken over"]
     if facts["shared_steps"]:
         return [*notes, f"{trial_id} takes over {facts['shared_steps']:,} steps that were trained before"]
-    return [*notes, f"{trial_id} goes on behind epoch {facts['epochs']}"] if facts["epochs"] else notes
+    return [*notes, f"{trial_id} goes on after epoch {facts['epochs']}"] if facts["epochs"] else notes
 
 
 def start_line(record: TrialRecord) -> str:
@@ -119,7 +119,7 @@ def end_line(record: TrialRecord) -> str:
 
 
 def params_text(record: TrialRecord) -> str:
-    """Searched values, short."""
+    """Searched values as text."""
     return ", ".join(f"{key}={value}" for key, value in record.params.items())
 
 
@@ -138,7 +138,7 @@ def live_view(ledgers: list[Ledger], started: float) -> RenderableType:
 
 
 def running_cells(ledger: Ledger, trial_id: str) -> tuple[str, ...]:
-    """A running trial: its values, where it is, its newest scores."""
+    """A running trial: its values, its epoch and step, its newest scores."""
     record, place = ledger.records[trial_id], ledger.progress[trial_id]
     where = f"epoch {place['epoch']}, step {place['step']} of {place['num_steps']}" if "step" in place else "starting"
     return f"  {trial_id}", params_text(record), where, "  ".join(score_texts(record))
@@ -158,14 +158,14 @@ def summary(ledger: Ledger, started: float) -> str:
 
 
 def seconds_left(ledger: Ledger, now: float) -> float | None:
-    """A guess from how long trials took so far; None until there is something to guess from, and at the end.
+    """Estimated seconds until the sweep ends; None before the first estimate is possible, and at the end.
 
-    A trial's length is taken from those that ended well, be it early, or else from the part done of those that run.
+    The time of a trial is the mean over completed and pruned ones, or else extrapolated from running ones.
     """
-    parts = {name: done_part(ledger, name) for name in ledger.progress}
+    parts = {name: done_fraction(ledger, name) for name in ledger.progress}
     lengths = [record.wall_seconds for record in ledger.records.values() if record.status in TIMED_STATUSES]
     lengths = lengths or [
-        (now - ledger.progress[name]["since"]) / part for name, part in parts.items() if part > MEASURABLE
+        (now - ledger.progress[name]["since"]) / part for name, part in parts.items() if part > MIN_FRACTION
     ]
     if not lengths or not (parts or ledger.counts.get("queued")):
         return None
@@ -175,8 +175,8 @@ def seconds_left(ledger: Ledger, now: float) -> float | None:
     return (num_queued + sum(1 - part for part in parts.values())) * mean / num_busy
 
 
-def done_part(ledger: Ledger, trial_id: str) -> float:
-    """Which part of a running trial's steps is done, 0..1."""
+def done_fraction(ledger: Ledger, trial_id: str) -> float:
+    """The fraction of a running trial's steps that is done, 0 to 1."""
     place = ledger.progress[trial_id]
     return float(place["step"] / place["num_steps"]) if "step" in place else 0.0
 

@@ -1,4 +1,4 @@
-"""A sweep's end: its ranking and what failed, where the files are, what to run next, and the exit code."""
+"""The summary at a sweep's end: ranking, ensembles, files, the next commands, and the exit code."""
 
 import shlex
 import sys
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mtlib.errors import first_line
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS
+from results.records.files import PROJECT_FOLDER
 from results.records.mirror import mirror
 from results.records.selection import write_selection
 from results.records.sweep import load_sweep
@@ -18,14 +19,13 @@ from sweeps.cli.arguments import SOME_FAILED, SWEEP_FAILED
 from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.options import SweepOptions
 from sweeps.search.study import JOURNAL_NAME
-from sweeps.setup.create import ROOT
 from sweeps.setup.inputs import mirror_location
 
 
 def finish(options: SweepOptions, outcome: SweepOutcome) -> int:
-    """Says how a sweep ended, and copies its records if it has a mirror. What fails of this costs nothing of the rest.
+    """Prints how a sweep ended, and copies its records if it has a mirror. Each part is printed even if others fail.
 
-    After an interruption no ensembles are chosen, which may take long; the command that does is among those said.
+    After an interruption no ensembles are chosen, which may take long; the command for it is printed instead.
 
     Args:
         options: the checked command line.
@@ -41,8 +41,8 @@ def finish(options: SweepOptions, outcome: SweepOutcome) -> int:
         ("Counting shared steps", lambda: describe_shared(read_trials(options.folder))),
         ("The list of files", lambda: describe_files(options, outcome)),
     ]
-    for what, say in parts:
-        for line in lines_or_failure(what, say):
+    for title, make_lines in parts:
+        for line in lines_or_failure(title, make_lines):
             print(line)
     error = copy_records(options)
     for line in [*outcome.complaints, *([error] if error else []), *describe_outcome(outcome, options)]:
@@ -50,26 +50,26 @@ def finish(options: SweepOptions, outcome: SweepOutcome) -> int:
     return SWEEP_FAILED if error else exit_code(outcome)
 
 
-def lines_or_failure(what: str, say: Callable[[], Iterable[str]]) -> list[str]:
-    """The lines that a part of the sweep's end has to say, or one that tells why it has none."""
+def lines_or_failure(title: str, make_lines: Callable[[], Iterable[str]]) -> list[str]:
+    """The lines of a part of the summary, or one that says why it failed."""
     try:
-        return list(say())
+        return list(make_lines())
     except BrokenPipeError:
         raise
     except KeyboardInterrupt:
-        return [f"{what} was interrupted."]
-    except Exception as error:  # whatever it is: the sweep is over, and the other parts must still be said
-        return [f"{what} failed: {type(error).__name__}: {first_line(error)}"]
+        return [f"{title} was interrupted."]
+    except Exception as error:  # whatever it is: the sweep is over, and the other parts must still be printed
+        return [f"{title} failed: {type(error).__name__}: {first_line(error)}"]
 
 
 def show_ranking(folder: Path) -> list[str]:
-    """Prints the ranking; nothing is left to say but an empty line."""
+    """Prints the ranking; returns the empty line after it."""
     print_ranking(load_sweep(folder))
     return [""]
 
 
 def choose_ensembles(folder: Path) -> list[str]:
-    """Chooses the ensemble of each task and writes `selection.json`; the verdict, in lines, or why there is none."""
+    """Chooses the ensemble of each task and writes `selection.json`; the verdict in lines, or why there is none."""
     try:
         selection = select_from(SelectionRequest(sweeps=[str(folder)]), command="at the sweep's end")
     except (ValueError, OSError) as error:
@@ -83,7 +83,7 @@ def choose_ensembles(folder: Path) -> list[str]:
 
 
 def exit_code(outcome: SweepOutcome) -> int:
-    """The exit code that says how the sweep ended."""
+    """The exit code for an outcome."""
     if outcome.error is not None:
         return SWEEP_FAILED
     if outcome.is_interrupted:
@@ -92,7 +92,7 @@ def exit_code(outcome: SweepOutcome) -> int:
 
 
 def describe_outcome(outcome: SweepOutcome, options: SweepOptions) -> list[str]:
-    """What went wrong, in a line; nothing if nothing did. Failed trials are named below the ranking."""
+    """What went wrong, in a line; empty if nothing did. Failed trials are named below the ranking."""
     counts = ", ".join(f"{count} {status}" for status, count in outcome.counts.items())
     if outcome.error is not None:
         return [f"The sweep failed: {outcome.error} (trials: {counts})"]
@@ -105,20 +105,20 @@ def describe_outcome(outcome: SweepOutcome, options: SweepOptions) -> list[str]:
 
 
 def describe_shared(records: Sequence[TrialRecord]) -> list[str]:
-    """How many of the trials' steps were taken over, in a line; nothing if none were."""
+    """How many of the trials' steps were reused, in a line; empty if none were."""
     shared, steps = (sum(getattr(record, name) for record in records) for name in ("shared_steps", "steps"))
-    return [f"Shared: {shared:,} of {steps:,} optimizer steps were taken over instead of trained."] if shared else []
+    return [f"Shared: {shared:,} of {steps:,} optimizer steps were reused instead of trained."] if shared else []
 
 
 def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
-    """Where the records are, and commands that go on from them."""
+    """Where the records are, and the next commands."""
     folder = shlex.quote(str(options.folder))
     copies = [f"Copies: {mirror_location(options)}"] if options.mirror else []
     resume = resume_command(options)
     has_more = outcome.is_interrupted or outcome.error is not None
     again, select = f"{program('results', 'table')} {folder}", f"{program('results', 'selector')} {folder}"
-    what_it_tries = "every way in which an ensemble was tried; --max-models 3 for a cheaper one"
-    selects = "chooses an ensemble for each task from what has finished" if outcome.is_interrupted else what_it_tries
+    all_methods = "the scores of all selection methods; --max-models 3 for a cheaper ensemble"
+    selects = "chooses an ensemble for each task from what has finished" if outcome.is_interrupted else all_methods
     return [
         f"Files: {options.folder}",
         *copies,
@@ -132,21 +132,21 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
 
 
 def resume_command(options: SweepOptions) -> str:
-    """The command that goes on with the sweep."""
+    """The command that resumes the sweep."""
     return f"{program('sweeps', 'run')} --resume {shlex.quote(str(options.folder))}"
 
 
 def program(package: str, module: str) -> str:
-    """How a command of ours is typed in the current folder, which may be gone."""
+    """A command of this project as it is typed in the current folder, which may have been deleted."""
     try:
-        is_here = Path.cwd() == ROOT
+        is_here = Path.cwd() == PROJECT_FOLDER
     except OSError:
         is_here = False
     return f"python {package}/{module}.py" if is_here else f"python -m {package}.{module}"
 
 
 def copy_records(options: SweepOptions) -> str | None:
-    """Copies the records to the mirror, if there is one; why that failed, if it did."""
+    """Copies the records to the mirror, if there is one; returns why that failed, None if it did not."""
     if options.mirror is None:
         return None
     try:

@@ -10,12 +10,12 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NoReturn
 
 import ray
 
 from mtlib.errors import first_line
+from results.records.files import PROJECT_FOLDER
 from sweeps.cluster.ray_internals import (
     DRIVER_VARIABLES,
     GCS_PORT_VARIABLE,
@@ -25,8 +25,6 @@ from sweeps.cluster.ray_internals import (
     use_saved_token,
 )
 
-PACKAGES_FOLDER = Path(__file__).resolve().parents[2]
-"""Folder from which Ray's workers import the four packages."""
 THREAD_PREFIX = "sweep: "
 """Of the names of threads that call Ray."""
 OBJECT_STORE_BYTES = 200 * 2**20
@@ -205,7 +203,7 @@ def check_address(address: str) -> None:
 
 def worker_environment(more: dict[str, str]) -> dict[str, dict[str, str]]:
     """Ray's runtime environment for all processes of the sweep, with `more` variables."""
-    path = os.pathsep.join(filter(None, (str(PACKAGES_FOLDER), os.environ.get("PYTHONPATH"))))
+    path = os.pathsep.join(filter(None, (str(PROJECT_FOLDER), os.environ.get("PYTHONPATH"))))
     settings = {name: os.environ.get(name, value) for name, value in WORKER_VARIABLES.items()}
     parallelism = os.environ.get("TOKENIZERS_PARALLELISM", "false")
     return {"env_vars": {**settings, "TOKENIZERS_PARALLELISM": parallelism, "PYTHONPATH": path, **more}}

@@ -1,4 +1,4 @@
-"""What the driver knows of a sweep's trials: events come in, records and what a display shows go out."""
+"""The driver's ledger of a sweep's trials: it is updated by events and holds the records and the progress to show."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -13,6 +13,9 @@ from sweeps.lanes.messages import Event
 from sweeps.options import SweepPlan
 from sweeps.search.trial_spec import TrialSpec, make_spec
 
+NOT_REPLICATED = ("pruned", "failed", "interrupted")
+"""Statuses of a configuration's first trial after which no replicates follow."""
+
 
 @dataclass(kw_only=True)
 class Ledger:
@@ -22,49 +25,45 @@ class Ledger:
     records: dict[str, TrialRecord] = field(default_factory=dict)
     """By trial id, in order of suggestion."""
     progress: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Of running trials: `epoch`, `step`, `num_steps`, and `since`, the time at which the trial would have started, had
-    its sweep never lain still since."""
+    """Of running trials: `epoch`, `step`, `num_steps`, and `since`, the time of their start, moved by the time that
+    they had no lane."""
     lanes: dict[str, str] = field(default_factory=dict)
-    """Host by name of each lane that is open."""
+    """Host of each open lane, by its name."""
     notes: list[str] = field(default_factory=list)
-    """What a person should be told, oldest first."""
+    """Lines that were shown, oldest first."""
     is_changed: bool = False
     """Whether the records differ from those on disk."""
 
     @property
     def num_expected(self) -> int:
-        """How many trials there will be, as far as is known: no replicates follow what is pruned or has failed."""
-        counts = Counter(record.number for record in self.records.values() if record.replicate == 0 and is_lost(record))
-        return self.plan.num_configurations * self.plan.replicates - len(counts) * (self.plan.replicates - 1)
+        """The expected number of trials: no replicates follow a first trial that was pruned or failed."""
+        firsts = [record for record in self.records.values() if record.replicate == 0]
+        num_alone = sum(record.status in NOT_REPLICATED for record in firsts)
+        return self.plan.num_configurations * self.plan.replicates - num_alone * (self.plan.replicates - 1)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Trials by status, those not suggested yet as queued."""
+        """Trials by status; those not suggested yet count as queued."""
         counts = Counter(record.status for record in self.records.values())
         waiting = self.num_expected - len(self.records)
         return dict(counts + Counter(queued=max(0, waiting)))
 
     @property
     def num_unfinished(self) -> int:
-        """How many trials have not ended, begun or not."""
+        """The number of trials that have not ended."""
         counts = self.counts
         return sum(counts.get(status, 0) for status in UNFINISHED)
 
     @property
     def best(self) -> tuple[str, float] | None:
-        """Trial and score that lead so far, by the searched metric."""
+        """The best trial so far and its score, by the searched metric."""
         metric = self.plan.space.metric
         scores = {name: record.best[metric] for name, record in self.records.items() if metric in record.best}
         return max(scores.items(), key=lambda item: item[1]) if scores else None
 
 
-def is_lost(record: TrialRecord) -> bool:
-    """Whether no replicates will follow a configuration's first trial."""
-    return record.status in ("pruned", "failed", "interrupted")
-
-
 def open_ledger(plan: SweepPlan, known: Iterable[TrialRecord] = ()) -> Ledger:
-    """A ledger that holds the trials known from the start: those of a sweep that goes on, and each grid point."""
+    """A ledger of the trials of a resumed sweep and of the points of a grid."""
     ledger = Ledger(plan=plan, is_changed=True, records={record.trial_id: record for record in known})
     points = grid_trials(plan.space) if plan.search == "grid" else []
     for number, params in enumerate(points):
@@ -73,7 +72,7 @@ def open_ledger(plan: SweepPlan, known: Iterable[TrialRecord] = ()) -> Ledger:
 
 
 def add_trial(ledger: Ledger, spec: TrialSpec) -> None:
-    """Notes a trial that will be run."""
+    """Adds a queued trial, unless it is there."""
     if spec.trial_id in ledger.records:
         return
     ledger.is_changed = True
@@ -104,7 +103,7 @@ def add_trial(ledger: Ledger, spec: TrialSpec) -> None:
 
 
 def apply_event(ledger: Ledger, event: Event) -> None:
-    """Brings the ledger up to date with one event."""
+    """Updates the ledger by one event."""
     if event.kind == "lane_open":
         ledger.lanes[str(event.lane)] = event.facts["host"]
     elif event.kind in ("lane_down", "lane_closed", "lane_lost"):
@@ -116,33 +115,33 @@ def apply_event(ledger: Ledger, event: Event) -> None:
 
 
 def apply_to_trial(ledger: Ledger, trial_id: str, event: Event) -> None:
-    """Brings one trial up to date."""
+    """Updates one trial by an event."""
     record = ledger.records[trial_id]
     if event.kind == "progress":
         ledger.progress[trial_id] = {**ledger.progress.get(trial_id, {}), **event.facts}
         return
     if event.kind in ("waiting", "stage_finished"):
         return
-    changes = {"started": on_start, "resumed": on_start, "starting_point": on_begin, "report": on_report}
-    changes |= {"requeued": on_return, "ended": on_end}
+    changes = {"started": on_start, "resumed": on_start, "starting_point": on_starting_point, "report": on_report}
+    changes |= {"requeued": on_requeue, "ended": on_end}
     ledger.records[trial_id] = changes[event.kind](record, event, ledger)
     ledger.is_changed = True
 
 
 def on_start(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
-    """A lane has taken the trial, or taken it up again."""
+    """A lane has started the trial, or resumed it."""
     before = ledger.progress.get(record.trial_id, {}) if event.kind == "resumed" else {}
     ledger.progress[record.trial_id] = {"since": before.get("since", event.time - record.wall_seconds)}
     started = record.started or datetime.fromtimestamp(event.time, UTC).isoformat(timespec="milliseconds")
     record = replace(record, status="running", host=event.facts["host"], started=started, error=None)
     if event.kind == "resumed":
         return record
-    # Of a sweep that goes on: what the trial had reported is about to be reported again.
+    # In a resumed sweep the trial is about to repeat its earlier reports.
     return replace(record, best={}, last={}, best_epoch={}, epochs=0, steps=0)
 
 
-def on_begin(record: TrialRecord, event: Event, _ledger: Ledger) -> TrialRecord:
-    """The trial has found where it begins."""
+def on_starting_point(record: TrialRecord, event: Event, _ledger: Ledger) -> TrialRecord:
+    """The trial has found its starting point."""
     return replace(record, shared_steps=event.facts["shared_steps"], taken_from=event.facts["taken_from"])
 
 
@@ -163,15 +162,15 @@ def on_report(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
     )
 
 
-def on_return(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
-    """The trial's lane is down, and the trial is queued again; it does not count the time until another lane has it."""
+def on_requeue(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
+    """The trial's lane is down and the trial is queued again; the time until it has another lane does not count."""
     seconds = wall_seconds(record, event, ledger)
     ledger.progress.pop(record.trial_id, None)
     return replace(record, status="queued", wall_seconds=seconds)
 
 
 def on_end(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
-    """The trial has left its lane; one that never had a lane is still queued unless it failed."""
+    """The trial has ended; one that never had a lane stays queued unless it failed."""
     seconds, how = wall_seconds(record, event, ledger), event.facts["how"]
     ledger.progress.pop(record.trial_id, None)
     if not event.facts["was_started"] and how == "interrupted":
@@ -188,13 +187,13 @@ def on_end(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
 
 
 def wall_seconds(record: TrialRecord, event: Event, ledger: Ledger) -> float:
-    """Seconds that the trial has had a lane, in all runs of its sweep together."""
+    """Seconds that the trial has had a lane, in all runs of its sweep."""
     since = ledger.progress.get(record.trial_id, {}).get("since")
     return record.wall_seconds if since is None else event.time - since
 
 
 def close_ledger(ledger: Ledger) -> None:
-    """Marks what was still running as interrupted: nothing more will be heard of it."""
+    """Marks running trials as interrupted: no more events will come."""
     for trial_id, record in ledger.records.items():
         if record.status == "running":
             ledger.records[trial_id] = replace(record, status="interrupted")
@@ -208,10 +207,6 @@ def save_ledger(ledger: Ledger, folder: Path) -> None:
         return
     named = {name for record in ledger.records.values() for name in record.best if name != OVERALL}
     tasks = [*ledger.plan.base.active_tasks, *sorted(named - set(ledger.plan.base.active_tasks))]
-    write_trials(folder, sorted(ledger.records.values(), key=order), tasks)
+    records = sorted(ledger.records.values(), key=lambda record: (record.number, record.replicate))
+    write_trials(folder, records, tasks)
     ledger.is_changed = False
-
-
-def order(record: TrialRecord) -> tuple[int, int]:
-    """Records are kept by configuration, then replicate."""
-    return record.number, record.replicate

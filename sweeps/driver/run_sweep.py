@@ -1,4 +1,4 @@
-"""Runs a sweep: opens lanes, lets Tune suggest and judge trials, keeps the records, and closes everything."""
+"""Runs a sweep: opens lanes, starts Tune, keeps the records, and closes everything."""
 
 import queue
 import shutil
@@ -25,7 +25,7 @@ from sweeps.lanes.lane_pool import SCRATCH, LanePool, close_pool, open_pool, rem
 from sweeps.lanes.mailbox import Mailbox
 from sweeps.lanes.messages import Event
 from sweeps.options import SweepPlan
-from sweeps.resume.scheduler_history import judged_reports
+from sweeps.resume.scheduler_history import decided_reports
 from sweeps.reuse.weight_pruning import KeptWeights, prune_weights
 from sweeps.search.scheduler import make_scheduler
 from sweeps.search.searcher import SweepSearcher
@@ -36,11 +36,11 @@ from sweeps.search.tune_run import start_tune
 OnEvent = Callable[[Event, Ledger], None]
 
 POLL_SECONDS = 0.25
-"""How long the driver waits for news before it looks after lanes and Ctrl-C."""
-PATIENCE_SECONDS = 4.0
-"""How long trials have, after Ctrl-C, to save their state; and then lanes to close."""
+"""How long the driver waits for events before it checks lanes and Ctrl-C."""
+STOP_SECONDS = 4.0
+"""After Ctrl-C: the time for trials to save their state, and then for lanes to close."""
 CLOSING_SECONDS = 20.0
-"""How long lanes have to close, and Tune to end, so that their resources are free; they need one or two."""
+"""The time for lanes to close and for Tune to end, so that their resources are free; they need one or two seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +57,12 @@ class SweepOutcome:
     error: str | None
     """Why the sweep itself failed."""
     complaints: tuple[str, ...] = ()
-    """What of its records could not be tidied up; they can be read all the same."""
+    """Steps of closing the records that failed; the records can be read without them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunningSweep:
-    """All that is open while a sweep runs."""
+    """A sweep while it runs: its records, and everything that must be closed at its end."""
 
     plan: SweepPlan
     ledger: Ledger
@@ -70,11 +70,11 @@ class RunningSweep:
     mailbox: ActorHandle[Any]
     pool: LanePool
     searcher: SweepSearcher
-    search: BackgroundRun
+    tune_run: BackgroundRun
     suggested: "queue.SimpleQueue[TrialSpec]"
-    """Trials that Tune's thread has suggested and the ledger does not know yet."""
+    """Trials that Tune's thread has suggested and the ledger does not have yet."""
     pruned: KeptWeights = field(default_factory=dict)
-    """What of trials' best weights is left."""
+    """The scores by which each trial still keeps best weights."""
 
 
 def run_sweep(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord] = ()) -> SweepOutcome:
@@ -83,7 +83,7 @@ def run_sweep(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord] =
     Args:
         plan: the sweep; its folder exists.
         on_event: called in this thread with each event and the ledger after it.
-        known: of a sweep that goes on, its trials so far; those that are queued are run.
+        known: of a resumed sweep, its trials so far; those that are queued are run.
 
     Raises:
         ValueError: no trial fits the cluster, there is no cluster, or a lane cannot load data or encoder.
@@ -102,10 +102,10 @@ def run_sweep(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord] =
 
 
 def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
-    """Leaves a sweep's folder as nothing that runs needs it: tables whole, weights that no selection needs gone.
+    """Closes the records of a sweep: writes the trials, deletes weights that no selection needs, compacts the tables.
 
     Returns:
-        What of this could not be done; readers do without.
+        What failed, a line each; readers do not need it.
 
     Raises:
         OSError: the records of trials cannot be written.
@@ -117,11 +117,11 @@ def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
     try:
         prune_weights(plan.folder, ledger.records.values(), plan.keep_models)
     except OSError as error:
-        complaints.append(f"Weights that nobody needs could not be removed: {first_line(error)}")
+        complaints.append(f"Weights that no selection needs could not be removed: {first_line(error)}")
     try:
         compact(plan.folder)
     except (OSError, ValueError) as error:
-        complaints.append(f"Curves and predictions could not be put together: {first_line(error)}")
+        complaints.append(f"Curves and predictions could not be compacted: {first_line(error)}")
     return complaints
 
 
@@ -133,7 +133,7 @@ def outcome_of(
     error: str | None,
     complaints: Sequence[str] = (),
 ) -> SweepOutcome:
-    """How a sweep ended, by its records."""
+    """The outcome of a sweep, by its records."""
     failures = {name: record.error or "" for name, record in ledger.records.items() if record.status == "failed"}
     return SweepOutcome(
         counts=ledger.counts,
@@ -146,22 +146,22 @@ def outcome_of(
 
 
 def run_on_ray(plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: Interrupts) -> str | None:
-    """Runs the sweep on Ray and leaves Ray as it was; why the sweep failed, if it did."""
+    """Connects to Ray, runs the sweep and disconnects; returns why the sweep failed, None if it did not."""
     cluster = open_ray(plan.address)
     try:
-        interrupts.install_handlers()  # Ray has taken over SIGTERM
+        interrupts.install_handlers()  # `ray.init` replaces that of SIGTERM
         remove_orphaned_groups()
         if cluster.dashboard:
-            on_event(note(f"Ray's dashboard: {cluster.dashboard}"), ledger)
+            on_event(make_note(f"Ray's dashboard: {cluster.dashboard}"), ledger)
         sweep = start_sweep(plan, ledger, on_event)
         lanes, workers = count_of(len(sweep.pool.lanes), "lane"), count_of(plan.workers, "worker")
-        enter_event(sweep, note(f"Opening {lanes} of {workers} each"))
+        handle_event(sweep, make_note(f"Opening {lanes} of {workers} each"))
         try:
             return follow(sweep, interrupts)
         except RayError as error:
             return f"Ray failed: {first_line(error)}"
         finally:
-            close_sweep(sweep, (CLOSING_SECONDS, PATIENCE_SECONDS, 0.0)[min(interrupts.count, 2)])
+            close_sweep(sweep, (CLOSING_SECONDS, STOP_SECONDS, 0.0)[min(interrupts.count, 2)])
     finally:
         close_ray(cluster)
 
@@ -171,13 +171,13 @@ def count_of(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
-def note(text: str) -> Event:
-    """Something to tell a person."""
+def make_note(text: str) -> Event:
+    """An event that prints a line."""
     return Event(kind="note", facts={"text": text})
 
 
 def start_sweep(plan: SweepPlan, ledger: Ledger, on_event: OnEvent) -> RunningSweep:
-    """Opens mailbox, lanes and search; they start side by side."""
+    """Starts mailbox, lanes and Tune; they start concurrently."""
     suggested: queue.SimpleQueue[TrialSpec] = queue.SimpleQueue()
     study = open_study(plan.folder, plan.name)
     known = list(ledger.records.values())
@@ -191,7 +191,9 @@ def start_sweep(plan: SweepPlan, ledger: Ledger, on_event: OnEvent) -> RunningSw
         mailbox=mailbox,
         pool=pool,
         searcher=searcher,
-        search=start_tune(mailbox, searcher, make_scheduler(plan, judged_reports(plan, known)), plan.folder / SCRATCH),
+        tune_run=start_tune(
+            mailbox, searcher, make_scheduler(plan, decided_reports(plan, known)), plan.folder / SCRATCH
+        ),
         suggested=suggested,
     )
 
@@ -205,7 +207,7 @@ def open_mailbox(plan: SweepPlan) -> ActorHandle[Any]:
 
 
 def follow(sweep: RunningSweep, interrupts: Interrupts) -> str | None:
-    """Keeps the records until Tune has ended, or until patience has after an interruption.
+    """Handles events until Tune has ended, or until `STOP_SECONDS` after an interruption or an error.
 
     Returns:
         Why the sweep failed, if it did.
@@ -215,45 +217,45 @@ def follow(sweep: RunningSweep, interrupts: Interrupts) -> str | None:
     """
     error: str | None = None
     deadline = float("inf")
-    while not sweep.search.is_over and time.monotonic() < deadline:
-        take_news(sweep, POLL_SECONDS)
+    while not sweep.tune_run.is_over and time.monotonic() < deadline:
+        handle_events(sweep, POLL_SECONDS)
         if deadline < float("inf"):
-            continue  # everything has been told to end, and does
+            continue  # everything is ending already
         error = remove_ended_lanes(sweep.pool)
         if error is None:
             tend_lanes(sweep, interrupts)
         if interrupts.is_stop_requested or error:
-            deadline = time.monotonic() + PATIENCE_SECONDS
+            deadline = time.monotonic() + STOP_SECONDS
             sweep.searcher.stop()
             ray.get(sweep.mailbox.interrupt.remote())
-    take_news(sweep, 0.0)
-    return error or sweep.search.error
+    handle_events(sweep, 0.0)
+    return error or sweep.tune_run.error
 
 
 def tend_lanes(sweep: RunningSweep, interrupts: Interrupts) -> None:
-    """Brings the lanes in line with the cluster and with what is left; gives up where no node is left for long."""
+    """Opens and closes lanes as the cluster and the trials left change; stops a sweep that has no nodes for long."""
     for text in scale_pool(sweep.pool, sweep.ledger.num_unfinished):
-        enter_event(sweep, note(text))
+        handle_event(sweep, make_note(text))
     sweep.searcher.max_live = sweep.pool.num_live
     minutes = sweep.plan.node_wait_minutes
     if sweep.pool.seconds_without_node > 60 * minutes:
         interrupts.request_stop(f"no node that a trial fits came within {minutes:g} minutes")
 
 
-def take_news(sweep: RunningSweep, timeout: float) -> None:
-    """Waits for events, at most `timeout` seconds, and enters them."""
+def handle_events(sweep: RunningSweep, timeout: float) -> None:
+    """Waits for events, at most `timeout` seconds, and handles them."""
     events: list[Event] = ray.get(sweep.mailbox.take_events.remote(timeout))
     while not sweep.suggested.empty():
         add_trial(sweep.ledger, sweep.suggested.get())
     for event in events:
-        enter_event(sweep, event)
+        handle_event(sweep, event)
     save_ledger(sweep.ledger, sweep.plan.folder)
     if any(event.kind == "ended" for event in events):
         prune_weights(sweep.plan.folder, sweep.ledger.records.values(), sweep.plan.keep_models, sweep.pruned)
 
 
-def enter_event(sweep: RunningSweep, event: Event) -> None:
-    """Enters an event and shows it."""
+def handle_event(sweep: RunningSweep, event: Event) -> None:
+    """Updates lanes, searcher and ledger by an event, and shows it."""
     if event.kind == "lane_load_error" and not sweep.ledger.lanes:
         raise ValueError(event.facts["why"])
     update_pool(sweep.pool, event)
@@ -265,13 +267,13 @@ def enter_event(sweep: RunningSweep, event: Event) -> None:
     sweep.on_event(event, sweep.ledger)
 
 
-def close_sweep(sweep: RunningSweep, patience: float) -> None:
-    """Closes lanes and search, waiting at most `patience` seconds for them to give their resources back."""
-    deadline = time.monotonic() + patience
+def close_sweep(sweep: RunningSweep, seconds: float) -> None:
+    """Closes lanes and Tune, waiting at most `seconds` for them to release their resources."""
+    deadline = time.monotonic() + seconds
     sweep.searcher.stop()
     sweep.mailbox.interrupt.remote()
     close_pool(sweep.pool, deadline)
-    sweep.search.wait(deadline - time.monotonic())
-    if sweep.search.is_over:
+    sweep.tune_run.wait(deadline - time.monotonic())
+    if sweep.tune_run.is_over:
         sweep.searcher.finish()
     ray.kill(sweep.mailbox)

@@ -1,4 +1,4 @@
-"""How much disk a sweep is expected to leave, to need while it runs, and can need at most."""
+"""The disk that a sweep is expected to leave and to need while it runs, and the most that it can need."""
 
 import math
 from collections.abc import Sequence
@@ -14,26 +14,26 @@ from sweeps.dry_run.stage_tree import Segment, distinct
 from sweeps.setup.inputs import SweepInputs
 
 BYTES_PER_PREDICTION = 20
-"""Of an example's id and label in a compressed table; four bytes a logit come on top."""
+"""Of an example's id and label in a compressed table, without the four bytes of each logit."""
 BYTES_PER_TABLE = 2_000
-"""Of one epoch's table of predictions beside its rows."""
+"""Of one epoch's table of predictions, without its rows."""
 BYTES_PER_EPOCH = 500
-"""Of an epoch's points in curves and their copy."""
+"""Of an epoch's points in the curves and their copy."""
 BYTES_PER_TRIAL = 20_000
-"""Of a trial's small files, each of which takes a block of the disk, and of its row in the records."""
+"""Of a trial's small files, a disk block each, and of its row in the records."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiskSettings:
-    """What of a sweep is kept, and how much of it runs at a time."""
+    """Settings of a sweep that its disk depends on."""
 
     replicates: int
     most_bytes: int | None
     """Bound on kept stages; None: no bound."""
     num_models: int
-    """Trials that keep their best weights, for each name of a score."""
-    at_a_time: int
-    """Trials that run at a time."""
+    """Trials that keep their best weights, by each score."""
+    num_concurrent: int
+    """Trials that run at the same time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,73 +43,76 @@ class DiskEstimate:
     records: int
     """For predictions and curves, at the end."""
     weights: int | None
-    """For best weights, at the end, whoever keeps them; as expected of epochs that are equally likely to be best."""
+    """For best weights at the end, of trials and kept stages: expected, if all epochs are equally likely to be best."""
     stages: int | None
-    """For what kept stages hold beside them, at the end."""
+    """For the rest of the kept stages, at the end."""
     running: int | None
-    """For the states of the trials that run at a time, as far as the store does not hold them already."""
+    """For the states of running trials that the store does not hold."""
     most: int | None
-    """For everything while the sweep runs, if every name of a score has its best epoch for itself."""
+    """For everything while the sweep runs, if each score has another best epoch."""
 
     @property
     def end(self) -> int:
-        """What is expected to be there at the end."""
+        """Bytes expected at the end."""
         return self.records + (self.weights or 0) + (self.stages or 0)
 
     @property
     def peak(self) -> int:
-        """What is expected to be needed while the sweep runs: states, or tables of predictions beside their parts."""
+        """Bytes expected while the sweep runs, with states, or with predictions both compacted and not."""
         return self.end + max(self.running or 0, self.records)
 
 
 def estimate_disk(
-    paths: Sequence[Sequence[Segment]], inputs: SweepInputs, encoder: EncoderSize | None, keeping: DiskSettings
+    paths: Sequence[Sequence[Segment]], inputs: SweepInputs, encoder: EncoderSize | None, settings: DiskSettings
 ) -> DiskEstimate:
-    """Estimates what the sweep's folder and its stages in the store will hold, what is linked to counted once.
+    """Estimates the bytes of the sweep's folder and its stages in the store; hard links are counted once.
 
-    Where the store has no room for all stages, those that only a longer trial could go on from are the ones that go.
-    What scheduler or failures save, and what other sweeps have left in the store, is not counted.
+    Where the store is too small for all stages, those that only a longer trial could continue from are left out.
+    Stopped and failed trials, and stages of other sweeps in the store, are not considered.
 
     Args:
-        paths: by configuration, what it comes through.
-        inputs: how many rows each task has.
-        encoder: the size of the encoder, None if not known.
-        keeping: what is kept.
+        paths: the segments of each configuration.
+        inputs: the numbers of rows.
+        encoder: the size of the encoder; None if unknown.
+        settings: what is kept and how many trials run.
     """
-    copies, lasts = keeping.replicates, [path[-1] for path in paths]
+    copies, lasts = settings.replicates, [path[-1] for path in paths]
     records = copies * sum(record_bytes(last.config, inputs) for last in lasts)
     if encoder is None:
         return DiskEstimate(records=records, weights=None, stages=None, running=None, most=None)
-    segments, share = distinct(paths), min(1.0, keeping.num_models / (copies * len(paths)))
-    kept = share_kept(segments, inputs, encoder, keeping)
+    segments, share = distinct(paths), min(1.0, settings.num_models / (copies * len(paths)))
+    kept = share_kept(segments, inputs, encoder, settings)
     weights = copies * sum(held_weights(segment, encoder, kept[id(segment)], share) for segment in segments)
     stages = copies * sum(kept[id(segment)] * entry_bytes(segment, inputs, encoder) for segment in segments)
     state = max(state_bytes(segment.config, segment.cut.stage, encoder) for segment in segments)
-    # One state more than are kept is there while it is written; the last one becomes that which the store keeps.
+    # While a state is written there is one more than are kept; the store links the last one.
     states, num_linked = STATES_KEPT + 1, sum(kept[id(last)] for last in lasts) / len(lasts)
-    running = round(keeping.at_a_time * (states - num_linked) * state)
-    most = most_weights(lasts, encoder, keeping) + most_stages(segments, inputs, encoder, keeping)
-    peak = records + most + max(keeping.at_a_time * states * state, records)
+    running = round(settings.num_concurrent * (states - num_linked) * state)
+    most = most_weights(lasts, encoder, settings) + most_stages(segments, inputs, encoder, settings)
+    peak = records + most + max(settings.num_concurrent * states * state, records)
     return DiskEstimate(records=records, weights=round(weights), stages=round(stages), running=running, most=peak)
 
 
 def share_kept(
-    segments: Sequence[Segment], inputs: SweepInputs, encoder: EncoderSize, keeping: DiskSettings
+    segments: Sequence[Segment], inputs: SweepInputs, encoder: EncoderSize, settings: DiskSettings
 ) -> dict[int, float]:
-    """By `id`, how many of each segment's replicates the store has room for, from 0 to 1; spare ones come last."""
-    left = math.inf if keeping.most_bytes is None else keeping.most_bytes
+    """By `id`, the share of each segment's replicates that the store has room for; last segments come last."""
+    left = math.inf if settings.most_bytes is None else settings.most_bytes
     shares = {}
     for segment in sorted(segments, key=lambda segment: segment.is_last):
         size = entry_bytes(segment, inputs, encoder) + sum(expected_weights(segment.config, segment.cut, 1, encoder))
-        num_fitting = min(keeping.replicates, left // size) if segment.is_kept else 0
+        num_fitting = min(settings.replicates, left // size) if segment.is_kept else 0
         left -= num_fitting * size
-        shares[id(segment)] = num_fitting / keeping.replicates
+        shares[id(segment)] = num_fitting / settings.replicates
     return shares
 
 
 def held_weights(segment: Segment, encoder: EncoderSize, kept: float, share: float) -> float:
-    """Expected bytes of best weights among a segment's epochs: those best when it ended, where that is kept; else
-    those best when the trial ended, for the share of trials that keep them."""
+    """Expected bytes of best weights among a segment's epochs.
+
+    A kept segment has those that were best at its end; one that is not kept has those that were best at the trial's
+    end, for the share of trials that keep them.
+    """
     config, cut = segment.config, segment.cut
     first, last = segment.first_epoch - 1, segment.cut.total_epochs
     at_end = expected_weights(config, None, share, encoder)[first:last]
@@ -119,13 +122,13 @@ def held_weights(segment: Segment, encoder: EncoderSize, kept: float, share: flo
 def expected_weights(config: TrialConfig, cut: Cut | None, share: float, encoder: EncoderSize) -> list[float]:
     """By epoch, expected bytes of its weights among the best ones at a cut.
 
-    An epoch's are there unless it is best for no name: probability prod_names (1 - share / epochs of the name), where
-    each of a name's epochs so far, from that in which its task becomes active, is equally likely to be best.
+    Each score's epochs so far, counted from the first that has the score, are equally likely to be its best. So an
+    epoch is best by no score with probability prod_scores (1 - share / epochs of the score).
 
     Args:
         config: the trial's configuration.
         cut: the cut; None for the trial's end.
-        share: probability that a name's best weights are kept at all.
+        share: probability that the best weights by a score are kept at all.
         encoder: the size of the encoder.
     """
     total = num_epochs(config) if cut is None else cut.total_epochs
@@ -139,7 +142,7 @@ def expected_weights(config: TrialConfig, cut: Cut | None, share: float, encoder
 
 
 def first_epoch_by_score(config: TrialConfig) -> list[int]:
-    """By name of a score, the first epoch that has it, 1-based over all stages."""
+    """The first epoch of each score, 1-based over all stages."""
     firsts, epoch = {"overall": first_scored_epoch(config)}, 1
     for index, stage in enumerate(config.stages):
         firsts = {**dict.fromkeys(tasks_active_by(config, index), epoch), **firsts}
@@ -148,38 +151,38 @@ def first_epoch_by_score(config: TrialConfig) -> list[int]:
 
 
 def entry_bytes(segment: Segment, inputs: SweepInputs, encoder: EncoderSize) -> int:
-    """Bytes of a segment's end in the store, beside best weights."""
+    """Bytes of a segment's end in the store, without best weights."""
     predictions = prediction_bytes(segment.config, inputs, segment.cut.total_epochs)
     return state_bytes(segment.config, segment.cut.stage, encoder) + predictions + BYTES_PER_TRIAL
 
 
 def state_bytes(config: TrialConfig, stage: int, encoder: EncoderSize) -> int:
-    """Bytes of a state in a stage: weights, AdamW's moments, the mean teacher's weights, those of the stage's best."""
+    """Bytes of a state in a stage: weights, AdamW's moments, the mean teacher's weights, the stage's best weights."""
     size = measure_model(config, tasks_active_by(config, stage), encoder)
     num_copies = int(config.proximal.weight > 0) + int(asks_for_best(config, stage))
     return estimate_bytes(size.kept, num_copies, size.kept - size.trained)[1]
 
 
-def most_weights(lasts: Sequence[Segment], encoder: EncoderSize, keeping: DiskSettings) -> int:
-    """Most bytes of best weights that trials keep, those of running ones among them."""
+def most_weights(lasts: Sequence[Segment], encoder: EncoderSize, settings: DiskSettings) -> int:
+    """Most bytes of best weights that trials keep, running ones included."""
     found = [most_best(last, encoder) for last in lasts]
-    num_ended = keeping.num_models * max(len(first_epoch_by_score(last.config)) for last in lasts)
-    return sum(sorted(found * keeping.replicates)[-(num_ended + keeping.at_a_time) :])
+    num_ended = settings.num_models * max(len(first_epoch_by_score(last.config)) for last in lasts)
+    return sum(sorted(found * settings.replicates)[-(num_ended + settings.num_concurrent) :])
 
 
 def most_best(segment: Segment, encoder: EncoderSize) -> int:
-    """Most bytes of best weights up to a segment's end: each name's own epoch."""
+    """Most bytes of best weights up to a segment's end: another epoch for each score."""
     tasks = tasks_active_by(segment.config, segment.cut.stage)
     num_best = min(segment.cut.total_epochs, len(first_epoch_by_score(segment.config)))
     return num_best * WEIGHTS_KEPT_BYTES * measure_model(segment.config, tasks, encoder).kept
 
 
-def most_stages(segments: Sequence[Segment], inputs: SweepInputs, encoder: EncoderSize, keeping: DiskSettings) -> int:
+def most_stages(segments: Sequence[Segment], inputs: SweepInputs, encoder: EncoderSize, settings: DiskSettings) -> int:
     """Most bytes of kept stages, best weights that trials keep too among them."""
     kept = [segment for segment in segments if segment.is_kept]
     sizes = (entry_bytes(segment, inputs, encoder) + most_best(segment, encoder) for segment in kept)
-    total = keeping.replicates * sum(sizes)
-    return total if keeping.most_bytes is None else min(keeping.most_bytes, total)
+    total = settings.replicates * sum(sizes)
+    return total if settings.most_bytes is None else min(settings.most_bytes, total)
 
 
 def record_bytes(config: TrialConfig, inputs: SweepInputs) -> int:
@@ -189,7 +192,7 @@ def record_bytes(config: TrialConfig, inputs: SweepInputs) -> int:
 
 
 def prediction_bytes(config: TrialConfig, inputs: SweepInputs, epochs: int) -> int:
-    """Bytes of a trial's predictions in its first epochs: dev and scored train rows of each task since it is active."""
+    """Bytes of a trial's predictions in its first epochs: dev and scored train rows of each active task."""
     total, num_rows = 0, inputs.rows_of(config)
     for index, stage in enumerate(config.stages):
         num_own = min(stage.epochs, epochs)
@@ -202,13 +205,13 @@ def prediction_bytes(config: TrialConfig, inputs: SweepInputs, epochs: int) -> i
     return total
 
 
-def describe_disk(disk: DiskEstimate, free: int, at_a_time: int) -> list[str]:
-    """What the sweep will leave, what it will need while it runs, and a warning if that may be more than is free."""
+def describe_disk(disk: DiskEstimate, free: int, num_concurrent: int) -> list[str]:
+    """The disk at the end and while the sweep runs, and a warning if that may be more than is free."""
     records = f"predictions and curves {in_units(disk.records)}"
     if disk.weights is None or disk.stages is None or disk.most is None:
         return [f"Disk: {records}; the encoder is not on this machine yet, so checkpoints are not counted."]
     parts = f"best weights {in_units(disk.weights)}, kept stages {in_units(disk.stages)}, {records}"
-    running = "a trial runs" if at_a_time == 1 else f"{at_a_time} trials run"
+    running = "a trial runs" if num_concurrent == 1 else f"{num_concurrent} trials run"
     need = f"about {in_units(disk.peak)}, at most {in_units(disk.most)}; {in_units(free)} free"
     warning = "Warning: the sweep may need more disk than is free; choose another --storage, or fewer trials."
     return [

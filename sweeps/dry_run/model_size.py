@@ -1,4 +1,4 @@
-"""How many weights a trial's model has, from the files of its encoder and from its configuration; nothing is loaded."""
+"""The number of parameters of a trial's model, by the files of its encoder and its configuration; nothing is loaded."""
 
 import json
 import math
@@ -15,29 +15,29 @@ from mtlib.model.layers import LAYER_LISTS
 from mtlib.stages.active_weights import active_parts
 from mtlib.tasks import TASKS
 
-WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
-"""What a hub repository calls its weights."""
+WEIGHT_FILE_NAMES = ("model.safetensors", "pytorch_model.bin")
+"""Names of weight files in a hub repository."""
 NOT_TRAINED = re.compile(r"(^|\.)(pooler|cls|lm_head|classifier)\.")
-"""Weights in an encoder's files that a trial's model has not: its pretraining's own."""
+"""Weights in an encoder's files that belong to its pretraining and are not in a trial's model."""
 LAYER = re.compile(rf"(?:^|\.)(?:{'|'.join(re.escape(path) for path in LAYER_LISTS)})\.(\d+)\.")
 WIDTHS = ("hidden_size", "dim")
-"""What encoders call the width of their hidden states in config.json."""
+"""Keys of config.json that hold the width of the hidden states."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderSize:
-    """How large an encoder is."""
+    """The size of an encoder."""
 
     num_parameters: int
     in_layers: Mapping[int, int] = field(default_factory=dict)
-    """Parameters of each layer by its number; nothing where that is not known."""
+    """Parameters of each layer by its number; empty where that is unknown."""
     hidden_size: int | None = None
-    """Width of its hidden states; None where that is not known."""
+    """Width of its hidden states; None where that is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSize:
-    """Parameters of a trial's model that belong to the tasks that are active."""
+    """Parameters of a trial's model, those of inactive tasks left out."""
 
     kept: int
     """All of them."""
@@ -46,7 +46,7 @@ class ModelSize:
 
 
 def measure_model(config: TrialConfig, tasks: Iterable[str], encoder: EncoderSize) -> ModelSize:
-    """How large the model is, once these tasks have been active.
+    """The size of the model once these tasks have been active.
 
     Args:
         config: the trial's configuration.
@@ -62,7 +62,7 @@ def measure_model(config: TrialConfig, tasks: Iterable[str], encoder: EncoderSiz
 
 
 def own_parameters(config: TrialConfig, tasks: Iterable[str], encoder: EncoderSize) -> int:
-    """Parameters that are not the encoder's; 0 where its width is not known."""
+    """Parameters that are not the encoder's; 0 where its width is unknown."""
     width, active = encoder.hidden_size, tuple(tasks)
     if width is None:
         return 0
@@ -79,7 +79,7 @@ def own_parameters(config: TrialConfig, tasks: Iterable[str], encoder: EncoderSi
 
 
 def head_parameters(config: TrialConfig, task: str, width: int) -> int:
-    """Of a task's head, as `mtlib.model.heads.make_head` makes it."""
+    """Parameters of a task's head, as `mtlib.model.heads.make_head` builds it."""
     settings, facts = config.tasks[task], TASKS[task]
     if settings.head == "cosine":
         return linear_parameters(width, width) if settings.cosine_projection else 0
@@ -91,7 +91,7 @@ def head_parameters(config: TrialConfig, task: str, width: int) -> int:
 
 
 def pals_parameters(config: TrialConfig, width: int, encoder: EncoderSize) -> int:
-    """Of one task's modules beside the encoder's layers, as `mtlib.model.pals.make_pals` makes them."""
+    """Parameters of one task's PALs, as `mtlib.model.pals.make_pals` builds them."""
     size, num_layers = config.pals.size, len(encoder.in_layers)
     if config.pals.function == "low_rank":
         return num_layers * (linear_parameters(width, size) + linear_parameters(size, width))
@@ -113,7 +113,7 @@ def count_parameters(encoder: str) -> int | None:
 
 
 def measure_encoder(encoder: str) -> EncoderSize | None:
-    """The size of an encoder, as `count_parameters`."""
+    """The size of an encoder by its files; None if it is not on this machine."""
     sizes: dict[str, int] = {}
     for path in weight_files(encoder):
         sizes |= sizes_in_file(path)
@@ -121,13 +121,13 @@ def measure_encoder(encoder: str) -> EncoderSize | None:
 
 
 def measure_loaded(pretrained: PretrainedEncoder) -> EncoderSize:
-    """The size of an encoder that has been loaded, or described without its weights."""
+    """The size of an encoder that is in memory, possibly without its weights' values."""
     sizes = {name: weight.numel() for name, weight in pretrained.weights.items()}
     return encoder_size(sizes, int(pretrained.config.hidden_size))
 
 
 def encoder_size(sizes: Mapping[str, int], hidden_size: int | None) -> EncoderSize:
-    """The size of an encoder by the sizes of its weights, by name, and its width."""
+    """The size of an encoder from the number of parameters of each weight, by name, and its width."""
     in_layers: dict[int, int] = {}
     for name, size in sizes.items():
         if found := LAYER.search(name):
@@ -136,15 +136,15 @@ def encoder_size(sizes: Mapping[str, int], hidden_size: int | None) -> EncoderSi
 
 
 def weight_files(encoder: str) -> list[Path]:
-    """The weight files of an encoder that are on this machine, safetensors where there are both kinds."""
+    """The weight files of an encoder on this machine; safetensors are preferred."""
     if not Path(encoder).is_dir():
-        return [path for name in WEIGHT_FILES if (path := cached_file(encoder, name))][:1]
+        return [path for name in WEIGHT_FILE_NAMES if (path := cached_file(encoder, name))][:1]
     folder = Path(encoder)
     return sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("pytorch_model*.bin"))
 
 
 def cached_file(name: str, file: str) -> Path | None:
-    """A file of a hub repository, if it has been downloaded already."""
+    """A file of a hub repository, if it has been downloaded."""
     from huggingface_hub import try_to_load_from_cache
 
     path = try_to_load_from_cache(name, file)
@@ -152,7 +152,7 @@ def cached_file(name: str, file: str) -> Path | None:
 
 
 def sizes_in_file(path: Path) -> dict[str, int]:
-    """Parameters by name in one weight file: from the header of safetensors, from the size of others."""
+    """Parameters by name in one weight file, by the header of safetensors or the size of other files."""
     if path.suffix != ".safetensors":
         return {path.name: path.stat().st_size // WEIGHTS_KEPT_BYTES}
     with path.open("rb") as file:

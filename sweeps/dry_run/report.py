@@ -1,16 +1,15 @@
-"""What a sweep would do, as lines of text: its trials, stages, optimizer steps and disk. Nothing is started."""
+"""A sweep's plan as lines of text: its trials, stages, optimizer steps and disk. Nothing is started."""
 
 import itertools
-import json
 import os
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
+from mtlib.data.tables import Table
 from mtlib.stages.plan import PlannedStage, plan_stages
 from search_spaces.domain import Choice, Condition, Float, Range, key_title
 from search_spaces.space import grid_trials, search_domain
@@ -18,24 +17,24 @@ from sweeps.dry_run.disk import DiskSettings, describe_disk, estimate_disk
 from sweeps.dry_run.model_size import EncoderSize
 from sweeps.dry_run.stage_tree import Segment, distinct, simulate_training
 from sweeps.options import SweepOptions
+from sweeps.resume.compatibility import text_of
 from sweeps.search.stage_order import find_cuts
-from sweeps.setup.held_out import describe_held
 from sweeps.setup.inputs import SweepInputs, mirror_location, planned_configs
 
 Plan = tuple[PlannedStage, ...]
 
 TEXT_COLUMNS = 100
-"""Columns of running text."""
+"""Width of running text."""
 
-MOST_BRANCHES = 30
-"""Lines of the tree of stages."""
+MAX_TREE_ROWS = 30
+"""Rows of the tree of stages."""
 
-MOST_SKIPPED = 10
+MAX_SKIPPED_ROWS = 10
 """Unusable rows that are named; `sweep.json` names them all."""
 
 
 def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
-    """The question, what it is asked of, and where the answer goes."""
+    """The question, data and encoder of a sweep, and where its files go."""
     space = inputs.space
     rows = ", ".join(f"{task} {rows:,}" for task, rows in inputs.num_train_rows.items())
     copies = f", copies of the records in {mirror_location(options)}" if options.mirror else ""
@@ -47,16 +46,22 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
         *(line for note in inputs.notes for line in textwrap.wrap(note, TEXT_COLUMNS)),
     ]
     left_out = (f"Left out: {line}." for line in inputs.left_out)
-    held = describe_held(options.hold_out, inputs.held)
+    held = describe_held_out(options.hold_out, inputs.held)
     return [*lines, *held, *describe_skipped(inputs.skipped), *left_out]
 
 
+def describe_held_out(share: float, held: Mapping[str, Table]) -> list[str]:
+    """How many train rows of each task are held out, in a line; empty where none are."""
+    rows = ", ".join(f"{task} {len(table.ids):,}" for task, table in held.items())
+    return [f"Held out for a last score, {share:g} of train: {rows} rows."] if rows else []
+
+
 def describe_skipped(skipped: Sequence[str]) -> list[str]:
-    """How many rows cannot be used, and which."""
+    """The number of unusable rows, and the first of them."""
     if not skipped:
         return []
-    shown = [f"  {line}" for line in skipped[:MOST_SKIPPED]]
-    more = [f"  and {len(skipped) - MOST_SKIPPED} more"] if len(skipped) > MOST_SKIPPED else []
+    shown = [f"  {line}" for line in skipped[:MAX_SKIPPED_ROWS]]
+    more = [f"  and {len(skipped) - MAX_SKIPPED_ROWS} more"] if len(skipped) > MAX_SKIPPED_ROWS else []
     rows = "1 row" if len(skipped) == 1 else f"{len(skipped)} rows"
     return [f"{rows} cannot be used and will be left out:", *shown, *more]
 
@@ -74,33 +79,28 @@ def describe_trials(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     trials = grid_trials(inputs.space)
     rows = [["trial", *trials[0]]]
     for number, overrides in enumerate(trials):
-        values = [value_text(value) for value in overrides.values()]
+        values = [text_of(value) for value in overrides.values()]
         rows += [[f"{number:04d}-r{replicate}", *values] for replicate in range(options.replicates)]
     return [f"{len(trials)} configurations on the grid, each trained {times}:", *columns(rows)]
 
 
 def describe_range(item: Range) -> str:
-    """A range or choice in words."""
+    """A range or choice as text."""
     if isinstance(item, Choice):
-        return "one of " + ", ".join(value_text(value) for value in item.values)
+        return "one of " + ", ".join(text_of(value) for value in item.values)
     kind = "a number" if isinstance(item, Float) else "a whole number"
     return f"{kind} from {item.low:g} to {item.high:g}{', logarithmic' * item.log}"
 
 
 def condition_text(condition: Condition | None) -> str:
-    """Where a key is drawn, in words; nothing if everywhere."""
+    """The condition under which a key is sampled, as text; empty without one."""
     if condition is None:
         return ""
-    return f", only where {key_title(condition.key)} is {' or '.join(value_text(value) for value in condition.values)}"
-
-
-def value_text(value: Any) -> str:
-    """A searched value as text: words as they are, the rest as JSON."""
-    return value if isinstance(value, str) else json.dumps(value)
+    return f", only where {key_title(condition.key)} is {' or '.join(text_of(value) for value in condition.values)}"
 
 
 def describe_stages(options: SweepOptions, inputs: SweepInputs) -> list[str]:
-    """Stages and optimizer steps of every group of trials that have the same plan, and their sum."""
+    """Stages and optimizer steps of every group of trials with the same plan, what they share, and the total."""
     groups: dict[Plan, list[int]] = {}
     for number, plan in enumerate(planned_stages(options, inputs)):
         groups.setdefault(plan, []).append(number)
@@ -118,7 +118,7 @@ def planned_stages(options: SweepOptions, inputs: SweepInputs) -> list[Plan]:
 
 
 def describe_sharing(options: SweepOptions, inputs: SweepInputs) -> list[str]:
-    """The stages of a grid as a tree: each line goes on from the line above it that is less indented."""
+    """The stages of a grid as a tree: each row continues from the last row above it that is less indented."""
     if not shares_stages(options):
         return []
     if options.num_trials is not None:
@@ -128,27 +128,27 @@ def describe_sharing(options: SweepOptions, inputs: SweepInputs) -> list[str]:
         return ["No two of these trials share a stage."]
     title = ["stage", "tasks", "epochs", "steps", "trained", "trainings"]
     rows = branch_rows(paths, 0, options.replicates)
-    more = [f"  and {len(rows) - MOST_BRANCHES} lines more"] if len(rows) > MOST_BRANCHES else []
+    more = [f"  and {len(rows) - MAX_TREE_ROWS} lines more"] if len(rows) > MAX_TREE_ROWS else []
     head = "Stages that trials share: how often each is trained, and how many trainings come through it:"
-    return [head, *columns([title, *rows[:MOST_BRANCHES]]), *more]
+    return [head, *columns([title, *rows[:MAX_TREE_ROWS]]), *more]
 
 
 def branch_rows(paths: Sequence[Sequence[Segment]], depth: int, replicates: int) -> list[list[str]]:
-    """What trials with a common beginning of `depth` segments go on with, those that look alike in one row."""
+    """The rows below a common beginning of `depth` segments; segments with equal cells share a row."""
     groups: dict[tuple[str, ...], list[Sequence[Segment]]] = {}
     for path in paths:
         if len(path) > depth:
             groups.setdefault(segment_cells(path[depth], depth), []).append(path)
     rows = []
-    for look, group in groups.items():
+    for cells, group in groups.items():
         num_trained = len({id(path[depth]) for path in group})
-        rows.append([*look, f"{num_trained * replicates:,}", f"{len(group) * replicates:,}"])
+        rows.append([*cells, f"{num_trained * replicates:,}", f"{len(group) * replicates:,}"])
         rows += branch_rows(group, depth + 1, replicates)
     return rows
 
 
 def segment_cells(segment: Segment, depth: int) -> tuple[str, ...]:
-    """Cells that describe a segment: its stage, tasks, epochs and steps."""
+    """Cells of a segment: its stage, tasks, epochs and steps."""
     stage = segment.config.stages[segment.cut.stage]
     data = stage_data_text(stage.tasks, stage.extra_data)
     return str(segment.cut.stage), "  " * depth + data, f"{segment.epochs}", f"{segment.steps:,}"
@@ -160,7 +160,7 @@ def shares_stages(options: SweepOptions) -> bool:
 
 
 def shared_paths(options: SweepOptions, inputs: SweepInputs) -> list[list[Segment]]:
-    """By configuration, what its trial comes through; what is yet to be drawn shares nothing, as far as is known."""
+    """The segments of each configuration; configurations yet to be sampled are taken to share none."""
     folder, shares = inputs.data_folder, shares_stages(options)
     configs = planned_configs(options, inputs.space)
     if options.num_trials is not None:
@@ -172,7 +172,7 @@ def shared_paths(options: SweepOptions, inputs: SweepInputs) -> list[list[Segmen
 
 
 def describe_total(options: SweepOptions, inputs: SweepInputs) -> str:
-    """Trainings and optimizer steps of the whole sweep, and those of them that sharing stages saves."""
+    """Trainings and optimizer steps of the whole sweep, and the steps that sharing stages saves."""
     plans, times = planned_stages(options, inputs), options.replicates
     steps = sum(num_steps(plan) for plan in plans) * times
     total = f"In all {len(plans) * times} trainings and {steps:,} optimizer steps"
@@ -194,12 +194,12 @@ def stage_table(plan: Plan) -> list[str]:
 
 
 def stage_data_text(tasks: Sequence[str], extra_data: Sequence[str]) -> str:
-    """A stage's tasks, and its extra data behind a plus."""
+    """A stage's tasks, and its extra data after a plus."""
     return " ".join([*tasks, *(["+", *extra_data] if extra_data else [])])
 
 
 def describe_steps(stage: PlannedStage) -> str:
-    """Optimizer steps of an epoch, or the fewest and the most where epochs differ."""
+    """Optimizer steps of an epoch, or their range where epochs differ."""
     fewest, most = min(stage.steps), max(stage.steps)
     return f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
 
@@ -210,33 +210,33 @@ def num_steps(plan: Plan) -> int:
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of cells, the first of them titles, as indented lines; columns of numbers are aligned at the right."""
+    """Rows of cells, the first one titles, as indented lines; columns of numbers are right-aligned."""
     aligned = [align(column) for column in zip(*rows, strict=True)]
     return ["  " + "  ".join(cells).rstrip() for cells in zip(*aligned, strict=True)]
 
 
 def align(cells: Sequence[str]) -> list[str]:
-    """Cells of one column at equal width."""
+    """Cells of one column, padded to equal width."""
     width = max(map(len, cells))
     is_number = all(cell[:1].isdigit() for cell in cells[1:] if cell)
     return [cell.rjust(width) if is_number else cell.ljust(width) for cell in cells]
 
 
 def describe_disk_need(options: SweepOptions, inputs: SweepInputs, encoder: EncoderSize | None) -> list[str]:
-    """The disk that the sweep will need, beside what is free where its folder will be."""
+    """The disk that the sweep will need, and how much is free where its folder will be."""
     paths = shared_paths(options, inputs)
-    keeping = DiskSettings(
+    settings = DiskSettings(
         replicates=options.replicates,
         most_bytes=int(options.keep_gb * 1e9),
         num_models=options.keep_models,
-        at_a_time=most_at_a_time(options, len(paths) * options.replicates),
+        num_concurrent=max_concurrent(options, len(paths) * options.replicates),
     )
-    disk = estimate_disk(paths, inputs, encoder, keeping)
-    return describe_disk(disk, shutil.disk_usage(nearest_folder(options.storage)).free, keeping.at_a_time)
+    disk = estimate_disk(paths, inputs, encoder, settings)
+    return describe_disk(disk, shutil.disk_usage(nearest_folder(options.storage)).free, settings.num_concurrent)
 
 
-def most_at_a_time(options: SweepOptions, num_trainings: int) -> int:
-    """Most trials that can run at a time: as many as fit this machine, any number on a cluster."""
+def max_concurrent(options: SweepOptions, num_trainings: int) -> int:
+    """The most trials that can run at the same time: as many as fit this machine, any number on a cluster."""
     most = min(num_trainings, options.concurrent or num_trainings)
     if options.address is not None:
         return most

@@ -1,4 +1,4 @@
-"""What must be as it was when a sweep began, compared, and what of it is not, in words."""
+"""Checks that space, data and encoder of a resumed sweep are unchanged, and names the differences."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,28 +12,28 @@ from sweeps.setup.inputs import SweepInputs
 
 MOST_DIFFERENCES = 5
 MAX_VALUE_LENGTH = 60
-"""Characters of a value."""
+"""Characters of a value that a message shows."""
 PAIRS = ("grid", "ranges", "conditions")
-"""What a space's description lists as pairs of a key and what belongs to it."""
+"""Entries of a space's description that are lists of pairs."""
 
 
 def check_unchanged(info: Mapping[str, Any], inputs: SweepInputs, encoder: str | None) -> None:
-    """Checks that a sweep would still ask the same of the same; where data and encoder are does not matter.
+    """Checks that a sweep would still train the same trials; the folders of data and encoder may differ.
 
     Args:
-        info: what `sweep.json` says.
-        inputs: the space and the data as they are now.
-        encoder: fingerprint of the encoder as it is now; None: it is not looked at.
+        info: the content of `sweep.json`.
+        inputs: the current space and data.
+        encoder: fingerprint of the current encoder; None: not compared.
 
     Raises:
-        ValueError: one line that says what differs.
+        ValueError: one line that names the differences.
     """
     space = inputs.space
     users = tuple(all_configs(space))
-    base = TrialConfig.from_json(json.dumps(info["base"]))  # with what has become configurable since
-    before = {"base": without_place(used_settings(base, users)), "space": space_tree(info["space"])}
+    base = TrialConfig.from_json(json.dumps(info["base"]))  # with the defaults of fields that are newer
+    before = {"base": without_encoder_name(used_settings(base, users)), "space": space_tree(info["space"])}
     now = {
-        "base": without_place(used_settings(space.base, users)),
+        "base": without_encoder_name(used_settings(space.base, users)),
         "space": space_tree(to_dict(describe_space(space))),
     }
     rule = "the search space must be what it was when the sweep began"
@@ -57,7 +57,7 @@ def check_data(before: Mapping[str, Any], inputs: SweepInputs) -> None:
 
 
 def describe_data_change(before: Mapping[str, Any], inputs: SweepInputs) -> str:
-    """Which tables hold other rows; sweeps that began before tables were told apart do not know."""
+    """Which tables hold other rows; old sweeps have no fingerprints of single tables."""
     tables, now = before.get("tables", {}), inputs.fingerprints
     changed = sorted(name for name in {*tables, *now} if tables.get(name) != now.get(name))
     if not tables or not changed:
@@ -65,23 +65,23 @@ def describe_data_change(before: Mapping[str, Any], inputs: SweepInputs) -> str:
     return f"other rows of {'; '.join(changed)} in {inputs.data_folder}"
 
 
-def without_place(base: Mapping[str, Any]) -> dict[str, Any]:
+def without_encoder_name(base: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration as a tree, without the name or folder of its encoder."""
     return {**base, "encoder": {key: value for key, value in base["encoder"].items() if key != "name"}}
 
 
 def space_tree(described: Mapping[str, Any]) -> dict[str, Any]:
-    """A space's description as a tree, by the keys that it searches, without what changes no trial."""
+    """A space's description as a tree by searched keys, without entries that change no trial."""
     tree = {key: value for key, value in described.items() if key not in ("hash", "question")}
     return tree | {name: dict(tree[name]) for name in PAIRS}
 
 
 def differences(key: str, before: Any, now: Any) -> Iterator[str]:
-    """What differs between two trees, leaf by leaf, in words.
+    """The differences between two trees, a text for each leaf.
 
     Args:
         key: dotted key of both trees; empty at the root.
-        before, now: the trees, of plain data.
+        before, now: the trees, as plain data.
     """
     before, now = stages_by_number(before), stages_by_number(now)
     if isinstance(before, Mapping) and isinstance(now, Mapping):
@@ -92,13 +92,13 @@ def differences(key: str, before: Any, now: Any) -> Iterator[str]:
 
 
 def stages_by_number(value: Any) -> Any:
-    """A list of mappings, as the stages of a plan are, as a mapping by number; all else as it is."""
+    """A list of mappings, such as a plan's stages, as a mapping by number; anything else as it is."""
     is_plan = isinstance(value, list) and bool(value) and all(isinstance(item, Mapping) for item in value)
     return {str(number): item for number, item in enumerate(value)} if is_plan else value
 
 
 def other_orders(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """What of a space is the same in another order, in words: grid points are numbered, draws follow one another."""
+    """Entries of a space that are equal but in another order, on which grid numbers and samples depend."""
     grids = before["grid"], now["grid"]
     ordered = {f"space.{name}": (before[name], now[name]) for name in ("grid", "ranges")}
     ordered |= {f"space.grid.{key}": (grids[0][key], grids[1][key]) for key in grids[0] if key in grids[1]}
@@ -109,31 +109,31 @@ def other_orders(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
 
 
 def entry_differences(key: str, name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """What differs in one entry of two mappings."""
+    """The differences in one entry of two mappings."""
     if name not in now:
         yield f"{key} is gone"
     elif name not in before:
-        yield f"{key} is new: {brief(now[name])}"
+        yield f"{key} is new: {shortened_text(now[name])}"
     else:
         yield from differences(key, before[name], now[name])
 
 
 def describe_change(before: Any, now: Any) -> str:
-    """How a leaf has changed; of long lists only what has come and gone."""
+    """How a leaf has changed; of long lists only the added and removed items."""
     are_lists = isinstance(before, list) and isinstance(now, list)
     if not are_lists or max(len(text_of(before)), len(text_of(now))) <= MAX_VALUE_LENGTH:
-        return f"was {brief(before)}, is {brief(now)}"
+        return f"was {shortened_text(before)}, is {shortened_text(now)}"
     gone, new = [item for item in before if item not in now], [item for item in now if item not in before]
-    said = [f"{brief(items)} {what}" for items, what in ((gone, "gone"), (new, "new")) if items]
-    return "has " + " and ".join(said) if said else "is in another order, or has other repetitions"
+    changes = [f"{shortened_text(items)} {what}" for items, what in ((gone, "gone"), (new, "new")) if items]
+    return "has " + " and ".join(changes) if changes else "is in another order, or has other repetitions"
 
 
 def text_of(value: Any) -> str:
-    """Plain data as it would be typed; words as they are."""
+    """Plain data as text: strings as they are, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def brief(value: Any) -> str:
-    """Plain data as text, cut short."""
+def shortened_text(value: Any) -> str:
+    """Plain data as text, shortened to `MAX_VALUE_LENGTH`."""
     text = text_of(value)
     return text if len(text) <= MAX_VALUE_LENGTH else f"{text[: MAX_VALUE_LENGTH - 3]}..."

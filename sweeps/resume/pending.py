@@ -1,4 +1,4 @@
-"""What is left to do of a sweep that has stopped, found out from its records."""
+"""What is left to run of a sweep that was stopped, by its records."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +8,7 @@ from sweeps.search.trial_spec import TrialSpec, unfinished_specs
 
 
 def find_unfinished(plan: SweepPlan, known: Sequence[TrialRecord]) -> list[TrialSpec]:
-    """Trials that have not ended, of the configurations that are on record."""
+    """Trials that have not ended, of the configurations on record."""
     by_number: dict[int, list[TrialRecord]] = {}
     for record in known:
         by_number.setdefault(record.number, []).append(record)
@@ -21,29 +21,29 @@ def num_new_configurations(plan: SweepPlan, known: Sequence[TrialRecord]) -> int
 
 
 def is_over(plan: SweepPlan, known: Sequence[TrialRecord]) -> bool:
-    """Whether nothing is left to do."""
+    """Whether nothing is left to run."""
     return not find_unfinished(plan, known) and num_new_configurations(plan, known) == 0
 
 
 def describe_progress(plan: SweepPlan, known: Sequence[TrialRecord]) -> list[str]:
-    """How much of a sweep is done, and how much is left."""
+    """How many trials of a sweep have ended, and how many have begun."""
     if is_over(plan, known):
         return [f"All {len(known)} trials have ended: nothing is left to do."]
     num_ended = sum(record.status not in UNFINISHED for record in known)
-    begun = sum(record.status in UNFINISHED and record.epochs > 0 for record in known)
+    num_begun = sum(record.status in UNFINISHED and record.epochs > 0 for record in known)
     expected = plan.num_configurations * plan.replicates
-    return [f"{num_ended} of {expected} trials have ended; {begun} of the others had begun and go on."]
+    return [f"{num_ended} of {expected} trials have ended; {num_begun} of the others had begun and go on."]
 
 
 def list_pending(plan: SweepPlan, known: Sequence[TrialRecord], before: Mapping[str, TrialRecord]) -> list[str]:
-    """A line for every trial that is to be run, as it was left, and one for the configurations that come new."""
-    specs, new = find_unfinished(plan, known), num_new_configurations(plan, known)
-    states = [(spec.trial_id, before.get(spec.trial_id)) for spec in specs]
+    """A line for each trial to be run, with its last status, and one for the configurations yet to be sampled."""
+    num_new = num_new_configurations(plan, known)
+    states = [(spec.trial_id, before.get(spec.trial_id)) for spec in find_unfinished(plan, known)]
     lines = [f"  {trial_id}  {'queued' if record is None else describe_state(record)}" for trial_id, record in states]
-    lines += [f"  {new} configuration{'s' * (new != 1)} that no trial has been given yet"] if new else []
+    lines += [f"  {num_new} configuration{'s' * (num_new != 1)} that no trial has been given yet"] if num_new else []
     return ["To be run:", *lines] if lines else []
 
 
 def describe_state(record: TrialRecord) -> str:
-    """A trial's status, and how far it had come."""
-    return record.status + (f" behind epoch {record.epochs}" if record.epochs else "")
+    """A trial's status and its last epoch."""
+    return record.status + (f" after epoch {record.epochs}" if record.epochs else "")

@@ -1,4 +1,4 @@
-"""A sweep that goes on: what was asked for, what must not have changed since, and what is left to do."""
+"""Resumes a sweep: reads its options, checks that its inputs are unchanged, and finds what is left to run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -20,17 +20,17 @@ from sweeps.setup.provenance import command_line, describe_code
 
 @dataclass(frozen=True, kw_only=True)
 class Resumed:
-    """A sweep that is ready to go on."""
+    """A sweep that is ready to continue."""
 
     plan: SweepPlan
     known: tuple[TrialRecord, ...]
     """Its trials; those that are queued will be run."""
     notes: tuple[str, ...]
-    """What a person should be told."""
+    """Lines to print."""
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to do."""
+        """Whether nothing is left to run."""
         return is_over(self.plan, self.known)
 
 
@@ -39,10 +39,10 @@ def read_saved_options(folder: Path, own: Mapping[str, Any]) -> SweepOptions:
 
     Args:
         folder: the sweep's folder, absolute.
-        own: options that were said anew.
+        own: options of the command line.
 
     Raises:
-        ValueError: the folder holds no sweep, or one that does not say how it was asked for.
+        ValueError: the folder holds no sweep, or one whose `sweep.json` has no options that this version knows.
     """
     saved = read_sweep(folder).get("options")
     rule = "a sweep that goes on must say in sweep.json with which options it was started"
@@ -62,22 +62,22 @@ def find_sweep_folder(name: str, storage: Path) -> Path:
 
 
 def resume_sweep(options: SweepOptions, inputs: SweepInputs, encoder: str, arguments: Sequence[str]) -> Resumed:
-    """Makes a sweep ready to go on; its `sweep.json` says so from then on.
+    """Makes a sweep ready to continue, and notes the resume in its `sweep.json`.
 
     Args:
-        options: those of the sweep, with what was said anew.
-        inputs: its data and space as they are now.
-        encoder: fingerprint of its encoder as it is now.
+        options: those of the sweep, with those that the command line changes.
+        inputs: its current space and data.
+        encoder: fingerprint of its current encoder.
         arguments: the command line as typed.
 
     Raises:
-        ValueError: the space, the data or the encoder has changed (what differs is said), or its records are lost.
+        ValueError: the space, the data or the encoder has changed (the difference is named), or its records are lost.
     """
-    from sweeps.search.study import repair_journal  # here, as a preview needs no Optuna
+    from sweeps.search.study import repair_journal  # here: a dry run does not load Optuna
 
     info = read_sweep(options.folder)
     check_unchanged(info, inputs, encoder)
-    found, torn = recover(options.folder), repair_journal(options.folder)
+    found, damage = recover(options.folder), repair_journal(options.folder)
     known = tuple(relocate_encoder(requeue_failed(record, options), inputs.space) for record in found.records)
     resumed = {"command": command_line(arguments), "time": datetime.now(UTC).isoformat(timespec="seconds")}
     info |= {"options": saved_options(options), "num_trials": options.num_trials}
@@ -85,20 +85,20 @@ def resume_sweep(options: SweepOptions, inputs: SweepInputs, encoder: str, argum
     info.pop("schema_version")
     write_sweep(options.folder, info)
     plan = make_plan(options, inputs.space, inputs.data_folder)
-    told = [*found.notes, *([torn] if torn else []), *describe_progress(plan, known), *changed_code(info)]
-    return Resumed(plan=plan, known=known, notes=tuple(told))
+    notes = [*found.notes, *([damage] if damage else []), *describe_progress(plan, known), *changed_code(info)]
+    return Resumed(plan=plan, known=known, notes=tuple(notes))
 
 
 def describe_resume(options: SweepOptions, inputs: SweepInputs, encoder: str | None) -> list[str]:
-    """What a sweep would do if it went on, in lines; nothing is changed.
+    """What a resumed sweep would run, in lines; nothing is changed.
 
     Args:
-        options: those of the sweep, with what was said anew.
-        inputs: its data and space as they are now.
-        encoder: fingerprint of its encoder as it is now; None where its weights are not on this machine.
+        options: those of the sweep, with those that the command line changes.
+        inputs: its current space and data.
+        encoder: fingerprint of its current encoder; None where its weights are not on this machine.
 
     Raises:
-        ValueError: the space, the data or the encoder has changed (what differs is said).
+        ValueError: the space, the data or the encoder has changed (the difference is named).
     """
     info = read_sweep(options.folder)
     check_unchanged(info, inputs, encoder)
@@ -110,17 +110,17 @@ def describe_resume(options: SweepOptions, inputs: SweepInputs, encoder: str | N
 
 
 def requeue_failed(record: TrialRecord, options: SweepOptions) -> TrialRecord:
-    """A trial, queued again if it has failed and that is asked for."""
-    is_tried = options.retry_failed and record.status == "failed"
-    return replace(record, status="queued", error=None) if is_tried else record
+    """A trial, queued again if it has failed and --retry-failed is given."""
+    is_retried = options.retry_failed and record.status == "failed"
+    return replace(record, status="queued", error=None) if is_retried else record
 
 
 def relocate_encoder(record: TrialRecord, space: SearchSpace) -> TrialRecord:
-    """A trial whose configuration names the encoder where it is now: that of the demonstration moves with the storage.
+    """A trial whose configuration has the encoder's current name: the demonstration's moves with the storage.
 
     Args:
         record: the trial.
-        space: what was found to ask the same as when the sweep began, of the same encoder.
+        space: the sweep's space, found unchanged, with the same encoder.
     """
     name = trial_config(space, record.params).encoder.name
     config = TrialConfig.from_json(record.config)
@@ -131,7 +131,7 @@ def relocate_encoder(record: TrialRecord, space: SearchSpace) -> TrialRecord:
 
 
 def changed_code(info: Mapping[str, Any]) -> list[str]:
-    """What to mind if code or libraries are not those that the sweep began with."""
+    """A note if code or libraries are not those that the sweep began with."""
     if info.get("code") == describe_code():
         return []
     return [

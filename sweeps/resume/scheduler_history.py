@@ -1,4 +1,4 @@
-"""What the scheduler had judged of a sweep that goes on: the reports of trials, as far as they count already."""
+"""The reports on which the scheduler of a resumed sweep had already decided."""
 
 import itertools
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from sweeps.reuse.finished_trials import REUSED_WORK_FILE
 from sweeps.reuse.starting_point import epochs_of
 
 
-def judged_reports(plan: SweepPlan, known: Sequence[TrialRecord]) -> dict[str, list[tuple[int, float]]]:
-    """What the scheduler has judged of first trainings of configurations: scored epoch and best score so far."""
+def decided_reports(plan: SweepPlan, known: Sequence[TrialRecord]) -> dict[str, list[tuple[int, float]]]:
+    """Decided reports of first trainings of configurations, by trial id: scored epoch and best score so far."""
     if plan.scheduler == "none":
         return {}
     curves = read_curves(plan.folder).to_pylist()
@@ -25,26 +25,26 @@ def judged_reports(plan: SweepPlan, known: Sequence[TrialRecord]) -> dict[str, l
     for record in known:
         if record.replicate > 0:
             continue
-        first, judged = first_scored_epoch(TrialConfig.from_json(record.config)), num_judged_epochs(plan, record)
+        first, last = first_scored_epoch(TrialConfig.from_json(record.config)), num_decided_epochs(plan, record)
         points = [
             p for p in curves if (p["trial"], p["task"], p["split"]) == (record.trial_id, plan.space.metric, "dev")
         ]
-        scores = {p["epoch"]: p["value"] for p in points if p["metric"] == metric and first <= p["epoch"] <= judged}
+        scores = {p["epoch"]: p["value"] for p in points if p["metric"] == metric and first <= p["epoch"] <= last}
         bests = itertools.accumulate((scores[epoch] for epoch in sorted(scores)), max)
         found[record.trial_id] = [(e - first + 1, best) for e, best in zip(sorted(scores), bests, strict=True)]
     return found
 
 
-def num_judged_epochs(plan: SweepPlan, record: TrialRecord) -> int:
-    """Epochs of a trial behind which it has gone on, or ended; a newer one will be reported again, and judged then.
+def num_decided_epochs(plan: SweepPlan, record: TrialRecord) -> int:
+    """Epochs of a trial after which it continued, or ended. A newer epoch is reported again and decided on then.
 
-    Epochs that it has taken over are reported before it goes on: until it has saved a state of its own they may not be
-    judged, so all are.
+    Reused epochs are reported before the trial continues. Until it has saved a state of its own, the scheduler may not
+    have decided on them, so none count.
     """
     if record.status not in UNFINISHED:
         return record.epochs
     states = states_folder(plan.folder, record.trial_id, plan.checkpoint_steps)
-    numbers, has_taken = newest_numbers(states), (states.path.parent / REUSED_WORK_FILE).exists()
-    if numbers is None or (has_taken and len(saved_states(states)) == 1):
+    numbers, has_reused = newest_numbers(states), (states.path.parent / REUSED_WORK_FILE).exists()
+    if numbers is None or (has_reused and len(saved_states(states)) == 1):
         return 0
     return epochs_of(TrialConfig.from_json(record.config), numbers)

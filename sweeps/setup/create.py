@@ -1,4 +1,4 @@
-"""A sweep's start: the last checks, its folder, and `sweep.json`. After this the sweep may open Ray."""
+"""The start of a new sweep: the last checks, its folder, and `sweep.json`. After this the sweep may open Ray."""
 
 import os
 import platform
@@ -25,21 +25,19 @@ from mtlib.model.encoder import (
 from mtlib.model.layers import check_fits
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.training.preflight import rehearse
+from results.records.files import PROJECT_FOLDER
+from results.records.hold_out import HoldOutRecord, describe_rows, write_hold_out
 from results.records.mirror import mirror
 from results.records.trials import read_trials, write_sweep
 from search_spaces.space import describe_space
 from sweeps.options import SweepOptions, SweepPlan, make_plan, saved_options
-from sweeps.setup.held_out import record_held
 from sweeps.setup.inputs import SweepInputs, mirror_location, writing_to
-from sweeps.setup.provenance import command_line, describe_code, describe_machine, describe_packages, describe_sources
+from sweeps.setup.provenance import command_line, describe_code, describe_git, describe_machine, describe_packages
 from sweeps.setup.space_checks import all_points
-
-ROOT = Path(__file__).resolve().parents[2]
-"""Folder of the four packages."""
 
 
 def check_machine(options: SweepOptions) -> None:
-    """Raises ValueError if one trial needs more than this machine has; a cluster is known only once it is reached."""
+    """Raises ValueError if one trial needs more than this machine has; clusters are checked once they are connected."""
     if is_local(options):
         check_capacity(options, os.cpu_count() or 1, torch.cuda.device_count())
 
@@ -50,7 +48,7 @@ def is_local(options: SweepOptions) -> bool:
 
 
 def describe_gpus(options: SweepOptions) -> list[str]:
-    """A line about GPUs that are there and not asked for."""
+    """A line about GPUs that the sweep does not use."""
     count = torch.cuda.device_count() if is_local(options) and not options.gpus_per_worker else 0
     return [f"This machine has {count} GPU{'s' * (count > 1)}, not used without --gpus-per-worker 1."] if count else []
 
@@ -66,26 +64,26 @@ def check_capacity(options: SweepOptions, num_cpus: int, num_gpus: int) -> None:
     require(options.workers * gpus <= num_gpus, rule, f"{workers} --gpus-per-worker {gpus:g}")
 
 
-def check_encoder(options: SweepOptions, inputs: SweepInputs) -> PretrainedEncoder:
-    """Loads the encoder once, as every trial of the sweep will.
+def load_checked_encoder(options: SweepOptions, inputs: SweepInputs) -> PretrainedEncoder:
+    """Loads the encoder as every trial of the sweep will.
 
     Raises:
-        ValueError: it cannot be had, or a trial's settings do not fit it.
+        ValueError: it cannot be loaded, or a trial's settings do not fit it.
     """
     pretrained = load_encoder(inputs.space.base.encoder.name)
-    check_settings(options, inputs, pretrained)
+    check_encoder_fits(options, inputs, pretrained)
     return pretrained
 
 
-def check_encoder_lookup(options: SweepOptions, inputs: SweepInputs) -> EncoderPreview:
-    """Finds the encoder and checks all of `check_encoder`, with its errors, but fetches no weights."""
+def preview_checked_encoder(options: SweepOptions, inputs: SweepInputs) -> EncoderPreview:
+    """Finds the encoder and checks all that `load_checked_encoder` does, but downloads no weights."""
     found = preview_encoder(inputs.space.base.encoder.name)
-    check_settings(options, inputs, found.pretrained)
+    check_encoder_fits(options, inputs, found.pretrained)
     return found
 
 
-def check_settings(options: SweepOptions, inputs: SweepInputs, pretrained: PretrainedEncoder) -> None:
-    """Raises ValueError unless what every point of the space asks of the encoder fits it."""
+def check_encoder_fits(options: SweepOptions, inputs: SweepInputs, pretrained: PretrainedEncoder) -> None:
+    """Raises ValueError unless the settings of every point of the space fit the encoder."""
     configs = list(all_points(inputs.space))
     for encoder_config in {config.encoder: None for config in configs}:
         fitting = [config for config in configs if config.encoder == encoder_config]
@@ -94,7 +92,7 @@ def check_settings(options: SweepOptions, inputs: SweepInputs, pretrained: Pretr
 
 
 def check_points(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder) -> None:
-    """Raises ValueError unless the encoder, and the weights to start from, fit all of `configs`, which share both."""
+    """Raises ValueError unless the encoder and the starting weights fit all of `configs`, which share both."""
     encoder = build_encoder(pretrained, configs[0].encoder)
     for config in configs:
         check_fits(config, encoder)
@@ -105,7 +103,7 @@ def check_points(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder) 
 
 
 def create_sweep(options: SweepOptions, inputs: SweepInputs, encoder: str, arguments: Sequence[str]) -> SweepPlan:
-    """Makes the sweep's folder with `sweep.json` in it, and `hold_out.json` where rows are kept aside.
+    """Makes the sweep's folder with `sweep.json` in it, and `hold_out.json` where rows are held out.
 
     Args:
         options: the checked command line.
@@ -118,7 +116,9 @@ def create_sweep(options: SweepOptions, inputs: SweepInputs, encoder: str, argum
     """
     with writing_to(options.storage):
         options.folder.mkdir(parents=True)
-        record_held(options.folder, options.hold_out, inputs.held)
+        if inputs.held:
+            rows = describe_rows(inputs.held)
+            write_hold_out(options.folder, HoldOutRecord(share=options.hold_out, tasks=rows))
         write_sweep(options.folder, sweep_info(options, inputs, encoder, arguments))
     if options.mirror is not None:
         try:
@@ -137,7 +137,7 @@ def discard_unstarted(folder: Path) -> None:
 
 
 def sweep_info(options: SweepOptions, inputs: SweepInputs, encoder: str, arguments: Sequence[str]) -> dict[str, Any]:
-    """What `sweep.json` says beside its schema version: all that led to the numbers."""
+    """The content of `sweep.json`, without its schema version: everything that the results depend on."""
     space = inputs.space
     return {
         "name": options.name,
@@ -154,18 +154,18 @@ def sweep_info(options: SweepOptions, inputs: SweepInputs, encoder: str, argumen
         "num_workers": options.workers,
         "cpus_per_worker": options.cpus_per_worker,
         "gpus_per_worker": options.gpus_per_worker,
-        "data": describe_inputs(inputs),
+        "data": describe_tables(inputs),
         "encoder": {"name": space.base.encoder.name, "fingerprint": encoder},
         "code": describe_code(),
-        "git": describe_sources(ROOT),
+        "git": describe_git(PROJECT_FOLDER),
         "python": platform.python_version(),
         "packages": describe_packages(),
         "hardware": describe_machine(),
     }
 
 
-def describe_inputs(inputs: SweepInputs) -> dict[str, Any]:
-    """What was read."""
+def describe_tables(inputs: SweepInputs) -> dict[str, Any]:
+    """The data that was read."""
     return {
         "folder": str(inputs.data_folder),
         "fingerprint": inputs.fingerprint,

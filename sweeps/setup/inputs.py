@@ -1,7 +1,7 @@
-"""What a sweep learns from, found, read and checked on the driver before anything starts."""
+"""The inputs of a sweep: space, data and encoder, found, read and checked on the driver before anything starts."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +17,14 @@ from mtlib.errors import first_line, require
 from results.records.files import list_files, open_folder
 from search_spaces.space import NamedOverrides, SearchSpace, changed_keys, grid_configs, load_space, search_domain
 from sweeps.options import SweepOptions
-from sweeps.setup.held_out import check_files_alike, check_shares
-from sweeps.setup.space_checks import all_points, check_comparable, check_named_layers, check_starts
+from sweeps.setup.space_checks import (
+    all_points,
+    check_comparable,
+    check_held_out_files,
+    check_held_out_share,
+    check_named_layers,
+    check_starts,
+)
 
 FLAG_OF_KEY = {
     "encoder.name": "--encoder",
@@ -26,7 +32,7 @@ FLAG_OF_KEY = {
     "replicate": "--replicates",
     "data.hold_out": "--hold-out",
 }
-"""Configuration keys that have a flag of their own."""
+"""Configuration keys that --set refuses, with the flag that sets each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +45,12 @@ class InputSources:
     is_demo: bool
     """Whether both are the demonstration's, which needs settings of its own."""
     notes: tuple[str, ...]
-    """What a person must be told about them."""
+    """Lines about them to print."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepInputs:
-    """What a sweep learns from, read and checked."""
+    """The space of a sweep and the data it learns from, read and checked."""
 
     space: SearchSpace
     """The question, its base with the demonstration's overrides, encoder, seed, --hold-out and --set applied."""
@@ -54,17 +60,17 @@ class SweepInputs:
     other_rows: Mapping[tuple[TableKey, RowSources], int] = dataclasses.field(default_factory=dict)
     """Those of points that take the rows of a set from elsewhere, or more of them."""
     held: Mapping[str, Table] = dataclasses.field(default_factory=dict)
-    """The rows that are kept aside, by task; empty where none are."""
+    """The held-out rows by task; empty where none are."""
     fingerprint: str
-    """SHA-256 of what was read."""
+    """SHA-256 of all tables."""
     fingerprints: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Those of the tables, by `set-split`; behind it what they are made of, for tables of `other_rows`."""
+    """SHA-256 of each table, by `set-split`, with its sources in parentheses for tables of `other_rows`."""
     skipped: tuple[str, ...]
     """One line per unusable row."""
     left_out: tuple[str, ...] = ()
     """One line per label that is left out by choice."""
     notes: tuple[str, ...]
-    """What a person must be told about data and encoder."""
+    """Lines about data and encoder to print."""
 
     @property
     def num_train_rows(self) -> dict[str, int]:
@@ -118,11 +124,11 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
     has_grid = bool(space.grid) or options.search != "grid"
     require(has_grid, f"--search must be tpe or random for space '{space.name}', which has no grid", options.search)
     check_changes(space, options)
-    sources = find_input_sources(options, space)
+    sources = find_sources(options, space)
     space = configure(space, sources, options)
     check_named_layers(space)
     check_starts(space)
-    check_shares(space)
+    check_held_out_share(space)
     check_comparable(space, options)
     tables, others = read_points(space, sources.data_folder)
     everything = (*tables.values(), *others.values())
@@ -134,8 +140,9 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
         held={task: table for (task, split), table in tables.items() if split == HELD},
         fingerprint=inputs_fingerprint(tables, others),
         fingerprints=table_fingerprints(tables, others),
-        skipped=said_once(line for table in everything for line in table.skipped),
-        left_out=said_once(line for table in everything for line in table.left_out),
+        # Several tables may hold one file, whose lines are named once.
+        skipped=tuple(dict.fromkeys(line for table in everything for line in table.skipped)),
+        left_out=tuple(dict.fromkeys(line for table in everything for line in table.left_out)),
         notes=sources.notes,
     )
 
@@ -143,14 +150,14 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
 def read_points(
     space: SearchSpace, folder: Path
 ) -> tuple[dict[TableKey, Table], dict[tuple[TableKey, RowSources], Table]]:
-    """Reads what the points of a space learn from, each table once.
+    """Reads the data of all points of a space, each table once.
 
     Returns:
-        Tables by (set, split), as in the first point that has them; and those of points that have them otherwise. Rows
-        that are kept aside are split `held`, the same in all points.
+        Tables by (set, split), as in the first point that has them; and those of points that have them otherwise.
+        Held-out rows are split `held`, the same in all points.
 
     Raises:
-        ValueError: as `mtlib.data.load.read_data`, for all points together; or they would keep different rows aside.
+        ValueError: as `mtlib.data.load.read_data`, for all points together; or points would hold out different rows.
     """
     wanted = (find(config, folder) for config in all_points(space) for find in (find_row_sources, find_held_sources))
     pairs = {pair: None for found in wanted for pair in found.items()}
@@ -163,12 +170,12 @@ def read_points(
             others[key, sources] = read[sources]
         else:
             tables[key] = read[sources]
-    check_files_alike(space, [key for key, _ in others])
+    check_held_out_files(space, [key for key, _ in others])
     return tables, others
 
 
 def inputs_fingerprint(tables: Mapping[TableKey, Table], others: Mapping[tuple[TableKey, RowSources], Table]) -> str:
-    """The fingerprint of all that was read."""
+    """The fingerprint of all tables."""
     further = sorted(content_fingerprint({key: table}) for (key, _), table in others.items())
     fingerprint = content_fingerprint(tables)
     return hash_parts(fingerprint, *further) if further else fingerprint
@@ -177,16 +184,11 @@ def inputs_fingerprint(tables: Mapping[TableKey, Table], others: Mapping[tuple[T
 def table_fingerprints(
     tables: Mapping[TableKey, Table], others: Mapping[tuple[TableKey, RowSources], Table]
 ) -> dict[str, str]:
-    """The fingerprint of each table, by its name; behind that what it is made of, for those of `others`."""
+    """The fingerprint of each table, by its name as in `SweepInputs.fingerprints`."""
     named = {"-".join(key): (key, table) for key, table in tables.items()}
     for (key, sources), table in others.items():
         named[f"{'-'.join(key)} ({describe_sources(sources)})"] = key, table
     return {name: content_fingerprint({key: table}) for name, (key, table) in named.items()}
-
-
-def said_once(lines: Iterable[str]) -> tuple[str, ...]:
-    """Each line once: a file that several tables hold has the same ones in each."""
-    return tuple(dict.fromkeys(lines))
 
 
 def check_changes(space: SearchSpace, options: SweepOptions) -> None:
@@ -202,8 +204,8 @@ def check_changes(space: SearchSpace, options: SweepOptions) -> None:
         )
 
 
-def find_input_sources(options: SweepOptions, space: SearchSpace) -> InputSources:
-    """Data and encoder that were named, the space's own encoder, or the demonstration's where nothing was named."""
+def find_sources(options: SweepOptions, space: SearchSpace) -> InputSources:
+    """Data and encoder of the command line, the space's own encoder, or the demonstration's where neither is named."""
     if options.data is not None:
         encoder = options.encoder or space.base.encoder.name
         return InputSources(data_folder=options.data, encoder=encoder, is_demo=False, notes=())
@@ -217,7 +219,7 @@ def find_input_sources(options: SweepOptions, space: SearchSpace) -> InputSource
 
 @contextmanager
 def writing_to(place: Path | str) -> Iterator[None]:
-    """Turns whatever hinders writing to the storage, a folder or a URI, into one line."""
+    """Turns any error of writing to the storage, a folder or a URI, into one line."""
     try:
         yield
     except OSError as error:
@@ -233,13 +235,13 @@ def configure(space: SearchSpace, sources: InputSources, options: SweepOptions) 
         base = base.override(options.changes)
     except ValueError as error:
         raise ValueError(f"--set: {error}") from error
-    if base.encoder.start_from is not None:  # a worker's folder is another than the one that the command was given in
+    if base.encoder.start_from is not None:  # workers run in another folder than the command
         base = base.override({"encoder.start_from": str(Path(base.encoder.start_from).expanduser().resolve())})
     return dataclasses.replace(space, base=base)
 
 
 def shortened(space: SearchSpace) -> SearchSpace:
-    """The space for the demonstration: other settings in its base, and short plans, those that it varies too."""
+    """The space for the demonstration: other settings in its base, and short plans, also those that it varies."""
     grid = {
         key: short_plans(space, named) if isinstance(named, Mapping) else named for key, named in space.grid.items()
     }
@@ -254,5 +256,5 @@ def short_plans(space: SearchSpace, named: NamedOverrides) -> NamedOverrides:
 
 
 def planned_configs(options: SweepOptions, space: SearchSpace) -> list[TrialConfig]:
-    """One configuration per trial: those of the grid, or the base for each that is yet to be drawn."""
+    """One configuration per trial: those of the grid, or the base for each that is yet to be sampled."""
     return grid_configs(space) if options.num_trials is None else [space.base] * options.num_trials

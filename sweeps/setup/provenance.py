@@ -1,4 +1,4 @@
-"""Where a sweep's numbers come from: sources, package versions, machine and command, as plain data for `sweep.json`."""
+"""The provenance of a sweep's results, as plain data for `sweep.json`: code, package versions, machine and command."""
 
 import os
 import platform
@@ -25,11 +25,11 @@ PACKAGES = (
 )
 
 
-def describe_sources(root: Path) -> dict[str, Any] | None:
-    """Git revision of a checkout, and whether tracked files were changed since; None outside a checkout.
+def describe_git(root: Path) -> dict[str, Any] | None:
+    """Git revision of a checkout, and whether tracked files have changed since; None outside a checkout.
 
     Args:
-        root: the project's folder. A checkout of something else that happens to hold it does not count.
+        root: the project's folder. A checkout of another project around it does not count.
     """
     if not (root / ".git").exists():
         return None
@@ -39,7 +39,7 @@ def describe_sources(root: Path) -> dict[str, Any] | None:
 
 
 def output_of(*command: str) -> str | None:
-    """What a program prints; None where it is missing or fails."""
+    """The output of a program; None where it is missing or fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
     except (OSError, subprocess.SubprocessError):
@@ -65,7 +65,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def processor_name() -> str:
-    """The processor's model where the system tells it, else its architecture."""
+    """The processor's model where /proc/cpuinfo has it, else its architecture."""
     information = Path("/proc/cpuinfo")
     lines = information.read_text().splitlines() if information.exists() else []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -73,7 +73,7 @@ def processor_name() -> str:
 
 
 def gpu_names() -> list[str]:
-    """Names of the machine's NVIDIA GPUs; asked without opening one, as that would take memory from the trials."""
+    """Names of the machine's NVIDIA GPUs, by nvidia-smi: opening one here would take memory from the trials."""
     return (output_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader") or "").splitlines()
 
 
@@ -83,5 +83,5 @@ def command_line(arguments: Sequence[str]) -> str:
 
 
 def describe_code() -> dict[str, Any]:
-    """What trained weights follow from beside data and configuration, as far as is known before any is trained."""
+    """Sources and library versions, on which trained weights depend besides data and configuration."""
     return {"sources": sources_hash(), "libraries": library_versions()}

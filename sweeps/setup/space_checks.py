@@ -1,10 +1,12 @@
-"""What must hold for every point of a space before a sweep is prepared: layers, starting weights, comparability."""
+"""What must hold for every point of a space before a sweep starts: layers, starting weights, rows, comparability."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mtlib.config.trial import TrialConfig
+from mtlib.data.load import TableKey
+from mtlib.data.row_sources import HELD
 from mtlib.errors import require
 from search_spaces.space import SearchSpace, grid_configs, range_configs
 from sweeps.options import SweepOptions
@@ -18,7 +20,7 @@ def all_points(space: SearchSpace) -> Iterator[TrialConfig]:
 
 
 def check_named_layers(space: SearchSpace) -> None:
-    """Raises ValueError if the space names a layer that the encoder, a local folder that tells its layers, lacks.
+    """Raises ValueError if the space names a layer that the encoder lacks, where its local config.json tells.
 
     Any other encoder is checked once it is loaded.
     """
@@ -29,8 +31,14 @@ def check_named_layers(space: SearchSpace) -> None:
     require(num_layers is None or last < num_layers, rule, f"{num_layers} layers in {space.base.encoder.name}")
 
 
+def named_layers(config: TrialConfig) -> tuple[int, ...]:
+    """Layers that a configuration names by their numbers."""
+    chosen = (layer for task in config.active_tasks for layer in config.tasks[task].chosen_layers)
+    return (*(config.encoder.trained_layers or ()), *chosen)
+
+
 def check_starts(space: SearchSpace) -> None:
-    """Raises ValueError if weights to start from are missing, or named by a path that is another place to a worker."""
+    """Raises ValueError if starting weights are missing, or named by a path that is relative."""
     for start in {config.encoder.start_from: None for config in all_points(space)}:
         path = Path(start or "/").expanduser()
         require(path.is_absolute(), "encoder.start_from must be an absolute path where a space searches it", start)
@@ -38,14 +46,27 @@ def check_starts(space: SearchSpace) -> None:
 
 
 def check_comparable(space: SearchSpace, options: SweepOptions) -> None:
-    """Raises ValueError if trials are to be compared while they run, and train different tasks."""
+    """Raises ValueError if the search or the scheduler compares trials that train different tasks."""
     found = sorted({config.active_tasks for config in all_points(space)})
     is_compared = options.search == "tpe" or options.scheduler != "none"
     rule = f"--search tpe and --scheduler compare trials, which in space '{space.name}' train different tasks"
     require(not is_compared or len(found) == 1, rule, "; ".join(" ".join(tasks) for tasks in found))
 
 
-def named_layers(config: TrialConfig) -> tuple[int, ...]:
-    """Layers that a configuration names by their numbers."""
-    chosen = (layer for task in config.active_tasks for layer in config.tasks[task].chosen_layers)
-    return (*(config.encoder.trained_layers or ()), *chosen)
+def check_held_out_share(space: SearchSpace) -> None:
+    """Raises ValueError unless all trials hold out the same share: a selection is scored on one held-out part."""
+    found = sorted({config.data.hold_out for config in all_points(space)})
+    rule = f"data.hold_out must be left to --hold-out, the same for all trials, in space '{space.name}'"
+    require(len(found) == 1, rule, ", ".join(f"{share:g}" for share in found))
+
+
+def check_held_out_files(space: SearchSpace, others: Iterable[TableKey]) -> None:
+    """Raises ValueError if some trials would hold out a task's rows from other files than the first one.
+
+    Args:
+        space: what is searched.
+        others: sets and splits of which some trials read other files.
+    """
+    differing = sorted({task for task, split in others if split == HELD})
+    rule = f"--hold-out must find a task's train rows in the same place in all trials of space '{space.name}'"
+    require(not differing, rule, f"different files of {', '.join(differing)}")

@@ -472,7 +472,7 @@ def test_a_dry_run_of_a_sweep_that_goes_on_shows_what_is_left_and_changes_nothin
     at = lines.index("2 of 7 trials have ended; 1 of the others had begun and go on.")
     assert lines[at + 1 :] == [
         "To be run:",
-        "  0002-r0  interrupted behind epoch 1",
+        "  0002-r0  interrupted after epoch 1",
         *(f"  000{number}-r0  queued" for number in (3, 4, 5, 6)),
         "Dry run: nothing was started.",
     ]
@@ -639,7 +639,7 @@ def test_a_sweep_whose_reader_leaves_says_how_to_go_on(error: str, tmp_path: Pat
     code = f"{BROKEN}import sweeps.driver.run_sweep\ndef leave(*_): raise {error}\nsweeps.tuner.run_sweep = leave\n"
     code += f"run.show = lambda _lines: None\nsys.exit(run.main({words!r}))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    line = "interrupted: nobody reads standard output any more; go on with --resume\n"
+    line = "interrupted: standard output was closed; go on with --resume\n"
     assert (done.returncode, done.stderr) == (130, line)
 
 

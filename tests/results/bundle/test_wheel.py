@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from results.bundle.wheel import ROOT, build_wheel
+from results.bundle.wheel import build_wheel
+from results.records.files import PROJECT_FOLDER
 
 PACKAGES = ("mtlib", "search_spaces", "results", "sweeps")
 
@@ -16,7 +17,7 @@ def small_project(folder: Path) -> Path:
     """A checkout with a file in each package."""
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         folder.mkdir(exist_ok=True)
-        shutil.copy(ROOT / name, folder / name)
+        shutil.copy(PROJECT_FOLDER / name, folder / name)
     for package in PACKAGES:
         (folder / package).mkdir()
         (folder / package / "__init__.py").touch()
@@ -28,7 +29,7 @@ def small_project(folder: Path) -> Path:
     return folder
 
 
-def build(folder: Path, root: Path = ROOT) -> Path:
+def build(folder: Path, root: Path = PROJECT_FOLDER) -> Path:
     folder.mkdir()
     return folder / build_wheel(folder, root)
 
@@ -41,16 +42,16 @@ def refusal(folder: Path, root: Path) -> str:
 
 
 def test_it_holds_all_sources_as_they_are_and_the_licence(tmp_path: Path) -> None:
-    before = sorted(ROOT.iterdir())
+    before = sorted(PROJECT_FOLDER.iterdir())
     wheel = build(tmp_path / "out")
-    assert sorted(ROOT.iterdir()) == before
+    assert sorted(PROJECT_FOLDER.iterdir()) == before
     assert list(wheel.parent.iterdir()) == [wheel]
     with zipfile.ZipFile(wheel) as archive:
         held = {name: archive.read(name) for name in archive.namelist()}
     sources = {
-        path.relative_to(ROOT).as_posix(): path.read_bytes()
+        path.relative_to(PROJECT_FOLDER).as_posix(): path.read_bytes()
         for package in PACKAGES
-        for path in (ROOT / package).rglob("*.py")
+        for path in (PROJECT_FOLDER / package).rglob("*.py")
     }
     assert {name: data for name, data in held.items() if name.endswith(".py")} == sources
     rest = {name.partition(".dist-info/")[2] for name in held.keys() - sources.keys()}

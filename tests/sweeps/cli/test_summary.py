@@ -10,6 +10,7 @@ import pytest
 
 from mtlib.runtime.command_line import parse_words
 from results.records.epochs import write_epoch
+from results.records.files import PROJECT_FOLDER
 from results.records.selection import read_selection
 from results.records.trials import read_sweep, write_sweep, write_trials
 from results.selection.report import brief_verdict
@@ -18,7 +19,6 @@ from sweeps.cli.summary import describe_files, describe_outcome, describe_shared
 from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.options import SweepOptions
 from sweeps.resume.resume import find_sweep_folder
-from sweeps.setup.create import ROOT
 from tests.results.conftest import build_record, build_report
 from tests.results.selection.scored_sweep import keep_weights
 
@@ -57,7 +57,7 @@ def test_the_exit_code_says_how_the_sweep_ended(changes: dict[str, Any], code: i
 
 
 def test_what_went_wrong_is_said_in_a_line(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(PROJECT_FOLDER)
     counts, asked = {"complete": 5, "failed": 2}, options()
     failed = outcome_with(counts=counts, failures={"a": "x", "b": "y"})
     assert describe_outcome(outcome_with(), asked) == []
@@ -73,7 +73,7 @@ def test_what_went_wrong_is_said_in_a_line(options: Build, monkeypatch: pytest.M
 def test_the_last_line_of_an_interrupted_sweep_is_how_to_go_on(
     options: Build, why: str | None, begins: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(PROJECT_FOLDER)
     asked = options(mirror="nowhere://bucket")
     finish(asked, outcome_with(counts={"interrupted": 1}, is_interrupted=True, interruption=why))
     last = capsys.readouterr().err.splitlines()[-1]
@@ -95,7 +95,7 @@ def two_trials(options: Build) -> SweepOptions:
 def test_an_interrupted_sweep_chooses_nothing_but_says_the_command_that_does(
     two_trials: SweepOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(PROJECT_FOLDER)
     assert finish(two_trials, outcome_with(is_interrupted=True)) == 130
     text = capsys.readouterr().out
     assert "SST dev" in text, "the ranking is there"
@@ -164,7 +164,7 @@ def test_records_that_could_not_be_tidied_up_are_complained_of(
 
 
 def test_files_and_next_commands_are_said(options: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(PROJECT_FOLDER)
     lines = describe_files(options(storage=tmp_path / "my sweeps"), outcome_with())
     assert lines[0] == f"Files: {tmp_path}/my sweeps/first"
     assert any(line.strip().startswith(f"python results/table.py '{tmp_path}/my sweeps/first'") for line in lines)
@@ -172,7 +172,7 @@ def test_files_and_next_commands_are_said(options: Build, tmp_path: Path, monkey
 
 
 def test_what_is_left_can_be_gone_on_with(options: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(PROJECT_FOLDER)
     lines = describe_files(options(storage=tmp_path / "my sweeps"), outcome_with(is_interrupted=True))
     command = next(line for line in lines if "--resume" in line).partition("#")[0]
     words = shlex.split(command)
@@ -188,7 +188,7 @@ def test_what_has_failed_can_be_tried_again(options: Build) -> None:
 
 def test_what_was_shared_is_said() -> None:
     records: Any = [SimpleNamespace(steps=1200, shared_steps=shared) for shared in (0, 400)]
-    assert describe_shared(records) == ["Shared: 400 of 2,400 optimizer steps were taken over instead of trained."]
+    assert describe_shared(records) == ["Shared: 400 of 2,400 optimizer steps were reused instead of trained."]
     assert describe_shared(records[:1]) == describe_shared([]) == []
 
 

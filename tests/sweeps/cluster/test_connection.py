@@ -10,8 +10,8 @@ import threading
 import pytest
 import ray
 
+from results.records.files import PROJECT_FOLDER
 from sweeps.cluster.connection import (
-    PACKAGES_FOLDER,
     BackgroundRun,
     Cluster,
     close_ray,
@@ -26,10 +26,10 @@ from sweeps.cluster.connection import (
 
 def test_workers_find_the_packages_and_keep_the_users_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "/theirs")
-    assert worker_environment({})["env_vars"]["PYTHONPATH"] == f"{PACKAGES_FOLDER}{os.pathsep}/theirs"
+    assert worker_environment({})["env_vars"]["PYTHONPATH"] == f"{PROJECT_FOLDER}{os.pathsep}/theirs"
     monkeypatch.delenv("PYTHONPATH")
-    assert worker_environment({})["env_vars"]["PYTHONPATH"] == str(PACKAGES_FOLDER)
-    assert (PACKAGES_FOLDER / "sweeps" / "run.py").is_file()
+    assert worker_environment({})["env_vars"]["PYTHONPATH"] == str(PROJECT_FOLDER)
+    assert (PROJECT_FOLDER / "sweeps" / "run.py").is_file()
 
 
 def test_settings_of_the_user_win(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,5 +129,5 @@ end_process(3)
 @pytest.mark.parametrize(("name", "code"), [("sweep: lane0", 3), ("other", 11)])
 def test_a_thread_inside_ray_does_not_change_the_exit_code(name: str, code: int) -> None:
     command = [sys.executable, "-c", PROGRAM.format(name=name)]
-    done = subprocess.run(command, cwd=PACKAGES_FOLDER, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=PROJECT_FOLDER, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (code, "said\n" if code == 3 else done.stdout)

@@ -16,8 +16,8 @@ from ray._raylet import JobID, PlacementGroupID
 from ray.train import FailureConfig, UserCallback
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 
+from results.records.files import PROJECT_FOLDER
 from sweeps.cluster import ray_internals
-from sweeps.cluster.connection import PACKAGES_FOLDER
 from sweeps.cluster.ray_internals import (
     DRIVER_VARIABLES,
     GCS_PORT_VARIABLE,
@@ -143,8 +143,6 @@ def private_imports(path: Path) -> Iterator[str]:
 
 def test_no_other_file_uses_private_names_of_ray() -> None:
     own = Path(ray_internals.__file__)
-    found = {
-        path.name: set(private_imports(path)) for path in (PACKAGES_FOLDER / "sweeps").rglob("*.py") if path != own
-    }
+    found = {path.name: set(private_imports(path)) for path in (PROJECT_FOLDER / "sweeps").rglob("*.py") if path != own}
     assert {name: names for name, names in found.items() if names} == {}
     assert set(private_imports(own))

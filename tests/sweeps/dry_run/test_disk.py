@@ -42,7 +42,7 @@ from tests.sweeps.lanes.plain_sweep import train_sweep
 
 ROWS = {"sst": 100, "qqp": 1000, "sts": 50}
 ENCODER = EncoderSize(num_parameters=1000)
-ALL = DiskSettings(replicates=1, most_bytes=None, num_models=10**6, at_a_time=1)
+ALL = DiskSettings(replicates=1, most_bytes=None, num_models=10**6, num_concurrent=1)
 
 TWO_STAGES = (StageConfig(tasks=("qqp",), epochs=2), StageConfig(tasks=("sst",), epochs=3))
 PLAIN = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
@@ -267,7 +267,7 @@ def test_the_disk_that_is_foretold_is_that_which_a_sweep_uses_and_leaves(
     prune_weights(plan.folder, records, plan.keep_models)
     compact(plan.folder)
     keeping = DiskSettings(
-        replicates=1, most_bytes=plan.keep_bytes if options.reuse else 0, num_models=plan.keep_models, at_a_time=1
+        replicates=1, most_bytes=plan.keep_bytes if options.reuse else 0, num_models=plan.keep_models, num_concurrent=1
     )
     disk = estimate_disk(shared_paths(options, inputs), inputs, measure_encoder(plan.base.encoder.name), keeping)
     for used, foretold in ((disk_usage(*folders), disk.end), (max(peak), disk.peak)):

@@ -18,6 +18,7 @@ from sweeps.dry_run.model_size import EncoderSize
 from sweeps.dry_run.report import (
     columns,
     describe_disk_need,
+    describe_held_out,
     describe_range,
     describe_sharing,
     describe_skipped,
@@ -25,7 +26,7 @@ from sweeps.dry_run.report import (
     describe_sweep,
     describe_total,
     describe_trials,
-    most_at_a_time,
+    max_concurrent,
     nearest_folder,
     stage_table,
 )
@@ -209,14 +210,14 @@ def test_disk_is_foretold_for_the_trials_that_run_at_a_time(options: Build, inpu
 def test_as_many_trials_run_at_a_time_as_fit(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    assert most_at_a_time(options(), 100) == 8
-    assert most_at_a_time(options(), 3) == 3
-    assert most_at_a_time(options(concurrent=2), 100) == 2
-    assert most_at_a_time(options(workers=2, cpus_per_worker=3), 100) == 1
-    assert most_at_a_time(options(workers=9), 100) == 1
-    assert most_at_a_time(options(gpus_per_worker=0.5), 100) == 4
-    assert most_at_a_time(options(address="auto"), 100) == 100
-    assert most_at_a_time(options(address="auto", concurrent=5), 100) == 5
+    assert max_concurrent(options(), 100) == 8
+    assert max_concurrent(options(), 3) == 3
+    assert max_concurrent(options(concurrent=2), 100) == 2
+    assert max_concurrent(options(workers=2, cpus_per_worker=3), 100) == 1
+    assert max_concurrent(options(workers=9), 100) == 1
+    assert max_concurrent(options(gpus_per_worker=0.5), 100) == 4
+    assert max_concurrent(options(address="auto"), 100) == 100
+    assert max_concurrent(options(address="auto", concurrent=5), 100) == 5
 
 
 def test_extra_data_stands_behind_the_tasks_and_epochs_of_different_lengths_are_a_range() -> None:
@@ -296,3 +297,9 @@ def test_columns_of_numbers_stand_at_the_right() -> None:
 def test_the_nearest_folder_that_exists_is_found(tmp_path: Path) -> None:
     assert nearest_folder(tmp_path / "a" / "b") == tmp_path
     assert nearest_folder(tmp_path) == tmp_path
+
+
+def test_held_out_rows_are_counted_by_task(tiny_config: TrialConfig, tiny_folder: Path) -> None:
+    held = read_held_out(tiny_config.override({"data.hold_out": 0.2}), tiny_folder)
+    assert describe_held_out(0.2, held) == ["Held out for a last score, 0.2 of train: sst 6, qqp 14, sts 4 rows."]
+    assert describe_held_out(0.0, {}) == []

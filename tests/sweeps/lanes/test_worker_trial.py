@@ -18,8 +18,7 @@ from mtlib.runtime.workers import worker_rank
 from mtlib.stages.keys import Cut
 from mtlib.training.epoch_report import EpochReport, Progress
 from results.records.epochs import read_curves, read_trial_curves, write_epoch
-from results.records.files import open_folder
-from sweeps.cluster.connection import PACKAGES_FOLDER
+from results.records.files import PROJECT_FOLDER, open_folder
 from sweeps.lanes import worker_trial as worker_trial
 from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.lanes.worker_trial import (
@@ -147,7 +146,7 @@ def hold(path: Path) -> "subprocess.Popen[str]":
         "held = claim_file(Path(sys.argv[1])); print(held is not None, flush=True); time.sleep(600)"
     )
     holder = subprocess.Popen(
-        [sys.executable, "-c", program, str(path)], cwd=PACKAGES_FOLDER, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, str(path)], cwd=PROJECT_FOLDER, stdout=subprocess.PIPE, text=True
     )
     assert holder.stdout is not None
     assert holder.stdout.readline() == "True\n"

@@ -12,7 +12,7 @@ from mtlib.config.trial import TrialConfig
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace, load_space
 from sweeps.options import SweepOptions
-from sweeps.resume.compatibility import MAX_VALUE_LENGTH, brief, check_unchanged, describe_change, differences
+from sweeps.resume.compatibility import MAX_VALUE_LENGTH, check_unchanged, describe_change, differences, shortened_text
 from sweeps.setup.create import sweep_info
 from sweeps.setup.inputs import SweepInputs
 
@@ -198,12 +198,12 @@ def test_of_long_lists_that_hold_the_same_the_order_is_what_differs() -> None:
     long = list(range(100))
     assert describe_change(long, long[::-1]) == "is in another order, or has other repetitions"
     assert describe_change(long, long[:-1]) == "has [99] gone"
-    assert describe_change(long, 3) == f"was {brief(long)}, is 3"
+    assert describe_change(long, 3) == f"was {shortened_text(long)}, is 3"
 
 
 def test_a_value_is_cut_where_it_is_too_long() -> None:
-    assert brief("x" * MAX_VALUE_LENGTH) == "x" * MAX_VALUE_LENGTH
-    assert brief("x" * (MAX_VALUE_LENGTH + 1)) == "x" * (MAX_VALUE_LENGTH - 3) + "..."
+    assert shortened_text("x" * MAX_VALUE_LENGTH) == "x" * MAX_VALUE_LENGTH
+    assert shortened_text("x" * (MAX_VALUE_LENGTH + 1)) == "x" * (MAX_VALUE_LENGTH - 3) + "..."
 
 
 @pytest.mark.parametrize("name", ["joint", "single_task_smart", "smart_lambda"])

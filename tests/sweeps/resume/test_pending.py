@@ -89,4 +89,4 @@ def test_a_sweep_that_is_over_says_so(make_plan: MakePlan) -> None:
 def test_a_trial_that_had_begun_says_how_far_it_came(make_plan: MakePlan) -> None:
     (record,) = known_of(make_plan(num_trials=1, **DRAWN), "interrupted")
     assert describe_state(record) == "interrupted"
-    assert describe_state(replace(record, epochs=3)) == "interrupted behind epoch 3"
+    assert describe_state(replace(record, epochs=3)) == "interrupted after epoch 3"

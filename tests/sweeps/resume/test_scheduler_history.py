@@ -14,7 +14,7 @@ from results.records.trials import TrialRecord
 from sweeps.driver.ledger import open_ledger
 from sweeps.lanes.worker_trial import states_folder
 from sweeps.options import SweepPlan
-from sweeps.resume.scheduler_history import judged_reports
+from sweeps.resume.scheduler_history import decided_reports
 from sweeps.reuse.finished_trials import ReusedWork, TrialFolder, write_reused_work
 from tests.sweeps.conftest import MakePlan
 
@@ -51,12 +51,12 @@ def test_of_trials_that_have_ended_the_scheduler_remembers_every_report(halved: 
     write_scores(halved, "0000-r0", (0.4, 0.3, 0.5))
     for status in ("complete", "pruned", "failed", "reused"):
         known = records_of(halved, status=status, epochs=4)
-        assert judged_reports(halved, known) == {"0000-r0": [(1, 0.4), (2, 0.4), (3, 0.5)]}
+        assert decided_reports(halved, known) == {"0000-r0": [(1, 0.4), (2, 0.4), (3, 0.5)]}
 
 
 def test_what_a_pruned_trial_had_taken_over_and_never_reported_is_not_remembered(halved: SweepPlan) -> None:
     write_scores(halved, "0000-r0", (0.4, 0.3, 0.5))
-    assert judged_reports(halved, records_of(halved, status="pruned", epochs=2)) == {"0000-r0": [(1, 0.4)]}
+    assert decided_reports(halved, records_of(halved, status="pruned", epochs=2)) == {"0000-r0": [(1, 0.4)]}
 
 
 @pytest.mark.parametrize(("epoch", "remembered"), [(0, 0), (1, 1), (2, 2), (3, 3)])
@@ -67,7 +67,7 @@ def test_of_a_trial_that_goes_on_reports_are_remembered_behind_which_it_had_gone
     write_scores(halved, "0000-r0", (0.4, 0.3, 0.5))
     save_numbers(halved, "0000-r0", 1, epoch)
     bests = [(1, 0.4), (2, 0.4), (3, 0.5)]
-    assert judged_reports(halved, records_of(halved, epochs=4)) == {"0000-r0": bests[:remembered]}
+    assert decided_reports(halved, records_of(halved, epochs=4)) == {"0000-r0": bests[:remembered]}
 
 
 def test_of_what_a_trial_has_taken_over_nothing_is_remembered_until_it_has_gone_on(halved: SweepPlan) -> None:
@@ -84,24 +84,24 @@ def test_of_what_a_trial_has_taken_over_nothing_is_remembered_until_it_has_gone_
     write_reused_work(place, ReusedWork(steps=12))
     save_numbers(halved, "0000-r0", 1, 2)
     known = records_of(halved, epochs=3)
-    assert judged_reports(halved, known) == {"0000-r0": []}
+    assert decided_reports(halved, known) == {"0000-r0": []}
     save_numbers(halved, "0000-r0", 1, 3)
-    assert judged_reports(halved, known) == {"0000-r0": [(1, 0.4), (2, 0.4), (3, 0.5)]}
+    assert decided_reports(halved, known) == {"0000-r0": [(1, 0.4), (2, 0.4), (3, 0.5)]}
 
 
 def test_of_a_trial_without_a_state_nothing_is_remembered(halved: SweepPlan) -> None:
     write_scores(halved, "0000-r0", (0.4,))
-    assert judged_reports(halved, records_of(halved, epochs=2)) == {"0000-r0": []}
+    assert decided_reports(halved, records_of(halved, epochs=2)) == {"0000-r0": []}
 
 
 def test_the_searched_task_is_what_the_scheduler_remembers(make_plan: MakePlan) -> None:
     plan = make_plan(scheduler="asha", metric="sst")
     write_scores(plan, "0000-r0", (0.4, 0.6))
-    assert judged_reports(plan, records_of(plan, status="complete", epochs=3)) == {"0000-r0": [(1, 0.2), (2, 0.3)]}
+    assert decided_reports(plan, records_of(plan, status="complete", epochs=3)) == {"0000-r0": [(1, 0.2), (2, 0.3)]}
 
 
 def test_replicates_and_sweeps_without_a_scheduler_remember_nothing(halved: SweepPlan) -> None:
     write_scores(halved, "0000-r0", (0.4,))
-    assert judged_reports(halved, records_of(halved, status="complete", epochs=2, replicate=1)) == {}
+    assert decided_reports(halved, records_of(halved, status="complete", epochs=2, replicate=1)) == {}
     plain = replace(halved, scheduler="none")
-    assert judged_reports(plain, records_of(plain, status="complete", epochs=2)) == {}
+    assert decided_reports(plain, records_of(plain, status="complete", epochs=2)) == {}

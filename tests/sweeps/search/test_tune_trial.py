@@ -8,7 +8,7 @@ import pytest
 import ray
 from ray import tune
 
-from sweeps.cluster.connection import PACKAGES_FOLDER
+from results.records.files import PROJECT_FOLDER
 from sweeps.lanes.messages import TrialEnd
 from sweeps.search.tune_trial import TrialFailed, forward_reports, tune_metrics
 
@@ -103,7 +103,7 @@ def test_a_trials_process_loads_no_torch() -> None:
     program = (
         "import sys, sweeps.search.tune_trial; assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", program], cwd=PACKAGES_FOLDER, check=True)
+    subprocess.run([sys.executable, "-c", program], cwd=PROJECT_FOLDER, check=True)
 
 
 def test_a_trial_that_was_taken_over_is_complete_for_tune(reported: list[dict[str, Any]]) -> None:

@@ -393,6 +393,8 @@ def test_a_space_that_holds_out_other_shares_or_files_is_refused(
 
 
 def test_a_share_that_takes_nothing_is_one_line(options: Options, tiny_folder: Path) -> None:
-    with pytest.raises(ValueError, match=r"^sts-train.csv: data.hold_out must keep .*, got 0.04 of 22 rows$") as caught:
+    with pytest.raises(
+        ValueError, match=r"^sts-train.csv: data.hold_out must hold out .*, got 0.04 of 22 rows$"
+    ) as caught:
         read_inputs(options(data=tiny_folder, hold_out=0.04))
     assert "\n" not in str(caught.value)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sweeps.setup.provenance import command_line, describe_machine, describe_packages, describe_sources
+from sweeps.setup.provenance import command_line, describe_git, describe_machine, describe_packages
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -24,22 +24,22 @@ def test_a_checkout_is_named_by_its_revision(tmp_path: Path) -> None:
     git(tmp_path, "add", "a.txt")
     git(tmp_path, "commit", "--quiet", "-m", "first")
     revision = git(tmp_path, "rev-parse", "HEAD")
-    assert describe_sources(tmp_path) == {"revision": revision, "is_changed": False}
+    assert describe_git(tmp_path) == {"revision": revision, "is_changed": False}
     (tmp_path / "a.txt").write_text("two")
-    assert describe_sources(tmp_path) == {"revision": revision, "is_changed": True}
+    assert describe_git(tmp_path) == {"revision": revision, "is_changed": True}
 
 
 def test_a_folder_inside_another_checkout_is_no_checkout(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet")
     (tmp_path / "copy").mkdir()
-    assert describe_sources(tmp_path / "copy") is None
+    assert describe_git(tmp_path / "copy") is None
 
 
 def test_without_git_or_a_commit_there_is_no_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     git(tmp_path, "init", "--quiet")
-    assert describe_sources(tmp_path) is None
+    assert describe_git(tmp_path) is None
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert describe_sources(tmp_path) is None
+    assert describe_git(tmp_path) is None
 
 
 def test_package_versions_are_those_of_the_packages() -> None:

@@ -6,9 +6,16 @@ from typing import Any
 import pytest
 
 from mtlib.config.trial import TrialConfig
+from mtlib.data.row_sources import HELD
 from search_spaces.domain import Choice
 from search_spaces.space import SearchSpace
-from sweeps.setup.space_checks import all_points, check_named_layers, check_starts
+from sweeps.setup.space_checks import (
+    all_points,
+    check_held_out_files,
+    check_held_out_share,
+    check_named_layers,
+    check_starts,
+)
 
 
 def space_with(base: TrialConfig, **changes: Any) -> SearchSpace:
@@ -53,3 +60,28 @@ def test_searched_starting_weights_must_be_absolute_paths(
     check_starts(space_with(tiny_config, grid={"encoder.start_from": (None, f"{tmp_path}/there", "~/there")}))
     with pytest.raises(ValueError, match=r"^encoder.start_from must be an absolute path where .*, got \.*/?here$"):
         check_starts(space_with(tiny_config, grid={"encoder.start_from": (None, path)}))
+
+
+def held_out_space(base: TrialConfig, *shares: float) -> SearchSpace:
+    return space_with(base, **({"grid": {"data.hold_out": shares}} if shares else {}))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_one_share_for_all_is_allowed_and_two_are_not(tiny_config: TrialConfig, share: float) -> None:
+    base = tiny_config.override({"data.hold_out": share})
+    check_held_out_share(held_out_space(base))
+    check_held_out_share(held_out_space(base, share))
+    with pytest.raises(ValueError) as caught:
+        check_held_out_share(held_out_space(base, share, 0.25))
+    rule = "data.hold_out must be left to --hold-out, the same for all trials, in space 'trial'"
+    assert str(caught.value) == f"{rule}, got {share:g}, 0.25"
+
+
+def test_other_train_files_are_allowed_where_nothing_is_kept_aside_of_them(tiny_config: TrialConfig) -> None:
+    space = held_out_space(tiny_config)
+    check_held_out_files(space, [])
+    check_held_out_files(space, [("sst", "train"), ("sst", "dev")])
+    with pytest.raises(ValueError) as caught:
+        check_held_out_files(space, [("sts", HELD), ("sst", "train"), ("qqp", HELD), ("qqp", HELD)])
+    rule = "--hold-out must find a task's train rows in the same place in all trials of space 'trial'"
+    assert str(caught.value) == f"{rule}, got different files of qqp, sts"
