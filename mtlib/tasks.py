@@ -1,4 +1,4 @@
-"""The tasks that one encoder learns together: what each file holds and how its predictions are scored.
+"""The tasks: the layout of their files, their labels, and their scores.
 
 This is the only file that names tasks. A new task is one entry in `TASKS`, and its data.
 """
@@ -11,7 +11,7 @@ Kind = Literal["classes", "binary", "regression"]
 
 @dataclass(frozen=True, kw_only=True)
 class GlueFiles:
-    """Where a task is in the TSV folders of GLUE (Wang et al. 2019)."""
+    """A task's files in the TSV folders of GLUE (Wang et al. 2019)."""
 
     folder: str
     """`<folder>/train.tsv` and `<folder>/dev.tsv`."""
@@ -22,12 +22,12 @@ class GlueFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class LeaderboardFile:
-    """How the leaderboard of CS224N's default project wants a task's predictions."""
+    """Format of a task's predictions for the leaderboard of CS224N's default project."""
 
     stem: str
     """Files are `<stem>-dev-output.csv` and `<stem>-test-output.csv`."""
     column: str
-    """Name of the predictions in the first line, spelled as there."""
+    """Header of the predictions, spelled as the leaderboard does."""
 
     def file_name(self, split: str) -> str:
         """Name of the file of `split`, `dev` or `test`."""
@@ -45,19 +45,19 @@ class FurtherSet:
     """File of its train part in the data folder."""
     label_column: str
     labels: tuple[str, ...]
-    """`from:to` for each value that is used; rows with other values are left out."""
+    """`from:to` for each value in use; rows with other values are left out."""
     batch_size: int
     probability_factor: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """Facts about one task: its files, its labels and its score. What can be searched is in `TaskConfig`."""
+    """The fixed properties of a task: files, labels, score. `TaskConfig` has its settings."""
 
     name: str
     """Key in `TASKS`, in configurations (`tasks.<name>.batch_size`) and in every record."""
     title: str
-    """Name for people, as in a column of a table."""
+    """Name in tables and reports."""
     kind: Kind
     """`classes`: labels 0..num_classes-1; `binary`: labels 0 and 1; `regression`: any real in `label_range`."""
     label_range: tuple[float, float]
@@ -70,11 +70,11 @@ class Task:
     file_stem: str
     """Files are `<stem>-train.csv`, `<stem>-dev.csv` and `<stem>-test-student.csv`."""
     scored_train_rows: int = 0
-    """How many fixed rows of train are scored beside dev each epoch, to see over-fitting; 0 for none."""
+    """Number of fixed train rows that are scored each epoch, to show over-fitting; 0 for none."""
     glue: GlueFiles | None = None
-    """Where the task is in a GLUE folder; None where GLUE has no such task."""
+    """The task's files in a GLUE folder; None if GLUE has no such task."""
     leaderboard: LeaderboardFile | None = None
-    """What the course's leaderboard calls the task; None where it has no such task."""
+    """The task's file on the course's leaderboard; None if it has no such task."""
 
     @property
     def is_pair(self) -> bool:
@@ -92,7 +92,7 @@ class Task:
 
     @property
     def metric(self) -> str:
-        """The metric that stands for the task in the overall score."""
+        """The task's metric in the overall score."""
         return "pearson" if self.kind == "regression" else "accuracy"
 
     @property

@@ -1,4 +1,4 @@
-"""What is said where a file is missing: which file may be meant, and what there is in its place."""
+"""Suggestions for missing files: the file or folder with the nearest name, and the files that are there."""
 
 import difflib
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mtlib.config.data import SUFFIXES
 
-SPLITS = {
+SPLIT_WORDS = {
     "train": "train",
     "training": "train",
     "dev": "dev",
@@ -17,23 +17,26 @@ SPLITS = {
     "val": "dev",
     "test": "test",
 }
-"""Words in names of files, and the split that they stand for."""
-MOST_LISTED = 10
-"""Files of a folder that are named."""
-NEAR = 0.7
-"""How near a name must be, from 0 to 1, as `difflib` measures it; `sst` and `sts` are at .67."""
+"""Words in names of files, and the splits that they stand for."""
+MAX_LISTED_FILES = 10
+"""Files of a folder that a message names."""
+MIN_SIMILARITY = 0.7
+"""Lowest similarity, from 0 to 1 by `difflib`, of a name that is suggested; `sst` and `sts` have .67."""
 
 
-def describe_missing(folder: Path, missing: Collection[str], used: Collection[str] = ()) -> str:
-    """`did you mean 'a.csv'? the folder holds a.csv, b.csv`: what may be meant by missing files, and what is there.
+def describe_missing(
+    folder: Path, missing: Collection[str], used: Collection[str] = (), suffixes: Collection[str] = SUFFIXES
+) -> str:
+    """A hint for missing files, such as `did you mean 'a.csv'? the folder holds a.csv, b.csv`.
 
-    Only what can help is suggested: a folder with all of the files, or a file whose name is near, that nothing else
-    is asked of, and that is not of another split.
+    Suggests a folder nearby that has all of the files, else files of near names that are neither in use nor of another
+    split.
 
     Args:
         folder: where they should be.
         missing: their paths within it, at least one.
-        used: paths within it of files that are asked for too, and there.
+        used: paths within it of files that are needed as well, and are there.
+        suffixes: of the files that are suggested and listed.
     """
     for place in (*sub_folders(folder), folder.absolute().parent):
         if all(is_file(place / file) for file in missing):
@@ -42,27 +45,28 @@ def describe_missing(folder: Path, missing: Collection[str], used: Collection[st
     for file in missing:
         path = folder / file
         taken = {(folder / one).name for one in used if (folder / one).parent == path.parent}
-        if near := nearest_file(path.name, [name for name in data_files(path.parent) if name not in taken]):
+        if near := nearest_file(path.name, [name for name in data_files(path.parent, suffixes) if name not in taken]):
             hints.append(f"'{near}' for {file}" if len(missing) > 1 else f"'{near}'")
     place = (folder / next(iter(missing))).parent
-    held = describe_folder(place, name="the folder" if place == folder else str(place))
+    name = "the folder" if place == folder else str(place)
+    held = describe_folder(place, name, suffixes)
     return f"did you mean {', '.join(hints)}? {held}" if hints else held
 
 
 def near_folder(folder: Path) -> str:
-    """`; did you mean X?`, X being the folder beside a missing one whose name is nearest; nothing if none is near."""
+    """`; did you mean X?` for the folder X beside a missing one with the nearest name; blank if none is near."""
     beside = {place.name: place for place in sub_folders(folder.parent)}
-    near = difflib.get_close_matches(folder.name, beside, n=1, cutoff=NEAR)
+    near = difflib.get_close_matches(folder.name, beside, n=1, cutoff=MIN_SIMILARITY)
     return f"; did you mean {beside[near[0]]}?" if near else ""
 
 
-def describe_folder(folder: Path, name: str, suffixes: Collection[str] = SUFFIXES) -> str:
-    """What a folder, called `name`, holds of files with these suffixes."""
+def describe_folder(folder: Path, name: str, suffixes: Collection[str]) -> str:
+    """A list of the files with these suffixes in a folder that the message calls `name`."""
     if not folder.is_dir():
         return f"there is no folder {folder}"
     found = data_files(folder, suffixes)
-    more = f" and {len(found) - MOST_LISTED} more" if len(found) > MOST_LISTED else ""
-    return f"{name} holds {', '.join(found[:MOST_LISTED]) or f'no {list_suffixes(suffixes)} file'}{more}"
+    more = f" and {len(found) - MAX_LISTED_FILES} more" if len(found) > MAX_LISTED_FILES else ""
+    return f"{name} holds {', '.join(found[:MAX_LISTED_FILES]) or f'no {list_suffixes(suffixes)} file'}{more}"
 
 
 def list_suffixes(suffixes: Iterable[str]) -> str:
@@ -72,14 +76,14 @@ def list_suffixes(suffixes: Iterable[str]) -> str:
 
 
 def is_file(path: Path) -> bool:
-    """Whether a path is a file; not, if its folder may not be searched."""
+    """Whether a path is a file; False if its folder may not be searched."""
     try:
         return path.is_file()
     except OSError:  # Python 3.11 raises PermissionError here
         return False
 
 
-def data_files(folder: Path, suffixes: Collection[str] = SUFFIXES) -> list[str]:
+def data_files(folder: Path, suffixes: Collection[str]) -> list[str]:
     """Names of the files with these suffixes in a folder, sorted; none if it cannot be listed."""
     try:
         return sorted(path.name for path in folder.iterdir() if path.suffix.lower() in suffixes and path.is_file())
@@ -96,29 +100,29 @@ def sub_folders(folder: Path) -> list[Path]:
 
 
 def nearest_file(name: str, found: Iterable[str]) -> str | None:
-    """The file that may be meant by a missing one; None if none can be: one of another split is not, however near.
-
-    Args:
-        name: of the missing file.
-        found: names of other files.
-    """
+    """The name among `found` that is nearest to a missing one and not of another split; None if none is near."""
     splits, words = split_name(name)
     near: list[tuple[float, bool, str]] = []
     for other in found:
         other_splits, other_words = split_name(other)
-        if other_splits <= (splits or {"train"}) and (distance := 1 - nearness(words, other_words)) <= 1 - NEAR:
+        if (
+            other_splits <= (splits or {"train"})
+            and (distance := 1 - similarity(words, other_words)) <= 1 - MIN_SIMILARITY
+        ):
             near.append((distance, Path(other).suffix != Path(name).suffix, other))
     return min(near)[2] if near else None
 
 
 def split_name(name: str) -> tuple[set[str], list[str]]:
-    """The splits that a file's name tells, and its other words in small letters: of `SST-dev.csv` dev and `sst`."""
+    """The splits in a file's name, and its other words in lower case: of `SST-dev.csv` dev and `sst`."""
     words = re.findall(r"[^\W_]+", Path(name).stem.lower())
-    return {SPLITS[word] for word in words if word in SPLITS}, [word for word in words if word not in SPLITS]
+    return {SPLIT_WORDS[word] for word in words if word in SPLIT_WORDS}, [
+        word for word in words if word not in SPLIT_WORDS
+    ]
 
 
-def nearness(words: list[str], others: list[str]) -> float:
-    """How near two names are, from 0 to 1; 1 where one has all words of the other, as `sst` and `ids sst`."""
+def similarity(words: list[str], others: list[str]) -> float:
+    """Similarity of two names, from 0 to 1; 1 if one has all words of the other, as `sst` and `ids sst`."""
     if words and others and (set(words) <= set(others) or set(others) <= set(words)):
         return 1.0
     return difflib.SequenceMatcher(None, " ".join(words), " ".join(others)).ratio()

@@ -1,4 +1,4 @@
-"""Checksums of files that a trial or a store keeps, by which truncation and damage are noticed."""
+"""Checksums that detect truncated or damaged files of a trial or a store."""
 
 import zlib
 from pathlib import Path

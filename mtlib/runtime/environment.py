@@ -1,4 +1,4 @@
-"""What a trial's numbers follow from beside configuration and data: sources, libraries, device, workers and threads."""
+"""The environment that a trial's numbers depend on: sources, libraries, device, workers and threads."""
 
 import contextlib
 import functools
@@ -20,7 +20,7 @@ LIBRARIES = (
     *("numpy", "qpsolvers", "quadprog", "safetensors", "scipy"),
     *("tokenizers", "torch", "torchjd", "transformers"),
 )
-"""Whose versions can change a trained weight or a score."""
+"""Libraries whose versions can change a trained weight or a score."""
 
 WITHOUT_EFFECT = ("demo/*.py", "checkpoints/model_card.py", "checkpoints/export.py", "runtime/command_line.py")
 """Source files that cannot change a trained number: the demonstration's texts and encoder, which are data and initial
@@ -30,7 +30,7 @@ PROCESSOR_FACTS = (
     *("vendor_id", "cpu family", "model", "model name", "stepping"),
     *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision"),
 )
-"""What Linux says of a processor, x86 and ARM."""
+"""Fields of /proc/cpuinfo that identify a processor, x86 and ARM."""
 KERNEL_SETTINGS = (
     "ATEN_CPU_CAPABILITY",
     "ONEDNN_MAX_CPU_ISA",
@@ -38,18 +38,18 @@ KERNEL_SETTINGS = (
     "MKL_CBWR",
     "MKL_ENABLE_INSTRUCTIONS",
 )
-"""Variables that choose other kernels than the processor's best."""
+"""Environment variables that select CPU kernels."""
 
 
 def describe_environment(device: torch.device | str) -> dict[str, Any]:
-    """What must be equal for two trainings of one configuration to be equal bit for bit; all workers ask together.
+    """What must be equal for two trainings of one configuration to be equal bit for bit; a collective call.
 
     Args:
         device: where this worker trains.
 
     Returns:
-        Plain data, the same on every worker: their number, and of each (of one, where they are alike) a hash of this
-        package's sources, versions of libraries, the device with what decides which kernels it runs, and threads.
+        JSON data, the same on every worker: the number of workers, and of each (of one, if all are alike) a hash of
+        this package's sources, versions of libraries, the device with what selects its kernels, and threads.
     """
     workers = gather_from_workers(describe_worker(torch.device(device)))
     are_alike = all(worker == workers[0] for worker in workers)
@@ -57,7 +57,7 @@ def describe_environment(device: torch.device | str) -> dict[str, Any]:
 
 
 def describe_worker(device: torch.device) -> dict[str, Any]:
-    """What must be equal of one worker."""
+    """The environment of one worker."""
     return {
         "sources": sources_hash(),
         "libraries": library_versions(),
@@ -97,14 +97,14 @@ def versions_of(names: Iterable[str]) -> dict[str, str]:
 
 
 def choose_device(name: str) -> torch.device:
-    """The device that `auto`, `cpu` or `cuda` stands for; ValueError if there is none of that kind here."""
+    """The device for `auto`, `cpu` or `cuda`; ValueError if there is none of that kind."""
     has_gpu = torch.cuda.is_available()
     require(name != "cuda" or has_gpu, "--device cuda needs a GPU that torch can use", "none")
     return torch.device("cuda" if has_gpu and name != "cpu" else "cpu")
 
 
 def describe_device(device: torch.device) -> dict[str, Any]:
-    """A device, with its model and the versions of what runs on it."""
+    """A device with its model, and the libraries or kernels that run on it."""
     if device.type == "cuda":
         versions = {"cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}  # type: ignore[no-untyped-call]
         return {"type": "cuda", "model": torch.cuda.get_device_name(device), **versions}
@@ -115,12 +115,12 @@ def describe_device(device: torch.device) -> dict[str, Any]:
 
 @functools.cache
 def describe_processor() -> dict[str, str]:
-    """The processor as far as the system tells it, else its architecture; its features, which are many, as a hash."""
+    """The processor from /proc/cpuinfo with a hash of its features, else its architecture."""
     information = Path("/proc/cpuinfo")
     first = information.read_text().partition("\n\n")[0].splitlines() if information.exists() else []
-    told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first)}
-    found = {name: told[name] for name in PROCESSOR_FACTS if name in told}
-    features = told.get("flags") or told.get("Features")
+    fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first)}
+    found = {name: fields[name] for name in PROCESSOR_FACTS if name in fields}
+    features = fields.get("flags") or fields.get("Features")
     if features:
         found["features"] = hashlib.sha256(features.encode()).hexdigest()
     return found or {"architecture": platform.processor() or platform.machine()}

@@ -1,7 +1,7 @@
-"""Streams of random numbers: one seed per purpose, so that no use of chance disturbs another.
+"""Random streams: one seed per purpose, so that draws for one purpose do not change those for another.
 
-A stream is named by what it is for (seed, replicate, stage, purpose, task, step, ...), not by what was drawn before.
-So a run that is resumed, forked or started in a warm process draws what an undisturbed one draws.
+A stream is named by its use (seed, replicate, stage, purpose, task, step, ...), independently of earlier draws. A run
+that is resumed, forked or started in a reused process therefore draws the same numbers.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""What the workers of one trial agree on: sums and gathered values; a single worker needs no process group."""
+"""Collectives over the workers of one trial; a single worker needs no process group."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ _expected_workers = 1
 
 
 def expect_workers(count: int) -> None:
-    """Says, for the rest of this process, that it is one of `count` workers.
+    """Declares, for the rest of this process, that it is one of `count` workers.
 
-    Their process group is taken away from a worker when another one has died. Without this it would then take itself
-    for a single worker: its own part for the whole, and whatever it was doing for its own affair.
+    Ray Train destroys a worker's process group when another worker has died. Without this declaration the worker would
+    then continue as a single worker, with its shard taken for the whole.
     """
     global _expected_workers
     _expected_workers = count
@@ -22,7 +22,7 @@ def num_workers() -> int:
     """Number of workers that train this trial together; 1 without a process group.
 
     Raises:
-        RuntimeError: there is no process group any more, and `expect_workers` has said that there is one.
+        RuntimeError: the process group that `expect_workers` declared no longer exists.
     """
     if dist.is_available() and dist.is_initialized():
         return dist.get_world_size()
@@ -32,7 +32,7 @@ def num_workers() -> int:
 
 
 def worker_rank() -> int:
-    """This worker's number, 0 <= rank < num_workers()."""
+    """This worker's rank, 0 <= rank < num_workers()."""
     return dist.get_rank() if num_workers() > 1 else 0
 
 
@@ -55,8 +55,8 @@ def gather_from_workers(value: Any) -> list[Any]:
 def gather_with_gradient(values: torch.Tensor) -> torch.Tensor:
     """Every worker's `values`, by rank, on every worker, differentiable.
 
-    The gradient that reaches a worker's part is the sum of what all workers' results ask of it, so summed over the
-    workers a gradient is that of the sum of their results. Backward too is a step that all workers take together.
+    A worker's part receives the gradients of all workers' results, so the sum of the workers' gradients is the gradient
+    of the sum of their results. Backward is a collective call as well.
 
     Args:
         values: (rows, ...), of equal shape and type on all workers.
@@ -71,7 +71,7 @@ def gather_with_gradient(values: torch.Tensor) -> torch.Tensor:
 
 
 class GatherWithGradient(torch.autograd.Function):
-    """All-gather forward; backward the sum over workers of the gradient, of which each keeps its own part."""
+    """All-gather forward; backward, the sum of the gradient over workers, of which each keeps its own part."""
 
     @staticmethod
     def forward(ctx: Any, values: torch.Tensor) -> torch.Tensor:  # noqa: ARG004 - autograd passes it

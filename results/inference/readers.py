@@ -1,7 +1,6 @@
 """Opens and reads new text to predict, from a file or standard input; see `mtlib.data.file_readers` for the formats."""
 
 import contextlib
-import difflib
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from mtlib.data.file_readers import SUFFIX_FORMATS, Format, read_stream
-from mtlib.data.file_suggestions import data_files, describe_folder
+from mtlib.data.file_suggestions import describe_missing
 from mtlib.errors import require
 
 STANDARD_INPUT = "-"
@@ -33,7 +32,7 @@ class TextRow:
 
 
 def find_format(place: str) -> Format:
-    """The format that a file's name tells; plain lines for standard input. ValueError if it tells none."""
+    """The format by the suffix of a file's name; plain lines for standard input. ValueError for any other suffix."""
     suffix = "" if place == STANDARD_INPUT else Path(place).suffix.lower()
     rule = f"--input must end in {', '.join(filter(None, SUFFIX_FORMATS))}, or its format be named with --format"
     require(suffix in SUFFIX_FORMATS, rule, place)
@@ -41,7 +40,7 @@ def find_format(place: str) -> Format:
 
 
 def name_input(place: str) -> str:
-    """What messages call the input."""
+    """The name of the input in messages."""
     return "standard input" if place == STANDARD_INPUT else Path(place).name
 
 
@@ -54,17 +53,12 @@ def open_input(place: str) -> Iterator[IO[bytes]]:
     try:
         stream = Path(place).expanduser().open("rb")
     except OSError as error:
-        hint = f"; {describe_near(Path(place).expanduser())}" if isinstance(error, FileNotFoundError) else ""
+        path, suffixes = Path(place).expanduser(), tuple(filter(None, SUFFIX_FORMATS))
+        is_missing = isinstance(error, FileNotFoundError)
+        hint = f"; {describe_missing(path.parent, [path.name], suffixes=suffixes)}" if is_missing else ""
         raise ValueError(f"--input must be a readable file, got {place}: {error.strerror}{hint}") from error
     with stream:
         yield stream
-
-
-def describe_near(path: Path) -> str:
-    """What may be meant by a file that is missing, or what else its folder holds."""
-    suffixes = tuple(filter(None, SUFFIX_FORMATS))
-    near = difflib.get_close_matches(path.name, data_files(path.parent, suffixes), n=1)
-    return f"did you mean '{near[0]}'?" if near else describe_folder(path.parent, str(path.parent), suffixes)
 
 
 def read_texts(stream: IO[bytes], name: str, form: Format, columns: Sequence[str]) -> Iterator[TextRow]:

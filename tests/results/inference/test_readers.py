@@ -19,7 +19,7 @@ def read(content: str | bytes, form: Format, columns: Sequence[str] = PAIR, name
     return list(read_texts(io.BytesIO(data), name, form, columns))
 
 
-def told(rows: Sequence[TextRow]) -> list[tuple[str, ...]]:
+def fields_of(rows: Sequence[TextRow]) -> list[tuple[str, ...]]:
     return [(row.id, *row.texts) for row in rows]
 
 
@@ -34,18 +34,18 @@ def complaint(content: str | bytes, form: Format, columns: Sequence[str] = PAIR,
 def test_csv_is_read_as_pandas_writes_it(delimiter: str) -> None:
     frame = random_frame([*PARTS, "two\nlines"] if delimiter == "," else PARTS)
     rows = read(frame.to_csv(sep=delimiter, index=False), "csv", ("premise", "more"))
-    assert told(rows) == list(frame[["id", "premise", "more"]].itertuples(index=False, name=None))
+    assert fields_of(rows) == list(frame[["id", "premise", "more"]].itertuples(index=False, name=None))
 
 
 def test_json_lines_are_read_as_pandas_writes_them() -> None:
     frame = random_frame([*PARTS, "two\nlines", "\t"])
     rows = read(frame.to_json(orient="records", lines=True), "jsonl", ("premise", "more"))
-    assert told(rows) == list(frame[["id", "premise", "more"]].itertuples(index=False, name=None))
+    assert fields_of(rows) == list(frame[["id", "premise", "more"]].itertuples(index=False, name=None))
 
 
 def test_tsv_has_no_quoting_and_short_lines_are_blank_at_their_end() -> None:
     rows = read('id\tsentence1\tsentence2\r\nr0\t"a\tb"\r\nr1\tonly\r\n\r\nr2\tc\td', "tsv")
-    assert told(rows) == [("r0", '"a', 'b"'), ("r1", "only", ""), ("r2", "c", "d")]
+    assert fields_of(rows) == [("r0", '"a', 'b"'), ("r1", "only", ""), ("r2", "c", "d")]
     assert [row.where for row in rows] == ["x:2", "x:3", "x:5"]
     assert [row.is_blank for row in rows] == [False, True, False]
 
@@ -54,12 +54,12 @@ def test_tsv_has_no_quoting_and_short_lines_are_blank_at_their_end() -> None:
 def test_plain_lines_are_rows_the_blank_ones_too(end: str) -> None:
     content = end.join(["one, two", "", ' "three"\tfour ', "five"])
     wanted = [("0", "one, two"), ("1", ""), ("2", '"three"\tfour'), ("3", "five")]
-    assert told(read(content, "lines", ("sentence",))) == wanted
-    assert told(read(content + end, "lines", ("sentence",))) == wanted
+    assert fields_of(read(content, "lines", ("sentence",))) == wanted
+    assert fields_of(read(content + end, "lines", ("sentence",))) == wanted
 
 
 def test_two_texts_stand_on_a_plain_line_with_a_tab_between() -> None:
-    assert told(read("a\tb\n\nc \t d\n\te\n", "lines")) == [
+    assert fields_of(read("a\tb\n\nc \t d\n\te\n", "lines")) == [
         ("0", "a", "b"),
         ("1", "", ""),
         ("2", "c", "d"),
@@ -80,16 +80,16 @@ def test_two_texts_stand_on_a_plain_line_with_a_tab_between() -> None:
     ],
 )
 def test_rows_without_ids_are_numbered_and_blank_lines_are_no_rows(form: Format, content: str) -> None:
-    assert told(read(content, form)) == [("0", "a", "b"), ("1", "c", "d")]
+    assert fields_of(read(content, form)) == [("0", "a", "b"), ("1", "c", "d")]
 
 
 def test_ids_are_text_however_they_look() -> None:
-    assert told(read("id,sentence\n7e2,a\n007,b\n,c\n", "csv", ("sentence",))) == [
+    assert fields_of(read("id,sentence\n7e2,a\n007,b\n,c\n", "csv", ("sentence",))) == [
         ("7e2", "a"),
         ("007", "b"),
         ("", "c"),
     ]
-    assert told(read('{"id": 7, "sentence": 1.5}\n{"id": null, "sentence": null}\n', "jsonl", ("sentence",))) == [
+    assert fields_of(read('{"id": 7, "sentence": 1.5}\n{"id": null, "sentence": null}\n', "jsonl", ("sentence",))) == [
         ("7", "1.5"),
         ("", ""),
     ]
@@ -97,10 +97,14 @@ def test_ids_are_text_however_they_look() -> None:
 
 def test_a_single_column_needs_no_delimiter() -> None:
     content = 'sentence\nA fine film, really\n"Dull, ""very"""\n""\n'
-    assert told(read(content, "csv", ("sentence",))) == [("0", "A fine film, really"), ("1", 'Dull, "very"'), ("2", "")]
-    assert told(read("sentence\na, b\n", "tsv", ("sentence",))) == [("0", "a, b")]
-    assert told(read("sentence\na,\tb\nc\n", "csv", ("sentence",))) == [("0", "a,\tb"), ("1", "c")]
-    assert told(read('"a, b"\nc, d\n', "csv", ("a, b",))) == [("0", "c, d")]
+    assert fields_of(read(content, "csv", ("sentence",))) == [
+        ("0", "A fine film, really"),
+        ("1", 'Dull, "very"'),
+        ("2", ""),
+    ]
+    assert fields_of(read("sentence\na, b\n", "tsv", ("sentence",))) == [("0", "a, b")]
+    assert fields_of(read("sentence\na,\tb\nc\n", "csv", ("sentence",))) == [("0", "a,\tb"), ("1", "c")]
+    assert fields_of(read('"a, b"\nc, d\n', "csv", ("a, b",))) == [("0", "c, d")]
     message = complaint("text;label\na;b\n", "csv", ("sentence",))
     assert message == "x:1: columns must be separated by tabs or commas, got 'text;label'"
 
@@ -118,9 +122,9 @@ def test_a_single_column_of_another_name_is_named(form: Format) -> None:
 def test_a_text_of_any_usual_length_is_read(text: str, delimiter: str) -> None:
     content = f'id{delimiter}sentence\na{delimiter}"{text.replace(chr(34), 2 * chr(34))}"\nb{delimiter}fine\n'
     rows = read(content, "csv", ("sentence",))
-    assert told(rows) == [("a", text.strip()), ("b", "fine")]
+    assert fields_of(rows) == [("a", text.strip()), ("b", "fine")]
     assert [row.where for row in rows] == ["x:2", f"x:{3 + text.count(chr(10))}"]
-    assert told(read(content.partition(delimiter)[2], "lines", ("sentence",)))
+    assert fields_of(read(content.partition(delimiter)[2], "lines", ("sentence",)))
 
 
 @pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", "lines"])
@@ -131,8 +135,8 @@ def test_a_byte_order_mark_and_windows_line_ends_change_nothing(form: Format) ->
         "jsonl": '{"sentence1": "é", "sentence2": "b"}\n',
         "lines": "é\tb\n",
     }[form]
-    assert told(read(b"\xef\xbb\xbf" + content.replace("\n", "\r\n").encode(), form)) == [("0", "é", "b")]
-    assert told(read(content.rstrip("\n"), form)) == [("0", "é", "b")]
+    assert fields_of(read(b"\xef\xbb\xbf" + content.replace("\n", "\r\n").encode(), form)) == [("0", "é", "b")]
+    assert fields_of(read(content.rstrip("\n"), form)) == [("0", "é", "b")]
 
 
 WRONG: list[tuple[Format, str | bytes]] = [
@@ -168,7 +172,7 @@ WRONG: list[tuple[Format, str | bytes]] = [
 
 
 @pytest.mark.parametrize(("form", "content"), WRONG)
-def test_what_is_wrong_is_told_as_of_a_whole_file(form: Format, content: str | bytes, tmp_path: Path) -> None:
+def test_errors_are_those_of_a_whole_file(form: Format, content: str | bytes, tmp_path: Path) -> None:
     path = tmp_path / "set.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ValueError) as caught:
@@ -184,14 +188,14 @@ def test_a_file_without_rows_has_none(form: Format) -> None:
 
 def test_a_line_without_end_is_refused_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_readers, "MAX_LINE_LENGTH", 8)
-    assert told(read("1234567\n", "lines", ("sentence",))) == [("0", "1234567")]
+    assert fields_of(read("1234567\n", "lines", ("sentence",))) == [("0", "1234567")]
     assert complaint("1\n12345678\n", "lines", ("sentence",)) == "x:2: a line must have at most 8 bytes, got more"
 
 
 def test_a_quotation_mark_that_is_never_closed_is_named_before_it_fills_the_memory() -> None:
     endless = Endless(b'id,sentence\na,"one\ntwo"\nb,"never closed\n', b"a fine film, and a long one\n")
     rows = read_texts(io.BufferedReader(endless, 4096), "x", "csv", ("sentence",))
-    assert told([next(rows)]) == [("a", "one\ntwo")]
+    assert fields_of([next(rows)]) == [("a", "one\ntwo")]
     rule = r"^x:4: column sentence must close its quotation mark where the text ends, within 16,777,216 characters "
     with pytest.raises(ValueError, match=rule + '.*got "never closed$'):
         next(rows)
@@ -246,9 +250,10 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "readme.md").touch()
     gone = "No such file or directory; "
     for place, why in (
-        (tmp_path / "text.csv", rf"{gone}did you mean 'texts\.csv'\?$"),
-        (tmp_path / "other.jsonl", rf"{gone}{tmp_path} holds texts\.csv$"),
-        (tmp_path / "gone" / "texts.csv", f"{gone}there is no folder {tmp_path}/gone$"),
+        (tmp_path / "text.csv", rf"{gone}did you mean 'texts\.csv'\? the folder holds texts\.csv$"),
+        (tmp_path / "other.jsonl", rf"{gone}the folder holds texts\.csv$"),
+        (tmp_path / "gone" / "texts.csv", rf"{gone}did you mean the folder {tmp_path}, which has it\?$"),
+        (tmp_path / "gone" / "other.csv", f"{gone}there is no folder {tmp_path}/gone$"),
         (tmp_path, "Is a directory$"),
     ):
         with (
@@ -262,5 +267,5 @@ def test_standard_input_is_read_as_bytes_and_left_open(monkeypatch: pytest.Monke
     standard = io.TextIOWrapper(io.BytesIO("é\n".encode()), encoding="ascii")
     monkeypatch.setattr("sys.stdin", standard)
     with open_input("-") as stream:
-        assert told(list(read_texts(stream, "standard input", "lines", ("sentence",)))) == [("0", "é")]
+        assert fields_of(list(read_texts(stream, "standard input", "lines", ("sentence",)))) == [("0", "é")]
     assert not standard.closed
