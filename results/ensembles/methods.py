@@ -13,7 +13,7 @@ SINGLE = "single"
 ALL_KINDS: tuple[Kind, ...] = ("classes", "binary", "regression")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SelectionMethod:
     """How the members of a task's ensemble and their weights are chosen."""
 
@@ -25,11 +25,11 @@ class SelectionMethod:
 
 
 SELECTION_METHODS: Mapping[str, SelectionMethod] = {
-    SINGLE: SelectionMethod("best single model", choose_single),
-    "topk": SelectionMethod("mean of the best k", choose_best_k),
-    "topk_ranks": SelectionMethod("mean rank of the best k", choose_best_k_ranks, kinds=("regression",)),
-    "weights": SelectionMethod("weighted mean", choose_weights),
-    "greedy": SelectionMethod("greedy, with replacement", choose_greedy),
+    SINGLE: SelectionMethod(title="best single model", choose=choose_single),
+    "topk": SelectionMethod(title="mean of the best k", choose=choose_best_k),
+    "topk_ranks": SelectionMethod(title="mean rank of the best k", choose=choose_best_k_ranks, kinds=("regression",)),
+    "weights": SelectionMethod(title="weighted mean", choose=choose_weights),
+    "greedy": SelectionMethod(title="greedy, with replacement", choose=choose_greedy),
 }
 """By name on disk and on the command line. The order is that of the one-standard-error rule, the simplest first; the
 first one always chooses a single model."""

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from results.records.selection import read_selection
 from tests.docs.page_blocks import ROOT, apply_block, blocks_of, copy_packages, run_in
+from tests.results.selection.scored_sweep import build_sweep
 
 EXAMPLES = blocks_of((ROOT / "docs" / "extending.md").read_text())
 CASES: dict[str, dict[str, Any]] = {
@@ -80,6 +82,33 @@ def test_its_settings_are_recorded_and_count_only_where_it_is_chosen(title: str,
 @pytest.mark.parametrize("title", CASES)
 def test_the_model_card_shows_its_title(title: str, shown: dict[str, Any]) -> None:
     assert CASES[title]["shown"] in shown[title]["card"]
+
+
+@pytest.fixture(scope="module")
+def extended_selector(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the packages with the selection method of the page."""
+    folder = copy_packages(tmp_path_factory.mktemp("extended"))
+    for block in EXAMPLES["A selection method"]:
+        apply_block(block, folder)
+    return folder
+
+
+def test_a_selection_method_is_compared_with_the_others_and_can_be_chosen(
+    extended_selector: Path, tmp_path: Path
+) -> None:
+    sweep, script = build_sweep(tmp_path / "mine", 0.5, 0.6), extended_selector / "results/selector.py"
+    words = (str(sweep), "--task", "sst", "--repeats", "1", "--bags", "0")
+    run_in(extended_selector, script, *words)
+    names = [score.name for score in read_selection(sweep).tasks["sst"].methods]
+    assert names == ["single", "topk", "harmonic", "weights", "greedy"]
+    printed = run_in(extended_selector, script, *words, "--method", "harmonic")
+    assert "Chosen for SST: best models, weighted by rank, 2 models." in printed
+    assert [member.weight for member in read_selection(sweep).tasks["sst"].members] == pytest.approx([2 / 3, 1 / 3])
+
+
+def test_a_wrong_selection_method_lists_the_new_one(extended_selector: Path) -> None:
+    with pytest.raises(AssertionError, match=r"unknown method 'harmonik'; did you mean 'harmonic'\?"):
+        run_in(extended_selector, extended_selector / "results/selector.py", "mine", "--method", "harmonik")
 
 
 def test_a_page_that_names_a_line_which_is_not_there_is_refused(tmp_path: Path) -> None:
