@@ -22,19 +22,19 @@ from results.bundle.manifest import (
     BUNDLE_FILE,
     CARD_FILE,
     SCRIPT_FILE,
-    find_folder,
     is_bundle,
     load_bundled,
+    local_bundle_folder,
     read_bundle,
 )
 from results.cli.predict_arguments import STANDARD_OUTPUT, build_parser, check_bundle, check_options
 from results.inference.leaderboard import write_leaderboard
 from results.inference.models import ModelSource, find_sweeps
-from results.inference.predictor import Predictor, load_predictor, predict_rows
+from results.inference.predictor import Predictor, load_predictor, predict_stream
 from results.inference.progress_bar import show_rows
 from results.inference.readers import TextRow, find_format, name_input, open_input, read_texts
-from results.inference.writers import OutputFormat, find_output_format, header_text, rows_text
-from results.records.files import open_folder, writing
+from results.inference.writers import OutputFormat, find_output_format, format_header, format_rows
+from results.records.files import open_atomic, open_folder
 from results.records.selection import SELECTION_FILE, Selection, read_selection
 
 Write = Callable[[str], object]
@@ -43,7 +43,7 @@ Load = Callable[[str], Predictor]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Done:
+class Progress:
     """What has been written so far."""
 
     num_rows: int = 0
@@ -80,7 +80,7 @@ def run_predict(arguments: Sequence[str] | None, bundle: Path | None) -> None:
 def predict_file(options: argparse.Namespace) -> None:
     """Predicts the rows of one file, or of standard input."""
     selection, load = read_source(options)
-    task = find_task(selection, options.task)
+    task = selected_task(selection, options.task)
     form = options.format or find_format(options.input)
     columns = read_columns(options.columns, form, task)
     told = "csv" if is_screen(options.output) else find_output_format(options.output)
@@ -93,7 +93,7 @@ def predict_file(options: argparse.Namespace) -> None:
         with open_output(options.output) as write, show_rows(stream, name) as on_rows:
             done = write_predictions(predictor, rows, told, write, on_rows)
     rows_done = f"{done.num_rows:,} row{'' if done.num_rows == 1 else 's'}"
-    note(f"{name}: {rows_done} predicted in {time.monotonic() - start:.1f} s{blank_text(done)}")
+    print_note(f"{name}: {rows_done} predicted in {time.monotonic() - start:.1f} s{blank_text(done)}")
 
 
 def read_first(texts: Iterator[TextRow]) -> list[TextRow]:
@@ -106,7 +106,7 @@ def read_first(texts: Iterator[TextRow]) -> list[TextRow]:
 
 def write_predictions(
     predictor: Predictor, rows: Iterable[TextRow], told: OutputFormat, write: Write, on_rows: Callable[[int], None]
-) -> Done:
+) -> Progress:
     """Predicts rows, and writes each chunk of them before the next one is read.
 
     Args:
@@ -116,12 +116,12 @@ def write_predictions(
         write: writes text.
         on_rows: is given the number of rows that have been written.
     """
-    done = Done()
-    write(header_text(predictor.task, told))
-    for chunk, outputs in predict_rows(predictor, rows):
-        write(rows_text(predictor.task, told, chunk, outputs))
+    done = Progress()
+    write(format_header(predictor.task, told))
+    for chunk, outputs in predict_stream(predictor, rows):
+        write(format_rows(predictor.task, told, chunk, outputs))
         blank = [row.where for row in chunk if row.is_blank]
-        done = Done(
+        done = Progress(
             num_rows=done.num_rows + len(chunk),
             num_blank=done.num_blank + len(blank),
             first_blank=done.first_blank or "".join(blank[:1]),
@@ -130,7 +130,7 @@ def write_predictions(
     return done
 
 
-def blank_text(done: Done) -> str:
+def blank_text(done: Progress) -> str:
     """What is said of rows that have no prediction."""
     if not done.num_blank:
         return ""
@@ -142,30 +142,30 @@ def predict_leaderboard(options: argparse.Namespace) -> None:
     """Writes the leaderboard's files."""
     selection, load = read_source(options)
     data, folder = (Path(place).expanduser() for place in (options.data, options.output))
-    write_leaderboard(selection, data, folder, load, note)
+    write_leaderboard(selection, data, folder, load, print_note)
 
 
 def make_bundle(options: argparse.Namespace) -> None:
     """Writes a folder that predicts without the sweep."""
-    from results.bundle.write import size_text, write_bundle  # predicting does without pandas
+    from results.bundle.write import format_bytes, write_bundle  # predicting does without pandas
 
     home = read_home(options)
     selection = read_selection(home)
     if options.task is not None:
-        selection = only_tasks(selection, [find_task(selection, options.task).name])
+        selection = only_tasks(selection, [selected_task(selection, options.task).name])
     require("://" not in options.bundle, "--bundle must name a folder on this machine", options.bundle)
     folder = Path(options.bundle).expanduser().absolute()
-    size = size_text(write_bundle(selection, home, source_of(options, selection, home, "cpu"), folder, note))
-    note(f"{folder}: {size}, predicts {', '.join(selection.tasks)} without the sweep; {CARD_FILE} says how well")
+    size = format_bytes(write_bundle(selection, home, source_of(options, selection, home, "cpu"), folder, print_note))
+    print_note(f"{folder}: {size}, predicts {', '.join(selection.tasks)} without the sweep; {CARD_FILE} says how well")
     script = shlex.quote(str(folder / SCRIPT_FILE))
-    note(f"python {script} --task {next(iter(selection.tasks))} --input FILE --output predictions.csv")
+    print_note(f"python {script} --task {next(iter(selection.tasks))} --input FILE --output predictions.csv")
 
 
 def read_source(options: argparse.Namespace) -> tuple[Selection, Load]:
     """The selection that is named, a sweep's or a bundle's, and what loads its ensembles."""
     home = read_home(options)
     if is_bundle(home):
-        folder = find_folder(home)
+        folder = local_bundle_folder(home)
         bundle = read_bundle(folder)
         selection = only_tasks(read_selection(folder), bundle.tasks)
         return selection, lambda task: load_bundled(folder, bundle, task, options.device)
@@ -195,7 +195,7 @@ def only_tasks(selection: Selection, names: Iterable[str]) -> Selection:
     return replace(selection, tasks={name: selection.tasks[name] for name in names if name in selection.tasks})
 
 
-def find_task(selection: Selection, name: str | None) -> Task:
+def selected_task(selection: Selection, name: str | None) -> Task:
     """The task of that name, or the only one; ValueError if the selection has no such task, or several."""
     names = list(selection.tasks)
     require(name is not None or len(names) == 1, f"--task must be one of {', '.join(names)}", "none")
@@ -230,11 +230,11 @@ def open_output(place: str | None) -> Iterator[Write]:
     folder, name = place.rpartition("/")[::2] if is_uri else (Path(place).expanduser().parent, Path(place).name)
     is_other = not is_uri and Path(place).expanduser().exists() and not Path(place).expanduser().is_file()
     require(not is_other, "--output must be a file", f"{place}, which is none")
-    with writing(open_folder(folder), name) as stream:
+    with open_atomic(open_folder(folder), name) as stream:
         yield lambda text: stream.write(text.encode())
 
 
-def note(line: str) -> None:
+def print_note(line: str) -> None:
     """Says something beside the predictions."""
     print(line, file=sys.stderr)
 

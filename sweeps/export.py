@@ -15,9 +15,9 @@ from mtlib.config.trial import TrialConfig
 from mtlib.errors import require, require_name
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import SUCCESS, WRONG_USE, new_parser, parse_words, run_command
-from results.records.files import full_name, open_folder, read_json
+from results.records.files import full_path, open_folder, read_json
 from results.records.trials import OVERALL, TrialRecord, read_sweep, read_trials
-from results.records.weights import WHY_GONE, read_weights
+from results.records.weights import WHY_GONE, read_trial_weights
 
 BEST_TRIAL = "best"
 """Stands for the trial with the highest dev score."""
@@ -111,10 +111,10 @@ def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None)
 
     from mtlib.checkpoints.export import export_model
     from mtlib.model.encoder import find_encoder
-    from results.inference.card_facts import card_facts
+    from results.inference.card_facts import trial_card_facts
 
-    weights = read_weights(root, record, epoch)
-    facts = card_facts(info, root, record, best, epoch, len(records))
+    weights = read_trial_weights(root, record, epoch)
+    facts = trial_card_facts(info, root, record, best, epoch, len(records))
     export_model(config, find_encoder(name), weights, folder, facts)
     return f"Exported {record.trial_id} of {sweep}, epoch {epoch} (its best {best} on dev), to {folder}"
 
@@ -140,7 +140,7 @@ def find_epoch(root: SubTreeFileSystem, record: TrialRecord, best: str) -> int:
     except (FileNotFoundError, NotADirectoryError):
         best_epochs = {}
     rule = f"trial {record.trial_id} ({record.status}) must have kept weights"
-    where = full_name(root, f"trials/{record.trial_id}/checkpoint")
+    where = full_path(root, f"trials/{record.trial_id}/checkpoint")
     require(bool(best_epochs), rule, f"none in {where}{WHY_GONE * (record.epochs > 0)}")
     left = ", ".join(best_epochs)
     is_gone = best in record.best and best not in best_epochs

@@ -19,14 +19,14 @@ def bundle_card(selection: Selection, bundle: Bundle, base_models: Sequence[str]
         base_models: names on the Hugging Face hub of the encoders that were trained, as far as they have one.
     """
     parts = (
-        front_matter(bundle, base_models),
-        introduction(selection, bundle),
+        hub_metadata(bundle, base_models),
+        headline_lines(selection, bundle),
         running_lines(bundle),
         expectation_lines(selection),
         member_table(bundle),
         file_table(bundle),
         version_lines(bundle),
-        limit_lines(bundle),
+        limitation_lines(bundle),
         licence_lines(),
     )
     return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
@@ -51,7 +51,7 @@ def soup_card(title: str, origins: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def front_matter(bundle: Bundle, base_models: Sequence[str]) -> Iterator[str]:
+def hub_metadata(bundle: Bundle, base_models: Sequence[str]) -> Iterator[str]:
     """The YAML that the Hugging Face hub reads; JSON strings are YAML too."""
     yield "---"
     if base_models:
@@ -60,7 +60,7 @@ def front_matter(bundle: Bundle, base_models: Sequence[str]) -> Iterator[str]:
     yield "---"
 
 
-def introduction(selection: Selection, bundle: Bundle) -> Iterator[str]:
+def headline_lines(selection: Selection, bundle: Bundle) -> Iterator[str]:
     """Headline and one sentence."""
     tasks = in_words(titles(tuple(bundle.tasks)))
     yield from (f"# Models for {tasks}", "")
@@ -103,10 +103,10 @@ def expectation_lines(selection: Selection) -> Iterator[str]:
     yield "judged only by what had been chosen without its fold, so that choosing does not flatter it. The interval is"
     yield "over examples of the same kind; on other kinds of text expect less."
     yield from optimism_sentences(selection)
-    yield from ("", *look_lines(selection))
+    yield from ("", *held_out_lines(selection))
 
 
-def look_lines(selection: Selection) -> Iterator[str]:
+def held_out_lines(selection: Selection) -> Iterator[str]:
     """Every look at rows held out."""
     if not selection.looks:
         yield "It was not scored on rows held out."
@@ -157,7 +157,7 @@ def version_lines(bundle: Bundle) -> Iterator[str]:
     yield from ("## Made with", "", f"On {bundle.created[:10]}: {told}.")
 
 
-def limit_lines(bundle: Bundle) -> Iterator[str]:
+def limitation_lines(bundle: Bundle) -> Iterator[str]:
     """What must not be taken for a part of it."""
     yield from ("## What it is not", "")
     yield "- Nothing was scored on test. A dev score is no estimate for other text; the column `expect` is."

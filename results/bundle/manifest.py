@@ -14,7 +14,7 @@ from mtlib.tasks import TASKS
 from results.ensembles.ensemble import Ensemble
 from results.inference.models import LoadedModel
 from results.inference.predictor import Predictor, ensemble_of
-from results.records.files import Location, open_folder, read_object, write_json
+from results.records.files import Location, open_folder, read_dataclass, write_json
 from results.records.selection import Member
 
 if TYPE_CHECKING:  # `results` must load without torch
@@ -102,7 +102,7 @@ def is_bundle(home: Location) -> bool:
     return bool(found.type == fs.FileType.File)
 
 
-def find_folder(home: Location) -> Path:
+def local_bundle_folder(home: Location) -> Path:
     """The folder of a bundle; ValueError if it is not on a disk of this machine."""
     root = open_folder(home)
     is_here = isinstance(root.base_fs, fs.LocalFileSystem)
@@ -122,7 +122,7 @@ def read_bundle(folder: Path) -> Bundle:
         ValueError: it is damaged or of another version; one line says which, and names it.
     """
     rule = "a bundle must be of version"
-    return read_object(open_folder(folder), BUNDLE_FILE, Bundle, rule=rule, version=BUNDLE_VERSION)
+    return read_dataclass(open_folder(folder), BUNDLE_FILE, Bundle, rule=rule, version=BUNDLE_VERSION)
 
 
 def load_bundled(folder: Path, bundle: Bundle, task: str, device: str = "auto") -> Predictor:
@@ -142,13 +142,13 @@ def load_bundled(folder: Path, bundle: Bundle, task: str, device: str = "auto") 
     models = []
     for member in members:
         files = bundle.models[member.model].files
-        loaded = load_whole(folder / member.model, files, device)
+        loaded = load_checked_model(folder / member.model, files, device)
         key = tuple(sorted((name, value) for name, value in files.items() if name.startswith(TOKENIZER)))
         models.append(replace(loaded, pretrained=shared.setdefault(key, loaded.pretrained)))
-    return Predictor(task=TASKS[task], models=tuple(models), ensemble=ensemble_of(as_selected(members)))
+    return Predictor(task=TASKS[task], models=tuple(models), ensemble=ensemble_of(selection_members(members)))
 
 
-def load_whole(folder: Path, files: Mapping[str, int], device: str) -> LoadedModel:
+def load_checked_model(folder: Path, files: Mapping[str, int], device: str) -> LoadedModel:
     """Loads one model, whose files must be as they were; of its encoder the tokenizer is kept alone."""
     from mtlib.checkpoints.export import load_exported
     from mtlib.runtime.environment import choose_device
@@ -167,7 +167,7 @@ def load_whole(folder: Path, files: Mapping[str, int], device: str) -> LoadedMod
     return LoadedModel(name=str(folder), model=exported.model.to(place), config=exported.config, pretrained=pretrained)
 
 
-def as_selected(members: tuple[BundledMember, ...]) -> tuple[Member, ...]:
+def selection_members(members: tuple[BundledMember, ...]) -> tuple[Member, ...]:
     """A bundle's members as a selection's: their weights, knots and temperatures are checked and used alike."""
     return tuple(
         Member(

@@ -57,14 +57,14 @@ def copy_sources(root: Path, project: Mapping[str, Any], folder: Path) -> None:
     """Copies what goes into the wheel: its packages' sources, and the files that the project's file names."""
     about = project["project"]
     for name in (PROJECT_FILE, about["readme"], *about["license-files"]):
-        copy_file(root / name, folder / name)
+        copy_source(root / name, folder / name)
     for pattern in project["tool"]["setuptools"]["packages"]["find"]["include"]:
         for package in filter(Path.is_dir, root.glob(pattern)):
             for path in package.rglob("*.py"):
-                copy_file(path, folder / path.relative_to(root))
+                copy_source(path, folder / path.relative_to(root))
 
 
-def copy_file(source: Path, target: Path) -> None:
+def copy_source(source: Path, target: Path) -> None:
     """Copies a file's content; who may read it does not depend on who copies."""
     require(source.is_file(), "a bundle needs the project's whole checkout", f"no {source}")
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ from results.bundle.manifest import (
     write_bundle_file,
 )
 from results.bundle.wheel import build_wheel
-from results.inference.card_facts import card_facts
+from results.inference.card_facts import trial_card_facts
 from results.inference.models import LoadedModel, ModelSource, find_encoders, find_trials, load_models
 from results.inference.predictor import ensemble_of, load_predictor
 from results.records.files import PROJECT_FOLDER, Location, folder_name, open_folder
@@ -67,7 +67,7 @@ sys.exit(code)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Written:
+class BundleInProgress:
     """The models of a bundle that have been written so far."""
 
     folder: Path
@@ -109,7 +109,7 @@ def write_bundle(
 
     with written_aside(folder, "a bundle's folder") as partial:
         wheel = build_wheel(partial)
-        written = Written(folder=partial, num_models=count_models(selection), on_line=on_line)
+        written = BundleInProgress(folder=partial, num_models=count_models(selection), on_line=on_line)
         tasks = {task: write_task(selection, task, source, written) for task in selection.tasks}
         bundle = Bundle(
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -123,22 +123,24 @@ def write_bundle(
         (partial / CARD_FILE).write_text(bundle_card(selection, bundle, list(filter(is_hub_name, names))))
         write_code(partial, bundle)
         write_bundle_file(partial, bundle)
-    return size_of(folder)
+    return folder_bytes(folder)
 
 
 def count_models(selection: Selection) -> int:
     """How many models a bundle of this selection holds: each trial's epoch once, and each soup."""
     chosen = selection.tasks.values()
-    single = {key_of(member) for one in chosen if not one.is_soup for member in one.members}
+    single = {model_key(member) for one in chosen if not one.is_soup for member in one.members}
     return len(single) + sum(one.is_soup for one in chosen)
 
 
-def key_of(member: Member) -> tuple[str, str, int]:
+def model_key(member: Member) -> tuple[str, str, int]:
     """What tells a trial's model from others."""
     return member.sweep, member.trial, member.epoch
 
 
-def write_task(selection: Selection, task: str, source: ModelSource, written: Written) -> tuple[BundledMember, ...]:
+def write_task(
+    selection: Selection, task: str, source: ModelSource, written: BundleInProgress
+) -> tuple[BundledMember, ...]:
     """Writes those models of a task's ensemble that are not written yet."""
     chosen = selection.tasks[task]
     if chosen.is_soup:
@@ -149,26 +151,34 @@ def write_task(selection: Selection, task: str, source: ModelSource, written: Wr
     return bundled_members(ensemble, tuple(write_member(member, task, source, written) for member in chosen.members))
 
 
-def write_member(member: Member, task: str, source: ModelSource, written: Written) -> str:
+def write_member(member: Member, task: str, source: ModelSource, written: BundleInProgress) -> str:
     """Writes a member's model, unless another task has it too; returns its folder in the bundle."""
-    key = key_of(member)
+    key = model_key(member)
     if key not in written.places:
         (loaded,) = load_models((member,), task, source)
-        facts = facts_of(member, task, source)
-        written.places[key] = write_model(loaded, origin_of(member), facts, written)
+        facts = member_card_facts(member, task, source)
+        written.places[key] = write_model(loaded, member_origin(member), facts, written)
     return written.places[key]
 
 
-def write_soup(soup: LoadedModel, chosen: TaskSelection, task: str, source: ModelSource, written: Written) -> str:
+def write_soup(
+    soup: LoadedModel, chosen: TaskSelection, task: str, source: ModelSource, written: BundleInProgress
+) -> str:
     """Writes a soup, with a card that says what it is the mean of; returns its folder in the bundle."""
-    origins = [origin_of(member) for member in chosen.members]
+    origins = [member_origin(member) for member in chosen.members]
     card = soup_card(TASKS[task].title, origins)
     return write_model(
-        soup, f"mean of {len(origins)} models' weights", facts_of(chosen.members[0], task, source), written, card
+        soup,
+        f"mean of {len(origins)} models' weights",
+        member_card_facts(chosen.members[0], task, source),
+        written,
+        card,
     )
 
 
-def write_model(loaded: LoadedModel, origin: str, facts: "CardFacts", written: Written, card: str | None = None) -> str:
+def write_model(
+    loaded: LoadedModel, origin: str, facts: "CardFacts", written: BundleInProgress, card: str | None = None
+) -> str:
     """Writes one model into a folder of its own, whose name in the bundle is returned."""
     from mtlib.checkpoints.export import export_model
 
@@ -180,23 +190,23 @@ def write_model(loaded: LoadedModel, origin: str, facts: "CardFacts", written: W
         (folder / CARD_FILE).write_text(card)
     files = {path.name: file_crc32(path) for path in sorted(folder.iterdir()) if path.name != CARD_FILE}
     written.models[place] = BundledModel(origin=origin, files=files)
-    written.on_line(f"model {number} of {written.num_models}: {place}, {origin}, {size_text(size_of(folder))}")
+    written.on_line(f"model {number} of {written.num_models}: {place}, {origin}, {format_bytes(folder_bytes(folder))}")
     return place
 
 
-def origin_of(member: Member) -> str:
+def member_origin(member: Member) -> str:
     """A member in words, without the path of its sweep."""
     return f"trial {member.trial} of {folder_name(member.sweep)}, epoch {member.epoch}"
 
 
-def facts_of(member: Member, task: str, source: ModelSource) -> "CardFacts":
+def member_card_facts(member: Member, task: str, source: ModelSource) -> "CardFacts":
     """What the card of a member's model says beside its configuration."""
     place = source.places[member.sweep]
     records = read_trials(place)
     record = next(record for record in records if record.trial_id == member.trial)
     best = [name for name in (OVERALL, task, *record.best_epoch) if record.best_epoch.get(name) == member.epoch]
     info, root = read_sweep(place), open_folder(place)
-    return card_facts(info, root, record, [*best, task][0], member.epoch, len(records))
+    return trial_card_facts(info, root, record, [*best, task][0], member.epoch, len(records))
 
 
 def write_code(folder: Path, bundle: Bundle) -> None:
@@ -207,11 +217,11 @@ def write_code(folder: Path, bundle: Bundle) -> None:
     (folder / LICENCE_FILE).write_bytes((PROJECT_FOLDER / LICENCE_FILE).read_bytes())
 
 
-def size_of(folder: Path) -> int:
+def folder_bytes(folder: Path) -> int:
     """Bytes of all files in a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def size_text(num_bytes: int) -> str:
+def format_bytes(num_bytes: int) -> str:
     """`438.0 MB`."""
     return f"{num_bytes / 1e9:,.2f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:,.1f} MB"

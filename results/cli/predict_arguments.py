@@ -14,7 +14,7 @@ from results.bundle.manifest import BUNDLE_FILE
 from results.records.selection import SELECTION_FILE
 
 STANDARD_OUTPUT = "-"
-COMMAND, PLACE = "python results/predict.py", "~/multitask-sweeps/NAME"
+COMMAND, EXAMPLE_SWEEP = "python results/predict.py", "~/multitask-sweeps/NAME"
 INCOMPATIBLE = {
     "--leaderboard": ("--task", "--input", "--format", "--columns", "--bundle"),
     "--bundle": ("--input", "--output", "--format", "--columns", "--device", "--data"),
@@ -60,7 +60,7 @@ def build_parser(bundle: Path | None = None) -> argparse.ArgumentParser:
         bundle: the folder of the bundle whose own command this is; None for the project's.
     """
     program = COMMAND if bundle is None else f"python {shlex.quote(sys.argv[0])}"
-    command = f"{COMMAND} {PLACE}" if bundle is None else program
+    command = f"{COMMAND} {EXAMPLE_SWEEP}" if bundle is None else program
     examples = EXAMPLES if bundle else EXAMPLES + EXAMPLES_OF_SWEEPS
     usage = f"{'' if bundle else 'SELECTION '}--task TASK --input FILE|- [--output FILE|-] [more below]"
     description = "Predicts text with the ensemble that was selected for a task."

@@ -18,7 +18,7 @@ from results.ensembles.outputs import Outputs, margins_of, outputs_of, values_of
 from results.ranking.bootstrap import Floats, Numbers
 from results.records.epochs import read_curves, reported_epochs
 from results.records.files import Location, open_folder, read_json
-from results.records.predictions import iter_predictions, logits_of, same_examples
+from results.records.predictions import has_same_examples, iter_predictions, logits_array
 from results.records.trials import read_sweep, read_trials
 
 WEIGHTS_FILE = "epoch-{:04d}.safetensors"
@@ -158,11 +158,11 @@ def read_outputs(first: Candidate, task: Task, split: str, candidates: Sequence[
     rule = f"all predictions of {task.name}-{split} must be of the same examples in the same order"
     for number, (candidate, other) in enumerate(iter_tables(candidates, task.name, split)):
         require(
-            same_examples(other, table),
+            has_same_examples(other, table),
             rule,
             f"others for {describe_candidate(candidate)} than for {describe_candidate(first)}",
         )
-        outputs[number] = outputs_of(task, logits_of(other))
+        outputs[number] = outputs_of(task, logits_array(other))
     return table, outputs
 
 

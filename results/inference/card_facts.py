@@ -10,7 +10,7 @@ from results.records.epochs import read_trial_curves
 from results.records.trials import TrialRecord
 
 
-def card_facts(
+def trial_card_facts(
     info: Mapping[str, Any], root: SubTreeFileSystem, record: TrialRecord, best: str, epoch: int, num_trials: int
 ) -> CardFacts:
     """What the card of a trial's model says that neither its configuration nor its encoder knows.

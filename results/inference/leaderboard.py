@@ -12,10 +12,10 @@ from mtlib.tasks import TASKS, Task
 from results.ensembles.outputs import predictions_of
 from results.inference.predictor import Predictor, iter_chunks, predict_texts
 from results.inference.readers import ID_COLUMN, TextRow
-from results.records.files import open_folder, writing
+from results.records.files import open_atomic, open_folder
 from results.records.selection import Selection
 
-SPLITS = ("dev", "test")
+LEADERBOARD_SPLITS = ("dev", "test")
 
 
 def write_leaderboard(
@@ -41,23 +41,23 @@ def write_leaderboard(
     tasks = [task for task in TASKS.values() if task.leaderboard is not None]
     lacking = ", ".join(task.name for task in tasks if task.name not in selection.tasks)
     require(not lacking, "for the leaderboard a selection must have all its tasks", f"none for {lacking}")
-    check_folder(data, [task.file_name(split) for task in tasks for split in SPLITS])
+    check_folder(data, [task.file_name(split) for task in tasks for split in LEADERBOARD_SPLITS])
     for task in tasks:
         predictor = load(task.name)
-        for split in SPLITS:
-            on_file(write_file(predictor, data, split, folder))
+        for split in LEADERBOARD_SPLITS:
+            on_file(write_leaderboard_file(predictor, data, split, folder))
 
 
-def write_file(predictor: Predictor, data: Path, split: str, folder: Path) -> str:
+def write_leaderboard_file(predictor: Predictor, data: Path, split: str, folder: Path) -> str:
     """Writes one file, and says in one line what is in it."""
     task = predictor.task
     assert task.leaderboard is not None
     name = task.leaderboard.file_name(split)
     num_rows, left_out = 0, list[str]()
     try:
-        with writing(open_folder(folder), name) as stream:
+        with open_atomic(open_folder(folder), name) as stream:
             stream.write(f"id \t {task.leaderboard.column} \n".encode())
-            for chunk in iter_chunks(read_rows(data / task.file_name(split), task, split, left_out)):
+            for chunk in iter_chunks(read_leaderboard_rows(data / task.file_name(split), task, split, left_out)):
                 outputs = predict_texts(predictor, [row.texts for row in chunk])
                 numbers = number_texts(task, predictions_of(task, outputs))
                 lines = (f"{row.id} , {number} \n" for row, number in zip(chunk, numbers, strict=True))
@@ -69,7 +69,7 @@ def write_file(predictor: Predictor, data: Path, split: str, folder: Path) -> st
     return f"{folder / name}: {num_rows:,} rows{rest}"
 
 
-def read_rows(path: Path, task: Task, split: str, left_out: list[str]) -> Iterator[TextRow]:
+def read_leaderboard_rows(path: Path, task: Task, split: str, left_out: list[str]) -> Iterator[TextRow]:
     """Rows of one of the course's files.
 
     As the course's own code does it, a row of dev without a label is left out, a blank text is predicted like any

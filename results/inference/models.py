@@ -12,7 +12,7 @@ from mtlib.errors import require, require_name
 from results.records.files import Location, folder_name, open_folder
 from results.records.selection import Member, Selection
 from results.records.trials import SWEEP_FILE, TrialRecord, read_sweep, read_trials
-from results.records.weights import read_weights
+from results.records.weights import read_trial_weights
 
 if TYPE_CHECKING:  # `results` must load without torch
     from mtlib.model.encoder import PretrainedEncoder
@@ -92,12 +92,12 @@ def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tu
 
 def find_trials(members: Sequence[Member], task: str, source: ModelSource) -> list[tuple[TrialRecord, TrialConfig]]:
     """Each member's trial and its configuration; ValueError if it is not there or has not learned the task."""
-    records = {sweep: read_by_name(sweep, source) for sweep in dict.fromkeys(member.sweep for member in members)}
+    records = {sweep: read_records_by_id(sweep, source) for sweep in dict.fromkeys(member.sweep for member in members)}
     read_config, found = cache(TrialConfig.from_json), []  # once for all epochs of a trial
     for member in members:
         record = pick_record(member, records[member.sweep], source)
         config = read_config(record.config)
-        require_name(task, config.active_tasks, f"task of {name_of(member)}")
+        require_name(task, config.active_tasks, f"task of {describe_member(member)}")
         found.append((record, config))
     return found
 
@@ -112,10 +112,10 @@ def find_encoders(configs: Iterable[TrialConfig], source: ModelSource) -> list[s
 
 def find_record(member: Member, source: ModelSource) -> TrialRecord:
     """A member's trial; ValueError if it or its sweep is not there."""
-    return pick_record(member, read_by_name(member.sweep, source), source)
+    return pick_record(member, read_records_by_id(member.sweep, source), source)
 
 
-def read_by_name(sweep: str, source: ModelSource) -> dict[str, TrialRecord]:
+def read_records_by_id(sweep: str, source: ModelSource) -> dict[str, TrialRecord]:
     """The trials of a sweep by name; ValueError if it is not there."""
     require_name(sweep, source.places, "sweep of a selection")
     place = source.places[sweep]
@@ -136,10 +136,10 @@ def load_model(member: Member, record: TrialRecord, config: TrialConfig, source:
     from mtlib.runtime.environment import choose_device
 
     device = choose_device(source.device)
-    weights = read_weights(open_folder(source.places[member.sweep]), record, member.epoch)
+    weights = read_trial_weights(open_folder(source.places[member.sweep]), record, member.epoch)
     pretrained = load_pretrained(source.encoder or config.encoder.name, source)
-    model = build_model(config, pretrained, weights, f"weights must fit the configuration of {name_of(member)}")
-    return LoadedModel(name=name_of(member), model=model.to(device), config=config, pretrained=pretrained)
+    model = build_model(config, pretrained, weights, f"weights must fit the configuration of {describe_member(member)}")
+    return LoadedModel(name=describe_member(member), model=model.to(device), config=config, pretrained=pretrained)
 
 
 def load_pretrained(name: str, source: ModelSource) -> "PretrainedEncoder":
@@ -151,6 +151,6 @@ def load_pretrained(name: str, source: ModelSource) -> "PretrainedEncoder":
     return source.loaded[name]
 
 
-def name_of(member: Member) -> str:
+def describe_member(member: Member) -> str:
     """A member in words."""
     return f"trial {member.trial} of {member.sweep} at epoch {member.epoch}"

@@ -22,11 +22,11 @@ from results.records.selection import Member, Selection
 if TYPE_CHECKING:  # `results` must load without torch
     from mtlib.model.encoder import PretrainedEncoder
 
-CHUNK_ROWS = 2048
-CHUNK_CHARACTERS = 2**22
-"""A chunk ends before more rows than `CHUNK_ROWS`, and behind the row that makes it longer than this."""
-SPLIT = "test"
-MOST_OFF = 1e-6
+MAX_CHUNK_ROWS = 2048
+MAX_CHUNK_CHARACTERS = 2**22
+"""A chunk ends before more rows than `MAX_CHUNK_ROWS`, and behind the row that makes it longer than this."""
+PREDICTED_SPLIT = "test"
+MAX_WEIGHT_SUM_ERROR = 1e-6
 """How far the sum of weights may be from 1."""
 ALONE = Ensemble(members=(0,), weights=(1.0,))
 
@@ -58,7 +58,7 @@ def ensemble_of(members: Sequence[Member]) -> Ensemble:
     """How the outputs of a selection's members are averaged; ValueError if what it says of that makes no sense."""
     weights = tuple(member.weight for member in members)
     require(min(weights) > 0, "weights of members must be above 0", min(weights))
-    require(abs(sum(weights) - 1) <= MOST_OFF, "weights of members must sum to 1", sum(weights))
+    require(abs(sum(weights) - 1) <= MAX_WEIGHT_SUM_ERROR, "weights of members must sum to 1", sum(weights))
     num_ranked = sum(bool(member.knots) for member in members)
     require(num_ranked in (0, len(members)), "all members or none must have knots", f"{num_ranked} of {len(members)}")
     lowest = min(member.temperature for member in members)
@@ -69,7 +69,7 @@ def ensemble_of(members: Sequence[Member]) -> Ensemble:
     return Ensemble(members=tuple(range(len(members))), weights=weights, knots=knots, temperatures=told)
 
 
-def predict_rows(predictor: Predictor, rows: Iterable[TextRow]) -> Iterator[tuple[list[TextRow], Floats]]:
+def predict_stream(predictor: Predictor, rows: Iterable[TextRow]) -> Iterator[tuple[list[TextRow], Floats]]:
     """Predicts rows as they come; no more than a chunk of them is read ahead.
 
     Args:
@@ -99,7 +99,7 @@ def iter_chunks(rows: Iterable[TextRow]) -> Iterator[list[TextRow]]:
     for row in rows:
         chunk.append(row)
         characters += sum(map(len, row.texts))
-        if len(chunk) == CHUNK_ROWS or characters > CHUNK_CHARACTERS:
+        if len(chunk) == MAX_CHUNK_ROWS or characters > MAX_CHUNK_CHARACTERS:
             yield chunk
             chunk, characters = [], 0
     if chunk:
@@ -124,18 +124,18 @@ def predict_texts(predictor: Predictor, texts: Sequence[tuple[str, ...]]) -> Flo
     outputs = []
     for loaded in predictor.models:
         key = id(loaded.pretrained)
-        cut[key] = cut[key] if key in cut else cut_texts(task, texts, loaded.pretrained)
-        outputs.append(outputs_of(task, logits_of(loaded, task.name, cut[key])).astype(np.float64))
+        cut[key] = cut[key] if key in cut else tokenize_rows(task, texts, loaded.pretrained)
+        outputs.append(outputs_of(task, model_logits(loaded, task.name, cut[key])).astype(np.float64))
     return combine_outputs(task, np.stack(outputs), predictor.ensemble)
 
 
-def cut_texts(task: Task, texts: Sequence[tuple[str, ...]], pretrained: "PretrainedEncoder") -> Corpus:
+def tokenize_rows(task: Task, texts: Sequence[tuple[str, ...]], pretrained: "PretrainedEncoder") -> Corpus:
     """Texts in an encoder's word pieces, in memory."""
     special = find_special_tokens(pretrained.tokenizer)
     pieces = [tokenize_texts(pretrained.tokenizer, list(column)) for column in zip(*texts, strict=True)]
     table = TokenTable(
         task=task.name,
-        split=SPLIT,
+        split=PREDICTED_SPLIT,
         num_own_rows=len(texts),
         id_column=pa.array([""] * len(texts)),
         labels=np.full(len(texts), np.nan, dtype=np.float32),
@@ -144,17 +144,17 @@ def cut_texts(task: Task, texts: Sequence[tuple[str, ...]], pretrained: "Pretrai
         special=special,
         fingerprint="",
     )
-    return Corpus(tables={(task.name, SPLIT): table}, special=special, fingerprint="", skipped=())
+    return Corpus(tables={(task.name, PREDICTED_SPLIT): table}, special=special, fingerprint="", skipped=())
 
 
-def logits_of(loaded: LoadedModel, task: str, corpus: Corpus) -> Floats:
+def model_logits(loaded: LoadedModel, task: str, corpus: Corpus) -> Floats:
     """One model's logits, (rows, num_logits); batches are of rows of similar length, as when it was scored."""
     from mtlib.errors import TrainingDiverged
     from mtlib.training.evaluation import predict
 
     device = next(loaded.model.parameters()).device
     try:
-        logits: Floats = predict(loaded.model, loaded.config, corpus, task, SPLIT, device).logits
+        logits: Floats = predict(loaded.model, loaded.config, corpus, task, PREDICTED_SPLIT, device).logits
     except TrainingDiverged as error:
         raise ValueError(f"every prediction must be finite, got another one by {loaded.name}") from error
     return logits

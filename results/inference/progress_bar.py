@@ -22,19 +22,19 @@ def show_rows(stream: IO[bytes], name: str) -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    total, start = size_of(stream), time.monotonic()
+    total, start = stream_bytes(stream), time.monotonic()
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rows]}"))
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task(name, total=total, rows="")
 
         def on_rows(num_rows: int) -> None:
             position = None if total is None else stream.tell()
-            progress.update(bar, completed=position, rows=rows_text(num_rows, time.monotonic() - start))
+            progress.update(bar, completed=position, rows=throughput_text(num_rows, time.monotonic() - start))
 
         yield on_rows
 
 
-def size_of(stream: IO[bytes]) -> int | None:
+def stream_bytes(stream: IO[bytes]) -> int | None:
     """Bytes of a stream, None where that cannot be known before its end."""
     try:
         return os.fstat(stream.fileno()).st_size if stream.seekable() else None
@@ -42,6 +42,6 @@ def size_of(stream: IO[bytes]) -> int | None:
         return None
 
 
-def rows_text(num_rows: int, seconds: float) -> str:
+def throughput_text(num_rows: int, seconds: float) -> str:
     """`4,096 rows, 512 rows/s`."""
     return f"{num_rows:,} rows, {num_rows / max(seconds, 1e-9):,.0f} rows/s"

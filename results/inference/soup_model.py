@@ -10,12 +10,12 @@ from mtlib.config.trial import TrialConfig
 from mtlib.errors import require
 from mtlib.stages.active_weights import part_of_weight
 from mtlib.stages.effective_settings import predicting_parts, prediction_config
-from results.inference.models import LoadedModel, ModelSource, find_trials, load_pretrained, name_of
+from results.inference.models import LoadedModel, ModelSource, describe_member, find_trials, load_pretrained
 from results.ranking.bootstrap import Numbers
 from results.records.files import open_folder
 from results.records.selection import Member
 from results.records.trials import TrialRecord
-from results.records.weights import read_weights
+from results.records.weights import read_trial_weights
 
 if TYPE_CHECKING:  # `results` must load without torch
     from mtlib.checkpoints.best_weights import Weights
@@ -61,7 +61,7 @@ def load_soup(members: Sequence[Member], task: str, source: ModelSource) -> Load
     pretrained = load_pretrained(source.encoder or shape.encoder.name, source)
     config = replace(shape, evaluation=trials[0][1].evaluation)
     weights = mean_weights(members, [record for record, _ in trials], shape, source)
-    name = f"the soup of {' and '.join(map(name_of, members))}"
+    name = f"the soup of {' and '.join(map(describe_member, members))}"
     model = build_model(config, pretrained, weights, f"weights must fit the configuration of {name}")
     return LoadedModel(name=name, model=model.to(device), config=config, pretrained=pretrained)
 
@@ -71,7 +71,11 @@ def common_shape(members: Sequence[Member], configs: Sequence[TrialConfig], task
     first, *others = (prediction_config(config, task) for config in configs)
     rule = "members of a soup must have one encoder and one shape"
     for member, other in zip(members[1:], others, strict=True):
-        require(other == first, rule, f"{name_of(member)}, whose are others than those of {name_of(members[0])}")
+        require(
+            other == first,
+            rule,
+            f"{describe_member(member)}, whose are others than those of {describe_member(members[0])}",
+        )
     weights = [member.weight for member in members]
     require(len(set(weights)) == 1, "members of a soup must have equal weights", ", ".join(map(str, weights)))
     return first
@@ -91,13 +95,15 @@ def mean_weights(
     total: Weights = {}
     types, parts = {}, predicting_parts(shape)
     for member, record in zip(members, records, strict=True):
-        read = read_weights(open_folder(source.places[member.sweep]), record, member.epoch)
+        read = read_trial_weights(open_folder(source.places[member.sweep]), record, member.epoch)
         own = {name: tensor for name, tensor in read.items() if part_of_weight(name) in parts}
         if not total:
             types = {name: tensor.dtype for name, tensor in own.items()}
             total = {name: tensor.double() for name, tensor in own.items()}
             continue
-        check_fit(f"weights of {name_of(member)} must be like those of {name_of(members[0])}", own, total)
+        check_fit(
+            f"weights of {describe_member(member)} must be like those of {describe_member(members[0])}", own, total
+        )
         for name, tensor in own.items():
             total[name] += tensor
     return {name: (total.pop(name) / len(members)).to(types[name]) for name in list(total)}

@@ -16,19 +16,19 @@ from results.inference.readers import TextRow
 from results.ranking.bootstrap import Floats
 
 OutputFormat = Literal["csv", "jsonl"]
-SUFFIXES: dict[str, OutputFormat] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+OUTPUT_SUFFIXES: dict[str, OutputFormat] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 """The format of a file by the end of its name."""
 DIGITS = 6
 """Behind the decimal point, of scores and probabilities."""
 
-Value = str | int | float | None
+Cell = str | int | float | None
 
 
 def find_output_format(place: str) -> OutputFormat:
     """The format that a file's name tells; ValueError if it tells none."""
     suffix = Path(place).suffix.lower()
-    require(suffix in SUFFIXES, f"--output must end in {', '.join(SUFFIXES)}", place)
-    return SUFFIXES[suffix]
+    require(suffix in OUTPUT_SUFFIXES, f"--output must end in {', '.join(OUTPUT_SUFFIXES)}", place)
+    return OUTPUT_SUFFIXES[suffix]
 
 
 def column_names(task: Task) -> list[str]:
@@ -41,12 +41,12 @@ def shown_labels(task: Task) -> Sequence[int]:
     return {"classes": range(task.num_classes), "binary": (1,), "regression": ()}[task.kind]
 
 
-def header_text(task: Task, form: OutputFormat) -> str:
+def format_header(task: Task, form: OutputFormat) -> str:
     """What stands before the rows."""
     return csv_text([column_names(task)]) if form == "csv" else ""
 
 
-def rows_text(task: Task, form: OutputFormat, rows: Sequence[TextRow], outputs: Floats) -> str:
+def format_rows(task: Task, form: OutputFormat, rows: Sequence[TextRow], outputs: Floats) -> str:
     """Rows with their predictions, a line each.
 
     Args:
@@ -63,12 +63,12 @@ def rows_text(task: Task, form: OutputFormat, rows: Sequence[TextRow], outputs: 
     return "".join(f"{line}\n" for line in lines)
 
 
-def row_values(task: Task, rows: Sequence[TextRow], outputs: Floats) -> list[list[Value]]:
+def row_values(task: Task, rows: Sequence[TextRow], outputs: Floats) -> list[list[Cell]]:
     """Id, prediction and probabilities of each row; None for what there is not."""
     labels = list(shown_labels(task))
     predictions = predictions_of(task, outputs)
     probabilities = probabilities_of(task, outputs)[:, labels] if labels else np.empty((len(rows), 0))
-    told: list[list[Value]] = []
+    told: list[list[Cell]] = []
     for row, output, prediction, own in zip(rows, outputs, predictions, probabilities, strict=True):
         if np.isnan(output).any():
             told.append([row.id, None, *[None] * len(labels)])
@@ -78,7 +78,7 @@ def row_values(task: Task, rows: Sequence[TextRow], outputs: Floats) -> list[lis
     return told
 
 
-def csv_text(lines: Iterable[Sequence[Value]]) -> str:
+def csv_text(lines: Iterable[Sequence[Cell]]) -> str:
     """Lines of CSV; None is blank."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(lines)

@@ -13,7 +13,15 @@ import pyarrow.fs as fs
 
 from mtlib.errors import require
 from results.records.epochs import curves_path, read_trial_curves
-from results.records.files import Location, full_name, list_files, open_folder, read_if_there, read_table, write_table
+from results.records.files import (
+    Location,
+    full_path,
+    list_files,
+    open_folder,
+    read_parquet,
+    read_parquet_if_exists,
+    write_parquet,
+)
 from results.records.predictions import PART, PredictionPart, iter_predictions
 from results.records.trials import CURVES, CURVES_FILE, OVERALL, PREDICTIONS
 
@@ -36,7 +44,7 @@ def copy_epochs(source: Location, source_trial: str, target: Location, trial: st
     """
     origin = open_folder(source)
     name = f"trial {source_trial} of {source}"
-    curves = first_epochs(read_trial_curves(origin, source_trial), epochs, name)
+    curves = truncate_curves(read_trial_curves(origin, source_trial), epochs, name)
     pairs = sorted(set(zip(curves["task"].to_pylist(), curves["split"].to_pylist(), strict=True)))
     wanted = [(source_trial, epoch) for epoch in range(1, epochs + 1)]
     parts = (
@@ -44,11 +52,11 @@ def copy_epochs(source: Location, source_trial: str, target: Location, trial: st
         for task, split in pairs
         for (_, epoch), table in iter_predictions(origin, task, split, wanted)
     )
-    put_epochs(target, trial, curves, parts, name)
+    replace_epochs(target, trial, curves, parts, name)
 
 
-def epoch_files(folder: Location, trial: str, epochs: int) -> dict[str, Path]:
-    """Where a trial's own files of its first epochs are; `place_epochs` takes a folder of them.
+def list_epoch_files(folder: Location, trial: str, epochs: int) -> dict[str, Path]:
+    """Where a trial's own files of its first epochs are; `import_epochs` takes a folder of them.
 
     Args:
         folder: the sweep's folder, on a disk.
@@ -62,16 +70,16 @@ def epoch_files(folder: Location, trial: str, epochs: int) -> dict[str, Path]:
         ValueError: the trial has fewer epochs in files of its own, or its curves are damaged.
     """
     name = f"trial {trial} of {folder}"
-    own = own_folder(folder, trial)
-    curves = read_if_there(own, CURVES_FILE, CURVES)
-    first = first_epochs(CURVES.empty_table() if curves is None else curves, epochs, name)
-    paths = {key: path for key, path in list_plain_parts(own).items() if key[2] <= epochs}
+    own = open_trial_folder(folder, trial)
+    curves = read_parquet_if_exists(own, CURVES_FILE, CURVES)
+    first = truncate_curves(CURVES.empty_table() if curves is None else curves, epochs, name)
+    paths = {key: path for key, path in list_prediction_files(own).items() if key[2] <= epochs}
     check_predictions(first, paths, name)
-    return {path: Path(full_name(own, path)) for path in (CURVES_FILE, *paths.values())}
+    return {path: Path(full_path(own, path)) for path in (CURVES_FILE, *paths.values())}
 
 
-def place_epochs(source: Path, folder: Location, trial: str) -> None:
-    """Gives a trial the epochs whose files lie in a plain folder, as `epoch_files` names them; what it had is replaced.
+def import_epochs(source: Path, folder: Location, trial: str) -> None:
+    """Replaces a trial's epochs by those in a plain folder that is laid out as `list_epoch_files` names them.
 
     Args:
         source: the folder; the files in it may bear any trial's name. Points of curves behind the last epoch that has
@@ -84,43 +92,43 @@ def place_epochs(source: Path, folder: Location, trial: str) -> None:
         ValueError: predictions are missing, or a file is damaged. The trial has no epochs then.
     """
     origin = open_folder(source)
-    paths = list_plain_parts(origin)
+    paths = list_prediction_files(origin)
     epochs = max((epoch for _, _, epoch in paths), default=0)
-    curves = first_epochs(read_table(origin, CURVES_FILE, CURVES), epochs, str(source))
-    parts = ((key, read_table(origin, path, PREDICTIONS)) for key, path in paths.items())
-    put_epochs(folder, trial, curves, parts, str(source))
+    curves = truncate_curves(read_parquet(origin, CURVES_FILE, CURVES), epochs, str(source))
+    parts = ((key, read_parquet(origin, path, PREDICTIONS)) for key, path in paths.items())
+    replace_epochs(folder, trial, curves, parts, str(source))
 
 
-def keep_epochs(folder: Location, trial: str, epochs: int) -> None:
+def truncate_epochs(folder: Location, trial: str, epochs: int) -> None:
     """Takes away whatever a trial has behind its first `epochs` epochs, at least 1; ValueError if it has fewer."""
-    own = own_folder(folder, trial)
-    first = first_epochs(read_trial_curves(open_folder(folder), trial), epochs, f"trial {trial} of {folder}")
-    write_table(own, CURVES_FILE, first)
-    for (_, _, epoch), path in list_plain_parts(own).items():
+    own = open_trial_folder(folder, trial)
+    first = truncate_curves(read_trial_curves(open_folder(folder), trial), epochs, f"trial {trial} of {folder}")
+    write_parquet(own, CURVES_FILE, first)
+    for (_, _, epoch), path in list_prediction_files(own).items():
         if epoch > epochs:
             own.delete_file(path)
 
 
-def drop_epochs(folder: Location, trial: str) -> None:
+def delete_epochs(folder: Location, trial: str) -> None:
     """Takes away whatever epochs a trial has, be they damaged; nothing happens where it has none.
 
     Args:
         folder: the sweep's folder.
         trial: the trial.
     """
-    own = own_folder(folder, trial)
-    paths = list_plain_parts(own).values()
+    own = open_trial_folder(folder, trial)
+    paths = list_prediction_files(own).values()
     try:
         is_there = bool(paths) or read_trial_curves(open_folder(folder), trial).num_rows > 0
     except ValueError:
         is_there = True
     if is_there:
-        write_table(own, CURVES_FILE, CURVES.empty_table())  # not deleted: it hides epochs that were compacted
+        write_parquet(own, CURVES_FILE, CURVES.empty_table())  # not deleted: it hides epochs that were compacted
     for path in paths:
         own.delete_file(path)
 
 
-def first_epochs(curves: pa.Table, epochs: int, name: str) -> pa.Table:
+def truncate_curves(curves: pa.Table, epochs: int, name: str) -> pa.Table:
     """The points of a trial's first epochs, each of which must be there."""
     require(epochs >= 1, f"epochs of {name} must be at least 1", epochs)
     first = curves.filter(pc.less_equal(curves["epoch"], epochs))
@@ -129,13 +137,13 @@ def first_epochs(curves: pa.Table, epochs: int, name: str) -> pa.Table:
     return first
 
 
-def own_folder(folder: Location, trial: str) -> fs.SubTreeFileSystem:
+def open_trial_folder(folder: Location, trial: str) -> fs.SubTreeFileSystem:
     """The file system whose root is a trial's own folder: `curves.parquet` and `predictions/` lie there."""
     root = open_folder(folder)
-    return fs.SubTreeFileSystem(full_name(root, f"trials/{trial}"), root.base_fs)
+    return fs.SubTreeFileSystem(full_path(root, f"trials/{trial}"), root.base_fs)
 
 
-def list_plain_parts(own: fs.SubTreeFileSystem) -> dict[PartKey, str]:
+def list_prediction_files(own: fs.SubTreeFileSystem) -> dict[PartKey, str]:
     """The predictions below a folder that is laid out like a trial's."""
     matches = {info.path: PART.fullmatch(f"trials/any/{info.path}") for info in list_files(own, "predictions")}
     return {(match["task"], match["split"], int(match["epoch"])): path for path, match in matches.items() if match}
@@ -150,21 +158,21 @@ def check_predictions(curves: pa.Table, found: Iterable[PartKey], name: str) -> 
         raise ValueError(f"{name} has no predictions of {task}-dev at epoch {epoch}")
 
 
-def put_epochs(
+def replace_epochs(
     folder: Location, trial: str, curves: pa.Table, parts: Iterable[tuple[PartKey, pa.Table]], name: str
 ) -> None:
     """Replaces a trial's epochs by others that bear any name; `name` says for errors whose they are."""
-    drop_epochs(folder, trial)
+    delete_epochs(folder, trial)
     root, found = open_folder(folder), []
     for (task, split, epoch), table in parts:
         path = PredictionPart(trial=trial, epoch=epoch, task=task, split=split).path
-        write_table(root, path, renamed(table, trial))
+        write_parquet(root, path, with_trial_id(table, trial))
         found.append((task, split, epoch))
     check_predictions(curves, found, name)
-    write_table(root, curves_path(trial), renamed(curves, trial))
+    write_parquet(root, curves_path(trial), with_trial_id(curves, trial))
 
 
-def renamed(table: pa.Table, trial: str) -> pa.Table:
+def with_trial_id(table: pa.Table, trial: str) -> pa.Table:
     """A table whose rows are of another trial."""
     at = table.schema.get_field_index("trial")
     names = pa.repeat(pa.scalar(trial, pa.string()), table.num_rows)

@@ -16,22 +16,22 @@ from results.records.files import (
     Location,
     is_temporary,
     list_files,
+    open_atomic,
     open_folder,
-    read_if_there,
-    table_writer,
+    parquet_writer,
+    read_parquet_if_exists,
     write_group,
-    write_table,
-    writing,
+    write_parquet,
 )
 from results.records.predictions import (
     PredictionPart,
     TrialEpoch,
+    compacted_path,
     iter_predictions,
     list_parts,
     prediction_table,
-    table_path,
 )
-from results.records.trials import CURVES, CURVES_COPY_FILE, CURVES_FILE, PREDICTIONS, UNFINISHED, read_trials
+from results.records.trials import CURVES, CURVES_BACKUP_FILE, CURVES_FILE, PREDICTIONS, UNFINISHED, read_trials
 
 if TYPE_CHECKING:  # `results` must load without torch
     from mtlib.training.epoch_report import EpochReport, Point
@@ -52,12 +52,12 @@ def write_epoch(folder: Location, trial: str, report: "EpochReport") -> None:
     known = read_trial_curves(root, trial)
     earlier = known.filter(pc.less(known["epoch"], report.epoch))
     if earlier.num_rows < known.num_rows:  # these rows must not point at predictions that are about to change
-        write_table(root, curves_path(trial), earlier)
+        write_parquet(root, curves_path(trial), earlier)
     for part in report.predictions:
         table = prediction_table(trial, report.epoch, part.ids, part.labels, part.logits)
         path = PredictionPart(trial=trial, epoch=report.epoch, task=part.task, split=part.split).path
-        write_table(root, path, table)
-    write_table(root, curves_path(trial), pa.concat_tables([earlier, curve_rows(trial, report.points)]))
+        write_parquet(root, path, table)
+    write_parquet(root, curves_path(trial), pa.concat_tables([earlier, curve_rows(trial, report.points)]))
 
 
 def curves_path(trial: str) -> str:
@@ -79,7 +79,7 @@ def curve_rows(trial: str, points: Iterable["Point"]) -> pa.Table:
 
 def read_trial_curves(root: fs.SubTreeFileSystem, trial: str, compacted: pa.Table | None = None) -> pa.Table:
     """A trial's curves: its own file, or what has become of it in the table (`compacted`, if that is at hand)."""
-    own = read_if_there(root, curves_path(trial), CURVES)
+    own = read_parquet_if_exists(root, curves_path(trial), CURVES)
     if own is not None:
         return own
     table = read_compacted_curves(root) if compacted is None else compacted
@@ -88,7 +88,7 @@ def read_trial_curves(root: fs.SubTreeFileSystem, trial: str, compacted: pa.Tabl
 
 def read_compacted_curves(root: fs.SubTreeFileSystem) -> pa.Table:
     """`curves.parquet`; no rows where nothing has been compacted."""
-    table = read_if_there(root, CURVES_FILE, CURVES)
+    table = read_parquet_if_exists(root, CURVES_FILE, CURVES)
     return CURVES.empty_table() if table is None else table
 
 
@@ -101,13 +101,13 @@ def read_curves(folder: Location) -> pa.Table:
     Raises:
         ValueError: a file is damaged or of another schema; one line names it.
     """
-    return merged_curves(open_folder(folder))[0]
+    return merge_curves(open_folder(folder))[0]
 
 
-def merged_curves(root: fs.SubTreeFileSystem) -> tuple[pa.Table, list[str]]:
+def merge_curves(root: fs.SubTreeFileSystem) -> tuple[pa.Table, list[str]]:
     """The curves of a sweep, and the trials that have a file of their own still."""
     trials = [info.path.split("/")[1] for info in list_files(root, "trials") if info.path.endswith("/curves.parquet")]
-    found = {trial: read_if_there(root, curves_path(trial), CURVES) for trial in trials}
+    found = {trial: read_parquet_if_exists(root, curves_path(trial), CURVES) for trial in trials}
     own = {trial: table for trial, table in found.items() if table is not None}  # None: compacted since it was listed
     table = read_compacted_curves(root)  # after them: it holds what has just been compacted
     is_newer = pc.is_in(table["trial"], pa.array(list(own), pa.string()))
@@ -158,13 +158,13 @@ def compact(folder: Location) -> None:
     """
     root = open_folder(folder)
     ended = {record.trial_id for record in read_trials(folder) if record.status not in UNFINISHED}
-    curves, own_curves = merged_curves(root)
+    curves, own_curves = merge_curves(root)
     parts = list_parts(root)
     for task, split in sorted({(part.task, part.split) for part in parts}):
         merge_predictions(root, task, split, reported_epochs(curves))
     if own_curves:
-        write_table(root, CURVES_COPY_FILE, curves)
-        write_table(root, CURVES_FILE, curves)
+        write_parquet(root, CURVES_BACKUP_FILE, curves)
+        write_parquet(root, CURVES_FILE, curves)
     for path in [part.path for part in parts if part.trial in ended]:
         root.delete_file(path)
     for trial in ended.intersection(own_curves):
@@ -172,17 +172,17 @@ def compact(folder: Location) -> None:
     ends = {end_path(trial) for trial in ended}
     for path in [info.path for info in list_files(root, "trials") if info.path in ends]:
         root.delete_file(path)
-    delete_leftovers(root)
+    delete_stale_temporaries(root)
 
 
 def merge_predictions(root: fs.SubTreeFileSystem, task: str, split: str, reported: list[TrialEpoch]) -> None:
     """Writes the table of a task's split anew: one row group for each reported trial and epoch, the newest of each."""
-    with writing(root, table_path(task, split)) as stream, table_writer(stream, PREDICTIONS) as writer:
+    with open_atomic(root, compacted_path(task, split)) as stream, parquet_writer(stream, PREDICTIONS) as writer:
         for _, table in iter_predictions(root, task, split, reported):
             write_group(writer, table)
 
 
-def delete_leftovers(root: fs.SubTreeFileSystem) -> None:
+def delete_stale_temporaries(root: fs.SubTreeFileSystem) -> None:
     """Deletes temporary files that a kill left behind: those older than an hour."""
     for info in list_files(root, ""):
         if is_temporary(info.path) and info.mtime < datetime.now(UTC) - timedelta(hours=1):

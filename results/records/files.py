@@ -45,7 +45,7 @@ def open_folder(location: Location) -> fs.SubTreeFileSystem:
     return fs.SubTreeFileSystem(path, base)
 
 
-def full_name(root: fs.SubTreeFileSystem, path: str) -> str:
+def full_path(root: fs.SubTreeFileSystem, path: str) -> str:
     """A file of the folder as people and messages name it."""
     return posixpath.join(root.base_path, path)
 
@@ -73,13 +73,13 @@ def rename(root: fs.SubTreeFileSystem, source: str, target: str) -> None:
 
 
 def is_temporary(path: str) -> bool:
-    """Whether `writing` made the file under a name that it was not to keep."""
+    """Whether `open_atomic` made the file under a name that it was not to keep."""
     name = posixpath.basename(path)
     return name.startswith(".") and name.endswith(TEMPORARY_SUFFIX)
 
 
 @contextmanager
-def writing(root: fs.SubTreeFileSystem, path: str) -> Iterator[IO[bytes]]:
+def open_atomic(root: fs.SubTreeFileSystem, path: str) -> Iterator[IO[bytes]]:
     """A stream to a temporary file in the same folder, which takes the name `path` once the block ends well."""
     folder, name = posixpath.split(path)
     root.base_fs.create_dir(posixpath.join(root.base_path, folder), recursive=True)
@@ -94,13 +94,13 @@ def writing(root: fs.SubTreeFileSystem, path: str) -> Iterator[IO[bytes]]:
         raise
 
 
-def write_table(root: fs.SubTreeFileSystem, path: str, table: pa.Table) -> None:
+def write_parquet(root: fs.SubTreeFileSystem, path: str, table: pa.Table) -> None:
     """Writes a table, whole, as one row group."""
-    with writing(root, path) as stream, table_writer(stream, table.schema) as writer:
+    with open_atomic(root, path) as stream, parquet_writer(stream, table.schema) as writer:
         write_group(writer, table)
 
 
-def table_writer(stream: IO[bytes], schema: pa.Schema) -> pq.ParquetWriter:
+def parquet_writer(stream: IO[bytes], schema: pa.Schema) -> pq.ParquetWriter:
     """A Parquet writer whose pages carry checksums."""
     repeated = [name for name in schema.names if name not in NEVER_REPEATED]
     return pq.ParquetWriter(
@@ -114,7 +114,7 @@ def write_group(writer: pq.ParquetWriter, table: pa.Table) -> None:
 
 
 @contextmanager
-def reading(name: str) -> Iterator[None]:
+def report_damage(name: str) -> Iterator[None]:
     """Turns whatever a damaged file does to its reader into one line that names the file."""
     try:
         yield
@@ -131,27 +131,27 @@ def open_parquet(root: fs.SubTreeFileSystem, path: str) -> pq.ParquetFile:
         FileNotFoundError: there is no such file.
         ValueError: the file is truncated or no Parquet.
     """
-    with reading(full_name(root, path)):
+    with report_damage(full_path(root, path)):
         return pq.ParquetFile(root.open_input_file(path), page_checksum_verification=True)
 
 
-def open_table(root: fs.SubTreeFileSystem, path: str, declared: pa.Schema) -> pq.ParquetFile:
+def open_checked_parquet(root: fs.SubTreeFileSystem, path: str, declared: pa.Schema) -> pq.ParquetFile:
     """Opens a Parquet file that must have the declared schema; raises as `open_parquet` and `check_schema` do."""
     file = open_parquet(root, path)
-    check_schema(file.schema_arrow, declared, full_name(root, path))
+    check_schema(file.schema_arrow, declared, full_path(root, path))
     return file
 
 
-def read_table(root: fs.SubTreeFileSystem, path: str, declared: pa.Schema) -> pa.Table:
-    """A whole Parquet file that must have the declared schema; raises as `open_table` does."""
-    with open_table(root, path, declared) as file, reading(full_name(root, path)):
+def read_parquet(root: fs.SubTreeFileSystem, path: str, declared: pa.Schema) -> pa.Table:
+    """A whole Parquet file that must have the declared schema; raises as `open_checked_parquet` does."""
+    with open_checked_parquet(root, path, declared) as file, report_damage(full_path(root, path)):
         return file.read()
 
 
-def read_if_there(root: fs.SubTreeFileSystem, path: str, declared: pa.Schema) -> pa.Table | None:
-    """`read_table`, or None where there is no such file."""
+def read_parquet_if_exists(root: fs.SubTreeFileSystem, path: str, declared: pa.Schema) -> pa.Table | None:
+    """`read_parquet`, or None where there is no such file."""
     try:
-        return read_table(root, path, declared)
+        return read_parquet(root, path, declared)
     except FileNotFoundError:
         return None
 
@@ -174,7 +174,7 @@ def check_schema(found: pa.Schema, declared: pa.Schema, name: str) -> None:
 
 def write_json(root: fs.SubTreeFileSystem, path: str, value: Mapping[str, Any]) -> None:
     """Writes a JSON object, whole, for people to read too."""
-    with writing(root, path) as stream:
+    with open_atomic(root, path) as stream:
         stream.write((json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
 
 
@@ -190,20 +190,20 @@ def read_json(root: fs.SubTreeFileSystem, path: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"{full_name(root, path)}: truncated or damaged: {first_line(error)}") from None
+        raise ValueError(f"{full_path(root, path)}: truncated or damaged: {first_line(error)}") from None
     if not isinstance(value, dict):
-        raise ValueError(f"{full_name(root, path)}: must be a JSON object, got {type(value).__name__}")
+        raise ValueError(f"{full_path(root, path)}: must be a JSON object, got {type(value).__name__}")
     return value
 
 
-def read_versioned(root: fs.SubTreeFileSystem, path: str, *, rule: str, version: int, key: str) -> dict[str, Any]:
-    """Reads a JSON object of one version; arguments and errors are those of `read_object`."""
+def read_versioned_json(root: fs.SubTreeFileSystem, path: str, *, rule: str, version: int, key: str) -> dict[str, Any]:
+    """Reads a JSON object of one version; arguments and errors are those of `read_dataclass`."""
     tree = read_json(root, path)
-    require(tree.get(key) == version, f"{full_name(root, path)}: {rule} {version}", tree.get(key, "none"))
+    require(tree.get(key) == version, f"{full_path(root, path)}: {rule} {version}", tree.get(key, "none"))
     return tree
 
 
-def read_object(
+def read_dataclass(
     root: fs.SubTreeFileSystem,
     path: str,
     declared: type[Declared],
@@ -228,13 +228,13 @@ def read_object(
         FileNotFoundError: there is no such file.
         ValueError: it is damaged, of another version, or not as declared; one line names it.
     """
-    tree = without_keys(read_versioned(root, path, rule=rule, version=version, key=key), removed)
+    tree = without_keys(read_versioned_json(root, path, rule=rule, version=version, key=key), removed)
     if key not in declared.__annotations__:
         del tree[key]
     try:
         found: Declared = from_dict(declared, tree, "")
     except ValueError as error:
-        raise ValueError(f"{full_name(root, path)}: {error}") from error
+        raise ValueError(f"{full_path(root, path)}: {error}") from error
     return found
 
 

@@ -17,13 +17,13 @@ STALE_SECONDS = 60.0
 
 
 @contextmanager
-def keep_beating(folder: Path) -> Iterator[None]:
+def send_heartbeats(folder: Path) -> Iterator[None]:
     """While this context is open, notes in a sweep's folder that it runs; at its end, that it has stopped."""
     has_ended = threading.Event()
 
     def keep() -> None:
         while not has_ended.is_set():
-            beat(folder)
+            write_heartbeat(folder)
             has_ended.wait(BEAT_SECONDS)
 
     thread = threading.Thread(target=keep, name="heartbeat", daemon=True)
@@ -33,10 +33,10 @@ def keep_beating(folder: Path) -> Iterator[None]:
     finally:
         has_ended.set()
         thread.join(BEAT_SECONDS)  # storage that hangs must not keep a sweep from its end
-        beat(folder, has_stopped=True)
+        write_heartbeat(folder, has_stopped=True)
 
 
-def beat(folder: Path, *, has_stopped: bool = False) -> None:
+def write_heartbeat(folder: Path, *, has_stopped: bool = False) -> None:
     """Notes that a sweep runs, or has stopped, now; where that cannot be written, it passes for stopped in a while."""
     if not folder.is_dir():  # it was deleted, and should not come back
         return

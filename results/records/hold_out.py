@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from mtlib.config.schema import to_dict
 from mtlib.data.tables import Table, content_fingerprint
 from mtlib.errors import require
-from results.records.files import Location, open_folder, read_object, write_json
+from results.records.files import Location, open_folder, read_dataclass, write_json
 from results.records.trials import SCHEMA_VERSION
 
 HOLD_OUT_FILE = "hold_out.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldRows:
+class HeldOutRows:
     """The rows of one task that are kept aside."""
 
     ids: tuple[str, ...]
@@ -28,15 +28,15 @@ class HoldOutRecord:
 
     share: float
     """Of each task's own train rows, as it was asked for; what is kept aside is no more."""
-    tasks: Mapping[str, HeldRows]
+    tasks: Mapping[str, HeldOutRows]
     looks: tuple[str, ...] = ()
     """When a selection was scored on them, ISO 8601, UTC: only the first look is at rows that nothing was chosen by."""
 
 
-def describe_rows(held: Mapping[str, Table]) -> dict[str, HeldRows]:
+def held_out_rows(held: Mapping[str, Table]) -> dict[str, HeldOutRows]:
     """What is recorded of the tables that `read_held_out` returns, by task."""
     return {
-        task: HeldRows(ids=tuple(table.ids), fingerprint=content_fingerprint({(task, table.split): table}))
+        task: HeldOutRows(ids=tuple(table.ids), fingerprint=content_fingerprint({(task, table.split): table}))
         for task, table in held.items()
     }
 
@@ -59,13 +59,13 @@ def read_hold_out(folder: Location) -> HoldOutRecord:
     """
     root, key, rule = open_folder(folder), "schema_version", "schema version must be"
     try:
-        return read_object(root, HOLD_OUT_FILE, HoldOutRecord, rule=rule, version=SCHEMA_VERSION, key=key)
+        return read_dataclass(root, HOLD_OUT_FILE, HoldOutRecord, rule=rule, version=SCHEMA_VERSION, key=key)
     except (FileNotFoundError, NotADirectoryError):
         rule = "a sweep must have kept train rows aside, with --hold-out F, to be scored on them"
         raise ValueError(f"{rule}; {folder} has no {HOLD_OUT_FILE}") from None
 
 
-def check_held(record: HoldOutRecord, held: Mapping[str, Table]) -> None:
+def check_held_out_rows(record: HoldOutRecord, held: Mapping[str, Table]) -> None:
     """Checks that tables hold the very rows that a sweep has kept aside.
 
     Args:
@@ -75,6 +75,6 @@ def check_held(record: HoldOutRecord, held: Mapping[str, Table]) -> None:
     Raises:
         ValueError: one line that names the tasks of which other rows would be kept aside now.
     """
-    found = describe_rows(held)
+    found = held_out_rows(held)
     changed = [task for task in found if record.tasks.get(task) != found[task]]
     require(not changed, "rows held out must be what they were when the sweep began", f"others of {', '.join(changed)}")

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pyarrow.fs as fs
 
-from results.records.files import Location, list_files, open_folder, writing
+from results.records.files import Location, list_files, open_atomic, open_folder
 from results.records.trials import CURVES_FILE, SWEEP_FILE, TRIALS_FILE
 
 MIRRORED_SUFFIXES = (".parquet", ".json", ".safetensors")
@@ -20,7 +20,7 @@ CLOCK_MARGIN = timedelta(minutes=1)
 CHUNK_BYTES = 8 * 2**20
 
 
-def mirror(folder: Location, uri: Location) -> int:
+def update_mirror(folder: Location, uri: Location) -> int:
     """Brings a copy of a sweep's folder up to date; `load_sweep(uri)` reads the copy.
 
     What is new or has changed is copied, data before what points at it, each file whole or not at all. What a trial
@@ -40,9 +40,9 @@ def mirror(folder: Location, uri: Location) -> int:
     source, target = open_folder(folder), open_folder(uri)
     wanted = {info.path: info for info in list_files(source, "") if is_mirrored(info.path)}
     there = {info.path: info for info in list_files(target, "")}
-    outdated = [path for path in sorted(wanted, key=copying_order) if not is_current(wanted[path], there.get(path))]
+    outdated = [path for path in sorted(wanted, key=copy_order) if not is_current(wanted[path], there.get(path))]
     for path in outdated:
-        copy_file(source, target, path)
+        mirror_file(source, target, path)
     for path in there:
         if path.startswith("trials/") and is_mirrored(path) and path not in wanted:
             target.delete_file(path)
@@ -55,7 +55,7 @@ def is_mirrored(path: str) -> bool:
     return path.endswith(MIRRORED_SUFFIXES) and not is_kept_back
 
 
-def copying_order(path: str) -> tuple[int, str]:
+def copy_order(path: str) -> tuple[int, str]:
     """Sorts what points at other files behind them."""
     name = posixpath.basename(path)
     return COPIED_LAST.index(name) + 1 if name in COPIED_LAST else 0, path
@@ -66,8 +66,8 @@ def is_current(info: fs.FileInfo, copy: fs.FileInfo | None) -> bool:
     return copy is not None and copy.size == info.size and bool(copy.mtime - info.mtime >= CLOCK_MARGIN)
 
 
-def copy_file(source: fs.SubTreeFileSystem, target: fs.SubTreeFileSystem, path: str) -> None:
+def mirror_file(source: fs.SubTreeFileSystem, target: fs.SubTreeFileSystem, path: str) -> None:
     """Copies one file, whole; a file that has been merged into another since it was listed is passed over."""
-    with suppress(FileNotFoundError), source.open_input_stream(path) as reader, writing(target, path) as stream:
+    with suppress(FileNotFoundError), source.open_input_stream(path) as reader, open_atomic(target, path) as stream:
         while chunk := reader.read(CHUNK_BYTES):
             stream.write(chunk)

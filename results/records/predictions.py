@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
-from results.records.files import full_name, list_files, open_table, read_if_there, reading
+from results.records.files import full_path, list_files, open_checked_parquet, read_parquet_if_exists, report_damage
 from results.records.trials import PREDICTIONS
 
 PART = re.compile(r"trials/(?P<trial>[^/]+)/predictions/(?P<task>.+)-(?P<split>[^-]+)-(?P<epoch>\d+)\.parquet")
@@ -38,7 +38,7 @@ class PredictionPart:
         return f"trials/{self.trial}/predictions/{self.task}-{self.split}-{self.epoch:04d}.parquet"
 
 
-def table_path(task: str, split: str) -> str:
+def compacted_path(task: str, split: str) -> str:
     """Where the predictions of a task's split are in the sweep's folder, once compacted."""
     return f"predictions/{task}-{split}.parquet"
 
@@ -89,7 +89,7 @@ def row_groups(file: pq.ParquetFile) -> dict[TrialEpoch, int]:
 def open_groups(root: fs.SubTreeFileSystem, task: str, split: str) -> tuple[pq.ParquetFile, dict[TrialEpoch, int]]:
     """The compacted table of a task's split and its row groups; an empty one where nothing has been compacted."""
     try:
-        file = open_table(root, table_path(task, split), PREDICTIONS)
+        file = open_checked_parquet(root, compacted_path(task, split), PREDICTIONS)
     except FileNotFoundError:
         return None, {}
     return file, row_groups(file)
@@ -106,11 +106,11 @@ def iter_predictions(
     parts = {(part.trial, part.epoch): part for part in list_parts(root) if (part.task, part.split) == (task, split)}
     file, groups = open_groups(root, task, split)
     for key in wanted:
-        table = read_if_there(root, parts[key].path, PREDICTIONS) if key in parts else None
+        table = read_parquet_if_exists(root, parts[key].path, PREDICTIONS) if key in parts else None
         if table is None and key in parts:  # compacted since it was listed
             file, groups = open_groups(root, task, split)
         if table is None and key in groups:
-            with reading(full_name(root, table_path(task, split))):
+            with report_damage(full_path(root, compacted_path(task, split))):
                 table = file.read_row_group(groups[key])
         if table is not None:
             yield key, table
@@ -132,14 +132,14 @@ def stack_predictions(
     Raises:
         ValueError: an epoch is missing, two trials were scored on other examples, or a file is damaged.
     """
-    name = full_name(root, table_path(task, split))
+    name = full_path(root, compacted_path(task, split))
     logits: dict[TrialEpoch, npt.NDArray[np.float32]] = {}
     first = None
     for (trial, epoch), table in iter_predictions(root, task, split, wanted):
         first = table if first is None else first
-        if not same_examples(table, first):
+        if not has_same_examples(table, first):
             raise ValueError(f"{name}: trial {trial} at epoch {epoch} was not scored on the examples of {wanted[0][0]}")
-        logits[trial, epoch] = logits_of(table)
+        logits[trial, epoch] = logits_array(table)
     for trial, epoch in wanted:
         if (trial, epoch) not in logits:
             raise ValueError(f"{name}: predictions of trial {trial} at epoch {epoch} are missing")
@@ -147,12 +147,12 @@ def stack_predictions(
     return first["label"].to_numpy(), np.stack([logits[key] for key in wanted])
 
 
-def same_examples(table: pa.Table, other: pa.Table) -> bool:
+def has_same_examples(table: pa.Table, other: pa.Table) -> bool:
     """Whether two tables hold the same examples with the same labels in the same order."""
     return bool(table["id"].equals(other["id"]) and np.array_equal(table["label"], other["label"], equal_nan=True))
 
 
-def logits_of(table: pa.Table) -> npt.NDArray[np.float32]:
+def logits_array(table: pa.Table) -> npt.NDArray[np.float32]:
     """Logits as an array, (rows, num_logits)."""
     values: npt.NDArray[np.float32] = table["logits"].combine_chunks().flatten().to_numpy()
     return values.reshape(table.num_rows, -1)

@@ -15,26 +15,26 @@ import pyarrow as pa
 import pyarrow.fs as fs
 
 from mtlib.tasks import TASKS
-from results.records.epoch_transfer import drop_epochs, list_plain_parts, own_folder
+from results.records.epoch_transfer import delete_epochs, list_prediction_files, open_trial_folder
 from results.records.epochs import end_path, read_compacted_curves, read_trial_curves
-from results.records.files import Location, full_name, open_folder, read_json, read_table, write_json, write_table
+from results.records.files import Location, full_path, open_folder, read_json, read_parquet, write_json, write_parquet
 from results.records.trials import (
     CURVES,
-    CURVES_COPY_FILE,
+    CURVES_BACKUP_FILE,
     CURVES_FILE,
     OVERALL,
     PREDICTIONS,
-    TRIALS_BEFORE_FILE,
+    TRIALS_BACKUP_FILE,
     TRIALS_FILE,
     UNFINISHED,
     TrialRecord,
     read_sweep,
     read_trials,
     read_trials_table,
-    record_of,
+    record_from_row,
 )
 
-FROM_END = ("error", "peak_memory_bytes", "shared_steps", "taken_from")
+END_FIELDS = ("error", "peak_memory_bytes", "shared_steps", "taken_from")
 """Fields of a record that a trial's end may say anew; so does its `how`, the status."""
 
 MAIN_METRICS = {**{name: task.metric for name, task in TASKS.items()}, OVERALL: OVERALL}
@@ -42,7 +42,7 @@ MAIN_METRICS = {**{name: task.metric for name, task in TASKS.items()}, OVERALL: 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recovered:
+class RecoveredRecords:
     """What could be read back."""
 
     records: tuple[TrialRecord, ...]
@@ -62,7 +62,7 @@ def write_end(folder: Location, trial: str, facts: Mapping[str, Any]) -> None:
             since 1970), and what else is worth keeping.
     """
     content = dict(facts)
-    write_json(open_folder(folder), end_path(trial), {"crc32": checksum(content), "facts": content})
+    write_json(open_folder(folder), end_path(trial), {"crc32": json_checksum(content), "facts": content})
 
 
 def read_end(folder: Location, trial: str) -> dict[str, Any] | None:
@@ -73,13 +73,13 @@ def read_end(folder: Location, trial: str) -> dict[str, Any] | None:
         return None
 
 
-def drop_end(folder: Location, trial: str) -> None:
+def delete_end(folder: Location, trial: str) -> None:
     """Forgets how a trial ended, if it had: it is going to be trained again."""
     with suppress(FileNotFoundError):
         open_folder(folder).delete_file(end_path(trial))
 
 
-def recover(folder: Location) -> Recovered:
+def recover(folder: Location) -> RecoveredRecords:
     """The records of a sweep that nobody is running, each as its trial's own files have it.
 
     Of a trial that has not ended, scores, epochs and times follow from its curves, as if each of their epochs had been
@@ -96,24 +96,24 @@ def recover(folder: Location) -> Recovered:
     num_workers = read_sweep(folder).get("num_workers", 1)
     records, notes = read_newest_trials(folder)
     if notes and records:
-        write_table(root, TRIALS_FILE, read_trials_table(folder, TRIALS_BEFORE_FILE)[0])
-    notes += mend_curves(root)
+        write_parquet(root, TRIALS_FILE, read_trials_table(folder, TRIALS_BACKUP_FILE)[0])
+    notes += restore_curves(root)
     compacted = read_compacted_curves(root)
     updated = []
     for record in records:
         if record.status in UNFINISHED:
-            record, damages = bring_up_to_date(folder, record, compacted, num_workers)
+            record, damages = recover_trial(folder, record, compacted, num_workers)
             notes += damages
         updated.append(record)
-    return Recovered(records=tuple(updated), notes=tuple(notes))
+    return RecoveredRecords(records=tuple(updated), notes=tuple(notes))
 
 
-def look(folder: Location) -> Recovered:
+def read_records_as_left(folder: Location) -> RecoveredRecords:
     """The records of the sweep in `folder` with nothing mended or changed; what has not ended is as it was left."""
     records, notes = read_newest_trials(folder)
     ends = {record.trial_id: read_end(folder, record.trial_id) for record in records if record.status in UNFINISHED}
     told = [replace(record, status=(ends.get(record.trial_id) or {}).get("how", record.status)) for record in records]
-    return Recovered(records=tuple(told), notes=tuple(notes))
+    return RecoveredRecords(records=tuple(told), notes=tuple(notes))
 
 
 def read_newest_trials(folder: Location) -> tuple[list[TrialRecord], list[str]]:
@@ -123,15 +123,15 @@ def read_newest_trials(folder: Location) -> tuple[list[TrialRecord], list[str]]:
     except ValueError as error:
         damage = str(error)
     try:
-        table, tasks = read_trials_table(folder, TRIALS_BEFORE_FILE)
+        table, tasks = read_trials_table(folder, TRIALS_BACKUP_FILE)
     except ValueError as error:
         return [], [f"{damage}; the one before it is damaged too", f"{error}; no trial is known any more"]
     if table.num_rows == 0:
         return [], [f"{damage}; there is none before it, no trial is known any more"]
-    return [record_of(row, tasks) for row in table.to_pylist()], [f"{damage}; the one before it is used"]
+    return [record_from_row(row, tasks) for row in table.to_pylist()], [f"{damage}; the one before it is used"]
 
 
-def mend_curves(root: fs.SubTreeFileSystem) -> list[str]:
+def restore_curves(root: fs.SubTreeFileSystem) -> list[str]:
     """Replaces a damaged `curves.parquet` by its copy; notes."""
     try:
         read_compacted_curves(root)
@@ -140,14 +140,14 @@ def mend_curves(root: fs.SubTreeFileSystem) -> list[str]:
     else:
         return []
     try:
-        copy = read_table(root, CURVES_COPY_FILE, CURVES)
+        copy = read_parquet(root, CURVES_BACKUP_FILE, CURVES)
     except (FileNotFoundError, ValueError):
-        raise ValueError(f"{damage}; its copy {CURVES_COPY_FILE} cannot be read either") from None
-    write_table(root, CURVES_FILE, copy)
+        raise ValueError(f"{damage}; its copy {CURVES_BACKUP_FILE} cannot be read either") from None
+    write_parquet(root, CURVES_FILE, copy)
     return [f"{damage}; its copy is used"]
 
 
-def bring_up_to_date(
+def recover_trial(
     folder: Location, record: TrialRecord, compacted: pa.Table, num_workers: int
 ) -> tuple[TrialRecord, list[str]]:
     """A trial that had not ended, as its own files have it, and notes."""
@@ -156,35 +156,35 @@ def bring_up_to_date(
         curves = read_trial_curves(root, trial, compacted)
         check_predictions_of(folder, trial, curves)
     except ValueError as error:
-        begin_anew(folder, trial)
-        record = with_curves(record, CURVES.empty_table(), num_workers)
-        return with_end(record, None, num_workers), [f"{error}; trial {trial} starts over"]
-    record = with_curves(record, curves, num_workers)
+        reset_trial(folder, trial)
+        record = record_with_curves(record, CURVES.empty_table(), num_workers)
+        return record_with_end(record, None, num_workers), [f"{error}; trial {trial} starts over"]
+    record = record_with_curves(record, curves, num_workers)
     try:
-        return with_end(record, load_end(root, trial), num_workers), []
+        return record_with_end(record, load_end(root, trial), num_workers), []
     except ValueError as error:
-        return with_end(record, None, num_workers), [f"{error}; trial {trial} goes on from its last checkpoint"]
+        return record_with_end(record, None, num_workers), [f"{error}; trial {trial} goes on from its last checkpoint"]
 
 
 def check_predictions_of(folder: Location, trial: str, curves: pa.Table) -> None:
     """Reads a trial's own predictions of the epochs that its curves hold; raises ValueError if one is damaged."""
-    own, reported = own_folder(folder, trial), set(curves["epoch"].to_pylist())
-    for (_, _, epoch), path in list_plain_parts(own).items():
+    own, reported = open_trial_folder(folder, trial), set(curves["epoch"].to_pylist())
+    for (_, _, epoch), path in list_prediction_files(own).items():
         if epoch in reported:
-            read_table(own, path, PREDICTIONS)
+            read_parquet(own, path, PREDICTIONS)
 
 
-def begin_anew(folder: Location, trial: str) -> None:
+def reset_trial(folder: Location, trial: str) -> None:
     """Drops what a trial has. Its epochs go last: killed before, the damage is found again."""
     root = open_folder(folder)
     checkpoint = checkpoint_path(trial)
     if root.get_file_info(checkpoint).type == fs.FileType.Directory:
         root.delete_dir(checkpoint)
-    drop_end(folder, trial)
-    drop_epochs(folder, trial)
+    delete_end(folder, trial)
+    delete_epochs(folder, trial)
 
 
-def with_curves(record: TrialRecord, curves: pa.Table, num_workers: int) -> TrialRecord:
+def record_with_curves(record: TrialRecord, curves: pa.Table, num_workers: int) -> TrialRecord:
     """A record with all that follows from a trial's curves; a score is the best if it is higher than those before."""
     best: dict[str, float] = {}
     last: dict[str, float] = {}
@@ -211,11 +211,11 @@ def with_curves(record: TrialRecord, curves: pa.Table, num_workers: int) -> Tria
     )
 
 
-def with_end(record: TrialRecord, end: Mapping[str, Any] | None, num_workers: int) -> TrialRecord:
+def record_with_end(record: TrialRecord, end: Mapping[str, Any] | None, num_workers: int) -> TrialRecord:
     """A record that ended as its trial says, or is queued again if the trial has said nothing."""
     if end is None:
         return replace(record, status="queued", error=None)
-    changes = {name: end[name] for name in FROM_END if name in end}
+    changes = {name: end[name] for name in END_FIELDS if name in end}
     changes["device_seconds"] = max(0.0, record.device_seconds - num_workers * end.get("shared_seconds", 0.0))
     # Since when it ran is not on record, as its sweep may have lain still: it took at least its own work.
     changes["wall_seconds"] = max(record.wall_seconds, changes["device_seconds"] / num_workers)
@@ -234,11 +234,11 @@ def load_end(root: fs.SubTreeFileSystem, trial: str) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     facts = found.get("facts")
-    if not isinstance(facts, dict) or found.get("crc32") != checksum(facts):
-        raise ValueError(f"{full_name(root, end_path(trial))}: truncated or damaged: its checksum is wrong")
+    if not isinstance(facts, dict) or found.get("crc32") != json_checksum(facts):
+        raise ValueError(f"{full_path(root, end_path(trial))}: truncated or damaged: its checksum is wrong")
     return facts
 
 
-def checksum(facts: Mapping[str, Any]) -> int:
+def json_checksum(facts: Mapping[str, Any]) -> int:
     """CRC-32 of plain JSON."""
     return zlib.crc32(json.dumps(facts, sort_keys=True).encode())

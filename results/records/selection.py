@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from mtlib.config.schema import to_dict
 from mtlib.errors import require, require_name
 from mtlib.tasks import TASKS
-from results.records.files import Location, open_folder, read_object, write_json
+from results.records.files import Location, open_folder, read_dataclass, write_json
 
 SELECTION_VERSION = 1
 SELECTION_FILE = "selection.json"
@@ -145,7 +145,7 @@ class HeldOutScores:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search:
+class RecordedSearch:
     """How a sweep chose its trials, by dev scores or without."""
 
     search: str
@@ -173,7 +173,7 @@ class Selection:
     max_models: int
     is_calibrated: bool = False
     """Whether logits are divided by a temperature before they are averaged as probabilities."""
-    searches: Mapping[str, Search] = field(default_factory=dict)
+    searches: Mapping[str, RecordedSearch] = field(default_factory=dict)
     """How the trials of each sweep were chosen."""
     tasks: Mapping[str, TaskSelection]
     looks: tuple[HeldOutScores, ...] = field(default=())
@@ -197,7 +197,7 @@ def read_selection(folder: Location) -> Selection:
     """
     rule = "a selection must be of version"
     try:
-        return read_object(
+        return read_dataclass(
             open_folder(folder), SELECTION_FILE, Selection, rule=rule, version=SELECTION_VERSION, removed=REMOVED_KEYS
         )
     except (FileNotFoundError, NotADirectoryError) as error:

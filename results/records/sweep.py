@@ -13,7 +13,7 @@ from mtlib.tasks import TASKS
 from results.records.epochs import read_curves, read_predictions
 from results.records.files import Location
 from results.records.heartbeat import stopped_since
-from results.records.trials import UNFINISHED, TrialRecord, read_sweep, read_trials_table, record_of
+from results.records.trials import UNFINISHED, TrialRecord, read_sweep, read_trials_table, record_from_row
 
 SCORED_SPLITS = ("dev", "train")
 
@@ -64,10 +64,10 @@ def load_sweep(path: Location) -> Sweep:
     info = read_sweep(path)
     since = stopped_since(path)
     table, tasks = read_trials_table(path)
-    records, trials = [record_of(row, tasks) for row in table.to_pylist()], trials_frame(table.to_pandas())
+    records, trials = [record_from_row(row, tasks) for row in table.to_pylist()], trials_frame(table.to_pandas())
     if since is not None:
-        records = [replace(record, status=status_at_rest(record.status)) for record in records]
-        trials["status"] = trials["status"].map(status_at_rest)
+        records = [replace(record, status=stopped_status(record.status)) for record in records]
+        trials["status"] = trials["status"].map(stopped_status)
     return Sweep(
         path=path,
         info=info,
@@ -78,7 +78,7 @@ def load_sweep(path: Location) -> Sweep:
     )
 
 
-def status_at_rest(status: str) -> str:
+def stopped_status(status: str) -> str:
     """A trial's status where nobody runs its sweep."""
     return "interrupted" if status == "running" else status
 

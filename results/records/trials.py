@@ -18,14 +18,14 @@ from mtlib.errors import require
 from results.records.files import (
     Location,
     check_schema,
-    full_name,
+    full_path,
+    open_atomic,
     open_folder,
     open_parquet,
-    read_versioned,
-    reading,
+    read_versioned_json,
+    report_damage,
     write_json,
-    write_table,
-    writing,
+    write_parquet,
 )
 
 SCHEMA_VERSION = 2
@@ -41,7 +41,7 @@ OVERALL = "overall"
 SWEEP_FILE = "sweep.json"
 TRIALS_FILE = "trials.parquet"
 CURVES_FILE = "curves.parquet"
-TRIALS_BEFORE_FILE, CURVES_COPY_FILE = ".trials-before.parquet", ".curves-copy.parquet"
+TRIALS_BACKUP_FILE, CURVES_BACKUP_FILE = ".trials-before.parquet", ".curves-copy.parquet"
 """The trials before they were last written, and a copy of the curves, in case that the newest file is damaged."""
 
 
@@ -92,13 +92,13 @@ class TrialRecord:
         require(self.status in STATUSES, f"status must be one of {', '.join(STATUSES)}", self.status)
 
 
-def schema(table: str, columns: Mapping[str, pa.DataType], tasks: Sequence[str] = ()) -> pa.Schema:
+def table_schema(table: str, columns: Mapping[str, pa.DataType], tasks: Sequence[str] = ()) -> pa.Schema:
     """A schema whose metadata says which table of which version a file holds, and for which tasks."""
     metadata = {"table": table, "schema_version": str(SCHEMA_VERSION), "tasks": json.dumps(list(tasks))}
     return pa.schema(list(columns.items()), metadata=metadata)
 
 
-CURVES = schema(
+CURVES = table_schema(
     "curves",
     {
         "trial": pa.string(),
@@ -112,7 +112,7 @@ CURVES = schema(
     },
 )
 
-PREDICTIONS = schema(
+PREDICTIONS = table_schema(
     "predictions",
     {
         "id": pa.string(),
@@ -154,26 +154,26 @@ def trials_schema(tasks: Sequence[str]) -> pa.Schema:
         "host": pa.string(),
         "started": pa.string(),
     }
-    return schema("trials", columns, tasks)
+    return table_schema("trials", columns, tasks)
 
 
 def write_trials(folder: Location, records: Sequence[TrialRecord], tasks: Sequence[str]) -> None:
-    """Writes `trials.parquet`, whole; on a disk, what it replaces becomes `TRIALS_BEFORE_FILE`.
+    """Writes `trials.parquet`, whole; on a disk, what it replaces becomes `TRIALS_BACKUP_FILE`.
 
     Args:
         folder: the sweep's folder.
         records: every trial of the sweep.
         tasks: the tasks that have columns, in their order.
     """
-    rows = [row_of(record, tasks) for record in records]
-    keep_before(open_folder(folder))
-    write_table(open_folder(folder), TRIALS_FILE, pa.Table.from_pylist(rows, schema=trials_schema(tasks)))
+    rows = [row_from_record(record, tasks) for record in records]
+    back_up_trials(open_folder(folder))
+    write_parquet(open_folder(folder), TRIALS_FILE, pa.Table.from_pylist(rows, schema=trials_schema(tasks)))
 
 
-def keep_before(root: fs.SubTreeFileSystem) -> None:
+def back_up_trials(root: fs.SubTreeFileSystem) -> None:
     """On a disk, copies `trials.parquet` before it is replaced."""
     if isinstance(root.base_fs, fs.LocalFileSystem) and root.get_file_info(TRIALS_FILE).type == fs.FileType.File:
-        with root.open_input_stream(TRIALS_FILE) as newest, writing(root, TRIALS_BEFORE_FILE) as copy:
+        with root.open_input_stream(TRIALS_FILE) as newest, open_atomic(root, TRIALS_BACKUP_FILE) as copy:
             copy.write(newest.readall())
 
 
@@ -184,24 +184,24 @@ def read_trials(folder: Location, file_name: str = TRIALS_FILE) -> list[TrialRec
         ValueError: the file is damaged or of another schema; one line names it.
     """
     table, tasks = read_trials_table(folder, file_name)
-    return [record_of(row, tasks) for row in table.to_pylist()]
+    return [record_from_row(row, tasks) for row in table.to_pylist()]
 
 
 def read_trials_table(folder: Location, file_name: str = TRIALS_FILE) -> tuple[pa.Table, tuple[str, ...]]:
     """`trials.parquet` as it is, and the tasks it has columns for; raises as `read_trials` does."""
     root = open_folder(folder)
-    name = full_name(root, file_name)
+    name = full_path(root, file_name)
     try:
         file = open_parquet(root, file_name)
     except FileNotFoundError:
         return trials_schema(()).empty_table(), ()
     tasks = tuple(json.loads((file.schema_arrow.metadata or {}).get(b"tasks", b"[]")))
     check_schema(file.schema_arrow, trials_schema(tasks), name)
-    with file, reading(name):
+    with file, report_damage(name):
         return file.read(), tasks
 
 
-def row_of(record: TrialRecord, tasks: Sequence[str]) -> dict[str, Any]:
+def row_from_record(record: TrialRecord, tasks: Sequence[str]) -> dict[str, Any]:
     """A trial as a row of `trials.parquet`."""
     row = {field.name: getattr(record, field.name) for field in fields(record)}
     row["trial"] = row.pop("trial_id")
@@ -213,7 +213,7 @@ def row_of(record: TrialRecord, tasks: Sequence[str]) -> dict[str, Any]:
     return row
 
 
-def record_of(row: dict[str, Any], tasks: Sequence[str]) -> TrialRecord:
+def record_from_row(row: dict[str, Any], tasks: Sequence[str]) -> TrialRecord:
     """A row of `trials.parquet` as a trial."""
     row = {**row, "trial_id": row["trial"], "params": json.loads(row["params"])}
     for group in WIDE:
@@ -240,6 +240,6 @@ def read_sweep(folder: Location) -> dict[str, Any]:
     """
     root, key, rule = open_folder(folder), "schema_version", "schema version must be"
     try:
-        return read_versioned(root, SWEEP_FILE, rule=rule, version=SCHEMA_VERSION, key=key)
+        return read_versioned_json(root, SWEEP_FILE, rule=rule, version=SCHEMA_VERSION, key=key)
     except (FileNotFoundError, NotADirectoryError):
         raise ValueError(f"{folder} is no sweep folder: it has no {SWEEP_FILE}") from None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow.fs as fs
 
 from mtlib.errors import first_line, require
-from results.records.files import full_name
+from results.records.files import full_path
 from results.records.trials import TrialRecord
 
 if TYPE_CHECKING:  # `results` must load without torch
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # `results` must load without torch
 WHY_GONE = " (a sweep deletes those of trials that are not among the best, see --keep-models)"
 
 
-def read_weights(root: fs.SubTreeFileSystem, record: TrialRecord, epoch: int) -> "Weights":
+def read_trial_weights(root: fs.SubTreeFileSystem, record: TrialRecord, epoch: int) -> "Weights":
     """The weights of one of a trial's best epochs, on the CPU.
 
     Args:
@@ -45,7 +45,7 @@ def read_weights(root: fs.SubTreeFileSystem, record: TrialRecord, epoch: int) ->
     except (OSError, ValueError, SafetensorError) as error:
         is_gone = isinstance(error, FileNotFoundError)
         what = f"missing{WHY_GONE}" if is_gone else f"truncated or damaged: {first_line(error)}"
-        raise ValueError(f"weights must be whole, {full_name(root, path.as_posix())} is {what}") from error
+        raise ValueError(f"weights must be whole, {full_path(root, path.as_posix())} is {what}") from error
     return weights
 
 

@@ -17,11 +17,11 @@ from mtlib.tasks import TASKS
 from results.ensembles.outputs import values_of
 from results.inference.dev_texts import data_folder
 from results.inference.models import ModelSource, find_record
-from results.inference.predictor import load_predictor, predict_rows
+from results.inference.predictor import load_predictor, predict_stream
 from results.inference.readers import TextRow
 from results.ranking.bootstrap import Floats, bootstrap_scores, score_examples
 from results.records.files import open_folder, parent_folder
-from results.records.hold_out import HoldOutRecord, check_held, read_hold_out, write_hold_out
+from results.records.hold_out import HoldOutRecord, check_held_out_rows, read_hold_out, write_hold_out
 from results.records.selection import HeldOutScores, Selection
 from results.scoring.cross_fitting import interval
 
@@ -76,7 +76,7 @@ def read_held_out_rows(
     require(all(record.tasks.get(task) == records[0].tasks.get(task) for record in records), rule, ", ".join(places))
     config = TrialConfig.from_json(find_record(selection.tasks[task].members[0], source).config)
     table = read(config, data_folder(places[0], data))[task]
-    check_held(records[0], {task: table})
+    check_held_out_rows(records[0], {task: table})
     return table
 
 
@@ -85,7 +85,7 @@ def predict_table(selection: Selection, task: str, source: ModelSource, table: T
     predictor = load_predictor(selection, task, source)
     texts = zip(*table.texts, strict=True)
     rows = (TextRow(id=name, texts=own, where=name) for name, own in zip(table.ids, texts, strict=True))
-    return np.concatenate([outputs for _, outputs in predict_rows(predictor, rows)])
+    return np.concatenate([outputs for _, outputs in predict_stream(predictor, rows)])
 
 
 def count_evaluations(places: Sequence[str]) -> int:

@@ -12,7 +12,7 @@ from mtlib.tasks import TASKS
 from results.ensembles.methods import BASE, ONE_MODEL, SINGLE, TITLES
 from results.ranking.render import PLAIN_WIDTH, error_text
 from results.records.files import folder_name
-from results.records.selection import HeldOutScores, MethodScore, Search, Selection, TaskSelection, TradeOff
+from results.records.selection import HeldOutScores, MethodScore, RecordedSearch, Selection, TaskSelection, TradeOff
 from results.scoring.search_optimism import SCHEDULERS, SEARCHES, optimism_sentence
 
 MOST_MEMBERS = 10
@@ -276,6 +276,6 @@ def optimism_sentences(selection: Selection) -> list[str]:
     return [sentence for sentence in found if sentence is not None]
 
 
-def is_known(search: Search) -> bool:
+def is_known(search: RecordedSearch) -> bool:
     """Whether a sweep has recorded its search and its scheduler."""
     return search.search in SEARCHES and search.scheduler in SCHEDULERS

@@ -13,7 +13,7 @@ from results.ensembles.candidates import Pool, read_pool
 from results.ensembles.methods import AUTOMATIC, COMMAND_LINE_METHODS, ONE_MODEL, SOUP, methods_for
 from results.inference.models import ModelSource
 from results.records.files import Location
-from results.records.selection import Search, Selection, TaskSelection
+from results.records.selection import RecordedSearch, Selection, TaskSelection
 from results.records.trials import read_sweep, read_trials
 from results.scoring.shared_model import SharedModel, choose_shared_model
 from results.selection.select_ensemble import select_ensemble
@@ -174,12 +174,12 @@ def recorded_fingerprint(sweep: Location) -> str:
     return str((read_sweep(sweep).get("data") or {}).get("fingerprint", "not recorded"))
 
 
-def search_of(sweep: Location) -> Search:
+def search_of(sweep: Location) -> RecordedSearch:
     """A sweep's search and scheduler."""
     info = read_sweep(sweep)
     numbers = {record.number for record in read_trials(sweep) if record.status != "failed"}
     search, scheduler = (str(info.get(key, "not recorded")) for key in ("search", "scheduler"))
-    return Search(search=search, scheduler=scheduler, num_configurations=len(numbers))
+    return RecordedSearch(search=search, scheduler=scheduler, num_configurations=len(numbers))
 
 
 def tasks_of(sweeps: Sequence[Location]) -> list[str]:

@@ -24,7 +24,7 @@ from results.ensembles.soup import (
 )
 from results.inference.dev_texts import read_dev_texts
 from results.inference.models import ModelSource
-from results.inference.predictor import cut_texts, logits_of
+from results.inference.predictor import model_logits, tokenize_rows
 from results.inference.soup_model import find_shapes, load_soup
 from results.ranking.bootstrap import Numbers
 from results.records.selection import TaskSelection
@@ -92,8 +92,8 @@ def model_taste(pool: Pool, texts: Sequence[tuple[str, ...]], source: ModelSourc
         chosen = members_of(pool, equal_ensemble(np.array(members)))
         loaded = load_soup(chosen, pool.task.name, source)
         key = id(loaded.pretrained)
-        cut[key] = cut[key] if key in cut else cut_texts(pool.task, texts, loaded.pretrained)
-        return outputs_of(pool.task, logits_of(loaded, pool.task.name, cut[key]))
+        cut[key] = cut[key] if key in cut else tokenize_rows(pool.task, texts, loaded.pretrained)
+        return outputs_of(pool.task, model_logits(loaded, pool.task.name, cut[key]))
 
     return taste
 

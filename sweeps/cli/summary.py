@@ -8,7 +8,7 @@ from pathlib import Path
 from mtlib.errors import first_line
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS
 from results.records.files import PROJECT_FOLDER
-from results.records.mirror import mirror
+from results.records.mirror import update_mirror
 from results.records.selection import write_selection
 from results.records.sweep import load_sweep
 from results.records.trials import TrialRecord, read_trials
@@ -150,7 +150,7 @@ def copy_records(options: SweepOptions) -> str | None:
     if options.mirror is None:
         return None
     try:
-        mirror(options.folder, mirror_location(options))
+        update_mirror(options.folder, mirror_location(options))
     except Exception as error:  # of which kind depends on what is behind the URI
         return f"The records could not be copied to {mirror_location(options)}: {first_line(error)}"
     return None

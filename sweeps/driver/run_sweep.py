@@ -14,7 +14,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from mtlib.errors import first_line
 from results.records.epochs import compact
-from results.records.heartbeat import keep_beating
+from results.records.heartbeat import send_heartbeats
 from results.records.trials import TrialRecord
 from sweeps.cluster.connection import BackgroundRun, close_ray, open_ray
 from sweeps.cluster.interrupts import Interrupts
@@ -91,7 +91,7 @@ def run_sweep(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord] =
     """
     ledger = open_ledger(plan, known)
     save_ledger(ledger, plan.folder)
-    with keep_beating(plan.folder), Interrupts() as interrupts:
+    with send_heartbeats(plan.folder), Interrupts() as interrupts:
         try:
             error = run_on_ray(plan, ledger, on_event, interrupts)
         finally:

@@ -25,7 +25,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.errors import first_line
 from mtlib.runtime.environment import describe_environment
 from mtlib.runtime.workers import expect_workers, gather_from_workers, num_workers, worker_rank
-from results.records.recovery import drop_end, write_end
+from results.records.recovery import delete_end, write_end
 from sweeps.lanes.loaded_trial import LoadedTrial, cached_corpus, load_trial
 from sweeps.lanes.messages import Assignment, FinalStatus
 from sweeps.lanes.peak_memory import peak_memory, reset_peak_memory
@@ -109,7 +109,7 @@ def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
     folder = trial_folder(setup, assignment.trial_id)
     reporter = TrialReporter(setup.mailbox, setup.folder, assignment.trial_id, setup.metric)
     if is_first:
-        drop_end(setup.folder, assignment.trial_id)
+        delete_end(setup.folder, assignment.trial_id)
     status: FinalStatus = "failed"
     is_full = False
     try:

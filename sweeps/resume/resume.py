@@ -8,7 +8,7 @@ from typing import Any
 
 from mtlib.config.trial import TrialConfig
 from mtlib.errors import require
-from results.records.recovery import look, recover
+from results.records.recovery import read_records_as_left, recover
 from results.records.trials import TrialRecord, read_sweep, write_sweep
 from search_spaces.space import SearchSpace, trial_config
 from sweeps.options import SweepOptions, SweepPlan, make_plan, saved_options
@@ -102,7 +102,7 @@ def describe_resume(options: SweepOptions, inputs: SweepInputs, encoder: str | N
     """
     info = read_sweep(options.folder)
     check_unchanged(info, inputs, encoder)
-    found = look(options.folder)
+    found = read_records_as_left(options.folder)
     plan = make_plan(options, inputs.space, inputs.data_folder)
     known = [requeue_failed(record, options) for record in found.records]
     left = list_pending(plan, known, {record.trial_id: record for record in found.records})

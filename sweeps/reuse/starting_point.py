@@ -15,7 +15,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.errors import first_line, require
 from mtlib.stages.keys import Cut, Origin
 from mtlib.training.run import check_origin
-from results.records.epoch_transfer import copy_epochs, drop_epochs, epoch_files, keep_epochs, place_epochs
+from results.records.epoch_transfer import copy_epochs, delete_epochs, import_epochs, list_epoch_files, truncate_epochs
 from results.records.epochs import read_trial_curves
 from results.records.files import open_folder
 from sweeps.reuse.finished_trials import (
@@ -137,7 +137,7 @@ def reset_trial(folder: TrialFolder) -> None:
     """Removes the trial's states, epochs and records, from which it cannot continue."""
     drop_states(folder.states)
     shutil.rmtree(folder.states.path, ignore_errors=True)
-    drop_epochs(folder.sweep_folder, folder.trial_id)
+    delete_epochs(folder.sweep_folder, folder.trial_id)
     for name in (REUSED_WORK_FILE, FINISHED_FILE):
         (folder.path / name).unlink(missing_ok=True)
 
@@ -161,7 +161,7 @@ def fetch_cut(folder: TrialFolder, cut: Cut, own_steps: int, own_seconds: float)
         if facts is None:
             continue
         try:
-            place_epochs(fetched / "epochs", fetched, folder.trial_id)
+            import_epochs(fetched / "epochs", fetched, folder.trial_id)
         except (OSError, ValueError):
             continue
         reused = ReusedWork(steps=cut.total_steps - own_steps, seconds=facts["seconds"] - own_seconds)
@@ -204,7 +204,7 @@ def truncate_trial(folder: TrialFolder, epochs: int) -> ReusedWork:
     A score's best weights stay only if their epoch does.
     """
     last = next(row for row in reversed(own_curve_rows(folder)) if row["epoch"] == epochs)
-    keep_epochs(folder.sweep_folder, folder.trial_id, epochs)
+    truncate_epochs(folder.sweep_folder, folder.trial_id, epochs)
     best = json.loads((folder.states.path / BEST_FILE).read_text())
     drop_states(folder.states)
     keep_weights_of(folder.states, {name for name, epoch in best.items() if epoch <= epochs})
@@ -247,8 +247,8 @@ def separate_epoch_files(folder: TrialFolder, epochs: int) -> dict[str, Path]:
     Compacted epochs are copied out: a failed trial that is retried continues after them.
     """
     try:
-        return epoch_files(folder.sweep_folder, folder.trial_id, epochs)
+        return list_epoch_files(folder.sweep_folder, folder.trial_id, epochs)
     except ValueError:
         copies = folder.path / COPIES
         copy_epochs(folder.sweep_folder, folder.trial_id, copies, folder.trial_id, epochs)
-        return epoch_files(copies, folder.trial_id, epochs)
+        return list_epoch_files(copies, folder.trial_id, epochs)

@@ -26,8 +26,8 @@ from mtlib.model.layers import check_fits
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.training.preflight import rehearse
 from results.records.files import PROJECT_FOLDER
-from results.records.hold_out import HoldOutRecord, describe_rows, write_hold_out
-from results.records.mirror import mirror
+from results.records.hold_out import HoldOutRecord, held_out_rows, write_hold_out
+from results.records.mirror import update_mirror
 from results.records.trials import read_trials, write_sweep
 from search_spaces.space import describe_space
 from sweeps.options import SweepOptions, SweepPlan, make_plan, saved_options
@@ -117,13 +117,13 @@ def create_sweep(options: SweepOptions, inputs: SweepInputs, encoder: str, argum
     with writing_to(options.storage):
         options.folder.mkdir(parents=True)
         if inputs.held:
-            rows = describe_rows(inputs.held)
+            rows = held_out_rows(inputs.held)
             write_hold_out(options.folder, HoldOutRecord(share=options.hold_out, tasks=rows))
         write_sweep(options.folder, sweep_info(options, inputs, encoder, arguments))
     if options.mirror is not None:
         try:
             with writing_to(options.mirror):
-                mirror(options.folder, mirror_location(options))
+                update_mirror(options.folder, mirror_location(options))
         except ValueError:
             discard_unstarted(options.folder)
             raise

@@ -235,7 +235,7 @@ def test_a_selection_that_is_not_there_or_damaged_is_one_line(reviews: Path, tmp
 def test_what_is_wrong_far_on_leaves_the_old_output_alone(
     trained_folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("results.inference.predictor.CHUNK_ROWS", 2)
+    monkeypatch.setattr("results.inference.predictor.MAX_CHUNK_ROWS", 2)
     (tmp_path / "a.csv").write_text("id,sentence\n" + "r,a film\n" * 7 + "r,a film,more\n")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "old.csv").write_text("old")
@@ -274,7 +274,7 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(predict, "rows_text", interrupt)
+    monkeypatch.setattr(predict, "format_rows", interrupt)
     arguments = [trained_folder, "--task", "sst", "--input", reviews, "--output", tmp_path / "out" / "a.csv"]
     assert main(list(map(str, arguments))) == 130
     assert capsys.readouterr().err == "interrupted\n"

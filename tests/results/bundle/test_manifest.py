@@ -15,9 +15,9 @@ from results.bundle.manifest import (
     BundledMember,
     BundledModel,
     bundled_members,
-    find_folder,
     is_bundle,
     load_bundled,
+    local_bundle_folder,
     read_bundle,
     write_bundle_file,
 )
@@ -127,9 +127,9 @@ def test_a_bundle_is_known_by_its_file(tmp_path: Path) -> None:
     write_bundle_file(tmp_path, build_bundle())
     for home in (tmp_path, str(tmp_path), tmp_path.as_uri()):
         assert is_bundle(home)
-        assert find_folder(home) == tmp_path
+        assert local_bundle_folder(home) == tmp_path
     with pytest.raises(ValueError, match="must be copied to a disk of this machine to predict with it, got mock:///a"):
-        find_folder("mock:///a")
+        local_bundle_folder("mock:///a")
 
 
 @pytest.mark.parametrize(

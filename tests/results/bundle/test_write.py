@@ -22,7 +22,7 @@ from mtlib.checkpoints.export import load_exported
 from mtlib.tasks import TASKS
 from results.bundle import write as bundle
 from results.bundle.manifest import load_bundled, read_bundle
-from results.bundle.write import count_models, size_text, write_bundle
+from results.bundle.write import count_models, format_bytes, write_bundle
 from results.inference.models import LoadedModel, find_trials, load_models
 from results.inference.predictor import load_predictor, predict_texts
 from results.predict import main
@@ -335,4 +335,4 @@ def test_the_versions_that_it_asks_for_are_those_here_as_an_index_names_them(swe
     [(0, "0.0 MB"), (437_951_000, "438.0 MB"), (10**9, "1.00 GB"), (123456 * 10**7, "1,234.56 GB")],
 )
 def test_sizes_are_told_in_units_that_people_read(num_bytes: int, text: str) -> None:
-    assert size_text(num_bytes) == text
+    assert format_bytes(num_bytes) == text

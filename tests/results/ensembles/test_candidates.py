@@ -21,8 +21,8 @@ from results.ensembles.candidates import Candidate, Pool, read_pool, without_cop
 from results.ensembles.outputs import Outputs, margins_of, outputs_of
 from results.ranking.bootstrap import example_values, score_examples
 from results.records.epochs import compact, write_epoch
-from results.records.files import Location, open_folder, write_table
-from results.records.mirror import mirror
+from results.records.files import Location, open_folder, write_parquet
+from results.records.mirror import update_mirror
 from results.records.predictions import PredictionPart, prediction_table, stack_predictions
 from results.records.trials import TrialRecord, write_sweep, write_trials
 from tests.results.scoring.simulated_pools import build_pool, keeping
@@ -68,7 +68,7 @@ def assert_equal(first: Pool, second: Pool) -> None:
 def write_part(folder: Path, trial: str, epoch: int, ids: Sequence[str], labels: npt.ArrayLike) -> None:
     """Writes a trial's predictions on SST dev, all logits 0."""
     table = prediction_table(trial, epoch, ids, labels, np.zeros((len(ids), 5)))
-    write_table(open_folder(folder), str(part_path(folder, trial, epoch).relative_to(folder)), table)
+    write_parquet(open_folder(folder), str(part_path(folder, trial, epoch).relative_to(folder)), table)
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_a_copy_behind_a_uri_gives_the_same_pool(sweep_folder: Path, tmp_path: P
     write_best(sweep_folder, "0001-r0", '{"overall": 2}')
     write_weights(sweep_folder, "0001-r0", 2)
     uri = (tmp_path / "copy").as_uri()
-    mirror(sweep_folder, uri)
+    update_mirror(sweep_folder, uri)
     copied = read_pool([uri], "qqp")
     assert_equal(copied, read_pool([sweep_folder], "qqp"))
     assert {candidate.sweep for candidate in copied.candidates} == {uri}

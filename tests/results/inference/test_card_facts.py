@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mtlib.tasks import TASKS
-from results.inference.card_facts import card_facts
+from results.inference.card_facts import trial_card_facts
 from results.records.files import open_folder
 from results.records.trials import read_trials
 from tests.results.conftest import build_record
@@ -21,7 +21,7 @@ INFO = {
 
 def test_scores_and_steps_are_those_of_the_epoch(sweep_folder: Path) -> None:
     record = read_trials(sweep_folder)[1]
-    first, second = (card_facts(INFO, open_folder(sweep_folder), record, "overall", epoch, 3) for epoch in (1, 2))
+    first, second = (trial_card_facts(INFO, open_folder(sweep_folder), record, "overall", epoch, 3) for epoch in (1, 2))
     assert (first.epoch, first.steps, second.epoch, second.steps) == (1, 10, 2, 20)
     assert set(first.scores) == {*TASKS, "overall"}
     assert first.scores != second.scores
@@ -31,12 +31,12 @@ def test_scores_and_steps_are_those_of_the_epoch(sweep_folder: Path) -> None:
 
 
 def test_what_the_sweep_says_of_itself_is_told(sweep_folder: Path) -> None:
-    facts = card_facts(INFO, open_folder(sweep_folder), read_trials(sweep_folder)[0], "overall", 1, 3)
+    facts = trial_card_facts(INFO, open_folder(sweep_folder), read_trials(sweep_folder)[0], "overall", 1, 3)
     assert (facts.title, facts.num_trials, facts.data_fingerprint) == ("mine 0000-r0", 3, "abc")
     assert facts.num_rows == {"train": 30}
     assert facts.versions == {"python": "3.12.1", "torch": "2.9", "sources": "f00-changed"}
 
 
 def test_a_trial_without_curves_has_no_scores_and_the_steps_of_its_record(sweep_folder: Path) -> None:
-    facts = card_facts({}, open_folder(sweep_folder), build_record(7), "overall", 1, 1)
+    facts = trial_card_facts({}, open_folder(sweep_folder), build_record(7), "overall", 1, 1)
     assert (facts.scores, facts.steps, facts.data_fingerprint) == ({}, 30, "not recorded")

@@ -10,7 +10,7 @@ import pytest
 from mtlib.tasks import TASKS, Task
 from results.inference import leaderboard
 from results.inference import predictor as predicting
-from results.inference.leaderboard import number_texts, read_rows, write_leaderboard
+from results.inference.leaderboard import number_texts, read_leaderboard_rows, write_leaderboard
 from results.inference.models import ModelSource
 from results.inference.predictor import Predictor, load_predictor
 from results.ranking.bootstrap import Floats
@@ -118,7 +118,7 @@ def test_rows_without_a_label_are_left_out_of_dev_alone_and_blank_texts_are_pred
         ": 3 rows (2 left out: quora-dev.csv:4: is_duplicate is blank; quora-dev.csv:5: id is blank)"
     )
     assert notes[3].endswith(": 4 rows (1 left out: quora-test-student.csv:5: id is blank)")
-    rows = list(read_rows(data / "quora-dev.csv", TASKS["qqp"], "dev", []))
+    rows = list(read_leaderboard_rows(data / "quora-dev.csv", TASKS["qqp"], "dev", []))
     assert [row.texts for row in rows] == [("a film", "a dog"), ("a film", ""), ('a "film"', "a dog")]
 
 
@@ -127,7 +127,7 @@ def test_chunks_are_written_one_after_the_other(
 ) -> None:
     selection = read_selection(trained_folder)
     write(selection, tiny_folder, trained_folder, tmp_path / "whole")
-    monkeypatch.setattr(predicting, "CHUNK_ROWS", 4)
+    monkeypatch.setattr(predicting, "MAX_CHUNK_ROWS", 4)
     write(selection, tiny_folder, trained_folder, tmp_path / "chunks")
     for name in NAMES[:4]:
         assert (tmp_path / "chunks" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

@@ -17,13 +17,13 @@ from results.inference import predictor as predicting
 from results.inference.models import ModelSource
 from results.inference.predictor import (
     Predictor,
-    cut_texts,
     ensemble_of,
     iter_chunks,
     load_predictor,
-    logits_of,
-    predict_rows,
+    model_logits,
+    predict_stream,
     predict_texts,
+    tokenize_rows,
 )
 from results.inference.readers import TextRow
 from results.ranking.bootstrap import Floats
@@ -49,7 +49,7 @@ def load(folder: Path, task: str, *members: Member) -> Predictor:
 
 def predict_all(predictor: Predictor, rows: Sequence[TextRow]) -> Floats:
     """What is said of all rows, which come back in their order."""
-    chunks = list(predict_rows(predictor, rows))
+    chunks = list(predict_stream(predictor, rows))
     assert [row for chunk, _ in chunks for row in chunk] == list(rows)
     return np.concatenate([outputs for _, outputs in chunks])
 
@@ -70,7 +70,7 @@ def test_a_trial_says_again_what_it_has_said_of_dev(
     predictor = load(trained_folder, task, member_of(trained_folder, trial, task))
     recorded = recorded_logits(trained_folder, trial, task)
     texts, (model,) = [row.texts for row in rows_of(dev[task])], predictor.models
-    logits = logits_of(model, task, cut_texts(TASKS[task], texts, model.pretrained))
+    logits = model_logits(model, task, tokenize_rows(TASKS[task], texts, model.pretrained))
     assert np.abs(logits - recorded).max() <= 1e-5
     outputs = predict_all(predictor, rows_of(dev[task]))
     assert np.abs(outputs - plain_outputs(task, recorded)).max() <= 1e-5
@@ -120,7 +120,7 @@ def test_chunks_change_nothing(
     predictor = load(trained_folder, task, member_of(trained_folder, SECOND, task))
     whole = predict_all(predictor, rows_of(dev[task]))
     for size in (1, 4, 13, 14):
-        monkeypatch.setattr(predicting, "CHUNK_ROWS", size)
+        monkeypatch.setattr(predicting, "MAX_CHUNK_ROWS", size)
         assert len(list(iter_chunks(rows_of(dev[task])))) == math.ceil(13 / size)
         assert np.abs(predict_all(predictor, rows_of(dev[task])) - whole).max() <= 1e-5
 
@@ -134,7 +134,7 @@ def test_rows_with_a_blank_text_have_no_prediction_and_keep_their_place(
     for place, blank in ((0, ("", "")), (1, ("a film", "")), (2, ("", "a film")), (5, ("", ""))):
         rows[place] = replace(rows[place], texts=blank)
     for size in (2048, 3, 1):
-        monkeypatch.setattr(predicting, "CHUNK_ROWS", size)
+        monkeypatch.setattr(predicting, "MAX_CHUNK_ROWS", size)
         found = predict_all(predictor, rows)
         assert np.isnan(found[[0, 1, 2, 5]]).all()
         assert np.abs(found[3:5] - whole[3:5]).max() <= 1e-5
@@ -149,11 +149,11 @@ def test_a_blank_text_can_be_predicted_all_the_same(trained_folder: Path) -> Non
 
 def test_no_rows_have_no_predictions(trained_folder: Path) -> None:
     predictor = load(trained_folder, "sst", member_of(trained_folder, FIRST, "sst"))
-    assert list(predict_rows(predictor, [])) == []
+    assert list(predict_stream(predictor, [])) == []
 
 
 def test_no_more_than_a_chunk_is_read_ahead(trained_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predicting, "CHUNK_ROWS", 4)
+    monkeypatch.setattr(predicting, "MAX_CHUNK_ROWS", 4)
     num_read = 0
 
     def endless() -> Iterator[TextRow]:
@@ -163,7 +163,7 @@ def test_no_more_than_a_chunk_is_read_ahead(trained_folder: Path, monkeypatch: p
             yield TextRow(where="x", id=str(num_read), texts=("a film",))
 
     predictor = load(trained_folder, "sst", member_of(trained_folder, FIRST, "sst"))
-    chunks = predict_rows(predictor, endless())
+    chunks = predict_stream(predictor, endless())
     for number in range(1, 6):
         rows, outputs = next(chunks)
         assert len(rows) == len(outputs) == 4
@@ -171,7 +171,7 @@ def test_no_more_than_a_chunk_is_read_ahead(trained_folder: Path, monkeypatch: p
 
 
 def test_long_texts_end_a_chunk_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predicting, "CHUNK_CHARACTERS", 10)
+    monkeypatch.setattr(predicting, "MAX_CHUNK_CHARACTERS", 10)
     rows = [TextRow(where="x", id="", texts=("a" * length, "")) for length in (5, 5, 1, 10, 11, 2)]
     assert [len(chunk) for chunk in iter_chunks(rows)] == [3, 2, 1]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from results.inference.progress_bar import rows_text, show_rows, size_of
+from results.inference.progress_bar import show_rows, stream_bytes, throughput_text
 
 
 class Terminal(io.StringIO):
@@ -49,13 +49,13 @@ def test_where_no_size_is_known_rows_are_counted(monkeypatch: pytest.MonkeyPatch
 def test_the_size_is_that_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"123")
     with (tmp_path / "a").open("rb") as stream:
-        assert size_of(stream) == 3
-    assert size_of(io.BytesIO(b"123")) is None
+        assert stream_bytes(stream) == 3
+    assert stream_bytes(io.BytesIO(b"123")) is None
     with subprocess.Popen([sys.executable, "-c", "print(1)"], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        assert size_of(process.stdout) is None
+        assert stream_bytes(process.stdout) is None
 
 
 def test_speed_is_rows_by_seconds() -> None:
-    assert rows_text(4096, 2.0) == "4,096 rows, 2,048 rows/s"
-    assert rows_text(0, 0.0) == "0 rows, 0 rows/s"
+    assert throughput_text(4096, 2.0) == "4,096 rows, 2,048 rows/s"
+    assert throughput_text(0, 0.0) == "0 rows, 0 rows/s"

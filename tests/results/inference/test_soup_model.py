@@ -24,12 +24,12 @@ from mtlib.tasks import TASKS
 from mtlib.training.evaluation import predict
 from results.inference.dev_texts import read_dev_texts
 from results.inference.models import LoadedModel, ModelSource, load_models
-from results.inference.predictor import cut_texts, load_predictor, logits_of, predict_texts
+from results.inference.predictor import load_predictor, model_logits, predict_texts, tokenize_rows
 from results.inference.soup_model import find_shapes, load_soup
 from results.ranking.bootstrap import Floats
 from results.records.selection import Member, Selection, read_selection, write_selection
 from results.records.trials import read_trials, write_sweep, write_trials
-from results.records.weights import read_weights
+from results.records.weights import read_trial_weights
 from tests.mtlib.stages.inert_cases import OTHER_PREDICTION, SAME_PREDICTION, all_tasks_config
 from tests.results.conftest import build_record
 from tests.results.inference.soup_sweep import ALIKE, BI_TASK, OTHER, train_soup_sweep
@@ -67,7 +67,7 @@ def soup_selection(folder: Path, task: str, members: tuple[Member, ...]) -> Sele
 
 def dev_logits(model: LoadedModel, folder: Path, task: str) -> Floats:
     """What a model says of dev."""
-    return logits_of(model, task, cut_texts(TASKS[task], read_dev_texts(folder, task), model.pretrained))
+    return model_logits(model, task, tokenize_rows(TASKS[task], read_dev_texts(folder, task), model.pretrained))
 
 
 @each_task
@@ -215,7 +215,7 @@ def test_one_members_weights_at_a_time_are_read(soup_folder: Path, monkeypatch: 
 
     def read(*arguments: Any) -> dict[str, Tensor]:
         assert sum(one() is not None for one in alive) <= 1
-        weights = read_weights(*arguments)
+        weights = read_trial_weights(*arguments)
         alive.append(weakref.ref(next(iter(weights.values()))))
         return weights
 

@@ -10,7 +10,7 @@ import pytest
 from mtlib.tasks import TASKS
 from results.ensembles.outputs import predictions_of
 from results.inference.readers import TextRow
-from results.inference.writers import find_output_format, header_text, rows_text
+from results.inference.writers import find_output_format, format_header, format_rows
 
 ROWS = [TextRow(where="x", id=name, texts=("a",)) for name in ("r0", 'a,"b"', "")]
 CLASSES = np.array([[0.1, 0.2, 0.3, 0.25, 0.15], [np.nan] * 5, [0, 0, 0, 0, 1]])
@@ -19,22 +19,22 @@ SCORES = np.array([[2.123456789], [np.nan], [5.0]])
 
 
 def test_every_byte_of_csv() -> None:
-    assert header_text(TASKS["sst"], "csv") + rows_text(TASKS["sst"], "csv", ROWS, CLASSES) == (
+    assert format_header(TASKS["sst"], "csv") + format_rows(TASKS["sst"], "csv", ROWS, CLASSES) == (
         "id,prediction,probability_0,probability_1,probability_2,probability_3,probability_4\n"
         "r0,2,0.1,0.2,0.3,0.25,0.15\n"
         '"a,""b""",,,,,,\n'
         ",4,0.0,0.0,0.0,0.0,1.0\n"
     )
-    assert header_text(TASKS["qqp"], "csv") + rows_text(TASKS["qqp"], "csv", ROWS, BINARY) == (
+    assert format_header(TASKS["qqp"], "csv") + format_rows(TASKS["qqp"], "csv", ROWS, BINARY) == (
         'id,prediction,probability_1\nr0,1,0.75\n"a,""b""",,\n,0,0.333333\n'
     )
-    assert header_text(TASKS["sts"], "csv") + rows_text(TASKS["sts"], "csv", ROWS, SCORES) == (
+    assert format_header(TASKS["sts"], "csv") + format_rows(TASKS["sts"], "csv", ROWS, SCORES) == (
         'id,prediction\nr0,2.123457\n"a,""b""",\n,5.0\n'
     )
 
 
 def test_every_byte_of_json_lines() -> None:
-    assert header_text(TASKS["qqp"], "jsonl") + rows_text(TASKS["qqp"], "jsonl", ROWS, BINARY) == (
+    assert format_header(TASKS["qqp"], "jsonl") + format_rows(TASKS["qqp"], "jsonl", ROWS, BINARY) == (
         '{"id": "r0", "prediction": 1, "probability_1": 0.75}\n'
         '{"id": "a,\\"b\\"", "prediction": null, "probability_1": null}\n'
         '{"id": "", "prediction": 0, "probability_1": 0.333333}\n'
@@ -47,9 +47,9 @@ def test_both_formats_tell_the_same_to_pandas(task: str) -> None:
     width = TASKS[task].num_classes if TASKS[task].kind == "classes" else 1
     outputs = stream.dirichlet(np.ones(5), 50) if width == 5 else stream.uniform(0, 1, (50, 1))
     rows = [TextRow(where="x", id=f"é {number}", texts=("a",)) for number in range(50)]
-    text = header_text(TASKS[task], "csv") + rows_text(TASKS[task], "csv", rows, outputs)
+    text = format_header(TASKS[task], "csv") + format_rows(TASKS[task], "csv", rows, outputs)
     frame = pd.read_csv(io.StringIO(text))
-    lines = [json.loads(line) for line in rows_text(TASKS[task], "jsonl", rows, outputs).splitlines()]
+    lines = [json.loads(line) for line in format_rows(TASKS[task], "jsonl", rows, outputs).splitlines()]
     pd.testing.assert_frame_equal(frame, pd.DataFrame(lines))
     assert list(frame["id"]) == [row.id for row in rows]
     assert np.abs(frame["prediction"] - predictions_of(TASKS[task], outputs)).max() <= 5e-7
@@ -58,8 +58,8 @@ def test_both_formats_tell_the_same_to_pandas(task: str) -> None:
 
 
 def test_no_rows_are_no_text() -> None:
-    assert rows_text(TASKS["sst"], "csv", [], np.empty((0, 5))) == ""
-    assert rows_text(TASKS["sst"], "jsonl", [], np.empty((0, 5))) == ""
+    assert format_rows(TASKS["sst"], "csv", [], np.empty((0, 5))) == ""
+    assert format_rows(TASKS["sst"], "jsonl", [], np.empty((0, 5))) == ""
 
 
 def test_the_end_of_a_name_tells_the_format() -> None:

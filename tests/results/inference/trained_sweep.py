@@ -19,7 +19,7 @@ from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
 from results.ranking.bootstrap import Floats
 from results.records.epochs import read_predictions, write_epoch
-from results.records.hold_out import HoldOutRecord, describe_rows, write_hold_out
+from results.records.hold_out import HoldOutRecord, held_out_rows, write_hold_out
 from results.records.selection import Member, MethodScore, Selection, TaskSelection, write_selection
 from results.records.trials import TrialRecord, read_trials, write_sweep, write_trials
 from tests.results.conftest import build_record
@@ -91,7 +91,7 @@ def hold_out_rows(folder: Path, data: Path, share: float = 0.4) -> None:
     pairs = zip(records, configs, strict=True)
     write_trials(folder, [replace(record, config=config.to_json()) for record, config in pairs], tuple(TASKS))
     write_sweep(folder, {"name": folder.name, "data": {"folder": str(data), "fingerprint": "abc"}})
-    write_hold_out(folder, HoldOutRecord(share=share, tasks=describe_rows(read_held_out(configs[0], data))))
+    write_hold_out(folder, HoldOutRecord(share=share, tasks=held_out_rows(read_held_out(configs[0], data))))
 
 
 def kept_epoch(folder: Path, trial: str, best: str) -> int:

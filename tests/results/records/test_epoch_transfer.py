@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from mtlib.training.epoch_report import EpochReport
-from results.records.epoch_transfer import copy_epochs, drop_epochs, epoch_files, place_epochs
+from results.records.epoch_transfer import copy_epochs, delete_epochs, import_epochs, list_epoch_files
 from results.records.epochs import compact, curves_path, read_curves, read_predictions, write_epoch
 
 MakeReport = Callable[..., EpochReport]
@@ -31,7 +31,7 @@ def seen(folder: Path, trial: str, epochs: int = 9) -> list[list[dict[str, objec
 
 def hand_over(folder: Path, trial: str, epochs: int, target: Path) -> Path:
     """A plain folder with a trial's files, as a store would keep them."""
-    for name, path in epoch_files(folder, trial, epochs).items():
+    for name, path in list_epoch_files(folder, trial, epochs).items():
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target / name)
     return target
@@ -61,18 +61,18 @@ def test_placed_epochs_read_like_those_of_the_files_owner(
 ) -> None:
     write_epoch(sweep_folder, SOURCE, make_report(3))
     kept = hand_over(sweep_folder, SOURCE, epochs, tmp_path / "kept")
-    place_epochs(kept, tmp_path / "other", TRIAL)
+    import_epochs(kept, tmp_path / "other", TRIAL)
     assert seen(tmp_path / "other", TRIAL) == seen(sweep_folder, SOURCE, epochs)
     write_epoch(tmp_path / "other", TRIAL, make_report(epochs + 1))
     assert {row["epoch"] for row in seen(tmp_path / "other", TRIAL)[0]} == set(range(1, epochs + 2))
 
 
 def test_the_files_of_an_epoch_are_the_curves_and_every_prediction(sweep_folder: Path) -> None:
-    files = epoch_files(sweep_folder, SOURCE, 1)
+    files = list_epoch_files(sweep_folder, SOURCE, 1)
     assert list(files) == NAMES
     assert all(path == sweep_folder / "trials" / SOURCE / name for name, path in files.items())
     assert all(path.is_file() for path in files.values())
-    assert len(epoch_files(sweep_folder, SOURCE, 2)) == 1 + 2 * len(SPLITS)
+    assert len(list_epoch_files(sweep_folder, SOURCE, 2)) == 1 + 2 * len(SPLITS)
 
 
 @pytest.mark.parametrize("is_compacted", [False, True])
@@ -86,11 +86,11 @@ def test_what_the_trial_had_is_replaced(
     write_epoch(tmp_path / "other", "0000-r0", make_report(1, tasks=("qqp", "sts")))
     kept = hand_over(tmp_path / "other", "0000-r0", 1, tmp_path / "kept")
     others = seen(sweep_folder, SOURCE)
-    place_epochs(kept, sweep_folder, "0002-r0")
+    import_epochs(kept, sweep_folder, "0002-r0")
     curves, _, _, *predictions = seen(sweep_folder, "0002-r0")
     assert [curves, *predictions] == [seen(tmp_path / "other", "0000-r0")[number] for number in (0, 3, 4)]
     assert seen(sweep_folder, SOURCE) == others
-    assert len(epoch_files(sweep_folder, "0002-r0", 1)) == 3
+    assert len(list_epoch_files(sweep_folder, "0002-r0", 1)) == 3
 
 
 @pytest.mark.parametrize("is_before", [True, False])
@@ -119,7 +119,7 @@ def test_a_trial_whose_epochs_are_dropped_has_none(
     for trial in (SOURCE, "0002-r0") if is_compacted else ("0002-r0",):
         if is_damaged:
             (sweep_folder / curves_path(trial)).write_text("")
-        drop_epochs(sweep_folder, trial)
+        delete_epochs(sweep_folder, trial)
         assert seen(sweep_folder, trial) == [[]] * 5
         assert not list((sweep_folder / "trials" / trial).glob("predictions/*"))
         write_epoch(sweep_folder, trial, make_report(1))
@@ -128,7 +128,7 @@ def test_a_trial_whose_epochs_are_dropped_has_none(
 
 
 def test_nothing_is_written_for_a_trial_that_has_no_epochs(sweep_folder: Path) -> None:
-    drop_epochs(sweep_folder, TRIAL)
+    delete_epochs(sweep_folder, TRIAL)
     assert not (sweep_folder / "trials" / TRIAL).exists()
 
 
@@ -137,7 +137,7 @@ def test_epochs_that_a_trial_has_not_are_refused(sweep_folder: Path, tmp_path: P
     with pytest.raises(ValueError, match=rule):
         copy_epochs(sweep_folder, SOURCE, tmp_path / "other", TRIAL, epochs)
     with pytest.raises(ValueError, match=rule):
-        epoch_files(sweep_folder, SOURCE, epochs)
+        list_epoch_files(sweep_folder, SOURCE, epochs)
     assert not (tmp_path / "other").exists()
 
 
@@ -145,7 +145,7 @@ def test_a_trial_that_is_unknown_or_compacted_has_no_files_of_its_own(sweep_fold
     compact(sweep_folder)
     for trial in (SOURCE, "0099-r0"):
         with pytest.raises(ValueError, match=f"trial {trial} of .* must have 1 epochs of its own, got 0"):
-            epoch_files(sweep_folder, trial, 1)
+            list_epoch_files(sweep_folder, trial, 1)
     with pytest.raises(ValueError, match="must have 1 epochs of its own, got 0"):
         copy_epochs(sweep_folder, "0099-r0", sweep_folder, TRIAL, 1)
 
@@ -158,7 +158,7 @@ def test_a_damaged_source_is_refused_and_leaves_no_epoch(sweep_folder: Path, tmp
     with pytest.raises(ValueError, match="truncated or damaged"):
         copy_epochs(sweep_folder, SOURCE, tmp_path / "other", TRIAL, 1)
     with pytest.raises(ValueError, match=f"^{kept / name}: truncated or damaged"):
-        place_epochs(kept, tmp_path / "other", TRIAL)
+        import_epochs(kept, tmp_path / "other", TRIAL)
     assert seen(tmp_path / "other", TRIAL) == [[]] * 5
 
 
@@ -171,9 +171,9 @@ def test_missing_predictions_are_refused_by_name(sweep_folder: Path, tmp_path: P
     with pytest.raises(ValueError, match=rule):
         copy_epochs(sweep_folder, SOURCE, tmp_path / "other", TRIAL, 1)
     with pytest.raises(ValueError, match=rule):
-        epoch_files(sweep_folder, SOURCE, 1)
+        list_epoch_files(sweep_folder, SOURCE, 1)
     with pytest.raises(ValueError, match=rule):
-        place_epochs(kept, tmp_path / "other", TRIAL)
+        import_epochs(kept, tmp_path / "other", TRIAL)
     assert seen(tmp_path / "other", TRIAL) == [[]] * 5
 
 
@@ -181,18 +181,18 @@ def test_a_folder_without_predictions_is_refused(sweep_folder: Path, tmp_path: P
     shutil.copytree(sweep_folder / "trials" / SOURCE, tmp_path / "kept")
     shutil.rmtree(tmp_path / "kept" / "predictions")
     with pytest.raises(ValueError, match=r"epochs of .*kept must be at least 1, got 0$"):
-        place_epochs(tmp_path / "kept", tmp_path / "other", TRIAL)
+        import_epochs(tmp_path / "kept", tmp_path / "other", TRIAL)
 
 
 def test_a_folder_without_curves_is_named(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     with pytest.raises(FileNotFoundError):
-        place_epochs(tmp_path / "kept", tmp_path / "other", TRIAL)
+        import_epochs(tmp_path / "kept", tmp_path / "other", TRIAL)
 
 
 def test_the_new_name_is_in_every_row(sweep_folder: Path) -> None:
     copy_epochs(sweep_folder, SOURCE, sweep_folder, TRIAL, 2)
-    files = epoch_files(sweep_folder, TRIAL, 2)
+    files = list_epoch_files(sweep_folder, TRIAL, 2)
     assert len(files) == 1 + 2 * len(SPLITS)
     for path in files.values():
         table = pa.parquet.read_table(path)

@@ -15,7 +15,7 @@ from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport
 from results.records import epochs
 from results.records.epochs import compact, end_path, read_curves, read_predictions, write_epoch
-from results.records.trials import CURVES_COPY_FILE, STATUSES, TrialRecord, write_trials
+from results.records.trials import CURVES_BACKUP_FILE, STATUSES, TrialRecord, write_trials
 
 MakeReport = Callable[..., EpochReport]
 MakeRecord = Callable[..., TrialRecord]
@@ -155,7 +155,7 @@ def test_an_end_goes_once_the_trials_say_it_and_not_before(sweep_folder: Path) -
 
 def test_the_curves_have_a_copy(sweep_folder: Path) -> None:
     compact(sweep_folder)
-    copy = (sweep_folder / CURVES_COPY_FILE).read_bytes()
+    copy = (sweep_folder / CURVES_BACKUP_FILE).read_bytes()
     assert copy == (sweep_folder / "curves.parquet").read_bytes()
 
 

@@ -10,14 +10,14 @@ import pytest
 
 from results.records.files import (
     check_schema,
-    full_name,
+    full_path,
     list_files,
     open_folder,
-    read_if_there,
     read_json,
-    read_table,
+    read_parquet,
+    read_parquet_if_exists,
     write_json,
-    write_table,
+    write_parquet,
 )
 
 METADATA = {"table": "letters", "schema_version": "1", "tasks": "[]"}
@@ -27,16 +27,16 @@ TABLE = pa.Table.from_pylist([{"letter": "a", "count": 1}, {"letter": "b", "coun
 
 def test_a_written_table_is_read_back(tmp_path: Path) -> None:
     root = open_folder(tmp_path / "new" / "folder")
-    write_table(root, "deep/table.parquet", TABLE)
-    assert read_table(root, "deep/table.parquet", SCHEMA).equals(TABLE, check_metadata=True)
+    write_parquet(root, "deep/table.parquet", TABLE)
+    assert read_parquet(root, "deep/table.parquet", SCHEMA).equals(TABLE, check_metadata=True)
     assert [path.name for path in (tmp_path / "new/folder/deep").iterdir()] == ["table.parquet"]
 
 
 def test_writing_again_replaces_the_file(tmp_path: Path) -> None:
     root = open_folder(tmp_path)
-    write_table(root, "table.parquet", TABLE)
-    write_table(root, "table.parquet", TABLE.slice(0, 1))
-    assert read_table(root, "table.parquet", SCHEMA).num_rows == 1
+    write_parquet(root, "table.parquet", TABLE)
+    write_parquet(root, "table.parquet", TABLE.slice(0, 1))
+    assert read_parquet(root, "table.parquet", SCHEMA).num_rows == 1
 
 
 @pytest.mark.parametrize("is_before", [True, False])
@@ -73,10 +73,10 @@ def test_a_value_that_cannot_be_written_leaves_the_old_file(tmp_path: Path) -> N
 )
 def test_a_damaged_table_is_named_in_one_line(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     root, path = open_folder(tmp_path), tmp_path / "table.parquet"
-    write_table(root, "table.parquet", TABLE)
+    write_parquet(root, "table.parquet", TABLE)
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(ValueError) as caught:
-        read_table(root, "table.parquet", SCHEMA)
+        read_parquet(root, "table.parquet", SCHEMA)
     assert str(caught.value).startswith(f"{path}: truncated or damaged: ")
     assert "\n" not in str(caught.value)
 
@@ -101,7 +101,7 @@ def test_a_table_of_another_schema_is_named_with_the_first_difference(
 ) -> None:
     pq.write_table(found.empty_table(), tmp_path / "table.parquet")
     with pytest.raises(ValueError) as caught:
-        read_table(open_folder(tmp_path), "table.parquet", SCHEMA)
+        read_parquet(open_folder(tmp_path), "table.parquet", SCHEMA)
     assert str(caught.value) == f"{tmp_path / 'table.parquet'}: {message}"
 
 
@@ -111,8 +111,8 @@ def test_a_schema_equals_itself() -> None:
 
 def test_a_missing_file_is_not_taken_for_a_damaged_one(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        read_table(open_folder(tmp_path), "table.parquet", SCHEMA)
-    assert read_if_there(open_folder(tmp_path), "table.parquet", SCHEMA) is None
+        read_parquet(open_folder(tmp_path), "table.parquet", SCHEMA)
+    assert read_parquet_if_exists(open_folder(tmp_path), "table.parquet", SCHEMA) is None
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_path_and_a_uri_open_the_same_folder(tmp_path: Path, name_of: Callable
     (tmp_path / "deep" / "file").write_text("1234")
     root = open_folder(name_of(tmp_path))
     assert [(info.path, info.size) for info in list_files(root, "")] == [("deep/file", 4)]
-    assert full_name(root, "deep/file") == str(tmp_path / "deep" / "file")
+    assert full_path(root, "deep/file") == str(tmp_path / "deep" / "file")
 
 
 def test_the_home_folder_may_be_written_as_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

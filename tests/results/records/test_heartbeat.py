@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import results.records.heartbeat
-from results.records.heartbeat import HEARTBEAT_FILE, STALE_SECONDS, beat, keep_beating, stopped_since
+from results.records.heartbeat import HEARTBEAT_FILE, STALE_SECONDS, send_heartbeats, stopped_since, write_heartbeat
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_a_sweep_that_has_been_silent_for_long_has_stopped(
     tmp_path: Path, clock: list[float], silence: float, is_stopped: bool
 ) -> None:
-    beat(tmp_path)
+    write_heartbeat(tmp_path)
     clock[0] += silence
     since = stopped_since(tmp_path)
     assert (since is not None) == is_stopped
@@ -31,7 +31,7 @@ def test_a_sweep_that_has_been_silent_for_long_has_stopped(
 
 
 def test_a_sweep_that_says_so_has_stopped_at_once(tmp_path: Path, clock: list[float]) -> None:
-    beat(tmp_path, has_stopped=True)
+    write_heartbeat(tmp_path, has_stopped=True)
     since = stopped_since(tmp_path)
     assert since is not None
     assert since.timestamp() == clock[0]
@@ -50,7 +50,7 @@ def test_it_beats_while_the_sweep_runs_and_says_when_it_has_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results.records.heartbeat, "BEAT_SECONDS", 0.01)
-    with keep_beating(tmp_path):
+    with send_heartbeats(tmp_path):
         deadline, seen = time.monotonic() + 10, set[str]()
         while len(seen) < 3:
             assert time.monotonic() < deadline
@@ -62,7 +62,7 @@ def test_it_beats_while_the_sweep_runs_and_says_when_it_has_stopped(
 
 def test_a_sweep_that_breaks_has_stopped(tmp_path: Path) -> None:
     def run() -> None:
-        with keep_beating(tmp_path):
+        with send_heartbeats(tmp_path):
             raise KeyError("it breaks")
 
     with pytest.raises(KeyError):
@@ -72,12 +72,12 @@ def test_a_sweep_that_breaks_has_stopped(tmp_path: Path) -> None:
 
 def test_a_heartbeat_that_cannot_be_written_breaks_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with keep_beating(tmp_path / "file"):
+    with send_heartbeats(tmp_path / "file"):
         pass
     assert stopped_since(tmp_path / "file") is None
 
 
 def test_a_folder_that_was_deleted_does_not_come_back(tmp_path: Path) -> None:
-    with keep_beating(tmp_path / "gone"):
+    with send_heartbeats(tmp_path / "gone"):
         pass
     assert not (tmp_path / "gone").exists()

@@ -11,8 +11,8 @@ from mtlib.data.tables import Table, content_fingerprint
 from results.records.hold_out import (
     HOLD_OUT_FILE,
     HoldOutRecord,
-    check_held,
-    describe_rows,
+    check_held_out_rows,
+    held_out_rows,
     read_hold_out,
     write_hold_out,
 )
@@ -32,7 +32,7 @@ def table_of(task: str, *ids: str) -> Table:
 
 
 HELD = {"sst": table_of("sst", "a", "007", "1e5"), "sts": table_of("sts", "é")}
-RECORD = HoldOutRecord(share=0.1, tasks=describe_rows(HELD))
+RECORD = HoldOutRecord(share=0.1, tasks=held_out_rows(HELD))
 
 
 def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
@@ -85,8 +85,8 @@ def test_a_damaged_record_is_named_with_its_fault(tmp_path: Path, text: str, fau
 
 
 def test_the_rows_of_some_or_all_tasks_are_known_again() -> None:
-    check_held(RECORD, HELD)
-    check_held(RECORD, {"sts": HELD["sts"]})
+    check_held_out_rows(RECORD, HELD)
+    check_held_out_rows(RECORD, {"sts": HELD["sts"]})
 
 
 @pytest.mark.parametrize("field", ["ids", "texts", "labels", "order", "task"])
@@ -100,10 +100,10 @@ def test_other_rows_are_refused_by_their_task(field: str) -> None:
         "task": dataclasses.replace(table, task="qqp"),
     }[field]
     with pytest.raises(ValueError) as caught:
-        check_held(RECORD, {**HELD, "sst": changed})
+        check_held_out_rows(RECORD, {**HELD, "sst": changed})
     assert str(caught.value) == "rows held out must be what they were when the sweep began, got others of sst"
 
 
 def test_a_task_of_which_nothing_was_kept_aside_is_refused() -> None:
     with pytest.raises(ValueError, match=r"got others of qqp$"):
-        check_held(RECORD, {**HELD, "qqp": table_of("qqp", "a")})
+        check_held_out_rows(RECORD, {**HELD, "qqp": table_of("qqp", "a")})

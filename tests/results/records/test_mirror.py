@@ -10,10 +10,10 @@ import pytest
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport
 from results.records.epochs import compact, read_curves, read_predictions, write_epoch
-from results.records.mirror import copying_order, mirror
+from results.records.mirror import copy_order, update_mirror
 from results.records.trials import (
-    CURVES_COPY_FILE,
-    TRIALS_BEFORE_FILE,
+    CURVES_BACKUP_FILE,
+    TRIALS_BACKUP_FILE,
     TrialRecord,
     read_sweep,
     read_trials,
@@ -41,7 +41,7 @@ def assert_same(folder: Path, uri: str) -> None:
 
 def test_a_copy_reads_like_the_sweep(sweep_folder: Path, tmp_path: Path) -> None:
     uri = (tmp_path / "bucket" / "copy").as_uri()
-    assert mirror(sweep_folder, uri) == len(files_in(sweep_folder))
+    assert update_mirror(sweep_folder, uri) == len(files_in(sweep_folder))
     assert files_in(tmp_path / "bucket" / "copy") == files_in(sweep_folder)
     assert_same(sweep_folder, uri)
 
@@ -49,8 +49,8 @@ def test_a_copy_reads_like_the_sweep(sweep_folder: Path, tmp_path: Path) -> None
 def test_what_has_not_changed_is_not_copied_again(sweep_folder: Path, tmp_path: Path) -> None:
     age(sweep_folder, 3600)
     uri = (tmp_path / "copy").as_uri()
-    assert mirror(sweep_folder, uri) > 0
-    assert mirror(sweep_folder, uri) == 0
+    assert update_mirror(sweep_folder, uri) > 0
+    assert update_mirror(sweep_folder, uri) == 0
 
 
 def test_a_copy_follows_the_sweep_through_new_epochs_and_compaction(
@@ -61,13 +61,13 @@ def test_a_copy_follows_the_sweep_through_new_epochs_and_compaction(
 ) -> None:
     age(sweep_folder, 3600)
     uri = (tmp_path / "copy").as_uri()
-    mirror(sweep_folder, uri)
+    update_mirror(sweep_folder, uri)
     write_epoch(sweep_folder, "0002-r0", make_report(3))
     write_trials(sweep_folder, [make_record(number) for number in range(3)], tuple(TASKS))
     compact(sweep_folder)
-    mirror(sweep_folder, uri)
+    update_mirror(sweep_folder, uri)
     assert_same(sweep_folder, uri)
-    assert files_in(sweep_folder) - files_in(tmp_path / "copy") == {TRIALS_BEFORE_FILE, CURVES_COPY_FILE}
+    assert files_in(sweep_folder) - files_in(tmp_path / "copy") == {TRIALS_BACKUP_FILE, CURVES_BACKUP_FILE}
     assert files_in(tmp_path / "copy") < files_in(sweep_folder)
 
 
@@ -81,7 +81,7 @@ def test_weights_are_copied_and_states_journals_and_temporary_files_are_not(swee
     for name in kept | left_out:
         (sweep_folder / name).parent.mkdir(parents=True, exist_ok=True)
         (sweep_folder / name).write_text(name)
-    mirror(sweep_folder, tmp_path / "copy")
+    update_mirror(sweep_folder, tmp_path / "copy")
     assert kept <= files_in(tmp_path / "copy") == files_in(sweep_folder) - left_out
 
 
@@ -90,7 +90,7 @@ def test_files_of_others_at_the_place_of_the_copy_are_left_alone(sweep_folder: P
     for name in others:
         (tmp_path / "copy" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "copy" / name).write_text(name)
-    mirror(sweep_folder, tmp_path / "copy")
+    update_mirror(sweep_folder, tmp_path / "copy")
     assert others <= files_in(tmp_path / "copy")
 
 
@@ -99,13 +99,13 @@ def test_the_description_is_the_last_to_appear_in_a_copy(
 ) -> None:
     names = sorted(files_in(sweep_folder))
     with pytest.raises(kill_at_rename(len(names), True)):
-        mirror(sweep_folder, tmp_path / "copy")
+        update_mirror(sweep_folder, tmp_path / "copy")
     assert sorted([*files_in(tmp_path / "copy"), "sweep.json"]) == names
 
 
 def test_what_points_at_other_files_is_copied_after_them() -> None:
     paths = ["sweep.json", "curves.parquet", "trials.parquet", "trials/a/curves.parquet", "predictions/sst-dev.parquet"]
-    assert sorted([*paths, "trials/a/predictions/sst-dev-0001.parquet"], key=copying_order) == [
+    assert sorted([*paths, "trials/a/predictions/sst-dev-0001.parquet"], key=copy_order) == [
         "predictions/sst-dev.parquet",
         "trials/a/predictions/sst-dev-0001.parquet",
         "curves.parquet",

@@ -9,15 +9,15 @@ import pyarrow as pa
 import pytest
 
 from results.records import predictions
-from results.records.files import open_folder, table_writer, write_group, write_table, writing
+from results.records.files import open_atomic, open_folder, parquet_writer, write_group, write_parquet
 from results.records.predictions import (
     PredictionPart,
+    compacted_path,
     iter_predictions,
     list_parts,
     open_groups,
     prediction_table,
     stack_predictions,
-    table_path,
 )
 from results.records.trials import PREDICTIONS
 
@@ -31,14 +31,14 @@ def table_of(trial: str, epoch: int, fill: float, width: int = 2, ids: list[str]
 
 def write_part(folder: Path, trial: str, epoch: int, fill: float, **changes: Any) -> PredictionPart:
     part = PredictionPart(trial=trial, epoch=epoch, task="sst", split="dev")
-    write_table(open_folder(folder), part.path, table_of(trial, epoch, fill, **changes))
+    write_parquet(open_folder(folder), part.path, table_of(trial, epoch, fill, **changes))
     return part
 
 
 def write_groups(folder: Path, *groups: pa.Table) -> None:
     with (
-        writing(open_folder(folder), table_path("sst", "dev")) as stream,
-        table_writer(stream, PREDICTIONS) as writer,
+        open_atomic(open_folder(folder), compacted_path("sst", "dev")) as stream,
+        parquet_writer(stream, PREDICTIONS) as writer,
     ):
         for group in groups:
             write_group(writer, group)
@@ -62,7 +62,7 @@ def test_parts_are_listed_whatever_the_task_is_called(tmp_path: Path) -> None:
         PredictionPart(trial="0001-r1", epoch=2, task="sst", split="train"),
     ]
     for part in parts:
-        write_table(open_folder(tmp_path), part.path, table_of(part.trial, part.epoch, 0))
+        write_parquet(open_folder(tmp_path), part.path, table_of(part.trial, part.epoch, 0))
     for other in ("curves.parquet", "predictions/.sst-dev-0001.parquet.1.tmp", "predictions/notes.txt"):
         (tmp_path / "trials/0000-r0" / other).write_text("")
     assert list_parts(open_folder(tmp_path)) == parts

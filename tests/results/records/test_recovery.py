@@ -12,10 +12,10 @@ import pytest
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport, Point
 from results.records.epochs import compact, curves_path, end_path, read_curves, read_predictions, write_epoch
-from results.records.recovery import Recovered, drop_end, look, read_end, recover, write_end
+from results.records.recovery import RecoveredRecords, delete_end, read_end, read_records_as_left, recover, write_end
 from results.records.trials import (
-    CURVES_COPY_FILE,
-    TRIALS_BEFORE_FILE,
+    CURVES_BACKUP_FILE,
+    TRIALS_BACKUP_FILE,
     TrialRecord,
     read_trials,
     write_sweep,
@@ -71,7 +71,7 @@ def test_an_end_is_read_back_until_it_is_dropped(tmp_path: Path) -> None:
     assert read_end(tmp_path, TRIAL) == END
     assert read_end(tmp_path, "0003-r0") is None
     for _ in range(2):
-        drop_end(tmp_path, TRIAL)
+        delete_end(tmp_path, TRIAL)
         assert read_end(tmp_path, TRIAL) is None
 
 
@@ -120,9 +120,9 @@ def test_a_trial_that_never_started_is_queued(sweep_folder: Path, make_record: M
 
 def test_a_sweep_that_has_written_no_trials_has_none(tmp_path: Path, make_report: MakeReport) -> None:
     write_sweep(tmp_path, {})
-    assert recover(tmp_path) == Recovered(records=(), notes=())
+    assert recover(tmp_path) == RecoveredRecords(records=(), notes=())
     write_epoch(tmp_path, TRIAL, make_report(1))
-    assert recover(tmp_path) == Recovered(records=(), notes=())
+    assert recover(tmp_path) == RecoveredRecords(records=(), notes=())
 
 
 def random_report(random: np.random.Generator, epoch: int, num_active: int) -> EpochReport:
@@ -224,7 +224,7 @@ def test_looking_tells_how_trials_stand_and_changes_nothing(sweep_folder: Path, 
     write_end(sweep_folder, TRIAL, {**END, "how": "pruned"})
     truncate(sweep_folder / curves_path("0001-r0"))
     before = files_of(sweep_folder)
-    found = look(sweep_folder)
+    found = read_records_as_left(sweep_folder)
     assert [record.status for record in found.records] == ["complete", "interrupted", "pruned", "queued"]
     assert found.notes == ()
     assert files_of(sweep_folder) == before
@@ -236,7 +236,7 @@ def test_looking_at_damaged_trials_shows_those_before_them_and_mends_nothing(
     write_trials(sweep_folder, [make_record(number) for number in range(9)], tuple(TASKS))
     truncate(sweep_folder / "trials.parquet")
     before = files_of(sweep_folder)
-    found = look(sweep_folder)
+    found = read_records_as_left(sweep_folder)
     assert [record.status for record in found.records] == ["complete", "complete", "running"]
     assert [note.partition("; ")[2] for note in found.notes] == ["the one before it is used"]
     assert files_of(sweep_folder) == before
@@ -327,7 +327,7 @@ def test_damaged_trials_are_replaced_by_those_before_them(
     (note,) = recovered.notes
     assert note.startswith(f"{path}: truncated or damaged: ")
     assert note.endswith("; the one before it is used")
-    assert read_trials(sweep_folder) == read_trials(sweep_folder, TRIALS_BEFORE_FILE)
+    assert read_trials(sweep_folder) == read_trials(sweep_folder, TRIALS_BACKUP_FILE)
     assert recover(sweep_folder).notes == ()
 
 
@@ -341,7 +341,7 @@ def test_damaged_trials_with_none_before_them_are_told(sweep_folder: Path) -> No
 
 def test_trials_damaged_twice_are_told_each(sweep_folder: Path, make_record: MakeRecord) -> None:
     write_trials(sweep_folder, [make_record(0)], tuple(TASKS))
-    names = ("trials.parquet", TRIALS_BEFORE_FILE)
+    names = ("trials.parquet", TRIALS_BACKUP_FILE)
     for name in names:
         truncate(sweep_folder / name)
     recovered = recover(sweep_folder)
@@ -367,11 +367,11 @@ def test_damaged_common_curves_are_replaced_by_their_copy(sweep_folder: Path, ma
 def test_common_curves_without_a_whole_copy_stop_the_recovery(sweep_folder: Path) -> None:
     compact(sweep_folder)
     truncate(sweep_folder / "curves.parquet")
-    truncate(sweep_folder / CURVES_COPY_FILE)
+    truncate(sweep_folder / CURVES_BACKUP_FILE)
     for _ in range(2):
         with pytest.raises(ValueError, match=r"curves.parquet: truncated or damaged: .* its copy .* cannot be read"):
             recover(sweep_folder)
-        (sweep_folder / CURVES_COPY_FILE).unlink(missing_ok=True)
+        (sweep_folder / CURVES_BACKUP_FILE).unlink(missing_ok=True)
 
 
 def test_a_folder_without_a_description_is_no_sweep(tmp_path: Path) -> None:

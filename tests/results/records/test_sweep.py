@@ -14,7 +14,7 @@ import pytest
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport
 from results.records.epochs import compact, write_epoch
-from results.records.heartbeat import HEARTBEAT_FILE, beat
+from results.records.heartbeat import HEARTBEAT_FILE, write_heartbeat
 from results.records.sweep import load_sweep
 from results.records.trials import TrialRecord, write_sweep, write_trials
 from results.table import ranking
@@ -39,7 +39,7 @@ def test_a_sweep_that_is_done_or_still_runs_has_not_stopped(sweep_folder: Path) 
     let_stop(sweep_folder, "complete")
     assert load_sweep(sweep_folder).stopped_since is None
     let_stop(sweep_folder, "running")
-    beat(sweep_folder)
+    write_heartbeat(sweep_folder)
     sweep = load_sweep(sweep_folder)
     assert sweep.stopped_since is None
     assert sweep.records[-1].status == "running"

@@ -17,7 +17,7 @@ from results.records.trials import (
     CURVES,
     PREDICTIONS,
     STATUSES,
-    TRIALS_BEFORE_FILE,
+    TRIALS_BACKUP_FILE,
     TrialRecord,
     read_sweep,
     read_trials,
@@ -108,11 +108,11 @@ def test_trials_of_another_version_are_refused_by_name(
 def test_the_trials_that_were_replaced_are_kept_beside_the_newest(tmp_path: Path, make_record: MakeRecord) -> None:
     written = [[make_record(number) for number in range(count)] for count in (1, 2, 3)]
     write_trials(tmp_path, written[0], TASK_NAMES)
-    assert read_trials(tmp_path, TRIALS_BEFORE_FILE) == []
+    assert read_trials(tmp_path, TRIALS_BACKUP_FILE) == []
     for before, newest in pairwise(written):
         write_trials(tmp_path, newest, TASK_NAMES)
         assert read_trials(tmp_path) == newest
-        assert read_trials(tmp_path, TRIALS_BEFORE_FILE) == before
+        assert read_trials(tmp_path, TRIALS_BACKUP_FILE) == before
 
 
 @pytest.mark.parametrize("is_before", [True, False])
@@ -127,7 +127,7 @@ def test_a_kill_while_trials_are_written_leaves_two_whole_files(
         write_trials(tmp_path, third, TASK_NAMES)
     is_done, is_kept = (renames, is_before) == (2, False), (renames, is_before) != (1, True)
     assert read_trials(tmp_path) == (third if is_done else second)
-    assert read_trials(tmp_path, TRIALS_BEFORE_FILE) == (second if is_kept else first)
+    assert read_trials(tmp_path, TRIALS_BACKUP_FILE) == (second if is_kept else first)
 
 
 def test_only_a_disk_keeps_the_trials_that_were_replaced(

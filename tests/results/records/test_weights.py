@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from results.records.files import open_folder
 from results.records.trials import read_trials
-from results.records.weights import read_weights
+from results.records.weights import read_trial_weights
 from tests.results.inference.trained_sweep import FIRST, kept_epoch
 
 
@@ -28,7 +28,7 @@ def kept_file(folder: Path) -> Path:
 
 def read(folder: Path, place: str | None = None) -> dict[str, torch.Tensor]:
     record = read_trials(folder)[0]
-    return read_weights(open_folder(place or folder), record, kept_epoch(folder, FIRST, "overall"))
+    return read_trial_weights(open_folder(place or folder), record, kept_epoch(folder, FIRST, "overall"))
 
 
 @pytest.mark.parametrize("is_uri", [False, True])
@@ -90,6 +90,6 @@ def test_a_trial_without_a_checkpoint_has_none(trained_folder: Path) -> None:
     with pytest.raises(
         ValueError, match=r"^trial 0002-r0 \(pruned\) must have kept weights, got none \(a sweep deletes"
     ):
-        read_weights(root, record, 1)
+        read_trial_weights(root, record, 1)
     with pytest.raises(ValueError, match=r"must have kept weights, got none$"):
-        read_weights(root, replace(record, epochs=0), 1)
+        read_trial_weights(root, replace(record, epochs=0), 1)

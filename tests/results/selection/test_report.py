@@ -14,7 +14,7 @@ from results.records.selection import (
     HeldOutScores,
     Member,
     MethodScore,
-    Search,
+    RecordedSearch,
     Selection,
     TaskSelection,
     TradeOff,
@@ -231,7 +231,7 @@ def test_temperatures_stand_beside_members_that_have_one() -> None:
 def searched(**sweeps: tuple[str, str, int]) -> Selection:
     """A selection from sweeps that were searched so."""
     found = {
-        name: Search(search=search, scheduler=scheduler, num_configurations=count)
+        name: RecordedSearch(search=search, scheduler=scheduler, num_configurations=count)
         for name, (search, scheduler, count) in sweeps.items()
     }
     return build_selection(build_task(), searches=found)

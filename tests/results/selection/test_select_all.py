@@ -9,7 +9,7 @@ from mtlib.tasks import TASKS
 from results.ensembles.best_k import Settings
 from results.ensembles.candidates import Pool, read_pool
 from results.ensembles.methods import ONE_MODEL, SOUP
-from results.records.selection import Search, TaskSelection
+from results.records.selection import RecordedSearch, TaskSelection
 from results.records.trials import write_sweep, write_trials
 from results.scoring.shared_model import choose_shared_model
 from results.selection import select_all as choosing
@@ -106,6 +106,6 @@ def test_how_each_sweep_was_searched_is_recorded(tmp_path: Path) -> None:
     write_trials(first, twice, tuple(TASKS))
     found = select_from(SelectionRequest(sweeps=[first, second], settings=FAST, num_repeats=1, tasks=["sst"])).searches
     assert found == {
-        first: Search(search="tpe", scheduler="asha", num_configurations=1),
-        second: Search(search="not recorded", scheduler="not recorded", num_configurations=2),
+        first: RecordedSearch(search="tpe", scheduler="asha", num_configurations=1),
+        second: RecordedSearch(search="not recorded", scheduler="not recorded", num_configurations=2),
     }

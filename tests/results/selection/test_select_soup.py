@@ -21,7 +21,7 @@ from results.ensembles.outputs import Outputs
 from results.ensembles.soup import Taste, greedy_soup, soup_outputs, taste_once, uniform_soup
 from results.inference.dev_texts import read_dev_texts
 from results.inference.models import ModelSource
-from results.inference.predictor import cut_texts, load_predictor, predict_texts
+from results.inference.predictor import load_predictor, predict_texts, tokenize_rows
 from results.ranking.bootstrap import Numbers
 from results.records.selection import MethodScore, Selection, TaskSelection
 from results.records.trials import write_sweep
@@ -255,7 +255,7 @@ def test_texts_are_cut_into_word_pieces_once(soup_folder: Path, monkeypatch: pyt
 
     def cut(*arguments: Any) -> Corpus:
         calls.append(arguments)
-        return cut_texts(*arguments)
+        return tokenize_rows(*arguments)
 
     monkeypatch.setattr("results.selection.select_soup.cut_texts", cut)
     choose(soup_folder, "qqp")

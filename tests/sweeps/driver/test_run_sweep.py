@@ -23,7 +23,7 @@ from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
 from results.records.epochs import read_curves, read_predictions
 from results.records.heartbeat import HEARTBEAT_FILE
-from results.records.trials import CURVES_COPY_FILE, TRIALS_BEFORE_FILE, TrialRecord, read_trials
+from results.records.trials import CURVES_BACKUP_FILE, TRIALS_BACKUP_FILE, TrialRecord, read_trials
 from search_spaces.space import SearchSpace
 from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import SweepOutcome, run_sweep
@@ -213,7 +213,7 @@ def test_records_hold_what_was_reported(told: Told) -> None:
 def test_resources_come_back_and_nothing_is_left_behind(told: Told) -> None:
     assert ray.available_resources()["CPU"] == 2
     left = {path.name for path in told.plan.folder.iterdir()}
-    copies = {TRIALS_BEFORE_FILE, CURVES_COPY_FILE}
+    copies = {TRIALS_BACKUP_FILE, CURVES_BACKUP_FILE}
     assert left == {"trials.parquet", "curves.parquet", "predictions", "trials", JOURNAL_NAME, HEARTBEAT_FILE, *copies}
     states = {path.parents[1].name for path in told.plan.folder.glob("trials/*/checkpoint/state-*")}
     assert states <= {DEADLY}, "what has ended on its lane needs no state any more"

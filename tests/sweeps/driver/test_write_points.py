@@ -21,7 +21,7 @@ import torch
 
 import results.records.files
 from mtlib.runtime.environment import describe_environment
-from results.records.files import full_name
+from results.records.files import full_path
 from results.records.recovery import read_end, write_end
 from sweeps.lanes.lane import stage_store
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
@@ -91,7 +91,7 @@ def watching(folder: Path, last: int | None = None) -> Iterator[list[str]]:
     real = results.records.files.rename
 
     def rename(root: fs.SubTreeFileSystem, source: str, target: str) -> None:
-        WATCH.change("pyarrow", [full_name(root, target)])
+        WATCH.change("pyarrow", [full_path(root, target)])
         real(root, source, target)
 
     WATCH.folder, WATCH.last, WATCH.seen = folder, last, []

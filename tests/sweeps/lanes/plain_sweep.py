@@ -12,7 +12,7 @@ from mtlib.runtime.environment import describe_environment
 from mtlib.training.epoch_report import EpochReport, Progress
 from results.records.epochs import read_trial_curves, write_epoch
 from results.records.files import open_folder
-from results.records.recovery import with_curves
+from results.records.recovery import record_with_curves
 from results.records.trials import TrialRecord
 from sweeps.driver.ledger import open_ledger
 from sweeps.dry_run.stage_tree import training_order
@@ -99,6 +99,6 @@ def train_sweep(plan: SweepPlan, configs: Sequence[TrialConfig]) -> list[TrialRe
     for number in training_order(keys):
         how, link = train_one(plan, ids[number], configs[number])
         curves = read_trial_curves(open_folder(plan.folder), ids[number])
-        record = with_curves(ledger.records[ids[number]], curves, plan.workers)
+        record = record_with_curves(ledger.records[ids[number]], curves, plan.workers)
         ledger.records[ids[number]] = replace(record, status=how, shared_steps=link.reused.steps)
     return list(ledger.records.values())

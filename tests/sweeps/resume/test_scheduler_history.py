@@ -9,7 +9,7 @@ from mtlib.checkpoints.state import State, save_state
 from mtlib.config.trial import TrialConfig
 from mtlib.training.epoch_report import Point
 from results.records.epochs import curve_rows, curves_path
-from results.records.files import open_folder, write_table
+from results.records.files import open_folder, write_parquet
 from results.records.trials import TrialRecord
 from sweeps.driver.ledger import open_ledger
 from sweeps.lanes.worker_trial import states_folder
@@ -29,7 +29,7 @@ def write_scores(plan: SweepPlan, trial_id: str, scores: tuple[float, ...]) -> N
     for epoch, score in enumerate(scores, 2):
         points += [point(epoch, "sst", "accuracy", score / 2), point(epoch, "sst", "accuracy", 1.0, "train")]
         points += [point(epoch, "sst", "loss", 9.0), point(epoch, "overall", "overall", score)]
-    write_table(open_folder(plan.folder), curves_path(trial_id), curve_rows(trial_id, points))
+    write_parquet(open_folder(plan.folder), curves_path(trial_id), curve_rows(trial_id, points))
 
 
 def save_numbers(plan: SweepPlan, trial_id: str, stage: int, epoch: int) -> None:

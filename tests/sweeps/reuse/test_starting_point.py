@@ -302,7 +302,7 @@ def test_where_the_disk_is_full_a_trial_keeps_what_it_has_rather_than_taking_a_w
     course, place = trained.course(), trained.place("second/0003-r0")
     train_trial(course, replace(place, store=None), until_epoch=2)
     before, first = left_by(place), finish(trained)
-    real, calls = results.records.files.write_table, itertools.count()
+    real, calls = results.records.files.write_parquet, itertools.count()
 
     def write(*arguments: Any) -> None:
         if next(calls) == number:
@@ -310,7 +310,7 @@ def test_where_the_disk_is_full_a_trial_keeps_what_it_has_rather_than_taking_a_w
         real(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(results.records.epoch_transfer, "write_table", write)
+        patch.setattr(results.records.epoch_transfer, "write_parquet", write)
         assert begin(course, place) == StartingPoint(epochs=2, reused=ReusedWork())
     assert_same(left_by(place), before)
     assert begin(course, place).is_finished
@@ -325,7 +325,7 @@ def test_where_the_disk_is_full_a_trial_keeps_what_it_has(trained: Ground, monke
     def fail(*_arguments: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(take_over, "place_epochs", fail)
+    monkeypatch.setattr(take_over, "import_epochs", fail)
     assert begin(course, place).epochs == 2
     assert_same(left_by(place), before)
     assert saved_states(place.states)

@@ -15,7 +15,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_held_out
 from mtlib.model.encoder import PretrainedEncoder, quiet_transformers
 from mtlib.model.multitask import MultiTaskModel
-from results.records.hold_out import HoldOutRecord, describe_rows, read_hold_out
+from results.records.hold_out import HoldOutRecord, held_out_rows, read_hold_out
 from results.records.trials import SCHEMA_VERSION, TrialRecord, read_sweep, write_trials
 from search_spaces.space import load_space
 from sweeps.options import SweepOptions
@@ -282,7 +282,7 @@ def test_what_is_held_out_is_recorded_and_copied(
     given = options(hold_out=0.2, mirror=f"file://{tmp_path}/copy")
     plan = create_sweep(given, dataclasses.replace(inputs, held=held), ENCODER, [])
     record = read_hold_out(plan.folder)
-    assert record == HoldOutRecord(share=0.2, tasks=describe_rows(held)) == read_hold_out(tmp_path / "copy" / "first")
+    assert record == HoldOutRecord(share=0.2, tasks=held_out_rows(held)) == read_hold_out(tmp_path / "copy" / "first")
     assert read_saved_options(plan.folder, {}).hold_out == 0.2
 
 

@@ -13,7 +13,7 @@ from mtlib.data.load import read_data, read_held_out
 from mtlib.data.row_sources import HELD, RowSource, read_source
 from mtlib.data.tables import Table, content_fingerprint, read_folder
 from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
-from results.records.hold_out import check_held, read_hold_out
+from results.records.hold_out import check_held_out_rows, read_hold_out
 from search_spaces.domain import Choice, Float
 from search_spaces.space import SearchSpace, grid_configs, load_space, space_names
 from sweeps.options import SweepOptions
@@ -348,7 +348,7 @@ def test_rows_that_are_held_out_reach_no_trial_and_are_recorded(options: Options
     assert {f"{task}-held": rows.fingerprint for task, rows in record.tasks.items()}.items() <= (
         inputs.fingerprints.items()
     )
-    check_held(record, read_held_out(plan.base, plan.data_folder))
+    check_held_out_rows(record, read_held_out(plan.base, plan.data_folder))
 
 
 def test_without_the_flag_all_is_as_it_was(options: Options, tiny_folder: Path) -> None:
