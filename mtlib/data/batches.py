@@ -1,4 +1,4 @@
-"""Word pieces to batches: special tokens, truncation, padding, and the part of a batch that one worker holds."""
+"""Batches from word pieces: special tokens, truncation, padding, and the shard of a batch for one worker."""
 
 from dataclasses import dataclass
 
@@ -12,33 +12,33 @@ from mtlib.data.tokenizer_facts import Template
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Inputs:
-    """What an encoder reads: three tensors (rows, tokens) of int64."""
+    """The inputs of an encoder, each (rows, tokens) int64."""
 
     input_ids: torch.Tensor
     attention_mask: torch.Tensor
     """1 for tokens, 0 for padding."""
     token_type_ids: torch.Tensor
-    """Segment ids as the tokenizer gives them when asked; an encoder with a single segment is not to be given them."""
+    """Segment ids as the tokenizer gives them; not for encoders with a single segment."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Batch:
-    """One worker's part of a global batch of one task."""
+    """One worker's shard of a global batch of one task."""
 
     task: str
     inputs: tuple[Inputs, ...]
     """One for `single`, `cross` and `cross_no_separator`; two, first and second text, for `bi`."""
     labels: torch.Tensor
-    """(rows,) float32; NaN where there is none."""
+    """(rows,) float32; NaN for a missing label."""
     rows: np.ndarray
-    """Row numbers in the table, of this part."""
+    """Row numbers of this shard in the table."""
     num_rows: int
     """Rows of the global batch."""
     positions: np.ndarray
-    """Place of each of this part's rows in the global batch, from 0."""
+    """Position of each row of this shard in the global batch, from 0."""
     is_empty: bool
-    """True: there were fewer rows than workers. The part then holds row 0 of the global batch as filler, to be given
-    weight 0."""
+    """Whether there are fewer rows than workers and this shard has none. It then holds row 0 of the global batch, which
+    must get weight 0."""
 
 
 def make_batch(
@@ -51,20 +51,20 @@ def make_batch(
     world_size: int = 1,
     device: str | torch.device = "cpu",
 ) -> Batch:
-    """Builds the part of a global batch that one worker holds, every world_size-th row from `rank` on.
+    """Builds one worker's shard of a global batch: every world_size-th row from `rank` on.
 
-    Pairs are built first and padded then, on the right, to the longest input of the global batch (each of two inputs to
-    its own longest), so that neither positions nor shapes depend on the number of workers.
+    Inputs are padded on the right to the longest of the global batch (each of two inputs to its own longest), so that
+    neither positions nor shapes depend on the number of workers.
 
     Args:
-        table: where the word pieces are.
+        table: the word pieces.
         rows: (global rows,) row numbers in `table`, at least one.
-        encoding: `single` for one text; for pairs `cross` (both in one input), `cross_no_separator` (so, as if they
-            were one text) or `bi` (two inputs).
+        encoding: `single` for one text; for pairs `cross` (both in one input), `cross_no_separator` (both in one input,
+            as one text) or `bi` (two inputs).
         max_length: longest input in word pieces, special tokens included; the longer text of a pair is cut first.
         rank: this worker, from 0.
         world_size: number of workers, at least 1.
-        device: where the tensors go.
+        device: of the tensors.
     """
     assert len(rows) > 0, "a batch has at least one row"
     positions = np.arange(len(rows))[rank::world_size]
@@ -93,7 +93,7 @@ def make_inputs(
     max_length: int,
     device: str | torch.device,
 ) -> Inputs:
-    """The inputs of the rows at `positions`, as wide as the longest of all `rows`, with the texts `sides` in each."""
+    """The inputs of the rows at `positions` with the texts `sides`, padded to the longest of all `rows`."""
     template = table.template(encoding)
     kept = table.kept_pieces(rows, sides, table.budget(encoding, max_length))  # (sides, global rows)
     width = int(kept.sum(axis=0).max()) + template.num_special
@@ -111,12 +111,12 @@ def fill_template(
     width: int,
     pad: tuple[int, int],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Puts word pieces and special tokens in their places.
+    """Arranges word pieces and special tokens.
 
     Args:
         template: the special tokens around as many texts as there are.
-        texts: per text all word pieces of its column, and where each row's begin: (rows,).
-        kept: (texts, rows), how many of each are taken.
+        texts: per text all word pieces of its column, and the offset of each row's first: (rows,).
+        kept: (texts, rows), number of word pieces of each text that are kept.
         width: tokens per row.
         pad: token id and segment id of padding.
 
@@ -127,7 +127,7 @@ def fill_template(
     ids = np.full((num_rows, width), pad[0], dtype=np.int64)
     segments = np.full((num_rows, width), pad[1], dtype=np.int64)
     column, every_row = np.arange(width), np.arange(num_rows)
-    end = np.zeros(num_rows, dtype=np.int64)  # of what stands in each row so far
+    end = np.zeros(num_rows, dtype=np.int64)  # of each row so far
     for number, special in enumerate(template.special):
         for token, segment in special:
             ids[every_row, end], segments[every_row, end] = token, segment

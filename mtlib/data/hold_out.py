@@ -1,4 +1,4 @@
-"""Which rows are kept aside for a last score: whole groups of rows that share a text, the same ones everywhere."""
+"""Held-out rows for a final score: whole groups of rows that share a text, chosen by their texts alone."""
 
 import hashlib
 from collections.abc import Sequence, Set
@@ -12,19 +12,19 @@ Texts = Sequence[Sequence[str]]
 
 
 def hold_out_texts(texts: Texts, share: float) -> frozenset[str]:
-    """The texts of the rows to keep aside, normalised: whole groups of rows that texts connect, near a share of all.
+    """The normalised texts of the rows to hold out: whole groups of rows that texts connect, near a share of all.
 
-    Groups come in the order of a hash of their smallest text, so that nothing but the texts decides: neither a seed nor
-    the order of rows. One that would exceed the share is passed over; so what the share lacks in the end is less than
-    the smallest group that is left.
+    Groups are taken in the order of a hash of their smallest text, independent of seeds and of the order of rows.
+    A group that would exceed the share is skipped; the rows that are missing from the share are then fewer than those
+    of the smallest group that is left.
 
     Args:
         texts: of all rows.
         share: of the rows, from 0 to 1.
 
     Returns:
-        Texts whose rows, those in which `share_text` finds one, are at most that share of all; none where the smallest
-        group is larger.
+        Texts; the rows that contain one (see `share_text`) are at most that share of all. None if the smallest group is
+        larger.
 
     Source: this project.
     """
@@ -41,25 +41,25 @@ def hold_out_texts(texts: Texts, share: float) -> frozenset[str]:
 
 
 def share_text(texts: Texts, others: Set[str]) -> np.ndarray:
-    """Which rows have a text that, normalised, is one of `others`: (rows,) bool."""
+    """Whether each row has a text that, normalised, is in `others`: (rows,) bool."""
     found = [np.array([normalise(text) in others for text in column], dtype=bool) for column in texts]
     shares: np.ndarray = np.logical_or.reduce(found)
     return shares
 
 
 def normalise(text: str) -> str:
-    """A text without what tells no sentences apart: case, and how much white space of which kind there is."""
+    """A text without differences of case and white space."""
     return " ".join(text.casefold().split())
 
 
 def group_rows(columns: Texts) -> np.ndarray:
-    """Connected components of rows, where rows that have a text in common are connected.
+    """Connected components of rows, where rows with a common text are connected.
 
     Args:
         columns: texts, already normalised.
 
     Returns:
-        (rows,) the number of each row's group, from 0.
+        (rows,) the group of each row, from 0.
     """
     numbers: dict[str, int] = {}
     nodes = [np.array([numbers.setdefault(text, len(numbers)) for text in column]) for column in columns]
@@ -71,7 +71,7 @@ def group_rows(columns: Texts) -> np.ndarray:
 
 
 def ordered_groups(columns: Texts, groups: np.ndarray) -> list[int]:
-    """The groups' numbers by the hash of their smallest text."""
+    """The groups in the order of the hash of their smallest text."""
     smallest: dict[int, str] = {}
     for group, *row in zip(groups.tolist(), *columns, strict=True):
         text = min(row)

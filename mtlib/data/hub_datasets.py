@@ -1,4 +1,4 @@
-"""Hugging Face data sets to rows of cells: by hub name, saved to a local folder, or a local folder of data files."""
+"""Rows of cells from Hugging Face data sets: from the hub, a `save_to_disk` folder, or a folder of data files."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,21 +12,18 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 SAVED_NAMES = ("dataset_dict.json", "state.json")
-"""Files by which a folder that `save_to_disk` wrote is told, of several splits and of one."""
+"""Files that identify a folder that `save_to_disk` wrote, with several splits or one."""
 
 
 def read_hub_data(path: str, split: str, columns: Sequence[str], *, numbered: bool = False) -> Iterator[Row]:
-    """Rows of one split of a data set; class labels are their whole numbers.
+    """Rows of one split of a data set; class labels are read as integers.
 
     Args:
         path: `hf://NAME`, or `hf://NAME#CONFIGURATION`. NAME is a local folder if it is absolute, else a hub name. A
-            folder that `save_to_disk` wrote is read as it is, any other by `load_dataset`.
+            folder that `save_to_disk` wrote is loaded from disk, any other by `load_dataset`.
         split: name of the split in the data set.
         columns: names of the wanted columns, that of the id first.
-        numbered: whether rows are numbered from 0 where there is no column of ids.
-
-    Returns:
-        An iterator over rows with the cells of the wanted columns in their order.
+        numbered: whether rows are numbered from 0 if there is no column of ids.
 
     Raises:
         ValueError: in one line. The library `datasets` is missing; the data set, split or a column is not there; a
@@ -56,13 +53,13 @@ def load_split(path: str, split: str) -> "Dataset":
             loaded = datasets.load_from_disk(name)
         else:
             loaded = datasets.load_dataset(name, configuration or None)
-    except Exception as error:  # of which kind depends on the format, and on the library that carries the request
+    except Exception as error:  # the type depends on the format and on the HTTP library
         raise ValueError(f"{path} must be a data set that can be read, got: {first_line(error)}") from error
     return pick_split(path, loaded, split)
 
 
 def pick_split(path: str, loaded: Any, split: str) -> "Dataset":
-    """The split of that name; a data set without splits is train."""
+    """The split of that name; a data set without splits counts as train."""
     splits = loaded if isinstance(loaded, dict) else {"train": loaded}
     if split not in splits:
         raise ValueError(f"{path} has no split '{split}'; {nearest_first(split, list(splits))}")

@@ -1,4 +1,4 @@
-"""Rows of cells to checked tables: what cannot be used is counted, what is wrong stops with one line."""
+"""Checked tables from rows of cells: unusable rows are counted, wrong values raise one line."""
 
 import hashlib
 import json
@@ -15,8 +15,8 @@ from mtlib.data.file_suggestions import describe_missing, near_folder
 from mtlib.errors import require, require_name
 from mtlib.tasks import TASKS, Task
 
-MOST_LABELS = 10
-"""Labels without a place that are named, the most frequent first."""
+MAX_LISTED_LABELS = 10
+"""Labels outside the mapping that are listed, the most frequent first."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -24,38 +24,38 @@ class Table:
     """The usable rows of one set, in the order of its file."""
 
     task: str
-    """Name of the task whose rows they are, a key of `TASKS`."""
+    """A key of `TASKS`."""
     split: str
-    """`train`, `dev` or `test`; `held` for train rows that are kept aside."""
+    """`train`, `dev`, `test`, or `held` for held-out train rows."""
     path: Path
     """The file that was read, or the name of the data set."""
     ids: list[str]
     """Example ids as text; some look like numbers."""
     texts: tuple[list[str], ...]
-    """One list per text column; white space at both ends of a text is gone."""
+    """One list per text column, stripped."""
     labels: np.ndarray | None
     """(rows,) float32, within the task's range; None for `test`."""
     num_own_rows: int
-    """How many rows, the first ones, are the set's own; the others are augmentation."""
+    """Number of the set's own rows, which come first; the others are augmentation."""
     skipped: tuple[str, ...]
     """One line per unusable row, e.g. `quora-dev.csv:17: is_duplicate is blank`."""
     left_out: tuple[str, ...] = ()
-    """One line per label that is none of the task's by choice, e.g. `snli-train.csv: 3322 rows have label 1, ...`, and
-    for rows that must not be seen beside those held out."""
+    """One line per label that `labels` omits, e.g. `snli-train.csv: 3322 rows have label 1, ...`, and one for
+    train rows that share a text with held-out rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Which columns of a file hold a task's rows, and what its labels mean."""
+    """The columns of a file that hold a task's rows, and the meaning of its labels."""
 
     id_column: str
     is_numbered: bool = False
-    """Whether rows are numbered where there is no column of ids."""
+    """Whether rows are numbered if there is no column of ids."""
     text_columns: tuple[str, ...]
     label_column: str | None
-    """None: there are no labels, or they are not looked at."""
+    """None: labels are absent or ignored."""
     labels: tuple[str, ...] = ()
-    """`from:to` for each value that is used; empty: the values are the task's own labels."""
+    """`from:to` for each value in use; empty: the values are the task's own labels."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -77,8 +77,8 @@ def read_folder(
         Tables by (task, split).
 
     Raises:
-        ValueError: a task is unknown, the folder or a file is missing (every missing file is named), or a file cannot
-            be used (see `read_task_file`). Files are looked for before any is read.
+        ValueError: a task is unknown, the folder or a file is missing (every missing file is named, before any is
+            read), or a file cannot be used (see `read_task_file`).
     """
     splits = tuple(splits)
     paths = {(name, split): task_named(name).file_name(split) for name in tasks for split in splits}
@@ -87,12 +87,12 @@ def read_folder(
 
 
 def read_task_file(path: Path, task: Task, split: str) -> Table:
-    """Reads one file in the CS224N layout: tab-separated CSV. Rows with a blank id, text or label are skipped and said.
+    """Reads one file in the CS224N layout: tab-separated CSV. Rows with a blank id, text or label are skipped.
 
     Args:
         path: the file.
-        task: what its columns and labels must be. Its label column is not looked at in `test`.
-        split: `train`, `dev` or `test`.
+        task: defines its columns and labels.
+        split: `train`, `dev` or `test`, whose labels are ignored.
 
     Returns:
         The rows that can be used, at least one.
@@ -114,18 +114,18 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
     """Checks rows of cells.
 
     Args:
-        task: whose rows they are.
+        task: the task of the rows.
         split: `train`, `dev` or `test`.
-        layout: what the cells are.
-        path: where they are from.
+        layout: the meaning of the cells.
+        path: of the file, for messages and the table.
         rows: cells in the order of `layout.columns`.
 
     Returns:
         The rows that can be used, at least one.
 
     Raises:
-        ValueError: in one line. There are no usable rows; a label is no number, not finite, out of the task's range, or
-            a fraction where a class belongs (with its place and column).
+        ValueError: in one line. There are no usable rows; a label is no number, not finite, outside the task's range,
+            or a fraction for a class (with its position and column).
     """
     mapping = {} if layout.label_column is None else read_mapping(layout.labels)
     kept, labels, skipped, unnamed = [], [], list[str](), Counter[str]()
@@ -143,7 +143,7 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
             labels.append(read_label(where, label, task, layout.label_column))
     left_out = describe_unnamed(short_name(path), str(layout.label_column), unnamed)
     if not kept:
-        raise ValueError(f"{short_name(path)}: there must be usable rows, got {no_rows(skipped, left_out)}")
+        raise ValueError(f"{short_name(path)}: there must be usable rows, got {describe_unusable(skipped, left_out)}")
     ids, *texts = (list(column) for column in list(zip(*kept, strict=True))[: 1 + len(layout.text_columns)])
     return Table(
         task=task.name,
@@ -159,11 +159,11 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
 
 
 def content_fingerprint(tables: Mapping[tuple[str, str], Table]) -> str:
-    """SHA-256, in hexadecimal, of what was read: sets, tasks, splits, ids, texts, labels; not of order or paths."""
+    """SHA-256, in hexadecimal, of sets, tasks, splits, ids, texts and labels; not of paths or the tables' order."""
     digest = hashlib.sha256()
     for (name, split), table in sorted(tables.items()):
-        said = [name, table.task, split, table.num_own_rows, table.ids, table.texts, table.labels is None]
-        digest.update(json.dumps(said).encode())
+        fields = [name, table.task, split, table.num_own_rows, table.ids, table.texts, table.labels is None]
+        digest.update(json.dumps(fields).encode())
         digest.update(b"" if table.labels is None else table.labels.astype("<f4").tobytes())
     return digest.hexdigest()
 
@@ -186,7 +186,7 @@ def check_folder(folder: Path, files: Iterable[str]) -> None:
 
 
 def read_mapping(labels: tuple[str, ...]) -> dict[str | float, str]:
-    """`from:to` entries as a dictionary; a number stands for itself however it is written."""
+    """`from:to` entries as a dictionary; numbers are equal however they are written."""
     pairs = [(entry.rpartition(":")[0], entry.rpartition(":")[2]) for entry in labels]
     mapping = {as_number(value.strip()): label.strip() for value, label in pairs}
     require(len(mapping) == len(labels), "labels must name each value once", ", ".join(labels))
@@ -194,7 +194,7 @@ def read_mapping(labels: tuple[str, ...]) -> dict[str | float, str]:
 
 
 def as_number(text: str) -> str | float:
-    """The finite number that a text is, else the text."""
+    """A text as a finite number if it is one, else unchanged."""
     try:
         number = float(text)
     except ValueError:
@@ -203,8 +203,8 @@ def as_number(text: str) -> str | float:
 
 
 def describe_unnamed(name: str, column: str, counts: Counter[str]) -> tuple[str, ...]:
-    """How many rows have each label that was not asked for."""
-    shown = counts.most_common(MOST_LABELS)
+    """One line per label outside the mapping with its number of rows."""
+    shown = counts.most_common(MAX_LISTED_LABELS)
     lines = [f"{name}: {num_rows(count)} {column} {label}, which labels does not name" for label, count in shown]
     if rest := counts.total() - sum(count for _, count in shown):
         lines.append(f"{name}: {num_rows(rest)} another {column} that labels does not name")
@@ -216,7 +216,7 @@ def num_rows(count: int) -> str:
 
 
 def read_label(where: str, cell: str, task: Task, column: str) -> float:
-    """The label that `cell` holds, whole and in the task's range."""
+    """The label in `cell`; ValueError unless it is in the task's range, and whole for classes."""
     try:
         label = float(cell)
     except ValueError:
@@ -229,7 +229,7 @@ def read_label(where: str, cell: str, task: Task, column: str) -> float:
     return label
 
 
-def no_rows(skipped: list[str], left_out: tuple[str, ...]) -> str:
-    """What there was in place of usable rows."""
+def describe_unusable(skipped: list[str], left_out: tuple[str, ...]) -> str:
+    """A description of the rows of a table without usable ones."""
     parts = [f"{len(skipped)} unusable, the first: {skipped[0]}"] if skipped else []
     return "; ".join([*parts, *left_out]) or "none"

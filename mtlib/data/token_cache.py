@@ -1,6 +1,6 @@
-"""Checked tables to word pieces: tokenised once into an Arrow file that all processes of a machine map into memory.
+"""Word pieces of tables: tokenised once into an Arrow file that all processes of a machine map into memory.
 
-The cache holds word pieces without special tokens, so that it depends neither on the longest input nor on the encoding.
+The cache holds word pieces without special tokens, independent of the maximum length and of the encoding.
 """
 
 import hashlib
@@ -33,8 +33,8 @@ from mtlib.data.tokenizer_facts import (
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-CACHE_VERSION = 1  # of the file's layout; a new one makes old caches unused
-TOKENIZER_CHUNK_ROWS = 10_000  # texts handed to the tokenizer at once
+CACHE_VERSION = 1  # of the file's layout; caches of another version are ignored
+TOKENIZER_CHUNK_ROWS = 10_000  # texts per call of the tokenizer
 TOKENS_NAME, CHECKSUM_NAME = "tokens.arrow", "tokens.sha256"
 SIDES: dict[str, tuple[tuple[int, ...], ...]] = {
     "single": ((0,),),
@@ -42,7 +42,7 @@ SIDES: dict[str, tuple[tuple[int, ...], ...]] = {
     "cross_no_separator": ((0, 1),),
     "bi": ((0,), (1,)),
 }
-"""By encoding: which texts of a row go into which of its inputs."""
+"""By encoding, the texts of each input of a row."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,20 +50,20 @@ class TokenTable:
     """The word pieces of one table, as views of a memory-mapped file."""
 
     task: str
-    """Whose head reads it."""
+    """The task whose head it trains."""
     split: str
     num_own_rows: int
-    """How many rows, the first ones, are the set's own; the others are augmentation."""
+    """Number of the set's own rows, which come first; the others are augmentation."""
     id_column: pa.Array
     labels: np.ndarray
-    """(rows,) float32; NaN where there is none."""
+    """(rows,) float32; NaN for a missing label."""
     pieces: tuple[np.ndarray, ...]
-    """Per text column the word pieces of all rows, end to end: (pieces,) int32."""
+    """Per text column the word pieces of all rows, concatenated: (pieces,) int32."""
     offsets: tuple[np.ndarray, ...]
     """Per text column: row r has pieces offsets[r] up to offsets[r + 1]: (rows + 1,) int64."""
     special: SpecialTokens
     fingerprint: str
-    """SHA-256 of content, tokenizer and the library that cut the texts."""
+    """SHA-256 of content, tokenizer and version of `tokenizers`."""
 
     @property
     def num_rows(self) -> int:
@@ -71,7 +71,7 @@ class TokenTable:
 
     @cached_property
     def ids(self) -> list[str]:
-        """Example ids, made into Python text when first asked for."""
+        """Example ids, converted on first use."""
         ids: list[str] = self.id_column.to_pylist()
         return ids
 
@@ -85,7 +85,7 @@ class TokenTable:
 
         Args:
             encoding: `single`, `cross`, `cross_no_separator` or `bi`.
-            max_length: longest input in word pieces.
+            max_length: maximum length of an input in tokens.
 
         Returns:
             (rows,) int64.
@@ -96,12 +96,12 @@ class TokenTable:
         return longest
 
     def kept_pieces(self, rows: np.ndarray, sides: tuple[int, ...], budget: int) -> np.ndarray:
-        """How many word pieces of each text are left if an input may hold `budget` of them: (sides, rows) int64."""
+        """Number of word pieces of each text after truncation to `budget` per input: (sides, rows) int64."""
         lengths = np.stack([self.offsets[side][rows + 1] - self.offsets[side][rows] for side in sides])
         return truncate_longest_first(lengths, budget)
 
     def budget(self, encoding: Encoding, max_length: int) -> int:
-        """Most word pieces of an input of `max_length` tokens."""
+        """Maximum number of word pieces in an input of `max_length` tokens."""
         return max_length - self.template(encoding).num_special
 
     def template(self, encoding: Encoding) -> Template:
@@ -121,7 +121,7 @@ class Corpus:
     fingerprint: str
     """SHA-256 of the tables' content and the tokenizer."""
     skipped: tuple[str, ...]
-    """One line per row that could not be used."""
+    """One line per unusable row."""
 
 
 def tokenize(
@@ -130,16 +130,16 @@ def tokenize(
     cache_folder: Path,
     on_progress: Callable[[str], None] | None = None,
 ) -> Corpus:
-    """Word pieces of all tables, from the cache where it has them.
+    """Word pieces of all tables, from the cache if it has them.
 
-    Each table has a folder under `cache_folder`, named by a hash of its content and the tokenizer, built aside and
-    renamed. A damaged one is built anew. Processes may build the same one at the same time: the first one's stays.
+    Each table has a folder under `cache_folder`, named by a hash of its content and the tokenizer, and written under a
+    temporary name. A damaged one is rebuilt. If several processes build the same one, the first to finish wins.
 
     Args:
         tables: by (set, split), as `read_data` and `read_folder` return them.
         tokenizer: any tokenizer of `transformers` that has a padding token.
-        cache_folder: made where it is missing.
-        on_progress: is given one line per table.
+        cache_folder: created if missing.
+        on_progress: called with one line per table.
 
     Raises:
         ValueError: the tokenizer has no padding token.
@@ -173,7 +173,7 @@ def cache_key(table: Table, fingerprint: str) -> str:
 
 
 def view_tokens(table: Table, tokens: pa.Table, special: SpecialTokens, fingerprint: str) -> TokenTable:
-    """Views of a mapped file, without a copy. The file has one chunk per column."""
+    """Zero-copy views of a mapped file, which has one chunk per column."""
     texts = [tokens.column(f"pieces_{side}").chunk(0) for side in range(len(table.texts))]
     return TokenTable(
         task=table.task,
@@ -189,7 +189,7 @@ def view_tokens(table: Table, tokens: pa.Table, special: SpecialTokens, fingerpr
 
 
 def build_cache(table: Table, tokenizer: "PreTrainedTokenizerBase", path: Path) -> pa.Table:
-    """Tokenises a table and puts the folder at `path`, unless another process was first; returns it mapped."""
+    """Tokenises a table into the folder `path`, unless another process was first; returns it mapped."""
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".building-", ignore_cleanup_errors=True) as temporary:
         built = Path(temporary) / "built"
         built.mkdir()
@@ -226,18 +226,18 @@ def tokenize_texts(tokenizer: "PreTrainedTokenizerBase", texts: list[str]) -> pa
 
 
 def publish_cache(built: Path, path: Path, aside: Path) -> None:
-    """Renames `built` to `path`, unless something sound stands there; what is damaged there is moved aside."""
-    with suppress(OSError):  # a folder stands there: that of a process that was faster, or a damaged one
+    """Renames `built` to `path`, unless there is an undamaged cache; a damaged one is moved to `aside`."""
+    with suppress(OSError):  # there is a folder: that of a faster process, or a damaged one
         built.rename(path)
         return
     if open_cache(path) is None:
-        with suppress(OSError):  # another process is mending it too; either result is right
+        with suppress(OSError):  # another process is repairing it too; either result is right
             path.rename(aside)
             built.rename(path)
 
 
 def open_cache(folder: Path) -> pa.Table | None:
-    """The table in a cache folder, mapped into memory; None where there is none or its checksum is wrong."""
+    """The table in a cache folder, mapped into memory; None if it is missing or its checksum is wrong."""
     try:
         if (folder / CHECKSUM_NAME).read_bytes() != file_sha256(folder / TOKENS_NAME).encode():
             return None

@@ -1,4 +1,4 @@
-"""What a tokenizer adds to word pieces and takes from them: special tokens, truncation; and its fingerprint."""
+"""Special tokens, truncation and fingerprint of a tokenizer."""
 
 import hashlib
 import json
@@ -12,12 +12,12 @@ import numpy as np
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-ORIGIN_KEYS = ("name_or_path", "is_local", "local_files_only")  # of a saved tokenizer: say where it came from
+ORIGIN_KEYS = ("name_or_path", "is_local", "local_files_only")  # of a saved tokenizer: where it was loaded from
 
 
 @dataclass(frozen=True, kw_only=True)
 class Template:
-    """Where a tokenizer puts special tokens around one text or two, e.g. `[CLS] a [SEP] b [SEP]`."""
+    """The special tokens around one text or two, e.g. `[CLS] a [SEP] b [SEP]`."""
 
     special: tuple[tuple[tuple[int, int], ...], ...]
     """(token id, segment id) of each special token: before the first text, between texts, after the last."""
@@ -31,7 +31,7 @@ class Template:
 
 @dataclass(frozen=True, kw_only=True)
 class SpecialTokens:
-    """What a tokenizer adds to word pieces."""
+    """The special tokens of a tokenizer."""
 
     single: Template
     pair: Template
@@ -40,13 +40,13 @@ class SpecialTokens:
 
     @property
     def joined(self) -> Template:
-        """Two texts as if they were one, e.g. `[CLS] a b [SEP]`: the special tokens and the segment of one text."""
+        """Two texts with the special tokens and the segment of one, e.g. `[CLS] a b [SEP]`."""
         before, after = self.single.special
         return Template(special=(before, (), after), text_segments=self.single.text_segments * 2)
 
 
 def find_special_tokens(tokenizer: "PreTrainedTokenizerBase") -> SpecialTokens:
-    """The special tokens of a tokenizer, found by letting it encode two short texts.
+    """The special tokens of a tokenizer, found by encoding two short texts.
 
     Raises:
         ValueError: the tokenizer has no padding token, or finds nothing in a text.
@@ -69,9 +69,9 @@ def word_pieces(tokenizer: "PreTrainedTokenizerBase", text: str) -> list[int]:
 
 
 def is_read_last(tokenizer: "PreTrainedTokenizerBase") -> bool:
-    """Whether a tokenizer puts the token that stands for a text, its [CLS], at the end (XLNet), and not in front.
+    """Whether a tokenizer puts [CLS] at the end of a text (XLNet) instead of its start.
 
-    The tokenizer stays as it is: calling it would change what it says of truncation, which is saved with it.
+    The backend is used because calling the tokenizer would change its truncation settings, which are saved with it.
     """
     ids = tokenizer.backend_tokenizer.encode("a").ids if tokenizer.is_fast else tokenizer("a")["input_ids"]
     text = [token for token in ids if token != tokenizer.pad_token_id]
@@ -79,25 +79,25 @@ def is_read_last(tokenizer: "PreTrainedTokenizerBase") -> bool:
 
 
 def tokenizer_fingerprint(tokenizer: "PreTrainedTokenizerBase") -> str:
-    """SHA-256, in hexadecimal, of all that decides a tokenizer's output; not of where it was loaded from."""
+    """SHA-256, in hexadecimal, of everything that determines a tokenizer's output, but not of its origin."""
     special = repr(find_special_tokens(tokenizer))
     if not tokenizer.is_fast:
         return hash_parts(special, *saved_files(tokenizer))
     state = json.loads(tokenizer.backend_tokenizer.to_str())
-    state["truncation"] = state["padding"] = None  # set by whoever called it last
+    state["truncation"] = state["padding"] = None  # set by the last call
     return hash_parts(special, json.dumps(state))
 
 
 def truncate_longest_first(lengths: np.ndarray, budget: int) -> np.ndarray:
-    """How much of each text is left when the longer one is cut first, and then both alike.
+    """Lengths after truncation of the longer text first, then of both equally.
 
     Args:
         lengths: (1, rows) or (2, rows), word pieces of each text.
-        budget: most word pieces of a row, at least 0.
+        budget: maximum number of word pieces of a row, at least 0.
 
     Returns:
-        As `lengths`. Where both are cut and the budget is odd, the text that was longer keeps one more (the second if
-        they were equal).
+        As `lengths`. If both are cut and the budget is odd, the longer text keeps one more (the second if they are
+        equal).
 
     Source: `LongestFirst` of the `tokenizers` library. Tokenizers in Python give the odd one to the first text.
     """
@@ -110,9 +110,9 @@ def truncate_longest_first(lengths: np.ndarray, budget: int) -> np.ndarray:
 
 
 def find_template(tokenizer: "PreTrainedTokenizerBase", *texts: str) -> Template:
-    """What the tokenizer puts before, between and after the word pieces of `texts`.
+    """The special tokens before, between and after the word pieces of `texts`.
 
-    Segment ids are asked for: ALBERT's tokenizer and the generic one of transformers 5 know them but leave them out.
+    Segment ids are requested explicitly: ALBERT's tokenizer and the generic one of transformers 5 omit them otherwise.
     """
     encoded = tokenizer(*texts, return_special_tokens_mask=True, return_token_type_ids=True)
     tokens = list(zip(encoded["input_ids"], encoded["token_type_ids"], strict=True))
@@ -130,7 +130,7 @@ def find_template(tokenizer: "PreTrainedTokenizerBase", *texts: str) -> Template
 
 
 def saved_files(tokenizer: "PreTrainedTokenizerBase") -> list[str]:
-    """Names and contents of what a tokenizer saves, without keys that are unset or say where it came from."""
+    """Names and hashes of the files that a tokenizer saves, without unset keys and keys about its origin."""
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save_pretrained(folder)
         files = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}

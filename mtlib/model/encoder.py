@@ -1,4 +1,4 @@
-"""The text encoder: loaded once, kept, and copied fresh for each trial."""
+"""The pretrained text encoder: located, loaded once, and copied for each trial."""
 
 import contextlib
 import copy
@@ -21,9 +21,9 @@ from mtlib.model.architecture_check import check_architecture
 from mtlib.model.hub import ask_hub, cache_folder, is_folder
 
 HIDDEN_DROPOUTS = ("hidden_dropout_prob", "dropout", "embedding_dropout", "mlp_dropout")
-"""What encoders call the dropout of hidden states in their configuration."""
+"""Names of hidden-state dropout in configurations of encoders."""
 ATTENTION_DROPOUTS = ("attention_probs_dropout_prob", "attention_dropout")
-"""What encoders call the dropout of attention weights."""
+"""Names of attention dropout in configurations of encoders."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class PretrainedEncoder:
     max_length: int
     """Longest input in word pieces, special tokens included."""
     is_read_last: bool = False
-    """Whether the token that stands for a text is the last of it, and not the first."""
+    """Whether [CLS] is the last token of a text instead of the first."""
 
     @property
     def num_parameters(self) -> int:
@@ -61,29 +61,28 @@ class EncoderPreview:
     """Where it was found, in words."""
 
 
-class CannotLoad(ValueError):  # noqa: N818 - a refusal among others, which another place may make good
-    """An encoder is not where it was looked for, or not whole."""
+class CannotLoad(ValueError):  # noqa: N818 - not final: another location may have the encoder
+    """An encoder is missing or incomplete in one location."""
 
 
 def find_encoder(name: str) -> PretrainedEncoder:
-    """Loads the pretrained encoder of a trial; ValueError as `load_encoder`, or if its folder has gone."""
+    """Loads the pretrained encoder of a trial; ValueError as `load_encoder`, or if its folder is missing."""
     is_gone = Path(name).is_absolute() and not Path(name).is_dir()
     require(not is_gone, "the trial's encoder must be where it was, or be named with --encoder", f"no folder {name}")
     return load_encoder(name)
 
 
 def load_encoder(name: str) -> PretrainedEncoder:
-    """Loads an encoder and its tokenizer, from what is on this machine if all of it is, else from the hub.
+    """Loads an encoder and its tokenizer, from this machine if it is complete there, else from the hub.
 
     Args:
         name: a hub name such as `bert-base-uncased`, or a local folder.
 
     Raises:
-        ValueError: it cannot be had, is damaged or incomplete, or does not read a text both ways; one line that says
-            which and why.
+        ValueError: in one line: it is nowhere available, damaged or incomplete, or not bidirectional.
     """
     if not is_folder(name):
-        with contextlib.suppress(CannotLoad):  # not cached, or not whole; if the hub does not help, it says why
+        with contextlib.suppress(CannotLoad):  # not cached, or incomplete; errors of the hub are reported instead
             return load_from(name, only_local=True)
         ask_hub(name)
     return load_from(name, only_local=False)
@@ -118,7 +117,7 @@ def with_random_weights(name: str) -> PretrainedEncoder:
 
 
 def load_from(name: str, only_local: bool) -> PretrainedEncoder:
-    """As `load_encoder`; without asking the hub if `only_local`, which raises CannotLoad where all is not here."""
+    """As `load_encoder`; never from the hub if `only_local`, with CannotLoad if it is not complete on this machine."""
     from transformers import AutoModel
 
     config, tokenizer = load_description(name, local_files_only=only_local)
@@ -136,15 +135,15 @@ def load_from(name: str, only_local: bool) -> PretrainedEncoder:
 
 
 def load_description(name: str, **where: Any) -> tuple[Any, Any]:
-    """Configuration and tokenizer of an encoder; no weights are read, not even of what is refused.
+    """Configuration and tokenizer of an encoder, without reading weights.
 
     Args:
         name: a hub name, or a local folder.
-        where: to look, in words of `from_pretrained`.
+        where: keyword arguments of `from_pretrained`.
 
     Raises:
-        CannotLoad: one of them is not there, or damaged.
-        ValueError: the encoder does not read a text both ways.
+        CannotLoad: one of them is missing or damaged.
+        ValueError: the encoder is not bidirectional.
     """
     from transformers import AutoConfig, AutoTokenizer
 
@@ -154,23 +153,23 @@ def load_description(name: str, **where: Any) -> tuple[Any, Any]:
         check_architecture(name, config)
     with loading(name):
         tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, **where)
-    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # `transformers` makes one up
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # `transformers` constructs an empty one
         raise CannotLoad(f"encoder '{name}' must come with its tokenizer, got no vocabulary")
     return config, tokenizer
 
 
 @contextlib.contextmanager
 def loading(name: str) -> Iterator[None]:
-    """Raises CannotLoad, in one line, for whatever `transformers` raises; quietly."""
+    """Turns every exception of `transformers` into CannotLoad with one line; silences its output."""
     with quiet_transformers():
         try:
             yield
-        except Exception as error:  # damaged files make it raise whatever their content leads to
+        except Exception as error:  # damaged files raise errors of any type
             raise CannotLoad(f"encoder '{name}' cannot be loaded: {first_line(error)}") from error
 
 
 def describe_model(name: str, model: nn.Module, tokenizer: Any) -> PretrainedEncoder:
-    """A model and its tokenizer as what trials start from; CannotLoad if the tokenizer cannot encode a text."""
+    """A `PretrainedEncoder` from a model and its tokenizer; CannotLoad if the tokenizer cannot encode a text."""
     drop_pooler(model)
     with loading(name):
         reads_last = is_read_last(tokenizer)
@@ -187,7 +186,7 @@ def describe_model(name: str, model: nn.Module, tokenizer: Any) -> PretrainedEnc
 
 
 def check_missing_weights(name: str, info: Mapping[str, Any]) -> None:
-    """Raises CannotLoad for weights that `transformers` would make up, other than those of the pooler."""
+    """Raises CannotLoad for weights that `transformers` initialised at random, except those of the pooler."""
     resized = [key for key, *_shapes in info["mismatched_keys"]]
     for fault, keys in (("missing", info["missing_keys"]), ("of another size", resized)):
         found = sorted(key for key in keys if not key.startswith("pooler."))
@@ -196,22 +195,22 @@ def check_missing_weights(name: str, info: Mapping[str, Any]) -> None:
 
 
 def num_positions(model: nn.Module) -> int:
-    """The longest input, in word pieces, that the model has positions for; RoBERTa spends the first ones on padding."""
+    """Number of positions for tokens; RoBERTa reserves the first ones for padding."""
     embeddings = getattr(model, "embeddings", None)
     positions: Any = getattr(embeddings, "position_embeddings", None)
     numbers = getattr(embeddings, "position_ids", None)  # (1, positions)
     found = [numbers.shape[-1]] if isinstance(numbers, Tensor) else []
-    if isinstance(getattr(positions, "weight", None), Tensor):  # an nn.Embedding, or one of I-BERT's own
+    if isinstance(getattr(positions, "weight", None), Tensor):  # an nn.Embedding, or I-BERT's quantised one
         padding = positions.padding_idx
         found.append(len(positions.weight) - (0 if padding is None else padding + 1))
     else:
         found.append(int(getattr(model.config, "max_position_embeddings", None) or sys.maxsize))
-    return min((count for count in found if count > 0), default=sys.maxsize)  # XLNet says -1: there is no end
+    return min((count for count in found if count > 0), default=sys.maxsize)  # XLNet has -1: unlimited
 
 
 @contextlib.contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Keeps loading bars and reports of unused weights off the terminal."""
+    """Silences progress bars and reports of unused weights."""
     from transformers.utils import logging
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -226,9 +225,9 @@ def quiet_transformers() -> Iterator[None]:
 
 
 def drop_pooler(model: nn.Module) -> None:
-    """Takes off the layer that BERT puts on [CLS] for its own pretraining; our heads read the hidden state.
+    """Replaces the layer that BERT applies to [CLS] in pretraining by the identity; our heads use the hidden state.
 
-    Something must stay in its place: SqueezeBERT and LayoutLM always call it.
+    It cannot be removed: SqueezeBERT and LayoutLM always call it.
     """
     if getattr(model, "pooler", None) is not None:
         model.register_module("pooler", nn.Identity())
@@ -242,7 +241,7 @@ def encoder_fingerprint(config: Any, weights: Mapping[str, Tensor]) -> str:
 
 
 def digest_of(weights: Mapping[str, Tensor], described: str = "") -> str:
-    """SHA-256, in hexadecimal, over a description and the names and values of weights, in whatever order they come."""
+    """SHA-256, in hexadecimal, over a description and the names and values of weights, independent of their order."""
     digest = hashlib.sha256(described.encode())
     for name in sorted(weights):
         digest.update(name.encode())
@@ -254,8 +253,7 @@ def build_encoder(pretrained: PretrainedEncoder, config: EncoderConfig) -> nn.Mo
     """A fresh trainable copy of a pretrained encoder with the configured dropout.
 
     Raises:
-        ValueError: a dropout is set that this encoder's configuration does not know, or max_length is beyond its
-            positions.
+        ValueError: a dropout is set that this encoder's configuration lacks, or max_length exceeds its positions.
     """
     from transformers import AutoModel
 
@@ -272,7 +270,7 @@ def build_encoder(pretrained: PretrainedEncoder, config: EncoderConfig) -> nn.Mo
 
 
 def hidden_dropout(architecture: Any) -> float:
-    """The dropout probability of hidden states in an encoder's configuration; 0 where it knows none."""
+    """The dropout probability of hidden states in an encoder's configuration; 0 if it has none."""
     known = [getattr(architecture, name, None) for name in HIDDEN_DROPOUTS]
     return next((float(value) for value in known if isinstance(value, int | float)), 0.0)
 
@@ -287,13 +285,13 @@ def set_dropout(architecture: Any, names: tuple[str, ...], value: float | None, 
 
 
 def embedding_layer(encoder: nn.Module) -> nn.Module:
-    """The module whose output SMART moves: positions, types, LayerNorm and dropout are in it.
+    """The module whose output SMART perturbs; it includes positions, types, LayerNorm and dropout.
 
-    What it gives enters the first layer as it is or, where it is narrower (ALBERT, ELECTRA), through a linear map.
+    Its output enters the first layer directly or, where it is narrower (ALBERT, ELECTRA), through a linear map.
 
     Raises:
-        ValueError: the architecture has none that we know. XLM and FlauBERT call their table of words so: all else
-            comes behind it, and not from a module that could be entered.
+        ValueError: the architecture has no such module. In XLM and FlauBERT `embeddings` is the word table alone, and
+            the rest is not in a module.
     """
     rule, layer = f"SMART cannot enter {type(encoder).__name__}", getattr(encoder, "embeddings", None)
     if not isinstance(layer, nn.Module):

@@ -1,5 +1,4 @@
-"""Heads: from the pooled text, or the two pooled texts of a pair, to a task's logits; and what tasks share before
-them."""
+"""Task heads, from pooled texts to logits, and the shared relational layer before them."""
 
 import torch
 from torch import Tensor, nn
@@ -15,11 +14,11 @@ INITIAL_STD = 0.02
 
 
 class LinearHead(nn.Module):
-    """A linear layer on the joined vectors, behind a ReLU layer if there is one.
+    """A linear layer on the concatenated vectors, after an optional ReLU layer.
 
     Args:
-        output: gives the head its `weight` and `bias`.
-        hidden: the ReLU layer's.
+        output: provides `weight` and `bias`.
+        hidden: the linear map of the ReLU layer.
         is_difference: whether the logit is the second of two outputs minus the first: softmax cross entropy on the two
             is binary cross entropy on their difference.
     """
@@ -40,11 +39,11 @@ class LinearHead(nn.Module):
 
 
 class CosineHead(nn.Module):
-    """The cosine of two vectors, from its own range -1..1 to low..high, in fp32.
+    """The cosine of two vectors in fp32, rescaled from -1..1 to low..high.
 
     Args:
-        projection: a linear layer that both vectors pass first, if any.
-        low, high: what the cosines -1 and 1 become.
+        projection: an optional linear layer on both vectors.
+        low, high: the logits of the cosines -1 and 1.
     """
 
     def __init__(self, projection: nn.Linear | None, low: float, high: float) -> None:
@@ -62,7 +61,7 @@ class CosineHead(nn.Module):
 
 
 def make_head(config: TrialConfig, task: str, hidden_size: int) -> nn.Module:
-    """A task's head, called with one vector per input (one for all behind the relational layer); gives the logits.
+    """A task's head, called with one vector per input, or a single one after the relational layer.
 
     Args:
         config: gives head, loss, encoding, seed and replicate.
@@ -91,7 +90,7 @@ def make_head(config: TrialConfig, task: str, hidden_size: int) -> nn.Module:
 def make_relational(config: TrialConfig, hidden_size: int) -> nn.Linear | None:
     """The linear layer that active tasks among `relational_tasks` share before their heads; None where none is active.
 
-    Source: My PAL BERT 4.1, which gives no width: it is that of the vectors, so that heads stay as they are.
+    Source: My PAL BERT 4.1, which gives no width; here it keeps that of the vectors.
     """
     tasks = [task for task in config.relational_tasks if task in config.active_tasks]
     if not tasks:
@@ -101,7 +100,7 @@ def make_relational(config: TrialConfig, hidden_size: int) -> nn.Linear | None:
 
 
 def make_projection(config: TrialConfig, hidden_size: int) -> nn.Module | None:
-    """What pooled texts (..., hidden) pass before the contrastive term; None without the term.
+    """The projection of pooled texts (..., hidden) for the contrastive term; None without the term.
 
     Source: Gao et al. 2021 (linear and tanh), My PAL BERT 4.1 (linear).
     """
@@ -120,10 +119,10 @@ def vectors_width(config: TrialConfig, task: str, hidden_size: int) -> int:
 
 
 def new_stream(config: TrialConfig, *purpose: str) -> tuple[int | str, ...]:
-    """Name of the stream that new weights come from.
+    """Name of the random stream of new weights.
 
-    Behind weights to start from it is another one: an earlier trial of the same seed began with the same new weights,
-    its encoder was trained to suit them, and they would not be new to it.
+    It differs for trials that start from another trial's weights: with the same seed that trial began with the same new
+    weights, and its encoder was trained with them.
     """
     again = () if config.encoder.start_from is None else ("started",)
     return (config.seed, config.replicate, *purpose, *again)
@@ -131,7 +130,7 @@ def new_stream(config: TrialConfig, *purpose: str) -> tuple[int | str, ...]:
 
 def new_linear(inputs: int, outputs: int, *stream: int | str, bias: bool = True) -> nn.Linear:
     """A linear layer whose weights are N(0, .02) from the stream of that name; its bias, if any, is 0."""
-    # Made without values, so that the global stream is left alone.
+    # Created on the meta device, so that nothing is drawn from the global stream.
     linear = nn.Linear(inputs, outputs, bias=bias, device="meta").to_empty(device="cpu")
     with torch.no_grad():
         linear.weight.normal_(0.0, INITIAL_STD, generator=torch_stream(*stream))

@@ -1,4 +1,4 @@
-"""A pretrained encoder by its name: what the name may be, and what the Hugging Face hub says of it."""
+"""Names of pretrained encoders, and queries to the Hugging Face hub about them."""
 
 from collections.abc import Mapping
 from fnmatch import fnmatch
@@ -7,13 +7,13 @@ from pathlib import Path
 from mtlib.errors import first_line, require
 
 HUB_SECONDS = 10.0
-"""How long the Hugging Face hub may take to answer."""
+"""Timeout of a query to the hub."""
 WEIGHT_FILES = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model.bin", "pytorch_model-*-of-*.bin")
-"""What a hub repository calls its weights, in one file or several; the first of these kinds that is there is loaded."""
+"""Patterns of weight files in a hub repository, single or sharded, the preferred one first."""
 
 
 def read_encoder_name(text: str) -> str:
-    """A hub name as it is, a local folder as an absolute path; ValueError if it can only be a folder, and is none."""
+    """A hub name unchanged, a local folder as an absolute path; ValueError if it can only be a missing folder."""
     if Path(text).expanduser().is_dir():
         return str(Path(text).expanduser().resolve())
     if text.startswith((".", "/", "~")) or text.count("/") > 1:
@@ -22,19 +22,19 @@ def read_encoder_name(text: str) -> str:
 
 
 def is_folder(name: str) -> bool:
-    """Whether an encoder's name is that of a folder, be it there or not: then the hub has nothing to do with it."""
+    """Whether an encoder's name is a folder, existing or not, instead of a hub name."""
     return Path(name).is_absolute() or Path(name).exists()
 
 
 def ask_hub(encoder: str) -> int:
-    """Asks the Hugging Face hub, once, for an encoder that is not on this machine; loading it would ask for minutes.
+    """Queries the Hugging Face hub once for an encoder that is not on this machine; loading would retry for minutes.
 
     Returns:
-        Bytes of its weights.
+        Size of its weights in bytes.
 
     Raises:
-        ValueError: the hub does not know it, keeps it behind an access token, has no weights of it, or cannot be
-            reached; where else it was looked for is said.
+        ValueError: the hub does not know it, requires an access token, has no weights of it, or cannot be reached; the
+            message names the other places that were searched.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
@@ -50,7 +50,7 @@ def ask_hub(encoder: str) -> int:
     except RepositoryNotFoundError as error:
         rule = "--encoder must be a local folder or a name that the Hugging Face hub knows"
         raise ValueError(f"{rule}, got '{encoder}', {elsewhere}, nor at {api.endpoint}") from error
-    except Exception as error:  # of which kind depends on the library that carries the request
+    except Exception as error:  # the type depends on the HTTP library
         rule = f"encoder '{encoder}' is {elsewhere}, and the Hugging Face hub cannot be asked for it"
         raise ValueError(f"{rule} ({first_line(error)}); name a local folder with --encoder") from error
     sizes = weight_sizes({file.rfilename: file.size or 0 for file in info.siblings or ()})
@@ -60,13 +60,13 @@ def ask_hub(encoder: str) -> int:
 
 
 def weight_sizes(files: Mapping[str, int]) -> dict[str, int]:
-    """Of a repository's files, by name with their bytes, those that hold its weights; nothing where none does."""
+    """The weight files among a repository's files, with their sizes in bytes; empty if there are none."""
     kinds = ({name: size for name, size in files.items() if fnmatch(name, kind)} for kind in WEIGHT_FILES)
     return next((found for found in kinds if found), {})
 
 
 def cache_folder() -> str:
-    """Where files of the hub are kept on this machine."""
+    """The hub's cache folder on this machine."""
     from huggingface_hub import constants
 
     return constants.HF_HUB_CACHE

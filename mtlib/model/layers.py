@@ -1,4 +1,4 @@
-"""The layers of an encoder: which there are, which are trained, and where task modules enter them."""
+"""The layers of an encoder: their list, which are trained, and where task modules are added."""
 
 from typing import Any
 
@@ -9,17 +9,17 @@ from mtlib.config.trial import TrialConfig
 from mtlib.errors import require
 
 LAYER_LISTS = ("encoder.layer", "transformer.layer", "layers")
-"""Where encoders keep their layers: BERT and its kin, DistilBERT, ModernBERT."""
+"""Paths of the list of layers: BERT and relatives, DistilBERT, ModernBERT."""
 AFTER_LAYERS = ("final_norm.", "encoder.ln.")
-"""What some encoders, ModernBERT and Megatron's BERT, put behind their last layer."""
+"""Parameters after the last layer, in ModernBERT and Megatron's BERT."""
 NORMS = {
     "attention": ("attention.output.LayerNorm", "sa_layer_norm"),
     "layer": ("output.LayerNorm", "output_layer_norm"),
 }
-"""By placement of task modules: where a layer keeps the norm of the sum that they enter. BERT and its kin, DistilBERT.
-Encoders that normalise before they add have none."""
+"""By placement of task modules, the path of the LayerNorm of the sum that they are added to: BERT and relatives,
+DistilBERT. Pre-norm encoders have none."""
 EMBEDDINGS = -1
-"""Number of what stands before layer 0."""
+"""Layer number of parameters before layer 0."""
 
 
 def encoder_layers(encoder: nn.Module, what: str) -> list[nn.Module]:
@@ -27,10 +27,10 @@ def encoder_layers(encoder: nn.Module, what: str) -> list[nn.Module]:
 
     Args:
         encoder: a `transformers` encoder.
-        what: who asks, for the message: "PALs", "layer rates".
+        what: the feature that needs them, for the message: "PALs", "layer rates".
 
     Raises:
-        ValueError: the architecture has none that we know.
+        ValueError: the architecture has no known list of layers.
     """
     found = layer_list(encoder)
     if found is None:
@@ -39,7 +39,7 @@ def encoder_layers(encoder: nn.Module, what: str) -> list[nn.Module]:
 
 
 def layer_list(encoder: nn.Module) -> tuple[str, nn.ModuleList] | None:
-    """Path and modules of an encoder's layers; None where it has none that we know."""
+    """Path and modules of an encoder's layers; None for an unknown architecture."""
     for path in LAYER_LISTS:
         layers = module_at(encoder, path)
         if isinstance(layers, nn.ModuleList) and len(layers) > 0:
@@ -48,7 +48,7 @@ def layer_list(encoder: nn.Module) -> tuple[str, nn.ModuleList] | None:
 
 
 def module_at(module: nn.Module, path: str) -> Any:
-    """What a module holds at a dotted path; None where it has no such thing."""
+    """The attribute of a module at a dotted path; None if there is none."""
     found: Any = module
     for part in path.split("."):
         found = getattr(found, part, None)
@@ -56,7 +56,7 @@ def module_at(module: nn.Module, path: str) -> Any:
 
 
 def num_layers(encoder: nn.Module) -> int:
-    """How many layers an encoder has; ValueError where it has none that we know."""
+    """Number of an encoder's layers; ValueError for an unknown architecture."""
     return len(encoder_layers(encoder, "layer numbers"))
 
 
@@ -64,11 +64,10 @@ def layer_of(encoder: nn.Module) -> dict[str, int]:
     """The layer that each parameter of an encoder belongs to, by name.
 
     Returns:
-        Layer numbers from 0; `EMBEDDINGS` for all that is in no layer, save what stands behind the last layer, which
-        counts with it.
+        Layer numbers from 0; `EMBEDDINGS` for parameters before the layers; those after the last layer count with it.
 
     Raises:
-        ValueError: the architecture has no layers that we know.
+        ValueError: the architecture has no known list of layers.
     """
     last, (path, _layers) = num_layers(encoder) - 1, layer_list(encoder) or ("", None)
     numbers = {}
@@ -80,14 +79,14 @@ def layer_of(encoder: nn.Module) -> dict[str, int]:
 
 
 def freeze(encoder: nn.Module, trained_layers: tuple[int, ...] | None) -> None:
-    """Takes all but some layers out of training.
+    """Freezes all but some layers.
 
     Args:
         encoder: a `transformers` encoder; its parameters' `requires_grad` is set.
-        trained_layers: numbers of the layers that stay; None for the whole encoder, embeddings included.
+        trained_layers: numbers of the layers that are trained; None for the whole encoder, embeddings included.
 
     Raises:
-        ValueError: layers are named and the architecture has none that we know.
+        ValueError: layers are named and the architecture has no known list of layers.
     """
     if trained_layers is None:
         return
@@ -97,15 +96,15 @@ def freeze(encoder: nn.Module, trained_layers: tuple[int, ...] | None) -> None:
 
 
 def norms_of(encoder: nn.Module, placement: str) -> list[nn.Module]:
-    """The norm of each layer whose argument is the sum that task modules enter.
+    """The LayerNorm of each layer whose input is the sum that task modules are added to.
 
     Args:
         encoder: a `transformers` encoder.
-        placement: `attention`: the norm of h + SA(h); `layer`: that of a + FFN(a), for the layer's input h and a behind
-            its attention.
+        placement: `attention`: the norm of h + SA(h); `layer`: that of a + FFN(a), for the layer's input h and its
+            attention's output a.
 
     Raises:
-        ValueError: the architecture has no such norms that we know, or they are not as wide as its hidden states.
+        ValueError: the architecture has no known norms of these sums, or their width is not that of hidden states.
     """
     norms, config = [], module_at(encoder, "config")
     for layer in encoder_layers(encoder, "PALs"):
@@ -118,26 +117,25 @@ def norms_of(encoder: nn.Module, placement: str) -> list[nn.Module]:
 
 
 def has_layer_rates(config: OptimizerConfig) -> bool:
-    """Whether some layer's rate may differ from another's."""
+    """Whether learning rates may differ between layers."""
     return (config.layer_decay, config.chosen_scale, config.other_scale) != (1.0, 1.0, 1.0)
 
 
 def check_layer_numbers(name: str, layers: tuple[int, ...], count: int) -> None:
-    """Checks that an encoder of `count` layers has those called `name`.
+    """Checks layer numbers of the setting `name` against an encoder of `count` layers.
 
     Raises:
-        ValueError: the first number that it does not have.
+        ValueError: with the first number that is out of range.
     """
     for layer in layers:
         require(0 <= layer < count, f"{name} must be layers of the encoder, 0 to {count - 1}", layer)
 
 
 def check_fits(config: TrialConfig, encoder: nn.Module) -> None:
-    """Checks what a configuration asks of the encoder's layers.
+    """Checks that the encoder supports the layer settings of a configuration.
 
     Raises:
-        ValueError: a layer that it does not have, or an architecture into which layer rates, layer numbers or PALs
-            cannot go.
+        ValueError: a layer that it lacks, or an architecture that does not support layer rates, layer numbers or PALs.
     """
     named = {"encoder.trained_layers": config.encoder.trained_layers or ()}
     named |= {f"tasks.{task}.chosen_layers": config.tasks[task].chosen_layers for task in config.active_tasks}

@@ -1,4 +1,4 @@
-"""The network: one encoder for all tasks, and what each task adds to it and reads from it."""
+"""The network: one encoder for all tasks, with task modules and task heads."""
 
 import contextlib
 from collections.abc import Sequence
@@ -20,21 +20,21 @@ from mtlib.model.pals import LowRank, Pals, beside_layers, make_pals
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """What one pass through the network gives."""
+    """The results of a forward pass."""
 
     logits: Tensor
     """(rows, num_logits), fp32."""
     vectors: Tensor
     """(rows, inputs, hidden), the pooled texts before dropout and head."""
     embeddings: tuple[Tensor, ...]
-    """Embedded text of each input, (rows, tokens, hidden): what entered the first layer. Empty unless kept."""
+    """Input of the first layer for each input of the batch, (rows, tokens, hidden). Empty unless kept."""
 
 
 class MultiTaskModel(nn.Module):
-    """Encoder, dropout and a head per task; projected attention, a relational layer and learned weights if asked.
+    """Encoder, dropout and a head per task; optionally PALs, a relational layer and learned loss weights.
 
     Args:
-        config: the trial's configuration; modules are made for its active tasks.
+        config: the trial's configuration; modules are created for its active tasks.
         pretrained: the encoder to start from.
 
     Raises:
@@ -67,8 +67,8 @@ class MultiTaskModel(nn.Module):
 
         Args:
             batch: one task's examples, one input each (two for a bi-encoder).
-            embeddings: (rows, tokens, hidden) for each input, to enter the first layer in place of the embedded text.
-            keep: whether to return what entered the first layer.
+            embeddings: (rows, tokens, hidden) for each input, which replace the output of the embedding layer.
+            keep: whether to return the input of the first layer.
         """
         vectors, kept = self.read_texts(batch, embeddings, keep)
         return Output(logits=self.logits_of(batch.task, vectors).float(), vectors=vectors, embeddings=kept)
@@ -76,7 +76,7 @@ class MultiTaskModel(nn.Module):
     def read_texts(
         self, batch: Batch, embeddings: Sequence[Tensor] | None = None, keep: bool = False
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Pooled texts (rows, inputs, hidden) and, if kept, what entered the first layer for each input."""
+        """Pooled texts (rows, inputs, hidden) and, if kept, the first layer's input for each input."""
         vectors, kept = [], []
         for index, inputs in enumerate(batch.inputs):
             entering = None if embeddings is None else embeddings[index]
@@ -97,7 +97,7 @@ class MultiTaskModel(nn.Module):
         return logits
 
     def task_layers(self, task: str, inputs: Inputs) -> contextlib.AbstractContextManager[None]:
-        """The task's projected attention beside the encoder's layers, while it lasts; nothing for a task without."""
+        """A context in which the task's PALs are added to the encoder's layers; empty for a task without."""
         if task not in self.pals:
             return contextlib.nullcontext()
         pals = self.pals[task]
@@ -105,7 +105,7 @@ class MultiTaskModel(nn.Module):
         return beside_layers(pals, self.encoder, inputs.attention_mask)
 
     def encode(self, inputs: Inputs, entering: Tensor | None, keep: bool) -> tuple[Tensor, Any]:
-        """Hidden states (rows, tokens, hidden) of one input and, if kept, what entered the first layer."""
+        """Hidden states (rows, tokens, hidden) of one input and, if kept, the first layer's input."""
         texts = (inputs.input_ids, inputs.attention_mask, inputs.token_type_ids)
         arguments = encoder_arguments(self.encoder.config, *texts)
         if entering is None and not keep:
@@ -129,9 +129,9 @@ def pooled(hidden: Tensor, mask: Tensor, pooling: str, is_read_last: bool) -> Te
 
     Args:
         hidden: (rows, tokens, hidden).
-        mask: (rows, tokens), 1 on text and 0 on padding, which stands at the end.
+        mask: (rows, tokens), 1 on text and 0 on padding, which is on the right.
         pooling: `cls` for one token's state, `mean` for the mean over the text's tokens.
-        is_read_last: whether `cls` is the last token of the text, and not the first.
+        is_read_last: whether `cls` is the last token of the text instead of the first.
     """
     if pooling == "cls" and is_read_last:
         rows = torch.arange(len(hidden), device=hidden.device)

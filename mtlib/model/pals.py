@@ -1,4 +1,4 @@
-"""Small modules of one task beside every layer of the encoder: projected attention layers, low-rank layers."""
+"""Projected attention layers (PALs) and low-rank layers: small modules of one task, parallel to each encoder layer."""
 
 import contextlib
 from collections.abc import Iterator
@@ -18,17 +18,16 @@ from mtlib.model.layers import encoder_layers, norms_of
 class Pals(nn.Module):
     """TS(h) = V_D g(V_E h) of one task, with V_D and V_E shared by all layers, and g of each layer its own.
 
-    g is multi-head attention without an output matrix, or the identity, which makes low-rank layers by their formula.
-    Source: Stickland and Murray 2019, 3.1. As there and unlike their code, there are no biases and no activation behind
-    V_D, and nothing is dropped out; the low-rank layers of their code are `LowRank`.
+    g is multi-head attention without an output matrix, or the identity, which gives low-rank layers by their formula.
+    Source: Stickland and Murray 2019, 3.1. As there and unlike their code, there are no biases, no activation after V_D
+    and no dropout; the low-rank layers of their code are `LowRank`.
 
     Args:
         down: V_E, hidden to size.
         up: V_D, size to hidden.
-        mixing: of each layer the queries', keys' and values' matrices, one above another, size to 3 size; empty where
-            g is the identity.
-        num_heads: heads of the attention.
-        placement: where it enters a layer, `attention` or `layer`.
+        mixing: per layer the stacked matrices of queries, keys and values, size to 3 size; empty if g is the identity.
+        num_heads: attention heads.
+        placement: the sum that it is added to, `attention` or `layer`.
     """
 
     def __init__(self, down: nn.Linear, up: nn.Linear, mixing: nn.ModuleList, num_heads: int, placement: str) -> None:
@@ -37,11 +36,11 @@ class Pals(nn.Module):
         self.num_heads, self.placement = num_heads, placement
 
     def forward(self, layer: int, hidden: Tensor, is_text: Tensor) -> Tensor:
-        """What is added in a layer, (rows, tokens, hidden).
+        """TS(h) for one layer, (rows, tokens, hidden).
 
         Args:
             layer: number of the layer, from 0.
-            hidden: (rows, tokens, hidden), h, what enters the layer.
+            hidden: (rows, tokens, hidden), h, the input of the layer.
             is_text: (rows, tokens), False on padding; at least one True in each row.
         """
         small = self.down(hidden)  # (rows, tokens, size)
@@ -51,7 +50,7 @@ class Pals(nn.Module):
         return added
 
     def attend(self, mixed: Tensor, is_text: Tensor) -> Tensor:
-        """Multi-head attention: (rows, tokens, size) from queries, keys and values side by side."""
+        """Multi-head attention: (rows, tokens, size) from concatenated queries, keys and values."""
         rows, tokens, _ = mixed.shape
         query, key, value = mixed.view(rows, tokens, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
         mask = is_text[:, None, None, :]
@@ -67,7 +66,7 @@ class LowRank(nn.Module):
     Args:
         down: of each layer V_E and b_E, hidden to size.
         up: of each layer V_D and b_D, size to hidden.
-        placement: where it enters a layer, `attention` or `layer`; their code has the second.
+        placement: the sum that it is added to, `attention` or `layer`; their code has the second.
     """
 
     def __init__(self, down: nn.ModuleList, up: nn.ModuleList, placement: str) -> None:
@@ -75,7 +74,7 @@ class LowRank(nn.Module):
         self.down, self.up, self.placement = down, up, placement
 
     def forward(self, layer: int, hidden: Tensor, _is_text: Tensor) -> Tensor:
-        """What is added in a layer, as that of `Pals`."""
+        """As `Pals.forward`."""
         added: Tensor = self.up[layer](functional.gelu(self.down[layer](hidden)))
         return added
 
@@ -99,7 +98,7 @@ def make_pals(config: TrialConfig, task: str, hidden_size: int, num_layers: int)
 
 
 def make_low_rank(config: TrialConfig, task: str, hidden_size: int, num_layers: int) -> LowRank:
-    """A task's low-rank layers; as `make_pals`, but for `zero_start`."""
+    """As `make_pals` for low-rank layers, without `zero_start`."""
     size, name = config.pals.size, new_stream(config, "pals", task)
     return LowRank(
         nn.ModuleList(new_linear(hidden_size, size, *name, "down", layer) for layer in range(num_layers)),
@@ -109,7 +108,7 @@ def make_low_rank(config: TrialConfig, task: str, hidden_size: int, num_layers: 
 
 
 def make_projected(config: TrialConfig, task: str, hidden_size: int, num_layers: int) -> Pals:
-    """A task's projected attention; as `make_pals`, but for `zero_start`."""
+    """As `make_pals` for projected attention, without `zero_start`."""
     settings, name = config.pals, new_stream(config, "pals", task)
     size = settings.size
     mixed_layers = range(num_layers if settings.function == "attention" else 0)
@@ -127,16 +126,16 @@ def beside_layers(pals: Pals | LowRank, encoder: nn.Module, attention_mask: Tens
     """Adds a task's modules to every layer of the encoder while the context lasts.
 
     `attention`: LN(h + SA(h) + TS(h)), then the rest of the layer. `layer`: LN(a + FFN(a) + TS(h)), for the layer's
-    input h and a behind its attention.
+    input h and its attention's output a.
 
     Args:
         pals: the task's modules.
-        encoder: as many layers as the modules were made for.
+        encoder: with the number of layers that the modules were created for.
         attention_mask: (rows, tokens) of the pass, 1 on text and 0 on padding.
 
     Raises:
-        ValueError: the architecture has no layers or norms that we know, or, in a pass, gives its layers other tokens
-            than those of the text: Longformer pads it, CANINE shortens it.
+        ValueError: the architecture has no known layers or norms, or, in a forward pass, changes the number of tokens:
+            Longformer pads them, CANINE shortens them.
 
     Source: My PAL BERT 4.1 (`attention`); Stickland and Murray 2019 (`layer`).
     """
@@ -155,7 +154,7 @@ def beside_layers(pals: Pals | LowRank, encoder: nn.Module, attention_mask: Tens
 def hook_layer(
     pals: Pals | LowRank, number: int, layer: nn.Module, norm: nn.Module, is_text: Tensor
 ) -> tuple[RemovableHandle, RemovableHandle]:
-    """Keeps what enters a layer, and adds TS of it to the sum that enters its norm."""
+    """Registers hooks that keep a layer's input h and add TS(h) to the input of its norm."""
     entered: list[Tensor] = []
 
     def keep(layer: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
