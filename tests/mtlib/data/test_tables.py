@@ -5,7 +5,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mtlib.data.tables import MOST_LABELS, Layout, Table, content_fingerprint, make_table, read_folder, read_task_file
+from mtlib.data.tables import (
+    MAX_LISTED_LABELS,
+    Layout,
+    Table,
+    content_fingerprint,
+    make_table,
+    read_folder,
+    read_task_file,
+)
 from mtlib.tasks import TASKS, Task
 
 SST, QQP, STS = (TASKS[name] for name in ("sst", "qqp", "sts"))
@@ -348,12 +356,12 @@ def test_a_blank_label_is_unusable_and_not_left_out_by_choice() -> None:
     assert (table.skipped, table.left_out) == (("f.csv:1: gold is blank",), ())
 
 
-@pytest.mark.parametrize("count", [MOST_LABELS, MOST_LABELS + 3])
+@pytest.mark.parametrize("count", [MAX_LISTED_LABELS, MAX_LISTED_LABELS + 3])
 def test_many_labels_without_a_place_are_counted_together_beyond_the_most_frequent(count: int) -> None:
     left_out = mapped(("0:1",), "0", *(str(label) for label in range(1, count + 1)), "1").left_out
     assert left_out[0] == "f.csv: 2 rows have gold 1, which labels does not name"
-    assert len(left_out) == MOST_LABELS + (count > MOST_LABELS)
-    assert count == MOST_LABELS or left_out[-1] == "f.csv: 3 rows have another gold that labels does not name"
+    assert len(left_out) == MAX_LISTED_LABELS + (count > MAX_LISTED_LABELS)
+    assert count == MAX_LISTED_LABELS or left_out[-1] == "f.csv: 3 rows have another gold that labels does not name"
 
 
 def test_a_file_of_which_no_label_is_named_is_an_error_that_says_which_there_are() -> None:
