@@ -22,7 +22,7 @@ from mtlib.stages.plan import plan_stages, tasks_active_by
 from mtlib.stages.sampler import epoch_steps
 from mtlib.training.epoch_report import EpochReport, Progress, progress_of, score_epoch
 from mtlib.training.optimizer import make_optimizer
-from mtlib.training.run import Run, begin_next_stage, end_epoch, restore, state_of, weights_of
+from mtlib.training.run import Run, begin_next_stage, end_epoch, kept_weights, restore, state_of
 from mtlib.training.step import Interrupted, stop_if_unwanted, take_step
 
 
@@ -99,7 +99,7 @@ def start(
     states: StateFolder | None,
 ) -> Run:
     """A run at its beginning, or where its newest saved state was taken."""
-    environment = describe_environment(device)  # first: all workers take part, whatever they meet below
+    environment = describe_environment(device)  # first: all workers take part, even if one fails below
     model = MultiTaskModel(config, encoder)
     origin = origin_of(corpus, encoder, load_start(config.encoder, model), environment)
     model = model.to(device).train()
@@ -129,7 +129,7 @@ def start(
 
 
 def check_together(run: Run) -> None:
-    """Raises RuntimeError unless all workers begin at one place: they may not see the same files yet."""
+    """Raises RuntimeError unless all workers start at the same position: they may not see the same files yet."""
     places = gather_from_workers((run.stage, run.epoch, run.step))
     if any(place != places[0] for place in places):
         raise RuntimeError(f"workers begin at different places, by rank (stage, epoch, step) {places}")
@@ -138,7 +138,7 @@ def check_together(run: Run) -> None:
 def origin_of(
     corpus: Corpus, encoder: PretrainedEncoder, started: Mapping[str, str], environment: Mapping[str, Any]
 ) -> Origin:
-    """What a trial's result follows from beside its configuration.
+    """What a trial's result depends on besides its configuration.
 
     Args:
         corpus: token cache of its data.
@@ -154,7 +154,7 @@ def keep_best_weights(run: Run, states: StateFolder | None) -> None:
     """Keeps the weights of the epoch that has just been scored if it is the best for a task or overall."""
     if states and worker_rank() == 0:
         best_epochs = {name: epoch for name, (_, epoch) in run.best.items()}
-        keep_best(states, run.total_epoch, best_epochs, weights_of(run, run.model))
+        keep_best(states, run.total_epoch, best_epochs, kept_weights(run, run.model))
 
 
 def save(run: Run, states: StateFolder | None) -> None:

@@ -1,7 +1,7 @@
 """The weights of a trial's best epochs, and their checksums.
 
-A trial's folder holds them as `weights/epoch-<n>.safetensors`, `weights/checksums.json` and `best.json`, beside its
-states. They are written whole, then renamed; where the disk is full, what was there before stays.
+A trial's folder holds them as `weights/epoch-<n>.safetensors`, `weights/checksums.json` and `best.json`. They are
+written whole, then renamed; where the disk is full, the earlier ones stay.
 """
 
 import json
@@ -14,15 +14,15 @@ from torch import Tensor
 from mtlib.checkpoints.state import StateFolder, room_for, write_tensors
 from mtlib.runtime.checksum import file_crc32
 
-Weights = dict[str, Tensor]
+ModelWeights = dict[str, Tensor]
 """All weights of a model by name."""
 
 CHECKSUMS = "checksums.json"
-"""Beside the weights: CRC-32 by file name."""
+"""In the folder of the weights: CRC-32 by file name."""
 
 
 def keep_best(folder: StateFolder, epoch: int, best_epochs: Mapping[str, int], weights: Mapping[str, Tensor]) -> None:
-    """Keeps the weights of the best epochs and removes those of epochs that are best no more.
+    """Keeps the weights of the best epochs and removes those of epochs that are no longer the best.
 
     Args:
         folder: where.

@@ -1,4 +1,4 @@
-"""A trained model as a folder of files: its encoder as `transformers` loads it, everything else beside it."""
+"""Export of a trained model to a folder: its encoder as `transformers` loads it, all other weights in a second file."""
 
 import contextlib
 import shutil
@@ -18,16 +18,16 @@ from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transform
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.stages.active_weights import active_parts, active_weights, part_of_weight
 
-TRIAL_FILE, CARD_FILE = "trial.json", "README.md"
+EXPORTED_CONFIG_FILE, MODEL_CARD_FILE = "trial.json", "README.md"
 
 FILES = {
     ENCODER_FILE: "the encoder's weights, as `transformers` names them",
     "config.json": "the encoder's architecture",
     "tokenizer.json": "its tokenizer, with `tokenizer_config.json`",
     TASKS_FILE: "all other weights: heads, and layers of single tasks where there are some",
-    TRIAL_FILE: "the trial's whole configuration, with paths of the machine that trained it",
+    EXPORTED_CONFIG_FILE: "the trial's whole configuration, with paths of the machine that trained it",
 }
-"""What an exported model's folder holds, beside the card."""
+"""Files of an exported model's folder besides the card."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +64,10 @@ def export_model(
         model.encoder.save_pretrained(partial)  # type: ignore[operator]
         save_tokenizer(pretrained, partial)
         save_file(without_encoder(model), partial / TASKS_FILE)
-        (partial / TRIAL_FILE).write_text(config.to_json() + "\n")
-        (partial / CARD_FILE).write_text(card_text(config, pretrained.fingerprint, FILES, facts))
+        (partial / EXPORTED_CONFIG_FILE).write_text(config.to_json() + "\n")
+        (partial / MODEL_CARD_FILE).write_text(card_text(config, pretrained.fingerprint, FILES, facts))
         for path in partial.iterdir():  # safetensors lets nobody else read what it writes
-            path.chmod((partial / CARD_FILE).stat().st_mode)
+            path.chmod((partial / MODEL_CARD_FILE).stat().st_mode)
 
 
 def load_exported(folder: Path | str) -> ExportedModel:
@@ -77,17 +77,17 @@ def load_exported(folder: Path | str) -> ExportedModel:
         ValueError: in one line: the folder holds no exported model, or one that is damaged.
     """
     folder = Path(folder).expanduser()
-    for name in (TRIAL_FILE, TASKS_FILE):
+    for name in (EXPORTED_CONFIG_FILE, TASKS_FILE):
         found = f"{folder}, which {f'has no {name}' if folder.is_dir() else 'is no folder'}"
         require((folder / name).is_file(), "an exported model must be a folder that export_model wrote", found)
-    config = read_config(folder / TRIAL_FILE)
+    config = read_config(folder / EXPORTED_CONFIG_FILE)
     pretrained = load_encoder(str(folder))
     encoder = {f"{ENCODER}{name}": tensor for name, tensor in pretrained.weights.items()}
     try:
         weights = {**encoder, **load_file(folder / TASKS_FILE)}
     except (OSError, SafetensorError) as error:
         raise ValueError(f"{folder / TASKS_FILE} is truncated or damaged: {first_line(error)}") from error
-    model = build_model(config, pretrained, weights, f"the weights in {folder} must fit its {TRIAL_FILE}")
+    model = build_model(config, pretrained, weights, f"the weights in {folder} must fit its {EXPORTED_CONFIG_FILE}")
     return ExportedModel(model=model, config=config, pretrained=pretrained)
 
 
@@ -96,7 +96,7 @@ def build_model(
 ) -> MultiTaskModel:
     """A configuration's model with these weights, in evaluation mode; ValueError with the rule if some do not fit.
 
-    Weights of an early epoch lack those of tasks that had not been active yet: theirs are new.
+    Weights of an early epoch lack those of tasks that were not active yet; these are initialised anew.
     """
     model = MultiTaskModel(config, pretrained)
     own = model.state_dict()
@@ -143,7 +143,7 @@ def read_config(path: Path) -> TrialConfig:
 
 @contextlib.contextmanager
 def written_aside(folder: Path, what: str) -> Iterator[Path]:
-    """A folder beside `folder` that takes its name once the block ends well, and is gone otherwise.
+    """A temporary folder that becomes `folder` when the block ends without an error, and is removed otherwise.
 
     Args:
         folder: where to.

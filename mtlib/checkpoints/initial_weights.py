@@ -1,4 +1,4 @@
-"""Where a trial's weights begin: pretrained, or another trial's best, or an exported model's."""
+"""Starting weights in place of pretrained ones: another trial's best weights, or an exported model's."""
 
 import json
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ def load_start(config: EncoderConfig, model: MultiTaskModel) -> dict[str, str]:
     if config.start_from is None:
         return {}
     own = model.state_dict()
-    weights = read_weights(Path(config.start_from).expanduser(), config.start_epoch, own)
+    weights = read_starting_weights(Path(config.start_from).expanduser(), config.start_epoch, own)
     rule = f"encoder.start_from must fit the encoder, in {config.start_from}"
     check_fit(rule, encoder_part(weights), encoder_part(own))
     taken = encoder_part(weights)
@@ -68,8 +68,8 @@ def fitting_heads(where: str, weights: Mapping[str, Tensor], own: Mapping[str, T
     return fitting
 
 
-def read_weights(path: Path, epoch: str, own: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """All weights at `path`, but for poolers, under the names that they have in a model, which `own` has too."""
+def read_starting_weights(path: Path, epoch: str, own: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """All weights at `path` except poolers, under the names that they have in a model; `own` holds a model's."""
     try:
         files = find_files(path, epoch)
         loaded = [load_file(file) for file in files]

@@ -15,12 +15,12 @@ from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS
 
 NAMED_PARTS = 3
-"""How much of a path the card tells, from its end: the rest says more of the machine than of the weights."""
+"""Parts of a path, from its end, that the card shows: the rest describes the machine, not the weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CardFacts:
-    """What the card says that neither configuration nor encoder knows."""
+    """Facts for the card that are in neither configuration nor encoder."""
 
     title: str
     """The card's headline."""
@@ -39,7 +39,7 @@ class CardFacts:
     num_rows: Mapping[str, int]
     """Usable rows by the data's part, e.g. `<task>-train`."""
     versions: Mapping[str, str]
-    """Package versions by name, with what else tells which sources trained it."""
+    """Package versions by name, and what identifies the sources that trained it."""
 
 
 def card_text(config: TrialConfig, fingerprint: str, files: Mapping[str, str], facts: CardFacts) -> str:
@@ -52,17 +52,17 @@ def card_text(config: TrialConfig, fingerprint: str, files: Mapping[str, str], f
         facts: all else.
     """
     parts = (
-        front_matter(config),
-        introduction(config, files, facts),
+        hub_metadata(config),
+        opening_lines(config, files, facts),
         score_lines(facts),
         loading_lines(),
-        limit_lines(config),
+        exclusion_lines(config),
         training_lines(config, fingerprint, facts),
     )
     return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
 
 
-def front_matter(config: TrialConfig) -> Iterator[str]:
+def hub_metadata(config: TrialConfig) -> Iterator[str]:
     """The YAML that the Hugging Face hub reads; JSON strings are YAML too."""
     yield from ("---", "library_name: transformers", "pipeline_tag: feature-extraction")
     if is_hub_name(config.encoder.name):
@@ -77,7 +77,7 @@ def is_hub_name(encoder: str) -> bool:
     return not Path(encoder).expanduser().exists() and encoder.count("/") <= 1 and encoder[0] not in "./~"
 
 
-def introduction(config: TrialConfig, files: Mapping[str, str], facts: CardFacts) -> Iterator[str]:
+def opening_lines(config: TrialConfig, files: Mapping[str, str], facts: CardFacts) -> Iterator[str]:
     """Headline, one sentence, and what is in the folder."""
     yield from (f"# {facts.title}", "")
     together = " together" if len(config.active_tasks) > 1 else ""
@@ -118,25 +118,25 @@ def loading_lines() -> Iterator[str]:
     yield "`--set encoder.start_from=FOLDER`, and `--set encoder.start_heads=true` for the heads as well."
 
 
-def limit_lines(config: TrialConfig) -> Iterator[str]:
-    """What must not be taken for a part of the model."""
+def exclusion_lines(config: TrialConfig) -> Iterator[str]:
+    """What is no part of the model."""
     yield from ("## What it is not", "")
     yield "- A pooler is no part of it: where `transformers` adds one to the encoder (`pooler_output`), it is random."
-    yield "  Read the hidden states as the table of tasks below says."
+    yield "  Pool the hidden states as in the table of tasks below."
     with_pals = tuple(task for task in config.active_tasks if config.pals.size > 0 and task in config.pals.tasks)
     if with_pals:
         yield f"- The encoder alone is not the whole model for {in_words(titles(with_pals))}: their projected"
-        yield "  attention layers change its hidden states and are beside it, in `tasks.safetensors`."
+        yield "  attention layers change its hidden states and are stored in `tasks.safetensors`."
     if config.simcse.weight > 0:
         yield "- SimCSE's projection served training only: no score used it, no use of the model needs it."
-    yield "- Its licence is for whoever publishes it to say: those of the pretrained encoder and of the data apply."
+    yield "- It has no licence of its own yet; those of the pretrained encoder and of the data apply."
 
 
 def training_lines(config: TrialConfig, fingerprint: str, facts: CardFacts) -> Iterator[str]:
     """Encoder, data, tasks, stages, rates, terms, seed and versions."""
     encoder = config.encoder.name if is_hub_name(config.encoder.name) else Path(config.encoder.name).name
     yield from ("## How it was trained", "")
-    yield "Names and values are those of the configuration, `none` is not set; `mtlib/config/` says what each means."
+    yield "Names and values are those of the configuration, `none` is not set; `mtlib/config/` documents each."
     yield ""
     yield f"- Encoder: `{encoder}`, fingerprint `{fingerprint}`; {described(config.encoder, ('name', 'start_from'))}"
     if config.encoder.start_from is not None:
@@ -195,19 +195,19 @@ def described(group: Any, leave_out: tuple[str, ...] = ()) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as it would be typed for `--set`."""
+    """A value as typed for `--set`."""
     if isinstance(value, list):
         return f"[{', '.join(map(shown, value))}]"
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def titles(tasks: tuple[str, ...]) -> list[str]:
-    """Tasks as people call them."""
+    """Titles of tasks."""
     return [title_of(task) for task in tasks]
 
 
 def title_of(name: str) -> str:
-    """A task as people call it; `overall` as it is."""
+    """A task's title; `overall` stays."""
     return TASKS[name].title if name in TASKS else name
 
 

@@ -28,16 +28,16 @@ STATES_KEPT = 2
 WEIGHTS_KEPT_BYTES = 4
 """Bytes of one parameter's weight on disk (fp32)."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What the system says where it has no room for a file: on the disk, in a quota, under a limit of the process."""
+"""Error numbers of the system for no room: on the disk, in a quota, under a limit of the process."""
 
 
-class DiskFull(OSError):  # noqa: N818 - says what happened, as StopIteration does
+class DiskFull(OSError):  # noqa: N818 - named like StopIteration
     """There is no room for a state or for weights; those that were there before are whole."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StateFolder:
-    """Where a trial keeps its states and best weights, and how often."""
+    """The folder of a trial's states and best weights, and how often states are saved."""
 
     path: Path
     every_steps: int = 500
@@ -85,7 +85,7 @@ def save_state(folder: StateFolder, step: int, state: State) -> None:
 
 @contextlib.contextmanager
 def room_for(what: str, tensors: Mapping[str, Tensor], partial: Path) -> Iterator[None]:
-    """Makes a new folder to write tensors into; removes it where that fails, and says so if the disk is full."""
+    """Makes a new folder to write tensors into; removes it if that fails, and raises DiskFull if there is no room."""
     try:
         partial.mkdir()
         yield
@@ -101,7 +101,7 @@ def room_for(what: str, tensors: Mapping[str, Tensor], partial: Path) -> Iterato
 
 
 def why_full(error: BaseException) -> str | None:
-    """What the system says if an error is that it has no room for a file; None for any other error."""
+    """The system's message if an error means that there is no room for a file; None for any other error."""
     if not isinstance(error, OSError | SafetensorError):
         return None
     number, text = getattr(error, "errno", None), str(error)  # safetensors has the system's words in its text only
@@ -173,7 +173,7 @@ def estimate_bytes(num_parameters: int, num_copies: int = 0, num_frozen: int = 0
 
     Args:
         num_parameters: of the model, as far as tasks have been active.
-        num_copies: of the weights that a state holds beside them and AdamW's two moments.
+        num_copies: copies of the weights that a state holds besides the weights and AdamW's two moments.
         num_frozen: parameters that are not trained, and have no moments.
     """
     in_state = (3 + num_copies) * num_parameters - 2 * num_frozen

@@ -1,4 +1,4 @@
-"""What must hold between the groups of a configuration: senseless combinations are refused, with the reason."""
+"""Checks across the groups of a configuration: combinations that make no sense are refused, with the reason."""
 
 from collections.abc import Mapping, Sequence
 
@@ -36,7 +36,7 @@ def check_stages(stages: Sequence[StageConfig], sources: Mapping[str, SourceConf
 
 
 def check_carried(groups: Mapping[str, Sequence[str]], active: Tasks) -> None:
-    """Checks that what is turned on is on some task that is trained.
+    """Checks that every group that is turned on applies to a task that is trained.
 
     Args:
         groups: the tasks of each group that is turned on, by its name.
@@ -84,13 +84,13 @@ def check_frozen(active: Tasks, with_pals: Sequence[str], relational: Sequence[s
 
 
 def check_gradients(method: str, stages: Sequence[StageConfig]) -> None:
-    """Checks that the gradients of several tasks meet somewhere if a method is to combine them."""
+    """Checks that some step holds several tasks where a method combines their gradients."""
     rule = "gradients must be sum unless a stage of several tasks has sum_losses true"
     require(method == "sum" or any(map(sums_tasks, stages)), rule, method)
 
 
 def check_loss_weights(weighting: str, active: Tasks) -> None:
-    """Checks that fixed weights leave the place to learned ones."""
+    """Checks that no fixed weight is set where weights are learned."""
     weights = {task: settings.loss_weight for task, settings in active.items()}
     rule = "tasks.<name>.loss_weight must be 1 where loss_weighting is uncertainty, which learns it"
     require(weighting == "fixed" or set(weights.values()) == {1.0}, rule, weights)

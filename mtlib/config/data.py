@@ -1,4 +1,4 @@
-"""Settings of data: where further rows come from, which are kept aside, how rows become batches, how dev is scored."""
+"""Settings of data: further sources, rows to hold out, batching, and the batch size of the evaluation."""
 
 import types
 from collections.abc import Mapping
@@ -11,10 +11,10 @@ from mtlib.tasks import FURTHER_SETS, TASKS
 
 Role = Literal["extra", "augment", "replace"]
 
-SUFFIXES = (".csv", ".tsv", ".jsonl")
-"""Of files that can be read."""
+TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl")
+"""Of the files that can be read."""
 HUB_PREFIX = "hf://"
-"""Of a path that names a Hugging Face data set."""
+"""How the path of a Hugging Face data set begins."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +29,8 @@ class SourceConfig:
     `hf://NAME`, a Hugging Face data set by hub name or local folder (needs the extra `datasets`)."""
     role: Role = "extra"
     """`extra`: a set of its own, trained where a stage names it in `extra_data`. `augment`: its rows join the task's
-    train rows; sampling still counts the task's own rows only (TU 4.5). `replace`: these are the task's train and dev
-    rows, in place of the files in the data folder."""
+    train rows; sampling still counts the task's own rows only (Tuning Up BERT 4.5). `replace`: these are the task's
+    train and dev rows, in place of the files in the data folder."""
     text_columns: tuple[str, ...] = ()
     """Columns of the texts, as many as the task has. Empty: named as the task's."""
     label_column: str = ""
@@ -43,17 +43,17 @@ class SourceConfig:
     dev_split: str = "dev"
     """What `{split}`, or the data set's split, is called for dev, e.g. `validation`."""
     batch_size: int = 16
-    """Of role `extra`: examples per batch over all workers, at least 1; all rows where there are fewer. Source: MP 5.3
-    uses 8 for CFIMDB."""
+    """Of role `extra`: examples per batch over all workers, at least 1; all rows where there are fewer. Source: My
+    PAL BERT 5.3 uses 8 for CFIMDB."""
     probability_factor: float = 1.0
-    """Of role `extra`: factor of its probability where an order draws at random, above 0. Source: MP 5.3 uses 1/10 for
-    SNLI."""
+    """Of role `extra`: factor of its probability where an order draws at random, above 0. Source: My PAL BERT 5.3
+    uses 1/10 for SNLI."""
 
     def __post_init__(self) -> None:
         check_types(self)
         require_name(self.task, TASKS, "task")
-        rule = f"path must end in {', '.join(SUFFIXES)} or begin with {HUB_PREFIX}"
-        require(self.path.startswith(HUB_PREFIX) or self.path.endswith(SUFFIXES), rule, repr(self.path))
+        rule = f"path must end in {', '.join(TABLE_SUFFIXES)} or begin with {HUB_PREFIX}"
+        require(self.path.startswith(HUB_PREFIX) or self.path.endswith(TABLE_SUFFIXES), rule, repr(self.path))
         wanted, given = len(TASKS[self.task].text_columns), len(self.text_columns)
         require(given in (0, wanted), f"text_columns must name {wanted}, as many as {self.task} has", given)
         require(self.batch_size >= 1, "batch_size must be at least 1", self.batch_size)
@@ -77,7 +77,7 @@ def check_label(entry: str, task: str) -> None:
 
 
 def further_sets() -> dict[str, SourceConfig]:
-    """The sets that `mtlib.tasks` knows beside the tasks' own; read only where a stage names them."""
+    """The further sets of `mtlib.tasks`; they are read only where a stage names them."""
     return {
         further.name: SourceConfig(
             task=further.task,
@@ -93,22 +93,22 @@ def further_sets() -> dict[str, SourceConfig]:
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """Where rows come from beside the tasks' own files, which are kept aside, and how the others become batches."""
+    """Further sources of rows, rows to hold out, and how the rest becomes batches."""
 
     sources: Mapping[str, SourceConfig] = field(default_factory=further_sets)
     """Further data by a name of its own; CFIMDB and SNLI are known."""
     bucket_by_length: bool = True
     """True: rows of similar length share a batch, so that little is padding; every row is still seen once per pass."""
     bucket_batches: int = 2
-    """By how many batches a row is moved at most, either way and at random, in the order of length from which batches
-    are cut, at least 0. More makes batches differ more from pass to pass, and hold more padding: of 640 rows of SST in
-    batches of 16, 3 % of all tokens with 0, 9 % with 2, 24 % with 8, where 52, 16 and 5 % of a row's batch mates are so
-    in the next pass, too (benchmarks/length_buckets.py). Ignored without buckets."""
+    """By how many batches a row is moved at most, at random, from its place in the order of length, at least 0. More
+    makes batches differ more between passes, at the cost of padding: for 640 rows of SST in batches of 16, 3 % of all
+    tokens are padding with 0, 9 % with 2, 24 % with 8, and 52, 16 and 5 % of a row's batch mates are the same in the
+    next pass (benchmarks/length_buckets.py). Ignored without buckets."""
     hold_out: float = 0.0
-    """Share of each active task's own train rows that is kept aside for a last score, from 0 (none) to 0.5. They are
+    """Share of each active task's own train rows that is held out for a final score, from 0 (none) to 0.5. They are
     chosen in whole groups of rows that share a text, by the texts alone: no seed or replicate changes them. Nothing is
-    trained on them, nor on any other row, of whatever set, that has one of their texts (but for case and white space);
-    a rewording of one, or weights to start from that have seen it, cannot be told. Source: this project."""
+    trained on them, nor on a row of any set that has one of their texts (ignoring case and white space). Rewordings of
+    them, and starting weights that were trained on them, are not detected. Source: this project."""
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -1,4 +1,7 @@
-"""Settings of the network: the encoder that all tasks share, what each task adds to it, and how it is read."""
+"""Settings of the network: the encoder that all tasks share, and the layers and head of each task.
+
+Sources: BB is BERT and Beyond, TT Triple Threat, TU Tuning Up BERT, MP My PAL BERT.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal

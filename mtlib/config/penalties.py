@@ -1,6 +1,8 @@
 """The penalties that can be added to a task's loss: the table `PENALTIES`, an entry and a group of settings each.
 
 The task's weight scales them with the loss, be it fixed (`loss_weight`) or learned (`loss_weighting`).
+
+Sources: BB is BERT and Beyond, TT Triple Threat, TU Tuning Up BERT, MP My PAL BERT.
 """
 
 from collections.abc import Callable
@@ -30,7 +32,7 @@ class Penalty:
     needs_embeddings: bool = False
     """Whether it moves the embedded text. Then the encoder must have one module for it, and the clean pass keeps it."""
     needs_encoder: bool = False
-    """Whether it trains nothing but the encoder and what lies beside its layers."""
+    """Whether it trains only the encoder and the layers of tasks inside it, but no head."""
     inert: Callable[[Any], tuple[str, ...]] = lambda _settings: ()
     """From its settings to those fields of them that have no effect although it is on."""
     always_counts: tuple[str, ...] = ()

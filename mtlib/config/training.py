@@ -1,4 +1,7 @@
-"""Settings of training: the stages of a plan, the optimizer and its rates."""
+"""Settings of training: the stages of a plan, the optimizer and its rates.
+
+Sources: BB is BERT and Beyond, TT Triple Threat, TU Tuning Up BERT, MP My PAL BERT.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal

@@ -76,7 +76,7 @@ class TrialConfig:
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     relational_tasks: tuple[str, ...] = ()
     """Tasks whose texts' vectors pass through one linear layer, shared among them, before their linear heads.
-    Source: MP 4.1, for QQP and STS."""
+    Source: My PAL BERT 4.1, for QQP and STS."""
     loss_weighting: LossWeighting = "fixed"
     """`fixed`: the tasks' `loss_weight`. `uncertainty`: weights learned with the model (Kendall et al. 2018): the loss
     of a task counts exp(-s), half that for a squared error, and s / 2 is added, for a learned s per task that starts at
@@ -85,7 +85,7 @@ class TrialConfig:
     gradients: Annotated[str, tuple(GRADIENT_METHODS)] = "sum"
     """How the tasks' gradients in a summed step become one: their sum, or a method against conflicts between them
     (`pcgrad`: Yu et al. 2020; `mgda`, `upgrad`, `dualproj`, `imtl_g`, `aligned_mtl`: as in the library torchjd) on the
-    parameters that several tasks share; the others take their sum. Source: TU 7 names PCGrad."""
+    parameters that several tasks share; the others take their sum. Source: Tuning Up BERT 7 names PCGrad."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """`bf16` runs matrix products in bfloat16 under autocast; weights, noise and losses stay fp32."""
     seed: int = 0
@@ -123,7 +123,7 @@ class TrialConfig:
 
     @property
     def tasks_by_group(self) -> dict[str, tuple[str, ...]]:
-        """The tasks of each group that adds something to a task, none where it is turned off."""
+        """The tasks of each group that names tasks; none where the group is turned off."""
         return {
             **{f"{name}.tasks": group.tasks if group.weight > 0 else () for name, group in self.penalties.items()},
             "pals.tasks": self.pals.tasks if self.pals.size > 0 else (),
@@ -141,7 +141,7 @@ class TrialConfig:
         return train_set if train_set in self.tasks else self.data.sources[train_set].task
 
     def settings_of(self, train_set: str) -> TaskConfig | SourceConfig:
-        """What says how a set is batched and drawn: its task's settings, or those of extra data."""
+        """How a set is batched and drawn: its task's settings, or those of extra data."""
         return self.tasks[train_set] if train_set in self.tasks else self.data.sources[train_set]
 
     def batch_size_of(self, train_set: str) -> int:

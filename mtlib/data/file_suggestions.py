@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from mtlib.config.data import SUFFIXES
+from mtlib.config.data import TABLE_SUFFIXES
 
 SPLIT_WORDS = {
     "train": "train",
@@ -25,7 +25,7 @@ MIN_SIMILARITY = 0.7
 
 
 def describe_missing(
-    folder: Path, missing: Collection[str], used: Collection[str] = (), suffixes: Collection[str] = SUFFIXES
+    folder: Path, missing: Collection[str], used: Collection[str] = (), suffixes: Collection[str] = TABLE_SUFFIXES
 ) -> str:
     """A hint for missing files, such as `did you mean 'a.csv'? the folder holds a.csv, b.csv`.
 

@@ -1,8 +1,8 @@
-"""How the gradients of several tasks become one step: by methods against conflicts between them.
+"""Combines the gradients of several tasks by methods against conflicts between them.
 
-The tasks' gradients are taken one by one and averaged over the workers before they meet, so that one worker and two
-give the same step. The methods need only the inner products of the gradients (their Gramian), so that no matrix of them
-is built. They act on the parameters that several tasks share; one that a single task reaches keeps its gradient.
+Each task's gradient is computed by itself and averaged over the workers before the gradients are combined, so that one
+worker and two give the same step. The methods need only the inner products of the gradients (their Gramian). They act
+on the parameters that several tasks share; one that a single task reaches keeps its gradient.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ RIDGE = 1e-10
 Unless two gradients are opposite to within .01 rad, it moves no combination by more than 1e-4 of its length."""
 PROJECTOR = QuadprogProjector(norm_eps=sys.float_info.min, reg_eps=RIDGE)
 """Torchjd's own takes gradients shorter than .01 for 0, which leaves them in conflict. `reg_eps` is a part of the
-trace, in which short gradients would drown beside long ones: it is given cosines, to which all are equally long."""
+trace, which would hide short gradients behind long ones: it is given cosines, for which all are equally long."""
 
 
 def weights_pcgrad(gramian: Tensor) -> Tensor:
@@ -157,7 +157,7 @@ def combine(weigh: Weighting, gradients: Sequence[Gradients]) -> Gradients:
     averaged = [average_over_workers(parts) for parts in gradients]
     by_parameter = list(zip(*averaged, strict=True))
     shared = [parts for parts in by_parameter if sum(part is not None for part in parts) > 1]
-    weights = weights_of(weigh, shared, len(averaged))
+    weights = task_weights(weigh, shared, len(averaged))
     combined: Gradients = []
     for parts in by_parameter:
         present = [index for index, part in enumerate(parts) if part is not None]
@@ -166,7 +166,7 @@ def combine(weigh: Weighting, gradients: Sequence[Gradients]) -> Gradients:
     return combined
 
 
-def weights_of(weigh: Weighting, shared: Sequence[Sequence[Tensor | None]], num_tasks: int) -> list[float]:
+def task_weights(weigh: Weighting, shared: Sequence[Sequence[Tensor | None]], num_tasks: int) -> list[float]:
     """The weight of each task's gradient; a task that reaches no shared parameter is left out and has weight 1."""
     reaching = [task for task in range(num_tasks) if any(parts[task] is not None for parts in shared)]
     gramian = gramian_of(shared, num_tasks)[reaching][:, reaching]

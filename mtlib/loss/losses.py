@@ -108,7 +108,7 @@ def loss_per_example(config: TaskConfig, kind: Kind, logits: Tensor, labels: Ten
     """The task's loss, in fp32 also under mixed precision.
 
     Args:
-        config: the task's settings, of which the loss and its options count.
+        config: the task's settings: its loss and that loss's settings are used.
         kind: the task's kind of label. A binary task has one logit: where its head has two outputs, their difference.
         logits: (rows, num_logits).
         labels: (rows,).
@@ -124,7 +124,7 @@ def loss_per_example(config: TaskConfig, kind: Kind, logits: Tensor, labels: Ten
 
 
 def symmetric_divergence(kind: str, first: Tensor, second: Tensor) -> Tensor:
-    """How far two predictions lie apart, symmetric and zero exactly when they are equal.
+    """A symmetric divergence of two predictions, zero exactly when they are equal.
 
     Classes and binary: KL(Q, P) + KL(P, Q), the distribution on the left of each held fixed. Its gradient reaches both
     predictions and, when they are close, is half that of the sum with nothing held fixed. It is computed as
@@ -171,7 +171,7 @@ def divergence_from(kind: str, prediction: Tensor, target: Tensor) -> Tensor:
 def divergence_to_teacher(kind: str, prediction: Tensor, target: Tensor) -> Tensor:
     """KL(target, prediction) + KL(prediction, target), or the squared difference, with the target held fixed.
 
-    Unlike that of `symmetric_divergence` its gradient flows through the prediction in both terms, as the equation says.
+    Unlike in `symmetric_divergence` the gradient flows through the prediction in both terms, as in the equation.
     The sum of both is sum_i (p_i - q_i) (log p_i - log q_i): two small factors, where the terms by themselves would be
     differences of large ones.
 

@@ -120,7 +120,7 @@ def carries(settings: Any, task: str) -> bool:
 
 
 def factor_of(settings: Any, place: Place) -> float:
-    """The factor of a penalty's sum over rows beside that of the loss."""
+    """The factor of a penalty's sum over rows; that of the loss is 1."""
     is_sum = getattr(settings, "reduction", "mean") == "sum"
     return float(settings.weight * (place.full_size if is_sum else 1))
 

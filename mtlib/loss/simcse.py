@@ -47,8 +47,8 @@ def contrastive_loss(
     Returns:
         (rows,), in nats, fp32 also under mixed precision; 0 where the global batch has a single text.
 
-    Source: Gao et al. 2021, equation 4; My PAL BERT 4.1, which takes a cross-encoded pair as one text. Neither says
-    what several workers do: here each has the texts of all as candidates, so their number changes nothing.
+    Source: Gao et al. 2021, equation 4; My PAL BERT 4.1, which takes a cross-encoded pair as one text. Here each worker
+    has the texts of all as candidates, so the number of workers changes nothing; both papers leave this open.
     """
     num_texts = first.shape[1]
     with torch.autocast(first.device.type, enabled=False):

@@ -23,7 +23,7 @@ Perturbed = Callable[[Sequence[Tensor]], Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class Smoothness:
-    """What the penalty came to."""
+    """The penalty of one batch."""
 
     penalty: Tensor
     """(rows,), differentiable in the model's parameters."""

@@ -1,11 +1,11 @@
-"""Which weights of a model belong to the tasks that have been active so far: what a stage can have changed."""
+"""Which weights of a model belong to the tasks that have been active so far, and so can have been trained."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from mtlib.config.trial import TrialConfig
 
-Value = TypeVar("Value")
+Weight = TypeVar("Weight")
 
 OWN_GROUPS = ("heads", "pals", "log_variances")
 """Groups of a model that hold a part per task."""
@@ -25,8 +25,8 @@ def active_parts(config: TrialConfig, tasks: Iterable[str]) -> frozenset[str]:
     return frozenset(parts | {name for name, users in shared.items() if active & set(users)})
 
 
-def active_weights(config: TrialConfig, tasks: Iterable[str], weights: Mapping[str, Value]) -> dict[str, Value]:
-    """Those of a model's weights, or of what else goes by their names, that belong to the active parts.
+def active_weights(config: TrialConfig, tasks: Iterable[str], weights: Mapping[str, Weight]) -> dict[str, Weight]:
+    """Those of a model's weights, or of other values by their names, that belong to the active parts.
 
     Args:
         config: the trial's configuration.

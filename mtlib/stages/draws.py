@@ -74,9 +74,9 @@ def stage_draws(
 ) -> Iterator[tuple[Draw, ...]]:
     """The endless stream of a stage's steps; the arguments are those of `epoch_draws`.
 
-    Each set goes on where the pass before left it, so that every set comes to all its rows, equally often: in
-    `smallest_round_robin` the larger ones over several passes of the order; in `max_size_cycle` the next pass of the
-    order first ends what a smaller set has begun. The papers do not say (My PAL BERT 4.1, BERT and Beyond 3.4).
+    Each set continues where the previous pass of the order left it, so that all its rows are used equally often: in
+    `smallest_round_robin` the larger sets need several passes; in `max_size_cycle` the next pass first finishes what a
+    smaller set has begun. The papers leave this open (My PAL BERT 4.1, BERT and Beyond 3.4).
     """
     stage, names = config.stages[stage_index], stage_sets(config.stages[stage_index])
     sets = describe_sets(config, stage_index, num_rows, own_rows)

@@ -27,14 +27,14 @@ from mtlib.tasks import TASKS
 Tree = dict[str, Any]
 
 FEW_WORKERS = 2
-"""Up to so many workers a sum over them does not depend on the order in which it is taken."""
+"""Up to this number of workers their sum does not depend on the order of its terms."""
 
 
 def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_workers: int = 1) -> Tree:
-    """What of a configuration can reach the state after `epochs` epochs of a stage, as plain data.
+    """The settings that can reach the state after `epochs` epochs of a stage, as plain data.
 
-    Equal settings, data, starting weights and machine give equal results. Where data, encoder and weights to start from
-    come from is left out: their content counts, which is not known here.
+    Equal settings, data, starting weights and machine give equal results. Paths of data, encoder and starting weights
+    are left out: their content counts, which is not known here.
 
     Args:
         config: the trial's configuration.
@@ -114,7 +114,7 @@ def shared(named: tuple[str, ...], tasks: tuple[str, ...]) -> list[str]:
 
 
 def stage_settings(config: TrialConfig, index: int, epochs: int | None) -> Tree:
-    """A stage; with `epochs` only so many epochs of it. All orders are one where there is only one set."""
+    """A stage, or its first `epochs` epochs. A set alone is the same in every order."""
     stage = config.stages[index]
     has_sets = len(stage_sets(stage)) > 1
     conditions = {
@@ -143,14 +143,14 @@ def task_settings(config: TrialConfig, task: str, is_drawn: bool, has_chosen: bo
 
 
 def extra_settings(config: TrialConfig, name: str, is_drawn: bool) -> Tree:
-    """Extra data; where it comes from and how it is read shows in its content."""
+    """Extra data; its path and columns show in its content."""
     return pick(
         config.data.sources[name], ("task", "batch_size", "probability_factor"), {"probability_factor": is_drawn}
     )
 
 
 def optimizer_settings(config: TrialConfig, has_chosen: bool) -> Tree:
-    """Rates and decay; one name for what is one."""
+    """Rates and decay, with the head's rate as a number."""
     optimizer: OptimizerConfig = config.optimizer
     conditions = {
         "warmup_fraction": optimizer.schedule != "constant",
@@ -187,7 +187,7 @@ def gradient_settings(config: TrialConfig) -> list[Any]:
 
 
 def layout(config: TrialConfig) -> Tree:
-    """What decides which weights lie beside which in memory: several workers add up gradients piece by piece."""
+    """What decides the order of weights in memory: several workers sum gradients bucket by bucket."""
     shapes = ("loss", "encoding", "head", "hidden_units", "cosine_projection")
     return {
         "tasks": {task: pick(config.tasks[task], shapes) for task in config.active_tasks},
@@ -202,7 +202,7 @@ def prediction_config(config: TrialConfig, task: str) -> TrialConfig:
     """The part of a configuration that a prediction of one task depends on; all else has its default.
 
     Trials for which it is equal have the same weights by name, shape and meaning. Rates, penalties, losses, dropout,
-    seeds, plans and what other tasks have beside the encoder do not count.
+    seeds, plans and other tasks' heads do not count.
 
     Args:
         config: the trial's configuration.

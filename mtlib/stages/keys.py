@@ -15,12 +15,12 @@ from mtlib.stages.plan import PlannedStage, tasks_active_by
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """What a trial's result follows from beside its configuration."""
+    """What a trial's result depends on besides its configuration."""
 
     encoder: str
     """Fingerprint of the pretrained encoder: its architecture and weights."""
     started: Mapping[str, str]
-    """Digests of the weights that were put in the place of new or pretrained ones, by part of the model."""
+    """Digests of the weights that replaced new or pretrained ones, by part of the model."""
     data: Mapping[tuple[str, str], str]
     """Fingerprints of what is read and how it becomes word pieces, by (set, split)."""
     environment: Mapping[str, Any]
@@ -29,7 +29,7 @@ class Origin:
 
 @dataclass(frozen=True, kw_only=True)
 class Cut:
-    """A moment of a trial at which its state can be kept for others: so many epochs of a stage are done."""
+    """A point of a trial, after some epochs of a stage, at which its state can be kept for other trials."""
 
     stage: int
     """From 0."""
@@ -42,9 +42,9 @@ class Cut:
     total_steps: int
     """Optimizer steps over all stages."""
     key: str
-    """Names the state, with the best weights of the stage where the next stage asks for them."""
+    """Key of the state, with the best weights of the stage where the next stage starts from them."""
     other_key: str | None
-    """Names the same state with the best weights, which are not asked for here, beside it."""
+    """Key of the same state with the best weights, where the next stage does not need them."""
 
 
 def list_cuts(config: TrialConfig, plan: tuple[PlannedStage, ...], origin: Origin) -> list[Cut]:
@@ -74,23 +74,23 @@ def make_cut(config: TrialConfig, plan: tuple[PlannedStage, ...], index: int, ep
         is_end=epochs == plan[index].epochs,
         total_epochs=sum(stage.epochs for stage in earlier) + epochs,
         total_steps=sum(stage.num_steps for stage in earlier) + plan[index].first_step(epochs),
-        key=key_of(parts, is_asked),
-        other_key=None if is_asked else key_of(parts, True),
+        key=key_of_cut(parts, is_asked),
+        other_key=None if is_asked else key_of_cut(parts, True),
     )
 
 
 def asks_for_best(config: TrialConfig, index: int) -> bool:
-    """Whether the stage behind stage `index` starts from its best epoch."""
+    """Whether the next stage starts from the best epoch of stage `index`."""
     return index + 1 < len(config.stages) and config.stages[index + 1].start_from == "best"
 
 
-def key_of(parts: Mapping[str, str], has_best: bool) -> str:
-    """SHA-256, in hexadecimal, of fingerprints and of whether the stage's best weights are there."""
+def key_of_cut(parts: Mapping[str, str], has_best: bool) -> str:
+    """SHA-256, in hexadecimal, of fingerprints and of whether the state holds the stage's best weights."""
     return hash_of([dict(parts), has_best])
 
 
 def reaching(config: TrialConfig, index: int, epochs: int, origin: Origin) -> dict[str, str]:
-    """Fingerprints of all that can reach the state after `epochs` epochs of stage `index`, by kind."""
+    """Fingerprints of everything that can affect the state after `epochs` epochs of stage `index`, by kind."""
     stages, tasks = config.stages[: index + 1], tasks_active_by(config, index)
     sets = {name for stage in stages for name in stage_sets(stage)}
     wanted = [*((name, "train") for name in sets), *((task, "dev") for task in tasks)]

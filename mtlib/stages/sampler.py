@@ -1,8 +1,8 @@
 """Samplers: the steps of an epoch with the rows of every batch.
 
-A set's rows are seen in passes, every row once per pass, reshuffled for each; `mtlib.stages.draws` says which
-batch of which set a step takes. What a step holds follows from the configuration and the step's number alone, so there
-is no sampler state to save.
+A set's rows are seen in passes, every row once per pass, reshuffled for each; `mtlib.stages.draws` decides
+which batch of which set a step takes. A step follows from the configuration and its number alone, so there is no
+sampler state to save.
 """
 
 from collections import Counter

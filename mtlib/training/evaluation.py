@@ -1,4 +1,4 @@
-"""Predictions for every example of a split, and the metrics they come to."""
+"""Predictions for every example of a split, and their metrics."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ from mtlib.tasks import TASKS
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
-    """What the model says of every example of a split."""
+    """Logits of every example of a split."""
 
     task: str
     split: str
@@ -41,7 +41,7 @@ def predict(
     device: torch.device,
     rows: np.ndarray | None = None,
 ) -> Predictions:
-    """Runs the model in evaluation mode over a split, shared among the workers, and gives it back in its own mode.
+    """Runs the model in evaluation mode over a split, shared among the workers; its mode is restored.
 
     Args:
         model: the network, not the DDP wrapper: nothing is differentiated.
@@ -63,7 +63,7 @@ def predict(
     model.eval()
     try:
         parts = [
-            (positions, predict_rows(model, config, table, rows[positions], device))
+            (positions, predict_batch(model, config, table, rows[positions], device))
             for positions in my_batches(config, table, rows)
         ]
     finally:
@@ -87,7 +87,7 @@ def my_batches(config: TrialConfig, table: TokenTable, rows: np.ndarray) -> list
     return [order[start : start + size] for start in starts]
 
 
-def predict_rows(
+def predict_batch(
     model: nn.Module, config: TrialConfig, table: TokenTable, rows: np.ndarray, device: torch.device
 ) -> np.ndarray:
     """Logits of one batch of rows, (rows, num_logits) float32."""
@@ -104,7 +104,7 @@ def predict_rows(
 
 
 def scored_train_rows(config: TrialConfig, corpus: Corpus, task: str) -> np.ndarray:
-    """The fixed rows of train that are scored beside dev: the same in every trial, seed and replicate."""
+    """The fixed rows of train that are scored each epoch: the same in every trial, seed and replicate."""
     num_rows = corpus.tables[task, "train"].num_own_rows
     count = min(config.tasks[task].scored_train_rows, num_rows)
     return np.sort(numpy_stream("scored train rows", task).permutation(num_rows)[:count])
@@ -137,7 +137,7 @@ def task_metrics(task: str, logits: np.ndarray, labels: np.ndarray) -> dict[str,
 
 
 def pearson(values: np.ndarray, labels: np.ndarray) -> float:
-    """Pearson's correlation in -1..1; 0 where one side is constant and it is undefined: nothing was told apart."""
+    """Pearson's correlation in -1..1; 0 where one side is constant, which leaves it undefined."""
     x = np.asarray(values, dtype=np.float64)
     y = np.asarray(labels, dtype=np.float64)
     x, y = x - x.mean(), y - y.mean()

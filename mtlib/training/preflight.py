@@ -1,4 +1,4 @@
-"""A step of each kind that trials take, tried before they start: what an encoder cannot do is one line, at once."""
+"""A step of each kind that trials take, run before they start: what an encoder cannot do is one line, at once."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -21,16 +21,16 @@ from mtlib.model.multitask import MultiTaskModel
 from mtlib.tasks import TASKS
 
 SHORT = (8, 5)
-"""Word pieces of the texts with which a step is tried."""
+"""Word pieces of the texts of the step."""
 
 
-def rehearse(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder, on_gpu: bool) -> None:
-    """Tries a step of each kind that trials take with an encoder, on the CPU.
+def check_step_runs(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder, on_gpu: bool) -> None:
+    """Runs a step of each kind that trials take with an encoder, on the CPU.
 
     Args:
         configs: the trials' configurations, which fit the encoder.
         pretrained: the encoder.
-        on_gpu: whether the trials will be trained on GPUs. Then bf16 is not tried: a GPU may do what a CPU does not.
+        on_gpu: whether the trials will be trained on GPUs. Then bf16 is left out: a GPU may support more.
 
     Raises:
         ValueError: in one line: the encoder cannot take a step with SMART, with PALs or in the precision that is asked
@@ -49,7 +49,7 @@ def rehearse(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder, on_g
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Lets torch use one thread for a while: where others use the cores too, more threads wait for each other."""
+    """Lets torch use one thread inside the block: on shared cores more threads wait for each other."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -59,7 +59,7 @@ def one_thread() -> Iterator[None]:
 
 
 def demands(config: TrialConfig, task: str) -> tuple[str, ...]:
-    """What a task's step asks of an encoder beside a plain pass, in words."""
+    """What a task's step needs of an encoder besides a plain pass, by title."""
     return (
         *(["precision bf16 on the CPU"] if config.precision == "bf16" else []),
         *(PENALTIES[name].title for name in penalties_of(config, task, turn=0)),
@@ -68,12 +68,12 @@ def demands(config: TrialConfig, task: str) -> tuple[str, ...]:
 
 
 def try_step(config: TrialConfig, task: str, pretrained: PretrainedEncoder, asked: Sequence[str]) -> None:
-    """Reads texts as long as there may be, then takes a step with short ones; raises ValueError as `rehearse`."""
+    """Encodes texts of the greatest length, then takes a step with short ones; raises as `check_step_runs`."""
     objective = Objective(config, MultiTaskModel(config, pretrained).train())
     longest, needs_embeddings = config.encoder.max_length, bool(penalties_of(config, task, turn=0))
     table = table_of_texts(task, pretrained, (longest, *SHORT))
     short = text_batch(table, config, [1, 2], longest)
-    # One less too: who works in blocks pads it. Short ones last: they make BigBird work without blocks from then on.
+    # One token less as well: encoders that work in blocks pad it. Short texts last: BigBird leaves its blocks then.
     batches = [text_batch(table, config, [0], longest - 1), text_batch(table, config, [0], longest), short]
     tokens = 0
     try:
@@ -81,7 +81,7 @@ def try_step(config: TrialConfig, task: str, pretrained: PretrainedEncoder, aske
             tokens = batch.inputs[0].input_ids.shape[1]
             read(objective, batch, needs_embeddings)
         torch.autograd.backward(objective([short], [Place(noise_seed=0, turn=0, full_size=len(SHORT))])[0])
-    except Exception as error:  # of which kind depends on the architecture
+    except Exception as error:  # its class depends on the architecture
         encoder = f"encoder '{pretrained.name}' ({pretrained.config.model_type})"
         what = f" with {' and '.join(asked)}" if asked else ""
         rule = f"{encoder} must read a text of {tokens} tokens{what}"
@@ -89,11 +89,11 @@ def try_step(config: TrialConfig, task: str, pretrained: PretrainedEncoder, aske
 
 
 def read(objective: Objective, batch: Batch, needs_embeddings: bool) -> None:
-    """Reads texts as a step would.
+    """Encodes texts as a step would.
 
     Raises:
-        ValueError: what SMART moves is not one vector for each token: Longformer pads texts before it embeds them,
-            I-BERT gives a scale beside the vectors.
+        ValueError: the embeddings that a penalty moves are not one vector for each token: Longformer pads texts before
+            it embeds them, I-BERT returns a scale with the vectors.
     """
     with torch.no_grad(), autocast(objective.config, batch.labels.device):
         entered = objective.model.read_texts(batch, keep=needs_embeddings)[1]
@@ -105,7 +105,7 @@ def read(objective: Objective, batch: Batch, needs_embeddings: bool) -> None:
 
 
 def table_of_texts(task: str, pretrained: PretrainedEncoder, lengths: Sequence[int]) -> TokenTable:
-    """Texts that say one word again and again: rows of so many word pieces, in each text column."""
+    """Texts of one repeated word: rows of the given numbers of word pieces, in each text column."""
     special = find_special_tokens(pretrained.tokenizer)  # refuses a tokenizer that finds no word piece
     word, num_texts = word_pieces(pretrained.tokenizer, "a")[0], len(TASKS[task].text_columns)
     return TokenTable(
@@ -122,5 +122,5 @@ def table_of_texts(task: str, pretrained: PretrainedEncoder, lengths: Sequence[i
 
 
 def text_batch(table: TokenTable, config: TrialConfig, rows: Sequence[int], max_length: int) -> Batch:
-    """A batch of some rows, encoded as the configuration says, up to so many tokens."""
+    """A batch of some rows in the configured encoding, of at most `max_length` tokens."""
     return make_batch(table, np.array(rows), encoding=config.tasks[table.task].encoding, max_length=max_length)

@@ -1,4 +1,4 @@
-"""What a trial is made of while it runs, and how it becomes a saved state and comes back from one."""
+"""The parts of a trial in progress, and how it is saved and restored."""
 
 import time
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from mtlib.training.optimizer import make_optimizer, optimizer_tensors, restore_
 
 @dataclass(kw_only=True)
 class Run:
-    """A trial in progress. Position and sums change; the rest is what it was started with."""
+    """A trial in progress. Position, sums and best scores change; the rest is fixed at the start."""
 
     config: TrialConfig
     corpus: Corpus
@@ -33,7 +33,7 @@ class Run:
     own_rows: dict[str, int]
     """Train rows of each set without augmentation."""
     origin: Origin
-    """What its result follows from beside the configuration."""
+    """What its result depends on besides the configuration."""
     model: MultiTaskModel
     teacher: MultiTaskModel | None
     """The mean teacher of the proximal term."""
@@ -104,8 +104,8 @@ def end_epoch(run: Run) -> None:
 
 
 def begin_next_stage(run: Run) -> None:
-    """Moves from a stage's end to the next one, which takes over its last or best weights, and the optimizer's moments
-    unless they start anew."""
+    """Moves to the next stage, which starts from the last or best weights and keeps the optimizer's moments unless
+    they are reset."""
     run.stage, run.epoch = run.stage + 1, 0
     stage, moments = run.config.stages[run.stage], optimizer_tensors(run.optimizer, run.model)
     if stage.start_from == "best":
@@ -118,18 +118,19 @@ def begin_next_stage(run: Run) -> None:
 
 
 def note_stage_best(run: Run, score: float) -> None:
-    """Keeps the current weights if the next stage starts from the best epoch of this one, and this is it so far."""
+    """Keeps the current weights if the next stage starts from this one's best epoch, and this epoch is it so far."""
     if asks_for_best(run.config, run.stage) and (run.stage_best is None or score > run.stage_best[0]):
-        run.stage_best = (score, {name: tensor.detach().clone() for name, tensor in weights_of(run, run.model).items()})
+        weights = kept_weights(run, run.model)
+        run.stage_best = (score, {name: tensor.detach().clone() for name, tensor in weights.items()})
 
 
-def weights_of(run: Run, model: nn.Module) -> dict[str, Tensor]:
-    """The weights of the tasks that have been active; those of the others are as new."""
+def kept_weights(run: Run, model: nn.Module) -> dict[str, Tensor]:
+    """The weights that a state keeps: those of other tasks than the active ones are as initialised."""
     return active_weights(run.config, tasks_active_by(run.config, run.stage), model.state_dict())
 
 
 def put(model: nn.Module, weights: dict[str, Tensor]) -> None:
-    """Puts weights into a model; what they leave out stays."""
+    """Loads weights into a model; weights that are not given stay."""
     unknown = model.load_state_dict(weights, strict=False).unexpected_keys
     assert not unknown, unknown
 
@@ -141,11 +142,11 @@ def carry_optimizer(run: Run, tensors: dict[str, Tensor]) -> None:
 
 
 def state_of(run: Run) -> State:
-    """Everything that decides how the run goes on. Random streams need no place here: they follow from the position;
-    nor do weights of tasks that have not been active, which are as new."""
-    groups = {"model": weights_of(run, run.model), "optimizer": optimizer_tensors(run.optimizer, run.model)}
+    """Everything that decides how the run goes on. Random streams follow from the position, and weights of tasks that
+    have not been active are as initialised."""
+    groups = {"model": kept_weights(run, run.model), "optimizer": optimizer_tensors(run.optimizer, run.model)}
     if run.teacher is not None:
-        groups["teacher"] = weights_of(run, run.teacher)
+        groups["teacher"] = kept_weights(run, run.teacher)
     if run.stage_best is not None:
         groups["stage_best"] = run.stage_best[1]
     tensors = {f"{group}.{name}": tensor for group, found in groups.items() for name, tensor in found.items()}
@@ -156,7 +157,7 @@ def state_of(run: Run) -> State:
 
 
 def restore(run: Run, state: State) -> None:
-    """Puts the run where `state` was taken: by this trial, or by another one that was equal up to there.
+    """Puts the run where `state` was saved: by this trial, or by another one that was equal up to there.
 
     Raises:
         ValueError: the state is of another configuration, data, encoder, starting weights or environment, or lacks best
@@ -180,7 +181,7 @@ def restore(run: Run, state: State) -> None:
 
 
 def check_origin(config: TrialConfig, origin: Origin, numbers: Mapping[str, Any]) -> None:
-    """Raises ValueError unless the state with these numbers is one that the trial comes through."""
+    """Raises ValueError unless the state with these numbers is one that the trial passes through."""
     stage, epoch = numbers["stage"], numbers["epoch"]
     is_known = stage < len(config.stages) and epoch <= config.stages[stage].epochs
     require(is_known, "a saved state must be of the same configuration", f"one behind epoch {epoch} of stage {stage}")

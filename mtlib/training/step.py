@@ -34,7 +34,7 @@ def take_step(run: Run, step: Step) -> None:
         Interrupted: some worker does not want to go on.
     """
     batches = [batch_of(run, part) for part in step.batches]
-    places = [place_of(run, part) for part in step.batches]
+    places = [batch_place(run, part) for part in step.batches]
     torch.manual_seed(stream_of(run, "dropout", worker_rank()))
     if run.config.gradients == "sum" or len({batch.task for batch in batches}) == 1:
         compute_sum(run, batches, places)
@@ -100,7 +100,7 @@ def batch_of(run: Run, part: StepBatch) -> Batch:
     )
 
 
-def place_of(run: Run, part: StepBatch) -> Place:
+def batch_place(run: Run, part: StepBatch) -> Place:
     """What the batch's draws and its share of the loss follow from."""
     seed, num_rows = stream_of(run, "noise", part.set), run.corpus.tables[part.set, "train"].num_rows
     full_size = min(run.config.batch_size_of(part.set), num_rows)  # few rows count as one full batch, not as a part

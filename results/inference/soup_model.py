@@ -18,7 +18,7 @@ from results.records.trials import TrialRecord
 from results.records.weights import read_trial_weights
 
 if TYPE_CHECKING:  # `results` must load without torch
-    from mtlib.checkpoints.best_weights import Weights
+    from mtlib.checkpoints.best_weights import ModelWeights
 
 
 def find_shapes(members: Sequence[Member], task: str, source: ModelSource) -> Numbers:
@@ -83,7 +83,7 @@ def common_shape(members: Sequence[Member], configs: Sequence[TrialConfig], task
 
 def mean_weights(
     members: Sequence[Member], records: Sequence[TrialRecord], shape: TrialConfig, source: ModelSource
-) -> "Weights":
+) -> "ModelWeights":
     """The mean of the members' weights, of the parts that a model of this shape has.
 
     Sums are in double precision: the mean is rounded once, that of equal weights is those, bit for bit, and the order
@@ -92,7 +92,7 @@ def mean_weights(
     """
     from mtlib.checkpoints.initial_weights import check_fit
 
-    total: Weights = {}
+    total: ModelWeights = {}
     types, parts = {}, predicting_parts(shape)
     for member, record in zip(members, records, strict=True):
         read = read_trial_weights(open_folder(source.places[member.sweep]), record, member.epoch)

@@ -11,12 +11,12 @@ from results.records.files import full_path
 from results.records.trials import TrialRecord
 
 if TYPE_CHECKING:  # `results` must load without torch
-    from mtlib.checkpoints.best_weights import Weights
+    from mtlib.checkpoints.best_weights import ModelWeights
 
 WHY_GONE = " (a sweep deletes those of trials that are not among the best, see --keep-models)"
 
 
-def read_trial_weights(root: fs.SubTreeFileSystem, record: TrialRecord, epoch: int) -> "Weights":
+def read_trial_weights(root: fs.SubTreeFileSystem, record: TrialRecord, epoch: int) -> "ModelWeights":
     """The weights of one of a trial's best epochs, on the CPU.
 
     Args:
@@ -41,7 +41,7 @@ def read_trial_weights(root: fs.SubTreeFileSystem, record: TrialRecord, epoch: i
         content = read_bytes(root, path)
         sums = read_checksums(read_bytes(root, path.with_name(CHECKSUMS), b"{}"))
         require(sums.get(path.name) in (None, zlib.crc32(content)), "its checksum must be right", "another one")
-        weights: Weights = load(content)
+        weights: ModelWeights = load(content)
     except (OSError, ValueError, SafetensorError) as error:
         is_gone = isinstance(error, FileNotFoundError)
         what = f"missing{WHY_GONE}" if is_gone else f"truncated or damaged: {first_line(error)}"

@@ -24,7 +24,7 @@ from mtlib.model.encoder import (
 )
 from mtlib.model.layers import check_fits
 from mtlib.model.multitask import MultiTaskModel
-from mtlib.training.preflight import rehearse
+from mtlib.training.preflight import check_step_runs
 from results.records.files import PROJECT_FOLDER
 from results.records.hold_out import HoldOutRecord, held_out_rows, write_hold_out
 from results.records.mirror import update_mirror
@@ -88,7 +88,7 @@ def check_encoder_fits(options: SweepOptions, inputs: SweepInputs, pretrained: P
     for encoder_config in {config.encoder: None for config in configs}:
         fitting = [config for config in configs if config.encoder == encoder_config]
         check_points(fitting, pretrained)
-    rehearse(configs, pretrained, on_gpu=options.gpus_per_worker > 0)
+    check_step_runs(configs, pretrained, on_gpu=options.gpus_per_worker > 0)
 
 
 def check_points(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder) -> None:

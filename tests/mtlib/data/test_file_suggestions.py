@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlib.config.data import SUFFIXES
+from mtlib.config.data import TABLE_SUFFIXES
 from mtlib.data.file_suggestions import MAX_LISTED_FILES, describe_folder, describe_missing, near_folder, nearest_file
 
 
@@ -104,8 +104,10 @@ def test_the_folder_that_the_missing_file_should_be_in_is_listed(tmp_path: Path)
 def test_a_full_folder_is_listed_in_part_and_an_empty_one_named_so(tmp_path: Path) -> None:
     names = [f"{number:02}.csv" for number in range(MAX_LISTED_FILES + 2)]
     make_files(tmp_path, *names, "below/x.txt")
-    assert describe_folder(tmp_path, "it", SUFFIXES) == f"it holds {', '.join(names[:MAX_LISTED_FILES])} and 2 more"
-    assert describe_folder(tmp_path / "below", "it", SUFFIXES) == "it holds no .csv, .tsv or .jsonl file"
+    assert (
+        describe_folder(tmp_path, "it", TABLE_SUFFIXES) == f"it holds {', '.join(names[:MAX_LISTED_FILES])} and 2 more"
+    )
+    assert describe_folder(tmp_path / "below", "it", TABLE_SUFFIXES) == "it holds no .csv, .tsv or .jsonl file"
     assert describe_folder(tmp_path / "below", "it", (".txt",)) == "it holds x.txt"
 
 

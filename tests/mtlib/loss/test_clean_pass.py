@@ -9,7 +9,7 @@ import torch
 from mtlib.loss.clean_pass import CleanPass, autocast
 from mtlib.stages.sampler import epoch_steps
 from mtlib.training.run import Run
-from mtlib.training.step import batch_of, place_of
+from mtlib.training.step import batch_of, batch_place
 
 STILL = {"encoder.dropout": 0, "encoder.attention_dropout": 0}
 
@@ -23,7 +23,7 @@ def clean_pass(run: Run) -> CleanPass:
         model=run.model,
         teacher=run.teacher,
         batch=batch,
-        place=place_of(run, part),
+        place=batch_place(run, part),
         output=run.model(batch, keep=True),
         random_state=torch.get_rng_state(),
     )

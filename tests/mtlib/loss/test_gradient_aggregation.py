@@ -28,7 +28,7 @@ from mtlib.loss.gradient_aggregation import (
 from mtlib.loss.losses import load_function
 from mtlib.stages.sampler import StepBatch
 from mtlib.training.run import Run
-from mtlib.training.step import batch_of, place_of
+from mtlib.training.step import batch_of, batch_place
 
 NewRun = Callable[..., Run]
 STILL = {"encoder.dropout": 0, "encoder.attention_dropout": 0, "smart.weight": 0}
@@ -467,7 +467,7 @@ def run(new_run: NewRun) -> Run:
 def parts_of(run: Run, *sets: str) -> tuple[list[Batch], list[Place]]:
     """A batch of each named set, of other rows each."""
     parts = [StepBatch(set=name, rows=np.arange(5) + 5 * turn, turn=turn) for turn, name in enumerate(sets)]
-    return [batch_of(run, part) for part in parts], [place_of(run, part) for part in parts]
+    return [batch_of(run, part) for part in parts], [batch_place(run, part) for part in parts]
 
 
 def assert_near(one: Sequence[Tensor | None], other: Sequence[Tensor | None]) -> None:

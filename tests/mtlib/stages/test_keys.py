@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mtlib.config.trial import TrialConfig
-from mtlib.stages.keys import Cut, Origin, asks_for_best, hash_of, key_of, list_cuts, make_cut, reaching
+from mtlib.stages.keys import Cut, Origin, asks_for_best, hash_of, key_of_cut, list_cuts, make_cut, reaching
 from mtlib.stages.plan import plan_stages
 
 Changes = dict[str, Any]
@@ -200,9 +200,9 @@ def test_one_cut_is_as_in_the_list(config: TrialConfig) -> None:
 
 
 def test_a_key_is_the_hash_of_its_parts_and_of_whether_best_weights_are_there() -> None:
-    keys = {key_of(parts, has_best) for parts in ({"a": "1"}, {"a": "2"}, {"b": "1"}) for has_best in (False, True)}
+    keys = {key_of_cut(parts, has_best) for parts in ({"a": "1"}, {"a": "2"}, {"b": "1"}) for has_best in (False, True)}
     assert len(keys) == 6
-    assert key_of({"a": "1"}, False) == hash_of([{"a": "1"}, False])
+    assert key_of_cut({"a": "1"}, False) == hash_of([{"a": "1"}, False])
 
 
 def test_the_hash_of_plain_data_does_not_depend_on_the_order_of_names_but_on_that_of_lists() -> None:

@@ -12,8 +12,8 @@ from transformers import BigBirdConfig, PreTrainedTokenizerFast
 from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
-from mtlib.training import preflight as rehearsal
-from mtlib.training.preflight import rehearse
+from mtlib.training import preflight
+from mtlib.training.preflight import check_step_runs
 from tests.mtlib.model.architectures import ENCODERS, ENDS, SMALL, untrained
 
 PLAIN: dict[str, Any] = {"smart.weight": 0, "encoder.max_length": 40, "encoder.dropout": None}
@@ -35,11 +35,11 @@ Try = Callable[..., None]
 def try_out(tiny_config: TrialConfig, bert_tokenizer: PreTrainedTokenizerFast) -> Try:
     """Tries some changes of the tiny trial with an encoder of an architecture."""
 
-    def rehearse_one(architecture: Any, *changes: dict[str, Any], on_gpu: bool = False) -> None:
+    def check_one(architecture: Any, *changes: dict[str, Any], on_gpu: bool = False) -> None:
         configs = [tiny_config.override(change) for change in changes]
-        rehearse(configs, untrained(architecture, bert_tokenizer), on_gpu)
+        check_step_runs(configs, untrained(architecture, bert_tokenizer), on_gpu)
 
-    return rehearse_one
+    return check_one
 
 
 def refusal(try_out: Try, architecture: Any, *changes: dict[str, Any]) -> str:
@@ -130,7 +130,7 @@ def test_each_kind_of_step_is_tried_once(try_out: Try, monkeypatch: pytest.Monke
         assert task in config.active_tasks
         tried.append((config.encoder.max_length, asked))
 
-    monkeypatch.setattr(rehearsal, "try_step", note)
+    monkeypatch.setattr(preflight, "try_step", note)
     weights = [{**SMART, "smart.weight": weight} for weight in (0, 0.5, 1)]
     try_out(ENCODERS["bert"], *weights, {**PALS, "precision": "bf16"}, {**PLAIN, "encoder.max_length": 8})
     bf16 = "precision bf16 on the CPU"
@@ -143,7 +143,7 @@ def test_nothing_of_the_process_changes(tiny_config: TrialConfig, tiny_encoder: 
     expected = torch.rand(3)
     torch.manual_seed(5)
     threads = torch.get_num_threads()
-    rehearse([tiny_config.override({"smart.weight": 1})], tiny_encoder, on_gpu=False)
+    check_step_runs([tiny_config.override({"smart.weight": 1})], tiny_encoder, on_gpu=False)
     assert torch.get_num_threads() == threads
     assert torch.equal(torch.rand(3), expected)
     assert torch.is_grad_enabled()
@@ -157,4 +157,4 @@ def test_terms_that_do_not_concern_the_encoder_need_nothing(try_out: Try) -> Non
 def test_a_tokenizer_that_finds_no_word_piece_is_refused_in_its_own_line(tiny_config: TrialConfig) -> None:
     blind = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE()), pad_token="<pad>")
     with pytest.raises(ValueError, match=r"must cut texts into word pieces, got a .* that finds none$"):
-        rehearse([tiny_config.override(PLAIN)], untrained(ENCODERS["bert"], blind), on_gpu=False)
+        check_step_runs([tiny_config.override(PLAIN)], untrained(ENCODERS["bert"], blind), on_gpu=False)

@@ -20,10 +20,10 @@ from mtlib.training.run import (
     begin_next_stage,
     end_epoch,
     group_of,
+    kept_weights,
     note_stage_best,
     restore,
     state_of,
-    weights_of,
 )
 from mtlib.training.step import take_step
 
@@ -309,7 +309,7 @@ def test_kept_weights_do_not_move_with_the_model(new_run: NewRun) -> None:
     assert run.stage_best is not None
     score, kept = run.stage_best
     assert score == 0.5
-    assert kept.keys() == weights_of(run, run.model).keys()
+    assert kept.keys() == kept_weights(run, run.model).keys()
     assert all(torch.equal(tensor, weights[name]) for name, tensor in kept.items())
     assert not torch.equal(kept["heads.qqp.weight"], run.model.get_parameter("heads.qqp.weight"))
 

@@ -25,8 +25,8 @@ from mtlib.training.step import (
     Interrupted,
     agree,
     batch_of,
+    batch_place,
     count_details,
-    place_of,
     stop_if_unwanted,
     stream_of,
     take_step,
@@ -206,7 +206,7 @@ def test_a_number_that_is_not_finite_ends_the_step_before_anything_changes(
 def test_the_step_that_is_named_counts_over_all_stages(new_run: NewRun) -> None:
     run = new_run()
     run.stage, run.epoch, run.step = 1, 1, 2
-    batch, place = batch_of(run, SST_PART), place_of(run, SST_PART)
+    batch, place = batch_of(run, SST_PART), batch_place(run, SST_PART)
     steps = 4 + run.plan[1].steps[0] + 2
     with pytest.raises(TrainingDiverged, match=rf"^sst: loss is nan at step {steps + 1}$"):
         count_details(run, [batch], [place], [[float("nan"), 0.0, 0.0, 0.0, 0.0]])
@@ -218,7 +218,7 @@ def test_details_are_counted_with_the_rows_of_the_global_batch(
     run = new_run({"smart.every_batches": 2, "proximal.weight": 1, "proximal.tasks": "sst"})
     monkeypatch.setattr(mtlib.training.step, "num_workers", lambda: 2)
     parts = [StepBatch(set="sst", rows=np.arange(rows), turn=turn) for turn, rows in enumerate((7, 5, 3))]
-    batches, places = [batch_of(run, part) for part in parts], [place_of(run, part) for part in parts]
+    batches, places = [batch_of(run, part) for part in parts], [batch_place(run, part) for part in parts]
     assert [len(batch.rows) for batch in batches] == [4, 3, 2]
     count_details(run, batches[:2], places[:2], [[1.5, 0.25, 7.0, 3.0, 0.0], [1.0, 0.0, 0.0, 1.0, 0.0]])
     count_details(run, batches[2:], places[2:], [[0.5, 0.5, 7.0, 2.0, 0.0]])
@@ -587,11 +587,11 @@ def test_a_batch_of_extra_data_is_of_its_task_with_a_batch_size_and_noise_of_its
     extra = {("cfimdb", "train"): run.corpus.tables["sst", "dev"]}
     run.corpus = dataclasses.replace(run.corpus, tables={**run.corpus.tables, **extra})
     part = StepBatch(set="cfimdb", rows=np.array([3, 1, 2]), turn=5)
-    batch, place = batch_of(run, part), place_of(run, part)
+    batch, place = batch_of(run, part), batch_place(run, part)
     assert batch.task == "sst"
     assert np.array_equal(batch.labels.numpy(), run.corpus.tables["sst", "dev"].labels[[3, 1, 2]])
     assert (place.full_size, place.turn) == (4, 5)
-    assert place.noise_seed == stream_of(run, "noise", "cfimdb") != place_of(run, SST_PART).noise_seed
+    assert place.noise_seed == stream_of(run, "noise", "cfimdb") != batch_place(run, SST_PART).noise_seed
     loss = loss_by_hand(run, batch)
     found, _ = run.objective([batch], [place])
     assert found.item() == pytest.approx(loss.item() * 3 / 4, rel=1e-5)
@@ -623,7 +623,7 @@ def test_a_set_with_fewer_rows_than_its_batch_size_is_one_full_batch(changes: di
         run = new_run({**changes, **same_order, "stages.0.tasks": "sst", "tasks.sst.batch_size": batch_size})
         (step,) = epoch_steps(run.config, 0, 0, run.lengths, run.own_rows)[:1]
         assert sorted(step.batches[0].rows) == list(range(num_rows))
-        loss, _ = run.objective([batch_of(run, step.batches[0])], [place_of(run, step.batches[0])])
+        loss, _ = run.objective([batch_of(run, step.batches[0])], [batch_place(run, step.batches[0])])
         losses.append(loss.item())
     assert losses == pytest.approx([losses[0]] * 3, rel=1e-5)
     if changes is PLAIN:
@@ -635,14 +635,14 @@ def test_few_rows_of_extra_data_are_one_full_batch_and_its_tasks_rows_do_not_cou
     extra = {("cfimdb", "train"): run.corpus.tables["sst", "dev"]}
     run.corpus = dataclasses.replace(run.corpus, tables={**run.corpus.tables, **extra})
     part = StepBatch(set="cfimdb", rows=np.arange(13), turn=0)
-    found, _ = run.objective([batch_of(run, part)], [place_of(run, part)])
+    found, _ = run.objective([batch_of(run, part)], [batch_place(run, part)])
     assert found.item() == pytest.approx(loss_by_hand(run, batch_of(run, part)).item(), rel=1e-5)
 
 
 def test_the_short_batch_of_a_larger_set_still_counts_by_its_rows(new_run: NewRun) -> None:
     run = new_run({**PLAIN, "stages.0.tasks": "sst", "tasks.sst.batch_size": 20})
     part = StepBatch(set="sst", rows=np.arange(20, 30), turn=1)
-    found, _ = run.objective([batch_of(run, part)], [place_of(run, part)])
+    found, _ = run.objective([batch_of(run, part)], [batch_place(run, part)])
     assert found.item() == pytest.approx(loss_by_hand(run, batch_of(run, part)).item() / 2, rel=1e-5)
 
 
@@ -658,7 +658,7 @@ def test_shards_of_few_rows_average_to_the_mean_over_all_of_them(
     losses = []
     for rank in range(num_workers):
         monkeypatch.setattr(mtlib.training.step, "worker_rank", lambda rank=rank: rank)
-        losses.append(run.objective([batch_of(run, part)], [place_of(run, part)])[0].item())
+        losses.append(run.objective([batch_of(run, part)], [batch_place(run, part)])[0].item())
     assert sum(losses) / num_workers == pytest.approx(expected, rel=1e-5)
 
 
