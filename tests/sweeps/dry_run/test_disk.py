@@ -260,7 +260,7 @@ def test_the_disk_that_is_foretold_is_that_which_a_sweep_uses_and_leaves(
         return checksum(path)
 
     for module in (mtlib.checkpoints.state, mtlib.checkpoints.best_weights):
-        monkeypatch.setattr(module, "checksum", measure)
+        monkeypatch.setattr(module, "file_crc32", measure)
     records = train_sweep(plan, configs)
     write_sweep(plan.folder, {"name": "tiny"})
     write_trials(plan.folder, records, ("sst", "qqp", "sts"))
