@@ -20,8 +20,10 @@ from mtlib.config.penalties import PENALTIES
 from mtlib.config.schema import to_dict
 from mtlib.runtime.command_line import parse_words
 from results.cli.predict_arguments import build_parser as build_predict_parser
+from results.ensembles.methods import COMMAND_LINE_METHODS
 from search_spaces.space import load_space, space_names
 from sweeps.cli.arguments import build_parser as build_run_parser
+from tests.test_architecture import ROOMS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -185,6 +187,18 @@ def test_keys_of_the_configuration_that_are_searched_exist() -> None:
 def test_every_search_space_is_listed() -> None:
     words = set(INLINE.findall(prose(DOCS / "searching.md")))
     assert set(space_names()) <= words
+
+
+def test_every_selection_method_is_listed() -> None:
+    assert set(COMMAND_LINE_METHODS) <= set(INLINE.findall(prose(DOCS / "selecting.md")))
+
+
+def test_every_room_is_listed_from_the_lowest_to_the_highest() -> None:
+    text = (DOCS / "architecture.md").read_text().partition("## Folders")[2]
+    paths = [room.replace(".", "/") for room in ROOMS]
+    shown = [f"`{path}.py`" if (ROOT / f"{path}.py").is_file() else f"`{path}/`" for path in paths]
+    places = [text.index(name) for name in shown]
+    assert places == sorted(places)
 
 
 def test_glossary_has_the_terms() -> None:
