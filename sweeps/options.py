@@ -101,9 +101,9 @@ class SweepOptions:
     hold_out: float = 0.0
     """Share of each task's own train rows that no trial sees, from 0 to 0.5; becomes `data.hold_out`."""
     resumes: bool = False
-    """Whether the sweep is there already and goes on."""
+    """Whether an existing sweep is resumed."""
     extend: int = 0
-    """Configurations to add to a sweep that goes on."""
+    """Configurations to add to a resumed sweep."""
     retry_failed: bool = False
     """Whether what had failed is run again."""
     dry_run: bool = False

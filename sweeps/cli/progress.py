@@ -75,7 +75,7 @@ def lasting_lines(event: Event) -> list[str]:
     if event.kind == "requeued":
         return [f"{event.trial_id} waits for a lane that is free"]
     if event.kind == "resumed":
-        return [f"{event.trial_id} goes on from its last state: {event.facts['why'] or 'its lane was restarted'}"]
+        return [f"{event.trial_id} continues from its last state: {event.facts['why'] or 'its lane was restarted'}"]
     if event.kind == "waiting":
         return [f"{event.trial_id} waits: {event.facts['what']}"]
     if event.kind == "starting_point":
@@ -94,7 +94,7 @@ def begin_lines(trial_id: str, facts: Mapping[str, Any]) -> list[str]:
         return [*notes, f"{trial_id} is equal to {facts['taken_from']}, which is taken over"]
     if facts["shared_steps"]:
         return [*notes, f"{trial_id} takes over {facts['shared_steps']:,} steps that were trained before"]
-    return [*notes, f"{trial_id} goes on after epoch {facts['epochs']}"] if facts["epochs"] else notes
+    return [*notes, f"{trial_id} continues after epoch {facts['epochs']}"] if facts["epochs"] else notes
 
 
 def start_line(record: TrialRecord) -> str:

@@ -129,7 +129,7 @@ def describe_sharing(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     title = ["stage", "tasks", "epochs", "steps", "trained", "trainings"]
     rows = branch_rows(paths, 0, options.replicates)
     more = [f"  and {len(rows) - MAX_TREE_ROWS} lines more"] if len(rows) > MAX_TREE_ROWS else []
-    head = "Stages that trials share: how often each is trained, and how many trainings come through it:"
+    head = "Stages that trials share: how often each is trained, and how many trainings share it:"
     return [head, *columns([title, *rows[:MAX_TREE_ROWS]]), *more]
 
 

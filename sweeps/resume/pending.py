@@ -32,7 +32,7 @@ def describe_progress(plan: SweepPlan, known: Sequence[TrialRecord]) -> list[str
     num_ended = sum(record.status not in UNFINISHED for record in known)
     num_begun = sum(record.status in UNFINISHED and record.epochs > 0 for record in known)
     expected = plan.num_configurations * plan.replicates
-    return [f"{num_ended} of {expected} trials have ended; {num_begun} of the others had begun and go on."]
+    return [f"{num_ended} of {expected} trials have ended; {num_begun} of the others had begun and will continue."]
 
 
 def list_pending(plan: SweepPlan, known: Sequence[TrialRecord], before: Mapping[str, TrialRecord]) -> list[str]:

@@ -45,7 +45,7 @@ def read_saved_options(folder: Path, own: Mapping[str, Any]) -> SweepOptions:
         ValueError: the folder holds no sweep, or one whose `sweep.json` has no options that this version knows.
     """
     saved = read_sweep(folder).get("options")
-    rule = "a sweep that goes on must say in sweep.json with which options it was started"
+    rule = "a sweep that is resumed must have in sweep.json the options that it was started with"
     require(isinstance(saved, dict) and set(saved) <= {field.name for field in fields(SweepOptions)}, rule, folder)
     assert isinstance(saved, dict)
     data = saved["data"]

@@ -36,7 +36,7 @@ from sweeps.search.trial_spec import COMPLETED, TrialSpec, make_spec, unfinished
 
 @dataclass(kw_only=True)
 class OpenConfiguration:
-    """A configuration that Optuna has not been told the end of."""
+    """A configuration that has not ended in the study."""
 
     sampled: SampledConfiguration
     num_open: int = 1
@@ -163,7 +163,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
                 self._restore_configuration(records, trial, len(left[number]))
 
     def _restore_configuration(self, records: Sequence[TrialRecord], trial: FrozenTrial | None, num_left: int) -> None:
-        """Opens a configuration that the study has no end of, and tells the end if none of its trials are left."""
+        """Opens a configuration that has not ended in the study; tells its end if none of its trials are left."""
         number, params = records[0].number, dict(records[0].params)
         if trial is None:
             sampled = ask_known(self._study, self._plan.space, self._plan.search, number, params)

@@ -180,7 +180,7 @@ def test_a_dry_run_with_an_encoder_on_the_hub_says_so_counts_its_weights_and_fet
     assert "someone/tiny/model.safetensors" not in hub.fetched
     assert main([*command, "--dry-run"]) == 0  # the same one in its folder
     (need,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("Disk while"))
-    assert need in lines
+    assert any(line.startswith(need.partition(";")[0]) for line in lines), "all but the free space is equal"
     assert not (tmp_path / "home" / "hub" / "models--someone--tiny" / "blobs").exists()
 
 
@@ -469,7 +469,7 @@ def test_a_dry_run_of_a_sweep_that_goes_on_shows_what_is_left_and_changes_nothin
     capsys.readouterr()
     assert main(["--resume", "first", "--storage", str(tmp_path), "--dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    at = lines.index("2 of 7 trials have ended; 1 of the others had begun and go on.")
+    at = lines.index("2 of 7 trials have ended; 1 of the others had begun and will continue.")
     assert lines[at + 1 :] == [
         "To be run:",
         "  0002-r0  interrupted after epoch 1",

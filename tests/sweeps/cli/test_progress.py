@@ -205,7 +205,7 @@ def begins(epochs: int, steps: int = 0, taken_from: str | None = None, note: str
     ("one", "lines"),
     [
         (begins(0), []),
-        (begins(2), ["0000-r0 goes on after epoch 2"]),
+        (begins(2), ["0000-r0 continues after epoch 2"]),
         (begins(2, 1234), ["0000-r0 takes over 1,234 steps that were trained before"]),
         (begins(3, 99, "old/0004-r0"), ["0000-r0 is equal to old/0004-r0, which is taken over"]),
         (begins(0, note="0000-r0 starts over: it was damaged"), ["0000-r0 starts over: it was damaged"]),

@@ -62,7 +62,7 @@ def test_the_trial_of_a_lost_node_goes_on_where_it_was_on_the_node_that_is_left(
     assert_all_complete(run, storage)
     log = run.log.read_text()
     (returned,) = [line.split()[0] for line in log.splitlines() if line.endswith("waits for a lane that is free")]
-    assert f"{returned} goes on from its last state: node " in log
+    assert f"{returned} continues from its last state: node " in log
     starts = [line for line in log.splitlines() if line.startswith(f"{returned} epoch 1: ")]
     assert len(starts) == 1, "no epoch is trained twice"
 
@@ -109,5 +109,5 @@ def test_a_lane_over_two_nodes_goes_on_once_it_has_two_again(one_cpu: Nodes, sto
     one_cpu.add("other", 1)
     assert_all_complete(run, storage)
     assert re.search(
-        r"Node .+ died\n(.*\n)*Node .+ joined\n(.*\n)*000.-r0 goes on from its last state", run.log.read_text()
+        r"Node .+ died\n(.*\n)*Node .+ joined\n(.*\n)*000.-r0 continues from its last state", run.log.read_text()
     )

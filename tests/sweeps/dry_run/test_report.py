@@ -147,7 +147,7 @@ SIZES = {"tasks.sst.batch_size": (8, 16, 32)}
 def test_a_tree_shows_what_is_trained_once_and_how_many_come_through_it(options: Build, inputs: SweepInputs) -> None:
     lines = describe_stages(options(), sharing(inputs, SIZES))
     assert lines[-5:] == [
-        "Stages that trials share: how often each is trained, and how many trainings come through it:",
+        "Stages that trials share: how often each is trained, and how many trainings share it:",
         "  stage  tasks  epochs  steps  trained  trainings",
         "      0  qqp         2     10        1          3",
         "      1    sst       3     21        3          3",

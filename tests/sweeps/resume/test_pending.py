@@ -41,13 +41,13 @@ def test_what_has_not_ended_is_left_whatever_it_is_called(make_plan: MakePlan) -
     known = known_of(plan, "complete", "queued", "failed", "interrupted", "pruned", "running", "reused")
     assert ids_left(plan, known) == ["0001-r0", "0003-r0", "0005-r0"]
     assert not is_over(plan, known)
-    assert describe_progress(plan, known) == ["4 of 7 trials have ended; 0 of the others had begun and go on."]
+    assert describe_progress(plan, known) == ["4 of 7 trials have ended; 0 of the others had begun and will continue."]
 
 
 def test_what_is_left_counts_trials_that_had_begun(make_plan: MakePlan) -> None:
     plan = make_plan(num_trials=4, **DRAWN)
     known = [replace(record, epochs=1) for record in known_of(plan, "complete", "queued", "interrupted")]
-    assert describe_progress(plan, known) == ["1 of 4 trials have ended; 2 of the others had begun and go on."]
+    assert describe_progress(plan, known) == ["1 of 4 trials have ended; 2 of the others had begun and will continue."]
 
 
 def test_replicates_of_what_is_complete_are_left_and_those_of_what_is_not_are_not(make_plan: MakePlan) -> None:

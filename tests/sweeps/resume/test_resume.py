@@ -199,7 +199,7 @@ def test_what_has_not_ended_is_queued_and_what_has_stays(
     statuses = [record.status for record in resumed.known]
     assert statuses == ["complete", "reused", "pruned", "failed", *["queued"] * 3]
     assert resumed.known[3].error == "it broke"
-    assert resumed.notes == ("4 of 7 trials have ended; 0 of the others had begun and go on.",)
+    assert resumed.notes == ("4 of 7 trials have ended; 0 of the others had begun and will continue.",)
     assert resumed.plan == make_plan(begun_options(resumed.plan.folder), inputs.space, inputs.data_folder)
 
 
@@ -259,7 +259,7 @@ def test_a_preview_says_what_is_left_and_changes_nothing(
     options = begun(*STATUSES, retry_failed=True, extend=2)
     before = files_of(options.folder)
     assert describe_resume(options, inputs, ENCODER) == [
-        "3 of 9 trials have ended; 0 of the others had begun and go on.",
+        "3 of 9 trials have ended; 0 of the others had begun and will continue.",
         "To be run:",
         "  0003-r0  failed",
         "  0004-r0  interrupted",
