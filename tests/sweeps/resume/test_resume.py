@@ -129,7 +129,7 @@ def test_configurations_that_are_added_count_from_then_on(options: SweepOptions)
 @pytest.mark.parametrize("info", [{}, {"options": None}, {"options": {"unknown": 1}}])
 def test_a_sweep_that_does_not_say_how_it_was_asked_for_is_refused(info: dict[str, Any], tmp_path: Path) -> None:
     write_sweep(tmp_path / "old", info)
-    with pytest.raises(ValueError, match=r"must say in sweep\.json with which options it was started, got .*old"):
+    with pytest.raises(ValueError, match=r"must have in sweep\.json the options that it was started with, got .*old"):
         read_saved_options(tmp_path / "old", {})
 
 
