@@ -32,7 +32,7 @@ def nearest_first(name: str, names: list[str], taken: Sequence[str] = ()) -> str
     Args:
         name: a wrong name.
         names: the right ones.
-        taken: those of them that already stand for something else, and so are not what is meant.
+        taken: those of them that are in use already and are therefore not suggested.
     """
     lowered = {known.lower(): known for known in names if known not in taken}
     near = [lowered[found] for found in difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.5)]

@@ -1,4 +1,4 @@
-"""What a search draws from: keys, the range of values of each, and conditions under which a key is drawn at all."""
+"""The domain of a search: keys, their ranges, and conditions under which a key is sampled."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from mtlib.config.schema import check_types
 from mtlib.errors import require, require_name
 
 SearchKey = str | tuple[str, ...]
-"""A dotted key of `TrialConfig`, several that vary together, or a name of the space's own (see `SearchSpace.grid`)."""
+"""A dotted key of `TrialConfig`, several that vary together, or a name of the space (see `SearchSpace.grid`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Float:
-    """Any real number from `low` to `high`, both allowed; drawn on a logarithmic scale if `log`."""
+    """A real number from `low` to `high`, inclusive; sampled on a logarithmic scale if `log`."""
 
     low: float
     high: float
@@ -26,7 +26,7 @@ class Float:
 
 @dataclass(frozen=True, kw_only=True)
 class Int:
-    """Any whole number from `low` to `high`, both allowed; drawn on a logarithmic scale if `log`."""
+    """A whole number from `low` to `high`, inclusive; sampled on a logarithmic scale if `log`."""
 
     low: int
     high: int
@@ -38,14 +38,14 @@ class Int:
 
 
 def check_bounds(bounds: Float | Int) -> None:
-    """Checks that the bounds are in order, and above 0 where a logarithm is taken of them."""
+    """Checks that the bounds are in order, and above 0 on a logarithmic scale."""
     require(bounds.low < bounds.high, "low must be below high", f"{bounds.low} and {bounds.high}")
     require(not bounds.log or bounds.low > 0, "low must be above 0 on a logarithmic scale", bounds.low)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """One of `values`, which have no order; for keys that vary together each value holds one part per key."""
+    """One of `values`, which are unordered; for keys that vary together each value has one part per key."""
 
     values: tuple[Any, ...]
 
@@ -59,10 +59,10 @@ Range = Float | Int | Choice
 
 @dataclass(frozen=True, kw_only=True)
 class Condition:
-    """Draws a key only where another searched key was drawn with one of these values."""
+    """Samples a key only if another searched key has one of these values."""
 
     key: SearchKey
-    """The other key: a choice, drawn before this one."""
+    """The other key: a choice, sampled before this one."""
     values: tuple[Any, ...]
     """Some of that choice's values, at least one."""
 
@@ -71,21 +71,21 @@ class Condition:
 
 
 def holds(condition: Condition | None, drawn: Mapping[SearchKey, Any]) -> bool:
-    """Whether a key with this condition is to be drawn, given what was drawn before it."""
+    """Whether a key with this condition is sampled, given the values sampled before it."""
     return condition is None or (condition.key in drawn and drawn[condition.key] in condition.values)
 
 
 def check_conditions(name: str, domain: Mapping[SearchKey, Range], conditions: Mapping[SearchKey, Condition]) -> None:
-    """Checks that every condition can hold and fail, and is known when its key's turn comes.
+    """Checks that every condition can hold and fail, and depends on keys sampled earlier.
 
     Args:
         name: of the space, for messages.
-        domain: what is drawn from, in the order in which it is drawn.
-        conditions: by the key that they are on.
+        domain: ranges in the order in which they are sampled.
+        conditions: by the key that they restrict.
 
     Raises:
-        ValueError: a key that is not searched; a condition on a key that is drawn later, or is no choice; a value that
-            it cannot have; all values that it can have.
+        ValueError: a key that is not searched; a condition on a key that is sampled later, or is no choice; a value
+            that the choice lacks; all values of the choice.
     """
     order, titles = list(domain), [key_title(key) for key in domain]
     for key, condition in conditions.items():
@@ -108,7 +108,7 @@ def check_conditions(name: str, domain: Mapping[SearchKey, Range], conditions: M
 def corners(
     domain: Mapping[SearchKey, Range], conditions: Mapping[SearchKey, Condition]
 ) -> Iterator[dict[SearchKey, Any]]:
-    """Each choice and both ends of each range, with no more beside it than lets it be drawn."""
+    """Each value of each choice and both ends of each range, with only the values that its condition needs."""
     for key, item in domain.items():
         for value in ends(item):
             for given in ways_to_draw(key, conditions):
@@ -121,7 +121,7 @@ def ends(item: Range) -> tuple[Any, ...]:
 
 
 def ways_to_draw(key: SearchKey, conditions: Mapping[SearchKey, Condition]) -> Iterator[dict[SearchKey, Any]]:
-    """Every set of values of other keys under which a key is drawn; one empty set for a key without condition."""
+    """All values of other keys under which a key is sampled; one empty dictionary for a key without condition."""
     if key not in conditions:
         yield {}
         return

@@ -1,4 +1,4 @@
-"""The papers' settings as configurations, for search spaces to start from."""
+"""The papers' settings as base configurations of search spaces."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -120,7 +120,7 @@ def my_pal_bert() -> TrialConfig:
 
 
 def by_task(field: str, values: Sequence[Any], tasks: Sequence[str] = ALL_TASKS) -> dict[str, Any]:
-    """Overrides of one field of several tasks, a value for each: SST, QQP, STS unless said otherwise."""
+    """Overrides of one field of several tasks, a value for each; by default of SST, QQP, STS."""
     return {f"tasks.{task}.{field}": value for task, value in zip(tasks, values, strict=True)}
 
 

@@ -30,10 +30,10 @@ from search_spaces.domain import (
 )
 
 NamedOverrides = Mapping[str, Mapping[str, Any]]
-"""Overrides by dotted key, by the name that stands for them."""
+"""Named groups of overrides; each group is by dotted key."""
 
 NOT_QUESTIONS = ("domain", "space", "presets")
-"""Files of this folder that hold no search space."""
+"""Files of this folder that define no search space."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,20 +48,18 @@ class SearchSpace:
     name: str
     """Name on the command line, equal to the name of the file."""
     question: str
-    """The question in one line, for people."""
+    """The question in one line."""
     base: TrialConfig
-    """What every trial starts from."""
+    """The configuration that every trial changes."""
     grid: Mapping[SearchKey, tuple[Any, ...] | NamedOverrides] = field(default_factory=dict)
-    """Values by key; the cross product is the grid, the last key varies fastest. Where the values are a mapping, the
-    key is a name of the space's own, such as `order`, and each name in the mapping stands for the overrides under
-    it."""
+    """Values by key; the cross product is the grid, the last key varies fastest. If the values are a mapping, the key
+    is a name that the space defines, such as `order`, and each entry names a group of overrides."""
     ranges: Mapping[SearchKey, Range] = field(default_factory=dict)
-    """What `tpe` and `random` draw from; a key of the grid that is not here is a choice among its grid values, drawn
-    before these."""
+    """Ranges for `tpe` and `random`; a grid key without a range is a choice of its grid values, sampled first."""
     conditions: Mapping[SearchKey, Condition] = field(default_factory=dict)
-    """By key of `ranges` that is not in the grid: where it is drawn. Elsewhere the base's value stays."""
+    """By key of `ranges` that is not in the grid: when it is sampled; otherwise it has the base's value."""
     metric: str = "overall"
-    """What the search maximises: `overall`, or a task's name for that task's own score."""
+    """The score that the search maximises: `overall`, or a task's name."""
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -79,7 +77,7 @@ class SearchSpace:
 
     @property
     def content_hash(self) -> str:
-        """SHA-256, in hexadecimal, of all that decides the trials and their order; name and question do not."""
+        """SHA-256, in hexadecimal, of what determines the trials and their order, without name and question."""
         parts = {"base": used_settings(self.base, all_configs(self)), **describe_space(self)}
         deciding = {key: value for key, value in parts.items() if key not in ("name", "question")}
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
@@ -110,10 +108,10 @@ def list_spaces() -> list[SearchSpace]:
 
 
 def grid_trials(space: SearchSpace) -> list[dict[str, Any]]:
-    """The searched values of every grid point, in order, none twice; empty if the space has ranges only.
+    """The searched values of every grid point, in order; empty if the space has ranges only.
 
     Returns:
-        One dictionary per trial, from dotted key or name of the space's own to value, for `trial_config`.
+        One dictionary per trial, by dotted key or name that the space defines, for `trial_config`.
     """
     return [trial_params(point) for point in grid_points(space)]
 
@@ -126,13 +124,13 @@ def grid_points(space: SearchSpace) -> list[dict[SearchKey, Any]]:
 
 
 def search_domain(space: SearchSpace) -> dict[SearchKey, Range]:
-    """What `tpe` and `random` draw from: the ranges, and a choice among the grid's values where there is no range."""
+    """The domain of `tpe` and `random`: the ranges, and choices among grid values for keys without a range."""
     choices = {key: Choice(values=tuple(values)) for key, values in space.grid.items() if key not in space.ranges}
     return {**choices, **space.ranges}
 
 
 def trial_params(drawn: Mapping[SearchKey, Any]) -> dict[str, Any]:
-    """A trial's searched values, from one value per searched key; keys that vary together are taken apart."""
+    """A trial's searched values by single key; keys that vary together are separated."""
     params: dict[str, Any] = {}
     for key, value in drawn.items():
         params.update({key: value} if isinstance(key, str) else dict(zip(key, value, strict=True)))
@@ -140,11 +138,11 @@ def trial_params(drawn: Mapping[SearchKey, Any]) -> dict[str, Any]:
 
 
 def trial_config(space: SearchSpace, params: Mapping[str, Any]) -> TrialConfig:
-    """The configuration of a trial: the base with the trial's searched values, names taken for what they stand for.
+    """The configuration of a trial: the base with the trial's searched values; names become their overrides.
 
     Args:
-        space: what is searched.
-        params: value by dotted key or name of the space's own, as from `trial_params`.
+        space: the search space.
+        params: values by dotted key or name that the space defines, as from `trial_params`.
 
     Raises:
         ValueError: an unknown key, or a value that does not fit.
@@ -178,7 +176,7 @@ def grid_configs(space: SearchSpace) -> list[TrialConfig]:
 
 
 def range_configs(space: SearchSpace) -> Iterator[TrialConfig]:
-    """The configuration of every choice and both ends of every range, with no more beside it than lets it be drawn."""
+    """The configurations of `corners` whose last key has a range."""
     for point in corners(search_domain(space), space.conditions):
         *_, last = point
         if last in space.ranges:
@@ -186,14 +184,14 @@ def range_configs(space: SearchSpace) -> Iterator[TrialConfig]:
 
 
 def all_configs(space: SearchSpace) -> Iterator[TrialConfig]:
-    """The base and every configuration that the space is checked with: whatever task it may train, one of them does."""
+    """The base and every configuration that the space is checked with; they cover every task that it can train."""
     yield space.base
     yield from range_configs(space)
     yield from grid_configs(space)
 
 
 def build(space: SearchSpace, where: str, drawn: Mapping[SearchKey, Any]) -> TrialConfig:
-    """The configuration of one point; ValueError names the space, the place and the values."""
+    """The configuration of one point; ValueError names the space, the trial or key, and the values."""
     try:
         for key, value in drawn.items():
             is_short = not isinstance(key, str) and (not isinstance(value, tuple | list) or len(value) != len(key))
@@ -213,7 +211,7 @@ def changed_keys(space: SearchSpace, key: SearchKey) -> tuple[str, ...]:
 
 
 def check_keys(space: SearchSpace, keys: Mapping[SearchKey, Any]) -> None:
-    """Raises ValueError if two searched keys change the same, or a name is that of a key of the configuration."""
+    """Raises ValueError if two searched keys change the same key, or a name is that of a configuration key."""
     seen: list[str] = []
     fields = [f.name for f in dataclasses.fields(TrialConfig)]
     for key in keys:

@@ -94,7 +94,7 @@ def read_tables(wanted: Iterable[RowSources], folder: Path) -> dict[RowSources, 
     hold_outs = dict.fromkeys(source.hold_out for source in every if source.hold_out is not None)
     shares = dict.fromkeys((source, hold_out.share) for hold_out in hold_outs for source in hold_out.sources)
     files = dict.fromkeys([*map(without_hold_out, every), *(source for source, _ in shares)])
-    read = {source: read_source(source, folder) for source in files}
+    read = {source: read_all_rows(source, folder) for source in files}
     held = {(source, share): texts_to_hold_out(read[source], share) for source, share in shares}
     return {
         sources: join_tables([select_rows(source, read[without_hold_out(source)], held) for source in sources])
@@ -107,7 +107,7 @@ def without_hold_out(source: RowSource) -> RowSource:
     return dataclasses.replace(source, split="train" if source.split == HELD else source.split, hold_out=None)
 
 
-def read_source(source: RowSource, folder: Path) -> Table:
+def read_all_rows(source: RowSource, folder: Path) -> Table:
     """The table of all rows of a file or data set."""
     layout = source.layout
     if source.path.startswith(HUB_PREFIX):

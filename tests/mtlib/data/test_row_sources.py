@@ -8,7 +8,7 @@ import pytest
 
 from mtlib.data import row_sources
 from mtlib.data.hold_out import normalise
-from mtlib.data.row_sources import HELD, HoldOut, RowSource, describe_sources, read_source, read_tables
+from mtlib.data.row_sources import HELD, HoldOut, RowSource, describe_sources, read_all_rows, read_tables
 from mtlib.data.tables import Layout, Table, content_fingerprint
 from mtlib.data.token_cache import tokenize
 from mtlib.model.encoder import PretrainedEncoder
@@ -55,7 +55,7 @@ def test_what_is_kept_aside_and_what_is_left_make_up_the_file(
     tmp_path: Path, own: RowSource, hold_out: HoldOut
 ) -> None:
     train, held = (keeping(own, hold_out),), (keeping(own, hold_out, HELD),)
-    tables, all_rows = read_tables([train, held], tmp_path), read_source(own, tmp_path)
+    tables, all_rows = read_tables([train, held], tmp_path), read_all_rows(own, tmp_path)
     assert (len(tables[held].ids), len(tables[train].ids)) == (10, 30)
     assert [tables[part].num_own_rows for part in (held, train)] == [10, 30]
     assert [(tables[part].split, tables[part].left_out) for part in (held, train)] == [(HELD, ()), ("train", ())]
@@ -77,7 +77,7 @@ def labels_of(table: Table) -> list[float]:
 def test_where_nothing_is_kept_aside_a_part_is_its_whole_file(tmp_path: Path, own: RowSource) -> None:
     (table,) = read_tables([(own,)], tmp_path).values()
     assert content_fingerprint({("a", "train"): table}) == content_fingerprint(
-        {("a", "train"): read_source(own, tmp_path)}
+        {("a", "train"): read_all_rows(own, tmp_path)}
     )
 
 
@@ -119,7 +119,7 @@ def test_rows_of_two_tasks_are_kept_from_both(tmp_path: Path) -> None:
     aside = [texts_of(tables[part]) for part in held]
     assert aside[0] != aside[1]
     for part, file, own, other in zip(train, files, aside, reversed(aside), strict=True):
-        texts = read_source(file, tmp_path).texts[0]
+        texts = read_all_rows(file, tmp_path).texts[0]
         num_others = sum(text in other - own for text in texts)
         assert tables[part].texts[0] == [text for text in texts if text not in own | other]
         said = {0: (), 1: ("1 row shares",)}.get(num_others, (f"{num_others} rows share",))
@@ -134,9 +134,9 @@ def test_every_file_is_read_once(
 
     def count(part: RowSource, folder: Path) -> Table:
         read.append(part)
-        return read_source(part, folder)
+        return read_all_rows(part, folder)
 
-    monkeypatch.setattr(row_sources, "read_source", count)
+    monkeypatch.setattr(row_sources, "read_all_rows", count)
     extra = write(tmp_path, "extra", ["new"])
     train, held = (keeping(own, hold_out),), (keeping(own, hold_out, HELD),)
     tables = read_tables([train, held, (keeping(extra, hold_out),), (own, extra), train], tmp_path)

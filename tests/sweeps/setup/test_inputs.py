@@ -10,7 +10,7 @@ import pytest
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data, read_held_out
-from mtlib.data.row_sources import HELD, RowSource, read_source
+from mtlib.data.row_sources import HELD, RowSource, read_all_rows
 from mtlib.data.tables import Table, content_fingerprint, read_folder
 from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
 from results.records.hold_out import check_held_out_rows, read_hold_out
@@ -290,9 +290,9 @@ def test_each_point_has_the_rows_of_its_own_data_and_each_file_is_read_once(
 
     def count(part: RowSource, place: Path) -> Table:
         read.append(part)
-        return read_source(part, place)
+        return read_all_rows(part, place)
 
-    monkeypatch.setattr("mtlib.data.row_sources.read_source", count)
+    monkeypatch.setattr("mtlib.data.row_sources.read_all_rows", count)
     inputs = material_of(space_with(base, grid=grid), folder, options, monkeypatch)
     assert len(read) == len(set(read)) == 3  # train, augmentation, dev
     assert [inputs.train_rows_of(config) for config in grid_configs(inputs.space)] == [
