@@ -44,7 +44,7 @@ Load = Callable[[str], Predictor]
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """What has been written so far."""
+    """Counts of the rows written so far."""
 
     num_rows: int = 0
     num_blank: int = 0
@@ -83,7 +83,7 @@ def predict_file(options: argparse.Namespace) -> None:
     task = selected_task(selection, options.task)
     form = options.format or find_format(options.input)
     columns = read_columns(options.columns, form, task)
-    told = "csv" if is_screen(options.output) else find_output_format(options.output)
+    output_form: OutputFormat = "csv" if is_screen(options.output) else find_output_format(options.output)
     name, start = name_input(options.input), time.monotonic()
     with open_input(options.input) as stream:
         texts = read_texts(stream, name, form, columns)
@@ -91,7 +91,7 @@ def predict_file(options: argparse.Namespace) -> None:
         rows = itertools.chain(first, texts)
         predictor = load(task.name)
         with open_output(options.output) as write, show_rows(stream, name) as on_rows:
-            done = write_predictions(predictor, rows, told, write, on_rows)
+            done = write_predictions(predictor, rows, output_form, write, on_rows)
     rows_done = f"{done.num_rows:,} row{'' if done.num_rows == 1 else 's'}"
     print_note(f"{name}: {rows_done} predicted in {time.monotonic() - start:.1f} s{blank_text(done)}")
 
@@ -105,21 +105,21 @@ def read_first(texts: Iterator[TextRow]) -> list[TextRow]:
 
 
 def write_predictions(
-    predictor: Predictor, rows: Iterable[TextRow], told: OutputFormat, write: Write, on_rows: Callable[[int], None]
+    predictor: Predictor, rows: Iterable[TextRow], form: OutputFormat, write: Write, on_rows: Callable[[int], None]
 ) -> Progress:
     """Predicts rows, and writes each chunk of them before the next one is read.
 
     Args:
         predictor: the ensemble.
         rows: what to predict.
-        told: what to write.
+        form: of the output.
         write: writes text.
         on_rows: is given the number of rows that have been written.
     """
     done = Progress()
-    write(format_header(predictor.task, told))
+    write(format_header(predictor.task, form))
     for chunk, outputs in predict_stream(predictor, rows):
-        write(format_rows(predictor.task, told, chunk, outputs))
+        write(format_rows(predictor.task, form, chunk, outputs))
         blank = [row.where for row in chunk if row.is_blank]
         done = Progress(
             num_rows=done.num_rows + len(chunk),
@@ -131,7 +131,7 @@ def write_predictions(
 
 
 def blank_text(done: Progress) -> str:
-    """What is said of rows that have no prediction."""
+    """The part of the last line about rows without a prediction."""
     if not done.num_blank:
         return ""
     which = f"the first is {done.first_blank}" if done.num_blank > 1 else done.first_blank
@@ -162,7 +162,7 @@ def make_bundle(options: argparse.Namespace) -> None:
 
 
 def read_source(options: argparse.Namespace) -> tuple[Selection, Load]:
-    """The selection that is named, a sweep's or a bundle's, and what loads its ensembles."""
+    """The selection of a sweep or bundle, and a function that loads its ensembles."""
     home = read_home(options)
     if is_bundle(home):
         folder = local_bundle_folder(home)
@@ -222,7 +222,7 @@ def is_screen(place: str | None) -> bool:
 
 @contextlib.contextmanager
 def open_output(place: str | None) -> Iterator[Write]:
-    """What writes text to standard output, or to a file that has its name once the block has ended well."""
+    """A function that writes text to standard output, or atomically to a file."""
     if place is None or is_screen(place):
         yield lambda text: print(text, end="", flush=True)
         return
@@ -235,7 +235,7 @@ def open_output(place: str | None) -> Iterator[Write]:
 
 
 def print_note(line: str) -> None:
-    """Says something beside the predictions."""
+    """Prints a line on standard error."""
     print(line, file=sys.stderr)
 
 

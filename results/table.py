@@ -62,7 +62,7 @@ def print_ranking(sweep: Sweep, console: Console | None = None) -> None:
 
 
 def describe_stop(sweep: Sweep) -> str:
-    """Since when a sweep that is not done has stopped, and what goes on with it; nothing if it runs or is done."""
+    """When an unfinished sweep stopped and the flag that resumes it; empty if it runs or has finished."""
     since = sweep.stopped_since
     if since is None:
         return ""

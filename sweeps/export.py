@@ -20,7 +20,7 @@ from results.records.trials import OVERALL, TrialRecord, read_sweep, read_trials
 from results.records.weights import WHY_GONE, read_trial_weights
 
 BEST_TRIAL = "best"
-"""Stands for the trial with the highest dev score."""
+"""The TRIAL that means the one with the highest dev score."""
 NAMES_SHOWN = 8
 """How many trials a message names, the nearest ones."""
 
@@ -94,7 +94,7 @@ def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None)
         encoder: hub name or folder of the pretrained encoder; None for the one that the trial names.
 
     Returns:
-        What was done, for people.
+        A line about what was written.
 
     Raises:
         ValueError: in one line: there is no such sweep, trial or best epoch, its weights were not kept, the folder is

@@ -1,4 +1,4 @@
-"""The cards of a bundle: what it predicts, what to expect of that, how its models were chosen, how to run it."""
+"""The cards of a bundle and of a soup, in Markdown."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -107,7 +107,7 @@ def expectation_lines(selection: Selection) -> Iterator[str]:
 
 
 def held_out_lines(selection: Selection) -> Iterator[str]:
-    """Every look at rows held out."""
+    """Every score on held-out rows."""
     if not selection.looks:
         yield "It was not scored on rows held out."
         return
@@ -121,7 +121,7 @@ def held_out_lines(selection: Selection) -> Iterator[str]:
 
 
 def member_table(bundle: Bundle) -> Iterator[str]:
-    """Who is in which ensemble."""
+    """The members of every ensemble."""
     yield from ("## Models", "", "| task | weight | model | trained as | temperature |", "| --- " * 5 + "|")
     for task, members in bundle.tasks.items():
         for member in members:
@@ -142,7 +142,7 @@ def file_table(bundle: Bundle) -> Iterator[str]:
         SCRIPT_FILE: "predicts; all else is called by it",
         NEEDS_FILE: "the packages that it needs; neither Ray nor Optuna is among them",
         BUNDLE_FILE: "each task's ensemble, and checksums of the models' files",
-        SELECTION_FILE: "the selection as it was made: every way to choose that was tried, with its scores",
+        SELECTION_FILE: "the selection as it was made: every selection method that was tried, with its scores",
         MODELS_FOLDER: "the models, each loads with `transformers` or `mtlib.checkpoints.export.load_exported`",
         bundle.wheel: "the code, multitask-sweeps; `pip install` can install it, but need not",
         LICENCE_FILE: "of the code",
@@ -152,13 +152,13 @@ def file_table(bundle: Bundle) -> Iterator[str]:
 
 
 def version_lines(bundle: Bundle) -> Iterator[str]:
-    """What it was made with."""
+    """Python and package versions."""
     told = ", ".join(f"{name} {version}" for name, version in {"Python": bundle.python, **bundle.packages}.items())
     yield from ("## Made with", "", f"On {bundle.created[:10]}: {told}.")
 
 
 def limitation_lines(bundle: Bundle) -> Iterator[str]:
-    """What must not be taken for a part of it."""
+    """What the bundle does not promise."""
     yield from ("## What it is not", "")
     yield "- Nothing was scored on test. A dev score is no estimate for other text; the column `expect` is."
     yield "- It is for text of the kind that it was trained on, in that language, and cut at the models' longest input."

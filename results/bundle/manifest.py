@@ -1,4 +1,4 @@
-"""What `bundle.json` says: the ensembles of a bundle, and the models beside it that are their members; loads them."""
+"""Reads and writes `bundle.json`, a bundle's ensembles and models, and loads them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -149,7 +149,7 @@ def load_bundled(folder: Path, bundle: Bundle, task: str, device: str = "auto") 
 
 
 def load_checked_model(folder: Path, files: Mapping[str, int], device: str) -> LoadedModel:
-    """Loads one model, whose files must be as they were; of its encoder the tokenizer is kept alone."""
+    """Loads one model after checking its files' checksums; of its encoder only the tokenizer is kept."""
     from mtlib.checkpoints.export import load_exported
     from mtlib.runtime.environment import choose_device
 
@@ -168,7 +168,7 @@ def load_checked_model(folder: Path, files: Mapping[str, int], device: str) -> L
 
 
 def selection_members(members: tuple[BundledMember, ...]) -> tuple[Member, ...]:
-    """A bundle's members as a selection's: their weights, knots and temperatures are checked and used alike."""
+    """A bundle's members as a selection's, so that both are checked and averaged by the same code."""
     return tuple(
         Member(
             sweep=BUNDLE_FILE,

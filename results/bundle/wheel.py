@@ -1,4 +1,4 @@
-"""Builds a wheel of this project from its checkout, without a network, and leaves nothing there."""
+"""Builds a wheel of this project from its checkout, without a network and without changing the checkout."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Writes a bundle: one folder that predicts with the ensembles of a selection, without the sweep they came from."""
+"""Writes a bundle: a folder that predicts with the ensembles of a selection, without their sweep."""
 
 import platform
 from collections.abc import Callable
@@ -78,7 +78,7 @@ class BundleInProgress:
     models: dict[str, BundledModel] = field(default_factory=dict)
     """By folder in the bundle."""
     places: dict[tuple[str, str, int], str] = field(default_factory=dict)
-    """Folder in the bundle by what tells a trial's model from others."""
+    """Folder in the bundle by `model_key`."""
 
 
 def write_bundle(
@@ -134,7 +134,7 @@ def count_models(selection: Selection) -> int:
 
 
 def model_key(member: Member) -> tuple[str, str, int]:
-    """What tells a trial's model from others."""
+    """The sweep, trial and epoch that identify a model."""
     return member.sweep, member.trial, member.epoch
 
 
@@ -195,12 +195,12 @@ def write_model(
 
 
 def member_origin(member: Member) -> str:
-    """A member in words, without the path of its sweep."""
+    """A member's trial and epoch, without the path of its sweep."""
     return f"trial {member.trial} of {folder_name(member.sweep)}, epoch {member.epoch}"
 
 
 def member_card_facts(member: Member, task: str, source: ModelSource) -> "CardFacts":
-    """What the card of a member's model says beside its configuration."""
+    """The facts of a member's model card."""
     place = source.places[member.sweep]
     records = read_trials(place)
     record = next(record for record in records if record.trial_id == member.trial)

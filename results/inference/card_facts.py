@@ -1,4 +1,4 @@
-"""What a sweep's records say of one of its models, for the model's card."""
+"""Collects the facts of a model's card from its sweep's records."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from results.records.trials import TrialRecord
 def trial_card_facts(
     info: Mapping[str, Any], root: SubTreeFileSystem, record: TrialRecord, best: str, epoch: int, num_trials: int
 ) -> CardFacts:
-    """What the card of a trial's model says that neither its configuration nor its encoder knows.
+    """The facts of a trial's model card that are in the sweep's records.
 
     Args:
         info: what `sweep.json` holds.

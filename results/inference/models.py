@@ -1,4 +1,4 @@
-"""Loads the models of an ensemble's members from what their sweeps have kept, ready to predict."""
+"""Loads the models of an ensemble's members from the weights that their sweeps keep."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class LoadedModel:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModelSource:
-    """Where models are loaded from, and where to."""
+    """Where models are loaded from, and the device they are loaded to."""
 
     places: Mapping[str, Location]
     """Where each sweep that members name is now."""
@@ -48,7 +48,7 @@ class ModelSource:
 
 
 def find_sweeps(selection: Selection, home: Location) -> dict[str, Location]:
-    """Where the sweeps of a selection are: where they were, or, if one has moved or `home` is a copy of it, in `home`.
+    """Where the sweeps of a selection are now: where they were, or `home` for one that has moved or been copied there.
 
     Args:
         selection: read from `home`.
@@ -152,5 +152,5 @@ def load_pretrained(name: str, source: ModelSource) -> "PretrainedEncoder":
 
 
 def describe_member(member: Member) -> str:
-    """A member in words."""
+    """A member as messages name it."""
     return f"trial {member.trial} of {member.sweep} at epoch {member.epoch}"

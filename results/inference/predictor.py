@@ -1,4 +1,4 @@
-"""Predicts rows of text with an ensemble, chunk by chunk: what is in memory does not grow with the number of rows."""
+"""Predicts rows of text with an ensemble, chunk by chunk, in memory that does not grow with the number of rows."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ def load_predictor(selection: Selection, task: str, source: ModelSource) -> Pred
 
 
 def ensemble_of(members: Sequence[Member]) -> Ensemble:
-    """How the outputs of a selection's members are averaged; ValueError if what it says of that makes no sense."""
+    """How the outputs of a selection's members are averaged; ValueError if a weight, knot or temperature is invalid."""
     weights = tuple(member.weight for member in members)
     require(min(weights) > 0, "weights of members must be above 0", min(weights))
     require(abs(sum(weights) - 1) <= MAX_WEIGHT_SUM_ERROR, "weights of members must sum to 1", sum(weights))
@@ -77,7 +77,7 @@ def predict_stream(predictor: Predictor, rows: Iterable[TextRow]) -> Iterator[tu
         rows: as many as there are.
 
     Returns:
-        Chunks of rows, in the order of `rows`, with what the ensemble says of each, (rows, width); see
+        Chunks of rows, in the order of `rows`, with the ensemble's outputs, (rows, width); see
         `results.ensembles.outputs`. A row with a blank text has NaN.
 
     Raises:
@@ -107,7 +107,7 @@ def iter_chunks(rows: Iterable[TextRow]) -> Iterator[list[TextRow]]:
 
 
 def predict_texts(predictor: Predictor, texts: Sequence[tuple[str, ...]]) -> Floats:
-    """What an ensemble says of some texts.
+    """The outputs of an ensemble for some texts.
 
     Args:
         predictor: the ensemble.
@@ -120,17 +120,17 @@ def predict_texts(predictor: Predictor, texts: Sequence[tuple[str, ...]]) -> Flo
         ValueError: a prediction is not finite.
     """
     task = predictor.task
-    cut: dict[int, Corpus] = {}  # texts in word pieces, once for each encoder
+    corpora: dict[int, Corpus] = {}  # tokenized once for each encoder
     outputs = []
     for loaded in predictor.models:
         key = id(loaded.pretrained)
-        cut[key] = cut[key] if key in cut else tokenize_rows(task, texts, loaded.pretrained)
-        outputs.append(outputs_of(task, model_logits(loaded, task.name, cut[key])).astype(np.float64))
+        corpora[key] = corpora[key] if key in corpora else tokenize_rows(task, texts, loaded.pretrained)
+        outputs.append(outputs_of(task, model_logits(loaded, task.name, corpora[key])).astype(np.float64))
     return combine_outputs(task, np.stack(outputs), predictor.ensemble)
 
 
 def tokenize_rows(task: Task, texts: Sequence[tuple[str, ...]], pretrained: "PretrainedEncoder") -> Corpus:
-    """Texts in an encoder's word pieces, in memory."""
+    """Tokenizes texts for an encoder, in memory."""
     special = find_special_tokens(pretrained.tokenizer)
     pieces = [tokenize_texts(pretrained.tokenizer, list(column)) for column in zip(*texts, strict=True)]
     table = TokenTable(

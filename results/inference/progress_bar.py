@@ -1,4 +1,4 @@
-"""Shows how many rows have been predicted, and how fast, on a terminal."""
+"""A progress bar of predicted rows and rows per second, on a terminal."""
 
 import contextlib
 import os
@@ -35,7 +35,7 @@ def show_rows(stream: IO[bytes], name: str) -> Iterator[Callable[[int], None]]:
 
 
 def stream_bytes(stream: IO[bytes]) -> int | None:
-    """Bytes of a stream, None where that cannot be known before its end."""
+    """Bytes of a stream; None for a pipe."""
     try:
         return os.fstat(stream.fileno()).st_size if stream.seekable() else None
     except OSError:  # it is no file

@@ -1,4 +1,4 @@
-"""Predictions as text: what a row of CSV or of JSON lines says of an example."""
+"""Formats predictions as CSV or JSON lines."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ Cell = str | int | float | None
 
 
 def find_output_format(place: str) -> OutputFormat:
-    """The format that a file's name tells; ValueError if it tells none."""
+    """The format by a file's suffix; ValueError for an unknown one."""
     suffix = Path(place).suffix.lower()
     require(suffix in OUTPUT_SUFFIXES, f"--output must end in {', '.join(OUTPUT_SUFFIXES)}", place)
     return OUTPUT_SUFFIXES[suffix]
@@ -37,12 +37,12 @@ def column_names(task: Task) -> list[str]:
 
 
 def shown_labels(task: Task) -> Sequence[int]:
-    """The labels whose probabilities are told; the others' follow."""
+    """The labels whose probabilities are written; the others follow from them."""
     return {"classes": range(task.num_classes), "binary": (1,), "regression": ()}[task.kind]
 
 
 def format_header(task: Task, form: OutputFormat) -> str:
-    """What stands before the rows."""
+    """The header line of CSV; empty for JSON lines."""
     return csv_text([column_names(task)]) if form == "csv" else ""
 
 
@@ -53,7 +53,7 @@ def format_rows(task: Task, form: OutputFormat, rows: Sequence[TextRow], outputs
         task: which task.
         form: CSV or JSON lines.
         rows: whose predictions they are.
-        outputs: (rows, width); NaN for a row without prediction, of which the id alone is told.
+        outputs: (rows, width); NaN for a row without prediction, which gets its id alone.
     """
     values = row_values(task, rows, outputs)
     if form == "csv":
@@ -64,18 +64,18 @@ def format_rows(task: Task, form: OutputFormat, rows: Sequence[TextRow], outputs
 
 
 def row_values(task: Task, rows: Sequence[TextRow], outputs: Floats) -> list[list[Cell]]:
-    """Id, prediction and probabilities of each row; None for what there is not."""
+    """Id, prediction and probabilities of each row; None if there is none."""
     labels = list(shown_labels(task))
     predictions = predictions_of(task, outputs)
     probabilities = probabilities_of(task, outputs)[:, labels] if labels else np.empty((len(rows), 0))
-    told: list[list[Cell]] = []
+    cells: list[list[Cell]] = []
     for row, output, prediction, own in zip(rows, outputs, predictions, probabilities, strict=True):
         if np.isnan(output).any():
-            told.append([row.id, None, *[None] * len(labels)])
+            cells.append([row.id, None, *[None] * len(labels)])
             continue
         value = round(float(prediction), DIGITS) if task.kind == "regression" else int(prediction)
-        told.append([row.id, value, *(round(float(probability), DIGITS) for probability in own)])
-    return told
+        cells.append([row.id, value, *(round(float(probability), DIGITS) for probability in own)])
+    return cells
 
 
 def csv_text(lines: Iterable[Sequence[Cell]]) -> str:

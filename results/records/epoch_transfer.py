@@ -1,7 +1,7 @@
-"""Epochs that go from one trial to another: copied between sweeps, or handed to and taken from a store as files.
+"""Copies epochs from one trial to another, between sweeps or through the stage store.
 
-Whoever receives them gets them under its own name, predictions before the curves that point at them: killed at any
-point, a trial has all of them or none.
+The copies bear the receiving trial's id. Predictions are written before the curves that point at them, so after a
+kill at any point a trial has all of the epochs or none.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ PartKey = tuple[str, str, int]
 
 
 def copy_epochs(source: Location, source_trial: str, target: Location, trial: str, epochs: int) -> None:
-    """Gives a trial the curves and predictions of another trial's first epochs; what it had is replaced.
+    """Replaces a trial's epochs by copies of another trial's first epochs.
 
     Args:
         source: the sweep's folder to copy from, compacted or not.
@@ -56,7 +56,7 @@ def copy_epochs(source: Location, source_trial: str, target: Location, trial: st
 
 
 def list_epoch_files(folder: Location, trial: str, epochs: int) -> dict[str, Path]:
-    """Where a trial's own files of its first epochs are; `import_epochs` takes a folder of them.
+    """Paths of a trial's own files of its first epochs; `import_epochs` reads a folder of them.
 
     Args:
         folder: the sweep's folder, on a disk.
@@ -100,7 +100,7 @@ def import_epochs(source: Path, folder: Location, trial: str) -> None:
 
 
 def truncate_epochs(folder: Location, trial: str, epochs: int) -> None:
-    """Takes away whatever a trial has behind its first `epochs` epochs, at least 1; ValueError if it has fewer."""
+    """Deletes a trial's epochs after the first `epochs`, at least 1; ValueError if it has fewer."""
     own = open_trial_folder(folder, trial)
     first = truncate_curves(read_trial_curves(open_folder(folder), trial), epochs, f"trial {trial} of {folder}")
     write_parquet(own, CURVES_FILE, first)
@@ -110,12 +110,7 @@ def truncate_epochs(folder: Location, trial: str, epochs: int) -> None:
 
 
 def delete_epochs(folder: Location, trial: str) -> None:
-    """Takes away whatever epochs a trial has, be they damaged; nothing happens where it has none.
-
-    Args:
-        folder: the sweep's folder.
-        trial: the trial.
-    """
+    """Deletes all epochs of a trial, damaged ones too."""
     own = open_trial_folder(folder, trial)
     paths = list_prediction_files(own).values()
     try:
@@ -129,7 +124,7 @@ def delete_epochs(folder: Location, trial: str) -> None:
 
 
 def truncate_curves(curves: pa.Table, epochs: int, name: str) -> pa.Table:
-    """The points of a trial's first epochs, each of which must be there."""
+    """The rows of a trial's first epochs; ValueError if one is missing."""
     require(epochs >= 1, f"epochs of {name} must be at least 1", epochs)
     first = curves.filter(pc.less_equal(curves["epoch"], epochs))
     found = len(set(first["epoch"].to_pylist()))
@@ -138,19 +133,19 @@ def truncate_curves(curves: pa.Table, epochs: int, name: str) -> pa.Table:
 
 
 def open_trial_folder(folder: Location, trial: str) -> fs.SubTreeFileSystem:
-    """The file system whose root is a trial's own folder: `curves.parquet` and `predictions/` lie there."""
+    """The file system whose root is a trial's own folder, with `curves.parquet` and `predictions/`."""
     root = open_folder(folder)
     return fs.SubTreeFileSystem(full_path(root, f"trials/{trial}"), root.base_fs)
 
 
 def list_prediction_files(own: fs.SubTreeFileSystem) -> dict[PartKey, str]:
-    """The predictions below a folder that is laid out like a trial's."""
+    """Paths of the predictions in a folder that is laid out like a trial's."""
     matches = {info.path: PART.fullmatch(f"trials/any/{info.path}") for info in list_files(own, "predictions")}
     return {(match["task"], match["split"], int(match["epoch"])): path for path, match in matches.items() if match}
 
 
 def check_predictions(curves: pa.Table, found: Iterable[PartKey], name: str) -> None:
-    """Raises ValueError unless there are predictions for every task and epoch that curves have a dev score of."""
+    """Raises ValueError unless every dev score in the curves has its predictions."""
     dev = curves.filter(pc.and_(pc.equal(curves["split"], "dev"), pc.not_equal(curves["task"], OVERALL)))
     missing = set(zip(dev["task"].to_pylist(), dev["epoch"].to_pylist(), strict=True))
     missing -= {(task, epoch) for task, split, epoch in found if split == "dev"}
@@ -161,7 +156,7 @@ def check_predictions(curves: pa.Table, found: Iterable[PartKey], name: str) -> 
 def replace_epochs(
     folder: Location, trial: str, curves: pa.Table, parts: Iterable[tuple[PartKey, pa.Table]], name: str
 ) -> None:
-    """Replaces a trial's epochs by others that bear any name; `name` says for errors whose they are."""
+    """Replaces a trial's epochs by those of another trial, called `name` in errors."""
     delete_epochs(folder, trial)
     root, found = open_folder(folder), []
     for (task, split, epoch), table in parts:
@@ -173,7 +168,7 @@ def replace_epochs(
 
 
 def with_trial_id(table: pa.Table, trial: str) -> pa.Table:
-    """A table whose rows are of another trial."""
+    """The table with another trial id in every row."""
     at = table.schema.get_field_index("trial")
     names = pa.repeat(pa.scalar(trial, pa.string()), table.num_rows)
     return table.set_column(at, table.schema.field(at), names)

@@ -1,7 +1,7 @@
-"""Epochs of trials: each trial writes its own files as it goes, `compact` merges them, readers see both alike.
+"""Writes, reads and compacts curves and predictions: each trial writes files of its own, `compact` merges them.
 
-An epoch counts once the trial's curves hold it. Predictions are written before, so a row of a curve implies its
-predictions, and predictions of an epoch that no curve holds (a kill in between) are not there for a reader.
+An epoch counts once it is in the trial's curves. Predictions are written first, so a row of a curve implies its
+predictions; predictions of an epoch that is in no curve (after a kill) are ignored.
 """
 
 from collections.abc import Iterable
@@ -38,10 +38,10 @@ if TYPE_CHECKING:  # `results` must load without torch
 
 
 def write_epoch(folder: Location, trial: str, report: "EpochReport") -> None:
-    """Writes what is known at an epoch's end: its predictions, then the trial's curves, whole.
+    """Writes an epoch's predictions, then the trial's curves.
 
-    Reporting an epoch again, after a kill and a resume, replaces it; rows of later epochs go. Killed at any point,
-    the trial's record holds whole epochs only.
+    Writing an epoch again, after a resume, replaces it and deletes the rows of later epochs. After a kill at any
+    point the trial's record holds whole epochs only.
 
     Args:
         folder: the sweep's folder.
@@ -61,12 +61,12 @@ def write_epoch(folder: Location, trial: str, report: "EpochReport") -> None:
 
 
 def curves_path(trial: str) -> str:
-    """Where a trial's own curves are in the sweep's folder."""
+    """Path of a trial's own curves in the sweep's folder."""
     return f"trials/{trial}/curves.parquet"
 
 
 def end_path(trial: str) -> str:
-    """Where a trial says how it ended, as its last act; see `results.records.recovery`."""
+    """Path of the file with a trial's end; see `results.records.recovery`."""
     return f"trials/{trial}/end.json"
 
 
@@ -78,7 +78,7 @@ def curve_rows(trial: str, points: Iterable["Point"]) -> pa.Table:
 
 
 def read_trial_curves(root: fs.SubTreeFileSystem, trial: str, compacted: pa.Table | None = None) -> pa.Table:
-    """A trial's curves: its own file, or what has become of it in the table (`compacted`, if that is at hand)."""
+    """A trial's curves: its own file, or its rows of the compacted table (`compacted` if given)."""
     own = read_parquet_if_exists(root, curves_path(trial), CURVES)
     if own is not None:
         return own
@@ -87,7 +87,7 @@ def read_trial_curves(root: fs.SubTreeFileSystem, trial: str, compacted: pa.Tabl
 
 
 def read_compacted_curves(root: fs.SubTreeFileSystem) -> pa.Table:
-    """`curves.parquet`; no rows where nothing has been compacted."""
+    """`curves.parquet`; empty if nothing has been compacted."""
     table = read_parquet_if_exists(root, CURVES_FILE, CURVES)
     return CURVES.empty_table() if table is None else table
 
@@ -105,7 +105,7 @@ def read_curves(folder: Location) -> pa.Table:
 
 
 def merge_curves(root: fs.SubTreeFileSystem) -> tuple[pa.Table, list[str]]:
-    """The curves of a sweep, and the trials that have a file of their own still."""
+    """The curves of a sweep, and the trials that still have files of their own."""
     trials = [info.path.split("/")[1] for info in list_files(root, "trials") if info.path.endswith("/curves.parquet")]
     found = {trial: read_parquet_if_exists(root, curves_path(trial), CURVES) for trial in trials}
     own = {trial: table for trial, table in found.items() if table is not None}  # None: compacted since it was listed
@@ -116,7 +116,7 @@ def merge_curves(root: fs.SubTreeFileSystem) -> tuple[pa.Table, list[str]]:
 
 
 def reported_epochs(curves: pa.Table) -> list[TrialEpoch]:
-    """Trial and epoch of everything that has been reported, sorted."""
+    """Every reported trial and epoch, sorted."""
     pairs = curves.group_by(["trial", "epoch"]).aggregate([])
     return sorted(zip(pairs["trial"].to_pylist(), pairs["epoch"].to_pylist(), strict=True))
 
@@ -146,12 +146,11 @@ def read_predictions(
 
 
 def compact(folder: Location) -> None:
-    """Merges what trials have written into `curves.parquet` and the tables of predictions.
+    """Merges the trials' own files into `curves.parquet` and the tables of predictions.
 
-    The tables are written whole, predictions before the curves that point at them, and only then are the files of
-    trials that have ended (by `trials.parquet`) deleted: a kill at any point loses nothing, and running it again, in
-    mid-sweep too, changes nothing that a reader sees. Its cost grows with all predictions of the sweep, not with what
-    is new: about 1 ms for each 2,000 examples. One process at a time may run it.
+    Predictions are written before the curves that point at them; then the files of ended trials (by `trials.parquet`)
+    are deleted. A kill at any point loses nothing, and readers see no difference, in mid-sweep too. The cost grows with
+    all predictions of the sweep: about 1 ms per 2,000 examples. One process at a time may run it.
 
     Raises:
         ValueError: a file is damaged or of another schema; one line names it. Nothing has been deleted then.
@@ -176,14 +175,14 @@ def compact(folder: Location) -> None:
 
 
 def merge_predictions(root: fs.SubTreeFileSystem, task: str, split: str, reported: list[TrialEpoch]) -> None:
-    """Writes the table of a task's split anew: one row group for each reported trial and epoch, the newest of each."""
+    """Rewrites the table of a task's split: one row group per reported trial and epoch."""
     with open_atomic(root, compacted_path(task, split)) as stream, parquet_writer(stream, PREDICTIONS) as writer:
         for _, table in iter_predictions(root, task, split, reported):
             write_group(writer, table)
 
 
 def delete_stale_temporaries(root: fs.SubTreeFileSystem) -> None:
-    """Deletes temporary files that a kill left behind: those older than an hour."""
+    """Deletes temporary files older than an hour, which a kill has left."""
     for info in list_files(root, ""):
         if is_temporary(info.path) and info.mtime < datetime.now(UTC) - timedelta(hours=1):
             root.delete_file(info.path)

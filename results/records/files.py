@@ -1,4 +1,4 @@
-"""Files of a sweep folder, on a disk or behind a URI: written whole or not at all, checked when read."""
+"""Atomic writes and checked reads of a sweep's files, on a disk or behind a URI."""
 
 import json
 import posixpath
@@ -24,10 +24,10 @@ Location = str | Path
 """A folder: a path, or a URI such as `file:///mnt/sweeps/a` or `s3://bucket/sweeps/a`."""
 
 TEMPORARY_SUFFIX = ".tmp"
-"""Hidden files with this ending are being written, or a kill left them behind."""
+"""Ending of hidden files that are being written, or were left by a kill."""
 
 NEVER_REPEATED = ("id", "logits", "value")
-"""Columns that a dictionary of their values makes larger and slower."""
+"""Columns without dictionary encoding, which would make them larger and slower."""
 
 
 def open_folder(location: Location) -> fs.SubTreeFileSystem:
@@ -46,17 +46,17 @@ def open_folder(location: Location) -> fs.SubTreeFileSystem:
 
 
 def full_path(root: fs.SubTreeFileSystem, path: str) -> str:
-    """A file of the folder as people and messages name it."""
+    """Full path of a file in the folder, for messages."""
     return posixpath.join(root.base_path, path)
 
 
 def folder_name(location: Location) -> str:
-    """A folder without those that it is in."""
+    """The last part of a folder's path."""
     return str(location).rstrip("/").rpartition("/")[2]
 
 
 def parent_folder(location: Location) -> str:
-    """What a folder is in."""
+    """The parent of a folder."""
     return str(location).rstrip("/").rpartition("/")[0]
 
 
@@ -68,19 +68,19 @@ def list_files(root: fs.SubTreeFileSystem, folder: str) -> list[fs.FileInfo]:
 
 
 def rename(root: fs.SubTreeFileSystem, source: str, target: str) -> None:
-    """Gives a whole file its name, in one step on a disk; what had the name is replaced."""
+    """Renames a file, atomically on a disk; an existing target is replaced."""
     root.move(source, target)
 
 
 def is_temporary(path: str) -> bool:
-    """Whether `open_atomic` made the file under a name that it was not to keep."""
+    """Whether a path is a temporary file of `open_atomic`."""
     name = posixpath.basename(path)
     return name.startswith(".") and name.endswith(TEMPORARY_SUFFIX)
 
 
 @contextmanager
 def open_atomic(root: fs.SubTreeFileSystem, path: str) -> Iterator[IO[bytes]]:
-    """A stream to a temporary file in the same folder, which takes the name `path` once the block ends well."""
+    """A stream to a temporary file in the same folder, renamed to `path` when the block ends without an error."""
     folder, name = posixpath.split(path)
     root.base_fs.create_dir(posixpath.join(root.base_path, folder), recursive=True)
     temporary = posixpath.join(folder, f".{name}.{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
@@ -95,7 +95,7 @@ def open_atomic(root: fs.SubTreeFileSystem, path: str) -> Iterator[IO[bytes]]:
 
 
 def write_parquet(root: fs.SubTreeFileSystem, path: str, table: pa.Table) -> None:
-    """Writes a table, whole, as one row group."""
+    """Writes a table atomically, as one row group."""
     with open_atomic(root, path) as stream, parquet_writer(stream, table.schema) as writer:
         write_group(writer, table)
 
@@ -115,7 +115,7 @@ def write_group(writer: pq.ParquetWriter, table: pa.Table) -> None:
 
 @contextmanager
 def report_damage(name: str) -> Iterator[None]:
-    """Turns whatever a damaged file does to its reader into one line that names the file."""
+    """Turns the errors of reading a damaged file into one ValueError that names it."""
     try:
         yield
     except FileNotFoundError:
@@ -173,7 +173,7 @@ def check_schema(found: pa.Schema, declared: pa.Schema, name: str) -> None:
 
 
 def write_json(root: fs.SubTreeFileSystem, path: str, value: Mapping[str, Any]) -> None:
-    """Writes a JSON object, whole, for people to read too."""
+    """Writes an indented JSON object atomically."""
     with open_atomic(root, path) as stream:
         stream.write((json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
 
@@ -219,9 +219,9 @@ def read_dataclass(
         root: the folder.
         path: the file in it.
         declared: the dataclass; it need not have the field `key`.
-        rule: what is said, before the version, of a file of another one.
-        version: what the file must have at `key`.
-        key: where the file says its version.
+        rule: the error message for another version, before the version.
+        version: the value that the file must have at `key`.
+        key: the file's key of its version.
         removed: keys that are ignored, at any depth.
 
     Raises:

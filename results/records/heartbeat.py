@@ -1,4 +1,4 @@
-"""A sweep's heartbeat: whoever runs it says so every few seconds, so that a reader knows one that was killed."""
+"""A running sweep writes a heartbeat every few seconds, so that readers recognise a killed one."""
 
 import threading
 import time
@@ -10,15 +10,15 @@ from pathlib import Path
 from results.records.files import Location, open_folder, read_json, write_json
 
 HEARTBEAT_FILE = ".heartbeat.json"
-"""Hidden, so that copies of the records elsewhere do not have it: there it would tell nothing."""
+"""Hidden, so that mirrors do not have it."""
 BEAT_SECONDS = 5.0
 STALE_SECONDS = 60.0
-"""A sweep that has been silent for so long does not run any more; also how far the clocks of two hosts may differ."""
+"""A sweep without a heartbeat for so long is not running; clocks of hosts may differ by as much."""
 
 
 @contextmanager
 def send_heartbeats(folder: Path) -> Iterator[None]:
-    """While this context is open, notes in a sweep's folder that it runs; at its end, that it has stopped."""
+    """Writes heartbeats while the context is open, and at its end that the sweep has stopped."""
     has_ended = threading.Event()
 
     def keep() -> None:
@@ -37,7 +37,7 @@ def send_heartbeats(folder: Path) -> Iterator[None]:
 
 
 def write_heartbeat(folder: Path, *, has_stopped: bool = False) -> None:
-    """Notes that a sweep runs, or has stopped, now; where that cannot be written, it passes for stopped in a while."""
+    """Writes one heartbeat; a folder that cannot be written passes for a stopped sweep after `STALE_SECONDS`."""
     if not folder.is_dir():  # it was deleted, and should not come back
         return
     with suppress(OSError):
@@ -45,13 +45,13 @@ def write_heartbeat(folder: Path, *, has_stopped: bool = False) -> None:
 
 
 def stopped_since(folder: Location) -> datetime | None:
-    """Since when nobody runs a sweep, as local time with its zone.
+    """When a sweep stopped, as local time with its zone.
 
     Args:
         folder: the sweep's folder.
 
     Returns:
-        The time of its last heartbeat; None if it runs, or has never had one: a sweep of an earlier version, or a copy.
+        The time of the last heartbeat; None if it runs, or has none: a sweep of an earlier version, or a mirror.
     """
     try:
         last = read_json(open_folder(folder), HEARTBEAT_FILE)

@@ -1,4 +1,4 @@
-"""What `hold_out.json` in a sweep's folder says: which train rows no trial of the sweep has seen."""
+"""Reads and writes `hold_out.json`: the train rows that no trial of a sweep has seen."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ HOLD_OUT_FILE = "hold_out.json"
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOutRows:
-    """The rows of one task that are kept aside."""
+    """The held-out rows of one task."""
 
     ids: tuple[str, ...]
     """In the order of the file."""
@@ -24,17 +24,17 @@ class HeldOutRows:
 
 @dataclass(frozen=True, kw_only=True)
 class HoldOutRecord:
-    """What a sweep keeps aside."""
+    """The held-out rows of a sweep."""
 
     share: float
-    """Of each task's own train rows, as it was asked for; what is kept aside is no more."""
+    """Share of each task's own train rows (`--hold-out`), an upper bound on what is held out."""
     tasks: Mapping[str, HeldOutRows]
     looks: tuple[str, ...] = ()
-    """When a selection was scored on them, ISO 8601, UTC: only the first look is at rows that nothing was chosen by."""
+    """When selections were scored on them, ISO 8601, UTC. Only the first score is unbiased."""
 
 
 def held_out_rows(held: Mapping[str, Table]) -> dict[str, HeldOutRows]:
-    """What is recorded of the tables that `read_held_out` returns, by task."""
+    """The records of the tables that `read_held_out` returns, by task."""
     return {
         task: HeldOutRows(ids=tuple(table.ids), fingerprint=content_fingerprint({(task, table.split): table}))
         for task, table in held.items()
@@ -42,12 +42,7 @@ def held_out_rows(held: Mapping[str, Table]) -> dict[str, HeldOutRows]:
 
 
 def write_hold_out(folder: Location, record: HoldOutRecord) -> None:
-    """Writes `hold_out.json`, whole, with the schema version added.
-
-    Args:
-        folder: the sweep's folder; made if missing.
-        record: what is kept aside.
-    """
+    """Writes `hold_out.json` into the sweep's folder, with the schema version added."""
     write_json(open_folder(folder), HOLD_OUT_FILE, {"schema_version": SCHEMA_VERSION, **to_dict(record)})
 
 
@@ -66,14 +61,11 @@ def read_hold_out(folder: Location) -> HoldOutRecord:
 
 
 def check_held_out_rows(record: HoldOutRecord, held: Mapping[str, Table]) -> None:
-    """Checks that tables hold the very rows that a sweep has kept aside.
+    """Raises ValueError, naming the tasks, unless tables hold the rows that the sweep has held out.
 
     Args:
-        record: what the sweep has kept aside.
+        record: of the sweep.
         held: by task, as `read_held_out` returns them now; tasks may be missing.
-
-    Raises:
-        ValueError: one line that names the tasks of which other rows would be kept aside now.
     """
     found = held_out_rows(held)
     changed = [task for task in found if record.tasks.get(task) != found[task]]

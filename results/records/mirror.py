@@ -1,4 +1,4 @@
-"""Copies a sweep's records and best weights to another place, such as a bucket, and keeps that copy current."""
+"""Mirrors a sweep's records and best weights to another place, such as a bucket."""
 
 import posixpath
 from contextlib import suppress
@@ -21,11 +21,11 @@ CHUNK_BYTES = 8 * 2**20
 
 
 def update_mirror(folder: Location, uri: Location) -> int:
-    """Brings a copy of a sweep's folder up to date; `load_sweep(uri)` reads the copy.
+    """Brings the mirror of a sweep's folder up to date; `load_sweep(uri)` reads it.
 
-    What is new or has changed is copied, data before what points at it, each file whole or not at all. What a trial
-    wrote and `compact` has merged since is deleted from the copy. Training states (`state-*`), hidden files and files
-    that are no records or weights (a search's journal, logs) are left out.
+    New and changed files are copied atomically, data before the files that point at it. Trials' files that `compact`
+    has merged are deleted from the mirror. Training states (`state-*`), hidden files and files other than records and
+    weights (Optuna's journal, logs) are left out.
 
     Args:
         folder: the sweep's folder.
@@ -50,13 +50,13 @@ def update_mirror(folder: Location, uri: Location) -> int:
 
 
 def is_mirrored(path: str) -> bool:
-    """Whether a file belongs into the copy."""
+    """Whether a file is mirrored."""
     is_kept_back = any(part.startswith((".", "state-")) for part in path.split("/"))
     return path.endswith(MIRRORED_SUFFIXES) and not is_kept_back
 
 
 def copy_order(path: str) -> tuple[int, str]:
-    """Sorts what points at other files behind them."""
+    """A sort key: files that point at others come after them."""
     name = posixpath.basename(path)
     return COPIED_LAST.index(name) + 1 if name in COPIED_LAST else 0, path
 
@@ -67,7 +67,7 @@ def is_current(info: fs.FileInfo, copy: fs.FileInfo | None) -> bool:
 
 
 def mirror_file(source: fs.SubTreeFileSystem, target: fs.SubTreeFileSystem, path: str) -> None:
-    """Copies one file, whole; a file that has been merged into another since it was listed is passed over."""
+    """Copies one file atomically; one that `compact` has deleted since it was listed is skipped."""
     with suppress(FileNotFoundError), source.open_input_stream(path) as reader, open_atomic(target, path) as stream:
         while chunk := reader.read(CHUNK_BYTES):
             stream.write(chunk)

@@ -1,7 +1,7 @@
-"""What a resumed sweep reads back of its records: the last state of every trial, whatever was killed or damaged.
+"""Recovers a sweep's records after a kill or damage: the last state of every trial.
 
-`trials.parquet` is written by the driver, and may lag behind when that is killed. A trial's own files are ahead of it:
-its curves, and `end.json`, which it writes as its last act.
+The driver writes `trials.parquet`, which lags behind if the driver is killed. A trial's own files are newer: its
+curves, and `end.json`, which it writes last.
 """
 
 import json
@@ -35,24 +35,24 @@ from results.records.trials import (
 )
 
 END_FIELDS = ("error", "peak_memory_bytes", "shared_steps", "taken_from")
-"""Fields of a record that a trial's end may say anew; so does its `how`, the status."""
+"""Fields of a record that `end.json` overrides, beside its `how`, the status."""
 
 MAIN_METRICS = {**{name: task.metric for name, task in TASKS.items()}, OVERALL: OVERALL}
-"""The metric that stands for a task, and the overall score's own."""
+"""The metric of each task's score, and of the overall score."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecoveredRecords:
-    """What could be read back."""
+    """Records after recovery."""
 
     records: tuple[TrialRecord, ...]
-    """Every trial that `trials.parquet` knows; what has not ended is queued."""
+    """Every trial of `trials.parquet`; unfinished ones are queued."""
     notes: tuple[str, ...]
-    """One line per damaged file and what was done instead, for people."""
+    """One line per damaged file and what was done about it."""
 
 
 def write_end(folder: Location, trial: str, facts: Mapping[str, Any]) -> None:
-    """Writes how a trial ended, whole, with a checksum: its last act.
+    """Writes `end.json`, how a trial ended, atomically and with a checksum.
 
     Args:
         folder: the sweep's folder.
@@ -66,7 +66,7 @@ def write_end(folder: Location, trial: str, facts: Mapping[str, Any]) -> None:
 
 
 def read_end(folder: Location, trial: str) -> dict[str, Any] | None:
-    """How a trial ended, as `write_end` was told; None where that is missing, truncated or damaged."""
+    """The facts given to `write_end`; None if the file is missing, truncated or damaged."""
     try:
         return load_end(open_folder(folder), trial)
     except ValueError:
@@ -74,17 +74,17 @@ def read_end(folder: Location, trial: str) -> dict[str, Any] | None:
 
 
 def delete_end(folder: Location, trial: str) -> None:
-    """Forgets how a trial ended, if it had: it is going to be trained again."""
+    """Deletes `end.json` of a trial that will be trained again, if there is one."""
     with suppress(FileNotFoundError):
         open_folder(folder).delete_file(end_path(trial))
 
 
 def recover(folder: Location) -> RecoveredRecords:
-    """The records of a sweep that nobody is running, each as its trial's own files have it.
+    """Recovers the records of a sweep that is not running, and repairs its files.
 
-    Of a trial that has not ended, scores, epochs and times follow from its curves, as if each of their epochs had been
-    reported anew; where it wrote `end.json`, it ended so. A trial whose files are damaged starts over: its curves
-    are emptied, its predictions, end and checkpoints deleted. Records of trials that have ended are taken as they are.
+    Scores, epochs and times of an unfinished trial follow from its curves, its status from `end.json`. A trial with
+    damaged files restarts: its curves are emptied, its predictions, `end.json` and checkpoints deleted. Records of
+    trials that have ended stay as they are.
 
     Args:
         folder: the sweep's folder.
@@ -109,15 +109,17 @@ def recover(folder: Location) -> RecoveredRecords:
 
 
 def read_records_as_left(folder: Location) -> RecoveredRecords:
-    """The records of the sweep in `folder` with nothing mended or changed; what has not ended is as it was left."""
+    """The records of a sweep with nothing repaired; an unfinished trial has the status of its `end.json`, if any."""
     records, notes = read_newest_trials(folder)
     ends = {record.trial_id: read_end(folder, record.trial_id) for record in records if record.status in UNFINISHED}
-    told = [replace(record, status=(ends.get(record.trial_id) or {}).get("how", record.status)) for record in records]
-    return RecoveredRecords(records=tuple(told), notes=tuple(notes))
+    updated = [
+        replace(record, status=(ends.get(record.trial_id) or {}).get("how", record.status)) for record in records
+    ]
+    return RecoveredRecords(records=tuple(updated), notes=tuple(notes))
 
 
 def read_newest_trials(folder: Location) -> tuple[list[TrialRecord], list[str]]:
-    """The records of `trials.parquet`, or of the one before it where that is damaged, and notes if so."""
+    """The records of `trials.parquet`, or of its backup if it is damaged, and notes if so."""
     try:
         return read_trials(folder), []
     except ValueError as error:
@@ -132,7 +134,7 @@ def read_newest_trials(folder: Location) -> tuple[list[TrialRecord], list[str]]:
 
 
 def restore_curves(root: fs.SubTreeFileSystem) -> list[str]:
-    """Replaces a damaged `curves.parquet` by its copy; notes."""
+    """Replaces a damaged `curves.parquet` by its backup; returns notes."""
     try:
         read_compacted_curves(root)
     except ValueError as error:
@@ -150,7 +152,7 @@ def restore_curves(root: fs.SubTreeFileSystem) -> list[str]:
 def recover_trial(
     folder: Location, record: TrialRecord, compacted: pa.Table, num_workers: int
 ) -> tuple[TrialRecord, list[str]]:
-    """A trial that had not ended, as its own files have it, and notes."""
+    """The record of an unfinished trial from its own files, and notes."""
     root, trial = open_folder(folder), record.trial_id
     try:
         curves = read_trial_curves(root, trial, compacted)
@@ -167,7 +169,7 @@ def recover_trial(
 
 
 def check_predictions_of(folder: Location, trial: str, curves: pa.Table) -> None:
-    """Reads a trial's own predictions of the epochs that its curves hold; raises ValueError if one is damaged."""
+    """Raises ValueError if predictions of an epoch in a trial's curves are damaged."""
     own, reported = open_trial_folder(folder, trial), set(curves["epoch"].to_pylist())
     for (_, _, epoch), path in list_prediction_files(own).items():
         if epoch in reported:
@@ -175,7 +177,7 @@ def check_predictions_of(folder: Location, trial: str, curves: pa.Table) -> None
 
 
 def reset_trial(folder: Location, trial: str) -> None:
-    """Drops what a trial has. Its epochs go last: killed before, the damage is found again."""
+    """Deletes a trial's files. Its epochs go last, so that after a kill the damage is found again."""
     root = open_folder(folder)
     checkpoint = checkpoint_path(trial)
     if root.get_file_info(checkpoint).type == fs.FileType.Directory:
@@ -185,7 +187,7 @@ def reset_trial(folder: Location, trial: str) -> None:
 
 
 def record_with_curves(record: TrialRecord, curves: pa.Table, num_workers: int) -> TrialRecord:
-    """A record with all that follows from a trial's curves; a score is the best if it is higher than those before."""
+    """A record with every field that follows from the curves; of equal scores the first is the best."""
     best: dict[str, float] = {}
     last: dict[str, float] = {}
     best_epoch: dict[str, int] = {}
@@ -212,23 +214,23 @@ def record_with_curves(record: TrialRecord, curves: pa.Table, num_workers: int) 
 
 
 def record_with_end(record: TrialRecord, end: Mapping[str, Any] | None, num_workers: int) -> TrialRecord:
-    """A record that ended as its trial says, or is queued again if the trial has said nothing."""
+    """A record with what `end.json` holds, or queued again if there is none."""
     if end is None:
         return replace(record, status="queued", error=None)
     changes = {name: end[name] for name in END_FIELDS if name in end}
     changes["device_seconds"] = max(0.0, record.device_seconds - num_workers * end.get("shared_seconds", 0.0))
-    # Since when it ran is not on record, as its sweep may have lain still: it took at least its own work.
+    # The start is not recorded, as the sweep may have been stopped in between: at least the work itself took time.
     changes["wall_seconds"] = max(record.wall_seconds, changes["device_seconds"] / num_workers)
     return replace(record, status=end["how"], **changes)
 
 
 def checkpoint_path(trial: str) -> str:
-    """Where a trial's states and best weights are in the sweep's folder."""
+    """Folder of a trial's states and best weights, relative to the sweep's."""
     return f"trials/{trial}/checkpoint"
 
 
 def load_end(root: fs.SubTreeFileSystem, trial: str) -> dict[str, Any] | None:
-    """How a trial ended; None where it has not said so. Raises ValueError where the file is truncated or damaged."""
+    """The content of `end.json`; None if there is none. Raises ValueError if it is truncated or damaged."""
     try:
         found = read_json(root, end_path(trial))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What `selection.json` holds: per task the chosen ensemble, its scores and how sure they are; written whole."""
+"""Reads and writes `selection.json`: the selected ensemble of each task, its scores and their intervals."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class Member:
     knots: tuple[float, ...] = ()
     """Quantiles of its predictions on dev, 0 to 1 in equal steps, where ranks are averaged; else empty."""
     temperature: float = 1.0
-    """What its logits are divided by before they become probabilities, above 0; 1 if it was not calibrated."""
+    """Divides its logits before softmax or sigmoid, above 0; 1 if not calibrated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +133,7 @@ class TaskSelection:
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOutScores:
-    """One look at the rows that were held out."""
+    """A selection's score on the held-out rows."""
 
     time: str
     """ISO 8601, UTC."""
@@ -146,7 +146,7 @@ class HeldOutScores:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedSearch:
-    """How a sweep chose its trials, by dev scores or without."""
+    """How a sweep searched, as far as `sweep.json` says."""
 
     search: str
     """`grid`, `random` or `tpe`; `not recorded` where the sweep does not say."""
@@ -177,7 +177,7 @@ class Selection:
     """How the trials of each sweep were chosen."""
     tasks: Mapping[str, TaskSelection]
     looks: tuple[HeldOutScores, ...] = field(default=())
-    """Every time that the rows held out were scored with it."""
+    """Every score on the held-out rows."""
 
     def __post_init__(self) -> None:
         for task in self.tasks:
@@ -185,7 +185,7 @@ class Selection:
 
 
 def write_selection(folder: Location, selection: Selection) -> None:
-    """Writes `selection.json` into a sweep's folder, whole."""
+    """Writes `selection.json` into a sweep's folder."""
     write_json(open_folder(folder), SELECTION_FILE, to_dict(selection))
 
 
@@ -206,5 +206,5 @@ def read_selection(folder: Location) -> Selection:
 
 
 def with_held_out_scores(selection: Selection, look: HeldOutScores) -> Selection:
-    """A selection that has been scored once more on the rows that were held out."""
+    """The selection with one more score on the held-out rows."""
     return dataclasses.replace(selection, looks=(*selection.looks, look))

@@ -20,20 +20,20 @@ SCORED_SPLITS = ("dev", "train")
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """What a sweep has left so far; it may still be running."""
+    """The records of a sweep, which may still be running."""
 
     path: Location
     """Its folder, or the URI of a copy."""
     info: Mapping[str, Any]
-    """What `sweep.json` holds: what was asked, and where it ran."""
+    """The content of `sweep.json`."""
     records: tuple[TrialRecord, ...]
-    """The trials, as the program that ran them wrote them; `interrupted` if they ran when it was killed."""
+    """The trials; those that ran when the sweep was killed are `interrupted`."""
     trials: pd.DataFrame
     """A row per trial: the columns of `trials.parquet`, with a column per searched key instead of `params`."""
     curves: pd.DataFrame
     """A row per point: trial, step, epoch, task, split, metric, value, seconds."""
     stopped_since: datetime | None = None
-    """Since when nobody runs it though trials are left; None if it runs, is done, or never had a heartbeat."""
+    """When it stopped with trials unfinished; None if it runs, has finished, or has no heartbeat."""
 
     def predictions(self, task: str, split: str, *, trial: str | None = None, epoch: int | None = None) -> pd.DataFrame:
         """Predictions for every example: id, trial, epoch, label, logits; of one trial or epoch if given.
@@ -79,7 +79,7 @@ def load_sweep(path: Location) -> Sweep:
 
 
 def stopped_status(status: str) -> str:
-    """A trial's status where nobody runs its sweep."""
+    """A trial's status in a sweep that is not running."""
     return "interrupted" if status == "running" else status
 
 

@@ -1,9 +1,9 @@
-"""What the files of a sweep hold: every schema, and the reading and writing of `sweep.json` and `trials.parquet`.
+"""The schemas of a sweep's files; reads and writes `sweep.json` and `trials.parquet`.
 
 A sweep folder holds `sweep.json`, `trials.parquet` (a row per trial), `curves.parquet` (a row per point of a curve),
 `predictions/<task>-<split>.parquet` (a row per example of each scored epoch), and in `trials/<trial>/` what a trial
-writes itself until it is compacted into those tables, with `end.json` as its last word. Where train rows are kept aside
-`hold_out.json` names them (`results.records.hold_out`). Nothing is pickled.
+writes itself until it is compacted into those tables, `end.json` last. `hold_out.json` lists held-out train rows
+(`results.records.hold_out`). Nothing is pickled.
 """
 
 import json
@@ -33,16 +33,16 @@ SCHEMA_VERSION = 2
 
 STATUSES = ("queued", "running", "complete", "pruned", "failed", "interrupted", "reused")
 UNFINISHED = ("queued", "running", "interrupted")
-"""Statuses of trials that may still write: at once, or when their sweep is resumed."""
+"""Statuses of trials that may still write, now or after a resume."""
 
 OVERALL = "overall"
-"""Stands beside the tasks' names wherever the overall score is meant."""
+"""The name of the overall score, beside the tasks' names."""
 
 SWEEP_FILE = "sweep.json"
 TRIALS_FILE = "trials.parquet"
 CURVES_FILE = "curves.parquet"
 TRIALS_BACKUP_FILE, CURVES_BACKUP_FILE = ".trials-before.parquet", ".curves-copy.parquet"
-"""The trials before they were last written, and a copy of the curves, in case that the newest file is damaged."""
+"""Backups: the trials before the last write, and a copy of the curves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class TrialRecord:
     status: str
     """One of `STATUSES`."""
     params: Mapping[str, Any]
-    """What was searched: value by dotted key."""
+    """Searched values by dotted key."""
     config: str
     """The whole configuration as canonical JSON."""
     best: Mapping[str, float]
@@ -73,7 +73,7 @@ class TrialRecord:
     steps: int
     """Optimizer steps done."""
     shared_steps: int
-    """Optimizer steps taken over from the stage store or another trial instead of trained."""
+    """Optimizer steps reused from the stage store or another trial."""
     device_seconds: float
     """Seconds of work times number of workers."""
     wall_seconds: float
@@ -81,7 +81,7 @@ class TrialRecord:
     checkpoint: str | None
     """Folder of its weights, relative to the sweep's."""
     taken_from: str | None
-    """Sweep and trial that an equal configuration was taken over from, as `sweep/trial`."""
+    """`sweep/trial` of the equal configuration whose result was reused."""
     error: str | None
     """Why it failed."""
     host: str | None
@@ -93,7 +93,7 @@ class TrialRecord:
 
 
 def table_schema(table: str, columns: Mapping[str, pa.DataType], tasks: Sequence[str] = ()) -> pa.Schema:
-    """A schema whose metadata says which table of which version a file holds, and for which tasks."""
+    """A schema with the table's name, the schema version and the tasks in its metadata."""
     metadata = {"table": table, "schema_version": str(SCHEMA_VERSION), "tasks": json.dumps(list(tasks))}
     return pa.schema(list(columns.items()), metadata=metadata)
 
@@ -158,7 +158,7 @@ def trials_schema(tasks: Sequence[str]) -> pa.Schema:
 
 
 def write_trials(folder: Location, records: Sequence[TrialRecord], tasks: Sequence[str]) -> None:
-    """Writes `trials.parquet`, whole; on a disk, what it replaces becomes `TRIALS_BACKUP_FILE`.
+    """Writes `trials.parquet` atomically; on a disk, the replaced file becomes `TRIALS_BACKUP_FILE`.
 
     Args:
         folder: the sweep's folder.
@@ -188,7 +188,7 @@ def read_trials(folder: Location, file_name: str = TRIALS_FILE) -> list[TrialRec
 
 
 def read_trials_table(folder: Location, file_name: str = TRIALS_FILE) -> tuple[pa.Table, tuple[str, ...]]:
-    """`trials.parquet` as it is, and the tasks it has columns for; raises as `read_trials` does."""
+    """The table of `trials.parquet` and the tasks that it has columns for; raises as `read_trials` does."""
     root = open_folder(folder)
     name = full_path(root, file_name)
     try:
@@ -223,7 +223,7 @@ def record_from_row(row: dict[str, Any], tasks: Sequence[str]) -> TrialRecord:
 
 
 def write_sweep(folder: Location, info: Mapping[str, Any]) -> None:
-    """Writes `sweep.json`: what the sweep is and where it ran, with the schema version added.
+    """Writes `sweep.json`, with the schema version added.
 
     Args:
         folder: the sweep's folder; made if missing.

@@ -1,4 +1,4 @@
-"""Reads the weights that a trial's best epochs have left in a sweep's folder, or in a copy behind a URI."""
+"""Reads the best weights of a trial from a sweep's folder or its mirror."""
 
 import zlib
 from pathlib import Path
