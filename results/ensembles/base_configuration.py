@@ -1,4 +1,4 @@
-"""Which configurations of sweeps are the base configuration, that others are compared with."""
+"""Finds the base configuration, which others are compared with, among the trials of sweeps."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ ConfigurationKey = tuple[str, int]
 """Folder or URI of a sweep, and the number of a configuration in it."""
 
 SEED_FIELDS = {"seed": 0, "replicate": 0}
-"""In these the trainings of one configuration differ."""
+"""Fields in which trainings of one configuration differ."""
 
 
 def find_base(sweeps: Sequence[Location], trial: str | None = None) -> frozenset[ConfigurationKey]:
@@ -21,13 +21,12 @@ def find_base(sweeps: Sequence[Location], trial: str | None = None) -> frozenset
 
     Args:
         sweeps: folders or URIs; at least one.
-        trial: a trial or the number of a configuration, e.g. `0003-r0` or `0003`, that stands for the base; of the
-            first sweep, or of another one with its name before it, e.g. `mine/0003`. None for what `sweep.json` of the
-            first one calls so.
+        trial: a trial or the number of a configuration that is the base, e.g. `0003-r0` or `0003` of the first sweep,
+            or `mine/0003` of another one. None for the base that `sweep.json` of the first sweep records.
 
     Returns:
-        Where it was trained; nothing where no trial has it, as where a search has drawn every configuration, or where
-        what `sweep.json` says is of another version of the project.
+        Where it was trained; empty where no trial has it, as in a random search, or where `sweep.json` records a
+        configuration of another version of the project.
 
     Raises:
         ValueError: no sweep has that name, the sweep has no such trial, or it has failed.
@@ -48,7 +47,7 @@ def find_base(sweeps: Sequence[Location], trial: str | None = None) -> frozenset
 
 
 def find_alike(sweeps: Sequence[Location], config: str) -> frozenset[ConfigurationKey]:
-    """Where a configuration, given as JSON, was trained, with whatever seed."""
+    """Where a configuration, given as JSON, was trained with any seed."""
     base = hash_without_seed(config)
     return frozenset(
         (str(sweep), record.number)
@@ -67,6 +66,6 @@ def hash_without_seed(config: str) -> str | None:
 
 
 def base_candidates(pool: Pool, base: frozenset[ConfigurationKey]) -> Pool:
-    """The candidates of the base configuration alone; there may be none."""
+    """The candidates of the base configuration; there may be none."""
     of_base = [number for number, one in enumerate(pool.candidates) if (one.sweep, one.number) in base]
     return pool.only(of_base)

@@ -1,4 +1,4 @@
-"""An ensemble of candidates: who is in it with what weight, what it says of an example, and its score."""
+"""An ensemble of candidates: members, weights, outputs and score."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from results.ensembles.outputs import Outputs, tempered, values_of
 from results.ranking.bootstrap import Floats, Numbers, score_examples
 
 NUM_KNOTS = 101
-"""Quantiles that stand for the distribution of a candidate's predictions."""
+"""Number of quantiles that represent the distribution of a candidate's predictions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class Ensemble:
     knots: tuple[tuple[float, ...], ...] | None = None
     """By member, quantiles of its predictions, 0 to 1 in equal steps: ranks are averaged. None: outputs are."""
     temperatures: tuple[float, ...] | None = None
-    """By member, what its logits are divided by before they are averaged as probabilities; None: nothing."""
+    """By member, what its logits are divided by before probabilities are averaged; None: nothing."""
 
     def __post_init__(self) -> None:
         assert len(self.members) == len(self.weights) == len(set(self.members)) > 0
@@ -50,11 +50,11 @@ def weighted_ensemble(members: Numbers, weights: Floats, max_models: int) -> Ens
 
 
 Combine = Callable[[Pool, Ensemble, Numbers], Floats]
-"""Gives what an ensemble says of some rows, (rows, width)."""
+"""Gives an ensemble's outputs for some rows, (rows, width)."""
 
 
 def ensemble_outputs(pool: Pool, ensemble: Ensemble, rows: Numbers) -> Floats:
-    """What an ensemble says of some rows, (rows, width)."""
+    """An ensemble's outputs for some rows, (rows, width)."""
     outputs = pool.outputs[np.array(ensemble.members)[:, None], rows[None, :]].astype(np.float64)
     return combine_outputs(pool.task, outputs, ensemble)
 
@@ -86,7 +86,7 @@ def find_knots(values: npt.ArrayLike) -> tuple[float, ...]:
 
 
 def ranks_of(knots: Sequence[float], values: Floats) -> Floats:
-    """Where predictions stand among those that the knots are of, 0 to 1: the middle of their rank among equals."""
+    """Ranks of predictions among those that the knots describe, 0 to 1; equal ones share the middle rank."""
     quantiles, steps = np.array(knots), np.linspace(0, 1, len(knots))
     return np.asarray((np.interp(values, quantiles, steps) + 1 - np.interp(-values, -quantiles[::-1], steps)) / 2)
 

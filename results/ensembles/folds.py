@@ -9,19 +9,19 @@ from mtlib.tasks import Task
 from results.ranking.bootstrap import Floats, Numbers
 
 LEAST_ROWS = 10
-"""Of a fold in which a correlation is taken: with fewer its standard error is far too small."""
+"""Of a fold in which a correlation is computed: with fewer its standard error is far too small."""
 
 
 def count_folds(task: Task, num_rows: int, most: int) -> int:
-    """How many folds examples are cut into: at most one for each and `most`, of a correlation at least `LEAST_ROWS`.
+    """The number of folds: at most `most` and one per example; folds of a correlation have at least `LEAST_ROWS`.
 
     Args:
-        task: its metric decides.
+        task: for its metric.
         num_rows: how many examples there are.
-        most: how many folds are asked for.
+        most: requested number of folds.
 
     Returns:
-        At least 2 if that many are asked for and there are 2 examples.
+        At least 2 if `most` and the number of examples are.
     """
     room = num_rows // LEAST_ROWS if task.metric == "pearson" else num_rows
     return min(most, num_rows, max(2, room))

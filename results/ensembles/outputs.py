@@ -1,4 +1,4 @@
-"""What a model says of an example as numbers that can be averaged over models, and what an average is right about.
+"""A model's outputs as numbers that can be averaged over models, and predictions from an average.
 
 Classes: probabilities, (num_classes,). A binary task: twice the probability of label 1, less 1. Regression: the
 prediction, clipped to the task's range.
@@ -15,7 +15,7 @@ Outputs = npt.NDArray[np.float32]
 
 
 def outputs_of(task: Task, logits: npt.ArrayLike) -> Outputs:
-    """Turns a head's logits into what is averaged.
+    """Converts a head's logits to outputs.
 
     Args:
         task: which task.
@@ -34,9 +34,9 @@ def outputs_of(task: Task, logits: npt.ArrayLike) -> Outputs:
 
 
 def logits_behind(task: Task, outputs: npt.ArrayLike) -> Floats:
-    """Logits that outputs of a classification came from, up to a constant for each row: `outputs_of` turned back.
+    """The inverse of `outputs_of` for classification, up to a constant for each row.
 
-    What single precision rounds to certainty comes back as a logit of 17.3 (a binary task) or a class of 103 below.
+    Outputs that single precision rounds to certainty give a logit of 17.3 (binary), or one of -103 for the other class.
 
     Args:
         task: of classes, or binary.
@@ -72,7 +72,7 @@ def tempered(task: Task, outputs: npt.ArrayLike, temperature: npt.ArrayLike) -> 
 
 
 def predictions_of(task: Task, outputs: npt.ArrayLike) -> Floats:
-    """What is predicted: the class, the label 0 or 1, or the score.
+    """Predictions: the class, the label 0 or 1, or the score.
 
     Args:
         task: which task.
@@ -97,7 +97,7 @@ def probabilities_of(task: Task, outputs: npt.ArrayLike) -> Floats:
 
 
 def values_of(task: Task, outputs: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
-    """What an example adds to its task's score, as `results.ranking.bootstrap.example_values` for a head's logits.
+    """An example's contribution to its task's score, as `results.ranking.bootstrap.example_values` for a head's logits.
 
     Args:
         task: which task.
@@ -112,7 +112,7 @@ def values_of(task: Task, outputs: npt.ArrayLike, labels: npt.ArrayLike) -> Floa
 
 
 def margins_of(task: Task, outputs: Outputs, labels: npt.ArrayLike) -> Outputs:
-    """How far the right answer is ahead of each other one: sums of margins are margins of sums.
+    """By how much the right answer leads each other one: sums of margins are margins of sums.
 
     Args:
         task: which task.
@@ -120,7 +120,7 @@ def margins_of(task: Task, outputs: Outputs, labels: npt.ArrayLike) -> Outputs:
         labels: (rows,).
 
     Returns:
-        (candidates, others, rows) of the right class's probability less each other one's; all above 0 where the
+        (candidates, others, rows): the right class's probability minus each other one's; all above 0 where the
         prediction is right, and 0 in a tie. For regression the prediction itself, (candidates, 1, rows).
     """
     if task.kind == "regression":

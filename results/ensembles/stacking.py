@@ -1,4 +1,4 @@
-"""Weights of the best trials, not negative and shrunk to equal ones: those of a mixture, or of least squares."""
+"""Stacking: non-negative weights of the best trials, shrunk towards equal weights."""
 
 from collections.abc import Sequence
 
@@ -11,15 +11,15 @@ from results.ensembles.ensemble import Ensemble, weighted_ensemble
 from results.ranking.bootstrap import Floats, Numbers
 
 SHRINKAGES = (np.inf, 1.0, 0.3, 0.1, 0.03, 0.0)
-"""How strongly weights are drawn to equal ones, the strongest first; infinity: they are equal."""
+"""Shrinkages towards equal weights that are tried, the strongest first; infinity: equal weights."""
 
 
 def choose_weights(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
-    """Weights for the best `max_models` trials, not negative, drawn to equal ones as strongly as folds say.
+    """Non-negative weights of the best `max_models` trials, with a shrinkage towards equal weights tuned by folds.
 
-    Classification: the weights of a mixture under a Dirichlet prior, with as many examples' worth of it as
-    `shrinkage` times the rows; by expectation and maximisation. Regression: least squares with a ridge around equal
-    weights. Of shrinkages that score alike the strongest is taken.
+    Classification: the weights of a mixture under a Dirichlet prior worth `shrinkage` times the number of rows, by
+    expectation maximisation. Regression: least squares with a ridge around equal weights. Of shrinkages with equal
+    scores the strongest is taken.
 
     Source: stacking with non-negative weights, Breiman (1996), "Stacked regressions".
     """
@@ -51,7 +51,7 @@ def fit_weights(pool: Pool, members: Numbers, rows: Numbers, shrinkages: Sequenc
 
 
 def right_probabilities(pool: Pool, members: Numbers, rows: Numbers) -> Floats:
-    """The probability that each member gives to the right answer, (members, rows)."""
+    """Each member's probability of the label, (members, rows)."""
     right = pool.labels[rows].astype(int)
     outputs = pool.outputs[members][:, rows].astype(np.float64)
     if pool.task.kind == "binary":
@@ -60,15 +60,15 @@ def right_probabilities(pool: Pool, members: Numbers, rows: Numbers) -> Floats:
 
 
 NUM_ROUNDS = 50
-"""Of expectation and maximisation."""
+"""Rounds of expectation maximisation."""
 
 
 def mixture(probs: Floats, shrinkages: Sequence[float]) -> Floats:
     """Weights of a mixture under each shrinkage, (shrinkages, members), from the probability of what was observed.
 
-    The rounds begin at equal weights and end short of the optimum where little draws weights there: of what there is
-    to gain over equal weights at most 0.2 % is left at a shrinkage of 0.1 and above, 3 % at 0.03 and 11 % at 0 (on
-    simulated pools of 4 to 10 members and 150 to 1000 rows), so that 0 is in truth a little shrinkage.
+    The rounds start from equal weights and end short of the optimum: of the gain over equal weights at most 0.2 % is
+    missing at a shrinkage of 0.1 and above, 3 % at 0.03 and 11 % at 0 (simulated pools of 4 to 10 members and 150 to
+    1000 rows). A shrinkage of 0 is therefore a small one in effect.
 
     Args:
         probs: (members, rows).
@@ -87,7 +87,7 @@ def mixture(probs: Floats, shrinkages: Sequence[float]) -> Floats:
 def least_squares(values: Floats, labels: Floats, shrinkage: float) -> Floats:
     """Weights of predictions, (members,), from those predictions, (members, rows), and labels.
 
-    With x and y less their means and M members, the w >= 0 that minimises
+    With x and y centred and M members, the w >= 0 that minimises
     |y - w x|^2 + shrinkage |x|^2 / M |w - b / M|^2,
     where b is the slope of y on the mean prediction, at least 0; divided by its sum, as Pearson's correlation has no
     scale.

@@ -1,4 +1,4 @@
-"""Temperatures: without them a model that is too sure of itself drowns the others in a mean of probabilities."""
+"""Temperature scaling: an overconfident model would otherwise dominate a mean of probabilities."""
 
 from dataclasses import replace
 
@@ -14,21 +14,20 @@ from results.ensembles.outputs import Outputs, logits_behind, margins_of, temper
 from results.ranking.bootstrap import Floats, Numbers
 
 LOWEST = 0.05
-"""The least temperature: a candidate that is right about every row, of few, would have 0."""
+"""The lowest temperature; a candidate that is right on all of a few rows would have 0."""
 HIGHEST = 20.0
-"""The greatest temperature: a candidate that is worse than chance would have infinity."""
-TOLERANCE = 1e-9
-"""Of 1/T, absolute; 1/T is at least 1/20."""
+"""The highest temperature; a candidate that is worse than chance would have infinity."""
+INVERSE_TOLERANCE = 1e-9
+"""Absolute tolerance of 1/T, which is at least 1/20."""
 
 
 def calibrated(method: Method) -> Method:
-    """The way to choose that first puts right how sure of itself each candidate is, and then does as `method` does.
+    """A selection method on candidates whose logits have been divided by a fitted temperature.
 
-    Considered are the best epochs of the best trials, `num_considered` or twice as many as there may be members,
-    whichever is more; as a temperature changes no prediction, they are the same before and after. Each one's
-    temperature is fitted to the rows that the method chooses by, and the ensemble keeps those of its members. What
-    the method itself chooses by folds of these rows, it chooses with temperatures that were fitted to all of them: one
-    number by candidate. A regression has no temperature: there it is `method` itself.
+    The best epochs of the best trials are considered: `num_considered`, or `2 * max_models` if that is more. Each
+    candidate's temperature is fitted to the rows that the method chooses by, including those that it holds out in its
+    inner folds. A temperature changes no prediction, so that the considered candidates are the same without it. For a
+    regression this is `method` itself.
 
     Args:
         method: any that averages outputs.
@@ -92,4 +91,4 @@ def find_temperature(margins: Floats) -> float:
         return LOWEST
     if slope(1 / HIGHEST) >= 0:
         return HIGHEST
-    return 1 / float(brentq(slope, 1 / HIGHEST, 1 / LOWEST, xtol=TOLERANCE))
+    return 1 / float(brentq(slope, 1 / HIGHEST, 1 / LOWEST, xtol=INVERSE_TOLERANCE))

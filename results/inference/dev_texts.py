@@ -1,4 +1,4 @@
-"""Reads the texts of the dev rows that a sweep's trials were scored on."""
+"""Reads the texts of the dev rows on which a sweep's trials were scored."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ DEV = "dev"
 def read_dev_texts(
     sweep: Location, task: str, ids: Sequence[str] | None = None, data: Path | None = None
 ) -> tuple[tuple[str, ...], ...]:
-    """Reads texts of dev as a sweep's trials have read them.
+    """Reads dev texts as a sweep's trials have read them.
 
     Args:
         sweep: folder of the sweep, or URI of a copy.
@@ -38,7 +38,7 @@ def read_dev_texts(
 
 
 def data_folder(sweep: Location, data: Path | None = None) -> Path:
-    """The data folder that is named, or else the one that a sweep names; ValueError if it is not there."""
+    """The given data folder, or else that of the sweep; ValueError if it does not exist."""
     named = (read_sweep(sweep).get("data") or {}).get("folder")
     require(data is not None or named is not None, f"--data must name the data folder, which {sweep} does not", "none")
     folder = data or Path(str(named))
@@ -48,7 +48,7 @@ def data_folder(sweep: Location, data: Path | None = None) -> Path:
 
 
 def find_config(sweep: Location, task: str) -> TrialConfig:
-    """The configuration of a sweep's first trial that learns a task; ValueError if there is none."""
+    """The configuration of a sweep's first trial on a task; ValueError if there is none."""
     for record in read_trials(sweep):
         config = TrialConfig.from_json(record.config)
         if task in config.active_tasks:
@@ -57,7 +57,7 @@ def find_config(sweep: Location, task: str) -> TrialConfig:
 
 
 def check_content(sweep: Location, table: Table) -> None:
-    """Raises ValueError unless a table's ids, texts and labels are those that a sweep has noted, if it has."""
+    """Raises ValueError if a sweep has recorded other ids, texts or labels than a table's."""
     tables = (read_sweep(sweep).get("data") or {}).get("tables") or {}
     name = f"{table.task}-{DEV}"
     noted = [known for key, known in tables.items() if key == name or key.startswith(f"{name} (")]

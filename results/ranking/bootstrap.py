@@ -1,4 +1,4 @@
-"""How sure a score is: a bootstrap over examples, paired between trials, and what follows from it.
+"""Uncertainty of scores: a bootstrap over examples, paired between trials, standard errors and significance.
 
 Every resample draws as many examples as there are, with replacement, and all trials are scored on the same resamples
 (Efron and Tibshirani 1993, chapters 6 and 13). A resample is kept as how often it holds each example, so accuracy is
@@ -25,11 +25,11 @@ BLOCK_CELLS = 4_000_000
 """Counts held at once, resamples times rows: 32 MB."""
 
 CONSTANT_SHARE = 1e-12
-"""A variance below this part of the mean square (both about the full sample's mean) is rounding, not variance."""
+"""A variance below this share of the mean square (both about the full sample's mean) counts as 0."""
 
 
 def example_values(task: Task, logits: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
-    """What an example adds to its task's score.
+    """An example's contribution to its task's score.
 
     Args:
         task: which task; it decides how logits are read.
@@ -93,7 +93,7 @@ def draw_counts(num_rows: int, num_resamples: int, seed: tuple[int, ...]) -> Ite
 
 
 def score_counts(task: Task, counts: Floats, values: Floats, labels: npt.ArrayLike) -> Floats:
-    """The main metric on examples that are counted several times or not at all: (trials, resamples)."""
+    """The main metric on resamples, given as counts of examples: (trials, resamples)."""
     if task.metric == "pearson":
         return weighted_pearson(counts, values, np.asarray(labels, dtype=np.float64))
     return np.asarray(counts @ values.T / counts.sum(axis=1, keepdims=True)).T
@@ -113,7 +113,7 @@ def weighted_pearson(counts: Floats, values: Floats, labels: Floats) -> Floats:
         (trials, resamples), in -1..1; 0 where x or y is constant under the counts.
     """
     weights = counts / counts.sum(axis=1, keepdims=True)  # (resamples, rows)
-    x = values - values.mean(axis=1, keepdims=True)  # near its mean a variance does not cancel
+    x = values - values.mean(axis=1, keepdims=True)  # centred, so that the variance does not cancel
     y = labels - labels.mean()
     mean_x, mean_y = weights @ x.T, (weights @ y)[:, None]  # (resamples, trials), (resamples, 1)
     scale = np.sqrt(variance(weights @ (x * x).T, mean_x) * variance((weights @ (y * y))[:, None], mean_y))
@@ -123,7 +123,7 @@ def weighted_pearson(counts: Floats, values: Floats, labels: Floats) -> Floats:
 
 
 def variance(mean_square: Floats, mean: Floats) -> Floats:
-    """E[x^2] - E[x]^2, and 0 where only rounding is left of it."""
+    """E[x^2] - E[x]^2; 0 where the rest is rounding."""
     difference = mean_square - mean * mean
     return np.where(difference > CONSTANT_SHARE * mean_square, difference, 0.0)
 
@@ -145,7 +145,7 @@ def replicate_error(scores: npt.ArrayLike) -> float | None:
 
 
 def not_significantly_worse(best: Floats, others: Floats, confidence: float = CONFIDENCE) -> npt.NDArray[np.bool_]:
-    """Which scores might be as good as the best one, by their difference on the same resamples.
+    """Which scores are not significantly lower than the best one, by their difference on the same resamples.
 
     Args:
         best: (resamples,).

@@ -1,8 +1,8 @@
 """The expected best dev score of a search as a function of the number of configurations that are tried.
 
-The curve is that of Dodge et al. (2019), the estimator the unbiased one of Tang et al. (2020). It says what the best
-of n dev scores is expected to be, not what the configuration behind it is worth on new text: it and its epoch were
-chosen for the highest dev score, so dev scores are optimistic, and the more so the more configurations were tried.
+The curve is that of Dodge et al. (2019), the estimator the unbiased one of Tang et al. (2020). It is the
+expected best of n dev scores, not the expected score on new text: a configuration and its epoch are chosen for the
+highest dev score, so dev scores are optimistic, and the more so the more configurations were tried.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,13 +22,13 @@ LEVELS = (0.05, 0.95)
 """Quantiles that bound the band."""
 
 MOST_OF_THE_WAY = 0.9
-"""Part of the gain from one configuration to all of them."""
+"""Share of the gain from one configuration to all of them."""
 
 ROUNDING_SHARE = 1e-10
-"""Relative; a probability this near to a level, or a gain this near to its aim, has reached it."""
+"""Relative tolerance with which a probability reaches a level, or a gain its aim."""
 
 SHOWN = (1, 2, 5)
-"""Leading digits of the numbers of configurations that people are shown."""
+"""Leading digits of the numbers of configurations that are shown."""
 
 OPTIMISM = (
     "Dev scores are optimistic: the epochs and the best configuration are chosen on these very dev examples, so expect "
@@ -106,8 +106,8 @@ def sweep_expected(sweep: Sweep, name: str = OVERALL) -> ExpectedBest:
     """The expected best dev score of a sweep, from the highest dev score so far of each configuration.
 
     A configuration's score is the mean over its replicates that have one and have not failed; configurations without
-    are left out, and counted. Overall scores of different tasks are no measure of each other: only those of the tasks
-    that the ranking begins with count. A search is random if it was asked for as `random`, without a scheduler.
+    are left out, and counted. Overall scores of different tasks are not comparable: only those of the tasks that the
+    ranking begins with count. A search is random if it was asked for as `random`, without a scheduler.
 
     Args:
         sweep: ended or still running.
@@ -134,7 +134,7 @@ def sweep_expected(sweep: Sweep, name: str = OVERALL) -> ExpectedBest:
 
 
 def describe_expected(best: ExpectedBest, name: str = OVERALL) -> list[str]:
-    """What people should be told of a curve, in lines: the scores, when most is reached, and what that is worth.
+    """A curve in lines: scores, the number of configurations that reach most of the gain, and caveats.
 
     Args:
         best: the curve.
@@ -207,7 +207,7 @@ def gain_line(best: ExpectedBest) -> str:
     """After how many configurations most of the gain is expected, where there is one."""
     total = len(best.n)
     if total == 1:
-        return "One configuration says nothing of what a second would bring."
+        return "One configuration does not show what a second would gain."
     if best.expected[0] == best.expected[-1]:
         return f"All {total} scores are equal, so the first configuration was as good as all."
     return f"{100 * MOST_OF_THE_WAY:g} % of the way from 1 to {total} is reached after {reached_after(best)}."
@@ -220,7 +220,7 @@ def reached_after(best: ExpectedBest, part: float = MOST_OF_THE_WAY) -> int:
 
 
 def meaning_line(best: ExpectedBest) -> str:
-    """Whether the curve is an estimate, or only describes the sweep."""
+    """Whether the curve is an estimate or only a description of the sweep."""
     if best.is_random:
         return (
             "An unbiased estimate for a random search of n configurations of the same space. Near "

@@ -1,4 +1,4 @@
-"""Ranks the configurations of a sweep by their overall score and says which cannot be told from the best."""
+"""Ranks the configurations of a sweep by their overall score, and marks those not significantly below the best."""
 
 import itertools
 from collections import Counter
@@ -35,7 +35,7 @@ TOTAL: Column = (OVERALL, "dev")
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """A score and how far it would move."""
+    """A score and its standard errors."""
 
     value: float
     """Mean over replicates."""
@@ -54,13 +54,13 @@ class RankedConfiguration:
     status: str
     """Of its trials: `complete`, or where they differ `complete 2, failed 1`."""
     trials: tuple[str, ...]
-    """Those that have an overall score and have not failed: the replicates that count."""
+    """Replicates with an overall score that have not failed."""
     scores: Mapping[Column, Score]
     """At each trial's best overall epoch, `TOTAL` among them; empty where no trial counts."""
     best_epoch: float | None
     """Epoch of the highest overall score, from 1; mean over replicates."""
     is_close: bool = False
-    """Not the best of its tasks, but cannot be told from it: the 95 % interval of the difference contains 0."""
+    """Not the best of its tasks, but not significantly below it: the 95 % interval of the difference contains 0."""
     failures: tuple[str, ...]
     """`<trial>: <reason>` of each trial that failed."""
 
@@ -73,8 +73,8 @@ class RankedConfiguration:
 def rank(records: Sequence[TrialRecord], curves: pd.DataFrame, read: ReadPredictions) -> list[RankedConfiguration]:
     """Ranks configurations, best first; those without an overall score follow in the order of their numbers.
 
-    Overall scores of different tasks are no measure of each other: configurations with the most tasks come first, those
-    with the same tasks stay together, and each is compared with the first of its own.
+    Overall scores of different tasks are not comparable: configurations with the most tasks come first, those with the
+    same tasks stay together, and each is compared with the first of its own.
 
     A trial counts with its scores at the epoch of its highest overall score (the first, where there are several); a
     failed one does not count. Standard errors and differences come from a bootstrap over examples on which all trials
@@ -83,7 +83,7 @@ def rank(records: Sequence[TrialRecord], curves: pd.DataFrame, read: ReadPredict
     Args:
         records: the sweep's trials.
         curves: the sweep's curves.
-        read: reads the predictions that are wanted.
+        read: reads the requested predictions.
 
     Raises:
         ValueError: the sweep has a task that `mtlib.tasks` does not know, or predictions are missing.
@@ -182,7 +182,7 @@ def status_of(group: Sequence[TrialRecord]) -> str:
 
 
 def mark_close(rows: Sequence[RankedConfiguration], resampled: Mapping[str, Floats]) -> list[RankedConfiguration]:
-    """Marks the configurations that cannot be told from the first; `rows` have the same tasks, the best is first."""
+    """Marks the configurations not significantly below the first; `rows` have the same tasks, the best is first."""
     totals = [np.mean([resampled[trial] for trial in row.trials], axis=0) for row in rows if row.scores]
     if len(totals) < 2:
         return list(rows)

@@ -1,4 +1,4 @@
-"""Shows a ranking to people: a table that fits 100 columns, its legend in plain words, and what failed."""
+"""Renders a ranking: a table of at most 100 columns, its legend, and the failed trials."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +22,7 @@ HEADER_WIDTH = 12
 
 
 PLAIN_WIDTH = 100
-"""Columns of output that goes to no terminal."""
+"""Columns of output that does not go to a terminal."""
 
 NUMERICALLY_NOTHING = 1e-5
 """A mean SMART penalty below this, in nats or squared units of the label, is nothing beside losses near 1. With
@@ -70,7 +70,7 @@ def ranking_table(rows: Sequence[RankedConfiguration], is_tall: bool) -> Table:
 
 
 def param_headers(names: Sequence[str]) -> list[str]:
-    """Titles of the columns of what was searched."""
+    """Titles of the columns of searched keys."""
     return ["searched"] if len(names) > MAX_PARAM_COLUMNS else [broken_key(name) for name in names]
 
 
@@ -85,7 +85,7 @@ def broken_key(key: str) -> str:
 
 
 def param_cells(names: Sequence[str], row: RankedConfiguration) -> list[str]:
-    """What was searched, a cell per column."""
+    """The searched values, a cell per column."""
     values = {name: value_text(row.params[name]) for name in names if name in row.params}  # not all draw every key
     if len(names) <= MAX_PARAM_COLUMNS:
         return [values.get(name, "") for name in names]
@@ -128,7 +128,7 @@ def epoch_cell(row: RankedConfiguration) -> str:
 
 
 def ranking_legend(rows: Sequence[RankedConfiguration]) -> list[str]:
-    """What the signs in the table mean, and what its first row is not."""
+    """The meaning of the signs in the table, and why its first row is optimistic."""
     scored = [row for row in rows if row.scores]
     if not scored:
         return ["No configuration has an overall score yet." if rows else "No trials yet."]
@@ -140,11 +140,11 @@ def ranking_legend(rows: Sequence[RankedConfiguration]) -> list[str]:
     if has_replicates:
         lines.append("Second ±: standard error over replicates, which differ in their random numbers only.")
     else:
-        lines.append("How far it would move if trained again is not in it; replicates would tell.")
+        lines.append("It leaves out the variance of training, which replicates would show.")
     if any(row.is_close for row in rows):
         lines.append(
-            f"{MARK} cannot be told from the best row{of_its_tasks}: scored on the same resampled dev examples, the "
-            "95 % interval of their difference contains 0."
+            f"{MARK} not significantly different from the best row{of_its_tasks}: scored on the same resampled dev "
+            "examples, the 95 % interval of their difference contains 0."
         )
     if num_alike < len(scored):
         lines.append(

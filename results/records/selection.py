@@ -34,13 +34,13 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodScore:
-    """How one way to choose has done."""
+    """The scores of one selection method."""
 
     name: str
     in_sample: float
     """Dev score of what it chooses from all of dev: too high."""
     cross_fitted: float
-    """Dev score where each example is judged by what was chosen without it."""
+    """Dev score where each example is scored by the ensemble chosen without its fold."""
     standard_error: float
     """Of the cross-fitted score, over examples."""
     interval: tuple[float, ...]
@@ -70,7 +70,7 @@ class MethodScore:
 
 @dataclass(frozen=True, kw_only=True)
 class Contender:
-    """A configuration that may be the best of a task."""
+    """A member of a task's model confidence set."""
 
     sweep: str
     """Folder or URI of its sweep."""
@@ -80,10 +80,10 @@ class Contender:
 
 @dataclass(frozen=True, kw_only=True)
 class TradeOff:
-    """What a way to choose comes to when it may take so many models."""
+    """The score of a selection method under a limit of the number of models."""
 
     name: str
-    """The way to choose."""
+    """Of the selection method."""
     max_models: int
     """Most members that it may choose."""
     num_models: int
@@ -100,11 +100,11 @@ class TaskSelection:
     """The ensemble of one task."""
 
     method: str
-    """The way in which it was chosen, one of `methods`."""
+    """The chosen selection method, one of `methods`."""
     members: tuple[Member, ...]
     """The largest weight first."""
     methods: tuple[MethodScore, ...]
-    """Every way that was tried, the simplest first."""
+    """Every selection method, the simplest first."""
     automatic: MethodScore | None = None
     """How choosing among them has done, where the method was chosen too."""
     num_examples: int
@@ -118,7 +118,7 @@ class TaskSelection:
     is_soup: bool = False
     """Whether the weights of the members' models are averaged to one model, instead of what they say."""
     trade_offs: tuple[TradeOff, ...] = ()
-    """What is had for which cost at inference, the cheapest first."""
+    """Scores by number of models, the fewest first."""
 
     def __post_init__(self) -> None:
         require(bool(self.members), "a selection must have members", "none")
@@ -126,7 +126,7 @@ class TaskSelection:
 
     @property
     def score(self) -> MethodScore:
-        """What to expect of the ensemble: of choosing automatically, or of the method that was asked for."""
+        """The expected score of the ensemble: of the automatic choice, or of the requested method."""
         chosen = next(method for method in self.methods if method.name == self.method)
         return chosen if self.automatic is None else self.automatic
 

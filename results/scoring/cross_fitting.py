@@ -1,7 +1,7 @@
-"""An honest score of a way to choose: each example is judged by what was chosen without it.
+"""Cross-fitted scores: each example is scored by the ensemble that a selection method chose without its fold.
 
-Everything that is chosen is chosen anew outside each fold. The estimate is of what the method chooses from so many
-fewer examples, so it is a little too low; what a search or a scheduler has seen of all examples it cannot undo.
+Epochs, trials, their number and weights are all chosen without the fold. The score is that of a choice by fewer
+examples, so it is slightly too low. It does not correct for a search or a scheduler that used all examples.
 """
 
 import zlib
@@ -29,29 +29,30 @@ from results.ranking.bootstrap import (
 )
 
 CHOICE_FACTOR = 2.0
-"""With it 95 % intervals covered the true score of what was chosen automatically in 93 to 95 of 100 simulated sweeps,
-of the best single model in 92 to 95, of what other ways chose in 94 to 97 (`benchmarks/selection.py`: 9 kinds, 2,000 of
-each, two repeats); without it in as few as 87 (20 kinds, 300 of each), where one of many like candidates is chosen."""
+"""Factor of the variance between repeats. With it 95 % intervals covered the true score of the automatic choice in 93
+to 95 % of simulated sweeps, of the best single model in 92 to 95 %, of other methods' choices in 94 to 97 %
+(`benchmarks/selection.py`: 9 kinds, 2,000 of each, two repeats); without it in as few as 87 % (20 kinds, 300 of each),
+where one of many similar candidates is chosen."""
 
 NUM_FITTED = 4
-"""Two means and two variances: what a correlation is fitted with. With them the variance of that of two normal
-variables comes out within 5 % of the truth on 20 examples and more, without them up to 22 % too small."""
+"""Parameters fitted for a correlation: two means and two variances. Subtracting them from n, the estimated variance of
+the correlation of two normal variables is within 5 % of the truth from 20 examples on; without, up to 22 % too low."""
 
 ZERO_SPREAD = 1e-12
-"""A spread of resampled scores that is no larger is none."""
+"""Resampled scores with at most this standard deviation are constant."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CrossFitted:
-    """What ensembles that were chosen without an example came to on it."""
+    """Each example's contribution to the score of an ensemble that was chosen without it."""
 
     task: Task
     labels: Floats
     """(rows,)."""
     values: Floats
-    """(repeats, rows): what each example adds to the score, from `results.ensembles.outputs.values_of`."""
+    """(repeats, rows), from `results.ensembles.outputs.values_of`."""
     folds: Numbers
-    """(repeats, rows): which fold each example was in."""
+    """(repeats, rows): each example's fold."""
 
     @property
     def score(self) -> float:
@@ -68,11 +69,11 @@ class CrossFitted:
 
     @property
     def influences(self) -> Floats:
-        """By how much each example moves the score of each repeat, (repeats, rows); the mean of a repeat's is 0.
+        """Each example's influence on the score of each repeat, (repeats, rows); a repeat's mean is 0.
 
-        For accuracy whether it is right, less the accuracy. For a correlation r in a fold, with both sides standardised
-        there, x y - r (x^2 + y^2) / 2 (Devlin, Gnanadesikan and Kettenring 1975), times the root of n / (n - 4) for its
-        n examples: see `NUM_FITTED`.
+        For accuracy: 1 if it is right, else 0, minus the accuracy. For a correlation r in a fold, with both sides
+        standardised there: x y - r (x^2 + y^2) / 2 (Devlin, Gnanadesikan and Kettenring 1975), times the root of
+        n / (n - 4) for its n examples, see `NUM_FITTED`.
         """
         total = np.zeros(self.values.shape)
         for own, repeat in zip(total, self.repeats, strict=True):
@@ -82,10 +83,9 @@ class CrossFitted:
 
     @property
     def standard_error(self) -> float:
-        """Of the score: over examples, and over what is chosen.
+        """Of the score, over examples and over the choice of the ensemble.
 
-        Of an accuracy near 0 or 1 it is at least that of 2 examples of n + 4 (Agresti and Coull 1998): where all are
-        right, that none is wrong has been seen n times and no more.
+        For an accuracy near 0 or 1 it is at least that of 2 right examples of n + 4 (Agresti and Coull 1998).
         """
         found = total_error(self.influences, np.array([repeat.score for repeat in self.repeats]))
         share = 2 / (len(self.labels) + 4)
@@ -101,11 +101,11 @@ class CrossFitted:
 
 
 def total_error(influences: Floats, scores: Floats) -> float:
-    """The standard error of a cross-fitted score, or of the difference of two, as that of what is chosen in the end.
+    """The standard error of a cross-fitted score, or of the difference of two, as an estimate for the final ensemble.
 
-    The variance over examples is that of a single repeat: what is chosen in the end is one ensemble, not the mean of
-    those of all repeats. What is chosen varies as well, and with it its true score. That shows in how scores differ
-    between repeats; `CHOICE_FACTOR` times their variance is added.
+    The variance over examples is that of a single repeat, as the final ensemble is one, not the mean over repeats. The
+    choice of the ensemble, and with it the true score, varies too: `CHOICE_FACTOR` times the variance between repeats
+    is added.
 
     Args:
         influences: (repeats, rows), of which each repeat's mean is 0.
@@ -164,11 +164,11 @@ def cross_fit(
 
     Args:
         pool: the candidates.
-        method: chooses an ensemble from some of the rows.
-        settings: what the method is told; `num_folds` and `seed` are those of this cross-fitting too.
+        method: chooses an ensemble by some of the rows.
+        settings: of the method; `num_folds` and `seed` are those of this cross-fitting too.
         rows: (rows,) numbers of examples, each once.
         num_repeats: how often, at least 1, with other folds each time.
-        combine: gives the outputs of what was chosen on some rows, (rows, width).
+        combine: gives an ensemble's outputs on some rows, (rows, width).
 
     Raises:
         ValueError: fewer than 2 examples or folds.
@@ -193,14 +193,14 @@ def bootstrap(found: CrossFitted, *, num_resamples: int = NUM_RESAMPLES, seed: i
 
 
 def score_resamples(found: CrossFitted, counts: Floats) -> Floats:
-    """The score where examples are counted several times or not at all, (resamples, rows) -> (resamples,)."""
+    """The score on resamples, given as counts of examples, (resamples, rows) -> (resamples,)."""
     if found.task.metric != "pearson":
         return np.asarray(counts @ found.values.mean(0) / counts.sum(1))
     total, weights = np.zeros(len(counts)), np.zeros(len(counts))
     for part in found.parts():
         own = counts[:, part.rows]
         held = own.sum(1)
-        some = held > 0  # a small part may have none of its examples in a resample
+        some = held > 0  # a resample may hold no example of a small fold
         total[some] += held[some] * weighted_pearson(own[some], part.values[None], part.labels)[0]
         weights += held
     return total / weights
@@ -214,9 +214,9 @@ def interval(resampled: Floats, confidence: float = CONFIDENCE) -> tuple[float, 
 
 
 def widened(resampled: Floats, score: float, error: float) -> Floats:
-    """Resampled scores about a score, stretched to a standard error: they do not know how what is chosen varies.
+    """Resampled scores shifted to a score and scaled to a standard error, which includes the variance of the choice.
 
-    Where they do not move at all, they are those of a normal distribution.
+    Where they are constant, quantiles of a normal distribution take their place.
     """
     around, spread = resampled - resampled.mean(), resampled.std(ddof=1)
     if spread <= ZERO_SPREAD:
@@ -226,7 +226,7 @@ def widened(resampled: Floats, score: float, error: float) -> Floats:
 
 
 def compare(first: CrossFitted, second: CrossFitted) -> tuple[float, float]:
-    """How much better the first is, and the standard error of that; both are paired, example by example.
+    """The difference of two scores, paired by example, and its standard error.
 
     Args:
         first, second: of the same examples and with as many repeats.

@@ -1,4 +1,4 @@
-"""How ways to choose have done: their scores, and their leads over those that they are compared with."""
+"""Cross-fitted scores of selection methods, and their differences to the baselines."""
 
 from dataclasses import dataclass
 
@@ -17,21 +17,21 @@ from results.scoring.cross_fitting import CrossFitted, bootstrap, compare, cross
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluatedMethod:
-    """One way to choose, scored."""
+    """A cross-fitted selection method."""
 
     name: str
     fitted: CrossFitted
     resampled: Floats
     """(resamples,)."""
     in_sample: float
-    """Dev score of what it chooses from all of dev."""
+    """Dev score of the ensemble that it chooses by all of dev."""
     num_models: int
-    """Members of that."""
+    """Members of that ensemble."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Baselines:
-    """What every way to choose is compared with."""
+    """What every selection method is compared with."""
 
     single: EvaluatedMethod
     """The best single candidate."""
@@ -50,17 +50,17 @@ def evaluate_method(
     kept: Pool,
     combine: Combine = ensemble_outputs,
 ) -> EvaluatedMethod:
-    """Scores one way to choose by cross-fitting on all examples.
+    """Scores a selection method by cross-fitting on all examples.
 
     Args:
-        name: what it is called.
-        method: the way.
-        pool: what it chooses from when it is scored.
-        settings: what it is told.
+        name: of the method.
+        method: the method.
+        pool: the candidates in cross-fitting.
+        settings: of the method.
         num_repeats: of cross-fitting.
-        chosen: what it chooses by all examples.
-        kept: the pool that this is from.
-        combine: gives the outputs of what was chosen.
+        chosen: the ensemble that it chooses by all examples.
+        kept: the pool of that ensemble.
+        combine: gives an ensemble's outputs.
     """
     rows = np.arange(len(pool.labels))
     fitted = cross_fit(pool, method, settings, rows, num_repeats=num_repeats, combine=combine)
@@ -71,7 +71,7 @@ def evaluate_method(
 def evaluate_fitted(
     name: str, fitted: CrossFitted, settings: Settings, *, in_sample: float, num_models: int
 ) -> EvaluatedMethod:
-    """Resamples what has been cross-fitted: for all ways to choose alike."""
+    """Adds the bootstrap to cross-fitted values; the resamples are the same for all methods."""
     resampled = bootstrap(fitted, seed=settings.seed)
     return EvaluatedMethod(name=name, fitted=fitted, resampled=resampled, in_sample=in_sample, num_models=num_models)
 
@@ -87,18 +87,18 @@ def evaluate_base(
     return evaluate_method(BASE, choose_single, own, settings, num_repeats, chosen=chosen, kept=own)
 
 
-def compare_with_baselines(tried: EvaluatedMethod, yardsticks: Baselines) -> MethodScore:
-    """The scores of one way to choose, and its leads over the yardsticks."""
-    score, error = tried.fitted.score, tried.fitted.standard_error
-    lead, lead_interval = lead_over(tried, yardsticks.single)
-    base_lead, base_interval = (None, ()) if yardsticks.base is None else lead_over(tried, yardsticks.base)
+def compare_with_baselines(method: EvaluatedMethod, baselines: Baselines) -> MethodScore:
+    """The scores of a selection method, and its differences to the baselines."""
+    score, error = method.fitted.score, method.fitted.standard_error
+    lead, lead_interval = lead_over(method, baselines.single)
+    base_lead, base_interval = (None, ()) if baselines.base is None else lead_over(method, baselines.base)
     return MethodScore(
-        name=tried.name,
-        in_sample=tried.in_sample,
+        name=method.name,
+        in_sample=method.in_sample,
         cross_fitted=score,
         standard_error=error,
-        interval=clip_to_metric(tried.fitted.task, interval(widened(tried.resampled, score, error))),
-        num_models=tried.num_models,
+        interval=clip_to_metric(method.fitted.task, interval(widened(method.resampled, score, error))),
+        num_models=method.num_models,
         lead=lead,
         lead_interval=lead_interval,
         base_lead=base_lead,
@@ -107,13 +107,13 @@ def compare_with_baselines(tried: EvaluatedMethod, yardsticks: Baselines) -> Met
 
 
 def clip_to_metric(task: Task, bounds: tuple[float, float]) -> tuple[float, float]:
-    """The part of an interval that is within what the task's metric can be."""
+    """An interval clipped to the range of the task's metric."""
     lowest = -1.0 if task.metric == "pearson" else 0.0
     low, high = (min(max(bound, lowest), 1.0) for bound in bounds)
     return low, high
 
 
-def lead_over(tried: EvaluatedMethod, other: EvaluatedMethod) -> tuple[float, tuple[float, ...]]:
-    """How much better one way is than another, cross-fitted, and the 95 % interval of that on the same resamples."""
-    lead, error = compare(tried.fitted, other.fitted)
-    return lead, interval(widened(tried.resampled - other.resampled, lead, error))
+def lead_over(method: EvaluatedMethod, other: EvaluatedMethod) -> tuple[float, tuple[float, ...]]:
+    """The cross-fitted difference of two methods, and its 95 % interval on the same resamples."""
+    lead, error = compare(method.fitted, other.fitted)
+    return lead, interval(widened(method.resampled - other.resampled, lead, error))

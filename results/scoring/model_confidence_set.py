@@ -1,4 +1,4 @@
-"""Which configurations may be the best of a task, all of them compared at once."""
+"""The model confidence set of a task: the configurations that contain the best one with 95 % confidence."""
 
 from dataclasses import dataclass
 
@@ -11,28 +11,27 @@ from results.ensembles.candidates import Pool
 from results.ranking.bootstrap import CONFIDENCE, Floats, Numbers, bootstrap_scores, score_examples
 
 EQUAL_WITHIN = 1e-9
-"""Scores that are no further apart are equal."""
+"""Largest difference of scores that count as equal."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConfidenceSet:
-    """The configurations that cannot be told from the best one."""
+    """A model confidence set of configurations."""
 
     members: tuple[ConfigurationKey, ...]
     """The best first."""
     num_configurations: int
-    """How many there are in all."""
+    """Of all configurations."""
 
 
 def find_confidence_set(pool: Pool, *, seed: int = 0, confidence: float = CONFIDENCE) -> ConfidenceSet:
-    """The configurations of which one is the best, as far as these examples tell, however many there are.
+    """The model confidence set of a task's configurations.
 
-    A configuration's score is the mean over its replicates, each at its best epoch on these examples: one that had more
-    epochs to choose from is a little ahead. Examples are resampled, the same for all; how training it once more would
-    turn out is not in it.
+    A configuration's score is the mean over its replicates, each at its best epoch on these examples, which slightly
+    favours those with more epochs. Examples are resampled, the same for all; the variance of training is left out.
 
     Args:
-        pool: the task's candidates, copies too: two configurations may have said the same.
+        pool: the task's candidates, copies included, as two configurations may have equal outputs.
         seed: of the resamples.
         confidence: that the best one is in the set, above 0 and below 1.
     """
@@ -54,7 +53,7 @@ def find_confidence_set(pool: Pool, *, seed: int = 0, confidence: float = CONFID
 def score_candidates(pool: Pool, numbers: Numbers, seed: int) -> tuple[Floats, Floats]:
     """Scores of some candidates, and the same on resamples: (candidates,) and (candidates, resamples).
 
-    Those that say the same are scored once: sums of many are rounded in one order or another.
+    Copies are scored once, so that rounding cannot make their scores differ.
     """
     known: dict[bytes, int] = {}
     same = [known.setdefault(pool.values[number].tobytes(), len(known)) for number in numbers]
@@ -65,11 +64,11 @@ def score_candidates(pool: Pool, numbers: Numbers, seed: int) -> tuple[Floats, F
 
 
 def model_confidence_set(scores: Floats, resampled: Floats, confidence: float = CONFIDENCE) -> npt.NDArray[np.bool_]:
-    """Which of several scores may be the highest: those that are left when no more of them can be told apart.
+    """The model confidence set of several scores: which are left when the test no longer rejects that all are equal.
 
     With d_i the score of i less the mean of those that are left, and s_i its standard deviation over resamples, the
     test statistic is max_i -d_i / s_i, and its distribution that of the resamples about the scores. While it is beyond
-    the quantile, the one with the largest -d_i / s_i is put out.
+    the quantile, the one with the largest -d_i / s_i is eliminated.
 
     Args:
         scores: (models,), higher is better.
@@ -88,7 +87,7 @@ def model_confidence_set(scores: Floats, resampled: Floats, confidence: float = 
         behind = scores[left].mean() - scores[left]
         drawn = noise[left].mean(axis=0) - noise[left]  # (left, resamples)
         spread = drawn.std(axis=1, ddof=1)
-        is_sure = spread <= EQUAL_WITHIN  # no resample moves it: it is behind for sure, or not at all
+        is_sure = spread <= EQUAL_WITHIN  # no resample moves it: the difference is certain, or 0
         statistic = np.where(is_sure, np.where(behind > EQUAL_WITHIN, np.inf, 0), behind / np.where(is_sure, 1, spread))
         largest = np.where(is_sure[:, None], 0, drawn / np.where(is_sure, 1, spread)[:, None]).max(axis=0)
         if statistic.max() <= np.quantile(largest, confidence):

@@ -1,4 +1,4 @@
-"""The best single model for all tasks together, and an honest score of it: one model's price at inference."""
+"""The best single model for all tasks together, and its cross-fitted score: predicting costs one model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ Pools = Mapping[str, Pool]
 
 @dataclass(frozen=True, kw_only=True)
 class SharedModel:
-    """The chosen candidate, and how choosing it has done."""
+    """The chosen candidate and its scores."""
 
     candidate: Candidate
     in_sample: Mapping[str, float]
-    """Dev score by task: too high."""
+    """Dev score by task, which is too high."""
     fitted: Mapping[str, CrossFitted]
     """By task."""
 
@@ -38,7 +38,7 @@ def choose_shared_model(pools: Pools, settings: Settings, *, num_repeats: int = 
         num_repeats: of cross-fitting, with other folds each time.
 
     Raises:
-        ValueError: no candidate has been scored on all tasks, or none that was has its weights.
+        ValueError: no candidate was scored on all tasks, or the weights of none of them were kept.
     """
     shared = with_common_candidates(pools)
     everything = {task: np.arange(len(pool.labels)) for task, pool in shared.items()}
@@ -54,7 +54,7 @@ def choose_shared_model(pools: Pools, settings: Settings, *, num_repeats: int = 
 
 
 def with_common_candidates(pools: Pools) -> dict[str, Pool]:
-    """The pools with those candidates alone that all of them have, in one order."""
+    """The pools restricted to candidates that all of them have, in one order."""
     numbers = {
         task: {candidate_key(one): place for place, one in enumerate(pool.candidates)} for task, pool in pools.items()
     }
@@ -65,7 +65,7 @@ def with_common_candidates(pools: Pools) -> dict[str, Pool]:
 
 
 def candidate_key(candidate: Candidate) -> tuple[str, str, int]:
-    """What names a candidate."""
+    """Sweep, trial and epoch."""
     return candidate.sweep, candidate.trial, candidate.epoch
 
 
@@ -76,7 +76,7 @@ def overall_scores(pools: Pools, rows: Mapping[str, Numbers]) -> Floats:
 
 
 def cross_fit_shared(pools: Pools, settings: Settings, num_repeats: int) -> dict[str, CrossFitted]:
-    """What candidates that were chosen outside a fold of every task come to inside it."""
+    """Scores inside a fold of every task the candidate that was chosen outside these folds; by task."""
     generator = np.random.default_rng((settings.seed, 3))
     drawn = [draw_folds(pools, settings.num_folds, generator) for _ in range(num_repeats)]
     found = {task: [np.empty(len(pool.labels)) for _ in drawn] for task, pool in pools.items()}

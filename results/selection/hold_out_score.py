@@ -1,4 +1,4 @@
-"""The last, honest score: of a selection, on train rows that its sweeps kept aside. Every look at them is recorded."""
+"""Scores a selection on the train rows that its sweeps held out, and records every such evaluation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -29,10 +29,10 @@ ReadHeldOut = Callable[[TrialConfig, Path], Mapping[str, Table]]
 
 
 def score_held_out(selection: Selection, source: ModelSource, data: Path | None = None) -> HeldOutScores:
-    """Scores a selection's ensembles on the rows held out, and notes the look in each sweep's `hold_out.json`.
+    """Scores a selection's ensembles on the held-out rows, and records the time in each sweep's `hold_out.json`.
 
     Args:
-        selection: what was selected.
+        selection: the selection.
         source: where its models are loaded from.
         data: the data folder; None for the one that each sweep names.
 
@@ -61,7 +61,7 @@ def score_held_out(selection: Selection, source: ModelSource, data: Path | None 
 
 
 def places_of(selection: Selection, tasks: Sequence[str], source: ModelSource) -> list[str]:
-    """Where the sweeps of some tasks' members are, each once."""
+    """Folders of the sweeps of some tasks' members, each once."""
     sweeps = {member.sweep: None for task in tasks for member in selection.tasks[task].members}
     return [str(source.places[sweep]) for sweep in sweeps]
 
@@ -69,7 +69,7 @@ def places_of(selection: Selection, tasks: Sequence[str], source: ModelSource) -
 def read_held_out_rows(
     selection: Selection, task: str, source: ModelSource, data: Path | None, read: ReadHeldOut
 ) -> Table:
-    """The rows of a task that all sweeps of its members kept aside."""
+    """The rows of a task that all sweeps of its members held out."""
     places = places_of(selection, [task], source)
     records = [read_hold_out(place) for place in places]
     rule = f"sweeps must have held out the same rows of {task} to be scored together"
@@ -81,7 +81,7 @@ def read_held_out_rows(
 
 
 def predict_table(selection: Selection, task: str, source: ModelSource, table: Table) -> Floats:
-    """What a task's ensemble says of every row of a table, (rows, width)."""
+    """The outputs of a task's ensemble for every row of a table, (rows, width)."""
     predictor = load_predictor(selection, task, source)
     texts = zip(*table.texts, strict=True)
     rows = (TextRow(id=name, texts=own, where=name) for name, own in zip(table.ids, texts, strict=True))
@@ -89,10 +89,9 @@ def predict_table(selection: Selection, task: str, source: ModelSource, table: T
 
 
 def count_evaluations(places: Sequence[str]) -> int:
-    """How often rows that sweeps held out have been looked at, by them or by other sweeps of their storage.
+    """How often the held-out rows of sweeps have been scored, by them or by other sweeps of their storage.
 
-    Equal data and shares hold out the same rows, so that they are not unseen in one sweep once they have been looked at
-    in another one.
+    Equal data and shares hold out the same rows, so an evaluation in one sweep counts for all of them.
 
     Returns:
         0 where none were held out.
@@ -106,7 +105,7 @@ def count_evaluations(places: Sequence[str]) -> int:
 
 
 def record_at(place: str) -> HoldOutRecord | None:
-    """What a sweep has held out; None if nothing that can be read."""
+    """The record of a sweep's held-out rows; None if there is none that can be read."""
     try:
         return read_hold_out(place)
     except ValueError:

@@ -264,7 +264,7 @@ def test_the_text_says_how_many_count_with_what_they_had_reached_and_how_many_do
 @pytest.mark.parametrize(
     ("scores", "line"),
     [
-        ([0.5], "One configuration says nothing of what a second would bring."),
+        ([0.5], "One configuration does not show what a second would gain."),
         ([0.5] * 3, "All 3 scores are equal, so the first configuration was as good as all."),
     ],
 )

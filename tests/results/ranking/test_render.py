@@ -119,13 +119,13 @@ def test_both_errors_are_shown_where_there_are_replicates() -> None:
     assert "over replicates" in text
     single = text_of([row_of()])
     assert "over replicates" not in single
-    assert "trained again" in single
+    assert "variance of training" in single
 
 
 def test_only_what_cannot_be_told_from_the_best_is_marked_and_explained() -> None:
     text = text_of([row_of(), row_of(1, is_close=True), row_of(2)])
     assert text.count("0.540*") == 1
-    assert "* cannot be told from the best row" in text
+    assert "* not significantly different from the best row" in text
     assert "*" not in text_of([row_of(), row_of(1)])
 
 
@@ -135,11 +135,11 @@ def test_the_legend_says_where_overall_scores_are_of_different_tasks() -> None:
     rows = [row_of(0), row_of(1, is_close=True), row_of(2, scores=alone)]
     text = " ".join(text_of(rows).split())
     assert "overall is a mean over a row's own: compare it only among rows with the same tasks" in text
-    assert "* cannot be told from the best row of the same tasks:" in text
+    assert "* not significantly different from the best row of the same tasks:" in text
     assert "The first row is the best of 2, picked" in text
     text = " ".join(text_of(rows[:2]).split())
     assert "trained on different tasks" not in text
-    assert "* cannot be told from the best row:" in text
+    assert "* not significantly different from the best row:" in text
 
 
 def test_the_legend_warns_that_the_best_of_many_is_optimistic() -> None:
