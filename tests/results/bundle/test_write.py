@@ -286,7 +286,7 @@ def test_ctrl_c_leaves_nothing(sweep: Path, tmp_path: Path, monkeypatch: pytest.
     def interrupt(_: object) -> Mapping[str, int]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bundle, "checksum", interrupt)
+    monkeypatch.setattr(bundle, "file_crc32", interrupt)
     (tmp_path / "out").mkdir()
     with pytest.raises(KeyboardInterrupt):
         bundle_without_wheel(read_selection(sweep), sweep, tmp_path / "out" / "bundle")

@@ -219,6 +219,6 @@ def test_one_members_weights_at_a_time_are_read(soup_folder: Path, monkeypatch: 
         alive.append(weakref.ref(next(iter(weights.values()))))
         return weights
 
-    monkeypatch.setattr("results.inference.soup_model.read_weights", read)
+    monkeypatch.setattr("results.inference.soup_model.read_trial_weights", read)
     load_soup(members_of(soup_folder, "sst", ALIKE), "sst", source_of(soup_folder))
     assert len(alive) == 3

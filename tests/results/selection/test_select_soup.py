@@ -257,7 +257,7 @@ def test_texts_are_cut_into_word_pieces_once(soup_folder: Path, monkeypatch: pyt
         calls.append(arguments)
         return tokenize_rows(*arguments)
 
-    monkeypatch.setattr("results.selection.select_soup.cut_texts", cut)
+    monkeypatch.setattr("results.selection.select_soup.tokenize_rows", cut)
     choose(soup_folder, "qqp")
     assert len(calls) == 1
 
