@@ -43,7 +43,7 @@ Load = Callable[[str], Predictor]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class RowCounts:
     """Counts of the rows written so far."""
 
     num_rows: int = 0
@@ -106,7 +106,7 @@ def read_first(texts: Iterator[TextRow]) -> list[TextRow]:
 
 def write_predictions(
     predictor: Predictor, rows: Iterable[TextRow], form: OutputFormat, write: Write, on_rows: Callable[[int], None]
-) -> Progress:
+) -> RowCounts:
     """Predicts rows, and writes each chunk of them before the next one is read.
 
     Args:
@@ -116,12 +116,12 @@ def write_predictions(
         write: writes text.
         on_rows: is given the number of rows that have been written.
     """
-    done = Progress()
+    done = RowCounts()
     write(format_header(predictor.task, form))
     for chunk, outputs in predict_stream(predictor, rows):
         write(format_rows(predictor.task, form, chunk, outputs))
         blank = [row.where for row in chunk if row.is_blank]
-        done = Progress(
+        done = RowCounts(
             num_rows=done.num_rows + len(chunk),
             num_blank=done.num_blank + len(blank),
             first_blank=done.first_blank or "".join(blank[:1]),
@@ -130,7 +130,7 @@ def write_predictions(
     return done
 
 
-def blank_text(done: Progress) -> str:
+def blank_text(done: RowCounts) -> str:
     """The part of the last line about rows without a prediction."""
     if not done.num_blank:
         return ""

@@ -19,7 +19,7 @@ def bundle_card(selection: Selection, bundle: Bundle, base_models: Sequence[str]
         base_models: names on the Hugging Face hub of the encoders that were trained, as far as they have one.
     """
     parts = (
-        hub_metadata(bundle, base_models),
+        bundle_hub_metadata(bundle, base_models),
         headline_lines(selection, bundle),
         running_lines(bundle),
         expectation_lines(selection),
@@ -51,7 +51,7 @@ def soup_card(title: str, origins: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def hub_metadata(bundle: Bundle, base_models: Sequence[str]) -> Iterator[str]:
+def bundle_hub_metadata(bundle: Bundle, base_models: Sequence[str]) -> Iterator[str]:
     """The YAML that the Hugging Face hub reads; JSON strings are YAML too."""
     yield "---"
     if base_models:

@@ -158,7 +158,7 @@ def recover_trial(
         curves = read_trial_curves(root, trial, compacted)
         check_predictions_of(folder, trial, curves)
     except ValueError as error:
-        reset_trial(folder, trial)
+        discard_trial_files(folder, trial)
         record = record_with_curves(record, CURVES.empty_table(), num_workers)
         return record_with_end(record, None, num_workers), [f"{error}; trial {trial} starts over"]
     record = record_with_curves(record, curves, num_workers)
@@ -176,7 +176,7 @@ def check_predictions_of(folder: Location, trial: str, curves: pa.Table) -> None
             read_parquet(own, path, PREDICTIONS)
 
 
-def reset_trial(folder: Location, trial: str) -> None:
+def discard_trial_files(folder: Location, trial: str) -> None:
     """Deletes a trial's files. Its epochs go last, so that after a kill the damage is found again."""
     root = open_folder(folder)
     checkpoint = checkpoint_path(trial)
