@@ -57,7 +57,7 @@ def test_more_texts_than_a_chunk_keep_their_order(
     pair_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = tokenize_one(pair_table, bert_tokenizer, tmp_path / "whole")
-    monkeypatch.setattr(tokens, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(tokens, "TOKENIZER_CHUNK_ROWS", 7)
     parts = tokenize_one(pair_table, bert_tokenizer, tmp_path / "parts")
     for side in range(2):
         np.testing.assert_array_equal(parts.pieces[side], whole.pieces[side])
