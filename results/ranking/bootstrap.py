@@ -29,17 +29,10 @@ CONSTANT_SHARE = 1e-12
 
 
 def example_values(task: Task, logits: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
-    """An example's contribution to its task's score.
+    """An example's contribution to its task's score, from logits, (..., rows, num_logits), to (..., rows).
 
-    Args:
-        task: which task; it decides how logits are read.
-        logits: (..., rows, num_logits), as the head gives them.
-        labels: (rows,).
-
-    Returns:
-        (..., rows): for accuracy 1 where the prediction is right and 0 where it is wrong (`classes`: the highest
-        logit's class; `binary`: label 1 where the logit is above 0); for Pearson the prediction, clipped to the
-        task's `label_range`.
+    For accuracy 1 where the prediction is right and 0 where it is wrong (`classes`: the highest logit's class;
+    `binary`: label 1 where the logit is above 0); for Pearson the prediction, clipped to the task's `label_range`.
     """
     values = np.asarray(logits, dtype=np.float64)
     if task.kind == "regression":
@@ -49,16 +42,10 @@ def example_values(task: Task, logits: npt.ArrayLike, labels: npt.ArrayLike) -> 
 
 
 def score_examples(task: Task, values: Floats, labels: npt.ArrayLike) -> Floats:
-    """The task's main metric on the examples as they are.
+    """The task's main metric, (trials,), from `example_values`, (trials, rows), on the examples as they are.
 
-    Args:
-        task: which task.
-        values: (trials, rows), from `example_values`.
-        labels: (rows,).
-
-    Returns:
-        (trials,): accuracy in 0..1, or Pearson's correlation in -1..1, which is 0 by convention (as in
-        `mtlib.training.evaluation`) where predictions or labels are constant and it is undefined.
+    Accuracy in 0..1, or Pearson's correlation in -1..1, which is 0 by convention (as in `mtlib.training.evaluation`)
+    where predictions or labels are constant and it is undefined.
     """
     return score_counts(task, np.ones((1, values.shape[1])), values, labels)[:, 0]
 
@@ -69,10 +56,10 @@ def bootstrap_scores(
     """The task's main metric on resampled examples, the same resamples for every trial.
 
     Args:
-        task: which task. Tasks have different examples, so their resamples are drawn independently.
+        task: tasks have different examples, so their resamples are drawn independently.
         values: (trials, rows), from `example_values`.
         labels: (rows,).
-        num_resamples: how many resamples, at least 2.
+        num_resamples: at least 2.
         seed: equal seeds give equal resamples, however many trials there are.
 
     Returns:
@@ -144,17 +131,22 @@ def replicate_error(scores: npt.ArrayLike) -> float | None:
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
 
 
-def not_significantly_worse(best: Floats, others: Floats, confidence: float = CONFIDENCE) -> npt.NDArray[np.bool_]:
-    """Which scores are not significantly lower than the best one, by their difference on the same resamples.
+def not_significantly_worse(best: Floats, others: Floats) -> npt.NDArray[np.bool_]:
+    """Whether the 95 % interval of `best - others` on the same resamples contains 0.
 
     Args:
         best: (resamples,).
         others: (rows, resamples).
-        confidence: of the percentile interval, above 0 and below 1.
 
     Returns:
-        (rows,): whether the interval of `best - others` contains 0.
+        (rows,).
     """
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(best - others, (tail, 1 - tail), axis=-1)
+    low, high = percentile_interval(best - others)
     return np.asarray((low <= 0) & (high >= 0))
+
+
+def percentile_interval(resampled: Floats) -> tuple[Floats, Floats]:
+    """Low and high of the percentile interval at `CONFIDENCE`: (..., resamples) -> (...) each."""
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(resampled, (tail, 1 - tail), axis=-1)
+    return low, high

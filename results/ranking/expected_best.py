@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from mtlib.errors import require, require_name
 from mtlib.tasks import TASKS
 from results.ranking.bootstrap import Floats
+from results.ranking.rank import group_by_configuration
 from results.records.sweep import Sweep
 from results.records.trials import OVERALL, UNFINISHED, TrialRecord
 
@@ -45,11 +45,9 @@ class ExpectedBest:
     expected: Floats
     """Mean of the highest score over all choices of n of the N, (N,)."""
     low: Floats
-    """Lower quantile of the highest score over these choices, (N,)."""
+    """Lower quantile of the highest score over these choices, (N,), at the first of `LEVELS`."""
     high: Floats
     """Upper quantile, (N,)."""
-    levels: tuple[float, float]
-    """Which quantiles these are."""
     is_random: bool
     """Whether the configurations were drawn independently of each other; if not, the curve only describes them."""
     num_stopped: int = 0
@@ -60,9 +58,7 @@ class ExpectedBest:
     """Configurations that do not count: without a score, or with an overall score of other tasks."""
 
 
-def expected_best(
-    scores: npt.ArrayLike, *, is_random: bool = False, levels: tuple[float, float] = LEVELS
-) -> ExpectedBest:
+def expected_best(scores: npt.ArrayLike, *, is_random: bool = False) -> ExpectedBest:
     """The expected highest score of n configurations, and a band around it, for every n.
 
     With the scores in order, v_(1) <= ... <= v_(N), the highest of n of them, drawn without replacement, has
@@ -71,35 +67,28 @@ def expected_best(
 
     For independent draws from a space E[max] is an unbiased estimate of the best of n such draws. The plug-in
     (i/N)^n draws with replacement and is too low. The band is exact for these N scores; towards n = N it closes because
-    the choices become alike, not because the best becomes sure. All of it is about dev scores, whose maximum is
-    optimistic, as it was chosen on them.
+    the choices become alike, not because the best becomes sure. A quantile is the lowest score v with
+    P(max <= v) >= level.
 
     Args:
         scores: (N,), one per configuration, the mean over its replicates; higher is better.
         is_random: whether the configurations were drawn independently of each other.
-        levels: lower and upper quantile of the band; each is the lowest score v with P(max <= v) >= level.
 
     Raises:
-        ValueError: there is no score, one is not finite, or the levels are not 0 < low < high < 1.
+        ValueError: there is no score, or one is not finite.
 
     Source: Dodge et al. (2019), "Show Your Work", for the curve; Tang et al. (2020), "Showing Your Work Doesn't Always
     Work", for the unbiased estimator. The band is ours.
     """
     values = np.sort(check_scores(scores))
-    require(0 < levels[0] < levels[1] < 1, "levels must be two numbers with 0 < low < high < 1", levels)
-    gaps, aims = np.diff(values), np.array(levels) * (1 - ROUNDING_SHARE)
+    gaps, aims = np.diff(values), np.array(LEVELS) * (1 - ROUNDING_SHARE)
     expected, bounds = [], []
     for shares in iterate_shares(len(values)):
         expected.append(values[-1] - shares[:-1] @ gaps)  # the sum above by parts, of which no term is negative
         bounds.append(values[np.searchsorted(shares, aims)])
     low, high = np.array(bounds).T
     n = np.arange(1, len(values) + 1)
-    return ExpectedBest(n=n, expected=np.array(expected), low=low, high=high, levels=levels, is_random=is_random)
-
-
-def expected_frame(best: ExpectedBest) -> pd.DataFrame:
-    """A curve as a data frame: a row per number of configurations, columns `n`, `expected`, `low` and `high`."""
-    return pd.DataFrame({"n": best.n, "expected": best.expected, "low": best.low, "high": best.high})
+    return ExpectedBest(n=n, expected=np.array(expected), low=low, high=high, is_random=is_random)
 
 
 def sweep_expected(sweep: Sweep, name: str = OVERALL) -> ExpectedBest:
@@ -117,10 +106,8 @@ def sweep_expected(sweep: Sweep, name: str = OVERALL) -> ExpectedBest:
         ValueError: there is no such score, or no configuration has it.
     """
     require_name(name, (*TASKS, OVERALL), "score")
-    groups: dict[int, list[TrialRecord]] = {}
-    for record in sweep.records:
-        groups.setdefault(record.number, []).append(record)
-    scored = [[r for r in group if r.status != "failed" and name in r.best] for group in groups.values()]
+    groups = group_by_configuration(sweep.records)
+    scored = [[r for r in group if r.status != "failed" and name in r.best] for group in groups]
     counted = with_same_tasks([group for group in scored if group], name)
     require(len(counted) > 0, f"a sweep must have a configuration with a dev score of {name}", f"none in {sweep.path}")
     scores = [np.mean([record.best[name] for record in group]) for group in counted]
@@ -139,16 +126,15 @@ def describe_expected(best: ExpectedBest, name: str = OVERALL) -> list[str]:
     Args:
         best: the curve.
         name: whose scores these are: a task, or `overall`.
-
-    Raises:
-        ValueError: there is no such score.
     """
-    require_name(name, (*TASKS, OVERALL), "score")
     title, total = name if name == OVERALL else TASKS[name].title, len(best.n)
-    low, high = (f"{100 * level:g} %" for level in best.levels)
+    low, high = (f"{100 * level:g} %" for level in LEVELS)
     return [
         f"Expected best {title} dev score of n configurations ({low} to {high} of all choices of n of the {total}):",
-        *(point_line(best, n) for n in shown_numbers(total)),
+        *(
+            f"{n:>7}  {best.expected[n - 1]:.3f}  ({best.low[n - 1]:.3f} to {best.high[n - 1]:.3f})"
+            for n in round_numbers(total, SHOWN)
+        ),
         gain_line(best),
         meaning_line(best),
         *count_lines(best),
@@ -192,15 +178,10 @@ def count_with(groups: Sequence[Sequence[TrialRecord]], statuses: Sequence[str])
     return sum(any(record.status in statuses for record in group) for group in groups)
 
 
-def shown_numbers(total: int) -> list[int]:
-    """1, 2, 5, 10, 20, 50 and so on below the total, and the total."""
-    steps = (digit * 10**power for power in range(len(str(total))) for digit in SHOWN)
-    return [*(step for step in steps if step < total), total]
-
-
-def point_line(best: ExpectedBest, n: int) -> str:
-    """E.g. `      5  0.731  (0.702 to 0.755)`."""
-    return f"{n:>7}  {best.expected[n - 1]:.3f}  ({best.low[n - 1]:.3f} to {best.high[n - 1]:.3f})"
+def round_numbers(most: int, digits: Sequence[int]) -> list[int]:
+    """These digits times powers of ten below a number, e.g. 1, 2, 5, 10, 20, 50, and the number itself."""
+    numbers = (digit * 10**power for power in range(len(str(most))) for digit in digits)
+    return [*(number for number in numbers if number < most), most]
 
 
 def gain_line(best: ExpectedBest) -> str:
@@ -213,10 +194,10 @@ def gain_line(best: ExpectedBest) -> str:
     return f"{100 * MOST_OF_THE_WAY:g} % of the way from 1 to {total} is reached after {reached_after(best)}."
 
 
-def reached_after(best: ExpectedBest, part: float = MOST_OF_THE_WAY) -> int:
-    """The smallest n by which this part of the gain from 1 to N configurations is expected; 1 where there is none."""
+def reached_after(best: ExpectedBest) -> int:
+    """The smallest n by which most of the gain from 1 to N configurations is expected; 1 where there is none."""
     gains = best.expected - best.expected[0]
-    return int(best.n[np.argmax(gains >= part * gains[-1] * (1 - ROUNDING_SHARE))])
+    return int(best.n[np.argmax(gains >= MOST_OF_THE_WAY * gains[-1] * (1 - ROUNDING_SHARE))])
 
 
 def meaning_line(best: ExpectedBest) -> str:

@@ -91,13 +91,16 @@ def rank(records: Sequence[TrialRecord], curves: pd.DataFrame, read: ReadPredict
     best = best_overall_epochs(curves, [record.trial_id for record in records if record.status != "failed"])
     values = scores_at(curves, best)
     resampled = resample(values, best, read)
-    groups: dict[int, list[TrialRecord]] = {}
-    for record in sorted(records, key=lambda record: (record.number, record.replicate)):
-        groups.setdefault(record.number, []).append(record)
-    rows = [rank_one(group, best, values, resampled) for group in groups.values()]
+    rows = [rank_one(group, best, values, resampled) for group in group_by_configuration(records)]
     rows.sort(key=lambda row: (-len(row.tasks), row.tasks, -row.scores[TOTAL].value if row.scores else 1.0))
     alike = itertools.groupby(rows, key=lambda row: row.tasks)
     return [row for _, found in alike for row in mark_close(list(found), resampled.get(TOTAL, {}))]
+
+
+def group_by_configuration(records: Sequence[TrialRecord]) -> list[list[TrialRecord]]:
+    """The replicates of each configuration, in the order of numbers."""
+    ordered = sorted(records, key=lambda record: (record.number, record.replicate))
+    return [list(group) for _, group in itertools.groupby(ordered, key=lambda record: record.number)]
 
 
 def best_overall_epochs(curves: pd.DataFrame, trials: Sequence[str]) -> dict[str, int]:
@@ -113,15 +116,10 @@ def scores_at(curves: pd.DataFrame, epochs: Mapping[str, int]) -> dict[Column, d
     found: dict[Column, dict[str, float]] = {}
     names = ("trial", "task", "split", "metric", "value")
     for trial, task, split, metric, value in zip(*(points[name].tolist() for name in names), strict=True):
-        if metric == main_metric(task):
+        require_name(task, (*TASKS, OVERALL), "task")
+        if metric == (OVERALL if task == OVERALL else TASKS[task].metric):
             found.setdefault((task, split), {})[trial] = value
     return found
-
-
-def main_metric(task: str) -> str:
-    """The metric that stands for a task, or for the overall score."""
-    require_name(task, (*TASKS, OVERALL), "task")
-    return OVERALL if task == OVERALL else TASKS[task].metric
 
 
 def resample(
@@ -154,7 +152,12 @@ def rank_one(
     for column, by_trial in values.items():
         counted = [trial for trial in trials if trial in by_trial]
         if counted:
-            scores[column] = combine_replicates([by_trial[t] for t in counted], [resampled[column][t] for t in counted])
+            own, mean = [by_trial[t] for t in counted], np.mean([resampled[column][t] for t in counted], axis=0)
+            scores[column] = Score(
+                value=float(np.mean(own)),
+                example_error=float(standard_error(mean)),
+                replicate_error=replicate_error(own),
+            )
     return RankedConfiguration(
         number=group[0].number,
         params=group[0].params,
@@ -163,15 +166,6 @@ def rank_one(
         scores=scores,
         best_epoch=float(np.mean([epochs[trial] for trial in trials])) if trials else None,
         failures=tuple(f"{r.trial_id}: {r.error or 'no reason recorded'}" for r in group if r.status == "failed"),
-    )
-
-
-def combine_replicates(values: Sequence[float], resampled: Sequence[Floats]) -> Score:
-    """Replicates' scores as one: their mean, its error over examples, and its error over replicates."""
-    return Score(
-        value=float(np.mean(values)),
-        example_error=float(standard_error(np.mean(resampled, axis=0))),
-        replicate_error=replicate_error(values),
     )
 
 

@@ -20,7 +20,6 @@ MAX_PARAM_COLUMNS = 2
 HEADER_WIDTH = 12
 """A longer dotted key is broken after a dot."""
 
-
 PLAIN_WIDTH = 100
 """Columns of output that does not go to a terminal."""
 
@@ -55,10 +54,12 @@ def ranking_table(rows: Sequence[RankedConfiguration], is_tall: bool) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.leading = int(is_tall or len(names) > MAX_PARAM_COLUMNS)  # a blank line between rows of several lines
     separator = "\n" if is_tall else " "
-    for header in param_headers(names):
+    for header in ["searched"] if len(names) > MAX_PARAM_COLUMNS else map(broken_key, names):
         table.add_column(Text(header), overflow="fold")
     for column in columns:
-        table.add_column(separator.join(column_title(column)), no_wrap=True)
+        task, split = column
+        title = [task] if column == TOTAL else [TASKS[task].title, split]
+        table.add_column(separator.join(title), no_wrap=True)
     table.add_column("epoch", justify="right", no_wrap=True)
     if has_status:
         table.add_column("status", no_wrap=True)
@@ -67,11 +68,6 @@ def ranking_table(rows: Sequence[RankedConfiguration], is_tall: bool) -> Table:
         status = [row.status.replace(", ", f",{separator}")] if has_status else []
         table.add_row(*map(Text, (*param_cells(names, row), *scores, epoch_cell(row), *status)))
     return table
-
-
-def param_headers(names: Sequence[str]) -> list[str]:
-    """Titles of the columns of searched keys."""
-    return ["searched"] if len(names) > MAX_PARAM_COLUMNS else [broken_key(name) for name in names]
 
 
 def broken_key(key: str) -> str:
@@ -99,12 +95,6 @@ def value_text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "-".join(map(value_text, value))
     return "none" if value is None else str(value)
-
-
-def column_title(column: Column) -> list[str]:
-    """E.g. `SST` and `dev`; `overall` for the total."""
-    task, split = column
-    return [task] if column == TOTAL else [TASKS[task].title, split]
 
 
 def error_text(error: float) -> str:
@@ -135,12 +125,13 @@ def ranking_legend(rows: Sequence[RankedConfiguration]) -> list[str]:
     has_replicates = any(row.scores[TOTAL].replicate_error is not None for row in scored)
     num_alike = sum(row.tasks == scored[0].tasks for row in scored)
     of_its_tasks = "" if num_alike == len(scored) else " of the same tasks"
-    lines = ["Scores are at the epoch of the highest overall dev score, in the column epoch."]
-    lines.append("± standard error over the examples: how far the score would move with other examples of the kind.")
-    if has_replicates:
-        lines.append("Second ±: standard error over replicates, which differ in their random numbers only.")
-    else:
-        lines.append("It leaves out the variance of training, which replicates would show.")
+    lines = [
+        "Scores are at the epoch of the highest overall dev score, in the column epoch.",
+        "± standard error over the examples: how far the score would move with other examples of the kind.",
+        "Second ±: standard error over replicates, which differ in their random numbers only."
+        if has_replicates
+        else "It leaves out the variance of training, which replicates would show.",
+    ]
     if any(row.is_close for row in rows):
         lines.append(
             f"{MARK} not significantly different from the best row{of_its_tasks}: scored on the same resampled dev "

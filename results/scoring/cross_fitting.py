@@ -18,11 +18,11 @@ from results.ensembles.ensemble import Combine, ensemble_outputs
 from results.ensembles.folds import assign_folds, count_folds, iter_folds
 from results.ensembles.outputs import values_of
 from results.ranking.bootstrap import (
-    CONFIDENCE,
     NUM_RESAMPLES,
     Floats,
     Numbers,
     draw_counts,
+    percentile_interval,
     score_examples,
     variance,
     weighted_pearson,
@@ -206,10 +206,9 @@ def score_resamples(found: CrossFitted, counts: Floats) -> Floats:
     return total / weights
 
 
-def interval(resampled: Floats, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """The percentile interval of resampled scores."""
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(resampled, (tail, 1 - tail))
+def interval(resampled: Floats) -> tuple[float, float]:
+    """The percentile interval of resampled scores, (resamples,)."""
+    low, high = percentile_interval(resampled)
     return float(low), float(high)
 
 

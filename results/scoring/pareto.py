@@ -1,6 +1,5 @@
 """Score against the number of models: every selection method at several limits, and their Pareto front."""
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -10,11 +9,12 @@ from results.ensembles.best_k import Method, Settings
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble
 from results.ranking.bootstrap import Numbers
+from results.ranking.expected_best import round_numbers
 from results.records.selection import TradeOff
 from results.scoring.cross_fitting import cross_fit
 
 STEPS = (1, 2, 3, 5)
-"""Limits of the number of models, times powers of ten."""
+"""Leading digits of the limits of the number of models."""
 
 
 def find_trade_offs(
@@ -41,18 +41,12 @@ def find_trade_offs(
     most = min(settings.max_models, int(kept.trial_numbers.max()) + 1)
     found = [
         trade_off
-        for size in list_sizes(most)
+        for size in round_numbers(most, STEPS)
         for trade_off in score_methods(pool, kept, replace(settings, max_models=size), methods, num_repeats)
     ]
     order = list(methods)
     found.sort(key=lambda one: (one.num_models, order.index(one.name)))
     return tuple(replace(one, is_best=is_best) for one, is_best in zip(found, pareto_front(found), strict=True))
-
-
-def list_sizes(most: int) -> list[int]:
-    """The limits of the number of models, up to the largest, which is the last."""
-    steps = (step * 10**power for power in itertools.count() for step in STEPS)
-    return [*itertools.takewhile(lambda size: size < most, steps), most]
 
 
 def score_methods(

@@ -12,7 +12,7 @@ from results.ensembles.greedy import choose_greedy
 from results.ensembles.stacking import choose_weights
 from results.records.selection import TradeOff
 from results.scoring.cross_fitting import cross_fit
-from results.scoring.pareto import find_trade_offs, list_sizes, pareto_front
+from results.scoring.pareto import find_trade_offs, pareto_front
 from tests.results.scoring.plain_selection import all_rows
 from tests.results.scoring.simulated_pools import build_pool
 
@@ -38,22 +38,6 @@ def point(num_models: int, score: float) -> TradeOff:
         standard_error=0.01,
         is_best=False,
     )
-
-
-@pytest.mark.parametrize(
-    ("most", "sizes"),
-    [
-        (1, [1]),
-        (2, [1, 2]),
-        (4, [1, 2, 3, 4]),
-        (5, [1, 2, 3, 5]),
-        (10, [1, 2, 3, 5, 10]),
-        (24, [1, 2, 3, 5, 10, 20, 24]),
-        (1000, [1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000]),
-    ],
-)
-def test_numbers_of_models_are_few_and_end_at_the_limit(most: int, sizes: list[int]) -> None:
-    assert list_sizes(most) == sizes
 
 
 @pytest.mark.parametrize("seed", range(20))
