@@ -1,8 +1,8 @@
-"""What a sweep is asked to do (`SweepOptions`) and what it was decided to do (`SweepPlan`), both checked when built."""
+"""The options of a sweep (`SweepOptions`), checked when built, and the plan that is made of them (`SweepPlan`)."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,46 +15,20 @@ Search = Literal["grid", "tpe", "random"]
 Scheduler = Literal["asha", "none"]
 
 DEFAULT_TRIALS = 20
-"""How many configurations `tpe` and `random` draw when --trials is left out."""
+"""Configurations that `tpe` and `random` draw when --trials is left out."""
 
-DEFAULT_KEEP_GB = 20.0
-DEFAULT_CHECKPOINT_STEPS = 500
-DEFAULT_KEEP_MODELS = 20
-DEFAULT_NODE_WAIT_MINUTES = 10.0
-
-SAVED = (
-    "space",
-    "data",
-    "encoder",
-    "workers",
-    "cpus_per_worker",
-    "gpus_per_worker",
-    "concurrent",
-    "search",
-    "trials",
-    "replicates",
-    "scheduler",
-    "mirror",
-    "seed",
-    "changes",
-    "reuse",
-    "keep_gb",
-    "keep_models",
-    "checkpoint_steps",
-    "node_wait_minutes",
-    "hold_out",
-)
-"""Options that `sweep.json` keeps."""
+NOT_SAVED = ("name", "storage", "address", "resumes", "extend", "retry_failed", "dry_run")
+"""Options that `sweep.json` does not keep."""
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepOptions:
-    """The command line, checked value by value; nothing is opened or looked up.
+    """The options of the command line, each checked on its own; no file is opened.
 
     Raises:
-        ValueError: one line with the flag, the rule and what came.
+        ValueError: one line with the flag, the rule and the value.
     """
 
     space: str
@@ -70,12 +44,12 @@ class SweepOptions:
     gpus_per_worker: float = 0.0
     """GPUs of each worker: 0, 1, or a part of one that several trials share."""
     concurrent: int | None = None
-    """At most so many trials at a time, at least 1; None for as many as fit."""
+    """Most trials that run at the same time, at least 1; None for as many as fit."""
     search: Search = "grid"
     trials: int | None = None
     """Configurations drawn by `tpe` or `random`; None for `DEFAULT_TRIALS`. A grid has its own number."""
     replicates: int = 1
-    """How often each configuration is trained, with different seeds, at least 1."""
+    """Trainings of each configuration, with different seeds, at least 1."""
     scheduler: Scheduler = "none"
     name: str
     """Name of the sweep and of its folder."""
@@ -90,13 +64,13 @@ class SweepOptions:
     """Ray cluster to use; None for this machine."""
     reuse: bool = True
     """Whether stages and trials are shared with the other sweeps of the storage, and among this one's trials."""
-    keep_gb: float = DEFAULT_KEEP_GB
-    """Gigabytes (10^9 bytes) that the stages of all sweeps of the storage may take, at least 0: none is shared."""
-    keep_models: int = DEFAULT_KEEP_MODELS
-    """How many trials, the best by each task's score and by the overall score, keep those best weights, at least 1."""
-    checkpoint_steps: int = DEFAULT_CHECKPOINT_STEPS
+    keep_gb: float = 20.0
+    """Gigabytes (10^9 bytes) that the stages of all sweeps of the storage may take, at least 0; 0 shares none."""
+    keep_models: int = 20
+    """Trials that keep their best weights, by each task's score and by the overall score, at least 1."""
+    checkpoint_steps: int = 500
     """Optimizer steps between two saved states of a running trial, at least 1."""
-    node_wait_minutes: float = DEFAULT_NODE_WAIT_MINUTES
+    node_wait_minutes: float = 10.0
     """How long the sweep waits for a node once none is left that a trial fits, at least 0."""
     hold_out: float = 0.0
     """Share of each task's own train rows that no trial sees, from 0 to 0.5; becomes `data.hold_out`."""
@@ -105,19 +79,12 @@ class SweepOptions:
     extend: int = 0
     """Configurations to add to a resumed sweep."""
     retry_failed: bool = False
-    """Whether what had failed is run again."""
+    """Whether failed trials are run again."""
     dry_run: bool = False
 
     def __post_init__(self) -> None:
-        for flag in (
-            "workers",
-            "cpus-per-worker",
-            "concurrent",
-            "trials",
-            "replicates",
-            "keep-models",
-            "checkpoint-steps",
-        ):
+        counts = ("workers", "cpus-per-worker", "concurrent", "trials", "replicates", "keep-models", "checkpoint-steps")
+        for flag in counts:
             value = getattr(self, flag.replace("-", "_"))
             require(value is None or value >= 1, f"--{flag} must be at least 1", value)
         check_value(Search, self.search, "--search")
@@ -156,15 +123,14 @@ class SweepOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepPlan:
-    """All that the tuner needs: data and encoder are known to be readable, the folder exists."""
+    """All that the sweep needs: data and encoder are known to be readable, the folder exists."""
 
     name: str
     folder: Path
     """Folder of this sweep's records, absolute."""
     space: SearchSpace
-    """The question, with `base` as its base configuration."""
     base: TrialConfig
-    """What every trial starts from: the space's base with encoder, seed and --set applied."""
+    """The space's base configuration, with encoder, seed and --set applied."""
     search: Search
     num_trials: int | None
     """Configurations to draw; None for a grid."""
@@ -180,13 +146,13 @@ class SweepPlan:
     cache_folder: Path
     reuse: bool = True
     """Whether finished trials are reused by equal ones, and stages are shared unless `keep_gb` is 0."""
-    keep_gb: float = DEFAULT_KEEP_GB
+    keep_gb: float = SweepOptions.keep_gb
     """Gigabytes (10^9 bytes) that the stages of all sweeps of the storage may take."""
-    keep_models: int = DEFAULT_KEEP_MODELS
-    """How many trials, the best by each name of a score, keep those best weights."""
-    checkpoint_steps: int = DEFAULT_CHECKPOINT_STEPS
+    keep_models: int = SweepOptions.keep_models
+    """Trials that keep their best weights, by each task's score and by the overall score."""
+    checkpoint_steps: int = SweepOptions.checkpoint_steps
     """Optimizer steps between two saved states of a running trial."""
-    node_wait_minutes: float = DEFAULT_NODE_WAIT_MINUTES
+    node_wait_minutes: float = SweepOptions.node_wait_minutes
     """How long the sweep waits for a node once none is left that a trial fits."""
 
     @property
@@ -207,32 +173,12 @@ class SweepPlan:
 
 def make_plan(options: SweepOptions, space: SearchSpace, data_folder: Path) -> SweepPlan:
     """The plan for checked options, a space whose base holds every override, and a folder of readable data."""
-    return SweepPlan(
-        name=options.name,
-        folder=options.folder,
-        space=space,
-        base=space.base,
-        search=options.search,
-        num_trials=options.num_trials,
-        replicates=options.replicates,
-        scheduler=options.scheduler,
-        seed=options.seed,
-        workers=options.workers,
-        cpus_per_worker=options.cpus_per_worker,
-        gpus_per_worker=options.gpus_per_worker,
-        concurrent=options.concurrent,
-        address=options.address,
-        data_folder=data_folder,
-        cache_folder=options.cache_folder,
-        reuse=options.reuse,
-        keep_gb=options.keep_gb,
-        keep_models=options.keep_models,
-        checkpoint_steps=options.checkpoint_steps,
-        node_wait_minutes=options.node_wait_minutes,
-    )
+    values: dict[str, Any] = {"space": space, "base": space.base, "data_folder": data_folder}
+    values |= {item.name: getattr(options, item.name) for item in fields(SweepPlan) if item.name not in values}
+    return SweepPlan(**values)
 
 
 def saved_options(options: SweepOptions) -> dict[str, Any]:
-    """What `sweep.json` keeps of the options, as plain data; configurations that were added count among the trials."""
-    tree = {name: to_dict(getattr(options, name)) for name in SAVED}
-    return {**tree, "trials": options.num_trials, "data": None if options.data is None else str(options.data)}
+    """The options that `sweep.json` keeps, as plain data; configurations added by --extend count among the trials."""
+    kept = {item.name: to_dict(getattr(options, item.name)) for item in fields(options) if item.name not in NOT_SAVED}
+    return {**kept, "trials": options.num_trials, "data": None if options.data is None else str(options.data)}

@@ -54,12 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return WRONG_USE
     except BrokenPipeError:
         discard_output()
-        print("interrupted: standard output was closed; go on with --resume", file=sys.stderr)
+        print("interrupted: standard output was closed; continue with --resume", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
-        print(f"error: the disk is full: {error}; free some room and go on with --resume", file=sys.stderr)
+        print(f"error: the disk is full: {error}; free some room and continue with --resume", file=sys.stderr)
         return SWEEP_FAILED
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

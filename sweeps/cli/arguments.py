@@ -12,16 +12,7 @@ from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, new_parser, number, whole_number
 from mtlib.tasks import TASKS
 from search_spaces.space import space_names
-from sweeps.options import (
-    DEFAULT_CHECKPOINT_STEPS,
-    DEFAULT_KEEP_GB,
-    DEFAULT_KEEP_MODELS,
-    DEFAULT_NODE_WAIT_MINUTES,
-    DEFAULT_TRIALS,
-    Scheduler,
-    Search,
-    SweepOptions,
-)
+from sweeps.options import DEFAULT_TRIALS, Scheduler, Search, SweepOptions
 
 DEFAULT_STORAGE = "~/multitask-sweeps"
 
@@ -38,7 +29,7 @@ CHANGEABLE_OPTIONS = (
     "retry_failed",
     "dry_run",
 )
-"""Options that may differ from the sweep's own when it is resumed, beside `--storage` and `--address`."""
+"""Options, besides `--storage` and `--address`, that --resume may change."""
 
 EXAMPLES = f"""\
 examples:
@@ -55,9 +46,9 @@ examples:
     python sweeps/run.py --space smart_lambda --search tpe --trials 30 --scheduler asha
   anything of the configuration held at another value, in every trial
     python sweeps/run.py --space smart_lambda --set optimizer.learning_rate=1e-5 --set stages.1.epochs=3
-  a tenth of train kept aside from all trials, for one honest score of what is chosen in the end
+  a tenth of train held out from all trials, for an unbiased score of the selected ensemble
     python sweeps/run.py --space smart_lambda --hold-out 0.1
-  after Ctrl-C, a crash or a power cut: what was finished stays, the rest goes on from its last saved state
+  after Ctrl-C, a crash or a power cut: finished trials stay, the rest continues from its last saved state
     python sweeps/run.py --resume NAME
   on a Ray cluster: from a machine of it, or from outside
     python sweeps/run.py --space smart_lambda --address auto
@@ -79,7 +70,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_question(parser.add_argument_group("what is asked"))
     add_search(parser.add_argument_group("how it is searched"))
     add_place(parser.add_argument_group("where it runs"))
-    add_resumption(parser.add_argument_group("what is kept, and going on"))
+    add_resumption(parser.add_argument_group("what is kept, and resuming"))
     return parser
 
 
@@ -106,8 +97,8 @@ def add_question(group: argparse._ArgumentGroup) -> None:
         type=number,
         metavar="F",
         default=0.0,
-        help="share of each task's train rows, at most 0.5, that no trial sees, kept for a last, honest score; rows "
-        "with a text in common stay together, and hold_out.json in the sweep's folder names them (default: 0)",
+        help="share of each task's train rows, at most 0.5, that no trial sees, for an unbiased score at the end; "
+        "rows with a text in common stay together, and hold_out.json in the sweep's folder names them (default: 0)",
     )
     add("--dry-run", action="store_true", help="print trials, stages, steps and disk; start nothing")
     add("--list-spaces", action="store_true", help="print the search spaces and their questions")
@@ -146,40 +137,40 @@ def add_place(group: argparse._ArgumentGroup) -> None:
         "--node-wait-minutes",
         type=number,
         metavar="M",
-        default=DEFAULT_NODE_WAIT_MINUTES,
+        default=SweepOptions.node_wait_minutes,
         help="how long to wait for a node once none is left that a trial fits; then the sweep stops as after Ctrl-C "
-        f"(default: {DEFAULT_NODE_WAIT_MINUTES:g})",
+        "(default: %(default)g)",
     )
 
 
 def add_resumption(group: argparse._ArgumentGroup) -> None:
     """Flags for what is kept and shared, and for resuming."""
     add = group.add_argument
-    add("--resume", metavar="SWEEP", help="go on with a sweep, by its name in --storage or its folder")
-    add("--extend", type=whole_number, metavar="N", default=0, help="with --resume: try N configurations more")
-    add("--retry-failed", action="store_true", help="with --resume: run what had failed once more")
-    words = "share no stage and no trial, neither take nor leave any"
+    add("--resume", metavar="SWEEP", help="continue a sweep, by its name in --storage or its folder")
+    add("--extend", type=whole_number, metavar="N", default=0, help="with --resume: N more configurations")
+    add("--retry-failed", action="store_true", help="with --resume: run failed trials again")
+    words = "share no stage and no trial with others"
     add("--no-reuse", dest="reuse", action="store_false", help=words)
     add(
         "--keep-gb",
         type=number,
         metavar="G",
-        default=DEFAULT_KEEP_GB,
-        help=f"most gigabytes of finished stages, of all sweeps of the storage together (default: {DEFAULT_KEEP_GB:g})"
+        default=SweepOptions.keep_gb,
+        help="most gigabytes of finished stages, of all sweeps of the storage together (default: %(default)g)"
         "; with 0 no stage is kept or taken, only whole trials are",
     )
     add(
         "--keep-models",
         type=whole_number,
         metavar="K",
-        default=DEFAULT_KEEP_MODELS,
+        default=SweepOptions.keep_models,
         help="trials whose weights stay: the K best by each task's score and overall (default: %(default)s)",
     )
     add(
         "--checkpoint-steps",
         type=whole_number,
         metavar="N",
-        default=DEFAULT_CHECKPOINT_STEPS,
+        default=SweepOptions.checkpoint_steps,
         help="optimizer steps between two saved states of a trial: most that a kill can cost (default: %(default)s)",
     )
 
@@ -226,10 +217,9 @@ def read_resumption(arguments: argparse.Namespace, storage: Path, address: str |
     from sweeps.resume.resume import find_sweep_folder, read_saved_options
 
     for flag, name in sorted(arguments.given.items()):
-        rule = f"{flag} must be left out with --resume, which goes on as the sweep began"
-        value = getattr(arguments, name)
-        is_allowed = name in (*CHANGEABLE_OPTIONS, "resume", "storage", "address")
-        require(is_allowed, rule, "it" if isinstance(value, bool) else value)
+        rule = f"{flag} must be left out with --resume, which continues the sweep as it began"
+        value, allowed = getattr(arguments, name), (*CHANGEABLE_OPTIONS, "resume", "storage", "address")
+        require(name in allowed, rule, "it" if isinstance(value, bool) else value)
     changes = {name: getattr(arguments, name) for name in arguments.given.values() if name in CHANGEABLE_OPTIONS}
     return read_saved_options(find_sweep_folder(arguments.resume, storage), {**changes, "address": address})
 

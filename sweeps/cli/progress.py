@@ -17,7 +17,7 @@ from sweeps.driver.run_sweep import OnEvent
 from sweeps.lanes.messages import Event
 
 TIMED_STATUSES = ("complete", "pruned")
-"""Statuses of trials whose time predicts that of others; reused ones took none."""
+"""Statuses of trials whose time predicts that of others; reused trials take no time."""
 MAX_TRIAL_LINES = 12
 """Running trials that the live table shows."""
 MIN_FRACTION = 0.1
@@ -27,10 +27,9 @@ STATUSES_SHOWN = ("complete", "reused", "pruned", "failed", "interrupted", "runn
 
 @contextlib.contextmanager
 def show_progress(console: Console) -> Iterator[OnEvent]:
-    """A display for `run_sweep`; it yields the function to call with each event.
+    """Yields the function that `run_sweep` calls with each event.
 
-    Args:
-        console: a terminal has a live table; anything else gets a line per trial's start, scores and end.
+    A terminal has a live table; any other console gets a line for each start, report and end of a trial.
     """
     started = time.time()
     if not console.is_terminal:
@@ -49,13 +48,14 @@ def show_progress(console: Console) -> Iterator[OnEvent]:
 
 def print_lines(console: Console, event: Event, ledger: Ledger, started: float) -> None:
     """Prints the lines of an event for a log."""
-    lines = lasting_lines(event)
+    lines, name, records = lasting_lines(event), str(event.trial_id), ledger.records
     if event.kind in ("started", "resumed"):
-        lines.append(start_line(ledger.records[str(event.trial_id)]))
+        lines.append(f"{name} starts: {params_text(records[name])}")
     elif event.kind == "report" and not event.facts.get("is_replayed"):
-        lines.append(score_line(ledger.records[str(event.trial_id)]))
-    if event.kind == "ended" and event.facts["was_started"]:
-        lines += [end_line(ledger.records[str(event.trial_id)]), summary(ledger, started)]
+        lines.append(f"{name} epoch {records[name].epochs}: {', '.join(score_texts(records[name]))}")
+    elif event.kind == "ended" and event.facts["was_started"]:
+        lines.append(f"{name} {records[name].status} after {duration(records[name].wall_seconds)}")
+        lines.append(summary(ledger, started))
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
@@ -91,31 +91,16 @@ def begin_lines(trial_id: str, facts: Mapping[str, Any]) -> list[str]:
     """What a trial reuses, and a note on its own earlier work."""
     notes = [facts["note"]] if facts["note"] else []
     if facts["taken_from"]:
-        return [*notes, f"{trial_id} is equal to {facts['taken_from']}, which is taken over"]
+        return [*notes, f"{trial_id} is equal to {facts['taken_from']}, which is reused"]
     if facts["shared_steps"]:
-        return [*notes, f"{trial_id} takes over {facts['shared_steps']:,} steps that were trained before"]
+        return [*notes, f"{trial_id} reuses {facts['shared_steps']:,} steps that were trained before"]
     return [*notes, f"{trial_id} continues after epoch {facts['epochs']}"] if facts["epochs"] else notes
-
-
-def start_line(record: TrialRecord) -> str:
-    """`0003-r0 starts: smart.weight=0.5`."""
-    return f"{record.trial_id} starts: {params_text(record)}"
-
-
-def score_line(record: TrialRecord) -> str:
-    """`0003-r0 epoch 4: SST 0.412, QQP 0.780, STS 0.655, overall 0.673`."""
-    return f"{record.trial_id} epoch {record.epochs}: {', '.join(score_texts(record))}"
 
 
 def score_texts(record: TrialRecord) -> list[str]:
     """The newest score of each task by its title, in the tasks' order, then the overall score."""
     titles = {**{name: task.title for name, task in TASKS.items()}, OVERALL: OVERALL}
     return [f"{title} {record.last[name]:.3f}" for name, title in titles.items() if name in record.last]
-
-
-def end_line(record: TrialRecord) -> str:
-    """`0003-r0 complete after 12 s`."""
-    return f"{record.trial_id} {record.status} after {duration(record.wall_seconds)}"
 
 
 def params_text(record: TrialRecord) -> str:

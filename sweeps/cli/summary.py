@@ -99,7 +99,7 @@ def describe_outcome(outcome: SweepOutcome, options: SweepOptions) -> list[str]:
     if outcome.is_interrupted:
         why = f"Interrupted: {outcome.interruption}" if outcome.interruption else "Interrupted"
         return [
-            f"{why} (trials: {counts}); what had finished is kept and ranked. Go on with: {resume_command(options)}"
+            f"{why} (trials: {counts}); what had finished is kept and ranked. Continue with: {resume_command(options)}"
         ]
     return [f"{len(outcome.failures)} of {sum(outcome.counts.values())} trials failed."] if outcome.failures else []
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from search_spaces.space import load_space
-from sweeps.options import DEFAULT_KEEP_MODELS, DEFAULT_TRIALS, SweepOptions, make_plan
+from sweeps.options import DEFAULT_TRIALS, SweepOptions, make_plan
 
 
 def options_with(**changes: Any) -> SweepOptions:
@@ -113,12 +113,12 @@ def test_states_are_saved_at_least_one_step_apart() -> None:
 
 
 @pytest.mark.parametrize("value", [0, 0.001, 0.5])
-def test_up_to_half_of_train_can_be_kept_aside(value: float) -> None:
+def test_up_to_half_of_train_can_be_held_out(value: float) -> None:
     assert options_with(hold_out=value).hold_out == value
 
 
 @pytest.mark.parametrize("value", [-0.001, 0.501, float("nan"), float("inf")])
-def test_less_than_nothing_and_more_than_half_cannot_be_kept_aside(value: float) -> None:
+def test_less_than_nothing_and_more_than_half_cannot_be_held_out(value: float) -> None:
     with pytest.raises(ValueError, match=r"^--hold-out must be from 0 to 0.5, got"):
         options_with(hold_out=value)
 
@@ -146,7 +146,7 @@ def test_where_no_stage_can_be_kept_none_is_shared_and_whole_trials_are(keep_gb:
 
 def test_at_least_one_trial_keeps_its_weights() -> None:
     space = load_space("smart_lambda")
-    assert make_plan(options_with(), space, Path("/data")).keep_models == DEFAULT_KEEP_MODELS
+    assert make_plan(options_with(), space, Path("/data")).keep_models == SweepOptions.keep_models
     assert make_plan(options_with(keep_models=1), space, Path("/data")).keep_models == 1
     with pytest.raises(ValueError, match=r"^--keep-models must be at least 1, got 0$"):
         options_with(keep_models=0)

@@ -639,7 +639,7 @@ def test_a_sweep_whose_reader_leaves_says_how_to_go_on(error: str, tmp_path: Pat
     code = f"{BROKEN}import sweeps.driver.run_sweep\ndef leave(*_): raise {error}\nsweeps.tuner.run_sweep = leave\n"
     code += f"run.show = lambda _lines: None\nsys.exit(run.main({words!r}))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    line = "interrupted: standard output was closed; go on with --resume\n"
+    line = "interrupted: standard output was closed; continue with --resume\n"
     assert (done.returncode, done.stderr) == (130, line)
 
 

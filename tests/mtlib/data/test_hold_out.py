@@ -1,4 +1,4 @@
-"""Rows that are kept aside: whole groups, by texts alone, as many as fit; against groups found by hand."""
+"""Rows that are held out: whole groups, by texts alone, as many as fit; against groups found by hand."""
 
 import hashlib
 

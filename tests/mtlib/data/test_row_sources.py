@@ -1,4 +1,4 @@
-"""Parts of tables: files read once, rows kept aside on one side only, what else is left out counted."""
+"""Parts of tables: files read once, held-out rows on one side only, what else is left out counted."""
 
 import dataclasses
 from collections.abc import Sequence

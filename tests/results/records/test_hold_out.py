@@ -1,4 +1,4 @@
-"""The record of rows kept aside: whole, in one line where it is missing or wrong, and told from other rows."""
+"""The record of held-out rows: whole, in one line where it is missing or wrong, and told from other rows."""
 
 import dataclasses
 import json

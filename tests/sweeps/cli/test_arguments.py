@@ -262,7 +262,7 @@ def test_a_sweep_over_a_grid_cannot_be_extended(tmp_path: Path) -> None:
 def test_a_resumed_sweep_refuses_what_cannot_change_even_at_its_default(words: list[str]) -> None:
     flag = words[0].split("=")[0]
     with pytest.raises(
-        ValueError, match=f"^{flag} must be left out with --resume, which goes on as the sweep"
+        ValueError, match=f"^{flag} must be left out with --resume, which continues the sweep"
     ) as raised:
         read("--resume", "mine", *words)
     assert "\n" not in str(raised.value)

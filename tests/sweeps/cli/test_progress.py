@@ -206,8 +206,8 @@ def begins(epochs: int, steps: int = 0, taken_from: str | None = None, note: str
     [
         (begins(0), []),
         (begins(2), ["0000-r0 continues after epoch 2"]),
-        (begins(2, 1234), ["0000-r0 takes over 1,234 steps that were trained before"]),
-        (begins(3, 99, "old/0004-r0"), ["0000-r0 is equal to old/0004-r0, which is taken over"]),
+        (begins(2, 1234), ["0000-r0 reuses 1,234 steps that were trained before"]),
+        (begins(3, 99, "old/0004-r0"), ["0000-r0 is equal to old/0004-r0, which is reused"]),
         (begins(0, note="0000-r0 starts over: it was damaged"), ["0000-r0 starts over: it was damaged"]),
         (event("waiting", what="another sweep trains it"), ["0000-r0 waits: another sweep trains it"]),
         (event("stage_finished", stage=0, why_not=None), []),
@@ -231,7 +231,7 @@ def test_epochs_that_are_told_again_do_not_flood_a_log(make_plan: MakePlan) -> N
     assert ledger.records["0000-r0"].best == {"sst": 0.5}
 
 
-def test_what_was_taken_over_says_nothing_about_the_time_that_is_left(make_plan: MakePlan) -> None:
+def test_what_was_reused_says_nothing_about_the_time_that_is_left(make_plan: MakePlan) -> None:
     taken = event("ended", at=NOON + 1, how="reused", error=None, was_started=True)
     ledger = after(open_ledger(make_plan()), started(), taken)
     assert seconds_left(ledger, NOON + 1) is None

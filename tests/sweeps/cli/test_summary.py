@@ -78,7 +78,7 @@ def test_the_last_line_of_an_interrupted_sweep_is_how_to_go_on(
     finish(asked, outcome_with(counts={"interrupted": 1}, is_interrupted=True, interruption=why))
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith(f"{begins}: 1 interrupted); what had finished is kept and ranked. ")
-    assert last.endswith(f" Go on with: python sweeps/run.py --resume {asked.folder}")
+    assert last.endswith(f" Continue with: python sweeps/run.py --resume {asked.folder}")
 
 
 @pytest.fixture

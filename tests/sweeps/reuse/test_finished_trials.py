@@ -1,4 +1,4 @@
-"""Whole trials that have finished: an equal one takes them over exactly, unless anything of them is missing."""
+"""Whole trials that have finished: an equal one reuses them exactly, unless anything of them is missing."""
 
 import json
 import shutil

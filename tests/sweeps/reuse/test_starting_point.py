@@ -1,4 +1,4 @@
-"""Where a trial begins: what it takes over gives exactly what it would have trained, and what does not fit is left."""
+"""Where a trial begins: what it reuses gives exactly what it would have trained, and what does not fit is left."""
 
 import contextlib
 import errno
