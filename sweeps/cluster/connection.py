@@ -29,6 +29,9 @@ THREAD_PREFIX = "sweep: "
 """Of the names of threads that call Ray."""
 OBJECT_STORE_BYTES = 200 * 2**20
 """Shared memory of a local Ray. Sweeps pass small messages only; by default Ray takes a third of the memory."""
+START_ATTEMPTS = 3
+START_TIMEOUT = "timed out during startup"
+"""What Ray says when its processes did not start in time."""
 CONNECT_SECONDS = 5.0
 """Time limit of a TCP connection to a cluster."""
 
@@ -131,7 +134,27 @@ def silence_ray() -> None:
 
 
 def start_local() -> str | None:
-    """Starts Ray on this machine and returns the host and port of its dashboard."""
+    """Starts Ray on this machine and returns the host and port of its dashboard.
+
+    Ray waits 30 s for its own processes, too few where many others run: then it is started again.
+
+    Raises:
+        ValueError: it did not start `START_ATTEMPTS` times.
+    """
+    reason = ""
+    for _ in range(START_ATTEMPTS):
+        try:
+            return start_local_once()
+        except Exception as error:  # Ray raises nothing more specific
+            if START_TIMEOUT not in str(error):
+                raise
+            ray.shutdown()
+            reason = first_line(error)
+    raise ValueError(f"Ray must start within 30 s on this machine, got {START_ATTEMPTS} timeouts: {reason}")
+
+
+def start_local_once() -> str | None:
+    """Starts Ray, with a port of its own; raises Exception where its processes take too long."""
     port = free_port()
     host = ray.util.get_node_ip_address()
     os.environ[GCS_PORT_VARIABLE] = str(port)

@@ -11,6 +11,7 @@ import pytest
 import ray
 
 from results.records.files import PROJECT_FOLDER
+from sweeps.cluster import connection
 from sweeps.cluster.connection import (
     BackgroundRun,
     Cluster,
@@ -19,6 +20,7 @@ from sweeps.cluster.connection import (
     free_port,
     ignoring_interrupts,
     open_ray,
+    start_local,
     start_thread,
     worker_environment,
 )
@@ -64,6 +66,32 @@ def test_a_cluster_that_is_not_there_is_one_clear_error(monkeypatch: pytest.Monk
     monkeypatch.setattr(ray, "init", refuse)
     with pytest.raises(ValueError, match=r"^--address must be a running Ray cluster, got auto: Could not find any .*$"):
         connect("auto")
+
+
+@pytest.mark.parametrize("num_timeouts", [1, 2])
+def test_a_local_ray_that_takes_too_long_is_started_again(num_timeouts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[Exception | str] = [Exception("The current node timed out during startup. x")] * num_timeouts
+    monkeypatch.setattr(connection, "start_local_once", lambda: give(answers))
+    answers.append("127.0.0.1:8265")
+    assert start_local() == "127.0.0.1:8265"
+    assert not answers
+
+
+def test_a_local_ray_that_does_not_start_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[Exception | str] = [Exception("The current node timed out during startup. x\ny")] * 3
+    monkeypatch.setattr(connection, "start_local_once", lambda: give(answers))
+    with pytest.raises(ValueError, match="got 3 timeouts: The current node timed out during startup. x$"):
+        start_local()
+    monkeypatch.setattr(connection, "start_local_once", lambda: give([Exception("something else")]))
+    with pytest.raises(Exception, match="something else"):
+        start_local()
+
+
+def give(answers: list[Exception | str]) -> str:
+    answer = answers.pop(0)
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 def test_an_address_where_nobody_listens_is_one_clear_error_at_once() -> None:
