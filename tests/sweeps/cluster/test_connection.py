@@ -80,7 +80,7 @@ def test_a_local_ray_that_takes_too_long_is_started_again(num_timeouts: int, mon
 def test_a_local_ray_that_does_not_start_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[Exception | str] = [Exception("The current node timed out during startup. x\ny")] * 3
     monkeypatch.setattr(connection, "start_local_once", lambda: give(answers))
-    with pytest.raises(ValueError, match="got 3 timeouts: The current node timed out during startup. x$"):
+    with pytest.raises(ValueError, match="got 3 timeouts: The current node timed out"):
         start_local()
     monkeypatch.setattr(connection, "start_local_once", lambda: give([Exception("something else")]))
     with pytest.raises(Exception, match="something else"):
