@@ -7,6 +7,7 @@ epochs by `mtlib.stages.draws`, which also counts each set's batches.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -113,45 +114,26 @@ def epoch_round_robin(sets: StageSets, number: int) -> Rounds:
     return [(position,)] * (sets.steps_per_epoch or sets.batches[position])
 
 
-def uniform(sets: StageSets, number: int) -> Rounds:
-    """Every set with the same probability."""
-    return drawn_rounds(sets, number, 0.0)
-
-
-def proportional(sets: StageSets, number: int) -> Rounds:
-    """Sets with a probability proportional to their rows N."""
-    return drawn_rounds(sets, number, 1.0)
-
-
-def square_root(sets: StageSets, number: int) -> Rounds:
-    """Sets with a probability proportional to the square root of N."""
-    return drawn_rounds(sets, number, 0.5)
-
-
 def annealed(sets: StageSets, number: int, annealing: float) -> Rounds:
     """Sets with a probability proportional to N^a, a = 1 - annealing (e - 1) / (E - 1) in epoch e of E; 1 where E = 1.
 
     Source: Stickland and Murray 2019.
     """
-    return drawn_rounds(sets, number, 1 - annealing * number / max(sets.num_epochs - 1, 1))
+    return drawn_rounds(1 - annealing * number / max(sets.num_epochs - 1, 1), sets, number)
 
 
-def drawn_rounds(sets: StageSets, number: int, exponent: float) -> Rounds:
-    """An epoch of independent draws of one set each, as long as a pass over all sets unless configured."""
-    length = sets.steps_per_epoch or sum(sets.batches)
-    probs = set_probs(sets.own_rows, sets.probability_factors, exponent)
-    return [(int(position),) for position in sets.stream(number).choice(len(probs), size=length, p=probs)]
+def drawn_rounds(exponent: float, sets: StageSets, number: int) -> Rounds:
+    """An epoch of independent draws of one set each, as long as a pass over all sets unless configured.
 
-
-def set_probs(own_rows: Sequence[int], factors: Sequence[float], exponent: float) -> np.ndarray:
-    """The probability of each set: p_i = f_i N_i^exponent / sum_j f_j N_j^exponent.
+    The probability of a set is p_i = f_i N_i^exponent / sum_j f_j N_j^exponent, for N_i rows and a factor f_i.
 
     Source: Stickland and Murray 2019; Tuning Up BERT 4.5, where N counts real rows only; My PAL BERT 5.3 for the
     factors.
     """
-    weights = np.array(factors) * np.array(own_rows, dtype=np.float64) ** exponent
-    probs: np.ndarray = weights / weights.sum()
-    return probs
+    length = sets.steps_per_epoch or sum(sets.batches)
+    weights = np.array(sets.probability_factors) * np.array(sets.own_rows, dtype=np.float64) ** exponent
+    positions = sets.stream(number).choice(len(weights), size=length, p=weights / weights.sum())
+    return [(int(position),) for position in positions]
 
 
 BATCH_ORDERS: dict[str, BatchOrder] = {
@@ -163,9 +145,9 @@ BATCH_ORDERS: dict[str, BatchOrder] = {
     "max_size_cycle": BatchOrder(title="max-size cycle", function=max_size_cycle, has_rounds=True),
     "sequential": BatchOrder(title="sequential", function=sequential),
     "epoch_round_robin": BatchOrder(title="epoch round robin", function=epoch_round_robin, is_one_set_per_epoch=True),
-    "uniform": BatchOrder(title="uniform sampling", function=uniform, is_random=True),
-    "proportional": BatchOrder(title="proportional sampling", function=proportional, is_random=True),
-    "square_root": BatchOrder(title="square-root sampling", function=square_root, is_random=True),
+    "uniform": BatchOrder(title="uniform sampling", function=partial(drawn_rounds, 0.0), is_random=True),
+    "proportional": BatchOrder(title="proportional sampling", function=partial(drawn_rounds, 1.0), is_random=True),
+    "square_root": BatchOrder(title="square-root sampling", function=partial(drawn_rounds, 0.5), is_random=True),
     "annealed": BatchOrder(
         title="annealed sampling",
         function=annealed,

@@ -1,5 +1,6 @@
 """Settings of data: further sources, rows to hold out, batching, and the batch size of the evaluation."""
 
+import dataclasses
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -78,17 +79,8 @@ def check_label(entry: str, task: str) -> None:
 
 def further_sets() -> dict[str, SourceConfig]:
     """The further sets of `mtlib.tasks`; they are read only where a stage names them."""
-    return {
-        further.name: SourceConfig(
-            task=further.task,
-            path=further.path,
-            label_column=further.label_column,
-            labels=further.labels,
-            batch_size=further.batch_size,
-            probability_factor=further.probability_factor,
-        )
-        for further in FURTHER_SETS
-    }
+    groups = [dataclasses.asdict(further) for further in FURTHER_SETS]
+    return {group.pop("name"): SourceConfig(**group) for group in groups}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,10 +12,6 @@ from mtlib.errors import require, require_once
 from mtlib.tasks import TASKS
 
 Encoding = Literal["single", "cross", "cross_no_separator", "bi"]
-Pooling = Literal["cls", "mean"]
-Head = Literal["linear", "cosine"]
-PalsPlacement = Literal["attention", "layer"]
-PalsFunction = Literal["attention", "identity", "low_rank"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,10 +62,10 @@ class PalsConfig:
     """Attention heads of each module, at least 1. Source: MP 4.1."""
     tasks: tuple[str, ...] = ()
     """Tasks that have modules of their own."""
-    placement: PalsPlacement = "attention"
+    placement: Literal["attention", "layer"] = "attention"
     """`attention`: LN(h + SA(h) + TS(h)), inside the attention block's LayerNorm (MP 4.1). `layer`:
     LN(a + FFN(a) + TS(h)), beside the whole layer (Stickland and Murray's code)."""
-    function: PalsFunction = "attention"
+    function: Literal["attention", "identity", "low_rank"] = "attention"
     """g in TS(h) = V_D g(V_E h), V_E and V_D shared by all layers: multi-head `attention`, or the `identity`, low-rank
     layers by their formula (Stickland and Murray 2019, 3.1). `low_rank`: low-rank layers by their code (size 100,
     placement `layer`): V_E and V_D of each layer its own, with biases and a gelu between; 12 times as many."""
@@ -107,10 +103,10 @@ class TaskConfig:
     """`single` for one text; for pairs `cross` (both in one input with a separator and real segment ids),
     `cross_no_separator` (both in one input as if one text; TT table 2) or `bi` (each encoded alone). Source: BB table
     1."""
-    pooling: Pooling = "cls"
+    pooling: Literal["cls", "mean"] = "cls"
     """What stands for a text: the state of its first token (XLNet: its last, where its tokenizer puts [CLS]), or the
     `mean` over its tokens without padding."""
-    head: Head = "linear"
+    head: Literal["linear", "cosine"] = "linear"
     """`linear`: a linear layer on the pooled text, or on both vectors of a bi-encoder joined. `cosine`: cosine of the
     two vectors of a bi-encoder; as it is for a binary task (its sigmoid is the probability), from -1..1 to the range of
     the labels for regression. Source: TU 4.2; BB 3.2 names only the cosine."""

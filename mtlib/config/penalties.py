@@ -12,8 +12,6 @@ from typing import Any, Literal
 from mtlib.config.schema import check_types
 from mtlib.errors import require, require_once
 
-SmartMode = Literal["unit_norm", "paper", "random"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Penalty:
@@ -49,7 +47,7 @@ class SmartConfig:
     """lambda_s, the weight of the penalty, at least 0; 0 turns it off. Source: BB table 6 and TU table 3 search it."""
     tasks: tuple[str, ...] = ()
     """Tasks that carry the penalty. Source: BB 3.5 uses SST and QQP, not STS."""
-    mode: SmartMode = "unit_norm"
+    mode: Literal["unit_norm", "paper", "random"] = "unit_norm"
     """How noise becomes a perturbation (`precision=bf16` rounds the ascent step away: `unit_norm` is then `random` at a
     higher cost, and `paper` is refused). `unit_norm`: noise plus a gradient step, scaled to inf-norm 1 per token (what
     BB ran). `paper`: a step of `step_size` along the gradient over its inf-norm, projected on the ball of radius
@@ -105,9 +103,8 @@ class ProximalConfig:
     def __post_init__(self) -> None:
         check_types(self)
         require(0 <= self.decay < 1, "proximal.decay must be at least 0 and below 1", self.decay)
-        late = self.late_decay
+        late, fraction = self.late_decay, self.early_fraction
         require(late is None or 0 <= late < 1, "proximal.late_decay must be at least 0 and below 1", late)
-        fraction = self.early_fraction
         require(0 < fraction < 1, "proximal.early_fraction must be above 0 and below 1", fraction)
         check_penalty("proximal", self)
 

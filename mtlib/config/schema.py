@@ -1,6 +1,7 @@
 """Frozen dataclasses from text, JSON and dotted keys and back, with one clear line for whatever does not fit."""
 
 import dataclasses
+import functools
 import math
 import types
 import typing
@@ -10,6 +11,15 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 from mtlib.errors import require, require_name
 
 Class = TypeVar("Class", bound=type)
+
+NONE_WORDS = ("none", "null")
+"""None, also as text, in lower case."""
+
+
+@functools.cache
+def hints_of(cls: Any) -> dict[str, Any]:
+    """The types of a dataclass's fields by name."""
+    return typing.get_type_hints(cls, include_extras=True)
 
 
 def with_fields(fields: Mapping[str, tuple[Any, Any]]) -> Callable[[Class], Class]:
@@ -25,10 +35,10 @@ def with_fields(fields: Mapping[str, tuple[Any, Any]]) -> Callable[[Class], Clas
     return declare
 
 
-def fields_of(settings: Iterable[type[Any] | None]) -> dict[str, tuple[Any, Any]]:
+def fields_of(settings: Iterable[Any]) -> dict[str, tuple[Any, Any]]:
     """The fields of dataclasses of settings, for `with_fields`; None has none."""
     return {
-        f.name: (typing.get_type_hints(cls, include_extras=True)[f.name], f.default)
+        f.name: (hints_of(cls)[f.name], f.default)
         for cls in settings
         if cls is not None
         for f in dataclasses.fields(cls)
@@ -93,22 +103,19 @@ def from_dict(cls: Any, tree: Any, where: str) -> Any:
     """Builds the dataclass `cls` from plain dictionaries and lists."""
     if not isinstance(tree, Mapping):
         raise ValueError(f"{where or 'a configuration'} must be a group of keys, got {tree!r}")
-    hints = typing.get_type_hints(cls, include_extras=True)
+    hints = hints_of(cls)
     prefix = f"{where}." if where else ""
     for key in tree:
         require_name(f"{prefix}{key}", [f"{prefix}{name}" for name in hints], "key")
     values = {key: read_value(hints[key], item, f"{prefix}{key}") for key, item in tree.items()}
-    missing = [f.name for f in dataclasses.fields(cls) if f.name not in values and is_required(f)]
+    required = [f.name for f in dataclasses.fields(cls) if f.default is f.default_factory is dataclasses.MISSING]
+    missing = [name for name in required if name not in values]
     if missing:
         raise ValueError(f"{prefix}{missing[0]} is missing")
     try:
         return cls(**values)
     except ValueError as error:  # a field of a task or stage does not know whose it is
         raise ValueError(f"{where}: {error}" if "." in where else str(error)) from error
-
-
-def is_required(f: "dataclasses.Field[Any]") -> bool:
-    return f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
 
 
 def read_value(hint: Any, item: Any, where: str) -> Any:
@@ -122,7 +129,7 @@ def read_value(hint: Any, item: Any, where: str) -> Any:
         if not isinstance(item, list | tuple):
             raise ValueError(f"{where} must be a list, got {item!r}")
         return tuple(read_value(arguments[0], part, f"{where}.{index}") for index, part in enumerate(item))
-    if origin in (Mapping, dict) or (isinstance(origin, type) and issubclass(origin, Mapping)):
+    if isinstance(origin, type) and issubclass(origin, Mapping):
         require(isinstance(item, Mapping), f"{where} must be a group of keys", repr(item))
         return {key: read_value(arguments[1], part, f"{where}.{key}") for key, part in item.items()}
     return read_scalar(hint, item, where)
@@ -130,10 +137,13 @@ def read_value(hint: Any, item: Any, where: str) -> Any:
 
 def type_if_given(hint: Any, item: Any) -> Any:
     """Of a tuple or None, or a dataclass or None, the former, unless `item` is None or says so."""
-    choices = get_args(hint) if get_origin(hint) in (types.UnionType, typing.Union) else ()
-    found = [choice for choice in choices if get_origin(choice) is tuple or dataclasses.is_dataclass(choice)]
-    is_none = item is None or (isinstance(item, str) and item.lower() in ("none", "null"))
-    return found[0] if found and not is_none else hint
+    found = [kind for kind in types_of(hint) if get_origin(kind) is tuple or dataclasses.is_dataclass(kind)]
+    return found[0] if found and str(item).lower() not in NONE_WORDS else hint
+
+
+def types_of(hint: Any) -> tuple[Any, ...]:
+    """The members of a union, or the type itself."""
+    return get_args(hint) if get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
 
 
 def split_text(text: str) -> list[str]:
@@ -143,8 +153,8 @@ def split_text(text: str) -> list[str]:
 
 def read_scalar(hint: Any, item: Any, where: str) -> Any:
     """A number, truth value, word or None, read from text where it came as text."""
-    choices = get_args(hint) if get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
-    if isinstance(item, str) and type(None) in choices and item.lower() in ("none", "null"):
+    choices = types_of(hint)
+    if type(None) in choices and str(item).lower() in NONE_WORDS:
         return None
     if isinstance(item, str) and str not in choices and not any(map(words_of, choices)):
         item = parse_text(item, choices, where)
@@ -167,7 +177,7 @@ def parse_text(text: str, choices: tuple[Any, ...], where: str) -> Any:
 
 def check_types(value: Any) -> None:
     """Checks every field of a dataclass against its annotation; an int where a float belongs becomes a float."""
-    hints = typing.get_type_hints(type(value), include_extras=True)
+    hints = hints_of(value.__class__)
     for f in dataclasses.fields(value):
         item, hint = getattr(value, f.name), hints[f.name]
         if isinstance(item, int | float) and not isinstance(item, bool) and float in (hint, *get_args(hint)):
@@ -194,7 +204,7 @@ def check_value(hint: Any, item: Any, where: str) -> None:
     if words := words_of(hint):
         require(item in words, f"{where} must be one of {', '.join(map(str, words))}", item)
         return
-    allowed = get_args(hint) if origin in (types.UnionType, typing.Union) else (origin or hint,)
+    allowed = tuple(get_origin(kind) or kind for kind in types_of(hint))
     fits = (*allowed, int) if float in allowed else allowed  # a whole number becomes a float
     is_wrong = not isinstance(item, fits) or (isinstance(item, bool) and bool not in allowed)
     require(not is_wrong, f"{where} must be {type_name(allowed)}", repr(item))

@@ -10,9 +10,6 @@ from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS
 from mtlib.config.schema import check_types, fields_of, settings_of, with_fields
 from mtlib.errors import require, require_once
 
-Schedule = Literal["constant", "slanted_triangular"]
-LossWeighting = Literal["fixed", "uncertainty"]
-
 
 @dataclass(frozen=True, kw_only=True)
 @with_fields(fields_of(order.settings for order in BATCH_ORDERS.values()))
@@ -51,6 +48,11 @@ class StageConfig:
     dev score of the tasks that had been active; the optimizer starts anew then. Source: TU table 4."""
     reset_optimizer: bool = False
     """Whether the optimizer's moments start at 0 in this stage, as in the first they do anyway."""
+
+    @property
+    def sums_tasks(self) -> bool:
+        """Whether a step holds several tasks."""
+        return self.sum_losses and len(self.tasks) > 1
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -97,7 +99,7 @@ class OptimizerConfig:
     """Decay of the second moment, 0 <= beta2 < 1. Source: BB 4.3."""
     epsilon: float = 1e-8
     """Added to the root of the second moment, above 0."""
-    schedule: Schedule = "constant"
+    schedule: Literal["constant", "slanted_triangular"] = "constant"
     """`constant`, or `slanted_triangular`: linear from 0 to the peak, then linear to 0. Source: MP 4.1."""
     warmup_fraction: float = 0.1
     """Part of a stage's steps that the slanted triangle rises, above 0 and below 1. Source: MP 4.1."""

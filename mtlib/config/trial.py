@@ -7,36 +7,21 @@ import hashlib
 import json
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from mtlib.config.consistency import (
-    check_carried,
-    check_frozen,
-    check_gradients,
-    check_layer_scales,
-    check_loss_weights,
-    check_relational,
-    check_stages,
-    check_tasks,
-)
 from mtlib.config.data import DataConfig, EvaluationConfig, SourceConfig
 from mtlib.config.gradient_methods import GRADIENT_METHODS
-from mtlib.config.network import EncoderConfig, Encoding, PalsConfig, TaskConfig
+from mtlib.config.network import EncoderConfig, Encoding, PalsConfig, TaskConfig, check_task
 from mtlib.config.penalties import PENALTIES, ProximalConfig, SimcseConfig, SmartConfig
 from mtlib.config.schema import check_types, fields_of, from_dict, set_in_tree, settings_of, to_dict, with_fields
-from mtlib.config.training import LossWeighting, OptimizerConfig, StageConfig
-from mtlib.errors import require, require_name
+from mtlib.config.training import OptimizerConfig, StageConfig
+from mtlib.errors import require, require_name, require_once
 from mtlib.tasks import TASKS
 
 OPEN_GROUPS = ("data.sources",)
 """Groups in which an override may name a key that is not there yet."""
-
-
-def default_task_configs() -> dict[str, TaskConfig]:
-    """Every known task with the loss and encoding that fit it."""
-    return {name: default_task_config(name) for name in TASKS}
 
 
 def default_task_config(name: str) -> TaskConfig:
@@ -63,7 +48,7 @@ class TrialConfig:
 
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     pals: PalsConfig = field(default_factory=PalsConfig)
-    tasks: Mapping[str, TaskConfig] = field(default_factory=default_task_configs)
+    tasks: Mapping[str, TaskConfig] = field(default_factory=lambda: {name: default_task_config(name) for name in TASKS})
     """Settings by task name. Tasks that no stage trains are neither loaded nor scored."""
     stages: tuple[StageConfig, ...]
     """The plan: stages in the order in which they are trained."""
@@ -77,7 +62,7 @@ class TrialConfig:
     relational_tasks: tuple[str, ...] = ()
     """Tasks whose texts' vectors pass through one linear layer, shared among them, before their linear heads.
     Source: My PAL BERT 4.1, for QQP and STS."""
-    loss_weighting: LossWeighting = "fixed"
+    loss_weighting: Literal["fixed", "uncertainty"] = "fixed"
     """`fixed`: the tasks' `loss_weight`. `uncertainty`: weights learned with the model (Kendall et al. 2018): the loss
     of a task counts exp(-s), half that for a squared error, and s / 2 is added, for a learned s per task that starts at
     0. Either weight scales the task's SMART, proximal and SimCSE terms as it does its loss: under `uncertainty` what
@@ -211,33 +196,85 @@ def canonical_json(tree: Any) -> str:
 
 
 def check_groups(config: TrialConfig) -> None:
-    """Checks a configuration whose groups are right by themselves; ValueError names the first rule that is broken."""
+    """Checks combinations of groups that are right by themselves; ValueError names the first rule that is broken."""
+    for name, settings in config.tasks.items():
+        require_name(name, TASKS, "task")
+        check_task(name, settings)
     named = [task for group in (*config.penalties.values(), config.pals) for task in group.tasks]
-    check_tasks(config.tasks, (*config.active_tasks, *named, *config.relational_tasks))
+    for name in (*config.active_tasks, *named, *config.relational_tasks):
+        require_name(name, config.tasks, "task")
     require_name(config.encoder.start_epoch, ("overall", *TASKS), "encoder.start_epoch")
     check_stages(config.stages, config.data.sources)
     active = {task: config.tasks[task] for task in config.active_tasks}
-    carried = config.tasks_by_group
-    check_carried(carried, active)
+    for name, tasks in config.tasks_by_group.items():
+        is_carried = not tasks or bool(set(tasks) & set(active))
+        require(is_carried, f"{name} must name a task that some stage trains ({', '.join(active)})", list(tasks))
     check_relational(config.tasks, config.relational_tasks)
-    check_layer_scales(config.optimizer, config.stages, active)
-    check_gradients(config.gradients, config.stages)
-    check_loss_weights(config.loss_weighting, active)
+    sums_tasks = any(stage.sums_tasks for stage in config.stages)
+    check_layer_scales(config.optimizer, sums_tasks, active)
+    rule = "gradients must be sum unless a stage of several tasks has sum_losses true"
+    require(config.gradients == "sum" or sums_tasks, rule, config.gradients)
+    weights = {task: settings.loss_weight for task, settings in active.items()}
+    rule = "tasks.<name>.loss_weight must be 1 where loss_weighting is uncertainty, which learns it"
+    require(config.loss_weighting == "fixed" or set(weights.values()) == {1.0}, rule, weights)
     if config.encoder.trained_layers == ():
-        check_frozen(active, carried["pals.tasks"], config.relational_tasks)
-        for name in (name for name, penalty in PENALTIES.items() if penalty.needs_encoder):
-            named = [task for task in carried[f"{name}.tasks"] if task in active]
-            without = [task for task in named if task not in carried["pals.tasks"]]
-            rule = f"{name}.tasks must have PALs where encoder.trained_layers is empty, or the term changes nothing"
-            require(not without, rule, without)
-        rule = "gradients must be sum where encoder.trained_layers is empty and no relational layer is shared"
-        shared = [task for task in config.relational_tasks if task in active]
-        require(config.gradients == "sum" or len(shared) > 1, rule, config.gradients)
-        decay = config.optimizer.layer_decay
-        require(decay == 1, "optimizer.layer_decay must be 1 where encoder.trained_layers is empty", decay)
-    is_lost = config.precision == "bf16" and bool(carried["smart.tasks"]) and config.smart.mode == "paper"
+        check_frozen(config, active)
+    is_lost = config.precision == "bf16" and config.smart.weight > 0 and config.smart.mode == "paper"
     rule = "smart.mode must not be paper under precision bf16, which rounds its noise away"
     require(not is_lost, rule, config.smart.mode)
+
+
+def check_stages(stages: Sequence[StageConfig], sources: Mapping[str, SourceConfig]) -> None:
+    """Checks that extra data is known and trains a task of its stage, and that `best` has a stage before it."""
+    extra = [name for name, source in sources.items() if source.role == "extra"]
+    for index, stage in enumerate(stages):
+        for name in stage.extra_data:
+            require_name(name, extra, f"extra data in stages.{index}.extra_data")
+            task = sources[name].task
+            rule = f"stages.{index}.tasks must hold {task}, which {name} is for"
+            require(task in stage.tasks, rule, list(stage.tasks))
+        rule = f"stages.{index}.start_from must be last in the first stage, which has none before it"
+        require(index > 0 or stage.start_from == "last", rule, stage.start_from)
+
+
+def check_relational(tasks: Mapping[str, TaskConfig], shared: Sequence[str]) -> None:
+    """Checks the tasks that share a layer: one layer has one width, and only linear heads read it."""
+    require_once(shared, "relational_tasks must not name a task twice")
+    heads = {task: tasks[task].head for task in shared}
+    require(set(heads.values()) <= {"linear"}, "relational_tasks must have head linear", heads)
+    encodings = {task: tasks[task].encoding for task in shared}
+    rule = "relational_tasks must all have encoding bi, or none of them: one layer has one width"
+    require(len({encoding == "bi" for encoding in encodings.values()}) <= 1, rule, encodings)
+
+
+def check_layer_scales(optimizer: OptimizerConfig, sums_tasks: bool, active: Mapping[str, TaskConfig]) -> None:
+    """Checks that layers' rates follow the step's task only where a step has one task and tasks have chosen layers."""
+    scales = (optimizer.other_scale, optimizer.chosen_scale)
+    if scales == (1.0, 1.0):
+        return
+    rule = "optimizer.other_scale and chosen_scale must be 1 where a stage sums the losses of several tasks"
+    require(not sums_tasks, rule, scales)
+    rule = "tasks.<name>.chosen_layers must name layers where optimizer.other_scale or chosen_scale is not 1"
+    require(any(settings.chosen_layers for settings in active.values()), rule, "none for any task")
+
+
+def check_frozen(config: TrialConfig, active: Mapping[str, TaskConfig]) -> None:
+    """Checks that with a frozen encoder every task, penalty and gradient method has something to train."""
+    groups = config.tasks_by_group
+    for task, settings in active.items():
+        has_weights = settings.head == "linear" or settings.cosine_projection
+        rule = f"encoder.trained_layers must not be empty where a task has nothing else to train, as {task} has"
+        has_layers = task in groups["pals.tasks"] or task in config.relational_tasks
+        require(has_weights or has_layers, rule, "a cosine without projection")
+    for name in (name for name, penalty in PENALTIES.items() if penalty.needs_encoder):
+        without = [task for task in groups[f"{name}.tasks"] if task in active and task not in groups["pals.tasks"]]
+        rule = f"{name}.tasks must have PALs where encoder.trained_layers is empty, or the term changes nothing"
+        require(not without, rule, without)
+    rule = "gradients must be sum where encoder.trained_layers is empty and no relational layer is shared"
+    shared = [task for task in config.relational_tasks if task in active]
+    require(config.gradients == "sum" or len(shared) > 1, rule, config.gradients)
+    decay = config.optimizer.layer_decay
+    require(decay == 1, "optimizer.layer_decay must be 1 where encoder.trained_layers is empty", decay)
 
 
 def config_from_tree(tree: Any) -> TrialConfig:

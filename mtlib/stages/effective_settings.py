@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 from mtlib.config.batch_orders import BATCH_ORDERS
-from mtlib.config.consistency import sums_tasks
 from mtlib.config.gradient_methods import GRADIENT_METHODS
 from mtlib.config.losses import LOSSES
 from mtlib.config.network import EncoderConfig, PalsConfig, TaskConfig
@@ -61,7 +60,7 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
         "relational_tasks": shared(config.relational_tasks, tasks),
         "penalties": {name: penalty_settings(config, name, tasks) for name in PENALTIES},
         "loss_weighting": config.loss_weighting,
-        "gradients": gradient_settings(config) if any(map(sums_tasks, stages)) else "sum",
+        "gradients": gradient_settings(config) if any(stage.sums_tasks for stage in stages) else "sum",
         "data": pick(
             config.data, ("bucket_by_length", "bucket_batches"), {"bucket_batches": config.data.bucket_by_length}
         ),

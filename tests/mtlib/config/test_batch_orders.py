@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
-from mtlib.config.batch_orders import BATCH_ORDERS, RANDOM_ORDERS, ROUND_ORDERS, Rounds, StageSets, set_probs
+from mtlib.config.batch_orders import BATCH_ORDERS, RANDOM_ORDERS, ROUND_ORDERS, Rounds, StageSets
 from mtlib.config.schema import fields_of
 from tests.mtlib.config.config_cases import undescribed_fields
 
@@ -47,10 +47,6 @@ def test_only_orders_that_are_called_random_depend_on_the_stream(order: str) -> 
 @pytest.mark.parametrize("order", [*RANDOM_ORDERS, "epoch_round_robin"])
 def test_orders_that_depend_on_the_epoch_give_as_many_rounds_as_it_has(order: str) -> None:
     assert len(rounds_in(order, 3, steps_per_epoch=7)) == 7
-
-
-def test_probabilities_are_rows_to_a_power_times_factors() -> None:
-    assert set_probs((16, 81), (1.0, 2.0), 0.5).tolist() == pytest.approx([4 / 22, 18 / 22])
 
 
 def test_titles_are_those_of_one_order_each() -> None:

@@ -11,7 +11,7 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score
 
 import mtlib.training.evaluation
-from mtlib.config.trial import TrialConfig, default_task_configs
+from mtlib.config.trial import TrialConfig, default_task_config
 from mtlib.data.batches import make_batch
 from mtlib.data.token_cache import Corpus
 from mtlib.errors import TrainingDiverged
@@ -21,7 +21,7 @@ from mtlib.tasks import TASKS
 from mtlib.training.evaluation import Predictions, my_batches, pearson, predict, score, scored_train_rows
 
 CPU = torch.device("cpu")
-TASK_CONFIGS = default_task_configs()
+TASK_CONFIGS = {name: default_task_config(name) for name in TASKS}
 
 BI = {"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"}
 MEAN = {f"tasks.{task}.pooling": "mean" for task in TASKS}
