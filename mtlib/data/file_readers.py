@@ -317,17 +317,14 @@ def check_header(name: str, header: list[str], columns: Sequence[str], delimiter
 def find_columns(where: str, header: list[str], columns: Sequence[str], numbered: bool) -> list[int | None]:
     """Positions of `columns` in the header; None for the first where there is no such column and `numbered` is true."""
     is_numbered = numbered and columns[0] not in header
-    return [None if is_numbered and i == 0 else find_column(where, header, columns, i) for i in range(len(columns))]
-
-
-def find_column(where: str, header: list[str], columns: Sequence[str], index: int) -> int:
-    column = columns[index]
-    if header.count(column) > 1:
-        raise ValueError(f"{where}: column {column} must be there once, got {header.count(column)}")
-    if column not in header:
-        known = [cell[:MAX_QUOTED_VALUE] for cell in header if cell]
-        raise MissingColumnError(f"{where}: column {column} is missing; {nearest_first(column, known, taken=columns)}")
-    return header.index(column)
+    wanted = columns[1:] if is_numbered else columns
+    known = [cell[:MAX_QUOTED_VALUE] for cell in header if cell]
+    for column in wanted:
+        if column not in header:
+            hint = nearest_first(column, known, taken=columns)
+            raise MissingColumnError(f"{where}: column {column} is missing; {hint}")
+        require(header.count(column) == 1, f"{where}: column {column} must be there once", header.count(column))
+    return [*([None] if is_numbered else []), *map(header.index, wanted)]
 
 
 def check_num_cells(where: str, header: list[str], cells: list[str]) -> None:

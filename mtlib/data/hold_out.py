@@ -20,11 +20,8 @@ def hold_out_texts(texts: Texts, share: float) -> frozenset[str]:
 
     Args:
         texts: of all rows.
-        share: of the rows, from 0 to 1.
-
-    Returns:
-        Texts; the rows that contain one (see `share_text`) are at most that share of all. None if the smallest group is
-        larger.
+        share: of the rows, from 0 to 1. The rows that contain a returned text (see `share_text`) are at most as many;
+            none if the smallest group is larger.
 
     Source: this project.
     """
@@ -53,14 +50,7 @@ def normalise(text: str) -> str:
 
 
 def group_rows(columns: Texts) -> np.ndarray:
-    """Connected components of rows, where rows with a common text are connected.
-
-    Args:
-        columns: texts, already normalised.
-
-    Returns:
-        (rows,) the group of each row, from 0.
-    """
+    """(rows,) the connected component of each row, from 0, where rows with a common normalised text are connected."""
     numbers: dict[str, int] = {}
     nodes = [np.array([numbers.setdefault(text, len(numbers)) for text in column]) for column in columns]
     ends = np.tile(nodes[0], len(nodes)), np.concatenate(nodes)  # each text of a row with its first one

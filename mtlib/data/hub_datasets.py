@@ -40,7 +40,7 @@ def read_hub_data(path: str, split: str, columns: Sequence[str], *, numbered: bo
 
 
 def load_split(path: str, split: str) -> "Dataset":
-    """One split of the data set that a path names."""
+    """One split of the data set that a path names; a data set without splits counts as train."""
     try:
         import datasets
     except ImportError as error:
@@ -49,24 +49,14 @@ def load_split(path: str, split: str) -> "Dataset":
     name, _, configuration = path.removeprefix(HUB_PREFIX).partition("#")
     datasets.disable_progress_bars()
     try:
-        if Path(name).is_absolute() and is_saved(Path(name)):
-            loaded = datasets.load_from_disk(name)
+        if Path(name).is_absolute() and any(Path(name, marker).is_file() for marker in SAVED_NAMES):
+            loaded: Any = datasets.load_from_disk(name)
         else:
             loaded = datasets.load_dataset(name, configuration or None)
     except Exception as error:  # the type depends on the format and on the HTTP library
         raise ValueError(f"{path} must be a data set that can be read, got: {first_line(error)}") from error
-    return pick_split(path, loaded, split)
-
-
-def pick_split(path: str, loaded: Any, split: str) -> "Dataset":
-    """The split of that name; a data set without splits counts as train."""
     splits = loaded if isinstance(loaded, dict) else {"train": loaded}
     if split not in splits:
         raise ValueError(f"{path} has no split '{split}'; {nearest_first(split, list(splits))}")
     data: Dataset = splits[split]
     return data
-
-
-def is_saved(folder: Path) -> bool:
-    """Whether `save_to_disk` wrote this folder."""
-    return any((folder / name).is_file() for name in SAVED_NAMES)

@@ -8,7 +8,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.row_sources import HELD, HoldOut, RowSource, RowSources, check_files, read_tables
 from mtlib.data.tables import Layout, Table, own_layout
 from mtlib.errors import require
-from mtlib.tasks import TASKS, Task
+from mtlib.tasks import TASKS
 
 TableKey = tuple[str, str]
 """Set (a task or an extra data set) and split."""
@@ -17,12 +17,7 @@ TableKey = tuple[str, str]
 def read_data(config: TrialConfig, folder: Path) -> dict[TableKey, Table]:
     """Reads train and dev of every active task, and train of every extra set that some stage names.
 
-    Args:
-        config: the trial's configuration.
-        folder: the data folder.
-
-    Returns:
-        Tables by (set, split). Rows of augmentation follow a task's own train rows, with ids `<source>/<id>`.
+    Rows of augmentation follow a task's own train rows, with ids `<source>/<id>`.
 
     Raises:
         ValueError: in one line. The folder or files are missing (all of them are named, before any is read), or one
@@ -32,14 +27,9 @@ def read_data(config: TrialConfig, folder: Path) -> dict[TableKey, Table]:
 
 
 def read_held_out(config: TrialConfig, folder: Path) -> dict[str, Table]:
-    """Reads the held-out rows of a configuration, none of whose texts is in its train tables.
+    """Reads the held-out rows of every active task, none of whose texts is in its train tables.
 
-    Args:
-        config: the trial's configuration, `data.hold_out` above 0.
-        folder: the data folder.
-
-    Returns:
-        Tables of split `held` by active task. The rows depend neither on their order in the file nor on other tasks.
+    The rows depend neither on their order in the file nor on other tasks.
 
     Raises:
         ValueError: `data.hold_out` is 0; else as `read_data`.
@@ -71,14 +61,12 @@ def find_row_sources(config: TrialConfig, folder: Path) -> dict[TableKey, RowSou
 
 def find_held_sources(config: TrialConfig, folder: Path) -> dict[TableKey, RowSources]:
     """The sources that `read_held_out` reads, by (task, `held`); empty where nothing is held out."""
-    tasks = config.active_tasks if config.data.hold_out > 0 else ()
-    own = {task: task_source(config, folder, task, "train") for task in tasks}
-    return {(task, HELD): (held_out_source(one, config.data.hold_out),) for task, one in own.items()}
-
-
-def held_out_source(source: RowSource, share: float) -> RowSource:
-    """The held-out rows of a task's own train rows."""
-    return dataclasses.replace(source, split=HELD, hold_out=HoldOut(share=share, sources=(source,)))
+    wanted: dict[TableKey, RowSources] = {}
+    for task in config.active_tasks if config.data.hold_out > 0 else ():
+        own = task_source(config, folder, task, "train")
+        hold_out = HoldOut(share=config.data.hold_out, sources=(own,))
+        wanted[task, HELD] = (dataclasses.replace(own, split=HELD, hold_out=hold_out),)
+    return wanted
 
 
 def find_complete_sources(config: TrialConfig, folder: Path) -> dict[TableKey, RowSources]:
@@ -101,22 +89,12 @@ def task_source(config: TrialConfig, folder: Path, name: str, split: str) -> Row
         return configured_source(config.data.sources[source], split)
     task = TASKS[name]
     has_own = any((folder / task.file_name(known)).is_file() for known in ("train", "dev"))
-    is_glue = task.glue is not None and not has_own and (folder / task.glue.folder / "train.tsv").is_file()
-    return glue_source(task, split) if is_glue else own_source(task, split)
-
-
-def own_source(task: Task, split: str) -> RowSource:
-    """The file of a split in the CS224N layout."""
-    layout, path = own_layout(task, split), task.file_name(split)
-    return RowSource(task=task.name, split=split, path=path, own_split=split, layout=layout, delimiters="\t")
-
-
-def glue_source(task: Task, split: str) -> RowSource:
-    """The file of a split in the layout of GLUE."""
-    assert task.glue is not None
     glue = task.glue
-    layout = Layout(id_column=glue.id_column, text_columns=glue.text_columns, label_column=glue.label_column)
-    return RowSource(task=task.name, split=split, path=f"{glue.folder}/{split}.tsv", own_split=split, layout=layout)
+    if glue is not None and not has_own and (folder / glue.folder / "train.tsv").is_file():
+        layout = Layout(id_column=glue.id_column, text_columns=glue.text_columns, label_column=glue.label_column)
+        return RowSource(task=name, split=split, path=f"{glue.folder}/{split}.tsv", own_split=split, layout=layout)
+    layout, path = own_layout(task, split), task.file_name(split)
+    return RowSource(task=name, split=split, path=path, own_split=split, layout=layout, delimiters="\t")
 
 
 def configured_source(source: SourceConfig, split: str, prefix: str = "") -> RowSource:

@@ -53,9 +53,6 @@ class RowSource:
 RowSources = tuple[RowSource, ...]
 """The sources of one table: its own rows, then augmentation."""
 
-HeldTexts = Mapping[tuple[RowSource, float], frozenset[str]]
-"""By source and share, the normalised texts of the held-out rows."""
-
 
 def describe_sources(sources: RowSources) -> str:
     """The files of a table, and the tasks of which rows are held out."""
@@ -80,10 +77,6 @@ def check_files(wanted: Iterable[RowSources], folder: Path) -> None:
 
 def read_tables(wanted: Iterable[RowSources], folder: Path) -> dict[RowSources, Table]:
     """Reads tables: the rows of a first source, then those of the others. Each file is read once.
-
-    Args:
-        wanted: the sources of each table.
-        folder: the data folder.
 
     Raises:
         ValueError: in one line. A file cannot be used (see `read_file`, `read_hub_data` and `make_table`); no row of
@@ -137,8 +130,11 @@ def texts_to_hold_out(table: Table, share: float) -> frozenset[str]:
     return texts
 
 
-def select_rows(source: RowSource, table: Table, held: HeldTexts) -> Table:
-    """The rows of a source from all rows of its file; train rows that share a text with held-out rows are counted."""
+def select_rows(source: RowSource, table: Table, held: Mapping[tuple[RowSource, float], frozenset[str]]) -> Table:
+    """The rows of a source from all rows of its file; train rows that share a text with held-out rows are counted.
+
+    `held` has the normalised texts of the held-out rows by source and share.
+    """
     if source.hold_out is None:
         return table
     own = {one: held[one, source.hold_out.share] for one in source.hold_out.sources}
@@ -155,12 +151,7 @@ def select_rows(source: RowSource, table: Table, held: HeldTexts) -> Table:
 
 
 def pick_rows(table: Table, chosen: np.ndarray) -> Table:
-    """Some rows of a table without augmentation.
-
-    Args:
-        table: all rows.
-        chosen: (rows,) bool.
-    """
+    """The rows of a table without augmentation where `chosen`, (rows,) bool, is true."""
     rows = np.flatnonzero(chosen)
     return dataclasses.replace(
         table,

@@ -66,36 +66,22 @@ class Layout:
 def read_folder(
     folder: Path, tasks: Iterable[str], splits: Iterable[str] = ("train", "dev")
 ) -> dict[tuple[str, str], Table]:
-    """Reads the files of the named tasks.
-
-    Args:
-        folder: where the files are, under the names that `Task.file_name` gives.
-        tasks: names of tasks.
-        splits: `train`, `dev` or `test`.
-
-    Returns:
-        Tables by (task, split).
+    """Reads the files of the named tasks, under the names that `Task.file_name` gives; tables by (task, split).
 
     Raises:
         ValueError: a task is unknown, the folder or a file is missing (every missing file is named, before any is
             read), or a file cannot be used (see `read_task_file`).
     """
-    splits = tuple(splits)
-    paths = {(name, split): task_named(name).file_name(split) for name in tasks for split in splits}
+    tasks, splits = tuple(tasks), tuple(splits)
+    for name in tasks:
+        require_name(name, TASKS, "task")
+    paths = {(name, split): TASKS[name].file_name(split) for name in tasks for split in splits}
     check_folder(folder, set(paths.values()))
     return {(name, split): read_task_file(folder / file, TASKS[name], split) for (name, split), file in paths.items()}
 
 
 def read_task_file(path: Path, task: Task, split: str) -> Table:
-    """Reads one file in the CS224N layout: tab-separated CSV. Rows with a blank id, text or label are skipped.
-
-    Args:
-        path: the file.
-        task: defines its columns and labels.
-        split: `train`, `dev` or `test`, whose labels are ignored.
-
-    Returns:
-        The rows that can be used, at least one.
+    """Reads one file in the CS224N layout: tab-separated CSV, of which labels of `test` are ignored.
 
     Raises:
         ValueError: as `read_file` and `make_table`.
@@ -111,17 +97,9 @@ def own_layout(task: Task, split: str) -> Layout:
 
 
 def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterable[Row]) -> Table:
-    """Checks rows of cells.
+    """A table of the usable rows, at least one, of cells in the order of `layout.columns`.
 
-    Args:
-        task: the task of the rows.
-        split: `train`, `dev` or `test`.
-        layout: the meaning of the cells.
-        path: of the file, for messages and the table.
-        rows: cells in the order of `layout.columns`.
-
-    Returns:
-        The rows that can be used, at least one.
+    Rows with a blank id, text or label are skipped; `path` is for messages and the table.
 
     Raises:
         ValueError: in one line. There are no usable rows; a label is no number, not finite, outside the task's range,
@@ -143,7 +121,9 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
             labels.append(read_label(where, label, task, layout.label_column))
     left_out = describe_unnamed(short_name(path), str(layout.label_column), unnamed)
     if not kept:
-        raise ValueError(f"{short_name(path)}: there must be usable rows, got {describe_unusable(skipped, left_out)}")
+        first = [f"{len(skipped)} unusable, the first: {skipped[0]}"] if skipped else []
+        found = "; ".join([*first, *left_out]) or "none"
+        raise ValueError(f"{short_name(path)}: there must be usable rows, got {found}")
     ids, *texts = (list(column) for column in list(zip(*kept, strict=True))[: 1 + len(layout.text_columns)])
     return Table(
         task=task.name,
@@ -166,11 +146,6 @@ def content_fingerprint(tables: Mapping[tuple[str, str], Table]) -> str:
         digest.update(json.dumps(fields).encode())
         digest.update(b"" if table.labels is None else table.labels.astype("<f4").tobytes())
     return digest.hexdigest()
-
-
-def task_named(name: str) -> Task:
-    require_name(name, TASKS, "task")
-    return TASKS[name]
 
 
 def check_folder(folder: Path, files: Iterable[str]) -> None:
@@ -227,9 +202,3 @@ def read_label(where: str, cell: str, task: Task, column: str) -> float:
         rule = f"must be a {'' if is_real else 'whole '}number from {low:g} to {high:g}"
         raise ValueError(f"{where}: column {column} {rule}, got {cell[:MAX_QUOTED_VALUE]!r}")
     return label
-
-
-def describe_unusable(skipped: list[str], left_out: tuple[str, ...]) -> str:
-    """A description of the rows of a table without usable ones."""
-    parts = [f"{len(skipped)} unusable, the first: {skipped[0]}"] if skipped else []
-    return "; ".join([*parts, *left_out]) or "none"

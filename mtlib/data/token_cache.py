@@ -71,7 +71,7 @@ class TokenTable:
 
     @cached_property
     def ids(self) -> list[str]:
-        """Example ids, converted on first use."""
+        """Converted on first use."""
         ids: list[str] = self.id_column.to_pylist()
         return ids
 
@@ -81,15 +81,7 @@ class TokenTable:
         return self.pieces[side][start:end]
 
     def lengths(self, encoding: Encoding, max_length: int) -> np.ndarray:
-        """Number of tokens of each row's input, special tokens included, after truncation; the longer one of two.
-
-        Args:
-            encoding: `single`, `cross`, `cross_no_separator` or `bi`.
-            max_length: maximum length of an input in tokens.
-
-        Returns:
-            (rows,) int64.
-        """
+        """(rows,) tokens of each row's input, special tokens included, cut to `max_length`; the longer one of two."""
         rows, budget = np.arange(self.num_rows), self.budget(encoding, max_length)
         pieces = [self.kept_pieces(rows, sides, budget).sum(axis=0) for sides in SIDES[encoding]]
         longest: np.ndarray = np.max(pieces, axis=0) + self.template(encoding).num_special

@@ -26,10 +26,6 @@ MAX_PARAMETERS = 2 * 10**9
 def check_architecture(name: str, config: Any) -> None:
     """Checks that an architecture is a bidirectional encoder.
 
-    Args:
-        name: of the encoder, for messages.
-        config: its `transformers` configuration.
-
     Raises:
         ValueError: in one line: it is an encoder-decoder, cannot be built or is too large to be, cannot be called with
             text alone, does not return a state of `hidden_size` for each token, or its first token does not attend to

@@ -16,7 +16,6 @@ def random_state(device: torch.device) -> Tensor:
 
 
 def restore_random_state(device: torch.device, state: Tensor) -> None:
-    """Restores the state of the device's default generator."""
     if device.type == "cuda":
         torch.cuda.set_rng_state(state, device)
     else:

@@ -75,9 +75,6 @@ def find_encoder(name: str) -> PretrainedEncoder:
 def load_encoder(name: str) -> PretrainedEncoder:
     """Loads an encoder and its tokenizer, from this machine if it is complete there, else from the hub.
 
-    Args:
-        name: a hub name such as `bert-base-uncased`, or a local folder.
-
     Raises:
         ValueError: in one line: it is nowhere available, damaged or incomplete, or not bidirectional.
     """
@@ -135,11 +132,7 @@ def load_from(name: str, only_local: bool) -> PretrainedEncoder:
 
 
 def load_description(name: str, **where: Any) -> tuple[Any, Any]:
-    """Configuration and tokenizer of an encoder, without reading weights.
-
-    Args:
-        name: a hub name, or a local folder.
-        where: keyword arguments of `from_pretrained`.
+    """Configuration and tokenizer of an encoder, without weights; `where` has keyword arguments of `from_pretrained`.
 
     Raises:
         CannotLoad: one of them is missing or damaged.

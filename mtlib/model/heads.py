@@ -63,14 +63,8 @@ class CosineHead(nn.Module):
 def make_head(config: TrialConfig, task: str, hidden_size: int) -> nn.Module:
     """A task's head, called with one vector per input, or a single one after the relational layer.
 
-    Args:
-        config: gives head, loss, encoding, seed and replicate.
-        task: name of the task.
-        hidden_size: width of the encoder.
-
-    Returns:
-        A module from a tuple of (rows, width) to (rows, `TASKS[task].num_logits`); weights N(0, .02) from streams of
-        the task, biases 0.
+    It maps a tuple of (rows, width) to (rows, `TASKS[task].num_logits`); weights are N(0, .02) from streams of the
+    task, biases 0.
 
     Source: BERT and Beyond 3.2, Tuning up BERT 4.2 (cosine, two logits), Triple Threat 4.6 (ReLU layer). For regression
     Tuning up BERT scales the cosine to 0..5; BERT and Beyond does not say.

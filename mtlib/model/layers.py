@@ -23,11 +23,7 @@ EMBEDDINGS = -1
 
 
 def encoder_layers(encoder: nn.Module, what: str) -> list[nn.Module]:
-    """The transformer layers of an encoder, first to last.
-
-    Args:
-        encoder: a `transformers` encoder.
-        what: the feature that needs them, for the message: "PALs", "layer rates".
+    """The transformer layers of an encoder, first to last, for the feature `what`: "PALs", "layer rates".
 
     Raises:
         ValueError: the architecture has no known list of layers.
@@ -61,10 +57,9 @@ def num_layers(encoder: nn.Module) -> int:
 
 
 def layer_of(encoder: nn.Module) -> dict[str, int]:
-    """The layer that each parameter of an encoder belongs to, by name.
+    """The number of the layer that each parameter of an encoder belongs to, by name.
 
-    Returns:
-        Layer numbers from 0; `EMBEDDINGS` for parameters before the layers; those after the last layer count with it.
+    It is `EMBEDDINGS` for parameters before the layers; those after the last layer count with it.
 
     Raises:
         ValueError: the architecture has no known list of layers.
@@ -79,11 +74,7 @@ def layer_of(encoder: nn.Module) -> dict[str, int]:
 
 
 def freeze(encoder: nn.Module, trained_layers: tuple[int, ...] | None) -> None:
-    """Freezes all but some layers.
-
-    Args:
-        encoder: a `transformers` encoder; its parameters' `requires_grad` is set.
-        trained_layers: numbers of the layers that are trained; None for the whole encoder, embeddings included.
+    """Freezes all but these layers; None trains the whole encoder, embeddings included.
 
     Raises:
         ValueError: layers are named and the architecture has no known list of layers.
@@ -98,10 +89,8 @@ def freeze(encoder: nn.Module, trained_layers: tuple[int, ...] | None) -> None:
 def norms_of(encoder: nn.Module, placement: str) -> list[nn.Module]:
     """The LayerNorm of each layer whose input is the sum that task modules are added to.
 
-    Args:
-        encoder: a `transformers` encoder.
-        placement: `attention`: the norm of h + SA(h); `layer`: that of a + FFN(a), for the layer's input h and its
-            attention's output a.
+    With placement `attention` it is the norm of h + SA(h), with `layer` that of a + FFN(a), for the layer's input h and
+    its attention's output a.
 
     Raises:
         ValueError: the architecture has no known norms of these sums, or their width is not that of hidden states.
@@ -122,11 +111,7 @@ def has_layer_rates(config: OptimizerConfig) -> bool:
 
 
 def check_layer_numbers(name: str, layers: tuple[int, ...], count: int) -> None:
-    """Checks layer numbers of the setting `name` against an encoder of `count` layers.
-
-    Raises:
-        ValueError: with the first number that is out of range.
-    """
+    """Raises ValueError for the first layer number of the setting `name` that an encoder of `count` layers lacks."""
     for layer in layers:
         require(0 <= layer < count, f"{name} must be layers of the encoder, 0 to {count - 1}", layer)
 

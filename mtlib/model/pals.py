@@ -80,14 +80,7 @@ class LowRank(nn.Module):
 
 
 def make_pals(config: TrialConfig, task: str, hidden_size: int, num_layers: int) -> Pals | LowRank:
-    """A task's modules; matrices N(0, .02), V_D zero if so configured, from streams of the task, and biases 0.
-
-    Args:
-        config: gives size, heads, function, seed and replicate.
-        task: name of the task.
-        hidden_size: width of the encoder.
-        num_layers: layers of the encoder.
-    """
+    """A task's modules; matrices N(0, .02), V_D zero if so configured, from streams of the task, and biases 0."""
     make = make_low_rank if config.pals.function == "low_rank" else make_projected
     pals = make(config, task, hidden_size, num_layers)
     if config.pals.zero_start:
@@ -126,12 +119,7 @@ def beside_layers(pals: Pals | LowRank, encoder: nn.Module, attention_mask: Tens
     """Adds a task's modules to every layer of the encoder while the context lasts.
 
     `attention`: LN(h + SA(h) + TS(h)), then the rest of the layer. `layer`: LN(a + FFN(a) + TS(h)), for the layer's
-    input h and its attention's output a.
-
-    Args:
-        pals: the task's modules.
-        encoder: with the number of layers that the modules were created for.
-        attention_mask: (rows, tokens) of the pass, 1 on text and 0 on padding.
+    input h and its attention's output a. `attention_mask` is (rows, tokens), 1 on text and 0 on padding.
 
     Raises:
         ValueError: the architecture has no known layers or norms, or, in a forward pass, changes the number of tokens:

@@ -51,27 +51,23 @@ def describe_environment(device: torch.device | str) -> dict[str, Any]:
         JSON data, the same on every worker: the number of workers, and of each (of one, if all are alike) a hash of
         this package's sources, versions of libraries, the device with what selects its kernels, and threads.
     """
-    workers = gather_from_workers(describe_worker(torch.device(device)))
-    are_alike = all(worker == workers[0] for worker in workers)
-    return {"num_workers": num_workers(), "workers": workers[:1] if are_alike else workers}
-
-
-def describe_worker(device: torch.device) -> dict[str, Any]:
-    """The environment of one worker."""
-    return {
+    worker = {
         "sources": sources_hash(),
         "libraries": library_versions(),
-        "device": describe_device(device),
+        "device": describe_device(torch.device(device)),
         "num_threads": torch.get_num_threads(),
     }
+    workers = gather_from_workers(worker)
+    are_alike = all(other == worker for other in workers)
+    return {"num_workers": num_workers(), "workers": workers[:1] if are_alike else workers}
 
 
 @functools.cache
 def sources_hash() -> str:
     """SHA-256, in hexadecimal, of the names and contents of the source files that can change a trained number."""
-    digest = hashlib.sha256()
-    for path in training_sources(Path(mtlib.__file__).parent):
-        digest.update(path.encode() + b"\0" + (Path(mtlib.__file__).parent / path).read_bytes() + b"\0")
+    digest, package = hashlib.sha256(), Path(mtlib.__file__).parent
+    for path in training_sources(package):
+        digest.update(path.encode() + b"\0" + (package / path).read_bytes() + b"\0")
     return digest.hexdigest()
 
 
