@@ -12,7 +12,6 @@ first each time. Seconds are the processor's, with a GPU the clock's. `transform
 """
 
 import argparse
-import dataclasses
 import itertools
 import statistics
 import sys
@@ -31,7 +30,8 @@ from transformers.trainer_pt_utils import get_length_grouped_indices
 from mtlib.config.data import DataConfig
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
-from mtlib.data.tables import Table, read_folder
+from mtlib.data.row_sources import pick_rows
+from mtlib.data.tables import read_folder
 from mtlib.data.token_cache import tokenize
 from mtlib.model.encoder import load_encoder
 from mtlib.stages.sampler import Rows, Step, StepBatch, pass_batches
@@ -94,23 +94,11 @@ def begin(data: Path, encoder_name: str, task: str, num_rows: int, cache: Path, 
     """A trial of one task at its beginning, with some of its train rows."""
     encoder = load_encoder(encoder_name)
     tables = read_folder(data, [task])
-    tables[task, "train"] = pick_rows(tables[task, "train"], num_rows)
+    train = tables[task, "train"]
+    tables[task, "train"] = pick_rows(train, np.random.default_rng(0).permutation(len(train.ids))[:num_rows])
     corpus = tokenize(tables, encoder.tokenizer, cache)
     config = TrialConfig(stages=(StageConfig(tasks=(task,)),))
     return start(config, corpus, encoder, torch.device(device), lambda objective: objective, None)
-
-
-def pick_rows(table: Table, num_rows: int) -> Table:
-    """So many rows of a table, the same each time."""
-    assert table.labels is not None, "train has labels"
-    rows = np.random.default_rng(0).permutation(len(table.ids))[:num_rows]
-    return dataclasses.replace(
-        table,
-        ids=[table.ids[row] for row in rows],
-        texts=tuple([column[row] for row in rows] for column in table.texts),
-        labels=table.labels[rows],
-        num_own_rows=len(rows),
-    )
 
 
 def count(rule: Rule, lengths: np.ndarray, batch_size: int) -> tuple[float, float]:

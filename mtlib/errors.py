@@ -27,12 +27,9 @@ def require_name(name: str, known: Iterable[str], what: str) -> None:
 
 
 def nearest_first(name: str, names: list[str], taken: Sequence[str] = ()) -> str:
-    """`did you mean 'x'? known: x, y, z`, nearest first; capitals make no difference to how near a name is.
+    """`did you mean 'x'? known: x, y, z`, nearest first, for a wrong name; names in use, `taken`, are not suggested.
 
-    Args:
-        name: a wrong name.
-        names: the right ones.
-        taken: those of them that are in use already and are therefore not suggested.
+    Capitals make no difference to how near a name is.
     """
     lowered = {known.lower(): known for known in names if known not in taken}
     near = [lowered[found] for found in difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.5)]

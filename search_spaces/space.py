@@ -108,11 +108,7 @@ def list_spaces() -> list[SearchSpace]:
 
 
 def grid_trials(space: SearchSpace) -> list[dict[str, Any]]:
-    """The searched values of every grid point, in order; empty if the space has ranges only.
-
-    Returns:
-        One dictionary per trial, by dotted key or name that the space defines, for `trial_config`.
-    """
+    """Per grid point, in order, the parameters for `trial_config`; empty if the space has ranges only."""
     return [trial_params(point) for point in grid_points(space)]
 
 
@@ -138,11 +134,7 @@ def trial_params(drawn: Mapping[SearchKey, Any]) -> dict[str, Any]:
 
 
 def trial_config(space: SearchSpace, params: Mapping[str, Any]) -> TrialConfig:
-    """The configuration of a trial: the base with the trial's searched values; names become their overrides.
-
-    Args:
-        space: the search space.
-        params: values by dotted key or name that the space defines, as from `trial_params`.
+    """The configuration of a trial: the base with searched values, by dotted key or name that the space defines.
 
     Raises:
         ValueError: an unknown key, or a value that does not fit.

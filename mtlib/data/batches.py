@@ -57,14 +57,12 @@ def make_batch(
     neither positions nor shapes depend on the number of workers.
 
     Args:
-        table: the word pieces.
         rows: (global rows,) row numbers in `table`, at least one.
         encoding: `single` for one text; for pairs `cross` (both in one input), `cross_no_separator` (both in one input,
             as one text) or `bi` (two inputs).
         max_length: longest input in word pieces, special tokens included; the longer text of a pair is cut first.
         rank: this worker, from 0.
         world_size: number of workers, at least 1.
-        device: of the tensors.
     """
     assert len(rows) > 0, "a batch has at least one row"
     positions = np.arange(len(rows))[rank::world_size]

@@ -140,19 +140,18 @@ def select_rows(source: RowSource, table: Table, held: Mapping[tuple[RowSource, 
     own = {one: held[one, source.hold_out.share] for one in source.hold_out.sources}
     shares = share_text(table.texts, frozenset().union(*own.values()))
     if source.split == HELD:
-        return dataclasses.replace(pick_rows(table, shares), split=HELD, skipped=(), left_out=())
+        return dataclasses.replace(pick_rows(table, np.flatnonzero(shares)), split=HELD, skipped=(), left_out=())
     is_held = share_text(table.texts, own.get(without_hold_out(source), frozenset()))
     name, num_others = short_name(table.path), int((shares & ~is_held).sum())
     rule = f"{name}: there must be train rows that share no text with rows held out"
     require(not shares.all(), rule, f"none among {len(shares)}")
     found = f"{name}: {'1 row shares' if num_others == 1 else f'{num_others} rows share'} a text with rows held out"
-    kept = pick_rows(table, ~shares)
+    kept = pick_rows(table, np.flatnonzero(~shares))
     return dataclasses.replace(kept, left_out=(*table.left_out, found)) if num_others else kept
 
 
-def pick_rows(table: Table, chosen: np.ndarray) -> Table:
-    """The rows of a table without augmentation where `chosen`, (rows,) bool, is true."""
-    rows = np.flatnonzero(chosen)
+def pick_rows(table: Table, rows: np.ndarray) -> Table:
+    """The rows with these numbers, in their order, of a table without augmentation."""
     return dataclasses.replace(
         table,
         ids=[table.ids[row] for row in rows],

@@ -29,13 +29,9 @@ NUM_ROWS = {
 
 
 def write_corpus(folder: Path, seed: int = 0) -> None:
-    """Writes train, dev and test files of the three tasks.
+    """Writes train, dev and test files of the three tasks into a folder that is created if missing.
 
     The same seed gives the same bytes. No text of train is in dev or test, no row occurs twice in a split.
-
-    Args:
-        folder: created if missing; files in it are replaced.
-        seed: any whole number.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name, num_rows in NUM_ROWS.items():
@@ -65,12 +61,8 @@ def write_split(folder: Path, task: Task, split: str, examples: list[Example], r
         rows = csv.writer(file, delimiter="\t", lineterminator="\n")
         rows.writerow(["", "id", *task.text_columns, *labels])
         for number, (texts, label) in zip(index, examples, strict=True):
-            rows.writerow([number, example_id(texts), *texts, *([label_text(task, label)] if labels else [])])
-
-
-def example_id(texts: tuple[str, ...]) -> str:
-    """25 hexadecimal digits, like the course's ids."""
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:25]
+            name = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:25]  # as long as the course's ids
+            rows.writerow([number, name, *texts, *([label_text(task, label)] if labels else [])])
 
 
 def label_text(task: Task, label: float) -> str:
@@ -79,13 +71,9 @@ def label_text(task: Task, label: float) -> str:
 
 
 def demo_folder(cache_folder: Path) -> tuple[Path, Path]:
-    """The demonstration's corpus and encoder, seed 0, written once and reused.
+    """Absolute folders of the demonstration's corpus and encoder, seed 0, written once and reused.
 
-    Args:
-        cache_folder: where they are kept, under a name with a hash of the source files that generate them.
-
-    Returns:
-        Folder of the corpus and folder of the encoder, absolute.
+    They are kept in `cache_folder` under a name with a hash of the source files that generate them.
     """
     folder = cache_folder.absolute() / f"demo-{sources_fingerprint()[:12]}"
     if not folder.exists():

@@ -22,11 +22,9 @@ from mtlib.demo.texts import known_words
 
 
 def write_demo_encoder(folder: Path, seed: int = 0) -> None:
-    """Writes a tiny BERT that `AutoModel` and `AutoTokenizer` load. The same seed gives the same bytes.
+    """Writes a tiny BERT that `AutoModel` and `AutoTokenizer` load, into a folder that is created if missing.
 
-    Args:
-        folder: created if missing; files in it are replaced.
-        seed: at least 0.
+    The same seed, at least 0, gives the same bytes.
     """
     folder.mkdir(parents=True, exist_ok=True)
     vocabulary = make_vocabulary()
@@ -34,7 +32,9 @@ def write_demo_encoder(folder: Path, seed: int = 0) -> None:
     save_file(make_weights(vocabulary, seed), folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
     make_tokenizer(vocabulary).save(str(folder / "tokenizer.json"))
-    write_config(folder / "tokenizer_config.json", tokenizer_config())
+    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL_TOKENS, strict=True))
+    facts = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": MAX_POSITIONS, **names}
+    write_config(folder / "tokenizer_config.json", facts)
 
 
 def write_config(path: Path, value: Mapping[str, Any]) -> None:
@@ -63,11 +63,6 @@ def make_tokenizer(vocabulary: list[str]) -> Tokenizer:
         special_tokens=[(name, numbers[name]) for name in ("[CLS]", "[SEP]")],
     )
     return tokenizer
-
-
-def tokenizer_config() -> dict[str, Any]:
-    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL_TOKENS, strict=True))
-    return {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": MAX_POSITIONS, **names}
 
 
 def model_config(num_words: int) -> dict[str, Any]:

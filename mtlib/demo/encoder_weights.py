@@ -226,11 +226,7 @@ def initial_layer(stream: Generator) -> WeightArrays:
     """A layer with BERT's initial weights: N(0, .02), biases 0, norms 1."""
     layer: WeightArrays = {}
     for name in BERT_NAMES:
-        shape = (
-            (HIDDEN_SIZE,)
-            if name.endswith("norm")
-            else {"inner": (INTERMEDIATE_SIZE, HIDDEN_SIZE)}.get(name, (HIDDEN_SIZE, HIDDEN_SIZE))
-        )
-        layer[f"{name}.weight"] = np.ones(shape) if name.endswith("norm") else normal(stream, *shape, scale=0.02)
-        layer[f"{name}.bias"] = np.zeros(shape[0])
+        size, is_norm = INTERMEDIATE_SIZE if name == "inner" else HIDDEN_SIZE, name.endswith("norm")
+        layer[f"{name}.weight"] = np.ones(size) if is_norm else normal(stream, size, HIDDEN_SIZE, scale=0.02)
+        layer[f"{name}.bias"] = np.zeros(size)
     return layer

@@ -40,11 +40,7 @@ FIXED_LENGTH_ORDERS = ("sampled_round_robin", "smallest_round_robin", "sequentia
 
 
 def demo_overrides(config: TrialConfig) -> dict[str, object]:
-    """Overrides of a configuration for the demonstration, by dotted key.
-
-    Args:
-        config: any configuration; its stages are shortened.
-    """
+    """Overrides of a configuration for the demonstration, by dotted key; they shorten its stages too."""
     overrides = dict(DEMO_SETTINGS)
     for index, (stage, short) in enumerate(zip(config.stages, demo_stages(config.stages), strict=True)):
         for name in ("epochs", "steps_per_epoch"):

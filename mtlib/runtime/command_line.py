@@ -12,14 +12,7 @@ SUCCESS, WRONG_USE, INTERRUPTED = 0, 2, 130
 
 
 def new_parser(program: str, usage: str, description: str, epilog: str) -> argparse.ArgumentParser:
-    """A parser without arguments, for `parse_words`.
-
-    Args:
-        program: the command as typed.
-        usage: what is typed after it.
-        description: one sentence, above the arguments in --help.
-        epilog: examples, below the arguments, printed verbatim.
-    """
+    """A parser without arguments, for `parse_words`; `usage` follows `program`, and `epilog` is printed verbatim."""
     return argparse.ArgumentParser(
         prog=program,
         usage=f"%(prog)s {usage}",
@@ -32,11 +25,7 @@ def new_parser(program: str, usage: str, description: str, epilog: str) -> argpa
 
 
 def parse_words(parser: argparse.ArgumentParser, words: Sequence[str] | None) -> argparse.Namespace:
-    """Parses a command line, with flags anywhere among the positional arguments.
-
-    Args:
-        parser: from `new_parser`; its positional arguments are optional.
-        words: the words after the command's name; None for those of this process.
+    """Parses a command line (None for that of this process), with flags anywhere among the positional arguments.
 
     Returns:
         The value of every argument, and `given`: each flag on the command line with the name of its value.

@@ -14,14 +14,7 @@ if TYPE_CHECKING:  # `results` must load without torch
 
 
 def stream_seed(*name: int | str) -> int:
-    """The seed of the stream with this name.
-
-    Args:
-        name: whole numbers and words; different names give independent seeds.
-
-    Returns:
-        A whole number, 0 <= seed < 2**63.
-    """
+    """The seed of the stream with this name, 0 <= seed < 2**63; different names give independent seeds."""
     digest = hashlib.sha256(repr(name).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 

@@ -53,16 +53,10 @@ def gather_from_workers(value: Any) -> list[Any]:
 
 
 def gather_with_gradient(values: torch.Tensor) -> torch.Tensor:
-    """Every worker's `values`, by rank, on every worker, differentiable.
+    """(workers, rows, ...), every worker's `values` (rows, ...) of one shape and type, on every worker; differentiable.
 
     A worker's part receives the gradients of all workers' results, so the sum of the workers' gradients is the gradient
     of the sum of their results. Backward is a collective call as well.
-
-    Args:
-        values: (rows, ...), of equal shape and type on all workers.
-
-    Returns:
-        (workers, rows, ...).
     """
     if num_workers() == 1:
         return values.unsqueeze(0)

@@ -64,11 +64,8 @@ def open_input(place: str) -> Iterator[IO[bytes]]:
 def read_texts(stream: IO[bytes], name: str, form: Format, columns: Sequence[str]) -> Iterator[TextRow]:
     """Rows of new text, each read when it is asked for; those with a blank text too.
 
-    A column `id` names the rows, which are numbered from 0 where there is none.
-
-    Args:
-        columns: of the texts, one or two; plain lines have none, but as many texts.
-        Others: as `mtlib.data.file_readers.read_stream`, which also says what raises ValueError.
+    A column `id` names the rows, which are numbered from 0 where there is none. `columns` are those of the texts; plain
+    lines have none, but as many texts. Raises ValueError as `read_stream`.
     """
     for where, cells in read_stream(stream, name, form, (ID_COLUMN, *columns)):
         yield TextRow(where=where, id=cells[0], texts=tuple(cells[1:]))
