@@ -179,13 +179,9 @@ contradiction none, neutral pairs are left out, drawn with a tenth of its probab
 
 
 def overall_score(scores: dict[str, float]) -> float:
-    """Mean over tasks of accuracy, and of (1 + r) / 2 for a correlation r: the three papers' overall score.
+    """Mean over tasks of accuracy, and of (1 + r) / 2 for a correlation r: the three papers' overall score, 0..1.
 
-    Args:
-        scores: main metric by task name; accuracy in 0..1, Pearson in -1..1. Not empty.
-
-    Returns:
-        A number in 0..1. For SST, QQP and STS it is `(SST + QQP + (1 + STS) / 2) / 3`.
+    For SST, QQP and STS it is `(SST + QQP + (1 + STS) / 2) / 3`. `scores` has the main metric of each task by name.
     """
     parts = [(1 + score) / 2 if TASKS[name].metric == "pearson" else score for name, score in scores.items()]
     return sum(parts) / len(parts)

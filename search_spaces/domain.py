@@ -78,10 +78,7 @@ def holds(condition: Condition | None, drawn: Mapping[SearchKey, Any]) -> bool:
 def check_conditions(name: str, domain: Mapping[SearchKey, Range], conditions: Mapping[SearchKey, Condition]) -> None:
     """Checks that every condition can hold and fail, and depends on keys sampled earlier.
 
-    Args:
-        name: of the space, for messages.
-        domain: ranges in the order in which they are sampled.
-        conditions: by the key that they restrict.
+    `domain` is in the order of sampling; `name` is that of the space, for messages.
 
     Raises:
         ValueError: a key that is not searched; a condition on a key that is sampled later, or is no choice; a value

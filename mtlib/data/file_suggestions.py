@@ -66,13 +66,9 @@ def describe_folder(folder: Path, name: str, suffixes: Collection[str]) -> str:
         return f"there is no folder {folder}"
     found = data_files(folder, suffixes)
     more = f" and {len(found) - MAX_LISTED_FILES} more" if len(found) > MAX_LISTED_FILES else ""
-    return f"{name} holds {', '.join(found[:MAX_LISTED_FILES]) or f'no {list_suffixes(suffixes)} file'}{more}"
-
-
-def list_suffixes(suffixes: Iterable[str]) -> str:
-    """`.csv, .tsv or .jsonl`."""
     *first, last = suffixes
-    return f"{', '.join(first)} or {last}" if first else last
+    kinds = f"{', '.join(first)} or {last}" if first else last
+    return f"{name} holds {', '.join(found[:MAX_LISTED_FILES]) or f'no {kinds} file'}{more}"
 
 
 def is_file(path: Path) -> bool:
@@ -105,10 +101,8 @@ def nearest_file(name: str, found: Iterable[str]) -> str | None:
     near: list[tuple[float, bool, str]] = []
     for other in found:
         other_splits, other_words = split_name(other)
-        if (
-            other_splits <= (splits or {"train"})
-            and (distance := 1 - similarity(words, other_words)) <= 1 - MIN_SIMILARITY
-        ):
+        distance = 1 - similarity(words, other_words)
+        if other_splits <= (splits or {"train"}) and distance <= 1 - MIN_SIMILARITY:
             near.append((distance, Path(other).suffix != Path(name).suffix, other))
     return min(near)[2] if near else None
 
@@ -116,9 +110,8 @@ def nearest_file(name: str, found: Iterable[str]) -> str | None:
 def split_name(name: str) -> tuple[set[str], list[str]]:
     """The splits in a file's name, and its other words in lower case: of `SST-dev.csv` dev and `sst`."""
     words = re.findall(r"[^\W_]+", Path(name).stem.lower())
-    return {SPLIT_WORDS[word] for word in words if word in SPLIT_WORDS}, [
-        word for word in words if word not in SPLIT_WORDS
-    ]
+    splits = {SPLIT_WORDS[word] for word in words if word in SPLIT_WORDS}
+    return splits, [word for word in words if word not in SPLIT_WORDS]
 
 
 def similarity(words: list[str], others: list[str]) -> float:

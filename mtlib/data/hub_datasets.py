@@ -22,8 +22,7 @@ def read_hub_data(path: str, split: str, columns: Sequence[str], *, numbered: bo
         path: `hf://NAME`, or `hf://NAME#CONFIGURATION`. NAME is a local folder if it is absolute, else a hub name. A
             folder that `save_to_disk` wrote is loaded from disk, any other by `load_dataset`.
         split: name of the split in the data set.
-        columns: names of the wanted columns, that of the id first.
-        numbered: whether rows are numbered from 0 if there is no column of ids.
+        columns, numbered: as in `read_stream`.
 
     Raises:
         ValueError: in one line. The library `datasets` is missing; the data set, split or a column is not there; a

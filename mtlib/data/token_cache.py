@@ -75,11 +75,6 @@ class TokenTable:
         ids: list[str] = self.id_column.to_pylist()
         return ids
 
-    def tokens(self, side: int, row: int) -> np.ndarray:
-        """Word pieces of text column `side` (from 0) of `row`, without special tokens: (pieces,) int32."""
-        start, end = self.offsets[side][row : row + 2]
-        return self.pieces[side][start:end]
-
     def lengths(self, encoding: Encoding, max_length: int) -> np.ndarray:
         """(rows,) tokens of each row's input, special tokens included, cut to `max_length`; the longer one of two."""
         rows, budget = np.arange(self.num_rows), self.budget(encoding, max_length)
@@ -127,11 +122,7 @@ def tokenize(
     Each table has a folder under `cache_folder`, named by a hash of its content and the tokenizer, and written under a
     temporary name. A damaged one is rebuilt. If several processes build the same one, the first to finish wins.
 
-    Args:
-        tables: by (set, split), as `read_data` and `read_folder` return them.
-        tokenizer: any tokenizer of `transformers` that has a padding token.
-        cache_folder: created if missing.
-        on_progress: called with one line per table.
+    `tables` are by (set, split); `cache_folder` is created if missing; `on_progress` is called with one line per table.
 
     Raises:
         ValueError: the tokenizer has no padding token.

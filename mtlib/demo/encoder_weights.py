@@ -131,14 +131,14 @@ def neighbour_layer(stream: Generator) -> WeightArrays:
     return layer
 
 
-def attend_to_distance(layer: WeightArrays, head: int, distance: int, sharpness: float = 5.0) -> None:
+def attend_to_distance(layer: WeightArrays, head: int, distance: int) -> None:
     """Lets a head attend from position i to i + distance: its query is the position rotated by that many steps."""
     start, count = rows_of(head).start, len(FREQUENCIES)
     for index, angle in enumerate(FREQUENCIES * distance):
         cosine, sine = start + index, start + count + index
         position = [POSITION.start + index, POSITION.start + count + index]
-        layer["query.weight"][cosine, position] = sharpness * np.array([np.cos(angle), -np.sin(angle)])
-        layer["query.weight"][sine, position] = sharpness * np.array([np.sin(angle), np.cos(angle)])
+        layer["query.weight"][cosine, position] = 5 * np.array([np.cos(angle), -np.sin(angle)])
+        layer["query.weight"][sine, position] = 5 * np.array([np.sin(angle), np.cos(angle)])
         layer["key.weight"][[cosine, sine], position] = 1
 
 

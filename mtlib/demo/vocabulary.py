@@ -12,7 +12,8 @@ Concept = tuple[Word, ...]
 
 def read_concepts(table: str) -> tuple[Concept, ...]:
     """Concepts from a table."""
-    return tuple(tuple(tuple(name.split()) for name in line.split("|")) for line in table.strip().splitlines())
+    lines = [line for line in table.strip().splitlines() if line.strip()]
+    return tuple(tuple(tuple(name.split()) for name in line.split("|")) for line in lines)
 
 
 def split_words(text: str) -> tuple[str, ...]:

@@ -39,12 +39,7 @@ class LinearHead(nn.Module):
 
 
 class CosineHead(nn.Module):
-    """The cosine of two vectors in fp32, rescaled from -1..1 to low..high.
-
-    Args:
-        projection: an optional linear layer on both vectors.
-        low, high: the logits of the cosines -1 and 1.
-    """
+    """The cosine of two vectors, after an optional linear layer on both, in fp32, rescaled from -1..1 to low..high."""
 
     def __init__(self, projection: nn.Linear | None, low: float, high: float) -> None:
         super().__init__()

@@ -117,11 +117,7 @@ def check_layer_numbers(name: str, layers: tuple[int, ...], count: int) -> None:
 
 
 def check_fits(config: TrialConfig, encoder: nn.Module) -> None:
-    """Checks that the encoder supports the layer settings of a configuration.
-
-    Raises:
-        ValueError: a layer that it lacks, or an architecture that does not support layer rates, layer numbers or PALs.
-    """
+    """Raises ValueError for a layer that the encoder lacks, or settings that its architecture does not support."""
     named = {"encoder.trained_layers": config.encoder.trained_layers or ()}
     named |= {f"tasks.{task}.chosen_layers": config.tasks[task].chosen_layers for task in config.active_tasks}
     for name, layers in named.items():

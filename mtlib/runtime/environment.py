@@ -44,9 +44,6 @@ KERNEL_SETTINGS = (
 def describe_environment(device: torch.device | str) -> dict[str, Any]:
     """What must be equal for two trainings of one configuration to be equal bit for bit; a collective call.
 
-    Args:
-        device: where this worker trains.
-
     Returns:
         JSON data, the same on every worker: the number of workers, and of each (of one, if all are alike) a hash of
         this package's sources, versions of libraries, the device with what selects its kernels, and threads.

@@ -24,8 +24,8 @@ def numpy_stream(*name: int | str) -> np.random.Generator:
     return np.random.default_rng(stream_seed(*name))
 
 
-def torch_stream(*name: int | str, device: "torch.device | str" = "cpu") -> "torch.Generator":
-    """A torch generator on `device` of the stream with this name."""
+def torch_stream(*name: int | str) -> "torch.Generator":
+    """A torch generator, on the CPU, of the stream with this name."""
     import torch
 
-    return torch.Generator(device=device).manual_seed(stream_seed(*name))
+    return torch.Generator().manual_seed(stream_seed(*name))

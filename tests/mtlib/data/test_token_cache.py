@@ -1,3 +1,4 @@
+import re
 import shutil
 import subprocess
 import sys
@@ -49,8 +50,8 @@ def test_pieces_are_those_of_the_tokenizer(
     table = tokenize_one(pair_table, tokenizer, tmp_path)
     for side, texts in enumerate(pair_table.texts):
         for row, text in enumerate(texts):
-            assert table.tokens(side, row).tolist() == tokenizer(text, add_special_tokens=False)["input_ids"]
-            assert table.tokens(side, row).dtype == np.int32
+            assert pieces_of(table, side, row).tolist() == tokenizer(text, add_special_tokens=False)["input_ids"]
+            assert pieces_of(table, side, row).dtype == np.int32
 
 
 def test_more_texts_than_a_chunk_keep_their_order(
@@ -117,7 +118,7 @@ def test_a_text_of_which_nothing_is_left_has_no_pieces(
     make_table: Callable[..., Table], bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
     table = tokenize_one(make_table("sst", ["\u200b", "cat", "\u200b"]), bert_tokenizer, tmp_path)
-    assert [table.tokens(0, row).tolist() for row in range(3)] == [[], [5], []]
+    assert [pieces_of(table, 0, row).tolist() for row in range(3)] == [[], [5], []]
     assert table.lengths("single", 8).tolist() == [2, 3, 2]
 
 
@@ -129,7 +130,7 @@ def test_the_second_time_nothing_is_tokenised(
     first = tokenize(tables, bert_tokenizer, tmp_path, lines.append)
     monkeypatch.delattr(tokens, "tokenize_texts")
     second = tokenize(tables, bert_tokenizer, tmp_path, lines.append)
-    assert lines == [
+    assert [re.sub(r"\d+\.\d s", "0.0 s", line) for line in lines] == [
         "quora-train.csv: 50 rows tokenised in 0.0 s",
         "quora-train.csv: 50 rows from the token cache",
     ]
@@ -144,7 +145,9 @@ def test_arrays_are_views_of_the_mapped_file(
     arrays = [table.labels, *table.pieces, *table.offsets]
     assert not any(array.flags.owndata or array.flags.writeable for array in arrays)
     shutil.rmtree(tmp_path)
-    assert table.tokens(0, 0).tolist() == bert_tokenizer(pair_table.texts[0][0], add_special_tokens=False)["input_ids"]
+    assert (
+        pieces_of(table, 0, 0).tolist() == bert_tokenizer(pair_table.texts[0][0], add_special_tokens=False)["input_ids"]
+    )
 
 
 def test_what_changes_the_pieces_makes_a_new_entry(
@@ -335,3 +338,9 @@ def assert_equal(one: Corpus, other: Corpus) -> None:
         np.testing.assert_array_equal(table.labels, same.labels)
         for array, other_array in zip(table.pieces + table.offsets, same.pieces + same.offsets, strict=True):
             np.testing.assert_array_equal(array, other_array)
+
+
+def pieces_of(table: TokenTable, side: int, row: int) -> np.ndarray:
+    """The word pieces of a text, without special tokens."""
+    start, end = table.offsets[side][row : row + 2]
+    return table.pieces[side][start:end]

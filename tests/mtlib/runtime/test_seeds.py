@@ -65,6 +65,5 @@ def test_seeds_of_neighbouring_names_are_spread_evenly(part: int) -> None:
     assert abs(np.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 0.2
 
 
-def test_a_torch_stream_lives_on_the_device_it_is_asked_for() -> None:
+def test_a_torch_stream_lives_on_the_cpu() -> None:
     assert torch_stream(0).device == torch.device("cpu")
-    assert torch_stream(0, device=torch.device("cpu")).device == torch.device("cpu")
