@@ -149,8 +149,10 @@ def exclusive_folder(folder: Path) -> Iterator[None]:
     claim = claim_file(folder / ".lock")
     require(claim is not None, "a sweep must not be running already", folder)
     assert claim is not None
-    with claim:
+    try:
         yield
+    finally:
+        claim.release()
 
 
 def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, known: Sequence["TrialRecord"]) -> int:

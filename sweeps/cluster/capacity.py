@@ -71,12 +71,8 @@ def fits_cluster(plan: SweepPlan, num_parameters: int | None) -> bool:
 def num_more_lanes(plan: SweepPlan, num_parameters: int | None, num_lanes: int, num_waiting: int) -> int:
     """How many further lanes fit.
 
-    Args:
-        plan: the sweep.
-        num_parameters: of the encoder, where it is known.
-        num_lanes: lanes that the sweep has. Ray does not reserve their memory, so all lanes must also fit the whole
-            cluster together.
-        num_waiting: how many of them may still wait for resources.
+    Of the sweep's `num_lanes` lanes, `num_waiting` may still wait for resources. Ray does not reserve memory for lanes,
+    so all must also fit the whole cluster together.
     """
     need = resources_per_worker(plan, num_parameters)
     free, total = (lanes_that_fit(nodes, need, plan.workers) for nodes in (available_resources(), total_resources()))

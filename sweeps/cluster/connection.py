@@ -77,7 +77,7 @@ def close_ray(cluster: Cluster) -> None:
 
 
 def is_inside_ray() -> bool:
-    """Whether a thread of `start_thread` still runs."""
+    """Whether the thread of a `BackgroundRun` still runs."""
     return any(thread.name.startswith(THREAD_PREFIX) for thread in threading.enumerate())
 
 
@@ -98,7 +98,8 @@ class BackgroundRun:
         self.error: str | None = None
         """Why the run itself failed."""
         self._fit = fit
-        self._thread = start_thread(self._run, name)
+        self._thread = threading.Thread(target=self._run, name=f"{THREAD_PREFIX}{name}", daemon=True)
+        self._thread.start()
 
     @property
     def is_over(self) -> bool:
@@ -114,13 +115,6 @@ class BackgroundRun:
             self._fit()
         except Exception as error:  # ends the run, and is left to the driver
             self.error = f"{type(error).__name__}: {first_line(error)}"
-
-
-def start_thread(work: Callable[[], None], name: str) -> threading.Thread:
-    """Starts a thread that calls Ray; `close_ray` and `end_process` take it into account."""
-    thread = threading.Thread(target=work, name=f"{THREAD_PREFIX}{name}", daemon=True)
-    thread.start()
-    return thread
 
 
 def silence_ray() -> None:
@@ -201,8 +195,10 @@ def free_port() -> int:
 def connect(address: str) -> str | None:
     """Connects to a running cluster and returns the host and port of its dashboard, if it has one."""
     try:
-        check_address(address)
-        if address.rpartition(":")[0] in ("localhost", "127.0.0.1", ray.util.get_node_ip_address()):
+        host, _, port = address.rpartition(":")
+        if port.isdigit():  # Ray would retry for minutes and print each attempt
+            socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
+        if host in ("localhost", "127.0.0.1", ray.util.get_node_ip_address()):
             use_saved_token()  # a local Ray leaves one in ~/.ray, which `ray start` on this machine then requires
         context = ray.init(
             address=address,
@@ -215,13 +211,6 @@ def connect(address: str) -> str | None:
         hint = "if it asks for a token, set RAY_AUTH_MODE=token"
         rule = "--address must be a running Ray cluster"
         raise ValueError(f"{rule}, got {address}: {first_line(error)}; {hint}") from error
-
-
-def check_address(address: str) -> None:
-    """Raises OSError if no process listens at `host:port`; Ray would retry for minutes and print each attempt."""
-    host, _, port = address.rpartition(":")
-    if port.isdigit():
-        socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
 
 
 def worker_environment(more: dict[str, str]) -> dict[str, dict[str, str]]:

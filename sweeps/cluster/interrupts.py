@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -38,9 +38,7 @@ class Interrupts:
         """Requests a clean stop, like a first Ctrl-C. A Ctrl-C after it still counts as the first."""
         self.reason = reason
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
 

@@ -20,14 +20,9 @@ def remove_own_groups(states: Collection[str] = ALL_STATES) -> None:
             remove_placement_group(group_of_id(group))
 
 
-def remove_orphaned_groups() -> int:
-    """Removes unnamed placement groups that wait for resources though their driver has ended; returns how many."""
+def remove_orphaned_groups() -> None:
+    """Removes unnamed placement groups that wait for resources though their driver has ended."""
     ended = dead_jobs()
-    orphans = [
-        group
-        for group, table in placement_group_table().items()
-        if job_of_group(group) in ended and table["state"] == "PENDING" and not table["name"]
-    ]
-    for group in orphans:
-        remove_placement_group(group_of_id(group))
-    return len(orphans)
+    for group, table in placement_group_table().items():
+        if job_of_group(group) in ended and table["state"] == "PENDING" and not table["name"]:
+            remove_placement_group(group_of_id(group))

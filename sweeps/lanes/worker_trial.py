@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -23,7 +24,7 @@ from mtlib.training.step import Interrupted
 from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.lanes.messages import FinalStatus
 from sweeps.lanes.reporter import TrialReporter
-from sweeps.reuse.file_locks import Claim, claim_file
+from sweeps.reuse.file_locks import claim_file
 from sweeps.reuse.finished_trials import TrialFolder, find_finished, register_finished, score_names
 from sweeps.reuse.stage_store import claim_stage, has_stage
 from sweeps.reuse.starting_point import StartingPoint, epochs_of, prepare_starting_point, store_cut, truncate_trial
@@ -38,8 +39,8 @@ WAIT_SECONDS = 1.0
 class TrialClaims:
     """Claims of rank 0 while it trains: its trial, and the stage that others wait for."""
 
-    trial: Claim | None = None
-    stage: Claim | None = None
+    trial: FileLock | None = None
+    stage: FileLock | None = None
 
     def release(self) -> None:
         for held in filter(None, (self.stage, self.trial)):

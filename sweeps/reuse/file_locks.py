@@ -8,9 +8,7 @@ import errno
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from filelock import FileLock, Timeout
 
@@ -22,30 +20,6 @@ CLAIM_FILE_SECONDS = 30 * 86400.0
 """Age at which the file of a claim is removed, unless it is held."""
 WITHOUT_FLOCK = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL})
 """Error codes of file systems without flock."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """An exclusive lock until `release`, or the end of a `with` block, of this object or of the process."""
-
-    lock: FileLock
-
-    @property
-    def is_exclusive(self) -> bool:
-        """False once released, and on a file system without flock."""
-        return self.lock.is_locked
-
-    def release(self) -> None:
-        """Releases the lock; a second call does nothing."""
-        self.lock.release()
-
-    def __enter__(self) -> "Claim":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.release()
 
 
 @contextlib.contextmanager
@@ -67,10 +41,11 @@ def locked(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def claim_file(path: Path) -> Claim | None:
-    """Claims a file, which is created, without waiting.
+def claim_file(path: Path) -> FileLock | None:
+    """Claims a file, which is created, without waiting, until the claim is released or its object or process ends.
 
-    On a file system without flock, or if the file cannot be created, every caller gets a claim that excludes nobody.
+    On a file system without flock, or if the file cannot be created, every caller gets a claim that excludes nobody: it
+    is not locked.
 
     Returns:
         None if another process, or another claim of this one, holds it.
@@ -82,8 +57,8 @@ def claim_file(path: Path) -> Claim | None:
     except Timeout:
         return None
     except OSError:
-        return Claim(lock=lock)
-    return Claim(lock=lock)
+        pass
+    return lock
 
 
 def remove_old_claims(folder: Path) -> None:

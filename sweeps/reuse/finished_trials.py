@@ -145,13 +145,7 @@ def fetch_finished(folder: TrialFolder, cut: Cut, names: Sequence[str]) -> str |
 
     `FETCHED` then holds the other trial's `checkpoint` folder, and `trials/` with its epochs under this trial's name.
 
-    Args:
-        folder: of the trial.
-        cut: its end.
-        names: of scores; the weights of the best epoch by each must exist.
-
-    Returns:
-        `sweep/trial` of the other trial; None if there is none.
+    Arguments are those of `find_finished`. Returns `sweep/trial` of the other trial; None if there is none.
     """
     fetched = folder.path / FETCHED
     for source in find_finished(folder, cut, names):

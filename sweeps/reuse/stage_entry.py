@@ -43,19 +43,13 @@ def check_name(name: str) -> None:
 
 
 def build_entry(folder: Path, files: Mapping[str, Path], facts: Mapping[str, Any], is_spare: bool) -> None:
-    """Creates a folder of links to files and writes its `stage.json`.
-
-    Args:
-        folder: must not exist.
-        files: by relative name.
-        facts: plain JSON.
-        is_spare: whether the entry is evicted before others.
+    """Creates a folder of links to files, given by relative name, and writes its `stage.json`.
 
     Raises:
         OSError: of the file system; the folder is then incomplete.
     """
     link_files(files, folder)
-    measured = {name: list(measure(folder / name)) for name in files}
+    measured = {name: measure(folder / name) for name in files}
     content = {"version": ENTRY_VERSION, "facts": to_dict(facts), "is_spare": is_spare, "files": measured}
     (folder / ENTRY_FILE).write_text(json.dumps({**content, "checksum": content_checksum(content)}))
 
@@ -99,7 +93,7 @@ def link_entry(folder: Path, target: Path) -> StageEntry | None:
 def is_intact(entry: StageEntry, folder: Path) -> bool:
     """Whether the sizes and checksums of a folder's files are those of the entry."""
     try:
-        return all(list(measure(folder / name)) == expected for name, expected in entry.files.items())
+        return all(measure(folder / name) == expected for name, expected in entry.files.items())
     except OSError:
         return False
 
@@ -150,11 +144,8 @@ def statuses(path: Path) -> Iterator[os.stat_result]:
     """Status of a file, or of a folder and all its content; skips what is removed meanwhile."""
     inside = (Path(root) / name for root, folders, names in os.walk(path) for name in (*folders, *names))
     for found in (path, *inside):
-        try:
-            status = found.lstat()
-        except FileNotFoundError:
-            continue
-        yield status
+        with contextlib.suppress(FileNotFoundError):
+            yield found.lstat()
 
 
 def link_files(files: Mapping[str, Path], folder: Path) -> None:
@@ -170,9 +161,9 @@ def link_files(files: Mapping[str, Path], folder: Path) -> None:
             shutil.copyfile(source, target)
 
 
-def measure(path: Path) -> tuple[int, int]:
+def measure(path: Path) -> list[int]:
     """Bytes and CRC-32 of a file."""
-    return path.stat().st_size, file_crc32(path)
+    return [path.stat().st_size, file_crc32(path)]
 
 
 def content_checksum(content: Mapping[str, Any]) -> int:

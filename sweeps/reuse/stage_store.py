@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from mtlib.errors import first_line, require
-from sweeps.reuse.file_locks import Claim, claim_file, file_lock, locked, remove_old_claims
+from sweeps.reuse.file_locks import claim_file, file_lock, locked, remove_old_claims
 from sweeps.reuse.stage_entry import (
     ENTRY_FILE,
     StageEntry,
@@ -58,8 +60,8 @@ def store_stage(
     """Stores a stage unless its key exists; evicts others to fit it, spare ones first.
 
     Args:
-        store: where.
-        key: of the stage, 64 hex digits.
+        store: the store.
+        key: 64 hex digits.
         files: by relative name, slashes allowed; they stay where they are and must not be written into afterwards.
         facts: plain JSON that `fetch_stage` returns.
         is_spare: whether it is evicted before others.
@@ -95,8 +97,8 @@ def fetch_stage(store: StageStore, key: str, into: Path) -> dict[str, Any] | Non
     """Links a stage's files, checked, into a new folder; removes a damaged stage from the store.
 
     Args:
-        store: where.
-        key: of the stage, 64 hex digits.
+        store: the store.
+        key: 64 hex digits.
         into: a folder that does not exist; afterwards it is complete or does not exist. Its files are the store's and
             must not be written into.
 
@@ -135,7 +137,7 @@ def remove_stage(store: StageStore, key: str) -> None:
             remove_entry(store, folder)
 
 
-def claim_stage(store: StageStore, key: str) -> Claim | None:
+def claim_stage(store: StageStore, key: str) -> FileLock | None:
     """Claims the exclusive right to train a stage, without waiting; it ends with the returned object.
 
     On a file system without flock every caller gets a claim that excludes nobody: a stage is then trained twice, which
@@ -144,17 +146,13 @@ def claim_stage(store: StageStore, key: str) -> Claim | None:
     Returns:
         None if another process, or another claim of this one, holds it.
     """
-    path = claim_path(store, key)
-    return Claim(lock=file_lock(path)) if is_too_large(store, key) else claim_file(path)
+    path = store.folder / CLAIMS / entry_folder(store, key).name
+    return file_lock(path) if is_too_large(store, key) else claim_file(path)
 
 
 def entry_folder(store: StageStore, key: str) -> Path:
     require(KEY.fullmatch(key) is not None, "a stage's key must be 64 hex digits", repr(key))
     return store.folder / key
-
-
-def claim_path(store: StageStore, key: str) -> Path:
-    return store.folder / CLAIMS / entry_folder(store, key).name
 
 
 def size_path(store: StageStore, key: str) -> Path:

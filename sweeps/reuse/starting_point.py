@@ -37,7 +37,6 @@ from sweeps.reuse.weight_pruning import keep_weights_of
 
 COPIES = ".copies"
 """Folder in a trial's folder while a stage is stored."""
-STATE_FILES = ("tensors", "state.json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,14 +55,7 @@ class StartingPoint:
 def prepare_starting_point(
     folder: TrialFolder, config: TrialConfig, origin: Origin, cuts: Sequence[Cut]
 ) -> StartingPoint:
-    """Finds the furthest point from which a trial can continue, and puts its files there.
-
-    Args:
-        folder: of the trial.
-        config: its configuration.
-        origin: what else its result depends on.
-        cuts: all of the trial, first to last.
-    """
+    """Finds the furthest point from which a trial can continue, and puts its files there; `cuts` are all of its."""
     last = cuts[-1]
     if folder.store is not None and is_finished(folder, last):
         return StartingPoint(epochs=last.total_epochs, reused=read_reused_work(folder), is_finished=True)
@@ -143,12 +135,7 @@ def reset_trial(folder: TrialFolder) -> None:
 
 
 def fetch_cut(folder: TrialFolder, cut: Cut, own_steps: int, own_seconds: float) -> ReusedWork | None:
-    """Fetches a cut from the store: its epochs, its best weights, and its state last.
-
-    Args:
-        folder: of the trial.
-        cut: where it could continue.
-        own_steps, own_seconds: the trial's own work, which the cut replaces.
+    """Fetches a cut from the store in place of the trial's own work, of so many steps and seconds.
 
     Returns:
         What the trial then reuses; None if the cut is not available, and nothing has changed.
@@ -215,23 +202,13 @@ def truncate_trial(folder: TrialFolder, epochs: int) -> ReusedWork:
 
 
 def store_cut(folder: TrialFolder, cut: Cut, seconds: float, is_spare: bool) -> str | None:
-    """Stores the newest state, which was saved at a cut, for other trials.
-
-    Args:
-        folder: of the trial that has reached the cut.
-        cut: where the state was saved.
-        seconds: of work up to here.
-        is_spare: whether it is evicted before others.
-
-    Returns:
-        Why it was not stored; None if it was.
-    """
+    """Stores the newest state, which was saved at a cut after `seconds` of work; returns why not, None if it was."""
     assert folder.store is not None
     state, best = saved_states(folder.states)[0], folder.states.path / BEST_FILE
     try:
         epochs = separate_epoch_files(folder, cut.total_epochs)
         weights = best_files(folder.states, json.loads(best.read_text()).values())
-        files = {f"state/{name}": state / name for name in STATE_FILES} | weights
+        files = {f"state/{name}": state / name for name in ("tensors", "state.json")} | weights
         files |= {f"epochs/{name}": path for name, path in epochs.items()} | {BEST_FILE: best}
         facts = {"seconds": seconds, "epochs": cut.total_epochs, "steps": cut.total_steps}
         return store_stage(folder.store, cut.key, files, facts, is_spare=is_spare)

@@ -636,7 +636,7 @@ def test_whoever_reads_only_the_first_lines_gets_no_error(words: list[str], tmp_
 @pytest.mark.parametrize("error", [pytest.param("BrokenPipeError()", marks=pytest.mark.slow), "SystemExit(1)"])
 def test_a_sweep_whose_reader_leaves_says_how_to_go_on(error: str, tmp_path: Path) -> None:
     words = ["--space", "smart_lambda", "--storage", str(tmp_path)]
-    code = f"{BROKEN}import sweeps.driver.run_sweep\ndef leave(*_): raise {error}\nsweeps.tuner.run_sweep = leave\n"
+    code = f"{BROKEN}from sweeps.driver import run_sweep\ndef leave(*_): raise {error}\nrun_sweep.run_sweep = leave\n"
     code += f"run.show = lambda _lines: None\nsys.exit(run.main({words!r}))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     line = "interrupted: standard output was closed; continue with --resume\n"

@@ -21,7 +21,6 @@ from sweeps.cluster.connection import (
     ignoring_interrupts,
     open_ray,
     start_local,
-    start_thread,
     worker_environment,
 )
 
@@ -128,11 +127,11 @@ def test_ray_is_not_shut_down_under_a_thread_that_is_still_inside(monkeypatch: p
     def work() -> None:
         may_go.wait(10)
 
-    thread = start_thread(work, "lane0")
+    run = BackgroundRun(work, "lane0")
     close_ray(cluster)
     assert calls == []
     may_go.set()
-    thread.join()
+    run.wait(10)
     close_ray(cluster)
     assert calls == ["shutdown"]
 

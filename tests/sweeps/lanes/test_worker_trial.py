@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 from torch import nn
 
 from mtlib.checkpoints.state import DiskFull, newest_numbers, read_state, saved_states
@@ -32,7 +33,7 @@ from sweeps.lanes.worker_trial import (
     wrap_for,
 )
 from sweeps.reuse import starting_point as take_over
-from sweeps.reuse.file_locks import Claim, claim_file
+from sweeps.reuse.file_locks import claim_file
 from sweeps.reuse.finished_trials import ReusedWork, TrialFolder, find_finished, read_reused_work, register_finished
 from sweeps.reuse.stage_entry import read_entry
 from sweeps.reuse.stage_store import StageStore, claim_stage, entry_folder, fetch_stage, has_stage
@@ -122,7 +123,7 @@ def cold(ground: Ground, course: LoadedTrial) -> TrialFolder:
     return place
 
 
-def is_held(found: Claim | None) -> bool:
+def is_held(found: FileLock | None) -> bool:
     """Whether a claim was not to be had; it is given back if it was."""
     if found is not None:
         found.release()

@@ -8,13 +8,15 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from sweeps.reuse import file_locks
-from sweeps.reuse.file_locks import Claim, claim_file, locked, remove_old_claims
+from sweeps.reuse.file_locks import claim_file, locked, remove_old_claims
 
 ROOT = Path(__file__).parents[3]
 HOLD_CLAIM = """
@@ -22,7 +24,7 @@ import sys, time
 from pathlib import Path
 from sweeps.reuse.file_locks import claim_file
 held = claim_file(Path(sys.argv[1]))
-print("none" if held is None else held.is_exclusive, flush=True)
+print("none" if held is None else held.is_locked, flush=True)
 time.sleep(60)
 """
 NO_FLOCK = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
@@ -48,11 +50,20 @@ def make_older(path: Path, seconds: float) -> None:
     os.utime(path, (time.time() - seconds, time.time() - seconds))
 
 
-def held(path: Path) -> Claim:
+def held(path: Path) -> FileLock:
     claim = claim_file(path)
     assert claim is not None
-    assert claim.is_exclusive
+    assert claim.is_locked
     return claim
+
+
+@contextlib.contextmanager
+def holding(path: Path) -> Iterator[None]:
+    claim = held(path)
+    try:
+        yield
+    finally:
+        claim.release()
 
 
 def refuse_flock(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
@@ -65,11 +76,11 @@ def refuse_flock(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 def test_one_process_has_one_claim_on_a_file_until_it_is_released(tmp_path: Path) -> None:
     first = held(tmp_path / "deeper" / "claim")
     assert claim_file(tmp_path / "deeper" / "claim") is None
-    with held(tmp_path / "another"):
+    with holding(tmp_path / "another"):
         first.release()
     first.release()
-    assert not first.is_exclusive
-    with held(tmp_path / "deeper" / "claim"):
+    assert not first.is_locked
+    with holding(tmp_path / "deeper" / "claim"):
         first.release()  # a second time does nothing to the new holder
         assert claim_file(tmp_path / "deeper" / "claim") is None
 
@@ -115,7 +126,7 @@ def test_the_claim_of_a_process_killed_with_9_is_free(tmp_path: Path) -> None:
         assert claim_file(tmp_path / "claim") is None
     finally:
         kill(process)
-    with held(tmp_path / "claim"):
+    with holding(tmp_path / "claim"):
         other = start(HOLD_CLAIM, tmp_path / "claim")
         assert first_word(other) == "none"
         kill(other)
@@ -129,7 +140,7 @@ def test_without_flock_everybody_gets_a_claim_and_locks_hold_nobody_up(
     first, second = claim_file(tmp_path / "claim"), claim_file(tmp_path / "claim")
     assert first is not None
     assert second is not None
-    assert not first.is_exclusive
+    assert not first.is_locked
     with locked(tmp_path / "lock"), locked(tmp_path / "lock"):
         first.release()
     make_older(tmp_path / "claim", 2 * MONTH)
@@ -141,7 +152,7 @@ def test_a_claim_whose_file_cannot_be_made_excludes_nobody(tmp_path: Path) -> No
     (tmp_path / "file").touch()
     claim = claim_file(tmp_path / "file" / "claim")
     assert claim is not None
-    assert not claim.is_exclusive
+    assert not claim.is_locked
 
 
 def test_a_lock_that_fails_otherwise_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +192,7 @@ def test_files_of_old_claims_that_nobody_holds_are_removed(tmp_path: Path) -> No
     for name in ("old", "young", "old and held", "old and claimed again"):
         held(tmp_path / name).release()
         make_older(tmp_path / name, MONTH + (-60 if name == "young" else 60))
-    with held(tmp_path / "old and held"):
+    with holding(tmp_path / "old and held"):
         make_older(tmp_path / "old and held", MONTH + 60)
         held(tmp_path / "old and claimed again").release()
         remove_old_claims(tmp_path)
@@ -203,6 +214,6 @@ def test_a_file_removed_between_opening_and_locking_still_gives_one_claim(
         return flock(file, operation)
 
     monkeypatch.setattr(fcntl, "flock", lock_too_late)
-    with held(path):
+    with holding(path):
         assert path.exists()
         assert claim_file(path) is None

@@ -1,5 +1,6 @@
 """The stage store: kept and taken whole, bounded, and shared by processes that come, go and are killed."""
 
+import contextlib
 import errno
 import os
 import shutil
@@ -7,11 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from sweeps.reuse import file_locks
 from sweeps.reuse import stage_store as stages
@@ -69,6 +71,16 @@ def keys(store: StageStore) -> set[str]:
 
 def hidden(store: StageStore) -> set[str]:
     return {path.name for path in store.folder.glob(".*")} - {".lock", ".claims"}
+
+
+@contextlib.contextmanager
+def claimed(store: StageStore, key: str) -> Iterator[FileLock]:
+    claim = claim_stage(store, key)
+    assert claim is not None
+    try:
+        yield claim
+    finally:
+        claim.release()
 
 
 def stage_facts(store: StageStore, key: str) -> dict[str, Any] | None:
@@ -336,13 +348,13 @@ def test_a_store_has_an_absolute_folder_and_no_negative_bound(tmp_path: Path) ->
 
 
 def test_a_stage_is_claimed_by_one(store: StageStore) -> None:
-    with claim_stage(store, ONE) or pytest.fail("nobody has it"):
+    with claimed(store, ONE):
         assert claim_stage(store, ONE) is None
-        with claim_stage(store, TWO) or pytest.fail("nobody has it"):
+        with claimed(store, TWO):
             pass
         assert keep(store, ONE, FILES) is None  # a claim does not stand in the way of keeping
-    with claim_stage(store, ONE) or pytest.fail("nobody has it any more") as again:
-        assert again.is_exclusive
+    with claimed(store, ONE) as again:
+        assert again.is_locked
     assert keys(store) == {ONE}
 
 
@@ -355,25 +367,25 @@ def test_a_store_that_may_hold_nothing_keeps_takes_and_claims_nothing(store: Sta
     assert keep(nothing, TWO, FILES) is None, "nothing to tell: nobody has asked for it to be kept"
     assert keys(store) == {ONE}
     with (
-        claim_stage(nothing, TWO) or pytest.fail("nobody need wait"),
-        claim_stage(nothing, TWO) or pytest.fail("nor here") as two,
+        claimed(nothing, TWO),
+        claimed(nothing, TWO) as two,
     ):
-        assert not two.is_exclusive
-        with claim_stage(store, TWO) or pytest.fail("another sweep may have it, and it alone") as other:
-            assert other.is_exclusive
+        assert not two.is_locked
+        with claimed(store, TWO) as other:
+            assert other.is_locked
 
 
 def test_nobody_waits_for_a_stage_that_was_too_large_to_be_kept(store: StageStore) -> None:
     small, large = bounded(store, 2000), bounded(store, 2001)
-    with claim_stage(small, ONE) or pytest.fail("nobody has it"):
+    with claimed(small, ONE):
         assert claim_stage(small, ONE) is None, "it is not known yet"
         assert "2,001 bytes" in str(keep(small, ONE, {"file": bytes(2001)}))
-        with claim_stage(small, ONE) or pytest.fail("it will not be kept") as second:
-            assert not second.is_exclusive
+        with claimed(small, ONE) as second:
+            assert not second.is_locked
         assert claim_stage(large, ONE) is None, "a sweep with a larger bound will keep it"
         assert claim_stage(store, ONE) is None
-    with claim_stage(large, ONE) or pytest.fail("nobody has it") as third:
-        assert third.is_exclusive
+    with claimed(large, ONE) as third:
+        assert third.is_locked
 
 
 def test_what_is_known_of_a_large_stage_is_forgotten_as_old_claims_are(store: StageStore) -> None:
@@ -381,8 +393,8 @@ def test_what_is_known_of_a_large_stage_is_forgotten_as_old_claims_are(store: St
     keep(small, ONE, FILES)
     (note,) = (store.folder / ".claims").iterdir()
     note.write_text("?")
-    with claim_stage(small, ONE) or pytest.fail("nobody has it") as held:
-        assert held.is_exclusive, "a damaged note says nothing"
+    with claimed(small, ONE) as held:
+        assert held.is_locked, "a damaged note says nothing"
     os.utime(note, (0, 0))
     keep_sized(small, TWO, 1, used=1)
     assert not note.exists()
@@ -390,7 +402,7 @@ def test_what_is_known_of_a_large_stage_is_forgotten_as_old_claims_are(store: St
 
 def test_old_claims_and_what_dead_processes_left_go_when_room_is_made(store: StageStore) -> None:
     for key in (ONE, TWO):
-        with claim_stage(store, key) or pytest.fail("nobody has it"):
+        with claimed(store, key):
             pass
     old_claim = store.folder / ".claims" / ONE
     os.utime(old_claim, (0, 0))
