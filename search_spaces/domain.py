@@ -20,7 +20,6 @@ class Float:
     log: bool = False
 
     def __post_init__(self) -> None:
-        check_types(self)
         check_bounds(self)
 
 
@@ -33,12 +32,12 @@ class Int:
     log: bool = False
 
     def __post_init__(self) -> None:
-        check_types(self)
         check_bounds(self)
 
 
 def check_bounds(bounds: Float | Int) -> None:
-    """Checks that the bounds are in order, and above 0 on a logarithmic scale."""
+    """Checks types, and that the bounds are in order, and above 0 on a logarithmic scale."""
+    check_types(bounds)
     require(bounds.low < bounds.high, "low must be below high", f"{bounds.low} and {bounds.high}")
     require(not bounds.log or bounds.low > 0, "low must be above 0 on a logarithmic scale", bounds.low)
 

@@ -151,11 +151,7 @@ def trial_config(space: SearchSpace, params: Mapping[str, Any]) -> TrialConfig:
 
 
 def grid_configs(space: SearchSpace) -> list[TrialConfig]:
-    """The configuration of every grid point, in order.
-
-    Raises:
-        ValueError: one cannot be built, or two are the same; the message names space, trial and values.
-    """
+    """The configuration of every grid point, in order; ValueError if one cannot be built, or two are the same."""
     numbers: dict[str, int] = {}
     configs = []
     for number, point in enumerate(grid_points(space)):

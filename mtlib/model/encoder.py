@@ -88,8 +88,7 @@ def load_encoder(name: str) -> PretrainedEncoder:
 def preview_encoder(name: str) -> EncoderPreview:
     """Finds an encoder where `load_encoder` would; on the hub, its configuration and tokenizer are read and not kept.
 
-    Raises:
-        ValueError: as `load_encoder`; of weights on the hub only that there are some is known.
+    Raises ValueError as `load_encoder`; of weights on the hub only that there are some is known.
     """
     cache = cache_folder()
     if is_folder(name):

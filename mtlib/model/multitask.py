@@ -33,9 +33,7 @@ class Output:
 class MultiTaskModel(nn.Module):
     """Encoder, dropout and a head per task; optionally PALs, a relational layer and learned loss weights.
 
-    Args:
-        config: the trial's configuration; modules are created for its active tasks.
-        pretrained: the encoder to start from.
+    Modules are created for the active tasks of the configuration.
 
     Raises:
         ValueError: the configuration does not fit the encoder.
