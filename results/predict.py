@@ -7,8 +7,9 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
@@ -16,7 +17,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from mtlib.data.file_readers import Format, MissingColumnError
 from mtlib.errors import require, require_name
 from mtlib.model.hub import read_encoder_name
-from mtlib.runtime.command_line import parse_words, run_command
+from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, new_parser, parse_words, run_command
 from mtlib.tasks import TASKS, Task
 from results.bundle.manifest import (
     BUNDLE_FILE,
@@ -27,7 +28,6 @@ from results.bundle.manifest import (
     local_bundle_folder,
     read_bundle,
 )
-from results.cli.predict_arguments import STANDARD_OUTPUT, build_parser, check_bundle, check_options
 from results.inference.leaderboard import write_leaderboard
 from results.inference.models import ModelSource, find_sweeps
 from results.inference.predictor import Predictor, load_predictor, predict_stream
@@ -37,27 +37,53 @@ from results.inference.writers import OutputFormat, find_output_format, format_h
 from results.records.files import open_atomic, open_folder
 from results.records.selection import SELECTION_FILE, Selection, read_selection
 
+STANDARD_OUTPUT = "-"
+COMMAND, EXAMPLE_SWEEP = "python results/predict.py", "~/multitask-sweeps/NAME"
+INCOMPATIBLE = {
+    "--leaderboard": ("--task", "--input", "--format", "--columns", "--bundle"),
+    "--bundle": ("--input", "--output", "--format", "--columns", "--device", "--data"),
+}
+"""Flags that must not be given with another one."""
+
+EXAMPLES = """\
+examples:
+  a file of your own; a column `id` is kept, rows without one are numbered from 0
+    {command} --task TASK --input reviews.csv --output predictions.csv
+  whose texts are in columns of other names; JSON lines in and out
+    {command} --task TASK --input pairs.jsonl --columns question,other \\
+      --output predictions.jsonl
+  a text per line (or two with a tab between) through a pipe
+    echo "A fine film" | {command} --task TASK --input -
+  the six files of the course's leaderboard, from the folder with its dev and test files
+    {command} --leaderboard --data DIR --output predictions
+"""
+EXAMPLES_OF_SWEEPS = """\
+  where the encoder that the sweep began with has moved
+    {command} --task TASK --input reviews.csv --encoder DIR
+  a folder that predicts by itself, without the sweep: weights, tokenizers, the code, a card (--task: of one task alone)
+    {command} --bundle my-bundle
+    python my-bundle/predict.py --task TASK --input reviews.csv --output predictions.csv
+"""
+REST = f"""
+tasks and their columns: {"; ".join(f"{task.name} ({', '.join(task.text_columns)})" for task in TASKS.values())}
+
+input: .csv (tabs or commas, a header line, standard quoting), .tsv (tabs, a header line, no quoting), .jsonl (an object
+per line), .txt (a text per line); UTF-8. It is read as it is predicted, so it may be larger than memory. A row with a
+blank text keeps its line, with an empty prediction.
+
+output: id, prediction, and the probability of each class, or of label 1; written under another name until it is whole.
+
+exit codes: {SUCCESS} predicted, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
+"""
+
 Write = Callable[[str], object]
-Load = Callable[[str], Predictor]
-"""Loads the ensemble of a task."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RowCounts:
-    """Counts of the rows written so far."""
-
-    num_rows: int = 0
-    num_blank: int = 0
-    """Rows with a blank text."""
-    first_blank: str = ""
-    """Where the first of them stands."""
 
 
 def main(arguments: Sequence[str] | None = None, bundle: Path | None = None) -> int:
     """The command line; returns the exit code.
 
     Args:
-        arguments: the words after the command's name; None for those that the process was started with.
+        arguments: the words after the command's name; None for those of this process.
         bundle: the folder of the bundle whose own command this is.
     """
     return run_command(lambda: run_predict(arguments, bundle))
@@ -70,11 +96,55 @@ def run_predict(arguments: Sequence[str] | None, bundle: Path | None) -> None:
     require(bundle is None or is_bundle(bundle), rule, f"none in {bundle}")
     check_options(options)
     if options.leaderboard:
-        predict_leaderboard(options)
+        selection, load = read_source(options)
+        data, folder = (Path(place).expanduser() for place in (options.data, options.output))
+        write_leaderboard(selection, data, folder, load, print_note)
     elif options.bundle is None:
         predict_file(options)
     else:
         make_bundle(options)
+
+
+def build_parser(bundle: Path | None = None) -> argparse.ArgumentParser:
+    """The parser of this command, or of the command of the bundle in a folder, which names no selection."""
+    program = COMMAND if bundle is None else f"python {shlex.quote(sys.argv[0])}"
+    command = f"{COMMAND} {EXAMPLE_SWEEP}" if bundle is None else program
+    examples = EXAMPLES if bundle else EXAMPLES + EXAMPLES_OF_SWEEPS
+    usage = f"{'' if bundle else 'SELECTION '}--task TASK --input FILE|- [--output FILE|-] [more below]"
+    description = "Predicts text with the ensemble that was selected for a task."
+    parser = new_parser(program, usage, description, examples.format(command=command) + REST)
+    add = parser.add_argument
+    if bundle is None:
+        place = f"folder of a sweep with {SELECTION_FILE}, that file, a URI, or a bundle's folder"
+        add("selection", nargs="?", metavar="SELECTION", help=place)
+        add("--encoder", metavar="NAME|DIR", help="pretrained encoder (default: the trials' own)")
+        add("--bundle", metavar="DIR", help="write a new folder that predicts without the sweep")
+    else:
+        parser.set_defaults(selection=str(bundle), encoder=None, bundle=None)
+    add("--task", metavar="TASK", help="what to predict (default: the selection's task, if it has one alone)")
+    add("--input", metavar="FILE|-", help="text to predict, - for standard input")
+    add("--output", metavar="FILE|-", help=".csv or .jsonl; - or left out: CSV to standard output")
+    add("--format", choices=get_args(Format), help="what the input holds, if its name does not tell")
+    add("--columns", metavar="A[,B]", help="columns of the texts (default: those of the task's own files)")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: a GPU if there is one")
+    add("--leaderboard", action="store_true", help="write the files of CS224N's leaderboard into the folder --output")
+    add("--data", metavar="DIR", help="folder with the dev and test files for --leaderboard")
+    return parser
+
+
+def check_options(options: argparse.Namespace) -> None:
+    """Raises ValueError if something is missing, or flags do not go together."""
+    rule = "SELECTION must name the folder of a sweep, or a URI (see --help)"
+    require(options.selection is not None, rule, "none")
+    for flag, others in INCOMPATIBLE.items():
+        for other in others if flag in options.given else ():
+            require(other not in options.given, f"{other} must not be named beside {flag}", "both")
+    if options.leaderboard:
+        require(options.data is not None, "--leaderboard needs --data DIR", "none")
+        require(options.output not in (None, STANDARD_OUTPUT), "--leaderboard needs --output DIR", options.output)
+    elif options.bundle is None:
+        require(options.input is not None, "--input must name a file, or - for standard input", "none")
+        require(options.data is None, "--data must be named with --leaderboard alone", options.data)
 
 
 def predict_file(options: argparse.Namespace) -> None:
@@ -83,17 +153,19 @@ def predict_file(options: argparse.Namespace) -> None:
     task = selected_task(selection, options.task)
     form = options.format or find_format(options.input)
     columns = read_columns(options.columns, form, task)
-    output_form: OutputFormat = "csv" if is_screen(options.output) else find_output_format(options.output)
+    output = STANDARD_OUTPUT if options.output is None else options.output
+    output_form: OutputFormat = "csv" if output == STANDARD_OUTPUT else find_output_format(output)
     name, start = name_input(options.input), time.monotonic()
     with open_input(options.input) as stream:
         texts = read_texts(stream, name, form, columns)
         first = read_first(texts)  # a wrong header is found before models are loaded
         rows = itertools.chain(first, texts)
         predictor = load(task.name)
-        with open_output(options.output) as write, show_rows(stream, name) as on_rows:
-            done = write_predictions(predictor, rows, output_form, write, on_rows)
-    rows_done = f"{done.num_rows:,} row{'' if done.num_rows == 1 else 's'}"
-    print_note(f"{name}: {rows_done} predicted in {time.monotonic() - start:.1f} s{blank_text(done)}")
+        with open_output(output) as write, show_rows(stream, name) as on_rows:
+            num_rows, num_blank, first_blank = write_predictions(predictor, rows, output_form, write, on_rows)
+    rows_done = f"{num_rows:,} row{'' if num_rows == 1 else 's'}"
+    duration = f"{time.monotonic() - start:.1f} s"
+    print_note(f"{name}: {rows_done} predicted in {duration}{blank_text(num_blank, first_blank)}")
 
 
 def read_first(texts: Iterator[TextRow]) -> list[TextRow]:
@@ -106,43 +178,32 @@ def read_first(texts: Iterator[TextRow]) -> list[TextRow]:
 
 def write_predictions(
     predictor: Predictor, rows: Iterable[TextRow], form: OutputFormat, write: Write, on_rows: Callable[[int], None]
-) -> RowCounts:
+) -> tuple[int, int, str]:
     """Predicts rows, and writes each chunk of them before the next one is read.
 
     Args:
-        predictor: the ensemble.
-        rows: what to predict.
-        form: of the output.
-        write: writes text.
         on_rows: is given the number of rows that have been written.
+
+    Returns:
+        The number of rows, the number of those with a blank text, and where the first of these stands.
     """
-    done = RowCounts()
+    num_rows, num_blank, first_blank = 0, 0, ""
     write(format_header(predictor.task, form))
     for chunk, outputs in predict_stream(predictor, rows):
         write(format_rows(predictor.task, form, chunk, outputs))
         blank = [row.where for row in chunk if row.is_blank]
-        done = RowCounts(
-            num_rows=done.num_rows + len(chunk),
-            num_blank=done.num_blank + len(blank),
-            first_blank=done.first_blank or "".join(blank[:1]),
-        )
-        on_rows(done.num_rows)
-    return done
+        num_rows, num_blank = num_rows + len(chunk), num_blank + len(blank)
+        first_blank = first_blank or "".join(blank[:1])
+        on_rows(num_rows)
+    return num_rows, num_blank, first_blank
 
 
-def blank_text(done: RowCounts) -> str:
+def blank_text(num_blank: int, first_blank: str) -> str:
     """The part of the last line about rows without a prediction."""
-    if not done.num_blank:
+    if not num_blank:
         return ""
-    which = f"the first is {done.first_blank}" if done.num_blank > 1 else done.first_blank
-    return f"; {done.num_blank:,} with a blank text without prediction ({which})"
-
-
-def predict_leaderboard(options: argparse.Namespace) -> None:
-    """Writes the leaderboard's files."""
-    selection, load = read_source(options)
-    data, folder = (Path(place).expanduser() for place in (options.data, options.output))
-    write_leaderboard(selection, data, folder, load, print_note)
+    which = f"the first is {first_blank}" if num_blank > 1 else first_blank
+    return f"; {num_blank:,} with a blank text without prediction ({which})"
 
 
 def make_bundle(options: argparse.Namespace) -> None:
@@ -161,7 +222,7 @@ def make_bundle(options: argparse.Namespace) -> None:
     print_note(f"python {script} --task {next(iter(selection.tasks))} --input FILE --output predictions.csv")
 
 
-def read_source(options: argparse.Namespace) -> tuple[Selection, Load]:
+def read_source(options: argparse.Namespace) -> tuple[Selection, Callable[[str], Predictor]]:
     """The selection of a sweep or bundle, and a function that loads its ensembles."""
     home = read_home(options)
     if is_bundle(home):
@@ -180,7 +241,10 @@ def read_home(options: argparse.Namespace) -> str:
     is_file = "://" not in home and Path(home).expanduser().is_file()
     require(not is_file, f"SELECTION must be a sweep's folder, its {SELECTION_FILE} or a URI", options.selection)
     if is_bundle(home):
-        check_bundle(options)
+        rule = "with --bundle SELECTION must be a sweep, not a bundle, which can be copied as it is"
+        require(options.bundle is None, f"{rule} ({BUNDLE_FILE} is there)", options.selection)
+        rule = "--encoder must not be named for a bundle, whose models have their own"
+        require(options.encoder is None, rule, options.encoder)
     return home
 
 
@@ -215,21 +279,17 @@ def read_columns(text: str | None, form: Format, task: Task) -> tuple[str, ...]:
     return columns
 
 
-def is_screen(place: str | None) -> bool:
-    """Whether predictions go to standard output."""
-    return place in (None, STANDARD_OUTPUT)
-
-
 @contextlib.contextmanager
-def open_output(place: str | None) -> Iterator[Write]:
+def open_output(place: str) -> Iterator[Write]:
     """A function that writes text to standard output, or atomically to a file."""
-    if place is None or is_screen(place):
+    if place == STANDARD_OUTPUT:
         yield lambda text: print(text, end="", flush=True)
         return
-    is_uri = "://" in place
-    folder, name = place.rpartition("/")[::2] if is_uri else (Path(place).expanduser().parent, Path(place).name)
-    is_other = not is_uri and Path(place).expanduser().exists() and not Path(place).expanduser().is_file()
-    require(not is_other, "--output must be a file", f"{place}, which is none")
+    folder, _, name = place.rpartition("/")
+    if "://" not in place:
+        path = Path(place).expanduser()
+        require(path.is_file() or not path.exists(), "--output must be a file", f"{place}, which is none")
+        folder, name = str(path.parent), path.name
     with open_atomic(open_folder(folder), name) as stream:
         yield lambda text: stream.write(text.encode())
 

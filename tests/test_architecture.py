@@ -20,7 +20,7 @@ ROOMS = (
     *("mtlib.checkpoints", "mtlib.demo", "mtlib.loss", "mtlib.training", "mtlib.train"),
     "search_spaces",
     *("results.records", "results.ranking", "results.ensembles", "results.inference", "results.scoring"),
-    *("results.selection", "results.bundle", "results.cli", "results.table", "results.selector", "results.predict"),
+    *("results.selection", "results.bundle", "results.table", "results.selector", "results.predict"),
     *("sweeps.options", "sweeps.cluster", "sweeps.reuse", "sweeps.lanes", "sweeps.search", "sweeps.setup"),
     *("sweeps.resume", "sweeps.dry_run", "sweeps.driver", "sweeps.cli", "sweeps.export", "sweeps.run"),
 )

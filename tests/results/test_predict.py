@@ -1,5 +1,6 @@
 """Users' own text through the command: what it writes, and one line for whatever is wrong."""
 
+import argparse
 import io
 import json
 import os
@@ -14,13 +15,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mtlib.runtime.command_line import parse_words
 from mtlib.tasks import TASKS
 from results import predict
-from results.predict import main
+from results.predict import build_parser, check_options, main
 from results.records.selection import read_selection, write_selection
 from tests.results.bundle.bundled_sweep import bundle_without_wheel
-from tests.results.cli.scripts import ROOT, run_main, run_script
 from tests.results.inference.trained_sweep import FIRST, SECOND, recorded_logits
+from tests.results.scripts import ROOT, run_main, run_script
 
 TEXTS = ["a film", "the good dog sleeps", "red", "very dull cat runs"]
 Capture = pytest.CaptureFixture[str]
@@ -419,3 +421,54 @@ def test_ctrl_c_while_a_bundle_is_written_ends_with_130_and_leaves_nothing(
     assert main([str(trained_folder), "--bundle", str(tmp_path / "bundle")]) == 130
     assert capsys.readouterr().err == "interrupted\n"
     assert not list(tmp_path.iterdir())
+
+
+def options_of(*words: str) -> argparse.Namespace:
+    return parse_words(build_parser(), ["mine", *words])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--input", "a.csv"),
+        (*("--task", "sst", "--input", "-", "--output", "b.csv"), *("--format", "lines", "--columns", "a")),
+        ("--leaderboard", "--data", "a", "--output", "b", "--device", "cpu", "--encoder", "c"),
+        ("--bundle", "b"),
+        ("--bundle", "b", "--task", "sst", "--encoder", "c"),
+    ],
+)
+def test_flags_that_go_together_are_taken(words: tuple[str, ...]) -> None:
+    check_options(options_of(*words))
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        *[("input", "-"), ("output", "b.csv"), ("format", "csv"), ("columns", "a")],
+        *[("device", "auto"), ("data", "a"), ("leaderboard", None)],
+    ],
+)
+def test_what_would_do_nothing_beside_bundle_is_refused(flag: str, value: str | None) -> None:
+    words = [f"--{flag}", *([value] if value is not None else [])]
+    with pytest.raises(ValueError) as caught:
+        check_options(options_of("--bundle", "b", *words))
+    pair = ("bundle", "leaderboard") if flag == "leaderboard" else (flag, "bundle")
+    assert str(caught.value) == f"--{pair[0]} must not be named beside --{pair[1]}, got both"
+
+
+def test_a_flag_is_named_whatever_its_value_is() -> None:
+    with pytest.raises(ValueError, match="--task must not be named beside --leaderboard, got both"):
+        check_options(options_of("--leaderboard", "--data=a", "--output=b", "--task=sst"))
+
+
+def test_help_teaches_the_command_that_was_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["my models/predict.py"])
+    text, own = build_parser().format_help(), build_parser(Path("my models")).format_help()
+    assert "python results/predict.py ~/multitask-sweeps/NAME --bundle my-bundle\n" in text
+    assert "python my-bundle/predict.py --task TASK --input reviews.csv" in text
+    assert "python 'my models/predict.py' --task TASK --input reviews.csv" in own
+    assert "python 'my models/predict.py' --leaderboard --data DIR" in own
+    for word in ("SELECTION", "--encoder", "--bundle", "multitask-sweeps/NAME", "results/predict.py"):
+        assert word in text
+        assert word not in own
+    assert "{" not in text.replace("{csv,tsv,jsonl,lines}", "").replace("{auto,cpu,cuda}", "")

@@ -21,9 +21,9 @@ from results.selection import select_all as choosing
 from results.selection.report import PARETO_TITLE
 from results.selection.select_ensemble import select_ensemble
 from results.selector import main
-from tests.results.cli.scripts import run_script
 from tests.results.conftest import build_record, build_report
 from tests.results.inference.trained_sweep import FIRST, hold_out_rows, select_pairs
+from tests.results.scripts import run_script
 from tests.results.selection.scored_sweep import build_sweep
 
 FAST = ("--repeats", "1", "--bags", "0")

@@ -25,7 +25,7 @@ from mtlib.training.evaluation import predict
 from results.records.epochs import compact, read_predictions, write_epoch
 from results.records.trials import TrialRecord, read_trials, write_sweep, write_trials
 from sweeps.export import main
-from tests.results.cli.scripts import run_main, run_script
+from tests.results.scripts import run_main, run_script
 
 TRIAL = "0001-r0"
 
