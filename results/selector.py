@@ -4,6 +4,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console, Group
@@ -30,7 +31,7 @@ from results.inference.models import ModelSource, find_sweeps
 from results.ranking.expected_best import describe_expected, sweep_expected
 from results.ranking.render import PLAIN_WIDTH
 from results.records.files import folder_name
-from results.records.selection import SELECTION_FILE, Selection, read_selection, with_held_out_scores, write_selection
+from results.records.selection import SELECTION_FILE, Selection, read_selection, write_selection
 from results.records.sweep import load_sweep
 from results.records.trials import OVERALL
 from results.selection.report import fit_line, render_held_out_scores, render_selection
@@ -168,7 +169,7 @@ def score_on_held_out(options: argparse.Namespace) -> Group:
     source = ModelSource(places=find_sweeps(selection, options.home), encoder=encoder, device=options.device)
     before = count_evaluations([str(place) for place in source.places.values()])
     scores = score_held_out(selection, source, None if options.data is None else Path(options.data).expanduser())
-    write_selection(options.home, with_held_out_scores(selection, scores))
+    write_selection(options.home, replace(selection, looks=(*selection.looks, scores)))
     return render_held_out_scores(selection, scores, before)
 
 

@@ -11,10 +11,9 @@ from mtlib.config.schema import to_dict
 from mtlib.errors import require, require_name
 from mtlib.runtime.checksum import file_crc32
 from mtlib.tasks import TASKS
-from results.ensembles.ensemble import Ensemble
 from results.inference.models import LoadedModel
 from results.inference.predictor import Predictor, ensemble_of
-from results.records.files import Location, open_folder, read_dataclass, write_json
+from results.records.files import Location, is_file, open_folder, read_dataclass, write_json
 from results.records.selection import Member
 
 if TYPE_CHECKING:  # `results` must load without torch
@@ -75,31 +74,9 @@ class Bundle:
                 require_name(member.model, self.models, "model")
 
 
-def bundled_members(ensemble: Ensemble, models: tuple[str, ...]) -> tuple[BundledMember, ...]:
-    """An ensemble's members as a bundle has them.
-
-    Args:
-        ensemble: its members are numbers of `models`.
-        models: folders in the bundle.
-    """
-    count = len(ensemble.members)
-    rows = zip(
-        ensemble.members,
-        ensemble.weights,
-        ensemble.knots or [()] * count,
-        ensemble.temperatures or [1.0] * count,
-        strict=True,
-    )
-    return tuple(
-        BundledMember(model=models[number], weight=weight, knots=knots, temperature=temperature)
-        for number, weight, knots, temperature in rows
-    )
-
-
 def is_bundle(home: Location) -> bool:
     """Whether there is a bundle at a folder or URI."""
-    found = open_folder(home).get_file_info(BUNDLE_FILE)
-    return bool(found.type == fs.FileType.File)
+    return is_file(open_folder(home), BUNDLE_FILE)
 
 
 def local_bundle_folder(home: Location) -> Path:
@@ -116,22 +93,15 @@ def write_bundle_file(folder: Path, bundle: Bundle) -> None:
 
 
 def read_bundle(folder: Path) -> Bundle:
-    """Reads `bundle.json`.
-
-    Raises:
-        ValueError: it is damaged or of another version; one line says which, and names it.
-    """
+    """Reads `bundle.json`; ValueError if it is damaged or of another version."""
     rule = "a bundle must be of version"
     return read_dataclass(open_folder(folder), BUNDLE_FILE, Bundle, rule=rule, version=BUNDLE_VERSION)
 
 
 def load_bundled(folder: Path, bundle: Bundle, task: str, device: str = "auto") -> Predictor:
-    """Loads one of a bundle's ensembles.
+    """Loads the ensemble of one of a bundle's tasks.
 
     Args:
-        folder: the bundle's.
-        bundle: what its `bundle.json` says.
-        task: one of its tasks.
         device: `auto` (a GPU if there is one), `cpu` or `cuda`.
 
     Raises:

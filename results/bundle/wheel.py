@@ -21,11 +21,7 @@ FILE_MODE, HIDDEN_FROM_OTHERS = 0o644, 0o022
 
 
 def build_wheel(folder: Path, root: Path = PROJECT_FOLDER) -> str:
-    """Builds the wheel, with the setuptools of this environment.
-
-    Args:
-        folder: where to put it.
-        root: the project's checkout.
+    """Builds the wheel of the checkout `root` into `folder`, with the setuptools of this environment.
 
     Returns:
         The wheel's file name. The same sources give the same bytes, as long as setuptools is the same.

@@ -21,7 +21,6 @@ from results.bundle.manifest import (
     Bundle,
     BundledMember,
     BundledModel,
-    bundled_members,
     write_bundle_file,
 )
 from results.bundle.wheel import build_wheel
@@ -36,13 +35,10 @@ from results.records.weights import read_bytes
 if TYPE_CHECKING:
     from mtlib.checkpoints.model_card import CardFacts
 
-NEEDED = (
-    *("huggingface_hub", "numpy", "pyarrow", "rich", "safetensors"),
-    *("scipy", "tokenizers", "torch", "transformers"),
-)
+NEEDED = ("huggingface_hub", "numpy", "pyarrow", "rich", "safetensors", "scipy", "tokenizers", "torch", "transformers")
 """Packages that predicting imports: a part of those that the project needs."""
 NEEDS = (
-    "# What predict.py needs, in the versions that this bundle was made with. Others may do, and may round otherwise.\n"
+    "# What predict.py needs, in the versions that this bundle was made with. Others may do, and may round otherwise."
 )
 
 SCRIPT = '''\
@@ -84,17 +80,14 @@ class BundleInProgress:
 def write_bundle(
     selection: Selection, home: Location, source: ModelSource, folder: Path, on_line: Callable[[str], None]
 ) -> int:
-    """Writes a new folder, whole or not at all. One model after the other is in memory.
+    """Writes a new folder, whole or not at all; returns its size in bytes. One model at a time is in memory.
 
     Args:
-        selection: whose ensembles; has the tasks that are wanted.
+        selection: the tasks to predict and their ensembles.
         home: where its `selection.json` is, which goes into the bundle as it is.
         source: where its models are, on the CPU.
-        folder: where to; its parents are made where they are missing.
+        folder: where to write; missing parents are made.
         on_line: is given a line about each model.
-
-    Returns:
-        How many bytes its files hold.
 
     Raises:
         ValueError: in one line: the folder is there already or cannot be written, a model cannot be loaded, or the
@@ -144,11 +137,18 @@ def write_task(
     """Writes those models of a task's ensemble that are not written yet."""
     chosen = selection.tasks[task]
     if chosen.is_soup:
-        predictor = load_predictor(selection, task, source)
-        (soup,) = predictor.models
-        return bundled_members(predictor.ensemble, (write_soup(soup, chosen, task, source, written),))
-    ensemble = ensemble_of(chosen.members)
-    return bundled_members(ensemble, tuple(write_member(member, task, source, written) for member in chosen.members))
+        (soup,) = load_predictor(selection, task, source).models
+        return (BundledMember(model=write_soup(soup, chosen, task, source, written), weight=1.0),)
+    ensemble_of(chosen.members)  # raises ValueError if the weights are invalid
+    return tuple(
+        BundledMember(
+            model=write_member(member, task, source, written),
+            weight=member.weight,
+            knots=member.knots,
+            temperature=member.temperature,
+        )
+        for member in chosen.members
+    )
 
 
 def write_member(member: Member, task: str, source: ModelSource, written: BundleInProgress) -> str:
@@ -164,16 +164,11 @@ def write_member(member: Member, task: str, source: ModelSource, written: Bundle
 def write_soup(
     soup: LoadedModel, chosen: TaskSelection, task: str, source: ModelSource, written: BundleInProgress
 ) -> str:
-    """Writes a soup, with a card that says what it is the mean of; returns its folder in the bundle."""
+    """Writes a soup, with a card that names its models; returns its folder in the bundle."""
     origins = [member_origin(member) for member in chosen.members]
+    facts = member_card_facts(chosen.members[0], task, source)
     card = soup_card(TASKS[task].title, origins)
-    return write_model(
-        soup,
-        f"mean of {len(origins)} models' weights",
-        member_card_facts(chosen.members[0], task, source),
-        written,
-        card,
-    )
+    return write_model(soup, f"mean of {len(origins)} models' weights", facts, written, card)
 
 
 def write_model(
@@ -211,9 +206,9 @@ def member_card_facts(member: Member, task: str, source: ModelSource) -> "CardFa
 
 def write_code(folder: Path, bundle: Bundle) -> None:
     """Writes what predicts with a bundle, what that needs, and the licence of it."""
-    needs = "".join(f"{name}=={version}\n" for name, version in bundle.packages.items())
+    needs = (NEEDS, *(f"{name}=={version}" for name, version in bundle.packages.items()))
     (folder / SCRIPT_FILE).write_text(SCRIPT.format(wheel=bundle.wheel, needs=NEEDS_FILE))
-    (folder / NEEDS_FILE).write_text(NEEDS + needs)
+    (folder / NEEDS_FILE).write_text("".join(f"{line}\n" for line in needs))
     (folder / LICENCE_FILE).write_bytes((PROJECT_FOLDER / LICENCE_FILE).read_bytes())
 
 

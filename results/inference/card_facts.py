@@ -16,8 +16,7 @@ def trial_card_facts(
     """The facts of a trial's model card that are in the sweep's records.
 
     Args:
-        info: what `sweep.json` holds.
-        root: the sweep's folder.
+        info, root: content of `sweep.json` and the sweep's folder.
         record: the trial.
         best: what the epoch is the best one for: `overall`, or a task.
         epoch: the epoch whose weights the model has, from 1.

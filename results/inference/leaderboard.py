@@ -19,19 +19,15 @@ LEADERBOARD_SPLITS = ("dev", "test")
 
 
 def write_leaderboard(
-    selection: Selection,
-    data: Path,
-    folder: Path,
-    load: Callable[[str], Predictor],
-    on_file: Callable[[str], None],
+    selection: Selection, data: Path, folder: Path, load: Callable[[str], Predictor], on_file: Callable[[str], None]
 ) -> None:
     """Predicts dev and test of every task that the leaderboard has, and writes a file of each, whole.
 
     Args:
         selection: must have an ensemble for each of the tasks.
-        data: folder with the course's files; their labels are not looked at.
-        folder: where to; made where it is missing.
-        load: the ensemble of a task.
+        data: folder with the course's files; their labels are not used.
+        folder: where to write; made if missing.
+        load: loads the ensemble of a task.
         on_file: is given a line about each file.
 
     Raises:
@@ -76,12 +72,8 @@ def read_leaderboard_rows(path: Path, task: Task, split: str, left_out: list[str
     other, and ids are in small letters.
 
     Args:
-        path: the file.
-        task, split: what it holds; `test` has no labels.
+        path, task, split: the file and what it holds; `test` has no labels.
         left_out: gets a line for each row that is left out.
-
-    Raises:
-        ValueError: as `mtlib.data.file_readers.read_file`.
     """
     needed = (ID_COLUMN, task.label_column) if split == "dev" else (ID_COLUMN,)
     for where, cells in read_file(path, "csv", (*needed, *task.text_columns), delimiters="\t"):

@@ -5,11 +5,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-import pyarrow.fs as fs
-
 from mtlib.config.trial import TrialConfig
 from mtlib.errors import require, require_name
-from results.records.files import Location, folder_name, open_folder
+from results.records.files import Location, folder_name, is_file, open_folder
 from results.records.selection import Member, Selection
 from results.records.trials import SWEEP_FILE, TrialRecord, read_sweep, read_trials
 from results.records.weights import read_trial_weights
@@ -48,46 +46,39 @@ class ModelSource:
 
 
 def find_sweeps(selection: Selection, home: Location) -> dict[str, Location]:
-    """Where the sweeps of a selection are now: where they were, or `home` for one that has moved or been copied there.
+    """The folder or URI of each sweep of a selection: where it was, or `home` if it has moved or been copied there.
 
     Args:
         selection: read from `home`.
         home: folder or URI of a sweep.
-
-    Returns:
-        A folder or URI by the name that the selection has for the sweep.
     """
-    own_name = str(read_sweep(home).get("name")) if is_sweep(home) else ""
+    own_name = str(read_sweep(home).get("name")) if is_file(open_folder(home), SWEEP_FILE) else ""
     called_so = [sweep for sweep in selection.sweeps if folder_name(sweep) == own_name]
-    moved = {sweep for sweep in called_so if len(called_so) == 1 and not is_sweep(sweep)}
+    moved = {sweep for sweep in called_so if len(called_so) == 1 and not is_file(open_folder(sweep), SWEEP_FILE)}
     return {sweep: home if sweep in moved else sweep for sweep in selection.sweeps}
 
 
-def is_sweep(place: Location) -> bool:
-    """Whether there is a sweep at this place."""
-    found = open_folder(place).get_file_info(SWEEP_FILE)
-    return bool(found.type == fs.FileType.File)
-
-
 def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tuple[LoadedModel, ...]:
-    """Loads the models of an ensemble.
-
-    Args:
-        members: whose models; at least one.
-        task: what they are to predict.
-        source: where they are.
-
-    Returns:
-        A model for each member, in their order.
+    """Loads the model of each member, at least one, for predicting a task.
 
     Raises:
         ValueError: in one line: a sweep or a trial is not there, has not learned the task, or has not kept its weights;
             the encoder cannot be had or is another one; `source.encoder` stands for several; there is no such device.
     """
+    from mtlib.checkpoints.export import build_model
+    from mtlib.runtime.environment import choose_device
+
     trials = find_trials(members, task, source)
     find_encoders([config for _, config in trials], source)
-    found = zip(members, trials, strict=True)
-    return tuple(load_model(member, record, config, source) for member, (record, config) in found)
+    device = choose_device(source.device)
+    loaded = []
+    for member, (record, config) in zip(members, trials, strict=True):
+        name = describe_member(member)
+        weights = read_trial_weights(open_folder(source.places[member.sweep]), record, member.epoch)
+        pretrained = load_pretrained(source.encoder or config.encoder.name, source)
+        model = build_model(config, pretrained, weights, f"weights must fit the configuration of {name}")
+        loaded.append(LoadedModel(name=name, model=model.to(device), config=config, pretrained=pretrained))
+    return tuple(loaded)
 
 
 def find_trials(members: Sequence[Member], task: str, source: ModelSource) -> list[tuple[TrialRecord, TrialConfig]]:
@@ -120,7 +111,7 @@ def read_records_by_id(sweep: str, source: ModelSource) -> dict[str, TrialRecord
     require_name(sweep, source.places, "sweep of a selection")
     place = source.places[sweep]
     rule = "a member's sweep must be where it was when it was selected (python results/selector.py selects anew)"
-    require(is_sweep(place), rule, f"no sweep at {place}")
+    require(is_file(open_folder(place), SWEEP_FILE), rule, f"no sweep at {place}")
     return {record.trial_id: record for record in read_trials(place)}
 
 
@@ -128,18 +119,6 @@ def pick_record(member: Member, records: Mapping[str, TrialRecord], source: Mode
     """A member's trial among those of its sweep; ValueError if it is not there."""
     require_name(member.trial, records, f"trial of {source.places[member.sweep]}")
     return records[member.trial]
-
-
-def load_model(member: Member, record: TrialRecord, config: TrialConfig, source: ModelSource) -> LoadedModel:
-    """Loads one member's model."""
-    from mtlib.checkpoints.export import build_model
-    from mtlib.runtime.environment import choose_device
-
-    device = choose_device(source.device)
-    weights = read_trial_weights(open_folder(source.places[member.sweep]), record, member.epoch)
-    pretrained = load_pretrained(source.encoder or config.encoder.name, source)
-    model = build_model(config, pretrained, weights, f"weights must fit the configuration of {describe_member(member)}")
-    return LoadedModel(name=describe_member(member), model=model.to(device), config=config, pretrained=pretrained)
 
 
 def load_pretrained(name: str, source: ModelSource) -> "PretrainedEncoder":

@@ -64,17 +64,13 @@ def ensemble_of(members: Sequence[Member]) -> Ensemble:
     lowest = min(member.temperature for member in members)
     require(lowest > 0, "temperatures of members must be above 0", lowest)
     knots = tuple(member.knots for member in members) if num_ranked else None
-    temperatures = tuple(member.temperature for member in members)
-    told = None if set(temperatures) == {1.0} else temperatures
-    return Ensemble(members=tuple(range(len(members))), weights=weights, knots=knots, temperatures=told)
+    is_calibrated = any(member.temperature != 1 for member in members)
+    temperatures = tuple(member.temperature for member in members) if is_calibrated else None
+    return Ensemble(members=tuple(range(len(members))), weights=weights, knots=knots, temperatures=temperatures)
 
 
 def predict_stream(predictor: Predictor, rows: Iterable[TextRow]) -> Iterator[tuple[list[TextRow], Floats]]:
     """Predicts rows as they come; no more than a chunk of them is read ahead.
-
-    Args:
-        predictor: the ensemble.
-        rows: as many as there are.
 
     Returns:
         Chunks of rows, in the order of `rows`, with the ensemble's outputs, (rows, width); see
@@ -107,25 +103,21 @@ def iter_chunks(rows: Iterable[TextRow]) -> Iterator[list[TextRow]]:
 
 
 def predict_texts(predictor: Predictor, texts: Sequence[tuple[str, ...]]) -> Floats:
-    """The outputs of an ensemble for some texts.
+    """The outputs of an ensemble for at least one row, (rows, width); see `results.ensembles.outputs`.
 
     Args:
-        predictor: the ensemble.
-        texts: one or two by row, as the task has; at least one row. A text may be blank.
-
-    Returns:
-        (rows, width); see `results.ensembles.outputs`.
+        texts: one or two by row, as the task has; they may be blank.
 
     Raises:
         ValueError: a prediction is not finite.
     """
     task = predictor.task
-    corpora: dict[int, Corpus] = {}  # tokenized once for each encoder
-    outputs = []
-    for loaded in predictor.models:
-        key = id(loaded.pretrained)
-        corpora[key] = corpora[key] if key in corpora else tokenize_rows(task, texts, loaded.pretrained)
-        outputs.append(outputs_of(task, model_logits(loaded, task.name, corpora[key])).astype(np.float64))
+    encoders = {id(loaded.pretrained): loaded.pretrained for loaded in predictor.models}
+    corpora = {key: tokenize_rows(task, texts, pretrained) for key, pretrained in encoders.items()}
+    outputs = [
+        outputs_of(task, model_logits(loaded, task.name, corpora[id(loaded.pretrained)])).astype(np.float64)
+        for loaded in predictor.models
+    ]
     return combine_outputs(task, np.stack(outputs), predictor.ensemble)
 
 

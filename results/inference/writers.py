@@ -50,9 +50,6 @@ def format_rows(task: Task, form: OutputFormat, rows: Sequence[TextRow], outputs
     """Rows with their predictions, a line each.
 
     Args:
-        task: which task.
-        form: CSV or JSON lines.
-        rows: whose predictions they are.
         outputs: (rows, width); NaN for a row without prediction, which gets its id alone.
     """
     values = row_values(task, rows, outputs)

@@ -33,10 +33,8 @@ def copy_epochs(source: Location, source_trial: str, target: Location, trial: st
     """Replaces a trial's epochs by copies of another trial's first epochs.
 
     Args:
-        source: the sweep's folder to copy from, compacted or not.
-        source_trial: the trial there.
-        target: the sweep's folder to copy to; it may be the same.
-        trial: another trial, whose name the copies bear.
+        source, source_trial: the sweep's folder to copy from, compacted or not, and the trial there.
+        target, trial: the sweep's folder to copy to, maybe the same, and another trial, whose id the copies bear.
         epochs: how many, at least 1.
 
     Raises:
@@ -59,8 +57,7 @@ def list_epoch_files(folder: Location, trial: str, epochs: int) -> dict[str, Pat
     """Paths of a trial's own files of its first epochs; `import_epochs` reads a folder of them.
 
     Args:
-        folder: the sweep's folder, on a disk.
-        trial: a trial that has not been compacted.
+        folder, trial: the sweep's folder, on a disk, and a trial that has not been compacted.
         epochs: how many, at least 1; the curves may hold further ones.
 
     Returns:
@@ -84,8 +81,6 @@ def import_epochs(source: Path, folder: Location, trial: str) -> None:
     Args:
         source: the folder; the files in it may bear any trial's name. Points of curves behind the last epoch that has
             predictions are left out: the curves' owner may have gone on before they were taken.
-        folder: the sweep's folder.
-        trial: the trial.
 
     Raises:
         FileNotFoundError: there are no curves.

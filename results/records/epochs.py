@@ -41,12 +41,7 @@ def write_epoch(folder: Location, trial: str, report: "EpochReport") -> None:
     """Writes an epoch's predictions, then the trial's curves.
 
     Writing an epoch again, after a resume, replaces it and deletes the rows of later epochs. After a kill at any
-    point the trial's record holds whole epochs only.
-
-    Args:
-        folder: the sweep's folder.
-        trial: the trial's id; one process at a time writes a trial.
-        report: the epoch's scores, curves and predictions.
+    point the trial's record holds whole epochs only. One process at a time writes a trial.
     """
     root = open_folder(folder)
     known = read_trial_curves(root, trial)
@@ -93,13 +88,10 @@ def read_compacted_curves(root: fs.SubTreeFileSystem) -> pa.Table:
 
 
 def read_curves(folder: Location) -> pa.Table:
-    """Every point of every curve of a sweep, compacted or not.
+    """Every point of every curve of a sweep, compacted or not; ValueError if a file is damaged or of another schema.
 
     Returns:
         A table with the columns of `CURVES`, sorted by trial, in each trial as written: epochs ascend.
-
-    Raises:
-        ValueError: a file is damaged or of another schema; one line names it.
     """
     return merge_curves(open_folder(folder))[0]
 
@@ -124,13 +116,7 @@ def reported_epochs(curves: pa.Table) -> list[TrialEpoch]:
 def read_predictions(
     folder: Location, task: str, split: str, *, trial: str | None = None, epoch: int | None = None
 ) -> pa.Table:
-    """Predictions for every example of a split, compacted or not.
-
-    Args:
-        folder: the sweep's folder.
-        task, split: which predictions.
-        trial: only this one's; every trial's if None.
-        epoch: only this one's, from 1; every epoch's if None.
+    """Predictions for every example of a split, compacted or not; of one trial or epoch if given.
 
     Returns:
         A table with the columns of `PREDICTIONS`, sorted by trial and epoch, examples in the order of the data.
@@ -169,9 +155,10 @@ def compact(folder: Location) -> None:
     for trial in ended.intersection(own_curves):
         root.delete_file(curves_path(trial))
     ends = {end_path(trial) for trial in ended}
-    for path in [info.path for info in list_files(root, "trials") if info.path in ends]:
-        root.delete_file(path)
-    delete_stale_temporaries(root)
+    stale = datetime.now(UTC) - timedelta(hours=1)  # temporary files that a kill has left
+    for info in list_files(root, ""):
+        if info.path in ends or (is_temporary(info.path) and info.mtime < stale):
+            root.delete_file(info.path)
 
 
 def merge_predictions(root: fs.SubTreeFileSystem, task: str, split: str, reported: list[TrialEpoch]) -> None:
@@ -179,10 +166,3 @@ def merge_predictions(root: fs.SubTreeFileSystem, task: str, split: str, reporte
     with open_atomic(root, compacted_path(task, split)) as stream, parquet_writer(stream, PREDICTIONS) as writer:
         for _, table in iter_predictions(root, task, split, reported):
             write_group(writer, table)
-
-
-def delete_stale_temporaries(root: fs.SubTreeFileSystem) -> None:
-    """Deletes temporary files older than an hour, which a kill has left."""
-    for info in list_files(root, ""):
-        if is_temporary(info.path) and info.mtime < datetime.now(UTC) - timedelta(hours=1):
-            root.delete_file(info.path)

@@ -31,11 +31,7 @@ NEVER_REPEATED = ("id", "logits", "value")
 
 
 def open_folder(location: Location) -> fs.SubTreeFileSystem:
-    """The file system whose root is the folder at `location`; the folder need not exist yet.
-
-    Raises:
-        ValueError: nothing can open the URI.
-    """
+    """The file system whose root is this folder, which need not exist yet; ValueError if nothing can open the URI."""
     if "://" not in str(location):
         return fs.SubTreeFileSystem(str(Path(location).expanduser().absolute()), fs.LocalFileSystem())
     try:
@@ -65,6 +61,11 @@ def list_files(root: fs.SubTreeFileSystem, folder: str) -> list[fs.FileInfo]:
     selector = fs.FileSelector(folder, recursive=True, allow_not_found=True)
     found = [info for info in root.get_file_info(selector) if info.type == fs.FileType.File]
     return sorted(found, key=lambda info: str(info.path))
+
+
+def is_file(root: fs.SubTreeFileSystem, path: str) -> bool:
+    """Whether there is a file at this path."""
+    return bool(root.get_file_info(path).type == fs.FileType.File)
 
 
 def rename(root: fs.SubTreeFileSystem, source: str, target: str) -> None:
@@ -125,12 +126,7 @@ def report_damage(name: str) -> Iterator[None]:
 
 
 def open_parquet(root: fs.SubTreeFileSystem, path: str) -> pq.ParquetFile:
-    """Opens a Parquet file, whatever table it holds.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is truncated or no Parquet.
-    """
+    """Opens a Parquet file; FileNotFoundError if there is none, ValueError if it is truncated or no Parquet."""
     with report_damage(full_path(root, path)):
         return pq.ParquetFile(root.open_input_file(path), page_checksum_verification=True)
 
@@ -179,12 +175,7 @@ def write_json(root: fs.SubTreeFileSystem, path: str, value: Mapping[str, Any]) 
 
 
 def read_json(root: fs.SubTreeFileSystem, path: str) -> dict[str, Any]:
-    """Reads a JSON object.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is not a whole JSON object.
-    """
+    """Reads a JSON object; FileNotFoundError if there is none, ValueError if it is not a whole one."""
     with root.open_input_stream(path) as stream:
         text = stream.readall()
     try:
@@ -216,8 +207,7 @@ def read_dataclass(
     """Reads a JSON object that a dataclass declares.
 
     Args:
-        root: the folder.
-        path: the file in it.
+        root, path: the file.
         declared: the dataclass; it need not have the field `key`.
         rule: the error message for another version, before the version.
         version: the value that the file must have at `key`.

@@ -45,13 +45,9 @@ def write_heartbeat(folder: Path, *, has_stopped: bool = False) -> None:
 
 
 def stopped_since(folder: Location) -> datetime | None:
-    """When a sweep stopped, as local time with its zone.
+    """When a sweep stopped: the local time, with its zone, of the last heartbeat.
 
-    Args:
-        folder: the sweep's folder.
-
-    Returns:
-        The time of the last heartbeat; None if it runs, or has none: a sweep of an earlier version, or a mirror.
+    None if it runs, or has no heartbeat: a sweep of an earlier version, or a mirror.
     """
     try:
         last = read_json(open_folder(folder), HEARTBEAT_FILE)

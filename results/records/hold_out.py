@@ -47,11 +47,7 @@ def write_hold_out(folder: Location, record: HoldOutRecord) -> None:
 
 
 def read_hold_out(folder: Location) -> HoldOutRecord:
-    """Reads `hold_out.json`.
-
-    Raises:
-        ValueError: the sweep held nothing out, or the file is damaged or of another version; one line names it.
-    """
+    """Reads `hold_out.json`; ValueError if the sweep held nothing out, or the file is damaged or of another version."""
     root, key, rule = open_folder(folder), "schema_version", "schema version must be"
     try:
         return read_dataclass(root, HOLD_OUT_FILE, HoldOutRecord, rule=rule, version=SCHEMA_VERSION, key=key)
@@ -61,12 +57,7 @@ def read_hold_out(folder: Location) -> HoldOutRecord:
 
 
 def check_held_out_rows(record: HoldOutRecord, held: Mapping[str, Table]) -> None:
-    """Raises ValueError, naming the tasks, unless tables hold the rows that the sweep has held out.
-
-    Args:
-        record: of the sweep.
-        held: by task, as `read_held_out` returns them now; tasks may be missing.
-    """
+    """Raises ValueError, naming the tasks, unless tables by task hold the rows that the sweep has held out."""
     found = held_out_rows(held)
     changed = [task for task in found if record.tasks.get(task) != found[task]]
     require(not changed, "rows held out must be what they were when the sweep began", f"others of {', '.join(changed)}")

@@ -29,13 +29,10 @@ def update_mirror(folder: Location, uri: Location) -> int:
 
     Args:
         folder: the sweep's folder.
-        uri: the copy's own folder: a URI that pyarrow can open, or a path outside `folder`; made if missing.
+        uri: the copy's own folder: a URI that pyarrow can open (else ValueError), or a path outside `folder`.
 
     Returns:
         How many files were copied.
-
-    Raises:
-        ValueError: nothing can open the URI.
     """
     source, target = open_folder(folder), open_folder(uri)
     wanted = {info.path: info for info in list_files(source, "") if is_mirrored(info.path)}

@@ -59,10 +59,8 @@ def prediction_table(
     """One trial's epoch as a table.
 
     Args:
-        trial: its name.
-        epoch: from 1.
-        ids: names of the examples, (rows,).
-        labels: (rows,); nan where there is none.
+        trial, epoch: trial id, and epoch from 1.
+        ids, labels: names of the examples and their labels, nan where there is none, (rows,).
         logits: (rows, num_logits).
     """
     values = np.asarray(logits, dtype=np.float32)
@@ -122,8 +120,6 @@ def stack_predictions(
     """The wanted epochs of a task's split as arrays, with the same example in the same row for every trial.
 
     Args:
-        root: the sweep's folder.
-        task, split: which predictions.
         wanted: at least one trial and epoch; each must be there.
 
     Returns:

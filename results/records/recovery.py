@@ -31,7 +31,6 @@ from results.records.trials import (
     read_sweep,
     read_trials,
     read_trials_table,
-    record_from_row,
 )
 
 END_FIELDS = ("error", "peak_memory_bytes", "shared_steps", "taken_from")
@@ -55,14 +54,11 @@ def write_end(folder: Location, trial: str, facts: Mapping[str, Any]) -> None:
     """Writes `end.json`, how a trial ended, atomically and with a checksum.
 
     Args:
-        folder: the sweep's folder.
-        trial: the trial's id.
         facts: plain JSON; `how` (`complete`, `pruned`, `failed` or `reused`), `error`, `peak_memory_bytes`,
             `shared_steps`, `shared_seconds` (of each worker's work, that others did), `taken_from`, `time` (seconds
             since 1970), and what else is worth keeping.
     """
-    content = dict(facts)
-    write_json(open_folder(folder), end_path(trial), {"crc32": json_checksum(content), "facts": content})
+    write_json(open_folder(folder), end_path(trial), {"crc32": json_checksum(facts), "facts": dict(facts)})
 
 
 def read_end(folder: Location, trial: str) -> dict[str, Any] | None:
@@ -85,9 +81,6 @@ def recover(folder: Location) -> RecoveredRecords:
     Scores, epochs and times of an unfinished trial follow from its curves, its status from `end.json`. A trial with
     damaged files restarts: its curves are emptied, its predictions, `end.json` and checkpoints deleted. Records of
     trials that have ended stay as they are.
-
-    Args:
-        folder: the sweep's folder.
 
     Raises:
         ValueError: `sweep.json` is missing or damaged, or `curves.parquet` and its copy are; one line names the file.
@@ -125,22 +118,21 @@ def read_newest_trials(folder: Location) -> tuple[list[TrialRecord], list[str]]:
     except ValueError as error:
         damage = str(error)
     try:
-        table, tasks = read_trials_table(folder, TRIALS_BACKUP_FILE)
+        records = read_trials(folder, TRIALS_BACKUP_FILE)
     except ValueError as error:
         return [], [f"{damage}; the one before it is damaged too", f"{error}; no trial is known any more"]
-    if table.num_rows == 0:
+    if not records:
         return [], [f"{damage}; there is none before it, no trial is known any more"]
-    return [record_from_row(row, tasks) for row in table.to_pylist()], [f"{damage}; the one before it is used"]
+    return records, [f"{damage}; the one before it is used"]
 
 
 def restore_curves(root: fs.SubTreeFileSystem) -> list[str]:
     """Replaces a damaged `curves.parquet` by its backup; returns notes."""
     try:
         read_compacted_curves(root)
+        return []
     except ValueError as error:
         damage = str(error)
-    else:
-        return []
     try:
         copy = read_parquet(root, CURVES_BACKUP_FILE, CURVES)
     except (FileNotFoundError, ValueError):
@@ -178,8 +170,7 @@ def check_predictions_of(folder: Location, trial: str, curves: pa.Table) -> None
 
 def discard_trial_files(folder: Location, trial: str) -> None:
     """Deletes a trial's files. Its epochs go last, so that after a kill the damage is found again."""
-    root = open_folder(folder)
-    checkpoint = checkpoint_path(trial)
+    root, checkpoint = open_folder(folder), checkpoint_path(trial)
     if root.get_file_info(checkpoint).type == fs.FileType.Directory:
         root.delete_dir(checkpoint)
     delete_end(folder, trial)
@@ -243,4 +234,4 @@ def load_end(root: fs.SubTreeFileSystem, trial: str) -> dict[str, Any] | None:
 
 def json_checksum(facts: Mapping[str, Any]) -> int:
     """CRC-32 of plain JSON."""
-    return zlib.crc32(json.dumps(facts, sort_keys=True).encode())
+    return zlib.crc32(json.dumps(dict(facts), sort_keys=True).encode())

@@ -1,6 +1,5 @@
 """Reads and writes `selection.json`: the selected ensemble of each task, its scores and their intervals."""
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -57,11 +56,6 @@ class MethodScore:
     """Low and high of its 95 % interval."""
 
     @property
-    def optimism(self) -> float:
-        """By how much the in-sample score is too high."""
-        return self.in_sample - self.cross_fitted
-
-    @property
     def is_significant(self) -> bool:
         """Whether the 95 % interval of its lead over the best single model excludes 0."""
         low, high = self.lead_interval
@@ -73,7 +67,6 @@ class Contender:
     """A member of a task's model confidence set."""
 
     sweep: str
-    """Folder or URI of its sweep."""
     number: int
     """Of the configuration in the sweep: its trials are `<number>-r<replicate>`."""
 
@@ -176,7 +169,7 @@ class Selection:
     searches: Mapping[str, RecordedSearch] = field(default_factory=dict)
     """How the trials of each sweep were chosen."""
     tasks: Mapping[str, TaskSelection]
-    looks: tuple[HeldOutScores, ...] = field(default=())
+    looks: tuple[HeldOutScores, ...] = ()
     """Every score on the held-out rows."""
 
     def __post_init__(self) -> None:
@@ -190,11 +183,7 @@ def write_selection(folder: Location, selection: Selection) -> None:
 
 
 def read_selection(folder: Location) -> Selection:
-    """Reads `selection.json` from a sweep's folder.
-
-    Raises:
-        ValueError: it is missing, damaged or of another version; one line says which, and names it.
-    """
+    """Reads `selection.json` from a sweep's folder; ValueError if it is missing, damaged or of another version."""
     rule = "a selection must be of version"
     try:
         return read_dataclass(
@@ -203,8 +192,3 @@ def read_selection(folder: Location) -> Selection:
     except (FileNotFoundError, NotADirectoryError) as error:
         hint = "make one with python results/selector.py"
         raise ValueError(f"{folder} must hold {SELECTION_FILE} ({hint}), got none") from error
-
-
-def with_held_out_scores(selection: Selection, look: HeldOutScores) -> Selection:
-    """The selection with one more score on the held-out rows."""
-    return dataclasses.replace(selection, looks=(*selection.looks, look))

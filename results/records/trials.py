@@ -19,6 +19,7 @@ from results.records.files import (
     Location,
     check_schema,
     full_path,
+    is_file,
     open_atomic,
     open_folder,
     open_parquet,
@@ -158,31 +159,19 @@ def trials_schema(tasks: Sequence[str]) -> pa.Schema:
 
 
 def write_trials(folder: Location, records: Sequence[TrialRecord], tasks: Sequence[str]) -> None:
-    """Writes `trials.parquet` atomically; on a disk, the replaced file becomes `TRIALS_BACKUP_FILE`.
+    """Writes `trials.parquet` atomically, with columns for the tasks in their order.
 
-    Args:
-        folder: the sweep's folder.
-        records: every trial of the sweep.
-        tasks: the tasks that have columns, in their order.
+    On a disk, the replaced file becomes `TRIALS_BACKUP_FILE`.
     """
-    rows = [row_from_record(record, tasks) for record in records]
-    back_up_trials(open_folder(folder))
-    write_parquet(open_folder(folder), TRIALS_FILE, pa.Table.from_pylist(rows, schema=trials_schema(tasks)))
-
-
-def back_up_trials(root: fs.SubTreeFileSystem) -> None:
-    """On a disk, copies `trials.parquet` before it is replaced."""
-    if isinstance(root.base_fs, fs.LocalFileSystem) and root.get_file_info(TRIALS_FILE).type == fs.FileType.File:
+    rows, root = [row_from_record(record, tasks) for record in records], open_folder(folder)
+    if isinstance(root.base_fs, fs.LocalFileSystem) and is_file(root, TRIALS_FILE):
         with root.open_input_stream(TRIALS_FILE) as newest, open_atomic(root, TRIALS_BACKUP_FILE) as copy:
             copy.write(newest.readall())
+    write_parquet(root, TRIALS_FILE, pa.Table.from_pylist(rows, schema=trials_schema(tasks)))
 
 
 def read_trials(folder: Location, file_name: str = TRIALS_FILE) -> list[TrialRecord]:
-    """Every trial of a sweep, in the order written; none where the sweep has not written any yet.
-
-    Raises:
-        ValueError: the file is damaged or of another schema; one line names it.
-    """
+    """Every trial of a sweep, in the order written, if any; ValueError if the file is damaged or of another schema."""
     table, tasks = read_trials_table(folder, file_name)
     return [record_from_row(row, tasks) for row in table.to_pylist()]
 
@@ -223,21 +212,12 @@ def record_from_row(row: dict[str, Any], tasks: Sequence[str]) -> TrialRecord:
 
 
 def write_sweep(folder: Location, info: Mapping[str, Any]) -> None:
-    """Writes `sweep.json`, with the schema version added.
-
-    Args:
-        folder: the sweep's folder; made if missing.
-        info: plain JSON values.
-    """
+    """Writes `sweep.json`, plain JSON values and the schema version; makes the folder if it is missing."""
     write_json(open_folder(folder), SWEEP_FILE, {"schema_version": SCHEMA_VERSION, **info})
 
 
 def read_sweep(folder: Location) -> dict[str, Any]:
-    """Reads `sweep.json`.
-
-    Raises:
-        ValueError: the folder holds no sweep, or the file is damaged or of another version; one line names it.
-    """
+    """Reads `sweep.json`; ValueError if it is missing, damaged or of another version."""
     root, key, rule = open_folder(folder), "schema_version", "schema version must be"
     try:
         return read_versioned_json(root, SWEEP_FILE, rule=rule, version=SCHEMA_VERSION, key=key)

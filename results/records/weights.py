@@ -17,12 +17,7 @@ WHY_GONE = " (a sweep deletes those of trials that are not among the best, see -
 
 
 def read_trial_weights(root: fs.SubTreeFileSystem, record: TrialRecord, epoch: int) -> "ModelWeights":
-    """The weights of one of a trial's best epochs, on the CPU.
-
-    Args:
-        root: the sweep's folder.
-        record: the trial.
-        epoch: from 1.
+    """The weights of one of a trial's best epochs, from 1, on the CPU.
 
     Raises:
         ValueError: in one line: the weights are missing, or damaged; those kept before there were checksums count as

@@ -14,14 +14,12 @@ from results.bundle.manifest import (
     Bundle,
     BundledMember,
     BundledModel,
-    bundled_members,
     is_bundle,
     load_bundled,
     local_bundle_folder,
     read_bundle,
     write_bundle_file,
 )
-from results.ensembles.ensemble import Ensemble
 from results.inference.predictor import load_predictor, predict_texts
 from tests.results.bundle.bundled_sweep import TEXTS, bundle_without_wheel, copy_sweep, select_mixed, source_of
 
@@ -109,16 +107,6 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     bundle = build_bundle(tasks={"sts": pair, "sst": pair[1:]})
     write_bundle_file(tmp_path, bundle)
     assert read_bundle(tmp_path) == bundle
-
-
-def test_an_ensemble_names_its_models_in_its_own_order() -> None:
-    ensemble = Ensemble(members=(1, 0), weights=(0.75, 0.25), temperatures=(2.0, 1.0))
-    assert bundled_members(ensemble, ("models/1", "models/2")) == (
-        BundledMember(model="models/2", weight=0.75, temperature=2.0),
-        BundledMember(model="models/1", weight=0.25),
-    )
-    ranked = Ensemble(members=(0,), weights=(1.0,), knots=(KNOTS,))
-    assert bundled_members(ranked, ("a",)) == (BundledMember(model="a", weight=1.0, knots=KNOTS),)
 
 
 def test_a_bundle_is_known_by_its_file(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from results.records.selection import (
     TaskSelection,
     TradeOff,
     read_selection,
-    with_held_out_scores,
     write_selection,
 )
 
@@ -194,11 +193,6 @@ def test_the_score_to_expect_is_that_of_choosing_as_was_chosen() -> None:
     assert tasks["sts"].score == build_score("auto", 0.52)
 
 
-def test_optimism_is_what_the_in_sample_score_is_too_high_by() -> None:
-    assert build_score("single", 0.45, in_sample=0.6).optimism == pytest.approx(0.15)
-    assert build_score("single", 0.62, in_sample=0.6).optimism == pytest.approx(-0.02)
-
-
 @pytest.mark.parametrize(
     ("interval", "is_significant"),
     [((0.001, 0.1), True), ((-0.1, -0.001), True), ((0.0, 0.1), False), ((-0.1, 0.0), False), ((-0.1, 0.1), False)],
@@ -207,17 +201,6 @@ def test_a_lead_is_significant_where_its_interval_does_not_hold_0(
     interval: tuple[float, float], is_significant: bool
 ) -> None:
     assert build_score("topk", lead_interval=interval).is_significant is is_significant
-
-
-def test_a_look_is_added_to_those_before_and_kept(tmp_path: Path) -> None:
-    selection = build_selection(looks=())
-    once = with_held_out_scores(selection, LOOK)
-    later = replace(LOOK, time="2024-05-03T10:00:00.000+00:00")
-    twice = with_held_out_scores(once, later)
-    assert twice.looks == (LOOK, later)
-    assert replace(twice, looks=()) == selection
-    write_selection(tmp_path, twice)
-    assert read_selection(tmp_path) == twice
 
 
 def test_limits_of_latency_that_earlier_versions_wrote_are_ignored(tmp_path: Path) -> None:
