@@ -158,8 +158,7 @@ def predict_file(options: argparse.Namespace) -> None:
     name, start = name_input(options.input), time.monotonic()
     with open_input(options.input) as stream:
         texts = read_texts(stream, name, form, columns)
-        first = read_first(texts)  # a wrong header is found before models are loaded
-        rows = itertools.chain(first, texts)
+        rows = itertools.chain(read_first(texts), texts)  # a wrong header is found before models are loaded
         predictor = load(task.name)
         with open_output(output) as write, show_rows(stream, name) as on_rows:
             num_rows, num_blank, first_blank = write_predictions(predictor, rows, output_form, write, on_rows)
@@ -169,7 +168,7 @@ def predict_file(options: argparse.Namespace) -> None:
 
 
 def read_first(texts: Iterator[TextRow]) -> list[TextRow]:
-    """The first row, if there is one; ValueError, for a column that is missing, tells how others are named."""
+    """The first row, if there is one; the error of a missing column names the flag for other columns."""
     try:
         return list(itertools.islice(texts, 1))
     except MissingColumnError as error:

@@ -50,22 +50,17 @@ def read_project(root: Path) -> dict[str, Any]:
 
 
 def copy_sources(root: Path, project: Mapping[str, Any], folder: Path) -> None:
-    """Copies what goes into the wheel: its packages' sources, and the files that the project's file names."""
-    about = project["project"]
-    for name in (PROJECT_FILE, about["readme"], *about["license-files"]):
-        copy_source(root / name, folder / name)
-    for pattern in project["tool"]["setuptools"]["packages"]["find"]["include"]:
-        for package in filter(Path.is_dir, root.glob(pattern)):
-            for path in package.rglob("*.py"):
-                copy_source(path, folder / path.relative_to(root))
-
-
-def copy_source(source: Path, target: Path) -> None:
-    """Copies a file's content; who may read it does not depend on who copies."""
-    require(source.is_file(), "a bundle needs the project's whole checkout", f"no {source}")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
-    target.chmod(FILE_MODE)
+    """Copies the packages' sources and the files that `project` names; everyone may read the copies."""
+    about, include = project["project"], project["tool"]["setuptools"]["packages"]["find"]["include"]
+    paths = [root / name for name in (PROJECT_FILE, about["readme"], *about["license-files"])]
+    for pattern in include:
+        paths += [path for package in root.glob(pattern) if package.is_dir() for path in package.rglob("*.py")]
+    for path in paths:
+        require(path.is_file(), "a bundle needs the project's whole checkout", f"no {path}")
+        target = folder / path.relative_to(root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+        target.chmod(FILE_MODE)
 
 
 def run_backend(project: Mapping[str, Any], sources: Path, target: Path) -> None:

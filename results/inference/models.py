@@ -86,7 +86,8 @@ def find_trials(members: Sequence[Member], task: str, source: ModelSource) -> li
     records = {sweep: read_records_by_id(sweep, source) for sweep in dict.fromkeys(member.sweep for member in members)}
     read_config, found = cache(TrialConfig.from_json), []  # once for all epochs of a trial
     for member in members:
-        record = pick_record(member, records[member.sweep], source)
+        require_name(member.trial, records[member.sweep], f"trial of {source.places[member.sweep]}")
+        record = records[member.sweep][member.trial]
         config = read_config(record.config)
         require_name(task, config.active_tasks, f"task of {describe_member(member)}")
         found.append((record, config))
@@ -101,11 +102,6 @@ def find_encoders(configs: Iterable[TrialConfig], source: ModelSource) -> list[s
     return names
 
 
-def find_record(member: Member, source: ModelSource) -> TrialRecord:
-    """A member's trial; ValueError if it or its sweep is not there."""
-    return pick_record(member, read_records_by_id(member.sweep, source), source)
-
-
 def read_records_by_id(sweep: str, source: ModelSource) -> dict[str, TrialRecord]:
     """The trials of a sweep by name; ValueError if it is not there."""
     require_name(sweep, source.places, "sweep of a selection")
@@ -113,12 +109,6 @@ def read_records_by_id(sweep: str, source: ModelSource) -> dict[str, TrialRecord
     rule = "a member's sweep must be where it was when it was selected (python results/selector.py selects anew)"
     require(is_file(open_folder(place), SWEEP_FILE), rule, f"no sweep at {place}")
     return {record.trial_id: record for record in read_trials(place)}
-
-
-def pick_record(member: Member, records: Mapping[str, TrialRecord], source: ModelSource) -> TrialRecord:
-    """A member's trial among those of its sweep; ValueError if it is not there."""
-    require_name(member.trial, records, f"trial of {source.places[member.sweep]}")
-    return records[member.trial]
 
 
 def load_pretrained(name: str, source: ModelSource) -> "PretrainedEncoder":

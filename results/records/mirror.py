@@ -1,6 +1,7 @@
 """Mirrors a sweep's records and best weights to another place, such as a bucket."""
 
 import posixpath
+import shutil
 from contextlib import suppress
 from datetime import timedelta
 
@@ -66,5 +67,4 @@ def is_current(info: fs.FileInfo, copy: fs.FileInfo | None) -> bool:
 def mirror_file(source: fs.SubTreeFileSystem, target: fs.SubTreeFileSystem, path: str) -> None:
     """Copies one file atomically; one that `compact` has deleted since it was listed is skipped."""
     with suppress(FileNotFoundError), source.open_input_stream(path) as reader, open_atomic(target, path) as stream:
-        while chunk := reader.read(CHUNK_BYTES):
-            stream.write(chunk)
+        shutil.copyfileobj(reader, stream, CHUNK_BYTES)

@@ -76,21 +76,16 @@ def prediction_table(
     return pa.Table.from_arrays(columns, schema=PREDICTIONS)
 
 
-def row_groups(file: pq.ParquetFile) -> dict[TrialEpoch, int]:
-    """Number of the row group of each trial and epoch, from the statistics that every row group carries."""
-    columns = [PREDICTIONS.get_field_index("trial"), PREDICTIONS.get_field_index("epoch")]
-    groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
-    keys = ([group.column(column).statistics.min for column in columns] for group in groups)
-    return {(trial, epoch): number for number, (trial, epoch) in enumerate(keys)}
-
-
 def open_groups(root: fs.SubTreeFileSystem, task: str, split: str) -> tuple[pq.ParquetFile, dict[TrialEpoch, int]]:
-    """The compacted table of a task's split and its row groups; an empty one where nothing has been compacted."""
+    """The compacted table of a task's split, or None, and the number of each trial's epoch's row group."""
     try:
         file = open_checked_parquet(root, compacted_path(task, split), PREDICTIONS)
     except FileNotFoundError:
         return None, {}
-    return file, row_groups(file)
+    columns = [PREDICTIONS.get_field_index("trial"), PREDICTIONS.get_field_index("epoch")]
+    groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
+    keys = ([group.column(column).statistics.min for column in columns] for group in groups)
+    return file, {(trial, epoch): number for number, (trial, epoch) in enumerate(keys)}
 
 
 def iter_predictions(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow.fs as fs
 
 from mtlib.errors import first_line, require
-from results.records.files import full_path
+from results.records.files import full_path, is_file
 from results.records.trials import TrialRecord
 
 if TYPE_CHECKING:  # `results` must load without torch
@@ -34,7 +34,8 @@ def read_trial_weights(root: fs.SubTreeFileSystem, record: TrialRecord, epoch: i
     path = weights_path(StateFolder(path=Path(str(record.checkpoint))), epoch)
     try:
         content = read_bytes(root, path)
-        sums = read_checksums(read_bytes(root, path.with_name(CHECKSUMS), b"{}"))
+        sums_path = path.with_name(CHECKSUMS)
+        sums = read_checksums(read_bytes(root, sums_path)) if is_file(root, sums_path.as_posix()) else {}
         require(sums.get(path.name) in (None, zlib.crc32(content)), "its checksum must be right", "another one")
         weights: ModelWeights = load(content)
     except (OSError, ValueError, SafetensorError) as error:
@@ -44,13 +45,8 @@ def read_trial_weights(root: fs.SubTreeFileSystem, record: TrialRecord, epoch: i
     return weights
 
 
-def read_bytes(root: fs.SubTreeFileSystem, path: Path, missing: bytes | None = None) -> bytes:
-    """A file's content; `missing`, if that is given, where there is none."""
-    try:
-        with root.open_input_stream(path.as_posix()) as stream:
-            content: bytes = stream.readall()
-    except FileNotFoundError:
-        if missing is None:
-            raise
-        return missing
+def read_bytes(root: fs.SubTreeFileSystem, path: Path) -> bytes:
+    """A file's content."""
+    with root.open_input_stream(path.as_posix()) as stream:
+        content: bytes = stream.readall()
     return content

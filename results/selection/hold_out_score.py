@@ -16,7 +16,7 @@ from mtlib.errors import require
 from mtlib.tasks import TASKS
 from results.ensembles.outputs import values_of
 from results.inference.dev_texts import data_folder
-from results.inference.models import ModelSource, find_record
+from results.inference.models import ModelSource, find_trials
 from results.inference.predictor import load_predictor, predict_stream
 from results.inference.readers import TextRow
 from results.ranking.bootstrap import Floats, bootstrap_scores, score_examples
@@ -74,7 +74,7 @@ def read_held_out_rows(
     records = [read_hold_out(place) for place in places]
     rule = f"sweeps must have held out the same rows of {task} to be scored together"
     require(all(record.tasks.get(task) == records[0].tasks.get(task) for record in records), rule, ", ".join(places))
-    config = TrialConfig.from_json(find_record(selection.tasks[task].members[0], source).config)
+    ((_, config),) = find_trials(selection.tasks[task].members[:1], task, source)
     table = read(config, data_folder(places[0], data))[task]
     check_held_out_rows(records[0], {task: table})
     return table
