@@ -92,8 +92,8 @@ def expectation_lines(selection: Selection) -> Iterator[str]:
     yield from ("| task | metric | expect | 95 % interval | estimated on | dev score |", "| --- " * 6 + "|")
     for name, chosen in selection.tasks.items():
         score, (low, high) = chosen.score, chosen.score.interval
-        told = f"{score.cross_fitted:.3f} | {low:.3f} to {high:.3f} | {count(chosen.num_examples, 'dev example')}"
-        yield f"| {TASKS[name].title} | {TASKS[name].metric} | {told} | {score.in_sample:.3f} |"
+        cells = f"{score.cross_fitted:.3f} | {low:.3f} to {high:.3f} | {count(chosen.num_examples, 'dev example')}"
+        yield f"| {TASKS[name].title} | {TASKS[name].metric} | {cells} | {score.in_sample:.3f} |"
     yield ""
     for name, chosen in selection.tasks.items():
         among = f"{count(chosen.num_candidates, 'candidate')} of {count(chosen.num_trials, 'trial')}"
@@ -116,8 +116,8 @@ def held_out_lines(selection: Selection) -> Iterator[str]:
     for number, look in enumerate(selection.looks, 1):
         for task in (name for name in selection.tasks if name in look.scores):
             low, high = look.intervals[task]
-            told = f"{look.scores[task]:.3f} ({low:.3f} to {high:.3f}), {count(look.num_examples[task], 'row')}"
-            yield f"- look {number}, {look.time[:10]}, {TASKS[task].title}: {told}"
+            score = f"{look.scores[task]:.3f} ({low:.3f} to {high:.3f}), {count(look.num_examples[task], 'row')}"
+            yield f"- look {number}, {look.time[:10]}, {TASKS[task].title}: {score}"
 
 
 def member_table(bundle: Bundle) -> Iterator[str]:
@@ -126,8 +126,8 @@ def member_table(bundle: Bundle) -> Iterator[str]:
     for task, members in bundle.tasks.items():
         for member in members:
             origin = bundle.models[member.model].origin
-            told = f"{member.weight:.3f} | [`{member.model}`]({member.model}) | {origin} | {member.temperature:.3g}"
-            yield f"| {TASKS[task].title} | {told} |"
+            cells = f"{member.weight:.3f} | [`{member.model}`]({member.model}) | {origin} | {member.temperature:.3g}"
+            yield f"| {TASKS[task].title} | {cells} |"
     yield ""
     yield "Each model's folder has a card of its own, which says how it was trained. What the models of a task say is"
     yield "averaged with these weights; where a temperature is not 1, logits were divided by it before."
@@ -153,8 +153,8 @@ def file_table(bundle: Bundle) -> Iterator[str]:
 
 def version_lines(bundle: Bundle) -> Iterator[str]:
     """Python and package versions."""
-    told = ", ".join(f"{name} {version}" for name, version in {"Python": bundle.python, **bundle.packages}.items())
-    yield from ("## Made with", "", f"On {bundle.created[:10]}: {told}.")
+    versions = ", ".join(f"{name} {version}" for name, version in {"Python": bundle.python, **bundle.packages}.items())
+    yield from ("## Made with", "", f"On {bundle.created[:10]}: {versions}.")
 
 
 def limitation_lines(bundle: Bundle) -> Iterator[str]:

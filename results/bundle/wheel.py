@@ -64,13 +64,13 @@ def copy_sources(root: Path, project: Mapping[str, Any], folder: Path) -> None:
 
 
 def run_backend(project: Mapping[str, Any], sources: Path, target: Path) -> None:
-    """Calls the build backend in a process of its own; ValueError, with the last that it said, if it fails."""
+    """Calls the build backend in a process of its own; ValueError with the last line of its errors if it fails."""
     command = (sys.executable, "-P", "-c", BUILD, str(target))
     environment = {**os.environ, "SOURCE_DATE_EPOCH": FIRST_DAY}
     done = subprocess.run(
         command, cwd=sources, env=environment, umask=HIDDEN_FROM_OTHERS, capture_output=True, text=True
     )
     needed = ", ".join(project["build-system"]["requires"])
-    said = [line for line in done.stderr.splitlines() if line.strip()]
+    errors = [line for line in done.stderr.splitlines() if line.strip()]
     rule = f"to build a wheel of the project takes room on the disk and {needed} (pip install '{needed}')"
-    require(done.returncode == 0, rule, said[-1] if said else f"exit code {done.returncode}")
+    require(done.returncode == 0, rule, errors[-1] if errors else f"exit code {done.returncode}")
