@@ -19,8 +19,8 @@ from mtlib.config.losses import LOSSES
 from mtlib.config.penalties import PENALTIES
 from mtlib.config.schema import to_dict
 from mtlib.runtime.command_line import parse_words
-from results.predict import build_parser as build_predict_parser
 from results.ensembles.methods import COMMAND_LINE_METHODS
+from results.predict import build_parser as build_predict_parser
 from search_spaces.space import load_space, space_names
 from sweeps.cli.arguments import build_parser as build_run_parser
 from tests.test_architecture import ROOMS
