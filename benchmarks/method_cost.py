@@ -15,7 +15,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,9 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.tables import Table
 from mtlib.data.token_cache import Corpus, tokenize
 from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transformers
-from mtlib.stages.sampler import Step, epoch_steps
+from mtlib.stages.sampler import epoch_steps
 from mtlib.tasks import TASKS
 from mtlib.train import start
-from mtlib.training.run import Run
 from mtlib.training.step import take_step
 
 NUM_ROWS = 512
@@ -170,12 +169,8 @@ def random_table(stream: np.random.Generator, name: str, split: str, folder: Pat
 def begin(config: TrialConfig, corpus: Corpus, encoder: PretrainedEncoder, device: str) -> Callable[[], None]:
     """A trial at its beginning, as a function that takes its next step."""
     run = start(config, corpus, encoder, torch.device(device), lambda objective: objective, None)
-    steps = endless_steps(run)
+    steps = iter(epoch_steps(run.config, 0, 0, run.lengths, run.own_rows))
     return lambda: take_step(run, next(steps))
-
-
-def endless_steps(run: Run) -> Iterator[Step]:
-    yield from epoch_steps(run.config, 0, 0, run.lengths, run.own_rows)
 
 
 def measure(

@@ -1,21 +1,21 @@
-"""Whether what the selector says of its choices is true, on simulated sweeps whose truth is known, and how fast it is.
+"""Bias and coverage of the selector's scores on simulated sweeps whose true scores are known, and its speed.
 
 Command:  python benchmarks/selection.py [--part truth|speed|protocol] [--trials 10 40 160] [--repeats 2000]
-          [--ways single auto] [--cross-fits 5] [--processes 2]
+          [--methods single auto] [--cross-fits 5] [--processes 2]
 Cost:     truth, on one core, about 1 second for each simulated sweep and task; speed 5 seconds; protocol minutes
-Prints:   truth: per task, number of trials and way to choose, by how much the score on dev and the cross-fitted one are
-          off on average (bias), how often the 95 % interval covers the true score of what was chosen, that true score,
-          and by how much it is above that of the best single model, with its standard error over simulated sweeps
+Prints:   truth: per task, number of trials and selection method, the bias of the dev score and of the cross-fitted
+          score, the coverage of the 95 % interval, the true score of the chosen ensemble, and its lead over the best
+          single model, with its standard error over simulated sweeps
           speed: seconds and memory for choosing among 1,000 trials with 40,000 examples of a binary task
-          protocol: seconds for all that `results/selector.py` does with these: every way, with 5 repeats, choosing
-          among them, trade-offs, and which configurations may be the best
+          protocol: seconds for all that `results/selector.py` does with these: every selection method, with 5 repeats,
+          choosing among them, the Pareto front and the model confidence set
 
-Trials see the right answer through noise, part of which they share; how well they see it differs from trial to trial.
-Sizes are those of the dev sets: 1,101 examples with five classes, 2,000 with two, 863 of a regression. The truth is the
-score on 50,000 further examples. So that this ends within hours, greedy selection has one bag here, and cross-fitting
-two repeats, not five: how what is chosen varies shows in how repeats differ, and two tell less of it.
-Bounds: coverage of 93 to 97 % for what is chosen automatically, at 2,000 repeats; on average that is no worse than the
-best single model by more than one standard error; top-k and greedy within 10 s and 2 GB.
+A trial's outputs are the right answer plus noise, part of which all trials share; skills differ from trial to trial.
+Sizes are those of the dev sets: 1,101 examples with five classes, 2,000 with two, 863 of a regression. The true score
+is that on 50,000 further examples. So that this ends within hours, greedy selection has one bag here, and cross-fitting
+two repeats instead of five, from which the variance of the choice is estimated less precisely.
+Bounds: coverage of 93 to 97 % for the automatic choice, at 2,000 repeats; its mean true score is at most one standard
+error below that of the best single model; top-k and greedy within 10 s and 2 GB.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import itertools
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -38,7 +38,7 @@ from mtlib.tasks import TASKS, Task
 from results.ensembles.best_k import Method, Settings
 from results.ensembles.candidates import Candidate, Pool
 from results.ensembles.ensemble import Ensemble, combine_outputs, ensemble_outputs, score_rows
-from results.ensembles.methods import AUTOMATIC, SINGLE, methods_for
+from results.ensembles.methods import AUTOMATIC, SELECTION_METHODS, SINGLE, methods_for
 from results.ensembles.outputs import Outputs, outputs_of, values_of
 from results.ranking.bootstrap import Floats, score_examples
 from results.scoring.cross_fitting import bootstrap, cross_fit, interval, widened
@@ -48,7 +48,7 @@ from results.selection.select_ensemble import automatic_method, select_ensemble
 NUM_ROWS = {"classes": 1101, "binary": 2000, "regression": 863}
 NUM_FURTHER = 50_000
 SKILL = {"classes": 0.9, "binary": 0.8, "regression": 1.5}
-"""How far the right answer is ahead of the others, or the slope of the prediction, in standard deviations of noise."""
+"""Margin of the right answer, or the slope of the prediction, in standard deviations of noise."""
 SHARED, SPREAD = 0.8, 0.04
 """Part of the noise's variance that trials share, and how much their skills differ, relative to the mean skill."""
 SETTINGS = Settings(num_bags=1)
@@ -57,7 +57,7 @@ BOUND_SECONDS, BOUND_BYTES = 10.0, 2e9
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """Examples, and what all trials see alike of them; what a trial sees beside follows from its number."""
+    """Examples and the noise that all trials share; a trial's own noise follows from its number."""
 
     task: Task
     skills: Floats
@@ -69,15 +69,15 @@ class World:
     seed: tuple[int, ...]
 
     def outputs(self, trial: int) -> Outputs:
-        """What a trial says of every example, (rows, width)."""
+        """A trial's outputs for every example, (rows, width)."""
         own = np.random.default_rng((*self.seed, trial + 1)).standard_normal(self.common.shape)  # not 0: as if left out
-        seen = np.sqrt(SHARED) * self.common + np.sqrt(1 - SHARED) * own
-        return say(self.task, self.labels, seen, float(self.skills[trial]))
+        noise = np.sqrt(SHARED) * self.common + np.sqrt(1 - SHARED) * own
+        return noisy_outputs(self.task, self.labels, noise, float(self.skills[trial]))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How one way to choose did on one simulated sweep."""
+    """The scores of one selection method on one simulated sweep."""
 
     on_dev: float
     cross_fitted: float
@@ -86,12 +86,7 @@ class Outcome:
 
 
 Outcomes = dict[str, Outcome]
-"""By way to choose."""
-
-
-def width_of(task: Task) -> int:
-    """Of outputs."""
-    return task.num_classes if task.kind == "classes" else 1
+"""By selection method."""
 
 
 def draw_labels(task: Task, num_rows: int, generator: np.random.Generator) -> Floats:
@@ -101,8 +96,8 @@ def draw_labels(task: Task, num_rows: int, generator: np.random.Generator) -> Fl
     return generator.integers(0, task.num_classes, num_rows).astype(np.float64)
 
 
-def say(task: Task, labels: Floats, noise: Outputs, skill: float) -> Outputs:
-    """What is said of every example by one who sees right answers through noise, (rows, width)."""
+def noisy_outputs(task: Task, labels: Floats, noise: Floats, skill: float) -> Outputs:
+    """Outputs of a model of some skill, (rows, width), from noise of that shape."""
     if task.kind == "regression":
         return outputs_of(task, 2.5 + 0.2 * (noise + skill * (labels[:, None] - 2.5) / 0.5))
     if task.kind == "binary":
@@ -110,16 +105,11 @@ def say(task: Task, labels: Floats, noise: Outputs, skill: float) -> Outputs:
     return outputs_of(task, noise + skill * (labels[:, None] == np.arange(task.num_classes)))
 
 
-def score(task: Task, outputs: Outputs | Floats, labels: Floats) -> float:
-    """The task's main metric."""
-    return float(score_examples(task, values_of(task, outputs, labels)[None], labels)[0])
-
-
 def make_world(task: Task, skills: Floats, num_rows: int, seed: tuple[int, ...]) -> World:
     """Examples of a task."""
     generator = np.random.default_rng(seed)
     labels = draw_labels(task, num_rows, generator)
-    common = generator.standard_normal((num_rows, width_of(task)))
+    common = generator.standard_normal((num_rows, task.num_classes if task.kind == "classes" else 1))
     return World(task=task, skills=skills, labels=labels, common=common, seed=seed)
 
 
@@ -138,23 +128,24 @@ def pool_of(world: World) -> Pool:
 def true_score(world: World, chosen: Ensemble) -> float:
     """An ensemble's score on all examples of a world."""
     outputs = np.stack([world.outputs(number) for number in chosen.members]).astype(np.float64)
-    return score(world.task, combine_outputs(world.task, outputs, chosen), world.labels)
+    values = values_of(world.task, combine_outputs(world.task, outputs, chosen), world.labels)
+    return float(score_examples(world.task, values[None], world.labels)[0])
 
 
 def simulate(number: int, task_name: str, num_trials: int, names: Sequence[str], num_cross_fits: int) -> Outcomes:
-    """One simulated sweep: how ways to choose do on it, those that are named (none: all) and the best single model."""
+    """The outcomes of the named selection methods (none: all) and the best single model on one simulated sweep."""
     task = TASKS[task_name]
     skills = SKILL[task.kind] * (1 + SPREAD * np.random.default_rng((number, 1)).standard_normal(num_trials))
     dev = pool_of(make_world(task, skills, NUM_ROWS[task.kind], (number, 2)))
     further = make_world(task, skills, NUM_FURTHER, (number, 3))
     methods = methods_for(task)
-    ways = {**methods, AUTOMATIC: automatic_method(methods)}
-    asked = {name: way for name, way in ways.items() if not names or name in (SINGLE, *names)}
-    return {name: judge(dev, further, way, number, num_cross_fits) for name, way in asked.items()}
+    methods[AUTOMATIC] = automatic_method(dict(methods))
+    requested = {name: method for name, method in methods.items() if not names or name in (SINGLE, *names)}
+    return {name: evaluate(dev, further, method, number, num_cross_fits) for name, method in requested.items()}
 
 
-def judge(dev: Pool, further: World, method: Method, seed: int, num_cross_fits: int) -> Outcome:
-    """How a way to choose does."""
+def evaluate(dev: Pool, further: World, method: Method, seed: int, num_cross_fits: int) -> Outcome:
+    """The scores of a selection method."""
     rows = np.arange(len(dev.labels))
     chosen = method(dev, rows, SETTINGS)
     fitted = cross_fit(dev, method, SETTINGS, rows, num_repeats=num_cross_fits)
@@ -165,19 +156,19 @@ def judge(dev: Pool, further: World, method: Method, seed: int, num_cross_fits: 
 
 
 def measure_truth(run: Callable[[int], Outcomes], num_repeats: int, num_processes: int) -> None:
-    """Prints how true scores of choices are, in sweeps that `run` simulates, each from its number."""
+    """Prints bias and coverage in sweeps that `run` simulates, each from its number."""
     with ProcessPoolExecutor(num_processes) as processes:
         found = list(processes.map(run, range(num_repeats), chunksize=4))
     for name in found[0]:
         print(line_of(name, [sweep[name] for sweep in found], [sweep[SINGLE].true for sweep in found]), flush=True)
 
 
-def line_of(name: str, outcomes: Sequence[Outcome], single: Iterable[float]) -> str:
-    """One way to choose in one line."""
+def line_of(name: str, outcomes: Sequence[Outcome], single: Sequence[float]) -> str:
+    """One selection method in one line, compared with the true scores of the best single model."""
     true = np.array([outcome.true for outcome in outcomes])
     bias = [np.mean([getattr(o, field) for o in outcomes] - true) for field in ("on_dev", "cross_fitted")]
     covered = np.mean([outcome.is_covered for outcome in outcomes])
-    lead = true - np.array(list(single))
+    lead = true - np.array(single)
     error = lead.std(ddof=1) / np.sqrt(len(lead)) if len(lead) > 1 else 0.0
     biases = f"bias on dev {bias[0]:+.4f}, cross-fitted {bias[1]:+.4f}"
     verdict = "" if name != AUTOMATIC else f"; {'within' if 0.93 <= covered <= 0.97 else 'BEYOND'} its bound"
@@ -194,17 +185,17 @@ def large_pool(num_trials: int, num_rows: int) -> Pool:
 
 
 def measure_protocol(num_trials: int = 1000, num_rows: int = 40_000) -> None:
-    """Prints what all that the selector does takes, as it is asked for without flags."""
+    """Prints the time and memory of a selection with default options."""
     pool = large_pool(num_trials, num_rows)
     start = time.monotonic()
     found = select_ensemble(pool, Settings(), num_repeats=REPEATS)
     seconds, most = time.monotonic() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    told = f"{found.method}, {len(found.members)} models, {found.score.cross_fitted:.4f} cross-fitted"
-    print(f"{num_trials:,} trials, {num_rows:,} examples, all of it: {seconds:.0f} s, {most / 1e9:.2f} GB; {told}")
+    chosen = f"{found.method}, {len(found.members)} models, {found.score.cross_fitted:.4f} cross-fitted"
+    print(f"{num_trials:,} trials, {num_rows:,} examples, all of it: {seconds:.0f} s, {most / 1e9:.2f} GB; {chosen}")
 
 
 def measure_speed(num_trials: int = 1000, num_rows: int = 40_000) -> None:
-    """Prints what choosing among many trials with many examples takes."""
+    """Prints the time and memory of cross-fitting two selection methods."""
     pool = large_pool(num_trials, num_rows)
     task, rows, settings = pool.task, np.arange(num_rows), Settings(num_bags=0)
     start = time.monotonic()
@@ -220,14 +211,14 @@ def measure_speed(num_trials: int = 1000, num_rows: int = 40_000) -> None:
 
 
 def main() -> None:
-    """Measures the parts that are asked for."""
+    """Measures the requested parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=("truth", "speed", "protocol"), action="append", help="default: all")
-    ways = list(dict.fromkeys(way for task in TASKS.values() for way in (*methods_for(task), AUTOMATIC)))
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS), help="default: all")
     parser.add_argument("--trials", type=int, nargs="+", default=[10, 40, 160], help="default: 10 40 160")
     parser.add_argument("--repeats", type=int, default=2000, help="simulated sweeps of each kind (default: 2000)")
-    parser.add_argument("--ways", nargs="+", choices=ways, default=[], help="ways to choose (default: all)")
+    methods = [*SELECTION_METHODS, AUTOMATIC]
+    parser.add_argument("--methods", nargs="+", choices=methods, default=[], help="selection methods (default: all)")
     parser.add_argument("--cross-fits", type=int, default=2, help="repeats of cross-fitting (default: 2)")
     parser.add_argument("--processes", type=int, default=2, help="default: 2")
     found = parser.parse_args()
@@ -237,7 +228,7 @@ def main() -> None:
     if "protocol" in parts:
         measure_protocol()
     for task, num_trials in itertools.product(found.tasks, found.trials) if "truth" in parts else ():
-        names, cross_fits = found.ways, found.cross_fits
+        names, cross_fits = found.methods, found.cross_fits
         print(f"{task}, {num_trials} trials, {found.repeats} simulated sweeps, {cross_fits} cross-fits", flush=True)
         run = partial(simulate, task_name=task, num_trials=num_trials, names=names, num_cross_fits=cross_fits)
         measure_truth(run, found.repeats, found.processes)

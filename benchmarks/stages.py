@@ -23,7 +23,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -202,20 +201,15 @@ def measure_spaces(folder: Path) -> None:
             continue
         options.folder.mkdir(parents=True)
         measured = measure(make_plan(options, inputs.space, inputs.data_folder))
-        steps = sum(record_steps(options.folder).values())
+        steps = sum(record.steps for record in read_trials(options.folder))
         trained, asked = trained + measured.steps, asked + steps
         print(
             f"{space.name:24} {steps:7,} steps, {measured.steps:7,} trained; so far {asked / trained:.2f}", flush=True
         )
 
 
-def record_steps(folder: Path) -> Mapping[str, int]:
-    """Steps of every trial of a sweep, trained or taken over."""
-    return {record.trial_id: record.steps for record in read_trials(folder)}
-
-
 def main() -> None:
-    """Measures the parts that are asked for."""
+    """Measures the requested parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=("common", "nothing", "spaces"), action="append", help="default: all three")
     parser.add_argument("--pairs", type=int, default=10, help="pairs of `nothing` (default: 10)")

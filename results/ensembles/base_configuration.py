@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from mtlib.config.trial import TrialConfig
 from mtlib.errors import require, require_name
-from results.ensembles.candidates import Pool
 from results.records.files import Location, folder_name
 from results.records.trials import read_sweep, read_trials
 
@@ -63,9 +62,3 @@ def hash_without_seed(config: str) -> str | None:
         return TrialConfig.from_json(config).override(SEED_FIELDS).content_hash
     except ValueError:
         return None
-
-
-def base_candidates(pool: Pool, base: frozenset[ConfigurationKey]) -> Pool:
-    """The candidates of the base configuration; there may be none."""
-    of_base = [number for number, one in enumerate(pool.candidates) if (one.sweep, one.number) in base]
-    return pool.only(of_base)

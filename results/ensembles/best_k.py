@@ -59,16 +59,11 @@ def choose_best_k_ranks(pool: Pool, rows: Numbers, settings: Settings) -> Ensemb
     """
     considered = best_candidates(pool, rows)[: 2 * settings.max_models]
     knots = [find_knots(pool.values[number, rows]) for number in considered]
-    ranked = rank_pool(pool.only(considered), knots)
-    found = choose_best_k(ranked, rows, settings)
+    shortlist = pool.only(considered)
+    ranks = [ranks_of(own, values) for own, values in zip(knots, shortlist.outputs.astype(np.float64), strict=True)]
+    found = choose_best_k(replace(shortlist, outputs=np.stack(ranks).astype(np.float32)), rows, settings)
     members = tuple(int(considered[number]) for number in found.members)
     return Ensemble(members=members, weights=found.weights, knots=tuple(knots[number] for number in found.members))
-
-
-def rank_pool(pool: Pool, knots: list[tuple[float, ...]]) -> Pool:
-    """A pool whose outputs are ranks, 0 to 1, by each candidate's knots."""
-    ranks = [ranks_of(own, values) for own, values in zip(knots, pool.outputs.astype(np.float64), strict=True)]
-    return replace(pool, outputs=np.stack(ranks).astype(np.float32))
 
 
 def candidate_scores(pool: Pool, rows: Numbers) -> Floats:

@@ -83,15 +83,12 @@ class Pool:
 
 
 def read_pool(sweeps: Sequence[Location], task: str, split: str = "dev") -> Pool:
-    """Reads every candidate of a task from prediction files; no model is loaded.
+    """Reads every candidate of a task from prediction files, in the order of sweeps, trials and epochs.
 
     Args:
         sweeps: folders, or URIs of copies; at least one, each once. Failed trials are left out.
         task: name of a task.
         split: of the predictions.
-
-    Returns:
-        The candidates in the order of sweeps, trials and epochs.
 
     Raises:
         ValueError: one line: a folder holds no sweep or is named twice, there are no candidates, predictions are

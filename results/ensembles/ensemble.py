@@ -54,7 +54,7 @@ Combine = Callable[[Pool, Ensemble, Numbers], Floats]
 
 
 def ensemble_outputs(pool: Pool, ensemble: Ensemble, rows: Numbers) -> Floats:
-    """An ensemble's outputs for some rows, (rows, width)."""
+    """As `Combine`, by averaging its members' outputs."""
     outputs = pool.outputs[np.array(ensemble.members)[:, None], rows[None, :]].astype(np.float64)
     return combine_outputs(pool.task, outputs, ensemble)
 
@@ -63,7 +63,7 @@ def combine_outputs(task: Task, outputs: Floats, ensemble: Ensemble) -> Floats:
     """Averages its members' outputs.
 
     Args:
-        task: which task; ranks are for regression alone.
+        task: ranks are for regression alone.
         outputs: (members, rows, width).
         ensemble: whose members they are.
 

@@ -15,13 +15,7 @@ LEAST_ROWS = 10
 def count_folds(task: Task, num_rows: int, most: int) -> int:
     """The number of folds: at most `most` and one per example; folds of a correlation have at least `LEAST_ROWS`.
 
-    Args:
-        task: for its metric.
-        num_rows: how many examples there are.
-        most: requested number of folds.
-
-    Returns:
-        At least 2 if `most` and the number of examples are.
+    It is at least 2 if `most` and the number of examples are.
     """
     room = num_rows // LEAST_ROWS if task.metric == "pearson" else num_rows
     return min(most, num_rows, max(2, room))
@@ -33,8 +27,6 @@ def assign_folds(labels: Floats, num_folds: int, generator: np.random.Generator)
     Args:
         labels: (rows,), classes or real numbers.
         num_folds: at least 2 and at most the number of rows.
-        generator: source of randomness.
-
     Returns:
         (rows,) fold of each example, from 0. Sizes of folds differ by at most 1, and, for classes, the numbers of
         examples of each class in them, by at most 2.

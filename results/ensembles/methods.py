@@ -1,9 +1,9 @@
 """All selection methods, in one table: a method is one function and one line of `SELECTION_METHODS`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mtlib.errors import require, require_name
+from mtlib.errors import require
 from mtlib.tasks import Kind, Task
 from results.ensembles.best_k import Method, choose_best_k, choose_best_k_ranks, choose_single
 from results.ensembles.greedy import choose_greedy
@@ -63,19 +63,20 @@ def method_lines() -> str:
     return "\n".join([*lines, f"  {SOUP:12}weight soup, uniform or greedy (loads models)"])
 
 
-def methods_for(task: Task, names: Sequence[str] | None = None) -> dict[str, Method]:
-    """The selection methods that suit a task, the simplest first.
+def methods_for(task: Task, requested: str = AUTOMATIC) -> dict[str, Method]:
+    """The methods to cross-fit for a task, the simplest first.
 
     Args:
         task: which task.
-        names: the requested ones, to which the best single candidate is added; None for all.
+        requested: one of `COMMAND_LINE_METHODS`: all that suit the task, or the best single candidate and this method,
+            if it is one of `SELECTION_METHODS`.
 
     Raises:
-        ValueError: a name is unknown, or names a method that does not suit the task.
+        ValueError: the requested method does not suit the task.
     """
     suited = {name: method.choose for name, method in SELECTION_METHODS.items() if task.kind in method.kinds}
-    for name in names or ():
-        require_name(name, SELECTION_METHODS, "method")
-        kinds = " or ".join(SELECTION_METHODS[name].kinds)
-        require(name in suited, f"method {name} must be used for tasks of kind {kinds} (see --task)", task.name)
-    return {name: method for name, method in suited.items() if names is None or name in (SINGLE, *names)}
+    if requested in SELECTION_METHODS:
+        kinds = " or ".join(SELECTION_METHODS[requested].kinds)
+        rule = f"method {requested} must be used for tasks of kind {kinds} (see --task)"
+        require(requested in suited, rule, task.name)
+    return {name: method for name, method in suited.items() if requested == AUTOMATIC or name in (SINGLE, requested)}

@@ -15,15 +15,7 @@ Outputs = npt.NDArray[np.float32]
 
 
 def outputs_of(task: Task, logits: npt.ArrayLike) -> Outputs:
-    """Converts a head's logits to outputs.
-
-    Args:
-        task: which task.
-        logits: (..., rows, num_logits).
-
-    Returns:
-        (..., rows, width), as the module says.
-    """
+    """Converts a head's logits, (..., rows, num_logits), to outputs, (..., rows, width)."""
     values = np.asarray(logits, dtype=np.float64)
     if task.kind == "regression":
         return np.clip(values, *task.label_range).astype(np.float32)
@@ -34,16 +26,9 @@ def outputs_of(task: Task, logits: npt.ArrayLike) -> Outputs:
 
 
 def logits_behind(task: Task, outputs: npt.ArrayLike) -> Floats:
-    """The inverse of `outputs_of` for classification, up to a constant for each row.
+    """The inverse of `outputs_of` for classification, of the same shape, up to a constant for each row.
 
     Outputs that single precision rounds to certainty give a logit of 17.3 (binary), or one of -103 for the other class.
-
-    Args:
-        task: of classes, or binary.
-        outputs: (..., rows, width).
-
-    Returns:
-        Of the same shape.
     """
     assert task.kind != "regression"
     values = np.asarray(outputs, dtype=np.float64)
@@ -54,15 +39,9 @@ def logits_behind(task: Task, outputs: npt.ArrayLike) -> Floats:
 
 
 def tempered(task: Task, outputs: npt.ArrayLike, temperature: npt.ArrayLike) -> Floats:
-    """Outputs as they would be if logits of a classification had been divided by a temperature.
+    """Outputs as they would be if logits of a classification had been divided by a temperature above 0.
 
-    Args:
-        task: which task; outputs of a regression stay as they are.
-        outputs: (..., rows, width).
-        temperature: above 0; of a shape that broadcasts against `outputs`.
-
-    Returns:
-        Of the same shape; in single precision's steps.
+    The temperature broadcasts against the outputs. Outputs of a regression stay as they are.
 
     Source: Guo et al. (2017), "On Calibration of Modern Neural Networks", temperature scaling.
     """
@@ -72,14 +51,9 @@ def tempered(task: Task, outputs: npt.ArrayLike, temperature: npt.ArrayLike) -> 
 
 
 def predictions_of(task: Task, outputs: npt.ArrayLike) -> Floats:
-    """Predictions: the class, the label 0 or 1, or the score.
+    """Predictions, (..., rows), from outputs, (..., rows, width), of one model or averaged.
 
-    Args:
-        task: which task.
-        outputs: (..., rows, width), of one model or averaged.
-
-    Returns:
-        (..., rows): the likeliest class, the first of equals; 1 where label 1 is likelier; the output itself.
+    The likeliest class, the first of equals; 1 where label 1 is likelier, else 0; or the output itself.
     """
     values = np.asarray(outputs)
     if task.kind == "classes":
@@ -99,13 +73,8 @@ def probabilities_of(task: Task, outputs: npt.ArrayLike) -> Floats:
 def values_of(task: Task, outputs: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
     """An example's contribution to its task's score, as `results.ranking.bootstrap.example_values` for a head's logits.
 
-    Args:
-        task: which task.
-        outputs: (..., rows, width).
-        labels: (rows,).
-
-    Returns:
-        (..., rows): 1 where the prediction is right and 0 where it is wrong, or the predicted score.
+    From outputs, (..., rows, width), and labels, (rows,), to (..., rows): 1 where the prediction is right and 0 where
+    it is wrong, or the predicted score.
     """
     predicted = predictions_of(task, outputs)
     return predicted if task.kind == "regression" else np.asarray(predicted == np.asarray(labels), dtype=np.float64)
@@ -115,7 +84,6 @@ def margins_of(task: Task, outputs: Outputs, labels: npt.ArrayLike) -> Outputs:
     """By how much the right answer leads each other one: sums of margins are margins of sums.
 
     Args:
-        task: which task.
         outputs: (candidates, rows, width).
         labels: (rows,).
 

@@ -57,9 +57,8 @@ class CrossFitted:
     @property
     def score(self) -> float:
         """The main metric: over all examples, or for a correlation in each fold, averaged by size; over repeats."""
-        return float(
-            np.average([part.score for part in self.parts()], weights=[len(part.rows) for part in self.parts()])
-        )
+        parts = list(self.parts())
+        return float(np.average([part.score for part in parts], weights=[len(part.rows) for part in parts]))
 
     @property
     def repeats(self) -> "list[CrossFitted]":
@@ -163,8 +162,6 @@ def cross_fit(
     """Scores a method by cross-fitting on some rows of a pool.
 
     Args:
-        pool: the candidates.
-        method: chooses an ensemble by some of the rows.
         settings: of the method; `num_folds` and `seed` are those of this cross-fitting too.
         rows: (rows,) numbers of examples, each once.
         num_repeats: how often, at least 1, with other folds each time.
@@ -225,10 +222,6 @@ def widened(resampled: Floats, score: float, error: float) -> Floats:
 
 
 def compare(first: CrossFitted, second: CrossFitted) -> tuple[float, float]:
-    """The difference of two scores, paired by example, and its standard error.
-
-    Args:
-        first, second: of the same examples and with as many repeats.
-    """
+    """The difference of two scores, paired by example, and its standard error; both have equal examples and repeats."""
     scores = np.array([[repeat.score for repeat in found.repeats] for found in (first, second)])
     return first.score - second.score, total_error(first.influences - second.influences, scores[0] - scores[1])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mtlib.tasks import Task
-from results.ensembles.base_configuration import ConfigurationKey, base_candidates
+from results.ensembles.base_configuration import ConfigurationKey
 from results.ensembles.best_k import Method, Settings, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Combine, Ensemble, ensemble_outputs, score_rows
@@ -50,18 +50,7 @@ def evaluate_method(
     kept: Pool,
     combine: Combine = ensemble_outputs,
 ) -> EvaluatedMethod:
-    """Scores a selection method by cross-fitting on all examples.
-
-    Args:
-        name: of the method.
-        method: the method.
-        pool: the candidates in cross-fitting.
-        settings: of the method.
-        num_repeats: of cross-fitting.
-        chosen: the ensemble that it chooses by all examples.
-        kept: the pool of that ensemble.
-        combine: gives an ensemble's outputs.
-    """
+    """Scores a selection method by cross-fitting on all examples, and `chosen` of `kept`, its ensemble, in sample."""
     rows = np.arange(len(pool.labels))
     fitted = cross_fit(pool, method, settings, rows, num_repeats=num_repeats, combine=combine)
     in_sample = score_rows(kept, combine(kept, chosen, rows), rows)
@@ -80,7 +69,7 @@ def evaluate_base(
     pool: Pool, base: frozenset[ConfigurationKey], settings: Settings, num_repeats: int
 ) -> EvaluatedMethod | None:
     """Scores the best candidate of the base configuration; None where there is none."""
-    own = base_candidates(pool, base)
+    own = pool.only([place for place, one in enumerate(pool.candidates) if (one.sweep, one.number) in base])
     if not own.candidates:
         return None
     chosen = choose_single(own, np.arange(len(pool.labels)), settings)

@@ -1,7 +1,5 @@
 """The model confidence set of a task: the configurations that contain the best one with 95 % confidence."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -14,18 +12,8 @@ EQUAL_WITHIN = 1e-9
 """Largest difference of scores that count as equal."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConfidenceSet:
-    """A model confidence set of configurations."""
-
-    members: tuple[ConfigurationKey, ...]
-    """The best first."""
-    num_configurations: int
-    """Of all configurations."""
-
-
-def find_confidence_set(pool: Pool, *, seed: int = 0, confidence: float = CONFIDENCE) -> ConfidenceSet:
-    """The model confidence set of a task's configurations.
+def find_confidence_set(pool: Pool, *, seed: int = 0) -> list[ConfigurationKey]:
+    """The model confidence set of a task's configurations, the best first.
 
     A configuration's score is the mean over its replicates, each at its best epoch on these examples, which slightly
     favours those with more epochs. Examples are resampled, the same for all; the variance of training is left out.
@@ -33,7 +21,6 @@ def find_confidence_set(pool: Pool, *, seed: int = 0, confidence: float = CONFID
     Args:
         pool: the task's candidates, copies included, as two configurations may have equal outputs.
         seed: of the resamples.
-        confidence: that the best one is in the set, above 0 and below 1.
     """
     best = best_candidates(pool, np.arange(len(pool.labels)))
     found: dict[ConfigurationKey, list[int]] = {}
@@ -45,9 +32,8 @@ def find_confidence_set(pool: Pool, *, seed: int = 0, confidence: float = CONFID
     score = np.array([scores[places].mean() for places in found.values()])
     draws = np.stack([resampled[places].mean(0) for places in found.values()])
     _, first, equal = np.unique(draws, axis=0, return_index=True, return_inverse=True)  # equal ones count once
-    may_be_best = model_confidence_set(score[first], draws[first], confidence)[equal.ravel()]
-    order = [number for number in np.argsort(-score, kind="stable") if may_be_best[number]]
-    return ConfidenceSet(members=tuple(names[number] for number in order), num_configurations=len(names))
+    may_be_best = model_confidence_set(score[first], draws[first])[equal.ravel()]
+    return [names[number] for number in np.argsort(-score, kind="stable") if may_be_best[number]]
 
 
 def score_candidates(pool: Pool, numbers: Numbers, seed: int) -> tuple[Floats, Floats]:

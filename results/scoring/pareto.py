@@ -30,8 +30,6 @@ def find_trade_offs(
         kept: those of them that can be members of the final ensemble.
         settings: `max_models` is not exceeded.
         methods: by name, the simplest first; that one always chooses a single model and stands for all at 1 model.
-        num_repeats: of cross-fitting, with other folds each time.
-
     Returns:
         The fewest models first, and the simplest of equals; dominated ones are among them.
 

@@ -5,8 +5,6 @@ Cross-fitting takes trials as given, but TPE has proposed them, and ASHA has sto
 
 from collections.abc import Mapping
 
-from mtlib.errors import require, require_name
-
 SEARCHES = ("grid", "tpe", "random")
 SCHEDULERS = ("asha", "none")
 FIRST_AT_RANDOM = 10
@@ -31,18 +29,11 @@ def optimism_sentence(search: str, scheduler: str, num_trials: int, standard_err
     The figures are those of the smallest simulated sweeps with at least as many trials, or of the largest ones.
 
     Args:
-        search: `grid`, `tpe` or `random`, as in `sweep.json`.
-        scheduler: `asha` or `none`.
+        search: one of `SEARCHES`.
+        scheduler: one of `SCHEDULERS`.
         num_trials: configurations, at least 1.
-        standard_error: of the dev score, at least 0.
-
-    Raises:
-        ValueError: a name is unknown, or a number is out of range.
+        standard_error: of the dev score.
     """
-    require_name(search, SEARCHES, "search")
-    require_name(scheduler, SCHEDULERS, "scheduler")
-    require(num_trials >= 1, "the number of trials must be at least 1", num_trials)
-    require(standard_error >= 0, "a standard error must be at least 0", standard_error)
     is_proposed, is_stopped = search == "tpe" and num_trials > FIRST_AT_RANDOM, scheduler == "asha"
     if not (is_proposed or is_stopped):
         return None

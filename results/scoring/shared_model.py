@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
@@ -31,12 +30,6 @@ class SharedModel:
 
 def choose_shared_model(pools: Pools, settings: Settings, *, num_repeats: int = 1) -> SharedModel:
     """Chooses the candidate with the best overall score, and cross-fits that choice over all tasks at once.
-
-    Args:
-        pools: by task.
-        settings: `num_folds` and `seed` are used.
-        num_repeats: of cross-fitting, with other folds each time.
-
     Raises:
         ValueError: no candidate was scored on all tasks, or the weights of none of them were kept.
     """
@@ -55,18 +48,14 @@ def choose_shared_model(pools: Pools, settings: Settings, *, num_repeats: int = 
 
 def with_common_candidates(pools: Pools) -> dict[str, Pool]:
     """The pools restricted to candidates that all of them have, in one order."""
-    numbers = {
-        task: {candidate_key(one): place for place, one in enumerate(pool.candidates)} for task, pool in pools.items()
+    places = {
+        task: {(one.sweep, one.trial, one.epoch): place for place, one in enumerate(pool.candidates)}
+        for task, pool in pools.items()
     }
-    common = reduce(lambda left, right: left & right, (set(own) for own in numbers.values()))
-    require(bool(common), f"some candidate must have been scored on {', '.join(pools)}", "none")
-    ordered = [key for key in next(iter(numbers.values())) if key in common]
-    return {task: pool.only([numbers[task][key] for key in ordered]) for task, pool in pools.items()}
-
-
-def candidate_key(candidate: Candidate) -> tuple[str, str, int]:
-    """Sweep, trial and epoch."""
-    return candidate.sweep, candidate.trial, candidate.epoch
+    first, *others = places.values()
+    ordered = [key for key in first if all(key in other for other in others)]
+    require(bool(ordered), f"some candidate must have been scored on {', '.join(pools)}", "none")
+    return {task: pool.only([places[task][key] for key in ordered]) for task, pool in pools.items()}
 
 
 def overall_scores(pools: Pools, rows: Mapping[str, Numbers]) -> Floats:

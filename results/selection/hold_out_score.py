@@ -25,14 +25,12 @@ from results.records.hold_out import HoldOutRecord, check_held_out_rows, read_ho
 from results.records.selection import HeldOutScores, Selection
 from results.scoring.cross_fitting import interval
 
-ReadHeldOut = Callable[[TrialConfig, Path], Mapping[str, Table]]
-
 
 def score_held_out(selection: Selection, source: ModelSource, data: Path | None = None) -> HeldOutScores:
     """Scores a selection's ensembles on the held-out rows, and records the time in each sweep's `hold_out.json`.
 
     Args:
-        selection: the selection.
+        selection: whose ensembles are scored.
         source: where its models are loaded from.
         data: the data folder; None for the one that each sweep names.
 
@@ -67,7 +65,11 @@ def places_of(selection: Selection, tasks: Sequence[str], source: ModelSource) -
 
 
 def read_held_out_rows(
-    selection: Selection, task: str, source: ModelSource, data: Path | None, read: ReadHeldOut
+    selection: Selection,
+    task: str,
+    source: ModelSource,
+    data: Path | None,
+    read: Callable[[TrialConfig, Path], Mapping[str, Table]],
 ) -> Table:
     """The rows of a task that all sweeps of its members held out."""
     places = places_of(selection, [task], source)
@@ -92,9 +94,6 @@ def count_evaluations(places: Sequence[str]) -> int:
     """How often the held-out rows of sweeps have been scored, by them or by other sweeps of their storage.
 
     Equal data and shares hold out the same rows, so an evaluation in one sweep counts for all of them.
-
-    Returns:
-        0 where none were held out.
     """
     own = [record for place in places if (record := record_at(place)) is not None]
     rows = [held for record in own for held in record.tasks.items()]

@@ -12,7 +12,7 @@ from mtlib.tasks import TASKS
 from results.ensembles.methods import BASE, ONE_MODEL, SINGLE, TITLES
 from results.ranking.render import PLAIN_WIDTH, error_text
 from results.records.files import folder_name
-from results.records.selection import HeldOutScores, MethodScore, RecordedSearch, Selection, TaskSelection, TradeOff
+from results.records.selection import HeldOutScores, MethodScore, Selection, TaskSelection
 from results.scoring.search_optimism import SCHEDULERS, SEARCHES, optimism_sentence
 
 MOST_MEMBERS = 10
@@ -23,7 +23,6 @@ PARETO_TITLE = (
     "Score against the number of models: the Pareto front of all selection methods for this task.",
     "(The best of many scores is slightly too high.)",
 )
-"""Above the table of the Pareto front."""
 
 
 def render_selection(selection: Selection) -> Group:
@@ -48,12 +47,9 @@ def brief_verdict(selection: Selection) -> list[str]:
 
 
 def render_held_out_scores(selection: Selection, scores: HeldOutScores, num_before: int) -> Group:
-    """The scores of a selection on held-out rows, next to the expected ones; lines as `render_selection`'s.
+    """The scores of a selection on held-out rows, which had been scored `num_before` times, next to the expected ones.
 
-    Args:
-        selection: the selection.
-        scores: its scores.
-        num_before: how often these rows had been scored before.
+    No line is longer than `PLAIN_WIDTH`.
     """
     table = plain_table("task", "examples", "held out", "95 % interval", "expected", "on dev")
     for task, score in scores.scores.items():
@@ -112,26 +108,20 @@ def count(number: int, what: str) -> str:
 
 
 def methods_table(chosen: TaskSelection) -> Table:
-    """A row for each selection method, the simplest first."""
+    """A row for each selection method, the simplest first; the chosen one carries a mark."""
     table = plain_table("method", "models", "on dev", "cross-fitted", "95 % interval", "over single")
     for score in (*chosen.methods, *([chosen.automatic] if chosen.automatic else [])):
-        table.add_row(*map(Text, method_cells(score, chosen.method)))
+        low, high = score.interval
+        cells = [
+            TITLES.get(score.name, score.name) + (" <" if score.name == chosen.method else ""),
+            f"{score.num_models}",
+            f"{score.in_sample:.3f}",
+            f"{score.cross_fitted:.3f} {error_text(score.standard_error)}",
+            f"{low:.3f} to {high:.3f}",
+            "" if score.name == SINGLE else f"{score.lead:+.3f}{'' if score.is_significant else '*'}",
+        ]
+        table.add_row(*map(Text, cells))
     return table
-
-
-def method_cells(score: MethodScore, chosen: str) -> list[str]:
-    """The row of one selection method; the chosen one carries a mark."""
-    low, high = score.interval
-    mark = " <" if score.name == chosen else ""
-    lead = "" if score.name == SINGLE else f"{score.lead:+.3f}{'' if score.is_significant else '*'}"
-    return [
-        TITLES.get(score.name, score.name) + mark,
-        f"{score.num_models}",
-        f"{score.in_sample:.3f}",
-        f"{score.cross_fitted:.3f} {error_text(score.standard_error)}",
-        f"{low:.3f} to {high:.3f}",
-        lead,
-    ]
 
 
 def verdict(name: str, chosen: TaskSelection) -> Iterator[str]:
@@ -218,14 +208,9 @@ def pareto_parts(chosen: TaskSelection) -> Iterator[RenderableType]:
     yield from map(Text, (*PARETO_TITLE, ""))
     table = plain_table("models", "method", "cross-fitted")
     for one in best:
-        table.add_row(*map(Text, pareto_cells(one)))
+        score = f"{one.cross_fitted:.3f} {error_text(one.standard_error)}"
+        table.add_row(*map(Text, (f"{one.num_models}", TITLES.get(one.name, one.name), score)))
     yield from (table, Text(""))
-
-
-def pareto_cells(one: TradeOff) -> list[str]:
-    """One row."""
-    score = f"{one.cross_fitted:.3f} {error_text(one.standard_error)}"
-    return [f"{one.num_models}", TITLES.get(one.name, one.name), score]
 
 
 def selection_legend(selection: Selection) -> Iterator[str]:
@@ -266,16 +251,12 @@ def optimism_sentences(selection: Selection) -> list[str]:
     if not selection.tasks:
         return []
     error = max(chosen.score.standard_error for chosen in selection.tasks.values())
-    if any(not is_known(search) for search in selection.searches.values()) or not selection.searches:
+    searches = selection.searches.values()
+    if not searches or any(own.search not in SEARCHES or own.scheduler not in SCHEDULERS for own in searches):
         return ["If a search or a scheduler has used dev scores, cross-fitting does not correct for that."]
     largest: dict[tuple[str, str], int] = {}
-    for own in selection.searches.values():
+    for own in searches:
         key = (own.search, own.scheduler)
         largest[key] = max(own.num_configurations, largest.get(key, 0))
     found = (optimism_sentence(*key, size, error) for key, size in largest.items() if size > 0)
     return [sentence for sentence in found if sentence is not None]
-
-
-def is_known(search: RecordedSearch) -> bool:
-    """Whether a sweep has recorded its search and its scheduler."""
-    return search.search in SEARCHES and search.scheduler in SCHEDULERS

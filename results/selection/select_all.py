@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from mtlib.errors import require, require_name
 from mtlib.tasks import TASKS
@@ -14,7 +15,7 @@ from results.ensembles.methods import AUTOMATIC, COMMAND_LINE_METHODS, ONE_MODEL
 from results.inference.models import ModelSource
 from results.records.files import Location
 from results.records.selection import RecordedSearch, Selection, TaskSelection
-from results.records.trials import read_sweep, read_trials
+from results.records.trials import TrialRecord, read_sweep, read_trials
 from results.scoring.shared_model import SharedModel, choose_shared_model
 from results.selection.select_ensemble import select_ensemble
 from results.selection.select_soup import choose_soups
@@ -74,13 +75,12 @@ def select_from(
     """
     settings, sweeps = request.settings, request.sweeps
     check_request(request)
-    fingerprints, base = {str(sweep): recorded_fingerprint(sweep) for sweep in sweeps}, find_base(sweeps, request.base)
+    infos = {str(sweep): read_sweep(sweep) for sweep in sweeps}
+    base = find_base(sweeps, request.base)
     wanted = list(dict.fromkeys(request.tasks or tasks_of(sweeps)))
     for task in wanted:  # before reading, which takes long
         require_name(task, TASKS, "task")
-        methods_for(TASKS[task], requested_methods(request))
-    places = {str(sweep): sweep for sweep in sweeps}
-    source = ModelSource(places=places, encoder=request.encoder, device=request.device)
+        methods_for(TASKS[task], request.method)
     pools = dict[str, Pool]()
     for task in wanted:
         on_progress(f"{TASKS[task].title}: reading predictions ...")
@@ -88,17 +88,19 @@ def select_from(
     one, found = find_shared_model(pools, request), dict[str, TaskSelection]()
     for task, pool in pools.items():
         on_progress(f"{TASKS[task].title}: choosing among {len(pool.candidates):,} candidates ...")
-        found[task] = select_task(pool, request, source, one, base, on_progress)
+        found[task] = select_task(pool, request, one, base, on_progress)
     return Selection(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         command=command,
-        sweeps=fingerprints,
+        sweeps={
+            sweep: str((info.get("data") or {}).get("fingerprint", "not recorded")) for sweep, info in infos.items()
+        },
         num_folds=settings.num_folds,
         num_repeats=request.repeats,
         seed=settings.seed,
         max_models=settings.max_models,
         is_calibrated=request.is_calibrated,
-        searches={str(sweep): search_of(sweep) for sweep in sweeps},
+        searches={str(sweep): search_of(infos[str(sweep)], read_trials(sweep)) for sweep in sweeps},
         tasks=found,
     )
 
@@ -106,13 +108,14 @@ def select_from(
 def select_task(
     pool: Pool,
     request: SelectionRequest,
-    source: ModelSource,
     one: SharedModel | None,
     base: frozenset[ConfigurationKey],
     on_progress: OnProgress,
 ) -> TaskSelection:
     """A task's soup, if that is the requested method, or else its ensemble."""
     if request.method == SOUP:
+        places = {str(sweep): sweep for sweep in request.sweeps}
+        source = ModelSource(places=places, encoder=request.encoder, device=request.device)
         return choose_soups(
             pool,
             replace(request.settings, num_considered=SOUP_TRIALS),
@@ -125,19 +128,12 @@ def select_task(
     return select_ensemble(
         pool,
         request.settings,
-        names=None if request.method == AUTOMATIC else [request.method],
+        method=request.method,
         num_repeats=request.repeats,
         one=one,
         base=base,
         is_calibrated=request.is_calibrated,
     )
-
-
-def requested_methods(request: SelectionRequest) -> list[str] | None:
-    """The requested entries of `SELECTION_METHODS`; None for all."""
-    if request.method == AUTOMATIC:
-        return None
-    return [] if request.method in (ONE_MODEL, SOUP) else [request.method]
 
 
 def find_shared_model(pools: Mapping[str, Pool], request: SelectionRequest) -> SharedModel | None:
@@ -169,15 +165,9 @@ def check_request(request: SelectionRequest) -> None:
     require(not is_both, f"--calibrate must not be given with --method {request.method}, one model", "both")
 
 
-def recorded_fingerprint(sweep: Location) -> str:
-    """The fingerprint of a sweep's data; ValueError if there is no sweep."""
-    return str((read_sweep(sweep).get("data") or {}).get("fingerprint", "not recorded"))
-
-
-def search_of(sweep: Location) -> RecordedSearch:
-    """A sweep's search and scheduler."""
-    info = read_sweep(sweep)
-    numbers = {record.number for record in read_trials(sweep) if record.status != "failed"}
+def search_of(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> RecordedSearch:
+    """A sweep's search and scheduler, from `sweep.json` and its trials."""
+    numbers = {record.number for record in records if record.status != "failed"}
     search, scheduler = (str(info.get(key, "not recorded")) for key in ("search", "scheduler"))
     return RecordedSearch(search=search, scheduler=scheduler, num_configurations=len(numbers))
 

@@ -1,17 +1,16 @@
 """Chooses a task's ensemble from its pool: cross-fits every selection method, takes the simplest of the best."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from mtlib.errors import require
-from mtlib.tasks import Task
 from results.ensembles.base_configuration import ConfigurationKey
 from results.ensembles.best_k import Method, Settings
 from results.ensembles.candidates import Pool, without_copies
-from results.ensembles.ensemble import Combine, Ensemble, ensemble_outputs
+from results.ensembles.ensemble import Combine, Ensemble, ensemble_outputs, equal_ensemble
 from results.ensembles.methods import AUTOMATIC, ONE_MODEL, SINGLE, methods_for
 from results.ensembles.temperature import calibrated
 from results.ranking.bootstrap import Numbers
@@ -19,7 +18,6 @@ from results.records.selection import Contender, Member, TaskSelection
 from results.scoring.cross_fitting import CrossFitted, cross_fit, example_error
 from results.scoring.method_scores import (
     Baselines,
-    EvaluatedMethod,
     compare_with_baselines,
     evaluate_base,
     evaluate_fitted,
@@ -31,12 +29,7 @@ from results.scoring.shared_model import SharedModel
 
 
 def automatic_method(methods: Mapping[str, Method], combine: Combine = ensemble_outputs) -> Method:
-    """The selection method that cross-fits several ones and takes the simplest of the best.
-
-    Args:
-        methods: by name, the simplest first.
-        combine: gives an ensemble's outputs.
-    """
+    """The selection method that cross-fits several ones, the simplest first, and takes the simplest of the best."""
 
     def choose(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
         fitted = {name: cross_fit(pool, method, settings, rows, combine=combine) for name, method in methods.items()}
@@ -63,7 +56,7 @@ def select_ensemble(
     pool: Pool,
     settings: Settings,
     *,
-    names: Sequence[str] | None = None,
+    method: str = AUTOMATIC,
     num_repeats: int = 1,
     one: SharedModel | None = None,
     base: frozenset[ConfigurationKey] = frozenset(),
@@ -76,41 +69,47 @@ def select_ensemble(
     Args:
         pool: the task's candidates.
         settings: of the selection methods.
-        names: methods to choose among, with the best single candidate; None for all that suit the task. A single name
-            is taken as it is; `ONE_MODEL` is that of `one`.
+        method: `AUTOMATIC`, one of `SELECTION_METHODS`, or `ONE_MODEL`, which takes `one`.
         num_repeats: of cross-fitting, with other folds each time.
         one: the best model for all tasks together, whose scores are listed too.
         base: where the base configuration was trained; its scores are listed too.
         is_calibrated: whether logits are divided by a temperature before they are averaged as probabilities.
 
     Raises:
-        ValueError: no candidate has its weights, there are too few examples, or a name is unknown or does not suit.
+        ValueError: no candidate has its weights, there are too few examples, or the method does not suit the task.
     """
     rows = check_rows(pool, settings)
-    takes_one = names is not None and list(names) == [ONE_MODEL]
-    methods = methods_for(pool.task, [] if takes_one else names)
+    methods = methods_for(pool.task, method)
     if is_calibrated:
-        methods = {name: calibrated(method) for name, method in methods.items()}
+        methods = {name: calibrated(choose) for name, choose in methods.items()}
     distinct = without_copies(pool)
     kept = with_weights(distinct)
-    chosen = {name: method(kept, rows, settings) for name, method in methods.items()}
+    chosen = {name: choose(kept, rows, settings) for name, choose in methods.items()}
     evaluated = {
-        name: evaluate_method(name, method, distinct, settings, num_repeats, chosen=chosen[name], kept=kept)
-        for name, method in methods.items()
+        name: evaluate_method(name, choose, distinct, settings, num_repeats, chosen=chosen[name], kept=kept)
+        for name, choose in methods.items()
     }
     baselines = Baselines(single=evaluated[SINGLE], base=evaluate_base(pool, base, settings, num_repeats))
-    listed = [found for found in (baselines.base, evaluate_shared(one, pool.task, settings)) if found is not None]
-    name, automatic = (list(names) if names else [SINGLE])[0], None
-    if names is None or len(set(names)) > 1:
-        name = one_standard_error_rule({name: found.fitted for name, found in evaluated.items()})
+    listed = [] if baselines.base is None else [baselines.base]
+    if one is not None:
+        fitted, in_sample = one.fitted[pool.task.name], one.in_sample[pool.task.name]
+        listed.append(evaluate_fitted(ONE_MODEL, fitted, settings, in_sample=in_sample, num_models=1))
+    automatic = None
+    if method == AUTOMATIC:
+        method = one_standard_error_rule({name: found.fitted for name, found in evaluated.items()})
         automatic = evaluate_method(
-            AUTOMATIC, automatic_method(methods), distinct, settings, num_repeats, chosen=chosen[name], kept=kept
+            AUTOMATIC, automatic_method(methods), distinct, settings, num_repeats, chosen=chosen[method], kept=kept
         )
+    if method == ONE_MODEL:
+        assert one is not None
+        members = members_of(pool, equal_ensemble(np.array([pool.candidates.index(one.candidate)])))
+    else:
+        members = members_of(kept, chosen[method])
     return build_task_selection(
         pool,
         settings,
-        method=name,
-        members=shared_member(one) if takes_one else members_of(kept, chosen[name]),
+        method=method,
+        members=members,
         methods=tuple(compare_with_baselines(found, baselines) for found in (*listed, *evaluated.values())),
         automatic=None if automatic is None else compare_with_baselines(automatic, baselines),
         trade_offs=find_trade_offs(distinct, kept, settings, methods, num_repeats=num_repeats),
@@ -118,13 +117,7 @@ def select_ensemble(
 
 
 def build_task_selection(pool: Pool, settings: Settings, **chosen: Any) -> TaskSelection:
-    """The record of a choice, with the facts about its pool.
-
-    Args:
-        pool: all candidates of the task.
-        settings: for the seed.
-        chosen: the other fields of `TaskSelection`.
-    """
+    """The record of a choice: the other fields of `TaskSelection`, and the facts about the pool of all candidates."""
     best = find_confidence_set(pool, seed=settings.seed)
     return TaskSelection(
         **chosen,
@@ -132,8 +125,8 @@ def build_task_selection(pool: Pool, settings: Settings, **chosen: Any) -> TaskS
         examples=hashlib.sha256("\0".join(pool.ids).encode()).hexdigest(),
         num_candidates=len(pool.candidates),
         num_trials=int(pool.trial_numbers.max()) + 1,
-        contenders=tuple(Contender(sweep=sweep, number=number) for sweep, number in best.members),
-        num_configurations=best.num_configurations,
+        contenders=tuple(Contender(sweep=sweep, number=number) for sweep, number in best),
+        num_configurations=len({(candidate.sweep, candidate.number) for candidate in pool.candidates}),
     )
 
 
@@ -153,36 +146,18 @@ def with_weights(pool: Pool) -> Pool:
     return kept
 
 
-def evaluate_shared(one: SharedModel | None, task: Task, settings: Settings) -> EvaluatedMethod | None:
-    """The scores of the best model for all tasks; None where there is none."""
-    if one is None:
-        return None
-    return evaluate_fitted(ONE_MODEL, one.fitted[task.name], settings, in_sample=one.in_sample[task.name], num_models=1)
-
-
-def shared_member(one: SharedModel | None) -> tuple[Member, ...]:
-    """The best model for all tasks as the only member."""
-    require(one is not None, f"method {ONE_MODEL} must be given the best model for all tasks", "none")
-    assert one is not None
-    found = one.candidate
-    return (Member(sweep=found.sweep, trial=found.trial, epoch=found.epoch, weight=1.0),)
-
-
 def members_of(pool: Pool, ensemble: Ensemble) -> tuple[Member, ...]:
     """An ensemble's members for the record, the largest weight first."""
-    knots = ensemble.knots or ((),) * len(ensemble.members)
-    temperatures = ensemble.temperatures or (1.0,) * len(ensemble.members)
-    found = [
-        Member(
-            sweep=pool.candidates[number].sweep,
-            trial=pool.candidates[number].trial,
-            epoch=pool.candidates[number].epoch,
-            weight=weight,
-            knots=own_knots,
-            temperature=temperature,
+    found = []
+    for place, number in enumerate(ensemble.members):
+        candidate = pool.candidates[number]
+        member = Member(
+            sweep=candidate.sweep,
+            trial=candidate.trial,
+            epoch=candidate.epoch,
+            weight=ensemble.weights[place],
+            knots=ensemble.knots[place] if ensemble.knots else (),
+            temperature=ensemble.temperatures[place] if ensemble.temperatures else 1.0,
         )
-        for number, weight, own_knots, temperature in zip(
-            ensemble.members, ensemble.weights, knots, temperatures, strict=True
-        )
-    ]
+        found.append(member)
     return tuple(sorted(found, key=lambda member: -member.weight))

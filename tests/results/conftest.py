@@ -135,6 +135,14 @@ def sweep_folder(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    """A scored sweep of three trials, of which the second one is far better than the others, alone or together."""
+    from tests.results.selection.scored_sweep import build_sweep
+
+    return build_sweep(tmp_path / "mine", 0.2, 3.0, 0.2)
+
+
 @pytest.fixture(scope="session")
 def trained_folder(
     tmp_path_factory: pytest.TempPathFactory, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder

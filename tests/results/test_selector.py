@@ -30,12 +30,6 @@ FAST = ("--repeats", "1", "--bags", "0")
 Capture = pytest.CaptureFixture[str]
 
 
-@pytest.fixture
-def sweep(tmp_path: Path) -> Path:
-    """Three trials, of which the second one is far better than the others, alone or together."""
-    return build_sweep(tmp_path / "mine", 0.2, 3.0, 0.2)
-
-
 def run(capsys: Capture, *words: object) -> list[str]:
     """The lines that a command prints that ends well."""
     assert main([str(word) for word in words]) == 0

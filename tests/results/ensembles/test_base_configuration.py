@@ -9,12 +9,9 @@ from mtlib.config.schema import to_dict
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS
-from results.ensembles.base_configuration import base_candidates, find_base
-from results.ensembles.candidates import read_pool
+from results.ensembles.base_configuration import find_base
 from results.records.trials import write_sweep, write_trials
 from tests.results.conftest import build_record
-from tests.results.scoring.simulated_pools import build_pool
-from tests.results.selection.scored_sweep import build_sweep
 
 BASE = TrialConfig(stages=(StageConfig(tasks=("sst",), epochs=1),))
 CHANGED = {"optimizer.learning_rate": 0.5}
@@ -94,17 +91,3 @@ def test_a_trial_that_is_not_there_is_one_line_with_the_nearest(tmp_path: Path) 
     sweep = write_configs(tmp_path, BASE, BASE, BASE.override(CHANGED))
     with pytest.raises(ValueError, match=r"unknown trial of .* for --base '0001-r7'; did you mean '0001-r0'"):
         find_base([sweep], "0001-r7")
-
-
-def test_the_base_alone_keeps_its_candidates_and_what_they_say(tmp_path: Path) -> None:
-    sweep = str(build_sweep(tmp_path, 0.5, 1.0, 1.5))
-    pool = read_pool([sweep], "sst")
-    found = base_candidates(pool, frozenset({(sweep, 1)}))
-    assert [(one.number, one.epoch) for one in found.candidates] == [(1, 1), (1, 2)]
-    assert found.outputs.tolist() == pool.outputs[2:4].tolist()
-
-
-def test_without_a_base_nothing_is_left() -> None:
-    pool = build_pool(TASKS["sst"], [0.5, 1.0])
-    assert not base_candidates(pool, frozenset()).candidates
-    assert not base_candidates(pool, frozenset({("another", 0)})).candidates

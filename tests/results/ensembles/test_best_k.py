@@ -18,7 +18,6 @@ from results.ensembles.best_k import (
     choose_single,
     inner_folds,
     path_scores,
-    rank_pool,
     sum_scores,
 )
 from results.ensembles.candidates import Pool
@@ -340,14 +339,6 @@ def test_knots_are_the_quantiles_of_what_members_say_of_these_rows() -> None:
     pool, rows = build_pool(REGRESSION, RANK_SKILLS, num_rows=150), np.arange(0, 150, 3)
     chosen = choose_best_k_ranks(pool, rows, RANK_SETTINGS)
     assert chosen.knots == tuple(find_knots(pool.values[member, rows]) for member in chosen.members)
-
-
-def test_a_candidate_of_a_ranked_pool_says_where_it_stands_among_its_own_predictions() -> None:
-    pool = tiny_pool()
-    found = rank_pool(pool, [find_knots(values) for values in pool.values])
-    np.testing.assert_allclose(found.values, ranks(pool), atol=1e-6)
-    assert (found.candidates, found.ids) == (pool.candidates, pool.ids)
-    np.testing.assert_array_equal(found.labels, pool.labels)
 
 
 @few_seeds

@@ -15,26 +15,16 @@ def test_ranks_are_averaged_for_regression_alone(task: Task) -> None:
     with pytest.raises(
         ValueError, match=f"^method topk_ranks must be used for tasks of kind regression .* got {task.name}$"
     ):
-        methods_for(task, ["topk_ranks"])
+        methods_for(task, "topk_ranks")
 
 
 @pytest.mark.parametrize(
-    ("names", "found"),
-    [
-        (["greedy"], ["single", "greedy"]),
-        (["greedy", "topk"], ["single", "topk", "greedy"]),
-        (["single"], ["single"]),
-        ([], ["single"]),
-    ],
+    ("requested", "found"),
+    [("greedy", ["single", "greedy"]), ("single", ["single"]), ("one_model", ["single"]), ("soup", ["single"])],
 )
-def test_named_methods_come_the_simplest_first_with_the_best_single_one(names: list[str], found: list[str]) -> None:
-    assert list(methods_for(BINARY, names)) == found
-    assert all(methods_for(BINARY, names)[name] is SELECTION_METHODS[name].choose for name in found)
-
-
-def test_an_unknown_method_is_answered_with_the_right_names() -> None:
-    with pytest.raises(ValueError, match=r"^unknown method 'gredy'; did you mean 'greedy'\? known: greedy, "):
-        methods_for(CLASSES, ["single", "gredy"])
+def test_the_requested_method_comes_with_the_best_single_one(requested: str, found: list[str]) -> None:
+    assert list(methods_for(BINARY, requested)) == found
+    assert all(methods_for(BINARY, requested)[name] is SELECTION_METHODS[name].choose for name in found)
 
 
 def test_every_method_has_a_name_in_words() -> None:

@@ -63,20 +63,3 @@ def test_figures_are_of_the_smallest_simulated_sweeps_with_as_many_trials_or_of_
     num_trials: int, shown: str
 ) -> None:
     assert shown in sentence("random", "asha", num_trials)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (("bayes", "none", 40, 0.01), "unknown search 'bayes'; known: grid"),
-        (("tpe", "halving", 40, 0.01), "unknown scheduler 'halving'; known: asha"),
-        (("tpe", "none", 0, 0.01), "trials must be at least 1, got 0"),
-        (("tpe", "none", 40, -0.01), "at least 0, got -0.01"),
-        (("tpe", "none", 40, float("nan")), "at least 0, got nan"),
-    ],
-)
-def test_unknown_names_and_numbers_out_of_range_are_refused(
-    arguments: tuple[str, str, int, float], problem: str
-) -> None:
-    with pytest.raises(ValueError, match=problem):
-        optimism_sentence(*arguments)

@@ -21,12 +21,6 @@ from tests.results.selection.scored_sweep import build_sweep, keep_weights
 FAST = Settings(num_bags=0)
 
 
-@pytest.fixture
-def sweep(tmp_path: Path) -> Path:
-    """Three trials, of which the second one is far better than the others, alone or together."""
-    return build_sweep(tmp_path / "mine", 0.2, 3.0, 0.2)
-
-
 def test_equal_seeds_give_equal_selections_and_others_other_folds(sweep: Path) -> None:
     settings = Settings(num_bags=2)
     request = SelectionRequest(sweeps=[sweep], settings=settings, num_repeats=1, tasks=["sst"])
@@ -90,7 +84,7 @@ def test_soups_are_tried_less_often_and_of_fewer_trials_unless_asked_for(
 
     def choose(pool: Pool, settings: Settings, *, num_repeats: int, **_: object) -> TaskSelection:
         asked.append((settings.num_considered, num_repeats))
-        return select_ensemble(pool, settings, names=["single"])
+        return select_ensemble(pool, settings, method="single")
 
     monkeypatch.setattr(choosing, "choose_soups", choose)
     for num_repeats in (None, 4):

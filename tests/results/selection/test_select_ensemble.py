@@ -31,7 +31,6 @@ Floats = npt.NDArray[np.float64]
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 SKILLS = (0.3, 0.7, 0.5, 0.6, 0.65)
 FAST = Settings(num_bags=1, num_steps=5, max_models=3, num_folds=4)
-TWO = ("single", "topk")
 
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
 
@@ -125,7 +124,7 @@ def test_choosing_automatically_is_choosing_in_the_simplest_of_the_best_ways(tas
 @pytest.mark.parametrize(("skills", "name"), [((0.6,) * 8, "topk"), ((0.0, 2.5, 0.0, 0.0), "single")])
 def test_like_trials_are_averaged_and_one_that_is_far_better_stands_alone(skills: Sequence[float], name: str) -> None:
     pool = build_pool(BINARY, skills, num_rows=300, correlation=0)
-    assert select_ensemble(pool, replace(FAST, max_models=8), names=TWO).method == name
+    assert select_ensemble(pool, replace(FAST, max_models=8)).method == name
 
 
 @each_task
@@ -216,41 +215,33 @@ def test_the_selection_says_by_which_examples_and_among_how_many(task: Task) -> 
     assert (found.num_examples, found.num_trials, found.num_candidates) == (120, 5, 10)
     assert found.examples == hashlib.sha256("\0".join(pool.ids).encode()).hexdigest()
     other = replace(pool, ids=(*pool.ids[1:], pool.ids[0]))
-    assert select_ensemble(other, FAST, names=["single"]).examples != found.examples
+    assert select_ensemble(other, FAST, method="single").examples != found.examples
 
 
 @each_task
 @pytest.mark.parametrize("name", ["single", "topk", "greedy"])
 def test_a_method_that_is_asked_for_is_taken_and_nothing_else_is_chosen(task: Task, name: str) -> None:
     pool = simulated(task.name)
-    found = select_ensemble(pool, FAST, names=[name], num_repeats=2)
-    assert found == select_ensemble(pool, FAST, names=[name, name], num_repeats=2)
+    found = select_ensemble(pool, FAST, method=name, num_repeats=2)
     assert (found.method, found.automatic) == (name, None)
     assert [score.name for score in found.methods] == list(dict.fromkeys(["single", name]))
     assert found.score == score_named(found, name) == score_named(selected(task.name), name)
     assert numbers_of(pool, found) == list(SELECTION_METHODS[name].choose(pool, all_rows(pool), FAST).members)
 
 
-def test_of_several_that_are_asked_for_one_is_chosen() -> None:
-    found = select_ensemble(simulated("qqp"), FAST, names=["greedy", "topk"])
-    assert [score.name for score in found.methods] == ["single", "topk", "greedy"]
-    assert found.automatic is not None
-    assert found.method in ("single", "topk", "greedy")
-
-
 def test_what_is_chosen_of_mean_ranks_has_their_knots_and_other_members_have_none() -> None:
-    ranked = select_ensemble(simulated("sts"), FAST, names=["topk_ranks"])
+    ranked = select_ensemble(simulated("sts"), FAST, method="topk_ranks")
     chosen = SELECTION_METHODS["topk_ranks"].choose(simulated("sts"), np.arange(120), FAST)
     assert tuple(member.knots for member in ranked.members) == chosen.knots
-    assert all(member.knots == () for member in select_ensemble(simulated("sts"), FAST, names=["topk"]).members)
+    assert all(member.knots == () for member in select_ensemble(simulated("sts"), FAST, method="topk").members)
 
 
 @each_task
-@pytest.mark.parametrize("names", [["single"], ["greedy"], TWO])
-def test_members_have_weights_and_scores_come_from_all(task: Task, names: Sequence[str]) -> None:
+@pytest.mark.parametrize("method", ["single", "greedy", "auto"])
+def test_members_have_weights_and_scores_come_from_all(task: Task, method: str) -> None:
     pool = simulated(task.name)
     kept = {0, 1, 4, 9}
-    whole, limited = (select_ensemble(one, FAST, names=names) for one in (pool, keeping(pool, kept)))
+    whole, limited = (select_ensemble(one, FAST, method=method) for one in (pool, keeping(pool, kept)))
     assert set(numbers_of(pool, limited)) <= kept
     assert not set(numbers_of(pool, whole)) <= kept
     assert [score.cross_fitted for score in limited.methods] == [score.cross_fitted for score in whole.methods]
@@ -272,17 +263,17 @@ def test_copies_count_as_candidates_and_configurations_and_change_nothing_else(t
 def test_the_copy_whose_weights_were_kept_becomes_the_member() -> None:
     pool = simulated("qqp")
     twice = replace(pool, outputs=np.concatenate([pool.outputs[:5]] * 2))
-    (member,) = select_ensemble(keeping(twice, range(5, 10)), FAST, names=["single"]).members
-    (first,) = select_ensemble(twice, FAST, names=["single"]).members
+    (member,) = select_ensemble(keeping(twice, range(5, 10)), FAST, method="single").members
+    (first,) = select_ensemble(twice, FAST, method="single").members
     numbers = [(one.trial, one.epoch) for one in twice.candidates]
     assert numbers.index((member.trial, member.epoch)) == numbers.index((first.trial, first.epoch)) + 5
 
 
-@pytest.mark.parametrize("names", [None, ["greedy"]])
-def test_without_any_weights_there_is_one_line(names: list[str] | None) -> None:
+@pytest.mark.parametrize("method", ["auto", "greedy"])
+def test_without_any_weights_there_is_one_line(method: str) -> None:
     line = "some candidate of qqp must have its weights still, got none"
     with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
-        select_ensemble(keeping(simulated("qqp"), ()), FAST, names=names)
+        select_ensemble(keeping(simulated("qqp"), ()), FAST, method=method)
 
 
 @each_task
@@ -341,7 +332,7 @@ def test_equal_seeds_select_alike_and_others_by_other_folds(task: Task) -> None:
 def test_with_labels_of_pure_noise_the_score_to_expect_is_at_chance(task: Task) -> None:
     chance = {"classes": 0.2, "binary": 0.5, "regression": 0.0}[task.kind]
     found = [
-        select_ensemble(build_pool(task, [0.0] * 12, num_rows=80, correlation=0, seed=seed), FAST, names=TWO).score
+        select_ensemble(build_pool(task, [0.0] * 12, num_rows=80, correlation=0, seed=seed), FAST).score
         for seed in range(12)
     ]
     scores = np.array([one.cross_fitted for one in found])
@@ -360,18 +351,16 @@ def test_the_best_model_for_all_tasks_stands_beside_and_can_be_asked_for() -> No
     beside = found.methods[0]
     assert (beside.name, beside.num_models) == (ONE_MODEL, 1)
     assert (beside.in_sample, beside.cross_fitted) == (one.in_sample["sst"], one.fitted["sst"].score)
-    asked = select_ensemble(pool, FAST, names=[ONE_MODEL], one=one)
+    asked = select_ensemble(pool, FAST, method=ONE_MODEL, one=one)
     (member,) = asked.members
     assert (asked.method, asked.automatic, asked.score) == (ONE_MODEL, None, beside)
     assert (member.trial, member.epoch, member.weight) == (one.candidate.trial, one.candidate.epoch, 1)
-    with pytest.raises(ValueError, match=r"^method one_model must be given the best model for all tasks, got none$"):
-        select_ensemble(pool, FAST, names=[ONE_MODEL])
 
 
 @each_task
 def test_calibration_is_done_in_every_way_and_kept_by_member(task: Task) -> None:
     pool = simulated(task.name)
-    found = select_ensemble(pool, FAST, names=["topk"], is_calibrated=True)
+    found = select_ensemble(pool, FAST, method="topk", is_calibrated=True)
     chosen = calibrated(SELECTION_METHODS["topk"].choose)(pool, all_rows(pool), FAST)
     by_number = dict(zip(chosen.members, chosen.temperatures or (1.0,) * len(chosen.members), strict=True))
     assert [by_number[number] for number in numbers_of(pool, found)] == [one.temperature for one in found.members]
@@ -388,5 +377,5 @@ def test_what_is_tried_at_each_cost_is_recorded() -> None:
 @each_task
 def test_configurations_that_may_be_the_best_are_those_of_the_confidence_set(task: Task) -> None:
     pool, found = simulated(task.name), selected(task.name)
-    assert [(one.sweep, one.number) for one in found.contenders] == list(find_confidence_set(pool).members)
+    assert [(one.sweep, one.number) for one in found.contenders] == find_confidence_set(pool)
     assert found.num_configurations == len(SKILLS)

@@ -77,7 +77,7 @@ def named(found: TaskSelection, name: str) -> MethodScore:
 def test_both_ways_stand_beside_the_best_single_model_scored_as_always(task: Task) -> None:
     found, plain = (
         selected(task.name),
-        select_ensemble(simulated(task.name), FAST, names=["single"], num_repeats=2, base=BASE),
+        select_ensemble(simulated(task.name), FAST, method="single", num_repeats=2, base=BASE),
     )
     assert [score.name for score in found.methods] == ["base", "single", UNIFORM_SOUP, GREEDY_SOUP]
     assert found.methods[:2] == plain.methods
