@@ -5,6 +5,7 @@ import builtins
 import graphlib
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mtlib.tasks import TASKS
+from search_spaces.space import NOT_QUESTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -35,6 +37,12 @@ NOT_IN_RESULTS = {"torch", "ray", "transformers", "optuna"}
 WITHOUT_TORCH = ("mtlib.tasks", "mtlib.config.trial", "mtlib.data.load", "search_spaces.space", "results.table")
 MAY_NAME_TASKS = ("mtlib.tasks", "mtlib.demo", "search_spaces")
 MAY_INHERIT_FROM = ("torch", "ray")
+MAY_BE_TWICE = {
+    "main": "every command has one",
+    "build_parser": "every command has one",
+    "EXAMPLES": "the examples in a command's --help",
+}
+"""Public names that several files may define, with the reason."""
 EXCEPTIONS = {
     name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, Exception)
 }
@@ -207,3 +215,31 @@ def test_every_source_file_has_its_mirrored_test_file(package: str) -> None:
         *folders, name = module.split(".")
         path = Path("tests", *folders, f"test_{name}.py")
         assert (ROOT / path).exists(), f"{path} is missing"
+
+
+def test_a_public_name_has_one_meaning() -> None:
+    places = defaultdict(list)
+    for module in (module for module in MODULES if not is_question(module)):
+        for name in defined_names(tree_of(module)):
+            places[name].append(module)
+    twice = {name: modules for name, modules in places.items() if len(modules) > 1 and name not in MAY_BE_TWICE}
+    assert not twice, f"names that several files define: {twice}"
+    assert not [name for name in MAY_BE_TWICE if len(places[name]) < 2]
+
+
+def is_question(module: str) -> bool:
+    """Whether a file is a search space: data that no other file imports."""
+    return module.startswith("search_spaces.") and module.split(".")[1] not in NOT_QUESTIONS
+
+
+def defined_names(tree: ast.Module) -> Iterator[str]:
+    """Public names that a file defines at its top."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names = [node.name]
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+        else:
+            names = []
+        yield from (name for name in names if not name.startswith("_"))
