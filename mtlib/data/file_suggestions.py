@@ -39,7 +39,7 @@ def describe_missing(
         suffixes: of the files that are suggested and listed.
     """
     for place in (*sub_folders(folder), folder.absolute().parent):
-        if all(is_file(place / file) for file in missing):
+        if all(is_reachable_file(place / file) for file in missing):
             return f"did you mean the folder {place}, which has {'them' if len(missing) > 1 else 'it'}?"
     hints = []
     for file in missing:
@@ -71,7 +71,7 @@ def describe_folder(folder: Path, name: str, suffixes: Collection[str]) -> str:
     return f"{name} holds {', '.join(found[:MAX_LISTED_FILES]) or f'no {kinds} file'}{more}"
 
 
-def is_file(path: Path) -> bool:
+def is_reachable_file(path: Path) -> bool:
     """Whether a path is a file; False if its folder may not be searched."""
     try:
         return path.is_file()
