@@ -20,7 +20,7 @@ from mtlib.runtime.workers import gather_from_workers, worker_rank
 from mtlib.stages.keys import Origin
 from mtlib.stages.plan import plan_stages, tasks_active_by
 from mtlib.stages.sampler import epoch_steps
-from mtlib.training.epoch_report import EpochReport, Progress, progress_of, score_epoch
+from mtlib.training.epoch_report import EpochReport, StepProgress, progress_of, score_epoch
 from mtlib.training.optimizer import make_optimizer
 from mtlib.training.run import Run, begin_next_stage, end_epoch, kept_weights, restore, state_of
 from mtlib.training.step import Interrupted, stop_if_unwanted, take_step
@@ -33,7 +33,7 @@ def train(
     *,
     device: torch.device | str = "cpu",
     wrap: Callable[[nn.Module], nn.Module] = lambda objective: objective,
-    on_step: Callable[[Progress], bool] = lambda _progress: True,
+    on_step: Callable[[StepProgress], bool] = lambda _progress: True,
     on_epoch: Callable[[EpochReport], bool] = lambda _report: True,
     on_stage: Callable[[int], bool] = lambda _stage: True,
     states: StateFolder | None = None,
@@ -76,7 +76,7 @@ def train(
             return
 
 
-def train_epoch(run: Run, on_step: Callable[[Progress], bool], states: StateFolder | None) -> None:
+def train_epoch(run: Run, on_step: Callable[[StepProgress], bool], states: StateFolder | None) -> None:
     """The rest of the current epoch, step by step."""
     try:
         for step in epoch_steps(run.config, run.stage, run.epoch, run.lengths, run.own_rows)[run.step :]:
@@ -138,14 +138,7 @@ def check_together(run: Run) -> None:
 def origin_of(
     corpus: Corpus, encoder: PretrainedEncoder, started: Mapping[str, str], environment: Mapping[str, Any]
 ) -> Origin:
-    """What a trial's result depends on besides its configuration.
-
-    Args:
-        corpus: token cache of its data.
-        encoder: the pretrained encoder.
-        started: as `load_start` returns it.
-        environment: as `describe_environment` returns it.
-    """
+    """What a trial's result depends on besides its configuration; `started` is what `load_start` returns."""
     data = {key: table.fingerprint for key, table in corpus.tables.items()}
     return Origin(encoder=encoder.fingerprint, started=started, data=data, environment=environment)
 

@@ -63,7 +63,8 @@ def export_model(
     with written_aside(folder, "an exported model's folder") as partial, quiet_transformers():
         model.encoder.save_pretrained(partial)  # type: ignore[operator]
         save_tokenizer(pretrained, partial)
-        save_file(without_encoder(model), partial / TASKS_FILE)
+        own = model.state_dict().items()
+        save_file({name: part.contiguous() for name, part in own if not name.startswith(ENCODER)}, partial / TASKS_FILE)
         (partial / EXPORTED_CONFIG_FILE).write_text(config.to_json() + "\n")
         (partial / MODEL_CARD_FILE).write_text(card_text(config, pretrained.fingerprint, FILES, facts))
         for path in partial.iterdir():  # safetensors lets nobody else read what it writes
@@ -109,11 +110,7 @@ def build_model(
 def was_active(config: TrialConfig, task: str, own: Iterable[str], given: Iterable[str]) -> bool:
     """Whether a task had been active when weights were kept: some of its own are there, or all that it has in a model.
 
-    Args:
-        config: the trial's configuration.
-        task: one of its active tasks.
-        own: names of all weights of the trial's model.
-        given: names of the weights that were kept.
+    `own` are the names of all weights of the trial's model, `given` those of the weights that were kept.
     """
     kept, parts = set(map(part_of_weight, given)), active_parts(config, [task]) & set(map(part_of_weight, own))
     return parts <= kept or any(part in kept for part in parts if part.endswith(f".{task}"))
@@ -125,12 +122,6 @@ def save_tokenizer(pretrained: PretrainedEncoder, folder: Path) -> None:
         pretrained.tokenizer.save_pretrained(folder)
     except Exception as error:  # the `tokenizers` library raises this very class where the disk is full
         raise OSError(first_line(error)) from error
-
-
-def without_encoder(model: MultiTaskModel) -> dict[str, Tensor]:
-    """All weights that are not the encoder's."""
-    weights = model.state_dict()
-    return {name: tensor.contiguous() for name, tensor in weights.items() if not name.startswith(ENCODER)}
 
 
 def read_config(path: Path) -> TrialConfig:
@@ -145,12 +136,8 @@ def read_config(path: Path) -> TrialConfig:
 def written_aside(folder: Path, what: str) -> Iterator[Path]:
     """A temporary folder that becomes `folder` when the block ends without an error, and is removed otherwise.
 
-    Args:
-        folder: where to.
-        what: what messages call it.
-
     Raises:
-        ValueError: it cannot be written.
+        ValueError: it cannot be written; the message calls it `what`.
     """
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)

@@ -18,6 +18,31 @@ NAMED_PARTS = 3
 """Parts of a path, from its end, that the card shows: the rest describes the machine, not the weights."""
 
 
+LOADING = """\
+## How to load it
+
+The encoder alone, with `transformers`:
+
+```python
+from transformers import AutoModel, AutoTokenizer
+
+encoder = AutoModel.from_pretrained("FOLDER")
+tokenizer = AutoTokenizer.from_pretrained("FOLDER")
+```
+
+The whole model, with multitask-sweeps:
+
+```python
+from mtlib.checkpoints.export import load_exported
+
+exported = load_exported("FOLDER")
+exported.model, exported.config, exported.pretrained.tokenizer
+```
+
+`mtlib.training.evaluation.predict` runs it over a split. A further trial starts from these weights with
+`--set encoder.start_from=FOLDER`, and `--set encoder.start_heads=true` for the heads as well."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class CardFacts:
     """Facts for the card that are in neither configuration nor encoder."""
@@ -52,17 +77,17 @@ def card_text(config: TrialConfig, fingerprint: str, files: Mapping[str, str], f
         facts: all else.
     """
     parts = (
-        hub_metadata(config),
+        card_metadata(config),
         opening_lines(config, files, facts),
         score_lines(facts),
-        loading_lines(),
+        LOADING.splitlines(),
         exclusion_lines(config),
         training_lines(config, fingerprint, facts),
     )
     return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
 
 
-def hub_metadata(config: TrialConfig) -> Iterator[str]:
+def card_metadata(config: TrialConfig) -> Iterator[str]:
     """The YAML that the Hugging Face hub reads; JSON strings are YAML too."""
     yield from ("---", "library_name: transformers", "pipeline_tag: feature-extraction")
     if is_hub_name(config.encoder.name):
@@ -96,26 +121,6 @@ def score_lines(facts: CardFacts) -> Iterator[str]:
     yield f"**Picked on dev.** These are the weights of epoch {facts.epoch}{among}, kept because that epoch scored best"
     yield f"({title_of(facts.best)}) on the very rows of this table: expect lower scores on other text. Nothing was"
     yield "scored on test."
-
-
-def loading_lines() -> Iterator[str]:
-    """How to load the encoder alone, and the whole."""
-    yield from ("## How to load it", "", "The encoder alone, with `transformers`:", "", "```python")
-    yield "from transformers import AutoModel, AutoTokenizer"
-    yield ""
-    yield 'encoder = AutoModel.from_pretrained("FOLDER")'
-    yield 'tokenizer = AutoTokenizer.from_pretrained("FOLDER")'
-    yield from ("```", "", "The whole model, with multitask-sweeps:", "", "```python")
-    yield "from mtlib.checkpoints.export import load_exported"
-    yield ""
-    yield 'exported = load_exported("FOLDER")'
-    yield "exported.model, exported.config, exported.pretrained.tokenizer"
-    yield from (
-        "```",
-        "",
-        "`mtlib.training.evaluation.predict` runs it over a split. A further trial starts from these weights with",
-    )
-    yield "`--set encoder.start_from=FOLDER`, and `--set encoder.start_heads=true` for the heads as well."
 
 
 def exclusion_lines(config: TrialConfig) -> Iterator[str]:

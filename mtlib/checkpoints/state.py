@@ -115,11 +115,7 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
 
 def load_state(folder: StateFolder) -> State | None:
     """The newest undamaged state, or None."""
-    for path in saved_states(folder):
-        state = read_state(path)
-        if state is not None:
-            return state
-    return None
+    return next((state for state in map(read_state, saved_states(folder)) if state is not None), None)
 
 
 def newest_numbers(folder: StateFolder) -> Mapping[str, Any] | None:

@@ -10,7 +10,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -127,17 +126,12 @@ def gradients_by_task(
     gradients: list[Gradients] = []
     details: dict[int, Tensor] = {}
     for indices in groups.values():
-        with unsynchronized(objective):
+        # Without DDP's own averaging: each task's gradients are averaged by themselves.
+        with getattr(objective, "no_sync", contextlib.nullcontext)():
             loss, found = objective([batches[index] for index in indices], [places[index] for index in indices])
         gradients.append(list(torch.autograd.grad(loss, parameters, allow_unused=True)))
         details |= dict(zip(indices, found, strict=True))
     return gradients, torch.stack([details[index] for index in range(len(batches))])
-
-
-def unsynchronized(objective: nn.Module) -> contextlib.AbstractContextManager[Any]:
-    """Keeps DDP from averaging gradients: each task's are averaged on their own."""
-    context: contextlib.AbstractContextManager[Any] = getattr(objective, "no_sync", contextlib.nullcontext)()
-    return context
 
 
 def combine(weigh: Weighting, gradients: Sequence[Gradients]) -> Gradients:

@@ -1,4 +1,7 @@
-"""Losses: one function each, from logits and labels to one loss per example; `mtlib.config.losses` lists them."""
+"""Losses: one function each, from logits, (rows, num_logits), and labels, (rows,), to one loss per example, (rows,).
+
+Labels of classes are their numbers as floats. `mtlib.config.losses` lists the losses.
+"""
 
 import importlib
 from collections.abc import Callable
@@ -16,41 +19,17 @@ from mtlib.tasks import Kind
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """-log softmax(logits)[label].
-
-    Args:
-        logits: (rows, classes).
-        labels: (rows,), class numbers as floats.
-
-    Returns:
-        (rows,), in nats.
-    """
+    """-log softmax(logits)[label], in nats."""
     return functional.cross_entropy(logits, labels.long(), reduction="none")
 
 
 def binary_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """-log sigmoid(logit) for label 1, -log(1 - sigmoid(logit)) for label 0.
-
-    Args:
-        logits: (rows, 1).
-        labels: (rows,), 0 or 1.
-
-    Returns:
-        (rows,), in nats.
-    """
+    """-log sigmoid(logit) for label 1, -log(1 - sigmoid(logit)) for label 0, in nats."""
     return functional.binary_cross_entropy_with_logits(logits.squeeze(1), labels, reduction="none")
 
 
 def mean_squared_error(logits: Tensor, labels: Tensor) -> Tensor:
-    """(prediction - label)^2, on raw predictions: they are clipped at evaluation only.
-
-    Args:
-        logits: (rows, 1), in the label's units.
-        labels: (rows,).
-
-    Returns:
-        (rows,), in squared units of the label.
-    """
+    """(prediction - label)^2, on raw predictions: they are clipped at evaluation only."""
     return (logits.squeeze(1) - labels) ** 2
 
 
@@ -60,13 +39,7 @@ def ordinal_log_loss(logits: Tensor, labels: Tensor, ordinal_alpha: float) -> Te
     log(1 - p_i) is the logsumexp over the other classes minus that over all; 1 - p_i in fp32 would be 0 at a gap of 20
     between logits, and a clamp against that would take the gradient where it is needed most.
 
-    Args:
-        logits: (rows, classes), at least two classes.
-        labels: (rows,), class numbers as floats.
-        ordinal_alpha: exponent of the distance, above 0.
-
-    Returns:
-        (rows,), in nats times classes^ordinal_alpha.
+    In nats times classes^alpha, for at least two classes and alpha above 0.
 
     Source: Castagnos et al. 2022; BERT and Beyond 3.3. The distance between classes is that of their numbers.
     """
@@ -79,15 +52,7 @@ def ordinal_log_loss(logits: Tensor, labels: Tensor, ordinal_alpha: float) -> Te
 
 
 def dual_objective_cross_entropy(logits: Tensor, labels: Tensor, dual_reduction: str) -> Tensor:
-    """Each class as a binary problem of its own: cross entropy of its sigmoid against the one-hot label.
-
-    Args:
-        logits: (rows, classes).
-        labels: (rows,), class numbers as floats.
-        dual_reduction: over the classes, `mean` or `sum`.
-
-    Returns:
-        (rows,), in nats.
+    """Each class as a binary problem of its own: cross entropy of its sigmoid against the one-hot label, in nats.
 
     Source: BERT and Beyond 3.3. Its formula sums over the classes, its text averages over them.
     """
@@ -112,9 +77,6 @@ def loss_per_example(config: TaskConfig, kind: Kind, logits: Tensor, labels: Ten
         kind: the task's kind of label. A binary task has one logit: where its head has two outputs, their difference.
         logits: (rows, num_logits).
         labels: (rows,).
-
-    Returns:
-        (rows,).
     """
     loss = LOSSES[config.loss]
     losses: Tensor = load_function(loss.functions[kind])(
@@ -148,15 +110,7 @@ def symmetric_divergence(kind: str, first: Tensor, second: Tensor) -> Tensor:
 
 
 def divergence_from(kind: str, prediction: Tensor, target: Tensor) -> Tensor:
-    """KL(target, prediction), or the squared difference, with the target held fixed.
-
-    Args:
-        kind: `classes`, `binary` or `regression`.
-        prediction, target: logits, (rows, num_logits) each; no gradient flows into `target`.
-
-    Returns:
-        (rows,).
-    """
+    """KL(target, prediction) of logits, or the squared difference, (rows,), with the target held fixed."""
     target = target.detach()
     if kind == "classes":
         log_q = target.log_softmax(1)
@@ -174,13 +128,6 @@ def divergence_to_teacher(kind: str, prediction: Tensor, target: Tensor) -> Tens
     Unlike in `symmetric_divergence` the gradient flows through the prediction in both terms, as in the equation.
     The sum of both is sum_i (p_i - q_i) (log p_i - log q_i): two small factors, where the terms by themselves would be
     differences of large ones.
-
-    Args:
-        kind: `classes`, `binary` or `regression`.
-        prediction, target: logits, (rows, num_logits) each; no gradient flows into `target`.
-
-    Returns:
-        (rows,), in nats, or in squared units of the label for regression.
 
     Source: Jiang et al. 2020, section 3.2: the Bregman divergence with the loss of section 3.1.
     """

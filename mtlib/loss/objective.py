@@ -1,7 +1,6 @@
 """The objective: from batches to one loss. DDP wraps it, so one forward holds clean, noise and perturbed pass."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -61,7 +60,10 @@ class Objective(nn.Module):
         sums = {name: value.sum() * counts for name, value in self.terms(batch, place).items()}
         total = sums["loss"]
         for name in penalties_of(self.config, batch.task, place.turn):
-            total = total + factor_of(getattr(self.config, name), place) * sums[PENALTIES[name].terms[0]]
+            settings = getattr(self.config, name)
+            is_sum = getattr(settings, "reduction", "mean") == "sum"
+            factor = settings.weight * (place.full_size if is_sum else 1)  # that of the loss is 1
+            total = total + factor * sums[PENALTIES[name].terms[0]]
         details = [sums[name].detach() if name in sums else total.new_zeros(()) for name in TERMS]
         return self.weighted(batch, total, counts) / place.full_size, torch.stack(details)
 
@@ -105,24 +107,13 @@ def penalties_of(config: TrialConfig, task: str, turn: int) -> list[str]:
     return [
         name
         for name, settings in config.penalties.items()
-        if carries(settings, task) and turn % getattr(settings, "every_batches", 1) == 0
+        if settings.weight > 0 and task in settings.tasks and turn % getattr(settings, "every_batches", 1) == 0
     ]
 
 
 def terms_of(config: TrialConfig, task: str, turn: int) -> tuple[str, ...]:
     """Names in `TERMS` that the batch number `turn` of a task in an epoch carries."""
     return ("loss", *(term for name in penalties_of(config, task, turn) for term in PENALTIES[name].terms))
-
-
-def carries(settings: Any, task: str) -> bool:
-    """Whether the penalty with these settings counts for a task."""
-    return bool(settings.weight > 0 and task in settings.tasks)
-
-
-def factor_of(settings: Any, place: Place) -> float:
-    """The factor of a penalty's sum over rows; that of the loss is 1."""
-    is_sum = getattr(settings, "reduction", "mean") == "sum"
-    return float(settings.weight * (place.full_size if is_sum else 1))
 
 
 def learned_weight(log_variance: Tensor, loss: str) -> Tensor:

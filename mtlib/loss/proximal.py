@@ -35,15 +35,7 @@ def update_teacher(teacher: MultiTaskModel, model: MultiTaskModel, decay: float)
 
 
 def decay_at(config: ProximalConfig, step: int, num_steps: int) -> float:
-    """The mean teacher's decay, beta, in one step of a stage.
-
-    Args:
-        config: the decays, and how long the first one holds.
-        step: which step of the stage, 0 <= step < num_steps.
-        num_steps: optimizer steps of the whole stage.
-
-    Returns:
-        beta, read at the middle of the step as rates are.
+    """The mean teacher's decay, beta, read at the middle of step `step` (from 0) of a stage's `num_steps`.
 
     Source: Jiang et al. 2020: .99 for the first tenth of the updates, .999 for the rest, after Tarvainen and Valpola
     2017. Theirs is a single stage.

@@ -6,7 +6,6 @@ that have no one module for all of this, as XLM, are refused (`mtlib.model.encod
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -21,16 +20,6 @@ Perturbed = Callable[[Sequence[Tensor]], Tensor]
 """From noise to logits: adds each noise to its embedded text and runs the rest of the model."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Smoothness:
-    """The penalty of one batch."""
-
-    penalty: Tensor
-    """(rows,), differentiable in the model's parameters."""
-    noise_norm: Tensor
-    """(rows,), inf-norm of the noise that was used, in units of the embedding output."""
-
-
 def smart_penalty(clean: CleanPass, settings: SmartConfig) -> tuple[Tensor, Tensor]:
     """The penalty and the norm of its noise, (rows,) each; the noise is sliced from that of the global batch."""
     batch, embeddings = clean.batch, clean.output.embeddings
@@ -42,7 +31,7 @@ def smart_penalty(clean: CleanPass, settings: SmartConfig) -> tuple[Tensor, Tens
             restore_random_state(batch.labels.device, clean.random_state)
         return clean.logits(moved)
 
-    smooth = smoothness(
+    return smoothness(
         settings,
         clean.kind,
         clean.output.logits,
@@ -50,7 +39,6 @@ def smart_penalty(clean: CleanPass, settings: SmartConfig) -> tuple[Tensor, Tens
         [inputs.attention_mask for inputs in batch.inputs],
         perturbed,
     )
-    return smooth.penalty, smooth.noise_norm
 
 
 def first_noise(batch: Batch, embeddings: Sequence[Tensor], seed: int) -> list[Tensor]:
@@ -69,7 +57,7 @@ def smoothness(
     first_noise: Sequence[Tensor],
     masks: Sequence[Tensor],
     perturbed: Perturbed,
-) -> Smoothness:
+) -> tuple[Tensor, Tensor]:
     """The smoothness penalty of one batch.
 
     Args:
@@ -81,8 +69,9 @@ def smoothness(
         perturbed: gives the logits for a noise.
 
     Returns:
-        Penalty and noise norm, one each per row. Gradients flow through both predictions of the penalty; during the
-        ascent the clean one is held fixed and no parameter receives a gradient.
+        The penalty, (rows,), and the inf-norm of its noise, (rows,), in units of the embedding output. Gradients flow
+        through both predictions of the penalty; during the ascent the clean one is held fixed and no parameter receives
+        a gradient.
 
     Source: Jiang et al. 2020, equation 2 and algorithm 1; BERT and Beyond 3.5, 4.3.
     """
@@ -95,7 +84,7 @@ def smoothness(
             noise = ascend(config, kind, clean_logits, noise, keep, perturbed)
     penalty = symmetric_divergence(kind, perturbed(noise), clean_logits)
     norms = torch.stack([part.abs().amax(dim=(1, 2)) for part in noise])
-    return Smoothness(penalty=penalty, noise_norm=norms.amax(dim=0))
+    return penalty, norms.amax(dim=0)
 
 
 def ascend(

@@ -26,12 +26,6 @@ def active_parts(config: TrialConfig, tasks: Iterable[str]) -> frozenset[str]:
 
 
 def active_weights(config: TrialConfig, tasks: Iterable[str], weights: Mapping[str, Weight]) -> dict[str, Weight]:
-    """Those of a model's weights, or of other values by their names, that belong to the active parts.
-
-    Args:
-        config: the trial's configuration.
-        tasks: tasks active so far.
-        weights: by name in the model.
-    """
+    """Those of a model's weights, or of other values by their names in it, that belong to the parts of active tasks."""
     parts = active_parts(config, tasks)
     return {name: value for name, value in weights.items() if part_of_weight(name) in parts}

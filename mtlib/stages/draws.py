@@ -24,24 +24,12 @@ def stage_sets(stage: StageConfig) -> tuple[str, ...]:
 
 
 def batches_per_pass(config: TrialConfig, stage: StageConfig, num_rows: Mapping[str, int]) -> dict[str, int]:
-    """Batches in one pass over each set of a stage; the last one may be short.
-
-    Args:
-        config: the trial's configuration.
-        stage: one of its stages.
-        num_rows: train rows, augmentation included, by set.
-    """
+    """Batches in one pass over each set of a stage, the last of which may be short; `num_rows` as in `epoch_draws`."""
     return {name: -(-num_rows[name] // config.batch_size_of(name)) for name in stage_sets(stage)}
 
 
 def steps_per_epoch(config: TrialConfig, stage_index: int, num_rows: Mapping[str, int]) -> tuple[int, ...]:
-    """Optimizer steps of each epoch of a stage; they differ only where each epoch is one set.
-
-    Args:
-        config: the trial's configuration.
-        stage_index: which stage, from 0.
-        num_rows: train rows, augmentation included, by set.
-    """
+    """Optimizer steps of each epoch of a stage, which differ only where each epoch is one set; as `epoch_draws`."""
     stage = config.stages[stage_index]
     if stage.steps_per_epoch is not None:
         return (stage.steps_per_epoch,) * stage.epochs
@@ -55,8 +43,7 @@ def epoch_draws(
     """The steps of one epoch of a stage.
 
     Args:
-        config: the trial's configuration.
-        stage_index: which stage, from 0.
+        config, stage_index: which stage of which trial, from 0.
         epoch: which epoch of that stage, from 0.
         num_rows: train rows, augmentation included, by set: what a pass covers.
         own_rows: train rows without augmentation, by set: what probabilities count.

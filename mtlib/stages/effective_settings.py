@@ -17,16 +17,13 @@ from mtlib.config.losses import LOSSES
 from mtlib.config.network import EncoderConfig, PalsConfig, TaskConfig
 from mtlib.config.penalties import PENALTIES
 from mtlib.config.schema import fields_of, settings_of, to_dict
-from mtlib.config.training import OptimizerConfig, StageConfig
+from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_config
 from mtlib.stages.draws import stage_sets
 from mtlib.stages.plan import tasks_active_by
 from mtlib.tasks import TASKS
 
 Tree = dict[str, Any]
-
-FEW_WORKERS = 2
-"""Up to this number of workers their sum does not depend on the order of its terms."""
 
 
 def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_workers: int = 1) -> Tree:
@@ -36,13 +33,13 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
     are left out: their content counts, which is not known here.
 
     Args:
-        config: the trial's configuration.
-        stage_index: which stage, from 0.
+        config, stage_index: which stage of which trial, from 0.
         epochs: epochs of that stage that are done; at 0 the stage has begun.
         num_workers: that train the trial together.
     """
     stages, tasks = config.stages[: stage_index + 1], tasks_active_by(config, stage_index)
-    counted = {name for stage in stages if has_chance(stage) for name in stage_sets(stage)}
+    random = (stage for stage in stages if BATCH_ORDERS[stage.order].is_random and len(stage_sets(stage)) > 1)
+    drawn = {name for stage in random for name in stage_sets(stage)}
     extra, has_chosen = {name for stage in stages for name in stage.extra_data}, has_chosen_layers(config, tasks)
     return {
         "seed": config.seed,
@@ -52,9 +49,14 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
             stage_settings(config, index, epochs if index == stage_index else None) for index in range(len(stages))
         ],
         "encoder": pick(config.encoder, ("dropout", "attention_dropout", "max_length", "trained_layers")),
-        "tasks": {task: task_settings(config, task, task in counted, has_chosen) for task in tasks},
+        "tasks": {task: task_settings(config, task, task in drawn, has_chosen) for task in tasks},
         "is_complete": tasks == config.active_tasks,  # then there are overall scores
-        "extra_data": {name: extra_settings(config, name, name in counted) for name in sorted(extra)},
+        "extra_data": {  # path and columns show in its content
+            name: pick(
+                config.data.sources[name], ("task", "batch_size", *(("probability_factor",) if name in drawn else ()))
+            )
+            for name in sorted(extra)
+        },
         "optimizer": optimizer_settings(config, has_chosen),
         "pals": pals_settings(config, tasks),
         "relational_tasks": shared(config.relational_tasks, tasks),
@@ -62,10 +64,11 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
         "loss_weighting": config.loss_weighting,
         "gradients": gradient_settings(config) if any(stage.sums_tasks for stage in stages) else "sum",
         "data": pick(
-            config.data, ("bucket_by_length", "bucket_batches"), {"bucket_batches": config.data.bucket_by_length}
+            config.data,
+            ("bucket_by_length", "bucket_batches") if config.data.bucket_by_length else ("bucket_by_length",),
         ),
         "evaluation": to_dict(config.evaluation),
-        "layout": layout(config) if num_workers > FEW_WORKERS else None,
+        "layout": layout(config) if num_workers > 2 else None,  # a sum of two does not depend on the terms' order
     }
 
 
@@ -85,15 +88,9 @@ def has_chosen_layers(config: TrialConfig, tasks: tuple[str, ...]) -> bool:
     return optimizer.chosen_scale != optimizer.other_scale and any(config.tasks[task].chosen_layers for task in tasks)
 
 
-def has_chance(stage: StageConfig) -> bool:
-    """Whether a stage draws which set comes next."""
-    return BATCH_ORDERS[stage.order].is_random and len(stage_sets(stage)) > 1
-
-
-def pick(group: Any, names: tuple[str, ...], conditions: Mapping[str, bool] | None = None) -> Tree:
-    """Fields of a group by name, without those whose condition does not hold."""
-    tree: Tree = to_dict(group)
-    return {name: tree[name] for name in names if (conditions or {}).get(name, True)}
+def pick(group: Any, names: tuple[str, ...]) -> Tree:
+    """Fields of a group by name."""
+    return {name: to_dict(getattr(group, name)) for name in names}
 
 
 def leave_out(group: Any, conditions: Mapping[str, bool]) -> Tree:
@@ -129,28 +126,19 @@ def stage_settings(config: TrialConfig, index: int, epochs: int | None) -> Tree:
 
 def task_settings(config: TrialConfig, task: str, is_drawn: bool, has_chosen: bool) -> Tree:
     """An active task; `is_drawn` where some stage so far draws it by chance, `has_chosen` where chosen layers count."""
-    settings: TaskConfig = config.tasks[task]
-    return leave_out(
-        settings,
-        {
-            **of_one_method(LOSSES, settings.loss),
-            "cosine_projection": settings.head == "cosine",
-            "probability_factor": is_drawn,
-            "chosen_layers": has_chosen,
-        },
-    )
-
-
-def extra_settings(config: TrialConfig, name: str, is_drawn: bool) -> Tree:
-    """Extra data; its path and columns show in its content."""
-    return pick(
-        config.data.sources[name], ("task", "batch_size", "probability_factor"), {"probability_factor": is_drawn}
-    )
+    settings = config.tasks[task]
+    conditions = {
+        **of_one_method(LOSSES, settings.loss),
+        "cosine_projection": settings.head == "cosine",
+        "probability_factor": is_drawn,
+        "chosen_layers": has_chosen,
+    }
+    return leave_out(settings, conditions)
 
 
 def optimizer_settings(config: TrialConfig, has_chosen: bool) -> Tree:
     """Rates and decay, with the head's rate as a number."""
-    optimizer: OptimizerConfig = config.optimizer
+    optimizer = config.optimizer
     conditions = {
         "warmup_fraction": optimizer.schedule != "constant",
         "decay_biases_and_norms": optimizer.weight_decay > 0,
@@ -198,14 +186,10 @@ def layout(config: TrialConfig) -> Tree:
 
 
 def prediction_config(config: TrialConfig, task: str) -> TrialConfig:
-    """The part of a configuration that a prediction of one task depends on; all else has its default.
+    """The part of a configuration that a prediction of one active task depends on; all else has its default.
 
     Trials for which it is equal have the same weights by name, shape and meaning. Rates, penalties, losses, dropout,
     seeds, plans and other tasks' heads do not count.
-
-    Args:
-        config: the trial's configuration.
-        task: one of its active tasks.
     """
     encoder = EncoderConfig(
         name=config.encoder.name, max_length=config.encoder.max_length, dropout=None, attention_dropout=None

@@ -48,13 +48,7 @@ class Cut:
 
 
 def list_cuts(config: TrialConfig, plan: tuple[PlannedStage, ...], origin: Origin) -> list[Cut]:
-    """Every cut of a trial, first to last: the ends of its stages, and of each epoch where a stage may be longer.
-
-    Args:
-        config: the trial's configuration.
-        plan: its stages with their lengths.
-        origin: what else its result follows from.
-    """
+    """Every cut of a trial, first to last: the ends of its stages, and of each epoch where a stage may be longer."""
     return [
         make_cut(config, plan, stage.index, epochs, origin)
         for stage in plan

@@ -21,12 +21,10 @@ class PlannedStage:
 
     @property
     def epochs(self) -> int:
-        """Epochs of the stage."""
         return len(self.steps)
 
     @property
     def num_steps(self) -> int:
-        """Optimizer steps of the whole stage."""
         return sum(self.steps)
 
     def first_step(self, epoch: int) -> int:
@@ -35,12 +33,7 @@ class PlannedStage:
 
 
 def plan_stages(config: TrialConfig, num_rows: Mapping[str, int]) -> tuple[PlannedStage, ...]:
-    """The stages of a trial.
-
-    Args:
-        config: the trial's configuration.
-        num_rows: train rows, augmentation included, of every set that some stage draws from.
-    """
+    """The stages of a trial; `num_rows` are train rows, augmentation included, by set."""
     return tuple(
         PlannedStage(
             index=index,

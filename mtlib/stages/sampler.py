@@ -14,7 +14,7 @@ import numpy as np
 from mtlib.config.data import DataConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.seeds import numpy_stream
-from mtlib.stages.draws import epoch_draws, stage_sets
+from mtlib.stages.draws import batches_per_pass, epoch_draws, stage_sets
 
 Rows = np.ndarray
 """Row numbers of one global batch, int64, (rows,)."""
@@ -47,24 +47,22 @@ def epoch_steps(
     lengths: Mapping[str, np.ndarray],
     own_rows: Mapping[str, int],
 ) -> list[Step]:
-    """The steps of one epoch of a stage.
+    """The steps of one epoch of a stage, the same on every worker.
 
     Args:
-        config: the trial's configuration.
-        stage_index: which stage, from 0.
+        config, stage_index: which stage of which trial, from 0.
         epoch: which epoch of that stage, from 0.
         lengths: (rows,) input length of every train row, augmentation included, by set.
         own_rows: train rows without augmentation, by set.
-
-    Returns:
-        As many steps as the epoch has, the same on every worker.
     """
-    num_rows = {name: len(lengths[name]) for name in stage_sets(config.stages[stage_index])}
+    stage = config.stages[stage_index]
+    num_rows = {name: len(lengths[name]) for name in stage_sets(stage)}
+    num_batches = batches_per_pass(config, stage, num_rows)
     passes: dict[tuple[str, int], list[Rows]] = {}
     turns: Counter[str] = Counter()
 
     def batch(name: str, position: int) -> StepBatch:
-        number, index = divmod(position, -(-num_rows[name] // config.batch_size_of(name)))
+        number, index = divmod(position, num_batches[name])
         if (name, number) not in passes:
             passes[name, number] = shuffled(config, stage_index, name, number, lengths[name])
         turns[config.task_of(name)] += 1

@@ -10,7 +10,7 @@ from mtlib.training.run import Run, note_stage_best
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class StepProgress:
     """Where a trial is after an optimizer step."""
 
     stage: int
@@ -64,8 +64,8 @@ class EpochReport:
     is_last: bool
 
 
-def progress_of(run: Run) -> Progress:
-    return Progress(stage=run.stage, epoch=run.total_epoch, step=run.total_step, num_steps=run.num_steps)
+def progress_of(run: Run) -> StepProgress:
+    return StepProgress(stage=run.stage, epoch=run.total_epoch, step=run.total_step, num_steps=run.num_steps)
 
 
 def score_epoch(run: Run) -> EpochReport:
@@ -80,14 +80,12 @@ def score_epoch(run: Run) -> EpochReport:
     for name, value in scores.items():
         if name not in run.best or value > run.best[name][0]:
             run.best[name] = (value, run.total_epoch)
-    seen = [predict_seen(run, task) for task in tasks if config.tasks[task].scored_train_rows]
+    seen = [
+        predict(run.model, config, run.corpus, task, "train", run.device, scored_train_rows(config, run.corpus, task))
+        for task in tasks
+        if config.tasks[task].scored_train_rows
+    ]
     return report_of(run, scores.get("overall"), metrics, [*predictions, *seen])
-
-
-def predict_seen(run: Run, task: str) -> Predictions:
-    """Predictions for the scored rows of train."""
-    rows = scored_train_rows(run.config, run.corpus, task)
-    return predict(run.model, run.config, run.corpus, task, "train", run.device, rows)
 
 
 def report_of(

@@ -109,8 +109,7 @@ def set_learning_rates(
     """Sets the rate of each group of `make_optimizer` for one step: peak rate times schedule times the layer's scale.
 
     Args:
-        optimizer: made by `make_optimizer`.
-        config: gives the schedule, and the layers that each task has chosen.
+        optimizer, config: as in `make_optimizer`.
         step: which step of the stage, 0 <= step < num_steps.
         num_steps: optimizer steps of the whole stage.
         task: whose step it is; None for a step of several tasks, where all scales are 1.
@@ -132,16 +131,9 @@ def layer_scale(config: OptimizerConfig, part: Part, chosen: tuple[int, ...] | N
 
 
 def learning_rate_at(config: OptimizerConfig, step: int, num_steps: int, peak_rate: float) -> float:
-    """The learning rate of one step of a stage.
+    """The learning rate of step `step` (from 0) of a stage's `num_steps`.
 
-    Args:
-        config: schedule and its rising part.
-        step: which step of the stage, 0 <= step < num_steps.
-        num_steps: optimizer steps of the whole stage.
-        peak_rate: the rate at the schedule's peak.
-
-    Returns:
-        The rate. The slanted triangle is read at the middle of each step, so that neither end wastes a step at rate 0.
+    The slanted triangle is read at the middle of each step, so that neither end wastes a step at rate 0.
 
     Source: Howard and Ruder 2018 (slanted triangle); My PAL BERT 4.1: up over the first 10 % of steps, then down to 0.
     """

@@ -28,8 +28,7 @@ def check_step_runs(configs: Sequence[TrialConfig], pretrained: PretrainedEncode
     """Runs a step of each kind that trials take with an encoder, on the CPU.
 
     Args:
-        configs: the trials' configurations, which fit the encoder.
-        pretrained: the encoder.
+        configs, pretrained: the trials' configurations, and the encoder that they fit.
         on_gpu: whether the trials will be trained on GPUs. Then bf16 is left out: a GPU may support more.
 
     Raises:

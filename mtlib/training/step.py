@@ -25,10 +25,6 @@ class Interrupted(Exception):  # noqa: N818
 def take_step(run: Run, step: Step) -> None:
     """One optimizer step on all workers; nothing that is trained has changed when it raises.
 
-    Args:
-        run: the trial.
-        step: sets and rows.
-
     Raises:
         TrainingDiverged: a loss is NaN or infinite (names task, step and loss), or a gradient that a method combines.
         Interrupted: some worker does not want to go on.
@@ -127,12 +123,7 @@ def stop_if_unwanted(run: Run) -> None:
 
 
 def count_details(run: Run, batches: list[Batch], places: list[Place], details: list[list[float]]) -> None:
-    """Adds a step's losses to the epoch's sums.
-
-    Args:
-        run: the trial.
-        batches, places: the step's batches.
-        details: for each batch, sums over its rows of what `TERMS` names.
+    """Adds a step's losses to the epoch's sums; `details` are for each batch sums over its rows of what `TERMS` names.
 
     Raises:
         TrainingDiverged: one of them is NaN or infinite; nothing has been added.

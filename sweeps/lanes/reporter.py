@@ -12,7 +12,7 @@ from ray.actor import ActorHandle
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.workers import gather_from_workers, worker_rank
 from mtlib.stages.plan import first_scored_epoch, num_epochs
-from mtlib.training.epoch_report import EpochReport, Progress
+from mtlib.training.epoch_report import EpochReport, StepProgress
 from mtlib.training.step import Interrupted
 from results.records.epochs import read_trial_curves, write_epoch
 from results.records.files import open_folder
@@ -110,7 +110,7 @@ class TrialReporter:
                 return epoch
         return None
 
-    def on_step(self, progress: Progress) -> bool:
+    def on_step(self, progress: StepProgress) -> bool:
         """Reports progress from time to time, without waiting; False once the mailbox has asked the trial to stop."""
         if worker_rank() > 0:
             return True

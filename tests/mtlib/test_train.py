@@ -25,7 +25,7 @@ from mtlib.model.encoder import PretrainedEncoder
 from mtlib.stages.active_weights import part_of_weight
 from mtlib.tasks import TASKS, Task
 from mtlib.train import origin_of, train
-from mtlib.training.epoch_report import EpochReport, Progress
+from mtlib.training.epoch_report import EpochReport, StepProgress
 from mtlib.training.step import Interrupted
 
 
@@ -73,8 +73,8 @@ class Killed(Exception):  # noqa: N818
     """Stands for a kill: nothing after it runs."""
 
 
-def killer(step: int) -> Callable[[Progress], bool]:
-    def kill(progress: Progress) -> bool:
+def killer(step: int) -> Callable[[StepProgress], bool]:
+    def kill(progress: StepProgress) -> bool:
         if progress.step == step:
             raise Killed
         return True
@@ -124,10 +124,10 @@ def test_an_interrupted_run_loses_no_step(
     states = StateFolder(path=tmp_path)
     seen: list[int] = []
 
-    def stop_at_six(progress: Progress) -> bool:
+    def stop_at_six(progress: StepProgress) -> bool:
         return progress.step < 6
 
-    def note(progress: Progress) -> bool:
+    def note(progress: StepProgress) -> bool:
         seen.append(progress.step)
         return True
 

@@ -20,7 +20,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.train import train
-from mtlib.training.epoch_report import EpochReport, Progress
+from mtlib.training.epoch_report import EpochReport, StepProgress
 from tests.mtlib.training.combinations import (
     ALTERNATING_ONLY,
     EVERY_METHOD,
@@ -174,7 +174,7 @@ def test_a_killed_run_ends_where_a_whole_one_ends(
     states = StateFolder(path=tmp_path, every_steps=7)
     kills = [3, 17, 36]
 
-    def kill(progress: Progress) -> bool:
+    def kill(progress: StepProgress) -> bool:
         if kills and progress.step == kills[0]:
             kills.pop(0)
             raise Killed

@@ -9,7 +9,7 @@ import torch
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
-from mtlib.training.epoch_report import EpochReport, Progress
+from mtlib.training.epoch_report import EpochReport, StepProgress
 from results.records.epochs import read_trial_curves, write_epoch
 from results.records.files import open_folder
 from results.records.recovery import record_with_curves
@@ -56,7 +56,7 @@ class PlainReporter:
     def replay(self, _epochs: int, _config: TrialConfig) -> None:
         """Nothing stops a trial."""
 
-    def on_step(self, progress: Progress) -> bool:
+    def on_step(self, progress: StepProgress) -> bool:
         self.steps.append(progress.step)
         return True
 

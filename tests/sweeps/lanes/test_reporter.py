@@ -14,7 +14,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.train import train
-from mtlib.training.epoch_report import EpochReport, Point, Progress
+from mtlib.training.epoch_report import EpochReport, Point, StepProgress
 from mtlib.training.evaluation import Predictions
 from mtlib.training.step import Interrupted
 from results.records.epochs import read_curves
@@ -24,7 +24,7 @@ from sweeps.reuse.finished_trials import ReusedWork
 from sweeps.reuse.starting_point import StartingPoint, epochs_of
 from tests.sweeps.search.test_tune_trial import Method
 
-STEP = Progress(stage=0, epoch=1, step=7, num_steps=20)
+STEP = StepProgress(stage=0, epoch=1, step=7, num_steps=20)
 
 
 def point(task: str, metric: str, value: float, split: str = "dev") -> Point:

@@ -26,7 +26,7 @@ import mtlib.checkpoints.state
 import sweeps.lanes.worker
 from mtlib.checkpoints.state import StateFolder, load_state, saved_states
 from mtlib.config.trial import TrialConfig
-from mtlib.training.epoch_report import Progress
+from mtlib.training.epoch_report import StepProgress
 from results.records.epochs import read_curves
 from results.records.recovery import read_end
 from sweeps.lanes.mailbox import Mailbox
@@ -46,7 +46,7 @@ def sabotage(marks: Path) -> None:
 
     real = TrialReporter.on_step
 
-    def on_step(link: TrialReporter, progress: Progress) -> bool:
+    def on_step(link: TrialReporter, progress: StepProgress) -> bool:
         if worker_rank() == 1 and progress.step == 3:
             if link._trial_id == "bad":
                 raise KeyError("lost")

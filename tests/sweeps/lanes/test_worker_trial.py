@@ -17,7 +17,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.errors import TrainingDiverged
 from mtlib.runtime.workers import worker_rank
 from mtlib.stages.keys import Cut
-from mtlib.training.epoch_report import EpochReport, Progress
+from mtlib.training.epoch_report import EpochReport, StepProgress
 from results.records.epochs import read_curves, read_trial_curves, write_epoch
 from results.records.files import PROJECT_FOLDER, open_folder
 from sweeps.lanes import worker_trial as worker_trial
@@ -83,7 +83,7 @@ class Link:
         self.is_stopped = self.stops_behind is not None and self.stops_behind <= epochs
         return self.stops_behind if self.is_stopped else None
 
-    def on_step(self, progress: Progress) -> bool:
+    def on_step(self, progress: StepProgress) -> bool:
         self.steps.append(progress.step)
         return self.at_step(progress.step)
 

@@ -12,7 +12,7 @@ from mtlib.checkpoints.state import StateFolder
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
 from mtlib.train import train
-from mtlib.training.epoch_report import EpochReport, Progress
+from mtlib.training.epoch_report import EpochReport, StepProgress
 from mtlib.training.step import Interrupted
 from results.records.epochs import read_curves, read_predictions, write_epoch
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
@@ -78,7 +78,7 @@ def train_trial(
     """
     steps: list[int] = []
 
-    def on_step(progress: Progress) -> bool:
+    def on_step(progress: StepProgress) -> bool:
         if until_epoch is not None and progress.epoch > until_epoch:
             raise KilledError
         steps.append(progress.step)
