@@ -41,10 +41,7 @@ def train(
     """Trains one configuration to its end, or from where its saved state is.
 
     Args:
-        config: what to learn.
         corpus: token cache that holds train and dev of every active task.
-        encoder: the pretrained encoder to start from.
-        device: where to train.
         wrap: wraps the objective for several workers (DDP).
         on_step: called after each optimizer step; False ends the run on all workers, with its state saved.
         on_epoch: called after each epoch's evaluation with the same report on every worker, and again for the same

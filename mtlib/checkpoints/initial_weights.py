@@ -25,12 +25,9 @@ ENCODER, POOLER = "encoder.", "encoder.pooler."
 def load_start(config: EncoderConfig, model: MultiTaskModel) -> dict[str, str]:
     """Puts the configured starting weights into a new model.
 
-    Args:
-        config: names the weights; the pretrained ones stay if it names none.
-        model: a new model.
-
     Returns:
-        SHA-256, in hexadecimal, of the weights taken, by part of the model; nothing if none are named.
+        SHA-256, in hexadecimal, of the weights taken, by part of the model; nothing if none are named, and the
+        pretrained ones stay.
 
     Raises:
         ValueError: in one line: there are no such weights, they are damaged, they do not fit the encoder, or none of
@@ -41,8 +38,8 @@ def load_start(config: EncoderConfig, model: MultiTaskModel) -> dict[str, str]:
     own = model.state_dict()
     weights = read_starting_weights(Path(config.start_from).expanduser(), config.start_epoch, own)
     rule = f"encoder.start_from must fit the encoder, in {config.start_from}"
-    check_fit(rule, encoder_part(weights), encoder_part(own))
     taken = encoder_part(weights)
+    check_fit(rule, taken, encoder_part(own))
     if config.start_heads:
         taken |= fitting_heads(config.start_from, weights, own)
     taken = {name: tensor.to(own[name].dtype) for name, tensor in taken.items()}

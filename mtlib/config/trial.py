@@ -177,15 +177,13 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
         config: any configuration.
         users: those whose stages count: itself, or the configurations that a search space makes of it.
     """
-    users = tuple(users)
-    tasks = {task for user in users for task in user.active_tasks}
-    extra = {name for user in users for stage in user.stages for name in stage.extra_data}
+    trained = {name for user in users for name in user.train_sets}
     tree: dict[str, Any] = to_dict(config)
-    tree["tasks"] = {name: settings for name, settings in tree["tasks"].items() if name in tasks}
+    tree["tasks"] = {name: settings for name, settings in tree["tasks"].items() if name in trained}
     tree["data"]["sources"] = {
         name: source
         for name, source in tree["data"]["sources"].items()
-        if (name in extra if source["role"] == "extra" else source["task"] in tasks)
+        if (name if source["role"] == "extra" else source["task"]) in trained
     }
     return tree
 

@@ -108,13 +108,9 @@ def weighting_of(config: TrialConfig) -> Weighting:
 def gradients_by_task(
     objective: nn.Module, parameters: Sequence[nn.Parameter], batches: Sequence[Batch], places: Sequence[Place]
 ) -> tuple[list[Gradients], Tensor]:
-    """The gradient of each task's part of a step.
+    """The gradient of each task's part of a step, by an objective that may be wrapped.
 
-    Args:
-        objective: the objective, wrapped or not.
-        parameters: what is trained.
-        batches: this worker's shard of each batch of the step; those of one task give one gradient.
-        places: where each batch stands.
+    `batches` are this worker's shard of each batch of the step; those of one task give one gradient.
 
     Returns:
         For each task, in the order of its first batch, this worker's gradients; and the details of `batches`, as
@@ -182,9 +178,7 @@ def weighted_sum(parts: Sequence[Tensor | None], scales: Sequence[float]) -> Ten
 def gramian_of(shared: Sequence[Sequence[Tensor | None]], num_tasks: int) -> Tensor:
     """Inner products of the tasks' gradients over the shared parameters, (tasks, tasks) float64 on the CPU.
 
-    Args:
-        shared: for each parameter the gradient of each task; None counts as 0.
-        num_tasks: how many tasks.
+    `shared` holds for each parameter the gradient of each task; None counts as 0.
     """
     gramian = torch.zeros(num_tasks, num_tasks, dtype=torch.float64)
     for parts in shared:

@@ -25,12 +25,8 @@ class Objective(nn.Module):
 
     The mean divides by the rows of a full batch, so that the short batch at a pass's end counts by its rows. DDP
     averages gradients over workers; this worker's part is scaled by their number, so that the average is the gradient
-    of the global mean whatever the number of workers and the sizes of their shards.
-
-    Args:
-        config: the trial's configuration.
-        model: the network.
-        teacher: the mean teacher of the proximal term, in evaluation mode and without gradients; None without the term.
+    of the global mean whatever the number of workers and the sizes of their shards. The mean teacher of the proximal
+    term is in evaluation mode and has no gradients; it is None without the term.
     """
 
     def __init__(self, config: TrialConfig, model: MultiTaskModel, teacher: MultiTaskModel | None = None) -> None:
@@ -40,11 +36,7 @@ class Objective(nn.Module):
         self.teacher = teacher
 
     def forward(self, batches: Sequence[Batch], places: Sequence[Place]) -> tuple[Tensor, Tensor]:
-        """The loss of one optimizer step.
-
-        Args:
-            batches: this worker's shard of each batch of the step.
-            places: where each batch stands.
+        """The loss of one optimizer step, from this worker's shard of each batch and where it stands.
 
         Returns:
             The loss to differentiate, a scalar; and (batches, len(TERMS)) sums over the shard's rows, without gradient,

@@ -62,7 +62,9 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
         "relational_tasks": shared(config.relational_tasks, tasks),
         "penalties": {name: penalty_settings(config, name, tasks) for name in PENALTIES},
         "loss_weighting": config.loss_weighting,
-        "gradients": gradient_settings(config) if any(stage.sums_tasks for stage in stages) else "sum",
+        "gradients": [config.gradients, settings_of(GRADIENT_METHODS[config.gradients].settings, config)]
+        if any(stage.sums_tasks for stage in stages)
+        else "sum",
         "data": pick(
             config.data,
             ("bucket_by_length", "bucket_batches") if config.data.bucket_by_length else ("bucket_by_length",),
@@ -166,11 +168,6 @@ def penalty_settings(config: TrialConfig, name: str, tasks: tuple[str, ...]) -> 
     counted = tree | {"tasks": named} if named else {field: tree[field] for field in penalty.always_counts}
     inert = penalty.inert(settings)
     return {field: value for field, value in counted.items() if field not in inert} or None
-
-
-def gradient_settings(config: TrialConfig) -> list[Any]:
-    """The gradient method and its settings."""
-    return [config.gradients, settings_of(GRADIENT_METHODS[config.gradients].settings, config)]
 
 
 def layout(config: TrialConfig) -> Tree:

@@ -68,19 +68,14 @@ def make_cut(config: TrialConfig, plan: tuple[PlannedStage, ...], index: int, ep
         is_end=epochs == plan[index].epochs,
         total_epochs=sum(stage.epochs for stage in earlier) + epochs,
         total_steps=sum(stage.num_steps for stage in earlier) + plan[index].first_step(epochs),
-        key=key_of_cut(parts, is_asked),
-        other_key=None if is_asked else key_of_cut(parts, True),
+        key=hash_of([parts, is_asked]),
+        other_key=None if is_asked else hash_of([parts, True]),
     )
 
 
 def asks_for_best(config: TrialConfig, index: int) -> bool:
     """Whether the next stage starts from the best epoch of stage `index`."""
     return index + 1 < len(config.stages) and config.stages[index + 1].start_from == "best"
-
-
-def key_of_cut(parts: Mapping[str, str], has_best: bool) -> str:
-    """SHA-256, in hexadecimal, of fingerprints and of whether the state holds the stage's best weights."""
-    return hash_of([dict(parts), has_best])
 
 
 def reaching(config: TrialConfig, index: int, epochs: int, origin: Origin) -> dict[str, str]:

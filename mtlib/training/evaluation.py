@@ -45,9 +45,8 @@ def predict(
 
     Args:
         model: the network, not the DDP wrapper: nothing is differentiated.
-        config: encodings, longest input, precision and evaluation batch size.
-        corpus: the token cache.
-        task, split: which table.
+        config: gives encodings, longest input, precision and evaluation batch size.
+        corpus, task, split: which table of the token cache.
         device: where the model is.
         rows: (rows,) the rows to predict; all of them if None.
 
@@ -111,15 +110,7 @@ def scored_train_rows(config: TrialConfig, corpus: Corpus, task: str) -> np.ndar
 
 
 def score(predictions: Predictions, config: TaskConfig) -> dict[str, float]:
-    """The metrics of one split.
-
-    Args:
-        predictions: labelled predictions.
-        config: the task's settings, which name its loss.
-
-    Returns:
-        `loss`, and `accuracy` for classes and binary tasks, `pearson` and `spearman` for regression.
-    """
+    """The metrics of labelled predictions: `loss`, and `accuracy`, or `pearson` and `spearman` for regression."""
     logits, labels = predictions.logits, predictions.labels
     kind = TASKS[predictions.task].kind
     losses = loss_per_example(config, kind, torch.from_numpy(logits), torch.from_numpy(np.array(labels)))

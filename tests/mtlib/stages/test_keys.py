@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mtlib.config.trial import TrialConfig
-from mtlib.stages.keys import Cut, Origin, asks_for_best, hash_of, key_of_cut, list_cuts, make_cut, reaching
+from mtlib.stages.keys import Cut, Origin, asks_for_best, hash_of, list_cuts, make_cut, reaching
 from mtlib.stages.plan import plan_stages
 
 Changes = dict[str, Any]
@@ -199,10 +199,15 @@ def test_one_cut_is_as_in_the_list(config: TrialConfig) -> None:
     assert [make_cut(config, plan, cut.stage, cut.epochs, ORIGIN) for cut in cuts_of(config)] == cuts_of(config)
 
 
-def test_a_key_is_the_hash_of_its_parts_and_of_whether_best_weights_are_there() -> None:
-    keys = {key_of_cut(parts, has_best) for parts in ({"a": "1"}, {"a": "2"}, {"b": "1"}) for has_best in (False, True)}
-    assert len(keys) == 6
-    assert key_of_cut({"a": "1"}, False) == hash_of([{"a": "1"}, False])
+@pytest.mark.parametrize("start_from", ["last", "best"])
+def test_a_key_is_the_hash_of_its_parts_and_of_whether_best_weights_are_there(
+    config: TrialConfig, start_from: str
+) -> None:
+    config = config.override({"stages.1.start_from": start_from})
+    cut = make_cut(config, plan_stages(config, ROWS), 0, 1, ORIGIN)
+    without, with_best = (hash_of([reaching(config, 0, 1, ORIGIN), has_best]) for has_best in (False, True))
+    assert without != with_best
+    assert (cut.key, cut.other_key) == ((with_best, None) if start_from == "best" else (without, with_best))
 
 
 def test_the_hash_of_plain_data_does_not_depend_on_the_order_of_names_but_on_that_of_lists() -> None:
