@@ -45,14 +45,13 @@ class ExportedModel:
 def export_model(
     config: TrialConfig, pretrained: PretrainedEncoder, weights: Mapping[str, Tensor], folder: Path, facts: CardFacts
 ) -> None:
-    """Writes a trained model into a new folder, whole or not at all.
+    """Writes a trained model into a new folder, whole or not at all; missing parents are made.
 
     Args:
-        config: the trial's configuration.
+        config, facts: the trial's configuration, and facts for the model card.
         pretrained: the encoder that the trial started with; only its architecture and tokenizer are used.
         weights: all weights of the trained model by name, as a trial's checkpoint keeps them.
-        folder: where to; its parents are made where they are missing.
-        facts: for the model card.
+        folder: where to.
 
     Raises:
         ValueError: in one line: the folder is there already or cannot be written, or the weights do not fit the model

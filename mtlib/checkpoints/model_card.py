@@ -68,14 +68,7 @@ class CardFacts:
 
 
 def card_text(config: TrialConfig, fingerprint: str, files: Mapping[str, str], facts: CardFacts) -> str:
-    """A whole model card.
-
-    Args:
-        config: the trial's configuration.
-        fingerprint: the pretrained encoder's.
-        files: what the model's folder holds, a sentence by file name.
-        facts: all else.
-    """
+    """A whole model card; `fingerprint` is the pretrained encoder's, `files` what the folder holds, by file name."""
     parts = (
         card_metadata(config),
         opening_lines(config, files, facts),
