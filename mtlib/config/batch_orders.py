@@ -119,10 +119,10 @@ def annealed(sets: StageSets, number: int, annealing: float) -> Rounds:
 
     Source: Stickland and Murray 2019.
     """
-    return drawn_rounds(1 - annealing * number / max(sets.num_epochs - 1, 1), sets, number)
+    return drawn_rounds(sets, number, 1 - annealing * number / max(sets.num_epochs - 1, 1))
 
 
-def drawn_rounds(exponent: float, sets: StageSets, number: int) -> Rounds:
+def drawn_rounds(sets: StageSets, number: int, exponent: float) -> Rounds:
     """An epoch of independent draws of one set each, as long as a pass over all sets unless configured.
 
     The probability of a set is p_i = f_i N_i^exponent / sum_j f_j N_j^exponent, for N_i rows and a factor f_i.
@@ -145,9 +145,13 @@ BATCH_ORDERS: dict[str, BatchOrder] = {
     "max_size_cycle": BatchOrder(title="max-size cycle", function=max_size_cycle, has_rounds=True),
     "sequential": BatchOrder(title="sequential", function=sequential),
     "epoch_round_robin": BatchOrder(title="epoch round robin", function=epoch_round_robin, is_one_set_per_epoch=True),
-    "uniform": BatchOrder(title="uniform sampling", function=partial(drawn_rounds, 0.0), is_random=True),
-    "proportional": BatchOrder(title="proportional sampling", function=partial(drawn_rounds, 1.0), is_random=True),
-    "square_root": BatchOrder(title="square-root sampling", function=partial(drawn_rounds, 0.5), is_random=True),
+    "uniform": BatchOrder(title="uniform sampling", function=partial(drawn_rounds, exponent=0.0), is_random=True),
+    "proportional": BatchOrder(
+        title="proportional sampling", function=partial(drawn_rounds, exponent=1.0), is_random=True
+    ),
+    "square_root": BatchOrder(
+        title="square-root sampling", function=partial(drawn_rounds, exponent=0.5), is_random=True
+    ),
     "annealed": BatchOrder(
         title="annealed sampling",
         function=annealed,
