@@ -94,17 +94,19 @@ def space_lines() -> list[str]:
 
 def show_dry_run(options: SweepOptions) -> None:
     """Prints what a sweep would do, or what is left to run of one."""
-    from sweeps.dry_run.model_size import measure_loaded
+    from mtlib.model.encoder import preview_encoder
+    from sweeps.dry_run.model_size import measure_encoder
     from sweeps.dry_run.report import describe_disk_need, describe_stages, describe_sweep, describe_trials
     from sweeps.resume.resume import describe_resume
-    from sweeps.setup.create import check_machine, preview_checked_encoder
+    from sweeps.setup.create import check_encoder_fits, check_machine
     from sweeps.setup.inputs import check_name_is_free, read_inputs
 
     check_name_is_free(options)
     check_machine(options)
     inputs = read_inputs(options)
     show([*describe_sweep(options, inputs), TRYING])
-    encoder = preview_checked_encoder(options, inputs)
+    encoder = preview_encoder(inputs.space.base.encoder.name)
+    check_encoder_fits(options, inputs, encoder.pretrained)
     show([f"The encoder is {encoder.place}."])
     if options.resumes:
         with exclusive_folder(options.folder):
@@ -113,29 +115,32 @@ def show_dry_run(options: SweepOptions) -> None:
     else:
         show(describe_trials(options, inputs))
         show(describe_stages(options, inputs))
-        show(describe_disk_need(options, inputs, measure_loaded(encoder.pretrained)))
+        show(describe_disk_need(options, inputs, measure_encoder(encoder.pretrained)))
     show(["Dry run: nothing was started."])
 
 
 def run_or_resume(options: SweepOptions, arguments: Sequence[str]) -> int:
     """Runs a sweep from its checks to its ranking."""
-    from sweeps.dry_run.model_size import measure_loaded
+    from mtlib.model.encoder import load_encoder
+    from sweeps.dry_run.model_size import measure_encoder
     from sweeps.dry_run.report import describe_disk_need, describe_sweep, describe_total
     from sweeps.resume.resume import resume_sweep
-    from sweeps.setup.create import check_machine, create_sweep, describe_gpus, load_checked_encoder
+    from sweeps.setup.create import check_encoder_fits, check_machine, create_sweep, describe_gpus
     from sweeps.setup.inputs import check_name_is_free, read_inputs
 
     check_name_is_free(options)
     check_machine(options)
     inputs = read_inputs(options)
     show([*describe_sweep(options, inputs), *describe_gpus(options), TRYING])
-    encoder = load_checked_encoder(options, inputs)
+    encoder = load_encoder(inputs.space.base.encoder.name)
+    check_encoder_fits(options, inputs, encoder)
     if options.resumes:
         with exclusive_folder(options.folder):
             resumed = resume_sweep(options, inputs, encoder.fingerprint, arguments)
             show(resumed.notes)
-            return (finish_ended_sweep if resumed.is_over else run_and_finish)(options, resumed.plan, resumed.known)
-    show([describe_total(options, inputs), *describe_disk_need(options, inputs, measure_loaded(encoder))])
+            run = finish_ended_sweep if resumed.is_over else run_and_finish
+            return run(options, resumed.plan, resumed.known)
+    show([describe_total(options, inputs), *describe_disk_need(options, inputs, measure_encoder(encoder))])
     plan = create_sweep(options, inputs, encoder.fingerprint, arguments)
     with exclusive_folder(options.folder):
         return run_and_finish(options, plan)

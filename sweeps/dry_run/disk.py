@@ -28,8 +28,8 @@ class DiskSettings:
     """Settings of a sweep that its disk depends on."""
 
     replicates: int
-    most_bytes: int | None
-    """Bound on kept stages; None: no bound."""
+    most_bytes: int
+    """Bound on kept stages."""
     num_models: int
     """Trials that keep their best weights, by each score."""
     num_concurrent: int
@@ -38,32 +38,32 @@ class DiskSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class DiskEstimate:
-    """Bytes that a sweep needs; None where the encoder's size is not known."""
+    """Bytes that a sweep needs."""
 
     records: int
     """For predictions and curves, at the end."""
-    weights: int | None
+    weights: int
     """For best weights at the end, of trials and kept stages: expected, if all epochs are equally likely to be best."""
-    stages: int | None
+    stages: int
     """For the rest of the kept stages, at the end."""
-    running: int | None
+    running: int
     """For the states of running trials that the store does not hold."""
-    most: int | None
+    most: int
     """For everything while the sweep runs, if each score has another best epoch."""
 
     @property
     def end(self) -> int:
         """Bytes expected at the end."""
-        return self.records + (self.weights or 0) + (self.stages or 0)
+        return self.records + self.weights + self.stages
 
     @property
     def peak(self) -> int:
         """Bytes expected while the sweep runs, with states, or with predictions both compacted and not."""
-        return self.end + max(self.running or 0, self.records)
+        return self.end + max(self.running, self.records)
 
 
 def estimate_disk(
-    paths: Sequence[Sequence[Segment]], inputs: SweepInputs, encoder: EncoderSize | None, settings: DiskSettings
+    paths: Sequence[Sequence[Segment]], inputs: SweepInputs, encoder: EncoderSize, settings: DiskSettings
 ) -> DiskEstimate:
     """Estimates the bytes of the sweep's folder and its stages in the store; hard links are counted once.
 
@@ -73,13 +73,11 @@ def estimate_disk(
     Args:
         paths: the segments of each configuration.
         inputs: the numbers of rows.
-        encoder: the size of the encoder; None if unknown.
+        encoder: the size of the encoder.
         settings: what is kept and how many trials run.
     """
     copies, lasts = settings.replicates, [path[-1] for path in paths]
     records = copies * sum(record_bytes(last.config, inputs) for last in lasts)
-    if encoder is None:
-        return DiskEstimate(records=records, weights=None, stages=None, running=None, most=None)
     segments, share = distinct(paths), min(1.0, settings.num_models / (copies * len(paths)))
     kept = share_kept(segments, inputs, encoder, settings)
     weights = copies * sum(held_weights(segment, encoder, kept[id(segment)], share) for segment in segments)
@@ -97,7 +95,7 @@ def share_kept(
     segments: Sequence[Segment], inputs: SweepInputs, encoder: EncoderSize, settings: DiskSettings
 ) -> dict[int, float]:
     """By `id`, the share of each segment's replicates that the store has room for; last segments come last."""
-    left = math.inf if settings.most_bytes is None else settings.most_bytes
+    left: float = settings.most_bytes
     shares = {}
     for segment in sorted(segments, key=lambda segment: segment.is_last):
         size = entry_bytes(segment, inputs, encoder) + sum(expected_weights(segment.config, segment.cut, 1, encoder))
@@ -127,7 +125,7 @@ def expected_weights(config: TrialConfig, cut: Cut | None, share: float, encoder
 
     Args:
         config: the trial's configuration.
-        cut: the cut; None for the trial's end.
+        cut: None for the trial's end.
         share: probability that the best weights by a score are kept at all.
         encoder: the size of the encoder.
     """
@@ -181,8 +179,7 @@ def most_stages(segments: Sequence[Segment], inputs: SweepInputs, encoder: Encod
     """Most bytes of kept stages, best weights that trials keep too among them."""
     kept = [segment for segment in segments if segment.is_kept]
     sizes = (entry_bytes(segment, inputs, encoder) + most_best(segment, encoder) for segment in kept)
-    total = settings.replicates * sum(sizes)
-    return total if settings.most_bytes is None else min(settings.most_bytes, total)
+    return min(settings.most_bytes, settings.replicates * sum(sizes))
 
 
 def record_bytes(config: TrialConfig, inputs: SweepInputs) -> int:
@@ -207,10 +204,8 @@ def prediction_bytes(config: TrialConfig, inputs: SweepInputs, epochs: int) -> i
 
 def describe_disk(disk: DiskEstimate, free: int, num_concurrent: int) -> list[str]:
     """The disk at the end and while the sweep runs, and a warning if that may be more than is free."""
-    records = f"predictions and curves {in_units(disk.records)}"
-    if disk.weights is None or disk.stages is None or disk.most is None:
-        return [f"Disk: {records}; the encoder is not on this machine yet, so checkpoints are not counted."]
-    parts = f"best weights {in_units(disk.weights)}, kept stages {in_units(disk.stages)}, {records}"
+    weights, stages, records = (in_units(part) for part in (disk.weights, disk.stages, disk.records))
+    parts = f"best weights {weights}, kept stages {stages}, predictions and curves {records}"
     running = "a trial runs" if num_concurrent == 1 else f"{num_concurrent} trials run"
     need = f"about {in_units(disk.peak)}, at most {in_units(disk.most)}; {in_units(free)} free"
     warning = "Warning: the sweep may need more disk than is free; choose another --storage, or fewer trials."

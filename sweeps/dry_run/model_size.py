@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +21,6 @@ WEIGHT_FILE_NAMES = ("model.safetensors", "pytorch_model.bin")
 NOT_TRAINED = re.compile(r"(^|\.)(pooler|cls|lm_head|classifier)\.")
 """Weights in an encoder's files that belong to its pretraining and are not in a trial's model."""
 LAYER = re.compile(rf"(?:^|\.)(?:{'|'.join(re.escape(path) for path in LAYER_LISTS)})\.(\d+)\.")
-WIDTHS = ("hidden_size", "dim")
-"""Keys of config.json that hold the width of the hidden states."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +29,9 @@ class EncoderSize:
 
     num_parameters: int
     in_layers: Mapping[int, int] = field(default_factory=dict)
-    """Parameters of each layer by its number; empty where that is unknown."""
+    """Parameters of each layer by its number."""
     hidden_size: int | None = None
-    """Width of its hidden states; None where that is unknown."""
+    """Width of its hidden states; None: heads are not counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,18 +45,9 @@ class ModelSize:
 
 
 def measure_model(config: TrialConfig, tasks: Iterable[str], encoder: EncoderSize) -> ModelSize:
-    """The size of the model once these tasks have been active.
-
-    Args:
-        config: the trial's configuration.
-        tasks: names of tasks.
-        encoder: the size of its encoder.
-    """
+    """The size of the model once these tasks have been active."""
     own, layers = own_parameters(config, tuple(tasks), encoder), config.encoder.trained_layers
-    is_known = not layers or bool(encoder.in_layers)
-    trained = encoder.num_parameters
-    if layers is not None and is_known:
-        trained = sum(encoder.in_layers.get(layer, 0) for layer in layers)
+    trained = encoder.num_parameters if layers is None else sum(encoder.in_layers.get(layer, 0) for layer in layers)
     return ModelSize(kept=encoder.num_parameters + own, trained=trained + own)
 
 
@@ -102,53 +92,31 @@ def linear_parameters(inputs: int, outputs: int) -> int:
     return (inputs + 1) * outputs
 
 
-def count_parameters(encoder: str) -> int | None:
-    """Parameters of an encoder, read from its files without loading it; None if it is not on this machine.
-
-    Args:
-        encoder: a hub name or a local folder.
-    """
-    size = measure_encoder(encoder)
-    return None if size is None else size.num_parameters
-
-
-def measure_encoder(encoder: str) -> EncoderSize | None:
-    """The size of an encoder by its files; None if it is not on this machine."""
-    sizes: dict[str, int] = {}
-    for path in weight_files(encoder):
-        sizes |= sizes_in_file(path)
-    return encoder_size(sizes, read_width(encoder)) if sizes else None
-
-
-def measure_loaded(pretrained: PretrainedEncoder) -> EncoderSize:
+def measure_encoder(pretrained: PretrainedEncoder) -> EncoderSize:
     """The size of an encoder that is in memory, possibly without its weights' values."""
-    sizes = {name: weight.numel() for name, weight in pretrained.weights.items()}
-    return encoder_size(sizes, int(pretrained.config.hidden_size))
-
-
-def encoder_size(sizes: Mapping[str, int], hidden_size: int | None) -> EncoderSize:
-    """The size of an encoder from the number of parameters of each weight, by name, and its width."""
-    in_layers: dict[int, int] = {}
-    for name, size in sizes.items():
+    in_layers: Counter[int] = Counter()
+    for name, weight in pretrained.weights.items():
         if found := LAYER.search(name):
-            in_layers[int(found[1])] = in_layers.get(int(found[1]), 0) + size
-    return EncoderSize(num_parameters=sum(sizes.values()), in_layers=in_layers, hidden_size=hidden_size)
+            in_layers[int(found[1])] += weight.numel()
+    hidden_size = int(pretrained.config.hidden_size)
+    return EncoderSize(num_parameters=pretrained.num_parameters, in_layers=in_layers, hidden_size=hidden_size)
+
+
+def count_parameters(encoder: str) -> int | None:
+    """Parameters of an encoder, a hub name or folder, by its files alone; None if it is not on this machine."""
+    sizes = {name: size for path in weight_files(encoder) for name, size in sizes_in_file(path).items()}
+    return sum(sizes.values()) if sizes else None
 
 
 def weight_files(encoder: str) -> list[Path]:
     """The weight files of an encoder on this machine; safetensors are preferred."""
-    if not Path(encoder).is_dir():
-        return [path for name in WEIGHT_FILE_NAMES if (path := cached_file(encoder, name))][:1]
-    folder = Path(encoder)
-    return sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("pytorch_model*.bin"))
-
-
-def cached_file(name: str, file: str) -> Path | None:
-    """A file of a hub repository, if it has been downloaded."""
     from huggingface_hub import try_to_load_from_cache
 
-    path = try_to_load_from_cache(name, file)
-    return Path(path) if isinstance(path, str) else None
+    folder = Path(encoder)
+    if folder.is_dir():
+        return sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("pytorch_model*.bin"))
+    cached = (try_to_load_from_cache(encoder, name) for name in WEIGHT_FILE_NAMES)
+    return [Path(path) for path in cached if isinstance(path, str)][:1]
 
 
 def sizes_in_file(path: Path) -> dict[str, int]:
@@ -159,12 +127,3 @@ def sizes_in_file(path: Path) -> dict[str, int]:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
     names = (name for name in header if name != "__metadata__" and not NOT_TRAINED.search(name))
     return {name: math.prod(header[name]["shape"]) for name in names}
-
-
-def read_width(encoder: str) -> int | None:
-    """The width of an encoder's hidden states, from its config.json."""
-    path = Path(encoder) / "config.json" if Path(encoder).is_dir() else cached_file(encoder, "config.json")
-    if path is None or not path.is_file():
-        return None
-    found = json.loads(path.read_text())
-    return next((int(found[name]) for name in WIDTHS if name in found), None)

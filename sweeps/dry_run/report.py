@@ -1,14 +1,13 @@
 """A sweep's plan as lines of text: its trials, stages, optimizer steps and disk. Nothing is started."""
 
-import itertools
 import os
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import torch
 
+from mtlib.config.training import StageConfig
 from mtlib.data.tables import Table
 from mtlib.stages.plan import PlannedStage, plan_stages
 from search_spaces.domain import Choice, Condition, Float, Range, key_title
@@ -51,7 +50,7 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
 
 
 def describe_held_out(share: float, held: Mapping[str, Table]) -> list[str]:
-    """How many train rows of each task are held out, in a line; empty where none are."""
+    """The number of held-out train rows of each task, in a line; empty where none are."""
     rows = ", ".join(f"{task} {len(table.ids):,}" for task, table in held.items())
     return [f"Held out for a last score, {share:g} of train: {rows} rows."] if rows else []
 
@@ -113,8 +112,7 @@ def describe_stages(options: SweepOptions, inputs: SweepInputs) -> list[str]:
 
 def planned_stages(options: SweepOptions, inputs: SweepInputs) -> list[Plan]:
     """The plan of every configuration."""
-    configs = planned_configs(options, inputs.space)
-    return [plan_stages(config, inputs.train_rows_of(config)) for config in configs]
+    return [plan_stages(config, inputs.train_rows_of(config)) for config in planned_configs(options, inputs.space)]
 
 
 def describe_sharing(options: SweepOptions, inputs: SweepInputs) -> list[str]:
@@ -150,8 +148,7 @@ def branch_rows(paths: Sequence[Sequence[Segment]], depth: int, replicates: int)
 def segment_cells(segment: Segment, depth: int) -> tuple[str, ...]:
     """Cells of a segment: its stage, tasks, epochs and steps."""
     stage = segment.config.stages[segment.cut.stage]
-    data = stage_data_text(stage.tasks, stage.extra_data)
-    return str(segment.cut.stage), "  " * depth + data, f"{segment.epochs}", f"{segment.steps:,}"
+    return str(segment.cut.stage), "  " * depth + stage_data_text(stage), f"{segment.epochs}", f"{segment.steps:,}"
 
 
 def shares_stages(options: SweepOptions) -> bool:
@@ -187,21 +184,16 @@ def stage_table(plan: Plan) -> list[str]:
     """A table of one plan's stages."""
     rows = [["stage", "tasks", "order", "epochs", "steps per epoch", "steps"]]
     for stage in plan:
-        numbers = [str(stage.epochs), describe_steps(stage), f"{stage.num_steps:,}"]
-        rows.append([str(stage.index), stage_data_text(stage.tasks, stage.extra_data), stage.order, *numbers])
+        steps = " to ".join(f"{steps:,}" for steps in sorted({min(stage.steps), max(stage.steps)}))  # of an epoch
+        numbers = [str(stage.epochs), steps, f"{stage.num_steps:,}"]
+        rows.append([str(stage.index), stage_data_text(stage), stage.order, *numbers])
     rows.append(["all", "", "", str(sum(stage.epochs for stage in plan)), "", f"{num_steps(plan):,}"])
     return columns(rows)
 
 
-def stage_data_text(tasks: Sequence[str], extra_data: Sequence[str]) -> str:
+def stage_data_text(stage: PlannedStage | StageConfig) -> str:
     """A stage's tasks, and its extra data after a plus."""
-    return " ".join([*tasks, *(["+", *extra_data] if extra_data else [])])
-
-
-def describe_steps(stage: PlannedStage) -> str:
-    """Optimizer steps of an epoch, or their range where epochs differ."""
-    fewest, most = min(stage.steps), max(stage.steps)
-    return f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
+    return " ".join([*stage.tasks, *(["+", *stage.extra_data] if stage.extra_data else [])])
 
 
 def num_steps(plan: Plan) -> int:
@@ -222,7 +214,7 @@ def align(cells: Sequence[str]) -> list[str]:
     return [cell.rjust(width) if is_number else cell.ljust(width) for cell in cells]
 
 
-def describe_disk_need(options: SweepOptions, inputs: SweepInputs, encoder: EncoderSize | None) -> list[str]:
+def describe_disk_need(options: SweepOptions, inputs: SweepInputs, encoder: EncoderSize) -> list[str]:
     """The disk that the sweep will need, and how much is free where its folder will be."""
     paths = shared_paths(options, inputs)
     settings = DiskSettings(
@@ -232,7 +224,8 @@ def describe_disk_need(options: SweepOptions, inputs: SweepInputs, encoder: Enco
         num_concurrent=max_concurrent(options, len(paths) * options.replicates),
     )
     disk = estimate_disk(paths, inputs, encoder, settings)
-    return describe_disk(disk, shutil.disk_usage(nearest_folder(options.storage)).free, settings.num_concurrent)
+    existing = next(folder for folder in (options.storage, *options.storage.parents) if folder.is_dir())
+    return describe_disk(disk, shutil.disk_usage(existing).free, settings.num_concurrent)
 
 
 def max_concurrent(options: SweepOptions, num_trainings: int) -> int:
@@ -244,8 +237,3 @@ def max_concurrent(options: SweepOptions, num_trainings: int) -> int:
     if options.gpus_per_worker > 0:
         fitting = min(fitting, torch.cuda.device_count() / (options.workers * options.gpus_per_worker))
     return min(most, max(1, int(fitting)))
-
-
-def nearest_folder(path: Path) -> Path:
-    """The folder itself, or the nearest one above it that exists."""
-    return next(folder for folder in itertools.chain([path], path.parents) if folder.is_dir())

@@ -1,7 +1,7 @@
 """Checks that space, data and encoder of a resumed sweep are unchanged, and names the differences."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mtlib.config.schema import to_dict
@@ -37,23 +37,14 @@ def check_unchanged(info: Mapping[str, Any], inputs: SweepInputs, encoder: str |
         "space": space_tree(to_dict(describe_space(space))),
     }
     rule = "the search space must be what it was when the sweep began"
-    check_none(rule, [*differences("", before, now), *other_orders(before["space"], now["space"])])
-    check_data(info["data"], inputs)
+    found = [*differences("", before, now), *other_orders(before["space"], now["space"])]
+    more = f"; and {len(found) - MOST_DIFFERENCES} more" if len(found) > MOST_DIFFERENCES else ""
+    require(not found, rule, "; ".join(found[:MOST_DIFFERENCES]) + more)
+    rule = "the data must be what it was when the sweep began"
+    require(info["data"]["fingerprint"] == inputs.fingerprint, rule, describe_data_change(info["data"], inputs))
     rule = "the encoder must be what it was when the sweep began"
     is_same = encoder in (None, info["encoder"]["fingerprint"])
     require(is_same, rule, f"other weights in {space.base.encoder.name}")
-
-
-def check_none(rule: str, found: Sequence[str]) -> None:
-    """Raises ValueError that names the first differences, if there are any."""
-    more = f"; and {len(found) - MOST_DIFFERENCES} more" if len(found) > MOST_DIFFERENCES else ""
-    require(not found, rule, "; ".join(found[:MOST_DIFFERENCES]) + more)
-
-
-def check_data(before: Mapping[str, Any], inputs: SweepInputs) -> None:
-    """Raises ValueError unless the same rows are read as before; names the tables that hold others."""
-    rule = "the data must be what it was when the sweep began"
-    require(before["fingerprint"] == inputs.fingerprint, rule, describe_data_change(before, inputs))
 
 
 def describe_data_change(before: Mapping[str, Any], inputs: SweepInputs) -> str:
@@ -77,16 +68,17 @@ def space_tree(described: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def differences(key: str, before: Any, now: Any) -> Iterator[str]:
-    """The differences between two trees, a text for each leaf.
-
-    Args:
-        key: dotted key of both trees; empty at the root.
-        before, now: the trees, as plain data.
-    """
+    """The differences between two trees of plain data, a text for each leaf; `key` is the dotted key of both."""
     before, now = stages_by_number(before), stages_by_number(now)
     if isinstance(before, Mapping) and isinstance(now, Mapping):
-        for name in (*before, *(name for name in now if name not in before)):
-            yield from entry_differences(f"{key}.{name}".lstrip("."), name, before, now)
+        for name in {**before, **now}:
+            dotted = f"{key}.{name}".lstrip(".")
+            if name not in now:
+                yield f"{dotted} is gone"
+            elif name not in before:
+                yield f"{dotted} is new: {shortened_text(now[name])}"
+            else:
+                yield from differences(dotted, before[name], now[name])
     elif before != now:
         yield f"{key} {describe_change(before, now)}"
 
@@ -106,16 +98,6 @@ def other_orders(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
         are_named = isinstance(first, Mapping) and isinstance(second, Mapping)
         if are_named and set(first) == set(second) and list(first) != list(second):
             yield f"{key} is in another order"
-
-
-def entry_differences(key: str, name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """The differences in one entry of two mappings."""
-    if name not in now:
-        yield f"{key} is gone"
-    elif name not in before:
-        yield f"{key} is new: {shortened_text(now[name])}"
-    else:
-        yield from differences(key, before[name], now[name])
 
 
 def describe_change(before: Any, now: Any) -> str:

@@ -35,11 +35,7 @@ class Resumed:
 
 
 def read_saved_options(folder: Path, own: Mapping[str, Any]) -> SweepOptions:
-    """The options of the sweep in `folder`.
-
-    Args:
-        folder: the sweep's folder, absolute.
-        own: options of the command line.
+    """The options of the sweep in an absolute folder, with those of the command line, `own`, in their place.
 
     Raises:
         ValueError: the folder holds no sweep, or one whose `sweep.json` has no options that this version knows.
@@ -65,7 +61,7 @@ def resume_sweep(options: SweepOptions, inputs: SweepInputs, encoder: str, argum
     """Makes a sweep ready to continue, and notes the resume in its `sweep.json`.
 
     Args:
-        options: those of the sweep, with those that the command line changes.
+        options: the saved options of the sweep, as the command line changes them.
         inputs: its current space and data.
         encoder: fingerprint of its current encoder.
         arguments: the command line as typed.
@@ -90,16 +86,7 @@ def resume_sweep(options: SweepOptions, inputs: SweepInputs, encoder: str, argum
 
 
 def describe_resume(options: SweepOptions, inputs: SweepInputs, encoder: str | None) -> list[str]:
-    """What a resumed sweep would run, in lines; nothing is changed.
-
-    Args:
-        options: those of the sweep, with those that the command line changes.
-        inputs: its current space and data.
-        encoder: fingerprint of its current encoder; None where its weights are not on this machine.
-
-    Raises:
-        ValueError: the space, the data or the encoder has changed (the difference is named).
-    """
+    """What `resume_sweep` would run, in lines; nothing is changed. `encoder` is None if its weights are not here."""
     info = read_sweep(options.folder)
     check_unchanged(info, inputs, encoder)
     found = read_records_as_left(options.folder)
@@ -116,12 +103,7 @@ def requeue_failed(record: TrialRecord, options: SweepOptions) -> TrialRecord:
 
 
 def relocate_encoder(record: TrialRecord, space: SearchSpace) -> TrialRecord:
-    """A trial whose configuration has the encoder's current name: the demonstration's moves with the storage.
-
-    Args:
-        record: the trial.
-        space: the sweep's space, found unchanged, with the same encoder.
-    """
+    """A trial whose configuration has the encoder's current name: the demonstration's moves with the storage."""
     name = trial_config(space, record.params).encoder.name
     config = TrialConfig.from_json(record.config)
     if config.encoder.name == name:

@@ -14,16 +14,10 @@ from mtlib.checkpoints.initial_weights import load_start
 from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
 from mtlib.errors import require
-from mtlib.model.encoder import (
-    EncoderPreview,
-    PretrainedEncoder,
-    build_encoder,
-    embedding_layer,
-    load_encoder,
-    preview_encoder,
-)
+from mtlib.model.encoder import PretrainedEncoder, build_encoder, embedding_layer
 from mtlib.model.layers import check_fits
 from mtlib.model.multitask import MultiTaskModel
+from mtlib.runtime.environment import versions_of
 from mtlib.training.preflight import check_step_runs
 from results.records.files import PROJECT_FOLDER
 from results.records.hold_out import HoldOutRecord, held_out_rows, write_hold_out
@@ -32,7 +26,7 @@ from results.records.trials import read_trials, write_sweep
 from search_spaces.space import describe_space
 from sweeps.options import SweepOptions, SweepPlan, make_plan, saved_options
 from sweeps.setup.inputs import SweepInputs, mirror_location, writing_to
-from sweeps.setup.provenance import command_line, describe_code, describe_git, describe_machine, describe_packages
+from sweeps.setup.provenance import PACKAGES, command_line, describe_code, describe_git, describe_machine
 from sweeps.setup.space_checks import all_points
 
 
@@ -64,30 +58,11 @@ def check_capacity(options: SweepOptions, num_cpus: int, num_gpus: int) -> None:
     require(options.workers * gpus <= num_gpus, rule, f"{workers} --gpus-per-worker {gpus:g}")
 
 
-def load_checked_encoder(options: SweepOptions, inputs: SweepInputs) -> PretrainedEncoder:
-    """Loads the encoder as every trial of the sweep will.
-
-    Raises:
-        ValueError: it cannot be loaded, or a trial's settings do not fit it.
-    """
-    pretrained = load_encoder(inputs.space.base.encoder.name)
-    check_encoder_fits(options, inputs, pretrained)
-    return pretrained
-
-
-def preview_checked_encoder(options: SweepOptions, inputs: SweepInputs) -> EncoderPreview:
-    """Finds the encoder and checks all that `load_checked_encoder` does, but downloads no weights."""
-    found = preview_encoder(inputs.space.base.encoder.name)
-    check_encoder_fits(options, inputs, found.pretrained)
-    return found
-
-
 def check_encoder_fits(options: SweepOptions, inputs: SweepInputs, pretrained: PretrainedEncoder) -> None:
     """Raises ValueError unless the settings of every point of the space fit the encoder."""
     configs = list(all_points(inputs.space))
     for encoder_config in {config.encoder: None for config in configs}:
-        fitting = [config for config in configs if config.encoder == encoder_config]
-        check_points(fitting, pretrained)
+        check_points([config for config in configs if config.encoder == encoder_config], pretrained)
     check_step_runs(configs, pretrained, on_gpu=options.gpus_per_worker > 0)
 
 
@@ -107,7 +82,7 @@ def create_sweep(options: SweepOptions, inputs: SweepInputs, encoder: str, argum
 
     Args:
         options: the checked command line.
-        inputs: the checked data, and the space with every override.
+        inputs: the checked space and data.
         encoder: fingerprint of the encoder.
         arguments: the command line as typed.
 
@@ -154,22 +129,17 @@ def sweep_info(options: SweepOptions, inputs: SweepInputs, encoder: str, argumen
         "num_workers": options.workers,
         "cpus_per_worker": options.cpus_per_worker,
         "gpus_per_worker": options.gpus_per_worker,
-        "data": describe_tables(inputs),
+        "data": {
+            "folder": str(inputs.data_folder),
+            "fingerprint": inputs.fingerprint,
+            "tables": dict(inputs.fingerprints),
+            "rows": {f"{task}-{split}": rows for (task, split), rows in inputs.num_rows.items()},
+            "skipped": [*inputs.skipped, *inputs.left_out],
+        },
         "encoder": {"name": space.base.encoder.name, "fingerprint": encoder},
         "code": describe_code(),
         "git": describe_git(PROJECT_FOLDER),
         "python": platform.python_version(),
-        "packages": describe_packages(),
+        "packages": versions_of(PACKAGES),
         "hardware": describe_machine(),
-    }
-
-
-def describe_tables(inputs: SweepInputs) -> dict[str, Any]:
-    """The data that was read."""
-    return {
-        "folder": str(inputs.data_folder),
-        "fingerprint": inputs.fingerprint,
-        "tables": dict(inputs.fingerprints),
-        "rows": {f"{task}-{split}": rows for (task, split), rows in inputs.num_rows.items()},
-        "skipped": [*inputs.skipped, *inputs.left_out],
     }

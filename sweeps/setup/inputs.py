@@ -36,24 +36,11 @@ FLAG_OF_KEY = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class InputSources:
-    """Where data and encoder come from."""
-
-    data_folder: Path
-    encoder: str
-    """Hub name or absolute folder."""
-    is_demo: bool
-    """Whether both are the demonstration's, which needs settings of its own."""
-    notes: tuple[str, ...]
-    """Lines about them to print."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class SweepInputs:
     """The space of a sweep and the data it learns from, read and checked."""
 
     space: SearchSpace
-    """The question, its base with the demonstration's overrides, encoder, seed, --hold-out and --set applied."""
+    """Its base has the demonstration's overrides, encoder, seed, --hold-out and --set applied."""
     data_folder: Path
     num_rows: Mapping[TableKey, int]
     """Usable rows by (set, split), as in the first point of the space that has them; the base is the first of all."""
@@ -70,7 +57,7 @@ class SweepInputs:
     left_out: tuple[str, ...] = ()
     """One line per label that is left out by choice."""
     notes: tuple[str, ...]
-    """Lines about data and encoder to print."""
+    """Notes on data and encoder to print."""
 
     @property
     def num_train_rows(self) -> dict[str, int]:
@@ -124,17 +111,17 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
     has_grid = bool(space.grid) or options.search != "grid"
     require(has_grid, f"--search must be tpe or random for space '{space.name}', which has no grid", options.search)
     check_changes(space, options)
-    sources = find_sources(options, space)
-    space = configure(space, sources, options)
+    folder, encoder, notes = find_sources(options, space)
+    space = configure(space, encoder, options)
     check_named_layers(space)
     check_starts(space)
     check_held_out_share(space)
     check_comparable(space, options)
-    tables, others = read_points(space, sources.data_folder)
+    tables, others = read_points(space, folder)
     everything = (*tables.values(), *others.values())
     return SweepInputs(
         space=space,
-        data_folder=sources.data_folder,
+        data_folder=folder,
         num_rows={key: len(table.ids) for key, table in tables.items()},
         other_rows={pair: len(table.ids) for pair, table in others.items()},
         held={task: table for (task, split), table in tables.items() if split == HELD},
@@ -143,7 +130,7 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
         # Several tables may hold one file, whose lines are named once.
         skipped=tuple(dict.fromkeys(line for table in everything for line in table.skipped)),
         left_out=tuple(dict.fromkeys(line for table in everything for line in table.left_out)),
-        notes=sources.notes,
+        notes=notes,
     )
 
 
@@ -204,17 +191,16 @@ def check_changes(space: SearchSpace, options: SweepOptions) -> None:
         )
 
 
-def find_sources(options: SweepOptions, space: SearchSpace) -> InputSources:
-    """Data and encoder of the command line, the space's own encoder, or the demonstration's where neither is named."""
+def find_sources(options: SweepOptions, space: SearchSpace) -> tuple[Path, str, tuple[str, ...]]:
+    """The data folder, the encoder's hub name or folder, and notes to print about the demonstration's."""
     if options.data is not None:
-        encoder = options.encoder or space.base.encoder.name
-        return InputSources(data_folder=options.data, encoder=encoder, is_demo=False, notes=())
+        return options.data, options.encoder or space.base.encoder.name, ()
     with writing_to(options.storage):
         corpus, tiny_encoder = demo_folder(options.cache_folder)
     if options.encoder is not None:
         note = f"No --data: the demonstration corpus is used, with your encoder and the settings of '{space.name}'."
-        return InputSources(data_folder=corpus, encoder=options.encoder, is_demo=False, notes=(note,))
-    return InputSources(data_folder=corpus, encoder=str(tiny_encoder), is_demo=True, notes=(DEMO_NOTE,))
+        return corpus, options.encoder, (note,)
+    return corpus, str(tiny_encoder), (DEMO_NOTE,)
 
 
 @contextmanager
@@ -226,10 +212,10 @@ def writing_to(place: Path | str) -> Iterator[None]:
         raise ValueError(f"--storage must be a place that can be written, got {place}: {first_line(error)}") from error
 
 
-def configure(space: SearchSpace, sources: InputSources, options: SweepOptions) -> SearchSpace:
+def configure(space: SearchSpace, encoder: str, options: SweepOptions) -> SearchSpace:
     """The space with encoder, seed, --hold-out, the demonstration's overrides and --set in its base, checked again."""
-    space = shortened(space) if sources.is_demo else space
-    given = {"encoder.name": sources.encoder, "seed": options.seed, "data.hold_out": options.hold_out}
+    space = shortened(space) if options.data is None and options.encoder is None else space
+    given = {"encoder.name": encoder, "seed": options.seed, "data.hold_out": options.hold_out}
     base = space.base.override(given)
     try:
         base = base.override(options.changes)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mtlib.runtime.environment import library_versions, sources_hash, versions_of
+from mtlib.runtime.environment import library_versions, sources_hash
 
 PACKAGES = (
     "multitask-sweeps",
@@ -23,6 +23,7 @@ PACKAGES = (
     "torch",
     "transformers",
 )
+"""Packages whose versions `sweep.json` records."""
 
 
 def describe_git(root: Path) -> dict[str, Any] | None:
@@ -45,11 +46,6 @@ def output_of(*command: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
-
-
-def describe_packages() -> dict[str, str]:
-    """Versions of the packages that can change a result; those that are not installed are left out."""
-    return versions_of(PACKAGES)
 
 
 def describe_machine() -> dict[str, Any]:

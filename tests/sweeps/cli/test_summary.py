@@ -120,7 +120,7 @@ def test_a_working_folder_that_has_gone_costs_nothing(
     assert f"python -m results.table {two_trials.folder}" in text
 
 
-@pytest.mark.parametrize("broken", ["print_ranking", "read_trials", "mirror", "select_from", "write_selection"])
+@pytest.mark.parametrize("broken", ["print_ranking", "read_trials", "update_mirror", "select_from", "write_selection"])
 def test_whatever_fails_at_the_end_costs_nothing_else(
     options: Build,
     two_trials: SweepOptions,
@@ -131,14 +131,14 @@ def test_whatever_fails_at_the_end_costs_nothing_else(
     def fail(*_arguments: Any, **_more: Any) -> None:
         raise OSError(f"{broken} is broken")
 
-    asked = options(mirror=f"file://{two_trials.storage}/copies") if broken == "mirror" else two_trials
+    asked = options(mirror=f"file://{two_trials.storage}/copies") if broken == "update_mirror" else two_trials
     monkeypatch.setattr(f"sweeps.cli.summary.{broken}", fail)
     code = finish(asked, outcome_with())
     told = capsys.readouterr()
     assert f"{broken} is broken" in told.out + told.err
     assert ("SST dev" in told.out) == (broken != "print_ranking")
     assert ("Chosen for SST: " in told.out) == (broken != "select_from")
-    assert code == (1 if broken == "mirror" else 0)
+    assert code == (1 if broken == "update_mirror" else 0)
 
 
 def test_ctrl_c_while_ensembles_are_chosen_costs_nothing_else(

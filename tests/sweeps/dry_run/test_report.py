@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,7 +28,6 @@ from sweeps.dry_run.report import (
     describe_total,
     describe_trials,
     max_concurrent,
-    nearest_folder,
     stage_table,
 )
 from sweeps.options import SweepOptions
@@ -204,7 +204,6 @@ def test_disk_is_foretold_for_the_trials_that_run_at_a_time(options: Build, inpu
     assert all(line.startswith("Disk while a trial runs: about ") for _, line in lines)
     assert "kept stages 0 B" not in lines[0][0]
     assert "kept stages 0 B" in lines[1][0]
-    assert len(describe_disk_need(options(), shared, None)) == 1
 
 
 def test_as_many_trials_run_at_a_time_as_fit(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,9 +293,14 @@ def test_columns_of_numbers_stand_at_the_right() -> None:
     assert columns([["name", "n"], ["a", "10"], ["bcdef", "9"]]) == ["  name    n", "  a      10", "  bcdef   9"]
 
 
-def test_the_nearest_folder_that_exists_is_found(tmp_path: Path) -> None:
-    assert nearest_folder(tmp_path / "a" / "b") == tmp_path
-    assert nearest_folder(tmp_path) == tmp_path
+@pytest.mark.parametrize("missing", ["", "a/b"])
+def test_free_disk_is_that_of_the_nearest_folder_that_exists(
+    options: Build, inputs: SweepInputs, tmp_path: Path, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = {tmp_path: SimpleNamespace(free=5 * 10**9)}
+    monkeypatch.setattr("shutil.disk_usage", free.__getitem__)
+    lines = describe_disk_need(options(storage=tmp_path / missing), inputs, EncoderSize(num_parameters=10))
+    assert "; 5 GB free." in lines[1]
 
 
 def test_held_out_rows_are_counted_by_task(tiny_config: TrialConfig, tiny_folder: Path) -> None:

@@ -13,7 +13,7 @@ from transformers import AutoModel
 
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_held_out
-from mtlib.model.encoder import PretrainedEncoder, quiet_transformers
+from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transformers
 from mtlib.model.multitask import MultiTaskModel
 from results.records.hold_out import HoldOutRecord, held_out_rows, read_hold_out
 from results.records.trials import SCHEMA_VERSION, TrialRecord, read_sweep, write_trials
@@ -23,12 +23,12 @@ from sweeps.resume.resume import read_saved_options
 from sweeps.run import main
 from sweeps.setup.create import (
     check_capacity,
+    check_encoder_fits,
     check_machine,
     check_points,
     create_sweep,
     describe_gpus,
     discard_unstarted,
-    load_checked_encoder,
 )
 from sweeps.setup.inputs import SweepInputs
 from tests.mtlib.model.architectures import DECODERS, ENCODER_DECODERS, ENCODERS
@@ -60,6 +60,12 @@ def inputs() -> SweepInputs:
         left_out=("sst.csv: 7 rows have x 9, which labels does not name",),
         notes=(),
     )
+
+
+def load_checked(options: SweepOptions, inputs: SweepInputs) -> PretrainedEncoder:
+    pretrained = load_encoder(inputs.space.base.encoder.name)
+    check_encoder_fits(options, inputs, pretrained)
+    return pretrained
 
 
 def with_base(inputs: SweepInputs, **changes: Any) -> SweepInputs:
@@ -112,14 +118,14 @@ def test_smart_is_refused_for_an_encoder_that_it_cannot_enter(
     monkeypatch.setattr("sweeps.setup.create.embedding_layer", refuse)
     changed = with_base(inputs, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64})
     with pytest.raises(ValueError, match="SMART cannot enter"):
-        load_checked_encoder(OPTIONS, changed)
+        load_checked(OPTIONS, changed)
 
 
 def test_an_encoder_that_can_be_had_is_counted_and_known_again(
     inputs: SweepInputs, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder
 ) -> None:
     changed = with_base(inputs, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64})
-    found = load_checked_encoder(OPTIONS, changed)
+    found = load_checked(OPTIONS, changed)
     assert (found.num_parameters, found.fingerprint) == (tiny_encoder.num_parameters, tiny_encoder.fingerprint)
 
 
@@ -127,14 +133,14 @@ def test_an_encoder_that_cannot_be_had_is_one_line(inputs: SweepInputs, tmp_path
     (tmp_path / "empty").mkdir()
     changed = with_base(inputs, **{"encoder.name": str(tmp_path / "empty")})
     with pytest.raises(ValueError, match=r"encoder '.*empty' cannot be loaded") as raised:
-        load_checked_encoder(OPTIONS, changed)
+        load_checked(OPTIONS, changed)
     assert "\n" not in str(raised.value)
 
 
 def test_settings_that_do_not_fit_the_encoder_are_refused(inputs: SweepInputs, tiny_encoder_folder: Path) -> None:
     changed = with_base(inputs, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 65})
     with pytest.raises(ValueError, match=r"encoder\.max_length must be at most 64"):
-        load_checked_encoder(OPTIONS, changed)
+        load_checked(OPTIONS, changed)
 
 
 def weights_like(config: TrialConfig, pretrained: PretrainedEncoder, path: Path, width: int | None = None) -> Path:
@@ -153,10 +159,10 @@ def test_weights_to_start_from_must_fit_the_encoder(
     fitting = weights_like(base, tiny_encoder, tmp_path / "fitting.safetensors")
     narrow = weights_like(base, tiny_encoder, tmp_path / "narrow.safetensors", width=16)
     started = with_base(inputs, **here, **{"encoder.start_from": str(fitting), "encoder.start_heads": True})
-    assert load_checked_encoder(OPTIONS, started).num_parameters == tiny_encoder.num_parameters
+    assert load_checked(OPTIONS, started).num_parameters == tiny_encoder.num_parameters
     for path, fault in ((narrow, "of another size"), (tmp_path / "none.safetensors", "which is missing")):
         with pytest.raises(ValueError, match=rf"^encoder\.start_from must .*{fault}") as raised:
-            load_checked_encoder(OPTIONS, with_base(inputs, **here, **{"encoder.start_from": str(path)}))
+            load_checked(OPTIONS, with_base(inputs, **here, **{"encoder.start_from": str(path)}))
         assert "\n" not in str(raised.value)
 
 
@@ -173,7 +179,7 @@ def test_weights_and_layers_of_every_point_are_checked(
         check_points([base, base.override({"tasks.sts.chosen_layers": [2]})], tiny_encoder)
     space = dataclasses.replace(inputs.space, base=base, grid={"encoder.start_from": (None, str(narrow))})
     with pytest.raises(ValueError, match="must fit the encoder"):
-        load_checked_encoder(OPTIONS, dataclasses.replace(inputs, space=space))
+        load_checked(OPTIONS, dataclasses.replace(inputs, space=space))
 
 
 def test_weights_of_another_width_stop_the_command_before_anything_starts(
@@ -243,8 +249,8 @@ def test_bf16_is_tried_for_trials_on_the_cpu_only(inputs: SweepInputs, save_enco
     name = str(save_encoder(ENCODERS["deberta"]))
     changed = with_base(inputs, **{"encoder.name": name, "encoder.max_length": 40, "precision": "bf16"})
     with pytest.raises(ValueError, match="with precision bf16 on the CPU"):
-        load_checked_encoder(OPTIONS, changed)
-    load_checked_encoder(dataclasses.replace(OPTIONS, gpus_per_worker=0.5), changed)
+        load_checked(OPTIONS, changed)
+    load_checked(dataclasses.replace(OPTIONS, gpus_per_worker=0.5), changed)
 
 
 def test_an_open_sweep_has_a_folder_that_says_all(options: Build, inputs: SweepInputs, tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from sweeps.setup.provenance import command_line, describe_git, describe_machine, describe_packages
+from mtlib.runtime.environment import versions_of
+from sweeps.setup.provenance import PACKAGES, command_line, describe_git, describe_machine
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -43,7 +44,7 @@ def test_without_git_or_a_commit_there_is_no_revision(tmp_path: Path, monkeypatc
 
 
 def test_package_versions_are_those_of_the_packages() -> None:
-    versions = describe_packages()
+    versions = versions_of(PACKAGES)
     assert versions["torch"].split("+")[0] == torch.__version__.split("+")[0]
     assert {"ray", "optuna", "transformers", "numpy"} <= set(versions)
 
