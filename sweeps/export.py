@@ -20,9 +20,9 @@ from results.records.trials import OVERALL, TrialRecord, read_sweep, read_trials
 from results.records.weights import WHY_GONE, read_trial_weights
 
 BEST_TRIAL = "best"
-"""The TRIAL that means the one with the highest dev score."""
+"""TRIAL for the trial with the highest dev score."""
 NAMES_SHOWN = 8
-"""How many trials a message names, the nearest ones."""
+"""Trials with the nearest names that an error lists."""
 
 EXAMPLES = f"""\
 examples:
@@ -73,32 +73,21 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="folder of the sweep, or the URI of a copy")
     parser.add_argument("trial", nargs="?", metavar="TRIAL", help=f"a trial, e.g. 0003-r0, or `{BEST_TRIAL}`")
     parser.add_argument("folder", nargs="?", metavar="FOLDER", help="folder to make; must be new")
-    parser.add_argument(
-        "--best",
-        default=OVERALL,
-        metavar=f"{OVERALL}|TASK",
-        help="whose best epoch by dev score (default: %(default)s)",
-    )
+    words = "score whose best epoch on dev is exported (default: %(default)s)"
+    parser.add_argument("--best", default=OVERALL, metavar=f"{OVERALL}|TASK", help=words)
     parser.add_argument("--encoder", metavar="NAME|DIR", help="pretrained encoder (default: the trial's own)")
     return parser
 
 
 def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None) -> str:
-    """Exports one trial's best weights.
-
-    Args:
-        sweep: the sweep's folder, or the URI of a copy.
-        trial: its trial, or `best`.
-        folder: the folder to make.
-        best: the epoch is the best one for this, `overall` or a task.
-        encoder: hub name or folder of the pretrained encoder; None for the one that the trial names.
+    """Exports the weights of one trial's best epoch by `best`; the arguments are those of the command line.
 
     Returns:
         A line about what was written.
 
     Raises:
-        ValueError: in one line: there is no such sweep, trial or best epoch, its weights were not kept, the folder is
-            there already, or the encoder cannot be had or is another one.
+        ValueError: in one line: there is no such sweep, trial or best epoch, its weights were not kept, the folder
+            exists, or the encoder cannot be loaded or is another one.
     """
     info, root = read_sweep(sweep), open_folder(sweep)
     records = read_trials(sweep)
@@ -134,9 +123,8 @@ def find_trial(sweep: str, records: Sequence[TrialRecord], trial: str, best: str
 
 def find_epoch(root: SubTreeFileSystem, record: TrialRecord, best: str) -> int:
     """The best epoch whose weights the trial's checkpoint keeps."""
-    where = f"{record.checkpoint}/best.json"
     try:
-        best_epochs = {} if record.checkpoint is None else read_json(root, where)
+        best_epochs = {} if record.checkpoint is None else read_json(root, f"{record.checkpoint}/best.json")
     except (FileNotFoundError, NotADirectoryError):
         best_epochs = {}
     rule = f"trial {record.trial_id} ({record.status}) must have kept weights"

@@ -27,19 +27,10 @@ if TYPE_CHECKING:
 
 TRYING = "Trying a step of each kind that the trials will take, here on the CPU ..."
 """Printed before the encoder is found and tried, which takes about four seconds for BERT-base."""
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-"""Error numbers of a full disk or quota."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command line; a user's mistake is one line on standard error.
-
-    Args:
-        arguments: the words after the command's name; None for those of this process.
-
-    Returns:
-        The exit code.
-    """
+    """Runs a command line, that of this process if None, and returns the exit code; a user's mistake is one line."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         parsed = parse_words(build_parser(), arguments)
@@ -57,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("interrupted: standard output was closed; continue with --resume", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
-        if error.errno not in NO_ROOM:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         print(f"error: the disk is full: {error}; free some room and continue with --resume", file=sys.stderr)
         return SWEEP_FAILED

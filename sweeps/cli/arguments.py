@@ -1,4 +1,4 @@
-"""The command line of `sweeps/run.py`: flags, help by example, exit codes, and the options it stands for."""
+"""The command line of `sweeps/run.py`: its flags, help, exit codes, and the options that it stands for."""
 
 import argparse
 from dataclasses import fields
@@ -33,18 +33,18 @@ CHANGEABLE_OPTIONS = (
 
 EXAMPLES = f"""\
 examples:
-  the whole way on any machine, nothing downloaded: a demonstration corpus and a tiny encoder
+  a whole sweep on any machine, nothing downloaded: a demonstration corpus and a tiny encoder
     python sweeps/run.py --space smart_lambda
-  what that would do: every trial, its stages, steps and disk; starts nothing
+  what that would run: every trial, its stages, steps and disk; starts nothing
     python sweeps/run.py --space smart_lambda --dry-run
   your own data ({", ".join(task.file_name("train") for task in TASKS.values())}
   and their dev files) on one GPU
     python sweeps/run.py --space smart_lambda --data DIR --encoder bert-base-uncased --gpus-per-worker 1
   two workers per trial, at most three trials at a time
     python sweeps/run.py --space smart_lambda --workers 2 --concurrent 3
-  a search instead of the grid: 30 configurations, the hopeless ones stopped early
+  a search instead of the grid: 30 configurations, poor ones stopped early
     python sweeps/run.py --space smart_lambda --search tpe --trials 30 --scheduler asha
-  anything of the configuration held at another value, in every trial
+  another value of any setting, in every trial
     python sweeps/run.py --space smart_lambda --set optimizer.learning_rate=1e-5 --set stages.1.epochs=3
   a tenth of train held out from all trials, for an unbiased score of the selected ensemble
     python sweeps/run.py --space smart_lambda --hold-out 0.1
@@ -67,15 +67,15 @@ def build_parser() -> argparse.ArgumentParser:
     usage = "--space NAME [--data DIR] [--encoder NAME|DIR] [more below]"
     description = "Trains every configuration of a search space and ranks them."
     parser = new_parser("python sweeps/run.py", usage, description, EXAMPLES)
-    add_question(parser.add_argument_group("what is asked"))
-    add_search(parser.add_argument_group("how it is searched"))
-    add_place(parser.add_argument_group("where it runs"))
-    add_resumption(parser.add_argument_group("what is kept, and resuming"))
+    add_question(parser.add_argument_group("question"))
+    add_search(parser.add_argument_group("search"))
+    add_place(parser.add_argument_group("resources and storage"))
+    add_resumption(parser.add_argument_group("reuse and resuming"))
     return parser
 
 
 def add_question(group: argparse._ArgumentGroup) -> None:
-    """Flags for what is learned, and from what."""
+    """Flags for the space, the data and the encoder."""
     add = group.add_argument
     add("--space", metavar="NAME", help="search space, one of those that --list-spaces shows")
     add("--data", metavar="DIR", help="folder of the tasks' files (default: demonstration corpus)")
@@ -105,7 +105,7 @@ def add_question(group: argparse._ArgumentGroup) -> None:
 
 
 def add_search(group: argparse._ArgumentGroup) -> None:
-    """Flags for which configurations are tried, and how often."""
+    """Flags for the search over configurations."""
     add, default = group.add_argument, f"(default: {DEFAULT_TRIALS})"
     add("--search", metavar="|".join(get_args(Search)), default="grid", help="default: grid")
     add("--trials", type=whole_number, metavar="N", help=f"configurations to draw with tpe or random {default}")
@@ -113,12 +113,12 @@ def add_search(group: argparse._ArgumentGroup) -> None:
     add("--replicates", type=whole_number, metavar="K", default=1, help=words)
     words = "asha stops the trials that lag behind (default: none)"
     add("--scheduler", metavar="|".join(get_args(Scheduler)), default="none", help=words)
-    words = "seed of everything that is left to chance (default: 0)"
+    words = "seed of everything random (default: 0)"
     add("--seed", type=whole_number, metavar="S", default=0, help=words)
 
 
 def add_place(group: argparse._ArgumentGroup) -> None:
-    """Flags for what the sweep runs on and where its files go."""
+    """Flags for resources and folders."""
     add = group.add_argument
     add("--workers", type=whole_number, metavar="N", default=1, help="workers that train one trial (default: 1)")
     words = "CPUs and threads of a worker (default: 1)"
@@ -149,8 +149,7 @@ def add_resumption(group: argparse._ArgumentGroup) -> None:
     add("--resume", metavar="SWEEP", help="continue a sweep, by its name in --storage or its folder")
     add("--extend", type=whole_number, metavar="N", default=0, help="with --resume: N more configurations")
     add("--retry-failed", action="store_true", help="with --resume: run failed trials again")
-    words = "share no stage and no trial with others"
-    add("--no-reuse", dest="reuse", action="store_false", help=words)
+    add("--no-reuse", dest="reuse", action="store_false", help="share no stage and no trial with others")
     add(
         "--keep-gb",
         type=number,
@@ -176,15 +175,12 @@ def add_resumption(group: argparse._ArgumentGroup) -> None:
 
 
 def read_options(arguments: argparse.Namespace, now: datetime, default_address: str | None) -> SweepOptions:
-    """The options of a parsed command line.
+    """The options of a parsed command line; ValueError if a value is missing or wrong.
 
     Args:
         arguments: from `parse_words` with this file's parser.
         now: time for the default name.
         default_address: Ray cluster that is used if no other is named; None for this machine.
-
-    Raises:
-        ValueError: a value is missing or wrong.
     """
     address = arguments.address or default_address
     storage, mirror = split_storage(arguments.storage)
@@ -196,7 +192,7 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
         raise ValueError(f"--space must name a search space, got none; known: {', '.join(space_names())}")
     require_name(arguments.space, space_names(), "search space")
     derived = {
-        "data": None if arguments.data is None else existing_folder("--data", arguments.data),
+        "data": None if arguments.data is None else data_folder(arguments.data),
         "encoder": None if arguments.encoder is None else read_encoder_name(arguments.encoder),
         "name": f"{arguments.space}-{now:%Y%m%d-%H%M%S}" if arguments.name is None else arguments.name,
         "storage": storage,
@@ -209,11 +205,7 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
 
 
 def read_resumption(arguments: argparse.Namespace, storage: Path, address: str | None) -> SweepOptions:
-    """The options of a sweep that is resumed: its own, with what the command line changes.
-
-    Raises:
-        ValueError: a flag is given that a resumed sweep cannot change, or there is no such sweep.
-    """
+    """The saved options of a resumed sweep, as the command line changes them; ValueError for a flag that may not."""
     from sweeps.resume.resume import find_sweep_folder, read_saved_options
 
     for flag, name in sorted(arguments.given.items()):
@@ -230,11 +222,11 @@ def split_storage(text: str) -> tuple[Path, str | None]:
     return Path(DEFAULT_STORAGE if uri else text).expanduser().resolve(), uri
 
 
-def existing_folder(flag: str, text: str) -> Path:
-    """An existing folder, as an absolute path."""
+def data_folder(text: str) -> Path:
+    """The folder of --data, which must exist, as an absolute path."""
     folder = Path(text).expanduser().resolve()
     if not folder.is_dir():
-        raise ValueError(f"{flag} must be a folder that exists, got '{text}'{near_folder(folder)}")
+        raise ValueError(f"--data must be a folder that exists, got '{text}'{near_folder(folder)}")
     return folder
 
 

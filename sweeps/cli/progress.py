@@ -147,23 +147,16 @@ def seconds_left(ledger: Ledger, now: float) -> float | None:
 
     The time of a trial is the mean over completed and pruned ones, or else extrapolated from running ones.
     """
-    parts = {name: done_fraction(ledger, name) for name in ledger.progress}
+    places = ledger.progress
+    parts = {name: place["step"] / place["num_steps"] if "step" in place else 0.0 for name, place in places.items()}
     lengths = [record.wall_seconds for record in ledger.records.values() if record.status in TIMED_STATUSES]
-    lengths = lengths or [
-        (now - ledger.progress[name]["since"]) / part for name, part in parts.items() if part > MIN_FRACTION
-    ]
+    lengths = lengths or [(now - places[name]["since"]) / part for name, part in parts.items() if part > MIN_FRACTION]
     if not lengths or not (parts or ledger.counts.get("queued")):
         return None
     mean = sum(lengths) / len(lengths)
     num_queued = ledger.counts.get("queued", 0)
     num_busy = max(1, min(len(ledger.lanes), num_queued + len(parts)))
     return (num_queued + sum(1 - part for part in parts.values())) * mean / num_busy
-
-
-def done_fraction(ledger: Ledger, trial_id: str) -> float:
-    """The fraction of a running trial's steps that is done, 0 to 1."""
-    place = ledger.progress[trial_id]
-    return float(place["step"] / place["num_steps"]) if "step" in place else 0.0
 
 
 def duration(seconds: float) -> str:

@@ -23,16 +23,10 @@ from sweeps.setup.inputs import mirror_location
 
 
 def finish(options: SweepOptions, outcome: SweepOutcome) -> int:
-    """Prints how a sweep ended, and copies its records if it has a mirror. Each part is printed even if others fail.
+    """Prints how a sweep ended, copies its records to its mirror, and returns the exit code.
 
-    After an interruption no ensembles are chosen, which may take long; the command for it is printed instead.
-
-    Args:
-        options: the checked command line.
-        outcome: how it ended; its records are in `options.folder`.
-
-    Returns:
-        The exit code.
+    Each part is printed even if others fail. After an interruption no ensembles are chosen, which may take long; the
+    command for it is printed instead.
     """
     print()
     parts: list[tuple[str, Callable[[], Iterable[str]]]] = [
@@ -58,7 +52,7 @@ def lines_or_failure(title: str, make_lines: Callable[[], Iterable[str]]) -> lis
         raise
     except KeyboardInterrupt:
         return [f"{title} was interrupted."]
-    except Exception as error:  # whatever it is: the sweep is over, and the other parts must still be printed
+    except Exception as error:  # the other parts must still be printed
         return [f"{title} failed: {type(error).__name__}: {first_line(error)}"]
 
 
@@ -116,7 +110,6 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
     copies = [f"Copies: {mirror_location(options)}"] if options.mirror else []
     resume = resume_command(options)
     has_more = outcome.is_interrupted or outcome.error is not None
-    again, select = f"{program('results', 'table')} {folder}", f"{program('results', 'selector')} {folder}"
     all_methods = "the scores of all selection methods; --max-models 3 for a cheaper ensemble"
     selects = "chooses an ensemble for each task from what has finished" if outcome.is_interrupted else all_methods
     return [
@@ -125,8 +118,8 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
         "Next:",
         *([f"  {resume}    # what is left"] if has_more else []),
         *([f"  {resume} --retry-failed    # what has failed, once more"] if outcome.failures else []),
-        f"  {again}    # this ranking again; --csv for all digits",
-        f"  {select}    # {selects}",
+        f"  {program('results', 'table')} {folder}    # this ranking again; --csv for all digits",
+        f"  {program('results', 'selector')} {folder}    # {selects}",
         f"  optuna-dashboard {folder}/{JOURNAL_NAME}    # the search in a browser; pip install optuna-dashboard",
     ]
 

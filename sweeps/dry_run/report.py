@@ -22,9 +22,6 @@ from sweeps.setup.inputs import SweepInputs, mirror_location, planned_configs
 
 Plan = tuple[PlannedStage, ...]
 
-TEXT_COLUMNS = 100
-"""Width of running text."""
-
 MAX_TREE_ROWS = 30
 """Rows of the tree of stages."""
 
@@ -42,7 +39,7 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
         f"Data: {inputs.data_folder} (train rows: {rows})",
         f"Encoder: {space.base.encoder.name}",
         f"Files: {options.folder}{copies}",
-        *(line for note in inputs.notes for line in textwrap.wrap(note, TEXT_COLUMNS)),
+        *(line for note in inputs.notes for line in textwrap.wrap(note, 100)),
     ]
     left_out = (f"Left out: {line}." for line in inputs.left_out)
     held = describe_held_out(options.hold_out, inputs.held)
@@ -146,7 +143,7 @@ def branch_rows(paths: Sequence[Sequence[Segment]], depth: int, replicates: int)
 
 
 def segment_cells(segment: Segment, depth: int) -> tuple[str, ...]:
-    """Cells of a segment: its stage, tasks, epochs and steps."""
+    """A segment's stage, tasks, epochs and steps."""
     stage = segment.config.stages[segment.cut.stage]
     return str(segment.cut.stage), "  " * depth + stage_data_text(stage), f"{segment.epochs}", f"{segment.steps:,}"
 

@@ -28,12 +28,12 @@ class Segment:
 
     @property
     def first_epoch(self) -> int:
-        """The first of them, from 1 over all stages."""
+        """The first of them, 1-based over all stages."""
         return 1 if self.before is None else self.before.cut.total_epochs + 1
 
     @property
     def epochs(self) -> int:
-        """How many they are."""
+        """Their number."""
         return self.cut.total_epochs - self.first_epoch + 1
 
     @property
@@ -45,15 +45,10 @@ class Segment:
 def simulate_training(
     configs: Sequence[TrialConfig], cuts: Sequence[Sequence[Cut]], shares: bool
 ) -> list[list[Segment]]:
-    """What each configuration trains or shares, were they trained one after another as the searcher orders them.
+    """The segments of each configuration, first to last, were they trained one by one as the searcher orders them.
 
-    Args:
-        configs: one per configuration.
-        cuts: of each, first to last.
-        shares: whether trials continue from stages that others have kept.
-
-    Returns:
-        By configuration, its segments, first to last. A segment that several share is the same object in each.
+    A segment that several configurations share is the same object in each. `cuts` are those of each configuration;
+    `shares` says whether trials continue from stages that others have kept.
     """
     store: dict[str, Segment] = {}
     finished: dict[str, Segment] = {}

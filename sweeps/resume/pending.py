@@ -1,4 +1,4 @@
-"""What is left to run of a sweep that was stopped, by its records."""
+"""The trials of a stopped sweep that are left to run, by its records."""
 
 from collections.abc import Mapping, Sequence
 
@@ -26,7 +26,7 @@ def is_over(plan: SweepPlan, known: Sequence[TrialRecord]) -> bool:
 
 
 def describe_progress(plan: SweepPlan, known: Sequence[TrialRecord]) -> list[str]:
-    """How many trials of a sweep have ended, and how many have begun."""
+    """The numbers of trials that have ended and that have begun, in a line."""
     if is_over(plan, known):
         return [f"All {len(known)} trials have ended: nothing is left to do."]
     num_ended = sum(record.status not in UNFINISHED for record in known)

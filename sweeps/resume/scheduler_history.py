@@ -26,10 +26,9 @@ def decided_reports(plan: SweepPlan, known: Sequence[TrialRecord]) -> dict[str, 
         if record.replicate > 0:
             continue
         first, last = first_scored_epoch(TrialConfig.from_json(record.config)), num_decided_epochs(plan, record)
-        points = [
-            p for p in curves if (p["trial"], p["task"], p["split"]) == (record.trial_id, plan.space.metric, "dev")
-        ]
-        scores = {p["epoch"]: p["value"] for p in points if p["metric"] == metric and first <= p["epoch"] <= last}
+        wanted = {"trial": record.trial_id, "task": plan.space.metric, "split": "dev", "metric": metric}
+        points = [point for point in curves if wanted.items() <= point.items() and first <= point["epoch"] <= last]
+        scores = {point["epoch"]: point["value"] for point in points}
         bests = itertools.accumulate((scores[epoch] for epoch in sorted(scores)), max)
         found[record.trial_id] = [(e - first + 1, best) for e, best in zip(sorted(scores), bests, strict=True)]
     return found

@@ -53,7 +53,7 @@ class Record:
     predictions: dict[str, pd.DataFrame]
     weights: dict[str, bytes]
     num_trained: int
-    """Optimizer steps that were not taken over; a kill may cost some twice."""
+    """Optimizer steps that were not reused; a kill may cost some twice."""
 
 
 def start(storage: Path, *arguments: str) -> subprocess.Popen[bytes]:
