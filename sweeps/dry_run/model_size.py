@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,28 +44,28 @@ class ModelSize:
     """Those that are not frozen."""
 
 
-def measure_model(config: TrialConfig, tasks: Iterable[str], encoder: EncoderSize) -> ModelSize:
+def measure_model(config: TrialConfig, tasks: Sequence[str], encoder: EncoderSize) -> ModelSize:
     """The size of the model once these tasks have been active."""
-    own, layers = own_parameters(config, tuple(tasks), encoder), config.encoder.trained_layers
+    own, layers = own_parameters(config, tasks, encoder), config.encoder.trained_layers
     trained = encoder.num_parameters if layers is None else sum(encoder.in_layers.get(layer, 0) for layer in layers)
     return ModelSize(kept=encoder.num_parameters + own, trained=trained + own)
 
 
-def own_parameters(config: TrialConfig, tasks: Iterable[str], encoder: EncoderSize) -> int:
+def own_parameters(config: TrialConfig, tasks: Sequence[str], encoder: EncoderSize) -> int:
     """Parameters that are not the encoder's; 0 where its width is unknown."""
-    width, active = encoder.hidden_size, tuple(tasks)
+    width = encoder.hidden_size
     if width is None:
         return 0
-    parts = active_parts(config, active)
-    total = sum(head_parameters(config, task, width) for task in active)
+    parts = active_parts(config, tasks)
+    total = sum(head_parameters(config, task, width) for task in tasks)
     if config.pals.size > 0:
-        total += len(set(active).intersection(config.pals.tasks)) * pals_parameters(config, width, encoder)
+        total += len(set(tasks).intersection(config.pals.tasks)) * pals_parameters(config, width, encoder)
     if "relational" in parts:
-        joined = vectors_width(config, next(task for task in config.relational_tasks if task in active), width)
+        joined = vectors_width(config, next(task for task in config.relational_tasks if task in tasks), width)
         total += linear_parameters(joined, joined)
     if "projection" in parts and config.simcse.projection != "none":
         total += linear_parameters(width, width)
-    return total + (len(active) if config.loss_weighting == "uncertainty" else 0)
+    return total + (len(tasks) if config.loss_weighting == "uncertainty" else 0)
 
 
 def head_parameters(config: TrialConfig, task: str, width: int) -> int:

@@ -32,7 +32,7 @@ MAX_SKIPPED_ROWS = 10
 def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     """The question, data and encoder of a sweep, and where its files go."""
     space = inputs.space
-    rows = ", ".join(f"{task} {rows:,}" for task, rows in inputs.num_train_rows.items())
+    rows = ", ".join(f"{task} {rows:,}" for task, rows in inputs.train_rows_of(space.base).items())
     copies = f", copies of the records in {mirror_location(options)}" if options.mirror else ""
     lines = [
         f"Sweep {options.name}: {space.question}",

@@ -59,11 +59,6 @@ class SweepInputs:
     notes: tuple[str, ...]
     """Notes on data and encoder to print."""
 
-    @property
-    def num_train_rows(self) -> dict[str, int]:
-        """Usable train rows by set."""
-        return train_rows(self.num_rows)
-
     def rows_of(self, config: TrialConfig) -> dict[TableKey, int]:
         """Usable rows by (set, split), as a point of the space has them."""
         wanted = find_row_sources(config, self.data_folder).items() if self.other_rows else ()
@@ -71,12 +66,7 @@ class SweepInputs:
 
     def train_rows_of(self, config: TrialConfig) -> dict[str, int]:
         """Usable train rows by set, as a point of the space has them."""
-        return train_rows(self.rows_of(config))
-
-
-def train_rows(num_rows: Mapping[TableKey, int]) -> dict[str, int]:
-    """Of rows by (set, split) those of train, by set."""
-    return {name: rows for (name, split), rows in num_rows.items() if split == "train"}
+        return {name: rows for (name, split), rows in self.rows_of(config).items() if split == "train"}
 
 
 def check_name_is_free(options: SweepOptions) -> None:

@@ -108,7 +108,7 @@ def test_data_and_encoder_are_taken_as_named(options: Options, tiny_folder: Path
     assert inputs.space.base.seed == 3
     assert inputs.fingerprint == content_fingerprint(tables)
     assert inputs.num_rows == {key: len(table.ids) for key, table in tables.items()}
-    assert inputs.num_train_rows == {"sst": 30, "qqp": 70, "sts": 22}
+    assert inputs.train_rows_of(inputs.space.base) == {"sst": 30, "qqp": 70, "sts": 22}
 
 
 def test_set_comes_last_and_wins(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,7 +273,7 @@ def test_extra_sets_that_some_trial_names_are_read_and_counted_by_their_name(
     space = space_with(base, grid={"stages.0.extra_data": ((), ("cfimdb",))})
     inputs = material_of(space, folder, options, monkeypatch)
     assert inputs.num_rows == {("sst", "train"): 30, ("sst", "dev"): 13, ("cfimdb", "train"): 2}
-    assert inputs.num_train_rows == {"sst": 30, "cfimdb": 2}
+    assert inputs.train_rows_of(inputs.space.base) == {"sst": 30, "cfimdb": 2}
     assert inputs.left_out == ("ids-cfimdb-train.csv: 1 row has sentiment 2, which labels does not name",)
     assert (inputs.skipped, inputs.other_rows) == ((), {})
 
@@ -301,7 +301,7 @@ def test_each_point_has_the_rows_of_its_own_data_and_each_file_is_read_once(
         {"sst": 33},
         {"sst": 33},
     ]
-    assert inputs.num_train_rows == {"sst": 30}
+    assert inputs.train_rows_of(inputs.space.base) == {"sst": 30}
     assert inputs.skipped == ("more.csv:5: sentence is blank",)
     tables = read_folder(folder, ("sst",))
     assert inputs.fingerprint != content_fingerprint(tables)
@@ -334,7 +334,7 @@ def test_rows_that_are_held_out_reach_no_trial_and_are_recorded(options: Options
     base = inputs.space.base
     assert {config.data.hold_out for config in all_points(inputs.space)} == {0.2}
     assert {task: len(table.ids) for task, table in inputs.held.items()} == {"sst": 6, "qqp": 14, "sts": 4}
-    assert inputs.num_train_rows == inputs.train_rows_of(base) == {"sst": 24, "qqp": 56, "sts": 18}
+    assert inputs.train_rows_of(base) == {"sst": 24, "qqp": 56, "sts": 18}
     assert [inputs.num_rows[task, HELD] for task in inputs.held] == [6, 14, 4]
     for config in grid_configs(inputs.space):
         for (name, split), table in read_data(config, tiny_folder).items():
