@@ -192,7 +192,7 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
         raise ValueError(f"--space must name a search space, got none; known: {', '.join(space_names())}")
     require_name(arguments.space, space_names(), "search space")
     derived = {
-        "data": None if arguments.data is None else data_folder(arguments.data),
+        "data": None if arguments.data is None else check_data_folder(arguments.data),
         "encoder": None if arguments.encoder is None else read_encoder_name(arguments.encoder),
         "name": f"{arguments.space}-{now:%Y%m%d-%H%M%S}" if arguments.name is None else arguments.name,
         "storage": storage,
@@ -222,7 +222,7 @@ def split_storage(text: str) -> tuple[Path, str | None]:
     return Path(DEFAULT_STORAGE if uri else text).expanduser().resolve(), uri
 
 
-def data_folder(text: str) -> Path:
+def check_data_folder(text: str) -> Path:
     """The folder of --data, which must exist, as an absolute path."""
     folder = Path(text).expanduser().resolve()
     if not folder.is_dir():
