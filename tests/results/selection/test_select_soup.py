@@ -231,7 +231,7 @@ def test_the_soup_of_a_sweep_predicts_with_the_score_that_it_was_selected_by(tas
     predictor = load_predictor(selection_with(soup_folder, task, found), task, source_of(soup_folder))
     assert len(predictor.models) == 1
     outputs = predict_texts(predictor, read_dev_texts(soup_folder, task, pool.ids))
-    assert score_rows(pool, outputs, all_rows(pool)) == pytest.approx(named(found, found.method).in_sample, abs=1e-5)
+    assert score_rows(pool, outputs, all_rows(pool)) == pytest.approx(named(found, found.method).in_sample, abs=1e-4)
     assert len(lines) == len(set(lines)) >= 1
     title = TASKS[task].title
     assert lines[0].startswith(f"{title}: soup 1 of at most ")
