@@ -154,7 +154,8 @@ def run_on_ray(plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: I
         if cluster.dashboard:
             on_event(make_note(f"Ray's dashboard: {cluster.dashboard}"), ledger)
         sweep = start_sweep(plan, ledger, on_event)
-        lanes, workers = count_of(len(sweep.pool.lanes), "lane"), count_of(plan.workers, "worker")
+        counted = ((len(sweep.pool.lanes), "lane"), (plan.workers, "worker"))
+        lanes, workers = (f"{number} {what}{'s' * (number != 1)}" for number, what in counted)
         handle_event(sweep, make_note(f"Opening {lanes} of {workers} each"))
         try:
             return follow(sweep, interrupts)
@@ -164,11 +165,6 @@ def run_on_ray(plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: I
             close_sweep(sweep, (CLOSING_SECONDS, STOP_SECONDS, 0.0)[min(interrupts.count, 2)])
     finally:
         close_ray(cluster)
-
-
-def count_of(number: int, what: str) -> str:
-    """`1 lane`, `2 lanes`."""
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def make_note(text: str) -> Event:

@@ -46,20 +46,10 @@ def describe_worker_errors(errors: Mapping[int, Exception]) -> str:
 
 
 def open_lane(plan: SweepPlan, setup: LaneSetup, storage: Path) -> BackgroundRun:
-    """Opens one lane.
-
-    Args:
-        plan: the sweep.
-        setup: for the lane's workers.
-        storage: folder for Ray Train's own files.
-    """
+    """Opens one lane; Ray Train's own files go into `storage`."""
     resources = {"CPU": float(plan.cpus_per_worker), "GPU": plan.gpus_per_worker}
-
-    def train_loop() -> None:
-        run_lane(setup)
-
     trainer = TorchTrainer(
-        train_loop,
+        lambda: run_lane(setup),
         scaling_config=ScalingConfig(
             num_workers=plan.workers,
             use_gpu=plan.gpus_per_worker > 0,

@@ -115,11 +115,7 @@ def remove_ended_lanes(pool: LanePool) -> str | None:
 
 
 def scale_pool(pool: LanePool, num_unfinished: int) -> Iterator[str]:
-    """Closes idle lanes that are not needed, opens further ones that fit, and checks the cluster's nodes.
-
-    Args:
-        pool: the lanes.
-        num_unfinished: trials that have not ended.
+    """Closes idle lanes that `num_unfinished` trials do not need, opens further ones that fit, and checks the nodes.
 
     Yields:
         Messages for the user.
@@ -128,13 +124,12 @@ def scale_pool(pool: LanePool, num_unfinished: int) -> Iterator[str]:
     if now < pool.next_check:
         return
     pool.next_check = now + CHECK_SECONDS
-    plan = pool.plan
-    wanted = max(1, min(num_unfinished, plan.concurrent or num_unfinished))
+    wanted = max(1, min(num_unfinished, pool.plan.concurrent or num_unfinished))
     ray.get(pool.mailbox.set_max_lanes.remote(wanted))
     yield from update_nodes(pool)
     if wanted > len(pool.lanes):
         num_waiting = sum(lane.name not in pool.open for lane in pool.lanes)
-        fitting = num_more_lanes(plan, pool.num_parameters, len(pool.lanes) + pool.num_failed, num_waiting)
+        fitting = num_more_lanes(pool.plan, pool.num_parameters, len(pool.lanes) + pool.num_failed, num_waiting)
         count = min(wanted - len(pool.lanes), fitting)
         if count:
             yield f"Opening {count} more lane{'s' * (count > 1)}: the cluster has room"
@@ -166,11 +161,9 @@ def watch_capacity(pool: LanePool, now: float) -> Iterator[str]:
 
 
 def close_pool(pool: LanePool, deadline: float) -> None:
-    """Waits for lanes to end, and ends those that wait for resources.
+    """Waits for closing lanes to end, and ends those that wait for resources.
 
-    Args:
-        pool: the lanes, which have been told to close.
-        deadline: on the monotonic clock; the resources of lanes that are left then are released.
+    At `deadline`, on the monotonic clock, the resources of lanes that are left are released.
     """
     while (left := [lane for lane in pool.lanes if not lane.is_over]) and time.monotonic() < deadline:
         remove_own_groups(WAITING_STATES)

@@ -47,13 +47,7 @@ class LoadedTrial:
 def load_trial(
     config: TrialConfig, data_folder: Path, cache_folder: Path, environment: Mapping[str, Any]
 ) -> LoadedTrial:
-    """Loads a trial; raises ValueError as `load_start` and `cached_corpus` do.
-
-    Args:
-        config: the trial's configuration.
-        data_folder, cache_folder: of the sweep.
-        environment: as `describe_environment` returns it.
-    """
+    """Loads a trial; `environment` is that of `describe_environment`. Raises ValueError as `load_start` does."""
     encoder, corpus = cached_encoder(config.encoder.name), cached_corpus(config, data_folder, cache_folder)
     has_start = config.encoder.start_from is not None
     started = load_start(config.encoder, MultiTaskModel(config, encoder)) if has_start else {}

@@ -6,6 +6,7 @@ devices; trials and lanes wait inside its methods. It also collects events for t
 
 import asyncio
 import contextlib
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
@@ -40,7 +41,7 @@ class TrialState:
     """How often a lane has started it."""
     kills: list[tuple[float, frozenset[str]]] = field(default_factory=list)
     """Deaths of lanes that trained it: time, and the lane's nodes, which are still alive."""
-    best: float | None = None
+    best: float = -math.inf
     reported: set[int] = field(default_factory=set)
     """Reported epochs; a resumed trial reports some of them again."""
     outbox: deque[Mapping[str, Any]] = field(default_factory=deque)
@@ -79,7 +80,6 @@ class Mailbox:
         self._most_lanes: int | None = None
         """How many lanes the sweep has work for; None: not known yet."""
         self._events: list[Event] = []
-        self._is_closed = False
         self._is_interrupted = False
         self._changed = asyncio.Event()
 
@@ -88,9 +88,7 @@ class Mailbox:
     async def register_lane(self, lane: str, nodes: Mapping[str, str]) -> bool:
         """Registers a lane whose workers are about to load; False if it must close: it failed too often, or is surplus.
 
-        Args:
-            lane: the lane.
-            nodes: the hosts of its workers' nodes, by node id.
+        `nodes` are the hosts of its workers' nodes, by node id.
         """
         self._openings[lane] = self._openings.get(lane, 0) + 1
         # If it still has a trial, its workers were restarted without `report_dead_workers`.
@@ -139,7 +137,7 @@ class Mailbox:
         """Passes an epoch's scores on and waits for the scheduler's decision; a repeated report gets the first one.
 
         Args:
-            trial_id: the trial.
+            trial_id: of the trial.
             report: `epoch` (1-based, over all stages), `scored_epoch` (0 before the first overall score: the report is
                 recorded, and the scheduler not asked), `score` (what the search maximises), and more to record.
 
@@ -169,7 +167,7 @@ class Mailbox:
         """Queues a trial."""
         assert trial_id not in self._trials, trial_id
         self._trials[trial_id] = TrialState(config=config)
-        if self._is_closed:
+        if self._is_interrupted:
             self._end_trial(trial_id, "interrupted", None)
         else:
             self._queue.append(trial_id)
@@ -189,10 +187,7 @@ class Mailbox:
     async def report_dead_workers(self, lane: str, why: str, alive: Collection[str]) -> None:
         """Requeues the trial of a lane whose workers have died; Ray Train restarts them once there are resources.
 
-        Args:
-            lane: the lane.
-            why: Ray Train's error.
-            alive: ids of the alive nodes.
+        `why` is Ray Train's error; `alive` are ids of nodes.
         """
         nodes = self._open.pop(lane, None)
         if nodes is None:
@@ -253,18 +248,9 @@ class Mailbox:
     async def interrupt(self) -> None:
         """Stops everything: queued trials end, running ones are stopped at their next step, lanes close."""
         self._is_interrupted = True
-        await self.close()
-
-    async def close(self) -> None:
-        """Ends queued trials as interrupted, and tells lanes that ask for a trial to close."""
-        self._is_closed = True
         while self._queue:
             self._end_trial(self._queue.popleft(), "interrupted", None)
         self._notify()
-
-    def _trial_on(self, lane: str) -> str | None:
-        """The trial that this lane trains."""
-        return next((name for name, trial in self._trials.items() if trial.lane == lane and trial.end is None), None)
 
     def _count_call(self, lane: str) -> int:
         """Numbers a lane's request for a trial; requests with a lower number become void."""
@@ -275,7 +261,7 @@ class Mailbox:
     def _is_surplus(self, lane: str) -> bool:
         """Whether an idle lane should close."""
         has_work = self._most_lanes is None or lane not in self._open or len(self._open) <= self._most_lanes
-        return self._is_closed or not (has_work or self._queue)
+        return self._is_interrupted or not (has_work or self._queue)
 
     def _close_if_surplus(self, lane: str) -> bool:
         """Closes a lane if it is surplus; returns whether it is."""
@@ -283,19 +269,16 @@ class Mailbox:
             return False
         self._open.pop(lane, None)
         self._closed.add(lane)
-        if not self._is_closed:
+        if not self._is_interrupted:
             self._emit(Event(kind="lane_closed", lane=lane))
         return True
 
     def _requeue_trial_of(self, lane: str, why: str, *, kill: Collection[str] | None) -> None:
         """Requeues the trial of a lane whose workers have died, before all others, unless it must end.
 
-        Args:
-            lane: the lane.
-            why: how its workers ended.
-            kill: their nodes, if this counts among the trial's kills.
+        `kill` are the workers' nodes, if this counts among the trial's kills.
         """
-        trial_id = self._trial_on(lane)
+        trial_id = next((name for name, trial in self._trials.items() if trial.lane == lane and not trial.end), None)
         if trial_id is None:
             return
         trial = self._trials[trial_id]
@@ -318,7 +301,7 @@ class Mailbox:
         trial.worker_error = None
         kind: EventKind = "started" if trial.attempt == 1 else "resumed"
         self._emit(Event(kind=kind, lane=lane, trial_id=trial_id, facts=facts))
-        return Assignment(trial_id=trial_id, config=trial.config, attempt=trial.attempt)
+        return Assignment(trial_id=trial_id, config=trial.config)
 
     def _record_report(self, trial_id: str, report: Mapping[str, Any]) -> None:
         """Records the first report of an epoch, and passes it on if it is scored."""
@@ -327,7 +310,7 @@ class Mailbox:
         if report["scored_epoch"] == 0:
             trial.decisions[report["epoch"]] = False
         else:
-            trial.best = max(report["score"], report["score"] if trial.best is None else trial.best)
+            trial.best = max(report["score"], trial.best)
             report = {**report, "best": trial.best}
             trial.outbox.append(report)
         self._emit(Event(kind="report", lane=trial.lane, trial_id=trial_id, facts=report))

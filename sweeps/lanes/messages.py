@@ -37,8 +37,6 @@ class Assignment:
     trial_id: str
     config: str
     """The configuration, as canonical JSON."""
-    attempt: int
-    """From 1; above 1 the trial resumes from its last state."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,14 +32,7 @@ class TrialReporter:
     """Sends one trial's messages to the mailbox and receives its answers. Only rank 0 communicates."""
 
     def __init__(self, mailbox: ActorHandle[Any], folder: Path, trial_id: str, metric: str) -> None:
-        """Creates the reporter.
-
-        Args:
-            mailbox: the sweep's mailbox.
-            folder: the sweep's folder.
-            trial_id: the trial.
-            metric: `overall` or a task: what the search maximises.
-        """
+        """Creates the reporter; `folder` is the sweep's, `metric` (`overall` or a task) what the search maximises."""
         self.is_stopped = False
         """Whether the scheduler has stopped the trial."""
         self.reused = ReusedWork()

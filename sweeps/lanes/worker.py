@@ -127,7 +127,9 @@ def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
         if status != "interrupted" and record_end(folder, end):
             remove_final_states(folder, status, can_retry=is_full)  # once the disk has space
         reporter.report_end(status, error, facts)
-    free_memory()
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def record_end(folder: TrialFolder, facts: Mapping[str, Any]) -> bool:
@@ -185,10 +187,3 @@ def report_error(reporter: TrialReporter, error: BaseException) -> None:
         reporter.report_worker_error(describe_error(error))
     else:
         reporter.report_end("failed", describe_error(error), {})
-
-
-def free_memory() -> None:
-    """Frees what the last trial held."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()

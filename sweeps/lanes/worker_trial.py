@@ -114,22 +114,15 @@ def wait_for_start(run: TrialRun) -> StartingPoint:
         start: StartingPoint | None = from_rank_0(lambda: try_to_start(run, notes))
         if start is not None:
             return start
-        if not from_rank_0(lambda: wait_once(run)):
+        time.sleep(WAIT_SECONDS)
+        if not from_rank_0(run.reporter.is_wanted):
             raise Interrupted("ended while another sweep trained what it needs")
-
-
-def wait_once(run: TrialRun) -> bool:
-    """Waits a moment; returns whether the trial is still wanted."""
-    time.sleep(WAIT_SECONDS)
-    return run.reporter.is_wanted()
 
 
 def try_to_start(run: TrialRun, notes: list[str]) -> StartingPoint | None:
     """On rank 0: the trial's starting point; None while another process trains it, or the stage that it needs.
 
-    Args:
-        run: the trial.
-        notes: messages for the user, to be reported once it starts; extended by those found now.
+    `notes` are messages for the user, to be reported once it starts; those found now are added.
     """
     folder, claims = run.folder, run.claims
     is_new = claims.trial is None
@@ -239,8 +232,7 @@ def store_stage_end(run: TrialRun, stage: int) -> None:
     loaded, is_last = run.loaded, stage + 1 == len(run.loaded.config.stages)
     if is_last and not loaded.can_be_extended:
         return
-    numbers = newest_numbers(run.folder.states) or {}
-    seconds = float(numbers.get("seconds", 0.0))
+    seconds = float((newest_numbers(run.folder.states) or {}).get("seconds", 0.0))
     why_not = store_cut(run.folder, loaded.end_of(stage), seconds, is_spare=is_last)
     run.reporter.report_stage_finished(stage, why_not)
 

@@ -1,7 +1,7 @@
 """Which trials are stopped early: asynchronous successive halving over the best score so far, or none."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
@@ -15,13 +15,6 @@ MAX_EPOCHS = 10**6
 """More than any trial has: ASHA stops every trial that reaches its `max_t`, even one that has just finished."""
 
 
-@dataclass(frozen=True)
-class RungTrial:
-    """A trial as ASHA's rungs know it."""
-
-    trial_id: str
-
-
 class HalvingScheduler(ASHAScheduler):  # type: ignore[misc]
     """ASHA (Li et al. 2020) over first trainings of configurations: replicates are neither stopped nor counted.
 
@@ -30,13 +23,13 @@ class HalvingScheduler(ASHAScheduler):  # type: ignore[misc]
 
     def replay(self, trial_id: str, scores: Iterable[tuple[int, float]]) -> None:
         """Enters what a trial reported before the sweep was resumed: scored epoch and best score so far, in order."""
-        super().on_trial_add(None, RungTrial(trial_id))
+        super().on_trial_add(None, SimpleNamespace(trial_id=trial_id))
         for epoch, best in scores:
             self._decide(trial_id, epoch, best)
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
         """Enters a trial under our id."""
-        super().on_trial_add(tune_controller, RungTrial(trial.config["trial_id"]))
+        super().on_trial_add(tune_controller, SimpleNamespace(trial_id=trial.config["trial_id"]))
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:  # noqa: ARG002
         """The decision after a report; the last report enters the rungs like any other."""
@@ -53,7 +46,7 @@ class HalvingScheduler(ASHAScheduler):  # type: ignore[misc]
 
     def _decide(self, trial_id: str, epoch: int, best: float) -> str:
         """ASHA's decision after a scored epoch with the best score so far."""
-        return str(super().on_trial_result(None, RungTrial(trial_id), {"epoch": epoch, "best": best}))
+        return str(super().on_trial_result(None, SimpleNamespace(trial_id=trial_id), {"epoch": epoch, "best": best}))
 
 
 def make_scheduler(

@@ -8,7 +8,7 @@ When a sweep is stopped, configurations that have not ended stay running in the 
 until the sweep is resumed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,16 +20,15 @@ from results.records.recovery import read_end
 from results.records.trials import TrialRecord
 from search_spaces.space import grid_trials
 from sweeps.options import SweepPlan
+from sweeps.search.optuna_internals import reopen_trial
 from sweeps.search.stage_order import NOTHING_SHARED, StageKeys, StageOrder, find_stage_keys
 from sweeps.search.study import (
-    SampledConfiguration,
     ask_known,
     ask_new,
     fail_unknown,
     has_all_params,
     newest_trials,
     reopen_ended,
-    reopen_running,
 )
 from sweeps.search.trial_spec import COMPLETED, TrialSpec, make_spec, unfinished_specs
 
@@ -38,7 +37,7 @@ from sweeps.search.trial_spec import COMPLETED, TrialSpec, make_spec, unfinished
 class OpenConfiguration:
     """A configuration that has not ended in the study."""
 
-    sampled: SampledConfiguration
+    trial: optuna.Trial
     num_open: int = 1
     """Its trials that have not ended, started or not."""
     bests: list[float] = field(default_factory=list)
@@ -164,13 +163,10 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
 
     def _restore_configuration(self, records: Sequence[TrialRecord], trial: FrozenTrial | None, num_left: int) -> None:
         """Opens a configuration that has not ended in the study; tells its end if none of its trials are left."""
-        number, params = records[0].number, dict(records[0].params)
-        if trial is None:
-            sampled = ask_known(self._study, self._plan.space, self._plan.search, number, params)
-        else:
-            sampled = reopen_running(self._study, trial, params, number)
+        number = records[0].number
+        open_trial = self._ask_known(number, records[0].params) if trial is None else reopen_trial(self._study, trial)
         bests = self._bests_of(number)
-        self._configurations[number] = OpenConfiguration(sampled=sampled, num_open=num_left, bests=bests)
+        self._configurations[number] = OpenConfiguration(trial=open_trial, num_open=num_left, bests=bests)
         if num_left == 0:
             state = TrialState.PRUNED if records[0].status == "pruned" else TrialState.FAIL
             self._tell(number, TrialState.COMPLETE if bests else state)
@@ -205,17 +201,21 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             self._pending.append(self._sample())
         spec = self._pending.pop(index)
         if spec.number not in self._configurations:
-            sampled = ask_known(self._study, self._plan.space, self._plan.search, spec.number, spec.params)
+            trial = self._ask_known(spec.number, spec.params)
             num_open = 1 + sum(other.number == spec.number for other in self._pending)
             bests = self._bests_of(spec.number)
-            self._configurations[spec.number] = OpenConfiguration(sampled=sampled, num_open=num_open, bests=bests)
+            self._configurations[spec.number] = OpenConfiguration(trial=trial, num_open=num_open, bests=bests)
         return spec
+
+    def _ask_known(self, number: int, params: Mapping[str, Any]) -> optuna.Trial:
+        """Optuna's trial for a configuration whose values are known."""
+        return ask_known(self._study, self._plan.space, self._plan.search, number, params).trial
 
     def _sample(self) -> TrialSpec:
         """The first trial of a new configuration."""
         number, self._next_number, self._num_left = self._next_number, self._next_number + 1, self._num_left - 1
         sampled = ask_new(self._study, self._plan.space, self._plan.search, self._plan.seed, number)
-        self._configurations[number] = OpenConfiguration(sampled=sampled)
+        self._configurations[number] = OpenConfiguration(trial=sampled.trial)
         return make_spec(self._plan.space, number, 0, sampled.params)
 
     def _stage_keys_of(self, spec: TrialSpec) -> StageKeys:
@@ -240,7 +240,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
 
     def _report(self, spec: TrialSpec, result: dict[str, Any]) -> None:
         """Reports an intermediate value, once per epoch."""
-        trial = self._configurations[spec.number].sampled.trial
+        trial = self._configurations[spec.number].trial
         reported = self._study.get_trials(deepcopy=False)[trial.number].intermediate_values
         if "best" in result and result["epoch"] not in reported:
             trial.report(result["best"], result["epoch"])
@@ -248,7 +248,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
     def _tell(self, number: int, state: TrialState) -> None:
         """Tells Optuna the end of a configuration, with the mean of its best scores if it is complete."""
         configuration = self._configurations.pop(number)
-        trial, bests = configuration.sampled.trial, configuration.bests
+        trial, bests = configuration.trial, configuration.bests
         if state == TrialState.COMPLETE:
             self._study.tell(trial, sum(bests) / len(bests))
         else:

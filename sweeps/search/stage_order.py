@@ -28,13 +28,7 @@ NOTHING_SHARED = StageKeys(ends=(), epochs=(), cuts=frozenset())
 
 
 def find_stage_keys(config: TrialConfig, data_folder: Path, num_workers: int) -> StageKeys:
-    """The keys of a trial by its configuration alone: nothing is loaded, so they hold for one sweep only.
-
-    Args:
-        config: the trial's configuration.
-        data_folder: of the sweep.
-        num_workers: that train each trial.
-    """
+    """The keys of a trial by its configuration alone: nothing is loaded, so they hold for one sweep only."""
     num_rows = dict.fromkeys(config.train_sets, 1)  # how long stages are does not matter here
     return stage_keys_of(find_cuts(config, data_folder, num_workers, num_rows))
 
@@ -42,11 +36,7 @@ def find_stage_keys(config: TrialConfig, data_folder: Path, num_workers: int) ->
 def find_cuts(config: TrialConfig, data_folder: Path, num_workers: int, num_rows: Mapping[str, int]) -> list[Cut]:
     """Every cut of a trial, first to last, with keys that hold for one sweep only.
 
-    Args:
-        config: the trial's configuration.
-        data_folder: of the sweep.
-        num_workers: that train each trial.
-        num_rows: train rows of every set that some stage draws from.
+    `num_rows` are the train rows of every set that some stage draws from.
     """
     started = f"{config.encoder.start_from} {config.encoder.start_epoch} {config.encoder.start_heads}"
     origin = Origin(
@@ -91,12 +81,8 @@ class StageOrder:
         def rank(index: int) -> tuple[bool, int, int, int]:
             trial = trials[index]
             missing = self.missing(trial)
-            return (
-                continues_another(trial, by_last_end),
-                len(missing) - len(trial.ends),
-                -num_waiting[missing[0]] if missing else 0,
-                index,
-            )
+            waiting = num_waiting[missing[0]] if missing else 0
+            return continues_another(trial, by_last_end), len(missing) - len(trial.ends), -waiting, index
 
         return min(startable, key=rank, default=None)
 

@@ -35,8 +35,7 @@ class SampledConfiguration:
     """A configuration that the study has been asked for."""
 
     trial: optuna.Trial
-    number: int
-    """Of the configuration in its sweep, from 0: not Optuna's, which counts in the order of asking."""
+    """Its number is Optuna's, in the order of asking, not the configuration's in its sweep."""
     params: dict[str, Any]
     """Searched values by dotted key, or name of the space's own, without keys whose condition does not hold."""
 
@@ -124,13 +123,6 @@ def reopen_ended(study: optuna.Study, folder: Path, numbers: Collection[int], an
     return open_study(folder, study.study_name)
 
 
-def reopen_running(
-    study: optuna.Study, trial: FrozenTrial, params: dict[str, Any], number: int
-) -> SampledConfiguration:
-    """A configuration that was asked for before the sweep was resumed and is still running in the study."""
-    return SampledConfiguration(trial=reopen_trial(study, trial), number=number, params=params)
-
-
 def domain_of(space: SearchSpace, search: str) -> dict[SearchKey, Range]:
     """What is sampled from: the grid's values for a grid, the ranges otherwise."""
     if search == "grid":
@@ -151,7 +143,7 @@ def ask_new(study: optuna.Study, space: SearchSpace, search: str, seed: int, num
     for key, item in domain_of(space, search).items():
         if holds(space.conditions.get(key), sampled):
             sampled[key] = suggest_value(trial, key_title(key), item)
-    return SampledConfiguration(trial=trial, number=number, params=trial_params(sampled))
+    return SampledConfiguration(trial=trial, params=trial_params(sampled))
 
 
 def ask_known(

@@ -55,8 +55,6 @@ def tune_metrics(report: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "epoch": report["scored_epoch"],
         "trained_epochs": report["epoch"],
-        "score": report["score"],
         "best": report["best"],
         "is_last": report["is_last"],
-        **{f"score_{task}": score for task, score in report["scores"].items()},
     }

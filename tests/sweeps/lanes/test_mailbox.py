@@ -39,7 +39,7 @@ def test_a_lane_waits_for_a_trial_and_gets_it() -> None:
         await settle()
         assert not lane.done()
         await mailbox.submit("0000-r0", "{}")
-        assert await lane == Assignment(trial_id="0000-r0", config="{}", attempt=1)
+        assert await lane == Assignment(trial_id="0000-r0", config="{}")
 
     asyncio.run(story())
 
@@ -151,7 +151,7 @@ def test_a_restarted_lane_gets_its_trial_back_as_a_further_attempt() -> None:
         await mailbox.next_trial("a", "host", 1)
         await mailbox.submit("other", "{}")
         assert await mailbox.register_lane("a", HEAD)
-        assert await mailbox.next_trial("a", "host", 2) == Assignment(trial_id="t", config="{}", attempt=2)
+        assert await mailbox.next_trial("a", "host", 2) == Assignment(trial_id="t", config="{}")
         assert [event.trial_id for event in await events_of(mailbox, "resumed")] == ["t"]
 
     asyncio.run(story())
@@ -203,7 +203,7 @@ def test_the_trial_of_a_lost_lane_goes_to_another_before_the_others() -> None:
         await mailbox.next_trial("a", "host", 1)
         await mailbox.submit("later", "{}")
         await mailbox.remove_lane("a", "its node is gone")
-        assert await mailbox.next_trial("b", "host", 2) == Assignment(trial_id="t", config="{}", attempt=2)
+        assert await mailbox.next_trial("b", "host", 2) == Assignment(trial_id="t", config="{}")
 
     asyncio.run(story())
 
@@ -437,7 +437,7 @@ def test_the_trial_of_a_lane_whose_node_died_goes_to_a_lane_that_waits() -> None
         waiting = begin(mailbox.next_trial("left", "host", 2))
         await settle()
         await mailbox.report_dead_workers("lost", "its workers died", alive=list(HEAD))
-        assert await waiting == Assignment(trial_id="t", config="{}", attempt=2)
+        assert await waiting == Assignment(trial_id="t", config="{}")
         told = {event.kind: event for event in await mailbox.take_events(0.01)}
         assert told["lane_down"].facts["why"] == "node other (bbbbbbbb) died"
         assert told["requeued"].trial_id == "t"
@@ -450,10 +450,10 @@ def test_lost_nodes_are_not_held_against_a_trial_and_dead_workers_are() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await on_lane(mailbox, "a", OTHER, "t")
-        for attempt in range(2, 6):
+        for _ in range(2, 6):
             await mailbox.report_dead_workers("a", "x", alive=list(HEAD))
             await on_lane(mailbox, "a", OTHER)
-            assert await mailbox.next_trial("a", "host", 1) == Assignment(trial_id="t", config="{}", attempt=attempt)
+            assert await mailbox.next_trial("a", "host", 1) == Assignment(trial_id="t", config="{}")
         for _ in range(2):
             await mailbox.report_dead_workers("a", "KeyError: 'x'", alive=[*HEAD, *OTHER])
             await on_lane(mailbox, "a", OTHER)

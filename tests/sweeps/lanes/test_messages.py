@@ -9,7 +9,7 @@ import pytest
 from sweeps.lanes.messages import Assignment, Event, TrialEnd
 
 MESSAGES = (
-    Assignment(trial_id="0000-r0", config="{}", attempt=1),
+    Assignment(trial_id="0000-r0", config="{}"),
     TrialEnd(status="failed", error="it broke"),
     Event(kind="report", lane="lane0", trial_id="0000-r0", facts={"epoch": 1}),
 )

@@ -91,7 +91,7 @@ class OpenLane:
         raise TimeoutError(f"{trial_id} did not end")
 
     def close(self) -> None:
-        ray.get(self.mailbox.close.remote())
+        ray.get(self.mailbox.interrupt.remote())
         self.thread.join(PATIENCE_SECONDS)
         assert not self.thread.is_alive()
         ray.kill(self.mailbox)
@@ -158,7 +158,7 @@ class PlainLane:
     links: list[PlainReporter]
 
     def run(self, trial_id: str) -> None:
-        run_assignment(self.setup, Assignment(trial_id=trial_id, config=self.config.to_json(), attempt=1))
+        run_assignment(self.setup, Assignment(trial_id=trial_id, config=self.config.to_json()))
 
     def states(self, trial_id: str) -> StateFolder:
         return StateFolder(path=self.setup.folder / "trials" / trial_id / "checkpoint")

@@ -12,6 +12,7 @@ from optuna.trial import TrialState
 from mtlib.config.trial import TrialConfig
 from search_spaces.domain import Choice, Condition, Float, Int
 from search_spaces.space import SearchSpace, grid_trials
+from sweeps.search.optuna_internals import reopen_trial
 from sweeps.search.study import (
     JOURNAL_NAME,
     NUMBER_ATTRIBUTE,
@@ -23,7 +24,6 @@ from sweeps.search.study import (
     newest_trials,
     open_study,
     reopen_ended,
-    reopen_running,
     repair_journal,
     sampler_for,
 )
@@ -45,7 +45,7 @@ def test_a_point_of_the_grid_is_given_out_as_it_is_in_any_order(tmp_path: Path, 
     study, points = open_study(tmp_path, "s"), grid_trials(space)
     for number in (2, 0, 3, 1):
         drawn = ask_known(study, space, "grid", number, points[number])
-        assert (drawn.number, drawn.params) == (number, points[number])
+        assert drawn.params == points[number]
     assert {number: trial.number for number, trial in newest_trials(study).items()} == {2: 0, 0: 1, 3: 2, 1: 3}
 
 
@@ -272,9 +272,9 @@ def test_what_was_given_out_before_a_kill_can_still_be_told(tmp_path: Path, tiny
     drawn = ask_new(open_study(tmp_path, "s"), space, "random", 0, 4)
     drawn.trial.report(0.4, 1)
     study = open_study(tmp_path, "s")
-    again = reopen_running(study, newest_trials(study)[4], drawn.params, 4)
-    again.trial.report(0.6, 2)
-    study.tell(again.trial, 0.6)
+    again = reopen_trial(study, newest_trials(study)[4])
+    again.report(0.6, 2)
+    study.tell(again, 0.6)
     (trial,) = reload(tmp_path).trials
     assert (trial.value, trial.intermediate_values, trial.params) == (0.6, {1: 0.4, 2: 0.6}, drawn.params)
 
@@ -306,7 +306,7 @@ def test_a_configuration_that_has_an_end_and_is_tried_again_runs_again_and_the_r
         assert (trials[1].params, trials[1].user_attrs) == (before[1].params, {NUMBER_ATTRIBUTE: 1})
         assert trials[1].intermediate_values == ({} if is_anew else {1: 0.1})
         assert found.user_attrs == {"note": "from a dashboard"}
-    again.tell(reopen_running(again, newest_trials(again)[1], before[1].params, 1).trial, 0.9)
+    again.tell(reopen_trial(again, newest_trials(again)[1]), 0.9)
     assert [trial.value for trial in reload(tmp_path).trials] == [0.7, 0.9, None]
     assert [path.name for path in tmp_path.iterdir()] == [JOURNAL_NAME]
 

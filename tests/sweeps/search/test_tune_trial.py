@@ -87,15 +87,12 @@ def test_a_pruned_trial_returns(reported: list[dict[str, Any]]) -> None:
     assert len(reported) == 1
 
 
-def test_tune_counts_scored_epochs_and_sees_the_best_and_every_score() -> None:
+def test_tune_counts_scored_epochs_and_sees_the_best_score() -> None:
     assert tune_metrics(REPORT) == {
         "epoch": 1,
         "trained_epochs": 3,
-        "score": 0.6,
         "best": 0.7,
         "is_last": False,
-        "score_sst": 0.4,
-        "score_overall": 0.6,
     }
 
 
