@@ -345,8 +345,10 @@ def test_an_exploding_rate_is_noticed_at_the_step_it_explodes(
     [
         {},
         {"stages.1.sum_losses": True, "stages.1.epochs": 40},
-        {"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"},
-        {"optimizer.schedule": "slanted_triangular", "data.bucket_by_length": False},
+        pytest.param({"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"}, marks=pytest.mark.slow),
+        pytest.param(
+            {"optimizer.schedule": "slanted_triangular", "data.bucket_by_length": False}, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_training_lowers_the_loss(

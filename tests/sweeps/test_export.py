@@ -332,6 +332,7 @@ def test_as_a_script_it_answers_without_torch_or_ray_and_from_any_folder(tmp_pat
     assert "python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine" in told
 
 
+@pytest.mark.slow
 def test_exporting_loads_no_ray(trained_sweep: Path, tmp_path: Path) -> None:
     done = run_main("sweeps.export", [str(trained_sweep), TRIAL, str(tmp_path / "model")])
     assert done.stderr == ""

@@ -184,6 +184,7 @@ def test_a_dry_run_with_an_encoder_on_the_hub_says_so_counts_its_weights_and_fet
     assert not (tmp_path / "home" / "hub" / "models--someone--tiny" / "blobs").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
@@ -209,6 +210,7 @@ def test_a_dry_run_refuses_an_encoder_on_the_hub_as_the_run_would(
     assert not (tmp_path / "first").exists()
 
 
+@pytest.mark.slow
 def test_without_a_hub_a_dry_run_refuses_an_encoder_that_is_nowhere_as_the_run_would(
     command: list[str], tmp_path: Path
 ) -> None:
@@ -481,6 +483,7 @@ def test_a_dry_run_of_a_sweep_that_goes_on_shows_what_is_left_and_changes_nothin
     assert begun.plans == []
 
 
+@pytest.mark.slow
 def test_a_dry_run_of_a_sweep_that_goes_on_loads_no_ray(begun: Begun) -> None:
     assert not loaded_by("--resume", str(begun.folder), "--dry-run") & {"ray", "optuna"}
 

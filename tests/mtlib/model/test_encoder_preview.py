@@ -93,7 +93,11 @@ def test_what_has_been_fetched_is_found_in_the_cache_without_the_hub(
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
-        ("someone/llama", "whose first token does not see those behind it, as in decoders (llama)"),
+        pytest.param(
+            "someone/llama",
+            "whose first token does not see those behind it, as in decoders (llama)",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "someone/bare", "must have its weights as model.safetensors or pytorch_model.bin", marks=pytest.mark.slow
         ),
@@ -112,6 +116,7 @@ def test_what_loading_would_refuse_is_refused_in_the_same_words(
     assert {*hub.fetched} <= {"someone/llama/config.json"}
 
 
+@pytest.mark.slow
 def test_without_a_hub_what_is_nowhere_is_refused_in_the_same_words(tmp_path: Path) -> None:
     nowhere = Hub(address="http://127.0.0.1:9")
     refused = answer_of(nowhere, tmp_path, LOOKED_UP.replace("{answer}", "0"), "someone/tiny")

@@ -219,6 +219,7 @@ def test_resources_come_back_and_nothing_is_left_behind(told: Told) -> None:
     assert states <= {DEADLY}, "what has ended on its lane needs no state any more"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("private_ray")
 def test_one_ctrl_c_stops_cleanly(make_plan: MakePlan, tiny_folder: Path, tiny_encoder_folder: Path) -> None:
     base = small_config(tiny_encoder_folder).override({"stages.0.steps_per_epoch": 2000})

@@ -129,6 +129,7 @@ def by_value() -> Iterator[None]:
     cloudpickle.unregister_pickle_by_value(module)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("by_value")
 def test_a_lane_of_two_workers_outlives_an_error_and_a_kill_on_one_of_them(
     lane_setup: LaneSetup, tmp_path: Path

@@ -679,6 +679,7 @@ def run_both(_wrap: Any, ground: Ground, name: str, changes: dict[str, Any], sha
     return end, link.steps
 
 
+@pytest.mark.slow
 def test_two_workers_share_stages_and_go_on_together_to_what_they_come_to_alone(ground: Ground) -> None:
     changes = {"tasks__sst__batch_size": 4}
     with pair_of_workers() as ask:
