@@ -41,7 +41,8 @@ def main() -> int:
         one_sided = [line for line in found if line.startswith("only ")]
         different = [line for line in found if not line.startswith("only ")]
         num_different += bool(different)
-        notes = f" ({'; '.join(one_sided)})" if one_sided else ""
+        names = sorted({line.rpartition(".")[2] for line in one_sided})
+        notes = f" (in one of the two only: {', '.join(names)})" if names else ""
         print(f"{name}: {f'differs: {different[0]}, {len(different)} in all' if different else 'equal'}{notes}")
     print(f"{num_different} files differ" if num_different else "all compared files are equal")
     return 1 if num_different else 0
@@ -72,7 +73,7 @@ def differences(before: Path, after: Path) -> Iterator[str]:
 def table_differences(before: pd.DataFrame, after: pd.DataFrame) -> Iterator[str]:
     """Columns of two tables that are not equal, row by row in one order."""
     for name in sorted({*before} ^ {*after}):
-        yield f"only {'before' if name in before else 'after'}: column {name}"
+        yield f"only {'before' if name in before else 'after'}: column.{name}"
     columns = [name for name in before if name in after and name not in NOT_COMPARED]
     order = [name for name in SORTED_BY if name in columns]
     first, second = (table.sort_values(order, kind="stable", ignore_index=True)[columns] for table in (before, after))
