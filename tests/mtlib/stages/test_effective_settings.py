@@ -174,7 +174,10 @@ def is_allowed(config: TrialConfig, changes: Changes, places: dict[str, str]) ->
     return True
 
 
-@pytest.mark.parametrize("name", BASES)
+SOME_SLOW = [pytest.param(name, marks=[pytest.mark.slow] * (number % 3 > 0)) for number, name in enumerate(BASES)]
+
+
+@pytest.mark.parametrize("name", SOME_SLOW)
 def test_where_the_key_stays_what_is_trained_is_equal_bit_for_bit(
     name: str, alone: TrialConfig, trainer: Trainer, places: dict[str, str]
 ) -> None:
@@ -190,7 +193,7 @@ def is_scored(name: str) -> bool:
     return name in ("origin", "best")
 
 
-@pytest.mark.parametrize("name", BASES)
+@pytest.mark.parametrize("name", SOME_SLOW)
 def test_what_is_said_to_reach_the_result_does_reach_it(
     name: str, alone: TrialConfig, trainer: Trainer, places: dict[str, str]
 ) -> None:
