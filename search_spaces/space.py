@@ -72,7 +72,7 @@ class SearchSpace:
         for key in self.conditions:
             rule = f"space '{self.name}': a key of the grid must have no condition, as its values are crossed with all"
             require(key not in self.grid, rule, key_title(key))
-        for _ in itertools.chain(range_configs(self), grid_configs(self)):
+        for _ in all_configs(self):
             pass
 
     @property

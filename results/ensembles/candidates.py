@@ -19,6 +19,7 @@ from results.ranking.bootstrap import Floats, Numbers
 from results.records.epochs import read_curves, reported_epochs
 from results.records.files import Location, open_folder, read_json
 from results.records.predictions import has_same_examples, iter_predictions, logits_array
+from results.records.selection import Member
 from results.records.trials import read_sweep, read_trials
 
 WEIGHTS_FILE = "epoch-{:04d}.safetensors"
@@ -176,6 +177,6 @@ def iter_tables(candidates: Sequence[Candidate], task: str, split: str) -> Itera
             yield candidate, table
 
 
-def describe_candidate(candidate: Candidate) -> str:
-    """A candidate for messages."""
+def describe_candidate(candidate: Candidate | Member) -> str:
+    """A candidate, or the member of an ensemble that it became, for messages."""
     return f"trial {candidate.trial} of {candidate.sweep} at epoch {candidate.epoch}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mtlib.config.trial import TrialConfig
 from mtlib.errors import require, require_name
+from results.ensembles.candidates import describe_candidate
 from results.records.files import Location, folder_name, is_file, open_folder
 from results.records.selection import Member, Selection
 from results.records.trials import SWEEP_FILE, TrialRecord, read_sweep, read_trials
@@ -73,7 +74,7 @@ def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tu
     device = choose_device(source.device)
     loaded = []
     for member, (record, config) in zip(members, trials, strict=True):
-        name = describe_member(member)
+        name = describe_candidate(member)
         weights = read_trial_weights(open_folder(source.places[member.sweep]), record, member.epoch)
         pretrained = load_pretrained(source.encoder or config.encoder.name, source)
         model = build_model(config, pretrained, weights, f"weights must fit the configuration of {name}")
@@ -89,7 +90,7 @@ def find_trials(members: Sequence[Member], task: str, source: ModelSource) -> li
         require_name(member.trial, records[member.sweep], f"trial of {source.places[member.sweep]}")
         record = records[member.sweep][member.trial]
         config = read_config(record.config)
-        require_name(task, config.active_tasks, f"task of {describe_member(member)}")
+        require_name(task, config.active_tasks, f"task of {describe_candidate(member)}")
         found.append((record, config))
     return found
 
@@ -118,8 +119,3 @@ def load_pretrained(name: str, source: ModelSource) -> "PretrainedEncoder":
     if name not in source.loaded:
         source.loaded[name] = find_encoder(name)
     return source.loaded[name]
-
-
-def describe_member(member: Member) -> str:
-    """A member as messages name it."""
-    return f"trial {member.trial} of {member.sweep} at epoch {member.epoch}"

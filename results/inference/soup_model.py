@@ -10,7 +10,8 @@ from mtlib.config.trial import TrialConfig
 from mtlib.errors import require
 from mtlib.stages.active_weights import part_of_weight
 from mtlib.stages.effective_settings import predicting_parts, prediction_config
-from results.inference.models import LoadedModel, ModelSource, describe_member, find_trials, load_pretrained
+from results.ensembles.candidates import describe_candidate
+from results.inference.models import LoadedModel, ModelSource, find_trials, load_pretrained
 from results.ranking.bootstrap import Numbers
 from results.records.files import open_folder
 from results.records.selection import Member
@@ -61,7 +62,7 @@ def load_soup(members: Sequence[Member], task: str, source: ModelSource) -> Load
     pretrained = load_pretrained(source.encoder or shape.encoder.name, source)
     config = replace(shape, evaluation=trials[0][1].evaluation)
     weights = mean_weights(members, [record for record, _ in trials], shape, source)
-    name = f"the soup of {' and '.join(map(describe_member, members))}"
+    name = f"the soup of {' and '.join(map(describe_candidate, members))}"
     model = build_model(config, pretrained, weights, f"weights must fit the configuration of {name}")
     return LoadedModel(name=name, model=model.to(device), config=config, pretrained=pretrained)
 
@@ -74,7 +75,7 @@ def common_shape(members: Sequence[Member], configs: Sequence[TrialConfig], task
         require(
             other == first,
             rule,
-            f"{describe_member(member)}, whose are others than those of {describe_member(members[0])}",
+            f"{describe_candidate(member)}, whose are others than those of {describe_candidate(members[0])}",
         )
     weights = [member.weight for member in members]
     require(len(set(weights)) == 1, "members of a soup must have equal weights", ", ".join(map(str, weights)))
@@ -102,7 +103,9 @@ def mean_weights(
             total = {name: tensor.double() for name, tensor in own.items()}
             continue
         check_fit(
-            f"weights of {describe_member(member)} must be like those of {describe_member(members[0])}", own, total
+            f"weights of {describe_candidate(member)} must be like those of {describe_candidate(members[0])}",
+            own,
+            total,
         )
         for name, tensor in own.items():
             total[name] += tensor
