@@ -35,14 +35,18 @@ def main() -> int:
     parser.add_argument("before", metavar="BEFORE", type=Path)
     parser.add_argument("after", metavar="AFTER", type=Path)
     options = parser.parse_args()
+    names = {folder: list_files(folder) for folder in (options.before, options.after)}
+    for folder, files in names.items():
+        if not files:
+            parser.error(f"{folder} must be a folder of sweeps, but holds no records")
     num_different = 0
-    for name in list_files(options.before):
+    for name in sorted({*names[options.before], *names[options.after]}):
         found = list(differences(options.before / name, options.after / name))
         one_sided = [line for line in found if line.startswith("only ")]
         different = [line for line in found if not line.startswith("only ")]
         num_different += bool(different)
-        names = sorted({line.rpartition(".")[2] for line in one_sided})
-        notes = f" (in one of the two only: {', '.join(names)})" if names else ""
+        fields = sorted({line.rpartition(".")[2] for line in one_sided})
+        notes = f" (in one of the two only: {', '.join(fields)})" if fields else ""
         print(f"{name}: {f'differs: {different[0]}, {len(different)} in all' if different else 'equal'}{notes}")
     print(f"{num_different} files differ" if num_different else "all compared files are equal")
     return 1 if num_different else 0
@@ -60,8 +64,9 @@ def list_files(folder: Path) -> list[Path]:
 
 def differences(before: Path, after: Path) -> Iterator[str]:
     """What differs between two files, in words."""
-    if not after.exists():
-        yield f"there is no {after}"
+    missing = [path for path in (before, after) if not path.exists()]
+    if missing:
+        yield f"there is no {missing[0]}"
     elif before.suffix == ".parquet":
         yield from table_differences(pd.read_parquet(before), pd.read_parquet(after))
     elif before.suffix == ".json":

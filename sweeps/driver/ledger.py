@@ -76,7 +76,12 @@ def add_trial(ledger: Ledger, spec: TrialSpec) -> None:
     if spec.trial_id in ledger.records:
         return
     ledger.is_changed = True
-    ledger.records[spec.trial_id] = TrialRecord(
+    ledger.records[spec.trial_id] = queued_record(spec)
+
+
+def queued_record(spec: TrialSpec) -> TrialRecord:
+    """The record of a trial that has not begun."""
+    return TrialRecord(
         trial_id=spec.trial_id,
         number=spec.number,
         config_hash=spec.config.content_hash,

@@ -24,7 +24,9 @@ from mtlib.training.epoch_report import EpochReport
 from mtlib.training.evaluation import predict
 from results.records.epochs import compact, read_predictions, write_epoch
 from results.records.trials import TrialRecord, read_trials, write_sweep, write_trials
+from sweeps.driver.ledger import queued_record
 from sweeps.export import main
+from sweeps.search.trial_spec import TrialSpec
 from tests.results.scripts import run_main, run_script
 
 TRIAL = "0001-r0"
@@ -38,29 +40,17 @@ def record_of(number: int, config: TrialConfig, reports: list[EpochReport]) -> T
     for point in points:
         if point.metric == mains[point.task] and point.value > best.get(point.task, (-1.0, 0))[0]:
             best[point.task] = (point.value, point.epoch)
-    return TrialRecord(
-        trial_id=f"{number:04d}-r0",
-        number=number,
-        config_hash=config.content_hash,
-        replicate=0,
-        seed=0,
-        status="complete" if reports else "queued",
-        params={},
-        config=config.to_json(),
+    queued = queued_record(TrialSpec(number=number, replicate=0, params={}, config=config))
+    if not reports:
+        return queued
+    return replace(
+        queued,
+        status="complete",
         best={name: value for name, (value, _) in best.items()},
-        last={},
         best_epoch={name: epoch for name, (_, epoch) in best.items()},
         epochs=len(reports),
-        steps=reports[-1].step if reports else 0,
-        shared_steps=0,
-        device_seconds=0.0,
-        wall_seconds=0.0,
-        peak_memory_bytes=0,
-        checkpoint=f"trials/{number:04d}-r0/checkpoint" if reports else None,
-        taken_from=None,
-        error=None,
-        host=None,
-        started=None,
+        steps=reports[-1].step,
+        checkpoint=f"trials/{queued.trial_id}/checkpoint",
     )
 
 

@@ -1,6 +1,7 @@
 """Trials that have finished, in whatever state others may find them."""
 
 import shutil
+from dataclasses import replace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -8,10 +9,12 @@ import pyarrow.parquet as pq
 from mtlib.checkpoints.state import saved_states
 from results.records.epochs import compact, curves_path
 from results.records.trials import TrialRecord, write_trials
+from sweeps.driver.ledger import queued_record
 from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.reuse.finished_trials import TrialFolder, register_finished
 from sweeps.reuse.starting_point import StartingPoint, prepare_starting_point
 from sweeps.reuse.weight_pruning import keep_weights_of
+from sweeps.search.trial_spec import TrialSpec
 from tests.sweeps.reuse.trained_trials import Ground
 
 NAMES = ("qqp", "sst", "sts", "overall")
@@ -32,12 +35,8 @@ def finish(ground: Ground, name: str = "first/0000-r0") -> TrialFolder:
 
 
 def record_of(course: LoadedTrial, place: TrialFolder, status: str) -> TrialRecord:
-    counts = ("number", "replicate", "seed", "epochs", "steps", "shared_steps", "peak_memory_bytes")
-    fields: dict[str, Any] = {name: {} for name in ("params", "best", "last", "best_epoch")}
-    fields |= dict.fromkeys(("checkpoint", "taken_from", "error", "host", "started"))
-    fields |= dict.fromkeys((*counts, "device_seconds", "wall_seconds"), 0)
-    fields |= {"config": course.config.to_json(), "config_hash": course.config.content_hash}
-    return TrialRecord(trial_id=place.trial_id, status=status, **fields)
+    queued = queued_record(TrialSpec(number=0, replicate=0, params={}, config=course.config))
+    return replace(queued, trial_id=place.trial_id, status=status)
 
 
 def compact_as(status: str, course: LoadedTrial, place: TrialFolder) -> None:

@@ -12,36 +12,20 @@ import torch
 from mtlib.checkpoints.best_weights import check_weights, keep_best
 from mtlib.checkpoints.state import State, StateFolder, save_state
 from results.records.trials import TrialRecord
+from sweeps.driver.ledger import queued_record
 from sweeps.reuse.weight_pruning import KeptWeights, best_trials, prune_weights
+from sweeps.search.trial_spec import TrialSpec
+from tests.mtlib.config.config_cases import BASE
 
 NAMES = ("overall", "sst", "qqp")
 
 
+QUEUED = queued_record(TrialSpec(number=0, replicate=0, params={}, config=BASE))
+
+
 def record(number: int, best: dict[str, float], status: str = "complete", replicate: int = 0) -> TrialRecord:
-    return TrialRecord(
-        trial_id=f"{number:04d}-r{replicate}",
-        number=number,
-        config_hash="0",
-        replicate=replicate,
-        seed=0,
-        status=status,
-        params={},
-        config="{}",
-        best=best,
-        last={},
-        best_epoch={},
-        epochs=3,
-        steps=0,
-        shared_steps=0,
-        device_seconds=0.0,
-        wall_seconds=0.0,
-        peak_memory_bytes=0,
-        checkpoint=None,
-        taken_from=None,
-        error=None,
-        host=None,
-        started=None,
-    )
+    trial_id = f"{number:04d}-r{replicate}"
+    return replace(QUEUED, trial_id=trial_id, number=number, replicate=replicate, status=status, best=best, epochs=3)
 
 
 def states_of(folder: Path, trial: TrialRecord) -> StateFolder:

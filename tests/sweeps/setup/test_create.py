@@ -18,9 +18,11 @@ from mtlib.model.multitask import MultiTaskModel
 from results.records.hold_out import HoldOutRecord, held_out_rows, read_hold_out
 from results.records.trials import SCHEMA_VERSION, TrialRecord, read_sweep, write_trials
 from search_spaces.space import load_space
+from sweeps.driver.ledger import queued_record
 from sweeps.options import SweepOptions
 from sweeps.resume.resume import read_saved_options
 from sweeps.run import main
+from sweeps.search.trial_spec import TrialSpec
 from sweeps.setup.create import (
     check_capacity,
     check_encoder_fits,
@@ -305,31 +307,8 @@ def test_a_storage_that_cannot_be_written_is_one_line(
 
 
 def record_of(inputs: SweepInputs, status: str) -> TrialRecord:
-    config = inputs.space.base
-    return TrialRecord(
-        trial_id="0000-r0",
-        number=0,
-        config_hash=config.content_hash,
-        replicate=0,
-        seed=0,
-        status=status,
-        params={"smart.weight": 0.0},
-        config=config.to_json(),
-        best={},
-        last={},
-        best_epoch={},
-        epochs=0,
-        steps=0,
-        shared_steps=0,
-        device_seconds=0.0,
-        wall_seconds=0.0,
-        peak_memory_bytes=0,
-        checkpoint=None,
-        taken_from=None,
-        error=None,
-        host=None,
-        started=None,
-    )
+    spec = TrialSpec(number=0, replicate=0, params={"smart.weight": 0.0}, config=inputs.space.base)
+    return dataclasses.replace(queued_record(spec), status=status)
 
 
 def test_a_folder_with_a_trial_that_waits_for_another_lane_is_kept(options: Build, inputs: SweepInputs) -> None:
