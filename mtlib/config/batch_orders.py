@@ -164,5 +164,3 @@ BATCH_ORDERS: dict[str, BatchOrder] = {
 
 ROUND_ORDERS = tuple(name for name, order in BATCH_ORDERS.items() if order.has_rounds)
 """Orders whose steps come in rounds of one batch per set, so that a round can be summed into one step."""
-RANDOM_ORDERS = tuple(name for name, order in BATCH_ORDERS.items() if order.is_random)
-"""Orders that draw the set of each step."""

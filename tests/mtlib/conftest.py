@@ -22,6 +22,7 @@ from mtlib.tasks import TASKS
 from mtlib.train import start
 from mtlib.training.run import Run
 from tests.mtlib.data.further_data import write_further_data
+from tests.mtlib.runtime.worker_pair import RunOnBoth, pair_of_workers
 from tests.mtlib.training.combinations import EVERY_METHOD, ORDERS, Changes, Material
 
 WORDS = ["the", "cat", "sat", "a", "b", "road", "un", "##able", "##s", "?", "film"]
@@ -113,6 +114,13 @@ def inputs(
         return Material(config=config, corpus=corpus, encoder=tiny_encoder)
 
     return build
+
+
+@pytest.fixture(scope="session")
+def run_on_both() -> Iterator[RunOnBoth]:
+    """Two worker processes that every test shares."""
+    with pair_of_workers() as run:
+        yield run
 
 
 @pytest.fixture

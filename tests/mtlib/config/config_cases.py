@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from mtlib.config.batch_orders import BATCH_ORDERS
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 
 ROOT = Path(__file__).parents[3]
+RANDOM_ORDERS = tuple(name for name, order in BATCH_ORDERS.items() if order.is_random)
+"""Batch orders that draw the set of each step."""
 BASE = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp", "sts")),))
 """All defaults, one stage."""
 PENALIZED = BASE.override(

@@ -5,9 +5,9 @@ import inspect
 import numpy as np
 import pytest
 
-from mtlib.config.batch_orders import BATCH_ORDERS, RANDOM_ORDERS, ROUND_ORDERS, Rounds, StageSets
+from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS, Rounds, StageSets
 from mtlib.config.schema import fields_of
-from tests.mtlib.config.config_cases import undescribed_fields
+from tests.mtlib.config.config_cases import RANDOM_ORDERS, undescribed_fields
 
 
 def rounds_in(order: str, number: int = 0, seed: int = 0, steps_per_epoch: int | None = None) -> Rounds:

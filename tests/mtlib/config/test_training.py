@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from mtlib.config.batch_orders import BATCH_ORDERS, RANDOM_ORDERS, ROUND_ORDERS
+from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS
 from mtlib.config.training import OptimizerConfig, StageConfig
 from tests.mtlib.config.config_cases import (
     BASE,
+    RANDOM_ORDERS,
     Case,
     assert_range,
     refusal,

@@ -1,18 +1,16 @@
 """The contrastive loss against a plain loop, and on two workers against one."""
 
 import math
-import os
-import socket
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, distributed, multiprocessing
+from torch import Tensor, distributed
 from torch.nn import functional
 
 from mtlib.loss.simcse import contrastive_loss, gather_rows
+from tests.mtlib.runtime.worker_pair import RunOnBoth
 
 HIDDEN, TAU = 4, 0.3
 CASES = ((5, 1), (5, 2), (4, 1), (2, 2), (1, 1), (1, 2))
@@ -125,26 +123,17 @@ def test_one_worker_has_all_rows() -> None:
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What each of two workers found for every case."""
-    folder = tmp_path_factory.mktemp("simcse")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    multiprocessing.spawn(answer, args=(port, folder), nprocs=2)  # type: ignore[attr-defined,no-untyped-call]
-    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
+def answers(run_on_both: RunOnBoth) -> list[dict[str, Any]]:
+    """What each of two workers finds for every case."""
+    return run_on_both(answer)
 
 
-def answer(rank: int, port: int, folder: Path) -> None:
-    """One of two workers: takes its shard of every case and writes down losses and gradients."""
-    torch.set_num_threads(1)
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    distributed.init_process_group("gloo", rank=rank, world_size=2)
-    torch.save({str(case): shard_of(rank, *case) for case in CASES}, folder / f"{rank}.pt")
-    distributed.destroy_process_group()
+def answer(_wrap: Any) -> dict[str, Any]:
+    """Losses and gradients of this worker's shard of every case."""
+    return {str(case): shard_of(distributed.get_rank(), *case) for case in CASES}
 
 
-def shard_of(rank: int, rows: int, texts: int) -> dict[str, Tensor]:
+def shard_of(rank: int, rows: int, texts: int) -> dict[str, Any]:
     """A worker's losses, and the gradients of their sum in a weight that both views pass through."""
     positions, weight = np.arange(rows)[rank::2], mixing().requires_grad_()
     is_empty = len(positions) == 0
@@ -152,7 +141,7 @@ def shard_of(rank: int, rows: int, texts: int) -> dict[str, Tensor]:
     first, second = (view[positions] @ weight for view in views(rows, texts))
     loss = contrastive_loss(first, second, positions=positions, num_rows=rows, temperature=TAU, is_empty=is_empty)
     (gradient,) = torch.autograd.grad(loss.sum(), weight)
-    return {"loss": loss.detach(), "gradient": gradient}
+    return {"loss": loss.tolist(), "gradient": gradient.tolist()}
 
 
 def mixing() -> Tensor:
@@ -168,7 +157,7 @@ def test_two_workers_give_each_row_the_loss_that_one_worker_gives_it(
     expected = whole(first @ mixing(), second @ mixing())
     for rank, seen in enumerate(answers):
         own = expected[rank::2]
-        assert torch.allclose(seen[str(case)]["loss"], own if len(own) else torch.zeros(1), atol=1e-6)
+        assert torch.allclose(torch.tensor(seen[str(case)]["loss"]), own if len(own) else torch.zeros(1), atol=1e-6)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -177,7 +166,7 @@ def test_the_gradients_of_two_workers_add_up_to_that_of_one(
 ) -> None:
     (first, second), weight = views(*case), mixing().requires_grad_()
     (expected,) = torch.autograd.grad(whole(first @ weight, second @ weight).sum(), weight)
-    parts = [seen[str(case)]["gradient"] for seen in answers]
+    parts = [torch.tensor(seen[str(case)]["gradient"]) for seen in answers]
     assert torch.allclose(parts[0] + parts[1], expected, atol=1e-5)
     if case[0] > 1:
         assert parts[0].abs().max() > 1e-3

@@ -1,14 +1,11 @@
 """What workers agree on, with one process and with two over gloo."""
 
-import os
-import socket
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import distributed, multiprocessing
+from torch import distributed
 
 from mtlib.runtime.workers import (
     expect_workers,
@@ -18,6 +15,7 @@ from mtlib.runtime.workers import (
     sum_over_workers,
     worker_rank,
 )
+from tests.mtlib.runtime.worker_pair import RunOnBoth
 
 
 def test_one_worker_needs_no_process_group() -> None:
@@ -52,35 +50,25 @@ def test_a_worker_whose_process_group_has_gone_does_not_take_itself_for_the_only
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What each of two workers saw."""
-    folder = tmp_path_factory.mktemp("workers")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    multiprocessing.spawn(answer, args=(port, folder), nprocs=2)  # type: ignore[attr-defined,no-untyped-call]
-    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
+def answers(run_on_both: RunOnBoth) -> list[dict[str, Any]]:
+    """What each of two workers sees."""
+    return run_on_both(answer)
 
 
-def answer(rank: int, port: int, folder: Path) -> None:
-    """One of two workers: asks everything once and writes down what it got."""
-    torch.set_num_threads(1)
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    distributed.init_process_group("gloo", rank=rank, world_size=2)
+def answer(_wrap: Any) -> dict[str, Any]:
+    """Calls every function once on a worker; returns what it got, tensors as lists."""
+    rank = distributed.get_rank()
     values = torch.tensor([1.0, 10.0]) * (rank + 1)
-    torch.save(
-        {
-            "workers": num_workers(),
-            "rank": worker_rank(),
-            "sum": sum_over_workers(values),
-            "values": values,
-            "gathered": gather_from_workers([rank, "text", torch.full((rank + 1,), float(rank))]),
-            "nothing": gather_from_workers([]),
-            **gathered_with_gradient(rank),
-        },
-        folder / f"{rank}.pt",
-    )
-    distributed.destroy_process_group()
+    gathered = gather_from_workers([rank, "text", torch.full((rank + 1,), float(rank))])
+    return {
+        "workers": num_workers(),
+        "rank": worker_rank(),
+        "sum": sum_over_workers(values).tolist(),
+        "values": values.tolist(),
+        "gathered": [[*part[:2], part[2].tolist()] for part in gathered],
+        "nothing": gather_from_workers([]),
+        **{name: value.tolist() for name, value in gathered_with_gradient(rank).items()},
+    }
 
 
 def part_of(rank: int) -> torch.Tensor:
@@ -99,9 +87,7 @@ def gathered_with_gradient(rank: int) -> dict[str, torch.Tensor]:
     gathered = gather_with_gradient(own)
     (gradient,) = torch.autograd.grad(result_of(gathered, rank), own)
     turned = gather_with_gradient(own.T)
-    (even,) = torch.autograd.grad(
-        turned.sum(), own
-    )  # its gradient is an expanded scalar: to be copied, not summed into
+    (even,) = torch.autograd.grad(turned.sum(), own)  # of an expanded scalar: to be copied, not summed into
     return {"parts": gathered.detach(), "gradient": gradient, "turned": turned.detach(), "even": even}
 
 
@@ -111,14 +97,13 @@ def test_each_of_two_workers_knows_its_rank_and_their_number(answers: list[dict[
 
 def test_the_sum_over_two_workers_is_the_same_on_both_and_in_place(answers: list[dict[str, Any]]) -> None:
     for seen in answers:
-        assert seen["sum"].tolist() == [3.0, 30.0]
-        assert torch.equal(seen["values"], seen["sum"])
+        assert seen["sum"] == seen["values"] == [3.0, 30.0]
 
 
 def test_values_of_any_kind_and_size_come_by_rank_to_both_workers(answers: list[dict[str, Any]]) -> None:
     for seen in answers:
         assert [part[:2] for part in seen["gathered"]] == [[0, "text"], [1, "text"]]
-        assert [part[2].tolist() for part in seen["gathered"]] == [[0.0], [1.0, 1.0]]
+        assert [part[2] for part in seen["gathered"]] == [[0.0], [1.0, 1.0]]
         assert seen["nothing"] == [[], []]
 
 
@@ -126,11 +111,11 @@ def test_parts_come_by_rank_with_the_gradient_of_the_sum_of_both_results(answers
     parts = torch.stack([part_of(0), part_of(1)]).requires_grad_()
     (expected,) = torch.autograd.grad(result_of(parts, 0) + result_of(parts, 1), parts)
     for rank, seen in enumerate(answers):
-        assert torch.equal(seen["parts"], parts)
-        assert torch.allclose(seen["gradient"], expected[rank])
+        assert seen["parts"] == parts.tolist()
+        assert torch.allclose(torch.tensor(seen["gradient"]), expected[rank])
 
 
 def test_parts_need_not_be_contiguous(answers: list[dict[str, Any]]) -> None:
     for seen in answers:
-        assert torch.equal(seen["turned"], torch.stack([part_of(0).T, part_of(1).T]))
-        assert torch.equal(seen["even"], torch.full((2, 3), 2.0))
+        assert seen["turned"] == torch.stack([part_of(0).T, part_of(1).T]).tolist()
+        assert seen["even"] == torch.full((2, 3), 2.0).tolist()

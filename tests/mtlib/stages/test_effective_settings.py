@@ -11,13 +11,14 @@ from torch import Tensor
 
 from mtlib.checkpoints.best_weights import keep_best
 from mtlib.checkpoints.state import StateFolder
-from mtlib.config.batch_orders import RANDOM_ORDERS, ROUND_ORDERS
+from mtlib.config.batch_orders import ROUND_ORDERS
 from mtlib.config.losses import LOSSES
 from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig, default_task_config
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.stages.effective_settings import effective_settings, length_counts, predicting_task, prediction_config
+from tests.mtlib.config.config_cases import RANDOM_ORDERS
 from tests.mtlib.stages.inert_cases import (
     ALONE,
     BASES,

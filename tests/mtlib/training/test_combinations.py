@@ -6,7 +6,7 @@ meets one order (half of these where a run is killed); the whole matrix is slow.
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport, StepProgress
+from tests.mtlib.runtime.worker_pair import RunOnBoth
 from tests.mtlib.training.combinations import (
     ALTERNATING_ONLY,
     EVERY_METHOD,
@@ -30,7 +31,6 @@ from tests.mtlib.training.combinations import (
     Changes,
     Material,
     fits,
-    pair_of_workers,
 )
 
 STEPS = 50
@@ -57,17 +57,16 @@ right runs would differ visibly."""
 
 
 @pytest.fixture(scope="module")
-def two_workers() -> Iterator[Callable[[Material], torch.Tensor]]:
-    """Trains on two worker processes that stay; gives the details of every step, the same on both."""
-    with pair_of_workers() as run_on_both:
+def two_workers(run_on_both: RunOnBoth) -> Callable[[Material], torch.Tensor]:
+    """Trains on two worker processes; gives the details of every step, the same on both."""
 
-        def ask(inputs: Material) -> torch.Tensor:
-            found = run_on_both(details_of, inputs.config, inputs.corpus, inputs.encoder)
-            first, second = map(torch.tensor, found)
-            assert torch.equal(first, second)
-            return first
+    def ask(inputs: Material) -> torch.Tensor:
+        found = run_on_both(details_of, inputs.config, inputs.corpus, inputs.encoder)
+        first, second = map(torch.tensor, found)
+        assert torch.equal(first, second)
+        return first
 
-        yield ask
+    return ask
 
 
 def details_of(

@@ -7,7 +7,7 @@ The whole matrix is slow.
 import itertools
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from mtlib.stages.keys import list_cuts
 from mtlib.stages.plan import plan_stages
 from mtlib.train import origin_of, train
 from mtlib.training.epoch_report import EpochReport
+from tests.mtlib.runtime.worker_pair import RunOnBoth
 from tests.mtlib.training.combinations import (
     EVERY_METHOD,
     ORDERS,
@@ -34,7 +35,6 @@ from tests.mtlib.training.combinations import (
     Changes,
     Material,
     fits,
-    pair_of_workers,
 )
 
 Build = Callable[[str, str, Changes], Material]
@@ -194,14 +194,7 @@ def check_alone(build: Build, order: str, method: str, folder: Path) -> None:
     compare(first_epochs, *train_three(lambda objective: objective, *given))
 
 
-@pytest.fixture(scope="module")
-def run_on_both() -> Iterator[Callable[..., list[Any]]]:
-    """Two worker processes that stay."""
-    with pair_of_workers() as ask:
-        yield ask
-
-
-def check_both(run_on_both: Callable[..., list[Any]], build: Build, order: str, method: str, folder: Path) -> None:
+def check_both(run_on_both: RunOnBoth, build: Build, order: str, method: str, folder: Path) -> None:
     first_epochs, given = prepared(build, order, method, folder)
     for whole, forked in run_on_both(train_three, *given):
         compare(first_epochs, whole, forked)
@@ -214,7 +207,7 @@ def test_a_fork_ends_where_the_whole_trial_ends(order: str, method: str, inputs:
 
 @pytest.mark.parametrize(("order", "method"), SOME[::6])
 def test_a_fork_of_two_workers_ends_where_the_whole_trial_ends(
-    order: str, method: str, inputs: Build, run_on_both: Any, tmp_path: Path
+    order: str, method: str, inputs: Build, run_on_both: RunOnBoth, tmp_path: Path
 ) -> None:
     check_both(run_on_both, inputs, order, method, tmp_path)
 
@@ -230,12 +223,12 @@ def test_a_fork_ends_where_the_whole_trial_ends_in_the_rest_of_the_matrix(
 @pytest.mark.slow
 @pytest.mark.parametrize(("order", "method"), [*(pair for pair in SOME if pair not in SOME[::6]), *REST])
 def test_a_fork_of_two_workers_ends_where_the_whole_trial_ends_in_the_rest_of_the_matrix(
-    order: str, method: str, inputs: Build, run_on_both: Any, tmp_path: Path
+    order: str, method: str, inputs: Build, run_on_both: RunOnBoth, tmp_path: Path
 ) -> None:
     check_both(run_on_both, inputs, order, method, tmp_path)
 
 
-def test_a_state_of_one_worker_is_no_state_of_two(inputs: Build, run_on_both: Any, tmp_path: Path) -> None:
+def test_a_state_of_one_worker_is_no_state_of_two(inputs: Build, run_on_both: RunOnBoth, tmp_path: Path) -> None:
     made = inputs("uniform", "plain", SHORT)
     alone = StateFolder(path=tmp_path / "fork")
     train(made.config, made.corpus, made.encoder, on_stage=lambda _stage: False, states=alone)
