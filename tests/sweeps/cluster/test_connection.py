@@ -67,15 +67,27 @@ def test_a_cluster_that_is_not_there_is_one_clear_error(monkeypatch: pytest.Monk
         connect("auto")
 
 
+@pytest.fixture
+def shutdowns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Calls of `ray.shutdown`, which do nothing: the Ray of other tests goes on."""
+    calls: list[str] = []
+    monkeypatch.setattr(ray, "shutdown", lambda: calls.append("shutdown"))
+    return calls
+
+
 @pytest.mark.parametrize("num_timeouts", [1, 2])
-def test_a_local_ray_that_takes_too_long_is_started_again(num_timeouts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_ray_that_takes_too_long_is_started_again(
+    num_timeouts: int, shutdowns: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     answers: list[Exception | str] = [Exception("The current node timed out during startup. x")] * num_timeouts
     monkeypatch.setattr(connection, "start_local_once", lambda: give(answers))
     answers.append("127.0.0.1:8265")
     assert start_local() == "127.0.0.1:8265"
     assert not answers
+    assert len(shutdowns) == num_timeouts
 
 
+@pytest.mark.usefixtures("shutdowns")
 def test_a_local_ray_that_does_not_start_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[Exception | str] = [Exception("The current node timed out during startup. x\ny")] * 3
     monkeypatch.setattr(connection, "start_local_once", lambda: give(answers))
@@ -118,9 +130,7 @@ def test_a_background_run_that_fails_says_why_in_one_line() -> None:
     assert run.error == "RuntimeError: no node is left"
 
 
-def test_ray_is_not_shut_down_under_a_thread_that_is_still_inside(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[str] = []
-    monkeypatch.setattr(ray, "shutdown", lambda: calls.append("shutdown"))
+def test_ray_is_not_shut_down_under_a_thread_that_is_still_inside(shutdowns: list[str]) -> None:
     cluster = Cluster(is_connected_here=True, dashboard=None)
     may_go = threading.Event()
 
@@ -129,11 +139,11 @@ def test_ray_is_not_shut_down_under_a_thread_that_is_still_inside(monkeypatch: p
 
     run = BackgroundRun(work, "lane0")
     close_ray(cluster)
-    assert calls == []
+    assert shutdowns == []
     may_go.set()
     run.wait(10)
     close_ray(cluster)
-    assert calls == ["shutdown"]
+    assert shutdowns == ["shutdown"]
 
 
 def test_a_connection_that_was_there_before_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
