@@ -19,7 +19,7 @@ from results.records.selection import Member
 if TYPE_CHECKING:  # `results` must load without torch
     from mtlib.model.encoder import PretrainedEncoder
 
-BUNDLE_FILE, BUNDLE_VERSION = "bundle.json", 1
+BUNDLE_FILE = "bundle.json"
 CARD_FILE, LICENCE_FILE, NEEDS_FILE, SCRIPT_FILE = "README.md", "LICENSE", "requirements.txt", "predict.py"
 MODELS_FOLDER = "models"
 TOKENIZER = "token"
@@ -52,7 +52,7 @@ class BundledModel:
 class Bundle:
     """A bundle, without its models."""
 
-    version: int = BUNDLE_VERSION
+    version: int = 1
     created: str
     """ISO 8601, UTC."""
     wheel: str
@@ -94,8 +94,7 @@ def write_bundle_file(folder: Path, bundle: Bundle) -> None:
 
 def read_bundle(folder: Path) -> Bundle:
     """Reads `bundle.json`; ValueError if it is damaged or of another version."""
-    rule = "a bundle must be of version"
-    return read_dataclass(open_folder(folder), BUNDLE_FILE, Bundle, rule=rule, version=BUNDLE_VERSION)
+    return read_dataclass(open_folder(folder), BUNDLE_FILE, Bundle)
 
 
 def load_bundled(folder: Path, bundle: Bundle, task: str, device: str = "auto") -> Predictor:

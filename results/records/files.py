@@ -174,12 +174,17 @@ def write_json(root: fs.SubTreeFileSystem, path: str, value: Mapping[str, Any]) 
         stream.write((json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
 
 
-def read_json(root: fs.SubTreeFileSystem, path: str) -> dict[str, Any]:
-    """Reads a JSON object; FileNotFoundError if there is none, ValueError if it is not a whole one."""
+def read_json(root: fs.SubTreeFileSystem, path: str, removed: Collection[str] = ()) -> dict[str, Any]:
+    """Reads a JSON object, without the keys `removed` at any depth.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is not a whole JSON object.
+    """
     with root.open_input_stream(path) as stream:
         text = stream.readall()
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_hook=lambda tree: {key: tree[key] for key in tree if key not in removed})
     except ValueError as error:
         raise ValueError(f"{full_path(root, path)}: truncated or damaged: {first_line(error)}") from None
     if not isinstance(value, dict):
@@ -187,51 +192,29 @@ def read_json(root: fs.SubTreeFileSystem, path: str) -> dict[str, Any]:
     return value
 
 
-def read_versioned_json(root: fs.SubTreeFileSystem, path: str, *, rule: str, version: int, key: str) -> dict[str, Any]:
-    """Reads a JSON object of one version; arguments and errors are those of `read_dataclass`."""
-    tree = read_json(root, path)
-    require(tree.get(key) == version, f"{full_path(root, path)}: {rule} {version}", tree.get(key, "none"))
-    return tree
+def check_version(tree: Mapping[str, Any], name: str, key: str, version: int) -> None:
+    """Raises ValueError, naming the file, unless its JSON object has this version at `key`."""
+    require(tree.get(key) == version, f"{name}: {key.replace('_', ' ')} must be {version}", tree.get(key, "none"))
 
 
 def read_dataclass(
-    root: fs.SubTreeFileSystem,
-    path: str,
-    declared: type[Declared],
-    *,
-    rule: str,
-    version: int,
-    key: str = "version",
-    removed: Collection[str] = (),
+    root: fs.SubTreeFileSystem, path: str, declared: type[Declared], removed: Collection[str] = ()
 ) -> Declared:
-    """Reads a JSON object that a dataclass declares.
+    """Reads a JSON object that a dataclass declares; the first field is the version of the file.
 
     Args:
         root, path: the file.
-        declared: the dataclass; it need not have the field `key`.
-        rule: the error message for another version, before the version.
-        version: the value that the file must have at `key`.
-        key: the file's key of its version.
+        declared: the dataclass; the default of its first field is the version that the file must have.
         removed: keys that are ignored, at any depth.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: it is damaged, of another version, or not as declared; one line names it.
     """
-    tree = without_keys(read_versioned_json(root, path, rule=rule, version=version, key=key), removed)
-    if key not in declared.__annotations__:
-        del tree[key]
+    tree, name, key = read_json(root, path, removed), full_path(root, path), next(iter(declared.__annotations__))
+    check_version(tree, name, key, getattr(declared, key))
     try:
         found: Declared = from_dict(declared, tree, "")
     except ValueError as error:
-        raise ValueError(f"{full_path(root, path)}: {error}") from error
+        raise ValueError(f"{name}: {error}") from error
     return found
-
-
-def without_keys(tree: Any, removed: Collection[str]) -> Any:
-    """A JSON tree without some keys, at any depth."""
-    if isinstance(tree, list):
-        return [without_keys(item, removed) for item in tree]
-    if not isinstance(tree, dict):
-        return tree
-    return {key: without_keys(item, removed) for key, item in tree.items() if key not in removed}

@@ -26,6 +26,7 @@ class HeldOutRows:
 class HoldOutRecord:
     """The held-out rows of a sweep."""
 
+    schema_version: int = SCHEMA_VERSION
     share: float
     """Share of each task's own train rows (`--hold-out`), an upper bound on what is held out."""
     tasks: Mapping[str, HeldOutRows]
@@ -42,15 +43,14 @@ def held_out_rows(held: Mapping[str, Table]) -> dict[str, HeldOutRows]:
 
 
 def write_hold_out(folder: Location, record: HoldOutRecord) -> None:
-    """Writes `hold_out.json` into the sweep's folder, with the schema version added."""
-    write_json(open_folder(folder), HOLD_OUT_FILE, {"schema_version": SCHEMA_VERSION, **to_dict(record)})
+    """Writes `hold_out.json` into the sweep's folder."""
+    write_json(open_folder(folder), HOLD_OUT_FILE, to_dict(record))
 
 
 def read_hold_out(folder: Location) -> HoldOutRecord:
     """Reads `hold_out.json`; ValueError if the sweep held nothing out, or the file is damaged or of another version."""
-    root, key, rule = open_folder(folder), "schema_version", "schema version must be"
     try:
-        return read_dataclass(root, HOLD_OUT_FILE, HoldOutRecord, rule=rule, version=SCHEMA_VERSION, key=key)
+        return read_dataclass(open_folder(folder), HOLD_OUT_FILE, HoldOutRecord)
     except (FileNotFoundError, NotADirectoryError):
         rule = "a sweep must have kept train rows aside, with --hold-out F, to be scored on them"
         raise ValueError(f"{rule}; {folder} has no {HOLD_OUT_FILE}") from None

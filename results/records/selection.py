@@ -8,7 +8,6 @@ from mtlib.errors import require, require_name
 from mtlib.tasks import TASKS
 from results.records.files import Location, open_folder, read_dataclass, write_json
 
-SELECTION_VERSION = 1
 SELECTION_FILE = "selection.json"
 REMOVED_KEYS = ("max_latency_ms", "latency_ms")
 """Keys of earlier versions of the project, ignored wherever a file has them."""
@@ -153,7 +152,7 @@ class RecordedSearch:
 class Selection:
     """The ensembles of all tasks."""
 
-    version: int = SELECTION_VERSION
+    version: int = 1
     created: str
     """ISO 8601, UTC."""
     command: str
@@ -184,11 +183,8 @@ def write_selection(folder: Location, selection: Selection) -> None:
 
 def read_selection(folder: Location) -> Selection:
     """Reads `selection.json` from a sweep's folder; ValueError if it is missing, damaged or of another version."""
-    rule = "a selection must be of version"
     try:
-        return read_dataclass(
-            open_folder(folder), SELECTION_FILE, Selection, rule=rule, version=SELECTION_VERSION, removed=REMOVED_KEYS
-        )
+        return read_dataclass(open_folder(folder), SELECTION_FILE, Selection, removed=REMOVED_KEYS)
     except (FileNotFoundError, NotADirectoryError) as error:
         hint = "make one with python results/selector.py"
         raise ValueError(f"{folder} must hold {SELECTION_FILE} ({hint}), got none") from error

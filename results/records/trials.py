@@ -18,12 +18,13 @@ from mtlib.errors import require
 from results.records.files import (
     Location,
     check_schema,
+    check_version,
     full_path,
     is_file,
     open_atomic,
     open_folder,
     open_parquet,
-    read_versioned_json,
+    read_json,
     report_damage,
     write_json,
     write_parquet,
@@ -218,8 +219,10 @@ def write_sweep(folder: Location, info: Mapping[str, Any]) -> None:
 
 def read_sweep(folder: Location) -> dict[str, Any]:
     """Reads `sweep.json`; ValueError if it is missing, damaged or of another version."""
-    root, key, rule = open_folder(folder), "schema_version", "schema version must be"
+    root = open_folder(folder)
     try:
-        return read_versioned_json(root, SWEEP_FILE, rule=rule, version=SCHEMA_VERSION, key=key)
+        info = read_json(root, SWEEP_FILE)
     except (FileNotFoundError, NotADirectoryError):
         raise ValueError(f"{folder} is no sweep folder: it has no {SWEEP_FILE}") from None
+    check_version(info, full_path(root, SWEEP_FILE), "schema_version", SCHEMA_VERSION)
+    return info

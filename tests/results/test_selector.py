@@ -453,7 +453,7 @@ Spoil = Callable[[Path], Any]
             "a sweep must have kept train rows aside, with --hold-out F, to",
         ),
         (lambda held: (held / HOLD_OUT_FILE).write_text("{"), "hold_out.json: truncated or damaged: "),
-        (lambda held: (held / SELECTION_FILE).write_text("{}"), "a selection must be of version 1, got none"),
+        (lambda held: (held / SELECTION_FILE).write_text("{}"), "version must be 1, got none"),
         (lambda held: shutil.rmtree(held / "trials" / FIRST), "weights must be whole, "),
     ],
 )

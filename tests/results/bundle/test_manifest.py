@@ -123,7 +123,7 @@ def test_a_bundle_is_known_by_its_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"version": 2}, "a bundle must be of version 1, got 2"),
+        ({"version": 2}, "version must be 1, got 2"),
         ({"models": {}}, "unknown model 'models/1'; known: "),
         ({"tasks": {"sstt": []}}, "unknown task 'sstt'; did you mean 'sst'?"),
         ({"tasks": {"sst": []}}, "the ensemble of sst must have members, got none"),

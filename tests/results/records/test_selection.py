@@ -11,7 +11,6 @@ import pytest
 from mtlib.config.schema import set_in_tree, to_dict
 from results.records.selection import (
     SELECTION_FILE,
-    SELECTION_VERSION,
     HeldOutScores,
     Member,
     MethodScore,
@@ -103,7 +102,7 @@ def test_every_number_is_read_back_exactly(tmp_path: Path) -> None:
 def test_the_file_is_json_for_others_to_read(tmp_path: Path) -> None:
     write_selection(tmp_path, build_selection())
     tree = json.loads((tmp_path / SELECTION_FILE).read_text())
-    assert tree["version"] == SELECTION_VERSION
+    assert tree["version"] == 1
     assert tree["tasks"]["sts"]["members"][1]["weight"] == 0.3
     assert tree["tasks"]["sst"]["automatic"] is None
 
@@ -153,12 +152,12 @@ def test_what_is_no_json_object_is_refused(content: bytes, line: str, tmp_path: 
 @pytest.mark.parametrize("version", [0, 2, "1", None])
 def test_another_version_is_named_before_anything_else_is_read(version: Any, tmp_path: Path) -> None:
     (tmp_path / SELECTION_FILE).write_text(json.dumps({"version": version, "field_of_the_future": []}))
-    assert refusal(tmp_path) == f"a selection must be of version 1, got {version}"
+    assert refusal(tmp_path) == f"version must be 1, got {version}"
 
 
 def test_a_file_without_a_version_is_none_of_ours(tmp_path: Path) -> None:
     (tmp_path / SELECTION_FILE).write_text("{}")
-    assert refusal(tmp_path) == "a selection must be of version 1, got none"
+    assert refusal(tmp_path) == "version must be 1, got none"
 
 
 @pytest.mark.parametrize(
