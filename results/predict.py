@@ -178,10 +178,7 @@ def read_first(texts: Iterator[TextRow]) -> list[TextRow]:
 def write_predictions(
     predictor: Predictor, rows: Iterable[TextRow], form: OutputFormat, write: Write, on_rows: Callable[[int], None]
 ) -> tuple[int, int, str]:
-    """Predicts rows, and writes each chunk of them before the next one is read.
-
-    Args:
-        on_rows: is given the number of rows that have been written.
+    """Predicts rows, and writes each chunk before the next one is read; `on_rows` gets the number of written rows.
 
     Returns:
         The number of rows, the number of those with a blank text, and where the first of these stands.
@@ -270,11 +267,9 @@ def read_columns(text: str | None, form: Format, task: Task) -> tuple[str, ...]:
     """Columns of the texts: those that are named, else the task's own."""
     if text is None:
         return task.text_columns
-    columns = tuple(name.strip() for name in text.split(","))
+    columns, num_texts = tuple(name.strip() for name in text.split(",")), len(task.text_columns)
     require(form != "lines", "--columns must not be named for plain lines, which have none", text)
-    require(
-        len(columns) == len(task.text_columns), f"--columns must name {len(task.text_columns)} for {task.name}", text
-    )
+    require(len(columns) == num_texts, f"--columns must name {num_texts} for {task.name}", text)
     return columns
 
 

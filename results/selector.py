@@ -37,20 +37,8 @@ from results.records.trials import OVERALL
 from results.selection.report import fit_line, render_held_out_scores, render_selection
 from results.selection.select_all import SelectionRequest, select_from
 
-FOR_CHOOSING = (
-    "--task",
-    "--method",
-    "--max-models",
-    "--calibrate",
-    "--base",
-    "--repeats",
-    "--bags",
-    "--seed",
-    "--output",
-)
-"""Flags that exclude `--score-hold-out`."""
 FOR_MODELS = ("--data", "--encoder", "--device")
-"""Flags that need a command that loads models."""
+"""Flags that need a command that loads models; the only ones that may be given with `--score-hold-out`."""
 
 EXAMPLES = f"""\
 examples:
@@ -95,18 +83,21 @@ def run_selector(words: list[str]) -> None:
 
 
 def read_selector_command(words: Sequence[str]) -> argparse.Namespace:
-    """Takes a command line apart, and adds `home`, the folder of `selection.json`; ValueError for any mistake in it."""
+    """Parses a command line, and adds `home`, the folder of `selection.json`; ValueError for any mistake in it."""
     options = parse_words(build_parser(), words)
     require(bool(options.sweeps), "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
     options.sweeps = [absolute(sweep) for sweep in options.sweeps]
     options.home = absolute(options.output or options.sweeps[0])
     require(options.output is None or not Path(options.home).is_file(), "--output must be a folder", options.output)
-    for flag in FOR_CHOOSING if options.score_hold_out else ():
-        require(flag not in options.given, f"{flag} must not be given with --score-hold-out", "both")
+    for flag in options.given if options.score_hold_out else ():
+        is_allowed = flag in ("--score-hold-out", *FOR_MODELS)
+        require(is_allowed, f"{flag} must not be given with --score-hold-out", "both")
     has_models = options.score_hold_out or options.method == SOUP
     rule = f"must come with --score-hold-out or --method {SOUP}, which load models"
     for flag in () if has_models else FOR_MODELS:
         require(flag not in options.given, f"{flag} {rule}", "none of them")
+    options.encoder = None if options.encoder is None else read_encoder_name(options.encoder)
+    options.data = None if options.data is None else Path(options.data).expanduser()
     return options
 
 
@@ -120,9 +111,9 @@ def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> Group
         num_repeats=options.repeats,
         base=options.base,
         is_calibrated=options.calibrate,
-        encoder=None if options.encoder is None else read_encoder_name(options.encoder),
+        encoder=options.encoder,
         device=options.device,
-        data=None if options.data is None else Path(options.data).expanduser(),
+        data=options.data,
     )
     command = shlex.join(["python", "results/selector.py", *words])
     selection = select_from(request, command=command, on_progress=print_progress)
@@ -165,10 +156,10 @@ def score_on_held_out(options: argparse.Namespace) -> Group:
     rule = "--score-hold-out takes one SWEEP, whose selection.json is scored"
     require(len(options.sweeps) == 1, rule, len(options.sweeps))
     selection = read_selection(options.home)
-    encoder = None if options.encoder is None else read_encoder_name(options.encoder)
-    source = ModelSource(places=find_sweeps(selection, options.home), encoder=encoder, device=options.device)
-    before = count_evaluations([str(place) for place in source.places.values()])
-    scores = score_held_out(selection, source, None if options.data is None else Path(options.data).expanduser())
+    places = find_sweeps(selection, options.home)
+    source = ModelSource(places=places, encoder=options.encoder, device=options.device)
+    before = count_evaluations([str(place) for place in places.values()])
+    scores = score_held_out(selection, source, options.data)
     write_selection(options.home, replace(selection, looks=(*selection.looks, scores)))
     return render_held_out_scores(selection, scores, before)
 

@@ -6,8 +6,8 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from rich.console import Console
@@ -20,7 +20,7 @@ from mtlib.runtime.command_line import new_parser, parse_words, run_command
 from results.ranking.rank import RankedConfiguration, rank, to_frame
 from results.ranking.render import PLAIN_WIDTH, penalty_notes, render_ranking
 from results.records.files import open_folder
-from results.records.predictions import TrialEpoch, stack_predictions
+from results.records.predictions import stack_predictions
 from results.records.sweep import Sweep
 from results.records.sweep import load_sweep as load_sweep
 
@@ -39,12 +39,7 @@ in Python:
 
 def rank_sweep(sweep: Sweep) -> list[RankedConfiguration]:
     """A sweep's configurations, best first; raises as `results.ranking.rank.rank` does."""
-    root = open_folder(sweep.path)
-
-    def read(task: str, split: str, wanted: Sequence[TrialEpoch]) -> tuple[Any, Any]:
-        return stack_predictions(root, task, split, wanted)
-
-    return rank(sweep.records, sweep.curves, read)
+    return rank(sweep.records, sweep.curves, partial(stack_predictions, open_folder(sweep.path)))
 
 
 def ranking(sweep: Sweep) -> pd.DataFrame:

@@ -19,15 +19,12 @@ def bundle_card(selection: Selection, bundle: Bundle, base_models: Sequence[str]
         base_models: names on the Hugging Face hub of the encoders that were trained, as far as they have one.
     """
     parts = (
-        bundle_hub_metadata(bundle, base_models),
-        headline_lines(selection, bundle),
+        head_lines(selection, bundle, base_models),
         running_lines(bundle),
         expectation_lines(selection),
         member_table(bundle),
         file_table(bundle),
-        version_lines(bundle),
         limitation_lines(bundle),
-        licence_lines(),
     )
     return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
 
@@ -51,19 +48,14 @@ def soup_card(title: str, origins: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def bundle_hub_metadata(bundle: Bundle, base_models: Sequence[str]) -> Iterator[str]:
-    """The YAML that the Hugging Face hub reads; JSON strings are YAML too."""
+def head_lines(selection: Selection, bundle: Bundle, base_models: Sequence[str]) -> Iterator[str]:
+    """The YAML that the Hugging Face hub reads (JSON strings are YAML too), the headline and one sentence."""
     yield "---"
     if base_models:
         yield from ("base_model:", *(f"- {json.dumps(name)}" for name in base_models))
     yield from ("tags:", "- multi-task", "- multitask-sweeps", *(f"- {json.dumps(task)}" for task in bundle.tasks))
-    yield "---"
-
-
-def headline_lines(selection: Selection, bundle: Bundle) -> Iterator[str]:
-    """Headline and one sentence."""
     tasks = in_words(titles(tuple(bundle.tasks)))
-    yield from (f"# Models for {tasks}", "")
+    yield from ("---", "", f"# Models for {tasks}", "")
     yield f"Predicts {tasks} for new text with {count(len(bundle.models), 'trained model')}. The sweep of the"
     yield f"selection, made on {selection.created[:10]}, its pretrained encoder and a network are not needed for that."
 
@@ -87,7 +79,7 @@ def running_lines(bundle: Bundle) -> Iterator[str]:
 
 
 def expectation_lines(selection: Selection) -> Iterator[str]:
-    """What was chosen, what to expect of it, how that was estimated, and what it is not."""
+    """What was chosen, its expected score, and how that was estimated."""
     yield from ("## What to expect", "")
     yield from ("| task | metric | expect | 95 % interval | estimated on | dev score |", "| --- " * 6 + "|")
     for name, chosen in selection.tasks.items():
@@ -99,8 +91,8 @@ def expectation_lines(selection: Selection) -> Iterator[str]:
         among = f"{count(chosen.num_candidates, 'candidate')} of {count(chosen.num_trials, 'trial')}"
         yield f"- {' '.join(verdict(name, chosen))} Chosen from {among}."
     yield ""
-    yield f"To expect is the cross-fitted score: dev was cut into {selection.num_folds} folds, and each example was"
-    yield "judged only by what had been chosen without its fold, so that choosing does not flatter it. The interval is"
+    yield f"The score to expect is cross-fitted: dev was cut into {selection.num_folds} folds, and each example was"
+    yield "scored only by what had been chosen without its fold, so that choosing does not flatter it. The interval is"
     yield "over examples of the same kind; on other kinds of text expect less."
     yield from optimism_sentences(selection)
     yield from ("", *held_out_lines(selection))
@@ -129,7 +121,7 @@ def member_table(bundle: Bundle) -> Iterator[str]:
             cells = f"{member.weight:.3f} | [`{member.model}`]({member.model}) | {origin} | {member.temperature:.3g}"
             yield f"| {TASKS[task].title} | {cells} |"
     yield ""
-    yield "Each model's folder has a card of its own, which says how it was trained. What the models of a task say is"
+    yield "Each model's folder has a card of its own, which says how it was trained. Outputs of a task's models are"
     yield "averaged with these weights; where a temperature is not 1, logits were divided by it before."
     for task in (task for task, members in bundle.tasks.items() if members[0].knots):
         yield f"For {TASKS[task].title} their ranks are averaged: the numbers order texts, within the range of labels,"
@@ -137,7 +129,7 @@ def member_table(bundle: Bundle) -> Iterator[str]:
 
 
 def file_table(bundle: Bundle) -> Iterator[str]:
-    """What the folder holds."""
+    """What the folder holds, and the versions that it was made with."""
     held = {
         SCRIPT_FILE: "predicts; all else is called by it",
         NEEDS_FILE: "the packages that it needs; neither Ray nor Optuna is among them",
@@ -149,16 +141,12 @@ def file_table(bundle: Bundle) -> Iterator[str]:
     }
     yield from ("## What is in this folder", "", "| name | what it holds |", "| --- | --- |")
     yield from (f"| `{name}` | {what} |" for name, what in held.items())
-
-
-def version_lines(bundle: Bundle) -> Iterator[str]:
-    """Python and package versions."""
     versions = ", ".join(f"{name} {version}" for name, version in {"Python": bundle.python, **bundle.packages}.items())
-    yield from ("## Made with", "", f"On {bundle.created[:10]}: {versions}.")
+    yield from ("", "## Made with", "", f"On {bundle.created[:10]}: {versions}.")
 
 
 def limitation_lines(bundle: Bundle) -> Iterator[str]:
-    """What the bundle does not promise."""
+    """What the bundle does not promise, and the licences."""
     yield from ("## What it is not", "")
     yield "- Nothing was scored on test. A dev score is no estimate for other text; the column `expect` is."
     yield "- It is for text of the kind that it was trained on, in that language, and cut at the models' longest input."
@@ -166,10 +154,6 @@ def limitation_lines(bundle: Bundle) -> Iterator[str]:
         yield "- Probabilities are averages over models; nobody has checked that they are right as often as they say."
     yield "- Other versions, and other devices, may round otherwise: the last digits can differ."
     yield f"- `{SELECTION_FILE}` and `{MODELS_FOLDER}/*/trial.json` name paths of the machine that trained the models."
-
-
-def licence_lines() -> Iterator[str]:
-    """Whose licence is whose."""
-    yield from ("## Licence", "")
+    yield from ("", "## Licence", "")
     yield f"`{LICENCE_FILE}` is that of the code: `{SCRIPT_FILE}` and the wheel. That of the weights is for whoever"
     yield "publishes them to say: those of the pretrained encoder and of the data apply."

@@ -14,7 +14,7 @@ from mtlib.tasks import TASKS
 from results.inference.models import LoadedModel
 from results.inference.predictor import Predictor, ensemble_of
 from results.records.files import Location, is_file, open_folder, read_dataclass, write_json
-from results.records.selection import Member
+from results.records.selection import BundledMember
 
 if TYPE_CHECKING:  # `results` must load without torch
     from mtlib.model.encoder import PretrainedEncoder
@@ -24,18 +24,6 @@ CARD_FILE, LICENCE_FILE, NEEDS_FILE, SCRIPT_FILE = "README.md", "LICENSE", "requ
 MODELS_FOLDER = "models"
 TOKENIZER = "token"
 """How names of a tokenizer's files begin: `tokenizer.json`, `tokenizer_config.json`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class BundledMember:
-    """One model of a task's ensemble."""
-
-    model: str
-    """Its folder in the bundle."""
-    weight: float
-    """As a `results.records.selection.Member` has it; so are the others."""
-    knots: tuple[float, ...] = ()
-    temperature: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +102,7 @@ def load_bundled(folder: Path, bundle: Bundle, task: str, device: str = "auto") 
         loaded = load_checked_model(folder / member.model, files, device)
         key = tuple(sorted((name, value) for name, value in files.items() if name.startswith(TOKENIZER)))
         models.append(replace(loaded, pretrained=shared.setdefault(key, loaded.pretrained)))
-    return Predictor(task=TASKS[task], models=tuple(models), ensemble=ensemble_of(selection_members(members)))
+    return Predictor(task=TASKS[task], models=tuple(models), ensemble=ensemble_of(members))
 
 
 def load_checked_model(folder: Path, files: Mapping[str, int], device: str) -> LoadedModel:
@@ -123,29 +111,13 @@ def load_checked_model(folder: Path, files: Mapping[str, int], device: str) -> L
     from mtlib.runtime.environment import choose_device
 
     place = choose_device(device)
-    for name, wanted in files.items():
-        rule = f"a bundle's models must be whole (copy it again), {folder / name} is"
+    for name, checksum in files.items():
+        rule = f"a bundle's models must be whole (copy it again), {folder / name}"
         try:
-            is_whole = file_crc32(folder / name) == wanted
+            if file_crc32(folder / name) != checksum:
+                raise ValueError(f"{rule} is truncated or damaged")
         except OSError as error:
-            raise ValueError(f"{rule} not to be read: {error.strerror}") from error
-        if not is_whole:
-            raise ValueError(f"{rule} truncated or damaged")
+            raise ValueError(f"{rule} cannot be read: {error.strerror}") from error
     exported = load_exported(folder)
     pretrained = replace(exported.pretrained, weights={})  # the model has them already
     return LoadedModel(name=str(folder), model=exported.model.to(place), config=exported.config, pretrained=pretrained)
-
-
-def selection_members(members: tuple[BundledMember, ...]) -> tuple[Member, ...]:
-    """A bundle's members as a selection's, so that both are checked and averaged by the same code."""
-    return tuple(
-        Member(
-            sweep=BUNDLE_FILE,
-            trial=member.model,
-            epoch=1,
-            weight=member.weight,
-            knots=member.knots,
-            temperature=member.temperature,
-        )
-        for member in members
-    )

@@ -19,7 +19,6 @@ from results.bundle.manifest import (
     NEEDS_FILE,
     SCRIPT_FILE,
     Bundle,
-    BundledMember,
     BundledModel,
     write_bundle_file,
 )
@@ -28,7 +27,7 @@ from results.inference.card_facts import trial_card_facts
 from results.inference.models import LoadedModel, ModelSource, find_encoders, find_trials, load_models
 from results.inference.predictor import ensemble_of, load_predictor
 from results.records.files import PROJECT_FOLDER, Location, folder_name, open_folder
-from results.records.selection import SELECTION_FILE, Member, Selection, TaskSelection
+from results.records.selection import SELECTION_FILE, BundledMember, Member, Selection, TaskSelection
 from results.records.trials import OVERALL, read_sweep, read_trials
 from results.records.weights import read_bytes
 
@@ -37,9 +36,7 @@ if TYPE_CHECKING:
 
 NEEDED = ("huggingface_hub", "numpy", "pyarrow", "rich", "safetensors", "scipy", "tokenizers", "torch", "transformers")
 """Packages that predicting imports: a part of those that the project needs."""
-NEEDS = (
-    "# What predict.py needs, in the versions that this bundle was made with. Others may do, and may round otherwise."
-)
+NEEDS = "# What predict.py needs, in the versions that this bundle was made with; others may do, and round otherwise.\n"
 
 SCRIPT = '''\
 """Predicts text with the models beside this file; `--help` shows how."""
@@ -199,16 +196,16 @@ def member_card_facts(member: Member, task: str, source: ModelSource) -> "CardFa
     place = source.places[member.sweep]
     records = read_trials(place)
     record = next(record for record in records if record.trial_id == member.trial)
-    best = [name for name in (OVERALL, task, *record.best_epoch) if record.best_epoch.get(name) == member.epoch]
-    info, root = read_sweep(place), open_folder(place)
-    return trial_card_facts(info, root, record, [*best, task][0], member.epoch, len(records))
+    scores = (name for name in (OVERALL, task, *record.best_epoch) if record.best_epoch.get(name) == member.epoch)
+    info, root, best = read_sweep(place), open_folder(place), next(scores, task)
+    return trial_card_facts(info, root, record, best, member.epoch, len(records))
 
 
 def write_code(folder: Path, bundle: Bundle) -> None:
     """Writes what predicts with a bundle, what that needs, and the licence of it."""
-    needs = (NEEDS, *(f"{name}=={version}" for name, version in bundle.packages.items()))
+    needs = "".join(f"{name}=={version}\n" for name, version in bundle.packages.items())
     (folder / SCRIPT_FILE).write_text(SCRIPT.format(wheel=bundle.wheel, needs=NEEDS_FILE))
-    (folder / NEEDS_FILE).write_text("".join(f"{line}\n" for line in needs))
+    (folder / NEEDS_FILE).write_text(NEEDS + needs)
     (folder / LICENCE_FILE).write_bytes((PROJECT_FOLDER / LICENCE_FILE).read_bytes())
 
 

@@ -17,7 +17,7 @@ from results.inference.models import LoadedModel, ModelSource, load_models
 from results.inference.readers import TextRow
 from results.inference.soup_model import load_soup
 from results.ranking.bootstrap import Floats
-from results.records.selection import Member, Selection
+from results.records.selection import BundledMember, Member, Selection
 
 if TYPE_CHECKING:  # `results` must load without torch
     from mtlib.model.encoder import PretrainedEncoder
@@ -54,8 +54,8 @@ def load_predictor(selection: Selection, task: str, source: ModelSource) -> Pred
     return Predictor(task=TASKS[task], models=load_models(chosen.members, task, source), ensemble=ensemble)
 
 
-def ensemble_of(members: Sequence[Member]) -> Ensemble:
-    """How the outputs of a selection's members are averaged; ValueError if a weight, knot or temperature is invalid."""
+def ensemble_of(members: Sequence[Member | BundledMember]) -> Ensemble:
+    """How the outputs of members are averaged; ValueError if a weight, knot or temperature is invalid."""
     weights = tuple(member.weight for member in members)
     require(min(weights) > 0, "weights of members must be above 0", min(weights))
     require(abs(sum(weights) - 1) <= MAX_WEIGHT_SUM_ERROR, "weights of members must sum to 1", sum(weights))

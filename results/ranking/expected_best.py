@@ -1,8 +1,7 @@
 """The expected best dev score of a search as a function of the number of configurations that are tried.
 
-The curve is that of Dodge et al. (2019), the estimator the unbiased one of Tang et al. (2020). It is the
-expected best of n dev scores, not the expected score on new text: a configuration and its epoch are chosen for the
-highest dev score, so dev scores are optimistic, and the more so the more configurations were tried.
+It is the expected best of n dev scores, not the expected score on new text: a configuration and its epoch are chosen
+for the highest dev score, so dev scores are optimistic, and the more so the more configurations were tried.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,7 +48,7 @@ class ExpectedBest:
     high: Floats
     """Upper quantile, (N,)."""
     is_random: bool
-    """Whether the configurations were drawn independently of each other; if not, the curve only describes them."""
+    """Whether the configurations were drawn independently; if not, the curve only describes them."""
     num_stopped: int = 0
     """Configurations that a scheduler stopped early; they count with their best score so far."""
     num_unfinished: int = 0
@@ -72,7 +71,7 @@ def expected_best(scores: npt.ArrayLike, *, is_random: bool = False) -> Expected
 
     Args:
         scores: (N,), one per configuration, the mean over its replicates; higher is better.
-        is_random: whether the configurations were drawn independently of each other.
+        is_random: whether the configurations were drawn independently.
 
     Raises:
         ValueError: there is no score, or one is not finite.
@@ -80,7 +79,10 @@ def expected_best(scores: npt.ArrayLike, *, is_random: bool = False) -> Expected
     Source: Dodge et al. (2019), "Show Your Work", for the curve; Tang et al. (2020), "Showing Your Work Doesn't Always
     Work", for the unbiased estimator. The band is ours.
     """
-    values = np.sort(check_scores(scores))
+    values = np.asarray(scores, dtype=np.float64)
+    rule = "scores must be a list of at least one number, all finite, one per configuration"
+    require(values.ndim == 1 and len(values) > 0 and bool(np.isfinite(values).all()), rule, scores)
+    values = np.sort(values)
     gaps, aims = np.diff(values), np.array(LEVELS) * (1 - ROUNDING_SHARE)
     expected, bounds = [], []
     for shares in iterate_shares(len(values)):
@@ -121,12 +123,7 @@ def sweep_expected(sweep: Sweep, name: str = OVERALL) -> ExpectedBest:
 
 
 def describe_expected(best: ExpectedBest, name: str = OVERALL) -> list[str]:
-    """A curve in lines: scores, the number of configurations that reach most of the gain, and caveats.
-
-    Args:
-        best: the curve.
-        name: whose scores these are: a task, or `overall`.
-    """
+    """The curve of a task, or of `overall`, in lines: scores, where most of the gain is reached, and caveats."""
     title, total = name if name == OVERALL else TASKS[name].title, len(best.n)
     low, high = (f"{100 * level:g} %" for level in LEVELS)
     return [
@@ -140,16 +137,6 @@ def describe_expected(best: ExpectedBest, name: str = OVERALL) -> list[str]:
         *count_lines(best),
         OPTIMISM,
     ]
-
-
-def check_scores(scores: npt.ArrayLike) -> Floats:
-    """The scores as an array; ValueError if there is none, or one is not finite."""
-    values = np.asarray(scores, dtype=np.float64)
-    rule = "scores must be a list of at least one number, one per configuration"
-    require(values.ndim == 1 and len(values) > 0, rule, f"an array of shape {values.shape}")
-    for position in np.flatnonzero(~np.isfinite(values)):
-        require(False, f"scores must be finite, also that at position {position}", values[position])
-    return values
 
 
 def iterate_shares(num_scores: int) -> Iterator[Floats]:

@@ -80,11 +80,6 @@ def rank(records: Sequence[TrialRecord], curves: pd.DataFrame, read: ReadPredict
     failed one does not count. Standard errors and differences come from a bootstrap over examples on which all trials
     share their resamples (`results.ranking.bootstrap`).
 
-    Args:
-        records: the sweep's trials.
-        curves: the sweep's curves.
-        read: reads the requested predictions.
-
     Raises:
         ValueError: the sweep has a task that `mtlib.tasks` does not know, or predictions are missing.
     """
@@ -114,8 +109,8 @@ def scores_at(curves: pd.DataFrame, epochs: Mapping[str, int]) -> dict[Column, d
     """The main metric at these epochs, by trial, of every task and split that has it, and the total."""
     points = curves[curves["epoch"] == curves["trial"].map(dict(epochs))]
     found: dict[Column, dict[str, float]] = {}
-    names = ("trial", "task", "split", "metric", "value")
-    for trial, task, split, metric, value in zip(*(points[name].tolist() for name in names), strict=True):
+    rows = points[["trial", "task", "split", "metric", "value"]].itertuples(index=False)
+    for trial, task, split, metric, value in rows:
         require_name(task, (*TASKS, OVERALL), "task")
         if metric == (OVERALL if task == OVERALL else TASKS[task].metric):
             found.setdefault((task, split), {})[trial] = value

@@ -35,10 +35,7 @@ def render_ranking(rows: Sequence[RankedConfiguration], width: int = PLAIN_WIDTH
     train is scored), the overall score, the epoch of its maximum, and the status where some trial has not completed.
     Each score carries its standard error over examples and, where there are replicates, over these.
 
-    Args:
-        rows: the ranking.
-        width: columns there are; where a row does not fit in one line, errors go below their scores.
-        notes: further lines, such as `penalty_notes`.
+    Where a row is wider than `width` columns, errors go below their scores. `notes` are lines such as `penalty_notes`.
     """
     table = ranking_table(rows, is_tall=False)
     if Console(width=10 * width).measure(table).maximum > width:
@@ -71,7 +68,7 @@ def ranking_table(rows: Sequence[RankedConfiguration], is_tall: bool) -> Table:
 
 
 def broken_key(key: str) -> str:
-    """A dotted key in lines of at most `HEADER_WIDTH`, broken after dots only."""
+    """A dotted key, broken after dots into lines of at most `HEADER_WIDTH`."""
     lines = [""]
     for part in key.replace(".", ".\n").split("\n"):
         if lines[-1] and len(lines[-1]) + len(part) > HEADER_WIDTH:
@@ -151,11 +148,7 @@ def ranking_legend(rows: Sequence[RankedConfiguration]) -> list[str]:
 
 
 def penalty_notes(curves: pd.DataFrame) -> list[str]:
-    """A line for each task on which some trials' SMART penalty is numerically nothing, in every epoch so far.
-
-    Args:
-        curves: a row per point: trial, epoch, task, split, metric, value.
-    """
+    """A line for each task on which some trials' SMART penalty is numerically nothing, in every epoch so far."""
     points = curves[(curves["metric"] == "smart_penalty") & (curves["split"] == "train")]
     largest = points.groupby(["task", "trial"], as_index=False)["value"].max()
     nothing = largest[largest["value"] < NUMERICALLY_NOTHING]

@@ -31,6 +31,17 @@ class Member:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BundledMember:
+    """One model of an ensemble in a bundle; weight, knots and temperature are those of the `Member` that it was."""
+
+    model: str
+    """Its folder in the bundle."""
+    weight: float
+    knots: tuple[float, ...] = ()
+    temperature: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class MethodScore:
     """The scores of one selection method."""
 

@@ -10,8 +10,8 @@ from huggingface_hub import ModelCard
 
 from mtlib.tasks import TASKS
 from results.bundle.card import bundle_card, soup_card
-from results.bundle.manifest import Bundle, BundledMember, BundledModel
-from results.records.selection import HeldOutScores, Member, Selection
+from results.bundle.manifest import Bundle, BundledModel
+from results.records.selection import BundledMember, HeldOutScores, Member, Selection
 from tests.results.inference.trained_sweep import selection_of
 
 

@@ -12,7 +12,6 @@ import torch
 from mtlib.tasks import TASKS
 from results.bundle.manifest import (
     Bundle,
-    BundledMember,
     BundledModel,
     is_bundle,
     load_bundled,
@@ -21,6 +20,7 @@ from results.bundle.manifest import (
     write_bundle_file,
 )
 from results.inference.predictor import load_predictor, predict_texts
+from results.records.selection import BundledMember
 from tests.results.bundle.bundled_sweep import TEXTS, bundle_without_wheel, copy_sweep, select_mixed, source_of
 
 KNOTS = tuple(np.linspace(0, 5, 101).tolist())
@@ -167,8 +167,8 @@ def test_a_damaged_file_is_one_line_that_names_it(name: str, how: str, copied: P
     path.unlink()
     if how != "gone":
         path.write_bytes(data[:-1] if how == "cut" else data[:-9] + bytes([data[-9] ^ 1]) + data[-8:])
-    what = "not to be read: No such file or directory" if how == "gone" else "truncated or damaged"
-    assert complaint(copied) == f"a bundle's models must be whole (copy it again), {path} is {what}"
+    what = "cannot be read: No such file or directory" if how == "gone" else "is truncated or damaged"
+    assert complaint(copied) == f"a bundle's models must be whole (copy it again), {path} {what}"
 
 
 def test_a_card_may_be_changed_and_a_model_of_another_task_be_missing(copied: Path) -> None:

@@ -172,13 +172,13 @@ def test_scores_below_zero_are_scores() -> None:
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_a_score_that_is_not_finite_is_refused(wrong: float) -> None:
-    with pytest.raises(ValueError, match=rf"^scores must be finite, also that at position 1, got {wrong}$"):
+    with pytest.raises(ValueError, match=rf"^scores must be .* all finite, .*, got \[0\.5, {wrong}, 0\.7\]$"):
         expected_best([0.5, wrong, 0.7])
 
 
 @pytest.mark.parametrize("scores", [[], [[0.5, 0.6]], 0.5])
 def test_no_score_is_refused(scores: Any) -> None:
-    with pytest.raises(ValueError, match=r"^scores must be a list of at least one number, one per configuration, got"):
+    with pytest.raises(ValueError, match=r"^scores must be a list of at least one number, .*, got"):
         expected_best(scores)
 
 
