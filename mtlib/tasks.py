@@ -4,7 +4,7 @@ This is the only file that names tasks. A new task is one entry in `TASKS`, and 
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Kind = Literal["classes", "binary", "regression"]
 
@@ -32,22 +32,6 @@ class LeaderboardFile:
     def file_name(self, split: str) -> str:
         """Name of the file of `split`, `dev` or `test`."""
         return f"{self.stem}-{split}-output.csv"
-
-
-@dataclass(frozen=True, kw_only=True)
-class FurtherSet:
-    """A further data set that can train a task; the names of its text columns are the task's."""
-
-    name: str
-    """Its name in `data.sources` and in a stage's `extra_data`."""
-    task: str
-    path: str
-    """File of its train part in the data folder."""
-    label_column: str
-    labels: tuple[str, ...]
-    """`from:to` for each value in use; rows with other values are left out."""
-    batch_size: int
-    probability_factor: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,28 +138,27 @@ TASKS: dict[str, Task] = {
 }
 
 
-FURTHER_SETS = (
-    FurtherSet(
-        name="cfimdb",
-        task="sst",
-        path="ids-cfimdb-train.csv",
-        label_column="sentiment",
-        labels=("0:0", "1:4"),
-        batch_size=8,
-        probability_factor=1.0,
-    ),
-    FurtherSet(
-        name="snli",
-        task="qqp",
-        path="snli-train.csv",
-        label_column="label",
-        labels=("0:1", "2:0"),
-        batch_size=16,
-        probability_factor=0.1,
-    ),
-)
-"""Sets of My PAL BERT, 4.1 and 5.3: CFIMDB's labels times 4, in batches of 8; SNLI's entailment is a duplicate and its
-contradiction none, neutral pairs are left out, drawn with a tenth of its probability."""
+FURTHER_SETS: dict[str, dict[str, Any]] = {
+    "cfimdb": {
+        "task": "sst",
+        "path": "ids-cfimdb-train.csv",
+        "label_column": "sentiment",
+        "labels": ("0:0", "1:4"),
+        "batch_size": 8,
+    },
+    "snli": {
+        "task": "qqp",
+        "path": "snli-train.csv",
+        "label_column": "label",
+        "labels": ("0:1", "2:0"),
+        "probability_factor": 0.1,
+    },
+}
+"""Settings of further data sets, fields of `mtlib.config.data.SourceConfig`, by their name in `data.sources`.
+
+Source: My PAL BERT, 4.1 and 5.3. CFIMDB's labels are multiplied by 4. SNLI's entailment is a duplicate, its
+contradiction none; neutral pairs are left out.
+"""
 
 
 def overall_score(scores: dict[str, float]) -> float:

@@ -1,13 +1,12 @@
 """Settings of data: further sources, rows to hold out, batching, and the batch size of the evaluation."""
 
-import dataclasses
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from mtlib.config.schema import check_types
-from mtlib.errors import require, require_name
+from mtlib.errors import require, require_name, require_once
 from mtlib.tasks import FURTHER_SETS, TASKS
 
 Role = Literal["extra", "augment", "replace"]
@@ -79,8 +78,7 @@ def check_label(entry: str, task: str) -> None:
 
 def further_sets() -> dict[str, SourceConfig]:
     """The further sets of `mtlib.tasks`; they are read only where a stage names them."""
-    groups = [dataclasses.asdict(further) for further in FURTHER_SETS]
-    return {group.pop("name"): SourceConfig(**group) for group in groups}
+    return {name: SourceConfig(**settings) for name, settings in FURTHER_SETS.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +106,7 @@ class DataConfig:
         require(self.bucket_batches >= 0, "data.bucket_batches must be at least 0", self.bucket_batches)
         require(0 <= self.hold_out <= 0.5, "data.hold_out must be from 0 to 0.5", self.hold_out)
         replaced = [source.task for source in self.sources.values() if source.role == "replace"]
-        require(len(set(replaced)) == len(replaced), "data.sources must replace a task only once", replaced)
+        require_once(replaced, "data.sources must replace a task only once")
         for name in self.sources:
             require(name not in TASKS, "a name in data.sources must not be that of a task", name)
 

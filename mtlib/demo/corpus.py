@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from mtlib.demo import encoder, encoder_weights, texts, vocabulary
 from mtlib.demo.encoder import write_demo_encoder
 from mtlib.demo.texts import write_headlines, write_questions, write_review
 from mtlib.tasks import TASKS, Task
@@ -15,11 +14,7 @@ from mtlib.tasks import TASKS, Task
 Example = tuple[tuple[str, ...], float]
 """The texts of a row, and its label."""
 
-WRITERS: dict[str, Callable[[Random], Example]] = {
-    "sst": write_review,
-    "qqp": write_questions,
-    "sts": write_headlines,
-}
+WRITERS: dict[str, Callable[[Random], Example]] = {"sst": write_review, "qqp": write_questions, "sts": write_headlines}
 NUM_ROWS = {
     "sst": {"dev": 600, "test": 200, "train": 800},
     "qqp": {"dev": 800, "test": 200, "train": 8000},
@@ -54,7 +49,7 @@ def draw_examples(name: str, split: str, count: int, held_out: set[str], seed: i
 
 
 def write_split(folder: Path, task: Task, split: str, examples: list[Example], random: Random) -> None:
-    """Writes one file in the course's layout: an unnamed index column comes first, which pair files shuffle."""
+    """Writes one file in the course's layout. The first column is an index without a name, shuffled in pair files."""
     index = random.sample(range(10 * len(examples)), len(examples)) if task.is_pair else range(len(examples))
     labels = [] if split == "test" else [task.label_column]
     with (folder / task.file_name(split)).open("w", encoding="utf-8", newline="") as file:
@@ -73,9 +68,10 @@ def label_text(task: Task, label: float) -> str:
 def demo_folder(cache_folder: Path) -> tuple[Path, Path]:
     """Absolute folders of the demonstration's corpus and encoder, seed 0, written once and reused.
 
-    They are kept in `cache_folder` under a name with a hash of the source files that generate them.
+    They are kept in `cache_folder` under a name with a hash of the source files in this folder.
     """
-    folder = cache_folder.absolute() / f"demo-{sources_fingerprint()[:12]}"
+    sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    folder = cache_folder.absolute() / f"demo-{hashlib.sha256(sources).hexdigest()[:12]}"
     if not folder.exists():
         cache_folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache_folder, prefix=".demo-") as made:
@@ -96,10 +92,3 @@ def move_unless_there(made: Path, folder: Path) -> None:
     except OSError:
         if not folder.exists():
             raise
-
-
-def sources_fingerprint() -> str:
-    """SHA-256, in hexadecimal, of the source files that generate the demonstration."""
-    modules = (vocabulary, texts, encoder_weights, encoder)
-    sources = [Path(__file__), *(Path(str(module.__file__)) for module in modules)]
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()

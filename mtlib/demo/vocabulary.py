@@ -1,7 +1,6 @@
 """The vocabulary of the demonstration corpus: synonyms, similar concepts, and adjectives by sentiment.
 
-A line of a table is one concept. `|` separates synonyms, spaces separate the forms of a word. Where a table says so,
-neighbours (the first and second line, the third and fourth, ...) are similar concepts.
+In a table, commas separate concepts, `|` synonyms, and spaces the forms of a word.
 """
 
 Word = tuple[str, ...]
@@ -12,8 +11,7 @@ Concept = tuple[Word, ...]
 
 def read_concepts(table: str) -> tuple[Concept, ...]:
     """Concepts from a table."""
-    lines = [line for line in table.strip().splitlines() if line.strip()]
-    return tuple(tuple(tuple(name.split()) for name in line.split("|")) for line in lines)
+    return tuple(tuple(tuple(name.split()) for name in concept.split("|")) for concept in table.split(","))
 
 
 def split_words(text: str) -> tuple[str, ...]:
@@ -22,98 +20,52 @@ def split_words(text: str) -> tuple[str, ...]:
 
 PEOPLE = read_concepts(
     """
-    teacher teachers | instructor instructors
-    student students | pupil pupils
-    doctor doctors | physician physicians
-    nurse nurses
-    lawyer lawyers | attorney attorneys
-    judge judges
-    boss bosses | manager managers
-    worker workers | employee employees
-    cook cooks | chef chefs
-    waiter waiters
-    child children | kid kids
-    parent parents
+    teacher teachers | instructor instructors, student students | pupil pupils,
+    doctor doctors | physician physicians, nurse nurses,
+    lawyer lawyers | attorney attorneys, judge judges,
+    boss bosses | manager managers, worker workers | employee employees,
+    cook cooks | chef chefs, waiter waiters,
+    child children | kid kids, parent parents
     """
 )
-"""Subjects and objects of actions. Neighbours (teacher and student, doctor and nurse, ...) are similar."""
+"""Subjects and objects of actions. The two concepts of a line are similar."""
 
 ACTIONS = read_concepts(
     """
-    help helps helped | assist assists assisted
-    hire hires hired | employ employs employed
-    follow follows followed | chase chases chased
-    watch watches watched | observe observes observed
-    call calls called | phone phones phoned
-    visit visits visited
-    greet greets greeted | welcome welcomes welcomed
-    thank thanks thanked
-    praise praises praised
-    trust trusts trusted
+    help helps helped | assist assists assisted, hire hires hired | employ employs employed,
+    follow follows followed | chase chases chased, watch watches watched | observe observes observed,
+    call calls called | phone phones phoned, visit visits visited,
+    greet greets greeted | welcome welcomes welcomed, thank thanks thanked,
+    praise praises praised, trust trusts trusted
     """
 )
-"""Transitive verbs: base form, third person, participle. Neighbours are similar."""
+"""Transitive verbs: base form, third person, participle. The two concepts of a line are similar."""
 
 PLACES = read_concepts(
-    """
-    park
-    garden
-    kitchen
-    restaurant
-    office | workplace
-    school
-    street | road
-    station
-    museum
-    library
-    """
+    "park, garden, kitchen, restaurant, office | workplace, school, street | road, station, museum, library"
 )
-"""Places of actions. Neighbours are similar."""
+"""Places of actions. Each pair (park and garden, kitchen and restaurant, ...) is similar."""
 
-CITIES = read_concepts("Paris\nLondon\nRome\nBerlin\nMadrid\nVienna\nPrague\nOslo\nDublin")
+CITIES = read_concepts("Paris, London, Rome, Berlin, Madrid, Vienna, Prague, Oslo, Dublin")
 """Origins and destinations."""
 
-TRAVELS = read_concepts("travel | go | get\ndrive\nfly\nwalk")
+TRAVELS = read_concepts("travel | go | get, drive, fly, walk")
 """Verbs of travelling between cities."""
 
-HABITS = read_concepts(
-    """
-    study | learn
-    sleep | rest
-    eat
-    run | jog
-    bake
-    read
-    work
-    swim
-    sing
-    dance
-    pray
-    write
-    """
-)
+HABITS = read_concepts("study | learn, sleep | rest, eat, run | jog, bake, read, work, swim, sing, dance, pray, write")
 """Intransitive verbs."""
 
-ANIMALS = read_concepts("dogs\ncats\nhorses\ncows\nwolves\nfoxes\nbears\ngoats\nlions\nmice")
+ANIMALS = read_concepts("dogs, cats, horses, cows, wolves, foxes, bears, goats, lions, mice")
 """What comparisons compare."""
 
-COMPARISONS = read_concepts(
-    """
-    bigger smaller
-    faster slower
-    older younger
-    stronger weaker
-    louder quieter
-    """
-)
+COMPARISONS = read_concepts("bigger smaller, faster slower, older younger, stronger weaker, louder quieter")
 """Comparatives and their opposites."""
 
-QUESTION_WORDS = read_concepts("why\nhow\nwhen\nwhere")
+QUESTION_WORDS = read_concepts("why, how, when, where")
 OPENERS = ("", "", "", "", "Please , ", "Honestly , ")
 """Words before a question that do not change its meaning."""
 
 ALL_CONCEPTS = (PEOPLE, ACTIONS, PLACES, CITIES, TRAVELS, HABITS, ANIMALS, COMPARISONS, QUESTION_WORDS)
-"""Every table above."""
 
 ASPECTS = split_words("plot story script acting cast music dialogue ending pacing humor editing opening romance action")
 """Aspects of a film."""

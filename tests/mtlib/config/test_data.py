@@ -52,7 +52,7 @@ def test_a_change_of_any_field_changes_the_hash() -> None:
 
 
 def test_the_further_sets_of_the_tasks_are_known_and_off() -> None:
-    assert set(BASE.data.sources) == {further.name for further in FURTHER_SETS} == {"cfimdb", "snli"}
+    assert set(BASE.data.sources) == set(FURTHER_SETS) == {"cfimdb", "snli"}
     cfimdb, snli = BASE.data.sources["cfimdb"], BASE.data.sources["snli"]
     assert (cfimdb.task, cfimdb.labels, cfimdb.batch_size) == ("sst", ("0:0", "1:4"), 8)
     assert (snli.task, snli.labels, snli.probability_factor) == ("qqp", ("0:1", "2:0"), 0.1)

@@ -8,8 +8,8 @@ from mtlib.demo import vocabulary as words
 from mtlib.demo.vocabulary import Concept, read_concepts
 
 
-def test_a_table_is_read_line_by_line_name_by_name_form_by_form() -> None:
-    concepts = read_concepts("help helps | assist assists\n\nthank thanks")
+def test_a_table_is_read_concept_by_concept_name_by_name_form_by_form() -> None:
+    concepts = read_concepts("help helps | assist assists,\n thank thanks")
     assert concepts == ((("help", "helps"), ("assist", "assists")), (("thank", "thanks"),))
 
 
