@@ -30,11 +30,11 @@ from transformers.trainer_pt_utils import get_length_grouped_indices
 from mtlib.config.data import DataConfig
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
+from mtlib.data.load import read_data
 from mtlib.data.row_sources import pick_rows
-from mtlib.data.tables import read_folder
 from mtlib.data.token_cache import tokenize
 from mtlib.model.encoder import load_encoder
-from mtlib.stages.sampler import Rows, Step, StepBatch, pass_batches
+from mtlib.stages.sampler import Rows, StepBatch, pass_batches
 from mtlib.tasks import TASKS
 from mtlib.train import start
 from mtlib.training.run import Run
@@ -93,11 +93,11 @@ def main() -> None:
 def begin(data: Path, encoder_name: str, task: str, num_rows: int, cache: Path, device: str) -> Run:
     """A trial of one task at its beginning, with some of its train rows."""
     encoder = load_encoder(encoder_name)
-    tables = read_folder(data, [task])
+    config = TrialConfig(stages=(StageConfig(tasks=(task,)),))
+    tables = read_data(config, data)
     train = tables[task, "train"]
     tables[task, "train"] = pick_rows(train, np.random.default_rng(0).permutation(len(train.ids))[:num_rows])
     corpus = tokenize(tables, encoder.tokenizer, cache)
-    config = TrialConfig(stages=(StageConfig(tasks=(task,)),))
     return start(config, corpus, encoder, torch.device(device), lambda objective: objective, None)
 
 
@@ -142,7 +142,7 @@ def seconds_of(run: Run, batches: list[StepBatch]) -> float:
     clock = time.process_time if run.device.type == "cpu" else time.perf_counter
     started = clock()
     for batch in batches:
-        take_step(run, Step(batches=(batch,)))
+        take_step(run, (batch,))
     if run.device.type != "cpu":
         torch.cuda.synchronize()
     return clock() - started

@@ -10,10 +10,10 @@ import torch
 
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
-from mtlib.data.tables import read_folder
 from mtlib.data.token_cache import Corpus, tokenize
 from mtlib.model.encoder import PretrainedEncoder, load_encoder
 from mtlib.tasks import TASKS
+from tests.task_tables import read_folder
 
 torch.set_num_threads(1)  # tiny models: more threads only wait for each other
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from mtlib.config.data import HUB_PREFIX, SourceConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.row_sources import HELD, HoldOut, RowSource, RowSources, check_files, read_tables
-from mtlib.data.tables import Layout, Table, own_layout
+from mtlib.data.tables import Layout, Table
 from mtlib.errors import require
 from mtlib.tasks import TASKS
 
@@ -93,7 +93,8 @@ def task_source(config: TrialConfig, folder: Path, name: str, split: str) -> Row
     if glue is not None and not has_own and (folder / glue.folder / "train.tsv").is_file():
         layout = Layout(id_column=glue.id_column, text_columns=glue.text_columns, label_column=glue.label_column)
         return RowSource(task=name, split=split, path=f"{glue.folder}/{split}.tsv", own_split=split, layout=layout)
-    layout, path = own_layout(task, split), task.file_name(split)
+    layout = Layout(id_column="id", text_columns=task.text_columns, label_column=task.label_column)
+    path = task.file_name(split)
     return RowSource(task=name, split=split, path=path, own_split=split, layout=layout, delimiters="\t")
 
 

@@ -156,7 +156,7 @@ def pick_rows(table: Table, rows: np.ndarray) -> Table:
         table,
         ids=[table.ids[row] for row in rows],
         texts=tuple([column[row] for row in rows] for column in table.texts),
-        labels=None if table.labels is None else table.labels[rows],
+        labels=table.labels[rows],
         num_own_rows=len(rows),
     )
 
@@ -166,14 +166,13 @@ def join_tables(tables: list[Table]) -> Table:
     own, *added = tables
     if not added:
         return own
-    assert all(table.labels is not None for table in tables), "train has labels"
     return dataclasses.replace(
         own,
         ids=[name for table in tables for name in table.ids],
         texts=tuple(
             [text for column in columns for text in column] for columns in zip(*(t.texts for t in tables), strict=True)
         ),
-        labels=np.concatenate([table.labels for table in tables if table.labels is not None]),
+        labels=np.concatenate([table.labels for table in tables]),
         skipped=tuple(line for table in tables for line in table.skipped),
         left_out=tuple(line for table in tables for line in table.left_out),
     )

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mtlib.data.file_readers import MAX_QUOTED_VALUE, Row, read_file, short_name
+from mtlib.data.file_readers import MAX_QUOTED_VALUE, Row, short_name
 from mtlib.data.file_suggestions import describe_missing, near_folder
-from mtlib.errors import require, require_name
-from mtlib.tasks import TASKS, Task
+from mtlib.errors import require
+from mtlib.tasks import Task
 
 MAX_LISTED_LABELS = 10
 """Labels outside the mapping that are listed, the most frequent first."""
@@ -24,17 +24,16 @@ class Table:
     """The usable rows of one set, in the order of its file."""
 
     task: str
-    """A key of `TASKS`."""
     split: str
-    """`train`, `dev`, `test`, or `held` for held-out train rows."""
+    """`train`, `dev`, or `held` for held-out train rows."""
     path: Path
     """The file that was read, or the name of the data set."""
     ids: list[str]
     """Example ids as text; some look like numbers."""
     texts: tuple[list[str], ...]
     """One list per text column, stripped."""
-    labels: np.ndarray | None
-    """(rows,) float32, within the task's range; None for `test`."""
+    labels: np.ndarray
+    """(rows,) float32, within the task's range."""
     num_own_rows: int
     """Number of the set's own rows, which come first; the others are augmentation."""
     skipped: tuple[str, ...]
@@ -52,48 +51,14 @@ class Layout:
     is_numbered: bool = False
     """Whether rows are numbered if there is no column of ids."""
     text_columns: tuple[str, ...]
-    label_column: str | None
-    """None: labels are absent or ignored."""
+    label_column: str
     labels: tuple[str, ...] = ()
     """`from:to` for each value in use; empty: the values are the task's own labels."""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The wanted columns: id, texts, label."""
-        return (self.id_column, *self.text_columns, *([] if self.label_column is None else [self.label_column]))
-
-
-def read_folder(
-    folder: Path, tasks: Iterable[str], splits: Iterable[str] = ("train", "dev")
-) -> dict[tuple[str, str], Table]:
-    """Reads the files of the named tasks, under the names that `Task.file_name` gives; tables by (task, split).
-
-    Raises:
-        ValueError: a task is unknown, the folder or a file is missing (every missing file is named, before any is
-            read), or a file cannot be used (see `read_task_file`).
-    """
-    tasks, splits = tuple(tasks), tuple(splits)
-    for name in tasks:
-        require_name(name, TASKS, "task")
-    paths = {(name, split): TASKS[name].file_name(split) for name in tasks for split in splits}
-    check_folder(folder, set(paths.values()))
-    return {(name, split): read_task_file(folder / file, TASKS[name], split) for (name, split), file in paths.items()}
-
-
-def read_task_file(path: Path, task: Task, split: str) -> Table:
-    """Reads one file in the CS224N layout: tab-separated CSV, of which labels of `test` are ignored.
-
-    Raises:
-        ValueError: as `read_file` and `make_table`.
-    """
-    layout = own_layout(task, split)
-    return make_table(task, split, layout, path, read_file(path, "csv", layout.columns, delimiters="\t"))
-
-
-def own_layout(task: Task, split: str) -> Layout:
-    """The columns of a task's own files."""
-    label_column = None if split == "test" else task.label_column
-    return Layout(id_column="id", text_columns=task.text_columns, label_column=label_column)
+        return (self.id_column, *self.text_columns, self.label_column)
 
 
 def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterable[Row]) -> Table:
@@ -105,7 +70,7 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
         ValueError: in one line. There are no usable rows; a label is no number, not finite, outside the task's range,
             or a fraction for a class (with its position and column).
     """
-    mapping = {} if layout.label_column is None else read_mapping(layout.labels)
+    mapping = read_mapping(layout.labels)
     kept, labels, skipped, unnamed = [], [], list[str](), Counter[str]()
     for where, cells in rows:
         blank = [column for column, cell in zip(layout.columns, cells, strict=True) if not cell]
@@ -117,21 +82,20 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
             unnamed[cells[-1][:MAX_QUOTED_VALUE]] += 1
             continue
         kept.append(cells)
-        if layout.label_column is not None:
-            labels.append(read_label(where, label, task, layout.label_column))
-    left_out = describe_unnamed(short_name(path), str(layout.label_column), unnamed)
+        labels.append(read_label(where, label, task, layout.label_column))
+    left_out = describe_unnamed(short_name(path), layout.label_column, unnamed)
     if not kept:
         first = [f"{len(skipped)} unusable, the first: {skipped[0]}"] if skipped else []
         found = "; ".join([*first, *left_out]) or "none"
         raise ValueError(f"{short_name(path)}: there must be usable rows, got {found}")
-    ids, *texts = (list(column) for column in list(zip(*kept, strict=True))[: 1 + len(layout.text_columns)])
+    ids, *texts, _ = (list(column) for column in zip(*kept, strict=True))
     return Table(
         task=task.name,
         split=split,
         path=path,
         ids=ids,
         texts=tuple(texts),
-        labels=None if layout.label_column is None else np.array(labels, dtype=np.float32),
+        labels=np.array(labels, dtype=np.float32),
         num_own_rows=len(ids),
         skipped=tuple(skipped),
         left_out=left_out,
@@ -142,9 +106,10 @@ def content_fingerprint(tables: Mapping[tuple[str, str], Table]) -> str:
     """SHA-256, in hexadecimal, of sets, tasks, splits, ids, texts and labels; not of paths or the tables' order."""
     digest = hashlib.sha256()
     for (name, split), table in sorted(tables.items()):
-        fields = [name, table.task, split, table.num_own_rows, table.ids, table.texts, table.labels is None]
+        # False: part of the fingerprints in existing sweeps, from when a table could lack labels.
+        fields = [name, table.task, split, table.num_own_rows, table.ids, table.texts, False]
         digest.update(json.dumps(fields).encode())
-        digest.update(b"" if table.labels is None else table.labels.astype("<f4").tobytes())
+        digest.update(table.labels.astype("<f4").tobytes())
     return digest.hexdigest()
 
 

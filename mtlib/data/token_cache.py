@@ -7,8 +7,7 @@ import hashlib
 import importlib.metadata
 import itertools
 import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 
 from mtlib.config.network import Encoding
-from mtlib.data.file_readers import short_name
 from mtlib.data.tables import Table, content_fingerprint
 from mtlib.data.tokenizer_facts import (
     SpecialTokens,
@@ -115,14 +113,12 @@ def tokenize(
     tables: Mapping[tuple[str, str], Table],
     tokenizer: "PreTrainedTokenizerBase",
     cache_folder: Path,
-    on_progress: Callable[[str], None] | None = None,
 ) -> Corpus:
     """Word pieces of all tables, from the cache if it has them.
 
     Each table has a folder under `cache_folder`, named by a hash of its content and the tokenizer, and written under a
     temporary name. A damaged one is rebuilt. If several processes build the same one, the first to finish wins.
-
-    `tables` are by (set, split); `cache_folder` is created if missing; `on_progress` is called with one line per table.
+    `tables` are by (set, split); `cache_folder` is created if missing.
 
     Raises:
         ValueError: the tokenizer has no padding token.
@@ -132,14 +128,10 @@ def tokenize(
     cache_folder.mkdir(parents=True, exist_ok=True)
     token_tables = {}
     for key, table in tables.items():
-        start = time.monotonic()
         path = cache_folder / cache_key(table, fingerprint)
         cached = open_cache(path)
         tokens = build_cache(table, tokenizer, path) if cached is None else cached
         token_tables[key] = view_tokens(table, tokens, special, path.name)
-        if on_progress:
-            how = f"tokenised in {time.monotonic() - start:.1f} s" if cached is None else "from the token cache"
-            on_progress(f"{short_name(table.path)}: {len(table.ids):,} rows {how}")
     return Corpus(
         tables=token_tables,
         special=special,
@@ -186,8 +178,7 @@ def build_cache(table: Table, tokenizer: "PreTrainedTokenizerBase", path: Path) 
 
 def write_cache(table: Table, tokenizer: "PreTrainedTokenizerBase", folder: Path) -> None:
     """Writes the Arrow file and, after it, its checksum."""
-    labels = np.full(len(table.ids), np.nan, dtype=np.float32) if table.labels is None else table.labels
-    columns: dict[str, Any] = {"id": pa.array(table.ids, pa.string()), "label": pa.array(labels, pa.float32())}
+    columns: dict[str, Any] = {"id": pa.array(table.ids, pa.string()), "label": pa.array(table.labels, pa.float32())}
     for side, texts in enumerate(table.texts):
         columns[f"pieces_{side}"] = tokenize_texts(tokenizer, texts)
     batch = pa.record_batch(columns)

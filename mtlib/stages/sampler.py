@@ -32,12 +32,8 @@ class StepBatch:
     """Which batch of its task within the epoch this is, from 0; all sets of the task count."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """One optimizer step: a batch of one set, or of several whose losses are summed."""
-
-    batches: tuple[StepBatch, ...]
-    """At least one."""
+Step = tuple[StepBatch, ...]
+"""One optimizer step: a batch of one set, or of several whose losses are summed."""
 
 
 def epoch_steps(
@@ -69,7 +65,7 @@ def epoch_steps(
         return StepBatch(set=name, rows=passes[name, number][index], turn=turns[config.task_of(name)] - 1)
 
     draws = epoch_draws(config, stage_index, epoch, num_rows, own_rows)
-    return [Step(batches=tuple(batch(name, position) for name, position in step)) for step in draws]
+    return [tuple(batch(name, position) for name, position in step) for step in draws]
 
 
 def shuffled(config: TrialConfig, stage_index: int, name: str, number: int, lengths: np.ndarray) -> list[Rows]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from mtlib.loss.objective import learned_weight
-from mtlib.stages.plan import first_scored_epoch, num_epochs, tasks_active_by
+from mtlib.stages.plan import first_scored_epoch, tasks_active_by
 from mtlib.tasks import TASKS, overall_score
 from mtlib.training.evaluation import Predictions, predict, score, scored_train_rows
 from mtlib.training.run import Run, note_stage_best
@@ -46,8 +46,6 @@ class EpochReport:
     """1-based over all stages."""
     scored_epoch: int
     """0 while some task has not been active yet, then 1, 2, ...: what a scheduler counts."""
-    num_scored_epochs: int
-    """How many of those there will be."""
     stage: int
     """From 0."""
     step: int
@@ -59,8 +57,6 @@ class EpochReport:
     """Dev of the tasks active so far, and the scored rows of train."""
     overall: float | None
     """Overall dev score, 0..1; None while `scored_epoch` is 0."""
-    best_overall: float | None
-    """The highest so far."""
     is_last: bool
 
 
@@ -92,18 +88,15 @@ def report_of(
     run: Run, overall: float | None, metrics: dict[str, dict[str, float]], predictions: list[Predictions]
 ) -> EpochReport:
     """The report of the epoch that has just been scored."""
-    first = first_scored_epoch(run.config)
     return EpochReport(
         epoch=run.total_epoch,
-        scored_epoch=max(run.total_epoch - first + 1, 0),
-        num_scored_epochs=num_epochs(run.config) - first + 1,
+        scored_epoch=max(run.total_epoch - first_scored_epoch(run.config) + 1, 0),
         stage=run.stage,
         step=run.total_step,
         seconds=run.seconds,
         points=tuple(points_of(run, overall, metrics, predictions)),
         predictions=tuple(predictions),
         overall=overall,
-        best_overall=run.best["overall"][0] if overall is not None else None,
         is_last=run.is_last_epoch,
     )
 

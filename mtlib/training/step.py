@@ -29,8 +29,8 @@ def take_step(run: Run, step: Step) -> None:
         TrainingDiverged: a loss is NaN or infinite (names task, step and loss), or a gradient that a method combines.
         Interrupted: some worker does not want to go on.
     """
-    batches = [batch_of(run, part) for part in step.batches]
-    places = [batch_place(run, part) for part in step.batches]
+    batches = [batch_of(run, part) for part in step]
+    places = [batch_place(run, part) for part in step]
     torch.manual_seed(stream_of(run, "dropout", worker_rank()))
     if run.config.gradients == "sum" or len({batch.task for batch in batches}) == 1:
         compute_sum(run, batches, places)

@@ -16,7 +16,7 @@ import mtlib
 from mtlib.checkpoints.model_card import CardFacts, card_text
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
-from mtlib.data.tables import read_folder
+from mtlib.data.load import read_data
 from mtlib.data.token_cache import Corpus, tokenize
 from mtlib.model.encoder import PretrainedEncoder, load_encoder
 from mtlib.stages.keys import list_cuts
@@ -69,7 +69,8 @@ def main(data: str, encoder_folder: str, cases: str) -> None:
     assert Path(mtlib.__file__).is_relative_to(Path.cwd()), f"the packages must be the copy's, got {mtlib.__file__}"
     torch.set_num_threads(1)
     encoder = load_encoder(encoder_folder)
-    corpus = tokenize(read_folder(Path(data), ("sst", "qqp", "sts")), encoder.tokenizer, Path.cwd() / "cache")
+    tables = read_data(TrialConfig(stages=(StageConfig(tasks=("sst", "qqp", "sts")),)), Path(data))
+    corpus = tokenize(tables, encoder.tokenizer, Path.cwd() / "cache")
     found = {name: describe(case, corpus, encoder) for name, case in json.loads(Path(cases).read_text()).items()}
     print(json.dumps(found))
 

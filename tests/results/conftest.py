@@ -72,14 +72,12 @@ def build_report(
     return EpochReport(
         epoch=epoch,
         scored_epoch=epoch if has_total else 0,
-        num_scored_epochs=9,
         stage=0,
         step=10 * epoch,
         seconds=float(epoch),
         points=tuple(points),
         predictions=tuple(predictions),
         overall=total,
-        best_overall=total,
         is_last=False,
     )
 

@@ -15,12 +15,13 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.hold_out import normalise
 from mtlib.data.load import find_held_sources, find_row_sources, read_data, read_held_out
 from mtlib.data.row_sources import HELD
-from mtlib.data.tables import Table, content_fingerprint, read_folder
+from mtlib.data.tables import Table, content_fingerprint
 from mtlib.data.token_cache import tokenize
 from mtlib.demo.corpus import write_corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS
 from mtlib.training.evaluation import scored_train_rows
+from tests.task_tables import read_folder
 
 SNLI = pd.DataFrame(
     {"id": ["a", "b", "c"], "sentence1": "A man.", "sentence2": ["One.", "Two.", "Three."], "label": [0, 1, 2]}
@@ -63,7 +64,6 @@ def config_of(
 
 
 def labels_of(table: Table) -> list[float]:
-    assert table.labels is not None
     found: list[float] = table.labels.tolist()
     return found
 

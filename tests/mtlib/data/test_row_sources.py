@@ -69,7 +69,6 @@ def test_what_is_kept_aside_and_what_is_left_make_up_the_file(
 
 
 def labels_of(table: Table) -> list[float]:
-    assert table.labels is not None
     found: list[float] = table.labels.tolist()
     return found
 

@@ -13,7 +13,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from mtlib.config.trial import TrialConfig
-from mtlib.data.tables import Table, read_folder
+from mtlib.data.tables import Table
 from mtlib.data.token_cache import tokenize
 from mtlib.demo.__main__ import STAGGERED
 from mtlib.demo.corpus import NUM_ROWS, demo_folder, move_unless_there, write_corpus
@@ -23,6 +23,7 @@ from mtlib.model.encoder import load_encoder
 from mtlib.tasks import TASKS
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
+from tests.task_tables import read_folder
 
 HEADERS = {
     "ids-sst-train.csv": "\tid\tsentence\tsentiment",
@@ -52,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tables(folder: Path) -> Tables:
-    return read_folder(folder / "data", NUM_ROWS, ("train", "dev", "test"))
+    return read_folder(folder / "data", NUM_ROWS)
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +65,6 @@ def score_bag_of_words(train: Table, dev: Table) -> float:
     """Dev score of the best of three linear models of word counts; for a pair, of sums, differences and overlap."""
     words = CountVectorizer(token_pattern=r"\w+|[^\w\s]").fit([text for side in train.texts for text in side])
     seen, unseen = (count_words(words, table) for table in (train, dev))
-    assert train.labels is not None
-    assert dev.labels is not None
     if TASKS[train.task].kind == "regression":
         models: list[Any] = [Ridge(alpha=alpha) for alpha in (1, 10, 100)]
         return max(float(pearsonr(m.fit(seen, train.labels).predict(unseen), dev.labels)[0]) for m in models)
@@ -87,6 +86,11 @@ def count_words(words: CountVectorizer, table: Table) -> csr_matrix:
 def read_rows(path: Path) -> list[list[str]]:
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.reader(file, delimiter="\t"))
+
+
+def texts_of_test(folder: Path, name: str) -> list[list[str]]:
+    """The texts of each row of a task's test file."""
+    return [row[2:] for row in read_rows(folder / "data" / TASKS[name].file_name("test"))[1:]]
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(folder: Path, tmp_path: Path) -> None:
@@ -120,10 +124,11 @@ def test_indices_and_labels_are_written_as_in_the_course(folder: Path) -> None:
     assert all(len(row[1]) == 25 for row in (*reviews, *questions, *headlines))
 
 
-def test_every_row_can_be_read_and_counts_are_as_said(tables: Tables) -> None:
+def test_every_row_can_be_read_and_counts_are_as_said(folder: Path, tables: Tables) -> None:
     for (name, split), table in tables.items():
         assert len(table.ids) == NUM_ROWS[name][split]
         assert table.skipped == ()
+    assert all(len(texts_of_test(folder, name)) == NUM_ROWS[name]["test"] for name in NUM_ROWS)
     assert NUM_ROWS["qqp"]["train"] == 10 * NUM_ROWS["sst"]["train"] == 10 * NUM_ROWS["sts"]["train"]
     assert min(num_rows["dev"] for num_rows in NUM_ROWS.values()) >= 500
 
@@ -132,7 +137,6 @@ def test_every_row_can_be_read_and_counts_are_as_said(tables: Tables) -> None:
 def test_labels_are_balanced(tables: Tables, split: str) -> None:
     for name, most in (("sst", 0.26), ("qqp", 0.56)):
         labels = tables[name, split].labels
-        assert labels is not None
         assert max(Counter(labels.tolist()).values()) < most * len(labels)
     similarity = tables["sts", split].labels
     assert similarity is not None
@@ -141,15 +145,17 @@ def test_labels_are_balanced(tables: Tables, split: str) -> None:
 
 
 @pytest.mark.parametrize("name", NUM_ROWS)
-def test_no_text_is_both_in_train_and_in_what_is_held_out(tables: Tables, name: str) -> None:
-    texts = {split: {text for side in tables[name, split].texts for text in side} for split in NUM_ROWS[name]}
-    assert texts["train"].isdisjoint(texts["dev"] | texts["test"])
-    assert all(len(set(tables[name, split].ids)) == NUM_ROWS[name][split] for split in NUM_ROWS[name])
+def test_no_text_is_both_in_train_and_in_what_is_held_out(folder: Path, tables: Tables, name: str) -> None:
+    texts = {split: {text for side in tables[name, split].texts for text in side} for split in ("train", "dev")}
+    tested = {text for texts in texts_of_test(folder, name) for text in texts}
+    assert texts["train"].isdisjoint(texts["dev"] | tested)
+    assert all(len(set(tables[name, split].ids)) == NUM_ROWS[name][split] for split in ("train", "dev"))
 
 
 def test_no_word_of_the_corpus_is_unknown_to_the_encoder(folder: Path, tables: Tables) -> None:
     tokenizer = load_encoder(str(folder / "encoder")).tokenizer
     texts = [text for table in tables.values() for side in table.texts for text in side]
+    texts += [text for name in NUM_ROWS for row in texts_of_test(folder, name) for text in row]
     pieces = {piece for found in tokenizer(texts)["input_ids"] for piece in found}
     assert tokenizer.unk_token_id not in pieces
     assert not [p for p in tokenizer.convert_ids_to_tokens(sorted(pieces)) if p.startswith("##")]
@@ -178,7 +184,7 @@ def test_the_tiny_encoder_beats_a_bag_of_words_and_over_fits(
     folder: Path, tables: Tables, bag_of_words: dict[str, float], tmp_path: Path
 ) -> None:
     encoder = load_encoder(str(folder / "encoder"))
-    corpus = tokenize({key: tables[key] for key in tables if key[1] != "test"}, encoder.tokenizer, tmp_path)
+    corpus = tokenize(tables, encoder.tokenizer, tmp_path)
     reports: list[EpochReport] = []
 
     def note(report: EpochReport) -> bool:

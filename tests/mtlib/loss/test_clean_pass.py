@@ -16,7 +16,7 @@ STILL = {"encoder.dropout": 0, "encoder.attention_dropout": 0}
 
 def clean_pass(run: Run) -> CleanPass:
     """The first batch of a run, after its pass."""
-    part = epoch_steps(run.config, 0, 0, run.lengths, run.own_rows)[0].batches[0]
+    part = epoch_steps(run.config, 0, 0, run.lengths, run.own_rows)[0][0]
     batch = batch_of(run, part)
     return CleanPass(
         config=run.config,

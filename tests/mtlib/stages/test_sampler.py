@@ -48,17 +48,17 @@ def first_epoch(config: TrialConfig, lengths: Lengths) -> list[Step]:
 
 def sets_of(steps: list[Step]) -> list[tuple[str, ...]]:
     """The sets of each step."""
-    return [tuple(batch.set for batch in step.batches) for step in steps]
+    return [tuple(batch.set for batch in step) for step in steps]
 
 
 def rows_of(steps: list[Step], name: str) -> list[int]:
     """All rows of a set, in the order in which they are seen."""
-    return [int(row) for step in steps for batch in step.batches for row in batch.rows if batch.set == name]
+    return [int(row) for step in steps for batch in step for row in batch.rows if batch.set == name]
 
 
 def plain(steps: list[Step]) -> list[list[tuple[str, list[int]]]]:
     """Steps as values that compare with ==."""
-    return [[(batch.set, batch.rows.tolist()) for batch in step.batches] for step in steps]
+    return [[(batch.set, batch.rows.tolist()) for batch in step] for step in steps]
 
 
 ALL_SETS: dict[str, Any] = {"tasks": ("sst", "qqp", "sts"), "extra_data": ("cfimdb", "snli")}
@@ -121,21 +121,21 @@ def test_the_larger_sets_come_to_all_their_rows_over_passes_to_the_smallest() ->
 
 def test_each_set_has_its_own_batch_size() -> None:
     steps = first_epoch(config_of(StageConfig(**ALL_SETS)), lengths_of(**dict.fromkeys(NUM_ROWS, 48)))
-    sizes = {(batch.set, len(batch.rows)) for step in steps for batch in step.batches}
+    sizes = {(batch.set, len(batch.rows)) for step in steps for batch in step}
     assert sizes == {("sst", 2), ("qqp", 3), ("sts", 4), ("cfimdb", 8), ("snli", 16)}
 
 
 def test_a_set_smaller_than_its_batch_gives_all_its_rows_each_time() -> None:
     stage = StageConfig(tasks=("sst", "sts"), order="max_size_cycle", sum_losses=True)
     steps = first_epoch(config_of(stage), lengths_of(sst=10, sts=3))
-    assert [sorted(step.batches[1].rows) for step in steps] == [[0, 1, 2]] * 5
+    assert [sorted(step[1].rows) for step in steps] == [[0, 1, 2]] * 5
 
 
 @pytest.mark.parametrize("sum_losses", [False, True])
 def test_turns_count_the_batches_of_a_task_in_all_its_sets_anew_in_every_epoch(sum_losses: bool) -> None:
     stage = StageConfig(tasks=("sst", "qqp"), extra_data=("snli",), sum_losses=sum_losses, epochs=2)
     for steps in epochs_of(config_of(stage), lengths_of(sst=4, qqp=6, snli=40)):
-        turns = [(batch.set, batch.turn) for step in steps for batch in step.batches]
+        turns = [(batch.set, batch.turn) for step in steps for batch in step]
         assert turns == [
             *(("sst", 0), ("qqp", 0), ("snli", 1)),
             *(("sst", 1), ("qqp", 2), ("snli", 3)),
@@ -177,14 +177,12 @@ def test_what_all_workers_see_together_is_the_epoch_once(order: str, world_size:
     seen: Counter[tuple[int, str, int]] = Counter()
     for rank in range(world_size):
         for number, step in enumerate(steps):
-            for part in step.batches:
+            for part in step:
                 encoding = config.tasks[part.set].encoding
                 arguments: Any = {"encoding": encoding, "max_length": 32, "rank": rank, "world_size": world_size}
                 batch = make_batch(tables[part.set], part.rows, **arguments)
                 seen.update((number, part.set, int(row)) for row in batch.rows if not batch.is_empty)
-    whole = [
-        (number, part.set, int(row)) for number, step in enumerate(steps) for part in step.batches for row in part.rows
-    ]
+    whole = [(number, part.set, int(row)) for number, step in enumerate(steps) for part in step for row in part.rows]
     assert seen == Counter(whole)
 
 

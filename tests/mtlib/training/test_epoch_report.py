@@ -10,7 +10,7 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
 
 import mtlib.training.epoch_report
-from mtlib.stages.sampler import Step, StepBatch
+from mtlib.stages.sampler import StepBatch
 from mtlib.training.epoch_report import EpochReport, Point, points_of, progress_of, score_epoch
 from mtlib.training.evaluation import Predictions, scored_train_rows
 from mtlib.training.run import Run, begin_next_stage, end_epoch
@@ -109,7 +109,7 @@ def test_a_task_has_curves_of_the_terms_that_it_carries_and_of_no_others(
     run = new_run(changes)
     run.stage = 1
     for number, task in enumerate(curves):
-        take_step(run, Step(batches=(StepBatch(set=task, rows=np.arange(4) + number, turn=0),)))
+        take_step(run, (StepBatch(set=task, rows=np.arange(4) + number, turn=0),))
     found: dict[str, list[str]] = {}
     for point in points_of(run, None, {}, []):
         found.setdefault(point.task, []).append(point.metric)
@@ -137,8 +137,8 @@ def test_the_numbers_of_a_report_by_hand(run: Run, monkeypatch: pytest.MonkeyPat
         ("sst", "train", "accuracy"): 0.25,  # of the scored rows; their loss would stand in the running one's place
         ("overall", "dev", "overall"): pytest.approx((0.5 + 0.75 + 1) / 3),
     }
-    assert report.overall == report.best_overall == values["overall", "dev", "overall"]
-    assert (report.epoch, report.scored_epoch, report.num_scored_epochs, report.stage) == (2, 1, 2, 1)
+    assert report.overall == run.best["overall"][0] == values["overall", "dev", "overall"]
+    assert (report.epoch, report.scored_epoch, report.stage) == (2, 1, 1)
     assert report.step == 4 + run.plan[1].steps[0]
     assert not report.is_last
     assert [(part.task, part.split) for part in report.predictions] == [
@@ -171,7 +171,7 @@ def test_only_a_higher_score_is_a_new_best(run: Run, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(mtlib.training.epoch_report, "predict", predicting(worse_but_for_sst))
     second = score_epoch(run)
     assert second.overall == pytest.approx((0.75 + 0.75 + 0) / 3)
-    assert second.best_overall == first.overall
+    assert run.best["overall"][0] == first.overall
     assert first.overall is not None
     assert {name: epoch for name, (_, epoch) in run.best.items()} == {"sst": 3, "qqp": 2, "sts": 2, "overall": 2}
     assert run.best["sst"][0] == 0.75
@@ -185,7 +185,7 @@ def test_an_epoch_that_is_scored_again_after_a_resumption_gives_the_same_report(
     first, best = score_epoch(run), dict(run.best)
     again = score_epoch(run)
     assert values_of(again) == values_of(first)
-    assert (again.overall, again.best_overall, again.scored_epoch) == (first.overall, first.best_overall, 1)
+    assert (again.overall, again.scored_epoch) == (first.overall, 1)
     assert run.best == best
 
 
@@ -195,7 +195,7 @@ def test_before_every_task_has_been_active_there_is_no_overall_score(
     monkeypatch.setattr(mtlib.training.epoch_report, "predict", predicting(HALF_RIGHT))
     run = new_run()
     report = score_epoch(run)
-    assert (report.overall, report.best_overall, report.scored_epoch, report.num_scored_epochs) == (None, None, 0, 2)
+    assert (report.overall, report.scored_epoch) == (None, 0)
     assert values_of(report).keys() == {("qqp", "dev", "loss"), ("qqp", "dev", "accuracy")}
     assert [part.task for part in report.predictions] == ["qqp"]
     assert run.best == {"qqp": (0.75, 1)}

@@ -162,8 +162,8 @@ def show(
 
 def plain(report: EpochReport) -> list[Any]:
     """A report without its seconds."""
-    numbers = (report.epoch, report.scored_epoch, report.num_scored_epochs, report.stage, report.step)
-    scores = (report.overall, report.best_overall, report.is_last)
+    numbers = (report.epoch, report.scored_epoch, report.stage, report.step)
+    scores = (report.overall, report.is_last)
     points = [(p.step, p.epoch, p.task, p.split, p.metric, p.value) for p in report.points]
     predictions = [(part.task, part.split, part.ids, part.logits.tolist()) for part in report.predictions]
     return [*numbers, *scores, points, predictions]

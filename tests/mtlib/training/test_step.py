@@ -36,8 +36,8 @@ NewRun = Callable[..., Run]
 PLAIN = {"encoder.dropout": 0, "encoder.attention_dropout": 0, "smart.weight": 0}
 SST_PART = StepBatch(set="sst", rows=np.arange(8, 14), turn=0)
 QQP_PART = StepBatch(set="qqp", rows=np.arange(8), turn=0)
-QQP = Step(batches=(QQP_PART,))
-BOTH = Step(batches=(SST_PART, QQP_PART))
+QQP = (QQP_PART,)
+BOTH = (SST_PART, QQP_PART)
 
 
 def everything(run: Run) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def test_the_first_step_is_that_of_adamw_by_hand(new_run: NewRun) -> None:
 
 def test_the_batches_of_a_summed_step_add_up_to_one_gradient(new_run: NewRun) -> None:
     run = new_run({**PLAIN, "stages.0.tasks": "sst,qqp", "stages.0.sum_losses": True})
-    sst, qqp = (batch_of(run, part) for part in BOTH.batches)
+    sst, qqp = (batch_of(run, part) for part in BOTH)
     loss = loss_by_hand(run, sst) * 6 / 8 + loss_by_hand(run, qqp)  # 6 rows of 8
     weight = run.model.get_parameter("encoder.encoder.layer.0.output.dense.weight")
     (gradient,) = torch.autograd.grad(loss, weight)
@@ -111,7 +111,7 @@ def test_losses_are_summed_over_rows_from_step_to_step(new_run: NewRun) -> None:
     run = new_run({**PLAIN, "stages.0.tasks": "sst,qqp", "stages.0.sum_losses": True})
     expected = {"sst": 0.0, "qqp": 0.0}
     for step in (BOTH, QQP, BOTH):
-        for part in step.batches:
+        for part in step:
             expected[part.set] += loss_by_hand(run, batch_of(run, part)).item() * len(part.rows)
         take_step(run, step)
     sums: Any = run.sums
@@ -295,12 +295,8 @@ SMOOTH_ADAMW = {"optimizer.epsilon": 0.01}  # or the first update would be the g
 def conflicting_step(run: Run) -> Step:
     """The first of some steps whose two tasks pull the encoder in opposite directions."""
     for first in range(0, 22, 2):
-        step = Step(
-            batches=(
-                StepBatch(set="sst", rows=np.arange(first, first + 8), turn=0),
-                StepBatch(set="qqp", rows=np.arange(first, first + 8), turn=0),
-            )
-        )
+        rows = np.arange(first, first + 8)
+        step = (StepBatch(set="sst", rows=rows, turn=0), StepBatch(set="qqp", rows=rows, turn=0))
         one, other = gradients_by_hand(run, step)
         if sum((one[name] * other[name]).sum() for name in one.keys() & other.keys()) < 0:
             return step
@@ -311,7 +307,7 @@ def gradients_by_hand(run: Run, step: Step) -> list[dict[str, Tensor]]:
     """Each task's gradients by name, of its mean loss."""
     found = []
     parameters = dict(run.model.named_parameters())
-    for part in step.batches:
+    for part in step:
         loss = loss_by_hand(run, batch_of(run, part))
         gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
         found.append({name: part for name, part in zip(parameters, gradients, strict=True) if part is not None})
@@ -373,7 +369,7 @@ def test_a_step_of_one_task_is_the_plain_step_with_every_method(
 ) -> None:
     run, plain = new_run({**SUMMED, "gradients": method}), new_run(SUMMED)
     monkeypatch.setattr(mtlib.training.step, "combine", None)
-    twice = Step(batches=(QQP_PART, StepBatch(set="qqp", rows=np.arange(20, 28), turn=1)))
+    twice = (QQP_PART, StepBatch(set="qqp", rows=np.arange(20, 28), turn=1))
     for one in (run, plain):
         take_step(one, QQP)
         take_step(one, twice)
@@ -525,7 +521,7 @@ def test_with_alpha_0_a_layer_that_another_task_chose_moves_as_if_the_tasks_step
     alone = {name: part.detach().clone().requires_grad_() for name, part in in_layer(run, 0).items()}
     expected = torch.optim.AdamW(alone.values(), lr=2e-3, weight_decay=0.01, fused=True)
     for turn, task in enumerate(tasks):
-        take_step(run, Step(batches=(StepBatch(set=task, rows=np.arange(8) + turn, turn=turn),)))
+        take_step(run, (StepBatch(set=task, rows=np.arange(8) + turn, turn=turn),))
         assert all((part.grad is None) == (task == "sst") for part in in_layer(run, 0).values())
         assert all((part.grad is None) == (task == "qqp") for part in in_layer(run, 1).values())
         if task == "qqp":
@@ -542,7 +538,7 @@ def test_with_alpha_0_a_layer_that_another_task_chose_moves_as_if_the_tasks_step
 def test_a_rate_that_is_not_0_keeps_its_gradient_however_small(new_run: NewRun) -> None:
     chosen = {"tasks.sst.chosen_layers": "1", "optimizer.other_scale": 1e-30}
     run = new_run({**PLAIN, **chosen, "stages.0.tasks": "sst,qqp"})
-    take_step(run, Step(batches=(SST_PART,)))
+    take_step(run, (SST_PART,))
     assert all(part.grad is not None for part in in_layer(run, 0).values())
 
 
@@ -556,7 +552,7 @@ def test_the_rates_of_a_steps_task_reach_the_optimizers_groups(new_run: NewRun) 
     }
     run = new_run({**PLAIN, **rates, "stages.0.tasks": "sst,qqp"})
     for part, first, second in ((SST_PART, 0.5, 4), (QQP_PART, 4, 0.5)):
-        take_step(run, Step(batches=(part,)))
+        take_step(run, (part,))
         of = {id(held): group["lr"] for group in run.optimizer.param_groups for held in group["params"]}
         for name, parameter in run.model.named_parameters():
             if name.startswith("heads.sts."):
@@ -595,7 +591,7 @@ def test_a_batch_of_extra_data_is_of_its_task_with_a_batch_size_and_noise_of_its
     loss = loss_by_hand(run, batch)
     found, _ = run.objective([batch], [place])
     assert found.item() == pytest.approx(loss.item() * 3 / 4, rel=1e-5)
-    take_step(run, Step(batches=(part,)))
+    take_step(run, (part,))
     assert totals(run) == {"sst": pytest.approx(3 * loss.item(), rel=1e-4)}
     assert run.sums["sst"]["loss"][1] == 3
 
@@ -622,12 +618,12 @@ def test_a_set_with_fewer_rows_than_its_batch_size_is_one_full_batch(changes: di
         same_order = {"data.bucket_by_length": False}  # noise is drawn by a row's place in its batch
         run = new_run({**changes, **same_order, "stages.0.tasks": "sst", "tasks.sst.batch_size": batch_size})
         (step,) = epoch_steps(run.config, 0, 0, run.lengths, run.own_rows)[:1]
-        assert sorted(step.batches[0].rows) == list(range(num_rows))
-        loss, _ = run.objective([batch_of(run, step.batches[0])], [batch_place(run, step.batches[0])])
+        assert sorted(step[0].rows) == list(range(num_rows))
+        loss, _ = run.objective([batch_of(run, step[0])], [batch_place(run, step[0])])
         losses.append(loss.item())
     assert losses == pytest.approx([losses[0]] * 3, rel=1e-5)
     if changes is PLAIN:
-        assert losses[0] == pytest.approx(loss_by_hand(run, batch_of(run, step.batches[0])).item(), rel=1e-5)
+        assert losses[0] == pytest.approx(loss_by_hand(run, batch_of(run, step[0])).item(), rel=1e-5)
 
 
 def test_few_rows_of_extra_data_are_one_full_batch_and_its_tasks_rows_do_not_count(new_run: NewRun) -> None:
@@ -667,9 +663,9 @@ def test_learned_weights_are_trained_and_do_not_decay(new_run: NewRun) -> None:
     with torch.no_grad():
         for log_variance in run.model.log_variances.values():
             log_variance.fill_(0.25)
-    losses = {part.set: loss_by_hand(run, batch_of(run, part)).item() for part in BOTH.batches}
+    losses = {part.set: loss_by_hand(run, batch_of(run, part)).item() for part in BOTH}
     take_step(run, BOTH)
-    for part in BOTH.batches:
+    for part in BOTH:
         rows = len(part.rows) / 8
         gradient = rows * (0.5 - np.exp(-0.25) * losses[part.set])
         expected = 0.25 - 1e-3 * gradient / (abs(gradient) + 0.01)

@@ -11,11 +11,12 @@ import pytest
 
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
-from mtlib.data.tables import content_fingerprint, read_folder
+from mtlib.data.tables import content_fingerprint
 from mtlib.tasks import TASKS
 from results.inference.dev_texts import data_folder, read_dev_texts
 from results.records.trials import write_sweep, write_trials
 from tests.results.conftest import build_record
+from tests.task_tables import read_folder
 
 
 def sweep_of(

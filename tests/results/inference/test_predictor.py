@@ -10,7 +10,7 @@ import pytest
 from scipy.special import expit, softmax
 from scipy.stats import rankdata
 
-from mtlib.data.tables import Table, read_folder
+from mtlib.data.tables import Table
 from mtlib.tasks import TASKS
 from results.ensembles.ensemble import find_knots
 from results.inference import predictor as predicting
@@ -29,6 +29,7 @@ from results.inference.readers import TextRow
 from results.ranking.bootstrap import Floats
 from results.records.selection import Member
 from tests.results.inference.trained_sweep import FIRST, SECOND, member_of, recorded_logits, selection_of
+from tests.task_tables import read_folder
 
 
 @pytest.fixture(scope="module")

@@ -138,14 +138,12 @@ def random_report(random: np.random.Generator, epoch: int, num_active: int) -> E
     return EpochReport(
         epoch=epoch,
         scored_epoch=0,
-        num_scored_epochs=9,
         stage=0,
         step=7 * epoch,
         seconds=1.1 * epoch,
         points=tuple(points),
         predictions=(),
         overall=None,
-        best_overall=None,
         is_last=False,
     )
 

@@ -16,7 +16,7 @@ from optuna.storages.journal import JournalFileBackend
 
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
-from mtlib.data.tables import read_folder
+from mtlib.data.load import read_data
 from mtlib.data.token_cache import tokenize
 from mtlib.model.encoder import load_encoder
 from mtlib.train import train
@@ -117,9 +117,7 @@ def cold_reports(told: Told, trial_id: str) -> list[EpochReport]:
     """What the trial reports in a process of its own, without Ray: this one, at one thread like the lane's worker."""
     config = TrialConfig.from_json(told.records[trial_id].config)
     encoder = load_encoder(config.encoder.name)
-    corpus = tokenize(
-        read_folder(told.plan.data_folder, config.active_tasks), encoder.tokenizer, told.plan.cache_folder
-    )
+    corpus = tokenize(read_data(config, told.plan.data_folder), encoder.tokenizer, told.plan.cache_folder)
     reports: list[EpochReport] = []
 
     def keep(report: EpochReport) -> bool:

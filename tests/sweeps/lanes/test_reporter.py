@@ -38,14 +38,12 @@ def report_of(*points: Point, is_last: bool = False) -> EpochReport:
     return EpochReport(
         epoch=1,
         scored_epoch=1,
-        num_scored_epochs=2,
         stage=0,
         step=7,
         seconds=1.5,
         points=points,
         predictions=(predictions,),
         overall=0.6,
-        best_overall=0.6,
         is_last=is_last,
     )
 

@@ -11,7 +11,7 @@ from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data, read_held_out
 from mtlib.data.row_sources import HELD, RowSource, read_all_rows
-from mtlib.data.tables import Table, content_fingerprint, read_folder
+from mtlib.data.tables import Table, content_fingerprint
 from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
 from results.records.hold_out import check_held_out_rows, read_hold_out
 from search_spaces.domain import Choice, Float
@@ -21,6 +21,7 @@ from sweeps.setup import inputs as prepare_module
 from sweeps.setup.create import create_sweep
 from sweeps.setup.inputs import SweepInputs, planned_configs, read_inputs, read_points
 from sweeps.setup.space_checks import all_points
+from tests.task_tables import read_folder
 
 Options = Callable[..., SweepOptions]
 
