@@ -90,25 +90,23 @@ def recover(folder: Location) -> RecoveredRecords:
     records, notes = read_newest_trials(folder)
     if notes and records:
         write_parquet(root, TRIALS_FILE, read_trials_table(folder, TRIALS_BACKUP_FILE)[0])
-    notes += restore_curves(root)
-    compacted = read_compacted_curves(root)
-    updated = []
-    for record in records:
+    compacted, damages = restore_curves(root)
+    notes += damages
+    for place, record in enumerate(records):
         if record.status in UNFINISHED:
-            record, damages = recover_trial(folder, record, compacted, num_workers)
+            records[place], damages = recover_trial(folder, record, compacted, num_workers)
             notes += damages
-        updated.append(record)
-    return RecoveredRecords(records=tuple(updated), notes=tuple(notes))
+    return RecoveredRecords(records=tuple(records), notes=tuple(notes))
 
 
 def read_records_as_left(folder: Location) -> RecoveredRecords:
     """The records of a sweep with nothing repaired; an unfinished trial has the status of its `end.json`, if any."""
     records, notes = read_newest_trials(folder)
-    ends = {record.trial_id: read_end(folder, record.trial_id) for record in records if record.status in UNFINISHED}
-    updated = [
-        replace(record, status=(ends.get(record.trial_id) or {}).get("how", record.status)) for record in records
-    ]
-    return RecoveredRecords(records=tuple(updated), notes=tuple(notes))
+    for place, record in enumerate(records):
+        if record.status in UNFINISHED:
+            end = read_end(folder, record.trial_id) or {}
+            records[place] = replace(record, status=end.get("how", record.status))
+    return RecoveredRecords(records=tuple(records), notes=tuple(notes))
 
 
 def read_newest_trials(folder: Location) -> tuple[list[TrialRecord], list[str]]:
@@ -126,11 +124,10 @@ def read_newest_trials(folder: Location) -> tuple[list[TrialRecord], list[str]]:
     return records, [f"{damage}; the one before it is used"]
 
 
-def restore_curves(root: fs.SubTreeFileSystem) -> list[str]:
-    """Replaces a damaged `curves.parquet` by its backup; returns notes."""
+def restore_curves(root: fs.SubTreeFileSystem) -> tuple[pa.Table, list[str]]:
+    """`curves.parquet`, replaced by its backup if it is damaged, and notes if so."""
     try:
-        read_compacted_curves(root)
-        return []
+        return read_compacted_curves(root), []
     except ValueError as error:
         damage = str(error)
     try:
@@ -138,7 +135,7 @@ def restore_curves(root: fs.SubTreeFileSystem) -> list[str]:
     except (FileNotFoundError, ValueError):
         raise ValueError(f"{damage}; its copy {CURVES_BACKUP_FILE} cannot be read either") from None
     write_parquet(root, CURVES_FILE, copy)
-    return [f"{damage}; its copy is used"]
+    return copy, [f"{damage}; its copy is used"]
 
 
 def recover_trial(
@@ -146,18 +143,19 @@ def recover_trial(
 ) -> tuple[TrialRecord, list[str]]:
     """The record of an unfinished trial from its own files, and notes."""
     root, trial = open_folder(folder), record.trial_id
+    end, notes = None, []
     try:
         curves = read_trial_curves(root, trial, compacted)
         check_predictions_of(folder, trial, curves)
     except ValueError as error:
-        discard_trial_files(folder, trial)
-        record = record_with_curves(record, CURVES.empty_table(), num_workers)
-        return record_with_end(record, None, num_workers), [f"{error}; trial {trial} starts over"]
-    record = record_with_curves(record, curves, num_workers)
+        discard_trial_files(folder, trial)  # with `end.json`
+        curves = CURVES.empty_table()
+        notes.append(f"{error}; trial {trial} starts over")
     try:
-        return record_with_end(record, load_end(root, trial), num_workers), []
+        end = load_end(root, trial)
     except ValueError as error:
-        return record_with_end(record, None, num_workers), [f"{error}; trial {trial} goes on from its last checkpoint"]
+        notes.append(f"{error}; trial {trial} goes on from its last checkpoint")
+    return record_with_end(record_with_curves(record, curves, num_workers), end, num_workers), notes
 
 
 def check_predictions_of(folder: Location, trial: str, curves: pa.Table) -> None:
@@ -170,9 +168,8 @@ def check_predictions_of(folder: Location, trial: str, curves: pa.Table) -> None
 
 def discard_trial_files(folder: Location, trial: str) -> None:
     """Deletes a trial's files. Its epochs go last, so that after a kill the damage is found again."""
-    root, checkpoint = open_folder(folder), checkpoint_path(trial)
-    if root.get_file_info(checkpoint).type == fs.FileType.Directory:
-        root.delete_dir(checkpoint)
+    with suppress(FileNotFoundError):
+        open_folder(folder).delete_dir(checkpoint_path(trial))
     delete_end(folder, trial)
     delete_epochs(folder, trial)
 

@@ -125,37 +125,22 @@ PREDICTIONS = table_schema(
     },
 )
 
-WIDE = ("best", "last", "best_epoch")
+ARROW_TYPES: Mapping[Any, pa.DataType] = {int: pa.int64(), float: pa.float64()}
+"""Types of columns by type of field; all others are text, `params` a JSON object."""
+
+WIDE = {"best": pa.float64(), "last": pa.float64(), "best_epoch": pa.int64()}
 """Fields of a trial that become a column per task and one for the overall score; null where there is no score."""
 
 
 def trials_schema(tasks: Sequence[str]) -> pa.Schema:
-    """The schema of `trials.parquet` for a sweep over these tasks."""
-    names = (*tasks, OVERALL)
-    columns = {
-        "trial": pa.string(),
-        "number": pa.int64(),
-        "config_hash": pa.string(),
-        "replicate": pa.int64(),
-        "seed": pa.int64(),
-        "status": pa.string(),
-        "params": pa.string(),  # JSON object: value by dotted key
-        "config": pa.string(),  # JSON object
-        **{f"best_{name}": pa.float64() for name in names},
-        **{f"last_{name}": pa.float64() for name in names},
-        **{f"best_epoch_{name}": pa.int64() for name in names},
-        "epochs": pa.int64(),
-        "steps": pa.int64(),
-        "shared_steps": pa.int64(),
-        "device_seconds": pa.float64(),
-        "wall_seconds": pa.float64(),
-        "peak_memory_bytes": pa.int64(),
-        "checkpoint": pa.string(),
-        "taken_from": pa.string(),
-        "error": pa.string(),
-        "host": pa.string(),
-        "started": pa.string(),
-    }
+    """The schema of `trials.parquet` for a sweep over these tasks: the fields of `TrialRecord`, in their order."""
+    columns: dict[str, pa.DataType] = {}
+    for field in fields(TrialRecord):
+        if field.name in WIDE:
+            columns |= {f"{field.name}_{name}": WIDE[field.name] for name in (*tasks, OVERALL)}
+        else:
+            name = "trial" if field.name == "trial_id" else field.name
+            columns[name] = ARROW_TYPES.get(field.type, pa.string())
     return table_schema("trials", columns, tasks)
 
 
