@@ -34,7 +34,7 @@ def copy_epochs(source: Location, source_trial: str, target: Location, trial: st
 
     Args:
         source, source_trial: the sweep's folder to copy from, compacted or not, and the trial there.
-        target, trial: the sweep's folder to copy to, maybe the same, and another trial, whose id the copies bear.
+        target, trial: the sweep's folder to copy to, maybe the same, and another trial.
         epochs: how many, at least 1.
 
     Raises:
@@ -43,25 +43,21 @@ def copy_epochs(source: Location, source_trial: str, target: Location, trial: st
     origin = open_folder(source)
     name = f"trial {source_trial} of {source}"
     curves = truncate_curves(read_trial_curves(origin, source_trial), epochs, name)
-    pairs = sorted(set(zip(curves["task"].to_pylist(), curves["split"].to_pylist(), strict=True)))
     wanted = [(source_trial, epoch) for epoch in range(1, epochs + 1)]
     parts = (
         ((task, split, epoch), table)
-        for task, split in pairs
+        for task, split in sorted(set(zip(curves["task"].to_pylist(), curves["split"].to_pylist(), strict=True)))
         for (_, epoch), table in iter_predictions(origin, task, split, wanted)
     )
     replace_epochs(target, trial, curves, parts, name)
 
 
 def list_epoch_files(folder: Location, trial: str, epochs: int) -> dict[str, Path]:
-    """Paths of a trial's own files of its first epochs; `import_epochs` reads a folder of them.
-
-    Args:
-        folder, trial: the sweep's folder, on a disk, and a trial that has not been compacted.
-        epochs: how many, at least 1; the curves may hold further ones.
+    """The files of the first `epochs` of a trial that has not been compacted, for `import_epochs`.
 
     Returns:
-        Paths by their place below the trial's folder: `curves.parquet`, `predictions/<task>-<split>-<epoch>.parquet`.
+        Paths by path below the trial's folder: `curves.parquet`, `predictions/<task>-<split>-<epoch>.parquet`. The
+        curves may hold further epochs.
 
     Raises:
         ValueError: the trial has fewer epochs in files of its own, or its curves are damaged.
@@ -76,11 +72,10 @@ def list_epoch_files(folder: Location, trial: str, epochs: int) -> dict[str, Pat
 
 
 def import_epochs(source: Path, folder: Location, trial: str) -> None:
-    """Replaces a trial's epochs by those in a plain folder that is laid out as `list_epoch_files` names them.
+    """Replaces a trial's epochs by those of a folder with files that `list_epoch_files` names, of any trial.
 
-    Args:
-        source: the folder; the files in it may bear any trial's name. Points of curves behind the last epoch that has
-            predictions are left out: the curves' owner may have gone on before they were taken.
+    Points of the curves after the last epoch that has predictions are left out: the trial that the files are from may
+    have gone on before they were copied.
 
     Raises:
         FileNotFoundError: there are no curves.

@@ -30,7 +30,7 @@ def update_mirror(folder: Location, uri: Location) -> int:
 
     Args:
         folder: the sweep's folder.
-        uri: the copy's own folder: a URI that pyarrow can open (else ValueError), or a path outside `folder`.
+        uri: the mirror's: a URI that pyarrow can open (else ValueError), or a path outside `folder`.
 
     Returns:
         How many files were copied.

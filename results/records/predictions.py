@@ -56,13 +56,7 @@ def list_parts(root: fs.SubTreeFileSystem) -> list[PredictionPart]:
 def prediction_table(
     trial: str, epoch: int, ids: Sequence[str], labels: npt.ArrayLike, logits: npt.ArrayLike
 ) -> pa.Table:
-    """One trial's epoch as a table.
-
-    Args:
-        trial, epoch: trial id, and epoch from 1.
-        ids, labels: names of the examples and their labels, nan where there is none, (rows,).
-        logits: (rows, num_logits).
-    """
+    """One epoch of a trial as a table, from ids and labels (NaN: none), (rows,), and logits, (rows, num_logits)."""
     values = np.asarray(logits, dtype=np.float32)
     rows, width = values.shape
     offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * width)

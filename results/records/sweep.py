@@ -41,7 +41,6 @@ class Sweep:
         Args:
             task: one of `mtlib.tasks.TASKS`.
             split: `dev`, or `train` for the rows of it that are scored.
-            trial, epoch: which; None for all.
 
         Raises:
             ValueError: there is no such task or split.
@@ -53,10 +52,7 @@ class Sweep:
 
 
 def load_sweep(path: Location) -> Sweep:
-    """Reads a sweep that has ended or is still running; needs neither Ray nor torch.
-
-    Args:
-        path: the sweep's folder, or the URI of a copy, such as `s3://bucket/sweeps/a`.
+    """Reads a sweep, ended or still running, from its folder or the URI of a copy; needs neither Ray nor torch.
 
     Raises:
         ValueError: there is no sweep, or a file is damaged or of another schema; one line names it.
