@@ -16,12 +16,12 @@ SEED_FIELDS = {"seed": 0, "replicate": 0}
 
 
 def find_base(sweeps: Sequence[Location], trial: str | None = None) -> frozenset[ConfigurationKey]:
-    """The base configuration of the first sweep, wherever it is among the sweeps' trials.
+    """Finds the trials of sweeps that have the base configuration.
 
     Args:
-        sweeps: folders or URIs; at least one.
-        trial: a trial or the number of a configuration that is the base, e.g. `0003-r0` or `0003` of the first sweep,
-            or `mine/0003` of another one. None for the base that `sweep.json` of the first sweep records.
+        sweeps: at least one.
+        trial: a trial or a configuration, e.g. `0003-r0` or `0003` of the first sweep, or `mine/0003` of another one.
+            None for the base that `sweep.json` of the first sweep records.
 
     Returns:
         Where it was trained; empty where no trial has it, as in a random search, or where `sweep.json` records a

@@ -53,9 +53,9 @@ def choose_best_k(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
 
 
 def choose_best_k_ranks(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
-    """As `choose_best_k`, of mean ranks among the predictions for these rows, so that each model's scale is ignored.
+    """As `choose_best_k` of mean ranks among the predictions for these rows, which ignore each model's scale; for regression.
 
-    For regression alone. The best `2 * max_models` trials are considered.
+    The best `2 * max_models` trials are considered.
     """
     considered = best_candidates(pool, rows)[: 2 * settings.max_models]
     knots = [find_knots(pool.values[number, rows]) for number in considered]

@@ -87,9 +87,7 @@ def read_pool(sweeps: Sequence[Location], task: str, split: str = "dev") -> Pool
     """Reads every candidate of a task from prediction files, in the order of sweeps, trials and epochs.
 
     Args:
-        sweeps: folders, or URIs of copies; at least one, each once. Failed trials are left out.
-        task: name of a task.
-        split: of the predictions.
+        sweeps: at least one, each once. Failed trials are left out.
 
     Raises:
         ValueError: one line: a folder holds no sweep or is named twice, there are no candidates, predictions are
@@ -155,11 +153,8 @@ def read_outputs(first: Candidate, task: Task, split: str, candidates: Sequence[
     outputs = np.empty((len(candidates), table.num_rows, task.num_classes if task.kind == "classes" else 1), np.float32)
     rule = f"all predictions of {task.name}-{split} must be of the same examples in the same order"
     for number, (candidate, other) in enumerate(iter_tables(candidates, task.name, split)):
-        require(
-            has_same_examples(other, table),
-            rule,
-            f"others for {describe_candidate(candidate)} than for {describe_candidate(first)}",
-        )
+        found = f"others for {describe_candidate(candidate)} than for {describe_candidate(first)}"
+        require(has_same_examples(other, table), rule, found)
         outputs[number] = outputs_of(task, logits_array(other))
     return table, outputs
 

@@ -65,7 +65,6 @@ def combine_outputs(task: Task, outputs: Floats, ensemble: Ensemble) -> Floats:
     Args:
         task: ranks are for regression alone.
         outputs: (members, rows, width).
-        ensemble: whose members they are.
 
     Returns:
         (rows, width). Where ranks are averaged, the mean rank, 0 to 1, stretched to the task's range of labels, which

@@ -27,6 +27,7 @@ def assign_folds(labels: Floats, num_folds: int, generator: np.random.Generator)
     Args:
         labels: (rows,), classes or real numbers.
         num_folds: at least 2 and at most the number of rows.
+
     Returns:
         (rows,) fold of each example, from 0. Sizes of folds differ by at most 1, and, for classes, the numbers of
         examples of each class in them, by at most 2.

@@ -45,13 +45,11 @@ def draw_bags(num_candidates: int, num_bags: int, generator: np.random.Generator
 
 
 def grow(pool: Pool, margins: Outputs, rows: Numbers, settings: Settings) -> Floats:
-    """How often greedy selection adds each candidate, (candidates,); they stand in the order of their scores.
+    """How often greedy selection adds each candidate, (candidates,).
 
     Args:
-        pool: for task and labels.
-        margins: (candidates, others, rows).
-        rows: whose labels score additions.
-        settings: `max_models` and `num_steps`.
+        margins: (candidates, others, rows), the best candidate first.
+        rows: (rows,), whose labels score additions.
     """
     sums = np.stack(list(accumulate(margins[: settings.max_models])))
     scores = sum_scores(pool, sums, rows)

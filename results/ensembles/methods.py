@@ -66,10 +66,7 @@ def method_lines() -> str:
 def methods_for(task: Task, requested: str = AUTOMATIC) -> dict[str, Method]:
     """The methods to cross-fit for a task, the simplest first.
 
-    Args:
-        task: which task.
-        requested: one of `COMMAND_LINE_METHODS`: all that suit the task, or the best single candidate and this method,
-            if it is one of `SELECTION_METHODS`.
+    These are all that suit it (`AUTOMATIC`), or the best single candidate and the requested one of `SELECTION_METHODS`.
 
     Raises:
         ValueError: the requested method does not suit the task.

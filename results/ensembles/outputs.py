@@ -71,10 +71,9 @@ def probabilities_of(task: Task, outputs: npt.ArrayLike) -> Floats:
 
 
 def values_of(task: Task, outputs: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
-    """An example's contribution to its task's score, as `results.ranking.bootstrap.example_values` for a head's logits.
+    """`results.ranking.bootstrap.example_values` of outputs, (..., rows, width), and labels, (rows,), to (..., rows).
 
-    From outputs, (..., rows, width), and labels, (rows,), to (..., rows): 1 where the prediction is right and 0 where
-    it is wrong, or the predicted score.
+    1 where the prediction is right and 0 where it is wrong, or, for a regression, the prediction.
     """
     predicted = predictions_of(task, outputs)
     return predicted if task.kind == "regression" else np.asarray(predicted == np.asarray(labels), dtype=np.float64)

@@ -24,13 +24,9 @@ INVERSE_TOLERANCE = 1e-9
 def calibrated(method: Method) -> Method:
     """A selection method on candidates whose logits have been divided by a fitted temperature.
 
-    The best epochs of the best trials are considered: `num_considered`, or `2 * max_models` if that is more. Each
-    candidate's temperature is fitted to the rows that the method chooses by, including those that it holds out in its
-    inner folds. A temperature changes no prediction, so that the considered candidates are the same without it. For a
-    regression this is `method` itself.
-
-    Args:
-        method: any that averages outputs.
+    The best `num_considered` trials are considered, or `2 * max_models` if that is more; a temperature changes no
+    prediction, so that they are the same without it. Each candidate's temperature is fitted to the rows that the method
+    chooses by, including those that it holds out in its inner folds. For a regression this is `method` itself.
     """
 
     def choose(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
@@ -62,7 +58,7 @@ def find_temperatures(task: Task, outputs: Outputs, labels: Floats) -> Floats:
     convex in 1/T, so that its slope has one root.
 
     Args:
-        task: of classes, or binary.
+        task: no regression.
         outputs: (candidates, rows, width); finite.
         labels: (rows,).
 
