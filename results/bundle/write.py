@@ -1,8 +1,7 @@
 """Writes a bundle: a folder that predicts with the ensembles of a selection, without their sweep."""
 
 import platform
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +23,7 @@ from results.bundle.manifest import (
 )
 from results.bundle.wheel import build_wheel
 from results.inference.card_facts import trial_card_facts
-from results.inference.models import LoadedModel, ModelSource, find_encoders, find_trials, load_models
+from results.inference.models import ModelSource, find_encoders, find_trials, load_models
 from results.inference.predictor import ensemble_of, load_predictor
 from results.records.files import PROJECT_FOLDER, Location, folder_name, open_folder
 from results.records.selection import SELECTION_FILE, BundledMember, Member, Selection, TaskSelection
@@ -59,19 +58,8 @@ sys.exit(code)
 '''
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class BundleInProgress:
-    """The models of a bundle that have been written so far."""
-
-    folder: Path
-    """The bundle's, under the name that it has until it is whole."""
-    num_models: int
-    """How many there will be."""
-    on_line: Callable[[str], None]
-    models: dict[str, BundledModel] = field(default_factory=dict)
-    """By folder in the bundle."""
-    places: dict[tuple[str, str, int], str] = field(default_factory=dict)
-    """Folder in the bundle by `model_key`."""
+ModelKey = str | tuple[str, str, int]
+"""What identifies a model of a bundle: sweep, trial and epoch, or the task that a soup is for."""
 
 
 def write_bundle(
@@ -91,6 +79,8 @@ def write_bundle(
             project's wheel cannot be built.
     """
     require(not folder.exists(), "--bundle must name a new folder", folder)
+    for chosen in selection.tasks.values():
+        ensemble_of(chosen.members)  # raises ValueError if the weights are invalid
     trials = [find_trials(chosen.members, task, source) for task, chosen in selection.tasks.items()]
     names = find_encoders((config for found in trials for _, config in found), source)
 
@@ -99,15 +89,14 @@ def write_bundle(
 
     with written_aside(folder, "a bundle's folder") as partial:
         wheel = build_wheel(partial)
-        written = BundleInProgress(folder=partial, num_models=count_models(selection), on_line=on_line)
-        tasks = {task: write_task(selection, task, source, written) for task in selection.tasks}
+        places, models = write_models(selection, source, partial, on_line)
         bundle = Bundle(
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
             wheel=wheel,
             python=platform.python_version(),
             packages={name: version.partition("+")[0] for name, version in versions_of(NEEDED).items()},
-            models=written.models,
-            tasks=tasks,
+            models=models,
+            tasks={task: bundled_members(task, chosen, places) for task, chosen in selection.tasks.items()},
         )
         (partial / SELECTION_FILE).write_bytes(read_bytes(open_folder(home), Path(SELECTION_FILE)))
         (partial / CARD_FILE).write_text(bundle_card(selection, bundle, list(filter(is_hub_name, names))))
@@ -116,30 +105,35 @@ def write_bundle(
     return folder_bytes(folder)
 
 
-def count_models(selection: Selection) -> int:
-    """How many models a bundle of this selection holds: each trial's epoch once, and each soup."""
-    chosen = selection.tasks.values()
-    single = {model_key(member) for one in chosen if not one.is_soup for member in one.members}
-    return len(single) + sum(one.is_soup for one in chosen)
+def write_models(
+    selection: Selection, source: ModelSource, folder: Path, on_line: Callable[[str], None]
+) -> tuple[dict[ModelKey, str], dict[str, BundledModel]]:
+    """Writes each model once, one after another; returns their folders in the bundle, and what is in these."""
+    wanted: dict[ModelKey, tuple[str, tuple[Member, ...]]] = {}  # the first task that needs it, and what it is made of
+    for task, chosen in selection.tasks.items():
+        for member in chosen.members:
+            wanted.setdefault(model_key(task, chosen, member), (task, chosen.members if chosen.is_soup else (member,)))
+    places, models = dict[ModelKey, str](), dict[str, BundledModel]()
+    for number, (key, (task, members)) in enumerate(wanted.items(), 1):
+        place = places[key] = f"{MODELS_FOLDER}/{number}"
+        models[place] = write_model(selection, task, members, source, folder / place)
+        size = format_bytes(folder_bytes(folder / place))
+        on_line(f"model {number} of {len(wanted)}: {place}, {models[place].origin}, {size}")
+    return places, models
 
 
-def model_key(member: Member) -> tuple[str, str, int]:
-    """The sweep, trial and epoch that identify a model."""
-    return member.sweep, member.trial, member.epoch
+def model_key(task: str, chosen: TaskSelection, member: Member) -> ModelKey:
+    """The key of the model that has a member's weights, by itself or in a soup."""
+    return task if chosen.is_soup else (member.sweep, member.trial, member.epoch)
 
 
-def write_task(
-    selection: Selection, task: str, source: ModelSource, written: BundleInProgress
-) -> tuple[BundledMember, ...]:
-    """Writes those models of a task's ensemble that are not written yet."""
-    chosen = selection.tasks[task]
+def bundled_members(task: str, chosen: TaskSelection, places: Mapping[ModelKey, str]) -> tuple[BundledMember, ...]:
+    """A task's ensemble of the models in these folders."""
     if chosen.is_soup:
-        (soup,) = load_predictor(selection, task, source).models
-        return (BundledMember(model=write_soup(soup, chosen, task, source, written), weight=1.0),)
-    ensemble_of(chosen.members)  # raises ValueError if the weights are invalid
+        return (BundledMember(model=places[task], weight=1.0),)
     return tuple(
         BundledMember(
-            model=write_member(member, task, source, written),
+            model=places[model_key(task, chosen, member)],
             weight=member.weight,
             knots=member.knots,
             temperature=member.temperature,
@@ -148,47 +142,21 @@ def write_task(
     )
 
 
-def write_member(member: Member, task: str, source: ModelSource, written: BundleInProgress) -> str:
-    """Writes a member's model, unless another task has it too; returns its folder in the bundle."""
-    key = model_key(member)
-    if key not in written.places:
-        (loaded,) = load_models((member,), task, source)
-        facts = member_card_facts(member, task, source)
-        written.places[key] = write_model(loaded, member_origin(member), facts, written)
-    return written.places[key]
-
-
-def write_soup(
-    soup: LoadedModel, chosen: TaskSelection, task: str, source: ModelSource, written: BundleInProgress
-) -> str:
-    """Writes a soup, with a card that names its models; returns its folder in the bundle."""
-    origins = [member_origin(member) for member in chosen.members]
-    facts = member_card_facts(chosen.members[0], task, source)
-    card = soup_card(TASKS[task].title, origins)
-    return write_model(soup, f"mean of {len(origins)} models' weights", facts, written, card)
-
-
 def write_model(
-    loaded: LoadedModel, origin: str, facts: "CardFacts", written: BundleInProgress, card: str | None = None
-) -> str:
-    """Writes one model into a folder of its own, whose name in the bundle is returned."""
+    selection: Selection, task: str, members: tuple[Member, ...], source: ModelSource, folder: Path
+) -> BundledModel:
+    """Writes the model of one member, or the soup of a task, into a new folder."""
     from mtlib.checkpoints.export import export_model
 
-    number = len(written.models) + 1
-    place = f"{MODELS_FOLDER}/{number}"
-    folder = written.folder / place
+    is_soup = selection.tasks[task].is_soup
+    (loaded,) = load_predictor(selection, task, source).models if is_soup else load_models(members, task, source)
+    facts = member_card_facts(members[0], task, source)
     export_model(loaded.config, loaded.pretrained, loaded.model.state_dict(), folder, facts)
-    if card is not None:
-        (folder / CARD_FILE).write_text(card)
+    origins = [f"trial {member.trial} of {folder_name(member.sweep)}, epoch {member.epoch}" for member in members]
+    if is_soup:
+        (folder / CARD_FILE).write_text(soup_card(TASKS[task].title, origins))
     files = {path.name: file_crc32(path) for path in sorted(folder.iterdir()) if path.name != CARD_FILE}
-    written.models[place] = BundledModel(origin=origin, files=files)
-    written.on_line(f"model {number} of {written.num_models}: {place}, {origin}, {format_bytes(folder_bytes(folder))}")
-    return place
-
-
-def member_origin(member: Member) -> str:
-    """A member's trial and epoch, without the path of its sweep."""
-    return f"trial {member.trial} of {folder_name(member.sweep)}, epoch {member.epoch}"
+    return BundledModel(origin=f"mean of {len(members)} models' weights" if is_soup else origins[0], files=files)
 
 
 def member_card_facts(member: Member, task: str, source: ModelSource) -> "CardFacts":
