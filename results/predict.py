@@ -80,12 +80,7 @@ Write = Callable[[str], object]
 
 
 def main(arguments: Sequence[str] | None = None, bundle: Path | None = None) -> int:
-    """The command line; returns the exit code.
-
-    Args:
-        arguments: the words after the command's name; None for those of this process.
-        bundle: the folder of the bundle whose own command this is.
-    """
+    """The command line (None: that of this process), maybe of a bundle in a folder; returns the exit code."""
     return run_command(lambda: run_predict(arguments, bundle))
 
 

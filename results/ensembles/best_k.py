@@ -53,7 +53,7 @@ def choose_best_k(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
 
 
 def choose_best_k_ranks(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
-    """As `choose_best_k`, for regression, of mean ranks among the predictions for these rows, whatever a model's scale is.
+    """As `choose_best_k`, for regression, of mean ranks among the predictions for these rows, whatever their scale.
 
     The best `2 * max_models` trials are considered.
     """

@@ -17,7 +17,6 @@ def trial_card_facts(
 
     Args:
         info, root: content of `sweep.json` and the sweep's folder.
-        record: the trial.
         best: what the epoch is the best one for: `overall`, or a task.
         epoch: the epoch whose weights the model has, from 1.
         num_trials: how many trials this one was picked from.

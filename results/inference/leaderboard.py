@@ -24,7 +24,6 @@ def write_leaderboard(
     """Predicts dev and test of every task that the leaderboard has, and writes a file of each, whole.
 
     Args:
-        selection: must have an ensemble for each of the tasks.
         data: folder with the course's files; their labels are not used.
         folder: where to write; made if missing.
         load: loads the ensemble of a task.
@@ -68,12 +67,8 @@ def write_leaderboard_file(predictor: Predictor, data: Path, split: str, folder:
 def read_leaderboard_rows(path: Path, task: Task, split: str, left_out: list[str]) -> Iterator[TextRow]:
     """Rows of one of the course's files.
 
-    As the course's own code does it, a row of dev without a label is left out, a blank text is predicted like any
-    other, and ids are in small letters.
-
-    Args:
-        path, task, split: the file and what it holds; `test` has no labels.
-        left_out: gets a line for each row that is left out.
+    As in the course's own code, a row of dev without a label is left out (`left_out` gets a line for it), a blank text
+    is predicted like any other, and ids are in lower case. `test` has no labels.
     """
     needed = (ID_COLUMN, task.label_column) if split == "dev" else (ID_COLUMN,)
     for where, cells in read_file(path, "csv", (*needed, *task.text_columns), delimiters="\t"):

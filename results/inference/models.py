@@ -47,12 +47,7 @@ class ModelSource:
 
 
 def find_sweeps(selection: Selection, home: Location) -> dict[str, Location]:
-    """The folder or URI of each sweep of a selection: where it was, or `home` if it has moved or been copied there.
-
-    Args:
-        selection: read from `home`.
-        home: folder or URI of a sweep.
-    """
+    """The folder or URI of each sweep of a selection read from `home`: where it was, or `home` if it has moved there."""
     own_name = str(read_sweep(home).get("name")) if is_file(open_folder(home), SWEEP_FILE) else ""
     called_so = [sweep for sweep in selection.sweeps if folder_name(sweep) == own_name]
     moved = {sweep for sweep in called_so if len(called_so) == 1 and not is_file(open_folder(sweep), SWEEP_FILE)}
@@ -113,7 +108,7 @@ def read_records_by_id(sweep: str, source: ModelSource) -> dict[str, TrialRecord
 
 
 def load_pretrained(name: str, source: ModelSource) -> "PretrainedEncoder":
-    """A pretrained encoder, loaded once."""
+    """A pretrained encoder, loaded once for a source."""
     from mtlib.model.encoder import find_encoder
 
     if name not in source.loaded:

@@ -73,8 +73,8 @@ def predict_stream(predictor: Predictor, rows: Iterable[TextRow]) -> Iterator[tu
     """Predicts rows as they come; no more than a chunk of them is read ahead.
 
     Returns:
-        Chunks of rows, in the order of `rows`, with the ensemble's outputs, (rows, width); see
-        `results.ensembles.outputs`. A row with a blank text has NaN.
+        Chunks of rows, in order, with the ensemble's outputs, (rows, width), NaN for a row with a blank text; see
+        `results.ensembles.outputs`.
 
     Raises:
         ValueError: a prediction is not finite.

@@ -15,9 +15,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 def show_rows(stream: IO[bytes], name: str) -> Iterator[Callable[[int], None]]:
     """A bar on standard error, if that is a terminal; call what is yielded with the number of rows so far.
 
-    Args:
-        stream: what is read: its position, where it has one, tells what part of it is done.
-        name: what the bar is called.
+    The position in the stream, where it has one, tells what part of it is done.
     """
     if not sys.stderr.isatty():
         yield lambda _: None

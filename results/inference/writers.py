@@ -47,11 +47,7 @@ def format_header(task: Task, form: OutputFormat) -> str:
 
 
 def format_rows(task: Task, form: OutputFormat, rows: Sequence[TextRow], outputs: Floats) -> str:
-    """Rows with their predictions, a line each.
-
-    Args:
-        outputs: (rows, width); NaN for a row without prediction, which gets its id alone.
-    """
+    """Rows with their predictions, a line each, from outputs, (rows, width): a row of NaN gets its id alone."""
     values = row_values(task, rows, outputs)
     if form == "csv":
         return csv_text(values)

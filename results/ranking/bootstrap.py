@@ -53,7 +53,7 @@ def score_examples(task: Task, values: Floats, labels: npt.ArrayLike) -> Floats:
 def bootstrap_scores(
     task: Task, values: Floats, labels: npt.ArrayLike, *, num_resamples: int = NUM_RESAMPLES, seed: int = 0
 ) -> Floats:
-    """The task's main metric on resampled examples, the same resamples for every trial.
+    """The task's main metric on resampled examples, as `score_examples`: the same resamples for every trial.
 
     Args:
         task: tasks have different examples, so their resamples are drawn independently.
@@ -63,7 +63,7 @@ def bootstrap_scores(
         seed: equal seeds give equal resamples, however many trials there are.
 
     Returns:
-        (trials, num_resamples), with `score_examples`'s conventions.
+        (trials, num_resamples).
     """
     blocks = draw_counts(values.shape[1], num_resamples, (seed, zlib.crc32(task.name.encode())))
     return np.concatenate([score_counts(task, counts, values, labels) for counts in blocks], axis=1)
@@ -132,15 +132,7 @@ def replicate_error(scores: npt.ArrayLike) -> float | None:
 
 
 def not_significantly_worse(best: Floats, others: Floats) -> npt.NDArray[np.bool_]:
-    """Whether the 95 % interval of `best - others` on the same resamples contains 0.
-
-    Args:
-        best: (resamples,).
-        others: (rows, resamples).
-
-    Returns:
-        (rows,).
-    """
+    """Whether the 95 % interval of `best`, (resamples,), less `others`, (rows, resamples), contains 0: (rows,)."""
     low, high = percentile_interval(best - others)
     return np.asarray((low <= 0) & (high >= 0))
 

@@ -103,8 +103,7 @@ def total_error(influences: Floats, scores: Floats) -> float:
     """The standard error of a cross-fitted score, or of the difference of two, as an estimate for the final ensemble.
 
     The variance over examples is that of a single repeat, as the final ensemble is one, not the mean over repeats. The
-    choice of the ensemble, and with it the true score, varies too: `CHOICE_FACTOR` times the variance between repeats
-    is added.
+    choice of the ensemble varies too: `CHOICE_FACTOR` times the variance between repeats is added.
 
     Args:
         influences: (repeats, rows), of which each repeat's mean is 0.
@@ -164,8 +163,7 @@ def cross_fit(
     Args:
         settings: of the method; `num_folds` and `seed` are those of this cross-fitting too.
         rows: (rows,) numbers of examples, each once.
-        num_repeats: how often, at least 1, with other folds each time.
-        combine: gives an ensemble's outputs on some rows, (rows, width).
+        num_repeats: at least 1, with other folds each time.
 
     Raises:
         ValueError: fewer than 2 examples or folds.

@@ -16,11 +16,8 @@ def find_confidence_set(pool: Pool, *, seed: int = 0) -> list[ConfigurationKey]:
     """The model confidence set of a task's configurations, the best first.
 
     A configuration's score is the mean over its replicates, each at its best epoch on these examples, which slightly
-    favours those with more epochs. Examples are resampled, the same for all; the variance of training is left out.
-
-    Args:
-        pool: the task's candidates, copies included, as two configurations may have equal outputs.
-        seed: of the resamples.
+    favours those with more epochs. Examples are resampled, the same for all; the variance of training is left out. The
+    pool includes copies, as two configurations may have equal outputs.
     """
     best = best_candidates(pool, np.arange(len(pool.labels)))
     found: dict[ConfigurationKey, list[int]] = {}
@@ -50,7 +47,7 @@ def score_candidates(pool: Pool, numbers: Numbers, seed: int) -> tuple[Floats, F
 
 
 def model_confidence_set(scores: Floats, resampled: Floats, confidence: float = CONFIDENCE) -> npt.NDArray[np.bool_]:
-    """The model confidence set of several scores: which are left when the test no longer rejects that all are equal.
+    """The model confidence set: which scores are left when the test no longer rejects that all are equal.
 
     With d_i the score of i less the mean of those that are left, and s_i its standard deviation over resamples, the
     test statistic is max_i -d_i / s_i, and its distribution that of the resamples about the scores. While it is beyond

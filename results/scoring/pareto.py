@@ -26,10 +26,10 @@ def find_trade_offs(
     than the final one. The best of many scores is slightly optimistic, and so are those of the Pareto front.
 
     Args:
-        pool: all candidates.
-        kept: those of them that can be members of the final ensemble.
+        kept: those candidates of the pool that can be members of the final ensemble.
         settings: `max_models` is not exceeded.
         methods: by name, the simplest first; that one always chooses a single model and stands for all at 1 model.
+
     Returns:
         The fewest models first, and the simplest of equals; dominated ones are among them.
 

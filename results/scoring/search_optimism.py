@@ -29,8 +29,7 @@ def optimism_sentence(search: str, scheduler: str, num_trials: int, standard_err
     The figures are those of the smallest simulated sweeps with at least as many trials, or of the largest ones.
 
     Args:
-        search: one of `SEARCHES`.
-        scheduler: one of `SCHEDULERS`.
+        search, scheduler: of `SEARCHES` and `SCHEDULERS`.
         num_trials: configurations, at least 1.
         standard_error: of the dev score.
     """

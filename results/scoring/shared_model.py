@@ -30,6 +30,7 @@ class SharedModel:
 
 def choose_shared_model(pools: Pools, settings: Settings, *, num_repeats: int = 1) -> SharedModel:
     """Chooses the candidate with the best overall score, and cross-fits that choice over all tasks at once.
+
     Raises:
         ValueError: no candidate was scored on all tasks, or the weights of none of them were kept.
     """

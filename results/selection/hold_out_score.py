@@ -29,13 +29,7 @@ from results.scoring.cross_fitting import interval
 def score_held_out(selection: Selection, source: ModelSource, data: Path | None = None) -> HeldOutScores:
     """Scores a selection's ensembles on the held-out rows, and records the time in each sweep's `hold_out.json`.
 
-    Args:
-        selection: whose ensembles are scored.
-        source: where its models are loaded from.
-        data: the data folder; None for the one that each sweep names.
-
-    Returns:
-        Scores by task, with their 95 % intervals over examples.
+    `data` is the data folder, None for the one that each sweep names. Intervals, of 95 %, are over examples.
 
     Raises:
         ValueError: in one line: a sweep held nothing out, or other rows than another one; the rows cannot be read, or

@@ -62,12 +62,7 @@ class SelectionRequest:
 def select_from(
     request: SelectionRequest, *, command: str = "", on_progress: OnProgress = lambda _line: None
 ) -> Selection:
-    """Chooses the ensembles of some tasks from sweeps.
-
-    Args:
-        request: what to choose.
-        command: for the record.
-        on_progress: gets a line for each task, and for each soup.
+    """Chooses the ensembles of some tasks from sweeps; `on_progress` gets a line for each task, and for each soup.
 
     Raises:
         ValueError: one line: a name or a number is wrong, there is no sweep, no trial was scored; else as `read_pool`,

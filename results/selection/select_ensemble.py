@@ -67,8 +67,6 @@ def select_ensemble(
     Scores come from all candidates, without copies; members of the ensemble are those whose weights were kept.
 
     Args:
-        pool: the task's candidates.
-        settings: of the selection methods.
         method: `AUTOMATIC`, one of `SELECTION_METHODS`, or `ONE_MODEL`, which takes `one`.
         num_repeats: of cross-fitting, with other folds each time.
         one: the best model for all tasks together, whose scores are listed too.
