@@ -47,7 +47,7 @@ class ModelSource:
 
 
 def find_sweeps(selection: Selection, home: Location) -> dict[str, Location]:
-    """The folder or URI of each sweep of a selection read from `home`: where it was, or `home` if it has moved there."""
+    """Where each sweep of a selection, read from `home`, is: where it was, or in `home` if it has moved there."""
     own_name = str(read_sweep(home).get("name")) if is_file(open_folder(home), SWEEP_FILE) else ""
     called_so = [sweep for sweep in selection.sweeps if folder_name(sweep) == own_name]
     moved = {sweep for sweep in called_so if len(called_so) == 1 and not is_file(open_folder(sweep), SWEEP_FILE)}

@@ -51,11 +51,6 @@ def folder_name(location: Location) -> str:
     return str(location).rstrip("/").rpartition("/")[2]
 
 
-def parent_folder(location: Location) -> str:
-    """The parent of a folder."""
-    return str(location).rstrip("/").rpartition("/")[0]
-
-
 def list_files(root: fs.SubTreeFileSystem, folder: str) -> list[fs.FileInfo]:
     """Every file at any depth under `folder` ("" for all), sorted by path; none where the folder is missing."""
     selector = fs.FileSelector(folder, recursive=True, allow_not_found=True)
@@ -175,12 +170,7 @@ def write_json(root: fs.SubTreeFileSystem, path: str, value: Mapping[str, Any]) 
 
 
 def read_json(root: fs.SubTreeFileSystem, path: str, removed: Collection[str] = ()) -> dict[str, Any]:
-    """Reads a JSON object, without the keys `removed` at any depth.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is not a whole JSON object.
-    """
+    """Reads a JSON object, leaving keys out at any depth; FileNotFoundError if there is none, ValueError if damaged."""
     with root.open_input_stream(path) as stream:
         text = stream.readall()
     try:
@@ -200,10 +190,9 @@ def check_version(tree: Mapping[str, Any], name: str, key: str, version: int) ->
 def read_dataclass(
     root: fs.SubTreeFileSystem, path: str, declared: type[Declared], removed: Collection[str] = ()
 ) -> Declared:
-    """Reads a JSON object that a dataclass declares; the first field is the version of the file.
+    """Reads a JSON object that a dataclass declares; its first field is the file's version.
 
     Args:
-        root, path: the file.
         declared: the dataclass; the default of its first field is the version that the file must have.
         removed: keys that are ignored, at any depth.
 

@@ -1,5 +1,6 @@
 """Scores a selection on the train rows that its sweeps held out, and records every such evaluation."""
 
+import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from results.inference.models import ModelSource, find_trials
 from results.inference.predictor import load_predictor, predict_stream
 from results.inference.readers import TextRow
 from results.ranking.bootstrap import Floats, bootstrap_scores, score_examples
-from results.records.files import open_folder, parent_folder
+from results.records.files import open_folder
 from results.records.hold_out import HoldOutRecord, check_held_out_rows, read_hold_out, write_hold_out
 from results.records.selection import HeldOutScores, Selection
 from results.scoring.cross_fitting import interval
@@ -90,7 +91,7 @@ def count_evaluations(places: Sequence[str]) -> int:
     """
     own = [record for place in places if (record := record_at(place)) is not None]
     rows = [held for record in own for held in record.tasks.items()]
-    storages = dict.fromkeys(map(parent_folder, places))
+    storages = {posixpath.dirname(place.rstrip("/")) for place in places}
     beside = (record_at(neighbour) for storage in storages for neighbour in list_in(storage))
     shared = [record for record in beside if record and any(held in rows for held in record.tasks.items())]
     return len({look for record in (*own, *shared) for look in record.looks})

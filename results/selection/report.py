@@ -54,13 +54,9 @@ def render_held_out_scores(selection: Selection, scores: HeldOutScores, num_befo
     table = plain_table("task", "examples", "held out", "95 % interval", "expected", "on dev")
     for task, score in scores.scores.items():
         (low, high), expected = scores.intervals[task], selection.tasks[task].score
-        cells = [
-            f"{score:.3f}",
-            f"{low:.3f} to {high:.3f}",
-            f"{expected.cross_fitted:.3f}",
-            f"{expected.in_sample:.3f}",
-        ]
-        table.add_row(*map(Text, (TASKS[task].title, f"{scores.num_examples[task]:,}", *cells)))
+        held_out = (f"{scores.num_examples[task]:,}", f"{score:.3f}", f"{low:.3f} to {high:.3f}")
+        on_dev = (f"{expected.cross_fitted:.3f}", f"{expected.in_sample:.3f}")
+        table.add_row(TASKS[task].title, *held_out, *on_dev)
     return Group(table, Text(""), *map(Text, paragraph(held_out_sentences(num_before))))
 
 
