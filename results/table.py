@@ -47,11 +47,11 @@ def ranking(sweep: Sweep) -> pd.DataFrame:
     return to_frame(rank_sweep(sweep))
 
 
-def print_ranking(sweep: Sweep, console: Console | None = None) -> None:
+def print_ranking(sweep: Sweep) -> None:
     """Prints a sweep's ranking, its legend and what failed; plain text of 100 columns where there is no terminal."""
     statuses = Counter(record.status for record in sweep.records)
     counts = ", ".join(f"{count} {status}" for status, count in statuses.items()) or "none yet"
-    console = console or Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
+    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
     console.print(f"Trials in {sweep.path}: {counts}{describe_stop(sweep)}", markup=False, soft_wrap=True)
     console.print(render_ranking(rank_sweep(sweep), console.width, penalty_notes(sweep.curves)))
 

@@ -17,7 +17,7 @@ PROJECT_FILE, PROJECT = "pyproject.toml", "multitask-sweeps"
 FIRST_DAY = "315532800"
 """1980-01-01 in seconds since 1970, the first day that a wheel can name: all its files are of that day."""
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
-FILE_MODE, HIDDEN_FROM_OTHERS = 0o644, 0o022
+FILE_MODE, UMASK = 0o644, 0o022
 
 
 def build_wheel(folder: Path, root: Path = PROJECT_FOLDER) -> str:
@@ -67,9 +67,7 @@ def run_backend(project: Mapping[str, Any], sources: Path, target: Path) -> None
     """Calls the build backend in a process of its own; ValueError with the last line of its errors if it fails."""
     command = (sys.executable, "-P", "-c", BUILD, str(target))
     environment = {**os.environ, "SOURCE_DATE_EPOCH": FIRST_DAY}
-    done = subprocess.run(
-        command, cwd=sources, env=environment, umask=HIDDEN_FROM_OTHERS, capture_output=True, text=True
-    )
+    done = subprocess.run(command, cwd=sources, env=environment, umask=UMASK, capture_output=True, text=True)
     needed = ", ".join(project["build-system"]["requires"])
     errors = [line for line in done.stderr.splitlines() if line.strip()]
     rule = f"to build a wheel of the project takes room on the disk and {needed} (pip install '{needed}')"

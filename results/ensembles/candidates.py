@@ -83,8 +83,8 @@ class Pool:
         return replace(self, candidates=candidates, outputs=self.outputs[numbers])
 
 
-def read_pool(sweeps: Sequence[Location], task: str, split: str = "dev") -> Pool:
-    """Reads every candidate of a task from prediction files, in the order of sweeps, trials and epochs.
+def read_pool(sweeps: Sequence[Location], task: str) -> Pool:
+    """Reads every candidate of a task from its dev predictions, in the order of sweeps, trials and epochs.
 
     Args:
         sweeps: at least one, each once. Failed trials are left out.
@@ -95,13 +95,13 @@ def read_pool(sweeps: Sequence[Location], task: str, split: str = "dev") -> Pool
     """
     require_name(task, TASKS, "task")
     require_once([open_folder(sweep).base_path for sweep in sweeps], "each sweep must be named once")
-    candidates = [candidate for sweep in sweeps for candidate in list_candidates(sweep, task, split)]
-    rule = f"there must be a trial that was scored on {task}-{split} and has not failed"
+    candidates = [candidate for sweep in sweeps for candidate in list_candidates(sweep, task)]
+    rule = f"there must be a trial that was scored on {task}-dev and has not failed"
     require(bool(candidates), rule, f"none in {', '.join(map(str, sweeps))}")
-    first, outputs = read_outputs(candidates[0], TASKS[task], split, candidates)
+    first, outputs = read_outputs(candidates, TASKS[task])
     labels = first["label"].to_numpy().astype(np.float64)
     ids = tuple(first["id"].to_pylist())
-    rule = f"every example of {task}-{split} must have a label to select by"
+    rule = f"every example of {task}-dev must have a label to select by"
     require(not np.isnan(labels).any(), rule, f"none for {ids[int(np.isnan(labels).argmax())]}")
     return Pool(task=TASKS[task], candidates=tuple(candidates), ids=ids, labels=labels, outputs=outputs)
 
@@ -120,14 +120,13 @@ def without_copies(pool: Pool) -> Pool:
     return pool.only(sorted(first.values()))
 
 
-def list_candidates(sweep: Location, task: str, split: str) -> list[Candidate]:
-    """Every trial of a sweep that has not failed, at every epoch at which the task was scored on the split."""
+def list_candidates(sweep: Location, task: str) -> list[Candidate]:
+    """Every trial of a sweep that has not failed, at every epoch at which the task was scored on dev."""
     root = open_folder(sweep)
     read_sweep(sweep)  # ValueError where there is none
     numbers = {record.trial_id: record.number for record in read_trials(sweep) if record.status != "failed"}
-    is_score = (pc.field("task") == task) & (pc.field("split") == split) & (pc.field("metric") == TASKS[task].metric)
-    scored = read_curves(sweep).filter(is_score)  # train has a loss but no predictions
-    pairs = [pair for pair in reported_epochs(scored) if pair[0] in numbers]
+    is_score = (pc.field("task") == task) & (pc.field("split") == "dev") & (pc.field("metric") == TASKS[task].metric)
+    pairs = [pair for pair in reported_epochs(read_curves(sweep).filter(is_score)) if pair[0] in numbers]
     kept = {trial: kept_epochs(root, trial) for trial in {trial for trial, _ in pairs}}
     return [
         Candidate(sweep=str(sweep), trial=trial, epoch=epoch, number=numbers[trial], has_weights=epoch in kept[trial])
@@ -147,26 +146,26 @@ def kept_epochs(root: fs.SubTreeFileSystem, trial: str) -> set[int]:
     return {epoch for epoch in named if WEIGHTS_FILE.format(epoch) in there}
 
 
-def read_outputs(first: Candidate, task: Task, split: str, candidates: Sequence[Candidate]) -> tuple[pa.Table, Outputs]:
+def read_outputs(candidates: Sequence[Candidate], task: Task) -> tuple[pa.Table, Outputs]:
     """The predictions of the first candidate, and the outputs of all, checked to be for the same examples."""
-    table = next(iter_tables([first], task.name, split))[1]
+    first, table = next(iter_tables(candidates[:1], task.name))
     outputs = np.empty((len(candidates), table.num_rows, task.num_classes if task.kind == "classes" else 1), np.float32)
-    rule = f"all predictions of {task.name}-{split} must be of the same examples in the same order"
-    for number, (candidate, other) in enumerate(iter_tables(candidates, task.name, split)):
+    rule = f"all predictions of {task.name}-dev must be of the same examples in the same order"
+    for number, (candidate, other) in enumerate(iter_tables(candidates, task.name)):
         found = f"others for {describe_candidate(candidate)} than for {describe_candidate(first)}"
         require(has_same_examples(other, table), rule, found)
         outputs[number] = outputs_of(task, logits_array(other))
     return table, outputs
 
 
-def iter_tables(candidates: Sequence[Candidate], task: str, split: str) -> Iterator[tuple[Candidate, pa.Table]]:
+def iter_tables(candidates: Sequence[Candidate], task: str) -> Iterator[tuple[Candidate, pa.Table]]:
     """Each candidate's predictions, in order; ValueError for the first one without any."""
     for sweep, group in itertools.groupby(candidates, key=lambda candidate: candidate.sweep):
         own = list(group)
-        found = iter_predictions(open_folder(sweep), task, split, [(one.trial, one.epoch) for one in own])
+        found = iter_predictions(open_folder(sweep), task, "dev", [(one.trial, one.epoch) for one in own])
         for candidate in own:
             key, table = next(found, (None, None))
-            rule = f"predictions of {task}-{split} must be there"
+            rule = f"predictions of {task}-dev must be there"
             require(key == (candidate.trial, candidate.epoch), rule, f"none of {describe_candidate(candidate)}")
             assert table is not None
             yield candidate, table

@@ -191,13 +191,6 @@ def test_predictions_of_an_epoch_that_was_not_reported_are_not_there(sweep_folde
     assert keys_of(read_pool([sweep_folder], "sst")) == KEYS
 
 
-def test_other_splits_have_pools_of_their_own(sweep_folder: Path) -> None:
-    pool = read_pool([sweep_folder], "sst", "train")
-    assert keys_of(pool) == KEYS
-    assert pool.ids[0] == "sst-train-0"
-    assert not np.array_equal(pool.outputs, read_pool([sweep_folder], "sst").outputs)
-
-
 def test_weights_are_there_for_the_epochs_that_best_json_names(sweep_folder: Path) -> None:
     write_best(sweep_folder, "0000-r0", json.dumps({"sst": 2, "qqp": 2, "overall": 7}))
     write_best(sweep_folder, "0002-r0", json.dumps({"sst": 2, "sts": 1}))
@@ -360,12 +353,6 @@ def test_a_sweep_without_candidates_is_named(
     line = f"there must be a trial that was scored on sst-dev and has not failed, got none in {sweep_folder}"
     with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
         read_pool([sweep_folder], "sst")
-
-
-@pytest.mark.parametrize(("task", "split"), [("qqp", "train"), ("sst", "test")])
-def test_a_split_with_a_running_loss_alone_or_nothing_was_not_scored(sweep_folder: Path, task: str, split: str) -> None:
-    with pytest.raises(ValueError, match=f"^there must be a trial that was scored on {task}-{split} and has not"):
-        read_pool([sweep_folder], task, split)
 
 
 def test_sweeps_without_candidates_are_all_named(tmp_path: Path) -> None:
