@@ -80,7 +80,10 @@ Write = Callable[[str], object]
 
 
 def main(arguments: Sequence[str] | None = None, bundle: Path | None = None) -> int:
-    """The command line (None: that of this process), maybe of a bundle in a folder; returns the exit code."""
+    """Runs the command with these arguments (None: those of this process) and returns the exit code.
+
+    `bundle` is the folder of the bundle whose own command this is.
+    """
     return run_command(lambda: run_predict(arguments, bundle))
 
 

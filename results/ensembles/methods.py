@@ -53,14 +53,12 @@ TITLES = {
 
 def method_lines() -> str:
     """The values of `--method` with their titles, a line each."""
-    lines = [
-        f"  {AUTOMATIC:12}the simplest of the best of all that suit the task",
-        f"  {ONE_MODEL:12}{TITLES[ONE_MODEL]}",
-    ]
+    titles = {AUTOMATIC: "the simplest of the best of all that suit the task", ONE_MODEL: TITLES[ONE_MODEL]}
     for name, method in SELECTION_METHODS.items():
         kinds = "" if method.kinds == ALL_KINDS else f" (tasks of kind {' or '.join(method.kinds)})"
-        lines.append(f"  {name:12}{method.title}{kinds}")
-    return "\n".join([*lines, f"  {SOUP:12}weight soup, uniform or greedy (loads models)"])
+        titles[name] = f"{method.title}{kinds}"
+    titles[SOUP] = "weight soup, uniform or greedy (loads models)"
+    return "\n".join(f"  {name:12}{title}" for name, title in titles.items())
 
 
 def methods_for(task: Task, requested: str = AUTOMATIC) -> dict[str, Method]:

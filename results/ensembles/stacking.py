@@ -38,15 +38,15 @@ def choose_weights(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
 def fit_weights(pool: Pool, members: Numbers, rows: Numbers, shrinkages: Sequence[float]) -> Floats:
     """Weights of members under each shrinkage, (shrinkages, members); the sum of each row is 1."""
     found = np.full((len(shrinkages), len(members)), 1 / len(members))
-    drawn = np.array([number for number, shrinkage in enumerate(shrinkages) if np.isfinite(shrinkage)], dtype=np.intp)
-    if len(members) == 1 or len(drawn) == 0:
+    is_finite = np.isfinite(shrinkages)
+    if len(members) == 1 or not is_finite.any():
         return found
-    finite = [shrinkages[number] for number in drawn]
+    finite = [shrinkage for shrinkage in shrinkages if np.isfinite(shrinkage)]
     if pool.task.kind == "regression":
         values, labels = pool.values[members][:, rows].astype(np.float64), pool.labels[rows]
-        found[drawn] = [least_squares(values, labels, shrinkage) for shrinkage in finite]
+        found[is_finite] = [least_squares(values, labels, shrinkage) for shrinkage in finite]
     else:
-        found[drawn] = mixture(right_probabilities(pool, members, rows), finite)
+        found[is_finite] = mixture(right_probabilities(pool, members, rows), finite)
     return found
 
 

@@ -42,9 +42,8 @@ def choose_shared_model(pools: Pools, settings: Settings, *, num_repeats: int = 
     require(bool(has_weights.any()), "some candidate for all tasks must have its weights still", "none")
     best = int(np.where(has_weights, scores, -np.inf).argmax())
     in_sample = {task: float(candidate_scores(pool, everything[task])[best]) for task, pool in shared.items()}
-    return SharedModel(
-        candidate=candidates[best], in_sample=in_sample, fitted=cross_fit_shared(shared, settings, num_repeats)
-    )
+    fitted = cross_fit_shared(shared, settings, num_repeats)
+    return SharedModel(candidate=candidates[best], in_sample=in_sample, fitted=fitted)
 
 
 def with_common_candidates(pools: Pools) -> dict[str, Pool]:

@@ -187,9 +187,8 @@ def confidence_set_sentences(chosen: TaskSelection, num_sweeps: int) -> Iterator
     """The model confidence set, where there are several configurations; with sweeps where there are several."""
     if chosen.num_configurations < 2:
         return
-    names = [f"{contender.number:04d}" for contender in chosen.contenders]
-    if num_sweeps > 1:
-        names = [f"{folder_name(one.sweep)}/{name}" for one, name in zip(chosen.contenders, names, strict=True)]
+    folders = [f"{folder_name(one.sweep)}/" if num_sweeps > 1 else "" for one in chosen.contenders]
+    names = [f"{folder}{one.number:04d}" for folder, one in zip(folders, chosen.contenders, strict=True)]
     shown, left = ", ".join(names[:MOST_CONTENDERS]), len(names) - MOST_CONTENDERS
     rest = f" and {left} more" if left > 0 else ""
     sizes = f"{len(names):,} of {chosen.num_configurations:,}"

@@ -87,15 +87,13 @@ def select_from(
     return Selection(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         command=command,
-        sweeps={
-            sweep: str((info.get("data") or {}).get("fingerprint", "not recorded")) for sweep, info in infos.items()
-        },
+        sweeps={sweep: (info.get("data") or {}).get("fingerprint", "not recorded") for sweep, info in infos.items()},
         num_folds=settings.num_folds,
         num_repeats=request.repeats,
         seed=settings.seed,
         max_models=settings.max_models,
         is_calibrated=request.is_calibrated,
-        searches={str(sweep): search_of(infos[str(sweep)], read_trials(sweep)) for sweep in sweeps},
+        searches={sweep: search_of(info, read_trials(sweep)) for sweep, info in infos.items()},
         tasks=found,
     )
 
