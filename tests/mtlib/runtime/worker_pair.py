@@ -1,0 +1,68 @@
+"""Two worker processes over gloo that run what a test asks."""
+
+import contextlib
+import gc
+import os
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.multiprocessing as multiprocessing
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+Job = Callable[..., Any]
+"""A function that all workers run, first with how an objective is wrapped; what it returns is plain data."""
+RunOnBoth = Callable[..., list[Any]]
+"""Runs a job with its arguments on both workers; returns both answers."""
+
+
+@contextlib.contextmanager
+def pair_of_workers() -> Iterator[RunOnBoth]:
+    """Two worker processes; what it yields runs jobs on both."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    context = multiprocessing.get_context("spawn")
+    asked = [context.Queue() for _ in range(2)]
+    answered = [context.Queue() for _ in range(2)]
+    workers = [
+        context.Process(target=serve, args=(rank, port, asked[rank], answered[rank]), daemon=True) for rank in range(2)
+    ]
+    for worker in workers:
+        worker.start()
+
+    def ask(job: Job, *arguments: Any) -> list[Any]:
+        for queue in asked:
+            queue.put((job, arguments))
+        answers = [queue.get(timeout=120) for queue in answered]
+        for answer in answers:
+            assert not isinstance(answer, str), answer
+        return answers
+
+    yield ask
+    for queue in asked:
+        queue.put(None)
+    for worker in workers:
+        worker.join(timeout=30)
+
+
+def serve(rank: int, port: int, asked: Any, answered: Any) -> None:
+    """One of two workers: does what it is asked for, until it is asked for nothing."""
+    torch.set_num_threads(1)
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
+
+    def wrap(objective: nn.Module) -> nn.Module:
+        return DistributedDataParallel(objective, find_unused_parameters=True)
+
+    while (question := asked.get()) is not None:
+        job, arguments = question
+        try:
+            answer: Any = job(wrap, *arguments)
+        except Exception as error:
+            answer = f"worker {rank}: {type(error).__name__}: {error}"
+        gc.collect()  # DDP's reducer holds the group
+        answered.put(answer)
+    torch.distributed.destroy_process_group()
