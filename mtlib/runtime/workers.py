@@ -60,21 +60,6 @@ def gather_with_gradient(values: torch.Tensor) -> torch.Tensor:
     """
     if num_workers() == 1:
         return values.unsqueeze(0)
-    gathered: torch.Tensor = GatherWithGradient.apply(values)  # type: ignore[no-untyped-call]
-    return gathered
+    from torch.distributed.nn.functional import all_gather
 
-
-class GatherWithGradient(torch.autograd.Function):
-    """All-gather forward; backward, the sum of the gradient over workers, of which each keeps its own part."""
-
-    @staticmethod
-    def forward(ctx: Any, values: torch.Tensor) -> torch.Tensor:  # noqa: ARG004 - autograd passes it
-        parts = [torch.empty_like(values, memory_format=torch.contiguous_format) for _ in range(num_workers())]
-        dist.all_gather(parts, values.contiguous())
-        return torch.stack(parts)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:  # noqa: ARG004 - autograd passes it
-        # A copy: autograd may hand the same tensor to others, and the sum is in place.
-        summed = sum_over_workers(gradients[0].clone(memory_format=torch.contiguous_format))
-        return summed[worker_rank()]
+    return torch.stack(all_gather(values))  # type: ignore[no-untyped-call]
