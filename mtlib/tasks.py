@@ -85,10 +85,6 @@ class Task:
             self.kind
         ]
 
-    @property
-    def default_encoding(self) -> str:
-        return "cross" if self.is_pair else "single"
-
     def file_name(self, split: str) -> str:
         """Name of the file of `split` (`train`, `dev` or `test`) in the CS224N layout."""
         return f"{self.file_stem}-{'test-student' if split == 'test' else split}.csv"

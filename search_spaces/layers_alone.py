@@ -21,7 +21,6 @@ from search_spaces.presets import ALL_TASKS, by_task, triple_threat
 from search_spaces.space import SearchSpace
 
 BERT_BASE_LAYERS = 12
-"""Of BERT-base."""
 
 SPACE = SearchSpace(
     name="layers_alone",

@@ -5,10 +5,8 @@ a configuration once, so a wrong key or value is found before anything starts.
 """
 
 import dataclasses
-import hashlib
 import importlib
 import itertools
-import json
 import pkgutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +16,7 @@ import search_spaces
 from mtlib.config.schema import check_types, to_dict
 from mtlib.config.trial import TrialConfig, used_settings
 from mtlib.errors import require, require_name
+from mtlib.runtime.checksum import hash_of
 from search_spaces.domain import (
     Choice,
     Condition,
@@ -48,7 +47,6 @@ class SearchSpace:
     name: str
     """Name on the command line, equal to the name of the file."""
     question: str
-    """The question in one line."""
     base: TrialConfig
     """The configuration that every trial changes."""
     grid: Mapping[SearchKey, tuple[Any, ...] | NamedOverrides] = field(default_factory=dict)
@@ -80,7 +78,7 @@ class SearchSpace:
         """SHA-256, in hexadecimal, of what determines the trials and their order, without name and question."""
         parts = {"base": used_settings(self.base, all_configs(self)), **describe_space(self)}
         deciding = {key: value for key, value in parts.items() if key not in ("name", "question")}
-        return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
+        return hash_of(deciding)
 
 
 def load_space(name: str) -> SearchSpace:
@@ -97,13 +95,11 @@ def load_space(name: str) -> SearchSpace:
 
 
 def space_names() -> list[str]:
-    """Names of all search spaces, sorted."""
     modules = pkgutil.iter_modules(search_spaces.__path__)
     return sorted(module.name for module in modules if module.name not in NOT_QUESTIONS)
 
 
 def list_spaces() -> list[SearchSpace]:
-    """All search spaces, by name."""
     return [load_space(name) for name in space_names()]
 
 

@@ -25,7 +25,6 @@ def keep_best(folder: StateFolder, epoch: int, best_epochs: Mapping[str, int], w
     """Keeps the weights of the best epochs and removes those of epochs that are no longer the best.
 
     Args:
-        folder: where.
         epoch: the epoch that has just been scored.
         best_epochs: best epoch by task name and `overall`; `weights` are written if `epoch` is among them.
         weights: the model's weights after that epoch.
@@ -86,5 +85,4 @@ def check_weights(folder: StateFolder, epoch: int) -> None:
 
 
 def weights_path(folder: StateFolder, epoch: int) -> Path:
-    """Where the weights of a best epoch are."""
     return folder.path / "weights" / f"epoch-{epoch:04d}.safetensors"

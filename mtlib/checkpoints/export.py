@@ -37,7 +37,6 @@ class ExportedModel:
     model: MultiTaskModel
     """The whole model, in evaluation mode, on the CPU."""
     config: TrialConfig
-    """How it was trained."""
     pretrained: PretrainedEncoder
     """Its encoder, trained, and its tokenizer."""
 
@@ -51,7 +50,6 @@ def export_model(
         config, facts: the trial's configuration, and facts for the model card.
         pretrained: the encoder that the trial started with; only its architecture and tokenizer are used.
         weights: all weights of the trained model by name, as a trial's checkpoint keeps them.
-        folder: where to.
 
     Raises:
         ValueError: in one line: the folder is there already or cannot be written, or the weights do not fit the model
@@ -124,7 +122,6 @@ def save_tokenizer(pretrained: PretrainedEncoder, folder: Path) -> None:
 
 
 def read_config(path: Path) -> TrialConfig:
-    """A configuration as `export_model` wrote it."""
     try:
         return TrialConfig.from_json(path.read_text())
     except (OSError, ValueError) as error:

@@ -51,7 +51,6 @@ def load_start(config: EncoderConfig, model: MultiTaskModel) -> dict[str, str]:
 
 
 def encoder_part(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The encoder's weights among a model's."""
     return {name: tensor for name, tensor in weights.items() if name.startswith(ENCODER)}
 
 

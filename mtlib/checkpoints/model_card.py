@@ -1,7 +1,7 @@
 """The model card of an exported model: how it was trained, how well it does on dev, how to load it, what it is not."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,6 @@ class CardFacts:
     """Facts for the card that are in neither configuration nor encoder."""
 
     title: str
-    """The card's headline."""
     best: str
     """What the epoch is the best one for: `overall`, or a task."""
     epoch: int
@@ -96,16 +95,14 @@ def is_hub_name(encoder: str) -> bool:
 
 
 def opening_lines(config: TrialConfig, files: Mapping[str, str], facts: CardFacts) -> Iterator[str]:
-    """Headline, one sentence, and what is in the folder."""
     yield from (f"# {facts.title}", "")
     together = " together" if len(config.active_tasks) > 1 else ""
-    yield f"One text encoder, fine-tuned on {in_words(titles(config.active_tasks))}{together} by multitask-sweeps."
+    yield f"One text encoder, fine-tuned on {in_words(config.active_tasks)}{together} by multitask-sweeps."
     yield from ("", "| file | what it holds |", "| --- | --- |")
     yield from (f"| `{name}` | {what} |" for name, what in files.items())
 
 
 def score_lines(facts: CardFacts) -> Iterator[str]:
-    """Dev scores, and what they are not."""
     yield from ("## Scores on dev", "", "| task | metric | dev |", "| --- | --- | --- |")
     for task, metrics in facts.scores.items():
         yield from (f"| {title_of(task)} | {metric} | {value:.4f} |" for metric, value in metrics.items())
@@ -123,7 +120,7 @@ def exclusion_lines(config: TrialConfig) -> Iterator[str]:
     yield "  Pool the hidden states as in the table of tasks below."
     with_pals = tuple(task for task in config.active_tasks if config.pals.size > 0 and task in config.pals.tasks)
     if with_pals:
-        yield f"- The encoder alone is not the whole model for {in_words(titles(with_pals))}: their projected"
+        yield f"- The encoder alone is not the whole model for {in_words(with_pals)}: their projected"
         yield "  attention layers change its hidden states and are stored in `tasks.safetensors`."
     if config.simcse.weight > 0:
         yield "- SimCSE's projection served training only: no score used it, no use of the model needs it."
@@ -149,7 +146,7 @@ def training_lines(config: TrialConfig, fingerprint: str, facts: CardFacts) -> I
     yield f"- pals: {described(config.pals) if config.pals.size > 0 else 'none'}"
     yield f"- Tasks' losses: {config.loss_weighting} weights; gradients: {titled(GRADIENT_METHODS, config.gradients)}"
     if config.relational_tasks:
-        yield f"- Relational layer shared by {in_words(titles(config.relational_tasks))}"
+        yield f"- Relational layer shared by {in_words(config.relational_tasks)}"
     yield f"- Batches: {described(config.data, ('sources',))}"
     yield f"- Seed {config.seed}, replicate {config.replicate}; configuration `{config.content_hash}`"
     yield f"- Versions: {', '.join(f'{name} {version}' for name, version in facts.versions.items()) or 'not recorded'}"
@@ -157,7 +154,6 @@ def training_lines(config: TrialConfig, fingerprint: str, facts: CardFacts) -> I
 
 
 def task_table(config: TrialConfig) -> Iterator[str]:
-    """How each task is read, trained and batched."""
     columns = ("encoding", "pooling", "head", "hidden_units", "loss_weight", "batch_size")
     yield f"| task | kind | loss | {' | '.join(columns)} |"
     yield "| --- " * (len(columns) + 3) + "|"
@@ -199,16 +195,12 @@ def shown(value: Any) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-def titles(tasks: tuple[str, ...]) -> list[str]:
-    """Titles of tasks."""
-    return [title_of(task) for task in tasks]
-
-
 def title_of(name: str) -> str:
     """A task's title; `overall` stays."""
     return TASKS[name].title if name in TASKS else name
 
 
-def in_words(names: list[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+def in_words(tasks: Iterable[str]) -> str:
+    """The titles of tasks: `a`, `a and b`, `a, b and c`."""
+    *others, last = map(title_of, tasks)
+    return f"{', '.join(others)} and {last}" if others else last

@@ -109,7 +109,6 @@ def why_full(error: BaseException) -> str | None:
 
 
 def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Writes tensors from wherever they are."""
     save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
 
 
@@ -162,15 +161,3 @@ def drop_states(folder: StateFolder) -> None:
     """Removes the states of a trial that has ended; its best weights stay."""
     for path in (*saved_states(folder), *folder.path.glob(".*.partial")):
         shutil.rmtree(path, ignore_errors=True)
-
-
-def estimate_bytes(num_parameters: int, num_copies: int = 0, num_frozen: int = 0) -> tuple[int, int]:
-    """Bytes on disk of one epoch's weights, and of one state.
-
-    Args:
-        num_parameters: of the model, as far as tasks have been active.
-        num_copies: copies of the weights that a state holds besides the weights and AdamW's two moments.
-        num_frozen: parameters that are not trained, and have no moments.
-    """
-    in_state = (3 + num_copies) * num_parameters - 2 * num_frozen
-    return WEIGHTS_KEPT_BYTES * num_parameters, WEIGHTS_KEPT_BYTES * in_state

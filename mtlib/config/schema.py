@@ -13,7 +13,7 @@ from mtlib.errors import require, require_name
 Class = TypeVar("Class", bound=type)
 
 NONE_WORDS = ("none", "null")
-"""None, also as text, in lower case."""
+"""How None is written in text, in lower case."""
 
 
 @functools.cache
@@ -37,12 +37,8 @@ def with_fields(fields: Mapping[str, tuple[Any, Any]]) -> Callable[[Class], Clas
 
 def fields_of(settings: Iterable[Any]) -> dict[str, tuple[Any, Any]]:
     """The fields of dataclasses of settings, for `with_fields`; None has none."""
-    return {
-        f.name: (hints_of(cls)[f.name], f.default)
-        for cls in settings
-        if cls is not None
-        for f in dataclasses.fields(cls)
-    }
+    classes = [cls for cls in settings if cls is not None]
+    return {f.name: (hints_of(cls)[f.name], f.default) for cls in classes for f in dataclasses.fields(cls)}
 
 
 def settings_of(settings: type[Any] | None, group: Any) -> dict[str, Any]:
@@ -51,10 +47,10 @@ def settings_of(settings: type[Any] | None, group: Any) -> dict[str, Any]:
     Raises:
         ValueError: one of them is out of range.
     """
-    names = [] if settings is None else [f.name for f in dataclasses.fields(settings)]
-    values = {name: getattr(group, name) for name in names}
-    if settings is not None:
-        settings(**values)
+    if settings is None:
+        return {}
+    values = {f.name: getattr(group, f.name) for f in dataclasses.fields(settings)}
+    settings(**values)
     return values
 
 

@@ -6,14 +6,13 @@ Where a trial runs (folder, device, workers) is not here; two trials with equal 
 import hashlib
 import json
 import types
-import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from mtlib.config.data import DataConfig, EvaluationConfig, SourceConfig
 from mtlib.config.gradient_methods import GRADIENT_METHODS
-from mtlib.config.network import EncoderConfig, Encoding, PalsConfig, TaskConfig, check_task
+from mtlib.config.network import EncoderConfig, PalsConfig, TaskConfig, check_task
 from mtlib.config.penalties import PENALTIES, ProximalConfig, SimcseConfig, SmartConfig
 from mtlib.config.schema import check_types, fields_of, from_dict, set_in_tree, settings_of, to_dict, with_fields
 from mtlib.config.training import OptimizerConfig, StageConfig
@@ -29,7 +28,7 @@ def default_task_config(name: str) -> TaskConfig:
     task = TASKS[name]
     return TaskConfig(
         loss=task.default_loss,
-        encoding=typing.cast(Encoding, task.default_encoding),
+        encoding="cross" if task.is_pair else "single",
         scored_train_rows=task.scored_train_rows,
     )
 

@@ -215,7 +215,6 @@ def read_json_lines(stream: IO[bytes], name: str, columns: Sequence[str], number
 
 
 def parse_object(where: str, text: str) -> dict[str, Any]:
-    """The JSON object on one line."""
     try:
         item = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,6 +1,7 @@
 """Suggestions for missing files: the file or folder with the nearest name, and the files that are there."""
 
 import difflib
+import os
 import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -39,7 +40,7 @@ def describe_missing(
         suffixes: of the files that are suggested and listed.
     """
     for place in (*sub_folders(folder), folder.absolute().parent):
-        if all(is_reachable_file(place / file) for file in missing):
+        if all(os.path.isfile(place / file) for file in missing):  # noqa: PTH113 - no error for a forbidden folder
             return f"did you mean the folder {place}, which has {'them' if len(missing) > 1 else 'it'}?"
     hints = []
     for file in missing:
@@ -71,14 +72,6 @@ def describe_folder(folder: Path, name: str, suffixes: Collection[str]) -> str:
     return f"{name} holds {', '.join(found[:MAX_LISTED_FILES]) or f'no {kinds} file'}{more}"
 
 
-def is_reachable_file(path: Path) -> bool:
-    """Whether a path is a file; False if its folder may not be searched."""
-    try:
-        return path.is_file()
-    except OSError:  # Python 3.11 raises PermissionError here
-        return False
-
-
 def data_files(folder: Path, suffixes: Collection[str]) -> list[str]:
     """Names of the files with these suffixes in a folder, sorted; none if it cannot be listed."""
     try:
@@ -88,7 +81,6 @@ def data_files(folder: Path, suffixes: Collection[str]) -> list[str]:
 
 
 def sub_folders(folder: Path) -> list[Path]:
-    """The folders in a folder, sorted."""
     try:
         return sorted(path for path in folder.iterdir() if path.is_dir())
     except OSError:

@@ -48,7 +48,15 @@ def read_all(wanted: dict[TableKey, RowSources], folder: Path) -> dict[TableKey,
 
 def find_row_sources(config: TrialConfig, folder: Path) -> dict[TableKey, RowSources]:
     """The sources that `read_data` reads, by (set, split): hashable, and equal exactly if the rows are the same."""
-    wanted = find_complete_sources(config, folder)
+    wanted: dict[TableKey, RowSources] = {}
+    for task in config.active_tasks:
+        augmentation = config.data.of_role("augment", task)
+        added = tuple(configured_source(config.data.sources[name], "train", prefix=f"{name}/") for name in augmentation)
+        wanted[task, "train"] = (task_source(config, folder, task, "train"), *added)
+        wanted[task, "dev"] = (task_source(config, folder, task, "dev"),)
+    for name in config.train_sets:
+        if name not in config.tasks:
+            wanted[name, "train"] = (configured_source(config.data.sources[name], "train"),)
     if config.data.hold_out == 0:
         return wanted
     own = tuple(wanted[task, "train"][0] for task in config.active_tasks)
@@ -66,20 +74,6 @@ def find_held_sources(config: TrialConfig, folder: Path) -> dict[TableKey, RowSo
         own = task_source(config, folder, task, "train")
         hold_out = HoldOut(share=config.data.hold_out, sources=(own,))
         wanted[task, HELD] = (dataclasses.replace(own, split=HELD, hold_out=hold_out),)
-    return wanted
-
-
-def find_complete_sources(config: TrialConfig, folder: Path) -> dict[TableKey, RowSources]:
-    """The sources of all tables if nothing is held out."""
-    wanted: dict[TableKey, RowSources] = {}
-    for task in config.active_tasks:
-        augmentation = config.data.of_role("augment", task)
-        added = tuple(configured_source(config.data.sources[name], "train", prefix=f"{name}/") for name in augmentation)
-        wanted[task, "train"] = (task_source(config, folder, task, "train"), *added)
-        wanted[task, "dev"] = (task_source(config, folder, task, "dev"),)
-    for name in config.train_sets:
-        if name not in config.tasks:
-            wanted[name, "train"] = (configured_source(config.data.sources[name], "train"),)
     return wanted
 
 

@@ -101,7 +101,6 @@ def without_hold_out(source: RowSource) -> RowSource:
 
 
 def read_all_rows(source: RowSource, folder: Path) -> Table:
-    """The table of all rows of a file or data set."""
     layout = source.layout
     if source.path.startswith(HUB_PREFIX):
         name = resolve_hub_path(source.path, folder)

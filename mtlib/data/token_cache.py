@@ -23,10 +23,10 @@ from mtlib.data.tokenizer_facts import (
     SpecialTokens,
     Template,
     find_special_tokens,
-    hash_parts,
     tokenizer_fingerprint,
     truncate_longest_first,
 )
+from mtlib.runtime.checksum import hash_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -124,27 +124,22 @@ def tokenize(
         ValueError: the tokenizer has no padding token.
     """
     special = find_special_tokens(tokenizer)
-    fingerprint = tokenizer_fingerprint(tokenizer)
+    fingerprint, library = tokenizer_fingerprint(tokenizer), importlib.metadata.version("tokenizers")
     cache_folder.mkdir(parents=True, exist_ok=True)
     token_tables = {}
     for key, table in tables.items():
-        path = cache_folder / cache_key(table, fingerprint)
-        cached = open_cache(path)
-        tokens = build_cache(table, tokenizer, path) if cached is None else cached
+        content = content_fingerprint({(table.task, table.split): table})
+        path = cache_folder / hash_of([str(CACHE_VERSION), library, fingerprint, content])
+        tokens = open_cache(path)
+        if tokens is None:
+            tokens = build_cache(table, tokenizer, path)
         token_tables[key] = view_tokens(table, tokens, special, path.name)
     return Corpus(
         tables=token_tables,
         special=special,
-        fingerprint=hash_parts(content_fingerprint(tables), fingerprint),
+        fingerprint=hash_of([content_fingerprint(tables), fingerprint]),
         skipped=tuple(line for table in tables.values() for line in table.skipped),
     )
-
-
-def cache_key(table: Table, fingerprint: str) -> str:
-    """Name of the table's folder in the cache, and its fingerprint."""
-    library = importlib.metadata.version("tokenizers")
-    content = content_fingerprint({(table.task, table.split): table})
-    return hash_parts(str(CACHE_VERSION), library, fingerprint, content)
 
 
 def view_tokens(table: Table, tokens: pa.Table, special: SpecialTokens, fingerprint: str) -> TokenTable:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mtlib.runtime.checksum import hash_of
+
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
@@ -82,10 +84,10 @@ def tokenizer_fingerprint(tokenizer: "PreTrainedTokenizerBase") -> str:
     """SHA-256, in hexadecimal, of everything that determines a tokenizer's output, but not of its origin."""
     special = repr(find_special_tokens(tokenizer))
     if not tokenizer.is_fast:
-        return hash_parts(special, *saved_files(tokenizer))
+        return hash_of([special, *saved_files(tokenizer)])
     state = json.loads(tokenizer.backend_tokenizer.to_str())
     state["truncation"] = state["padding"] = None  # set by the last call
-    return hash_parts(special, json.dumps(state))
+    return hash_of([special, json.dumps(state)])
 
 
 def truncate_longest_first(lengths: np.ndarray, budget: int) -> np.ndarray:
@@ -138,7 +140,3 @@ def saved_files(tokenizer: "PreTrainedTokenizerBase") -> list[str]:
     kept = {key: value for key, value in settings.items() if key not in ORIGIN_KEYS and value is not None}
     hashes = [f"{name} {hashlib.sha256(data).hexdigest()}" for name, data in files.items()]
     return [json.dumps(kept, sort_keys=True), *hashes]
-
-
-def hash_parts(*parts: str) -> str:
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -57,7 +57,6 @@ def run_demo(arguments: Sequence[str] | None) -> None:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     parser = new_parser("python -m mtlib.demo", "DIR [--seed S]", DEMO_DESCRIPTION, EXAMPLES)
     words = "where to write; must hold neither data nor encoder"
     parser.add_argument("folder", nargs="?", metavar="DIR", type=Path, help=words)

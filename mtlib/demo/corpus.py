@@ -52,17 +52,13 @@ def write_split(folder: Path, task: Task, split: str, examples: list[Example], r
     """Writes one file in the course's layout. The first column is an index without a name, shuffled in pair files."""
     index = random.sample(range(10 * len(examples)), len(examples)) if task.is_pair else range(len(examples))
     labels = [] if split == "test" else [task.label_column]
+    label_type = int if task.kind == "classes" else float  # written as `3`, and as `1.0` or `3.6`
     with (folder / task.file_name(split)).open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, delimiter="\t", lineterminator="\n")
         rows.writerow(["", "id", *task.text_columns, *labels])
         for number, (texts, label) in zip(index, examples, strict=True):
             name = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:25]  # as long as the course's ids
-            rows.writerow([number, name, *texts, *([label_text(task, label)] if labels else [])])
-
-
-def label_text(task: Task, label: float) -> str:
-    """A label in the course's notation: `3` for a class, `1.0` for a duplicate, `3.6` for a similarity."""
-    return str(int(label)) if task.kind == "classes" else str(label)
+            rows.writerow([number, name, *texts, *([label_type(label)] if labels else [])])
 
 
 def demo_folder(cache_folder: Path) -> tuple[Path, Path]:

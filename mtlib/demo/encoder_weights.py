@@ -212,7 +212,6 @@ def gather_layer(stream: Generator) -> WeightArrays:
 
 
 def add_random_attention(layer: WeightArrays, head: int, stream: Generator) -> None:
-    """Gives a head random queries, keys and values."""
     for part, scale in (("query", 0.4), ("key", 1.0), ("value", 1.0)):
         layer[f"{part}.weight"][rows_of(head)] = normal(stream, HEAD_SIZE, HIDDEN_SIZE, scale=scale * HIDDEN_SIZE**-0.5)
 

@@ -41,7 +41,6 @@ class CleanPass:
 
     @property
     def kind(self) -> Kind:
-        """The task's kind of label."""
         return TASKS[self.batch.task].kind
 
     def logits(self, embeddings: Sequence[Tensor] | None = None) -> Tensor:

@@ -150,9 +150,11 @@ def combine(weigh: Weighting, gradients: Sequence[Gradients]) -> Gradients:
     weights = task_weights(weigh, shared, len(averaged))
     combined: Gradients = []
     for parts in by_parameter:
-        present = [index for index, part in enumerate(parts) if part is not None]
-        scales = weights if len(present) > 1 else [1.0] * len(parts)
-        combined.append(weighted_sum(parts, scales))
+        present = {task: part for task, part in enumerate(parts) if part is not None}
+        if len(present) > 1:
+            combined.append(torch.stack([part * weights[task] for task, part in present.items()]).sum(dim=0))
+        else:
+            combined.append(next(iter(present.values()), None))
     return combined
 
 
@@ -167,12 +169,6 @@ def task_weights(weigh: Weighting, shared: Sequence[Sequence[Tensor | None]], nu
     for task, weight in zip(reaching, found, strict=True):
         weights[task] = weight
     return weights
-
-
-def weighted_sum(parts: Sequence[Tensor | None], scales: Sequence[float]) -> Tensor | None:
-    """Sum of scale times gradient over the tasks that have one; None if none has."""
-    scaled = [part * scale for part, scale in zip(parts, scales, strict=True) if part is not None]
-    return torch.stack(scaled).sum(dim=0) if len(scaled) > 1 else (scaled[0] if scaled else None)
 
 
 def gramian_of(shared: Sequence[Sequence[Tensor | None]], num_tasks: int) -> Tensor:

@@ -56,7 +56,6 @@ class EncoderPreview:
     pretrained: PretrainedEncoder
     """As it would be loaded; with random weights unless `is_local`."""
     is_local: bool
-    """Whether it is on this machine."""
     place: str
     """Where it was found, in words."""
 

@@ -1,6 +1,5 @@
 """Names of pretrained encoders, and queries to the Hugging Face hub about them."""
 
-from collections.abc import Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -53,20 +52,15 @@ def ask_hub(encoder: str) -> int:
     except Exception as error:  # the type depends on the HTTP library
         rule = f"encoder '{encoder}' is {elsewhere}, and the Hugging Face hub cannot be asked for it"
         raise ValueError(f"{rule} ({first_line(error)}); name a local folder with --encoder") from error
-    sizes = weight_sizes({file.rfilename: file.size or 0 for file in info.siblings or ()})
+    files = {file.rfilename: file.size or 0 for file in info.siblings or ()}
+    kinds = [[size for name, size in files.items() if fnmatch(name, pattern)] for pattern in WEIGHT_FILES]
+    sizes = next(filter(None, kinds), [])
     rule = f"encoder '{encoder}' must have its weights as {WEIGHT_FILES[0]} or {WEIGHT_FILES[2]}"
     require(bool(sizes), rule, f"{elsewhere}, and none of these at {api.endpoint}/{encoder}")
-    return sum(sizes.values())
-
-
-def weight_sizes(files: Mapping[str, int]) -> dict[str, int]:
-    """The weight files among a repository's files, with their sizes in bytes; empty if there are none."""
-    kinds = ({name: size for name, size in files.items() if fnmatch(name, kind)} for kind in WEIGHT_FILES)
-    return next((found for found in kinds if found), {})
+    return sum(sizes)
 
 
 def cache_folder() -> str:
-    """The hub's cache folder on this machine."""
     from huggingface_hub import constants
 
     return constants.HF_HUB_CACHE

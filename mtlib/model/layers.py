@@ -22,25 +22,22 @@ EMBEDDINGS = -1
 """Layer number of parameters before layer 0."""
 
 
-def encoder_layers(encoder: nn.Module, what: str) -> list[nn.Module]:
+def encoder_layers(encoder: nn.Module, what: str) -> nn.ModuleList:
     """The transformer layers of an encoder, first to last, for the feature `what`: "PALs", "layer rates".
 
     Raises:
         ValueError: the architecture has no known list of layers.
     """
-    found = layer_list(encoder)
-    if found is None:
-        raise ValueError(f"{what} cannot enter {type(encoder).__name__}: it has no list of layers that we know")
-    return list(found[1])
+    return find_layers(encoder, what)[1]
 
 
-def layer_list(encoder: nn.Module) -> tuple[str, nn.ModuleList] | None:
-    """Path and modules of an encoder's layers; None for an unknown architecture."""
+def find_layers(encoder: nn.Module, what: str) -> tuple[str, nn.ModuleList]:
+    """Path and modules of an encoder's layers; raises as `encoder_layers`."""
     for path in LAYER_LISTS:
         layers = module_at(encoder, path)
         if isinstance(layers, nn.ModuleList) and len(layers) > 0:
             return path, layers
-    return None
+    raise ValueError(f"{what} cannot enter {type(encoder).__name__}: it has no list of layers that we know")
 
 
 def module_at(module: nn.Module, path: str) -> Any:
@@ -51,11 +48,6 @@ def module_at(module: nn.Module, path: str) -> Any:
     return found
 
 
-def num_layers(encoder: nn.Module) -> int:
-    """Number of an encoder's layers; ValueError for an unknown architecture."""
-    return len(encoder_layers(encoder, "layer numbers"))
-
-
 def layer_of(encoder: nn.Module) -> dict[str, int]:
     """The number of the layer that each parameter of an encoder belongs to, by name.
 
@@ -64,12 +56,13 @@ def layer_of(encoder: nn.Module) -> dict[str, int]:
     Raises:
         ValueError: the architecture has no known list of layers.
     """
-    last, (path, _layers) = num_layers(encoder) - 1, layer_list(encoder) or ("", None)
+    path, layers = find_layers(encoder, "layer numbers")
     numbers = {}
     for name, _ in encoder.named_parameters():
-        in_layer = name.startswith(f"{path}.")
-        outside = last if name.startswith(AFTER_LAYERS) else EMBEDDINGS
-        numbers[name] = int(name.removeprefix(f"{path}.").split(".")[0]) if in_layer else outside
+        if name.startswith(f"{path}."):
+            numbers[name] = int(name.removeprefix(f"{path}.").split(".")[0])
+        else:
+            numbers[name] = len(layers) - 1 if name.startswith(AFTER_LAYERS) else EMBEDDINGS
     return numbers
 
 
@@ -110,19 +103,14 @@ def has_layer_rates(config: OptimizerConfig) -> bool:
     return (config.layer_decay, config.chosen_scale, config.other_scale) != (1.0, 1.0, 1.0)
 
 
-def check_layer_numbers(name: str, layers: tuple[int, ...], count: int) -> None:
-    """Raises ValueError for the first layer number of the setting `name` that an encoder of `count` layers lacks."""
-    for layer in layers:
-        require(0 <= layer < count, f"{name} must be layers of the encoder, 0 to {count - 1}", layer)
-
-
 def check_fits(config: TrialConfig, encoder: nn.Module) -> None:
     """Raises ValueError for a layer that the encoder lacks, or settings that its architecture does not support."""
     named = {"encoder.trained_layers": config.encoder.trained_layers or ()}
     named |= {f"tasks.{task}.chosen_layers": config.tasks[task].chosen_layers for task in config.active_tasks}
     for name, layers in named.items():
-        if layers:
-            check_layer_numbers(name, layers, len(encoder_layers(encoder, name)))
+        for layer in layers:
+            last = len(encoder_layers(encoder, name)) - 1
+            require(layer <= last, f"{name} must be layers of the encoder, 0 to {last}", layer)
     if has_layer_rates(config.optimizer):
         encoder_layers(encoder, "layer rates")
     if config.pals.size > 0:

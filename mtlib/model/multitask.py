@@ -14,7 +14,7 @@ from mtlib.data.batches import Batch, Inputs
 from mtlib.model.architecture_check import encoder_arguments
 from mtlib.model.encoder import PretrainedEncoder, build_encoder, embedding_layer, hidden_dropout
 from mtlib.model.heads import make_head, make_projection, make_relational
-from mtlib.model.layers import check_fits, freeze, num_layers
+from mtlib.model.layers import check_fits, encoder_layers, freeze
 from mtlib.model.pals import LowRank, Pals, beside_layers, make_pals
 
 
@@ -51,7 +51,7 @@ class MultiTaskModel(nn.Module):
         self.is_read_last = pretrained.is_read_last
         self.heads = nn.ModuleDict({task: make_head(config, task, size) for task in tasks})
         with_pals = [task for task in tasks if config.pals.size > 0 and task in config.pals.tasks]
-        depth = num_layers(self.encoder) if with_pals else 0
+        depth = len(encoder_layers(self.encoder, "PALs")) if with_pals else 0
         self.pals = nn.ModuleDict({task: make_pals(config, task, size, depth) for task in with_pals})
         self.relational = make_relational(config, size)
         self.relational_tasks = config.relational_tasks

@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.hooks import RemovableHandle
@@ -81,37 +80,22 @@ class LowRank(nn.Module):
 
 def make_pals(config: TrialConfig, task: str, hidden_size: int, num_layers: int) -> Pals | LowRank:
     """A task's modules; matrices N(0, .02), V_D zero if so configured, from streams of the task, and biases 0."""
-    make = make_low_rank if config.pals.function == "low_rank" else make_projected
-    pals = make(config, task, hidden_size, num_layers)
-    if config.pals.zero_start:
-        with torch.no_grad():
-            for matrix in (weight for name, weight in pals.named_parameters() if name.startswith("up.")):
-                matrix.zero_()
+    settings, name, layers = config.pals, new_stream(config, "pals", task), range(num_layers)
+    size, placement = settings.size, settings.placement
+    if settings.function == "low_rank":
+        downs = nn.ModuleList(new_linear(hidden_size, size, *name, "down", layer) for layer in layers)
+        ups = nn.ModuleList(new_linear(size, hidden_size, *name, "up", layer) for layer in layers)
+        pals: Pals | LowRank = LowRank(downs, ups, placement)
+    else:
+        down = new_linear(hidden_size, size, *name, "down", bias=False)
+        up = new_linear(size, hidden_size, *name, "up", bias=False)
+        mixed = layers if settings.function == "attention" else ()
+        mixing = nn.ModuleList(new_linear(size, 3 * size, *name, layer, bias=False) for layer in mixed)
+        pals = Pals(down, up, mixing, settings.num_heads, placement)
+    if settings.zero_start:
+        for parameter in pals.up.parameters():
+            nn.init.zeros_(parameter)
     return pals
-
-
-def make_low_rank(config: TrialConfig, task: str, hidden_size: int, num_layers: int) -> LowRank:
-    """As `make_pals` for low-rank layers, without `zero_start`."""
-    size, name = config.pals.size, new_stream(config, "pals", task)
-    return LowRank(
-        nn.ModuleList(new_linear(hidden_size, size, *name, "down", layer) for layer in range(num_layers)),
-        nn.ModuleList(new_linear(size, hidden_size, *name, "up", layer) for layer in range(num_layers)),
-        config.pals.placement,
-    )
-
-
-def make_projected(config: TrialConfig, task: str, hidden_size: int, num_layers: int) -> Pals:
-    """As `make_pals` for projected attention, without `zero_start`."""
-    settings, name = config.pals, new_stream(config, "pals", task)
-    size = settings.size
-    mixed_layers = range(num_layers if settings.function == "attention" else 0)
-    return Pals(
-        down=new_linear(hidden_size, size, *name, "down", bias=False),
-        up=new_linear(size, hidden_size, *name, "up", bias=False),
-        mixing=nn.ModuleList(new_linear(size, 3 * size, *name, layer, bias=False) for layer in mixed_layers),
-        num_heads=settings.num_heads,
-        placement=settings.placement,
-    )
 
 
 @contextlib.contextmanager

@@ -1,7 +1,10 @@
-"""Checksums that detect truncated or damaged files of a trial or a store."""
+"""Checksums that detect truncated or damaged files, and hashes of plain data."""
 
+import hashlib
+import json
 import zlib
 from pathlib import Path
+from typing import Any
 
 BLOCK_BYTES = 1 << 20
 
@@ -13,3 +16,8 @@ def file_crc32(path: Path) -> int:
         while block := file.read(BLOCK_BYTES):
             value = zlib.crc32(block, value)
     return value
+
+
+def hash_of(value: Any) -> str:
+    """SHA-256, in hexadecimal, of plain data as JSON."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -91,7 +91,6 @@ def has_chosen_layers(config: TrialConfig, tasks: tuple[str, ...]) -> bool:
 
 
 def pick(group: Any, names: tuple[str, ...]) -> Tree:
-    """Fields of a group by name."""
     return {name: to_dict(getattr(group, name)) for name in names}
 
 

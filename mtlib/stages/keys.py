@@ -1,12 +1,11 @@
 """Keys of stages: equal keys give equal states, scores and predictions, bit for bit on a CPU."""
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mtlib.config.trial import TrialConfig
+from mtlib.runtime.checksum import hash_of
 from mtlib.stages.active_weights import active_parts
 from mtlib.stages.draws import stage_sets
 from mtlib.stages.effective_settings import effective_settings, length_counts
@@ -36,7 +35,6 @@ class Cut:
     epochs: int
     """Of that stage, at least 1."""
     is_end: bool
-    """Whether the stage ends here."""
     total_epochs: int
     """Over all stages."""
     total_steps: int
@@ -92,8 +90,3 @@ def reaching(config: TrialConfig, index: int, epochs: int, origin: Origin) -> di
         "starting weights": hash_of({name: digest for name, digest in origin.started.items() if name in parts}),
         "environment": hash_of(dict(origin.environment)),
     }
-
-
-def hash_of(value: Any) -> str:
-    """SHA-256, in hexadecimal, of plain data."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -118,7 +118,6 @@ def score(predictions: Predictions, config: TaskConfig) -> dict[str, float]:
 
 
 def task_metrics(task: str, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    """The metrics of a task by the kind of its labels."""
     kind = TASKS[task].kind
     if kind == "regression":
         values = np.clip(logits[:, 0], *TASKS[task].label_range)

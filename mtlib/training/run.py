@@ -89,12 +89,10 @@ class Run:
 
     @property
     def is_stage_over(self) -> bool:
-        """Whether all epochs of the stage are done."""
         return self.epoch == self.plan[self.stage].epochs
 
     @property
     def is_over(self) -> bool:
-        """Whether all epochs of all stages are done."""
         return self.is_stage_over and self.stage + 1 == len(self.plan)
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 
-from mtlib.checkpoints.model_card import in_words, titles
+from mtlib.checkpoints.model_card import in_words
 from mtlib.tasks import TASKS
 from results.bundle.manifest import BUNDLE_FILE, LICENCE_FILE, MODELS_FOLDER, NEEDS_FILE, SCRIPT_FILE, Bundle
 from results.records.selection import SELECTION_FILE, Selection
@@ -54,7 +54,7 @@ def head_lines(selection: Selection, bundle: Bundle, base_models: Sequence[str])
     if base_models:
         yield from ("base_model:", *(f"- {json.dumps(name)}" for name in base_models))
     yield from ("tags:", "- multi-task", "- multitask-sweeps", *(f"- {json.dumps(task)}" for task in bundle.tasks))
-    tasks = in_words(titles(tuple(bundle.tasks)))
+    tasks = in_words(bundle.tasks)
     yield from ("---", "", f"# Models for {tasks}", "")
     yield f"Predicts {tasks} for new text with {count(len(bundle.models), 'trained model')}. The sweep of the"
     yield f"selection, made on {selection.created[:10]}, its pretrained encoder and a network are not needed for that."

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mtlib.checkpoints.state import STATES_KEPT, WEIGHTS_KEPT_BYTES, estimate_bytes
+from mtlib.checkpoints.state import STATES_KEPT, WEIGHTS_KEPT_BYTES
 from mtlib.config.trial import TrialConfig
 from mtlib.stages.keys import Cut, asks_for_best
 from mtlib.stages.plan import first_scored_epoch, num_epochs, tasks_active_by
@@ -158,7 +158,7 @@ def state_bytes(config: TrialConfig, stage: int, encoder: EncoderSize) -> int:
     """Bytes of a state in a stage: weights, AdamW's moments, the mean teacher's weights, the stage's best weights."""
     size = measure_model(config, tasks_active_by(config, stage), encoder)
     num_copies = int(config.proximal.weight > 0) + int(asks_for_best(config, stage))
-    return estimate_bytes(size.kept, num_copies, size.kept - size.trained)[1]
+    return WEIGHTS_KEPT_BYTES * ((1 + num_copies) * size.kept + 2 * size.trained)
 
 
 def most_weights(lasts: Sequence[Segment], encoder: EncoderSize, settings: DiskSettings) -> int:

@@ -10,10 +10,10 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.load import TableKey, find_held_sources, find_row_sources
 from mtlib.data.row_sources import HELD, RowSources, check_files, describe_sources, read_tables
 from mtlib.data.tables import Table, content_fingerprint
-from mtlib.data.tokenizer_facts import hash_parts
 from mtlib.demo.corpus import demo_folder
 from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
 from mtlib.errors import first_line, require
+from mtlib.runtime.checksum import hash_of
 from results.records.files import list_files, open_folder
 from search_spaces.space import NamedOverrides, SearchSpace, changed_keys, grid_configs, load_space, search_domain
 from sweeps.options import SweepOptions
@@ -155,7 +155,7 @@ def inputs_fingerprint(tables: Mapping[TableKey, Table], others: Mapping[tuple[T
     """The fingerprint of all tables."""
     further = sorted(content_fingerprint({key: table}) for (key, _), table in others.items())
     fingerprint = content_fingerprint(tables)
-    return hash_parts(fingerprint, *further) if further else fingerprint
+    return hash_of([fingerprint, *further]) if further else fingerprint
 
 
 def table_fingerprints(

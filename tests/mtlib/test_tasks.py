@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from mtlib.config.losses import losses_for
+from mtlib.config.trial import default_task_config
 from mtlib.tasks import TASKS, Task, overall_score
 
 TABLE_6 = [
@@ -93,7 +94,7 @@ def test_every_task_has_a_default_loss_that_exists_and_fits() -> None:
 
 
 def test_single_texts_are_encoded_alone_and_pairs_together() -> None:
-    assert {name: task.default_encoding for name, task in TASKS.items()} == {
+    assert {name: default_task_config(name).encoding for name in TASKS} == {
         "sst": "single",
         "qqp": "cross",
         "sts": "cross",

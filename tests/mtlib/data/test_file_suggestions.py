@@ -1,6 +1,7 @@
 """What is suggested in place of a missing file helps: it is not in use, nor another split's, nor another task's."""
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -80,14 +81,14 @@ def test_files_that_are_all_one_folder_below_or_above_are_found_there(tmp_path: 
 
 def test_folders_that_may_not_be_searched_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_files(tmp_path, "data/locked/a.csv", "data/open/a.csv", "beside/locked/a.csv")
-    is_file = Path.is_file
+    stat = os.stat
 
-    def refuse(path: Path) -> bool:
-        if path.parent.name == "locked":
+    def refuse(path: Path, **options: bool) -> os.stat_result:
+        if Path(path).parent.name == "locked":
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return is_file(path)
+        return stat(path, **options)
 
-    monkeypatch.setattr(Path, "is_file", refuse)  # as without permission on Python 3.11; root may search all
+    monkeypatch.setattr(os, "stat", refuse)  # as without permission; root may search all
     assert (
         describe_missing(tmp_path / "data", ["a.csv"]) == f"did you mean the folder {tmp_path}/data/open, which has it?"
     )

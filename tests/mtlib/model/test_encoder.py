@@ -1,5 +1,6 @@
 """Loading and copying of encoders, against what transformers itself gives."""
 
+import contextlib
 import dataclasses
 import json
 import shutil
@@ -39,7 +40,7 @@ from mtlib.model.encoder import (
     load_encoder,
     num_positions,
 )
-from mtlib.model.layers import layer_list
+from mtlib.model.layers import encoder_layers
 from tests.mtlib.model.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, NOT_ENTERED
 
 AS_IT_IS = EncoderConfig(dropout=None, max_length=32)
@@ -479,10 +480,9 @@ def entered_first_layer(model: nn.Module, embedded: Tensor) -> Tensor:
 
     ids = torch.full(embedded.shape[:2], 7)
     handles = [embedding_layer(model).register_forward_hook(lambda *_: embedded)]
-    found = layer_list(model)
-    if found is not None:
-        handles.append(found[1][0].register_forward_pre_hook(note, with_kwargs=True))
-    states = model(input_ids=ids, attention_mask=torch.ones_like(ids), output_hidden_states=found is None)
+    with contextlib.suppress(ValueError):  # no known list of layers
+        handles.append(encoder_layers(model, "a test")[0].register_forward_pre_hook(note, with_kwargs=True))
+    states = model(input_ids=ids, attention_mask=torch.ones_like(ids), output_hidden_states=len(handles) == 1)
     for handle in handles:
         handle.remove()
     return (seen or states.hidden_states)[0]

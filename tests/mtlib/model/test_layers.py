@@ -28,13 +28,11 @@ from mtlib.config.trial import TrialConfig
 from mtlib.model.layers import (
     EMBEDDINGS,
     check_fits,
-    check_layer_numbers,
     encoder_layers,
     freeze,
     has_layer_rates,
     layer_of,
     norms_of,
-    num_layers,
 )
 
 BASE = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp")),))
@@ -89,8 +87,7 @@ def seen_by(encoder: nn.Module, modules: list[nn.Module]) -> list[int]:
 @pytest.mark.parametrize("config", KNOWN, ids=name_of)
 def test_layers_come_first_to_last(config: Any) -> None:
     encoder = encoder_of(config)
-    assert num_layers(encoder) == 3
-    assert seen_by(encoder, encoder_layers(encoder, "PALs")) == [0, 1, 2]
+    assert seen_by(encoder, list(encoder_layers(encoder, "PALs"))) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("config", KNOWN, ids=name_of)
@@ -117,9 +114,8 @@ def test_an_architecture_without_a_list_of_layers_is_refused_by_name(config: Any
     rule = rf"^PALs cannot enter {type(encoder).__name__}: it has no list of layers that we know$"
     with pytest.raises(ValueError, match=rule):
         encoder_layers(encoder, "PALs")
-    for function in (num_layers, layer_of):
-        with pytest.raises(ValueError, match=r"^layer numbers cannot enter "):
-            function(encoder)
+    with pytest.raises(ValueError, match=r"^layer numbers cannot enter "):
+        layer_of(encoder)
     with pytest.raises(ValueError, match=r"^layer rates cannot enter "):
         check_fits(BASE.override({"optimizer.layer_decay": 0.9}), encoder)
     check_fits(BASE.override({"encoder.trained_layers": ()}), encoder)
@@ -180,23 +176,12 @@ def test_pals_are_refused_by_name_where_a_layer_has_no_such_norm(config: Any, pl
     check_fits(BASE.override({**changes, "pals.size": 0}), encoder)
 
 
-@pytest.mark.parametrize("layers", [(), (0,), (5,), (0, 5, 3)])
-def test_layers_that_the_encoder_has_are_allowed(layers: tuple[int, ...]) -> None:
-    check_layer_numbers("chosen_layers", layers, 6)
-
-
-@pytest.mark.parametrize(("layers", "first"), [((6,), 6), ((0, 11, 12), 11), ((-1,), -1)])
-def test_the_first_layer_that_the_encoder_has_not_is_named(layers: tuple[int, ...], first: int) -> None:
-    with pytest.raises(ValueError, match=rf"^x must be layers of the encoder, 0 to 5, got {first}$"):
-        check_layer_numbers("x", layers, 6)
-
-
 @pytest.mark.parametrize("key", ["encoder.trained_layers", "tasks.qqp.chosen_layers"])
 def test_layer_numbers_of_a_configuration_must_be_the_encoders(key: str) -> None:
     encoder = encoder_of(BERT)
     check_fits(BASE.override({key: [0, 2]}), encoder)
     with pytest.raises(ValueError, match=rf"^{key} must be layers of the encoder, 0 to 2, got 3$"):
-        check_fits(BASE.override({key: [0, 3]}), encoder)
+        check_fits(BASE.override({key: [0, 3, 4]}), encoder)
 
 
 def test_layers_of_a_task_that_no_stage_trains_are_not_looked_at() -> None:

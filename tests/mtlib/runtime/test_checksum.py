@@ -1,11 +1,11 @@
-"""A file's checksum is that of its bytes, however many blocks they fill."""
+"""A file's checksum is that of its bytes, however many blocks they fill; a hash follows from the data alone."""
 
 import zlib
 from pathlib import Path
 
 import pytest
 
-from mtlib.runtime.checksum import BLOCK_BYTES, file_crc32
+from mtlib.runtime.checksum import BLOCK_BYTES, file_crc32, hash_of
 
 
 @pytest.mark.parametrize("size", [0, 1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, 2 * BLOCK_BYTES + 7])
@@ -23,3 +23,10 @@ def test_the_known_value_of_the_check_string(tmp_path: Path) -> None:
 def test_a_missing_file_has_none(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         file_crc32(tmp_path / "file")
+
+
+def test_the_hash_of_plain_data_does_not_depend_on_the_order_of_names_but_on_that_of_lists() -> None:
+    assert hash_of({"a": 1, "b": [1, 2]}) == hash_of({"b": [1, 2], "a": 1})
+    assert hash_of([1, 2]) != hash_of([2, 1])
+    assert hash_of(1) != hash_of("1")
+    assert hash_of({}) == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
