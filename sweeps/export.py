@@ -57,8 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run_export(arguments: Sequence[str] | None) -> None:
     """Exports the trial of the command line, and prints what was written."""
     options = parse_words(build_parser(), arguments)
-    for name in ("sweep", "trial", "folder"):
-        require(getattr(options, name) is not None, "SWEEP, TRIAL and FOLDER must be named (see --help)", "fewer")
+    missing = [name.upper() for name in ("sweep", "trial", "folder") if getattr(options, name) is None]
+    require(not missing, "SWEEP, TRIAL and FOLDER must be named (see --help)", f"no {' and no '.join(missing)}")
     print(export(options.sweep, options.trial, Path(options.folder), options.best, options.encoder))
 
 

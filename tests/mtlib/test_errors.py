@@ -53,6 +53,12 @@ def test_a_name_that_is_near_to_none_gets_the_list_without_a_guess() -> None:
     assert nearest_first("qqqq", ["beta", "alpha"]) == "known: alpha, beta"
 
 
+def test_the_dashes_of_flags_do_not_make_them_near() -> None:
+    flags = ["--search", "--seed"]
+    assert nearest_first("--epochs", flags) == "known: --search, --seed"
+    assert nearest_first("--sed", flags) == "did you mean '--seed'? known: --seed, --search"
+
+
 def test_names_that_are_near_come_in_order_of_nearness() -> None:
     assert nearest_first("stage", ["stages", "state", "zeta", "age"]).endswith("known: stages, state, age, zeta")
 

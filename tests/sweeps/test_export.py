@@ -226,8 +226,8 @@ def test_a_sweep_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("arguments", "start"),
     [
-        ([], "SWEEP, TRIAL and FOLDER must be named (see --help), got fewer"),
-        (["a", "best"], "SWEEP, TRIAL and FOLDER must be named (see --help), got fewer"),
+        ([], "SWEEP, TRIAL and FOLDER must be named (see --help), got no SWEEP and no TRIAL and no FOLDER"),
+        (["a", "best"], "SWEEP, TRIAL and FOLDER must be named (see --help), got no FOLDER"),
         (["a", "best", "c", "d"], "every value must follow its flag, got 'd'"),
         (["a", "best", "c", "--bset", "sst"], "unknown flag '--bset'; did you mean '--best'?"),
     ],
