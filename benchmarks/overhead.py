@@ -38,12 +38,12 @@ from sweeps.cluster.connection import close_ray, open_ray
 from sweeps.driver.run_sweep import run_sweep
 from sweeps.lanes.loaded_trial import cached_corpus, cached_encoder
 from sweeps.lanes.messages import Event
-from sweeps.options import SweepPlan
+from sweeps.options import SweepOptions, SweepPlan
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a measurement reads and writes."""
+    """Where the trials of a Tune function read and write."""
 
     data: Path
     cache: Path
@@ -61,10 +61,10 @@ class Overhead:
 
 
 def make_place(data: Path, folder: Path, kind: str) -> Place:
-    """The place of one of the three, with a shared cache and a folder of its own."""
+    """A place with the cache that all share, and a folder of its own."""
     notes = folder / kind
     notes.mkdir()
-    return Place(data=data, cache=folder / "cache", notes=notes)
+    return Place(data=data, cache=folder / ".cache", notes=notes)
 
 
 def short_config(encoder: Path) -> TrialConfig:
@@ -87,30 +87,14 @@ def train_noted(config: TrialConfig, place: Place, on_epoch: Callable[[EpochRepo
     (place.notes / f"{config.optimizer.learning_rate}.json").write_text(json.dumps([start, time.time()]))
 
 
-def measure_lane(base: TrialConfig, num_trials: int, place: Place) -> Overhead:
+def measure_lane(base: TrialConfig, num_trials: int, data: Path, storage: Path) -> Overhead:
     """Our sweep with one lane."""
     events: list[Event] = []
-    folder = place.notes / "sweep"
-    folder.mkdir()
     grid: dict[str | tuple[str, ...], tuple[Any, ...]] = {"optimizer.learning_rate": rates(num_trials)}
-    plan = SweepPlan(
-        name="overhead",
-        folder=folder,
-        space=SearchSpace(name="overhead", question="What does a trial cost?", base=base, grid=grid),
-        base=base,
-        search="grid",
-        num_trials=None,
-        replicates=1,
-        scheduler="none",
-        seed=0,
-        workers=1,
-        cpus_per_worker=1,
-        gpus_per_worker=0.0,
-        concurrent=1,
-        address=None,
-        data_folder=place.data,
-        cache_folder=place.cache,
-    )
+    space = SearchSpace(name="overhead", question="What does a trial cost?", base=base, grid=grid)
+    options = SweepOptions(space=space.name, name="sweep", storage=storage, concurrent=1)
+    options.folder.mkdir()
+    plan = SweepPlan(options=options, space=space, data_folder=data)
     start = time.time()
     training: dict[str, float] = {}
 
@@ -186,12 +170,12 @@ def main() -> None:
         folder = Path(name)
         data, encoder = demo_folder(folder / "demo")
         base = short_config(encoder)
-        lane, reuse, trainer = (make_place(data, folder, kind) for kind in ("lane", "reuse", "trainer"))
-        cached_corpus(base, data, folder / "cache")  # the token cache is there for all three
+        reuse, trainer = (make_place(data, folder, kind) for kind in ("reuse", "trainer"))
+        cached_corpus(base, data, folder / ".cache")  # the token cache is there for all three
         cluster = open_ray(None)
         try:
             found = {
-                "our lane": measure_lane(base, num_trials, lane),
+                "our lane": measure_lane(base, num_trials, data, folder),
                 "Tune, reused actors": measure_tune(reused_actor(base, reuse), num_trials, reuse, True),
                 "TorchTrainer per trial": measure_tune(trainer_per_trial(base, trainer), num_trials, trainer, False),
             }

@@ -42,7 +42,7 @@ from search_spaces.space import SearchSpace, grid_trials, list_spaces, load_spac
 from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import run_sweep
 from sweeps.lanes.messages import Event
-from sweeps.options import SweepOptions, SweepPlan, make_plan
+from sweeps.options import SweepOptions, SweepPlan
 from sweeps.setup.inputs import read_inputs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -92,7 +92,7 @@ def plan_for(space: SearchSpace, data: Path, storage: Path, name: str, shares: b
     """A sweep over a space on one lane."""
     options = SweepOptions(space=space.name, storage=storage, name=name, concurrent=1, reuse=shares, keep_gb=100.0)
     options.folder.mkdir(parents=True)
-    return make_plan(options, space, data)
+    return SweepPlan(options=options, space=space, data_folder=data)
 
 
 def measure(plan: SweepPlan) -> Measured:
@@ -107,7 +107,7 @@ def measure(plan: SweepPlan) -> Measured:
 
     outcome = run_sweep(plan, on_event)
     assert set(outcome.counts) <= {"complete", "reused"}, outcome
-    curves = load_curves(plan.folder)
+    curves = load_curves(plan.options.folder)
     return Measured(steps=sum(trained.values()), seconds=max(times) - min(times), scores=curves)
 
 
@@ -200,7 +200,7 @@ def measure_spaces(folder: Path) -> None:
             print(f"{space.name:24} left out: {rule}", flush=True)
             continue
         options.folder.mkdir(parents=True)
-        measured = measure(make_plan(options, inputs.space, inputs.data_folder))
+        measured = measure(SweepPlan(options=options, space=inputs.space, data_folder=inputs.data_folder))
         steps = sum(record.steps for record in read_trials(options.folder))
         trained, asked = trained + measured.steps, asked + steps
         print(

@@ -1,4 +1,4 @@
-"""The options of a sweep (`SweepOptions`), checked when built, and the plan that is made of them (`SweepPlan`)."""
+"""The options of a sweep (`SweepOptions`), checked when built; with its space and data they are its `SweepPlan`."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mtlib.config.schema import check_value, to_dict
-from mtlib.config.trial import TrialConfig
 from mtlib.errors import require
 from search_spaces.space import SearchSpace, grid_trials
 
@@ -120,41 +119,6 @@ class SweepOptions:
         """Configurations to draw; None for a grid."""
         return None if self.search == "grid" else (self.trials or DEFAULT_TRIALS) + self.extend
 
-
-@dataclass(frozen=True, kw_only=True)
-class SweepPlan:
-    """All that the sweep needs: data and encoder are known to be readable, the folder exists."""
-
-    name: str
-    folder: Path
-    """Folder of this sweep's records, absolute."""
-    space: SearchSpace
-    base: TrialConfig
-    """The space's base configuration, with encoder, seed and --set applied."""
-    search: Search
-    num_trials: int | None
-    """Configurations to draw; None for a grid."""
-    replicates: int
-    scheduler: Scheduler
-    seed: int
-    workers: int
-    cpus_per_worker: int
-    gpus_per_worker: float
-    concurrent: int | None
-    address: str | None
-    data_folder: Path
-    cache_folder: Path
-    reuse: bool = True
-    """Whether finished trials are reused by equal ones, and stages are shared unless `keep_gb` is 0."""
-    keep_gb: float = SweepOptions.keep_gb
-    """Gigabytes (10^9 bytes) that the stages of all sweeps of the storage may take."""
-    keep_models: int = SweepOptions.keep_models
-    """Trials that keep their best weights, by each task's score and by the overall score."""
-    checkpoint_steps: int = SweepOptions.checkpoint_steps
-    """Optimizer steps between two saved states of a running trial."""
-    node_wait_minutes: float = SweepOptions.node_wait_minutes
-    """How long the sweep waits for a node once none is left that a trial fits."""
-
     @property
     def keep_bytes(self) -> int:
         """`keep_gb` in bytes."""
@@ -165,17 +129,21 @@ class SweepPlan:
         """Whether stages are kept for other trials, taken from them, and waited for."""
         return self.reuse and self.keep_bytes > 0
 
+
+@dataclass(frozen=True, kw_only=True)
+class SweepPlan:
+    """A sweep that is ready to run: data and encoder are known to be readable, its folder exists."""
+
+    options: SweepOptions
+    space: SearchSpace
+    """Its base configuration has encoder, seed and --set applied."""
+    data_folder: Path
+
     @property
     def num_configurations(self) -> int:
         """Configurations of the whole sweep, replicates not counted."""
-        return len(grid_trials(self.space)) if self.num_trials is None else self.num_trials
-
-
-def make_plan(options: SweepOptions, space: SearchSpace, data_folder: Path) -> SweepPlan:
-    """The plan for checked options, a space whose base holds every override, and a folder of readable data."""
-    values: dict[str, Any] = {"space": space, "base": space.base, "data_folder": data_folder}
-    values |= {item.name: getattr(options, item.name) for item in fields(SweepPlan) if item.name not in values}
-    return SweepPlan(**values)
+        num_trials = self.options.num_trials
+        return len(grid_trials(self.space)) if num_trials is None else num_trials
 
 
 def saved_options(options: SweepOptions) -> dict[str, Any]:

@@ -160,7 +160,9 @@ def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, known: Sequence["
     from sweeps.search.study import open_study
 
     # A new searcher tells the study the ends that it has missed.
-    SweepSearcher(plan, open_study(plan.folder, plan.name), on_new=lambda _spec: None, max_live=1, known=known)
+    SweepSearcher(
+        plan, open_study(plan.options.folder, plan.options.name), on_new=lambda _spec: None, max_live=1, known=known
+    )
     ledger = open_ledger(plan, known)
     complaints = close_records(plan, ledger)
     return finish(options, outcome_of(ledger, is_interrupted=False, error=None, complaints=complaints))
@@ -183,7 +185,7 @@ def run_and_finish(options: SweepOptions, plan: SweepPlan, known: Sequence["Tria
         raise BrokenPipeError from error
     except Exception:
         if not options.resumes:
-            discard_unstarted(plan.folder)
+            discard_unstarted(plan.options.folder)
         raise
     try:
         return finish(options, outcome)

@@ -31,9 +31,9 @@ class Resources:
 
 def resources_per_worker(plan: SweepPlan, num_parameters: int | None) -> Resources:
     """Requirements of one worker; memory is estimated from the encoder's number of parameters, where it is known."""
-    per_parameter = GPU_BYTES_PER_PARAMETER if plan.gpus_per_worker else CPU_BYTES_PER_PARAMETER
+    per_parameter = GPU_BYTES_PER_PARAMETER if plan.options.gpus_per_worker else CPU_BYTES_PER_PARAMETER
     memory = BASE_BYTES + per_parameter * (num_parameters or 0)
-    return Resources(cpus=plan.cpus_per_worker, gpus=plan.gpus_per_worker, memory=memory)
+    return Resources(cpus=plan.options.cpus_per_worker, gpus=plan.options.gpus_per_worker, memory=memory)
 
 
 def workers_that_fit(node: Resources, need: Resources) -> int:
@@ -58,14 +58,14 @@ def num_lanes(plan: SweepPlan, num_parameters: int | None) -> int:
         needed = describe_lane(plan, num_parameters)
         raise ValueError(f"a trial must fit the cluster, which has {describe_cluster()}; it needs {needed}")
     need = resources_per_worker(plan, num_parameters)
-    fitting = max(1, lanes_that_fit(available_resources(), need, plan.workers))
-    most = plan.num_configurations * plan.replicates
-    return min(fitting, most, plan.concurrent or most)
+    fitting = max(1, lanes_that_fit(available_resources(), need, plan.options.workers))
+    most = plan.num_configurations * plan.options.replicates
+    return min(fitting, most, plan.options.concurrent or most)
 
 
 def fits_cluster(plan: SweepPlan, num_parameters: int | None) -> bool:
     """Whether the alive nodes could hold a lane if they were idle."""
-    return lanes_that_fit(total_resources(), resources_per_worker(plan, num_parameters), plan.workers) > 0
+    return lanes_that_fit(total_resources(), resources_per_worker(plan, num_parameters), plan.options.workers) > 0
 
 
 def num_more_lanes(plan: SweepPlan, num_parameters: int | None, num_lanes: int, num_waiting: int) -> int:
@@ -75,7 +75,9 @@ def num_more_lanes(plan: SweepPlan, num_parameters: int | None, num_lanes: int, 
     so all must also fit the whole cluster together.
     """
     need = resources_per_worker(plan, num_parameters)
-    free, total = (lanes_that_fit(nodes, need, plan.workers) for nodes in (available_resources(), total_resources()))
+    free, total = (
+        lanes_that_fit(nodes, need, plan.options.workers) for nodes in (available_resources(), total_resources())
+    )
     return max(0, min(free - num_waiting, total - num_lanes))
 
 
@@ -112,4 +114,4 @@ def describe_lane(plan: SweepPlan, num_parameters: int | None) -> str:
     need = resources_per_worker(plan, num_parameters)
     gpus = f", {need.gpus:g} GPUs" if need.gpus else ""
     each = f"{need.cpus:g} CPUs{gpus} and about {need.memory / 1e9:.1f} GB of memory"
-    return f"{plan.workers} workers of {each} each"
+    return f"{plan.options.workers} workers of {each} each"

@@ -39,7 +39,9 @@ class Ledger:
         """The expected number of trials: no replicates follow a first trial that was pruned or failed."""
         firsts = [record for record in self.records.values() if record.replicate == 0]
         num_alone = sum(record.status in NOT_REPLICATED for record in firsts)
-        return self.plan.num_configurations * self.plan.replicates - num_alone * (self.plan.replicates - 1)
+        return self.plan.num_configurations * self.plan.options.replicates - num_alone * (
+            self.plan.options.replicates - 1
+        )
 
     @property
     def counts(self) -> dict[str, int]:
@@ -65,7 +67,7 @@ class Ledger:
 def open_ledger(plan: SweepPlan, known: Iterable[TrialRecord] = ()) -> Ledger:
     """A ledger of the trials of a resumed sweep and of the points of a grid."""
     ledger = Ledger(plan=plan, is_changed=True, records={record.trial_id: record for record in known})
-    points = grid_trials(plan.space) if plan.search == "grid" else []
+    points = grid_trials(plan.space) if plan.options.search == "grid" else []
     for number, params in enumerate(points):
         add_trial(ledger, make_spec(plan.space, number, 0, params))
     return ledger
@@ -161,7 +163,7 @@ def on_report(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
         best_epoch={**record.best_epoch, **dict.fromkeys(better, epoch)},
         epochs=epoch,
         steps=event.facts["step"],
-        device_seconds=event.facts["seconds"] * ledger.plan.workers,
+        device_seconds=event.facts["seconds"] * ledger.plan.options.workers,
         wall_seconds=wall_seconds(record, event, ledger),
         checkpoint=f"trials/{record.trial_id}/checkpoint",
     )
@@ -211,7 +213,7 @@ def save_ledger(ledger: Ledger, folder: Path) -> None:
     if not ledger.is_changed:
         return
     named = {name for record in ledger.records.values() for name in record.best if name != OVERALL}
-    tasks = [*ledger.plan.base.active_tasks, *sorted(named - set(ledger.plan.base.active_tasks))]
+    tasks = [*ledger.plan.space.base.active_tasks, *sorted(named - set(ledger.plan.space.base.active_tasks))]
     records = sorted(ledger.records.values(), key=lambda record: (record.number, record.replicate))
     write_trials(folder, records, tasks)
     ledger.is_changed = False

@@ -90,8 +90,8 @@ def run_sweep(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord] =
         KeyboardInterrupt: interrupted twice.
     """
     ledger = open_ledger(plan, known)
-    save_ledger(ledger, plan.folder)
-    with send_heartbeats(plan.folder), Interrupts() as interrupts:
+    save_ledger(ledger, plan.options.folder)
+    with send_heartbeats(plan.options.folder), Interrupts() as interrupts:
         try:
             error = run_on_ray(plan, ledger, on_event, interrupts)
         finally:
@@ -111,15 +111,15 @@ def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
         OSError: the records of trials cannot be written.
     """
     close_ledger(ledger)
-    save_ledger(ledger, plan.folder)
-    shutil.rmtree(plan.folder / SCRATCH, ignore_errors=True)
+    save_ledger(ledger, plan.options.folder)
+    shutil.rmtree(plan.options.folder / SCRATCH, ignore_errors=True)
     complaints = []
     try:
-        prune_weights(plan.folder, ledger.records.values(), plan.keep_models)
+        prune_weights(plan.options.folder, ledger.records.values(), plan.options.keep_models)
     except OSError as error:
         complaints.append(f"Weights that no selection needs could not be removed: {first_line(error)}")
     try:
-        compact(plan.folder)
+        compact(plan.options.folder)
     except (OSError, ValueError) as error:
         complaints.append(f"Curves and predictions could not be compacted: {first_line(error)}")
     return complaints
@@ -147,14 +147,14 @@ def outcome_of(
 
 def run_on_ray(plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: Interrupts) -> str | None:
     """Connects to Ray, runs the sweep and disconnects; returns why the sweep failed, None if it did not."""
-    cluster = open_ray(plan.address)
+    cluster = open_ray(plan.options.address)
     try:
         interrupts.install_handlers()  # `ray.init` replaces that of SIGTERM
         remove_orphaned_groups()
         if cluster.dashboard:
             on_event(make_note(f"Ray's dashboard: {cluster.dashboard}"), ledger)
         sweep = start_sweep(plan, ledger, on_event)
-        counted = ((len(sweep.pool.lanes), "lane"), (plan.workers, "worker"))
+        counted = ((len(sweep.pool.lanes), "lane"), (plan.options.workers, "worker"))
         lanes, workers = (f"{number} {what}{'s' * (number != 1)}" for number, what in counted)
         handle_event(sweep, make_note(f"Opening {lanes} of {workers} each"))
         try:
@@ -175,10 +175,10 @@ def make_note(text: str) -> Event:
 def start_sweep(plan: SweepPlan, ledger: Ledger, on_event: OnEvent) -> RunningSweep:
     """Starts mailbox, lanes and Tune; they start concurrently."""
     suggested: queue.SimpleQueue[TrialSpec] = queue.SimpleQueue()
-    study = open_study(plan.folder, plan.name)
+    study = open_study(plan.options.folder, plan.options.name)
     known = list(ledger.records.values())
     mailbox = open_mailbox(plan)
-    pool = open_pool(plan, mailbox, count_parameters(plan.base.encoder.name))
+    pool = open_pool(plan, mailbox, count_parameters(plan.space.base.encoder.name))
     searcher = SweepSearcher(plan, study, suggested.put, max_live=pool.num_live, known=known)
     return RunningSweep(
         plan=plan,
@@ -188,7 +188,7 @@ def start_sweep(plan: SweepPlan, ledger: Ledger, on_event: OnEvent) -> RunningSw
         pool=pool,
         searcher=searcher,
         tune_run=start_tune(
-            mailbox, searcher, make_scheduler(plan, decided_reports(plan, known)), plan.folder / SCRATCH
+            mailbox, searcher, make_scheduler(plan, decided_reports(plan, known)), plan.options.folder / SCRATCH
         ),
         suggested=suggested,
     )
@@ -198,7 +198,7 @@ def open_mailbox(plan: SweepPlan) -> ActorHandle[Any]:
     """The mailbox as an actor without a device, on the driver's node."""
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     actor: Any = ray.remote(num_cpus=0)(Mailbox)
-    mailbox: ActorHandle[Any] = actor.options(scheduling_strategy=here, name=f"{plan.name}-mailbox").remote()
+    mailbox: ActorHandle[Any] = actor.options(scheduling_strategy=here, name=f"{plan.options.name}-mailbox").remote()
     return mailbox
 
 
@@ -233,7 +233,7 @@ def tend_lanes(sweep: RunningSweep, interrupts: Interrupts) -> None:
     for text in scale_pool(sweep.pool, sweep.ledger.num_unfinished):
         handle_event(sweep, make_note(text))
     sweep.searcher.max_live = sweep.pool.num_live
-    minutes = sweep.plan.node_wait_minutes
+    minutes = sweep.plan.options.node_wait_minutes
     if sweep.pool.seconds_without_node > 60 * minutes:
         interrupts.request_stop(f"no node that a trial fits came within {minutes:g} minutes")
 
@@ -245,9 +245,11 @@ def handle_events(sweep: RunningSweep, timeout: float) -> None:
         add_trial(sweep.ledger, sweep.suggested.get())
     for event in events:
         handle_event(sweep, event)
-    save_ledger(sweep.ledger, sweep.plan.folder)
+    save_ledger(sweep.ledger, sweep.plan.options.folder)
     if any(event.kind == "ended" for event in events):
-        prune_weights(sweep.plan.folder, sweep.ledger.records.values(), sweep.plan.keep_models, sweep.pruned)
+        prune_weights(
+            sweep.plan.options.folder, sweep.ledger.records.values(), sweep.plan.options.keep_models, sweep.pruned
+        )
 
 
 def handle_event(sweep: RunningSweep, event: Event) -> None:

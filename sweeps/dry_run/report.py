@@ -114,7 +114,7 @@ def planned_stages(options: SweepOptions, inputs: SweepInputs) -> list[Plan]:
 
 def describe_sharing(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     """The stages of a grid as a tree: each row continues from the last row above it that is less indented."""
-    if not shares_stages(options):
+    if not options.shares_stages:
         return []
     if options.num_trials is not None:
         return ["Stages that drawn configurations share are trained once."]
@@ -148,14 +148,9 @@ def segment_cells(segment: Segment, depth: int) -> tuple[str, ...]:
     return str(segment.cut.stage), "  " * depth + stage_data_text(stage), f"{segment.epochs}", f"{segment.steps:,}"
 
 
-def shares_stages(options: SweepOptions) -> bool:
-    """Whether stages are kept for others at all."""
-    return options.reuse and options.keep_gb > 0
-
-
 def shared_paths(options: SweepOptions, inputs: SweepInputs) -> list[list[Segment]]:
     """The segments of each configuration; configurations yet to be sampled are taken to share none."""
-    folder, shares = inputs.data_folder, shares_stages(options)
+    folder, shares = inputs.data_folder, options.shares_stages
     configs = planned_configs(options, inputs.space)
     if options.num_trials is not None:
         (base, *_), rows = configs, inputs.train_rows_of(configs[0])
@@ -216,7 +211,7 @@ def describe_disk_need(options: SweepOptions, inputs: SweepInputs, encoder: Enco
     paths = shared_paths(options, inputs)
     settings = DiskSettings(
         replicates=options.replicates,
-        most_bytes=int(options.keep_gb * 1e9),
+        most_bytes=options.keep_bytes,
         num_models=options.keep_models,
         num_concurrent=max_concurrent(options, len(paths) * options.replicates),
     )

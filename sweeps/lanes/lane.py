@@ -15,8 +15,6 @@ from sweeps.cluster.capacity import alive_nodes
 from sweeps.cluster.connection import BackgroundRun
 from sweeps.lanes.mailbox import UNEXPLAINED
 from sweeps.lanes.worker import LaneSetup, run_lane
-from sweeps.options import SweepPlan
-from sweeps.reuse.stage_store import STORE_FOLDER, StageStore
 
 REPORT_SECONDS = 30.0
 """Time limit of a report to the mailbox."""
@@ -45,14 +43,15 @@ def describe_worker_errors(errors: Mapping[int, Exception]) -> str:
     return f"{type(own[0]).__name__}: {first_line(own[0])}" if own else UNEXPLAINED
 
 
-def open_lane(plan: SweepPlan, setup: LaneSetup, storage: Path) -> BackgroundRun:
+def open_lane(setup: LaneSetup, storage: Path) -> BackgroundRun:
     """Opens one lane; Ray Train's own files go into `storage`."""
-    resources = {"CPU": float(plan.cpus_per_worker), "GPU": plan.gpus_per_worker}
+    options = setup.plan.options
+    resources = {"CPU": float(options.cpus_per_worker), "GPU": options.gpus_per_worker}
     trainer = TorchTrainer(
         lambda: run_lane(setup),
         scaling_config=ScalingConfig(
-            num_workers=plan.workers,
-            use_gpu=plan.gpus_per_worker > 0,
+            num_workers=options.workers,
+            use_gpu=options.gpus_per_worker > 0,
             resources_per_worker={name: amount for name, amount in resources.items() if amount},
         ),
         run_config=RunConfig(
@@ -63,25 +62,3 @@ def open_lane(plan: SweepPlan, setup: LaneSetup, storage: Path) -> BackgroundRun
         ),
     )
     return BackgroundRun(trainer.fit, setup.lane)
-
-
-def lane_setup(plan: SweepPlan, mailbox: ActorHandle[Any], number: int) -> LaneSetup:
-    """The setup of lane `number`."""
-    return LaneSetup(
-        lane=f"{plan.name}-lane{number}",
-        mailbox=mailbox,
-        base=plan.base.to_json(),
-        metric=plan.space.metric,
-        folder=plan.folder,
-        data_folder=plan.data_folder,
-        cache_folder=plan.cache_folder,
-        cpus_per_worker=plan.cpus_per_worker,
-        checkpoint_steps=plan.checkpoint_steps,
-        store=stage_store(plan),
-    )
-
-
-def stage_store(plan: SweepPlan) -> StageStore | None:
-    """The storage's stage store, with limit 0 if only whole trials are reused; None if nothing is."""
-    most_bytes = plan.keep_bytes if plan.shares_stages else 0
-    return StageStore(folder=plan.cache_folder / STORE_FOLDER, most_bytes=most_bytes) if plan.reuse else None

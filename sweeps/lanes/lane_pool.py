@@ -18,9 +18,10 @@ from sweeps.cluster.capacity import (
 )
 from sweeps.cluster.connection import BackgroundRun
 from sweeps.cluster.placement_groups import WAITING_STATES, remove_own_groups
-from sweeps.lanes.lane import lane_setup, open_lane
+from sweeps.lanes.lane import open_lane
 from sweeps.lanes.mailbox import node_name
 from sweeps.lanes.messages import Event
+from sweeps.lanes.worker import LaneSetup
 from sweeps.options import SweepPlan
 
 SCRATCH = ".ray"
@@ -82,8 +83,9 @@ def open_pool(plan: SweepPlan, mailbox: ActorHandle[Any], num_parameters: int | 
 def open_lanes(pool: LanePool, count: int) -> None:
     """Starts `count` further lanes; they open after some seconds."""
     for _ in range(count):
-        setup = lane_setup(pool.plan, pool.mailbox, pool.num_opened)
-        pool.lanes.append(open_lane(pool.plan, setup, pool.plan.folder / SCRATCH))
+        name = f"{pool.plan.options.name}-lane{pool.num_opened}"
+        setup = LaneSetup(lane=name, mailbox=pool.mailbox, plan=pool.plan)
+        pool.lanes.append(open_lane(setup, pool.plan.options.folder / SCRATCH))
         pool.num_opened += 1
 
 
@@ -124,7 +126,7 @@ def scale_pool(pool: LanePool, num_unfinished: int) -> Iterator[str]:
     if now < pool.next_check:
         return
     pool.next_check = now + CHECK_SECONDS
-    wanted = max(1, min(num_unfinished, pool.plan.concurrent or num_unfinished))
+    wanted = max(1, min(num_unfinished, pool.plan.options.concurrent or num_unfinished))
     ray.get(pool.mailbox.set_max_lanes.remote(wanted))
     yield from update_nodes(pool)
     if wanted > len(pool.lanes):
@@ -156,7 +158,7 @@ def watch_capacity(pool: LanePool, now: float) -> Iterator[str]:
     elif pool.without_node_since is None:
         pool.without_node_since = now
         need = describe_lane(pool.plan, pool.num_parameters)
-        wait = f"waiting for one, at most {pool.plan.node_wait_minutes:g} minutes (--node-wait-minutes)"
+        wait = f"waiting for one, at most {pool.plan.options.node_wait_minutes:g} minutes (--node-wait-minutes)"
         yield f"No node is left that a trial fits: the cluster has {describe_cluster()}, it needs {need}; {wait}"
 
 

@@ -12,7 +12,6 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -36,10 +35,9 @@ from sweeps.lanes.worker_trial import (
     from_rank_0,
     remove_final_states,
     run_trial,
-    states_folder,
 )
-from sweeps.reuse.finished_trials import FINISHED_FOLDER, TrialFolder
-from sweeps.reuse.stage_store import StageStore
+from sweeps.options import SweepPlan
+from sweeps.reuse.finished_trials import TrialFolder, trial_folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,32 +45,21 @@ class LaneSetup:
     """What a lane needs to know for all its trials."""
 
     lane: str
+    """Its name."""
     mailbox: ActorHandle[Any]
-    base: str
-    """The sweep's base configuration as JSON; its data and encoder are loaded before the first trial is requested."""
-    metric: str
-    """What the search maximises: `overall` or a task."""
-    folder: Path
-    """The sweep's folder."""
-    data_folder: Path
-    cache_folder: Path
-    cpus_per_worker: int
-    checkpoint_steps: int
-    """Optimizer steps between two saved states."""
-    store: StageStore | None
-    """Stages to reuse and to store; None: nothing is reused."""
+    plan: SweepPlan
 
 
 def run_lane(setup: LaneSetup) -> None:
     """Trains trials until the mailbox has none; runs on every worker of the lane."""
-    torch.set_num_threads(setup.cpus_per_worker)
+    torch.set_num_threads(setup.plan.options.cpus_per_worker)
     expect_workers(num_workers())
     nodes = dict(gather_from_workers((ray.get_runtime_context().get_node_id(), socket.gethostname())))
     if not from_rank_0(lambda: ray.get(setup.mailbox.register_lane.remote(setup.lane, nodes))):
         return
-    folders = setup.data_folder, setup.cache_folder
-    try:
-        problem = first_problem(lambda: cached_corpus(TrialConfig.from_json(setup.base), *folders))
+    base, folders = setup.plan.space.base, (setup.plan.data_folder, setup.plan.options.cache_folder)
+    try:  # loads data and encoder before the first trial is requested
+        problem = first_problem(lambda: cached_corpus(base, *folders))
     except Exception as error:
         ray.get(setup.mailbox.report_load_failure.remote(setup.lane, describe_error(error), can_retry=True))
         raise
@@ -106,14 +93,14 @@ def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
     device = ray.train.torch.get_device()
     reset_peak_memory(device)
     is_alone, is_first = num_workers() == 1, worker_rank() == 0  # before anything can happen to the others
-    folder = trial_folder(setup, assignment.trial_id)
-    reporter = TrialReporter(setup.mailbox, setup.folder, assignment.trial_id, setup.metric)
+    folder = trial_folder(setup.plan.options, assignment.trial_id)
+    reporter = TrialReporter(setup.mailbox, folder.sweep_folder, assignment.trial_id, setup.plan.space.metric)
     if is_first:
-        delete_end(setup.folder, assignment.trial_id)
+        delete_end(folder.sweep_folder, assignment.trial_id)
     status: FinalStatus = "failed"
     is_full = False
     try:
-        loaded, error = load_on_workers(setup, TrialConfig.from_json(assignment.config), device)
+        loaded, error = load_on_workers(setup.plan, TrialConfig.from_json(assignment.config), device)
         if loaded is not None:
             status, error = run_trial(TrialRun(loaded=loaded, folder=folder, reporter=reporter, device=device))
     except Exception as found:
@@ -144,25 +131,14 @@ def record_end(folder: TrialFolder, facts: Mapping[str, Any]) -> bool:
 
 
 def load_on_workers(
-    setup: LaneSetup, config: TrialConfig, device: torch.device
+    plan: SweepPlan, config: TrialConfig, device: torch.device
 ) -> tuple[LoadedTrial | None, str | None]:
     """Loads a trial on every worker; None and the reason, if any of them cannot."""
     found: list[LoadedTrial] = []
     environment = describe_environment(device)
-    folders = setup.data_folder, setup.cache_folder
+    folders = plan.data_folder, plan.options.cache_folder
     problem = first_problem(lambda: found.append(load_trial(config, *folders, environment)))
     return (None, problem) if problem is not None else (found[0], None)
-
-
-def trial_folder(setup: LaneSetup, trial_id: str) -> TrialFolder:
-    """The folder of one of the lane's trials."""
-    return TrialFolder(
-        sweep_folder=setup.folder,
-        trial_id=trial_id,
-        states=states_folder(setup.folder, trial_id, setup.checkpoint_steps),
-        store=setup.store,
-        finished_folder=setup.cache_folder / FINISHED_FOLDER,
-    )
 
 
 def is_contained(error: BaseException, device: torch.device, is_alone: bool) -> bool:

@@ -7,7 +7,6 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,7 +14,7 @@ from filelock import FileLock
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from mtlib.checkpoints.state import DiskFull, StateFolder, drop_states, newest_numbers, read_state, saved_states
+from mtlib.checkpoints.state import DiskFull, drop_states, newest_numbers, read_state, saved_states
 from mtlib.errors import TrainingDiverged, first_line
 from mtlib.runtime.workers import gather_from_workers, num_workers, worker_rank
 from mtlib.stages.keys import Cut
@@ -256,8 +255,3 @@ def describe_error(error: BaseException) -> str:
     """An error in one line, with its type unless its message is meant for users."""
     text = first_line(error)
     return text if isinstance(error, ValueError | TrainingDiverged | DiskFull) else f"{type(error).__name__}: {text}"
-
-
-def states_folder(folder: Path, trial_id: str, every_steps: int) -> StateFolder:
-    """Where a trial of the sweep in `folder` saves its states."""
-    return StateFolder(path=folder / "trials" / trial_id / "checkpoint", every_steps=every_steps)

@@ -31,7 +31,7 @@ def describe_progress(plan: SweepPlan, known: Sequence[TrialRecord]) -> list[str
         return [f"All {len(known)} trials have ended: nothing is left to do."]
     num_ended = sum(record.status not in UNFINISHED for record in known)
     num_begun = sum(record.status in UNFINISHED and record.epochs > 0 for record in known)
-    expected = plan.num_configurations * plan.replicates
+    expected = plan.num_configurations * plan.options.replicates
     return [f"{num_ended} of {expected} trials have ended; {num_begun} of the others had begun and will continue."]
 
 

@@ -11,7 +11,7 @@ from mtlib.errors import require
 from results.records.recovery import read_records_as_left, recover
 from results.records.trials import TrialRecord, read_sweep, write_sweep
 from search_spaces.space import SearchSpace, trial_config
-from sweeps.options import SweepOptions, SweepPlan, make_plan, saved_options
+from sweeps.options import SweepOptions, SweepPlan, saved_options
 from sweeps.resume.compatibility import check_unchanged
 from sweeps.resume.pending import describe_progress, is_over, list_pending
 from sweeps.setup.inputs import SweepInputs
@@ -80,7 +80,7 @@ def resume_sweep(options: SweepOptions, inputs: SweepInputs, encoder: str, argum
     info["resumed"] = [*info.get("resumed", []), resumed]
     info.pop("schema_version")
     write_sweep(options.folder, info)
-    plan = make_plan(options, inputs.space, inputs.data_folder)
+    plan = SweepPlan(options=options, space=inputs.space, data_folder=inputs.data_folder)
     notes = [*found.notes, *([damage] if damage else []), *describe_progress(plan, known), *changed_code(info)]
     return Resumed(plan=plan, known=known, notes=tuple(notes))
 
@@ -90,7 +90,7 @@ def describe_resume(options: SweepOptions, inputs: SweepInputs, encoder: str | N
     info = read_sweep(options.folder)
     check_unchanged(info, inputs, encoder)
     found = read_records_as_left(options.folder)
-    plan = make_plan(options, inputs.space, inputs.data_folder)
+    plan = SweepPlan(options=options, space=inputs.space, data_folder=inputs.data_folder)
     known = [requeue_failed(record, options) for record in found.records]
     left = list_pending(plan, known, {record.trial_id: record for record in found.records})
     return [*found.notes, *describe_progress(plan, known), *left, *changed_code(info)]

@@ -9,17 +9,16 @@ from mtlib.stages.plan import first_scored_epoch
 from results.records.epochs import read_curves
 from results.records.recovery import MAIN_METRICS
 from results.records.trials import UNFINISHED, TrialRecord
-from sweeps.lanes.worker_trial import states_folder
 from sweeps.options import SweepPlan
-from sweeps.reuse.finished_trials import REUSED_WORK_FILE
+from sweeps.reuse.finished_trials import REUSED_WORK_FILE, trial_folder
 from sweeps.reuse.starting_point import epochs_of
 
 
 def decided_reports(plan: SweepPlan, known: Sequence[TrialRecord]) -> dict[str, list[tuple[int, float]]]:
     """Decided reports of first trainings of configurations, by trial id: scored epoch and best score so far."""
-    if plan.scheduler == "none":
+    if plan.options.scheduler == "none":
         return {}
-    curves = read_curves(plan.folder).to_pylist()
+    curves = read_curves(plan.options.folder).to_pylist()
     metric = MAIN_METRICS[plan.space.metric]
     found: dict[str, list[tuple[int, float]]] = {}
     for record in known:
@@ -42,8 +41,8 @@ def num_decided_epochs(plan: SweepPlan, record: TrialRecord) -> int:
     """
     if record.status not in UNFINISHED:
         return record.epochs
-    states = states_folder(plan.folder, record.trial_id, plan.checkpoint_steps)
-    numbers, has_reused = newest_numbers(states), (states.path.parent / REUSED_WORK_FILE).exists()
-    if numbers is None or (has_reused and len(saved_states(states)) == 1):
+    folder = trial_folder(plan.options, record.trial_id)
+    numbers, has_reused = newest_numbers(folder.states), (folder.path / REUSED_WORK_FILE).exists()
+    if numbers is None or (has_reused and len(saved_states(folder.states)) == 1):
         return 0
     return epochs_of(TrialConfig.from_json(record.config), numbers)

@@ -17,8 +17,9 @@ from mtlib.errors import require
 from mtlib.stages.keys import Cut
 from results.records.epoch_transfer import copy_epochs
 from results.records.trials import OVERALL
+from sweeps.options import SweepOptions
 from sweeps.reuse.stage_entry import link_files
-from sweeps.reuse.stage_store import StageStore
+from sweeps.reuse.stage_store import StageStore, stage_store
 from sweeps.reuse.weight_pruning import replace_json
 
 BEST_FILE, REUSED_WORK_FILE, FINISHED_FILE = "best.json", "shared.json", "finished.json"
@@ -46,6 +47,18 @@ class TrialFolder:
     def path(self) -> Path:
         """The trial's own folder."""
         return self.sweep_folder / "trials" / self.trial_id
+
+
+def trial_folder(options: SweepOptions, trial_id: str) -> TrialFolder:
+    """The folder of a trial of the sweep with these options."""
+    path = options.folder / "trials" / trial_id / "checkpoint"
+    return TrialFolder(
+        sweep_folder=options.folder,
+        trial_id=trial_id,
+        states=StateFolder(path=path, every_steps=options.checkpoint_steps),
+        store=stage_store(options),
+        finished_folder=options.cache_folder / FINISHED_FOLDER,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

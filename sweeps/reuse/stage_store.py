@@ -17,6 +17,7 @@ from typing import Any
 from filelock import FileLock
 
 from mtlib.errors import first_line, require
+from sweeps.options import SweepOptions
 from sweeps.reuse.file_locks import claim_file, file_lock, locked, remove_old_claims
 from sweeps.reuse.stage_entry import (
     ENTRY_FILE,
@@ -52,6 +53,12 @@ class StageStore:
     def __post_init__(self) -> None:
         require(self.folder.is_absolute(), "the folder of a stage store must be absolute", self.folder)
         require(self.most_bytes is None or self.most_bytes >= 0, "most_bytes must be at least 0", self.most_bytes)
+
+
+def stage_store(options: SweepOptions) -> StageStore | None:
+    """The storage's stage store; None if nothing is reused."""
+    folder = options.cache_folder / STORE_FOLDER
+    return StageStore(folder=folder, most_bytes=options.keep_bytes) if options.reuse else None
 
 
 def store_stage(

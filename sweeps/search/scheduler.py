@@ -59,7 +59,7 @@ def make_scheduler(
         reported: of a resumed sweep, by id of each first training of a configuration: its scored epochs and best scores
             so far.
     """
-    if plan.scheduler == "none":
+    if plan.options.scheduler == "none":
         return FIFOScheduler()
     scheduler = HalvingScheduler(
         time_attr="epoch",

@@ -81,10 +81,10 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         """The stages that are being trained; the sweep reports to it."""
         self._restore_known(known)
         numbers = numbers_of(known)
-        if plan.search == "grid":
+        if plan.options.search == "grid":
             points = enumerate(grid_trials(plan.space))
             self._pending += [make_spec(plan.space, n, 0, params) for n, params in points if n not in numbers]
-        self._num_left = 0 if plan.search == "grid" else plan.num_configurations - len(numbers)
+        self._num_left = 0 if plan.options.search == "grid" else plan.num_configurations - len(numbers)
         self._next_number = max(numbers, default=-1) + 1
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
@@ -129,7 +129,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
     def finish(self) -> None:
         """Once Tune has ended: tells Optuna of trials that failed, by their own records, as the sweep was stopped."""
         for spec in self._cut_short:
-            if read_end(self._plan.folder, spec.trial_id) is not None:
+            if read_end(self._plan.options.folder, spec.trial_id) is not None:
                 self._end(spec, None)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -144,7 +144,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
 
     def _restore_known(self, known: Sequence[TrialRecord]) -> None:
         """Brings the study in line with the records of a resumed sweep, and queues its unfinished trials."""
-        space, search = self._plan.space, self._plan.search
+        space, search = self._plan.space, self._plan.options.search
         by_number = {number: [record for record in known if record.number == number] for number in numbers_of(known)}
         left = {number: unfinished_specs(self._plan, records) for number, records in by_number.items()}
         recorded = [(number, trial) for number, trial in newest_trials(self._study).items() if number in by_number]
@@ -152,7 +152,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         fail_unknown(self._study, whole)
         again = [number for number in left if left[number]]
         anew = [number for number in again if left[number][0].replicate == 0]
-        self._study = reopen_ended(self._study, self._plan.folder, again, anew)
+        self._study = reopen_ended(self._study, self._plan.options.folder, again, anew)
         asked = newest_trials(self._study)
         for number, records in by_number.items():
             self._pending += left[number]
@@ -209,31 +209,33 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
 
     def _ask_known(self, number: int, params: Mapping[str, Any]) -> optuna.Trial:
         """Optuna's trial for a configuration whose values are known."""
-        return ask_known(self._study, self._plan.space, self._plan.search, number, params).trial
+        return ask_known(self._study, self._plan.space, self._plan.options.search, number, params).trial
 
     def _sample(self) -> TrialSpec:
         """The first trial of a new configuration."""
         number, self._next_number, self._num_left = self._next_number, self._next_number + 1, self._num_left - 1
-        sampled = ask_new(self._study, self._plan.space, self._plan.search, self._plan.seed, number)
+        sampled = ask_new(self._study, self._plan.space, self._plan.options.search, self._plan.options.seed, number)
         self._configurations[number] = OpenConfiguration(trial=sampled.trial)
         return make_spec(self._plan.space, number, 0, sampled.params)
 
     def _stage_keys_of(self, spec: TrialSpec) -> StageKeys:
         """Keys of the stages that a trial passes through."""
         if spec.trial_id not in self._stage_keys:
-            plan = self._plan
-            found = find_stage_keys(spec.config, plan.data_folder, plan.workers) if plan.shares_stages else None
+            data_folder, options = self._plan.data_folder, self._plan.options
+            found = find_stage_keys(spec.config, data_folder, options.workers) if options.shares_stages else None
             self._stage_keys[spec.trial_id] = found or NOTHING_SHARED
         return self._stage_keys[spec.trial_id]
 
     def _may_replicate(self) -> bool:
         """Whether a running trial may still be followed by replicates."""
-        return self._plan.replicates > 1 and any(spec.replicate == 0 for spec in self._running.values())
+        return self._plan.options.replicates > 1 and any(spec.replicate == 0 for spec in self._running.values())
 
     def _queue_replicates(self, spec: TrialSpec, configuration: OpenConfiguration) -> None:
         """Queues the replicates of a configuration whose first trial has completed, before all others."""
         queued = {other.trial_id for other in self._pending}
-        specs = [make_spec(self._plan.space, spec.number, k, spec.params) for k in range(1, self._plan.replicates)]
+        specs = [
+            make_spec(self._plan.space, spec.number, k, spec.params) for k in range(1, self._plan.options.replicates)
+        ]
         new = [other for other in specs if other.trial_id not in queued]
         self._pending[:0] = new
         configuration.num_open += len(new)

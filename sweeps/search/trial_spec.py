@@ -41,7 +41,7 @@ def unfinished_specs(plan: SweepPlan, records: Sequence[TrialRecord]) -> list[Tr
     is_complete = 0 in by_replicate and by_replicate[0].status in COMPLETED
     return [
         spec_of_record(plan.space, records[0], by_replicate.get(replicate), replicate)
-        for replicate in range(plan.replicates if is_complete else 1)
+        for replicate in range(plan.options.replicates if is_complete else 1)
         if replicate not in by_replicate or by_replicate[replicate].status in UNFINISHED
     ]
 

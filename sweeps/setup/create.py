@@ -24,7 +24,7 @@ from results.records.hold_out import HoldOutRecord, held_out_rows, write_hold_ou
 from results.records.mirror import update_mirror
 from results.records.trials import read_trials, write_sweep
 from search_spaces.space import describe_space
-from sweeps.options import SweepOptions, SweepPlan, make_plan, saved_options
+from sweeps.options import SweepOptions, SweepPlan, saved_options
 from sweeps.setup.inputs import SweepInputs, mirror_location, writing_to
 from sweeps.setup.provenance import PACKAGES, command_line, describe_code, describe_git, describe_machine
 from sweeps.setup.space_checks import all_points
@@ -102,7 +102,7 @@ def create_sweep(options: SweepOptions, inputs: SweepInputs, encoder: str, argum
         except ValueError:
             discard_unstarted(options.folder)
             raise
-    return make_plan(options, inputs.space, inputs.data_folder)
+    return SweepPlan(options=options, space=inputs.space, data_folder=inputs.data_folder)
 
 
 def discard_unstarted(folder: Path) -> None:

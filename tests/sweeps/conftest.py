@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,46 +11,30 @@ import pytest
 
 from mtlib.config.trial import TrialConfig
 from search_spaces.space import SearchSpace
-from sweeps.options import SweepPlan
+from sweeps.options import SweepOptions, SweepPlan
 from tests.sweeps.reuse.trained_trials import FAST, Ground, train_trial
 
 MakePlan = Callable[..., SweepPlan]
 
 
+def with_options(plan: SweepPlan, **changes: Any) -> SweepPlan:
+    """A plan with some options changed."""
+    return replace(plan, options=replace(plan.options, **changes))
+
+
 @pytest.fixture
 def make_plan(tmp_path: Path, tiny_config: TrialConfig) -> MakePlan:
-    """Builds a plan for a grid over `smart.weight`; any field of the plan or the space may be given."""
+    """Builds a plan for a grid over `smart.weight`; any option or field of the space may be given."""
 
     def make(**changes: Any) -> SweepPlan:
-        base = changes.pop("base", tiny_config)
-        space: dict[str, Any] = {
-            "grid": {"smart.weight": (0.0, 0.3, 1.0)},
-            "ranges": {},
-            "conditions": {},
-            "metric": "overall",
-        }
-        space |= {name: changes.pop(name) for name in list(changes) if name in space}
-        folder = tmp_path / changes.get("name", "sweep")
-        folder.mkdir()
-        settings: dict[str, Any] = {
-            "name": "sweep",
-            "folder": folder,
-            "space": SearchSpace(name="tiny", question="Does it run?", base=base, **space),
-            "base": base,
-            "search": "grid",
-            "num_trials": None,
-            "replicates": 1,
-            "scheduler": "none",
-            "seed": 0,
-            "workers": 1,
-            "cpus_per_worker": 1,
-            "gpus_per_worker": 0.0,
-            "concurrent": None,
-            "address": None,
-            "data_folder": tmp_path,
-            "cache_folder": tmp_path / "cache",
-        }
-        return SweepPlan(**{**settings, **changes})
+        data_folder = changes.pop("data_folder", tmp_path)
+        searched: dict[str, Any] = {"base": tiny_config, "grid": {"smart.weight": (0.0, 0.3, 1.0)}}
+        names = {field.name for field in fields(SearchSpace)} - {"name"}
+        searched |= {name: changes.pop(name) for name in list(changes) if name in names}
+        space = SearchSpace(name="tiny", question="Does it run?", **searched)
+        options = SweepOptions(space="tiny", storage=tmp_path, **{"name": "sweep", **changes})
+        options.folder.mkdir()
+        return SweepPlan(options=options, space=space, data_folder=data_folder)
 
     return make
 

@@ -1,13 +1,12 @@
 """Options of a sweep: the rules that each value must keep, and the plan they become."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from search_spaces.space import load_space
-from sweeps.options import DEFAULT_TRIALS, SweepOptions, make_plan
+from sweeps.options import DEFAULT_TRIALS, SweepOptions, SweepPlan
 
 
 def options_with(**changes: Any) -> SweepOptions:
@@ -82,22 +81,15 @@ def test_the_cache_is_a_folder_that_no_sweep_can_be_named_after() -> None:
         options_with(name=cache.name)
 
 
-def test_the_plan_says_what_the_options_and_the_space_say() -> None:
+def test_a_plan_has_the_configurations_of_its_grid_or_those_to_be_drawn() -> None:
     space = load_space("smart_lambda")
-    space = dataclasses.replace(space, base=space.base.override({"seed": 4}))
-    options = options_with(workers=2, search="tpe", trials=5, replicates=3, scheduler="asha", seed=4)
-    plan = make_plan(options, space, Path("/data"))
-    assert (plan.name, plan.folder, plan.data_folder) == ("first", Path("/sweeps/first"), Path("/data"))
-    assert (plan.workers, plan.search, plan.num_trials, plan.replicates) == (2, "tpe", 5, 3)
-    assert (plan.base, plan.seed, plan.scheduler, plan.cache_folder.parent) == (space.base, 4, "asha", Path("/sweeps"))
-    assert plan.num_configurations == 5
-    assert make_plan(options_with(), space, Path("/data")).num_configurations == 7
+    for options, count in ((options_with(), 7), (options_with(search="tpe", trials=5, replicates=3), 5)):
+        assert SweepPlan(options=options, space=space, data_folder=Path("/data")).num_configurations == count
 
 
 @pytest.mark.parametrize("value", [0, 0.5, 20])
 def test_kept_stages_may_have_any_size(value: float) -> None:
-    options = options_with(keep_gb=value)
-    assert make_plan(options, load_space("smart_lambda"), Path("/data")).keep_bytes == int(value * 1e9)
+    assert options_with(keep_gb=value).keep_bytes == int(value * 1e9)
 
 
 @pytest.mark.parametrize("value", [-0.1, float("nan")])
@@ -132,21 +124,17 @@ def test_a_search_can_be_extended_and_a_grid_cannot() -> None:
         options_with(search="tpe", extend=-1)
 
 
-def test_the_plan_says_what_is_kept_and_shared() -> None:
-    space = load_space("smart_lambda")
-    plan = make_plan(options_with(checkpoint_steps=7, reuse=False), space, Path("/data"))
-    assert (plan.checkpoint_steps, plan.shares_stages, plan.reuse) == (7, False, False)
+def test_without_reuse_no_stage_is_shared() -> None:
+    assert not options_with(reuse=False).shares_stages
 
 
 @pytest.mark.parametrize(("keep_gb", "shares"), [(0.0, False), (5e-10, False), (1e-9, True), (20.0, True)])
 def test_where_no_stage_can_be_kept_none_is_shared_and_whole_trials_are(keep_gb: float, shares: bool) -> None:
-    plan = make_plan(options_with(keep_gb=keep_gb), load_space("smart_lambda"), Path("/data"))
-    assert (plan.shares_stages, plan.reuse) == (shares, True)
+    options = options_with(keep_gb=keep_gb)
+    assert (options.shares_stages, options.reuse) == (shares, True)
 
 
 def test_at_least_one_trial_keeps_its_weights() -> None:
-    space = load_space("smart_lambda")
-    assert make_plan(options_with(), space, Path("/data")).keep_models == SweepOptions.keep_models
-    assert make_plan(options_with(keep_models=1), space, Path("/data")).keep_models == 1
+    assert options_with(keep_models=1).keep_models == 1
     with pytest.raises(ValueError, match=r"^--keep-models must be at least 1, got 0$"):
         options_with(keep_models=0)

@@ -312,8 +312,8 @@ def test_a_sweep_gets_the_plan_and_ends_with_files_and_next_steps(
 
     fake(monkeypatch, note)
     assert main(command) == 0
-    assert plans[0].folder == tmp_path / "first"
-    assert plans[0].base.encoder.max_length == 32
+    assert plans[0].options.folder == tmp_path / "first"
+    assert plans[0].space.base.encoder.max_length == 32
     assert read_sweep(tmp_path / "first")["space"]["name"] == "smart_lambda"
     text = capsys.readouterr().out
     assert f"Files: {tmp_path}/first" in text
@@ -388,7 +388,7 @@ def begun(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         for number, status in enumerate(("complete", "failed", "interrupted")):
             name = f"{number:04d}-r0"
             ledger.records[name] = replace(ledger.records[name], status=status, epochs=1)
-        save_ledger(ledger, plan.folder)
+        save_ledger(ledger, plan.options.folder)
         return SweepOutcome(counts=ledger.counts, failures={}, is_interrupted=True, error=None)
 
     fake(monkeypatch, interrupted)
@@ -410,7 +410,7 @@ def test_a_sweep_goes_on_with_what_it_knows_and_what_it_was_asked(
     before = read_sweep(begun.folder)
     assert main(["--resume", "first", "--storage", str(tmp_path)]) == 0
     (plan,), (known,) = begun.plans, begun.known
-    assert (plan.folder, plan.base.encoder.max_length) == (begun.folder, 32)
+    assert (plan.options.folder, plan.space.base.encoder.max_length) == (begun.folder, 32)
     assert [record.status for record in known] == ["complete", "failed", *["queued"] * 5]
     text = capsys.readouterr().out
     assert "2 of 7 trials have ended; " in text
@@ -423,7 +423,7 @@ def test_a_sweep_goes_on_with_what_it_knows_and_what_it_was_asked(
 def test_a_sweep_goes_on_by_its_folder_and_tries_again_what_failed(begun: Begun) -> None:
     assert main(["--resume", str(begun.folder), "--retry-failed", "--concurrent", "1"]) == 0
     assert [record.status for record in begun.known[0]] == ["complete", *["queued"] * 6]
-    assert begun.plans[0].concurrent == 1
+    assert begun.plans[0].options.concurrent == 1
 
 
 def test_a_sweep_that_is_run_by_another_driver_is_refused(
@@ -446,7 +446,7 @@ def test_a_sweep_that_has_just_been_started_is_held_too(command: list[str], monk
     codes: list[int] = []
 
     def second(plan: SweepPlan, on_event: OnEvent, _known: Sequence[TrialRecord]) -> SweepOutcome:
-        codes.append(main(["--resume", str(plan.folder)]))
+        codes.append(main(["--resume", str(plan.options.folder)]))
         return outcome(plan, on_event)
 
     fake(monkeypatch, second)
@@ -537,7 +537,7 @@ def test_a_demonstration_whose_storage_was_moved_goes_on(
 
     def run(plan: SweepPlan, on_event: OnEvent, before: Sequence[TrialRecord] = ()) -> SweepOutcome:
         ledger = open_ledger(plan, before)
-        save_ledger(ledger, plan.folder)
+        save_ledger(ledger, plan.options.folder)
         known[:] = ledger.records.values()
         return outcome(plan, on_event)
 
@@ -604,7 +604,7 @@ def test_a_search_can_be_extended_again_and_again(
     counts: list[int | None] = []
 
     def note(plan: SweepPlan, on_event: OnEvent, _known: Sequence[TrialRecord]) -> SweepOutcome:
-        counts.append(plan.num_trials)
+        counts.append(plan.options.num_trials)
         return outcome(plan, on_event)
 
     fake(monkeypatch, note)

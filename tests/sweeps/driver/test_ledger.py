@@ -124,7 +124,7 @@ def test_replicates_are_expected_until_their_configuration_is_lost(make_plan: Ma
 
 
 def test_trials_that_are_drawn_appear_as_they_are_suggested(make_plan: MakePlan) -> None:
-    plan = make_plan(search="random", num_trials=5, grid={}, ranges={"smart.weight": Float(low=0, high=1)})
+    plan = make_plan(search="random", trials=5, grid={}, ranges={"smart.weight": Float(low=0, high=1)})
     ledger = open_ledger(plan)
     assert (ledger.records, ledger.counts) == ({}, {"queued": 5})
     add_trial(ledger, make_spec(plan.space, 0, 0, {"smart.weight": 0.2}))
@@ -148,23 +148,23 @@ def test_progress_is_kept_only_while_a_trial_runs(make_plan: MakePlan) -> None:
 
 def test_records_are_written_when_they_have_changed_and_only_then(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan())
-    path = ledger.plan.folder / "trials.parquet"
-    save_ledger(ledger, ledger.plan.folder)
+    path = ledger.plan.options.folder / "trials.parquet"
+    save_ledger(ledger, ledger.plan.options.folder)
     before = path.stat().st_mtime_ns
     tell(ledger, "lane_open", host="here", pid=1)
-    save_ledger(ledger, ledger.plan.folder)
+    save_ledger(ledger, ledger.plan.options.folder)
     assert path.stat().st_mtime_ns == before
     start(ledger)
     report(ledger, 1, sst=0.5, overall=0.5)
-    save_ledger(ledger, ledger.plan.folder)
-    assert read_trials(ledger.plan.folder) == list(ledger.records.values())
+    save_ledger(ledger, ledger.plan.options.folder)
+    assert read_trials(ledger.plan.options.folder) == list(ledger.records.values())
 
 
 def test_records_are_in_order_of_configuration_and_replicate(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan(replicates=2))
     add_trial(ledger, make_spec(ledger.plan.space, 0, 1, {"smart.weight": 0.0}))
-    save_ledger(ledger, ledger.plan.folder)
-    names = [record.trial_id for record in read_trials(ledger.plan.folder)]
+    save_ledger(ledger, ledger.plan.options.folder)
+    names = [record.trial_id for record in read_trials(ledger.plan.options.folder)]
     assert names == ["0000-r0", "0000-r1", "0001-r0", "0002-r0"]
 
 
@@ -233,8 +233,8 @@ def test_known_trials_stay_as_they_are_and_points_of_the_grid_that_are_missing_a
     ledger = open_ledger(before.plan, [before.records["0001-r0"]])
     assert ledger.records["0001-r0"] == before.records["0001-r0"]
     assert ledger.counts == {"complete": 1, "queued": 2}
-    save_ledger(ledger, ledger.plan.folder)
-    assert [record.number for record in read_trials(ledger.plan.folder)] == [0, 1, 2]
+    save_ledger(ledger, ledger.plan.options.folder)
+    assert [record.number for record in read_trials(ledger.plan.options.folder)] == [0, 1, 2]
 
 
 def test_a_trial_that_has_ended_before_is_no_longer_failed_once_it_runs_again(make_plan: MakePlan) -> None:

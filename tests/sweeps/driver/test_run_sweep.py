@@ -28,7 +28,7 @@ from search_spaces.space import SearchSpace
 from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import SweepOutcome, run_sweep
 from sweeps.lanes.messages import Event
-from sweeps.options import SweepPlan
+from sweeps.options import SweepOptions, SweepPlan
 from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE
 from tests.sweeps.conftest import MakePlan
 
@@ -79,30 +79,16 @@ def told(
     tiny_encoder_folder: Path,
 ) -> Told:
     """One sweep with one lane in which everything happens: most of the time goes into starting workers."""
-    folder = tmp_path_factory.mktemp("sweep")
-    base = small_config(tiny_encoder_folder)
-    plan = SweepPlan(
-        name="everything",
-        folder=folder,
-        space=SearchSpace(name="rates", question="?", base=base, grid={SEARCHED: VALUES}),
-        base=base,
-        search="grid",
-        num_trials=None,
-        replicates=1,
-        scheduler="asha",
-        seed=0,
-        workers=1,
-        cpus_per_worker=1,
-        gpus_per_worker=0.0,
-        concurrent=1,
-        address=None,
-        data_folder=tiny_folder,
-        cache_folder=tmp_path_factory.mktemp("cache"),
-        checkpoint_steps=5,
+    storage = tmp_path_factory.mktemp("storage")
+    space = SearchSpace(name="rates", question="?", base=small_config(tiny_encoder_folder), grid={SEARCHED: VALUES})
+    options = SweepOptions(
+        space="rates", name="everything", storage=storage, scheduler="asha", concurrent=1, checkpoint_steps=5
     )
+    options.folder.mkdir()
+    plan = SweepPlan(options=options, space=space, data_folder=tiny_folder)
     killer = Killer({KILLED: 1, DEADLY: 2})
     outcome = run_sweep(plan, killer)
-    records = {record.trial_id: record for record in read_trials(folder)}
+    records = {record.trial_id: record for record in read_trials(options.folder)}
     return Told(plan=plan, outcome=outcome, events=killer.events, records=records)
 
 
@@ -117,7 +103,7 @@ def cold_reports(told: Told, trial_id: str) -> list[EpochReport]:
     """What the trial reports in a process of its own, without Ray: this one, at one thread like the lane's worker."""
     config = TrialConfig.from_json(told.records[trial_id].config)
     encoder = load_encoder(config.encoder.name)
-    corpus = tokenize(read_data(config, told.plan.data_folder), encoder.tokenizer, told.plan.cache_folder)
+    corpus = tokenize(read_data(config, told.plan.data_folder), encoder.tokenizer, told.plan.options.cache_folder)
     reports: list[EpochReport] = []
 
     def keep(report: EpochReport) -> bool:
@@ -160,7 +146,7 @@ def test_a_trial_in_a_lane_equals_one_in_a_cold_process_bit_for_bit(told: Told, 
     """The first was killed and resumed, the second trained in a warm lane."""
     for report in cold_reports(told, trial_id):
         for cold in report.predictions:
-            warm = read_predictions(told.plan.folder, cold.task, cold.split, trial=trial_id, epoch=report.epoch)
+            warm = read_predictions(told.plan.options.folder, cold.task, cold.split, trial=trial_id, epoch=report.epoch)
             assert warm["id"].to_pylist() == cold.ids
             assert np.array_equal(np.array(warm["logits"].to_pylist(), dtype=np.float32), cold.logits)
 
@@ -184,8 +170,8 @@ def test_a_diverging_trial_has_failed_with_task_step_and_loss(told: Told) -> Non
 
 
 def test_optuna_was_told_what_happened(told: Told) -> None:
-    storage = JournalStorage(JournalFileBackend(str(told.plan.folder / JOURNAL_NAME)))
-    trials = optuna.load_study(study_name=told.plan.name, storage=storage).trials
+    storage = JournalStorage(JournalFileBackend(str(told.plan.options.folder / JOURNAL_NAME)))
+    trials = optuna.load_study(study_name=told.plan.options.name, storage=storage).trials
     states = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}
     for trial in trials:
         record = told.records[f"{trial.user_attrs[NUMBER_ATTRIBUTE]:04d}-r0"]
@@ -203,17 +189,17 @@ def test_records_hold_what_was_reported(told: Told) -> None:
             scores = [facts["scores"][name] for facts in reports]
             assert (best, record.last[name]) == (max(scores), scores[-1])
             assert record.best_epoch[name] == 1 + scores.index(max(scores))
-    curves = read_curves(told.plan.folder).to_pandas()
+    curves = read_curves(told.plan.options.folder).to_pandas()
     overall = curves[curves.metric == "overall"].groupby("trial").value.max().to_dict()
     assert overall == {trial_id: record.best["overall"] for trial_id, record in told.records.items() if record.best}
 
 
 def test_resources_come_back_and_nothing_is_left_behind(told: Told) -> None:
     assert ray.available_resources()["CPU"] == 2
-    left = {path.name for path in told.plan.folder.iterdir()}
+    left = {path.name for path in told.plan.options.folder.iterdir()}
     copies = {TRIALS_BACKUP_FILE, CURVES_BACKUP_FILE}
     assert left == {"trials.parquet", "curves.parquet", "predictions", "trials", JOURNAL_NAME, HEARTBEAT_FILE, *copies}
-    states = {path.parents[1].name for path in told.plan.folder.glob("trials/*/checkpoint/state-*")}
+    states = {path.parents[1].name for path in told.plan.options.folder.glob("trials/*/checkpoint/state-*")}
     assert states <= {DEADLY}, "what has ended on its lane needs no state any more"
 
 
@@ -233,8 +219,8 @@ def test_one_ctrl_c_stops_cleanly(make_plan: MakePlan, tiny_folder: Path, tiny_e
     assert time.monotonic() - stopped_at[0] < 10
     assert outcome.is_interrupted
     assert outcome.counts == {"interrupted": 1, "queued": 2}
-    assert [record.status for record in read_trials(plan.folder)] == ["interrupted", "queued", "queued"]
-    assert list(plan.folder.glob("trials/0000-r0/checkpoint/state-*")), "it can go on from here"
+    assert [record.status for record in read_trials(plan.options.folder)] == ["interrupted", "queued", "queued"]
+    assert list(plan.options.folder.glob("trials/0000-r0/checkpoint/state-*")), "it can go on from here"
     assert ray.available_resources()["CPU"] == 2
 
 

@@ -11,7 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,13 +23,13 @@ import results.records.files
 from mtlib.runtime.environment import describe_environment
 from results.records.files import full_path
 from results.records.recovery import read_end, write_end
-from sweeps.lanes.lane import stage_store
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
 from sweeps.lanes.worker_trial import TrialRun, remove_final_states, run_trial
 from sweeps.options import SweepPlan
-from sweeps.reuse.stage_store import entry_folders, has_stage
-from tests.sweeps.conftest import MakePlan
-from tests.sweeps.lanes.plain_sweep import PlainReporter, place_of
+from sweeps.reuse.finished_trials import trial_folder
+from sweeps.reuse.stage_store import entry_folders, has_stage, stage_store
+from tests.sweeps.conftest import MakePlan, with_options
+from tests.sweeps.lanes.plain_sweep import PlainReporter
 from tests.sweeps.reuse.trained_trials import FAST, assert_same, left_by, train_trial
 
 CHANGES = {"os.rename": 2, "os.link": 2, "os.remove": 1, "os.rmdir": 1, "shutil.rmtree": 1, "os.truncate": 1}
@@ -110,28 +110,28 @@ def plan(make_plan: MakePlan, tiny_config: Any, tiny_folder: Path, tiny_encoder_
 
 
 def course_of(plan: SweepPlan, changes: dict[str, Any]) -> LoadedTrial:
-    config = plan.base.override(changes)
-    return load_trial(config, plan.data_folder, plan.cache_folder, describe_environment(CPU))
+    config = plan.space.base.override(changes)
+    return load_trial(config, plan.data_folder, plan.options.cache_folder, describe_environment(CPU))
 
 
 def lane(plan: SweepPlan, course: LoadedTrial, steps: list[int]) -> None:
     """What a lane does with one trial; the numbers of optimizer steps that it trains are added to `steps`."""
-    place, link = place_of(plan, TRIAL), PlainReporter(plan.folder, TRIAL)
+    place, link = trial_folder(plan.options, TRIAL), PlainReporter(plan.options.folder, TRIAL)
     link.steps, line = steps, cast(Any, link)
     how, error = run_trial(TrialRun(loaded=course, folder=place, reporter=line, device=CPU))
-    write_end(plan.folder, TRIAL, {"how": how, "error": error, "time": time.time(), **link.facts})
+    write_end(plan.options.folder, TRIAL, {"how": how, "error": error, "time": time.time(), **link.facts})
     remove_final_states(place, how)
 
 
 def copied(plan: SweepPlan, storage: Path, name: str) -> SweepPlan:
     """The same sweep in a copy of its storage."""
-    shutil.copytree(plan.cache_folder.parent, storage, symlinks=True)
-    return replace(plan, folder=storage / name, cache_folder=storage / plan.cache_folder.name)
+    shutil.copytree(plan.options.cache_folder.parent, storage, symlinks=True)
+    return with_options(plan, storage=storage, name=name)
 
 
 def kept_stages(plan: SweepPlan) -> set[str]:
     """The keys of all stages in the store."""
-    store = stage_store(plan)
+    store = stage_store(plan.options)
     assert store is not None
     return {folder.name for folder in entry_folders(store) if has_stage(store, folder.name)}
 
@@ -170,29 +170,29 @@ def test_a_kill_before_any_change_costs_at_most_one_interval(
     scene: str, part: int, plan: SweepPlan, tmp_path: Path
 ) -> None:
     told = SCENES[scene]
-    ground = replace(plan, folder=tmp_path / "ground" / "first", cache_folder=tmp_path / "ground" / "cache")
+    ground = with_options(plan, storage=tmp_path / "ground", name="first")
     for others in told.others:
         lane(ground, course_of(ground, others), [])
     course = course_of(ground, told.changes)
-    own_place = replace(place_of(replace(ground, folder=tmp_path / "ground" / "second"), TRIAL), store=None)
+    own_place = trial_folder(with_options(ground, name="second", reuse=False).options, TRIAL)
     if told.own_epochs:
         train_trial(course, own_place, until_epoch=told.own_epochs)
     whole = copied(ground, tmp_path / "whole", "second")
     with watching(tmp_path / "whole") as seen:
         lane(whole, course, steps := list[int]())
     assert len(steps) == told.num_steps
-    expected, kept = left_by(place_of(whole, TRIAL)), kept_stages(whole)
+    expected, kept = left_by(trial_folder(whole.options, TRIAL)), kept_stages(whole)
     assert len(seen) > 10
     if told.own_epochs or not told.others:
         assert any(line.startswith("os.remove /second/trials/0000-r0/checkpoint/state-") for line in seen)
     for point in range(part, len(seen), PARTS):
         own = copied(ground, tmp_path / f"kill-{point}", "second")
         steps = []
-        with watching(own.cache_folder.parent, last=point), pytest.raises(Killed):
+        with watching(own.options.cache_folder.parent, last=point), pytest.raises(Killed):
             lane(own, course, steps)
-        if read_end(own.folder, TRIAL) is None:
+        if read_end(own.options.folder, TRIAL) is None:
             lane(own, course, steps)
         assert len(steps) - told.num_steps <= INTERVAL, seen[point]
-        assert_same(left_by(place_of(own, TRIAL)), expected)
+        assert_same(left_by(trial_folder(own.options, TRIAL)), expected)
         assert kept_stages(own) == kept != set(), seen[point]
-        shutil.rmtree(own.cache_folder.parent)
+        shutil.rmtree(own.options.cache_folder.parent)

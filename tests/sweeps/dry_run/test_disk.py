@@ -35,7 +35,7 @@ from sweeps.dry_run.disk import (
 from sweeps.dry_run.model_size import EncoderSize, measure_encoder
 from sweeps.dry_run.report import shared_paths
 from sweeps.dry_run.stage_tree import Segment, simulate_training
-from sweeps.options import SweepOptions, SweepPlan, make_plan
+from sweeps.options import SweepOptions, SweepPlan
 from sweeps.reuse.weight_pruning import prune_weights
 from sweeps.search.stage_order import find_cuts
 from sweeps.setup.inputs import SweepInputs, read_points
@@ -208,7 +208,7 @@ def prepare(tmp_path: Path, tiny_folder: Path, tiny_encoder_folder: Path, tiny_c
             skipped=(),
             notes=(),
         )
-        return options, inputs, make_plan(options, space, tiny_folder)
+        return options, inputs, SweepPlan(options=options, space=space, data_folder=tiny_folder)
 
     return make
 
@@ -245,7 +245,7 @@ def test_the_disk_that_is_foretold_is_that_which_a_sweep_uses_and_leaves(
     changes, settings = CASES[case]
     options, inputs, plan = prepare(changes, checkpoint_steps=2, **settings)
     configs: Sequence[TrialConfig] = grid_configs(plan.space)
-    folders, peak = (plan.folder, plan.cache_folder / "stages"), [0]
+    folders, peak = (plan.options.folder, plan.options.cache_folder / "stages"), [0]
     checksum = mtlib.runtime.checksum.file_crc32
 
     def measure(path: Path) -> int:
@@ -255,14 +255,17 @@ def test_the_disk_that_is_foretold_is_that_which_a_sweep_uses_and_leaves(
     for module in (mtlib.checkpoints.state, mtlib.checkpoints.best_weights):
         monkeypatch.setattr(module, "file_crc32", measure)
     records = train_sweep(plan, configs)
-    write_sweep(plan.folder, {"name": "tiny"})
-    write_trials(plan.folder, records, ("sst", "qqp", "sts"))
-    prune_weights(plan.folder, records, plan.keep_models)
-    compact(plan.folder)
+    write_sweep(plan.options.folder, {"name": "tiny"})
+    write_trials(plan.options.folder, records, ("sst", "qqp", "sts"))
+    prune_weights(plan.options.folder, records, plan.options.keep_models)
+    compact(plan.options.folder)
     keeping = DiskSettings(
-        replicates=1, most_bytes=plan.keep_bytes if options.reuse else 0, num_models=plan.keep_models, num_concurrent=1
+        replicates=1,
+        most_bytes=plan.options.keep_bytes if options.reuse else 0,
+        num_models=plan.options.keep_models,
+        num_concurrent=1,
     )
-    encoder = measure_encoder(load_encoder(plan.base.encoder.name))
+    encoder = measure_encoder(load_encoder(plan.space.base.encoder.name))
     disk = estimate_disk(shared_paths(options, inputs), inputs, encoder, keeping)
     for used, foretold in ((disk_usage(*folders), disk.end), (max(peak), disk.peak)):
         assert used / 1.5 < foretold < used * 1.5, (used, disk)

@@ -16,12 +16,11 @@ from results.records.recovery import record_with_curves
 from results.records.trials import TrialRecord
 from sweeps.driver.ledger import open_ledger
 from sweeps.dry_run.stage_tree import training_order
-from sweeps.lanes.lane import stage_store
 from sweeps.lanes.loaded_trial import load_trial
 from sweeps.lanes.messages import FinalStatus
-from sweeps.lanes.worker_trial import TrialRun, remove_final_states, run_trial, states_folder
+from sweeps.lanes.worker_trial import TrialRun, remove_final_states, run_trial
 from sweeps.options import SweepPlan
-from sweeps.reuse.finished_trials import ReusedWork, TrialFolder
+from sweeps.reuse.finished_trials import ReusedWork, trial_folder
 from sweeps.reuse.starting_point import StartingPoint
 from sweeps.search.stage_order import find_stage_keys
 
@@ -65,23 +64,12 @@ class PlainReporter:
         return True
 
 
-def place_of(plan: SweepPlan, trial_id: str) -> TrialFolder:
-    """Where a trial's files are."""
-    return TrialFolder(
-        sweep_folder=plan.folder,
-        trial_id=trial_id,
-        states=states_folder(plan.folder, trial_id, plan.checkpoint_steps),
-        store=stage_store(plan),
-        finished_folder=plan.cache_folder / "finished",
-    )
-
-
 def train_one(plan: SweepPlan, trial_id: str, config: TrialConfig) -> tuple[FinalStatus, PlainReporter]:
     """Trains a trial to its end; how it ended, and what it said."""
-    cpu, link = torch.device("cpu"), PlainReporter(plan.folder, trial_id)
+    cpu, link = torch.device("cpu"), PlainReporter(plan.options.folder, trial_id)
     place, course = (
-        place_of(plan, trial_id),
-        load_trial(config, plan.data_folder, plan.cache_folder, describe_environment(cpu)),
+        trial_folder(plan.options, trial_id),
+        load_trial(config, plan.data_folder, plan.options.cache_folder, describe_environment(cpu)),
     )
     line: Any = link
     how, error = run_trial(TrialRun(loaded=course, folder=place, reporter=line, device=cpu))
@@ -92,13 +80,13 @@ def train_one(plan: SweepPlan, trial_id: str, config: TrialConfig) -> tuple[Fina
 
 def train_sweep(plan: SweepPlan, configs: Sequence[TrialConfig]) -> list[TrialRecord]:
     """Trains the first trial of each configuration, in the searcher's order; the sweep's records."""
-    plan.folder.mkdir(parents=True, exist_ok=True)
+    plan.options.folder.mkdir(parents=True, exist_ok=True)
     ledger = open_ledger(plan)
     ids = list(ledger.records)
-    keys = [find_stage_keys(config, plan.data_folder, plan.workers) for config in configs]
+    keys = [find_stage_keys(config, plan.data_folder, plan.options.workers) for config in configs]
     for number in training_order(keys):
         how, link = train_one(plan, ids[number], configs[number])
-        curves = read_trial_curves(open_folder(plan.folder), ids[number])
-        record = record_with_curves(ledger.records[ids[number]], curves, plan.workers)
+        curves = read_trial_curves(open_folder(plan.options.folder), ids[number])
+        record = record_with_curves(ledger.records[ids[number]], curves, plan.options.workers)
         ledger.records[ids[number]] = replace(record, status=how, shared_steps=link.reused.steps)
     return list(ledger.records.values())

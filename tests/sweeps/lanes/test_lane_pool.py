@@ -55,8 +55,7 @@ def room(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     monkeypatch.setattr(sweeps.lanes.lane_pool, "fits_cluster", lambda *_: bool(room["fits"]))
     monkeypatch.setattr(sweeps.lanes.lane_pool, "alive_nodes", dict)
     monkeypatch.setattr(sweeps.lanes.lane_pool, "describe_cluster", lambda: "0 CPUs, 0 GPUs and 0 GB of memory")
-    monkeypatch.setattr(sweeps.lanes.lane_pool, "lane_setup", lambda _plan, _mailbox, number: number)
-    monkeypatch.setattr(sweeps.lanes.lane_pool, "open_lane", lambda _plan, number, _folder: Lane(f"lane{number}"))
+    monkeypatch.setattr(sweeps.lanes.lane_pool, "open_lane", lambda setup, _folder: Lane(setup.lane))
     return room
 
 
@@ -94,7 +93,7 @@ def test_lanes_are_opened_where_room_has_come_and_there_is_work(
 ) -> None:
     pool, room["more"] = opened(), 5
     assert look(pool, num_unfinished=3) == ["Opening 1 more lane: the cluster has room"]
-    assert names(pool) == ["lane0", "lane1", "lane2"]
+    assert names(pool) == ["sweep-lane0", "sweep-lane1", "sweep-lane2"]
     assert look(pool, num_unfinished=3) == []
 
 
@@ -135,9 +134,9 @@ def test_nodes_that_come_and_go_are_told_to_people_and_to_the_mailbox(
 
 def test_lanes_that_are_down_take_no_trials(opened: Callable[..., LanePool]) -> None:
     pool = opened()
-    happens(pool, "lane_down", "lane1", why="node died")
+    happens(pool, "lane_down", "sweep-lane1", why="node died")
     assert (len(pool.lanes), pool.num_live) == (2, 1)
-    happens(pool, "lane_open", "lane1")
+    happens(pool, "lane_open", "sweep-lane1")
     assert pool.num_live == 2
 
 
@@ -146,10 +145,10 @@ def test_a_lane_that_was_closed_or_had_workers_may_be_replaced_and_one_that_cann
 ) -> None:
     pool = opened(concurrent=3)
     mailbox: Any = pool.mailbox
-    mailbox.closed = {"lane0"}
+    mailbox.closed = {"sweep-lane0"}
     sweeps.lanes.lane_pool.open_lanes(pool, 2)
-    happens(pool, "lane_open", "lane2")
-    happens(pool, "lane_load_crash", "lane3", why="CUDA is not there")
+    happens(pool, "lane_open", "sweep-lane2")
+    happens(pool, "lane_load_crash", "sweep-lane3", why="CUDA is not there")
     for lane in pool.lanes:
         lane.is_over = True  # type: ignore[misc]
     assert remove_ended_lanes(pool) is None
@@ -163,7 +162,7 @@ def test_a_lane_that_was_closed_or_had_workers_may_be_replaced_and_one_that_cann
     monkeypatch.setattr(sweeps.lanes.lane_pool, "num_more_lanes", more)
     look(pool, num_unfinished=5)
     assert asked == [1], "the place of the lane that cannot load is not filled again"
-    assert names(pool) == ["lane4", "lane5"]
+    assert names(pool) == ["sweep-lane4", "sweep-lane5"]
 
 
 def test_once_all_lanes_are_lost_the_sweep_has_failed(opened: Callable[..., LanePool]) -> None:
@@ -180,7 +179,7 @@ def test_that_no_node_is_left_is_said_once_and_its_time_counted(
     pool, room["fits"] = opened(node_wait_minutes=7.5), 0
     assert look(pool, 3) == []
     assert pool.seconds_without_node == 0
-    for lane in ("lane0", "lane1"):
+    for lane in ("sweep-lane0", "sweep-lane1"):
         happens(pool, "lane_down", lane, why="node died")
     (line,) = look(pool, 3)
     assert line.startswith("No node is left that a trial fits: the cluster has 0 CPUs")

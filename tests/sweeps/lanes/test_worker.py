@@ -32,6 +32,7 @@ from results.records.recovery import read_end
 from sweeps.lanes.mailbox import Mailbox
 from sweeps.lanes.messages import Assignment, Event
 from sweeps.lanes.worker import LaneSetup, is_contained, record_end, run_assignment, run_lane
+from tests.sweeps.conftest import MakePlan
 from tests.sweeps.lanes.plain_sweep import PlainReporter
 from tests.sweeps.reuse.trained_trials import Ground
 
@@ -100,24 +101,15 @@ class OpenLane:
 @pytest.fixture
 def lane_setup(
     private_ray: None,  # noqa: ARG001 - must be there
-    tmp_path: Path,
+    make_plan: MakePlan,
     tiny_folder: Path,
     tiny_encoder_folder: Path,
     tiny_config: TrialConfig,
 ) -> LaneSetup:
     mailbox: Any = ray.remote(num_cpus=0)(Mailbox)
-    return LaneSetup(
-        lane="lane",
-        mailbox=mailbox.remote(),
-        base=tiny_config.override({"encoder.name": str(tiny_encoder_folder)}).to_json(),
-        metric="overall",
-        folder=tmp_path / "sweep",
-        data_folder=tiny_folder,
-        cache_folder=tmp_path / "cache",
-        cpus_per_worker=1,
-        checkpoint_steps=2,
-        store=None,
-    )
+    base = tiny_config.override({"encoder.name": str(tiny_encoder_folder)})
+    plan = make_plan(base=base, data_folder=tiny_folder, checkpoint_steps=2, reuse=False)
+    return LaneSetup(lane="lane", mailbox=mailbox.remote(), plan=plan)
 
 
 @pytest.fixture
@@ -136,7 +128,7 @@ def test_a_lane_of_two_workers_outlives_an_error_and_a_kill_on_one_of_them(
 ) -> None:
     """One lane, three trials: opening one takes most of the time."""
     lane = OpenLane(lane_setup, 2, tmp_path / "ray", lambda: sabotage(tmp_path / "was-killed"))
-    config = TrialConfig.from_json(lane_setup.base)
+    config = lane_setup.plan.space.base
     ends = {trial_id: lane.run(trial_id, config).facts for trial_id in ("bad", "killed", "undisturbed")}
     lane.close()
 
@@ -144,7 +136,7 @@ def test_a_lane_of_two_workers_outlives_an_error_and_a_kill_on_one_of_them(
     assert [(ends[name]["how"], ends[name]["error"]) for name in ("killed", "undisturbed")] == [("complete", None)] * 2
     resumed = [event.trial_id for event in lane.events if event.kind == "resumed"]
     assert resumed == ["killed"], "an error is the trial's fault, a death may not be"
-    curves = read_curves(lane_setup.folder).drop_columns(["seconds"]).to_pandas()
+    curves = read_curves(lane_setup.plan.options.folder).drop_columns(["seconds"]).to_pandas()
     killed, undisturbed = (curves[curves.trial == name].drop(columns="trial") for name in ("killed", "undisturbed"))
     assert killed.to_numpy().tolist() == undisturbed.to_numpy().tolist()
     assert ray.available_resources()["CPU"] == 2
@@ -155,19 +147,23 @@ class PlainLane:
     """A lane without Ray: what happens between two steps, whoever trains."""
 
     setup: LaneSetup
-    config: TrialConfig
     links: list[PlainReporter]
 
     def run(self, trial_id: str) -> None:
-        run_assignment(self.setup, Assignment(trial_id=trial_id, config=self.config.to_json()))
+        config = self.setup.plan.space.base.to_json()
+        run_assignment(self.setup, Assignment(trial_id=trial_id, config=config))
+
+    @property
+    def folder(self) -> Path:
+        return self.setup.plan.options.folder
 
     def states(self, trial_id: str) -> StateFolder:
-        return StateFolder(path=self.setup.folder / "trials" / trial_id / "checkpoint")
+        return StateFolder(path=self.folder / "trials" / trial_id / "checkpoint")
 
 
 @pytest.fixture
 def plain_lane(
-    tmp_path: Path,
+    make_plan: MakePlan,
     tiny_folder: Path,
     tiny_encoder_folder: Path,
     tiny_config: TrialConfig,
@@ -183,25 +179,14 @@ def plain_lane(
     monkeypatch.setattr(sweeps.lanes.worker, "TrialReporter", link)
     monkeypatch.setattr("ray.train.torch.get_device", lambda: torch.device("cpu"))
     nobody: Any = None
-    setup = LaneSetup(
-        lane="lane",
-        mailbox=nobody,
-        base=config.to_json(),
-        metric="overall",
-        folder=tmp_path / "sweep",
-        data_folder=tiny_folder,
-        cache_folder=tmp_path / ".cache",
-        cpus_per_worker=1,
-        checkpoint_steps=2,
-        store=None,
-    )
-    return PlainLane(setup, config, links)
+    plan = make_plan(base=config, data_folder=tiny_folder, checkpoint_steps=2, reuse=False)
+    return PlainLane(LaneSetup(lane="lane", mailbox=nobody, plan=plan), links)
 
 
 def test_a_trial_that_fails_on_a_full_disk_goes_on_from_its_last_state_once_there_is_room(
     plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    setup, links, states = plain_lane.setup, plain_lane.links, plain_lane.states("full")
+    folder, links, states = plain_lane.folder, plain_lane.links, plain_lane.states("full")
     num_written = itertools.count(1)
 
     def save_six(tensors: Any, path: Path) -> None:
@@ -216,7 +201,7 @@ def test_a_trial_that_fails_on_a_full_disk_goes_on_from_its_last_state_once_ther
     how, error = links[0].end
     assert how == "failed"
     assert str(error).startswith("the disk must have room for ")
-    end = read_end(setup.folder, "full")
+    end = read_end(folder, "full")
     assert end is not None
     assert (end["how"], end["error"]) == ("failed", error)
     assert load_state(states) is not None
@@ -228,7 +213,7 @@ def test_a_trial_that_fails_on_a_full_disk_goes_on_from_its_last_state_once_ther
     assert again.steps == undisturbed.steps[-len(again.steps) :]
     assert 12 - len(again.steps) >= links[0].steps[-1] - 2
     assert saved_states(states) == []
-    assert best_digests(setup.folder, "full") == best_digests(setup.folder, "undisturbed")
+    assert best_digests(folder, "full") == best_digests(folder, "undisturbed")
 
 
 def no_room(*_arguments: Any) -> None:
@@ -259,7 +244,7 @@ def test_where_there_is_no_room_for_an_end_the_states_stay(
         patch.setattr(sweeps.lanes.worker, "write_end", no_room)
         plain_lane.run("full")
     assert plain_lane.links[0].end == ("complete", None)
-    assert read_end(plain_lane.setup.folder, "full") is None
+    assert read_end(plain_lane.folder, "full") is None
     assert saved_states(plain_lane.states("full")) != []
     plain_lane.run("full")
     assert plain_lane.links[1].end == ("complete", None)

@@ -18,7 +18,7 @@ from mtlib.errors import TrainingDiverged
 from mtlib.runtime.workers import worker_rank
 from mtlib.stages.keys import Cut
 from mtlib.training.epoch_report import EpochReport, StepProgress
-from results.records.epochs import read_curves, read_trial_curves, write_epoch
+from results.records.epochs import read_trial_curves, write_epoch
 from results.records.files import PROJECT_FOLDER, open_folder
 from sweeps.lanes import worker_trial as worker_trial
 from sweeps.lanes.loaded_trial import LoadedTrial
@@ -29,7 +29,6 @@ from sweeps.lanes.worker_trial import (
     describe_error,
     remove_final_states,
     run_trial,
-    states_folder,
     wrap_for,
 )
 from sweeps.reuse import starting_point as take_over
@@ -659,12 +658,6 @@ def test_one_worker_needs_no_wrapping() -> None:
 )
 def test_an_error_is_one_line_with_its_kind_unless_it_is_for_people(error: Exception, text: str) -> None:
     assert describe_error(error) == text
-
-
-def test_states_are_in_the_trials_own_folder(tmp_path: Path) -> None:
-    states = states_folder(tmp_path, "0000-r0", 7)
-    assert (states.path, states.every_steps) == (tmp_path / "trials" / "0000-r0" / "checkpoint", 7)
-    assert read_curves(tmp_path).num_rows == 0
 
 
 # Two workers.

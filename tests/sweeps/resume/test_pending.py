@@ -37,7 +37,7 @@ def ids_left(plan: SweepPlan, known: list[TrialRecord]) -> list[str]:
 
 
 def test_what_has_not_ended_is_left_whatever_it_is_called(make_plan: MakePlan) -> None:
-    plan = make_plan(num_trials=7, **DRAWN)
+    plan = make_plan(trials=7, **DRAWN)
     known = known_of(plan, "complete", "queued", "failed", "interrupted", "pruned", "running", "reused")
     assert ids_left(plan, known) == ["0001-r0", "0003-r0", "0005-r0"]
     assert not is_over(plan, known)
@@ -45,13 +45,13 @@ def test_what_has_not_ended_is_left_whatever_it_is_called(make_plan: MakePlan) -
 
 
 def test_what_is_left_counts_trials_that_had_begun(make_plan: MakePlan) -> None:
-    plan = make_plan(num_trials=4, **DRAWN)
+    plan = make_plan(trials=4, **DRAWN)
     known = [replace(record, epochs=1) for record in known_of(plan, "complete", "queued", "interrupted")]
     assert describe_progress(plan, known) == ["1 of 4 trials have ended; 2 of the others had begun and will continue."]
 
 
 def test_replicates_of_what_is_complete_are_left_and_those_of_what_is_not_are_not(make_plan: MakePlan) -> None:
-    plan = make_plan(num_trials=4, replicates=3, **DRAWN)
+    plan = make_plan(trials=4, replicates=3, **DRAWN)
     known = known_of(plan, "complete", "pruned", "failed", "queued")
     assert ids_left(plan, known) == ["0000-r1", "0000-r2", "0003-r0"]
     assert list_pending(plan, known, {record.trial_id: record for record in known}) == [
@@ -64,7 +64,7 @@ def test_replicates_of_what_is_complete_are_left_and_those_of_what_is_not_are_no
 
 @pytest.mark.parametrize(("num_trials", "lines"), [(2, 0), (3, 1), (5, 1)])
 def test_configurations_that_are_yet_to_be_drawn_are_counted(make_plan: MakePlan, num_trials: int, lines: int) -> None:
-    plan = make_plan(num_trials=num_trials, **DRAWN)
+    plan = make_plan(trials=num_trials, **DRAWN)
     known = known_of(plan, "complete", "pruned")
     new = num_trials - 2
     assert num_new_configurations(plan, known) == new
@@ -87,6 +87,6 @@ def test_a_sweep_that_is_over_says_so(make_plan: MakePlan) -> None:
 
 
 def test_a_trial_that_had_begun_says_how_far_it_came(make_plan: MakePlan) -> None:
-    (record,) = known_of(make_plan(num_trials=1, **DRAWN), "interrupted")
+    (record,) = known_of(make_plan(trials=1, **DRAWN), "interrupted")
     assert describe_state(record) == "interrupted"
     assert describe_state(replace(record, epochs=3)) == "interrupted after epoch 3"

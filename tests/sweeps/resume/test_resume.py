@@ -14,7 +14,7 @@ from results.records.trials import TrialRecord, read_sweep, write_sweep, write_t
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
 from sweeps.driver.ledger import Ledger, add_trial, open_ledger
-from sweeps.options import SweepOptions, make_plan, saved_options
+from sweeps.options import SweepOptions, SweepPlan, saved_options
 from sweeps.resume.resume import (
     changed_code,
     describe_resume,
@@ -181,8 +181,8 @@ def begun(options: SweepOptions, inputs: SweepInputs) -> Callable[..., SweepOpti
             add_trial(ledger, spec)
             error = "it broke" if status == "failed" else None
             records.append(dataclasses.replace(ledger.records[spec.trial_id], status=status, error=error))
-        write_trials(plan.folder, records, TASKS)
-        return read_saved_options(plan.folder, own)
+        write_trials(plan.options.folder, records, TASKS)
+        return read_saved_options(plan.options.folder, own)
 
     return build
 
@@ -198,7 +198,8 @@ def test_what_has_not_ended_is_queued_and_what_has_stays(
     assert statuses == ["complete", "reused", "pruned", "failed", *["queued"] * 3]
     assert resumed.known[3].error == "it broke"
     assert resumed.notes == ("4 of 7 trials have ended; 0 of the others had begun and will continue.",)
-    assert resumed.plan == make_plan(begun_options(resumed.plan.folder), inputs.space, inputs.data_folder)
+    assert resumed.plan.options == begun_options(resumed.plan.options.folder)
+    assert (resumed.plan.space, resumed.plan.data_folder) == (inputs.space, inputs.data_folder)
 
 
 def begun_options(folder: Path) -> SweepOptions:
@@ -239,7 +240,7 @@ def test_trials_name_the_encoder_where_it_is_now(begun: Callable[..., SweepOptio
 def test_an_encoder_that_is_searched_stays_what_the_trial_drew(inputs: SweepInputs) -> None:
     space = dataclasses.replace(inputs.space, grid={"encoder.name": ("tiny", "other")}, ranges={})
     options = SweepOptions(space="tiny", name="mine", storage=Path("/storage"))
-    ledger = open_ledger(make_plan(options, space, inputs.data_folder))
+    ledger = open_ledger(SweepPlan(options=options, space=space, data_folder=inputs.data_folder))
     assert [relocate_encoder(record, space) for record in ledger.records.values()] == list(ledger.records.values())
 
 
@@ -297,7 +298,7 @@ def test_the_sweeps_file_says_that_it_went_on_and_what_it_is_asked_for_from_then
     options = begun("complete", "queued", extend=3, concurrent=1)
     before = read_sweep(options.folder)
     plan = resume_sweep(options, inputs, ENCODER, ["--resume", "mine", "--extend", "3"]).plan
-    assert (plan.num_trials, plan.concurrent) == (5, 1)
+    assert (plan.options.num_trials, plan.options.concurrent) == (5, 1)
     resume_sweep(begun_options(options.folder), inputs, ENCODER, ["--resume", "mine"])
     info = read_sweep(options.folder)
     commands = [entry["command"] for entry in info["resumed"]]
@@ -314,10 +315,10 @@ def test_a_sweep_goes_on_without_the_rows_that_it_holds_out(tiny_folder: Path, t
     options = SweepOptions(space="smart_lambda", name="mine", storage=tmp_path, data=tiny_folder, hold_out=0.2)
     inputs = read_inputs(options)
     plan = create_sweep(options, inputs, ENCODER, [])
-    record = read_hold_out(plan.folder)
-    requeue_failed = read_saved_options(plan.folder, {})
-    assert resume_sweep(requeue_failed, read_inputs(requeue_failed), ENCODER, []).plan == plan
-    assert (plan.base.data.hold_out, read_hold_out(plan.folder)) == (0.2, record)
+    record = read_hold_out(plan.options.folder)
+    requeue_failed = read_saved_options(plan.options.folder, {})
+    assert resume_sweep(requeue_failed, read_inputs(requeue_failed), ENCODER, []).plan.space == plan.space
+    assert (plan.space.base.data.hold_out, read_hold_out(plan.options.folder)) == (0.2, record)
     with pytest.raises(ValueError, match=r"base.data.hold_out was 0.2, is 0.1"):
         resume_sweep(requeue_failed, read_inputs(dataclasses.replace(requeue_failed, hold_out=0.1)), ENCODER, [])
 
@@ -333,7 +334,7 @@ def test_a_change_of_rows_that_are_held_out_alone_is_seen_too(tiny_folder: Path,
     ]
     path.write_text("\n".join(lines) + "\n")
     with pytest.raises(ValueError, match=r"^the data must be .* began, got other rows of sts-held in "):
-        resume_sweep(read_saved_options(plan.folder, {}), read_inputs(options), ENCODER, [])
+        resume_sweep(read_saved_options(plan.options.folder, {}), read_inputs(options), ENCODER, [])
 
 
 def test_a_sweep_that_is_refused_is_left_as_it_was(begun: Callable[..., SweepOptions], inputs: SweepInputs) -> None:

@@ -12,11 +12,10 @@ from results.records.epochs import curve_rows, curves_path
 from results.records.files import open_folder, write_parquet
 from results.records.trials import TrialRecord
 from sweeps.driver.ledger import open_ledger
-from sweeps.lanes.worker_trial import states_folder
 from sweeps.options import SweepPlan
 from sweeps.resume.scheduler_history import decided_reports
-from sweeps.reuse.finished_trials import ReusedWork, TrialFolder, write_reused_work
-from tests.sweeps.conftest import MakePlan
+from sweeps.reuse.finished_trials import ReusedWork, trial_folder, write_reused_work
+from tests.sweeps.conftest import MakePlan, with_options
 
 
 def write_scores(plan: SweepPlan, trial_id: str, scores: tuple[float, ...]) -> None:
@@ -29,12 +28,12 @@ def write_scores(plan: SweepPlan, trial_id: str, scores: tuple[float, ...]) -> N
     for epoch, score in enumerate(scores, 2):
         points += [point(epoch, "sst", "accuracy", score / 2), point(epoch, "sst", "accuracy", 1.0, "train")]
         points += [point(epoch, "sst", "loss", 9.0), point(epoch, "overall", "overall", score)]
-    write_parquet(open_folder(plan.folder), curves_path(trial_id), curve_rows(trial_id, points))
+    write_parquet(open_folder(plan.options.folder), curves_path(trial_id), curve_rows(trial_id, points))
 
 
 def save_numbers(plan: SweepPlan, trial_id: str, stage: int, epoch: int) -> None:
     numbers = {"stage": stage, "epoch": epoch}
-    save_state(states_folder(plan.folder, trial_id, 5), 4 * (stage + epoch), State(tensors={}, numbers=numbers))
+    save_state(trial_folder(plan.options, trial_id).states, 4 * (stage + epoch), State(tensors={}, numbers=numbers))
 
 
 def records_of(plan: SweepPlan, **changes: Any) -> list[TrialRecord]:
@@ -73,13 +72,7 @@ def test_of_a_trial_that_goes_on_reports_are_remembered_behind_which_it_had_gone
 def test_of_what_a_trial_has_taken_over_nothing_is_remembered_until_it_has_gone_on(halved: SweepPlan) -> None:
     """It reports all of it again before it goes on: a kill in the middle leaves epochs that nobody has judged."""
     write_scores(halved, "0000-r0", (0.4, 0.3, 0.5))
-    place = TrialFolder(
-        sweep_folder=halved.folder,
-        trial_id="0000-r0",
-        states=states_folder(halved.folder, "0000-r0", 5),
-        store=None,
-        finished_folder=halved.cache_folder,
-    )
+    place = trial_folder(halved.options, "0000-r0")
     place.states.path.mkdir(parents=True)
     write_reused_work(place, ReusedWork(steps=12))
     save_numbers(halved, "0000-r0", 1, 2)
@@ -103,5 +96,5 @@ def test_the_searched_task_is_what_the_scheduler_remembers(make_plan: MakePlan) 
 def test_replicates_and_sweeps_without_a_scheduler_remember_nothing(halved: SweepPlan) -> None:
     write_scores(halved, "0000-r0", (0.4,))
     assert decided_reports(halved, records_of(halved, status="complete", epochs=2, replicate=1)) == {}
-    plain = replace(halved, scheduler="none")
+    plain = with_options(halved, scheduler="none")
     assert decided_reports(plain, records_of(plain, status="complete", epochs=2)) == {}

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -10,6 +11,7 @@ import pytest
 from mtlib.checkpoints.best_weights import CHECKSUMS
 from mtlib.checkpoints.state import saved_states
 from results.records.epochs import curves_path
+from sweeps.options import SweepOptions
 from sweeps.reuse.finished_trials import (
     MAX_REGISTERED,
     ReusedWork,
@@ -17,6 +19,7 @@ from sweeps.reuse.finished_trials import (
     read_reused_work,
     register_finished,
     registered_trials,
+    trial_folder,
     write_reused_work,
 )
 from sweeps.reuse.starting_point import StartingPoint
@@ -141,3 +144,11 @@ def test_weights_without_checksums_are_taken_over(trained: Ground) -> None:
     (first.states.path / "weights" / CHECKSUMS).unlink()
     assert begin(trained.course(), place).is_finished
     assert left_by(place).weights
+
+
+def test_a_trials_files_are_in_its_own_folder_and_the_register_in_that_of_all_sweeps(tmp_path: Path) -> None:
+    options = SweepOptions(space="tiny", name="first", storage=tmp_path, checkpoint_steps=7, reuse=False)
+    found = trial_folder(options, "0000-r0")
+    assert found.path == tmp_path / "first" / "trials" / "0000-r0"
+    assert (found.states.path, found.states.every_steps) == (found.path / "checkpoint", 7)
+    assert (found.store, found.finished_folder) == (None, tmp_path / ".cache" / "finished")

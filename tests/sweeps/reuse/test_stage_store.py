@@ -9,12 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from filelock import FileLock
 
+from sweeps.options import SweepOptions
 from sweeps.reuse import file_locks
 from sweeps.reuse import stage_store as stages
 from sweeps.reuse.file_locks import locked
@@ -26,6 +28,7 @@ from sweeps.reuse.stage_store import (
     fetch_stage,
     has_stage,
     remove_stage,
+    stage_store,
     store_stage,
 )
 
@@ -99,6 +102,12 @@ def refuse(number: int) -> Any:
         raise OSError(number, os.strerror(number))
 
     return fail
+
+
+def test_the_store_is_that_of_the_storage_or_none(tmp_path: Path) -> None:
+    options = SweepOptions(space="tiny", name="first", storage=tmp_path, keep_gb=7e-9)
+    assert stage_store(options) == StageStore(folder=tmp_path / ".cache" / "stages", most_bytes=7)
+    assert stage_store(replace(options, reuse=False)) is None
 
 
 def test_what_was_kept_is_taken_as_the_same_files(store: StageStore, tmp_path: Path) -> None:
@@ -421,6 +430,7 @@ def test_old_claims_and_what_dead_processes_left_go_when_room_is_made(store: Sta
 
 DIE_BEFORE_RENAMING = """
 import os, signal, sys
+from dataclasses import replace
 from pathlib import Path
 from sweeps.reuse.stage_store import StageStore, store_stage
 Path.rename = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
@@ -453,6 +463,7 @@ def test_the_store_loads_without_torch_ray_and_pyarrow() -> None:
 
 WORK = """
 import random, sys
+from dataclasses import replace
 from pathlib import Path
 from sweeps.reuse.stage_entry import read_entry
 from sweeps.reuse.stage_store import StageStore, remove_stage, has_stage, store_stage, fetch_stage

@@ -23,7 +23,7 @@ from sweeps.options import SweepPlan
 from sweeps.search.searcher import SweepSearcher
 from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE, newest_trials, open_study, repair_journal
 from sweeps.search.trial_spec import TrialSpec, make_spec
-from tests.sweeps.conftest import MakePlan
+from tests.sweeps.conftest import MakePlan, with_options
 
 
 class Story:
@@ -32,15 +32,17 @@ class Story:
     def __init__(self, plan: SweepPlan, max_live: int = 1, known: Sequence[TrialRecord] = ()) -> None:
         self.plan = plan
         self.announced: list[TrialSpec] = []
-        self.searcher = SweepSearcher(plan, open_study(plan.folder, plan.name), self.announced.append, max_live, known)
+        self.searcher = SweepSearcher(
+            plan, open_study(plan.options.folder, plan.options.name), self.announced.append, max_live, known
+        )
         self.count = 0
         """How many suggestions were asked for: Tune's id of the newest trial."""
 
     @property
     def study(self) -> optuna.Study:
         """The study as its journal has it."""
-        storage = JournalStorage(JournalFileBackend(str(self.plan.folder / JOURNAL_NAME)))
-        return optuna.load_study(study_name=self.plan.name, storage=storage)
+        storage = JournalStorage(JournalFileBackend(str(self.plan.options.folder / JOURNAL_NAME)))
+        return optuna.load_study(study_name=self.plan.options.name, storage=storage)
 
     def suggest(self) -> Any:
         """The next suggestion's trial id, None or FINISHED; Tune's own id is a number."""
@@ -169,7 +171,7 @@ def test_what_is_pruned_or_fails_or_completes_while_the_sweep_is_stopped_is_told
         story.suggest()
     story.searcher.stop()
     story.end(1, 0.3, is_last=False, tune_id=1)
-    write_end(story.plan.folder, "0001-r0", {"how": "failed", "error": "diverged"})
+    write_end(story.plan.options.folder, "0001-r0", {"how": "failed", "error": "diverged"})
     story.fail(tune_id=2)
     story.end(2, 0.7, tune_id=3)
     story.searcher.finish()
@@ -182,7 +184,7 @@ def test_a_replicate_that_fails_while_the_sweep_is_stopped_leaves_the_mean_of_th
     story.end(1, 0.5)
     story.suggest()
     story.searcher.stop()
-    write_end(story.plan.folder, "0000-r1", {"how": "failed", "error": "diverged"})
+    write_end(story.plan.options.folder, "0000-r1", {"how": "failed", "error": "diverged"})
     story.fail()
     story.searcher.finish()
     assert (story.states(), story.study.get_trials()[0].value) == (["COMPLETE"], 0.5)
@@ -209,7 +211,7 @@ def test_a_configuration_whose_replicates_are_still_to_come_is_not_told_at_a_sto
 
 def test_tpe_learns_from_what_was_told(make_plan: MakePlan) -> None:
     ranges = {"smart.weight": Float(low=0, high=10)}
-    plan = make_plan(search="tpe", num_trials=30, grid={}, ranges=ranges)
+    plan = make_plan(search="tpe", trials=30, grid={}, ranges=ranges)
     story = Story(plan)
     while story.suggest() != Searcher.FINISHED:
         weight = story.announced[-1].params["smart.weight"]
@@ -223,14 +225,14 @@ def test_tpe_learns_from_what_was_told(make_plan: MakePlan) -> None:
 def test_where_a_key_is_not_drawn_the_base_keeps_its_value_and_the_title_does_not_name_it(make_plan: MakePlan) -> None:
     ranges = {"smart.mode": Choice(values=("paper", "random")), "smart.epsilon": Float(low=0.1, high=1.0)}
     conditions = {"smart.epsilon": Condition(key="smart.mode", values=("paper",))}
-    plan = make_plan(search="random", num_trials=12, grid={}, ranges=ranges, conditions=conditions)
+    plan = make_plan(search="random", trials=12, grid={}, ranges=ranges, conditions=conditions)
     story = Story(plan)
     while story.suggest() != Searcher.FINISHED:
         story.end(1, 0.5)
     drawn = {spec.config.smart.mode: spec for spec in story.announced}
     assert set(drawn) == {"paper", "random"}
     assert drawn["random"].params == {"smart.mode": "random"}
-    assert drawn["random"].config == plan.base.override({"smart.mode": "random"})
+    assert drawn["random"].config == plan.space.base.override({"smart.mode": "random"})
     assert drawn["paper"].config.smart.epsilon == drawn["paper"].params["smart.epsilon"] >= 0.1
 
 
@@ -268,7 +270,7 @@ def record_of(plan: SweepPlan, spec: TrialSpec, status: str = "queued", best: fl
 
 def tpe_plan(make_plan: MakePlan, **changes: Any) -> SweepPlan:
     ranges = {"smart.weight": Float(low=0, high=10)}
-    return make_plan(search="tpe", grid={}, ranges=ranges, **{"num_trials": 5, **changes})
+    return make_plan(search="tpe", grid={}, ranges=ranges, **{"trials": 5, **changes})
 
 
 def grid_plan(make_plan: MakePlan, **changes: Any) -> SweepPlan:
@@ -288,7 +290,7 @@ def test_what_has_ended_is_not_suggested_again_and_the_study_knows_it(
     bests = (0.5, 0.6, 0.2, None, None)
     known = [record_of(plan, *found) for found in zip(first.announced, statuses, bests, strict=True)]
     if not has_journal:
-        (plan.folder / JOURNAL_NAME).unlink()
+        (plan.options.folder / JOURNAL_NAME).unlink()
     again = Story(plan, max_live=5, known=known)
     assert again.states() == [*(ENDED_STATES[status] for status in statuses[:4]), *["RUNNING"] * has_journal]
     assert [again.suggest(), again.suggest()] == ["0004-r0", Searcher.FINISHED]
@@ -363,12 +365,12 @@ def test_a_drawn_configuration_that_never_came_on_record_is_given_up_and_its_num
 
 
 def test_more_configurations_can_be_drawn_later(make_plan: MakePlan) -> None:
-    plan, known = tpe_plan(make_plan, num_trials=2), []
+    plan, known = tpe_plan(make_plan, trials=2), []
     first = Story(plan)
     while first.suggest() != Searcher.FINISHED:
         first.end(1, 0.5)
         known.append(record_of(plan, first.announced[-1], "complete", 0.5))
-    again = Story(replace(plan, num_trials=4), known=known)
+    again = Story(with_options(plan, trials=4), known=known)
     seen = []
     while (name := again.suggest()) != Searcher.FINISHED:
         seen.append(name)
@@ -475,7 +477,7 @@ def test_a_replicate_that_is_tried_again_changes_the_mean_that_was_told(
 @pytest.mark.parametrize("make", [grid_plan, tpe_plan])
 def test_what_a_torn_journal_has_lost_is_told_again(make_plan: MakePlan, make: Callable[..., SweepPlan]) -> None:
     """Cut anywhere, within a line or behind one, it opens; and the study ends as if nothing had been lost."""
-    plan = make(make_plan, num_trials=3) if make is tpe_plan else make_plan()
+    plan = make(make_plan, trials=3) if make is tpe_plan else make_plan()
     story, known = Story(plan, max_live=2), []
     for how in ("complete", "pruned"):
         story.suggest()
@@ -483,11 +485,11 @@ def test_what_a_torn_journal_has_lost_is_told_again(make_plan: MakePlan, make: C
         known.append(record_of(plan, story.announced[-1], how, 0.5 if how == "complete" else None))
     story.suggest()
     known.append(record_of(plan, story.announced[-1]))
-    journal = plan.folder / JOURNAL_NAME
+    journal = plan.options.folder / JOURNAL_NAME
     content = journal.read_bytes()
     for end in {place for line in re.finditer(rb".*\n", content) for place in (line.start(), line.start() + 9)}:
         journal.write_bytes(content[:end])
-        assert (repair_journal(plan.folder) is None) == (end == 0 or content[end - 1 : end] == b"\n")
+        assert (repair_journal(plan.options.folder) is None) == (end == 0 or content[end - 1 : end] == b"\n")
         again = Story(plan, known=known)
         assert again.suggest() == "0002-r0"
         again.end(1, 0.9)
@@ -549,7 +551,7 @@ class World:
                 left = self.statuses.get(name, "queued")
                 assert left in ("queued", "interrupted"), "what has ended is not trained again"
                 running[name] = story.count
-                if self.stream.random() < 0.1 and self.plan.search != "grid":
+                if self.stream.random() < 0.1 and self.plan.options.search != "grid":
                     return False  # killed before the new trial came on record
                 self.specs[name], self.statuses[name] = spec, "queued"
                 continue
@@ -589,7 +591,7 @@ class World:
         self.statuses[name] = how
         self.num_ends[name] += 1
         if how == "failed":
-            write_end(self.plan.folder, name, {"how": how, "error": "diverged"})
+            write_end(self.plan.options.folder, name, {"how": how, "error": "diverged"})
         if self.stream.random() < 0.15:
             raise KilledError
         if how == "failed":
@@ -630,7 +632,7 @@ def test_a_sweep_killed_or_interrupted_at_any_moment_ends_as_one_that_nobody_dis
         expected |= {first, *(f"{number:04d}-r{again}" for again in range(1, replicates if has_all else 1))}
     assert set(world.specs) == expected
     assert world.num_ends == dict.fromkeys(expected, 1), "each is trained to its end, and once"
-    study = open_study(plan.folder, plan.name)
+    study = open_study(plan.options.folder, plan.options.name)
     told = newest_trials(study)
     assert sorted(told) == list(range(5))
     for number, trial in told.items():

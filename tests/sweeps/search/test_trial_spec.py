@@ -30,7 +30,7 @@ def test_a_new_trial_is_the_base_with_its_searched_values_and_its_replicate(
     plan = make_plan()
     spec = make_spec(plan.space, 1, replicate, PARAMS)
     assert (spec.trial_id, spec.number, spec.replicate, spec.params) == (name, 1, replicate, PARAMS)
-    assert spec.config == plan.base.override({"smart.weight": 0.3, "replicate": replicate})
+    assert spec.config == plan.space.base.override({"smart.weight": 0.3, "replicate": replicate})
 
 
 @pytest.mark.parametrize(

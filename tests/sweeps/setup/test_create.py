@@ -257,9 +257,9 @@ def test_bf16_is_tried_for_trials_on_the_cpu_only(inputs: SweepInputs, save_enco
 
 def test_an_open_sweep_has_a_folder_that_says_all(options: Build, inputs: SweepInputs, tmp_path: Path) -> None:
     plan = create_sweep(options(seed=5, replicates=2), inputs, ENCODER, ["--space", "smart_lambda", "--seed", "5"])
-    assert plan.folder == tmp_path / "storage" / "first"
-    info = read_sweep(plan.folder)
-    assert info == json.loads((plan.folder / "sweep.json").read_text())
+    assert plan.options.folder == tmp_path / "storage" / "first"
+    info = read_sweep(plan.options.folder)
+    assert info == json.loads((plan.options.folder / "sweep.json").read_text())
     assert info["schema_version"] == SCHEMA_VERSION
     assert (info["name"], info["seed"], info["replicates"], info["search"]) == ("first", 5, 2, "grid")
     assert info["space"]["hash"] == inputs.space.content_hash
@@ -274,7 +274,7 @@ def test_an_open_sweep_has_a_folder_that_says_all(options: Build, inputs: SweepI
     }
     assert info["encoder"] == {"name": inputs.space.base.encoder.name, "fingerprint": ENCODER}
     assert set(info["code"]) == {"sources", "libraries"}
-    assert read_saved_options(plan.folder, {}) == options(seed=5, replicates=2, resumes=True)
+    assert read_saved_options(plan.options.folder, {}) == options(seed=5, replicates=2, resumes=True)
     assert {"git", "packages", "python", "hardware", "created"} <= set(info)
 
 
@@ -289,9 +289,9 @@ def test_what_is_held_out_is_recorded_and_copied(
     held = read_held_out(tiny_config.override({"data.hold_out": 0.2}), tiny_folder)
     given = options(hold_out=0.2, mirror=f"file://{tmp_path}/copy")
     plan = create_sweep(given, dataclasses.replace(inputs, held=held), ENCODER, [])
-    record = read_hold_out(plan.folder)
+    record = read_hold_out(plan.options.folder)
     assert record == HoldOutRecord(share=0.2, tasks=held_out_rows(held)) == read_hold_out(tmp_path / "copy" / "first")
-    assert read_saved_options(plan.folder, {}).hold_out == 0.2
+    assert read_saved_options(plan.options.folder, {}).hold_out == 0.2
 
 
 @pytest.mark.parametrize("mirror", [None, "file://{}/file/below"])
@@ -314,9 +314,9 @@ def record_of(inputs: SweepInputs, status: str) -> TrialRecord:
 def test_a_folder_with_a_trial_that_waits_for_another_lane_is_kept(options: Build, inputs: SweepInputs) -> None:
     plan = create_sweep(options(), inputs, ENCODER, [])
     returned = dataclasses.replace(record_of(inputs, "queued"), started="2026-01-01T00:00:00+00:00")
-    write_trials(plan.folder, [returned], ("sst",))
-    discard_unstarted(plan.folder)
-    assert plan.folder.exists()
+    write_trials(plan.options.folder, [returned], ("sst",))
+    discard_unstarted(plan.options.folder)
+    assert plan.options.folder.exists()
 
 
 @pytest.mark.parametrize(("status", "is_kept"), [("queued", False), ("interrupted", True), ("complete", True)])
@@ -324,6 +324,6 @@ def test_a_folder_is_discarded_only_if_no_trial_started(
     options: Build, inputs: SweepInputs, status: str, is_kept: bool
 ) -> None:
     plan = create_sweep(options(), inputs, ENCODER, [])
-    write_trials(plan.folder, [record_of(inputs, status)], ("sst",))
-    discard_unstarted(plan.folder)
-    assert plan.folder.exists() == is_kept
+    write_trials(plan.options.folder, [record_of(inputs, status)], ("sst",))
+    discard_unstarted(plan.options.folder)
+    assert plan.options.folder.exists() == is_kept

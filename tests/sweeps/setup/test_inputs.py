@@ -341,7 +341,7 @@ def test_rows_that_are_held_out_reach_no_trial_and_are_recorded(options: Options
         for (name, split), table in read_data(config, tiny_folder).items():
             assert split == "dev" or not set(table.ids) & set(inputs.held[name].ids)
     plan = create_sweep(asked, inputs, "fingerprint", [])
-    record = read_hold_out(plan.folder)
+    record = read_hold_out(plan.options.folder)
     assert (record.share, {task: list(rows.ids) for task, rows in record.tasks.items()}) == (
         0.2,
         {task: table.ids for task, table in inputs.held.items()},
@@ -349,7 +349,7 @@ def test_rows_that_are_held_out_reach_no_trial_and_are_recorded(options: Options
     assert {f"{task}-held": rows.fingerprint for task, rows in record.tasks.items()}.items() <= (
         inputs.fingerprints.items()
     )
-    check_held_out_rows(record, read_held_out(plan.base, plan.data_folder))
+    check_held_out_rows(record, read_held_out(plan.space.base, plan.data_folder))
 
 
 def test_without_the_flag_all_is_as_it_was(options: Options, tiny_folder: Path) -> None:
@@ -358,7 +358,7 @@ def test_without_the_flag_all_is_as_it_was(options: Options, tiny_folder: Path) 
     assert (inputs.held, inputs.fingerprint) == ({}, content_fingerprint(tables))
     assert set(inputs.fingerprints) == {"-".join(key) for key in tables}
     plan = create_sweep(asked, inputs, "fingerprint", [])
-    assert [path.name for path in plan.folder.iterdir()] == ["sweep.json"]
+    assert [path.name for path in plan.options.folder.iterdir()] == ["sweep.json"]
 
 
 def test_what_is_held_out_is_the_same_for_trials_of_different_tasks(options: Options) -> None:
