@@ -5,19 +5,16 @@ file must not be written into once it has been stored or fetched.
 """
 
 import contextlib
-import errno
 import json
 import os
 import shutil
-import stat
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from mtlib.config.schema import to_dict
-from mtlib.errors import require
 from mtlib.runtime.checksum import file_crc32
 
 ENTRY_VERSION = 1
@@ -34,12 +31,10 @@ class StageEntry:
     files: dict[str, list[int]]
     """Bytes and CRC-32 by name."""
 
-
-def check_name(name: str) -> None:
-    """Raises ValueError unless a file name stays inside its folder and is not `stage.json`."""
-    parts = PurePosixPath(name).parts
-    is_inside = bool(parts) and ".." not in parts and parts[0] not in ("/", "//", ENTRY_FILE)
-    require(is_inside, f"a stage's file must have a relative name, inside its folder and not {ENTRY_FILE}", repr(name))
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(num_bytes for num_bytes, _ in self.files.values())
 
 
 def build_entry(folder: Path, files: Mapping[str, Path], facts: Mapping[str, Any], is_spare: bool) -> None:
@@ -98,54 +93,19 @@ def is_intact(entry: StageEntry, folder: Path) -> bool:
         return False
 
 
-def move_folder(folder: Path, into: Path) -> None:
-    """Renames a folder; onto another file system, copies it to a temporary name there first.
-
-    Raises:
-        OSError: of the file system; the target then does not exist.
-    """
-    into.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        folder.rename(into)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        partial = into.with_name(f".{into.name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        try:
-            shutil.copytree(folder, partial, copy_function=shutil.copyfile)
-            partial.rename(into)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+def last_use(folder: Path) -> float:
+    """When an entry was last used, in seconds since 1970."""
+    return (folder / ENTRY_FILE).stat().st_mtime
 
 
-def eviction_order(folder: Path) -> tuple[int, float, str]:
-    """Sort key of eviction: damaged entries first, then spare ones, then others, each least recently used first."""
-    entry = read_entry(folder)
-    if entry is None:
-        return 0, 0, folder.name
-    return 1 if entry.is_spare else 2, last_change(folder / ENTRY_FILE) or 0, folder.name
-
-
-def stored_bytes(folder: Path) -> int:
-    """Bytes of an entry's files when they were stored; those on disk if its `stage.json` is damaged."""
-    entry = read_entry(folder)
-    if entry is not None:
-        return sum(num_bytes for num_bytes, _ in entry.files.values())
-    return sum(status.st_size for status in statuses(folder) if stat.S_ISREG(status.st_mode))
-
-
-def last_change(path: Path) -> float | None:
-    """Last modification of a file, or of a folder and its content, in seconds since 1970; None if it is missing."""
-    return max((status.st_mtime for status in statuses(path)), default=None)
-
-
-def statuses(path: Path) -> Iterator[os.stat_result]:
-    """Status of a file, or of a folder and all its content; skips what is removed meanwhile."""
-    inside = (Path(root) / name for root, folders, names in os.walk(path) for name in (*folders, *names))
-    for found in (path, *inside):
+def last_change(folder: Path) -> float:
+    """Last modification of a folder or anything in it, in seconds since 1970; skips what is removed meanwhile."""
+    newest = 0.0
+    inside = (Path(root) / name for root, folders, names in os.walk(folder) for name in (*folders, *names))
+    for path in (folder, *inside):
         with contextlib.suppress(FileNotFoundError):
-            yield found.lstat()
+            newest = max(newest, path.lstat().st_mtime)
+    return newest
 
 
 def link_files(files: Mapping[str, Path], folder: Path) -> None:

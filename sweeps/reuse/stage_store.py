@@ -16,20 +16,18 @@ from typing import Any
 
 from filelock import FileLock
 
-from mtlib.errors import first_line, require
+from mtlib.errors import first_line
 from sweeps.options import SweepOptions
 from sweeps.reuse.file_locks import claim_file, file_lock, locked, remove_old_claims
 from sweeps.reuse.stage_entry import (
     ENTRY_FILE,
     StageEntry,
     build_entry,
-    check_name,
-    eviction_order,
     is_intact,
     last_change,
+    last_use,
     link_entry,
-    move_folder,
-    stored_bytes,
+    read_entry,
     touch_entry,
 )
 
@@ -47,12 +45,8 @@ class StageStore:
 
     folder: Path
     """Absolute; created when a stage is stored or claimed."""
-    most_bytes: int | None
-    """Limit on the size of all entries; None: no limit; 0: nothing is stored, fetched or waited for."""
-
-    def __post_init__(self) -> None:
-        require(self.folder.is_absolute(), "the folder of a stage store must be absolute", self.folder)
-        require(self.most_bytes is None or self.most_bytes >= 0, "most_bytes must be at least 0", self.most_bytes)
+    most_bytes: int
+    """Limit on the size of all entries, at least 0; 0: nothing is stored, fetched or waited for."""
 
 
 def stage_store(options: SweepOptions) -> StageStore | None:
@@ -75,20 +69,15 @@ def store_stage(
 
     Returns:
         None if the stage is in the store now, or the store's limit is 0; otherwise why not, in one line.
-
-    Raises:
-        ValueError: the key or a file's name is invalid.
     """
     folder, partial = entry_folder(store, key), new_partial(store)
-    for name in files:
-        check_name(name)
     if store.most_bytes == 0:
         return None
     try:
         if touch_entry(folder):
             return None
         num_bytes = sum(path.stat().st_size for path in files.values())
-        if store.most_bytes is not None and num_bytes > store.most_bytes:
+        if num_bytes > store.most_bytes:
             record_size(store, key, num_bytes)
             return f"the stage has {num_bytes:,} bytes, all stored stages together may have {store.most_bytes:,}"
         build_entry(partial, files, facts, is_spare)
@@ -106,8 +95,8 @@ def fetch_stage(store: StageStore, key: str, into: Path) -> dict[str, Any] | Non
     Args:
         store: the store.
         key: 64 hex digits.
-        into: a folder that does not exist; afterwards it is complete or does not exist. Its files are the store's and
-            must not be written into.
+        into: a folder that does not exist; afterwards it is complete or does not exist, except after a kill on another
+            file system. Its files are the store's and must not be written into.
 
     Returns:
         The facts that the stage was stored with; None if it is missing or damaged, or cannot be linked.
@@ -123,8 +112,10 @@ def fetch_stage(store: StageStore, key: str, into: Path) -> dict[str, Any] | Non
         if not is_intact(entry, partial):  # slow, so not under the lock; the links outlive the entry
             remove_stage(store, key)
             return None
-        move_folder(partial, into)
+        into.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(partial, into, copy_function=shutil.copyfile)
     except OSError:
+        shutil.rmtree(into, ignore_errors=True)  # copied in part, from another file system
         return None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -158,7 +149,7 @@ def claim_stage(store: StageStore, key: str) -> FileLock | None:
 
 
 def entry_folder(store: StageStore, key: str) -> Path:
-    require(KEY.fullmatch(key) is not None, "a stage's key must be 64 hex digits", repr(key))
+    assert KEY.fullmatch(key), f"a stage's key must be 64 hex digits, got {key!r}"
     return store.folder / key
 
 
@@ -175,10 +166,8 @@ def record_size(store: StageStore, key: str, num_bytes: int) -> None:
 
 def is_too_large(store: StageStore, key: str) -> bool:
     """Whether a stage is known to be larger than the store's limit."""
-    if not store.most_bytes:
-        return store.most_bytes == 0
     try:
-        return int(size_path(store, key).read_text()) > store.most_bytes
+        return store.most_bytes == 0 or int(size_path(store, key).read_text()) > store.most_bytes
     except (OSError, ValueError):
         return False
 
@@ -221,24 +210,29 @@ def remove_entry(store: StageStore, folder: Path) -> None:
 
 
 def evict(store: StageStore, num_bytes: int) -> None:
-    """Removes leftovers of dead processes, then entries in `eviction_order` until `num_bytes` more fit."""
+    """Removes leftovers of dead processes and damaged entries, then others until `num_bytes` more fit.
+
+    Spare entries go first, each kind least recently used first.
+    """
     remove_partials(store)
     remove_old_claims(store.folder / CLAIMS)
-    if store.most_bytes is None:
-        return
-    sizes = {folder: stored_bytes(folder) for folder in sorted(entry_folders(store), key=eviction_order)}
-    excess = sum(sizes.values()) + num_bytes - store.most_bytes
-    for folder, size in sizes.items():
+    kept: dict[Path, StageEntry] = {}
+    for folder in entry_folders(store):
+        if (entry := read_entry(folder)) is None:
+            remove_entry(store, folder)
+        else:
+            kept[folder] = entry
+    excess = sum(entry.num_bytes for entry in kept.values()) + num_bytes - store.most_bytes
+    for folder in sorted(kept, key=lambda folder: (not kept[folder].is_spare, last_use(folder), folder.name)):
         if excess <= 0:
             return
         remove_entry(store, folder)
-        excess -= size
+        excess -= kept[folder].num_bytes
 
 
 def remove_partials(store: StageStore) -> None:
     """Removes abandoned incomplete folders."""
     oldest = time.time() - PARTIAL_SECONDS
     for path in store.folder.glob(f"{PARTIAL}*"):
-        changed = last_change(path)
-        if changed is not None and changed < oldest:
+        if last_change(path) < oldest:
             shutil.rmtree(path, ignore_errors=True)

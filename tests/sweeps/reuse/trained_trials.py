@@ -43,7 +43,7 @@ class Ground:
         dotted = {key.replace("__", "."): value for key, value in changes.items()}
         return load_trial(self.base.override(dotted), self.data, self.storage / ".cache", describe_environment(CPU))
 
-    def place(self, name: str = "sweep/0000-r0", *, shares: bool = True, most_bytes: int | None = None) -> TrialFolder:
+    def place(self, name: str = "sweep/0000-r0", *, shares: bool = True, most_bytes: int = 10**12) -> TrialFolder:
         """Where the trial `sweep/trial` is; its sweep's folder is there."""
         sweep, trial = name.split("/")
         folder = self.storage / sweep
