@@ -164,8 +164,7 @@ def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, known: Sequence["
         plan, open_study(plan.options.folder, plan.options.name), on_new=lambda _spec: None, max_live=1, known=known
     )
     ledger = open_ledger(plan, known)
-    complaints = close_records(plan, ledger)
-    return finish(options, outcome_of(ledger, is_interrupted=False, error=None, complaints=complaints))
+    return finish(options, outcome_of(ledger, close_records(plan, ledger)))
 
 
 def run_and_finish(options: SweepOptions, plan: SweepPlan, known: Sequence["TrialRecord"] = ()) -> int:

@@ -8,7 +8,7 @@ writes itself until it is compacted into those tables, `end.json` last. `hold_ou
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pyarrow as pa
@@ -49,7 +49,7 @@ TRIALS_BACKUP_FILE, CURVES_BACKUP_FILE = ".trials-before.parquet", ".curves-copy
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRecord:
-    """One trial as `trials.parquet` keeps it."""
+    """One trial as `trials.parquet` keeps it; by default, one that has not begun."""
 
     trial_id: str
     """Configuration and replicate, e.g. `0003-r0`; column `trial`, as in every other table."""
@@ -58,36 +58,36 @@ class TrialRecord:
     config_hash: str
     replicate: int
     seed: int
-    status: str
+    status: str = "queued"
     """One of `STATUSES`."""
     params: Mapping[str, Any]
     """Searched values by dotted key."""
     config: str
     """The whole configuration as canonical JSON."""
-    best: Mapping[str, float]
+    best: Mapping[str, float] = field(default_factory=dict)
     """Highest dev score so far by task name and `overall`; names without a score are absent."""
-    last: Mapping[str, float]
+    last: Mapping[str, float] = field(default_factory=dict)
     """Newest dev score, likewise."""
-    best_epoch: Mapping[str, int]
+    best_epoch: Mapping[str, int] = field(default_factory=dict)
     """Epoch of the highest dev score, likewise; epochs count from 1."""
-    epochs: int
+    epochs: int = 0
     """Epochs done."""
-    steps: int
+    steps: int = 0
     """Optimizer steps done."""
-    shared_steps: int
+    shared_steps: int = 0
     """Optimizer steps reused from the stage store or another trial."""
-    device_seconds: float
+    device_seconds: float = 0.0
     """Seconds of work times number of workers."""
-    wall_seconds: float
-    peak_memory_bytes: int
-    checkpoint: str | None
+    wall_seconds: float = 0.0
+    peak_memory_bytes: int = 0
+    checkpoint: str | None = None
     """Folder of its weights, relative to the sweep's."""
-    taken_from: str | None
+    taken_from: str | None = None
     """`sweep/trial` of the equal configuration whose result was reused."""
-    error: str | None
+    error: str | None = None
     """Why it failed."""
-    host: str | None
-    started: str | None
+    host: str | None = None
+    started: str | None = None
     """ISO 8601, UTC."""
 
     def __post_init__(self) -> None:

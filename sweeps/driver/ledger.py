@@ -89,23 +89,8 @@ def queued_record(spec: TrialSpec) -> TrialRecord:
         config_hash=spec.config.content_hash,
         replicate=spec.replicate,
         seed=spec.config.seed,
-        status="queued",
         params=spec.params,
         config=spec.config.to_json(),
-        best={},
-        last={},
-        best_epoch={},
-        epochs=0,
-        steps=0,
-        shared_steps=0,
-        device_seconds=0.0,
-        wall_seconds=0.0,
-        peak_memory_bytes=0,
-        checkpoint=None,
-        taken_from=None,
-        error=None,
-        host=None,
-        started=None,
     )
 
 

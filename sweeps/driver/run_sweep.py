@@ -4,7 +4,7 @@ import queue
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ray
@@ -51,10 +51,10 @@ class SweepOutcome:
     """Trials by status."""
     failures: Mapping[str, str]
     """Why each failed trial failed, by its id."""
-    is_interrupted: bool
+    is_interrupted: bool = False
     interruption: str | None = None
     """Why it was interrupted, unless by a signal."""
-    error: str | None
+    error: str | None = None
     """Why the sweep itself failed."""
     complaints: tuple[str, ...] = ()
     """Steps of closing the records that failed; the records can be read without them."""
@@ -98,7 +98,7 @@ def run_sweep(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord] =
             complaints = close_records(plan, ledger)
     is_interrupted = interrupts.is_stop_requested and error is None
     why = interrupts.reason if is_interrupted else None
-    return outcome_of(ledger, is_interrupted=is_interrupted, interruption=why, error=error, complaints=complaints)
+    return replace(outcome_of(ledger, complaints), is_interrupted=is_interrupted, interruption=why, error=error)
 
 
 def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
@@ -125,24 +125,10 @@ def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
     return complaints
 
 
-def outcome_of(
-    ledger: Ledger,
-    *,
-    is_interrupted: bool,
-    interruption: str | None = None,
-    error: str | None,
-    complaints: Sequence[str] = (),
-) -> SweepOutcome:
-    """The outcome of a sweep, by its records."""
+def outcome_of(ledger: Ledger, complaints: Sequence[str]) -> SweepOutcome:
+    """The outcome of a sweep that has run to its end, by its records."""
     failures = {name: record.error or "" for name, record in ledger.records.items() if record.status == "failed"}
-    return SweepOutcome(
-        counts=ledger.counts,
-        failures=failures,
-        is_interrupted=is_interrupted,
-        interruption=interruption,
-        error=error,
-        complaints=tuple(complaints),
-    )
+    return SweepOutcome(counts=ledger.counts, failures=failures, complaints=tuple(complaints))
 
 
 def run_on_ray(plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: Interrupts) -> str | None:

@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich.filesize import decimal
+
 from mtlib.checkpoints.state import STATES_KEPT, WEIGHTS_KEPT_BYTES
 from mtlib.config.trial import TrialConfig
 from mtlib.stages.keys import Cut, asks_for_best
@@ -11,6 +13,7 @@ from mtlib.stages.plan import first_scored_epoch, num_epochs, tasks_active_by
 from mtlib.tasks import TASKS
 from sweeps.dry_run.model_size import EncoderSize, measure_model
 from sweeps.dry_run.stage_tree import Segment, distinct
+from sweeps.options import SweepOptions
 from sweeps.setup.inputs import SweepInputs
 
 BYTES_PER_PREDICTION = 20
@@ -21,19 +24,6 @@ BYTES_PER_EPOCH = 500
 """Of an epoch's points in the curves and their copy."""
 BYTES_PER_TRIAL = 20_000
 """Of a trial's small files, a disk block each, and of its row in the records."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DiskSettings:
-    """Settings of a sweep that its disk depends on."""
-
-    replicates: int
-    most_bytes: int
-    """Bound on kept stages."""
-    num_models: int
-    """Trials that keep their best weights, by each score."""
-    num_concurrent: int
-    """Trials that run at the same time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +53,11 @@ class DiskEstimate:
 
 
 def estimate_disk(
-    paths: Sequence[Sequence[Segment]], inputs: SweepInputs, encoder: EncoderSize, settings: DiskSettings
+    paths: Sequence[Sequence[Segment]],
+    inputs: SweepInputs,
+    encoder: EncoderSize,
+    options: SweepOptions,
+    num_concurrent: int,
 ) -> DiskEstimate:
     """Estimates the bytes of the sweep's folder and its stages in the store; hard links are counted once.
 
@@ -74,34 +68,35 @@ def estimate_disk(
         paths: the segments of each configuration.
         inputs: the numbers of rows.
         encoder: the size of the encoder.
-        settings: what is kept and how many trials run.
+        options: what is kept.
+        num_concurrent: trials that run at the same time.
     """
-    copies, lasts = settings.replicates, [path[-1] for path in paths]
+    copies, lasts = options.replicates, [path[-1] for path in paths]
     records = copies * sum(record_bytes(last.config, inputs) for last in lasts)
-    segments, share = distinct(paths), min(1.0, settings.num_models / (copies * len(paths)))
-    kept = share_kept(segments, inputs, encoder, settings)
+    segments, share = distinct(paths), min(1.0, options.keep_models / (copies * len(paths)))
+    kept = share_kept(segments, inputs, encoder, options)
     weights = copies * sum(held_weights(segment, encoder, kept[id(segment)], share) for segment in segments)
     stages = copies * sum(kept[id(segment)] * entry_bytes(segment, inputs, encoder) for segment in segments)
     state = max(state_bytes(segment.config, segment.cut.stage, encoder) for segment in segments)
     # While a state is written there is one more than are kept; the store links the last one.
     states, num_linked = STATES_KEPT + 1, sum(kept[id(last)] for last in lasts) / len(lasts)
-    running = round(settings.num_concurrent * (states - num_linked) * state)
-    most = most_weights(lasts, encoder, settings) + most_stages(segments, inputs, encoder, settings)
-    peak = records + most + max(settings.num_concurrent * states * state, records)
+    running = round(num_concurrent * (states - num_linked) * state)
+    most = most_weights(lasts, encoder, options, num_concurrent) + most_stages(segments, inputs, encoder, options)
+    peak = records + most + max(num_concurrent * states * state, records)
     return DiskEstimate(records=records, weights=round(weights), stages=round(stages), running=running, most=peak)
 
 
 def share_kept(
-    segments: Sequence[Segment], inputs: SweepInputs, encoder: EncoderSize, settings: DiskSettings
+    segments: Sequence[Segment], inputs: SweepInputs, encoder: EncoderSize, options: SweepOptions
 ) -> dict[int, float]:
     """By `id`, the share of each segment's replicates that the store has room for; last segments come last."""
-    left: float = settings.most_bytes
+    left: float = options.keep_bytes
     shares = {}
     for segment in sorted(segments, key=lambda segment: segment.is_last):
         size = entry_bytes(segment, inputs, encoder) + sum(expected_weights(segment.config, segment.cut, 1, encoder))
-        num_fitting = min(settings.replicates, left // size) if segment.is_kept else 0
+        num_fitting = min(options.replicates, left // size) if segment.is_kept else 0
         left -= num_fitting * size
-        shares[id(segment)] = num_fitting / settings.replicates
+        shares[id(segment)] = num_fitting / options.replicates
     return shares
 
 
@@ -161,11 +156,11 @@ def state_bytes(config: TrialConfig, stage: int, encoder: EncoderSize) -> int:
     return WEIGHTS_KEPT_BYTES * ((1 + num_copies) * size.kept + 2 * size.trained)
 
 
-def most_weights(lasts: Sequence[Segment], encoder: EncoderSize, settings: DiskSettings) -> int:
+def most_weights(lasts: Sequence[Segment], encoder: EncoderSize, options: SweepOptions, num_concurrent: int) -> int:
     """Most bytes of best weights that trials keep, running ones included."""
     found = [most_best(last, encoder) for last in lasts]
-    num_ended = settings.num_models * max(len(first_epoch_by_score(last.config)) for last in lasts)
-    return sum(sorted(found * settings.replicates)[-(num_ended + settings.num_concurrent) :])
+    num_ended = options.keep_models * max(len(first_epoch_by_score(last.config)) for last in lasts)
+    return sum(sorted(found * options.replicates)[-(num_ended + num_concurrent) :])
 
 
 def most_best(segment: Segment, encoder: EncoderSize) -> int:
@@ -175,11 +170,11 @@ def most_best(segment: Segment, encoder: EncoderSize) -> int:
     return num_best * WEIGHTS_KEPT_BYTES * measure_model(segment.config, tasks, encoder).kept
 
 
-def most_stages(segments: Sequence[Segment], inputs: SweepInputs, encoder: EncoderSize, settings: DiskSettings) -> int:
+def most_stages(segments: Sequence[Segment], inputs: SweepInputs, encoder: EncoderSize, options: SweepOptions) -> int:
     """Most bytes of kept stages, best weights that trials keep too among them."""
     kept = [segment for segment in segments if segment.is_kept]
     sizes = (entry_bytes(segment, inputs, encoder) + most_best(segment, encoder) for segment in kept)
-    return min(settings.most_bytes, settings.replicates * sum(sizes))
+    return min(options.keep_bytes, options.replicates * sum(sizes))
 
 
 def record_bytes(config: TrialConfig, inputs: SweepInputs) -> int:
@@ -204,21 +199,13 @@ def prediction_bytes(config: TrialConfig, inputs: SweepInputs, epochs: int) -> i
 
 def describe_disk(disk: DiskEstimate, free: int, num_concurrent: int) -> list[str]:
     """The disk at the end and while the sweep runs, and a warning if that may be more than is free."""
-    weights, stages, records = (in_units(part) for part in (disk.weights, disk.stages, disk.records))
+    weights, stages, records = (decimal(part) for part in (disk.weights, disk.stages, disk.records))
     parts = f"best weights {weights}, kept stages {stages}, predictions and curves {records}"
     running = "a trial runs" if num_concurrent == 1 else f"{num_concurrent} trials run"
-    need = f"about {in_units(disk.peak)}, at most {in_units(disk.most)}; {in_units(free)} free"
+    need = f"about {decimal(disk.peak)}, at most {decimal(disk.most)}; {decimal(free)} free"
     warning = "Warning: the sweep may need more disk than is free; choose another --storage, or fewer trials."
     return [
-        f"Disk: about {in_units(disk.end)} at the end: {parts}.",
+        f"Disk: about {decimal(disk.end)} at the end: {parts}.",
         f"Disk while {running}: {need}.",
         *([warning] if disk.most > free else []),
     ]
-
-
-def in_units(num_bytes: int) -> str:
-    """`1.5 GB` and the like."""
-    size, units = float(num_bytes), ["TB", "GB", "MB", "kB", "B"]
-    while size >= 999.5 and len(units) > 1:
-        size, _ = size / 1000, units.pop()
-    return f"{size:.3g} {units[-1]}"

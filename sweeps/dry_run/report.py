@@ -12,7 +12,7 @@ from mtlib.data.tables import Table
 from mtlib.stages.plan import PlannedStage, plan_stages
 from search_spaces.domain import Choice, Condition, Float, Range, key_title
 from search_spaces.space import grid_trials, search_domain
-from sweeps.dry_run.disk import DiskSettings, describe_disk, estimate_disk
+from sweeps.dry_run.disk import describe_disk, estimate_disk
 from sweeps.dry_run.model_size import EncoderSize
 from sweeps.dry_run.stage_tree import Segment, distinct, simulate_training
 from sweeps.options import SweepOptions
@@ -209,15 +209,10 @@ def align(cells: Sequence[str]) -> list[str]:
 def describe_disk_need(options: SweepOptions, inputs: SweepInputs, encoder: EncoderSize) -> list[str]:
     """The disk that the sweep will need, and how much is free where its folder will be."""
     paths = shared_paths(options, inputs)
-    settings = DiskSettings(
-        replicates=options.replicates,
-        most_bytes=options.keep_bytes,
-        num_models=options.keep_models,
-        num_concurrent=max_concurrent(options, len(paths) * options.replicates),
-    )
-    disk = estimate_disk(paths, inputs, encoder, settings)
+    num_concurrent = max_concurrent(options, len(paths) * options.replicates)
+    disk = estimate_disk(paths, inputs, encoder, options, num_concurrent)
     existing = next(folder for folder in (options.storage, *options.storage.parents) if folder.is_dir())
-    return describe_disk(disk, shutil.disk_usage(existing).free, settings.num_concurrent)
+    return describe_disk(disk, shutil.disk_usage(existing).free, num_concurrent)
 
 
 def max_concurrent(options: SweepOptions, num_trainings: int) -> int:

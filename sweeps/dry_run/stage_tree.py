@@ -93,11 +93,7 @@ def find_start(cuts: Sequence[Cut], store: Mapping[str, Segment], finished: Mapp
 
 def path_to(last: Segment) -> list[Segment]:
     """A segment and all before it, first to last."""
-    found, segment = [last], last.before
-    while segment is not None:
-        found.append(segment)
-        segment = segment.before
-    return found[::-1]
+    return [*([] if last.before is None else path_to(last.before)), last]
 
 
 def distinct(paths: Sequence[Sequence[Segment]]) -> list[Segment]:

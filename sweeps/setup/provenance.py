@@ -8,21 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mtlib.runtime.environment import library_versions, sources_hash
+from mtlib.runtime.environment import LIBRARIES, describe_processor, library_versions, sources_hash
 
-PACKAGES = (
-    "multitask-sweeps",
-    "numpy",
-    "optuna",
-    "pandas",
-    "pyarrow",
-    "ray",
-    "safetensors",
-    "scipy",
-    "tokenizers",
-    "torch",
-    "transformers",
-)
+PACKAGES = ("multitask-sweeps", "optuna", "pandas", "pyarrow", "ray", *LIBRARIES)
 """Packages whose versions `sweep.json` records."""
 
 
@@ -53,19 +41,11 @@ def describe_machine() -> dict[str, Any]:
     return {
         "host": platform.node(),
         "platform": platform.platform(),
-        "processor": processor_name(),
+        "processor": describe_processor().get("model name") or platform.processor() or platform.machine(),
         "num_cpus": os.cpu_count(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "gpus": gpu_names(),
     }
-
-
-def processor_name() -> str:
-    """The processor's model where /proc/cpuinfo has it, else its architecture."""
-    information = Path("/proc/cpuinfo")
-    lines = information.read_text().splitlines() if information.exists() else []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return models[0] if models else platform.processor() or platform.machine()
 
 
 def gpu_names() -> list[str]:

@@ -22,13 +22,11 @@ from sweeps.dry_run.disk import (
     BYTES_PER_TABLE,
     BYTES_PER_TRIAL,
     DiskEstimate,
-    DiskSettings,
     describe_disk,
     entry_bytes,
     estimate_disk,
     expected_weights,
     first_epoch_by_score,
-    in_units,
     prediction_bytes,
     state_bytes,
 )
@@ -43,7 +41,7 @@ from tests.sweeps.lanes.plain_sweep import train_sweep
 
 ROWS = {"sst": 100, "qqp": 1000, "sts": 50}
 ENCODER = EncoderSize(num_parameters=1000)
-ALL = DiskSettings(replicates=1, most_bytes=10**12, num_models=10**6, num_concurrent=1)
+ALL = SweepOptions(space="tiny", name="tiny", storage=Path("/storage"), keep_gb=1000, keep_models=10**6)
 
 TWO_STAGES = (StageConfig(tasks=("qqp",), epochs=2), StageConfig(tasks=("sst",), epochs=3))
 PLAIN = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
@@ -127,7 +125,7 @@ def test_a_state_holds_moments_of_what_is_trained_and_weights_to_go_back_to(
 
 def test_a_sweep_that_shares_nothing_leaves_records_and_best_weights(inputs: SweepInputs) -> None:
     configs = [TrialConfig(stages=TWO_STAGES).override({"tasks.sst.batch_size": size}) for size in (8, 16)]
-    disk = estimate_disk(paths_of(*configs, shares=False), inputs, ENCODER, dataclasses.replace(ALL, replicates=3))
+    disk = estimate_disk(paths_of(*configs, shares=False), inputs, ENCODER, dataclasses.replace(ALL, replicates=3), 1)
     each = prediction_bytes(configs[0], inputs, 5) + 5 * BYTES_PER_EPOCH + BYTES_PER_TRIAL
     assert disk.records == 6 * each
     assert disk.weights == round(6 * sum(expected_weights(configs[0], None, 1, ENCODER)))
@@ -142,7 +140,7 @@ def test_a_stage_that_is_shared_is_kept_once(inputs: SweepInputs) -> None:
     paths = paths_of(*configs)
     (first, second), (same, third) = paths
     assert first is same
-    disk = estimate_disk(paths, inputs, ENCODER, ALL)
+    disk = estimate_disk(paths, inputs, ENCODER, ALL, 1)
     assert disk.stages == sum(entry_bytes(segment, inputs, ENCODER) for segment in (first, second, third))
     early, late = expected_weights(configs[0], first.cut, 1, ENCODER), expected_weights(configs[0], None, 1, ENCODER)
     assert disk.weights == round(sum(early) + 2 * sum(late[2:]))
@@ -153,18 +151,18 @@ def test_without_room_stages_that_nobody_needs_go_first(inputs: SweepInputs) -> 
     shared = entry_bytes(paths[0][0], inputs, ENCODER)
     one = shared + sum(expected_weights(paths[0][0].config, paths[0][0].cut, 1, ENCODER))
     for room, kept in ((0, 0), (math.ceil(one) - 1, 0), (math.ceil(one), shared)):
-        disk = estimate_disk(paths, inputs, ENCODER, dataclasses.replace(ALL, most_bytes=room))
+        disk = estimate_disk(paths, inputs, ENCODER, dataclasses.replace(ALL, keep_gb=room / 1e9), 1)
         assert disk.stages == kept
-    twice = dataclasses.replace(ALL, most_bytes=math.ceil(2 * one), replicates=2)
-    assert estimate_disk(paths, inputs, ENCODER, twice).stages == 2 * shared
+    twice = dataclasses.replace(ALL, keep_gb=math.ceil(2 * one) / 1e9, replicates=2)
+    assert estimate_disk(paths, inputs, ENCODER, twice, 1).stages == 2 * shared
 
 
 def test_where_few_trials_keep_their_weights_less_is_foretold(inputs: SweepInputs) -> None:
     configs = [TrialConfig(stages=TWO_STAGES).override({"tasks.sst.batch_size": size}) for size in range(8, 28)]
     found = []
     for num_models in (1, 10, 20):
-        keeping = dataclasses.replace(ALL, num_models=num_models)
-        disk = estimate_disk(paths_of(*configs, shares=False), inputs, ENCODER, keeping)
+        keeping = dataclasses.replace(ALL, keep_models=num_models)
+        disk = estimate_disk(paths_of(*configs, shares=False), inputs, ENCODER, keeping, 1)
         found.append(disk.weights)
     assert found[0] < found[1] < found[2]
     assert found[0] <= 3 * 4000, "three names, and a trial each"
@@ -174,18 +172,10 @@ def test_too_little_free_disk_is_a_warning() -> None:
     disk = DiskEstimate(records=1_500, weights=2 * 10**9, stages=10**9, running=500_000, most=4 * 10**9)
     lines = describe_disk(disk, 4 * 10**9, 2)
     assert lines == [
-        "Disk: about 3 GB at the end: best weights 2 GB, kept stages 1 GB, predictions and curves 1.5 kB.",
-        "Disk while 2 trials run: about 3 GB, at most 4 GB; 4 GB free.",
+        "Disk: about 3.0 GB at the end: best weights 2.0 GB, kept stages 1.0 GB, predictions and curves 1.5 kB.",
+        "Disk while 2 trials run: about 3.0 GB, at most 4.0 GB; 4.0 GB free.",
     ]
     assert describe_disk(disk, 4 * 10**9 - 1, 1)[2].startswith("Warning: the sweep may need more disk than is free")
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (1536, "1.54 kB"), (999_999, "1 MB"), (12_345_678, "12.3 MB")],
-)
-def test_sizes_are_in_decimal_units(size: int, text: str) -> None:
-    assert in_units(size) == text
 
 
 Prepare = Callable[..., tuple[SweepOptions, SweepInputs, SweepPlan]]
@@ -259,14 +249,8 @@ def test_the_disk_that_is_foretold_is_that_which_a_sweep_uses_and_leaves(
     write_trials(plan.options.folder, records, ("sst", "qqp", "sts"))
     prune_weights(plan.options.folder, records, plan.options.keep_models)
     compact(plan.options.folder)
-    keeping = DiskSettings(
-        replicates=1,
-        most_bytes=plan.options.keep_bytes if options.reuse else 0,
-        num_models=plan.options.keep_models,
-        num_concurrent=1,
-    )
     encoder = measure_encoder(load_encoder(plan.space.base.encoder.name))
-    disk = estimate_disk(shared_paths(options, inputs), inputs, encoder, keeping)
+    disk = estimate_disk(shared_paths(options, inputs), inputs, encoder, options, 1)
     for used, foretold in ((disk_usage(*folders), disk.end), (max(peak), disk.peak)):
         assert used / 1.5 < foretold < used * 1.5, (used, disk)
     assert max(disk.peak, *peak) <= disk.most
