@@ -110,6 +110,11 @@ class SweepOptions:
         return self.storage / self.name
 
     @property
+    def mirror_folder(self) -> str | None:
+        """Where the copies of this sweep's records go; None without a mirror."""
+        return None if self.mirror is None else f"{self.mirror.rstrip('/')}/{self.name}"
+
+    @property
     def cache_folder(self) -> Path:
         """Folder of what sweeps share: token cache, demonstration files. No sweep's name begins with a dot."""
         return self.storage / ".cache"

@@ -90,9 +90,8 @@ def show_dry_run(options: SweepOptions) -> None:
     from sweeps.dry_run.report import describe_disk_need, describe_stages, describe_sweep, describe_trials
     from sweeps.resume.resume import describe_resume
     from sweeps.setup.create import check_encoder_fits, check_machine
-    from sweeps.setup.inputs import check_name_is_free, read_inputs
+    from sweeps.setup.inputs import read_inputs
 
-    check_name_is_free(options)
     check_machine(options)
     inputs = read_inputs(options)
     show([*describe_sweep(options, inputs), TRYING])
@@ -117,9 +116,8 @@ def run_or_resume(options: SweepOptions, arguments: Sequence[str]) -> int:
     from sweeps.dry_run.report import describe_disk_need, describe_sweep, describe_total
     from sweeps.resume.resume import resume_sweep
     from sweeps.setup.create import check_encoder_fits, check_machine, create_sweep, describe_gpus
-    from sweeps.setup.inputs import check_name_is_free, read_inputs
+    from sweeps.setup.inputs import read_inputs
 
-    check_name_is_free(options)
     check_machine(options)
     inputs = read_inputs(options)
     show([*describe_sweep(options, inputs), *describe_gpus(options), TRYING])

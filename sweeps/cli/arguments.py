@@ -180,9 +180,10 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
     Args:
         arguments: from `parse_words` with this file's parser.
         now: time for the default name.
-        default_address: Ray cluster that is used if no other is named; None for this machine.
+        default_address: Ray cluster that is used if no other is named; None or `local` for this machine.
     """
     address = arguments.address or default_address
+    address = None if address == "local" else address
     storage, mirror = split_storage(arguments.storage)
     if arguments.resume is not None:
         return read_resumption(arguments, storage, address)

@@ -19,7 +19,6 @@ from sweeps.cli.arguments import SOME_FAILED, SWEEP_FAILED
 from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.options import SweepOptions
 from sweeps.search.study import JOURNAL_NAME
-from sweeps.setup.inputs import mirror_location
 
 
 def finish(options: SweepOptions, outcome: SweepOutcome) -> int:
@@ -107,7 +106,7 @@ def describe_shared(records: Sequence[TrialRecord]) -> list[str]:
 def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
     """Where the records are, and the next commands."""
     folder = shlex.quote(str(options.folder))
-    copies = [f"Copies: {mirror_location(options)}"] if options.mirror else []
+    copies = [f"Copies: {options.mirror_folder}"] if options.mirror_folder else []
     resume = resume_command(options)
     has_more = outcome.is_interrupted or outcome.error is not None
     all_methods = "the scores of all selection methods; --max-models 3 for a cheaper ensemble"
@@ -140,10 +139,10 @@ def program(package: str, module: str) -> str:
 
 def copy_records(options: SweepOptions) -> str | None:
     """Copies the records to the mirror, if there is one; returns why that failed, None if it did not."""
-    if options.mirror is None:
+    if options.mirror_folder is None:
         return None
     try:
-        update_mirror(options.folder, mirror_location(options))
+        update_mirror(options.folder, options.mirror_folder)
     except Exception as error:  # of which kind depends on what is behind the URI
-        return f"The records could not be copied to {mirror_location(options)}: {first_line(error)}"
+        return f"The records could not be copied to {options.mirror_folder}: {first_line(error)}"
     return None

@@ -58,7 +58,7 @@ def open_ray(address: str | None) -> Cluster:
     silence_ray()
     if ray.is_initialized():
         return Cluster(is_connected_here=False, dashboard=None)
-    url = start_local() if address is None or address == "local" else connect(address)
+    url = start_local() if address is None else connect(address)
     return Cluster(is_connected_here=True, dashboard=f"http://{url}" if url else None)
 
 

@@ -18,7 +18,7 @@ from sweeps.dry_run.stage_tree import Segment, distinct, simulate_training
 from sweeps.options import SweepOptions
 from sweeps.resume.compatibility import text_of
 from sweeps.search.stage_order import find_cuts
-from sweeps.setup.inputs import SweepInputs, mirror_location, planned_configs
+from sweeps.setup.inputs import SweepInputs, planned_configs
 
 Plan = tuple[PlannedStage, ...]
 
@@ -33,7 +33,7 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     """The question, data and encoder of a sweep, and where its files go."""
     space = inputs.space
     rows = ", ".join(f"{task} {rows:,}" for task, rows in inputs.train_rows_of(space.base).items())
-    copies = f", copies of the records in {mirror_location(options)}" if options.mirror else ""
+    copies = f", copies of the records in {options.mirror_folder}" if options.mirror_folder else ""
     lines = [
         f"Sweep {options.name}: {space.question}",
         f"Data: {inputs.data_folder} (train rows: {rows})",

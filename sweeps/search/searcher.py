@@ -209,14 +209,15 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
 
     def _ask_known(self, number: int, params: Mapping[str, Any]) -> optuna.Trial:
         """Optuna's trial for a configuration whose values are known."""
-        return ask_known(self._study, self._plan.space, self._plan.options.search, number, params).trial
+        return ask_known(self._study, self._plan.space, self._plan.options.search, number, params)
 
     def _sample(self) -> TrialSpec:
         """The first trial of a new configuration."""
         number, self._next_number, self._num_left = self._next_number, self._next_number + 1, self._num_left - 1
-        sampled = ask_new(self._study, self._plan.space, self._plan.options.search, self._plan.options.seed, number)
-        self._configurations[number] = OpenConfiguration(trial=sampled.trial)
-        return make_spec(self._plan.space, number, 0, sampled.params)
+        space, options = self._plan.space, self._plan.options
+        trial, params = ask_new(self._study, space, options.search, options.seed, number)
+        self._configurations[number] = OpenConfiguration(trial=trial)
+        return make_spec(space, number, 0, params)
 
     def _stage_keys_of(self, spec: TrialSpec) -> StageKeys:
         """Keys of the stages that a trial passes through."""

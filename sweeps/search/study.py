@@ -4,7 +4,6 @@ import hashlib
 import itertools
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +27,6 @@ JOURNAL_NAME = "optuna-journal.log"
 PARTIAL_NAME = f".{JOURNAL_NAME}.partial"
 NUMBER_ATTRIBUTE = "configuration"
 """Attribute of a trial of the study: the configuration's number in the sweep."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SampledConfiguration:
-    """A configuration that the study has been asked for."""
-
-    trial: optuna.Trial
-    """Its number is Optuna's, in the order of asking, not the configuration's in its sweep."""
-    params: dict[str, Any]
-    """Searched values by dotted key, or name of the space's own, without keys whose condition does not hold."""
 
 
 def open_study(folder: Path, name: str) -> optuna.Study:
@@ -130,11 +119,16 @@ def domain_of(space: SearchSpace, search: str) -> dict[SearchKey, Range]:
     return search_domain(space)
 
 
-def ask_new(study: optuna.Study, space: SearchSpace, search: str, seed: int, number: int) -> SampledConfiguration:
+def ask_new(
+    study: optuna.Study, space: SearchSpace, search: str, seed: int, number: int
+) -> tuple[optuna.Trial, dict[str, Any]]:
     """Asks the study for a configuration, key by key, without those whose condition does not hold.
 
     Each ask has a sampler with a seed of its own, from the sweep's seed and the number of asks before it, so that a
     resumed sweep does not repeat its first samples.
+
+    Returns:
+        Optuna's trial, numbered in the order of asking, and the searched values for `trial_config`.
     """
     study.sampler = sampler_for(search, seed, len(study.get_trials(deepcopy=False)))
     trial = study.ask()
@@ -143,16 +137,16 @@ def ask_new(study: optuna.Study, space: SearchSpace, search: str, seed: int, num
     for key, item in domain_of(space, search).items():
         if holds(space.conditions.get(key), sampled):
             sampled[key] = suggest_value(trial, key_title(key), item)
-    return SampledConfiguration(trial=trial, params=trial_params(sampled))
+    return trial, trial_params(sampled)
 
 
 def ask_known(
     study: optuna.Study, space: SearchSpace, search: str, number: int, params: Mapping[str, Any]
-) -> SampledConfiguration:
+) -> optuna.Trial:
     """As `ask_new`, for a configuration whose values are known: a point of the grid, or one that is run again."""
     domain = {key: item for key, item in domain_of(space, search).items() if is_set(params, key)}
     study.enqueue_trial({key_title(key): as_choice(value_at(params, key)) for key in domain})
-    return ask_new(study, space, search, 0, number)
+    return ask_new(study, space, search, 0, number)[0]
 
 
 def is_set(params: Mapping[str, Any], key: SearchKey) -> bool:

@@ -25,25 +25,20 @@ from results.records.mirror import update_mirror
 from results.records.trials import read_trials, write_sweep
 from search_spaces.space import describe_space
 from sweeps.options import SweepOptions, SweepPlan, saved_options
-from sweeps.setup.inputs import SweepInputs, mirror_location, writing_to
+from sweeps.setup.inputs import SweepInputs, writing_to
 from sweeps.setup.provenance import PACKAGES, command_line, describe_code, describe_git, describe_machine
 from sweeps.setup.space_checks import all_points
 
 
 def check_machine(options: SweepOptions) -> None:
     """Raises ValueError if one trial needs more than this machine has; clusters are checked once they are connected."""
-    if is_local(options):
+    if options.address is None:
         check_capacity(options, os.cpu_count() or 1, torch.cuda.device_count())
-
-
-def is_local(options: SweepOptions) -> bool:
-    """Whether the sweep runs on this machine alone."""
-    return options.address in (None, "local")
 
 
 def describe_gpus(options: SweepOptions) -> list[str]:
     """A line about GPUs that the sweep does not use."""
-    count = torch.cuda.device_count() if is_local(options) and not options.gpus_per_worker else 0
+    count = torch.cuda.device_count() if options.address is None and not options.gpus_per_worker else 0
     return [f"This machine has {count} GPU{'s' * (count > 1)}, not used without --gpus-per-worker 1."] if count else []
 
 
@@ -95,10 +90,10 @@ def create_sweep(options: SweepOptions, inputs: SweepInputs, encoder: str, argum
             rows = held_out_rows(inputs.held)
             write_hold_out(options.folder, HoldOutRecord(share=options.hold_out, tasks=rows))
         write_sweep(options.folder, sweep_info(options, inputs, encoder, arguments))
-    if options.mirror is not None:
+    if options.mirror_folder is not None:
         try:
-            with writing_to(options.mirror):
-                update_mirror(options.folder, mirror_location(options))
+            with writing_to(options.mirror_folder):
+                update_mirror(options.folder, options.mirror_folder)
         except ValueError:
             discard_unstarted(options.folder)
             raise

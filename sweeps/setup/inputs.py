@@ -75,28 +75,22 @@ def check_name_is_free(options: SweepOptions) -> None:
         return
     rule = "a sweep's name must be new; choose another with --name, or leave it out for one made from the time"
     require(not options.folder.exists(), rule, options.folder)
-    if options.mirror is not None:
+    if options.mirror_folder is not None:
         try:
-            is_used = bool(list_files(open_folder(mirror_location(options)), ""))
+            is_used = bool(list_files(open_folder(options.mirror_folder), ""))
         except OSError as error:
-            raise ValueError(
-                f"--storage must be a URI that can be read, got {options.mirror}: {first_line(error)}"
-            ) from error
-        require(not is_used, rule, mirror_location(options))
-
-
-def mirror_location(options: SweepOptions) -> str:
-    """Where the copies of this sweep's records go."""
-    assert options.mirror is not None
-    return f"{options.mirror.rstrip('/')}/{options.name}"
+            found = f"{options.mirror}: {first_line(error)}"
+            raise ValueError(f"--storage must be a URI that can be read, got {found}") from error
+        require(not is_used, rule, options.mirror_folder)
 
 
 def read_inputs(options: SweepOptions) -> SweepInputs:
     """Finds the space, the data and the encoder's name, applies every override and reads the data.
 
     Raises:
-        ValueError: one line: an unknown space, key or value, or data that cannot be used.
+        ValueError: one line: a name that is taken, an unknown space, key or value, or data that cannot be used.
     """
+    check_name_is_free(options)
     space = load_space(options.space)
     has_grid = bool(space.grid) or options.search != "grid"
     require(has_grid, f"--search must be tpe or random for space '{space.name}', which has no grid", options.search)

@@ -152,7 +152,8 @@ def random_report(random: np.random.Generator, epoch: int, num_active: int) -> E
 def test_curves_give_the_record_that_reports_gave(tmp_path: Path, make_record: MakeRecord, seed: int) -> None:
     random = np.random.default_rng(seed)
     num_workers = int(random.integers(1, 4))
-    ledger: Any = SimpleNamespace(plan=SimpleNamespace(workers=num_workers), progress={})
+    plan = SimpleNamespace(options=SimpleNamespace(workers=num_workers))
+    ledger: Any = SimpleNamespace(plan=plan, progress={})
     start = make_record(2, **{**BLANK, "status": "running", "shared_steps": 3})
     told = start
     for epoch in range(1, 1 + int(random.integers(1, 6))):

@@ -81,7 +81,7 @@ def test_the_address_of_the_surrounding_ray_is_the_default() -> None:
     found = parse("--space", "smart_lambda")
     assert read_options(found, NOW, "10.0.0.1:6379").address == "10.0.0.1:6379"
     found = parse("--space", "smart_lambda", "--address", "local")
-    assert read_options(found, NOW, "10.0.0.1:6379").address == "local"
+    assert read_options(found, NOW, "10.0.0.1:6379").address is None
 
 
 def test_a_storage_uri_is_a_mirror_of_local_work() -> None:

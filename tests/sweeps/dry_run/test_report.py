@@ -202,8 +202,8 @@ def test_disk_is_foretold_for_the_trials_that_run_at_a_time(options: Build, inpu
     shared = sharing(inputs, SIZES)
     lines = [describe_disk_need(options(concurrent=1, **kind), shared, size) for kind in ({}, {"reuse": False})]
     assert all(line.startswith("Disk while a trial runs: about ") for _, line in lines)
-    assert "kept stages 0 B" not in lines[0][0]
-    assert "kept stages 0 B" in lines[1][0]
+    assert "kept stages 0 bytes" not in lines[0][0]
+    assert "kept stages 0 bytes" in lines[1][0]
 
 
 def test_as_many_trials_run_at_a_time_as_fit(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +300,7 @@ def test_free_disk_is_that_of_the_nearest_folder_that_exists(
     free = {tmp_path: SimpleNamespace(free=5 * 10**9)}
     monkeypatch.setattr("shutil.disk_usage", free.__getitem__)
     lines = describe_disk_need(options(storage=tmp_path / missing), inputs, EncoderSize(num_parameters=10))
-    assert "; 5 GB free." in lines[1]
+    assert "; 5.0 GB free." in lines[1]
 
 
 def test_held_out_rows_are_counted_by_task(tiny_config: TrialConfig, tiny_folder: Path) -> None:

@@ -44,8 +44,9 @@ def test_a_point_of_the_grid_is_given_out_as_it_is_in_any_order(tmp_path: Path, 
     space = space_of(tiny_config, grid={"smart.weight": (0.0, 1.0), batches: ((8, 4), (4, 8))})
     study, points = open_study(tmp_path, "s"), grid_trials(space)
     for number in (2, 0, 3, 1):
-        drawn = ask_known(study, space, "grid", number, points[number])
-        assert drawn.params == points[number]
+        trial = ask_known(study, space, "grid", number, points[number])
+        batch_sizes = [points[number][key] for key in batches]
+        assert trial.params == {"smart.weight": points[number]["smart.weight"], " + ".join(batches): str(batch_sizes)}
     assert {number: trial.number for number, trial in newest_trials(study).items()} == {2: 0, 0: 1, 3: 2, 1: 3}
 
 
@@ -77,7 +78,7 @@ def test_the_same_seed_draws_the_same_and_another_seed_does_not(
 
     def draws(name: str, seed: int) -> list[dict[str, object]]:
         study = open_study(tmp_path, name)
-        return [ask_new(study, space, search, seed, number).params for number in range(5)]
+        return [ask_new(study, space, search, seed, number)[1] for number in range(5)]
 
     first = draws("a", seed=1)
     assert first == draws("b", seed=1)
@@ -88,11 +89,11 @@ def test_the_same_seed_draws_the_same_and_another_seed_does_not(
 def test_a_study_that_goes_on_does_not_repeat_its_first_draws(tmp_path: Path, tiny_config: TrialConfig) -> None:
     space = space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
     study = open_study(tmp_path, "s")
-    before = [ask_new(study, space, "random", 0, number).params for number in range(3)]
+    before = [ask_new(study, space, "random", 0, number)[1] for number in range(3)]
     resumed = open_study(tmp_path, "s")
-    after = [ask_new(resumed, space, "random", 0, number).params for number in range(3, 6)]
+    after = [ask_new(resumed, space, "random", 0, number)[1] for number in range(3, 6)]
     undisturbed = open_study(tmp_path, "t")
-    assert before + after == [ask_new(undisturbed, space, "random", 0, number).params for number in range(6)]
+    assert before + after == [ask_new(undisturbed, space, "random", 0, number)[1] for number in range(6)]
 
 
 def test_draws_stay_within_their_ranges(tmp_path: Path, tiny_config: TrialConfig) -> None:
@@ -103,7 +104,7 @@ def test_draws_stay_within_their_ranges(tmp_path: Path, tiny_config: TrialConfig
     }
     space, study = space_of(tiny_config, ranges=ranges), open_study(tmp_path, "s")
     for number in range(20):
-        params = ask_new(study, space, "random", 0, number).params
+        params = ask_new(study, space, "random", 0, number)[1]
         assert 1e-6 <= params["optimizer.learning_rate"] <= 1e-3
         assert params["encoder.max_length"] in (8, 9)
         assert params["smart.tasks"] in (("sst",), ("sst", "qqp"))
@@ -121,9 +122,9 @@ def test_without_conditions_the_draws_are_those_of_optunas_fixed_distributions(
     for number in range(15):
         reference.sampler = sampler_for(search, 7, number)
         asked = reference.ask({"smart.weight": weight, "encoder.max_length": length})
-        drawn = ask_new(study, space, search, 7, number)
-        assert drawn.params == asked.params
-        for owner, trial in ((study, drawn.trial), (reference, asked)):
+        drawn, params = ask_new(study, space, search, 7, number)
+        assert params == asked.params
+        for owner, trial in ((study, drawn), (reference, asked)):
             owner.tell(trial, -abs(asked.params["smart.weight"] - 2))
 
 
@@ -147,13 +148,13 @@ def test_a_key_is_drawn_only_where_its_condition_holds_and_optuna_knows_no_such_
     study = open_study(tmp_path, "s")
     seen = set()
     for number in range(25):
-        drawn = ask_new(study, space, search, 3, number)
-        mode = drawn.params["smart.mode"]
+        drawn, params = ask_new(study, space, search, 3, number)
+        mode = params["smart.mode"]
         expected = {"smart.mode", "smart.step_size"}
         expected |= {"smart.num_steps"} if mode != "random" else set()
         expected |= {"smart.epsilon"} if mode == "paper" else set()
-        assert set(drawn.params) == set(study.trials[number].params) == expected
-        study.tell(drawn.trial, drawn.params.get("smart.epsilon", 0.0))
+        assert set(params) == set(study.trials[number].params) == expected
+        study.tell(drawn, params.get("smart.epsilon", 0.0))
         seen.add(mode)
     assert seen == {"unit_norm", "paper", "random"}
 
@@ -165,9 +166,9 @@ def test_tpe_learns_about_a_key_that_only_some_trials_have(tmp_path: Path, tiny_
     study = open_study(tmp_path, "s")
     drawn = []
     for number in range(40):
-        found = ask_new(study, space, "tpe", 0, number)
-        study.tell(found.trial, -abs(found.params.get("smart.epsilon", -1.0) - 0.8))
-        drawn.append(found.params.get("smart.epsilon"))
+        trial, params = ask_new(study, space, "tpe", 0, number)
+        study.tell(trial, -abs(params.get("smart.epsilon", -1.0) - 0.8))
+        drawn.append(params.get("smart.epsilon"))
     late = [epsilon for epsilon in drawn[-15:] if epsilon is not None]
     assert len(late) > 10
     assert sum(abs(epsilon - 0.8) for epsilon in late) / len(late) < 0.2
@@ -185,7 +186,7 @@ def test_a_condition_on_a_key_that_was_not_drawn_does_not_hold(tmp_path: Path, t
     }
     space = space_of(tiny_config, ranges=ranges, conditions=conditions)
     study = open_study(tmp_path, "s")
-    kinds = {tuple(ask_new(study, space, "random", 0, number).params) for number in range(30)}
+    kinds = {tuple(ask_new(study, space, "random", 0, number)[1]) for number in range(30)}
     assert kinds == {
         ("smart.mode",),
         ("smart.mode", "smart.reduction"),
@@ -197,16 +198,16 @@ def test_names_of_the_spaces_own_are_drawn_and_kept_as_they_are(tmp_path: Path, 
     grid = {"plan": {"short": {"stages.1.epochs": 1}, "long": {"stages.1.epochs": 3}}}
     space = space_of(tiny_config, grid=grid)
     study = open_study(tmp_path, "s")
-    drawn = [ask_known(study, space, "grid", number, point).params for number, point in enumerate(grid_trials(space))]
-    assert drawn == [{"plan": "short"}, {"plan": "long"}]
-    assert study.trials[1].params == {"plan": "long"}
-    assert ask_new(open_study(tmp_path, "t"), space, "tpe", 0, 0).params["plan"] in grid["plan"]
+    for number, point in enumerate(grid_trials(space)):
+        ask_known(study, space, "grid", number, point)
+    assert [trial.params for trial in study.trials] == [{"plan": "short"}, {"plan": "long"}]
+    assert ask_new(open_study(tmp_path, "t"), space, "tpe", 0, 0)[1]["plan"] in grid["plan"]
 
 
 def test_a_study_that_is_opened_again_is_the_one_that_was_there(tmp_path: Path, tiny_config: TrialConfig) -> None:
     space = space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
     study = open_study(tmp_path, "s")
-    study.tell(ask_new(study, space, "random", 0, 0).trial, 0.5)
+    study.tell(ask_new(study, space, "random", 0, 0)[0], 0.5)
     again = open_study(tmp_path, "s")
     assert [trial.value for trial in again.trials] == [0.5]
     assert open_study(tmp_path, "t").trials == []
@@ -219,9 +220,8 @@ def test_a_known_configuration_is_drawn_as_it_was_conditions_included(
     space = space_of(tiny_config, ranges=RANGES, conditions=CONDITIONS)
     first, again = open_study(tmp_path, "s"), open_study(tmp_path, "t")
     for number in range(8):
-        drawn = ask_new(first, space, search, 3, number)
-        known = ask_known(again, space, search, number, drawn.params)
-        assert known.params == drawn.params
+        _, params = ask_new(first, space, search, 3, number)
+        ask_known(again, space, search, number, params)
         assert again.trials[number].params == first.trials[number].params
 
 
@@ -230,16 +230,15 @@ def test_values_that_vary_together_and_lists_are_drawn_as_they_were(tmp_path: Pa
     ranges = {"smart.tasks": Choice(values=(("sst",), ("sst", "qqp")))}
     space = space_of(tiny_config, grid={batches: ((8, 4), (4, 8))}, ranges=ranges)
     study = open_study(tmp_path, "s")
-    drawn = ask_new(study, space, "tpe", 0, 0)
-    on_record = json.loads(json.dumps(drawn.params))  # as `trials.parquet` gives them back
-    assert ask_known(study, space, "tpe", 0, on_record).params == drawn.params
+    _, params = ask_new(study, space, "tpe", 0, 0)
+    ask_known(study, space, "tpe", 0, json.loads(json.dumps(params)))  # as `trials.parquet` gives them back
     assert study.trials[1].params == study.trials[0].params
 
 
 def test_of_a_configuration_that_was_drawn_again_the_newest_counts(tmp_path: Path, tiny_config: TrialConfig) -> None:
     space = space_of(tiny_config, grid={"smart.weight": (0.0, 1.0)})
     study = open_study(tmp_path, "s")
-    study.tell(ask_known(study, space, "grid", 1, {"smart.weight": 1.0}).trial, state=TrialState.FAIL)
+    study.tell(ask_known(study, space, "grid", 1, {"smart.weight": 1.0}), state=TrialState.FAIL)
     ask_known(study, space, "grid", 1, {"smart.weight": 1.0})
     study.ask()  # killed before it had its number
     assert [(number, trial.number) for number, trial in newest_trials(study).items()] == [(1, 1)]
@@ -248,8 +247,8 @@ def test_of_a_configuration_that_was_drawn_again_the_newest_counts(tmp_path: Pat
 def test_tidying_tells_that_what_the_sweep_does_not_know_has_failed(tmp_path: Path, tiny_config: TrialConfig) -> None:
     space = space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
     study = open_study(tmp_path, "s")
-    drawn = [ask_new(study, space, "random", 0, number) for number in range(3)]
-    study.tell(drawn[0].trial, 0.7)
+    first, *_ = (ask_new(study, space, "random", 0, number)[0] for number in range(3))
+    study.tell(first, 0.7)
     study.ask()  # killed before it had its number
     for weight in (1.0, 2.0):
         study.enqueue_trial({"smart.weight": weight})  # killed before they were asked for
@@ -269,24 +268,24 @@ def test_tidying_tells_that_what_the_sweep_does_not_know_has_failed(tmp_path: Pa
 
 def test_what_was_given_out_before_a_kill_can_still_be_told(tmp_path: Path, tiny_config: TrialConfig) -> None:
     space = space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
-    drawn = ask_new(open_study(tmp_path, "s"), space, "random", 0, 4)
-    drawn.trial.report(0.4, 1)
+    drawn, params = ask_new(open_study(tmp_path, "s"), space, "random", 0, 4)
+    drawn.report(0.4, 1)
     study = open_study(tmp_path, "s")
     again = reopen_trial(study, newest_trials(study)[4])
     again.report(0.6, 2)
     study.tell(again, 0.6)
     (trial,) = reload(tmp_path).trials
-    assert (trial.value, trial.intermediate_values, trial.params) == (0.6, {1: 0.4, 2: 0.6}, drawn.params)
+    assert (trial.value, trial.intermediate_values, trial.params) == (0.6, {1: 0.4, 2: 0.6}, params)
 
 
 def told_study(folder: Path, space: SearchSpace) -> optuna.Study:
     """A study of three configurations: one complete, one failed, one whose trial is under way."""
     study = open_study(folder, "s")
-    drawn = [ask_new(study, space, "random", 0, number) for number in range(3)]
-    for number, found in enumerate(drawn):
-        found.trial.report(0.1 * number, 1)
-    study.tell(drawn[0].trial, 0.7)
-    study.tell(drawn[1].trial, state=TrialState.FAIL)
+    drawn = [ask_new(study, space, "random", 0, number)[0] for number in range(3)]
+    for number, trial in enumerate(drawn):
+        trial.report(0.1 * number, 1)
+    study.tell(drawn[0], 0.7)
+    study.tell(drawn[1], state=TrialState.FAIL)
     return study
 
 

@@ -99,7 +99,7 @@ def test_a_cluster_elsewhere_is_not_measured_by_this_machine(options: Build) -> 
     with pytest.raises(ValueError, match="a trial must fit this machine"):
         check_machine(options(workers=10**6))
     with pytest.raises(ValueError, match="a trial must fit this machine"):
-        check_machine(options(workers=10**6, address="local"))
+        check_machine(options(workers=10**6))
 
 
 def test_gpus_that_nobody_asked_for_are_said(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
