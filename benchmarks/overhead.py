@@ -34,7 +34,7 @@ from mtlib.demo.overrides import DEMO_SETTINGS
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
 from search_spaces.space import SearchSpace
-from sweeps.cluster.connection import close_ray, open_ray
+from sweeps.cluster.connection import connected_to_ray
 from sweeps.driver.run_sweep import run_sweep
 from sweeps.lanes.loaded_trial import cached_corpus, cached_encoder
 from sweeps.lanes.messages import Event
@@ -172,15 +172,12 @@ def main() -> None:
         base = short_config(encoder)
         reuse, trainer = (make_place(data, folder, kind) for kind in ("reuse", "trainer"))
         cached_corpus(base, data, folder / ".cache")  # the token cache is there for all three
-        cluster = open_ray(None)
-        try:
+        with connected_to_ray(None):
             found = {
                 "our lane": measure_lane(base, num_trials, data, folder),
                 "Tune, reused actors": measure_tune(reused_actor(base, reuse), num_trials, reuse, True),
                 "TorchTrainer per trial": measure_tune(trainer_per_trial(base, trainer), num_trials, trainer, False),
             }
-        finally:
-            close_ray(cluster)
     show(found, num_trials)
 
 

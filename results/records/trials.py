@@ -135,12 +135,12 @@ WIDE = {"best": pa.float64(), "last": pa.float64(), "best_epoch": pa.int64()}
 def trials_schema(tasks: Sequence[str]) -> pa.Schema:
     """The schema of `trials.parquet` for a sweep over these tasks: the fields of `TrialRecord`, in their order."""
     columns: dict[str, pa.DataType] = {}
-    for field in fields(TrialRecord):
-        if field.name in WIDE:
-            columns |= {f"{field.name}_{name}": WIDE[field.name] for name in (*tasks, OVERALL)}
+    for item in fields(TrialRecord):
+        if item.name in WIDE:
+            columns |= {f"{item.name}_{name}": WIDE[item.name] for name in (*tasks, OVERALL)}
         else:
-            name = "trial" if field.name == "trial_id" else field.name
-            columns[name] = ARROW_TYPES.get(field.type, pa.string())
+            name = "trial" if item.name == "trial_id" else item.name
+            columns[name] = ARROW_TYPES.get(item.type, pa.string())
     return table_schema("trials", columns, tasks)
 
 

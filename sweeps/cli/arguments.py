@@ -177,10 +177,7 @@ def add_resumption(group: argparse._ArgumentGroup) -> None:
 def read_options(arguments: argparse.Namespace, now: datetime, default_address: str | None) -> SweepOptions:
     """The options of a parsed command line; ValueError if a value is missing or wrong.
 
-    Args:
-        arguments: from `parse_words` with this file's parser.
-        now: time for the default name.
-        default_address: Ray cluster that is used if no other is named; None or `local` for this machine.
+    `now` is in the default name. `default_address` is the cluster without --address; None or `local` is this machine.
     """
     address = arguments.address or default_address
     address = None if address == "local" else address

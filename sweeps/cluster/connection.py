@@ -9,7 +9,6 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import NoReturn
 
 import ray
@@ -36,44 +35,32 @@ CONNECT_SECONDS = 5.0
 """Time limit of a TCP connection to a cluster."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cluster:
-    """The Ray cluster that a sweep runs on."""
+@contextlib.contextmanager
+def connected_to_ray(address: str | None) -> Iterator[str | None]:
+    """Starts Ray on this machine, or connects to a cluster, and disconnects at the end; yields its dashboard's URL.
 
-    is_connected_here: bool
-    """Whether `open_ray` connected to it, so that `close_ray` disconnects."""
-    dashboard: str | None
-    """URL of its dashboard."""
-
-
-def open_ray(address: str | None) -> Cluster:
-    """Starts Ray on this machine, or connects to a cluster.
+    Shutting Ray down while a thread is inside it ends the process with another exit code. Ray is then left to end with
+    its driver.
 
     Args:
-        address: of a cluster, e.g. `auto`; None for this machine alone. Ignored if Ray is connected already.
+        address: of a cluster, e.g. `auto`; None for this machine alone. Ignored if Ray is connected already, which then
+            stays connected.
 
     Raises:
         ValueError: there is no cluster at the address.
     """
     silence_ray()
     if ray.is_initialized():
-        return Cluster(is_connected_here=False, dashboard=None)
-    url = start_local() if address is None else connect(address)
-    return Cluster(is_connected_here=True, dashboard=f"http://{url}" if url else None)
-
-
-def close_ray(cluster: Cluster) -> None:
-    """Disconnects from Ray if `open_ray` connected.
-
-    Shutting Ray down while a thread is inside it ends the process with another exit code. Ray is then left to end with
-    its driver.
-    """
-    if not cluster.is_connected_here:
+        yield None
         return
-    if is_inside_ray():
-        skip_shutdown_at_exit()
-    else:
-        ray.shutdown()
+    place = start_local() if address is None else connect(address)
+    try:
+        yield f"http://{place}" if place else None
+    finally:
+        if is_inside_ray():
+            skip_shutdown_at_exit()
+        else:
+            ray.shutdown()
 
 
 def is_inside_ray() -> bool:

@@ -16,7 +16,7 @@ from mtlib.errors import first_line
 from results.records.epochs import compact
 from results.records.heartbeat import send_heartbeats
 from results.records.trials import TrialRecord
-from sweeps.cluster.connection import BackgroundRun, close_ray, open_ray
+from sweeps.cluster.connection import BackgroundRun, connected_to_ray
 from sweeps.cluster.interrupts import Interrupts
 from sweeps.cluster.placement_groups import remove_orphaned_groups
 from sweeps.driver.ledger import Ledger, add_trial, apply_event, close_ledger, open_ledger, save_ledger
@@ -133,12 +133,11 @@ def outcome_of(ledger: Ledger, complaints: Sequence[str]) -> SweepOutcome:
 
 def run_on_ray(plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: Interrupts) -> str | None:
     """Connects to Ray, runs the sweep and disconnects; returns why the sweep failed, None if it did not."""
-    cluster = open_ray(plan.options.address)
-    try:
+    with connected_to_ray(plan.options.address) as dashboard:
         interrupts.install_handlers()  # `ray.init` replaces that of SIGTERM
         remove_orphaned_groups()
-        if cluster.dashboard:
-            on_event(make_note(f"Ray's dashboard: {cluster.dashboard}"), ledger)
+        if dashboard:
+            on_event(make_note(f"Ray's dashboard: {dashboard}"), ledger)
         sweep = start_sweep(plan, ledger, on_event)
         counted = ((len(sweep.pool.lanes), "lane"), (plan.options.workers, "worker"))
         lanes, workers = (f"{number} {what}{'s' * (number != 1)}" for number, what in counted)
@@ -149,8 +148,6 @@ def run_on_ray(plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: I
             return f"Ray failed: {first_line(error)}"
         finally:
             close_sweep(sweep, (CLOSING_SECONDS, STOP_SECONDS, 0.0)[min(interrupts.count, 2)])
-    finally:
-        close_ray(cluster)
 
 
 def make_note(text: str) -> Event:

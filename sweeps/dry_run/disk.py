@@ -64,12 +64,7 @@ def estimate_disk(
     Where the store is too small for all stages, those that only a longer trial could continue from are left out.
     Stopped and failed trials, and stages of other sweeps in the store, are not considered.
 
-    Args:
-        paths: the segments of each configuration.
-        inputs: the numbers of rows.
-        encoder: the size of the encoder.
-        options: what is kept.
-        num_concurrent: trials that run at the same time.
+    `paths` are the segments of each configuration; `num_concurrent` trials run at the same time.
     """
     copies, lasts = options.replicates, [path[-1] for path in paths]
     records = copies * sum(record_bytes(last.config, inputs) for last in lasts)
@@ -118,11 +113,7 @@ def expected_weights(config: TrialConfig, cut: Cut | None, share: float, encoder
     Each score's epochs so far, counted from the first that has the score, are equally likely to be its best. So an
     epoch is best by no score with probability prod_scores (1 - share / epochs of the score).
 
-    Args:
-        config: the trial's configuration.
-        cut: None for the trial's end.
-        share: probability that the best weights by a score are kept at all.
-        encoder: the size of the encoder.
+    `cut` is None for the trial's end; `share` is the probability that the best weights by a score are kept at all.
     """
     total = num_epochs(config) if cut is None else cut.total_epochs
     found: list[float] = []

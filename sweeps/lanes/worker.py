@@ -19,7 +19,7 @@ import ray.train.torch
 import torch
 from ray.actor import ActorHandle
 
-from mtlib.checkpoints.state import why_full
+from mtlib.checkpoints.state import drop_states, why_full
 from mtlib.config.trial import TrialConfig
 from mtlib.errors import first_line
 from mtlib.runtime.environment import describe_environment
@@ -33,7 +33,6 @@ from sweeps.lanes.worker_trial import (
     TrialRun,
     describe_error,
     from_rank_0,
-    remove_final_states,
     run_trial,
 )
 from sweeps.options import SweepPlan
@@ -111,8 +110,8 @@ def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
     if is_first:
         facts = {"peak_memory_bytes": peak_memory(device), **reporter.facts}
         end = {"how": status, "error": error, "time": time.time(), **facts}
-        if status != "interrupted" and record_end(folder, end):
-            remove_final_states(folder, status, can_retry=is_full)  # once the disk has space
+        if status != "interrupted" and record_end(folder, end) and not is_full:
+            drop_states(folder.states)  # where the disk was full, a retry continues from them
         reporter.report_end(status, error, facts)
     gc.collect()
     if torch.cuda.is_available():
@@ -144,10 +143,7 @@ def load_on_workers(
 def is_contained(error: BaseException, device: torch.device, is_alone: bool) -> bool:
     """Whether this process can train the next trial: no other worker waits for it, and its CUDA context is sound.
 
-    Args:
-        error: raised by the trial.
-        device: where it trained.
-        is_alone: whether it was the only worker before; now the others and the process group may be gone.
+    `is_alone` says whether it was the only worker before the error; now the others and the process group may be gone.
     """
     return is_alone and not (device.type == "cuda" and may_be_external(error))
 

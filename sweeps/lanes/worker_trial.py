@@ -14,7 +14,7 @@ from filelock import FileLock
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from mtlib.checkpoints.state import DiskFull, drop_states, newest_numbers, read_state, saved_states
+from mtlib.checkpoints.state import DiskFull, newest_numbers, read_state, saved_states
 from mtlib.errors import TrainingDiverged, first_line
 from mtlib.runtime.workers import gather_from_workers, num_workers, worker_rank
 from mtlib.stages.keys import Cut
@@ -234,12 +234,6 @@ def store_stage_end(run: TrialRun, stage: int) -> None:
     seconds = float((newest_numbers(run.folder.states) or {}).get("seconds", 0.0))
     why_not = store_cut(run.folder, loaded.end_of(stage), seconds, is_spare=is_last)
     run.reporter.report_stage_finished(stage, why_not)
-
-
-def remove_final_states(folder: TrialFolder, status: FinalStatus, can_retry: bool = False) -> None:
-    """On rank 0, once a trial's end is recorded: removes its states, unless it can resume or be retried from them."""
-    if status != "interrupted" and not can_retry:
-        drop_states(folder.states)
 
 
 def wrap_for(device: torch.device) -> Callable[[nn.Module], nn.Module]:

@@ -20,10 +20,7 @@ PAIRS = ("grid", "ranges", "conditions")
 def check_unchanged(info: Mapping[str, Any], inputs: SweepInputs, encoder: str | None) -> None:
     """Checks that a sweep would still train the same trials; the folders of data and encoder may differ.
 
-    Args:
-        info: the content of `sweep.json`.
-        inputs: the current space and data.
-        encoder: fingerprint of the current encoder; None: not compared.
+    `info` is the content of `sweep.json`, `encoder` the fingerprint of the current encoder; None is not compared.
 
     Raises:
         ValueError: one line that names the differences.

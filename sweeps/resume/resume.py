@@ -60,11 +60,7 @@ def find_sweep_folder(name: str, storage: Path) -> Path:
 def resume_sweep(options: SweepOptions, inputs: SweepInputs, encoder: str, arguments: Sequence[str]) -> Resumed:
     """Makes a sweep ready to continue, and notes the resume in its `sweep.json`.
 
-    Args:
-        options: the saved options of the sweep, as the command line changes them.
-        inputs: its current space and data.
-        encoder: fingerprint of its current encoder.
-        arguments: the command line as typed.
+    `options` are the saved ones as the command line, `arguments`, changes them; `encoder` is the current fingerprint.
 
     Raises:
         ValueError: the space, the data or the encoder has changed (the difference is named), or its records are lost.

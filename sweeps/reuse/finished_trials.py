@@ -119,12 +119,7 @@ def find_finished(folder: TrialFolder, cut: Cut, names: Sequence[str] = ()) -> l
     """Folders of finished trials that are equal up to a cut, the newest first.
 
     The register may be out of date: a sweep may have been deleted and another have its name, and pruning deletes
-    weights.
-
-    Args:
-        folder: of any trial of the storage.
-        cut: the end of the finished trials.
-        names: of scores; the weights of the best epoch by each must exist.
+    weights. Those of the best epochs by all scores in `names` must exist.
     """
     found = [other_folder(folder, *Path(name).parts) for name in registered_trials(folder, cut)]
     return [other for other in found if is_finished_at(other, cut) and set(names) <= best_names(other)]
@@ -158,7 +153,7 @@ def fetch_finished(folder: TrialFolder, cut: Cut, names: Sequence[str]) -> str |
 
     `FETCHED` then holds the other trial's `checkpoint` folder, and `trials/` with its epochs under this trial's name.
 
-    Arguments are those of `find_finished`. Returns `sweep/trial` of the other trial; None if there is none.
+    Returns `sweep/trial` of the other trial; None if there is none.
     """
     fetched = folder.path / FETCHED
     for source in find_finished(folder, cut, names):

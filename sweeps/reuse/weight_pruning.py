@@ -30,7 +30,7 @@ def prune_weights(
     Args:
         folder: the sweep's folder.
         records: of all its trials so far.
-        num_models: how many trials keep weights for each score, at least 1.
+        num_models: trials that keep weights for each score, at least 1.
         pruned: what earlier calls have left, which is skipped; updated in place.
     """
     done, known = {} if pruned is None else pruned, list(records)

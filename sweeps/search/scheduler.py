@@ -54,10 +54,7 @@ def make_scheduler(
 ) -> TrialScheduler:
     """The scheduler of a sweep. It counts epochs from the first overall score.
 
-    Args:
-        plan: the sweep.
-        reported: of a resumed sweep, by id of each first training of a configuration: its scored epochs and best scores
-            so far.
+    `reported` are the scored epochs and best scores so far of a resumed sweep's trials, replicates aside, by trial id.
     """
     if plan.options.scheduler == "none":
         return FIFOScheduler()

@@ -55,14 +55,10 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         max_live: int,
         known: Sequence[TrialRecord] = (),
     ) -> None:
-        """Queues the points of a grid, and the unfinished trials of a resumed sweep.
+        """Queues the points of a grid, and those of the `known` trials of a resumed sweep that have not ended.
 
-        Args:
-            plan: the sweep.
-            study: its study.
-            on_new: called with every trial before it is suggested.
-            max_live: how many trials may run at a time; it may be changed later.
-            known: the trials of the sweep so far; those that have not ended are suggested again.
+        `on_new` is called with every trial before it is suggested. `max_live` trials may run at a time; the sweep
+        changes this later.
         """
         super().__init__(metric="best", mode="max")
         self._plan = plan
@@ -79,7 +75,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         """Trials that were interrupted, or failed, while the sweep was being stopped."""
         self.order = StageOrder()
         """The stages that are being trained; the sweep reports to it."""
-        self._restore_known(known)
+        self._restore_known()
         numbers = numbers_of(known)
         if plan.options.search == "grid":
             points = enumerate(grid_trials(plan.space))
@@ -142,9 +138,9 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
     def restore(self, checkpoint_path: str) -> None:
         """Nothing: sweeps are not restored from Tune's snapshots."""
 
-    def _restore_known(self, known: Sequence[TrialRecord]) -> None:
+    def _restore_known(self) -> None:
         """Brings the study in line with the records of a resumed sweep, and queues its unfinished trials."""
-        space, search = self._plan.space, self._plan.options.search
+        space, search, known = self._plan.space, self._plan.options.search, self._known
         by_number = {number: [record for record in known if record.number == number] for number in numbers_of(known)}
         left = {number: unfinished_specs(self._plan, records) for number, records in by_number.items()}
         recorded = [(number, trial) for number, trial in newest_trials(self._study).items() if number in by_number]

@@ -93,8 +93,7 @@ def reopen_ended(study: optuna.Study, folder: Path, numbers: Collection[int], an
     be restarted.
 
     Args:
-        study: the study in `folder`.
-        folder: the sweep's folder.
+        study: the study in the sweep's `folder`.
         numbers: of configurations to reopen; those that have not ended, or are unknown, are left as they are.
         anew: those among them whose intermediate values are removed too.
     """

@@ -30,14 +30,7 @@ class DecisionCallback(tune.Callback):  # type: ignore[misc]
 def start_tune(
     mailbox: ActorHandle[Any], searcher: SweepSearcher, scheduler: TrialScheduler, storage: Path
 ) -> BackgroundRun:
-    """Starts Tune.
-
-    Args:
-        mailbox: the sweep's mailbox.
-        searcher: suggests trials, and knows when there are no more.
-        scheduler: decides on their reports.
-        storage: folder for Tune's own files, which nothing reads.
-    """
+    """Starts Tune; its own files go into `storage`, where nothing reads them."""
     tuner = tune.Tuner(
         trial_function(mailbox),
         tune_config=tune.TuneConfig(

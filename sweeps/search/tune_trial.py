@@ -16,33 +16,27 @@ from sweeps.lanes.messages import TrialEnd
 
 
 class TrialFailed(RuntimeError):  # noqa: N818 - says what happened
-    """The trial ended on its lane without a result."""
+    """The trial failed or was interrupted on its lane."""
 
 
 def trial_function(mailbox: ActorHandle[Any]) -> Callable[[dict[str, Any]], None]:
     """The function that Tune runs for every trial, with the little it needs of the cluster."""
 
     def trial(config: dict[str, Any]) -> None:
-        forward_reports(mailbox, config["trial_id"], config["config"], config["title"])
+        forward_reports(mailbox, config)
 
     return tune.with_resources(trial, HEAD_NODE_RESOURCES)  # type: ignore[no-any-return]
 
 
-def forward_reports(mailbox: ActorHandle[Any], trial_id: str, config: str, title: str) -> None:
-    """Submits a trial and reports to Tune until it has ended.
+def forward_reports(mailbox: ActorHandle[Any], suggested: Mapping[str, str]) -> None:
+    """Submits a trial, as the searcher suggests it, and reports to Tune until it has ended; raises TrialFailed.
 
-    Args:
-        mailbox: the sweep's mailbox.
-        trial_id: the trial.
-        config: its configuration, as JSON.
-        title: name of the calls in Ray's dashboard, one call per epoch.
-
-    Raises:
-        TrialFailed: the trial failed or was interrupted.
+    Ray's dashboard shows the trial's title, in one call per epoch.
     """
-    ray.get(mailbox.submit.remote(trial_id, config))
+    trial_id = suggested["trial_id"]
+    ray.get(mailbox.submit.remote(trial_id, suggested["config"]))
     while True:
-        message = ray.get(mailbox.next_report.options(name=title).remote(trial_id))
+        message = ray.get(mailbox.next_report.options(name=suggested["title"]).remote(trial_id))
         if isinstance(message, TrialEnd):
             break
         tune.report(tune_metrics(message))

@@ -75,11 +75,7 @@ def check_points(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder) 
 def create_sweep(options: SweepOptions, inputs: SweepInputs, encoder: str, arguments: Sequence[str]) -> SweepPlan:
     """Makes the sweep's folder with `sweep.json` in it, and `hold_out.json` where rows are held out.
 
-    Args:
-        options: the checked command line.
-        inputs: the checked space and data.
-        encoder: fingerprint of the encoder.
-        arguments: the command line as typed.
+    `encoder` is the encoder's fingerprint, `arguments` the command line as typed.
 
     Raises:
         ValueError: the storage cannot be written.

@@ -63,9 +63,7 @@ def check_held_out_share(space: SearchSpace) -> None:
 def check_held_out_files(space: SearchSpace, others: Iterable[TableKey]) -> None:
     """Raises ValueError if some trials would hold out a task's rows from other files than the first one.
 
-    Args:
-        space: what is searched.
-        others: sets and splits of which some trials read other files.
+    `others` are the sets and splits of which some trials read other files.
     """
     differing = sorted({task for task, split in others if split == HELD})
     rule = f"--hold-out must find a task's train rows in the same place in all trials of space '{space.name}'"

@@ -14,12 +14,10 @@ from results.records.files import PROJECT_FOLDER
 from sweeps.cluster import connection
 from sweeps.cluster.connection import (
     BackgroundRun,
-    Cluster,
-    close_ray,
     connect,
+    connected_to_ray,
     free_port,
     ignoring_interrupts,
-    open_ray,
     start_local,
     worker_environment,
 )
@@ -130,27 +128,27 @@ def test_a_background_run_that_fails_says_why_in_one_line() -> None:
     assert run.error == "RuntimeError: no node is left"
 
 
-def test_ray_is_not_shut_down_under_a_thread_that_is_still_inside(shutdowns: list[str]) -> None:
-    cluster = Cluster(is_connected_here=True, dashboard=None)
+def test_ray_is_not_shut_down_under_a_thread_that_is_still_inside(
+    shutdowns: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(connection, "start_local", lambda: "127.0.0.1:8265")
     may_go = threading.Event()
-
-    def work() -> None:
-        may_go.wait(10)
-
-    run = BackgroundRun(work, "lane0")
-    close_ray(cluster)
-    assert shutdowns == []
+    with connected_to_ray(None) as dashboard:
+        run = BackgroundRun(lambda: may_go.wait(10), "lane0")
+    assert (dashboard, shutdowns) == ("http://127.0.0.1:8265", [])
     may_go.set()
     run.wait(10)
-    close_ray(cluster)
+    with connected_to_ray(None):
+        pass
     assert shutdowns == ["shutdown"]
 
 
 def test_a_connection_that_was_there_before_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     monkeypatch.setattr(ray, "shutdown", lambda: pytest.fail("it was shut down"))
-    cluster = open_ray(None)
-    close_ray(cluster)
+    with connected_to_ray(None) as dashboard:
+        assert dashboard is None
 
 
 PROGRAM = """

@@ -20,11 +20,12 @@ import pytest
 import torch
 
 import results.records.files
+from mtlib.checkpoints.state import drop_states
 from mtlib.runtime.environment import describe_environment
 from results.records.files import full_path
 from results.records.recovery import read_end, write_end
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
-from sweeps.lanes.worker_trial import TrialRun, remove_final_states, run_trial
+from sweeps.lanes.worker_trial import TrialRun, run_trial
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import trial_folder
 from sweeps.reuse.stage_store import entry_folders, has_stage, stage_store
@@ -120,7 +121,7 @@ def lane(plan: SweepPlan, course: LoadedTrial, steps: list[int]) -> None:
     link.steps, line = steps, cast(Any, link)
     how, error = run_trial(TrialRun(loaded=course, folder=place, reporter=line, device=CPU))
     write_end(plan.options.folder, TRIAL, {"how": how, "error": error, "time": time.time(), **link.facts})
-    remove_final_states(place, how)
+    drop_states(place.states)
 
 
 def copied(plan: SweepPlan, storage: Path, name: str) -> SweepPlan:

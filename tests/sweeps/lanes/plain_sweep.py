@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from mtlib.checkpoints.state import drop_states
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
 from mtlib.training.epoch_report import EpochReport, StepProgress
@@ -18,7 +19,7 @@ from sweeps.driver.ledger import open_ledger
 from sweeps.dry_run.stage_tree import training_order
 from sweeps.lanes.loaded_trial import load_trial
 from sweeps.lanes.messages import FinalStatus
-from sweeps.lanes.worker_trial import TrialRun, remove_final_states, run_trial
+from sweeps.lanes.worker_trial import TrialRun, run_trial
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import ReusedWork, trial_folder
 from sweeps.reuse.starting_point import StartingPoint
@@ -74,7 +75,7 @@ def train_one(plan: SweepPlan, trial_id: str, config: TrialConfig) -> tuple[Fina
     line: Any = link
     how, error = run_trial(TrialRun(loaded=course, folder=place, reporter=line, device=cpu))
     assert error is None
-    remove_final_states(place, how)
+    drop_states(place.states)
     return how, link
 
 

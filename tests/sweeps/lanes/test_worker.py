@@ -24,7 +24,7 @@ from safetensors.torch import save_file
 
 import mtlib.checkpoints.state
 import sweeps.lanes.worker
-from mtlib.checkpoints.state import StateFolder, load_state, saved_states
+from mtlib.checkpoints.state import State, StateFolder, load_state, save_state, saved_states
 from mtlib.config.trial import TrialConfig
 from mtlib.training.epoch_report import StepProgress
 from results.records.epochs import read_curves
@@ -256,6 +256,16 @@ def best_digests(folder: Path, trial_id: str) -> dict[str, int]:
     """Checksums of a trial's best weights, as they are."""
     weights = folder / "trials" / trial_id / "checkpoint" / "weights"
     return {path.name: zlib.crc32(path.read_bytes()) for path in weights.glob("epoch-*")}
+
+
+@pytest.mark.parametrize("status", ["complete", "reused", "pruned", "failed", "interrupted"])
+def test_an_end_takes_the_states_away_unless_the_trial_was_interrupted(
+    status: str, plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_state(plain_lane.states("done"), 1, State(tensors={}, numbers={}))
+    monkeypatch.setattr(sweeps.lanes.worker, "run_trial", lambda _run: (status, None))
+    plain_lane.run("done")
+    assert bool(saved_states(plain_lane.states("done"))) == (status == "interrupted")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from filelock import FileLock
 from torch import nn
 
-from mtlib.checkpoints.state import DiskFull, newest_numbers, read_state, saved_states
+from mtlib.checkpoints.state import DiskFull, drop_states, newest_numbers, read_state, saved_states
 from mtlib.config.trial import TrialConfig
 from mtlib.errors import TrainingDiverged
 from mtlib.runtime.workers import worker_rank
@@ -27,7 +27,6 @@ from sweeps.lanes.worker_trial import (
     TrialClaims,
     TrialRun,
     describe_error,
-    remove_final_states,
     run_trial,
     wrap_for,
 )
@@ -249,7 +248,7 @@ def test_what_is_at_its_end_already_is_complete_without_a_step(ground: Ground) -
 def test_an_equal_trial_is_reused_whole_and_one_whose_end_was_lost_is_complete(ground: Ground) -> None:
     course, first = ground.course(), ground.place("sweep/0000-r0")
     run_trial(run_of(course, first))
-    remove_final_states(first, "complete")
+    drop_states(first.states)
     link = Link(place := ground.place("sweep/0001-r0"))
     assert run_trial(run_of(course, place, link)) == ("reused", None)
     assert (link.steps, link.replayed, link.begun[0].reused.taken_from) == ([], [3], "sweep/0000-r0")
@@ -539,7 +538,6 @@ def test_an_interrupted_trial_goes_on_from_its_last_step(ground: Ground) -> None
     link = Link(place)
     is_interrupted(link)
     assert run_trial(run_of(course, place, link))[0] == "interrupted"
-    remove_final_states(place, "interrupted")
     link = Link(place)
     assert run_trial(run_of(course, place, link)) == ("complete", None)
     assert link.steps[0] == 7
@@ -573,18 +571,6 @@ def test_a_damaged_state_is_not_handed_on(ground: Ground) -> None:
     assert link.ended == [(0, None), (1, None)]
     assert fetch_stage(place.store, keys(course)[0], place.sweep_folder / "taken") is not None
     assert read_state(place.sweep_folder / "taken" / "state") is not None
-
-
-@pytest.mark.parametrize(
-    ("how", "has_states"),
-    [("complete", False), ("reused", False), ("pruned", False), ("failed", False), ("interrupted", True)],
-)
-def test_an_end_takes_the_states_away_unless_the_trial_can_go_on(ground: Ground, how: Any, has_states: bool) -> None:
-    course, place = ground.course(), ground.place()
-    train_trial(course, place, until_epoch=1)
-    remove_final_states(place, how)
-    assert bool(saved_states(place.states)) == has_states
-    assert (place.states.path / "best.json").exists(), "the best weights stay"
 
 
 def test_a_complete_trial_is_noted_for_equal_ones_while_it_still_has_the_right_to_its_end(
@@ -633,13 +619,6 @@ def test_only_what_is_complete_and_shared_is_noted(ground: Ground, shares: bool)
     link.stops_behind = 2 if shares else None
     assert run_trial(run_of(course, place, link))[0] == ("pruned" if shares else "complete")
     assert not place.finished_folder.exists()
-
-
-def test_a_trial_that_failed_for_want_of_room_keeps_its_states(ground: Ground) -> None:
-    course, place = ground.course(), ground.place()
-    train_trial(course, place, until_epoch=1)
-    remove_final_states(place, "failed", can_retry=True)
-    assert saved_states(place.states)
 
 
 def test_one_worker_needs_no_wrapping() -> None:

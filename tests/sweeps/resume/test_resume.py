@@ -334,7 +334,8 @@ def test_a_change_of_rows_that_are_held_out_alone_is_seen_too(tiny_folder: Path,
     ]
     path.write_text("\n".join(lines) + "\n")
     with pytest.raises(ValueError, match=r"^the data must be .* began, got other rows of sts-held in "):
-        resume_sweep(read_saved_options(plan.options.folder, {}), read_inputs(options), ENCODER, [])
+        resumed = read_saved_options(plan.options.folder, {})
+        resume_sweep(resumed, read_inputs(resumed), ENCODER, [])
 
 
 def test_a_sweep_that_is_refused_is_left_as_it_was(begun: Callable[..., SweepOptions], inputs: SweepInputs) -> None:

@@ -56,7 +56,7 @@ def reported(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def run(mailbox: Any) -> None:
-    forward_reports(mailbox, "0003-r0", "{}", "0003-r0 smart.weight=0.5")
+    forward_reports(mailbox, {"trial_id": "0003-r0", "config": "{}", "title": "0003-r0 smart.weight=0.5"})
 
 
 def test_reports_are_passed_on_until_the_trial_is_complete(reported: list[dict[str, Any]]) -> None:
