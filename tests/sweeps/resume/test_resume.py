@@ -333,8 +333,8 @@ def test_a_change_of_rows_that_are_held_out_alone_is_seen_too(tiny_folder: Path,
         line.rpartition("\t")[0] + "\t4.99" if f"\t{row}\t" in line else line for line in path.read_text().splitlines()
     ]
     path.write_text("\n".join(lines) + "\n")
+    resumed = read_saved_options(plan.options.folder, {})
     with pytest.raises(ValueError, match=r"^the data must be .* began, got other rows of sts-held in "):
-        resumed = read_saved_options(plan.options.folder, {})
         resume_sweep(resumed, read_inputs(resumed), ENCODER, [])
 
 
