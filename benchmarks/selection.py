@@ -35,12 +35,12 @@ if not __package__:  # started as a script: imports begin at the project's folde
 import numpy as np
 
 from mtlib.tasks import TASKS, Task
+from results.comparison.bootstrap import Floats, score_examples
 from results.ensembles.best_k import Method, Settings
 from results.ensembles.candidates import Candidate, Pool
 from results.ensembles.ensemble import Ensemble, combine_outputs, ensemble_outputs, score_rows
 from results.ensembles.methods import AUTOMATIC, SELECTION_METHODS, SINGLE, methods_for
 from results.ensembles.outputs import Outputs, outputs_of, values_of
-from results.ranking.bootstrap import Floats, score_examples
 from results.scoring.cross_fitting import bootstrap, cross_fit, interval, widened
 from results.selection.select_all import REPEATS
 from results.selection.select_ensemble import automatic_method, select_ensemble

@@ -11,11 +11,11 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
+from results.comparison.bootstrap import Floats, Numbers, score_examples
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, equal_ensemble, find_knots, ranks_of
 from results.ensembles.folds import assign_folds, iter_folds
 from results.ensembles.outputs import Outputs
-from results.ranking.bootstrap import Floats, Numbers, score_examples
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,8 @@ import pyarrow.fs as fs
 
 from mtlib.errors import require, require_name, require_once
 from mtlib.tasks import TASKS, Task
+from results.comparison.bootstrap import Floats, Numbers
 from results.ensembles.outputs import Outputs, margins_of, outputs_of, values_of
-from results.ranking.bootstrap import Floats, Numbers
 from results.records.epochs import read_curves, reported_epochs
 from results.records.files import Location, open_folder, read_json
 from results.records.predictions import has_same_examples, iter_predictions, logits_array

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mtlib.tasks import Task
+from results.comparison.bootstrap import Floats, Numbers, score_examples
 from results.ensembles.candidates import Pool
 from results.ensembles.outputs import Outputs, tempered, values_of
-from results.ranking.bootstrap import Floats, Numbers, score_examples
 
 NUM_KNOTS = 101
 """Number of quantiles that represent the distribution of a candidate's predictions."""

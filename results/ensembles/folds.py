@@ -6,7 +6,7 @@ import numpy as np
 
 from mtlib.errors import require
 from mtlib.tasks import Task
-from results.ranking.bootstrap import Floats, Numbers
+from results.comparison.bootstrap import Floats, Numbers
 
 LEAST_ROWS = 10
 """Of a fold in which a correlation is computed: with fewer its standard error is far too small."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtlib.tasks import Task
-from results.ranking.bootstrap import Floats
+from results.comparison.bootstrap import Floats
 
 Outputs = npt.NDArray[np.float32]
 """(..., rows, width): width is the number of classes, or 1."""
@@ -71,7 +71,7 @@ def probabilities_of(task: Task, outputs: npt.ArrayLike) -> Floats:
 
 
 def values_of(task: Task, outputs: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
-    """`results.ranking.bootstrap.example_values` of outputs, (..., rows, width), and labels, (rows,), to (..., rows).
+    """As `example_values`, of outputs, (..., rows, width), and labels, (rows,), to (..., rows).
 
     1 where the prediction is right and 0 where it is wrong, or, for a regression, the prediction.
     """

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from results.comparison.bootstrap import Floats, Numbers
 from results.ensembles.best_k import Method, Settings, best_candidates
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, equal_ensemble, score_rows
 from results.ensembles.folds import count_folds
 from results.ensembles.outputs import Outputs
-from results.ranking.bootstrap import Floats, Numbers
 
 Taste = Callable[[tuple[int, ...]], Outputs]
 """What the model with the mean weights of some candidates of a pool says of all its rows, (rows, width); the candidates

@@ -11,9 +11,9 @@ import numpy as np
 
 from mtlib.errors import require
 from mtlib.tasks import Task
+from results.comparison.bootstrap import Floats
 from results.ensembles.outputs import predictions_of, probabilities_of
 from results.inference.readers import TextRow
-from results.ranking.bootstrap import Floats
 
 OutputFormat = Literal["csv", "jsonl"]
 OUTPUT_SUFFIXES: dict[str, OutputFormat] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}

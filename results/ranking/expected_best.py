@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mtlib.errors import require, require_name
 from mtlib.tasks import TASKS
-from results.ranking.bootstrap import Floats
+from results.comparison.bootstrap import Floats
 from results.ranking.rank import group_by_configuration
 from results.records.sweep import Sweep
 from results.records.trials import OVERALL, UNFINISHED, TrialRecord

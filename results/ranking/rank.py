@@ -12,7 +12,7 @@ import pandas as pd
 
 from mtlib.errors import require_name
 from mtlib.tasks import TASKS
-from results.ranking.bootstrap import (
+from results.comparison.bootstrap import (
     Floats,
     bootstrap_overall,
     bootstrap_scores,
@@ -78,7 +78,7 @@ def rank(records: Sequence[TrialRecord], curves: pd.DataFrame, read: ReadPredict
 
     A trial counts with its scores at the epoch of its highest overall score (the first, where there are several); a
     failed one does not count. Standard errors and differences come from a bootstrap over examples on which all trials
-    share their resamples (`results.ranking.bootstrap`).
+    share their resamples (`results.comparison.bootstrap`).
 
     Raises:
         ValueError: the sweep has a task that `mtlib.tasks` does not know, or predictions are missing.

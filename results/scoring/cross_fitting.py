@@ -12,12 +12,7 @@ import numpy as np
 from scipy.stats import norm
 
 from mtlib.tasks import Task
-from results.ensembles.best_k import Method, Settings
-from results.ensembles.candidates import Pool
-from results.ensembles.ensemble import Combine, ensemble_outputs
-from results.ensembles.folds import assign_folds, count_folds, iter_folds
-from results.ensembles.outputs import values_of
-from results.ranking.bootstrap import (
+from results.comparison.bootstrap import (
     NUM_RESAMPLES,
     Floats,
     Numbers,
@@ -27,6 +22,11 @@ from results.ranking.bootstrap import (
     variance,
     weighted_pearson,
 )
+from results.ensembles.best_k import Method, Settings
+from results.ensembles.candidates import Pool
+from results.ensembles.ensemble import Combine, ensemble_outputs
+from results.ensembles.folds import assign_folds, count_folds, iter_folds
+from results.ensembles.outputs import values_of
 
 CHOICE_FACTOR = 2.0
 """Factor of the variance between repeats. With it 95 % intervals covered the true score of the automatic choice in 93

@@ -3,10 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 
+from results.comparison.bootstrap import CONFIDENCE, Floats, Numbers, bootstrap_scores, score_examples
 from results.ensembles.base_configuration import ConfigurationKey
 from results.ensembles.best_k import best_candidates
 from results.ensembles.candidates import Pool
-from results.ranking.bootstrap import CONFIDENCE, Floats, Numbers, bootstrap_scores, score_examples
 
 EQUAL_WITHIN = 1e-9
 """Largest difference of scores that count as equal."""

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from results.comparison.bootstrap import Numbers
 from results.ensembles.best_k import Method, Settings
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble
-from results.ranking.bootstrap import Numbers
 from results.ranking.expected_best import round_numbers
 from results.records.selection import TradeOff
 from results.scoring.cross_fitting import cross_fit

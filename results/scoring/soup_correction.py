@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from results.ranking.bootstrap import Floats
+from results.comparison.bootstrap import Floats
 from results.records.selection import MethodScore
 from results.scoring.cross_fitting import interval, total_error, widened
 from results.scoring.method_scores import EvaluatedMethod, clip_to_metric

@@ -15,12 +15,12 @@ from mtlib.data.load import read_held_out
 from mtlib.data.tables import Table
 from mtlib.errors import require
 from mtlib.tasks import TASKS
+from results.comparison.bootstrap import Floats, bootstrap_scores, score_examples
 from results.ensembles.outputs import values_of
 from results.inference.dev_texts import data_folder
 from results.inference.models import ModelSource, find_trials
 from results.inference.predictor import load_predictor, predict_stream
 from results.inference.readers import TextRow
-from results.ranking.bootstrap import Floats, bootstrap_scores, score_examples
 from results.records.files import open_folder
 from results.records.hold_out import HoldOutRecord, check_held_out_rows, read_hold_out, write_hold_out
 from results.records.selection import HeldOutScores, Selection

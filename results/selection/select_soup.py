@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from mtlib.data.token_cache import Corpus
+from results.comparison.bootstrap import Numbers
 from results.ensembles.base_configuration import ConfigurationKey
 from results.ensembles.best_k import Settings, choose_single
 from results.ensembles.candidates import Pool, without_copies
@@ -26,7 +27,6 @@ from results.inference.dev_texts import read_dev_texts
 from results.inference.models import ModelSource
 from results.inference.predictor import model_logits, tokenize_rows
 from results.inference.soup_model import find_shapes, load_soup
-from results.ranking.bootstrap import Numbers
 from results.records.selection import TaskSelection
 from results.scoring.method_scores import Baselines, compare_with_baselines, evaluate_base, evaluate_method
 from results.scoring.soup_correction import SoupBaselines, corrected_score

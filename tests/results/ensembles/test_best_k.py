@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import pearsonr, rankdata
 
 from mtlib.tasks import TASKS, Task
+from results.comparison.bootstrap import Numbers
 from results.ensembles.best_k import (
     Method,
     Settings,
@@ -32,7 +33,6 @@ from results.ensembles.ensemble import (
 )
 from results.ensembles.greedy import choose_greedy
 from results.ensembles.stacking import choose_weights
-from results.ranking.bootstrap import Numbers
 from results.selection.select_ensemble import members_of
 from tests.results.scoring.plain_selection import all_rows, mean_score, plain_score
 from tests.results.scoring.simulated_pools import build_pool, labels_by, named_weights, peeks, pool_of, true_score

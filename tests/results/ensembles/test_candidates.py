@@ -16,10 +16,10 @@ from mtlib.checkpoints.best_weights import weights_path
 from mtlib.checkpoints.state import StateFolder
 from mtlib.tasks import TASKS, Task
 from mtlib.training.epoch_report import EpochReport
+from results.comparison.bootstrap import example_values, score_examples
 from results.ensembles import candidates as pool_file
 from results.ensembles.candidates import Candidate, Pool, read_pool, without_copies
 from results.ensembles.outputs import Outputs, margins_of, outputs_of
-from results.ranking.bootstrap import example_values, score_examples
 from results.records.epochs import compact, write_epoch
 from results.records.files import Location, open_folder, write_parquet
 from results.records.mirror import update_mirror

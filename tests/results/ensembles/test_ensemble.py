@@ -10,6 +10,7 @@ from scipy.stats import pearsonr, rankdata
 
 from mtlib.tasks import TASKS, Task
 from mtlib.training.evaluation import task_metrics
+from results.comparison.bootstrap import Floats
 from results.ensembles.candidates import Candidate, Pool
 from results.ensembles.ensemble import (
     NUM_KNOTS,
@@ -23,7 +24,6 @@ from results.ensembles.ensemble import (
     weighted_ensemble,
 )
 from results.ensembles.outputs import outputs_of
-from results.ranking.bootstrap import Floats
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 

@@ -9,6 +9,7 @@ from scipy.special import expit, log_softmax, logit, softmax
 
 from mtlib.tasks import TASKS, Task
 from mtlib.training.evaluation import task_metrics
+from results.comparison.bootstrap import Floats, example_values, score_examples
 from results.ensembles.outputs import (
     logits_behind,
     margins_of,
@@ -18,7 +19,6 @@ from results.ensembles.outputs import (
     tempered,
     values_of,
 )
-from results.ranking.bootstrap import Floats, example_values, score_examples
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 WITH_CLASSES = (CLASSES, BINARY)

@@ -9,6 +9,7 @@ from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score
 
 from mtlib.tasks import TASKS, Task
+from results.comparison.bootstrap import Numbers
 from results.ensembles.best_k import Settings, candidate_scores, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, equal_ensemble, score_rows
@@ -22,7 +23,6 @@ from results.ensembles.soup import (
     taste_once,
     uniform_soup,
 )
-from results.ranking.bootstrap import Numbers
 from tests.results.scoring.plain_selection import all_rows
 from tests.results.scoring.simulated_pools import build_pool, peeks, pool_of
 

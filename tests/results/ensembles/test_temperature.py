@@ -10,6 +10,7 @@ from scipy.special import expit, log_softmax, logit, softmax
 from sklearn.metrics import log_loss
 
 from mtlib.tasks import TASKS, Task
+from results.comparison.bootstrap import Numbers
 from results.ensembles.best_k import (
     Method,
     Settings,
@@ -24,7 +25,6 @@ from results.ensembles.greedy import choose_greedy
 from results.ensembles.outputs import Outputs, logits_behind, outputs_of, predictions_of, probabilities_of
 from results.ensembles.stacking import choose_weights
 from results.ensembles.temperature import HIGHEST, LOWEST, calibrated, find_temperatures, temper_pool
-from results.ranking.bootstrap import Numbers
 from results.scoring.cross_fitting import cross_fit
 from tests.results.scoring.plain_selection import all_rows
 from tests.results.scoring.simulated_pools import build_pool, labels_by, peeks, pool_of

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS, Task
+from results.comparison.bootstrap import Floats
 from results.inference import leaderboard
 from results.inference import predictor as predicting
 from results.inference.leaderboard import number_texts, read_leaderboard_rows, write_leaderboard
 from results.inference.models import ModelSource
 from results.inference.predictor import Predictor, load_predictor
-from results.ranking.bootstrap import Floats
 from results.records.selection import Selection, read_selection
 from tests.results.inference.trained_sweep import FIRST, member_of, recorded_logits, selection_of
 

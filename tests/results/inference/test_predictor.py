@@ -12,6 +12,7 @@ from scipy.stats import rankdata
 
 from mtlib.data.tables import Table
 from mtlib.tasks import TASKS
+from results.comparison.bootstrap import Floats
 from results.ensembles.ensemble import find_knots
 from results.inference import predictor as predicting
 from results.inference.models import ModelSource
@@ -26,7 +27,6 @@ from results.inference.predictor import (
     tokenize_rows,
 )
 from results.inference.readers import TextRow
-from results.ranking.bootstrap import Floats
 from results.records.selection import Member
 from tests.results.inference.trained_sweep import FIRST, SECOND, member_of, recorded_logits, selection_of
 from tests.task_tables import read_folder

@@ -22,11 +22,11 @@ from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.tasks import TASKS
 from mtlib.training.evaluation import predict
+from results.comparison.bootstrap import Floats
 from results.inference.dev_texts import read_dev_texts
 from results.inference.models import LoadedModel, ModelSource, load_models
 from results.inference.predictor import load_predictor, model_logits, predict_texts, tokenize_rows
 from results.inference.soup_model import find_shapes, load_soup
-from results.ranking.bootstrap import Floats
 from results.records.selection import Member, Selection, read_selection, write_selection
 from results.records.trials import read_trials, write_sweep, write_trials
 from results.records.weights import read_trial_weights

@@ -11,7 +11,7 @@ import pytest
 from mtlib.tasks import TASKS, overall_score
 from mtlib.training.epoch_report import EpochReport
 from mtlib.training.evaluation import Predictions
-from results.ranking.bootstrap import bootstrap_scores, example_values, standard_error
+from results.comparison.bootstrap import bootstrap_scores, example_values, standard_error
 from results.ranking.rank import TOTAL, RankedConfiguration, best_overall_epochs, rank, score_columns, to_frame
 from results.records.epochs import curve_rows
 from results.records.trials import CURVES, TrialRecord

@@ -7,11 +7,11 @@ from scipy.special import softmax
 from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score
 
+from results.comparison.bootstrap import Numbers
 from results.ensembles.best_k import Settings
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.outputs import probabilities_of
-from results.ranking.bootstrap import Numbers
 
 Floats = npt.NDArray[np.float64]
 

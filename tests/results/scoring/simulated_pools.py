@@ -9,11 +9,11 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from mtlib.tasks import Task
+from results.comparison.bootstrap import Numbers
 from results.ensembles.best_k import Method, Settings
 from results.ensembles.candidates import Candidate, Pool
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.outputs import outputs_of, predictions_of
-from results.ranking.bootstrap import Numbers
 
 Floats = npt.NDArray[np.float64]
 

@@ -9,13 +9,13 @@ from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score
 
 from mtlib.tasks import TASKS, Task
+from results.comparison.bootstrap import Numbers, draw_counts, weighted_pearson
 from results.ensembles.best_k import Method, Settings, candidate_scores, choose_best_k, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, ensemble_outputs, equal_ensemble, score_rows
 from results.ensembles.greedy import choose_greedy
 from results.ensembles.outputs import predictions_of
 from results.ensembles.stacking import choose_weights
-from results.ranking.bootstrap import Numbers, draw_counts, weighted_pearson
 from results.scoring.cross_fitting import (
     CHOICE_FACTOR,
     CrossFitted,

@@ -12,12 +12,12 @@ import pytest
 from scipy.stats import pearsonr
 
 from mtlib.tasks import TASKS, Task
+from results.comparison.bootstrap import Numbers
 from results.ensembles.best_k import Method, Settings, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, ensemble_outputs, score_rows
 from results.ensembles.methods import ONE_MODEL, SELECTION_METHODS, methods_for
 from results.ensembles.temperature import calibrated
-from results.ranking.bootstrap import Numbers
 from results.records.selection import MethodScore, TaskSelection
 from results.scoring.cross_fitting import CrossFitted, compare, cross_fit
 from results.scoring.model_confidence_set import find_confidence_set

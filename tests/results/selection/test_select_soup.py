@@ -12,6 +12,7 @@ import pytest
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS, Task
+from results.comparison.bootstrap import Numbers
 from results.ensembles.best_k import Settings, best_candidates, choose_single
 from results.ensembles.candidates import Pool, read_pool
 from results.ensembles.ensemble import score_rows
@@ -22,7 +23,6 @@ from results.ensembles.soup import Taste, greedy_soup, soup_outputs, taste_once,
 from results.inference.dev_texts import read_dev_texts
 from results.inference.models import ModelSource
 from results.inference.predictor import load_predictor, predict_texts, tokenize_rows
-from results.ranking.bootstrap import Numbers
 from results.records.selection import MethodScore, Selection, TaskSelection
 from results.records.trials import write_sweep
 from results.scoring.cross_fitting import cross_fit

@@ -9,8 +9,8 @@ import scipy.stats
 
 from mtlib.tasks import TASKS, Task, overall_score
 from mtlib.training.evaluation import task_metrics
-from results.ranking import bootstrap as stats
-from results.ranking.bootstrap import (
+from results.comparison import bootstrap as stats
+from results.comparison.bootstrap import (
     bootstrap_overall,
     bootstrap_scores,
     draw_counts,

@@ -1,0 +1,68 @@
+"""The influence of each example on a score, and from it the covariance of many models' scores over examples.
+
+To first order, a score differs from its value on all text of the kind by the mean over examples of their influence
+(Hampel 1974). So the covariance of two models' scores is that of their influence values, divided by the number of
+examples, and no resampling is needed. Examples that share a text are not independent: their influence is summed first.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from mtlib.tasks import Task
+from results.comparison.bootstrap import Floats, Numbers
+
+
+def influence_values(task: Task, values: Floats, labels: npt.ArrayLike) -> Floats:
+    """Each example's influence on the task's main metric, with mean 0 over examples.
+
+    Accuracy: 1 or 0 less the accuracy. Pearson's r: `x y - r (x^2 + y^2) / 2` of the standardised prediction x and
+    label y; 0 where either is constant.
+
+    Args:
+        task: whose metric.
+        values: (models, rows), from `example_values`.
+        labels: (rows,).
+
+    Returns:
+        (models, rows).
+
+    Source: Devlin, Gnanadesikan and Kettenring (1975), "Robust estimation and outlier detection with correlation
+    coefficients", for r.
+    """
+    if task.metric != "pearson":
+        return np.asarray(values - values.mean(axis=1, keepdims=True))
+    x, y = standardise(values), standardise(np.asarray(labels, dtype=np.float64)[None])
+    correlation = (x * y).mean(axis=1, keepdims=True)
+    return np.asarray(x * y - correlation * (x * x + y * y) / 2)
+
+
+def standardise(values: Floats) -> Floats:
+    """Rows with mean 0 and standard deviation 1; all 0 where a row is constant."""
+    centred = values - values.mean(axis=1, keepdims=True)
+    scale = np.sqrt((centred * centred).mean(axis=1, keepdims=True))
+    is_constant = scale <= 1e-6 * np.abs(values).max(axis=1, keepdims=True)
+    return np.where(is_constant, 0.0, centred / np.where(is_constant, 1.0, scale))
+
+
+def covariance_over_examples(influence: Floats, groups: Numbers | None = None) -> Floats:
+    """Covariance of the models' scores over draws of examples.
+
+    Args:
+        influence: (models, rows), from `influence_values`.
+        groups: (rows,) number from 0 of the group that each example belongs to; whole groups are drawn. None if every
+            example is drawn on its own.
+
+    Returns:
+        (models, models); all 0 where there is one group only, as nothing is known then.
+
+    Source: the cluster-robust variance of Liang and Zeger (1986), with the factor groups / (groups - 1).
+    """
+    num_rows = influence.shape[1]
+    if groups is not None:
+        totals = np.zeros((int(groups.max()) + 1, len(influence)))
+        np.add.at(totals, groups, influence.T)
+        influence = totals.T
+    num_groups = influence.shape[1]
+    if num_groups < 2:
+        return np.zeros((len(influence), len(influence)))
+    return np.asarray(influence @ influence.T * (num_groups / (num_groups - 1) / num_rows**2))
