@@ -81,7 +81,7 @@ def tiny_corpus(tiny_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path_fac
     return tokenize(read_folder(tiny_folder, tuple(ROWS)), tiny_encoder.tokenizer, tmp_path_factory.mktemp("cache"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny_config() -> TrialConfig:
     """Staggered fine-tuning in small: QQP alone, then all three with SMART on two; dropout on."""
     changes: Mapping[str, Any] = {

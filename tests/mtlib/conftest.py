@@ -97,7 +97,7 @@ def further_folder(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) 
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def inputs(
     tiny_config: TrialConfig,
     tiny_encoder: PretrainedEncoder,
@@ -105,7 +105,7 @@ def inputs(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[[str, str, Changes], Material]:
     """Configuration, corpus and encoder of an order and a method, with further changes."""
-    cache = tmp_path_factory.getbasetemp() / "cache of combinations"
+    cache = tmp_path_factory.mktemp("cache")
     base = tiny_config.override({"smart.weight": 0, "stages.1.epochs": 2, "stages.1.steps_per_epoch": 23})
 
     def build(order: str, method: str, changes: Changes) -> Material:

@@ -31,7 +31,7 @@ from mtlib.training.step import Interrupted
 
 @dataclasses.dataclass
 class Trace:
-    """Everything a run showed, to compare runs bit for bit."""
+    """Reports and last weights of a run, to compare runs bit for bit."""
 
     reports: dict[int, EpochReport] = dataclasses.field(default_factory=dict)
     weights: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
@@ -82,11 +82,34 @@ def killer(step: int) -> Callable[[StepProgress], bool]:
     return kill
 
 
-@pytest.mark.parametrize("killed_after", range(1, 23))
+@pytest.fixture(scope="module")
+def whole(tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder) -> Trace:
+    """The tiny trial trained without interruption."""
+    return run_whole(tiny_config, tiny_corpus, tiny_encoder)
+
+
+NUM_STEPS = 32
+"""Optimizer steps of the tiny trial: 4, then two epochs of 14."""
+KILLS = (2, 4, 9, 32)
+"""Before the first state, behind the last step of a stage, within an epoch, behind the last step."""
+
+
+def test_the_tiny_trial_has_as_many_steps_as_can_be_killed(whole: Trace) -> None:
+    assert max(point.step for point in whole.reports[3].points) == NUM_STEPS
+
+
+@pytest.mark.parametrize(
+    "killed_after",
+    [pytest.param(step, marks=[pytest.mark.slow] * (step not in KILLS)) for step in range(1, NUM_STEPS + 1)],
+)
 def test_a_run_killed_after_any_step_ends_where_the_undisturbed_one_ends(
-    killed_after: int, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
+    killed_after: int,
+    whole: Trace,
+    tiny_config: TrialConfig,
+    tiny_corpus: Corpus,
+    tiny_encoder: PretrainedEncoder,
+    tmp_path: Path,
 ) -> None:
-    whole = run_whole(tiny_config, tiny_corpus, tiny_encoder)
     states, resumed = StateFolder(path=tmp_path, every_steps=3), Trace()
     arguments = {"wrap": resumed.watch, "on_epoch": resumed.note, "states": states}
     with pytest.raises(Killed):
@@ -97,9 +120,8 @@ def test_a_run_killed_after_any_step_ends_where_the_undisturbed_one_ends(
 
 
 def test_a_run_killed_while_it_reports_reports_the_same_epoch_again(
-    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
+    whole: Trace, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
 ) -> None:
-    whole = run_whole(tiny_config, tiny_corpus, tiny_encoder)
     states, resumed = StateFolder(path=tmp_path), Trace()
     killed: list[list[tuple[Any, ...]]] = []
 
@@ -119,7 +141,7 @@ def test_a_run_killed_while_it_reports_reports_the_same_epoch_again(
 
 
 def test_an_interrupted_run_loses_no_step(
-    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
+    whole: Trace, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
 ) -> None:
     states = StateFolder(path=tmp_path)
     seen: list[int] = []
@@ -138,7 +160,6 @@ def test_an_interrupted_run_loses_no_step(
     assert (state.numbers["stage"], state.numbers["step"]) == (1, 2)
     resumed = run_whole(tiny_config, tiny_corpus, tiny_encoder, states=states, on_step=note)
     assert seen[0] == 7
-    whole = run_whole(tiny_config, tiny_corpus, tiny_encoder)
     for epoch in resumed.reports:
         assert scores_of(whole.reports[epoch]) == scores_of(resumed.reports[epoch])
 
@@ -153,10 +174,8 @@ def test_a_state_of_another_configuration_is_refused(
         train(tiny_config.override({"seed": 5}), tiny_corpus, tiny_encoder, states=states)
 
 
-def test_overall_scores_begin_once_every_task_has_been_active(
-    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
-) -> None:
-    reports = run_whole(tiny_config, tiny_corpus, tiny_encoder).reports
+def test_overall_scores_begin_once_every_task_has_been_active(whole: Trace) -> None:
+    reports = whole.reports
     assert [report.scored_epoch for report in reports.values()] == [0, 1, 2]
     assert [report.overall is None for report in reports.values()] == [True, False, False]
     assert [report.is_last for report in reports.values()] == [False, False, True]
@@ -241,8 +260,9 @@ def test_on_stage_is_called_without_states_too_and_not_behind_a_trial_that_was_e
     assert seen == [0, 1]
 
 
+SHORT = {"smart.weight": 0, "stages.1.steps_per_epoch": 4}
 STAGE_STARTS: dict[str, dict[str, Any]] = {
-    "last": {},
+    "last": {"smart.weight": 0.5},
     "best": {"stages.0.epochs": 3, "stages.1.start_from": "best"},
     "best, taught": {
         "stages.0.epochs": 2,
@@ -266,7 +286,8 @@ STAGE_STARTS: dict[str, dict[str, Any]] = {
 def test_a_run_that_is_ended_at_a_stages_end_goes_on_from_there_bit_for_bit(
     start_from: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
 ) -> None:
-    config, states, trace = tiny_config.override(STAGE_STARTS[start_from]), StateFolder(path=tmp_path), Trace()
+    config = tiny_config.override(SHORT | STAGE_STARTS[start_from])
+    states, trace = StateFolder(path=tmp_path), Trace()
     whole = run_whole(config, tiny_corpus, tiny_encoder)
     arguments = {"wrap": trace.watch, "on_epoch": trace.note, "states": states}
     train(config, tiny_corpus, tiny_encoder, on_stage=lambda _: False, **arguments)  # type: ignore[arg-type]
@@ -283,11 +304,11 @@ def test_a_run_that_is_ended_at_a_stages_end_goes_on_from_there_bit_for_bit(
 def test_a_state_behind_the_last_epoch_ends_at_once_and_a_longer_trial_goes_on_from_it(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
 ) -> None:
-    states = StateFolder(path=tmp_path, keeps_end=True)
-    run_whole(tiny_config, tiny_corpus, tiny_encoder, states=states)
+    config, states = tiny_config.override(SHORT), StateFolder(path=tmp_path, keeps_end=True)
+    run_whole(config, tiny_corpus, tiny_encoder, states=states)
     assert position(states) == (1, 2, 0)
-    assert run_whole(tiny_config, tiny_corpus, tiny_encoder, states=states).reports == {}
-    longer = tiny_config.override({"stages.1.epochs": 4})
+    assert run_whole(config, tiny_corpus, tiny_encoder, states=states).reports == {}
+    longer = config.override({"stages.1.epochs": 4})
     found, whole = (run_whole(longer, tiny_corpus, tiny_encoder, states=where) for where in (states, None))
     assert list(found.reports) == [4, 5]
     assert [scores_of(report) for report in found.reports.values()] == [scores_of(whole.reports[e]) for e in (4, 5)]
@@ -339,22 +360,34 @@ def test_an_exploding_rate_is_noticed_at_the_step_it_explodes(
         train(wild, tiny_corpus, tiny_encoder)
 
 
+BI_ENCODED = {"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"}
+
+
 @pytest.mark.parametrize(
     "changes",
     [
         {},
-        {"stages.1.sum_losses": True, "stages.1.epochs": 40},
-        pytest.param({"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"}, marks=pytest.mark.slow),
+        {"stages.1.sum_losses": True, **BI_ENCODED},
+        pytest.param(BI_ENCODED, marks=pytest.mark.slow),
+        pytest.param({"stages.1.sum_losses": True, "stages.1.epochs": 24}, marks=pytest.mark.slow),
         pytest.param(
-            {"optimizer.schedule": "slanted_triangular", "data.bucket_by_length": False}, marks=pytest.mark.slow
+            {"optimizer.schedule": "slanted_triangular", "data.bucket_by_length": False, "stages.1.epochs": 20},
+            marks=pytest.mark.slow,
         ),
     ],
 )
 def test_training_lowers_the_loss(
     changes: dict[str, Any], tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
-    longer = {"stages.1.epochs": 20, "stages.1.order": "batch_round_robin", "encoder.dropout": 0, "smart.weight": 0.1}
-    reports = run_whole(tiny_config.override({**longer, **changes}), tiny_corpus, tiny_encoder).reports
+    fast = {
+        "encoder.dropout": 0,
+        "optimizer.learning_rate": 3e-3,
+        "smart.tasks": ["sst"],
+        "smart.weight": 0.1,
+        "stages.1.epochs": 12,
+        "stages.1.order": "batch_round_robin",
+    }
+    reports = run_whole(tiny_config.override({**fast, **changes}), tiny_corpus, tiny_encoder).reports
     losses = [
         {point.task: point.value for point in report.points if (point.split, point.metric) == ("train", "loss")}
         for report in reports.values()
@@ -397,7 +430,8 @@ def test_a_fourth_task_is_one_entry_and_its_data(
         (tmp_path / f"review-{split}.csv").write_text("\n".join(["\tid\tsentence\tsentiment", *rows]) + "\n")
     stages = (StageConfig(tasks=("sst", "qqp", "sts", "review"), epochs=8),)
     tasks = {**tiny_config.tasks, "review": default_task_config("review")}
-    config = dataclasses.replace(tiny_config, stages=stages, tasks=tasks).override({"encoder.dropout": 0})
+    changes = {"encoder.dropout": 0, "smart.weight": 0}
+    config = dataclasses.replace(tiny_config, stages=stages, tasks=tasks).override(changes)
     corpus = tokenize(read_data(config, tmp_path), tiny_encoder.tokenizer, tmp_path / "cache")
     report = run_whole(config, corpus, tiny_encoder).reports[8]
     scores = {(p.task, p.metric): p.value for p in report.points if p.split == "dev"}

@@ -1,6 +1,7 @@
-"""Every order and every method that trials are trained with in tests."""
+"""Every order and every method that trials are trained with in tests, and pairs that cover them."""
 
 import dataclasses
+import itertools
 from typing import Any
 
 from mtlib.config.batch_orders import ROUND_ORDERS
@@ -96,6 +97,20 @@ def fits(order: str, method: str) -> bool:
     """Whether a combination is allowed: the rest is refused when the configuration is built."""
     is_summed = "summed" in order
     return not (method in ALTERNATING_ONLY and is_summed) and not (method in SUMMED_ONLY and not is_summed)
+
+
+def cover() -> list[tuple[str, str]]:
+    """Each method once, with the orders in turn, so that every order occurs at least once."""
+    pairs, orders = [], list(ORDERS)
+    for method in EVERY_METHOD:
+        order = next(order for order in orders if fits(order, method))
+        orders.append(orders.pop(orders.index(order)))
+        pairs.append((order, method))
+    return pairs
+
+
+MATRIX = [pair for pair in itertools.product(ORDERS, EVERY_METHOD) if fits(*pair)]
+COVER = cover()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

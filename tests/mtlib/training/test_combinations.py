@@ -1,11 +1,9 @@
 """Every method with every order: two workers give what one gives, and a killed run ends where a whole one ends.
 
-Two worker processes stay for all of this file. In the ordinary tests every order meets one method and every method
-meets one order (half of these where a run is killed); the whole matrix is slow.
+The ordinary tests are short runs of `COVER`, which has every method and every order; the whole matrix is slow.
 """
 
 import dataclasses
-import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,32 +22,24 @@ from mtlib.training.epoch_report import EpochReport, StepProgress
 from tests.mtlib.runtime.worker_pair import RunOnBoth
 from tests.mtlib.training.combinations import (
     ALTERNATING_ONLY,
+    COVER,
     EVERY_METHOD,
+    MATRIX,
     METHODS,
     ORDERS,
-    SUMMED_ONLY,
     Changes,
     Material,
     fits,
 )
 
+Build = Callable[[str, str, Changes], Material]
+
 STEPS = 50
 """Optimizer steps that are compared."""
-
-
-MATRIX = [pair for pair in itertools.product(ORDERS, EVERY_METHOD) if fits(*pair)]
-SPREAD = sorted(
-    {
-        *((order, "smart, unit norm") for order in ORDERS),
-        *(("batch_round_robin, summed" if name in SUMMED_ONLY else "batch_round_robin", name) for name in EVERY_METHOD),
-    }
-)
-"""Every order with one method, and every method with one order."""
-ORDINARY = SPREAD[::4]
-SLOW = [pair for pair in MATRIX if pair not in ORDINARY]
-EXACT = sorted({*((order, "mean teacher") for order in ORDERS), *((("uniform"), name) for name in METHODS)})
-"""Combinations that are killed and resumed: every order, and every method that any order allows."""
-
+SHORT: Changes = {"stages.1.steps_per_epoch": 3}
+"""A first stage of 4 steps, a second one of 2 epochs of 3 steps each."""
+EXACT = sorted({*((order, "mean teacher") for order in ORDERS), *(("uniform", method) for method in METHODS)})
+"""Combinations that are killed and resumed at full length: every order, and every method that any order allows."""
 
 NO_DROPOUT = {"encoder.dropout": 0, "encoder.attention_dropout": 0, "optimizer.epsilon": 1e-2}
 """With AdamW's own epsilon a gradient that is nothing but rounding makes a whole step: soon two equally
@@ -84,11 +74,11 @@ def record_details(
     seen: list[list[float]] = []
     count_details = mtlib.training.step.count_details
 
-    def listening(run: Any, batches: Any, places: Any, details: list[list[float]]) -> None:
+    def recording(run: Any, batches: Any, places: Any, details: list[list[float]]) -> None:
         seen.extend(details)
         count_details(run, batches, places, details)
 
-    mtlib.training.step.count_details = listening
+    mtlib.training.step.count_details = recording
     try:
         train(config, corpus, encoder, wrap=wrap)
     finally:
@@ -96,26 +86,32 @@ def record_details(
     return torch.tensor(seen)
 
 
-def compare(two_workers: Callable[[Material], torch.Tensor], inputs: Material) -> None:
+def compare(two_workers: Callable[[Material], torch.Tensor], inputs: Material, min_batches: int) -> None:
     """The losses, penalties and noise norms of two workers are those of one."""
     shared = two_workers(inputs)
     alone = record_details(inputs.config, inputs.corpus, inputs.encoder, lambda objective: objective)
-    assert len(alone) >= 40
+    assert len(alone) >= min_batches
     assert alone[:, 0].abs().min() > 0
     torch.testing.assert_close(shared[:STEPS], alone[:STEPS], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(("order", "method"), ORDINARY)
-def test_two_workers_give_what_one_gives(order: str, method: str, two_workers: Any, inputs: Any) -> None:
-    compare(two_workers, inputs(order, method, NO_DROPOUT))
+def test_the_cover_has_every_order_and_every_method() -> None:
+    assert {order for order, _ in COVER} == set(ORDERS)
+    assert [method for _, method in COVER] == list(EVERY_METHOD)
+    assert set(COVER) <= set(MATRIX)
+
+
+@pytest.mark.parametrize(("order", "method"), COVER)
+def test_two_workers_give_what_one_gives(order: str, method: str, two_workers: Any, inputs: Build) -> None:
+    compare(two_workers, inputs(order, method, NO_DROPOUT | SHORT), min_batches=10)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("order", "method"), SLOW)
-def test_two_workers_give_what_one_gives_in_the_rest_of_the_matrix(
-    order: str, method: str, two_workers: Any, inputs: Any
+@pytest.mark.parametrize(("order", "method"), MATRIX)
+def test_two_workers_give_what_one_gives_in_every_combination_over_many_steps(
+    order: str, method: str, two_workers: Any, inputs: Build
 ) -> None:
-    compare(two_workers, inputs(order, method, NO_DROPOUT))
+    compare(two_workers, inputs(order, method, NO_DROPOUT), min_batches=40)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -140,7 +136,7 @@ class Killed(Exception):  # noqa: N818
 
 @dataclasses.dataclass
 class Trace:
-    """Everything a run showed."""
+    """Reports and last weights of a run."""
 
     reports: dict[int, EpochReport] = dataclasses.field(default_factory=dict)
     weights: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
@@ -159,33 +155,40 @@ class Trace:
         return [(point.step, point.task, point.split, point.metric, point.value) for point in points]
 
 
-@pytest.mark.parametrize(
-    ("order", "method"),
-    [pytest.param(*pair, marks=[pytest.mark.slow] * (number % 4 > 0)) for number, pair in enumerate(EXACT)],
-)
-def test_a_killed_run_ends_where_a_whole_one_ends(
-    order: str, method: str, inputs: Callable[[str, str, Changes], Material], tmp_path: Path
-) -> None:
-    made = inputs(order, method, {})
-    arguments = (made.config, made.corpus, made.encoder)
+def compare_killed(inputs: Material, folder: Path, kills: list[int], every_steps: int) -> None:
+    """A run that is killed behind each of some steps shows what a whole run shows, bit for bit."""
+    arguments = (inputs.config, inputs.corpus, inputs.encoder)
     whole, resumed = Trace(), Trace()
     train(*arguments, wrap=whole.watch, on_epoch=whole.note)
-    states = StateFolder(path=tmp_path, every_steps=7)
-    kills = [3, 17, 36]
+    states, remaining = StateFolder(path=folder, every_steps=every_steps), list(kills)
 
     def kill(progress: StepProgress) -> bool:
-        if kills and progress.step == kills[0]:
-            kills.pop(0)
+        if remaining and progress.step == remaining[0]:
+            remaining.pop(0)
             raise Killed
         return True
 
-    for attempt in range(4):
+    for attempt in range(len(kills) + 1):
         torch.manual_seed(attempt)  # another process would have another global stream
         try:
             train(*arguments, wrap=resumed.watch, on_epoch=resumed.note, on_step=kill, states=states)
         except Killed:
             continue
-    assert not kills
+    assert not remaining
     assert whole.values() == resumed.values()
     for name, tensor in whole.weights.items():
         assert torch.equal(tensor, resumed.weights[name]), name
+
+
+@pytest.mark.parametrize(("order", "method"), COVER)
+def test_a_killed_run_ends_where_a_whole_one_ends(order: str, method: str, inputs: Build, tmp_path: Path) -> None:
+    """Killed within an epoch of the first stage, and within a later one."""
+    compare_killed(inputs(order, method, SHORT), tmp_path, kills=[3, 10], every_steps=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("order", "method"), EXACT)
+def test_a_long_run_that_is_killed_ends_where_a_whole_one_ends(
+    order: str, method: str, inputs: Build, tmp_path: Path
+) -> None:
+    compare_killed(inputs(order, method, {}), tmp_path, kills=[3, 17, 36], every_steps=7)

@@ -1,10 +1,8 @@
 """A trial that goes on from another one's first stage ends, bit for bit, where it would have ended by itself.
 
-Of every order with one method and every method with one order, every second with one worker, every third with two.
-The whole matrix is slow.
+The ordinary tests try a third of `COVER` with one worker and an eighth of it with two; the whole matrix is slow.
 """
 
-import itertools
 import json
 import shutil
 from collections.abc import Callable
@@ -28,31 +26,19 @@ from mtlib.stages.plan import plan_stages
 from mtlib.train import origin_of, train
 from mtlib.training.epoch_report import EpochReport
 from tests.mtlib.runtime.worker_pair import RunOnBoth
-from tests.mtlib.training.combinations import (
-    EVERY_METHOD,
-    ORDERS,
-    SUMMED_ONLY,
-    Changes,
-    Material,
-    fits,
-)
+from tests.mtlib.training.combinations import COVER, MATRIX, ORDERS, Changes, Material
 
 Build = Callable[[str, str, Changes], Material]
-Shown = dict[str, Any]
-"""What a trial showed behind its first stage, as plain data: reports, weights, and what its folder holds."""
+Observed = dict[str, Any]
+"""A trial's results after its first stage, as plain data: reports, weights, and what its folder holds."""
 
 SHORT = {"stages.1.steps_per_epoch": 3}
-SOME = sorted(
-    {
-        *((order, "mean teacher") for order in ORDERS),
-        *(("batch_round_robin, summed" if name in SUMMED_ONLY else "uniform", name) for name in EVERY_METHOD),
-    }
-)
-REST = [pair for pair in itertools.product(ORDERS, EVERY_METHOD) if fits(*pair) and pair not in SOME]
+ONE_WORKER = COVER[::3]
+TWO_WORKERS = COVER[1::8]
 
 
-def elder(config: TrialConfig) -> TrialConfig:
-    """The trial that is trained first: another one from its second stage on, in nearly every way that there is."""
+def earlier_trial(config: TrialConfig) -> TrialConfig:
+    """The trial that is trained first: it differs from the second stage on, in nearly every setting."""
     second = config.stages[1]
     is_short = second.order == "epoch_round_robin"  # which must come to all its sets
     changes: Changes = {
@@ -74,7 +60,7 @@ def elder(config: TrialConfig) -> TrialConfig:
 
 
 def terms_of_later_tasks(config: TrialConfig) -> Changes:
-    """What a configuration puts on SST is taken off it, and what it puts on nothing is put on SST or STS."""
+    """Terms that a configuration has on SST are removed from it; terms that it does not use are put on SST."""
     changes: Changes = {}
     for name, weight in (("smart", "smart.weight"), ("simcse", "simcse.weight"), ("pals", "pals.size")):
         carried = config.tasks_by_group[f"{name}.tasks"]
@@ -105,37 +91,37 @@ def train_three(
     corpus: Corpus,
     encoder: PretrainedEncoder,
     folder: Path,
-) -> tuple[Shown, Shown]:
-    """What the second trial shows by itself, and what it shows when it goes on from the first stage of the first.
+) -> tuple[Observed, Observed]:
+    """Results of the second trial by itself, and of its continuation from the first stage of the first trial.
 
     A job of a worker; configurations are JSON.
     """
     config, states = TrialConfig.from_json(second), [StateFolder(path=folder / name) for name in ("a", "whole", "fork")]
     train(TrialConfig.from_json(first), corpus, encoder, wrap=wrap, on_stage=lambda _stage: False, states=states[0])
-    together()
+    wait_for_all()
     if worker_rank() == 0:
         shutil.copytree(states[0].path, states[2].path)
-    together()
+    wait_for_all()
     torch.manual_seed(1)  # another process would have another global stream
-    whole = show(config, corpus, encoder, wrap, states[1])
+    whole = train_and_observe(config, corpus, encoder, wrap, states[1])
     torch.manual_seed(2)
-    return whole, show(config, corpus, encoder, wrap, states[2])
+    return whole, train_and_observe(config, corpus, encoder, wrap, states[2])
 
 
-def together() -> None:
-    """Waits until all workers are here."""
+def wait_for_all() -> None:
+    """Waits for all workers."""
     if num_workers() > 1:
         torch.distributed.barrier()
 
 
-def show(
+def train_and_observe(
     config: TrialConfig,
     corpus: Corpus,
     encoder: PretrainedEncoder,
     wrap: Callable[[nn.Module], nn.Module],
     states: StateFolder,
-) -> Shown:
-    """Trains to the end and tells what came of it behind the first stage."""
+) -> Observed:
+    """Trains to the end; returns the results after the first stage."""
     reports: list[EpochReport] = []
     models: list[nn.Module] = []
 
@@ -148,7 +134,7 @@ def show(
         return True
 
     train(config, corpus, encoder, wrap=watch, on_epoch=note, states=states)
-    together()
+    wait_for_all()
     kept = {path.name: digest_of(load_file(path)) for path in (states.path / "weights").glob("*.safetensors")}
     best = json.loads((states.path / "best.json").read_text())
     return {
@@ -169,18 +155,18 @@ def plain(report: EpochReport) -> list[Any]:
     return [*numbers, *scores, points, predictions]
 
 
-def prepared(build: Build, order: str, method: str, folder: Path) -> tuple[int, tuple[Any, ...]]:
-    """Epochs of the first stage, and what `train_three` is given for a combination and its elder."""
+def prepare(build: Build, order: str, method: str, folder: Path) -> tuple[int, tuple[Any, ...]]:
+    """Epochs of the first stage, and what `train_three` is given for a combination and its earlier trial."""
     made = build(order, method, SHORT if "steps_per_epoch" not in str(ORDERS[order]) else {})
-    first = elder(made.config)
+    first = earlier_trial(made.config)
     assert first_key(made, first) == first_key(made, made.config)
     assert first.stages[1] != made.config.stages[1]
     given = (first.to_json(), made.config.to_json(), made.corpus, made.encoder, folder)
     return made.config.stages[0].epochs, given
 
 
-def compare(first_epochs: int, whole: Shown, forked: Shown) -> None:
-    """All is equal but for the epochs that the fork was spared."""
+def compare(first_epochs: int, whole: Observed, forked: Observed) -> None:
+    """All is equal but for the epochs that the fork did not train."""
     assert whole["epochs"][0] == 1
     assert forked["epochs"] == whole["epochs"][first_epochs:]
     assert whole["kept"]
@@ -190,22 +176,22 @@ def compare(first_epochs: int, whole: Shown, forked: Shown) -> None:
 
 
 def check_alone(build: Build, order: str, method: str, folder: Path) -> None:
-    first_epochs, given = prepared(build, order, method, folder)
+    first_epochs, given = prepare(build, order, method, folder)
     compare(first_epochs, *train_three(lambda objective: objective, *given))
 
 
 def check_both(run_on_both: RunOnBoth, build: Build, order: str, method: str, folder: Path) -> None:
-    first_epochs, given = prepared(build, order, method, folder)
+    first_epochs, given = prepare(build, order, method, folder)
     for whole, forked in run_on_both(train_three, *given):
         compare(first_epochs, whole, forked)
 
 
-@pytest.mark.parametrize(("order", "method"), SOME[::4])
+@pytest.mark.parametrize(("order", "method"), ONE_WORKER)
 def test_a_fork_ends_where_the_whole_trial_ends(order: str, method: str, inputs: Build, tmp_path: Path) -> None:
     check_alone(inputs, order, method, tmp_path)
 
 
-@pytest.mark.parametrize(("order", "method"), SOME[::6])
+@pytest.mark.parametrize(("order", "method"), TWO_WORKERS)
 def test_a_fork_of_two_workers_ends_where_the_whole_trial_ends(
     order: str, method: str, inputs: Build, run_on_both: RunOnBoth, tmp_path: Path
 ) -> None:
@@ -213,7 +199,7 @@ def test_a_fork_of_two_workers_ends_where_the_whole_trial_ends(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("order", "method"), [*(pair for pair in SOME if pair not in SOME[::4]), *REST])
+@pytest.mark.parametrize(("order", "method"), [pair for pair in MATRIX if pair not in ONE_WORKER])
 def test_a_fork_ends_where_the_whole_trial_ends_in_the_rest_of_the_matrix(
     order: str, method: str, inputs: Build, tmp_path: Path
 ) -> None:
@@ -221,7 +207,7 @@ def test_a_fork_ends_where_the_whole_trial_ends_in_the_rest_of_the_matrix(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("order", "method"), [*(pair for pair in SOME if pair not in SOME[::6]), *REST])
+@pytest.mark.parametrize(("order", "method"), [pair for pair in MATRIX if pair not in TWO_WORKERS])
 def test_a_fork_of_two_workers_ends_where_the_whole_trial_ends_in_the_rest_of_the_matrix(
     order: str, method: str, inputs: Build, run_on_both: RunOnBoth, tmp_path: Path
 ) -> None:
