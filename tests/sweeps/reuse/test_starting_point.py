@@ -1,6 +1,5 @@
 """Where a trial begins: what it reuses gives exactly what it would have trained, and what does not fit is left."""
 
-import contextlib
 import errno
 import itertools
 import os
@@ -18,6 +17,7 @@ import results.records.epoch_transfer
 import results.records.files
 from mtlib.checkpoints.best_weights import known_checksums
 from mtlib.checkpoints.state import newest_numbers, saved_states
+from mtlib.config.trial import TrialConfig
 from results.records.epochs import curves_path
 from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.reuse import starting_point as take_over
@@ -25,15 +25,25 @@ from sweeps.reuse.finished_trials import ReusedWork, TrialFolder, read_reused_wo
 from sweeps.reuse.stage_store import entry_folder, has_stage
 from sweeps.reuse.starting_point import StartingPoint, store_cut
 from tests.sweeps.reuse.finished_trials import SPOILT, begin, compact_as, damaged_curves, finish, without_its_last_epoch
-from tests.sweeps.reuse.trained_trials import Ground, assert_same, left_by, train_trial
+from tests.sweeps.reuse.trained_trials import Ground, Left, assert_same, left_by, train_trial
+
+Uninterrupted = Callable[[Ground, LoadedTrial], Left]
 
 
-def cold(ground: Ground, course: LoadedTrial) -> TrialFolder:
-    """The trial trained from its start by itself."""
-    place = ground.place("cold/0000-r0", shares=False)
-    assert begin(course, place) == StartingPoint(epochs=0, reused=ReusedWork())
-    assert len(train_trial(course, place)) == course.cuts[-1].total_steps
-    return place
+@pytest.fixture(scope="module")
+def uninterrupted() -> Uninterrupted:
+    """Results of trials that are trained from their start, without a store; each configuration is trained once."""
+    results: dict[TrialConfig, Left] = {}
+
+    def find(ground: Ground, course: LoadedTrial) -> Left:
+        if course.config not in results:
+            place = ground.place("uninterrupted/0000-r0", shares=False)
+            assert begin(course, place) == StartingPoint(epochs=0, reused=ReusedWork())
+            assert len(train_trial(course, place)) == course.cuts[-1].total_steps
+            results[course.config] = left_by(place)
+        return results[course.config]
+
+    return find
 
 
 # Cuts.
@@ -46,7 +56,9 @@ OTHERS: dict[str, tuple[dict[str, Any], int]] = {
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_a_trial_goes_on_from_anothers_stage_to_exactly_what_it_would_have_come_to(trained: Ground, other: str) -> None:
+def test_a_trial_goes_on_from_anothers_stage_to_exactly_what_it_would_have_come_to(
+    trained: Ground, other: str, uninterrupted: Uninterrupted
+) -> None:
     changes, epochs = OTHERS[other]
     course, place = trained.course(**changes), trained.place("second/0003-r1")
     found = begin(course, place)
@@ -59,7 +71,7 @@ def test_a_trial_goes_on_from_anothers_stage_to_exactly_what_it_would_have_come_
     assert taken.weights, "its best weights are there before it trains"
     steps = train_trial(course, place)
     assert steps[0] == 4 * epochs + 1
-    assert_same(left_by(place), left_by(cold(trained, course)))
+    assert_same(left_by(place), uninterrupted(trained, course))
     assert not (place.path / ".taken").exists()
 
 
@@ -69,23 +81,25 @@ def test_a_shorter_trial_finds_only_the_ends_of_a_longer_ones_stages(ground: Gro
     assert begin(ground.course(), ground.place()).epochs == 1
 
 
-def test_the_best_weights_of_a_stage_can_go_unused(ground: Ground) -> None:
+def test_the_best_weights_of_a_stage_can_go_unused(ground: Ground, uninterrupted: Uninterrupted) -> None:
     """A state that holds the best weights of its stage serves a trial whose next stage does not ask for them."""
     asking = ground.course(stages__1__start_from="best")
     train_trial(asking, ground.place("asking/0000-r0"), keeps=True)
     course, place = ground.course(), ground.place()
     assert begin(course, place).epochs == 1
     train_trial(course, place)
-    assert_same(left_by(place), left_by(cold(ground, course)))
+    assert_same(left_by(place), uninterrupted(ground, course))
 
 
-def test_what_has_taken_over_and_is_killed_goes_on_from_its_own_state(trained: Ground) -> None:
+def test_what_has_taken_over_and_is_killed_goes_on_from_its_own_state(
+    trained: Ground, uninterrupted: Uninterrupted
+) -> None:
     course, place = trained.course(tasks__sst__batch_size=4), trained.place("second/0000-r0")
     begin(course, place)
     train_trial(course, place, until_epoch=2)
     assert begin(course, place) == StartingPoint(epochs=2, reused=ReusedWork(steps=4, seconds=1.5))
     assert train_trial(course, place)[0] == 9
-    assert_same(left_by(place), left_by(cold(trained, course)))
+    assert_same(left_by(place), uninterrupted(trained, course))
 
 
 def test_the_trials_own_newer_state_wins_over_an_older_cut(trained: Ground) -> None:
@@ -153,9 +167,12 @@ def test_why_a_stage_is_not_kept_is_said(trained: Ground) -> None:
     assert not [path for path in place.path.iterdir() if path.name.startswith(".")]
 
 
-@pytest.mark.parametrize("status", ["queued", "running", "interrupted", "failed"])
+@pytest.mark.parametrize(
+    "status",
+    [*(pytest.param(status, marks=pytest.mark.slow) for status in ("queued", "running")), "interrupted", "failed"],
+)
 def test_a_trial_that_is_tried_again_keeps_its_next_stage_though_its_first_epochs_are_compacted(
-    ground: Ground, status: str
+    ground: Ground, status: str, uninterrupted: Uninterrupted
 ) -> None:
     """What may go on is not compacted; but what was taken for failed is, and can be tried again with its state."""
     course, place = ground.course(), ground.place("first/0000-r0")
@@ -168,7 +185,7 @@ def test_a_trial_that_is_tried_again_keeps_its_next_stage_though_its_first_epoch
     other, twin = ground.course(stages__1__epochs=3), ground.place("second/0000-r0")
     assert begin(other, twin).epochs == 3
     train_trial(other, twin)
-    assert_same(left_by(twin), left_by(cold(ground, other)))
+    assert_same(left_by(twin), uninterrupted(ground, other))
 
 
 # Its own states.
@@ -193,7 +210,7 @@ def too_few_curves(place: TrialFolder) -> dict[str, Any]:
     ],
 )
 def test_a_state_that_cannot_be_gone_on_from_is_forgotten_and_that_is_said(
-    ground: Ground, spoil: Callable[[TrialFolder], dict[str, Any]], why: str, shares: bool
+    ground: Ground, spoil: Callable[[TrialFolder], dict[str, Any]], why: str, shares: bool, uninterrupted: Uninterrupted
 ) -> None:
     place = ground.place(shares=shares)
     train_trial(ground.course(), place, until_epoch=1)
@@ -208,10 +225,12 @@ def test_a_state_that_cannot_be_gone_on_from_is_forgotten_and_that_is_said(
     assert not place.states.path.exists()
     assert begin(course, place) == StartingPoint(epochs=0, reused=ReusedWork()), "it is said once"
     train_trial(course, place)
-    assert_same(left_by(place), left_by(cold(ground, course)))
+    assert_same(left_by(place), uninterrupted(ground, course))
 
 
-def test_where_the_newest_state_is_damaged_the_one_before_it_counts(ground: Ground) -> None:
+def test_where_the_newest_state_is_damaged_the_one_before_it_counts(
+    ground: Ground, uninterrupted: Uninterrupted
+) -> None:
     course, place = ground.course(), ground.place()
     train_trial(course, place, until_epoch=2)
     newest, before = saved_states(place.states)
@@ -219,7 +238,7 @@ def test_where_the_newest_state_is_damaged_the_one_before_it_counts(ground: Grou
     (newest / "state.json").write_text("{")
     assert begin(course, place).epochs == 1
     train_trial(course, place)
-    assert_same(left_by(place), left_by(cold(ground, course)))
+    assert_same(left_by(place), uninterrupted(ground, course))
 
 
 def test_without_a_store_nothing_is_shared_and_the_trials_own_state_counts(trained: Ground) -> None:
@@ -234,13 +253,13 @@ def test_without_a_store_nothing_is_shared_and_the_trials_own_state_counts(train
 
 
 @pytest.mark.parametrize("spoil", SPOILT)
-def test_a_damaged_twin_costs_a_trial_nothing(trained: Ground, spoil: str) -> None:
+def test_a_damaged_twin_costs_a_trial_nothing(trained: Ground, spoil: str, uninterrupted: Uninterrupted) -> None:
     course, place = trained.course(), trained.place("second/0000-r0")
     train_trial(course, place, until_epoch=1)
     SPOILT[spoil](finish(trained))
     assert begin(course, place) == StartingPoint(epochs=1, reused=ReusedWork())
     assert train_trial(course, place)[0] == 5
-    assert_same(left_by(place), left_by(cold(trained, course)))
+    assert_same(left_by(place), uninterrupted(trained, course))
 
 
 def test_a_trial_whose_end_was_lost_is_whole_and_not_taken_from_anybody(trained: Ground) -> None:
@@ -268,34 +287,54 @@ class Killed(BaseException):
     """What comes instead of the system call that a kill prevents."""
 
 
-def killing(monkeypatch: pytest.MonkeyPatch, name: str, number: int, error: BaseException) -> None:
-    """Makes the call number `number`, from 0, of a method of paths raise."""
-    real, calls = getattr(Path, name), itertools.count()
+def count_calls(monkeypatch: pytest.MonkeyPatch, name: str, killed: int | None = None) -> list[Path]:
+    """Records the calls of a method of paths; call number `killed`, from 0, raises instead."""
+    real, calls = getattr(Path, name), list[Path]()
 
     def call(path: Path, *arguments: Any, **named: Any) -> Any:
-        if next(calls) == number:
-            raise error
+        calls.append(path)
+        if len(calls) - 1 == killed:
+            raise Killed
         return real(path, *arguments, **named)
 
     monkeypatch.setattr(Path, name, call)
+    return calls
 
 
-@pytest.mark.parametrize("number", range(12))
-@pytest.mark.parametrize("name", ["rename", "write_text"])
-def test_a_kill_while_a_stage_is_taken_over_costs_nothing(
-    trained: Ground, name: str, number: int, monkeypatch: pytest.MonkeyPatch
+NUM_CALLS = {"rename": 7, "write_text": 1}
+"""Calls of methods of paths while a stage is taken over."""
+
+
+def test_a_stage_is_taken_over_by_as_many_calls_as_can_be_killed(
+    trained: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     course, place = trained.course(tasks__sst__batch_size=4), trained.place("second/0003-r0")
-    with monkeypatch.context() as patch, contextlib.suppress(Killed):
-        killing(patch, name, number, Killed())
+    with monkeypatch.context() as patch:
+        calls = {name: count_calls(patch, name) for name in NUM_CALLS}
         begin(course, place)
+    assert {name: len(paths) for name, paths in calls.items()} == NUM_CALLS
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [(name, number) for name in NUM_CALLS for number in range(NUM_CALLS[name])]
+)
+def test_a_kill_while_a_stage_is_taken_over_costs_nothing(
+    trained: Ground, name: str, number: int, monkeypatch: pytest.MonkeyPatch, uninterrupted: Uninterrupted
+) -> None:
+    course, place = trained.course(tasks__sst__batch_size=4), trained.place("second/0003-r0")
+    with monkeypatch.context() as patch:
+        count_calls(patch, name, number)
+        with pytest.raises(Killed):
+            begin(course, place)
     assert begin(course, place).epochs == 1
     assert read_reused_work(place) == ReusedWork(steps=4, seconds=1.5)
     assert train_trial(course, place)[0] == 5
-    assert_same(left_by(place), left_by(cold(trained, course)))
+    assert_same(left_by(place), uninterrupted(trained, course))
 
 
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize(
+    "number", [pytest.param(number, marks=[pytest.mark.slow] * (number % 2 > 0)) for number in range(6)]
+)
 def test_where_the_disk_is_full_a_trial_keeps_what_it_has_rather_than_taking_a_whole_one(
     trained: Ground, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
