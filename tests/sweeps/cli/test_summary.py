@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import pytest
 
 from mtlib.runtime.command_line import parse_words
+from results.ensembles.best_k import Settings
 from results.records.epochs import write_epoch
 from results.records.files import PROJECT_FOLDER
 from results.records.selection import read_selection
 from results.records.trials import read_sweep, write_sweep, write_trials
 from results.selection.report import brief_verdict
+from results.selection.select_all import SelectionRequest
 from sweeps.cli.arguments import build_parser
 from sweeps.cli.summary import describe_files, describe_outcome, describe_shared, exit_code, finish
 from sweeps.driver.run_sweep import SweepOutcome
@@ -92,6 +95,13 @@ def two_trials(options: Build) -> SweepOptions:
     return asked
 
 
+@pytest.fixture
+def few_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ensembles are selected with 2 folds and 1 repeat, which takes less time."""
+    request = partial(SelectionRequest, num_repeats=1, settings=Settings(num_folds=2))
+    monkeypatch.setattr("sweeps.cli.summary.SelectionRequest", request)
+
+
 def test_an_interrupted_sweep_chooses_nothing_but_says_the_command_that_does(
     two_trials: SweepOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,6 +117,7 @@ def test_an_interrupted_sweep_chooses_nothing_but_says_the_command_that_does(
     )
 
 
+@pytest.mark.usefixtures("few_folds")
 def test_a_working_folder_that_has_gone_costs_nothing(
     two_trials: SweepOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,6 +131,7 @@ def test_a_working_folder_that_has_gone_costs_nothing(
     assert f"python -m results.table {two_trials.folder}" in text
 
 
+@pytest.mark.usefixtures("few_folds")
 @pytest.mark.parametrize("broken", ["print_ranking", "read_trials", "update_mirror", "select_from", "write_selection"])
 def test_whatever_fails_at_the_end_costs_nothing_else(
     options: Build,
@@ -134,10 +146,10 @@ def test_whatever_fails_at_the_end_costs_nothing_else(
     asked = options(mirror=f"file://{two_trials.storage}/copies") if broken == "update_mirror" else two_trials
     monkeypatch.setattr(f"sweeps.cli.summary.{broken}", fail)
     code = finish(asked, outcome_with())
-    told = capsys.readouterr()
-    assert f"{broken} is broken" in told.out + told.err
-    assert ("SST dev" in told.out) == (broken != "print_ranking")
-    assert ("Chosen for SST: " in told.out) == (broken != "select_from")
+    printed = capsys.readouterr()
+    assert f"{broken} is broken" in printed.out + printed.err
+    assert ("SST dev" in printed.out) == (broken != "print_ranking")
+    assert ("Chosen for SST: " in printed.out) == (broken != "select_from")
     assert code == (1 if broken == "update_mirror" else 0)
 
 
@@ -154,13 +166,14 @@ def test_ctrl_c_while_ensembles_are_chosen_costs_nothing_else(
     assert f"selector {two_trials.folder}" in text or f"selector.py {two_trials.folder}" in text
 
 
+@pytest.mark.usefixtures("few_folds")
 def test_records_that_could_not_be_tidied_up_are_complained_of(
     two_trials: SweepOptions, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert finish(two_trials, outcome_with(complaints=("Curves could not be put together: no room",))) == 0
-    told = capsys.readouterr()
-    assert "Chosen for SST: " in told.out
-    assert told.err == "Curves could not be put together: no room\n"
+    printed = capsys.readouterr()
+    assert "Chosen for SST: " in printed.out
+    assert printed.err == "Curves could not be put together: no room\n"
 
 
 def test_files_and_next_commands_are_said(options: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
