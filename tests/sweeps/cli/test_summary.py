@@ -28,6 +28,13 @@ from tests.results.selection.scored_sweep import keep_weights
 Build = Callable[..., SweepOptions]
 
 
+@pytest.fixture(autouse=True)
+def few_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ensembles are selected with 2 folds and 1 repeat, which takes less time."""
+    request = partial(SelectionRequest, num_repeats=1, settings=Settings(num_folds=2))
+    monkeypatch.setattr("sweeps.cli.summary.SelectionRequest", request)
+
+
 @pytest.fixture
 def options(tmp_path: Path) -> Build:
     def build(**changes: Any) -> SweepOptions:
@@ -95,13 +102,6 @@ def two_trials(options: Build) -> SweepOptions:
     return asked
 
 
-@pytest.fixture
-def few_folds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ensembles are selected with 2 folds and 1 repeat, which takes less time."""
-    request = partial(SelectionRequest, num_repeats=1, settings=Settings(num_folds=2))
-    monkeypatch.setattr("sweeps.cli.summary.SelectionRequest", request)
-
-
 def test_an_interrupted_sweep_chooses_nothing_but_says_the_command_that_does(
     two_trials: SweepOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,7 +117,6 @@ def test_an_interrupted_sweep_chooses_nothing_but_says_the_command_that_does(
     )
 
 
-@pytest.mark.usefixtures("few_folds")
 def test_a_working_folder_that_has_gone_costs_nothing(
     two_trials: SweepOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,7 +130,6 @@ def test_a_working_folder_that_has_gone_costs_nothing(
     assert f"python -m results.table {two_trials.folder}" in text
 
 
-@pytest.mark.usefixtures("few_folds")
 @pytest.mark.parametrize("broken", ["print_ranking", "read_trials", "update_mirror", "select_from", "write_selection"])
 def test_whatever_fails_at_the_end_costs_nothing_else(
     options: Build,
@@ -166,7 +164,6 @@ def test_ctrl_c_while_ensembles_are_chosen_costs_nothing_else(
     assert f"selector {two_trials.folder}" in text or f"selector.py {two_trials.folder}" in text
 
 
-@pytest.mark.usefixtures("few_folds")
 def test_records_that_could_not_be_tidied_up_are_complained_of(
     two_trials: SweepOptions, capsys: pytest.CaptureFixture[str]
 ) -> None:
