@@ -1,44 +1,56 @@
-"""Commands in processes of their own, which tell what they have loaded."""
+"""Commands in processes of their own, which record the heavy packages that they load."""
 
+import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("ray", "torch", "transformers", "optuna")
 
+RECORD_PACKAGES = f"""
+import atexit, os, sys
+
+def write():
+    with open(os.environ["HEAVY_PACKAGES_FILE"], "w") as file:
+        print(*{{*{HEAVY!r}}} & {{*sys.modules}}, file=file)
+
+atexit.register(write)
+"""
+"""A `sitecustomize.py`, which Python imports when it starts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """A process that has ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+    heavy_packages: set[str]
+    """Those of `HEAVY` that it has loaded."""
+
+
+def run_process(words: Sequence[str], folder: Path, environment: Mapping[str, str] = os.environ) -> Finished:
+    """Runs a Python process in some folder, as users do."""
+    with tempfile.TemporaryDirectory() as place:
+        Path(place, "sitecustomize.py").write_text(RECORD_PACKAGES)
+        record = Path(place, "packages")
+        paths = os.pathsep.join([place, *filter(None, [environment.get("PYTHONPATH")])])
+        environment = {**environment, "PYTHONPATH": paths, "HEAVY_PACKAGES_FILE": str(record)}
+        command = [sys.executable, *words]
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=folder, env=environment, timeout=120, check=False
+        )
+        packages = set(record.read_text().split())
+    return Finished(code=done.returncode, stdout=done.stdout, stderr=done.stderr, heavy_packages=packages)
+
 
 def run_script(script: str, words: Sequence[str], folder: Path) -> str:
-    """What `python <script> <words>`, started in some folder, prints; it loads nothing heavy and says nothing else.
-
-    It is run as users do, then by a program that looks at what it has loaded.
-    """
-    path = str(ROOT / script)
-    code = (
-        f"import runpy, sys; sys.argv[1:] = {list(words)!r}\n"
-        f"try: runpy.run_path({path!r}, run_name='__main__')\n"
-        f"except SystemExit as end: print(end.code, sorted({{*{HEAVY!r}}} & {{*sys.modules}}))"
-    )
-    by_user, looked_at = (run(command, folder) for command in ([path, *words], ["-c", code]))
-    assert by_user.stderr == looked_at.stderr == ""
-    assert looked_at.stdout == f"{by_user.stdout}0 []\n"
-    return by_user.stdout
-
-
-def run_main(module: str, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Runs a module's `main`, which loads no Ray."""
-    code = (
-        f"import sys; from {module} import main\n"
-        f"assert main({list(words)!r}) == 0\n"
-        "assert not {'ray', 'optuna'} & set(sys.modules)"
-    )
-    return run(["-c", code], ROOT)
-
-
-def run(words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Runs a Python process, which must end with code 0."""
-    command = [sys.executable, *words]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    return done
+    """What `python <script> <words>` prints in some folder; it must load nothing heavy and print no error."""
+    done = run_process([str(ROOT / script), *words], folder)
+    assert (done.code, done.stderr, done.heavy_packages) == (0, "", set())
+    return done.stdout
