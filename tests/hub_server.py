@@ -21,6 +21,8 @@ class Hub:
     """A hub that is asked for repositories."""
 
     address: str
+    requests: list[str] = field(default_factory=list)
+    """Paths of all requests."""
     fetched: list[str] = field(default_factory=list)
     """Files whose content was sent, as `someone/tiny/config.json`."""
 
@@ -43,6 +45,7 @@ def serve_hub(repositories: dict[str, Path]) -> Iterator[Hub]:
 
         def answer(self, has_content: bool) -> None:
             path = self.path.partition("?")[0].strip("/")
+            hub.requests.append(path)
             for name, folder in repositories.items():
                 if path in (f"api/models/{name}", f"api/models/{name}/revision/main"):
                     return self.send(200, json.dumps(describe(name, folder)).encode(), has_content)

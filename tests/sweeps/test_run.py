@@ -1,5 +1,6 @@
 """The command itself: what it answers at once, its exit codes, and one sweep from end to end."""
 
+import contextlib
 import dataclasses
 import errno
 import os
@@ -10,7 +11,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,8 +35,8 @@ from sweeps.run import main
 from sweeps.search.study import open_study
 from tests.hub_server import Hub, run_python, serve_hub
 from tests.mtlib.model.architectures import DECODERS, ENCODERS
+from tests.results.scripts import ROOT, run_process, run_script
 
-ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "sweeps" / "run.py"
 Run = Callable[[SweepPlan, OnEvent, Sequence[TrialRecord]], SweepOutcome]
 
@@ -50,20 +50,13 @@ SMALL += ["tasks.sst.scored_train_rows=11"]
 @pytest.fixture
 def command(tiny_folder: Path, tiny_encoder_folder: Path, tmp_path: Path) -> list[str]:
     """A small sweep on tiny data."""
-    places = ["--data", str(tiny_folder), "--encoder", str(tiny_encoder_folder), "--storage", str(tmp_path)]
+    return small_sweep(tiny_folder, tiny_encoder_folder, tmp_path)
+
+
+def small_sweep(data: Path, encoder: Path, storage: Path) -> list[str]:
+    """The words of a command that runs a small sweep named `first`."""
+    places = ["--data", str(data), "--encoder", str(encoder), "--storage", str(storage)]
     return ["--space", "smart_lambda", *places, "--name", "first", "--set", *SMALL]
-
-
-def loaded_by(*arguments: str) -> set[str]:
-    """Heavy packages that the command loads."""
-    code = (
-        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from sweeps.run import main\n"
-        f"try: main({list(arguments)!r})\n"
-        "except SystemExit: pass\n"
-        "print(*{'ray', 'torch', 'transformers', 'optuna'} & {*sys.modules})"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(done.stdout.splitlines()[-1].split())
 
 
 def fake(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
@@ -80,15 +73,6 @@ def test_spaces_are_listed_with_their_questions(capsys: pytest.CaptureFixture[st
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("smart_lambda"))
     assert "7 on the grid" in line
     assert line.endswith("?")
-
-
-@pytest.mark.parametrize("flag", ["--help", "--list-spaces"])
-def test_help_and_list_load_nothing_heavy(flag: str) -> None:
-    assert loaded_by(flag) == set()
-
-
-def test_a_dry_run_loads_no_ray(command: list[str]) -> None:
-    assert not loaded_by(*command, "--dry-run") & {"ray", "optuna"}
 
 
 def test_a_dry_run_prints_the_plan_and_leaves_nothing(
@@ -166,12 +150,13 @@ def hub(tiny_encoder_folder: Path) -> Iterator[Hub]:
         yield served
 
 
-def test_a_dry_run_with_an_encoder_on_the_hub_says_so_counts_its_weights_and_fetches_none(
+def test_a_dry_run_with_an_encoder_on_the_hub_counts_its_weights_fetches_none_and_loads_no_ray(
     command: list[str], hub: Hub, tiny_encoder_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    environment = hub.environment(tmp_path / "home")
-    done = run_python(environment, str(SCRIPT), *command, "--encoder", "someone/tiny", "--dry-run")
-    assert (done.returncode, done.stderr) == (0, "")
+    words = [str(SCRIPT), *command, "--encoder", "someone/tiny", "--dry-run"]
+    done = run_process(words, tmp_path, hub.environment(tmp_path / "home"))
+    assert (done.code, done.stderr) == (0, "")
+    assert done.heavy_packages == {"torch", "transformers"}
     lines = done.stdout.splitlines()
     size = (tiny_encoder_folder / "model.safetensors").stat().st_size / 1e6
     place = f"on the Hugging Face hub, not in {tmp_path}/home/hub: {size:.1f} MB of weights will be fetched"
@@ -381,9 +366,11 @@ class Begun:
     known: list[Sequence[TrialRecord]]
 
 
-@pytest.fixture
-def begun(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begun:
-    def interrupted(plan: SweepPlan, _on_event: OnEvent, known: Sequence[TrialRecord]) -> SweepOutcome:
+@pytest.fixture(scope="module")
+def interrupted_storage(tiny_folder: Path, tiny_encoder_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A storage with a sweep `first` that was interrupted; not to be changed."""
+
+    def interrupt(plan: SweepPlan, _on_event: OnEvent, known: Sequence[TrialRecord]) -> SweepOutcome:
         ledger = open_ledger(plan, known)
         for number, status in enumerate(("complete", "failed", "interrupted")):
             name = f"{number:04d}-r0"
@@ -391,8 +378,16 @@ def begun(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         save_ledger(ledger, plan.options.folder)
         return SweepOutcome(counts=ledger.counts, failures={}, is_interrupted=True, error=None)
 
-    fake(monkeypatch, interrupted)
-    assert main(command) == 130
+    storage = tmp_path_factory.mktemp("interrupted")
+    with pytest.MonkeyPatch.context() as patch:
+        fake(patch, interrupt)
+        assert main(small_sweep(tiny_folder, tiny_encoder_folder, storage)) == 130
+    return storage
+
+
+@pytest.fixture
+def begun(interrupted_storage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begun:
+    shutil.copytree(interrupted_storage, tmp_path, dirs_exist_ok=True)
     found = Begun(tmp_path / "first", [], [])
 
     def note(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord]) -> SweepOutcome:
@@ -485,7 +480,8 @@ def test_a_dry_run_of_a_sweep_that_goes_on_shows_what_is_left_and_changes_nothin
 
 @pytest.mark.slow
 def test_a_dry_run_of_a_sweep_that_goes_on_loads_no_ray(begun: Begun) -> None:
-    assert not loaded_by("--resume", str(begun.folder), "--dry-run") & {"ray", "optuna"}
+    done = run_process([str(SCRIPT), "--resume", str(begun.folder), "--dry-run"], ROOT)
+    assert not done.heavy_packages & {"ray", "optuna"}
 
 
 def test_a_dry_run_refuses_what_going_on_would_refuse(
@@ -516,17 +512,17 @@ def test_a_sweep_of_which_nothing_is_left_says_so_and_is_ranked_without_ray(
     (begun.folder / ".ray").mkdir()
     capsys.readouterr()
     assert main(["--resume", str(begun.folder)]) == code
-    said = capsys.readouterr()
-    assert "All 7 trials have ended: nothing is left to do" in said.out
-    assert f"Trials in {begun.folder}: " in said.out
-    assert f"Files: {begun.folder}" in said.out
-    assert "# what is left" not in said.out
-    assert said.err == ("1 of 7 trials failed.\n" if code else "")
+    printed = capsys.readouterr()
+    assert "All 7 trials have ended: nothing is left to do" in printed.out
+    assert f"Trials in {begun.folder}: " in printed.out
+    assert f"Files: {begun.folder}" in printed.out
+    assert "# what is left" not in printed.out
+    assert printed.err == ("1 of 7 trials failed.\n" if code else "")
     assert begun.plans == [], "no Ray was opened"
     assert [record.status for record in read_trials(begun.folder)] == [status, *["complete"] * 6]
     assert not (begun.folder / ".ray").exists(), "a driver that was killed at the end had left it"
-    told = open_study(begun.folder, begun.folder.name).get_trials()
-    assert sorted(trial.user_attrs["configuration"] for trial in told if trial.state.is_finished()) == list(range(7))
+    trials = open_study(begun.folder, begun.folder.name).get_trials()
+    assert sorted(trial.user_attrs["configuration"] for trial in trials if trial.state.is_finished()) == list(range(7))
 
 
 def test_a_demonstration_whose_storage_was_moved_goes_on(
@@ -614,36 +610,52 @@ def test_a_search_can_be_extended_again_and_again(
     assert counts == [4, 6, 6, 7]
 
 
-def test_the_script_runs_from_any_folder_and_hides_no_module(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, SCRIPT, "--list-spaces"], cwd=tmp_path, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "smart_lambda" in done.stdout
-    code = f"import runpy, sys; sys.argv = ['run.py', '--list-spaces']; sys.path[0] = {str(SCRIPT.parent)!r}\n"
+def test_the_script_lists_spaces_from_any_folder_and_loads_nothing_heavy(tmp_path: Path) -> None:
+    assert "smart_lambda" in run_script("sweeps/run.py", ["--list-spaces"], tmp_path)
+
+
+def test_the_script_hides_no_module_and_its_help_loads_nothing_heavy(tmp_path: Path) -> None:
+    code = f"import runpy, sys; sys.argv = ['run.py', '--help']; sys.path[0] = {str(SCRIPT.parent)!r}\n"
     code += f"try: runpy.run_path({str(SCRIPT)!r}, run_name='__main__')\nexcept SystemExit: pass\nprint(sys.path[0])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    done = run_process(["-c", code], tmp_path)
     assert done.stdout.splitlines()[-1] == str(ROOT)
+    assert "--list-spaces" in done.stdout
+    assert done.heavy_packages == set()
 
 
-BROKEN = "import os, sys; read, write = os.pipe(); os.close(read); os.dup2(write, 1); from sweeps import run\n"
-"""Python that imports the command with a standard output that nobody reads."""
+@contextlib.contextmanager
+def closed_output() -> Iterator[None]:
+    """Standard output is a pipe that nobody reads any more."""
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as output, contextlib.redirect_stdout(output):
+        yield
 
 
-@pytest.mark.parametrize("words", [["--list-spaces"], ["--space", "smart_lambda", "--dry-run"]])
-def test_whoever_reads_only_the_first_lines_gets_no_error(words: list[str], tmp_path: Path) -> None:
-    words = [*words, "--storage", str(tmp_path)]
-    code = f"{BROKEN}sys.exit(run.main({words!r}))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+def test_a_process_whose_reader_stops_early_ends_without_an_error() -> None:
+    code = "import os, sys; read, write = os.pipe(); os.close(read); os.dup2(write, 1); from sweeps import run\n"
+    done = run_process(["-c", f"{code}sys.exit(run.main(['--list-spaces']))"], ROOT)
+    assert (done.code, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("error", [pytest.param("BrokenPipeError()", marks=pytest.mark.slow), "SystemExit(1)"])
-def test_a_sweep_whose_reader_leaves_says_how_to_go_on(error: str, tmp_path: Path) -> None:
-    words = ["--space", "smart_lambda", "--storage", str(tmp_path)]
-    code = f"{BROKEN}from sweeps.driver import run_sweep\ndef leave(*_): raise {error}\nrun_sweep.run_sweep = leave\n"
-    code += f"run.show = lambda _lines: None\nsys.exit(run.main({words!r}))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    line = "interrupted: standard output was closed; continue with --resume\n"
-    assert (done.returncode, done.stderr) == (130, line)
+def test_a_dry_run_whose_reader_stops_early_gets_no_error(command: list[str], capsys: Capture) -> None:
+    with closed_output():
+        assert main([*command, "--dry-run"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError(), SystemExit(1)])
+def test_a_sweep_whose_reader_stops_early_says_how_to_continue(
+    error: BaseException, command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    def leave(*_arguments: object) -> SweepOutcome:
+        raise error
+
+    fake(monkeypatch, leave)
+    monkeypatch.setattr("sweeps.run.show", lambda _lines: None)
+    with closed_output():
+        assert main(command) == 130
+    assert capsys.readouterr().err == "interrupted: standard output was closed; continue with --resume\n"
 
 
 def test_a_sweep_that_has_ended_keeps_its_exit_code_though_nobody_reads_its_ranking(
@@ -694,9 +706,9 @@ def head(tmp_path: Path) -> Iterator[dict[str, str]]:
             yield environment
         finally:
             process.terminate()  # ends what it started
-            with suppress(subprocess.TimeoutExpired):
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(60)
-            with suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 
 
@@ -729,6 +741,6 @@ def test_a_full_disk_under_the_sweep_is_one_line(
 
     fake(monkeypatch, fail)
     assert main(command) == 1
-    told = capsys.readouterr().err.splitlines()
-    assert [line for line in told if line.startswith("error: the disk is full: ")] == told
-    assert "--resume" in told[0]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: the disk is full: ")
+    assert "--resume" in line

@@ -195,8 +195,18 @@ def test_a_trial_that_is_taken_up_again_after_a_compaction_goes_on_from_the_tabl
     np.testing.assert_array_equal(logits, make_report(2, seed=5).predictions[1].logits)
 
 
-@pytest.mark.parametrize("is_before", [True, False])
-@pytest.mark.parametrize("renames", range(1, len(SPLITS) + 3))
+NUM_RENAMES = len(SPLITS) + 2
+"""Renames of a compaction. A kill after one of them is nearly a kill before the next one."""
+
+
+@pytest.mark.parametrize(
+    ("renames", "is_before"),
+    [
+        pytest.param(renames, is_before, marks=[pytest.mark.slow] * (not is_before and renames < NUM_RENAMES))
+        for renames in range(1, NUM_RENAMES + 1)
+        for is_before in (True, False)
+    ],
+)
 @pytest.mark.parametrize("is_first", [True, False], ids=["first compaction", "later compaction"])
 def test_a_kill_during_compaction_loses_and_doubles_nothing(
     sweep_folder: Path, make_report: MakeReport, kill_at_rename: Kill, renames: int, is_before: bool, is_first: bool

@@ -186,7 +186,8 @@ def prepare(tmp_path: Path, tiny_folder: Path, tiny_encoder_folder: Path, tiny_c
     """A small sweep over three batch sizes, two stages each, as `sweeps/run.py` would prepare it."""
 
     def make(changes: dict[str, Any], **settings: Any) -> tuple[SweepOptions, SweepInputs, SweepPlan]:
-        base = tiny_config.override({"encoder.name": str(tiny_encoder_folder), "smart.weight": 0, **changes})
+        short = {"smart.weight": 0, "stages.1.steps_per_epoch": 6, "optimizer.learning_rate": 3e-3}
+        base = tiny_config.override({"encoder.name": str(tiny_encoder_folder), **short, **changes})
         space = SearchSpace(name="tiny", question="?", base=base, grid={"tasks.sst.batch_size": (8, 15, 30)})
         options = SweepOptions(space="tiny", name="tiny", storage=tmp_path, data=tiny_folder, **settings)
         tables, _ = read_points(space, tiny_folder)

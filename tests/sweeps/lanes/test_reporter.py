@@ -1,6 +1,7 @@
 """A trial's line to the mailbox, with this file in the mailbox's place."""
 
-from dataclasses import asdict
+import shutil
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -51,15 +52,26 @@ def report_of(*points: Point, is_last: bool = False) -> EpochReport:
 SCORED = (point("sst", "accuracy", 0.4), point("sst", "loss", 1.2), point("overall", "overall", 0.6))
 
 
+def empty_mailbox() -> Any:
+    """A mailbox that has no answers yet."""
+    names = ("progress", "epoch", "worker_error", "end", "event")
+    methods = {f"report_{name}": Method([None] if name in ("worker_error", "end") else []) for name in names}
+    return SimpleNamespace(**methods, is_wanted=Method([]))
+
+
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A mailbox whose answers can be set; what is waited for has always come."""
     monkeypatch.setattr(ray, "get", lambda answer: answer)
     monkeypatch.setattr(ray, "wait", lambda found, **_settings: (found, []))
     monkeypatch.setattr(reporter_module, "PROGRESS_SECONDS", 0.0)
-    names = ("progress", "epoch", "worker_error", "end", "event")
-    methods = {f"report_{name}": Method([None] if name in ("worker_error", "end") else []) for name in names}
-    return SimpleNamespace(**methods, is_wanted=Method([]))
+    return empty_mailbox()
+
+
+@pytest.fixture(scope="module")
+def short_config(tiny_config: TrialConfig) -> TrialConfig:
+    """Three epochs of few steps."""
+    return tiny_config.override({"smart.weight": 0, "stages.1.steps_per_epoch": 4})
 
 
 def link_of(mailbox: Any, folder: Path, metric: str = "overall") -> TrialReporter:
@@ -88,7 +100,7 @@ def test_an_answer_that_has_not_come_is_not_waited_for(
     assert len(answers.report_progress.calls) == 1
 
 
-def test_progress_is_told_only_now_and_then(answers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_reported_only_now_and_then(answers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reporter_module, "PROGRESS_SECONDS", 100.0)
     answers.report_progress.answers = [False]
     link = link_of(answers, tmp_path)
@@ -133,7 +145,7 @@ def test_an_epoch_that_nobody_has_judged_ends_the_trial_as_interrupted(answers: 
 
 
 def test_other_workers_hear_that_nobody_has_judged(
-    answers: Any, tmp_path: Path, tiny_config: TrialConfig, monkeypatch: pytest.MonkeyPatch
+    answers: Any, tmp_path: Path, short_config: TrialConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the first worker says in the collective is what each of them follows."""
     monkeypatch.setattr(reporter_module, "worker_rank", lambda: 1)
@@ -142,7 +154,7 @@ def test_other_workers_hear_that_nobody_has_judged(
     with pytest.raises(Interrupted):
         link.on_epoch(report_of(*SCORED))
     with pytest.raises(Interrupted):
-        link.replay(2, tiny_config)
+        link.replay(2, short_config)
     assert answers.report_epoch.calls == []
 
 
@@ -150,7 +162,7 @@ def test_other_workers_hear_that_nobody_has_judged(
 def test_a_state_is_not_saved_behind_an_epoch_that_nobody_has_judged_and_the_trial_loses_nothing_else(
     answers: Any,
     tmp_path: Path,
-    tiny_config: TrialConfig,
+    short_config: TrialConfig,
     tiny_corpus: Corpus,
     tiny_encoder: PretrainedEncoder,
     judged: int,
@@ -158,13 +170,13 @@ def test_a_state_is_not_saved_behind_an_epoch_that_nobody_has_judged_and_the_tri
     states = StateFolder(path=tmp_path / "states", every_steps=3)
     answers.report_epoch.answers = [*[False] * judged, None]
     with pytest.raises(Interrupted):
-        train(tiny_config, tiny_corpus, tiny_encoder, on_epoch=link_of(answers, tmp_path).on_epoch, states=states)
+        train(short_config, tiny_corpus, tiny_encoder, on_epoch=link_of(answers, tmp_path).on_epoch, states=states)
     numbers = newest_numbers(states)
     assert numbers is not None
-    assert epochs_of(tiny_config, numbers) == judged
+    assert epochs_of(short_config, numbers) == judged
     answers.report_epoch.answers = [False] * 3
     answers.report_epoch.calls.clear()
-    train(tiny_config, tiny_corpus, tiny_encoder, on_epoch=link_of(answers, tmp_path).on_epoch, states=states)
+    train(short_config, tiny_corpus, tiny_encoder, on_epoch=link_of(answers, tmp_path).on_epoch, states=states)
     assert [message["epoch"] for _, message in answers.report_epoch.calls] == list(range(judged + 1, 4))
 
 
@@ -187,7 +199,7 @@ def test_a_trial_that_takes_nothing_over_says_so(answers: Any, tmp_path: Path) -
     assert link_of(answers, tmp_path).facts == {"shared_steps": 0, "shared_seconds": 0.0, "taken_from": None}
 
 
-def test_where_a_trial_begins_is_told_and_kept_for_its_record(answers: Any, tmp_path: Path) -> None:
+def test_where_a_trial_begins_is_reported_and_kept_for_its_record(answers: Any, tmp_path: Path) -> None:
     answers.report_event.answers = [None]
     link = link_of(answers, tmp_path)
     shared = ReusedWork(steps=8, seconds=0.5, taken_from="other/0001-r0")
@@ -209,13 +221,13 @@ def test_what_others_have_worked_is_not_the_trials_own_time(
     assert answers.report_epoch.calls[0][1]["seconds"] == own
 
 
-def test_a_stage_that_ends_is_told(answers: Any, tmp_path: Path) -> None:
+def test_a_stage_that_ends_is_reported(answers: Any, tmp_path: Path) -> None:
     answers.report_event.answers = [None, None]
     link = link_of(answers, tmp_path)
     link.report_stage_finished(0, None)
     link.report_stage_finished(1, "no room")
-    told = [{"stage": 0, "why_not": None}, {"stage": 1, "why_not": "no room"}]
-    assert answers.report_event.calls == [("stage_finished", "0000-r0", facts) for facts in told]
+    expected = [{"stage": 0, "why_not": None}, {"stage": 1, "why_not": "no room"}]
+    assert answers.report_event.calls == [("stage_finished", "0000-r0", facts) for facts in expected]
 
 
 def test_a_trial_that_waits_hears_whether_it_should(answers: Any, tmp_path: Path) -> None:
@@ -224,29 +236,50 @@ def test_a_trial_that_waits_hears_whether_it_should(answers: Any, tmp_path: Path
     assert [link.is_wanted(), link.is_wanted()] == [True, False]
 
 
+@dataclass(frozen=True)
+class ReportedTrial:
+    """A trial of three epochs, the first of which is not scored overall."""
+
+    folder: Path
+    """The folder of its sweep."""
+    messages: list[dict[str, Any]]
+    """What it has reported of its epochs."""
+
+
+@pytest.fixture(scope="module")
+def trained_once(
+    short_config: TrialConfig,
+    tiny_corpus: Corpus,
+    tiny_encoder: PretrainedEncoder,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> ReportedTrial:
+    """A trial that all tests share; its folder is not to be changed."""
+    folder, mailbox = tmp_path_factory.mktemp("trained"), empty_mailbox()
+    mailbox.report_epoch.answers = [False] * 3
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ray, "get", lambda answer: answer)
+        train(short_config, tiny_corpus, tiny_encoder, on_epoch=link_of(mailbox, folder).on_epoch)
+    return ReportedTrial(folder, [message for _, message in mailbox.report_epoch.calls])
+
+
 @pytest.fixture
-def told(
-    answers: Any, tmp_path: Path, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
-) -> list[dict[str, Any]]:
-    """What a trial says of its three epochs while it trains, the first of which is not scored overall."""
-    answers.report_epoch.answers = [False] * 3
-    train(tiny_config, tiny_corpus, tiny_encoder, on_epoch=link_of(answers, tmp_path).on_epoch)
-    messages = [message for _, message in answers.report_epoch.calls]
-    answers.report_epoch.calls.clear()
-    return messages
+def reported(trained_once: ReportedTrial, tmp_path: Path) -> list[dict[str, Any]]:
+    """What a trial, whose records are here, has reported of its three epochs."""
+    shutil.copytree(trained_once.folder, tmp_path, dirs_exist_ok=True)
+    return trained_once.messages
 
 
 @pytest.mark.parametrize("epochs", [0, 1, 2, 3])
-def test_epochs_that_are_done_are_told_again_as_they_were_told_first(
-    answers: Any, tmp_path: Path, tiny_config: TrialConfig, told: list[dict[str, Any]], epochs: int
+def test_epochs_that_are_done_are_reported_again_as_they_were_reported_first(
+    answers: Any, tmp_path: Path, short_config: TrialConfig, reported: list[dict[str, Any]], epochs: int
 ) -> None:
-    assert [message["scored_epoch"] for message in told] == [0, 1, 2]
+    assert [message["scored_epoch"] for message in reported] == [0, 1, 2]
     answers.report_epoch.answers = [False] * epochs
     link = link_of(answers, tmp_path)
-    assert link.replay(epochs, tiny_config) is None
+    assert link.replay(epochs, short_config) is None
     assert not link.is_stopped
     again = [message for _, message in answers.report_epoch.calls]
-    for first, later in zip(told[:epochs], again, strict=True):
+    for first, later in zip(reported[:epochs], again, strict=True):
         assert later == {**first, "is_replayed": True, "seconds": later["seconds"]}
         assert later["seconds"] == pytest.approx(first["seconds"], abs=0.5), "curves are stamped a little earlier"
 
@@ -259,40 +292,40 @@ def test_what_a_trial_waits_for_is_said_once(answers: Any, tmp_path: Path) -> No
     assert answers.report_event.calls == [("waiting", "0000-r0", {"what": f"stage {stage}"}) for stage in (0, 1)]
 
 
-def test_telling_again_ends_where_the_scheduler_stops_the_trial(
-    answers: Any, tmp_path: Path, tiny_config: TrialConfig, told: list[dict[str, Any]]
+def test_replaying_ends_where_the_scheduler_stops_the_trial(
+    answers: Any, tmp_path: Path, short_config: TrialConfig, reported: list[dict[str, Any]]
 ) -> None:
-    assert len(told) == 3
+    assert len(reported) == 3
     answers.report_epoch.answers = [False, True]
     link = link_of(answers, tmp_path)
-    assert link.replay(3, tiny_config) == 2
+    assert link.replay(3, short_config) == 2
     assert link.is_stopped
     assert [message["epoch"] for _, message in answers.report_epoch.calls] == [1, 2]
 
 
-@pytest.mark.usefixtures("told")
-def test_telling_again_ends_where_nobody_judges_any_more(
-    answers: Any, tmp_path: Path, tiny_config: TrialConfig
+@pytest.mark.usefixtures("reported")
+def test_replaying_ends_where_nobody_judges_any_more(
+    answers: Any, tmp_path: Path, short_config: TrialConfig
 ) -> None:
     answers.report_epoch.answers = [False, None]
     link = link_of(answers, tmp_path)
     with pytest.raises(Interrupted):
-        link.replay(3, tiny_config)
+        link.replay(3, short_config)
     assert not link.is_stopped
     assert len(answers.report_epoch.calls) == 2
 
 
-@pytest.mark.usefixtures("told")
-def test_a_trial_is_not_stopped_behind_its_last_epoch(answers: Any, tmp_path: Path, tiny_config: TrialConfig) -> None:
+@pytest.mark.usefixtures("reported")
+def test_a_trial_is_not_stopped_behind_its_last_epoch(answers: Any, tmp_path: Path, short_config: TrialConfig) -> None:
     answers.report_epoch.answers = [False, False, True]
     link = link_of(answers, tmp_path)
-    assert link.replay(3, tiny_config) is None
+    assert link.replay(3, short_config) is None
     assert not link.is_stopped
 
 
-def test_other_workers_tell_nothing_again(
-    answers: Any, tmp_path: Path, tiny_config: TrialConfig, monkeypatch: pytest.MonkeyPatch
+def test_other_workers_replay_nothing(
+    answers: Any, tmp_path: Path, short_config: TrialConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reporter_module, "worker_rank", lambda: 1)
-    assert link_of(answers, tmp_path).replay(3, tiny_config) is None
+    assert link_of(answers, tmp_path).replay(3, short_config) is None
     assert answers.report_epoch.calls == []

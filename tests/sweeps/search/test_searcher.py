@@ -617,7 +617,7 @@ def run_world(plan: SweepPlan, seed: int) -> World:
     raise AssertionError("it never ends")
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.slow] * (seed > 2)) for seed in range(12)])
 @pytest.mark.parametrize("replicates", [1, 3])
 @pytest.mark.parametrize("make", [grid_plan, tpe_plan])
 def test_a_sweep_killed_or_interrupted_at_any_moment_ends_as_one_that_nobody_disturbed(

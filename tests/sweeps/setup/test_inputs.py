@@ -26,10 +26,16 @@ from tests.task_tables import read_folder
 Options = Callable[..., SweepOptions]
 
 
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Serves all tests, so that the demonstration is written once; no sweep is created in it."""
+    return tmp_path_factory.mktemp("storage")
+
+
 @pytest.fixture
-def options(tmp_path: Path) -> Options:
+def options(storage: Path) -> Options:
     def build(**changes: Any) -> SweepOptions:
-        return SweepOptions(**{"space": "smart_lambda", "name": "first", "storage": tmp_path, **changes})
+        return SweepOptions(**{"space": "smart_lambda", "name": "first", "storage": storage, **changes})
 
     return build
 
@@ -38,12 +44,12 @@ def space_with(base: TrialConfig, **changes: Any) -> SearchSpace:
     return SearchSpace(**{"name": "trial", "question": "?", "base": base, "grid": {"smart.weight": (0.0,)}, **changes})
 
 
-def test_without_data_and_encoder_the_demonstration_is_used_and_said(options: Options, tmp_path: Path) -> None:
+def test_without_data_and_encoder_the_demonstration_is_used_and_said(options: Options, storage: Path) -> None:
     inputs = read_inputs(options())
     base = inputs.space.base
     assert inputs.notes == (DEMO_NOTE,)
-    assert inputs.data_folder.is_relative_to(tmp_path / ".cache")
-    assert Path(base.encoder.name).is_relative_to(tmp_path / ".cache")
+    assert inputs.data_folder.is_relative_to(storage / ".cache")
+    assert Path(base.encoder.name).is_relative_to(storage / ".cache")
     plain = load_space("smart_lambda").base
     assert base == plain.override({**demo_overrides(plain), "encoder.name": base.encoder.name})
 
@@ -329,8 +335,10 @@ def test_trials_that_are_yet_to_be_drawn_are_planned_as_the_base(options: Option
     assert planned_configs(options(), space) == grid_configs(space)
 
 
-def test_rows_that_are_held_out_reach_no_trial_and_are_recorded(options: Options, tiny_folder: Path) -> None:
-    asked = options(data=tiny_folder, hold_out=0.2)
+def test_rows_that_are_held_out_reach_no_trial_and_are_recorded(
+    options: Options, tiny_folder: Path, tmp_path: Path
+) -> None:
+    asked = options(data=tiny_folder, hold_out=0.2, storage=tmp_path)
     inputs = read_inputs(asked)
     base = inputs.space.base
     assert {config.data.hold_out for config in all_points(inputs.space)} == {0.2}
@@ -352,8 +360,8 @@ def test_rows_that_are_held_out_reach_no_trial_and_are_recorded(options: Options
     check_held_out_rows(record, read_held_out(plan.space.base, plan.data_folder))
 
 
-def test_without_the_flag_all_is_as_it_was(options: Options, tiny_folder: Path) -> None:
-    asked = options(data=tiny_folder)
+def test_without_the_flag_all_is_as_it_was(options: Options, tiny_folder: Path, tmp_path: Path) -> None:
+    asked = options(data=tiny_folder, storage=tmp_path)
     inputs, tables = read_inputs(asked), read_folder(tiny_folder, ("sst", "qqp", "sts"))
     assert (inputs.held, inputs.fingerprint) == ({}, content_fingerprint(tables))
     assert set(inputs.fingerprints) == {"-".join(key) for key in tables}
