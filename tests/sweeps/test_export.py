@@ -27,7 +27,7 @@ from results.records.trials import TrialRecord, read_trials, write_sweep, write_
 from sweeps.driver.ledger import queued_record
 from sweeps.export import main
 from sweeps.search.trial_spec import TrialSpec
-from tests.results.scripts import run_main, run_script
+from tests.results.scripts import ROOT, run_process, run_script
 
 TRIAL = "0001-r0"
 
@@ -324,5 +324,6 @@ def test_as_a_script_it_answers_without_torch_or_ray_and_from_any_folder(tmp_pat
 
 @pytest.mark.slow
 def test_exporting_loads_no_ray(trained_sweep: Path, tmp_path: Path) -> None:
-    done = run_main("sweeps.export", [str(trained_sweep), TRIAL, str(tmp_path / "model")])
-    assert done.stderr == ""
+    done = run_process(["-m", "sweeps.export", str(trained_sweep), TRIAL, str(tmp_path / "model")], ROOT)
+    assert (done.code, done.stderr) == (0, "")
+    assert not done.heavy_packages & {"ray", "optuna"}

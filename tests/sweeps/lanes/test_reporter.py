@@ -304,9 +304,7 @@ def test_replaying_ends_where_the_scheduler_stops_the_trial(
 
 
 @pytest.mark.usefixtures("reported")
-def test_replaying_ends_where_nobody_judges_any_more(
-    answers: Any, tmp_path: Path, short_config: TrialConfig
-) -> None:
+def test_replaying_ends_where_nobody_judges_any_more(answers: Any, tmp_path: Path, short_config: TrialConfig) -> None:
     answers.report_epoch.answers = [False, None]
     link = link_of(answers, tmp_path)
     with pytest.raises(Interrupted):
