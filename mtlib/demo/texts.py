@@ -6,7 +6,7 @@ synonym, and a question with another meaning may hold the same words in other pl
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
@@ -69,86 +69,61 @@ def write_review(random: Random) -> tuple[tuple[str, ...], float]:
     """A film review and its sentiment, 0 (very negative) to 4 (very positive), each as likely as the others."""
     wanted = random.choice((-2, -1, 0, 1, 2))
     clause = write_clause(random, wanted)
-    text = random.choice(REVIEWS)(random, clause, wanted)
+    text = extend_clause(random, random.choice(REVIEWS), clause, wanted)
     if random.random() < LABEL_NOISE["sst"]:
         wanted = wanted + random.choice((-1, 1)) if abs(wanted) < 2 else wanted - wanted // 2
     return (f"{text} .",), float(wanted + 2)
 
 
-def single_clause(_random: Random, clause: str, _value: int) -> str:
-    return clause
+REVIEWS = ("alone", "alone", "and", "but", "although")
+"""Forms of a review; each entry is equally likely."""
 
 
-def join_same_sentiment(random: Random, clause: str, value: int) -> str:
-    return f"{clause} and {write_clause(random, value)}"
-
-
-def contrast_with_but(random: Random, clause: str, value: int) -> str:
-    """The clause after `but` decides the sentiment."""
-    return f"{write_clause(random, contrasting_sentiment(random, value))} , but {clause}"
-
-
-def contrast_with_although(random: Random, clause: str, value: int) -> str:
-    """The clause after `although` does not count."""
-    return f"{clause} , although {write_clause(random, contrasting_sentiment(random, value))}"
-
-
-REVIEWS: tuple[Callable[[Random, str, int], str], ...] = (
-    single_clause,
-    single_clause,
-    join_same_sentiment,
-    contrast_with_but,
-    contrast_with_although,
-)
-"""Forms of a review, from its main clause and sentiment; each entry is equally likely."""
-
-
-def contrasting_sentiment(random: Random, value: int) -> int:
-    """A sentiment of the opposite sign, for `but` and `although`; any but neutral if `value` is neutral."""
-    return random.choice([other for other in (-2, -1, 1, 2) if other * value <= 0])
+def extend_clause(random: Random, form: str, clause: str, value: int) -> str:
+    """A review of sentiment `value` from its main clause: all of it, or the part after `but` or before `although`."""
+    if form == "alone":
+        return clause
+    if form == "and":
+        return f"{clause} and {write_clause(random, value)}"
+    # of the opposite sign; any but neutral beside a neutral clause
+    contrast = write_clause(random, random.choice([other for other in (-2, -1, 1, 2) if other * value <= 0]))
+    return f"{contrast} , but {clause}" if form == "but" else f"{clause} , although {contrast}"
 
 
 def write_clause(random: Random, value: int) -> str:
     """A clause such as `the plot is not very good` whose sentiment is `value`, -2..2."""
-    predicate = random.choice(PREDICATES[value])(random, value)
+    predicate = write_predicate(random, random.choice(PREDICATES[abs(value)]), value)
     return f"the {random.choice(words.ASPECTS)} {random.choice(('is', 'seems'))} {predicate}"
+
+
+PREDICATES = {
+    0: ("weakened", "neither"),
+    1: ("plain", "negated", "negated", "weakened"),
+    2: ("plain", "strengthened", "reversed"),
+}
+"""Forms of a predicate by the absolute value of its sentiment; each entry is equally likely."""
+
+
+def write_predicate(random: Random, form: str, value: int) -> str:
+    """A predicate such as `not very good` whose sentiment is `value`."""
+    if form == "strengthened":
+        return f"{random.choice(words.STRENGTHENERS)} {adjective(random, value // 2)}"
+    if form == "weakened":
+        return f"{random.choice(words.WEAKENERS)} {adjective(random, value * 2 or random.choice((-1, 1)))}"
+    if form == "negated":
+        opposite = adjective(random, -value * random.choice((1, 2)))
+        between = random.choice(("", f"{random.choice(words.STRENGTHENERS)} "))
+        return f"{random.choice(words.NEGATORS)} {between}{opposite}"
+    if form == "reversed":
+        return f"{words.REVERSER} {adjective(random, -value // 2 * random.choice((1, 2)))}"
+    if form == "neither":
+        first, second = (adjective(random, sign * random.choice((1, 2))) for sign in random.sample((-1, 1), 2))
+        return f"neither {first} nor {second}"
+    return adjective(random, value)
 
 
 def adjective(random: Random, value: int) -> str:
     return random.choice(words.STRENGTH[value])
-
-
-def strengthened(random: Random, value: int) -> str:
-    return f"{random.choice(words.STRENGTHENERS)} {adjective(random, value // 2)}"
-
-
-def weakened(random: Random, value: int) -> str:
-    return f"{random.choice(words.WEAKENERS)} {adjective(random, value * 2 or random.choice((-1, 1)))}"
-
-
-def negated(random: Random, value: int) -> str:
-    opposite = adjective(random, -value * random.choice((1, 2)))
-    between = random.choice(("", f"{random.choice(words.STRENGTHENERS)} "))
-    return f"{random.choice(words.NEGATORS)} {between}{opposite}"
-
-
-def reversed_by_phrase(random: Random, value: int) -> str:
-    return f"{words.REVERSER} {adjective(random, -value // 2 * random.choice((1, 2)))}"
-
-
-def neither_nor(random: Random, _value: int) -> str:
-    pair = [adjective(random, sign * random.choice((1, 2))) for sign in random.sample((-1, 1), 2)]
-    return f"neither {pair[0]} nor {pair[1]}"
-
-
-PREDICATES: dict[int, tuple[Callable[[Random, int], str], ...]] = {
-    0: (weakened, neither_nor),
-    1: (adjective, negated, negated, weakened),
-    -1: (adjective, negated, negated, weakened),
-    2: (adjective, strengthened, reversed_by_phrase),
-    -2: (adjective, strengthened, reversed_by_phrase),
-}
-"""Forms of the predicate by sentiment; each entry is equally likely."""
 
 
 def write_questions(random: Random) -> tuple[tuple[str, ...], float]:
