@@ -45,8 +45,7 @@ class Task:
     kind: Kind
     """`classes`: labels 0..num_classes-1; `binary`: labels 0 and 1; `regression`: any real in `label_range`."""
     label_range: tuple[float, float]
-    """Lowest and highest label, both allowed. Regression predictions are clipped to it for metrics, such as Pearson's
-    correlation, and neither for the loss nor in records."""
+    """Lowest and highest label, both allowed. Metrics clip regression predictions to it; loss and records do not."""
     text_columns: tuple[str, ...]
     """One column for a single sentence, two for a pair."""
     label_column: str
@@ -81,9 +80,8 @@ class Task:
 
     @property
     def default_loss(self) -> str:
-        return {"classes": "cross_entropy", "binary": "binary_cross_entropy", "regression": "mean_squared_error"}[
-            self.kind
-        ]
+        losses = {"classes": "cross_entropy", "binary": "binary_cross_entropy", "regression": "mean_squared_error"}
+        return losses[self.kind]
 
     def file_name(self, split: str) -> str:
         """Name of the file of `split` (`train`, `dev` or `test`) in the CS224N layout."""

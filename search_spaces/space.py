@@ -64,9 +64,9 @@ class SearchSpace:
         require(self.name.isidentifier(), "a search space's name must be a name in Python", repr(self.name))
         require(bool(self.grid or self.ranges), f"{self.name}: grid or ranges must name a key", "neither")
         require_name(self.metric, ("overall", *self.base.active_tasks), f"metric of space '{self.name}'")
-        for keys in (self.grid, search_domain(self)):
-            check_keys(self, keys)
-        check_conditions(self.name, search_domain(self), self.conditions)
+        domain = search_domain(self)
+        check_keys(self, domain)
+        check_conditions(self.name, domain, self.conditions)
         for key in self.conditions:
             rule = f"space '{self.name}': a key of the grid must have no condition, as its values are crossed with all"
             require(key not in self.grid, rule, key_title(key))

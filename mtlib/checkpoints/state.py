@@ -43,7 +43,7 @@ class StateFolder:
     every_steps: int = 500
     """Optimizer steps between states within an epoch, at least 1; one is kept at each epoch's end as well."""
     keeps_end: bool = False
-    """Whether one is kept behind the last epoch too, for a longer trial to go on from."""
+    """Whether a state is kept after the last epoch too, so that a longer trial can continue from it."""
 
     def __post_init__(self) -> None:
         require(self.every_steps >= 1, "every_steps must be at least 1", self.every_steps)

@@ -22,7 +22,7 @@ class SourceConfig:
     """Rows from a file or data set of another layout, turned into rows of a task."""
 
     task: str
-    """Whose rows they are: their head and loss."""
+    """The task whose head and loss the rows train."""
     path: str
     """A file (`.csv`: tab- or comma-separated with quoting; `.tsv`: tab-separated without quoting, as GLUE's; `.jsonl`:
     an object per line), relative to the data folder or absolute, in which `{split}` stands for train or dev; or

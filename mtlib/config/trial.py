@@ -136,8 +136,8 @@ class TrialConfig:
     def content_hash(self) -> str:
         """SHA-256, in hexadecimal, of the canonical JSON of what is used: the tasks that stages train, and their data.
 
-        Equal where the configurations are equal or differ only in settings of tasks and data sets that no stage uses,
-        so that a task or a data set that the project adds changes no hash but those of configurations that use it.
+        Settings of tasks and data sets that no stage uses do not count, so a task or data set that the project adds
+        changes only the hashes of configurations that use it.
         """
         return hashlib.sha256(canonical_json(used_settings(self, (self,))).encode()).hexdigest()
 

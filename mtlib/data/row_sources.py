@@ -25,14 +25,14 @@ class HoldOut:
     """Rows that are held out before anything is trained."""
 
     share: float
-    """Of the rows of each source, above 0."""
+    """Share of each source's rows, above 0."""
     sources: tuple["RowSource", ...]
-    """Whose rows: the own train rows of tasks."""
+    """The tasks' own train rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowSource:
-    """Rows from one file or data set; with the content of that, it determines them."""
+    """Describes rows of one file or data set; equal descriptions of equal files give equal rows."""
 
     task: str
     split: str
@@ -45,7 +45,7 @@ class RowSource:
     delimiters: str = "\t,"
     """Column separators of CSV that are accepted."""
     prefix: str = ""
-    """Before the ids: the name of augmentation, and a slash."""
+    """Added before each id: the name of the augmentation and a slash."""
     hold_out: HoldOut | None = None
     """The rows that `held` consists of. `train` lacks them, and all other rows that share a text with them."""
 

@@ -186,11 +186,10 @@ def tokenize_texts(tokenizer: "PreTrainedTokenizerBase", texts: list[str]) -> pa
     """Word pieces of each text without special tokens, as a list of int32 per row."""
     pieces, lengths = [], [0]
     for start in range(0, len(texts), TOKENIZER_CHUNK_ROWS):
-        chunk = tokenizer(texts[start : start + TOKENIZER_CHUNK_ROWS], add_special_tokens=False, verbose=False)[
-            "input_ids"
-        ]
-        pieces.append(np.fromiter(itertools.chain.from_iterable(chunk), dtype=np.int32))
-        lengths.extend(len(ids) for ids in chunk)
+        chunk = texts[start : start + TOKENIZER_CHUNK_ROWS]
+        found = tokenizer(chunk, add_special_tokens=False, verbose=False)["input_ids"]
+        pieces.append(np.fromiter(itertools.chain.from_iterable(found), dtype=np.int32))
+        lengths.extend(map(len, found))
     return pa.LargeListArray.from_arrays(np.cumsum(lengths, dtype=np.int64), np.concatenate(pieces))
 
 

@@ -36,7 +36,7 @@ MAX_STEPS = 60
 MAX_ROUNDS = 25
 """Optimizer steps of an epoch, at most, where each step sums the losses of several tasks."""
 FIXED_LENGTH_ORDERS = ("sampled_round_robin", "smallest_round_robin", "sequential")
-"""Orders whose epochs keep their length: they are short on the demonstration, or are defined by where they end."""
+"""Orders whose epochs are not shortened: they are short on the demonstration, or defined by where they end."""
 
 
 def demo_overrides(config: TrialConfig) -> dict[str, object]:

@@ -14,7 +14,7 @@ from mtlib.tasks import TASKS, Kind
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a batch stands: what its random draws and its share of the loss follow from."""
+    """A batch's position in the trial, which decides its random draws, and its share of the loss."""
 
     noise_seed: int
     """Of SMART's first noise, the same on every worker."""
@@ -35,9 +35,9 @@ class CleanPass:
     batch: Batch
     place: Place
     output: Output
-    """Of the pass, in training mode; with its embeddings where a penalty of the batch needs them."""
+    """The pass's results, in training mode; with embeddings if a penalty of the batch needs them."""
     random_state: Tensor
-    """Before the pass: what its dropout masks were drawn from."""
+    """The random state before the pass, from which its dropout masks were drawn."""
 
     @property
     def kind(self) -> Kind:

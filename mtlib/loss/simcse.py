@@ -64,8 +64,7 @@ def contrastive_loss(
 def gather_rows(own: Tensor, num_rows: int) -> Tensor:
     """The global batch's rows in their order, (num_rows, ...), from this worker's every num_workers-th, (rows, ...).
 
-    Shards are made equally long by rows of zeros, which end up, as does the filler of an empty shard, behind the rows
-    of the batch and are cut off.
+    Rows of zeros pad the shards to one length. They and the filler of an empty shard come last and are cut off.
     """
     longest = -(-num_rows // num_workers())
     padding = own.new_zeros(longest - len(own), *own.shape[1:])

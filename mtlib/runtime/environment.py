@@ -23,8 +23,7 @@ LIBRARIES = (
 """Libraries whose versions can change a trained weight or a score."""
 
 WITHOUT_EFFECT = ("demo/*.py", "checkpoints/model_card.py", "checkpoints/export.py", "runtime/command_line.py")
-"""Source files that cannot change a trained number: the demonstration's texts and encoder, which are data and initial
-weights and hashed as such, and what only describes or copies a trained model, and command lines."""
+"""Source files that cannot change a trained number; data and encoder of the demonstration have their own hashes."""
 
 PROCESSOR_FACTS = (
     *("vendor_id", "cpu family", "model", "model name", "stepping"),

@@ -14,8 +14,8 @@ MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 """AdamW's state of one parameter: number of updates, first and second moment."""
 
 Part = int | str
-"""What shares a rate: a layer of the encoder by number, `EMBEDDINGS`, `head` for all that is not pretrained, or
-`network` for whatever takes the plain rate where layers have none of their own."""
+"""Parameters that share a learning rate: a layer of the encoder by number, `EMBEDDINGS`, `head` for all that is not
+pretrained, or `network` for those with the plain rate if layers have no rates of their own."""
 
 
 def make_optimizer(config: TrialConfig, model: nn.Module, active_tasks: Iterable[str]) -> torch.optim.AdamW:

@@ -1,4 +1,4 @@
-"""A step of each kind that trials take, run before they start: what an encoder cannot do is one line, at once."""
+"""Runs a step of each kind that trials take before they start, so that an unsuitable encoder fails at once."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from mtlib.model.multitask import MultiTaskModel
 from mtlib.tasks import TASKS
 
 SHORT = (8, 5)
-"""Word pieces of the texts of the step."""
+"""Lengths of the two texts of the training step, in word pieces."""
 
 
 def check_step_runs(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder, on_gpu: bool) -> None:

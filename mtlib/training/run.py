@@ -123,7 +123,7 @@ def note_stage_best(run: Run, score: float) -> None:
 
 
 def kept_weights(run: Run, model: nn.Module) -> dict[str, Tensor]:
-    """The weights that a state keeps: those of other tasks than the active ones are as initialised."""
+    """The weights that a state keeps; those of tasks that are not active yet are as initialised and left out."""
     return active_weights(run.config, tasks_active_by(run.config, run.stage), model.state_dict())
 
 

@@ -77,7 +77,7 @@ def check_step(run: Run, batches: list[Batch], places: list[Place], details: Ten
 
 
 def drop_still_gradients(run: Run) -> None:
-    """Takes the gradients off whatever has rate 0 in this step, so that its moments do not carry them into others."""
+    """Removes the gradients of parameters whose rate is 0 in this step, so that they do not enter the moments."""
     for group in run.optimizer.param_groups:
         for parameter in group["params"] if group["lr"] == 0 else ():
             parameter.grad = None
