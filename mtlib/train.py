@@ -101,7 +101,7 @@ def start(
     origin = origin_of(corpus, encoder, load_start(config.encoder, model), environment)
     model = model.to(device).train()
     teacher = mean_teacher(model) if config.proximal.weight > 0 else None
-    tables = {name: corpus.tables[name, "train"] for name in config.train_sets}
+    tables = {name: corpus[name, "train"] for name in config.train_sets}
     run = Run(
         config=config,
         corpus=corpus,
@@ -136,7 +136,7 @@ def origin_of(
     corpus: Corpus, encoder: PretrainedEncoder, started: Mapping[str, str], environment: Mapping[str, Any]
 ) -> Origin:
     """What a trial's result depends on besides its configuration; `started` is what `load_start` returns."""
-    data = {key: table.fingerprint for key, table in corpus.tables.items()}
+    data = {key: table.fingerprint for key, table in corpus.items()}
     return Origin(encoder=encoder.fingerprint, started=started, data=data, environment=environment)
 
 

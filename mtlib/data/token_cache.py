@@ -49,7 +49,6 @@ class TokenTable:
 
     task: str
     """The task whose head it trains."""
-    split: str
     num_own_rows: int
     """Number of the set's own rows, which come first; the others are augmentation."""
     id_column: pa.Array
@@ -96,17 +95,8 @@ class TokenTable:
         return self.special.pair if encoding == "cross" else self.special.single
 
 
-@dataclass(frozen=True, kw_only=True)
-class Corpus:
-    """All tables of a trial, tokenised by one tokenizer."""
-
-    tables: Mapping[tuple[str, str], TokenTable]
-    """By (set, split)."""
-    special: SpecialTokens
-    fingerprint: str
-    """SHA-256 of the tables' content and the tokenizer."""
-    skipped: tuple[str, ...]
-    """One line per unusable row."""
+Corpus = Mapping[tuple[str, str], TokenTable]
+"""All tables of a trial by (set, split), tokenised by one tokenizer."""
 
 
 def tokenize(
@@ -126,20 +116,15 @@ def tokenize(
     special = find_special_tokens(tokenizer)
     fingerprint, library = tokenizer_fingerprint(tokenizer), importlib.metadata.version("tokenizers")
     cache_folder.mkdir(parents=True, exist_ok=True)
-    token_tables = {}
+    corpus = {}
     for key, table in tables.items():
         content = content_fingerprint({(table.task, table.split): table})
         path = cache_folder / hash_of([str(CACHE_VERSION), library, fingerprint, content])
         tokens = open_cache(path)
         if tokens is None:
             tokens = build_cache(table, tokenizer, path)
-        token_tables[key] = view_tokens(table, tokens, special, path.name)
-    return Corpus(
-        tables=token_tables,
-        special=special,
-        fingerprint=hash_of([content_fingerprint(tables), fingerprint]),
-        skipped=tuple(line for table in tables.values() for line in table.skipped),
-    )
+        corpus[key] = view_tokens(table, tokens, special, path.name)
+    return corpus
 
 
 def view_tokens(table: Table, tokens: pa.Table, special: SpecialTokens, fingerprint: str) -> TokenTable:
@@ -147,7 +132,6 @@ def view_tokens(table: Table, tokens: pa.Table, special: SpecialTokens, fingerpr
     texts = [tokens.column(f"pieces_{side}").chunk(0) for side in range(len(table.texts))]
     return TokenTable(
         task=table.task,
-        split=table.split,
         num_own_rows=table.num_own_rows,
         id_column=tokens.column("id").chunk(0),
         labels=tokens.column("label").chunk(0).to_numpy(),

@@ -56,7 +56,7 @@ def predict(
     Raises:
         TrainingDiverged: a prediction is NaN or infinite, on every worker.
     """
-    table = corpus.tables[task, split]
+    table = corpus[task, split]
     rows = np.arange(table.num_rows) if rows is None else rows
     was_training = model.training
     model.eval()
@@ -104,7 +104,7 @@ def predict_batch(
 
 def scored_train_rows(config: TrialConfig, corpus: Corpus, task: str) -> np.ndarray:
     """The fixed rows of train that are scored each epoch: the same in every trial, seed and replicate."""
-    num_rows = corpus.tables[task, "train"].num_own_rows
+    num_rows = corpus[task, "train"].num_own_rows
     count = min(config.tasks[task].scored_train_rows, num_rows)
     return np.sort(numpy_stream("scored train rows", task).permutation(num_rows)[:count])
 

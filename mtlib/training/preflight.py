@@ -109,7 +109,6 @@ def table_of_texts(task: str, pretrained: PretrainedEncoder, lengths: Sequence[i
     word, num_texts = word_pieces(pretrained.tokenizer, "a")[0], len(TASKS[task].text_columns)
     return TokenTable(
         task=task,
-        split="train",
         num_own_rows=len(lengths),
         id_column=pa.array([str(row) for row in range(len(lengths))]),
         labels=np.zeros(len(lengths), dtype=np.float32),

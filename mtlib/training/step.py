@@ -86,7 +86,7 @@ def drop_still_gradients(run: Run) -> None:
 def batch_of(run: Run, part: StepBatch) -> Batch:
     """This worker's shard of a global batch, on the device."""
     return make_batch(
-        run.corpus.tables[part.set, "train"],
+        run.corpus[part.set, "train"],
         part.rows,
         encoding=run.config.tasks[run.config.task_of(part.set)].encoding,
         max_length=run.config.encoder.max_length,
@@ -98,7 +98,7 @@ def batch_of(run: Run, part: StepBatch) -> Batch:
 
 def batch_place(run: Run, part: StepBatch) -> Place:
     """What the batch's draws and its share of the loss follow from."""
-    seed, num_rows = stream_of(run, "noise", part.set), run.corpus.tables[part.set, "train"].num_rows
+    seed, num_rows = stream_of(run, "noise", part.set), run.corpus[part.set, "train"].num_rows
     full_size = min(run.config.batch_size_of(part.set), num_rows)  # few rows count as one full batch, not as a part
     return Place(noise_seed=seed, turn=part.turn, full_size=full_size)
 

@@ -123,20 +123,18 @@ def predict_texts(predictor: Predictor, texts: Sequence[tuple[str, ...]]) -> Flo
 
 def tokenize_rows(task: Task, texts: Sequence[tuple[str, ...]], pretrained: "PretrainedEncoder") -> Corpus:
     """Tokenizes texts for an encoder, in memory."""
-    special = find_special_tokens(pretrained.tokenizer)
     pieces = [tokenize_texts(pretrained.tokenizer, list(column)) for column in zip(*texts, strict=True)]
     table = TokenTable(
         task=task.name,
-        split=PREDICTED_SPLIT,
         num_own_rows=len(texts),
         id_column=pa.array([""] * len(texts)),
         labels=np.full(len(texts), np.nan, dtype=np.float32),
         pieces=tuple(column.values.to_numpy() for column in pieces),
         offsets=tuple(column.offsets.to_numpy() for column in pieces),
-        special=special,
+        special=find_special_tokens(pretrained.tokenizer),
         fingerprint="",
     )
-    return Corpus(tables={(task.name, PREDICTED_SPLIT): table}, special=special, fingerprint="", skipped=())
+    return {(task.name, PREDICTED_SPLIT): table}
 
 
 def model_logits(loaded: LoadedModel, task: str, corpus: Corpus) -> Floats:

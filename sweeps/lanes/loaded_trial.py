@@ -52,7 +52,7 @@ def load_trial(
     has_start = config.encoder.start_from is not None
     started = load_start(config.encoder, MultiTaskModel(config, encoder)) if has_start else {}
     origin = origin_of(corpus, encoder, started, environment)
-    plan = plan_stages(config, {name: corpus.tables[name, "train"].num_rows for name in config.train_sets})
+    plan = plan_stages(config, {name: corpus[name, "train"].num_rows for name in config.train_sets})
     cuts = tuple(list_cuts(config, plan, origin))
     return LoadedTrial(config=config, encoder=encoder, corpus=corpus, origin=origin, cuts=cuts)
 

@@ -319,7 +319,7 @@ def test_what_a_trial_follows_from_is_said_by_its_parts(tiny_corpus: Corpus, tin
     origin = origin_of(tiny_corpus, tiny_encoder, {"encoder": "e"}, {"num_workers": 3})
     assert (origin.encoder, origin.started) == (tiny_encoder.fingerprint, {"encoder": "e"})
     assert origin.environment == {"num_workers": 3}
-    assert origin.data == {key: table.fingerprint for key, table in tiny_corpus.tables.items()}
+    assert origin.data == {key: table.fingerprint for key, table in tiny_corpus.items()}
 
 
 def test_kept_weights_of_an_epoch_are_those_of_the_tasks_active_by_then(

@@ -87,7 +87,7 @@ def trained_sweep(
     train(config, tiny_corpus, tiny_encoder, states=states, on_epoch=keep)
     info = {
         "name": "mine",
-        "data": {"fingerprint": tiny_corpus.fingerprint, "rows": {"sst-train": 30}},
+        "data": {"fingerprint": "0" * 64, "rows": {"sst-train": 30}},
         "git": {"revision": "abc", "is_changed": True},
         "python": "3.12.1",
         "packages": {"torch": "2.9"},

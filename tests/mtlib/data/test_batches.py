@@ -30,7 +30,7 @@ def batch_of(
 
 
 def only_table(corpus: Corpus) -> TokenTable:
-    (table,) = corpus.tables.values()
+    (table,) = corpus.values()
     return table
 
 

@@ -382,6 +382,6 @@ def test_train_rows_are_scored_of_those_that_are_trained(
     config = config_of("sst", hold_out=0.2).override({"tasks.sst.scored_train_rows": 100})
     tables, held = read_data(config, folder), read_held_out(config, folder)["sst"]
     corpus = tokenize(tables, tiny_encoder.tokenizer, tmp_path / "cache")
-    ids = [corpus.tables["sst", "train"].ids[row] for row in scored_train_rows(config, corpus, "sst")]
+    ids = [corpus["sst", "train"].ids[row] for row in scored_train_rows(config, corpus, "sst")]
     assert ids == tables["sst", "train"].ids
     assert not set(ids) & set(held.ids)

@@ -174,8 +174,8 @@ def test_rows_kept_aside_can_be_tokenised(
 ) -> None:
     held = (keeping(own, hold_out, HELD),)
     tables = {("sst", HELD): read_tables([held], tmp_path)[held]}
-    table = tokenize(tables, tiny_encoder.tokenizer, tmp_path / "cache").tables["sst", HELD]
-    assert (table.split, table.num_rows, table.ids) == (HELD, 10, tables["sst", HELD].ids)
+    table = tokenize(tables, tiny_encoder.tokenizer, tmp_path / "cache")["sst", HELD]
+    assert (table.num_rows, table.ids) == (10, tables["sst", HELD].ids)
     assert table.labels.tolist() == labels_of(tables["sst", HELD])
 
 

@@ -39,7 +39,7 @@ def shards_of(run: Run, task: str, rows: int, world_size: int = 1) -> list[Batch
     """The parts of one global batch of the first rows of a task's train."""
     return [
         make_batch(
-            run.corpus.tables[task, "train"],
+            run.corpus[task, "train"],
             np.arange(rows),
             encoding=run.config.tasks[task].encoding,
             max_length=run.config.encoder.max_length,
@@ -137,7 +137,7 @@ def test_each_row_of_a_short_batch_counts_as_much_as_one_of_a_full_batch(
 def test_a_pass_cut_into_full_and_short_batches_adds_up_to_its_rows(new_run: NewRun) -> None:
     run, parts = new_run(PLAIN), []
     for rows in (np.arange(8), np.arange(8, 16), np.arange(16, 19)):
-        batch = make_batch(run.corpus.tables["sst", "train"], rows, encoding="single", max_length=32)
+        batch = make_batch(run.corpus["sst", "train"], rows, encoding="single", max_length=32)
         parts.append(ask(run, [batch])[0])
     whole = losses_by_hand(run, shards_of(run, "sst", 19)[0]).sum() / 8
     assert torch.stack(parts).sum().item() == pytest.approx(whole.item(), rel=1e-4)

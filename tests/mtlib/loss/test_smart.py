@@ -172,7 +172,7 @@ def prepared(
     model = MultiTaskModel(config, tiny_encoder).train()
     for weight in model.heads.parameters():
         torch.nn.init.normal_(weight, std=0.5, generator=torch.Generator().manual_seed(0))
-    table = tiny_corpus.tables[task, "train"]
+    table = tiny_corpus[task, "train"]
     batch = make_batch(table, np.arange(8), encoding=encoding, max_length=32)
     output = model(batch, keep=True)
 

@@ -41,7 +41,7 @@ OTHERS = {
 def batch_of(config: TrialConfig, corpus: Corpus, task: str, rows: int = 6) -> Batch:
     """The first rows of a task's train."""
     return make_batch(
-        corpus.tables[task, "train"],
+        corpus[task, "train"],
         np.arange(rows),
         encoding=config.tasks[task].encoding,
         max_length=config.encoder.max_length,
@@ -278,7 +278,7 @@ def test_padding_and_segments_reach_the_encoder(
     lengths = whole.inputs[0].attention_mask.sum(1)
     shortest = int(lengths.argmin())
     alone = make_batch(
-        tiny_corpus.tables["qqp", "train"],
+        tiny_corpus["qqp", "train"],
         np.array([shortest]),
         encoding="cross",
         max_length=32,
@@ -381,7 +381,7 @@ def test_xlnet_is_read_where_transformers_reads_it(
     config = tiny_config.override({"smart.weight": 0, "tasks.qqp.encoding": encoding})
     model = telling(config, encoder)
     tables = {("qqp", "train"): pair_table}
-    table = tokenize(tables, xlnet_tokenizer, tmp_path).tables["qqp", "train"]
+    table = tokenize(tables, xlnet_tokenizer, tmp_path)["qqp", "train"]
     batch = make_batch(table, np.arange(12), encoding=encoding, max_length=200)
     assert len({*batch.inputs[0].attention_mask.sum(1).tolist()}) > 3
     first, second = (list(texts[:12]) for texts in pair_table.texts)
@@ -411,7 +411,7 @@ def test_an_answer_depends_neither_on_padding_nor_on_batch_mates(
     name: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     config = tiny_config.override(ALONE[name])
-    model, table = telling(config, tiny_encoder), tiny_corpus.tables["qqp", "train"]
+    model, table = telling(config, tiny_encoder), tiny_corpus["qqp", "train"]
     whole = batch_of(config, tiny_corpus, "qqp", 20)
     logits, widths = model(whole).logits, set()
     for row in range(20):

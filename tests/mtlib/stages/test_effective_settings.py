@@ -300,7 +300,7 @@ def test_a_share_that_is_kept_aside_counts_only_by_the_rows_that_it_takes(alone:
     """The stage trains QQP, of whose 70 rows the first two shares take 15; of STS, which comes later, 4 and 5 of 22."""
     config, same, other = (alone.override({"data.hold_out": share}) for share in (0.22, 0.228, 0.2))
     assert effective_settings(config, 0, 1) == effective_settings(other, 0, 1) == effective_settings(alone, 0, 1)
-    assert trainer.corpus(config).fingerprint != trainer.corpus(same).fingerprint
+    assert trainer.origin(config).data != trainer.origin(same).data
     assert trainer.cut(config).key == trainer.cut(same).key
     assert_equal(trainer.outcome(config), trainer.outcome(same))
     assert len({trainer.cut(found).key for found in (alone, config, other)}) == 3

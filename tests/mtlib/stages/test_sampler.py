@@ -170,7 +170,7 @@ def test_augmentation_is_seen_in_every_pass_but_does_not_make_its_set_more_likel
 @pytest.mark.parametrize("world_size", [1, 2, 3])
 @pytest.mark.parametrize("order", [*ROUND_ORDERS, "sequential", "uniform"])
 def test_what_all_workers_see_together_is_the_epoch_once(order: str, world_size: int, tiny_corpus: Corpus) -> None:
-    tables = {task: tiny_corpus.tables[task, "train"] for task in ("sst", "sts")}
+    tables = {task: tiny_corpus[task, "train"] for task in ("sst", "sts")}
     lengths = lengths_of(**{task: len(table.labels) for task, table in tables.items()})
     config = config_of(StageConfig(tasks=("sst", "sts"), order=order))
     steps = first_epoch(config, lengths)

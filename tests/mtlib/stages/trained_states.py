@@ -62,7 +62,7 @@ class Trainer:
 
     def cut(self, config: TrialConfig, stage: int = 0, epochs: int = 1) -> Cut:
         """A moment of a trial, with its key."""
-        tables = self.corpus(config).tables
+        tables = self.corpus(config)
         plan = plan_stages(config, {name: tables[name, "train"].num_rows for name in config.train_sets})
         return make_cut(config, plan, stage, epochs, self.origin(config))
 

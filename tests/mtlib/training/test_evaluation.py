@@ -72,7 +72,7 @@ def scored(task: str, logits: Any, labels: Any) -> dict[str, float]:
 def test_predictions_are_those_of_the_model_asked_one_example_at_a_time(
     task: str, model: MultiTaskModel, tiny_config: TrialConfig, tiny_corpus: Corpus
 ) -> None:
-    table = tiny_corpus.tables[task, "dev"]
+    table = tiny_corpus[task, "dev"]
     found = predict(model, tiny_config, tiny_corpus, task, "dev", CPU)
     model.eval()
     for row in range(table.num_rows):
@@ -158,9 +158,8 @@ def test_chosen_rows_come_in_the_order_in_which_they_are_asked_for(
 def test_a_split_without_labels_is_predicted_all_the_same(
     model: MultiTaskModel, tiny_config: TrialConfig, tiny_corpus: Corpus
 ) -> None:
-    table = dataclasses.replace(tiny_corpus.tables["sst", "dev"], labels=np.full(13, np.nan, dtype=np.float32))
-    unlabelled = dataclasses.replace(tiny_corpus, tables={("sst", "dev"): table})
-    found = predict(model, tiny_config, unlabelled, "sst", "dev", CPU)
+    table = dataclasses.replace(tiny_corpus["sst", "dev"], labels=np.full(13, np.nan, dtype=np.float32))
+    found = predict(model, tiny_config, {("sst", "dev"): table}, "sst", "dev", CPU)
     labelled = predict(model, tiny_config, tiny_corpus, "sst", "dev", CPU)
     assert np.array_equal(found.logits, labelled.logits)
     assert np.isnan(found.labels).all()
@@ -195,7 +194,7 @@ def test_several_workers_share_the_rows_and_all_get_the_whole(
 
 
 def test_rows_of_similar_length_are_predicted_together(tiny_config: TrialConfig, tiny_corpus: Corpus) -> None:
-    config, table = tiny_config.override({"evaluation.batch_size": 5}), tiny_corpus.tables["qqp", "train"]
+    config, table = tiny_config.override({"evaluation.batch_size": 5}), tiny_corpus["qqp", "train"]
     batches = my_batches(config, table, np.arange(70))
     lengths = table.lengths("cross", 32)
     assert np.array_equal(lengths[np.concatenate(batches)], np.sort(lengths))
@@ -276,8 +275,7 @@ def test_the_loss_follows_the_tasks_settings() -> None:
 
 
 def test_augmentation_is_not_among_the_scored_rows_of_train(tiny_config: TrialConfig, tiny_corpus: Corpus) -> None:
-    table = tiny_corpus.tables["sst", "train"]
-    fewer = dataclasses.replace(tiny_corpus, tables={("sst", "train"): dataclasses.replace(table, num_own_rows=17)})
+    fewer = {("sst", "train"): dataclasses.replace(tiny_corpus["sst", "train"], num_own_rows=17)}
     config = tiny_config.override({"tasks.sst.scored_train_rows": 100})
     assert scored_train_rows(config, fewer, "sst").tolist() == list(range(17))
     rows = scored_train_rows(tiny_config, fewer, "sst")

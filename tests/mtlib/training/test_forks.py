@@ -78,7 +78,7 @@ def terms_of_later_tasks(config: TrialConfig) -> Changes:
 
 def first_key(inputs: Material, config: TrialConfig) -> str:
     """The key of the end of a trial's first stage."""
-    tables = inputs.corpus.tables
+    tables = inputs.corpus
     plan = plan_stages(config, {name: tables[name, "train"].num_rows for name in config.train_sets})
     origin = origin_of(inputs.corpus, inputs.encoder, {}, describe_environment("cpu"))
     return next(cut.key for cut in list_cuts(config, plan, origin) if cut.is_end)

@@ -1,6 +1,5 @@
 """One optimizer step against AdamW by hand, what workers agree on, and that a refused step changes nothing."""
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -172,7 +171,7 @@ def test_each_worker_takes_its_own_rows(new_run: NewRun, monkeypatch: pytest.Mon
     part = StepBatch(set="qqp", rows=rows, turn=0)
     whole = batch_of(run, part)
     assert whole.rows.tolist() == rows.tolist()
-    assert np.array_equal(whole.labels.numpy(), run.corpus.tables["qqp", "train"].labels[rows])
+    assert np.array_equal(whole.labels.numpy(), run.corpus["qqp", "train"].labels[rows])
     monkeypatch.setattr(mtlib.training.step, "num_workers", lambda: 2)
     monkeypatch.setattr(mtlib.training.step, "worker_rank", lambda: 1)
     shard = batch_of(run, part)
@@ -399,7 +398,7 @@ def test_the_random_order_of_a_method_is_the_same_on_every_worker_and_another_at
 
 def whole_batch(run: Run, part: StepBatch) -> Batch:
     """The global batch, as a single worker takes it."""
-    table = run.corpus.tables[part.set, "train"]
+    table = run.corpus[part.set, "train"]
     return make_batch(table, part.rows, encoding=run.config.tasks[table.task].encoding, max_length=32)
 
 
@@ -580,12 +579,11 @@ def test_a_frozen_encoder_does_not_move_and_what_stands_behind_it_does(
 
 def test_a_batch_of_extra_data_is_of_its_task_with_a_batch_size_and_noise_of_its_own(new_run: NewRun) -> None:
     run = new_run({**PLAIN, "stages.0.tasks": "sst", "data.sources.cfimdb.batch_size": 4})
-    extra = {("cfimdb", "train"): run.corpus.tables["sst", "dev"]}
-    run.corpus = dataclasses.replace(run.corpus, tables={**run.corpus.tables, **extra})
+    run.corpus = {**run.corpus, ("cfimdb", "train"): run.corpus["sst", "dev"]}
     part = StepBatch(set="cfimdb", rows=np.array([3, 1, 2]), turn=5)
     batch, place = batch_of(run, part), batch_place(run, part)
     assert batch.task == "sst"
-    assert np.array_equal(batch.labels.numpy(), run.corpus.tables["sst", "dev"].labels[[3, 1, 2]])
+    assert np.array_equal(batch.labels.numpy(), run.corpus["sst", "dev"].labels[[3, 1, 2]])
     assert (place.full_size, place.turn) == (4, 5)
     assert place.noise_seed == stream_of(run, "noise", "cfimdb") != batch_place(run, SST_PART).noise_seed
     loss = loss_by_hand(run, batch)
@@ -628,8 +626,7 @@ def test_a_set_with_fewer_rows_than_its_batch_size_is_one_full_batch(changes: di
 
 def test_few_rows_of_extra_data_are_one_full_batch_and_its_tasks_rows_do_not_count(new_run: NewRun) -> None:
     run = new_run({**PLAIN, "stages.0.tasks": "sst", "data.sources.cfimdb.batch_size": 16})
-    extra = {("cfimdb", "train"): run.corpus.tables["sst", "dev"]}
-    run.corpus = dataclasses.replace(run.corpus, tables={**run.corpus.tables, **extra})
+    run.corpus = {**run.corpus, ("cfimdb", "train"): run.corpus["sst", "dev"]}
     part = StepBatch(set="cfimdb", rows=np.arange(13), turn=0)
     found, _ = run.objective([batch_of(run, part)], [batch_place(run, part)])
     assert found.item() == pytest.approx(loss_by_hand(run, batch_of(run, part)).item(), rel=1e-5)

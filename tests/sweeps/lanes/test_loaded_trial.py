@@ -32,10 +32,10 @@ def test_trials_share_a_corpus_exactly_where_they_learn_from_the_same_rows(
     shared, fewer, augmented = (cached_corpus(config.override(keys), tiny_folder, tmp_path) for keys in others)
     corpus = cached_corpus(config, tiny_folder, tmp_path)
     assert shared is corpus
-    assert set(fewer.tables) == {(task, split) for task in ("sst", "qqp") for split in ("train", "dev")}
-    table = augmented.tables["sst", "train"]
-    assert (table.num_rows, table.num_own_rows, corpus.tables["sst", "train"].num_rows) == (43, 30, 30)
-    assert len({found.fingerprint for found in (corpus, fewer, augmented)}) == 3
+    assert set(fewer) == {(task, split) for task in ("sst", "qqp") for split in ("train", "dev")}
+    table = augmented["sst", "train"]
+    assert (table.num_rows, table.num_own_rows, corpus["sst", "train"].num_rows) == (43, 30, 30)
+    assert table.fingerprint != corpus["sst", "train"].fingerprint
 
 
 def test_rows_that_are_held_out_are_in_no_corpus(
@@ -44,9 +44,9 @@ def test_rows_that_are_held_out_are_in_no_corpus(
     plain = tiny_config.override({"encoder.name": str(tiny_encoder_folder)})
     config = plain.override({"data.hold_out": 0.2})
     corpus, held = cached_corpus(config, tiny_folder, tmp_path), read_held_out(config, tiny_folder)
-    for (task, split), table in corpus.tables.items():
+    for (task, split), table in corpus.items():
         assert not set(table.ids) & set(held[task].ids)
-        own = cached_corpus(plain, tiny_folder, tmp_path).tables[task, split]
+        own = cached_corpus(plain, tiny_folder, tmp_path)[task, split]
         assert (table.num_rows == own.num_rows, table.fingerprint == own.fingerprint) == (split == "dev",) * 2
     assert cached_corpus(config.override({"replicate": 3}), tiny_folder, tmp_path) is corpus
 
