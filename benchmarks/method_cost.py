@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,51 +40,43 @@ NUM_ROWS = 512
 
 TASK_NAMES = ("sst", "qqp", "sts")
 SMART = {"smart.weight": 1.0, "smart.tasks": TASK_NAMES}
+QQP = {"stages.0.tasks": ("qqp",)}
 SUMMED = {"stages.0.sum_losses": True, "stages.0.tasks": TASK_NAMES}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Method:
     """One line of the table."""
 
     name: str
     changes: dict[str, Any]
-    beside: dict[str, Any]
-    """What the plain step differs in from the default: one task's batch per step."""
     count: float | None
     """Forward passes by count over those of the plain step; None where it says nothing."""
-
-
-def method(name: str, changes: dict[str, Any], count: float | None, beside: dict[str, Any] | None = None) -> Method:
-    return Method(name=name, changes=changes, beside=beside or {}, count=count)
+    beside: dict[str, Any] = field(default_factory=dict)
+    """What the plain step differs in from the default: one task's batch per step."""
 
 
 METHODS = (
-    method("plain again", {}, 1),
-    method("SMART, T = 1", SMART, 8 / 3),
-    method("SMART, T = 2", {**SMART, "smart.num_steps": 2}, 10 / 3),
-    method("SMART, paper", {**SMART, "smart.mode": "paper"}, 8 / 3),
-    method("SMART, random", {**SMART, "smart.mode": "random"}, 2),
-    method("SMART, shared masks", {**SMART, "smart.masks": "shared"}, 8 / 3),
-    method("SMART, every 4th batch", {**SMART, "smart.every_batches": 4}, 17 / 12),
-    method("mean teacher", {"proximal.weight": 1.0, "proximal.tasks": TASK_NAMES}, 4 / 3),
-    method("SimCSE", {"simcse.weight": 0.1, "simcse.tasks": TASK_NAMES}, 2),
-    method("PALs, 204, 12 heads", {"pals.size": 204, "pals.tasks": TASK_NAMES}, None),
-    method("PALs beside the layer", {"pals.size": 204, "pals.tasks": TASK_NAMES, "pals.placement": "layer"}, None),
-    method("low-rank layers, 100", {"pals.size": 100, "pals.tasks": TASK_NAMES, "pals.function": "low_rank"}, None),
-    method("PALs, encoder frozen", {"pals.size": 204, "pals.tasks": TASK_NAMES, "encoder.trained_layers": ()}, None),
-    method("encoder frozen", {"encoder.trained_layers": ()}, 1 / 3),
-    method("layer decay .95", {"optimizer.layer_decay": 0.95}, 1),
-    method("ordinal log-loss", {"tasks.sst.loss": "ordinal_log_loss"}, 1),
-    method("PCGrad, three tasks", {**SUMMED, "gradients": "pcgrad"}, 1, SUMMED),
-    method("UPGrad, three tasks", {**SUMMED, "gradients": "upgrad"}, 1, SUMMED),
-    method("learned weights", {**SUMMED, "loss_weighting": "uncertainty"}, 1, SUMMED),
-    method(
-        "bi-encoder, QQP",
-        {"stages.0.tasks": ("qqp",), "tasks.qqp.encoding": "bi"},
-        None,
-        {"stages.0.tasks": ("qqp",)},
-    ),
+    Method("plain again", {}, 1),
+    Method("SMART, T = 1", SMART, 8 / 3),
+    Method("SMART, T = 2", {**SMART, "smart.num_steps": 2}, 10 / 3),
+    Method("SMART, paper", {**SMART, "smart.mode": "paper"}, 8 / 3),
+    Method("SMART, random", {**SMART, "smart.mode": "random"}, 2),
+    Method("SMART, shared masks", {**SMART, "smart.masks": "shared"}, 8 / 3),
+    Method("SMART, every 4th batch", {**SMART, "smart.every_batches": 4}, 17 / 12),
+    Method("mean teacher", {"proximal.weight": 1.0, "proximal.tasks": TASK_NAMES}, 4 / 3),
+    Method("SimCSE", {"simcse.weight": 0.1, "simcse.tasks": TASK_NAMES}, 2),
+    Method("PALs, 204, 12 heads", {"pals.size": 204, "pals.tasks": TASK_NAMES}, None),
+    Method("PALs beside the layer", {"pals.size": 204, "pals.tasks": TASK_NAMES, "pals.placement": "layer"}, None),
+    Method("low-rank layers, 100", {"pals.size": 100, "pals.tasks": TASK_NAMES, "pals.function": "low_rank"}, None),
+    Method("PALs, encoder frozen", {"pals.size": 204, "pals.tasks": TASK_NAMES, "encoder.trained_layers": ()}, None),
+    Method("encoder frozen", {"encoder.trained_layers": ()}, 1 / 3),
+    Method("layer decay .95", {"optimizer.layer_decay": 0.95}, 1),
+    Method("ordinal log-loss", {"tasks.sst.loss": "ordinal_log_loss"}, 1),
+    Method("PCGrad, three tasks", {**SUMMED, "gradients": "pcgrad"}, 1, SUMMED),
+    Method("UPGrad, three tasks", {**SUMMED, "gradients": "upgrad"}, 1, SUMMED),
+    Method("learned weights", {**SUMMED, "loss_weighting": "uncertainty"}, 1, SUMMED),
+    Method("bi-encoder, QQP", {**QQP, "tasks.qqp.encoding": "bi"}, None, QQP),
 )
 
 

@@ -35,6 +35,7 @@ import pandas as pd
 from mtlib.config.losses import losses_for
 from mtlib.demo.corpus import demo_folder
 from mtlib.demo.overrides import demo_overrides
+from mtlib.model.encoder import load_encoder
 from mtlib.stages.plan import plan_stages
 from results.records.epochs import read_curves
 from results.records.trials import read_trials
@@ -43,6 +44,7 @@ from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import run_sweep
 from sweeps.lanes.messages import Event
 from sweeps.options import SweepOptions, SweepPlan
+from sweeps.setup.create import check_encoder_fits
 from sweeps.setup.inputs import read_inputs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -195,6 +197,7 @@ def measure_spaces(folder: Path) -> None:
         options = SweepOptions(space=space.name, storage=folder, name=space.name, concurrent=1, keep_gb=100.0)
         try:
             inputs = read_inputs(options)
+            check_encoder_fits(options, inputs, load_encoder(inputs.space.base.encoder.name))
         except ValueError as error:  # it names layers that this encoder does not have
             rule, _, _ = str(error).partition(", got")
             print(f"{space.name:24} left out: {rule}", flush=True)

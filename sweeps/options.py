@@ -143,6 +143,8 @@ class SweepPlan:
     space: SearchSpace
     """Its base configuration has encoder, seed and --set applied."""
     data_folder: Path
+    num_parameters: int = 0
+    """Of the encoder, from which the memory of a worker is estimated."""
 
     @property
     def num_configurations(self) -> int:

@@ -125,12 +125,12 @@ def run_or_resume(options: SweepOptions, arguments: Sequence[str]) -> int:
     check_encoder_fits(options, inputs, encoder)
     if options.resumes:
         with exclusive_folder(options.folder):
-            resumed = resume_sweep(options, inputs, encoder.fingerprint, arguments)
+            resumed = resume_sweep(options, inputs, encoder, arguments)
             show(resumed.notes)
             run = finish_ended_sweep if resumed.is_over else run_and_finish
             return run(options, resumed.plan, resumed.known)
     show([describe_total(options, inputs), *describe_disk_need(options, inputs, measure_encoder(encoder))])
-    plan = create_sweep(options, inputs, encoder.fingerprint, arguments)
+    plan = create_sweep(options, inputs, encoder, arguments)
     with exclusive_folder(options.folder):
         return run_and_finish(options, plan)
 

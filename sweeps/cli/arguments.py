@@ -1,7 +1,7 @@
 """The command line of `sweeps/run.py`: its flags, help, exit codes, and the options that it stands for."""
 
 import argparse
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from datetime import datetime
 from pathlib import Path
 from typing import get_args
@@ -63,7 +63,7 @@ exit codes: {SUCCESS} all trials ended well, {SWEEP_FAILED} the sweep failed, {W
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser of the command line. An argument is named like its option; `SweepOptions` checks ranges."""
+    """The parser of the command line. An argument has its option's name and default; `SweepOptions` checks ranges."""
     usage = "--space NAME [--data DIR] [--encoder NAME|DIR] [more below]"
     description = "Trains every configuration of a search space and ranks them."
     parser = new_parser("python sweeps/run.py", usage, description, EXAMPLES)
@@ -71,6 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_search(parser.add_argument_group("search"))
     add_place(parser.add_argument_group("resources and storage"))
     add_resumption(parser.add_argument_group("reuse and resuming"))
+    parser.set_defaults(**{item.name: item.default for item in fields(SweepOptions) if item.default is not MISSING})
     return parser
 
 
@@ -79,24 +80,14 @@ def add_question(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--space", metavar="NAME", help="search space, one of those that --list-spaces shows")
     add("--data", metavar="DIR", help="folder of the tasks' files (default: demonstration corpus)")
-    add(
-        "--encoder",
-        metavar="NAME|DIR",
-        help="hub name or local folder (default: the space's own, or a tiny one with the demonstration corpus)",
-    )
-    add(
-        "--set",
-        metavar="KEY=VALUE",
-        action="extend",
-        nargs="+",
-        default=[],
-        help="a configuration value for every trial, e.g. optimizer.learning_rate=1e-5; may be repeated",
-    )
+    words = "hub name or local folder (default: the space's own, or a tiny one with the demonstration corpus)"
+    add("--encoder", metavar="NAME|DIR", help=words)
+    words = "a configuration value for every trial, e.g. optimizer.learning_rate=1e-5; may be repeated"
+    add("--set", metavar="KEY=VALUE", action="extend", nargs="+", default=[], help=words)
     add(
         "--hold-out",
         type=number,
         metavar="F",
-        default=0.0,
         help="share of each task's train rows, at most 0.5, that no trial sees, for an unbiased score at the end; "
         "rows with a text in common stay together, and hold_out.json in the sweep's folder names them (default: 0)",
     )
@@ -107,37 +98,29 @@ def add_question(group: argparse._ArgumentGroup) -> None:
 def add_search(group: argparse._ArgumentGroup) -> None:
     """Flags for the search over configurations."""
     add, default = group.add_argument, f"(default: {DEFAULT_TRIALS})"
-    add("--search", metavar="|".join(get_args(Search)), default="grid", help="default: grid")
+    add("--search", metavar="|".join(get_args(Search)), help="default: %(default)s")
     add("--trials", type=whole_number, metavar="N", help=f"configurations to draw with tpe or random {default}")
-    words = "trainings of each configuration (default: 1)"
-    add("--replicates", type=whole_number, metavar="K", default=1, help=words)
-    words = "asha stops the trials that lag behind (default: none)"
-    add("--scheduler", metavar="|".join(get_args(Scheduler)), default="none", help=words)
-    words = "seed of everything random (default: 0)"
-    add("--seed", type=whole_number, metavar="S", default=0, help=words)
+    add("--replicates", type=whole_number, metavar="K", help="trainings of each configuration (default: %(default)s)")
+    words = "asha stops the trials that lag behind (default: %(default)s)"
+    add("--scheduler", metavar="|".join(get_args(Scheduler)), help=words)
+    add("--seed", type=whole_number, metavar="S", help="seed of everything random (default: %(default)s)")
 
 
 def add_place(group: argparse._ArgumentGroup) -> None:
     """Flags for resources and folders."""
     add = group.add_argument
-    add("--workers", type=whole_number, metavar="N", default=1, help="workers that train one trial (default: 1)")
-    words = "CPUs and threads of a worker (default: 1)"
-    add("--cpus-per-worker", type=whole_number, metavar="C", default=1, help=words)
-    add("--gpus-per-worker", type=number, metavar="F", default=0.0, help="0, 1 or a part of a GPU (default: 0)")
+    add("--workers", type=whole_number, metavar="N", help="workers that train one trial (default: %(default)s)")
+    add("--cpus-per-worker", type=whole_number, metavar="C", help="CPUs and threads of a worker (default: %(default)s)")
+    add("--gpus-per-worker", type=number, metavar="F", help="0, 1 or a part of a GPU (default: %(default)g)")
     add("--concurrent", type=whole_number, metavar="N", help="most trials at a time (default: as many as fit)")
     add("--name", metavar="NAME", help="name of the sweep (default: space, date and time)")
-    add(
-        "--storage",
-        metavar="DIR|URI",
-        default=DEFAULT_STORAGE,
-        help="folder of all sweeps, or a URI that receives copies of the records (default: %(default)s)",
-    )
+    words = "folder of all sweeps, or a URI that receives copies of the records (default: %(default)s)"
+    add("--storage", metavar="DIR|URI", default=DEFAULT_STORAGE, help=words)
     add("--address", metavar="ADDR", help="Ray cluster, e.g. auto (default: $RAY_ADDRESS, else this machine)")
     add(
         "--node-wait-minutes",
         type=number,
         metavar="M",
-        default=SweepOptions.node_wait_minutes,
         help="how long to wait for a node once none is left that a trial fits; then the sweep stops as after Ctrl-C "
         "(default: %(default)g)",
     )
@@ -147,31 +130,20 @@ def add_resumption(group: argparse._ArgumentGroup) -> None:
     """Flags for what is kept and shared, and for resuming."""
     add = group.add_argument
     add("--resume", metavar="SWEEP", help="continue a sweep, by its name in --storage or its folder")
-    add("--extend", type=whole_number, metavar="N", default=0, help="with --resume: N more configurations")
+    add("--extend", type=whole_number, metavar="N", help="with --resume: N more configurations")
     add("--retry-failed", action="store_true", help="with --resume: run failed trials again")
     add("--no-reuse", dest="reuse", action="store_false", help="share no stage and no trial with others")
     add(
         "--keep-gb",
         type=number,
         metavar="G",
-        default=SweepOptions.keep_gb,
         help="most gigabytes of finished stages, of all sweeps of the storage together (default: %(default)g)"
         "; with 0 no stage is kept or taken, only whole trials are",
     )
-    add(
-        "--keep-models",
-        type=whole_number,
-        metavar="K",
-        default=SweepOptions.keep_models,
-        help="trials whose weights stay: the K best by each task's score and overall (default: %(default)s)",
-    )
-    add(
-        "--checkpoint-steps",
-        type=whole_number,
-        metavar="N",
-        default=SweepOptions.checkpoint_steps,
-        help="optimizer steps between two saved states of a trial: most that a kill can cost (default: %(default)s)",
-    )
+    words = "trials whose weights stay: the K best by each task's score and overall (default: %(default)s)"
+    add("--keep-models", type=whole_number, metavar="K", help=words)
+    words = "optimizer steps between two saved states of a trial: most that a kill can cost (default: %(default)s)"
+    add("--checkpoint-steps", type=whole_number, metavar="N", help=words)
 
 
 def read_options(arguments: argparse.Namespace, now: datetime, default_address: str | None) -> SweepOptions:

@@ -29,10 +29,10 @@ class Resources:
     """Bytes."""
 
 
-def resources_per_worker(plan: SweepPlan, num_parameters: int | None) -> Resources:
-    """Requirements of one worker; memory is estimated from the encoder's number of parameters, where it is known."""
+def resources_per_worker(plan: SweepPlan) -> Resources:
+    """Requirements of one worker; memory is estimated from the encoder's number of parameters."""
     per_parameter = GPU_BYTES_PER_PARAMETER if plan.options.gpus_per_worker else CPU_BYTES_PER_PARAMETER
-    memory = BASE_BYTES + per_parameter * (num_parameters or 0)
+    memory = BASE_BYTES + per_parameter * plan.num_parameters
     return Resources(cpus=plan.options.cpus_per_worker, gpus=plan.options.gpus_per_worker, memory=memory)
 
 
@@ -48,33 +48,33 @@ def lanes_that_fit(nodes: Sequence[Resources], need: Resources, num_workers: int
     return sum(workers_that_fit(node, need) for node in nodes) // num_workers
 
 
-def num_lanes(plan: SweepPlan, num_parameters: int | None) -> int:
+def num_lanes(plan: SweepPlan) -> int:
     """How many lanes the sweep opens: as many as fit the free resources of the cluster, at least one.
 
     Raises:
         ValueError: not even one lane fits the whole cluster.
     """
-    if not fits_cluster(plan, num_parameters):
-        needed = describe_lane(plan, num_parameters)
+    if not fits_cluster(plan):
+        needed = describe_lane(plan)
         raise ValueError(f"a trial must fit the cluster, which has {describe_cluster()}; it needs {needed}")
-    need = resources_per_worker(plan, num_parameters)
+    need = resources_per_worker(plan)
     fitting = max(1, lanes_that_fit(available_resources(), need, plan.options.workers))
     most = plan.num_configurations * plan.options.replicates
     return min(fitting, most, plan.options.concurrent or most)
 
 
-def fits_cluster(plan: SweepPlan, num_parameters: int | None) -> bool:
+def fits_cluster(plan: SweepPlan) -> bool:
     """Whether the alive nodes could hold a lane if they were idle."""
-    return lanes_that_fit(total_resources(), resources_per_worker(plan, num_parameters), plan.options.workers) > 0
+    return lanes_that_fit(total_resources(), resources_per_worker(plan), plan.options.workers) > 0
 
 
-def num_more_lanes(plan: SweepPlan, num_parameters: int | None, num_lanes: int, num_waiting: int) -> int:
+def num_more_lanes(plan: SweepPlan, num_lanes: int, num_waiting: int) -> int:
     """How many further lanes fit.
 
     Of the sweep's `num_lanes` lanes, `num_waiting` may still wait for resources. Ray does not reserve memory for lanes,
     so all must also fit the whole cluster together.
     """
-    need = resources_per_worker(plan, num_parameters)
+    need = resources_per_worker(plan)
     free, total = (
         lanes_that_fit(nodes, need, plan.options.workers) for nodes in (available_resources(), total_resources())
     )
@@ -109,9 +109,9 @@ def describe_cluster() -> str:
     return f"{cpus:g} CPUs, {gpus:g} GPUs and {memory / 1e9:.0f} GB of memory"
 
 
-def describe_lane(plan: SweepPlan, num_parameters: int | None) -> str:
+def describe_lane(plan: SweepPlan) -> str:
     """Requirements of a lane, for messages."""
-    need = resources_per_worker(plan, num_parameters)
+    need = resources_per_worker(plan)
     gpus = f", {need.gpus:g} GPUs" if need.gpus else ""
     each = f"{need.cpus:g} CPUs{gpus} and about {need.memory / 1e9:.1f} GB of memory"
     return f"{plan.options.workers} workers of {each} each"

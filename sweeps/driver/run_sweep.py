@@ -20,7 +20,6 @@ from sweeps.cluster.connection import BackgroundRun, connected_to_ray
 from sweeps.cluster.interrupts import Interrupts
 from sweeps.cluster.placement_groups import remove_orphaned_groups
 from sweeps.driver.ledger import Ledger, add_trial, apply_event, close_ledger, open_ledger, save_ledger
-from sweeps.dry_run.model_size import count_parameters
 from sweeps.lanes.lane_pool import SCRATCH, LanePool, close_pool, open_pool, remove_ended_lanes, scale_pool, update_pool
 from sweeps.lanes.mailbox import Mailbox
 from sweeps.lanes.messages import Event
@@ -161,7 +160,7 @@ def start_sweep(plan: SweepPlan, ledger: Ledger, on_event: OnEvent) -> RunningSw
     study = open_study(plan.options.folder, plan.options.name)
     known = list(ledger.records.values())
     mailbox = open_mailbox(plan)
-    pool = open_pool(plan, mailbox, count_parameters(plan.space.base.encoder.name))
+    pool = open_pool(plan, mailbox)
     searcher = SweepSearcher(plan, study, suggested.put, max_live=pool.num_live, known=known)
     return RunningSweep(
         plan=plan,

@@ -1,14 +1,10 @@
-"""The number of parameters of a trial's model, by the files of its encoder and its configuration; nothing is loaded."""
+"""The number of parameters of a trial's model, by the size of its encoder and its configuration; none is built."""
 
-import json
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from mtlib.checkpoints.state import WEIGHTS_KEPT_BYTES
 from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.heads import vectors_width
@@ -16,10 +12,6 @@ from mtlib.model.layers import LAYER_LISTS
 from mtlib.stages.active_weights import active_parts
 from mtlib.tasks import TASKS
 
-WEIGHT_FILE_NAMES = ("model.safetensors", "pytorch_model.bin")
-"""Names of weight files in a hub repository."""
-NOT_TRAINED = re.compile(r"(^|\.)(pooler|cls|lm_head|classifier)\.")
-"""Weights in an encoder's files that belong to its pretraining and are not in a trial's model."""
 LAYER = re.compile(rf"(?:^|\.)(?:{'|'.join(re.escape(path) for path in LAYER_LISTS)})\.(\d+)\.")
 
 
@@ -100,30 +92,3 @@ def measure_encoder(pretrained: PretrainedEncoder) -> EncoderSize:
             in_layers[int(found[1])] += weight.numel()
     hidden_size = int(pretrained.config.hidden_size)
     return EncoderSize(num_parameters=pretrained.num_parameters, in_layers=in_layers, hidden_size=hidden_size)
-
-
-def count_parameters(encoder: str) -> int | None:
-    """Parameters of an encoder, a hub name or folder, by its files alone; None if it is not on this machine."""
-    sizes = {name: size for path in weight_files(encoder) for name, size in sizes_in_file(path).items()}
-    return sum(sizes.values()) if sizes else None
-
-
-def weight_files(encoder: str) -> list[Path]:
-    """The weight files of an encoder on this machine; safetensors are preferred."""
-    from huggingface_hub import try_to_load_from_cache
-
-    folder = Path(encoder)
-    if folder.is_dir():
-        return sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("pytorch_model*.bin"))
-    cached = (try_to_load_from_cache(encoder, name) for name in WEIGHT_FILE_NAMES)
-    return [Path(path) for path in cached if isinstance(path, str)][:1]
-
-
-def sizes_in_file(path: Path) -> dict[str, int]:
-    """Parameters by name in one weight file, by the header of safetensors or the size of other files."""
-    if path.suffix != ".safetensors":
-        return {path.name: path.stat().st_size // WEIGHTS_KEPT_BYTES}
-    with path.open("rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    names = (name for name in header if name != "__metadata__" and not NOT_TRAINED.search(name))
-    return {name: math.prod(header[name]["shape"]) for name in names}

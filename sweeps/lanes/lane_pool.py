@@ -38,8 +38,6 @@ class LanePool:
 
     plan: SweepPlan
     mailbox: ActorHandle[Any]
-    num_parameters: int | None
-    """Of the encoder, where it is known."""
     lanes: list[BackgroundRun] = field(default_factory=list)
     """Those whose run of Ray Train has not ended."""
     open: set[str] = field(default_factory=set)
@@ -72,10 +70,10 @@ class LanePool:
         return 0.0 if self.without_node_since is None else time.monotonic() - self.without_node_since
 
 
-def open_pool(plan: SweepPlan, mailbox: ActorHandle[Any], num_parameters: int | None) -> LanePool:
+def open_pool(plan: SweepPlan, mailbox: ActorHandle[Any]) -> LanePool:
     """Opens as many lanes as fit the cluster's free resources; raises ValueError as `num_lanes` does."""
-    pool = LanePool(plan=plan, mailbox=mailbox, num_parameters=num_parameters)
-    pool.num_initial = num_lanes(plan, num_parameters)
+    pool = LanePool(plan=plan, mailbox=mailbox)
+    pool.num_initial = num_lanes(plan)
     open_lanes(pool, pool.num_initial)
     return pool
 
@@ -131,7 +129,7 @@ def scale_pool(pool: LanePool, num_unfinished: int) -> Iterator[str]:
     yield from update_nodes(pool)
     if wanted > len(pool.lanes):
         num_waiting = sum(lane.name not in pool.open for lane in pool.lanes)
-        fitting = num_more_lanes(pool.plan, pool.num_parameters, len(pool.lanes) + pool.num_failed, num_waiting)
+        fitting = num_more_lanes(pool.plan, len(pool.lanes) + pool.num_failed, num_waiting)
         count = min(wanted - len(pool.lanes), fitting)
         if count:
             yield f"Opening {count} more lane{'s' * (count > 1)}: the cluster has room"
@@ -153,11 +151,11 @@ def update_nodes(pool: LanePool) -> Iterator[str]:
 
 def watch_capacity(pool: LanePool, now: float) -> Iterator[str]:
     """Records since when a trial has fitted no node, and yields one message when that begins."""
-    if pool.open or fits_cluster(pool.plan, pool.num_parameters):
+    if pool.open or fits_cluster(pool.plan):
         pool.without_node_since = None
     elif pool.without_node_since is None:
         pool.without_node_since = now
-        need = describe_lane(pool.plan, pool.num_parameters)
+        need = describe_lane(pool.plan)
         wait = f"waiting for one, at most {pool.plan.options.node_wait_minutes:g} minutes (--node-wait-minutes)"
         yield f"No node is left that a trial fits: the cluster has {describe_cluster()}, it needs {need}; {wait}"
 

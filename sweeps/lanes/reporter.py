@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import ray
 from ray.actor import ActorHandle
@@ -21,9 +21,6 @@ from sweeps.lanes.messages import FinalStatus
 from sweeps.reuse.finished_trials import ReusedWork
 from sweeps.reuse.starting_point import StartingPoint
 
-Undecided = Literal["undecided"]
-UNDECIDED: Undecided = "undecided"
-"""Sent to the other workers: the sweep was interrupted before the scheduler's decision."""
 PROGRESS_SECONDS = 0.5
 """Least time between two progress messages, and so the longest time until an interruption is noticed."""
 
@@ -84,11 +81,11 @@ class TrialReporter:
             Interrupted: on every worker, the sweep ended before the last decision.
         """
         stopped = broadcast_decision(self._replay(epochs, config) if worker_rank() == 0 else None)
-        self.is_stopped = stopped is not None
-        return stopped
+        self.is_stopped = stopped > 0
+        return stopped or None
 
-    def _replay(self, epochs: int, config: TrialConfig) -> int | Undecided | None:
-        """`replay` on rank 0."""
+    def _replay(self, epochs: int, config: TrialConfig) -> int | None:
+        """`replay` on rank 0: the epoch after which the trial must stop, 0 if it continues, None without a decision."""
         curves = read_trial_curves(open_folder(self._folder), self._trial_id).to_pylist()
         first, last = first_scored_epoch(config), num_epochs(config)
         for epoch in range(1, epochs + 1):
@@ -98,10 +95,10 @@ class TrialReporter:
             message = {**place, "step": rows[0]["step"], "is_replayed": True, **scored}
             must_stop: bool | None = ray.get(self._mailbox.report_epoch.remote(self._trial_id, message))
             if must_stop is None:
-                return UNDECIDED
+                return None
             if must_stop and epoch < last:
                 return epoch
-        return None
+        return 0
 
     def on_step(self, progress: StepProgress) -> bool:
         """Reports progress from time to time, without waiting; False once the mailbox has asked the trial to stop."""
@@ -123,11 +120,10 @@ class TrialReporter:
             Interrupted: on every worker, the sweep ended before the decision. No state after this epoch may be saved:
                 the resumed trial would skip the decision.
         """
-        must_stop: bool | Undecided = False
+        must_stop: bool | None = None
         if worker_rank() == 0:
             write_epoch(self._folder, self._trial_id, report)
-            decision: bool | None = ray.get(self._mailbox.report_epoch.remote(self._trial_id, self._message(report)))
-            must_stop = UNDECIDED if decision is None else decision
+            must_stop = ray.get(self._mailbox.report_epoch.remote(self._trial_id, self._message(report)))
         self.is_stopped = bool(broadcast_decision(must_stop)) and not report.is_last
         return not self.is_stopped
 
@@ -150,12 +146,12 @@ class TrialReporter:
         return {"seconds": own, "scores": scores, "score": scores.get(self._metric)}
 
 
-def broadcast_decision(own: int | Undecided | None) -> int | None:
-    """The value of rank 0 on all workers; raises Interrupted if it is `UNDECIDED`."""
-    answer: int | Undecided | None = gather_from_workers(own)[0]
-    if isinstance(answer, str):
+def broadcast_decision(own: int | None) -> int:
+    """The value of rank 0 on all workers; raises Interrupted if it is None: the sweep ended before the decision."""
+    decision: int | None = gather_from_workers(own)[0]
+    if decision is None:
         raise Interrupted("ended before the scheduler's decision")
-    return answer
+    return decision
 
 
 def scores_in(points: Iterable[Mapping[str, Any]]) -> dict[str, float]:

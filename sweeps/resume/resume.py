@@ -8,6 +8,7 @@ from typing import Any
 
 from mtlib.config.trial import TrialConfig
 from mtlib.errors import require
+from mtlib.model.encoder import PretrainedEncoder
 from results.records.recovery import read_records_as_left, recover
 from results.records.trials import TrialRecord, read_sweep, write_sweep
 from search_spaces.space import SearchSpace, trial_config
@@ -57,10 +58,12 @@ def find_sweep_folder(name: str, storage: Path) -> Path:
     return folder
 
 
-def resume_sweep(options: SweepOptions, inputs: SweepInputs, encoder: str, arguments: Sequence[str]) -> Resumed:
+def resume_sweep(
+    options: SweepOptions, inputs: SweepInputs, encoder: PretrainedEncoder, arguments: Sequence[str]
+) -> Resumed:
     """Makes a sweep ready to continue, and notes the resume in its `sweep.json`.
 
-    `options` are the saved ones as the command line, `arguments`, changes them; `encoder` is the current fingerprint.
+    `options` are the saved ones as the command line, `arguments`, changes them.
 
     Raises:
         ValueError: the space, the data or the encoder has changed (the difference is named), or its records are lost.
@@ -68,7 +71,7 @@ def resume_sweep(options: SweepOptions, inputs: SweepInputs, encoder: str, argum
     from sweeps.search.study import repair_journal  # here: a dry run does not load Optuna
 
     info = read_sweep(options.folder)
-    check_unchanged(info, inputs, encoder)
+    check_unchanged(info, inputs, encoder.fingerprint)
     found, damage = recover(options.folder), repair_journal(options.folder)
     known = tuple(relocate_encoder(requeue_failed(record, options), inputs.space) for record in found.records)
     resumed = {"command": command_line(arguments), "time": datetime.now(UTC).isoformat(timespec="seconds")}
@@ -76,7 +79,8 @@ def resume_sweep(options: SweepOptions, inputs: SweepInputs, encoder: str, argum
     info["resumed"] = [*info.get("resumed", []), resumed]
     info.pop("schema_version")
     write_sweep(options.folder, info)
-    plan = SweepPlan(options=options, space=inputs.space, data_folder=inputs.data_folder)
+    space, data_folder, num_parameters = inputs.space, inputs.data_folder, encoder.num_parameters
+    plan = SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters)
     notes = [*found.notes, *([damage] if damage else []), *describe_progress(plan, known), *changed_code(info)]
     return Resumed(plan=plan, known=known, notes=tuple(notes))
 

@@ -72,10 +72,12 @@ def check_points(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder) 
         load_start(configs[0].encoder, MultiTaskModel(configs[0], pretrained))
 
 
-def create_sweep(options: SweepOptions, inputs: SweepInputs, encoder: str, arguments: Sequence[str]) -> SweepPlan:
+def create_sweep(
+    options: SweepOptions, inputs: SweepInputs, encoder: PretrainedEncoder, arguments: Sequence[str]
+) -> SweepPlan:
     """Makes the sweep's folder with `sweep.json` in it, and `hold_out.json` where rows are held out.
 
-    `encoder` is the encoder's fingerprint, `arguments` the command line as typed.
+    `arguments` are the command line as typed.
 
     Raises:
         ValueError: the storage cannot be written.
@@ -85,7 +87,7 @@ def create_sweep(options: SweepOptions, inputs: SweepInputs, encoder: str, argum
         if inputs.held:
             rows = held_out_rows(inputs.held)
             write_hold_out(options.folder, HoldOutRecord(share=options.hold_out, tasks=rows))
-        write_sweep(options.folder, sweep_info(options, inputs, encoder, arguments))
+        write_sweep(options.folder, sweep_info(options, inputs, encoder.fingerprint, arguments))
     if options.mirror_folder is not None:
         try:
             with writing_to(options.mirror_folder):
@@ -93,7 +95,8 @@ def create_sweep(options: SweepOptions, inputs: SweepInputs, encoder: str, argum
         except ValueError:
             discard_unstarted(options.folder)
             raise
-    return SweepPlan(options=options, space=inputs.space, data_folder=inputs.data_folder)
+    space, data_folder, num_parameters = inputs.space, inputs.data_folder, encoder.num_parameters
+    return SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters)
 
 
 def discard_unstarted(folder: Path) -> None:

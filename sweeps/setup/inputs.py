@@ -22,7 +22,6 @@ from sweeps.setup.space_checks import (
     check_comparable,
     check_held_out_files,
     check_held_out_share,
-    check_named_layers,
     check_starts,
 )
 
@@ -97,7 +96,6 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
     check_changes(space, options)
     folder, encoder, notes = find_sources(options, space)
     space = configure(space, encoder, options)
-    check_named_layers(space)
     check_starts(space)
     check_held_out_share(space)
     check_comparable(space, options)

@@ -1,6 +1,5 @@
-"""What must hold for every point of a space before a sweep starts: layers, starting weights, rows, comparability."""
+"""What must hold for every point of a space before a sweep starts: starting weights, rows, comparability."""
 
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -17,24 +16,6 @@ def all_points(space: SearchSpace) -> Iterator[TrialConfig]:
     yield space.base
     yield from grid_configs(space)
     yield from range_configs(space)
-
-
-def check_named_layers(space: SearchSpace) -> None:
-    """Raises ValueError if the space names a layer that the encoder lacks, where its local config.json tells.
-
-    Any other encoder is checked once it is loaded.
-    """
-    path = Path(space.base.encoder.name) / "config.json"
-    num_layers = json.loads(path.read_text()).get("num_hidden_layers") if path.is_file() else None
-    last = max((layer for config in all_points(space) for layer in named_layers(config)), default=-1)
-    rule = f"the encoder of space '{space.name}' must have layers 0 to {last}, which it names"
-    require(num_layers is None or last < num_layers, rule, f"{num_layers} layers in {space.base.encoder.name}")
-
-
-def named_layers(config: TrialConfig) -> tuple[int, ...]:
-    """Layers that a configuration names by their numbers."""
-    chosen = (layer for task in config.active_tasks for layer in config.tasks[task].chosen_layers)
-    return (*(config.encoder.trained_layers or ()), *chosen)
 
 
 def check_starts(space: SearchSpace) -> None:

@@ -17,6 +17,32 @@ from tests.sweeps.reuse.trained_trials import FAST, Ground, train_trial
 MakePlan = Callable[..., SweepPlan]
 
 
+UNUSUAL_OPTIONS: dict[str, Any] = {
+    "space": "smart_lambda",
+    "encoder": "roberta-base",
+    "workers": 2,
+    "cpus_per_worker": 3,
+    "gpus_per_worker": 1.0,
+    "concurrent": 4,
+    "search": "tpe",
+    "trials": 9,
+    "replicates": 5,
+    "scheduler": "asha",
+    "name": "mine",
+    "seed": 6,
+    "changes": {"smart.mode": "paper"},
+    "address": "auto",
+    "reuse": False,
+    "keep_gb": 0.5,
+    "keep_models": 2,
+    "checkpoint_steps": 7,
+    "node_wait_minutes": 3.0,
+    "hold_out": 0.2,
+    "dry_run": True,
+}
+"""Options of a new sweep, none at its default; `data`, `storage` and `mirror` are left out."""
+
+
 def with_options(plan: SweepPlan, **changes: Any) -> SweepPlan:
     """A plan with some options changed."""
     return replace(plan, options=replace(plan.options, **changes))

@@ -98,7 +98,7 @@ def test_a_dry_run_says_where_the_encoder_is(
 ENCODER_FAULTS: dict[str, tuple[list[str], str]] = {
     "damaged weights": ([], "cannot be loaded: "),
     "positions": (["encoder.max_length=65"], "encoder.max_length must be at most 64 for "),
-    "layers": (["encoder.trained_layers=[2]"], "must have layers 0 to 2, which it names"),
+    "layers": (["encoder.trained_layers=[2]"], "encoder.trained_layers must be layers of the encoder, 0 to 1, got 2"),
     "PALs": (
         ["pals.size=8", "pals.num_heads=2", "pals.tasks=sst"],
         "PALs cannot enter MobileBertModel with pals.placement attention",

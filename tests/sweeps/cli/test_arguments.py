@@ -12,6 +12,7 @@ from mtlib.runtime.command_line import parse_words
 from results.records.trials import write_sweep
 from sweeps.cli.arguments import build_parser, read_options
 from sweeps.options import SweepOptions, saved_options
+from tests.sweeps.conftest import UNUSUAL_OPTIONS
 
 NOW = datetime(2025, 3, 7, 14, 15, 3)
 
@@ -39,28 +40,10 @@ def test_every_flag_reaches_its_option(tmp_path: Path) -> None:
         *("--cpus-per-worker", "3", "--gpus-per-worker", "1", "--concurrent", "4", "--search", "tpe", "--trials", "9"),
         *("--replicates", "5", "--scheduler", "asha", "--name", "mine", "--storage", str(tmp_path / "s")),
         *("--seed", "6", "--set", "smart.mode=paper", "--address", "auto", "--dry-run"),
-        *("--hold-out", "0.1"),
+        *("--hold-out", "0.2", "--no-reuse", "--keep-gb", "0.5", "--keep-models", "2", "--checkpoint-steps", "7"),
+        *("--node-wait-minutes", "3"),
     )
-    assert options == SweepOptions(
-        space="smart_lambda",
-        data=tmp_path,
-        encoder="roberta-base",
-        workers=2,
-        cpus_per_worker=3,
-        gpus_per_worker=1.0,
-        concurrent=4,
-        search="tpe",
-        trials=9,
-        replicates=5,
-        scheduler="asha",
-        name="mine",
-        storage=tmp_path / "s",
-        seed=6,
-        changes={"smart.mode": "paper"},
-        address="auto",
-        hold_out=0.1,
-        dry_run=True,
-    )
+    assert options == SweepOptions(data=tmp_path, storage=tmp_path / "s", **UNUSUAL_OPTIONS)
 
 
 def test_set_may_be_repeated_or_take_several_values_and_the_last_one_wins() -> None:

@@ -1,5 +1,7 @@
 """How many lanes fit: by CPUs, GPUs and memory, over one node or several."""
 
+from dataclasses import replace
+
 import pytest
 
 from sweeps.cluster.capacity import (
@@ -11,7 +13,7 @@ from sweeps.cluster.capacity import (
     resources_per_worker,
     workers_that_fit,
 )
-from tests.sweeps.conftest import MakePlan
+from tests.sweeps.conftest import MakePlan, with_options
 
 GB = 10**9
 PLENTY = 1000 * GB
@@ -50,15 +52,15 @@ def test_a_node_without_a_gpu_holds_no_worker_that_needs_one() -> None:
 
 def test_a_worker_needs_more_memory_for_a_larger_encoder(make_plan: MakePlan) -> None:
     plan = make_plan(cpus_per_worker=3)
-    need = resources_per_worker(plan, num_parameters=110_000_000)
+    need = resources_per_worker(replace(plan, num_parameters=110_000_000))
     assert (need.cpus, need.gpus) == (3, 0)
     assert need.memory == BASE_BYTES + 110_000_000 * CPU_BYTES_PER_PARAMETER
-    assert resources_per_worker(plan, None).memory == BASE_BYTES
+    assert resources_per_worker(plan).memory == BASE_BYTES
 
 
 def test_beside_a_gpu_a_worker_needs_less_memory(make_plan: MakePlan) -> None:
-    on_cpu = resources_per_worker(make_plan(), 10**8)
-    on_gpu = resources_per_worker(make_plan(name="gpu", gpus_per_worker=1.0), 10**8)
+    plan = replace(make_plan(), num_parameters=10**8)
+    on_cpu, on_gpu = resources_per_worker(plan), resources_per_worker(with_options(plan, gpus_per_worker=1.0))
     assert on_gpu.memory < on_cpu.memory
 
 
@@ -84,4 +86,4 @@ def test_further_lanes_fit_what_is_free_and_all_lanes_the_whole(
         "sweeps.cluster.capacity.available_resources", lambda: [Resources(cpus=free_cpus, gpus=0, memory=memory)]
     )
     monkeypatch.setattr("sweeps.cluster.capacity.total_resources", lambda: [Resources(cpus=8, gpus=0, memory=memory)])
-    assert num_more_lanes(make_plan(), None, num_lanes, num_waiting) == more
+    assert num_more_lanes(make_plan(), num_lanes, num_waiting) == more

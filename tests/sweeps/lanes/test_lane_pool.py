@@ -66,7 +66,7 @@ def opened(room: dict[str, int], make_plan: MakePlan) -> Callable[..., LanePool]
 
     def build(**changes: Any) -> LanePool:
         mailbox: Any = Mailbox()
-        pool = open_pool(make_plan(**changes), mailbox, None)
+        pool = open_pool(make_plan(**changes), mailbox)
         for lane in pool.lanes:
             happens(pool, "lane_open", lane.name)
         return pool

@@ -149,7 +149,7 @@ def test_other_workers_hear_that_nobody_has_judged(
 ) -> None:
     """What the first worker says in the collective is what each of them follows."""
     monkeypatch.setattr(reporter_module, "worker_rank", lambda: 1)
-    monkeypatch.setattr(reporter_module, "gather_from_workers", lambda own: [reporter_module.UNDECIDED, own])
+    monkeypatch.setattr(reporter_module, "gather_from_workers", lambda own: [None, own])
     link = link_of(answers, tmp_path)
     with pytest.raises(Interrupted):
         link.on_epoch(report_of(*SCORED))
@@ -325,5 +325,6 @@ def test_other_workers_replay_nothing(
     answers: Any, tmp_path: Path, short_config: TrialConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reporter_module, "worker_rank", lambda: 1)
+    monkeypatch.setattr(reporter_module, "gather_from_workers", lambda own: [0, own])
     assert link_of(answers, tmp_path).replay(3, short_config) is None
     assert answers.report_epoch.calls == []

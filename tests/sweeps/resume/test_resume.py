@@ -4,6 +4,7 @@ import dataclasses
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,40 +29,18 @@ from sweeps.search.trial_spec import make_spec
 from sweeps.setup.create import create_sweep
 from sweeps.setup.inputs import SweepInputs, read_inputs
 from sweeps.setup.provenance import describe_code
+from tests.sweeps.conftest import UNUSUAL_OPTIONS
 
-ENCODER = "fingerprint"
+ENCODER: Any = SimpleNamespace(fingerprint="fingerprint", num_parameters=7)
+OTHER_ENCODER: Any = SimpleNamespace(fingerprint="another", num_parameters=7)
 TASKS = ("sst", "qqp", "sts")
 
 
 @pytest.fixture
 def options(tmp_path: Path) -> SweepOptions:
     """A sweep with no option at its default."""
-    return SweepOptions(
-        space="smart_lambda",
-        data=tmp_path / "data",
-        encoder="roberta-base",
-        workers=2,
-        cpus_per_worker=3,
-        gpus_per_worker=1.0,
-        concurrent=4,
-        search="tpe",
-        trials=9,
-        replicates=5,
-        scheduler="asha",
-        name="mine",
-        storage=tmp_path / "storage",
-        mirror=f"file://{tmp_path}/copies",
-        seed=6,
-        changes={"smart.mode": "paper"},
-        address="auto",
-        reuse=False,
-        keep_gb=0.5,
-        keep_models=2,
-        checkpoint_steps=7,
-        node_wait_minutes=3.0,
-        hold_out=0.2,
-        dry_run=True,
-    )
+    mirror = f"file://{tmp_path}/copies"
+    return SweepOptions(data=tmp_path / "data", storage=tmp_path / "storage", mirror=mirror, **UNUSUAL_OPTIONS)
 
 
 @pytest.fixture
@@ -257,7 +236,7 @@ def test_a_preview_says_what_is_left_and_changes_nothing(
 ) -> None:
     options = begun(*STATUSES, retry_failed=True, extend=2)
     before = files_of(options.folder)
-    assert describe_resume(options, inputs, ENCODER) == [
+    assert describe_resume(options, inputs, ENCODER.fingerprint) == [
         "3 of 9 trials have ended; 0 of the others had begun and will continue.",
         "To be run:",
         "  0003-r0  failed",
@@ -269,7 +248,7 @@ def test_a_preview_says_what_is_left_and_changes_nothing(
     assert files_of(options.folder) == before
 
 
-@pytest.mark.parametrize("encoder", [ENCODER, None])
+@pytest.mark.parametrize("encoder", [ENCODER.fingerprint, None])
 def test_a_preview_checks_what_going_on_would_check(
     encoder: str | None, begun: Callable[..., SweepOptions], inputs: SweepInputs
 ) -> None:
@@ -342,7 +321,7 @@ def test_a_sweep_that_is_refused_is_left_as_it_was(begun: Callable[..., SweepOpt
     options = begun("running", extend=3)
     before = files_of(options.folder)
     with pytest.raises(ValueError, match="the encoder must be what it was"):
-        resume_sweep(options, inputs, "another", [])
+        resume_sweep(options, inputs, OTHER_ENCODER, [])
     assert files_of(options.folder) == before
 
 

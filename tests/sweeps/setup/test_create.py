@@ -4,6 +4,7 @@ import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,14 +33,13 @@ from sweeps.setup.create import (
     describe_gpus,
     discard_unstarted,
 )
-from sweeps.setup.inputs import SweepInputs
+from sweeps.setup.inputs import SweepInputs, read_inputs
 from tests.mtlib.model.architectures import DECODERS, ENCODER_DECODERS, ENCODERS
 
 Build = Callable[..., SweepOptions]
 OPTIONS = SweepOptions(space="smart_lambda", name="first", storage=Path("/storage"))
 PALS = ("pals.size=8", "pals.num_heads=2", "pals.tasks=sst")
-ENCODER = "0123456789abcdef"
-"""Fingerprint of an encoder."""
+ENCODER: Any = SimpleNamespace(fingerprint="0123456789abcdef", num_parameters=7)
 
 
 @pytest.fixture
@@ -184,6 +184,13 @@ def test_weights_and_layers_of_every_point_are_checked(
         load_checked(OPTIONS, dataclasses.replace(inputs, space=space))
 
 
+@pytest.mark.parametrize("name", ["layer_scales", "layers_alone", "long_runs"])
+def test_a_space_may_name_no_layers_that_the_encoder_lacks(name: str, options: Build) -> None:
+    demonstration = read_inputs(options(space=name))
+    with pytest.raises(ValueError, match=r"_layers must be layers of the encoder, 0 to 2, got \d+$"):
+        load_checked(OPTIONS, demonstration)
+
+
 def test_weights_of_another_width_stop_the_command_before_anything_starts(
     inputs: SweepInputs,
     tiny_folder: Path,
@@ -272,7 +279,7 @@ def test_an_open_sweep_has_a_folder_that_says_all(options: Build, inputs: SweepI
         "rows": {"sst-train": 3, "sst-dev": 2},
         "skipped": ["sst.csv:2: x is blank", "sst.csv: 7 rows have x 9, which labels does not name"],
     }
-    assert info["encoder"] == {"name": inputs.space.base.encoder.name, "fingerprint": ENCODER}
+    assert info["encoder"] == {"name": inputs.space.base.encoder.name, "fingerprint": ENCODER.fingerprint}
     assert set(info["code"]) == {"sources", "libraries"}
     assert read_saved_options(plan.options.folder, {}) == options(seed=5, replicates=2, resumes=True)
     assert {"git", "packages", "python", "hardware", "created"} <= set(info)

@@ -1,4 +1,4 @@
-"""Layers, starting weights and tasks of every point of a space."""
+"""Starting weights and tasks of every point of a space."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from sweeps.setup.space_checks import (
     all_points,
     check_held_out_files,
     check_held_out_share,
-    check_named_layers,
     check_starts,
 )
 
@@ -30,25 +29,6 @@ def test_points_are_the_base_the_grid_and_the_ends_of_ranges(tiny_config: TrialC
         (0.5, 7),
         (0.5, 8),
     ]
-
-
-@pytest.mark.parametrize(("layer", "fits"), [(1, True), (2, False)])
-def test_layers_are_checked_on_every_point(
-    tiny_config: TrialConfig, tiny_encoder_folder: Path, layer: int, fits: bool
-) -> None:
-    base = tiny_config.override({"encoder.name": str(tiny_encoder_folder)})  # 2 layers
-    grid = {"encoder.trained_layers": (None, (), (0,), (0, layer))}
-    chosen = {"tasks.sts.chosen_layers": ((0,), (layer,))}
-    for space in (space_with(base, grid=grid), space_with(base, grid=chosen)):
-        if fits:
-            check_named_layers(space)
-        else:
-            with pytest.raises(ValueError, match="must have layers 0 to 2, which it names, got 2 layers"):
-                check_named_layers(space)
-
-
-def test_an_encoder_that_is_not_here_is_checked_once_it_is_loaded(tiny_config: TrialConfig) -> None:
-    check_named_layers(space_with(tiny_config, grid={"encoder.trained_layers": ((99,), (0,))}))
 
 
 @pytest.mark.parametrize("path", ["here", "./here", "../here"])
