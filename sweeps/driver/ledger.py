@@ -29,8 +29,6 @@ class Ledger:
     they had no lane."""
     lanes: dict[str, str] = field(default_factory=dict)
     """Host of each open lane, by its name."""
-    notes: list[str] = field(default_factory=list)
-    """Lines that were shown, oldest first."""
     is_changed: bool = False
     """Whether the records differ from those on disk."""
 
@@ -39,9 +37,8 @@ class Ledger:
         """The expected number of trials: no replicates follow a first trial that was pruned or failed."""
         firsts = [record for record in self.records.values() if record.replicate == 0]
         num_alone = sum(record.status in NOT_REPLICATED for record in firsts)
-        return self.plan.num_configurations * self.plan.options.replicates - num_alone * (
-            self.plan.options.replicates - 1
-        )
+        replicates = self.plan.options.replicates
+        return self.plan.num_configurations * replicates - num_alone * (replicates - 1)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -100,8 +97,6 @@ def apply_event(ledger: Ledger, event: Event) -> None:
         ledger.lanes[str(event.lane)] = event.facts["host"]
     elif event.kind in ("lane_down", "lane_closed", "lane_lost"):
         ledger.lanes.pop(str(event.lane), None)
-    elif event.kind == "note":
-        ledger.notes.append(event.facts["text"])
     elif event.trial_id is not None:
         apply_to_trial(ledger, event.trial_id, event)
 

@@ -110,9 +110,9 @@ class Mailbox:
         if self._openings.pop(lane, 0):
             self._emit(Event(kind="lane_open", lane=lane, facts={"host": host, "pid": pid}))
         call = self._count_call(lane)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(IDLE_SECONDS):
-                await self._wait_until(lambda: bool(self._queue) or self._is_surplus(lane) or self._calls[lane] != call)
+        await self._wait_until(
+            lambda: bool(self._queue) or self._is_surplus(lane) or self._calls[lane] != call, IDLE_SECONDS
+        )
         # A pending call of a dead lane must not take a trial.
         if self._calls[lane] != call or self._close_if_surplus(lane):
             return "close"
@@ -237,11 +237,7 @@ class Mailbox:
 
     async def take_events(self, timeout: float) -> list[Event]:
         """Events since the last call; waits up to `timeout` seconds for the first."""
-        try:
-            async with asyncio.timeout(timeout):
-                await self._wait_until(lambda: bool(self._events))
-        except TimeoutError:
-            return []
+        await self._wait_until(lambda: bool(self._events), timeout)
         events, self._events = self._events, []
         return events
 
@@ -339,7 +335,9 @@ class Mailbox:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def _wait_until(self, holds: Callable[[], bool]) -> None:
-        """Waits until `holds()`, which then still holds for the caller until its next await."""
-        while not holds():
-            await self._changed.wait()
+    async def _wait_until(self, holds: Callable[[], bool], timeout: float | None = None) -> None:
+        """Waits until `holds()`, which then still holds for the caller until its next await, or so many seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while not holds():
+                    await self._changed.wait()

@@ -155,7 +155,7 @@ def test_a_lane_that_was_closed_or_had_workers_may_be_replaced_and_one_that_cann
     assert pool.num_failed == 1
     asked: list[int] = []
 
-    def more(_plan: object, _size: object, num_lanes: int, _waiting: int) -> int:
+    def more(_plan: object, num_lanes: int, _waiting: int) -> int:
         asked.append(num_lanes)
         return 2
 
