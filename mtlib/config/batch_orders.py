@@ -30,7 +30,9 @@ class StageSets:
     own_rows: Sequence[int]
     """Train rows without augmentation. The number of rounds must not depend on them."""
     probability_factors: Sequence[float]
+    """As configured."""
     num_epochs: int
+    """Epochs of the stage."""
     steps_per_epoch: int | None
     """As configured. Of use to orders whose rounds come epoch by epoch."""
     stream: Callable[[int], np.random.Generator]
