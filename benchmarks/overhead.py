@@ -40,15 +40,8 @@ from sweeps.lanes.loaded_trial import cached_corpus, cached_encoder
 from sweeps.lanes.messages import Event
 from sweeps.options import SweepOptions, SweepPlan
 
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where the trials of a Tune function read and write."""
-
-    data: Path
-    cache: Path
-    notes: Path
-    """Folder with a file per trial: when its training began and ended, in seconds since 1970."""
+CACHE = ".cache"
+"""The token cache of all three, in the folder that is the storage of our sweep."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,13 +51,6 @@ class Overhead:
     whole: float
     open: float
     training: float
-
-
-def make_place(data: Path, folder: Path, kind: str) -> Place:
-    """A place with the cache that all share, and a folder of its own."""
-    notes = folder / kind
-    notes.mkdir()
-    return Place(data=data, cache=folder / ".cache", notes=notes)
 
 
 def short_config(encoder: Path) -> TrialConfig:
@@ -78,13 +64,13 @@ def rates(num_trials: int) -> tuple[float, ...]:
     return tuple(1e-3 * (1 + number / 100) for number in range(num_trials))
 
 
-def train_noted(config: TrialConfig, place: Place, on_epoch: Callable[[EpochReport], bool]) -> None:
-    """Trains with encoder and corpus from this process, and notes when."""
-    corpus = cached_corpus(config, place.data, place.cache)
+def train_noted(config: TrialConfig, data: Path, notes: Path, on_epoch: Callable[[EpochReport], bool]) -> None:
+    """Trains with encoder and corpus from this process; writes its start and end, since 1970, to a file in `notes`."""
+    corpus = cached_corpus(config, data, notes.parent / CACHE)
     encoder = cached_encoder(config.encoder.name)
     start = time.time()
     train(config, corpus, encoder, on_epoch=on_epoch)
-    (place.notes / f"{config.optimizer.learning_rate}.json").write_text(json.dumps([start, time.time()]))
+    (notes / f"{config.optimizer.learning_rate}.json").write_text(json.dumps([start, time.time()]))
 
 
 def measure_lane(base: TrialConfig, num_trials: int, data: Path, storage: Path) -> Overhead:
@@ -110,18 +96,18 @@ def measure_lane(base: TrialConfig, num_trials: int, data: Path, storage: Path) 
     return overhead(start, end, opened, last, list(training.values()))
 
 
-def measure_tune(function: Any, num_trials: int, place: Place, reuse_actors: bool) -> Overhead:
+def measure_tune(function: Any, num_trials: int, notes: Path, reuse_actors: bool) -> Overhead:
     """A Tune function that trains one trial at a time."""
     start = time.time()
     results = tune.Tuner(
         function,
         param_space={"rate": tune.grid_search(list(rates(num_trials)))},
         tune_config=tune.TuneConfig(reuse_actors=reuse_actors, max_concurrent_trials=1),
-        run_config=tune.RunConfig(storage_path=str(place.notes), verbose=0),
+        run_config=tune.RunConfig(storage_path=str(notes), verbose=0),
     ).fit()
     end = time.time()
     assert results.num_errors == 0, results.errors
-    noted = [json.loads(path.read_text()) for path in place.notes.glob("*.json")]
+    noted = [json.loads(path.read_text()) for path in notes.glob("*.json")]
     assert len(noted) == num_trials
     first, last = min(begin for begin, _ in noted), max(done for _, done in noted)
     return overhead(start, end, first, last, [done - begin for begin, done in noted])
@@ -133,29 +119,29 @@ def overhead(start: float, end: float, opened: float, last: float, training: lis
     return Overhead(whole=(end - start - spent) / count, open=(last - opened - spent) / count, training=spent / count)
 
 
-def reused_actor(base: TrialConfig, place: Place) -> Any:
+def reused_actor(base: TrialConfig, data: Path, notes: Path) -> Any:
     """A Tune function that trains in its own process, which is kept for the next trial."""
 
     def run(config: dict[str, float]) -> None:
         trial = base.override({"optimizer.learning_rate": config["rate"]})
-        train_noted(trial, place, lambda report: tune.report({"overall": report.overall}) is None)
+        train_noted(trial, data, notes, lambda report: tune.report({"overall": report.overall}) is None)
 
     return tune.with_resources(run, {"CPU": 1})
 
 
-def trainer_per_trial(base: TrialConfig, place: Place) -> Any:
+def trainer_per_trial(base: TrialConfig, data: Path, notes: Path) -> Any:
     """A Tune function that starts a TorchTrainer for each trial."""
 
     def loop(config: dict[str, float]) -> None:
         trial = base.override({"optimizer.learning_rate": config["rate"]})
-        train_noted(trial, place, lambda report: ray.train.report({"overall": report.overall}) is None)
+        train_noted(trial, data, notes, lambda report: ray.train.report({"overall": report.overall}) is None)
 
     def run(config: dict[str, float]) -> None:
         TorchTrainer(
             loop,
             train_loop_config=config,
             scaling_config=ray.train.ScalingConfig(num_workers=1),
-            run_config=ray.train.RunConfig(storage_path=str(place.notes), callbacks=[TuneReportCallback()]),
+            run_config=ray.train.RunConfig(storage_path=str(notes), callbacks=[TuneReportCallback()]),
         ).fit()
 
     return tune.with_resources(run, {"node:__internal_head__": 0.001})
@@ -170,13 +156,16 @@ def main() -> None:
         folder = Path(name)
         data, encoder = demo_folder(folder / "demo")
         base = short_config(encoder)
-        reuse, trainer = (make_place(data, folder, kind) for kind in ("reuse", "trainer"))
-        cached_corpus(base, data, folder / ".cache")  # the token cache is there for all three
+        reuse, trainer = folder / "reuse", folder / "trainer"
+        reuse.mkdir()
+        trainer.mkdir()
+        cached_corpus(base, data, folder / CACHE)  # the token cache is there for all three
+        per_trial = trainer_per_trial(base, data, trainer)
         with connected_to_ray(None):
             found = {
                 "our lane": measure_lane(base, num_trials, data, folder),
-                "Tune, reused actors": measure_tune(reused_actor(base, reuse), num_trials, reuse, True),
-                "TorchTrainer per trial": measure_tune(trainer_per_trial(base, trainer), num_trials, trainer, False),
+                "Tune, reused actors": measure_tune(reused_actor(base, data, reuse), num_trials, reuse, True),
+                "TorchTrainer per trial": measure_tune(per_trial, num_trials, trainer, False),
             }
     show(found, num_trials)
 
