@@ -1,5 +1,6 @@
-"""A tiny encoder and a tiny corpus that every test shares."""
+"""A tiny encoder and a tiny corpus that every test shares; which test files share a process."""
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from xdist.scheduler import LoadFileScheduling, Scheduling
 
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
@@ -16,6 +18,31 @@ from mtlib.tasks import TASKS
 from tests.task_tables import read_folder
 
 torch.set_num_threads(1)  # tiny models: more threads only wait for each other
+
+SHARED_FIXTURES = ("private_ray", "run_on_both")
+"""Fixtures that start processes, which takes about ten seconds: test files that use the same one run in one process."""
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
+    """The scheduler of `--dist loadfile`, for which all files that use a shared fixture are one file."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    scheduler = LoadFileScheduling(config, log)
+    scheduler._split_scope = functools.partial(scope_of, config.rootpath)
+    return scheduler
+
+
+def scope_of(root: Path, node_id: str) -> str:
+    """The shared fixture that a test's file uses, or the file."""
+    file = node_id.partition("::")[0]
+    return shared_fixture(root / file) or file
+
+
+@functools.cache
+def shared_fixture(path: Path) -> str | None:
+    text = path.read_text()
+    return next((name for name in SHARED_FIXTURES if name in text), None)
+
 
 TEXT = "the a film dog cat car road good bad fine dull bright slow fast runs sleeps sings very not old new red"
 WORDS = TEXT.split()

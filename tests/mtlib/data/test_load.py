@@ -302,13 +302,20 @@ def test_no_text_that_is_kept_aside_is_in_any_train_table(folder: Path, write: W
     assert all(len(tables[task, "dev"].ids) == 13 for task in ALL), "dev is as it was"
 
 
+@pytest.fixture(scope="module")
+def demo_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demonstration's corpus."""
+    folder = tmp_path_factory.mktemp("demonstration")
+    write_corpus(folder)
+    return folder
+
+
 @pytest.mark.parametrize("share", [0.05, 0.1, 0.5])
-def test_of_the_demonstration_whole_groups_are_kept_aside_near_the_share(tmp_path: Path, share: float) -> None:
-    write_corpus(tmp_path)
+def test_of_the_demonstration_whole_groups_are_kept_aside_near_the_share(demo_data: Path, share: float) -> None:
     config = config_of(*ALL, hold_out=share)
-    held, tables = read_held_out(config, tmp_path), read_data(config, tmp_path)
+    held, tables = read_held_out(config, demo_data), read_data(config, demo_data)
     assert not texts_of(held.values()) & texts_of(tables[task, "train"] for task in ALL)
-    for task, table in read_data(config_of(*ALL), tmp_path).items():
+    for task, table in read_data(config_of(*ALL), demo_data).items():
         if task[1] == "train":
             assert share * len(table.ids) - 1 < len(held[task[0]].ids) <= share * len(table.ids)
             assert not set(held[task[0]].ids) & set(tables[task].ids)

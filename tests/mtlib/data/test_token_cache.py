@@ -268,6 +268,7 @@ def test_a_build_that_fails_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_two_processes_that_build_at_once_do_not_harm_each_other(
     bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
