@@ -29,10 +29,12 @@ def require_name(name: str, known: Iterable[str], what: str) -> None:
 def nearest_first(name: str, names: list[str], taken: Sequence[str] = ()) -> str:
     """`did you mean 'x'? known: x, y, z`, nearest first, for a wrong name; names in use, `taken`, are not suggested.
 
-    Capitals, and the dashes of flags, make no difference to how near a name is.
+    A name that begins with the wrong one is near. Capitals, and the dashes of flags, make no difference.
     """
     bare = {known.lower().lstrip("-"): known for known in names if known not in taken}
-    near = [bare[found] for found in difflib.get_close_matches(name.lower().lstrip("-"), bare)]
+    typed = name.lower().lstrip("-")
+    longer = [known for known in bare if typed and known.startswith(typed)]
+    near = [bare[found] for found in dict.fromkeys([*longer, *difflib.get_close_matches(typed, bare)])]
     hint = f"did you mean '{near[0]}'? " if near else ""
     return f"{hint}known: {', '.join(near + sorted(set(names) - set(near)))}"
 
