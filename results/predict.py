@@ -122,7 +122,7 @@ def build_parser(bundle: Path | None = None) -> argparse.ArgumentParser:
     add("--task", metavar="TASK", help="what to predict (default: the selection's task, if it has one alone)")
     add("--input", metavar="FILE|-", help="text to predict, - for standard input")
     add("--output", metavar="FILE|-", help=".csv or .jsonl; - or left out: CSV to standard output")
-    add("--format", choices=get_args(Format), help="what the input holds, if its name does not tell")
+    add("--format", choices=get_args(Format), help="format of the input, if its suffix does not identify it")
     add("--columns", metavar="A[,B]", help="columns of the texts (default: those of the task's own files)")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: a GPU if there is one")
     add("--leaderboard", action="store_true", help="write the files of CS224N's leaderboard into the folder --output")
@@ -136,7 +136,7 @@ def check_options(options: argparse.Namespace) -> None:
     require(options.selection is not None, rule, "none")
     for flag, others in INCOMPATIBLE.items():
         for other in others if flag in options.given else ():
-            require(other not in options.given, f"{other} must not be named beside {flag}", "both")
+            require(other not in options.given, f"{other} cannot be combined with {flag}", "both")
     if options.leaderboard:
         require(options.data is not None, "--leaderboard needs --data DIR", "none")
         require(options.output not in (None, STANDARD_OUTPUT), "--leaderboard needs --output DIR", options.output)
@@ -211,7 +211,8 @@ def make_bundle(options: argparse.Namespace) -> None:
     require("://" not in options.bundle, "--bundle must name a folder on this machine", options.bundle)
     folder = Path(options.bundle).expanduser().absolute()
     size = format_bytes(write_bundle(selection, home, source_of(options, selection, home, "cpu"), folder, print_note))
-    print_note(f"{folder}: {size}, predicts {', '.join(selection.tasks)} without the sweep; {CARD_FILE} says how well")
+    tasks = ", ".join(selection.tasks)
+    print_note(f"{folder}: {size}, predicts {tasks} without the sweep; expected scores are in {CARD_FILE}")
     script = shlex.quote(str(folder / SCRIPT_FILE))
     print_note(f"python {script} --task {next(iter(selection.tasks))} --input FILE --output predictions.csv")
 

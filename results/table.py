@@ -63,7 +63,7 @@ def describe_stop(sweep: Sweep) -> str:
         return ""
     is_today = since.date() == datetime.now().astimezone().date()
     clock = since.strftime("%H:%M" if is_today else "%Y-%m-%d %H:%M")
-    return f"; stopped since {clock}; --resume {shlex.quote(str(sweep.path))} goes on"
+    return f"; stopped at {clock}; continue with --resume {shlex.quote(str(sweep.path))}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -40,8 +40,8 @@ def soup_card(title: str, origins: Sequence[str]) -> str:
         *("---", "library_name: transformers", "tags:", "- multitask-sweeps", "---", "", f"# Soup for {title}", ""),
         f"One model, whose weights are the mean of those of {len(origins)} trained models:",
         *("", *(f"- {origin}" for origin in origins), ""),
-        "`trial.json` says how it reads text; what that file says of training is of none of them. The encoder loads",
-        "with `transformers.AutoModel.from_pretrained`, the whole with `mtlib.checkpoints.export.load_exported`.",
+        "`trial.json` describes how the model reads text; its training settings do not apply. The encoder loads with",
+        "`transformers.AutoModel.from_pretrained`, the whole model with `mtlib.checkpoints.export.load_exported`.",
         "",
         "Source: Wortsman et al. (2022), Model soups.",
     )
@@ -101,15 +101,15 @@ def expectation_lines(selection: Selection) -> Iterator[str]:
 def held_out_lines(selection: Selection) -> Iterator[str]:
     """Every score on held-out rows."""
     if not selection.looks:
-        yield "It was not scored on rows held out."
+        yield "It was not scored on held-out rows."
         return
-    yield "Scored on train rows that no trial had seen; only the first look is at rows that nothing was chosen by:"
+    yield "Scored on train rows that no trial has seen. Only the first evaluation is unbiased:"
     yield ""
     for number, look in enumerate(selection.looks, 1):
         for task in (name for name in selection.tasks if name in look.scores):
             low, high = look.intervals[task]
             score = f"{look.scores[task]:.3f} ({low:.3f} to {high:.3f}), {count(look.num_examples[task], 'row')}"
-            yield f"- look {number}, {look.time[:10]}, {TASKS[task].title}: {score}"
+            yield f"- evaluation {number}, {look.time[:10]}, {TASKS[task].title}: {score}"
 
 
 def member_table(bundle: Bundle) -> Iterator[str]:
@@ -147,13 +147,13 @@ def file_table(bundle: Bundle) -> Iterator[str]:
 
 def limitation_lines(bundle: Bundle) -> Iterator[str]:
     """What the bundle does not promise, and the licences."""
-    yield from ("## What it is not", "")
+    yield from ("## Limitations", "")
     yield "- Nothing was scored on test. A dev score is no estimate for other text; the column `expect` is."
     yield "- It is for text of the kind that it was trained on, in that language, and cut at the models' longest input."
     if any(TASKS[task].kind != "regression" for task in bundle.tasks):
-        yield "- Probabilities are averages over models; nobody has checked that they are right as often as they say."
+        yield "- Probabilities are averages over models; their calibration was not measured."
     yield "- Other versions, and other devices, may round otherwise: the last digits can differ."
     yield f"- `{SELECTION_FILE}` and `{MODELS_FOLDER}/*/trial.json` name paths of the machine that trained the models."
     yield from ("", "## Licence", "")
-    yield f"`{LICENCE_FILE}` is that of the code: `{SCRIPT_FILE}` and the wheel. That of the weights is for whoever"
-    yield "publishes them to say: those of the pretrained encoder and of the data apply."
+    yield f"`{LICENCE_FILE}` is the licence of the code (`{SCRIPT_FILE}` and the wheel). The weights have no licence of"
+    yield "their own; those of the pretrained encoder and the data apply."

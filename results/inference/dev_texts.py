@@ -8,7 +8,7 @@ from mtlib.data.load import find_row_sources, read_all
 from mtlib.data.tables import Table, content_fingerprint
 from mtlib.errors import require
 from results.records.files import Location
-from results.records.trials import read_sweep, read_trials
+from results.records.trials import SWEEP_FILE, read_sweep, read_trials
 
 DEV = "dev"
 
@@ -28,7 +28,7 @@ def read_dev_texts(
         For each row one text or two, as the task has.
 
     Raises:
-        ValueError: in one line: the folder is gone or not named, its file cannot be used, or its rows are others than
+        ValueError: in one line: the folder is missing or not named, its file cannot be used, or its rows differ from
             those that were scored.
     """
     folder, key = data_folder(sweep, data), (task, DEV)
@@ -42,7 +42,7 @@ def data_folder(sweep: Location, data: Path | None = None) -> Path:
     named = (read_sweep(sweep).get("data") or {}).get("folder")
     require(data is not None or named is not None, f"--data must name the data folder, which {sweep} does not", "none")
     folder = data or Path(str(named))
-    rule = f"the data folder of {sweep} must be where it was, or be named with --data"
+    rule = f"the data folder of {sweep} must be at the path recorded in {SWEEP_FILE}, or be named with --data"
     require(folder.is_dir(), rule, f"no folder {folder}")
     return folder
 
@@ -62,7 +62,7 @@ def check_content(sweep: Location, table: Table) -> None:
     name = f"{table.task}-{DEV}"
     noted = [known for key, known in tables.items() if key == name or key.startswith(f"{name} (")]
     is_same = not noted or content_fingerprint({(table.task, DEV): table}) in noted
-    require(is_same, f"rows of {name} must be those that {sweep} was scored on", f"others in {table.path}")
+    require(is_same, f"rows of {name} must be those that {sweep} was scored on", f"different rows in {table.path}")
 
 
 def pick_texts(table: Table, ids: Sequence[str] | None) -> tuple[tuple[str, ...], ...]:

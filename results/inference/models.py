@@ -9,13 +9,15 @@ from mtlib.config.trial import TrialConfig
 from mtlib.errors import require, require_name
 from results.ensembles.candidates import describe_candidate
 from results.records.files import Location, folder_name, is_file, open_folder
-from results.records.selection import Member, Selection
+from results.records.selection import SELECTION_FILE, Member, Selection
 from results.records.trials import SWEEP_FILE, TrialRecord, read_sweep, read_trials
 from results.records.weights import read_trial_weights
 
 if TYPE_CHECKING:  # `results` must load without torch
     from mtlib.model.encoder import PretrainedEncoder
     from mtlib.model.multitask import MultiTaskModel
+
+SELECTOR = "python results/selector.py"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,7 +96,7 @@ def find_encoders(configs: Iterable[TrialConfig], source: ModelSource) -> list[s
     """The pretrained encoders that models began with; ValueError if there are several and one is to stand for all."""
     names = sorted({config.encoder.name for config in configs})
     is_one = source.encoder is None or len(names) == 1
-    require(is_one, "--encoder can stand for one encoder alone", f"models of {', '.join(names)}")
+    require(is_one, "--encoder can replace a single pretrained encoder only", f"models of {', '.join(names)}")
     return names
 
 
@@ -102,7 +104,7 @@ def read_records_by_id(sweep: str, source: ModelSource) -> dict[str, TrialRecord
     """The trials of a sweep by name; ValueError if it is not there."""
     require_name(sweep, source.places, "sweep of a selection")
     place = source.places[sweep]
-    rule = "a member's sweep must be where it was when it was selected (python results/selector.py selects anew)"
+    rule = f"the sweep of a member must be at the path recorded in {SELECTION_FILE} (or run {SELECTOR} again)"
     require(is_file(open_folder(place), SWEEP_FILE), rule, f"no sweep at {place}")
     return {record.trial_id: record for record in read_trials(place)}
 

@@ -20,7 +20,7 @@ from results.records.trials import OVERALL, UNFINISHED, TrialRecord
 LEVELS = (0.05, 0.95)
 """Quantiles that bound the band."""
 
-MOST_OF_THE_WAY = 0.9
+GAIN_SHARE = 0.9
 """Share of the gain from one configuration to all of them."""
 
 ROUNDING_SHARE = 1e-10
@@ -178,13 +178,14 @@ def gain_line(best: ExpectedBest) -> str:
         return "One configuration does not show what a second would gain."
     if best.expected[0] == best.expected[-1]:
         return f"All {total} scores are equal, so the first configuration was as good as all."
-    return f"{100 * MOST_OF_THE_WAY:g} % of the way from 1 to {total} is reached after {reached_after(best)}."
+    share = f"{100 * GAIN_SHARE:g} % of the expected gain from {total} configurations"
+    return f"{share} is reached with {reached_after(best)}."
 
 
 def reached_after(best: ExpectedBest) -> int:
     """The smallest n by which most of the gain from 1 to N configurations is expected; 1 where there is none."""
     gains = best.expected - best.expected[0]
-    return int(best.n[np.argmax(gains >= MOST_OF_THE_WAY * gains[-1] * (1 - ROUNDING_SHARE))])
+    return int(best.n[np.argmax(gains >= GAIN_SHARE * gains[-1] * (1 - ROUNDING_SHARE))])
 
 
 def meaning_line(best: ExpectedBest) -> str:

@@ -52,7 +52,7 @@ def read_hold_out(folder: Location) -> HoldOutRecord:
     try:
         return read_dataclass(open_folder(folder), HOLD_OUT_FILE, HoldOutRecord)
     except (FileNotFoundError, NotADirectoryError):
-        rule = "a sweep must have kept train rows aside, with --hold-out F, to be scored on them"
+        rule = "a sweep must have been run with --hold-out F to be scored on held-out rows"
         raise ValueError(f"{rule}; {folder} has no {HOLD_OUT_FILE}") from None
 
 
@@ -60,4 +60,4 @@ def check_held_out_rows(record: HoldOutRecord, held: Mapping[str, Table]) -> Non
     """Raises ValueError, naming the tasks, unless tables by task hold the rows that the sweep has held out."""
     found = held_out_rows(held)
     changed = [task for task in found if record.tasks.get(task) != found[task]]
-    require(not changed, "rows held out must be what they were when the sweep began", f"others of {', '.join(changed)}")
+    require(not changed, "held-out rows must be unchanged since the sweep began", f"others of {', '.join(changed)}")

@@ -118,10 +118,10 @@ def read_newest_trials(folder: Location) -> tuple[list[TrialRecord], list[str]]:
     try:
         records = read_trials(folder, TRIALS_BACKUP_FILE)
     except ValueError as error:
-        return [], [f"{damage}; the one before it is damaged too", f"{error}; no trial is known any more"]
+        return [], [f"{damage}; its backup is damaged too", f"{error}; all trial records are lost"]
     if not records:
-        return [], [f"{damage}; there is none before it, no trial is known any more"]
-    return records, [f"{damage}; the one before it is used"]
+        return [], [f"{damage}; there is no backup; all trial records are lost"]
+    return records, [f"{damage}; the backup is used"]
 
 
 def restore_curves(root: fs.SubTreeFileSystem) -> tuple[pa.Table, list[str]]:
@@ -133,9 +133,9 @@ def restore_curves(root: fs.SubTreeFileSystem) -> tuple[pa.Table, list[str]]:
     try:
         copy = read_parquet(root, CURVES_BACKUP_FILE, CURVES)
     except (FileNotFoundError, ValueError):
-        raise ValueError(f"{damage}; its copy {CURVES_BACKUP_FILE} cannot be read either") from None
+        raise ValueError(f"{damage}; its backup {CURVES_BACKUP_FILE} cannot be read either") from None
     write_parquet(root, CURVES_FILE, copy)
-    return copy, [f"{damage}; its copy is used"]
+    return copy, [f"{damage}; the backup is used"]
 
 
 def recover_trial(
@@ -154,7 +154,7 @@ def recover_trial(
     try:
         end = load_end(root, trial)
     except ValueError as error:
-        notes.append(f"{error}; trial {trial} goes on from its last checkpoint")
+        notes.append(f"{error}; trial {trial} continues from its last checkpoint")
     return record_with_end(record_with_curves(record, curves, num_workers), end, num_workers), notes
 
 

@@ -69,11 +69,11 @@ def lasting_lines(event: Event) -> list[str]:
     if event.kind == "lane_lost":
         return [f"{event.lane} is lost: {event.facts['why']}"]
     if event.kind == "lane_down":
-        return [f"{event.lane} is down until there is room for its workers again: {event.facts['why']}"]
+        return [f"{event.lane} is down and waits for free resources: {event.facts['why']}"]
     if event.kind == "lane_closed":
-        return [f"{event.lane} has nothing left to do and gives its resources back"]
+        return [f"{event.lane} is idle and has released its resources"]
     if event.kind == "requeued":
-        return [f"{event.trial_id} waits for a lane that is free"]
+        return [f"{event.trial_id} waits for a free lane"]
     if event.kind == "resumed":
         return [f"{event.trial_id} continues from its last state: {event.facts['why'] or 'its lane was restarted'}"]
     if event.kind == "waiting":
@@ -130,15 +130,15 @@ def running_cells(ledger: Ledger, trial_id: str) -> tuple[str, ...]:
 
 
 def summary(ledger: Ledger, started: float) -> str:
-    """`3 complete, 1 pruned, 2 running, 1 queued; best overall 0.673 (0002-r0); 1:05 gone, about 0:40 left`."""
+    """`3 complete, 1 pruned, 2 running, 1 queued; best overall 0.673 (0002-r0); 1:05 elapsed, about 0:40 left`."""
     counts = ledger.counts
     parts = [", ".join(f"{counts[status]} {status}" for status in STATUSES_SHOWN if counts.get(status))]
     if ledger.best:
         trial_id, score = ledger.best
         parts.append(f"best {ledger.plan.space.metric} {score:.3f} ({trial_id})")
-    gone = f"{duration(time.time() - started)} gone"
+    elapsed = f"{duration(time.time() - started)} elapsed"
     left = seconds_left(ledger, time.time())
-    parts.append(gone if left is None else f"{gone}, about {duration(left)} left")
+    parts.append(elapsed if left is None else f"{elapsed}, about {duration(left)} left")
     return "; ".join(part for part in parts if part)
 
 

@@ -23,7 +23,7 @@ MAX_OPENINGS = 3
 """A lane is closed after so many starts in a row without a request for a trial."""
 IDLE_SECONDS = 60.0
 """Time limit of a request for a trial: the lane's other workers wait in a collective, which times out."""
-UNEXPLAINED = "a worker process died, perhaps for want of memory"
+UNEXPLAINED = "a worker process died, possibly out of memory"
 
 
 def node_name(node: str, host: str) -> str:

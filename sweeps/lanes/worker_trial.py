@@ -115,7 +115,7 @@ def wait_for_start(run: TrialRun) -> StartingPoint:
             return start
         time.sleep(WAIT_SECONDS)
         if not from_rank_0(run.reporter.is_wanted):
-            raise Interrupted("ended while another sweep trained what it needs")
+            raise Interrupted("interrupted while it waited for a stage that another sweep trains")
 
 
 def try_to_start(run: TrialRun, notes: list[str]) -> StartingPoint | None:
@@ -129,7 +129,7 @@ def try_to_start(run: TrialRun, notes: list[str]) -> StartingPoint | None:
         folder.path.mkdir(parents=True, exist_ok=True)
         claims.trial = claim_file(folder.path / LOCK_FILE)
     if claims.trial is None:
-        run.reporter.report_waiting("a worker that another run of this sweep has left behind still trains it")
+        run.reporter.report_waiting("a worker left over from an earlier run of this sweep is still training it")
         return None
     start = available_start(run, notes)
     if is_new:

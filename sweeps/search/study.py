@@ -57,7 +57,8 @@ def repair_journal(folder: Path) -> str | None:
     partial = folder / PARTIAL_NAME
     partial.write_bytes(whole)
     partial.replace(path)
-    return f"{path}: its last {num_dropped} bytes were damaged and are dropped; the records tell Optuna again"
+    restored = "Optuna's study is restored from the sweep's records"
+    return f"{path}: its last {num_dropped} bytes were damaged and are dropped; {restored}"
 
 
 def newest_trials(study: optuna.Study) -> dict[int, FrozenTrial]:

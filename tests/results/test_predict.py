@@ -190,8 +190,8 @@ WRONG: list[tuple[list[str], str]] = [
     (["--leaderboard", "--output", "out"], "--leaderboard needs --data DIR, got none"),
     (["--leaderboard", "--data", "."], "--leaderboard needs --output DIR, got None"),
     (["--leaderboard", "--data", ".", "--output", "-"], "--leaderboard needs --output DIR, got -"),
-    (["--leaderboard", "--data", ".", "--output", "out", "--task", "sst"], "--task must not be named beside --leader"),
-    (["--bundle", "b", "--input", "-"], "--input must not be named beside --bundle, got both"),
+    (["--leaderboard", "--data", ".", "--output", "out", "--task", "sst"], "--task cannot be combined with --leader"),
+    (["--bundle", "b", "--input", "-"], "--input cannot be combined with --bundle, got both"),
     (["--bundle", "."], "--bundle must name a new folder, got "),
     (["--bundle", ""], "--bundle must name a new folder, got "),
     (["--bundle", "s3://mine/b"], "--bundle must name a folder on this machine, got s3://mine/b"),
@@ -453,11 +453,11 @@ def test_what_would_do_nothing_beside_bundle_is_refused(flag: str, value: str | 
     with pytest.raises(ValueError) as caught:
         check_options(options_of("--bundle", "b", *words))
     pair = ("bundle", "leaderboard") if flag == "leaderboard" else (flag, "bundle")
-    assert str(caught.value) == f"--{pair[0]} must not be named beside --{pair[1]}, got both"
+    assert str(caught.value) == f"--{pair[0]} cannot be combined with --{pair[1]}, got both"
 
 
 def test_a_flag_is_named_whatever_its_value_is() -> None:
-    with pytest.raises(ValueError, match="--task must not be named beside --leaderboard, got both"):
+    with pytest.raises(ValueError, match="--task cannot be combined with --leaderboard, got both"):
         check_options(options_of("--leaderboard", "--data=a", "--output=b", "--task=sst"))
 
 

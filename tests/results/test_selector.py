@@ -450,7 +450,7 @@ Spoil = Callable[[Path], Any]
     [
         (
             lambda held: (held / HOLD_OUT_FILE).unlink(),
-            "a sweep must have kept train rows aside, with --hold-out F, to",
+            "a sweep must have been run with --hold-out F to be scored on held-out",
         ),
         (lambda held: (held / HOLD_OUT_FILE).write_text("{"), "hold_out.json: truncated or damaged: "),
         (lambda held: (held / SELECTION_FILE).write_text("{}"), "version must be 1, got none"),
@@ -469,7 +469,7 @@ def test_other_data_are_refused(held: Path, tiny_folder: Path, tmp_path: Path, c
     path = data / TASKS["sts"].file_name("train")
     path.write_text(path.read_text().replace("good", "fine"))
     line = refusal(capsys, held, "--score-hold-out", "--device", "cpu", "--data", data)
-    assert line == "rows held out must be what they were when the sweep began, got others of sts"
+    assert line == "held-out rows must be unchanged since the sweep began, got others of sts"
     selection = read_selection(held)
     write_selection(held, replace(selection, tasks={"sst": selection.tasks["sst"]}))
     score(capsys, held, "--data", data)

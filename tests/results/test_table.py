@@ -55,7 +55,7 @@ def test_a_sweep_that_was_killed_says_since_when_it_has_stopped_and_how_to_go_on
     print_ranking(sweep)
     first = capsys.readouterr().out.splitlines()[0]
     assert first.endswith(
-        f"1 {shown}; stopped since 2025-03-04 04:12; --resume {shlex.quote(str(sweep_folder))} goes on"
+        f"1 {shown}; stopped at 2025-03-04 04:12; continue with --resume {shlex.quote(str(sweep_folder))}"
     )
 
 
@@ -64,7 +64,7 @@ def test_of_today_only_the_time_is_said(sweep_folder: Path, capsys: pytest.Captu
     now = datetime.now().replace(microsecond=0)
     (sweep_folder / HEARTBEAT_FILE).write_text(json.dumps({"time": now.timestamp(), "has_stopped": True}))
     print_ranking(load_sweep(sweep_folder))
-    assert f"; stopped since {now:%H:%M}; --resume" in capsys.readouterr().out
+    assert f"; stopped at {now:%H:%M}; continue with --resume" in capsys.readouterr().out
 
 
 def test_a_sweep_in_its_first_second_is_empty_not_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

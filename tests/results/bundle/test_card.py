@@ -48,7 +48,7 @@ def test_expectations_are_the_cross_fitted_ones_with_their_intervals(selection: 
     assert "| STS | pearson | 0.500 | 0.400 to 0.600 | 13 dev examples | 0.600 |" in text
     assert "Expect 0.500 (0.400 to 0.600) on new text of this kind." in text
     assert "Chosen from 4 candidates of 2 trials." in text
-    assert "not scored on rows held out" in text
+    assert "not scored on held-out rows" in text
 
 
 def test_every_member_is_named_with_weight_temperature_and_origin(selection: Selection, bundle: Bundle) -> None:
@@ -81,9 +81,9 @@ def test_every_look_at_rows_held_out_is_told(selection: Selection, bundle: Bundl
         for day, score in ((1, 0.45), (2, 0.55))
     ]
     text = bundle_card(replace(selection, looks=tuple(looks)), bundle, [])
-    assert "- look 1, 2024-07-01, SST: 0.450 (0.350 to 0.550), 1,234 rows" in text
-    assert "- look 2, 2024-07-02, SST: 0.550 (0.450 to 0.650), 1,234 rows" in text
-    assert "only the first look is at rows that nothing was chosen by" in text
+    assert "- evaluation 1, 2024-07-01, SST: 0.450 (0.350 to 0.550), 1,234 rows" in text
+    assert "- evaluation 2, 2024-07-02, SST: 0.550 (0.450 to 0.650), 1,234 rows" in text
+    assert "Only the first evaluation is unbiased" in text
     assert "QQP" not in text, "a task that the bundle does not have"
 
 
@@ -93,7 +93,7 @@ def test_it_says_how_to_run_it_what_it_takes_and_whose_licence_is_whose(selectio
     assert "pip install -r requirements.txt" in text
     assert "On 2024-06-01: Python 3.11.7, numpy 2.4.6, torch 2.13.0." in text
     assert "torch==2.13.0 --index-url" in text
-    assert "That of the weights is for whoever" in text
+    assert "The weights have no licence of" in text
     for task in ("sst", "sts"):
         assert f"| `{task}` ({TASKS[task].title}) | `{'`, `'.join(TASKS[task].text_columns)}` |" in text
     assert not re.search(r"\bNone\b|\{|\}", text)

@@ -114,7 +114,8 @@ def test_its_own_command_predicts_alone_what_the_selection_predicts(
     *models, made, how = said.err.splitlines()
     wanted_lines = [f"model {number + 1} of {num_models}" for number in range(num_models)]
     assert [line.split(":")[0] for line in models] == wanted_lines
-    assert re.fullmatch(rf"{place}: [\d.]+ MB, predicts sst, qqp, sts without the sweep; README.md says how well", made)
+    wanted = rf"{place}: [\d.]+ MB, predicts sst, qqp, sts without the sweep; expected scores are in README.md"
+    assert re.fullmatch(wanted, made)
     assert how == f"python {place}/predict.py --task sst --input FILE --output predictions.csv"
     rows = "\n".join(TEXTS)
     (tmp_path / "a.txt").write_text(rows)
@@ -276,7 +277,8 @@ def test_one_encoder_cannot_stand_for_two(sweep: Path, tmp_path: Path, monkeypat
 
     monkeypatch.setattr("results.bundle.write.find_trials", differ)
     selection, source = read_selection(sweep), replace(source_of(sweep), encoder="mine")
-    with pytest.raises(ValueError, match=r"^--encoder can stand for one encoder alone, got models of .*, other$"):
+    rule = "--encoder can replace a single pretrained encoder only"
+    with pytest.raises(ValueError, match=rf"^{rule}, got models of .*, other$"):
         write_bundle(selection, sweep, source, tmp_path / "bundle", lambda _line: None)
     assert not (tmp_path / "bundle").exists()
 

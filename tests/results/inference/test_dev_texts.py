@@ -71,7 +71,8 @@ def test_a_source_that_replaces_a_tasks_files_is_read_in_their_place(tiny_folder
 def test_data_that_are_gone_or_not_named_are_asked_for_by_their_flag(tiny_folder: Path, tmp_path: Path) -> None:
     gone = sweep_of(tmp_path / "gone", tmp_path / "no-data")
     silent = sweep_of(tmp_path / "silent", None)
-    moved = "the data folder of {} must be where it was, or be named with --data, got no folder {}"
+    moved = "the data folder of {} must be at the path recorded in sweep.json, or be named with --data"
+    moved += ", got no folder {}"
     assert refusal(gone, "sst") == moved.format(gone, tmp_path / "no-data")
     assert refusal(silent, "sst") == f"--data must name the data folder, which {silent} does not, got none"
     assert refusal(silent, "sst", None, tmp_path / "other") == moved.format(silent, tmp_path / "other")
@@ -103,7 +104,7 @@ def test_rows_that_have_changed_since_are_refused_where_the_sweep_has_noted_them
     cells[place] = {"sentence": "another film", "sentiment": str(4 - int(cells[-1])), "id": "another"}[column]
     lines[5] = "\t".join(cells)
     (data / "ids-sst-dev.csv").write_text("\n".join(lines) + "\n")
-    rule = f"^rows of sst-dev must be those that {re.escape(str(sweep))} was scored on, got others in "
+    rule = f"^rows of sst-dev must be those that {re.escape(str(sweep))} was scored on, got different rows in "
     with pytest.raises(ValueError, match=rule):
         read_dev_texts(sweep, "sst")
 
@@ -113,7 +114,7 @@ def test_rows_of_one_of_several_files_that_trials_were_scored_on_are_known(tiny_
     sweep = sweep_of(tmp_path / "sweep", tiny_folder, tables={"sst-dev": "0", "sst-dev (mine-dev.csv)": own})
     assert len(read_dev_texts(sweep, "sst")) == 13
     sweep_of(tmp_path / "sweep", tiny_folder, tables={"sst-dev": "0", "sst-device": own})
-    assert "got others in" in refusal(sweep, "sst")
+    assert "got different rows in" in refusal(sweep, "sst")
 
 
 def test_an_id_that_is_there_twice_is_no_obstacle_where_all_rows_are_wanted(tiny_folder: Path, tmp_path: Path) -> None:

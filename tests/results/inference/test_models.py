@@ -82,7 +82,7 @@ def test_an_encoder_that_has_moved_is_named(folder: Path, tiny_encoder_folder: P
 def test_one_name_cannot_stand_for_two_encoders(folder: Path, tiny_encoder_folder: Path) -> None:
     rewrite_encoder(folder, (SECOND,), "/no/such/encoder")
     members = [member_of(folder, FIRST, "sst"), member_of(folder, SECOND, "sst")]
-    with pytest.raises(ValueError, match=r"--encoder can stand for one encoder alone, got models of /.*, /"):
+    with pytest.raises(ValueError, match=r"replace a single pretrained encoder only, got models of /.*, /"):
         load_models(members, "sst", source_of(folder, encoder=str(tiny_encoder_folder)))
     assert len(load_models(members[1:], "sst", source_of(folder, encoder=str(tiny_encoder_folder)))) == 1
 
@@ -115,7 +115,8 @@ def test_what_is_not_there_is_one_line(trained_folder: Path, tmp_path: Path) -> 
             load_models([wrong], "sst", source)
         assert message in str(caught.value)
     gone = ModelSource(places={str(trained_folder): tmp_path / "gone"})
-    with pytest.raises(ValueError, match=r"sweep must be where it was when it was selected .*, got no sweep at /"):
+    rule = "the sweep of a member must be at the path recorded in selection.json"
+    with pytest.raises(ValueError, match=rf"^{rule} .*, got no sweep at /"):
         load_models([member], "sst", gone)
 
 

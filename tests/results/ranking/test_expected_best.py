@@ -224,7 +224,8 @@ def test_the_text_of_a_random_search_is_an_estimate() -> None:
         "      5  0.455  (0.000 to 1.000)",
         "     10  0.909  (0.000 to 1.000)",
     ]
-    assert lines[5:7] == ["     11  1.000  (1.000 to 1.000)", "90 % of the way from 1 to 11 is reached after 10."]
+    assert lines[5] == "     11  1.000  (1.000 to 1.000)"
+    assert lines[6] == "90 % of the expected gain from 11 configurations is reached with 10."
     assert lines[7].startswith("An unbiased estimate for a random search of n configurations of the same space.")
     assert lines[8:] == [OPTIMISM]
 
@@ -259,7 +260,7 @@ def test_the_text_says_how_many_count_with_what_they_had_reached_and_how_many_do
 def test_the_text_claims_no_gain_where_there_is_none(scores: list[float], line: str) -> None:
     lines = describe_expected(expected_best(scores, is_random=True))
     assert line in lines
-    assert not any("% of the way" in other for other in lines)
+    assert not any("% of the expected gain" in other for other in lines)
 
 
 def test_an_unknown_score_is_named_with_the_right_ones(

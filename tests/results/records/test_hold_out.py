@@ -60,7 +60,7 @@ def test_a_sweep_that_held_nothing_out_is_one_line(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing", tmp_path / "file"):
         with pytest.raises(ValueError) as caught:
             read_hold_out(path)
-        rule = "a sweep must have kept train rows aside, with --hold-out F, to be scored on them"
+        rule = "a sweep must have been run with --hold-out F to be scored on held-out rows"
         assert str(caught.value) == f"{rule}; {path} has no hold_out.json"
 
 
@@ -101,7 +101,7 @@ def test_other_rows_are_refused_by_their_task(field: str) -> None:
     }[field]
     with pytest.raises(ValueError) as caught:
         check_held_out_rows(RECORD, {**HELD, "sst": changed})
-    assert str(caught.value) == "rows held out must be what they were when the sweep began, got others of sst"
+    assert str(caught.value) == "held-out rows must be unchanged since the sweep began, got others of sst"
 
 
 def test_a_task_of_which_nothing_was_kept_aside_is_refused() -> None:

@@ -237,7 +237,7 @@ def test_looking_at_damaged_trials_shows_those_before_them_and_mends_nothing(
     before = files_of(sweep_folder)
     found = read_records_as_left(sweep_folder)
     assert [record.status for record in found.records] == ["complete", "complete", "running"]
-    assert [note.partition("; ")[2] for note in found.notes] == ["the one before it is used"]
+    assert [note.partition("; ")[2] for note in found.notes] == ["the backup is used"]
     assert files_of(sweep_folder) == before
 
 
@@ -263,7 +263,7 @@ def test_a_damaged_end_is_told_and_the_trial_goes_on(sweep_folder: Path) -> None
     recovered = recover(sweep_folder)
     (note,) = recovered.notes
     assert note.startswith(f"{sweep_folder / end_path(TRIAL)}: truncated or damaged: ")
-    assert note.endswith(f"; trial {TRIAL} goes on from its last checkpoint")
+    assert note.endswith(f"; trial {TRIAL} continues from its last checkpoint")
     assert (recovered.records[2].status, recovered.records[2].epochs) == ("queued", 2)
 
 
@@ -325,7 +325,7 @@ def test_damaged_trials_are_replaced_by_those_before_them(
     assert recovered.records == first
     (note,) = recovered.notes
     assert note.startswith(f"{path}: truncated or damaged: ")
-    assert note.endswith("; the one before it is used")
+    assert note.endswith("; the backup is used")
     assert read_trials(sweep_folder) == read_trials(sweep_folder, TRIALS_BACKUP_FILE)
     assert recover(sweep_folder).notes == ()
 
@@ -335,7 +335,7 @@ def test_damaged_trials_with_none_before_them_are_told(sweep_folder: Path) -> No
     recovered = recover(sweep_folder)
     assert recovered.records == ()
     (note,) = recovered.notes
-    assert note.endswith("; there is none before it, no trial is known any more")
+    assert note.endswith("; there is no backup; all trial records are lost")
 
 
 def test_trials_damaged_twice_are_told_each(sweep_folder: Path, make_record: MakeRecord) -> None:
@@ -358,7 +358,7 @@ def test_damaged_common_curves_are_replaced_by_their_copy(sweep_folder: Path, ma
     truncate(sweep_folder / "curves.parquet")
     recovered = recover(sweep_folder)
     assert recovered.records == records
-    assert [note.partition("; ")[2] for note in recovered.notes] == ["its copy is used"]
+    assert [note.partition("; ")[2] for note in recovered.notes] == ["the backup is used"]
     assert read_curves(sweep_folder) == expected
     assert recover(sweep_folder).notes == ()
 
@@ -368,7 +368,7 @@ def test_common_curves_without_a_whole_copy_stop_the_recovery(sweep_folder: Path
     truncate(sweep_folder / "curves.parquet")
     truncate(sweep_folder / CURVES_BACKUP_FILE)
     for _ in range(2):
-        with pytest.raises(ValueError, match=r"curves.parquet: truncated or damaged: .* its copy .* cannot be read"):
+        with pytest.raises(ValueError, match=r"curves.parquet: truncated or damaged: .* its backup .* cannot be read"):
             recover(sweep_folder)
         (sweep_folder / CURVES_BACKUP_FILE).unlink(missing_ok=True)
 

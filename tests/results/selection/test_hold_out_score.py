@@ -189,7 +189,7 @@ def test_where_nothing_is_kept_aside_nothing_was_looked_at(folder: Path, trained
 
 
 def test_a_sweep_that_held_nothing_out_is_refused(folder: Path, other: Path) -> None:
-    rule = "a sweep must have kept train rows aside, with --hold-out F, to be scored on them"
+    rule = "a sweep must have been run with --hold-out F to be scored on held-out rows"
     (other / HOLD_OUT_FILE).unlink()
     assert refusal(folder, select_both(folder, other), other) == f"{rule}; {other} has no hold_out.json"
     (folder / HOLD_OUT_FILE).unlink()
@@ -210,7 +210,7 @@ def test_a_label_that_has_changed_since_is_refused_by_its_task(folder: Path, tin
     changed = [f"{line[:-1]}{(int(line[-1]) + 1) % 5}" if f"\t{row}\t" in line else line for line in lines]
     assert changed != lines
     path.write_text("\n".join(changed) + "\n")
-    rule = "rows held out must be what they were when the sweep began, got others of sst"
+    rule = "held-out rows must be unchanged since the sweep began, got others of sst"
     assert refusal(folder, select_pairs(folder), data=data) == rule
     alone = selection_of(folder, {"qqp": (member_of(folder, FIRST, "qqp"),)})
     assert list(score(folder, alone, data)) == ["qqp"]
@@ -221,7 +221,8 @@ def test_data_are_read_where_the_sweep_names_them_or_where_they_have_moved(
 ) -> None:
     selection = select_pairs(folder)
     write_sweep(folder, {"name": "mine", "data": {"folder": str(tmp_path / "gone")}})
-    assert f"must be where it was, or be named with --data, got no folder {tmp_path}/gone" in refusal(folder, selection)
+    rule = "must be at the path recorded in sweep.json, or be named with --data"
+    assert f"{rule}, got no folder {tmp_path}/gone" in refusal(folder, selection)
     assert set(score(folder, selection, tiny_folder)) == set(TASKS)
     for info in ({"name": "mine"}, {"name": "mine", "data": None}):
         write_sweep(folder, info)

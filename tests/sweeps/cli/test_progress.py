@@ -86,8 +86,8 @@ def test_notes_and_lanes_are_told(make_plan: MakePlan) -> None:
         "Ray's dashboard: http://127.0.0.1:8265",
         "lane0 is open on node7",
         "lane0 is lost: its node is gone",
-        "lane0 is down until there is room for its workers again: node other (bbbbbbbb) died",
-        "lane0 has nothing left to do and gives its resources back",
+        "lane0 is down and waits for free resources: node other (bbbbbbbb) died",
+        "lane0 is idle and has released its resources",
     ]
 
 
@@ -114,7 +114,7 @@ def test_brackets_in_searched_values_are_shown_as_they_are(make_plan: MakePlan) 
 
 def test_a_trial_that_loses_its_lane_is_told(make_plan: MakePlan) -> None:
     lines = printed(open_ledger(make_plan()), started(), event("requeued"))
-    assert lines[-1] == "0000-r0 waits for a lane that is free"
+    assert lines[-1] == "0000-r0 waits for a free lane"
 
 
 def test_the_live_view_shows_where_each_running_trial_is(make_plan: MakePlan) -> None:

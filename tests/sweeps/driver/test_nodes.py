@@ -58,10 +58,10 @@ def test_the_trial_of_a_lost_node_goes_on_where_it_was_on_the_node_that_is_left(
     run.wait_until("lane1 is open on")
     run.wait_until(TWO_EPOCHS)
     one_cpu.kill("worker")
-    run.wait_until(r"sweep-lane\d is down until there is room for its workers again: node .+ died")
+    run.wait_until(r"sweep-lane\d is down and waits for free resources: node .+ died")
     assert_all_complete(run, storage)
     log = run.log.read_text()
-    (returned,) = [line.split()[0] for line in log.splitlines() if line.endswith("waits for a lane that is free")]
+    (returned,) = [line.split()[0] for line in log.splitlines() if line.endswith("waits for a free lane")]
     assert f"{returned} continues from its last state: node " in log
     starts = [line for line in log.splitlines() if line.startswith(f"{returned} epoch 1: ")]
     assert len(starts) == 1, "no epoch is trained twice"
@@ -75,7 +75,7 @@ def test_a_node_that_joins_later_is_used(one_cpu: Nodes, storage: Path) -> None:
     run.wait_until("Opening 1 more lane: the cluster has room")
     run.wait_until("lane1 is open on")
     assert_all_complete(run, storage)
-    assert run.says("sweep-lane. has nothing left to do and gives its resources back")
+    assert run.says("sweep-lane. is idle and has released its resources")
 
 
 def test_the_node_that_has_all_trials_is_lost_and_another_one_comes(no_cpu: Nodes, storage: Path) -> None:

@@ -138,8 +138,9 @@ def test_changed_code_is_said() -> None:
     older = {"code": {**describe_code(), "sources": "other"}}
     (line,) = changed_code(older)
     assert line == (
-        "Note: mtlib or a library has changed since the sweep began. Trials that have ended are of the old code, the "
-        "rest will be of the new, what had begun starts over: their scores may not be comparable."
+        "Note: mtlib or a library has changed since the sweep began. Finished trials were trained with the old code, "
+        "the others will be trained with the new code; unfinished trials start over. Their scores may not be "
+        "comparable."
     )
 
 
