@@ -100,7 +100,7 @@ def start(
     model = MultiTaskModel(config, encoder)
     origin = origin_of(corpus, encoder, load_start(config.encoder, model), environment)
     model = model.to(device).train()
-    teacher = mean_teacher(model) if config.proximal.weight > 0 else None
+    teacher = mean_teacher(model) if config.needs_teacher else None
     tables = {name: corpus[name, "train"] for name in config.train_sets}
     run = Run(
         config=config,

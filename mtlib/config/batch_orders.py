@@ -54,10 +54,13 @@ class BatchOrder:
     """Whether rounds may hold several sets, so that `sum_losses` can sum a round into one step."""
     is_random: bool = False
     """Whether it draws sets with their `probability_factor`."""
-    starts_anew: bool = False
-    """Whether each pass of the order begins a new, reshuffled pass over every set; else sets go on where they were."""
+    restarts_sets: bool = False
+    """Whether each pass of the order starts every set from the beginning, reshuffled; otherwise a set continues where
+    the previous pass left it."""
     is_one_set_per_epoch: bool = False
     """Whether a stage needs as many epochs as sets, or one of them is never trained."""
+    has_own_length: bool = False
+    """Whether the demonstration leaves its epochs whole: they end where the order says, or are short already."""
     length_counts: Callable[[Any], bool] = lambda _stage: False
     """From a stage's settings to whether the first epochs depend on how many epochs the stage has."""
 
@@ -138,12 +141,18 @@ def drawn_rounds(sets: StageSets, number: int, exponent: float) -> Rounds:
 
 BATCH_ORDERS: dict[str, BatchOrder] = {
     "batch_round_robin": BatchOrder(title="batch round robin", function=batch_round_robin, has_rounds=True),
-    "smallest_round_robin": BatchOrder(title="smallest round robin", function=smallest_round_robin, has_rounds=True),
+    "smallest_round_robin": BatchOrder(
+        title="smallest round robin", function=smallest_round_robin, has_rounds=True, has_own_length=True
+    ),
     "sampled_round_robin": BatchOrder(
-        title="sampled round robin", function=sampled_round_robin, has_rounds=True, starts_anew=True
+        title="sampled round robin",
+        function=sampled_round_robin,
+        has_rounds=True,
+        restarts_sets=True,
+        has_own_length=True,
     ),
     "max_size_cycle": BatchOrder(title="max-size cycle", function=max_size_cycle, has_rounds=True),
-    "sequential": BatchOrder(title="sequential", function=sequential),
+    "sequential": BatchOrder(title="sequential", function=sequential, has_own_length=True),
     "epoch_round_robin": BatchOrder(title="epoch round robin", function=epoch_round_robin, is_one_set_per_epoch=True),
     "uniform": BatchOrder(title="uniform sampling", function=partial(drawn_rounds, exponent=0.0), is_random=True),
     "proportional": BatchOrder(

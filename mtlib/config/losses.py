@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from mtlib.config.schema import check_types
 from mtlib.errors import require
-from mtlib.tasks import Kind
+from mtlib.tasks import Kind, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +83,11 @@ LOSSES: dict[str, Loss] = {
     ),
 }
 """By the name in `tasks.<name>.loss`. A new loss is one entry here and its function."""
+
+
+def num_outputs(loss: str, task: Task) -> int:
+    """Outputs of a task's linear head: one per logit, or the two whose difference is the logit of a binary task."""
+    return LOSSES[loss].binary_outputs if task.kind == "binary" else task.num_logits
 
 
 def losses_for(kind: Kind) -> tuple[str, ...]:

@@ -29,6 +29,8 @@ class Penalty:
     """Names in the curves of what the function returns."""
     needs_embeddings: bool = False
     """Whether it moves the embedded text. Then the encoder must have one module for it, and the clean pass keeps it."""
+    needs_teacher: bool = False
+    """Whether it compares predictions with those of the mean teacher, which then follows the model."""
     needs_encoder: bool = False
     """Whether it trains only the encoder and the layers of tasks inside it, but no head."""
     inert: Callable[[Any], tuple[str, ...]] = lambda _settings: ()
@@ -37,6 +39,9 @@ class Penalty:
     """Fields that have an effect from the first step on, also before one of its tasks is active."""
     length_counts: Callable[[Any], bool] = lambda _settings: False
     """From its settings to whether the first steps of a stage depend on the stage's length."""
+    check: Callable[[Any, Any], None] = lambda _settings, _config: None
+    """From its settings and the whole `TrialConfig`: raises ValueError where they do not fit together. It is called
+    where the penalty is on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +156,13 @@ def check_penalty(name: str, settings: Any) -> None:
     require(settings.weight == 0 or bool(settings.tasks), rule, list(settings.tasks))
 
 
+def check_smart_precision(smart: SmartConfig, config: Any) -> None:
+    """Checks that SMART's noise is not rounded to nothing; `config` is a `TrialConfig`."""
+    is_lost = config.precision == "bf16" and smart.mode == "paper"
+    rule = "smart.mode must not be paper under precision bf16, which rounds its noise away"
+    require(not is_lost, rule, smart.mode)
+
+
 PENALTIES: dict[str, Penalty] = {
     "smart": Penalty(
         title="SMART",
@@ -159,12 +171,14 @@ PENALTIES: dict[str, Penalty] = {
         terms=("smart_penalty", "noise_norm"),
         needs_embeddings=True,
         inert=lambda smart: ("num_steps", "step_size") if smart.mode == "random" else (),
+        check=check_smart_precision,
     ),
     "proximal": Penalty(
         title="proximal point term",
         function="mtlib.loss.proximal:proximal_penalty",
         settings=ProximalConfig,
         terms=("proximal",),
+        needs_teacher=True,
         inert=lambda proximal: () if proximal.decay_changes else ("late_decay", "early_fraction"),
         always_counts=("decay", "late_decay", "early_fraction"),  # the teacher follows every step
         length_counts=lambda proximal: proximal.decay_changes,

@@ -106,6 +106,21 @@ class TrialConfig:
         return {name: getattr(self, name) for name in PENALTIES}
 
     @property
+    def active_penalties(self) -> dict[str, Any]:
+        """Those of `penalties` whose weight is above 0."""
+        return {name: group for name, group in self.penalties.items() if group.weight > 0}
+
+    @property
+    def needs_embeddings(self) -> bool:
+        """Whether some penalty moves the embedded text."""
+        return any(PENALTIES[name].needs_embeddings for name in self.active_penalties)
+
+    @property
+    def needs_teacher(self) -> bool:
+        """Whether some penalty compares the model with a mean teacher."""
+        return any(PENALTIES[name].needs_teacher for name in self.active_penalties)
+
+    @property
     def tasks_by_group(self) -> dict[str, tuple[str, ...]]:
         """The tasks of each group that names tasks; none where the group is turned off."""
         return {
@@ -216,9 +231,8 @@ def check_groups(config: TrialConfig) -> None:
     require(config.loss_weighting == "fixed" or set(weights.values()) == {1.0}, rule, weights)
     if config.encoder.trained_layers == ():
         check_frozen(config, active)
-    is_lost = config.precision == "bf16" and config.smart.weight > 0 and config.smart.mode == "paper"
-    rule = "smart.mode must not be paper under precision bf16, which rounds its noise away"
-    require(not is_lost, rule, config.smart.mode)
+    for name, group in config.active_penalties.items():
+        PENALTIES[name].check(group, config)
 
 
 def check_stages(stages: Sequence[StageConfig], sources: Mapping[str, SourceConfig]) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
+from mtlib.config.batch_orders import BATCH_ORDERS
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 
@@ -35,8 +36,6 @@ MAX_STEPS = 60
 """Optimizer steps of an epoch, at most."""
 MAX_ROUNDS = 25
 """Optimizer steps of an epoch, at most, where each step sums the losses of several tasks."""
-FIXED_LENGTH_ORDERS = ("sampled_round_robin", "smallest_round_robin", "sequential")
-"""Orders whose epochs are not shortened: they are short on the demonstration, or defined by where they end."""
 
 
 def demo_overrides(config: TrialConfig) -> dict[str, object]:
@@ -59,13 +58,13 @@ def demo_stages(stages: Sequence[StageConfig]) -> tuple[StageConfig, ...]:
 
 def demo_epochs(stage: StageConfig, is_last: bool) -> int:
     """Epochs of a stage; enough for all sets where an epoch trains one set."""
-    least = len(stage.tasks) + len(stage.extra_data) if stage.order == "epoch_round_robin" else 1
+    least = len(stage.tasks) + len(stage.extra_data) if BATCH_ORDERS[stage.order].is_one_set_per_epoch else 1
     return min(stage.epochs, max(least, LAST_EPOCHS if is_last else FIRST_EPOCHS))
 
 
 def demo_steps(stage: StageConfig) -> int | None:
     """Optimizer steps of an epoch; None for as many as the order needs."""
-    if stage.steps_per_epoch is None and stage.order in FIXED_LENGTH_ORDERS and len(stage.tasks) > 1:
+    if stage.steps_per_epoch is None and BATCH_ORDERS[stage.order].has_own_length and len(stage.tasks) > 1:
         return None
     most = MAX_ROUNDS if stage.sum_losses and len(stage.tasks) > 1 else MAX_STEPS
     return min(stage.steps_per_epoch or most, most)

@@ -98,8 +98,8 @@ def penalties_of(config: TrialConfig, task: str, turn: int) -> list[str]:
     """The penalties that the batch number `turn` of a task in an epoch carries."""
     return [
         name
-        for name, settings in config.penalties.items()
-        if settings.weight > 0 and task in settings.tasks and turn % getattr(settings, "every_batches", 1) == 0
+        for name, settings in config.active_penalties.items()
+        if task in settings.tasks and turn % getattr(settings, "every_batches", 1) == 0
     ]
 
 

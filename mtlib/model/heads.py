@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mtlib.config.losses import LOSSES
+from mtlib.config.losses import num_outputs
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.seeds import torch_stream
 from mtlib.tasks import TASKS
@@ -70,10 +70,10 @@ def make_head(config: TrialConfig, task: str, hidden_size: int) -> nn.Module:
         projection = new_linear(hidden_size, hidden_size, *name) if settings.cosine_projection else None
         return CosineHead(projection, low, high)
     width = vectors_width(config, task, hidden_size)
-    is_difference = facts.kind == "binary" and LOSSES[settings.loss].binary_outputs == 2
     hidden = None if settings.hidden_units is None else new_linear(width, settings.hidden_units, *name, "hidden")
-    outputs = 2 if is_difference else facts.num_logits
-    return LinearHead(new_linear(settings.hidden_units or width, outputs, *name), hidden, is_difference)
+    outputs = num_outputs(settings.loss, facts)
+    output = new_linear(settings.hidden_units or width, outputs, *name)
+    return LinearHead(output, hidden, is_difference=outputs > facts.num_logits)
 
 
 def make_relational(config: TrialConfig, hidden_size: int) -> nn.Linear | None:

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mtlib.config.penalties import PENALTIES
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch, Inputs
 from mtlib.model.architecture_check import encoder_arguments
@@ -43,7 +42,7 @@ class MultiTaskModel(nn.Module):
         super().__init__()
         self.encoder = build_encoder(pretrained, config.encoder)
         check_fits(config, self.encoder)
-        if any(PENALTIES[name].needs_embeddings and group.weight > 0 for name, group in config.penalties.items()):
+        if config.needs_embeddings:
             embedding_layer(self.encoder)
         freeze(self.encoder, config.encoder.trained_layers)
         size, tasks = int(pretrained.config.hidden_size), config.active_tasks

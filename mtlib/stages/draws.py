@@ -69,7 +69,7 @@ def stage_draws(
     sets = describe_sets(config, stage_index, num_rows, own_rows)
     positions = [0] * len(names)
     for number in itertools.count():
-        if BATCH_ORDERS[stage.order].starts_anew:
+        if BATCH_ORDERS[stage.order].restarts_sets:
             positions = [number * count for count in sets.batches]
         for step in steps_of_pass(stage, sets, number):
             yield tuple((names[index], positions[index]) for index in step)

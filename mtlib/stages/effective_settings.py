@@ -13,7 +13,7 @@ from typing import Any
 
 from mtlib.config.batch_orders import BATCH_ORDERS
 from mtlib.config.gradient_methods import GRADIENT_METHODS
-from mtlib.config.losses import LOSSES
+from mtlib.config.losses import LOSSES, num_outputs
 from mtlib.config.network import EncoderConfig, PalsConfig, TaskConfig
 from mtlib.config.penalties import PENALTIES
 from mtlib.config.schema import fields_of, settings_of, to_dict
@@ -78,9 +78,7 @@ def length_counts(config: TrialConfig, stage_index: int) -> bool:
     """Whether what a stage does in its first epochs depends on how many it has: by its rates, order or mean teacher."""
     stage = config.stages[stage_index]
     by_order = len(stage_sets(stage)) > 1 and BATCH_ORDERS[stage.order].length_counts(stage)
-    by_penalty = any(
-        PENALTIES[name].length_counts(group) for name, group in config.penalties.items() if group.weight > 0
-    )
+    by_penalty = any(PENALTIES[name].length_counts(group) for name, group in config.active_penalties.items())
     return by_order or by_penalty or config.optimizer.schedule != "constant"
 
 
@@ -211,11 +209,10 @@ def predicting_pals(pals: PalsConfig, task: str) -> PalsConfig:
 def predicting_task(settings: TaskConfig, task: str) -> TaskConfig:
     """How a task's texts are encoded and read by its head; a binary task's loss decides how many outputs that has."""
     default = default_task_config(task)
-    outputs = {loss: LOSSES[loss].binary_outputs for loss in (settings.loss, default.loss)}
-    is_wider = TASKS[task].kind == "binary" and outputs[settings.loss] != outputs[default.loss]
+    is_default = num_outputs(settings.loss, TASKS[task]) == num_outputs(default.loss, TASKS[task])
     return replace(
         default,
-        loss=settings.loss if is_wider else default.loss,
+        loss=default.loss if is_default else settings.loss,
         encoding=settings.encoding,
         pooling=settings.pooling,
         head=settings.head,

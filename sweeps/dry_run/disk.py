@@ -143,7 +143,7 @@ def entry_bytes(segment: Segment, inputs: SweepInputs, encoder: EncoderSize) -> 
 def state_bytes(config: TrialConfig, stage: int, encoder: EncoderSize) -> int:
     """Bytes of a state in a stage: weights, AdamW's moments, the mean teacher's weights, the stage's best weights."""
     size = measure_model(config, tasks_active_by(config, stage), encoder)
-    num_copies = int(config.proximal.weight > 0) + int(asks_for_best(config, stage))
+    num_copies = int(config.needs_teacher) + int(asks_for_best(config, stage))
     return WEIGHTS_KEPT_BYTES * ((1 + num_copies) * size.kept + 2 * size.trained)
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mtlib.config.losses import num_outputs
 from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.heads import vectors_width
@@ -62,14 +63,14 @@ def own_parameters(config: TrialConfig, tasks: Sequence[str], encoder: EncoderSi
 
 def head_parameters(config: TrialConfig, task: str, width: int) -> int:
     """Parameters of a task's head, as `mtlib.model.heads.make_head` builds it."""
-    settings, facts = config.tasks[task], TASKS[task]
+    settings = config.tasks[task]
     if settings.head == "cosine":
         return linear_parameters(width, width) if settings.cosine_projection else 0
     joined, hidden = vectors_width(config, task, width), settings.hidden_units
-    num_outputs = 2 if facts.kind == "binary" and settings.loss == "cross_entropy" else facts.num_logits
+    outputs = num_outputs(settings.loss, TASKS[task])
     if hidden is None:
-        return linear_parameters(joined, num_outputs)
-    return linear_parameters(joined, hidden) + linear_parameters(hidden, num_outputs)
+        return linear_parameters(joined, outputs)
+    return linear_parameters(joined, hidden) + linear_parameters(hidden, outputs)
 
 
 def pals_parameters(config: TrialConfig, width: int, encoder: EncoderSize) -> int:

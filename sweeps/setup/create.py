@@ -66,7 +66,7 @@ def check_points(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder) 
     encoder = build_encoder(pretrained, configs[0].encoder)
     for config in configs:
         check_fits(config, encoder)
-    if any(config.smart.weight > 0 for config in configs):
+    if any(config.needs_embeddings for config in configs):
         embedding_layer(encoder)
     if configs[0].encoder.start_from is not None:
         load_start(configs[0].encoder, MultiTaskModel(configs[0], pretrained))

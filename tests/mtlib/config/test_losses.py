@@ -5,7 +5,7 @@ import inspect
 import pytest
 import torch
 
-from mtlib.config.losses import LOSSES, losses_for
+from mtlib.config.losses import LOSSES, losses_for, num_outputs
 from mtlib.config.schema import fields_of
 from mtlib.loss.losses import load_function
 from mtlib.tasks import TASKS
@@ -38,6 +38,12 @@ def test_losses_suit_the_kinds_of_the_papers() -> None:
 
 def test_a_cosine_is_enough_for_losses_of_one_number() -> None:
     assert [name for name, loss in LOSSES.items() if loss.fits_cosine] == ["binary_cross_entropy", "mean_squared_error"]
+
+
+def test_only_a_binary_task_can_have_two_outputs_for_its_logit() -> None:
+    assert [num_outputs("cross_entropy", TASKS[task]) for task in ("sst", "qqp")] == [5, 2]
+    assert num_outputs("binary_cross_entropy", TASKS["qqp"]) == 1
+    assert num_outputs("mean_squared_error", TASKS["sts"]) == 1
 
 
 def test_titles_are_those_of_one_loss_each() -> None:

@@ -225,6 +225,14 @@ def test_active_tasks_are_those_of_all_stages_in_the_order_of_tasks() -> None:
     assert dataclasses.replace(BASE, stages=stages[:1]).active_tasks == ("sts",)
 
 
+def test_what_penalties_need_counts_where_their_weight_is_above_0() -> None:
+    off = BASE.override({"smart.tasks": "sst", "proximal.tasks": "sst", "simcse.tasks": "sst"})
+    smart, proximal, simcse = (off.override({f"{name}.weight": 1e-9}) for name in ("smart", "proximal", "simcse"))
+    assert [list(config.active_penalties) for config in (off, smart, proximal)] == [[], ["smart"], ["proximal"]]
+    assert [config.needs_embeddings for config in (off, smart, proximal, simcse)] == [False, True, False, False]
+    assert [config.needs_teacher for config in (off, smart, proximal, simcse)] == [False, False, True, False]
+
+
 def test_a_fourth_task_is_configured_by_its_entry_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     review = Task(
         name="review",

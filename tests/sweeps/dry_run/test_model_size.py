@@ -1,7 +1,10 @@
 """The size of a model, told from files and configuration, is that of the model that is trained."""
 
+import dataclasses
+
 import pytest
 
+from mtlib.config.losses import LOSSES
 from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
@@ -33,6 +36,17 @@ def test_a_model_is_as_large_as_it_is_told(
     told = measure_model(config, tasks, size)
     assert told.kept == sum(weight.numel() for weight in active_weights(config, tasks, model.state_dict()).values())
     assert told.trained == sum(weight.numel() for weight in trained_parameters(config, model, tasks).values())
+
+
+def test_a_loss_that_needs_two_outputs_is_counted_by_its_entry(
+    tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = measure_model(tiny_config, ("qqp",), measure_encoder(tiny_encoder)).kept
+    two = dataclasses.replace(LOSSES["binary_cross_entropy"], binary_outputs=2)
+    monkeypatch.setitem(LOSSES, "binary_cross_entropy", two)
+    weights = active_weights(tiny_config, ("qqp",), MultiTaskModel(tiny_config, tiny_encoder).state_dict())
+    after = measure_model(tiny_config, ("qqp",), measure_encoder(tiny_encoder)).kept
+    assert after == sum(weight.numel() for weight in weights.values()) > before
 
 
 @pytest.mark.parametrize(
