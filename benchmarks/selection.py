@@ -51,7 +51,7 @@ SKILL = {"classes": 0.9, "binary": 0.8, "regression": 1.5}
 """Margin of the right answer, or the slope of the prediction, in standard deviations of noise."""
 SHARED, SPREAD = 0.8, 0.04
 """Part of the noise's variance that trials share, and how much their skills differ, relative to the mean skill."""
-SETTINGS = Settings(num_bags=1)
+SETTINGS = Settings(bags=1)
 BOUND_SECONDS, BOUND_BYTES = 10.0, 2e9
 
 
@@ -197,7 +197,7 @@ def measure_protocol(num_trials: int = 1000, num_rows: int = 40_000) -> None:
 def measure_speed(num_trials: int = 1000, num_rows: int = 40_000) -> None:
     """Prints the time and memory of cross-fitting two selection methods."""
     pool = large_pool(num_trials, num_rows)
-    task, rows, settings = pool.task, np.arange(num_rows), Settings(num_bags=0)
+    task, rows, settings = pool.task, np.arange(num_rows), Settings(bags=0)
     start = time.monotonic()
     for name in ("topk", "greedy"):
         found = cross_fit(pool, methods_for(task)[name], settings, rows)

@@ -79,7 +79,7 @@ def train_epoch(run: Run, on_step: Callable[[StepProgress], bool], states: State
         for step in epoch_steps(run.config, run.stage, run.epoch, run.lengths, run.own_rows)[run.step :]:
             take_step(run, step)
             run.is_wanted = on_step(progress_of(run))
-            if states and run.step % states.every_steps == 0:
+            if states and run.step % states.checkpoint_steps == 0:
                 save(run, states)
         stop_if_unwanted(run)  # before the evaluation, which may be long
     except Interrupted:

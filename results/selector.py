@@ -105,12 +105,12 @@ def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> Group
     """Selects as the command line says, writes the selection, and returns what to print."""
     request = SelectionRequest(
         sweeps=options.sweeps,
-        tasks=options.task,
+        tasks=options.tasks,
         method=options.method,
-        settings=Settings(max_models=options.max_models, num_bags=options.bags, seed=options.seed),
-        num_repeats=options.repeats,
+        settings=Settings(max_models=options.max_models, bags=options.bags, seed=options.seed),
+        repeats=options.repeats,
         base=options.base,
-        is_calibrated=options.calibrate,
+        calibrate=options.calibrate,
         encoder=options.encoder,
         device=options.device,
         data=options.data,
@@ -174,7 +174,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("sweeps", metavar="SWEEP", nargs="*", help="folder of a sweep, or the URI of a copy")
-    add("--task", action="append", metavar="TASK", help="only this task; may be given several times")
+    add("--task", dest="tasks", action="append", metavar="TASK", help="only this task; may be given several times")
     add(
         "--method", default=AUTOMATIC, help="selection method; auto: the simplest within one standard error of the best"
     )

@@ -16,8 +16,10 @@ Scheduler = Literal["asha", "none"]
 DEFAULT_TRIALS = 20
 """Configurations that `tpe` and `random` draw when --trials is left out."""
 
-NOT_SAVED = ("name", "storage", "address", "resumes", "extend", "retry_failed", "dry_run")
+NOT_SAVED = ("name", "storage", "address", "resume", "extend", "retry_failed", "dry_run")
 """Options that `sweep.json` does not keep."""
+SAVED_KEYS = {"set": "changes"}
+"""Keys in `sweep.json` of options whose key there is not their name."""
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -57,8 +59,8 @@ class SweepOptions:
     mirror: str | None = None
     """URI that receives copies of the records."""
     seed: int = 0
-    changes: Mapping[str, str] = field(default_factory=dict)
-    """Dotted configuration keys and their values as typed (--set)."""
+    set: Mapping[str, str] = field(default_factory=dict)
+    """Dotted configuration keys and their values as typed."""
     address: str | None = None
     """Ray cluster to use; None for this machine."""
     reuse: bool = True
@@ -73,7 +75,7 @@ class SweepOptions:
     """How long the sweep waits for a node once none is left that a trial fits, at least 0."""
     hold_out: float = 0.0
     """Share of each task's own train rows that no trial sees, from 0 to 0.5; becomes `data.hold_out`."""
-    resumes: bool = False
+    resume: bool = False
     """Whether an existing sweep is resumed."""
     extend: int = 0
     """Configurations to add to a resumed sweep."""
@@ -120,8 +122,8 @@ class SweepOptions:
         return self.storage / ".cache"
 
     @property
-    def num_trials(self) -> int | None:
-        """Configurations to draw; None for a grid."""
+    def num_drawn(self) -> int | None:
+        """Configurations that the search draws, with those of --extend; None for a grid."""
         return None if self.search == "grid" else (self.trials or DEFAULT_TRIALS) + self.extend
 
     @property
@@ -149,11 +151,12 @@ class SweepPlan:
     @property
     def num_configurations(self) -> int:
         """Configurations of the whole sweep, replicates not counted."""
-        num_trials = self.options.num_trials
-        return len(grid_trials(self.space)) if num_trials is None else num_trials
+        num_drawn = self.options.num_drawn
+        return len(grid_trials(self.space)) if num_drawn is None else num_drawn
 
 
 def saved_options(options: SweepOptions) -> dict[str, Any]:
     """The options that `sweep.json` keeps, as plain data; configurations added by --extend count among the trials."""
-    kept = {item.name: to_dict(getattr(options, item.name)) for item in fields(options) if item.name not in NOT_SAVED}
-    return {**kept, "trials": options.num_trials, "data": None if options.data is None else str(options.data)}
+    names = [item.name for item in fields(options) if item.name not in NOT_SAVED]
+    kept = {SAVED_KEYS.get(name, name): to_dict(getattr(options, name)) for name in names}
+    return {**kept, "trials": options.num_drawn, "data": None if options.data is None else str(options.data)}

@@ -98,7 +98,7 @@ def show_dry_run(options: SweepOptions) -> None:
     encoder = preview_encoder(inputs.space.base.encoder.name)
     check_encoder_fits(options, inputs, encoder.pretrained)
     show([f"The encoder is {encoder.place}."])
-    if options.resumes:
+    if options.resume:
         with exclusive_folder(options.folder):
             fingerprint = encoder.pretrained.fingerprint if encoder.is_local else None
             show(describe_resume(options, inputs, fingerprint))
@@ -123,7 +123,7 @@ def run_or_resume(options: SweepOptions, arguments: Sequence[str]) -> int:
     show([*describe_sweep(options, inputs), *describe_gpus(options), TRYING])
     encoder = load_encoder(inputs.space.base.encoder.name)
     check_encoder_fits(options, inputs, encoder)
-    if options.resumes:
+    if options.resume:
         with exclusive_folder(options.folder):
             resumed = resume_sweep(options, inputs, encoder, arguments)
             show(resumed.notes)
@@ -181,7 +181,7 @@ def run_and_finish(options: SweepOptions, plan: SweepPlan, known: Sequence["Tria
     except SystemExit as error:  # rich raises it when standard output is closed
         raise BrokenPipeError from error
     except Exception:
-        if not options.resumes:
+        if not options.resume:
             discard_unstarted(plan.options.folder)
         raise
     try:

@@ -40,13 +40,13 @@ class StateFolder:
     """The folder of a trial's states and best weights, and how often states are saved."""
 
     path: Path
-    every_steps: int = 500
+    checkpoint_steps: int = 500
     """Optimizer steps between states within an epoch, at least 1; one is kept at each epoch's end as well."""
     keeps_end: bool = False
     """Whether a state is kept after the last epoch too, so that a longer trial can continue from it."""
 
     def __post_init__(self) -> None:
-        require(self.every_steps >= 1, "every_steps must be at least 1", self.every_steps)
+        require(self.checkpoint_steps >= 1, "checkpoint_steps must be at least 1", self.checkpoint_steps)
 
 
 @dataclass(frozen=True, kw_only=True)

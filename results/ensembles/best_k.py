@@ -26,7 +26,7 @@ class Settings:
     """Most members, at least 1."""
     num_considered: int = 50
     """Best trials that greedy selection considers."""
-    num_bags: int = 5
+    bags: int = 5
     """Random subsets of these whose ensembles are averaged; 0: no bagging."""
     num_steps: int = 30
     """Most additions of greedy selection."""

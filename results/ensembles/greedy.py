@@ -30,7 +30,7 @@ def choose_greedy(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
     margins = np.ascontiguousarray(pool.margins[considered][:, :, rows])
     generator = np.random.default_rng((settings.seed, len(rows)))
     total = np.zeros(len(considered))
-    for bag in draw_bags(len(considered), settings.num_bags, generator):
+    for bag in draw_bags(len(considered), settings.bags, generator):
         counts = grow(pool, margins[bag], rows, settings)
         total[bag] += counts / counts.sum()
     return weighted_ensemble(considered, total, settings.max_models)

@@ -39,11 +39,11 @@ class SelectionRequest:
     method: str = AUTOMATIC
     """One of `COMMAND_LINE_METHODS`."""
     settings: Settings = field(default_factory=Settings)
-    num_repeats: int | None = None
+    repeats: int | None = None
     """Repeats of cross-fitting, at least 1; None: 5, or 2 for soups, which take long."""
     base: str | None = None
     """Trial whose configuration is the base configuration, see `find_base`; None for the first sweep's base."""
-    is_calibrated: bool = False
+    calibrate: bool = False
     """Whether logits are divided by a temperature before they are averaged as probabilities."""
     encoder: str | None = None
     """Pretrained encoder of all members, for soups, which run models; None for the one that trials name."""
@@ -53,10 +53,10 @@ class SelectionRequest:
     """Data folder with the dev texts, for soups; None for the sweep's own."""
 
     @property
-    def repeats(self) -> int:
-        """Repeats of cross-fitting."""
+    def num_repeats(self) -> int:
+        """`repeats`, or its default."""
         default = SOUP_REPEATS if self.method == SOUP else REPEATS
-        return default if self.num_repeats is None else self.num_repeats
+        return default if self.repeats is None else self.repeats
 
 
 def select_from(
@@ -89,10 +89,10 @@ def select_from(
         command=command,
         sweeps={sweep: (info.get("data") or {}).get("fingerprint", "not recorded") for sweep, info in infos.items()},
         num_folds=settings.num_folds,
-        num_repeats=request.repeats,
+        num_repeats=request.num_repeats,
         seed=settings.seed,
         max_models=settings.max_models,
-        is_calibrated=request.is_calibrated,
+        is_calibrated=request.calibrate,
         searches={sweep: search_of(info, read_trials(sweep)) for sweep, info in infos.items()},
         tasks=found,
     )
@@ -114,7 +114,7 @@ def select_task(
             replace(request.settings, num_considered=SOUP_TRIALS),
             source=source,
             data=request.data,
-            num_repeats=request.repeats,
+            num_repeats=request.num_repeats,
             base=base,
             on_progress=on_progress,
         )
@@ -122,10 +122,10 @@ def select_task(
         pool,
         request.settings,
         method=request.method,
-        num_repeats=request.repeats,
+        num_repeats=request.num_repeats,
         one=one,
         base=base,
-        is_calibrated=request.is_calibrated,
+        calibrate=request.calibrate,
     )
 
 
@@ -139,7 +139,7 @@ def find_shared_model(pools: Mapping[str, Pool], request: SelectionRequest) -> S
     if request.method == SOUP or (len(pools) == 1 and not is_requested):
         return None
     try:
-        return choose_shared_model(pools, request.settings, num_repeats=request.repeats)
+        return choose_shared_model(pools, request.settings, num_repeats=request.num_repeats)
     except ValueError:
         if is_requested:
             raise
@@ -150,11 +150,11 @@ def check_request(request: SelectionRequest) -> None:
     """Raises ValueError if a number or a method's name is wrong, or options exclude each other."""
     settings = request.settings
     require(settings.max_models >= 1, "--max-models must be at least 1", settings.max_models)
-    require(settings.num_bags >= 0, "--bags must be at least 0", settings.num_bags)
+    require(settings.bags >= 0, "--bags must be at least 0", settings.bags)
     require(settings.seed >= 0, "--seed must be at least 0", settings.seed)
-    require(request.repeats >= 1, "--repeats must be at least 1", request.repeats)
+    require(request.num_repeats >= 1, "--repeats must be at least 1", request.num_repeats)
     require_name(request.method, COMMAND_LINE_METHODS, "method")
-    is_both = request.is_calibrated and request.method in (ONE_MODEL, SOUP)
+    is_both = request.calibrate and request.method in (ONE_MODEL, SOUP)
     require(not is_both, f"--calibrate must not be given with --method {request.method}, one model", "both")
 
 

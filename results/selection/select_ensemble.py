@@ -60,7 +60,7 @@ def select_ensemble(
     num_repeats: int = 1,
     one: SharedModel | None = None,
     base: frozenset[ConfigurationKey] = frozenset(),
-    is_calibrated: bool = False,
+    calibrate: bool = False,
 ) -> TaskSelection:
     """Chooses a task's ensemble.
 
@@ -71,14 +71,14 @@ def select_ensemble(
         num_repeats: of cross-fitting, with other folds each time.
         one: the best model for all tasks together, whose scores are listed too.
         base: where the base configuration was trained; its scores are listed too.
-        is_calibrated: whether logits are divided by a temperature before they are averaged as probabilities.
+        calibrate: whether logits are divided by a temperature before they are averaged as probabilities.
 
     Raises:
         ValueError: no candidate has its weights, there are too few examples, or the method does not suit the task.
     """
     rows = check_rows(pool, settings)
     methods = methods_for(pool.task, method)
-    if is_calibrated:
+    if calibrate:
         methods = {name: calibrated(choose) for name, choose in methods.items()}
     distinct = without_copies(pool)
     kept = with_weights(distinct)

@@ -154,7 +154,7 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
     address = arguments.address or default_address
     address = None if address == "local" else address
     storage, mirror = split_storage(arguments.storage)
-    if arguments.resume is not None:
+    if "--resume" in arguments.given:
         return read_resumption(arguments, storage, address)
     for flag in ("--extend", "--retry-failed"):
         require(flag not in arguments.given, f"{flag} must come with --resume SWEEP", "none")
@@ -167,7 +167,7 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
         "name": f"{arguments.space}-{now:%Y%m%d-%H%M%S}" if arguments.name is None else arguments.name,
         "storage": storage,
         "mirror": mirror,
-        "changes": dict(map(read_change, arguments.set)),
+        "set": dict(map(read_change, arguments.set)),
         "address": address,
     }
     names = {field.name for field in fields(SweepOptions)}

@@ -65,12 +65,12 @@ def describe_skipped(skipped: Sequence[str]) -> list[str]:
 def describe_trials(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     """A line for every trial of a grid, or for every key of the search domain."""
     times = "once" if options.replicates == 1 else f"{options.replicates} times"
-    if options.num_trials is not None:
+    if options.num_drawn is not None:
         domain, conditions = search_domain(inputs.space), inputs.space.conditions
         rows = [
             [key_title(key), describe_range(item) + condition_text(conditions.get(key))] for key, item in domain.items()
         ]
-        lines = [f"{options.num_trials} configurations drawn by {options.search}, each trained {times}, from"]
+        lines = [f"{options.num_drawn} configurations drawn by {options.search}, each trained {times}, from"]
         return lines + columns(rows)
     trials = grid_trials(inputs.space)
     rows = [["trial", *trials[0]]]
@@ -116,7 +116,7 @@ def describe_sharing(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     """The stages of a grid as a tree: each row continues from the last row above it that is less indented."""
     if not options.shares_stages:
         return []
-    if options.num_trials is not None:
+    if options.num_drawn is not None:
         return ["Stages that drawn configurations share are trained once."]
     paths = shared_paths(options, inputs)
     if all(segment.num_trials == 1 for segment in distinct(paths)):
@@ -152,7 +152,7 @@ def shared_paths(options: SweepOptions, inputs: SweepInputs) -> list[list[Segmen
     """The segments of each configuration; configurations yet to be sampled are taken to share none."""
     folder, shares = inputs.data_folder, options.shares_stages
     configs = planned_configs(options, inputs.space)
-    if options.num_trials is not None:
+    if options.num_drawn is not None:
         (base, *_), rows = configs, inputs.train_rows_of(configs[0])
         cuts = find_cuts(base, folder, options.workers, rows)
         return [path for _ in configs for path in simulate_training([base], [cuts], shares)]
@@ -165,7 +165,7 @@ def describe_total(options: SweepOptions, inputs: SweepInputs) -> str:
     plans, times = planned_stages(options, inputs), options.replicates
     steps = sum(num_steps(plan) for plan in plans) * times
     total = f"In all {len(plans) * times} trainings and {steps:,} optimizer steps"
-    drawn = ", counted as in the space's base configuration" if options.num_trials is not None else ""
+    drawn = ", counted as in the space's base configuration" if options.num_drawn is not None else ""
     stopped = f", fewer where {options.scheduler} stops trials" if options.scheduler != "none" else ""
     trained = sum(segment.steps for segment in distinct(shared_paths(options, inputs))) * times
     saved = f"; sharing stages saves {steps - trained:,} of them ({(steps - trained) / steps:.1%})"

@@ -198,7 +198,7 @@ def train_stages(run: TrialRun) -> bool:
         must_look_again = not from_rank_0(lambda: finish_stage(run, stage))
         return not must_look_again
 
-    stores_stages = folder.store is not None and folder.store.most_bytes != 0
+    stores_stages = folder.store is not None and folder.store.keep_bytes != 0
     train(
         loaded.config,
         loaded.corpus,

@@ -12,7 +12,7 @@ from mtlib.model.encoder import PretrainedEncoder
 from results.records.recovery import read_records_as_left, recover
 from results.records.trials import TrialRecord, read_sweep, write_sweep
 from search_spaces.space import SearchSpace, trial_config
-from sweeps.options import SweepOptions, SweepPlan, saved_options
+from sweeps.options import SAVED_KEYS, SweepOptions, SweepPlan, saved_options
 from sweeps.resume.compatibility import check_unchanged
 from sweeps.resume.pending import describe_progress, is_over, list_pending
 from sweeps.setup.inputs import SweepInputs
@@ -43,11 +43,12 @@ def read_saved_options(folder: Path, own: Mapping[str, Any]) -> SweepOptions:
     """
     saved = read_sweep(folder).get("options")
     rule = "a sweep that is resumed must have in sweep.json the options that it was started with"
-    require(isinstance(saved, dict) and set(saved) <= {field.name for field in fields(SweepOptions)}, rule, folder)
+    names = {SAVED_KEYS.get(field.name, field.name): field.name for field in fields(SweepOptions)}
+    require(isinstance(saved, dict) and set(saved) <= set(names), rule, folder)
     assert isinstance(saved, dict)
-    data = saved["data"]
+    begun, data = {names[key]: value for key, value in saved.items()}, saved["data"]
     place = {"name": folder.name, "storage": folder.parent, "data": None if data is None else Path(data)}
-    return SweepOptions(**{**saved, **place, **own, "resumes": True})
+    return SweepOptions(**{**begun, **place, **own, "resume": True})
 
 
 def find_sweep_folder(name: str, storage: Path) -> Path:
@@ -75,7 +76,7 @@ def resume_sweep(
     found, damage = recover(options.folder), repair_journal(options.folder)
     known = tuple(relocate_encoder(requeue_failed(record, options), inputs.space) for record in found.records)
     resumed = {"command": command_line(arguments), "time": datetime.now(UTC).isoformat(timespec="seconds")}
-    info |= {"options": saved_options(options), "num_trials": options.num_trials}
+    info |= {"options": saved_options(options), "num_trials": options.num_drawn}
     info["resumed"] = [*info.get("resumed", []), resumed]
     info.pop("schema_version")
     write_sweep(options.folder, info)

@@ -55,7 +55,7 @@ def trial_folder(options: SweepOptions, trial_id: str) -> TrialFolder:
     return TrialFolder(
         sweep_folder=options.folder,
         trial_id=trial_id,
-        states=StateFolder(path=path, every_steps=options.checkpoint_steps),
+        states=StateFolder(path=path, checkpoint_steps=options.checkpoint_steps),
         store=stage_store(options),
         finished_folder=options.cache_folder / FINISHED_FOLDER,
     )

@@ -45,14 +45,14 @@ class StageStore:
 
     folder: Path
     """Absolute; created when a stage is stored or claimed."""
-    most_bytes: int
+    keep_bytes: int
     """Limit on the size of all entries, at least 0; 0: nothing is stored, fetched or waited for."""
 
 
 def stage_store(options: SweepOptions) -> StageStore | None:
     """The storage's stage store; None if nothing is reused."""
     folder = options.cache_folder / STORE_FOLDER
-    return StageStore(folder=folder, most_bytes=options.keep_bytes) if options.reuse else None
+    return StageStore(folder=folder, keep_bytes=options.keep_bytes) if options.reuse else None
 
 
 def store_stage(
@@ -71,15 +71,15 @@ def store_stage(
         None if the stage is in the store now, or the store's limit is 0; otherwise why not, in one line.
     """
     folder, partial = entry_folder(store, key), new_partial(store)
-    if store.most_bytes == 0:
+    if store.keep_bytes == 0:
         return None
     try:
         if touch_entry(folder):
             return None
         num_bytes = sum(path.stat().st_size for path in files.values())
-        if num_bytes > store.most_bytes:
+        if num_bytes > store.keep_bytes:
             record_size(store, key, num_bytes)
-            return f"the stage has {num_bytes:,} bytes, all stored stages together may have {store.most_bytes:,}"
+            return f"the stage has {num_bytes:,} bytes, all stored stages together may have {store.keep_bytes:,}"
         build_entry(partial, files, facts, is_spare)
         add_entry(store, partial, folder, num_bytes)
     except OSError as error:
@@ -103,7 +103,7 @@ def fetch_stage(store: StageStore, key: str, into: Path) -> dict[str, Any] | Non
     """
     assert not into.exists(), f"{into} exists already"
     folder, partial = entry_folder(store, key), new_partial(store)
-    if store.most_bytes == 0 or not folder.exists():
+    if store.keep_bytes == 0 or not folder.exists():
         return None
     try:
         entry = link_from_store(store, folder, partial)
@@ -124,7 +124,7 @@ def fetch_stage(store: StageStore, key: str, into: Path) -> dict[str, Any] | Non
 
 def has_stage(store: StageStore, key: str) -> bool:
     """Whether a stage is stored; its files are not checked."""
-    return store.most_bytes != 0 and (entry_folder(store, key) / ENTRY_FILE).is_file()
+    return store.keep_bytes != 0 and (entry_folder(store, key) / ENTRY_FILE).is_file()
 
 
 def remove_stage(store: StageStore, key: str) -> None:
@@ -167,7 +167,7 @@ def record_size(store: StageStore, key: str, num_bytes: int) -> None:
 def is_too_large(store: StageStore, key: str) -> bool:
     """Whether a stage is known to be larger than the store's limit."""
     try:
-        return store.most_bytes == 0 or int(size_path(store, key).read_text()) > store.most_bytes
+        return store.keep_bytes == 0 or int(size_path(store, key).read_text()) > store.keep_bytes
     except (OSError, ValueError):
         return False
 
@@ -222,7 +222,7 @@ def evict(store: StageStore, num_bytes: int) -> None:
             remove_entry(store, folder)
         else:
             kept[folder] = entry
-    excess = sum(entry.num_bytes for entry in kept.values()) + num_bytes - store.most_bytes
+    excess = sum(entry.num_bytes for entry in kept.values()) + num_bytes - store.keep_bytes
     for folder in sorted(kept, key=lambda folder: (not kept[folder].is_spare, last_use(folder), folder.name)):
         if excess <= 0:
             return

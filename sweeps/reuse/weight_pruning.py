@@ -21,7 +21,7 @@ KeptWeights = dict[str, Set[str]]
 
 
 def prune_weights(
-    folder: Path, records: Iterable[TrialRecord], num_models: int, pruned: KeptWeights | None = None
+    folder: Path, records: Iterable[TrialRecord], keep_models: int, pruned: KeptWeights | None = None
 ) -> None:
     """Keeps, for each score, the best epoch's weights of the best trials, and deletes the others'.
 
@@ -30,11 +30,11 @@ def prune_weights(
     Args:
         folder: the sweep's folder.
         records: of all its trials so far.
-        num_models: trials that keep weights for each score, at least 1.
+        keep_models: trials that keep weights for each score, at least 1.
         pruned: what earlier calls have left, which is skipped; updated in place.
     """
     done, known = {} if pruned is None else pruned, list(records)
-    wanted = best_trials([record for record in known if record.status in ENDED_WITH_SCORES], num_models)
+    wanted = best_trials([record for record in known if record.status in ENDED_WITH_SCORES], keep_models)
     ended = set(wanted)
     wanted |= {record.trial_id: set() for record in known if record.status == "failed"}
     for trial_id, names in wanted.items():
@@ -48,13 +48,13 @@ def prune_weights(
             done[trial_id] = names
 
 
-def best_trials(records: list[TrialRecord], num_models: int) -> KeptWeights:
+def best_trials(records: list[TrialRecord], keep_models: int) -> KeptWeights:
     """By trial, the names of the scores on which it is among the best."""
     found: KeptWeights = {record.trial_id: set() for record in records}
     for name in {name for record in records for name in record.best}:
         scored = [record for record in records if name in record.best]
         ranking = sorted(scored, key=lambda record: (-record.best[name], record.number, record.replicate))
-        for record in ranking[:num_models]:
+        for record in ranking[:keep_models]:
             found[record.trial_id] = {*found[record.trial_id], name}
     return found
 

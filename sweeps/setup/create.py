@@ -117,7 +117,7 @@ def sweep_info(options: SweepOptions, inputs: SweepInputs, encoder: str, argumen
         "base": to_dict(space.base),
         "seed": options.seed,
         "search": options.search,
-        "num_trials": options.num_trials,
+        "num_trials": options.num_drawn,
         "replicates": options.replicates,
         "scheduler": options.scheduler,
         "num_workers": options.workers,

@@ -70,7 +70,7 @@ class SweepInputs:
 
 def check_name_is_free(options: SweepOptions) -> None:
     """Raises ValueError if a new sweep's name is taken already, here or at the mirror."""
-    if options.resumes:
+    if options.resume:
         return
     rule = "a sweep's name must be new; choose another with --name, or leave it out for one made from the time"
     require(not options.folder.exists(), rule, options.folder)
@@ -164,7 +164,7 @@ def check_changes(space: SearchSpace, options: SweepOptions) -> None:
     """Raises ValueError if --set names a key that the space searches, or that has a flag of its own."""
     keys = space.grid if options.search == "grid" else search_domain(space)
     searched = [dotted for key in keys for dotted in changed_keys(space, key)]
-    for key, value in options.changes.items():
+    for key, value in options.set.items():
         hits = [dotted for dotted in searched if key == dotted or key.startswith(f"{dotted}.")]
         rule = f"--set must leave alone what space '{space.name}' searches ({', '.join(searched)})"
         require(not hits, rule, f"{key}={value}")
@@ -200,7 +200,7 @@ def configure(space: SearchSpace, encoder: str, options: SweepOptions) -> Search
     given = {"encoder.name": encoder, "seed": options.seed, "data.hold_out": options.hold_out}
     base = space.base.override(given)
     try:
-        base = base.override(options.changes)
+        base = base.override(options.set)
     except ValueError as error:
         raise ValueError(f"--set: {error}") from error
     if base.encoder.start_from is not None:  # workers run in another folder than the command
@@ -225,4 +225,4 @@ def short_plans(space: SearchSpace, named: NamedOverrides) -> NamedOverrides:
 
 def planned_configs(options: SweepOptions, space: SearchSpace) -> list[TrialConfig]:
     """One configuration per trial: those of the grid, or the base for each that is yet to be sampled."""
-    return grid_configs(space) if options.num_trials is None else [space.base] * options.num_trials
+    return grid_configs(space) if options.num_drawn is None else [space.base] * options.num_drawn

@@ -110,7 +110,7 @@ def test_a_run_killed_after_any_step_ends_where_the_undisturbed_one_ends(
     tiny_encoder: PretrainedEncoder,
     tmp_path: Path,
 ) -> None:
-    states, resumed = StateFolder(path=tmp_path, every_steps=3), Trace()
+    states, resumed = StateFolder(path=tmp_path, checkpoint_steps=3), Trace()
     arguments = {"wrap": resumed.watch, "on_epoch": resumed.note, "states": states}
     with pytest.raises(Killed):
         train(tiny_config, tiny_corpus, tiny_encoder, on_step=killer(killed_after), **arguments)  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ UNUSUAL_OPTIONS: dict[str, Any] = {
     "scheduler": "asha",
     "name": "mine",
     "seed": 6,
-    "changes": {"smart.mode": "paper"},
+    "set": {"smart.mode": "paper"},
     "address": "auto",
     "reuse": False,
     "keep_gb": 0.5,

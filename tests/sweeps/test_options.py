@@ -24,13 +24,13 @@ def test_counts_start_at_one(field: str) -> None:
 def test_a_grid_takes_no_number_of_trials() -> None:
     with pytest.raises(ValueError, match="--trials must be left out with --search grid"):
         options_with(trials=7)
-    assert options_with().num_trials is None
+    assert options_with().num_drawn is None
 
 
 @pytest.mark.parametrize("search", ["tpe", "random"])
 def test_a_search_draws_the_number_asked_for_or_the_default(search: str) -> None:
-    assert options_with(search=search).num_trials == DEFAULT_TRIALS
-    assert options_with(search=search, trials=3).num_trials == 3
+    assert options_with(search=search).num_drawn == DEFAULT_TRIALS
+    assert options_with(search=search, trials=3).num_drawn == 3
     with pytest.raises(ValueError, match="--trials must be at least 1, got 0"):
         options_with(search=search, trials=0)
 
@@ -116,8 +116,8 @@ def test_less_than_nothing_and_more_than_half_cannot_be_held_out(value: float) -
 
 
 def test_a_search_can_be_extended_and_a_grid_cannot() -> None:
-    assert options_with(search="tpe", trials=5, extend=3).num_trials == 8
-    assert options_with(search="random", extend=1).num_trials == DEFAULT_TRIALS + 1
+    assert options_with(search="tpe", trials=5, extend=3).num_drawn == 8
+    assert options_with(search="random", extend=1).num_drawn == DEFAULT_TRIALS + 1
     with pytest.raises(ValueError, match=r"^--extend must be left out for a sweep over a grid"):
         options_with(extend=1)
     with pytest.raises(ValueError, match=r"^--extend must be at least 0, got -1$"):

@@ -600,7 +600,7 @@ def test_a_search_can_be_extended_again_and_again(
     counts: list[int | None] = []
 
     def note(plan: SweepPlan, on_event: OnEvent, _known: Sequence[TrialRecord]) -> SweepOutcome:
-        counts.append(plan.options.num_trials)
+        counts.append(plan.options.num_drawn)
         return outcome(plan, on_event)
 
     fake(monkeypatch, note)

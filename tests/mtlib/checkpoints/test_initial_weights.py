@@ -333,7 +333,7 @@ def test_a_state_of_other_starting_weights_is_not_resumed(
     tiny_encoder: PretrainedEncoder,
 ) -> None:
     config = tiny_config.override({"encoder.start_from": str(model_folder)})
-    states = StateFolder(path=tmp_path / "states", every_steps=1)
+    states = StateFolder(path=tmp_path / "states", checkpoint_steps=1)
     with pytest.raises(Interrupted):
         train(config, tiny_corpus, tiny_encoder, states=states, on_step=lambda progress: progress.step < 2)
     with pytest.raises(Interrupted):  # the same weights: goes on

@@ -147,11 +147,11 @@ def test_a_state_is_kept_though_damaged_ones_of_later_steps_are_there(folder: St
     assert [path.name for path in saved_states(folder)] == ["state-000000004-000", "state-000000003-000"]
 
 
-@pytest.mark.parametrize("every_steps", [0, -1])
-def test_states_after_every_no_steps_are_refused(every_steps: int, tmp_path: Path) -> None:
-    assert StateFolder(path=tmp_path, every_steps=1).every_steps == 1
-    with pytest.raises(ValueError, match=f"^every_steps must be at least 1, got {every_steps}$"):
-        StateFolder(path=tmp_path, every_steps=every_steps)
+@pytest.mark.parametrize("checkpoint_steps", [0, -1])
+def test_states_after_every_no_steps_are_refused(checkpoint_steps: int, tmp_path: Path) -> None:
+    assert StateFolder(path=tmp_path, checkpoint_steps=1).checkpoint_steps == 1
+    with pytest.raises(ValueError, match=f"^checkpoint_steps must be at least 1, got {checkpoint_steps}$"):
+        StateFolder(path=tmp_path, checkpoint_steps=checkpoint_steps)
 
 
 def test_no_state_is_kept_behind_the_last_epoch_unless_it_is_asked_for(tmp_path: Path) -> None:

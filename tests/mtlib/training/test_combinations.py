@@ -155,12 +155,12 @@ class Trace:
         return [(point.step, point.task, point.split, point.metric, point.value) for point in points]
 
 
-def compare_killed(inputs: Material, folder: Path, kills: list[int], every_steps: int) -> None:
+def compare_killed(inputs: Material, folder: Path, kills: list[int], checkpoint_steps: int) -> None:
     """A run that is killed behind each of some steps shows what a whole run shows, bit for bit."""
     arguments = (inputs.config, inputs.corpus, inputs.encoder)
     whole, resumed = Trace(), Trace()
     train(*arguments, wrap=whole.watch, on_epoch=whole.note)
-    states, remaining = StateFolder(path=folder, every_steps=every_steps), list(kills)
+    states, remaining = StateFolder(path=folder, checkpoint_steps=checkpoint_steps), list(kills)
 
     def kill(progress: StepProgress) -> bool:
         if remaining and progress.step == remaining[0]:
@@ -183,7 +183,7 @@ def compare_killed(inputs: Material, folder: Path, kills: list[int], every_steps
 @pytest.mark.parametrize(("order", "method"), COVER)
 def test_a_killed_run_ends_where_a_whole_one_ends(order: str, method: str, inputs: Build, tmp_path: Path) -> None:
     """Killed within an epoch of the first stage, and within a later one."""
-    compare_killed(inputs(order, method, SHORT), tmp_path, kills=[3, 10], every_steps=2)
+    compare_killed(inputs(order, method, SHORT), tmp_path, kills=[3, 10], checkpoint_steps=2)
 
 
 @pytest.mark.slow
@@ -191,4 +191,4 @@ def test_a_killed_run_ends_where_a_whole_one_ends(order: str, method: str, input
 def test_a_long_run_that_is_killed_ends_where_a_whole_one_ends(
     order: str, method: str, inputs: Build, tmp_path: Path
 ) -> None:
-    compare_killed(inputs(order, method, {}), tmp_path, kills=[3, 17, 36], every_steps=7)
+    compare_killed(inputs(order, method, {}), tmp_path, kills=[3, 17, 36], checkpoint_steps=7)

@@ -45,8 +45,8 @@ METHODS: dict[str, Method] = {
     "greedy": choose_greedy,
 }
 SKILLS = (0.2, 0.7, 0.5, 0.6, 0.4, 0.65)
-FAST = Settings(num_bags=3, num_steps=8, max_models=4)
-NO_BAGS = replace(FAST, num_bags=0)
+FAST = Settings(bags=3, num_steps=8, max_models=4)
+NO_BAGS = replace(FAST, bags=0)
 
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
 each_method = pytest.mark.parametrize("method", METHODS.values(), ids=list(METHODS))
@@ -228,10 +228,10 @@ def test_equal_candidates_say_together_what_each_says_alone(task: Task, method: 
 
 @each_task
 @each_method
-@pytest.mark.parametrize("num_bags", [0, 1])
-def test_the_only_candidate_is_chosen(task: Task, method: Method, num_bags: int) -> None:
+@pytest.mark.parametrize("bags", [0, 1])
+def test_the_only_candidate_is_chosen(task: Task, method: Method, bags: int) -> None:
     pool = build_pool(task, [0.5])
-    chosen = method(pool, all_rows(pool), replace(FAST, num_bags=num_bags))
+    chosen = method(pool, all_rows(pool), replace(FAST, bags=bags))
     assert chosen == Ensemble(members=(0,), weights=(1.0,))
 
 

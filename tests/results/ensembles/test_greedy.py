@@ -14,8 +14,8 @@ from tests.results.scoring.simulated_pools import build_pool, pool_of
 
 BINARY, REGRESSION = TASKS["qqp"], TASKS["sts"]
 SKILLS = (0.2, 0.7, 0.5, 0.6, 0.4, 0.65)
-FAST = Settings(num_bags=3, num_steps=8, max_models=4)
-NO_BAGS = replace(FAST, num_bags=0)
+FAST = Settings(bags=3, num_steps=8, max_models=4)
+NO_BAGS = replace(FAST, bags=0)
 
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
 few_seeds = pytest.mark.parametrize("seed", range(4))
@@ -132,7 +132,7 @@ def test_one_bag_is_one_part(task: Task) -> None:
     pool = build_pool(task, SKILLS)
     (bag,) = draw_bags(6, 1, np.random.default_rng((0, 120)))
     allowed = best_candidates(pool, all_rows(pool))[bag]
-    assert set(choose_greedy(pool, all_rows(pool), replace(FAST, num_bags=1)).members) <= set(allowed.tolist())
+    assert set(choose_greedy(pool, all_rows(pool), replace(FAST, bags=1)).members) <= set(allowed.tolist())
 
 
 @pytest.mark.parametrize("num_considered", [1, 2, 3])

@@ -33,7 +33,7 @@ Floats = npt.NDArray[np.float64]
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 SKILLS = (0.4, 1.2, 0.9, 1.1, 0.7, 1.0)
-FAST = Settings(num_bags=3, num_steps=8, max_models=4)
+FAST = Settings(bags=3, num_steps=8, max_models=4)
 
 each_task = pytest.mark.parametrize("task", [CLASSES, BINARY], ids=lambda task: task.name)
 each_method = pytest.mark.parametrize("method", [choose_single, choose_best_k, choose_weights, choose_greedy])

@@ -40,7 +40,7 @@ METHODS: dict[str, Method] = {
     "weights": choose_weights,
     "greedy": choose_greedy,
 }
-FAST = Settings(num_bags=2, num_steps=8, max_models=4)
+FAST = Settings(bags=2, num_steps=8, max_models=4)
 SKILLS = (0.3, 0.7, 0.5, 0.6)
 
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))

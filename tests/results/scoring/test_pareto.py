@@ -23,7 +23,7 @@ METHODS: Mapping[str, Method] = {
     "weights": choose_weights,
     "greedy": choose_greedy,
 }
-FAST = Settings(num_bags=1, num_steps=6, max_models=4, num_folds=3)
+FAST = Settings(bags=1, num_steps=6, max_models=4, num_folds=3)
 
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
 

@@ -18,12 +18,12 @@ from results.selection.select_ensemble import select_ensemble
 from tests.results.conftest import build_record
 from tests.results.selection.scored_sweep import build_sweep, keep_weights
 
-FAST = Settings(num_bags=0)
+FAST = Settings(bags=0)
 
 
 def test_equal_seeds_give_equal_selections_and_others_other_folds(sweep: Path) -> None:
-    settings = Settings(num_bags=2)
-    request = SelectionRequest(sweeps=[sweep], settings=settings, num_repeats=1, tasks=["sst"])
+    settings = Settings(bags=2)
+    request = SelectionRequest(sweeps=[sweep], settings=settings, repeats=1, tasks=["sst"])
     first, second = (select_from(request) for _ in range(2))
     assert replace(first, created="") == replace(second, created="")
     other = select_from(replace(request, settings=replace(settings, seed=1)))
@@ -43,13 +43,13 @@ def test_only_tasks_that_a_trial_was_scored_on_are_selected_by_themselves(tmp_pa
 
 def test_what_is_done_is_said_once_for_each_task(sweep: Path) -> None:
     said: list[str] = []
-    request = SelectionRequest(sweeps=[sweep], settings=Settings(num_bags=0), num_repeats=1, tasks=["sst", "sst"])
+    request = SelectionRequest(sweeps=[sweep], settings=Settings(bags=0), repeats=1, tasks=["sst", "sst"])
     select_from(request, on_progress=said.append)
     assert said == ["SST: reading predictions ...", "SST: choosing among 6 candidates ..."]
 
 
 def test_the_best_model_for_all_tasks_is_found_over_them_together_and_stands_first(sweep: Path) -> None:
-    selection = select_from(SelectionRequest(sweeps=[sweep], settings=FAST, num_repeats=1))
+    selection = select_from(SelectionRequest(sweeps=[sweep], settings=FAST, repeats=1))
     one = choose_shared_model({task: read_pool([sweep], task) for task in TASKS}, FAST)
     for task, found in selection.tasks.items():
         first = found.methods[0]
@@ -58,14 +58,14 @@ def test_the_best_model_for_all_tasks_is_found_over_them_together_and_stands_fir
 
 
 def test_the_best_model_for_all_tasks_can_be_asked_for(sweep: Path) -> None:
-    selection = select_from(SelectionRequest(sweeps=[sweep], method=ONE_MODEL, settings=FAST, num_repeats=1))
+    selection = select_from(SelectionRequest(sweeps=[sweep], method=ONE_MODEL, settings=FAST, repeats=1))
     members = {member for found in selection.tasks.values() for member in found.members}
     assert len(members) == 1
     assert {(found.method, found.automatic) for found in selection.tasks.values()} == {(ONE_MODEL, None)}
 
 
 def test_one_task_alone_has_no_model_for_all_of_them_beside(sweep: Path) -> None:
-    selection = select_from(SelectionRequest(sweeps=[sweep], settings=FAST, num_repeats=1, tasks=["sst"]))
+    selection = select_from(SelectionRequest(sweeps=[sweep], settings=FAST, repeats=1, tasks=["sst"]))
     assert ONE_MODEL not in [score.name for score in selection.tasks["sst"].methods]
 
 
@@ -74,7 +74,7 @@ def test_where_no_epoch_has_all_tasks_and_weights_there_is_none_unless_it_is_ask
     for number in range(3):
         keep_weights(sweep, f"{number:04d}-r0", sst=7)
     with pytest.raises(ValueError, match=r"^some candidate for all tasks must have its weights still, got none$"):
-        select_from(SelectionRequest(sweeps=[sweep], method=ONE_MODEL, settings=FAST, num_repeats=1))
+        select_from(SelectionRequest(sweeps=[sweep], method=ONE_MODEL, settings=FAST, repeats=1))
 
 
 def test_soups_are_tried_less_often_and_of_fewer_trials_unless_asked_for(
@@ -88,9 +88,9 @@ def test_soups_are_tried_less_often_and_of_fewer_trials_unless_asked_for(
 
     monkeypatch.setattr(choosing, "choose_soups", choose)
     for num_repeats in (None, 4):
-        select_from(SelectionRequest(sweeps=[sweep], method=SOUP, tasks=["sst"], num_repeats=num_repeats))
+        select_from(SelectionRequest(sweeps=[sweep], method=SOUP, tasks=["sst"], repeats=num_repeats))
     assert asked == [(20, 2), (20, 4)]
-    assert SelectionRequest(sweeps=[sweep]).repeats == 5
+    assert SelectionRequest(sweeps=[sweep]).num_repeats == 5
 
 
 def test_how_each_sweep_was_searched_is_recorded(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_how_each_sweep_was_searched_is_recorded(tmp_path: Path) -> None:
     write_sweep(first, {"name": "a", "search": "tpe", "scheduler": "asha", "data": {"fingerprint": "x"}})
     twice = [build_record(0), build_record(0, replicate=1), build_record(1, status="failed")]
     write_trials(first, twice, tuple(TASKS))
-    found = select_from(SelectionRequest(sweeps=[first, second], settings=FAST, num_repeats=1, tasks=["sst"])).searches
+    found = select_from(SelectionRequest(sweeps=[first, second], settings=FAST, repeats=1, tasks=["sst"])).searches
     assert found == {
         first: RecordedSearch(search="tpe", scheduler="asha", num_configurations=1),
         second: RecordedSearch(search="not recorded", scheduler="not recorded", num_configurations=2),

@@ -30,7 +30,7 @@ Floats = npt.NDArray[np.float64]
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 SKILLS = (0.3, 0.7, 0.5, 0.6, 0.65)
-FAST = Settings(num_bags=1, num_steps=5, max_models=3, num_folds=4)
+FAST = Settings(bags=1, num_steps=5, max_models=3, num_folds=4)
 
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
 
@@ -360,7 +360,7 @@ def test_the_best_model_for_all_tasks_stands_beside_and_can_be_asked_for() -> No
 @each_task
 def test_calibration_is_done_in_every_way_and_kept_by_member(task: Task) -> None:
     pool = simulated(task.name)
-    found = select_ensemble(pool, FAST, method="topk", is_calibrated=True)
+    found = select_ensemble(pool, FAST, method="topk", calibrate=True)
     chosen = calibrated(SELECTION_METHODS["topk"].choose)(pool, all_rows(pool), FAST)
     by_number = dict(zip(chosen.members, chosen.temperatures or (1.0,) * len(chosen.members), strict=True))
     assert [by_number[number] for number in numbers_of(pool, found)] == [one.temperature for one in found.members]

@@ -48,7 +48,7 @@ def test_every_flag_reaches_its_option(tmp_path: Path) -> None:
 
 def test_set_may_be_repeated_or_take_several_values_and_the_last_one_wins() -> None:
     options = read("--space", "smart_lambda", "--set", "a=1", "b.c=x=y", "--set", "d=[1, 2]", "--set", "a=2")
-    assert options.changes == {"a": "2", "b.c": "x=y", "d": "[1, 2]"}
+    assert options.set == {"a": "2", "b.c": "x=y", "d": "[1, 2]"}
 
 
 def test_relative_and_home_folders_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +126,7 @@ def test_listing_needs_no_space() -> None:
 
 def test_what_is_kept_and_shared_reaches_its_option() -> None:
     options = read("--space", "smart_lambda", "--no-reuse", "--keep-gb", "0.5", "--checkpoint-steps", "7")
-    assert (options.reuse, options.keep_gb, options.checkpoint_steps, options.resumes) == (False, 0.5, 7, False)
+    assert (options.reuse, options.keep_gb, options.checkpoint_steps, options.resume) == (False, 0.5, 7, False)
 
 
 @pytest.mark.parametrize("words", [["--extend", "3"], ["--extend", "0"], ["--retry-failed"]])
@@ -165,7 +165,7 @@ def begun(tmp_path: Path) -> SweepOptions:
 
 def test_a_sweep_goes_on_with_its_own_options(begun: SweepOptions) -> None:
     by_name = read("--resume", "mine", "--storage", str(begun.storage))
-    assert by_name == dataclasses.replace(begun, resumes=True)
+    assert by_name == dataclasses.replace(begun, resume=True)
     assert read("--resume", str(begun.folder)) == by_name
 
 
@@ -188,7 +188,7 @@ def test_some_things_can_be_said_anew_when_a_sweep_goes_on(
     begun: SweepOptions, words: list[str], changes: dict[str, Any]
 ) -> None:
     options = read("--resume", str(begun.folder), *words)
-    assert options == dataclasses.replace(begun, resumes=True, **changes)
+    assert options == dataclasses.replace(begun, resume=True, **changes)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_a_mistake_in_going_on_is_one_line(begun: SweepOptions, words: list[str]
 def test_a_sweep_over_a_grid_cannot_be_extended(tmp_path: Path) -> None:
     options = SweepOptions(space="smart_lambda", name="grid", storage=tmp_path)
     write_sweep(options.folder, {"options": saved_options(options)})
-    assert read("--resume", str(options.folder)) == dataclasses.replace(options, resumes=True)
+    assert read("--resume", str(options.folder)) == dataclasses.replace(options, resume=True)
     with pytest.raises(ValueError, match=r"^--extend must be left out for a sweep over a grid.*, got 2$"):
         read("--resume", str(options.folder), "--extend", "2")
 

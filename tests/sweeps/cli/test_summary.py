@@ -31,7 +31,7 @@ Build = Callable[..., SweepOptions]
 @pytest.fixture(autouse=True)
 def few_folds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ensembles are selected with 2 folds and 1 repeat, which takes less time."""
-    request = partial(SelectionRequest, num_repeats=1, settings=Settings(num_folds=2))
+    request = partial(SelectionRequest, repeats=1, settings=Settings(num_folds=2))
     monkeypatch.setattr("sweeps.cli.summary.SelectionRequest", request)
 
 

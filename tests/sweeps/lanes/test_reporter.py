@@ -167,7 +167,7 @@ def test_a_state_is_not_saved_behind_an_epoch_that_nobody_has_judged_and_the_tri
     tiny_encoder: PretrainedEncoder,
     judged: int,
 ) -> None:
-    states = StateFolder(path=tmp_path / "states", every_steps=3)
+    states = StateFolder(path=tmp_path / "states", checkpoint_steps=3)
     answers.report_epoch.answers = [*[False] * judged, None]
     with pytest.raises(Interrupted):
         train(short_config, tiny_corpus, tiny_encoder, on_epoch=link_of(answers, tmp_path).on_epoch, states=states)

@@ -194,7 +194,7 @@ def test_an_end_that_no_longer_trial_can_go_on_from_is_not_kept(ground: Ground) 
 
 
 def test_why_a_stage_could_not_be_kept_is_told_and_the_trial_goes_on(ground: Ground) -> None:
-    course, place = ground.course(), ground.place(most_bytes=1)
+    course, place = ground.course(), ground.place(keep_bytes=1)
     link = Link(place)
     assert run_trial(run_of(course, place, link)) == ("complete", None)
     assert [stage for stage, _ in link.ended] == [0, 1]
@@ -597,7 +597,7 @@ def test_a_whole_trial_that_was_taken_over_is_noted_too(trained: Ground) -> None
 
 
 def test_a_stage_that_cannot_be_kept_is_tried_once_and_not_each_time_that_the_trial_has_waited(ground: Ground) -> None:
-    course, place = ground.course(), ground.place(most_bytes=1)
+    course, place = ground.course(), ground.place(keep_bytes=1)
     train_trial(course, place, until_epoch=1)
     waits = iter([False, False, True])
     link = Link(place)

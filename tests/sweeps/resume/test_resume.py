@@ -54,21 +54,22 @@ def inputs(tiny_config: TrialConfig) -> SweepInputs:
 
 def test_all_options_are_saved_but_the_place_and_those_of_one_command(options: SweepOptions) -> None:
     names = {field.name for field in dataclasses.fields(SweepOptions)}
-    of_one_command = {"address", "resumes", "extend", "retry_failed", "dry_run"}
-    assert names - set(saved_options(options)) == {"name", "storage", *of_one_command}
+    of_one_command = {"address", "resume", "extend", "retry_failed", "dry_run"}
+    kept = names - {"name", "storage", *of_one_command}
+    assert set(saved_options(options)) == {*(kept - {"set"}), "changes"}
 
 
 def test_no_option_of_the_example_is_at_its_default(options: SweepOptions) -> None:
     """Else a field that is lost on the way would not be seen."""
     plain = SweepOptions(space="smart_lambda", name="mine", storage=options.storage)
-    same = {name for name in saved_options(options) if getattr(options, name) == getattr(plain, name)}
-    assert same == {"space"}
+    own, theirs = saved_options(options), saved_options(plain)
+    assert {key for key in own if own[key] == theirs[key]} == {"space"}
 
 
 def test_options_come_back_from_the_sweeps_file_as_they_were(options: SweepOptions) -> None:
     write_sweep(options.folder, {"options": saved_options(options)})
     back = read_saved_options(options.folder, {})
-    assert back == dataclasses.replace(options, resumes=True, address=None, dry_run=False)
+    assert back == dataclasses.replace(options, resume=True, address=None, dry_run=False)
 
 
 @pytest.mark.parametrize("search", ["grid", "random"])
@@ -76,8 +77,8 @@ def test_plain_options_come_back_too(search: Any, tmp_path: Path) -> None:
     plain = SweepOptions(space="smart_lambda", name="mine", storage=tmp_path, search=search)
     write_sweep(plain.folder, {"options": saved_options(plain)})
     back = read_saved_options(plain.folder, {})
-    assert back == dataclasses.replace(plain, resumes=True, trials=plain.num_trials)
-    assert back.num_trials == plain.num_trials
+    assert back == dataclasses.replace(plain, resume=True, trials=plain.num_drawn)
+    assert back.num_drawn == plain.num_drawn
 
 
 def test_a_sweep_that_was_moved_goes_on_where_it_is(options: SweepOptions, tmp_path: Path) -> None:
@@ -99,8 +100,8 @@ def test_configurations_that_are_added_count_from_then_on(options: SweepOptions)
     asked = dataclasses.replace(options, extend=4)
     write_sweep(options.folder, {"options": saved_options(asked)})
     back = read_saved_options(options.folder, {})
-    assert (back.trials, back.extend, back.num_trials) == (13, 0, 13)
-    assert read_saved_options(options.folder, {"extend": 2}).num_trials == 15
+    assert (back.trials, back.extend, back.num_drawn) == (13, 0, 13)
+    assert read_saved_options(options.folder, {"extend": 2}).num_drawn == 15
 
 
 @pytest.mark.parametrize("info", [{}, {"options": None}, {"options": {"unknown": 1}}])
@@ -278,7 +279,7 @@ def test_the_sweeps_file_says_that_it_went_on_and_what_it_is_asked_for_from_then
     options = begun("complete", "queued", extend=3, concurrent=1)
     before = read_sweep(options.folder)
     plan = resume_sweep(options, inputs, ENCODER, ["--resume", "mine", "--extend", "3"]).plan
-    assert (plan.options.num_trials, plan.options.concurrent) == (5, 1)
+    assert (plan.options.num_drawn, plan.options.concurrent) == (5, 1)
     resume_sweep(begun_options(options.folder), inputs, ENCODER, ["--resume", "mine"])
     info = read_sweep(options.folder)
     commands = [entry["command"] for entry in info["resumed"]]

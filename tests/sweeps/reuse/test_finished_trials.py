@@ -150,5 +150,5 @@ def test_a_trials_files_are_in_its_own_folder_and_the_register_in_that_of_all_sw
     options = SweepOptions(space="tiny", name="first", storage=tmp_path, checkpoint_steps=7, reuse=False)
     found = trial_folder(options, "0000-r0")
     assert found.path == tmp_path / "first" / "trials" / "0000-r0"
-    assert (found.states.path, found.states.every_steps) == (found.path / "checkpoint", 7)
+    assert (found.states.path, found.states.checkpoint_steps) == (found.path / "checkpoint", 7)
     assert (found.store, found.finished_folder) == (None, tmp_path / ".cache" / "finished")

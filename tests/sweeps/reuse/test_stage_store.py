@@ -41,11 +41,11 @@ HOUR = 3600
 
 @pytest.fixture
 def store(tmp_path: Path) -> StageStore:
-    return StageStore(folder=tmp_path / "storage" / "stages", most_bytes=10**9)
+    return StageStore(folder=tmp_path / "storage" / "stages", keep_bytes=10**9)
 
 
-def bounded(store: StageStore, most_bytes: int) -> StageStore:
-    return StageStore(folder=store.folder, most_bytes=most_bytes)
+def bounded(store: StageStore, keep_bytes: int) -> StageStore:
+    return StageStore(folder=store.folder, keep_bytes=keep_bytes)
 
 
 def keep(store: StageStore, key: str, files: dict[str, bytes], **options: Any) -> str | None:
@@ -106,7 +106,7 @@ def refuse(number: int) -> Any:
 
 def test_the_store_is_that_of_the_storage_or_none(tmp_path: Path) -> None:
     options = SweepOptions(space="tiny", name="first", storage=tmp_path, keep_gb=7e-9)
-    assert stage_store(options) == StageStore(folder=tmp_path / ".cache" / "stages", most_bytes=7)
+    assert stage_store(options) == StageStore(folder=tmp_path / ".cache" / "stages", keep_bytes=7)
     assert stage_store(replace(options, reuse=False)) is None
 
 
@@ -322,7 +322,7 @@ def test_a_source_that_is_missing_and_a_folder_that_is_a_file_are_said(store: St
     assert said is not None
     assert "missing" in said
     (tmp_path / "file").touch()
-    assert store_stage(StageStore(folder=tmp_path / "file", most_bytes=10**9), ONE, {}, {}) is not None
+    assert store_stage(StageStore(folder=tmp_path / "file", keep_bytes=10**9), ONE, {}, {}) is not None
 
 
 def test_a_store_that_another_process_holds_for_too_long_fails_nobody(
@@ -425,7 +425,7 @@ from dataclasses import replace
 from pathlib import Path
 from sweeps.reuse.stage_store import StageStore, store_stage
 Path.rename = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-store_stage(StageStore(folder=Path(sys.argv[1]), most_bytes=10**9), sys.argv[2], {"file": Path(sys.argv[3])}, {})
+store_stage(StageStore(folder=Path(sys.argv[1]), keep_bytes=10**9), sys.argv[2], {"file": Path(sys.argv[3])}, {})
 """
 
 
@@ -458,7 +458,7 @@ from dataclasses import replace
 from pathlib import Path
 from sweeps.reuse.stage_entry import read_entry
 from sweeps.reuse.stage_store import StageStore, remove_stage, has_stage, store_stage, fetch_stage
-store, seed, own = StageStore(folder=Path(sys.argv[1]), most_bytes=2000), int(sys.argv[2]), Path(sys.argv[3])
+store, seed, own = StageStore(folder=Path(sys.argv[1]), keep_bytes=2000), int(sys.argv[2]), Path(sys.argv[3])
 draw = random.Random(seed)
 num_taken = 0
 for step in range(60):

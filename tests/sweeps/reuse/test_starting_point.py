@@ -154,7 +154,7 @@ def test_a_stage_is_kept_once(trained: Ground) -> None:
 def test_why_a_stage_is_not_kept_is_said(trained: Ground) -> None:
     course, place = trained.course(), trained.place("first/0000-r0")
     shutil.rmtree(trained.storage / ".cache" / "stages")
-    small = replace(place, store=trained.place(most_bytes=10).store)
+    small = replace(place, store=trained.place(keep_bytes=10).store)
     why = store_cut(small, course.cuts[-1], 1.0, is_spare=False)
     assert why is not None
     assert "all stored stages together may have 10" in why

@@ -43,17 +43,17 @@ class Ground:
         dotted = {key.replace("__", "."): value for key, value in changes.items()}
         return load_trial(self.base.override(dotted), self.data, self.storage / ".cache", describe_environment(CPU))
 
-    def place(self, name: str = "sweep/0000-r0", *, shares: bool = True, most_bytes: int = 10**12) -> TrialFolder:
+    def place(self, name: str = "sweep/0000-r0", *, shares: bool = True, keep_bytes: int = 10**12) -> TrialFolder:
         """Where the trial `sweep/trial` is; its sweep's folder is there."""
         sweep, trial = name.split("/")
         folder = self.storage / sweep
         folder.mkdir(parents=True, exist_ok=True)
         cache = self.storage / ".cache"
-        store = StageStore(folder=cache / "stages", most_bytes=most_bytes)
+        store = StageStore(folder=cache / "stages", keep_bytes=keep_bytes)
         return TrialFolder(
             sweep_folder=folder,
             trial_id=trial,
-            states=StateFolder(path=folder / "trials" / trial / "checkpoint", every_steps=2),
+            states=StateFolder(path=folder / "trials" / trial / "checkpoint", checkpoint_steps=2),
             store=store if shares else None,
             finished_folder=cache / "finished",
         )
@@ -93,7 +93,7 @@ def train_trial(
             assert store_cut(place, course.end_of(stage), 1.5, is_spare=False) is None
         return True
 
-    states = StateFolder(path=place.states.path, every_steps=2, keeps_end=keeps)
+    states = StateFolder(path=place.states.path, checkpoint_steps=2, keeps_end=keeps)
     arguments: dict[str, Any] = {"on_step": on_step, "on_epoch": on_epoch, "on_stage": on_stage, "states": states}
     try:
         train(course.config, course.corpus, course.encoder, **arguments)

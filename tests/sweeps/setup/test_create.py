@@ -281,7 +281,7 @@ def test_an_open_sweep_has_a_folder_that_says_all(options: Build, inputs: SweepI
     }
     assert info["encoder"] == {"name": inputs.space.base.encoder.name, "fingerprint": ENCODER.fingerprint}
     assert set(info["code"]) == {"sources", "libraries"}
-    assert read_saved_options(plan.options.folder, {}) == options(seed=5, replicates=2, resumes=True)
+    assert read_saved_options(plan.options.folder, {}) == options(seed=5, replicates=2, resume=True)
     assert {"git", "packages", "python", "hardware", "created"} <= set(info)
 
 

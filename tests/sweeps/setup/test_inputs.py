@@ -116,12 +116,12 @@ def test_set_comes_last_and_wins(options: Options, monkeypatch: pytest.MonkeyPat
     changed = {"optimizer.learning_rate": 0.5, "encoder.max_length": 32}
     monkeypatch.setattr(prepare_module, "demo_overrides", lambda _config: changed)
     assert read_inputs(options()).space.base.optimizer.learning_rate == 0.5
-    base = read_inputs(options(changes={"optimizer.learning_rate": "0.125"})).space.base
+    base = read_inputs(options(set={"optimizer.learning_rate": "0.125"})).space.base
     assert (base.optimizer.learning_rate, base.encoder.max_length) == (0.125, 32)
 
 
 def test_set_reaches_every_trial(options: Options, tiny_folder: Path) -> None:
-    space = read_inputs(options(data=tiny_folder, changes={"stages.1.epochs": "3"})).space
+    space = read_inputs(options(data=tiny_folder, set={"stages.1.epochs": "3"})).space
     assert {config.stages[1].epochs for config in grid_configs(space)} == {3}
     assert [config.smart.weight for config in grid_configs(space)] == [0.0, 0.3, 0.45, 0.5, 0.7, 1.0, 3.0]
 
@@ -145,9 +145,9 @@ def test_weights_to_start_from_are_found_from_any_folder(
     with pytest.raises(
         ValueError, match=rf"^encoder.start_from must be a folder or a file, got {wanted}, which is miss"
     ):
-        read_inputs(options(data=tiny_folder, changes=changes))
+        read_inputs(options(data=tiny_folder, set=changes))
     Path(wanted).mkdir(parents=True)
-    space = read_inputs(options(data=tiny_folder, changes=changes)).space
+    space = read_inputs(options(data=tiny_folder, set=changes)).space
     Path(wanted).rmdir()
     assert {config.encoder.start_from for config in [space.base, *grid_configs(space)]} == {wanted}
 
@@ -162,7 +162,7 @@ def test_a_space_without_weights_to_start_from_has_none_unless_they_are_set(
     (tmp_path / "own").mkdir()
     assert read_inputs(options(data=tiny_folder)).space.base.encoder.start_from == str(tmp_path.resolve() / "own")
     for text in ("none", "null"):
-        space = read_inputs(options(data=tiny_folder, changes={"encoder.start_from": text})).space
+        space = read_inputs(options(data=tiny_folder, set={"encoder.start_from": text})).space
         assert space.base.encoder.start_from is None
 
 
@@ -182,7 +182,7 @@ def test_a_space_without_weights_to_start_from_has_none_unless_they_are_set(
 )
 def test_a_wrong_set_is_one_line(options: Options, tiny_folder: Path, changes: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        read_inputs(options(data=tiny_folder, changes=changes))
+        read_inputs(options(data=tiny_folder, set=changes))
 
 
 def test_an_unknown_space_is_refused(options: Options) -> None:
@@ -219,12 +219,9 @@ def test_set_must_leave_alone_what_a_name_of_the_space_stands_for(options: Optio
         with pytest.raises(
             ValueError, match=r"must leave alone what space 'orders' searches \(stages, smart\.weight\)"
         ):
-            read_inputs(options(space="orders", data=tiny_folder, changes={key: value}))
+            read_inputs(options(space="orders", data=tiny_folder, set={key: value}))
     changes = {"optimizer.learning_rate": "0.5"}
-    assert (
-        read_inputs(options(space="orders", data=tiny_folder, changes=changes)).space.base.optimizer.learning_rate
-        == 0.5
-    )
+    assert read_inputs(options(space="orders", data=tiny_folder, set=changes)).space.base.optimizer.learning_rate == 0.5
 
 
 def test_a_space_without_a_grid_needs_a_search(
