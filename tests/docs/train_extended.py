@@ -40,7 +40,7 @@ def describe(case: Mapping[str, Any], corpus: Corpus, encoder: PretrainedEncoder
     train(chosen, corpus, encoder, on_epoch=note)
     facts = CardFacts(**FACTS, data_fingerprint="", num_rows={}, versions={})
     return {
-        "refusal": refusal(plain, case["wrong"]),
+        "refusal": override_error(plain, case["wrong"]),
         "is_read_back": TrialConfig.from_json(chosen.to_json()) == chosen,
         "counts_when_chosen": key_of(chosen, corpus, encoder) != key_of(chosen.override(case["vary"]), corpus, encoder),
         "counts_otherwise": key_of(plain, corpus, encoder) != key_of(plain.override(case["vary"]), corpus, encoder),
@@ -50,8 +50,8 @@ def describe(case: Mapping[str, Any], corpus: Corpus, encoder: PretrainedEncoder
     }
 
 
-def refusal(config: TrialConfig, changes: Mapping[str, Any]) -> str:
-    """The message for a change that is not allowed."""
+def override_error(config: TrialConfig, changes: Mapping[str, Any]) -> str:
+    """The error of an override that is refused; empty where it is not."""
     try:
         config.override(changes)
     except ValueError as error:

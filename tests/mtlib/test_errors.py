@@ -1,30 +1,18 @@
 """What checks say: the rule, then what came; wrong names are answered with the nearest right ones."""
 
-from collections.abc import Callable
-
-import pytest
-
 from mtlib.errors import first_line, nearest_first, require, require_name, require_once
-
-
-def message_of(call: Callable[[], object]) -> str:
-    """The message of the ValueError that the call must raise."""
-    with pytest.raises(ValueError) as caught:
-        call()
-    assert type(caught.value) is ValueError
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+from tests.one_line_error import one_line_error
 
 
 def test_a_rule_that_holds_says_nothing_and_one_that_does_not_names_rule_then_value() -> None:
     require(True, "size must be at least 1", 0)
-    assert message_of(lambda: require(False, "size must be at least 1", 0)) == "size must be at least 1, got 0"
+    assert one_line_error(lambda: require(False, "size must be at least 1", 0)) == "size must be at least 1, got 0"
 
 
 def test_entries_that_are_there_twice_are_shown_after_the_rule() -> None:
     for entries in ((), ("a",), ("a", "b"), [1, 2, 3]):
         require_once(entries, "names must differ")
-    assert message_of(lambda: require_once(("a", "b", "a"), "names must differ")) == (
+    assert one_line_error(lambda: require_once(("a", "b", "a"), "names must differ")) == (
         "names must differ, got ['a', 'b', 'a']"
     )
 
@@ -32,7 +20,7 @@ def test_entries_that_are_there_twice_are_shown_after_the_rule() -> None:
 def test_a_wrong_name_is_answered_with_all_the_right_ones_nearest_first() -> None:
     names = ["alpha", "batch_size", "zeta"]
     require_name("zeta", names, "key")
-    assert message_of(lambda: require_name("bath_size", names, "key")) == (
+    assert one_line_error(lambda: require_name("bath_size", names, "key")) == (
         "unknown key 'bath_size'; did you mean 'batch_size'? known: batch_size, alpha, zeta"
     )
 

@@ -27,6 +27,7 @@ from mtlib.tasks import TASKS, Task
 from mtlib.train import origin_of, train
 from mtlib.training.epoch_report import EpochReport, StepProgress
 from mtlib.training.step import Interrupted
+from tests.killed import Killed
 
 
 @dataclasses.dataclass
@@ -67,10 +68,6 @@ def run_whole(config: TrialConfig, corpus: Corpus, encoder: PretrainedEncoder, *
     trace = Trace()
     train(config, corpus, encoder, wrap=trace.watch, on_epoch=trace.note, **arguments)
     return trace
-
-
-class Killed(Exception):  # noqa: N818
-    """Stands for a kill: nothing after it runs."""
 
 
 def killer(step: int) -> Callable[[StepProgress], bool]:

@@ -15,15 +15,12 @@ from mtlib.training.evaluation import Predictions, task_metrics
 from results.records import files as storage
 from results.records.epochs import write_epoch
 from results.records.trials import TrialRecord, write_sweep, write_trials
+from tests.killed import Killed
 
 ROWS = {"sst": 60, "qqp": 80, "sts": 50}
 
 
 Kill = Callable[[int, bool], type[BaseException]]
-
-
-class Killed(BaseException):
-    """Stands for the end of the process."""
 
 
 def build_predictions(task: str, split: str, skill: float, seed: int) -> Predictions:

@@ -17,22 +17,13 @@ from mtlib.tasks import TASKS
 from results import predict
 from results.predict import build_parser, check_options, main
 from results.records.selection import read_selection, write_selection
+from tests.one_line_error import one_line_exit
 from tests.results.bundle.bundled_sweep import bundle_without_wheel
 from tests.results.inference.trained_sweep import FIRST, SECOND, recorded_logits
 from tests.results.scripts import ROOT, run_process, run_script
 
 TEXTS = ["a film", "the good dog sleeps", "red", "very dull cat runs"]
 Capture = pytest.CaptureFixture[str]
-
-
-def refusal(capsys: Capture, *arguments: object) -> str:
-    """The one line that a wrong command gets."""
-    assert main([str(argument) for argument in arguments]) == 2
-    output = capsys.readouterr()
-    assert output.out == ""
-    (line,) = output.err.splitlines()
-    assert line.startswith("error: ")
-    return line
 
 
 def run(*arguments: object) -> None:
@@ -159,9 +150,9 @@ def test_the_only_task_need_not_be_named(trained_folder: Path, reviews: Path, tm
     write_selection(tmp_path / "one", replace(selection, tasks={"sst": selection.tasks["sst"]}))
     run(tmp_path / "one", "--input", reviews)
     assert len(capsys.readouterr().out.splitlines()) == 5
-    line = refusal(capsys, trained_folder, "--input", reviews)
+    line = one_line_exit(main, capsys, trained_folder, "--input", reviews)
     assert "--task must be one of sst, qqp, sts, got none" in line
-    line = refusal(capsys, tmp_path / "one", "--task", "qqp", "--input", reviews)
+    line = one_line_exit(main, capsys, tmp_path / "one", "--task", "qqp", "--input", reviews)
     assert "unknown task of the selection 'qqp'; known: sst" in line
 
 
@@ -216,7 +207,7 @@ def test_wrong_use_is_one_line_before_models_are_loaded(
     monkeypatch.setattr(predict, "load_predictor", fail)
     monkeypatch.setattr("results.bundle.write.build_wheel", fail)
     monkeypatch.chdir(reviews.parent)
-    assert message in refusal(capsys, trained_folder, *arguments)
+    assert message in one_line_exit(main, capsys, trained_folder, *arguments)
     assert [path.name for path in reviews.parent.iterdir()] == ["reviews.csv"]
 
 
@@ -226,9 +217,11 @@ def test_a_selection_that_is_not_there_or_damaged_is_one_line(reviews: Path, tmp
         (reviews, f"SELECTION must be a sweep's folder, its selection.json or a URI, got {reviews}"),
         ("nonsense://a/b", "cannot open nonsense://a/b"),
     ):
-        assert message in refusal(capsys, place, "--task", "sst", "--input", reviews)
+        assert message in one_line_exit(main, capsys, place, "--task", "sst", "--input", reviews)
     (tmp_path / "selection.json").write_text('{"version": 1')
-    assert "selection.json: truncated or damaged: " in refusal(capsys, tmp_path, "--task", "sst", "--input", reviews)
+    assert "selection.json: truncated or damaged: " in one_line_exit(
+        main, capsys, tmp_path, "--task", "sst", "--input", reviews
+    )
 
 
 def test_what_is_wrong_far_on_leaves_the_old_output_alone(
@@ -247,7 +240,9 @@ def test_what_is_wrong_far_on_leaves_the_old_output_alone(
         "--output",
         tmp_path / "out" / "old.csv",
     )
-    assert "a.csv:9: a line must have 2 cells, got 3, column sentence must be the last" in refusal(capsys, *arguments)
+    assert "a.csv:9: a line must have 2 cells, got 3, column sentence must be the last" in one_line_exit(
+        main, capsys, *arguments
+    )
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["old.csv"]
     assert (tmp_path / "out" / "old.csv").read_text() == "old"
 
@@ -256,9 +251,13 @@ def test_an_output_that_is_no_file_is_left_alone(
     trained_folder: Path, reviews: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     (tmp_path / "a.csv").mkdir()
-    line = refusal(capsys, trained_folder, "--task", "sst", "--input", reviews, "--output", tmp_path / "a.csv")
+    line = one_line_exit(
+        main, capsys, trained_folder, "--task", "sst", "--input", reviews, "--output", tmp_path / "a.csv"
+    )
     assert f"--output must be a file, got {tmp_path}/a.csv, which is none" in line
-    line = refusal(capsys, trained_folder, "--task", "sst", "--input", reviews, "--output", reviews / "b.csv")
+    line = one_line_exit(
+        main, capsys, trained_folder, "--task", "sst", "--input", reviews, "--output", reviews / "b.csv"
+    )
     assert str(reviews) in line
 
 
@@ -368,14 +367,16 @@ def test_the_leaderboard_needs_a_bundle_of_all_its_tasks(
     one = replace(selection, tasks={"sst": selection.tasks["sst"]})
     bundle_without_wheel(one, trained_folder, tmp_path / "bundle")
     words = ("--leaderboard", "--data", tiny_folder, "--output", tmp_path / "out")
-    line = refusal(capsys, tmp_path / "bundle", *words)
+    line = one_line_exit(main, capsys, tmp_path / "bundle", *words)
     assert "for the leaderboard a selection must have all its tasks, got none for qqp, sts" in line
 
 
 def test_what_does_not_go_with_a_bundle_is_one_line(bundle_folder: Path, reviews: Path, capsys: Capture) -> None:
-    line = refusal(capsys, bundle_folder, "--bundle", reviews.parent / "more")
+    line = one_line_exit(main, capsys, bundle_folder, "--bundle", reviews.parent / "more")
     assert "--bundle SELECTION must be a sweep, not a bundle, which can be copied as it is" in line
-    line = refusal(capsys, bundle_folder, "--task", "sst", "--input", reviews, "--encoder", "bert-base-uncased")
+    line = one_line_exit(
+        main, capsys, bundle_folder, "--task", "sst", "--input", reviews, "--encoder", "bert-base-uncased"
+    )
     assert "--encoder must not be named for a bundle, whose models have their own, got bert-base-uncased" in line
 
 

@@ -21,6 +21,7 @@ from results.selection import select_all as choosing
 from results.selection.report import PARETO_TITLE
 from results.selection.select_ensemble import select_ensemble
 from results.selector import main
+from tests.one_line_error import one_line_exit
 from tests.results.conftest import build_record, build_report
 from tests.results.inference.trained_sweep import FIRST, hold_out_rows, select_pairs
 from tests.results.scripts import run_script
@@ -36,16 +37,6 @@ def run(capsys: Capture, *words: object) -> list[str]:
     printed = capsys.readouterr()
     assert printed.err == ""
     return [line.rstrip() for line in printed.out.splitlines()]
-
-
-def refusal(capsys: Capture, *words: object) -> str:
-    """The one line that a wrong command gets."""
-    assert main([str(word) for word in words]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    (line,) = printed.err.splitlines()
-    assert line.startswith("error: ")
-    return line.removeprefix("error: ")
 
 
 def members(selection: Selection, task: str = "sst") -> list[tuple[str, str]]:
@@ -225,7 +216,7 @@ def test_a_trial_whose_weights_are_deleted_is_not_selected(sweep: Path, capsys: 
     run(capsys, sweep, *FAST, "--task", "sst", "--method", "single")
     assert members(read_selection(sweep)) in ([("mine", "0000-r0")], [("mine", "0002-r0")])
     shutil.rmtree(sweep / "trials")
-    assert refusal(capsys, sweep, *FAST) == "some candidate of sst must have its weights still, got none"
+    assert one_line_exit(main, capsys, sweep, *FAST) == "some candidate of sst must have its weights still, got none"
 
 
 FOR_MODELS = "must come with --score-hold-out or --method soup, which load models"
@@ -295,7 +286,7 @@ def test_wrong_use_is_one_line_before_anything_is_chosen(
     monkeypatch.setattr(choosing, "select_ensemble", fail)
     monkeypatch.chdir(untouched)
     before = sorted(untouched.rglob("*"))
-    assert message in refusal(capsys, *words)
+    assert message in one_line_exit(main, capsys, *words)
     assert sorted(untouched.rglob("*")) == before
 
 
@@ -306,7 +297,7 @@ def test_sweeps_of_other_dev_examples_are_refused(sweep: Path, tmp_path: Path, c
     report = build_report(1)
     parts = tuple(replace(part, ids=[f"x{name}" for name in part.ids]) for part in report.predictions)
     write_epoch(other, "0000-r0", replace(report, predictions=parts))
-    line = refusal(capsys, sweep, other, *FAST)
+    line = one_line_exit(main, capsys, sweep, other, *FAST)
     assert line.startswith("all predictions of sst-dev must be of the same examples in the same order, got others for")
     assert str(other) in line
     assert not (sweep / SELECTION_FILE).exists()
@@ -315,18 +306,18 @@ def test_sweeps_of_other_dev_examples_are_refused(sweep: Path, tmp_path: Path, c
 def test_a_sweep_whose_trials_have_all_failed_or_not_begun_is_one_line(tmp_path: Path, capsys: Capture) -> None:
     sweep = build_sweep(tmp_path / "mine", 1.0, 1.0, status="failed")
     rule = f"there must be a trial that was scored on dev and has not failed, got none in {sweep}"
-    assert refusal(capsys, sweep) == rule
-    assert "scored on sst-dev and has not failed, got none in" in refusal(capsys, sweep, "--task", "sst")
+    assert one_line_exit(main, capsys, sweep) == rule
+    assert "scored on sst-dev and has not failed, got none in" in one_line_exit(main, capsys, sweep, "--task", "sst")
     write_trials(sweep, [build_record(0, status="queued", best={}, last={}, best_epoch={}, epochs=0)], tuple(TASKS))
-    assert refusal(capsys, sweep) == rule
+    assert one_line_exit(main, capsys, sweep) == rule
     (sweep / "trials.parquet").unlink()
-    assert refusal(capsys, sweep) == rule
+    assert one_line_exit(main, capsys, sweep) == rule
 
 
 def test_a_damaged_file_is_one_line(sweep: Path, capsys: Capture) -> None:
     path = sweep / "predictions" / "sst-dev.parquet"
     path.write_bytes(path.read_bytes()[:200])
-    assert "sst-dev.parquet: truncated or damaged" in refusal(capsys, sweep, *FAST)
+    assert "sst-dev.parquet: truncated or damaged" in one_line_exit(main, capsys, sweep, *FAST)
 
 
 def test_ctrl_c_ends_with_130_and_leaves_the_old_selection(
@@ -434,11 +425,11 @@ def test_data_and_encoder_that_have_moved_are_named(
 ) -> None:
     wanted = score(capsys, held)
     write_sweep(held, {"name": "mine", "data": {"folder": "/no/such"}})
-    assert "or be named with --data, got no folder /no/such" in refusal(capsys, held, "--score-hold-out")
+    assert "or be named with --data, got no folder /no/such" in one_line_exit(main, capsys, held, "--score-hold-out")
     monkeypatch.chdir(tiny_encoder_folder.parent)
     found = score(capsys, held, "--data", tiny_folder, "--encoder", tiny_encoder_folder.name)
     assert found[: found.index("")] == wanted[: wanted.index("")]
-    line = refusal(capsys, held, "--score-hold-out", "--data", tiny_folder, "--encoder", "./gone")
+    line = one_line_exit(main, capsys, held, "--score-hold-out", "--data", tiny_folder, "--encoder", "./gone")
     assert line == "--encoder must be a hub name or a folder that exists, got './gone'"
 
 
@@ -460,7 +451,7 @@ Spoil = Callable[[Path], Any]
 def test_what_cannot_be_scored_is_one_line_and_no_look(spoil: Spoil, message: str, held: Path, capsys: Capture) -> None:
     spoil(held)
     before = {path.name: path.read_text() for path in held.glob("*.json")}
-    assert message in refusal(capsys, held, "--score-hold-out", "--device", "cpu")
+    assert message in one_line_exit(main, capsys, held, "--score-hold-out", "--device", "cpu")
     assert {path.name: path.read_text() for path in held.glob("*.json")} == before
 
 
@@ -468,7 +459,7 @@ def test_other_data_are_refused(held: Path, tiny_folder: Path, tmp_path: Path, c
     data = shutil.copytree(tiny_folder, tmp_path / "data")
     path = data / TASKS["sts"].file_name("train")
     path.write_text(path.read_text().replace("good", "fine"))
-    line = refusal(capsys, held, "--score-hold-out", "--device", "cpu", "--data", data)
+    line = one_line_exit(main, capsys, held, "--score-hold-out", "--device", "cpu", "--data", data)
     assert line == "held-out rows must be unchanged since the sweep began, got others of sts"
     selection = read_selection(held)
     write_selection(held, replace(selection, tasks={"sst": selection.tasks["sst"]}))

@@ -27,6 +27,7 @@ from results.records.trials import TrialRecord, read_trials, write_sweep, write_
 from sweeps.driver.ledger import queued_record
 from sweeps.export import main
 from sweeps.search.trial_spec import TrialSpec
+from tests.one_line_error import one_line_exit
 from tests.results.scripts import ROOT, run_process, run_script
 
 TRIAL = "0001-r0"
@@ -104,16 +105,6 @@ def sweep(trained_sweep: Path, tmp_path: Path) -> Path:
     return shutil.copytree(trained_sweep, tmp_path / "mine")
 
 
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """The one line that a wrong command gets."""
-    assert main([str(argument) for argument in arguments]) == 2
-    output = capsys.readouterr()
-    assert output.out == ""
-    (line,) = output.err.splitlines()
-    assert line.startswith("error: ")
-    return line
-
-
 @pytest.mark.parametrize("best", ["overall", *TASKS])
 @pytest.mark.parametrize("is_compacted", [False, True])
 def test_the_best_epoch_is_exported_and_gives_the_recorded_predictions(
@@ -184,9 +175,9 @@ def test_an_encoder_that_has_moved_is_named(
     sweep: Path, tmp_path: Path, tiny_encoder_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rewrite_encoder(sweep, str(tmp_path / "gone"))
-    line = refusal(capsys, sweep, TRIAL, tmp_path / "model")
+    line = one_line_exit(main, capsys, sweep, TRIAL, tmp_path / "model")
     assert f"must be where it was, or be named with --encoder, got no folder {tmp_path / 'gone'}" in line
-    line = refusal(capsys, sweep, TRIAL, tmp_path / "model", "--encoder", tmp_path / "nowhere")
+    line = one_line_exit(main, capsys, sweep, TRIAL, tmp_path / "model", "--encoder", tmp_path / "nowhere")
     assert "--encoder must be a hub name or a folder that exists" in line
     assert main([str(sweep), TRIAL, str(tmp_path / "model"), "--encoder", str(tiny_encoder_folder)]) == 0
     assert load_exported(tmp_path / "model").config.encoder.name == str(tmp_path / "gone")
@@ -208,19 +199,21 @@ def test_an_encoder_of_another_size_is_one_line(
     config = BertConfig.from_pretrained(tiny_encoder_folder, num_hidden_layers=1)
     BertModel(config).save_pretrained(other)
     capsys.readouterr()  # its bar
-    line = refusal(capsys, sweep, TRIAL, tmp_path / "model", "--encoder", other)
+    line = one_line_exit(main, capsys, sweep, TRIAL, tmp_path / "model", "--encoder", other)
     assert "the weights must fit the trial's configuration: " in line
     assert "unknown to it, first encoder.encoder.layer.1." in line
     assert not (tmp_path / "model").exists()
 
 
 def test_a_sweep_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert f"{tmp_path} is no sweep folder: it has no sweep.json" in refusal(
-        capsys, tmp_path, TRIAL, tmp_path / "model"
+    assert f"{tmp_path} is no sweep folder: it has no sweep.json" in one_line_exit(
+        main, capsys, tmp_path, TRIAL, tmp_path / "model"
     )
     write_sweep(tmp_path, {"name": "new"})
-    assert "must hold trials, got none yet" in refusal(capsys, tmp_path, TRIAL, tmp_path / "model")
-    assert "must hold a trial with a dev score 'overall', got none" in refusal(capsys, tmp_path, "best", tmp_path / "m")
+    assert "must hold trials, got none yet" in one_line_exit(main, capsys, tmp_path, TRIAL, tmp_path / "model")
+    assert "must hold a trial with a dev score 'overall', got none" in one_line_exit(
+        main, capsys, tmp_path, "best", tmp_path / "m"
+    )
 
 
 @pytest.mark.parametrize(
@@ -242,7 +235,7 @@ def test_wrong_use_is_one_line(arguments: list[str], start: str, capsys: pytest.
 def test_a_trial_that_is_not_there_gets_the_nearest_names(
     trained_sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line = refusal(capsys, trained_sweep, "0001-r1", tmp_path / "model")
+    line = one_line_exit(main, capsys, trained_sweep, "0001-r1", tmp_path / "model")
     assert f"unknown trial of {trained_sweep} '0001-r1'; did you mean '0001-r0'? known: 0001-r0" in line
 
 
@@ -250,7 +243,7 @@ def test_of_many_trials_only_the_nearest_are_named(
     sweep: Path, tmp_path: Path, tiny_config: TrialConfig, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_trials(sweep, [record_of(number, tiny_config, []) for number in range(500)], tuple(TASKS))
-    assert refusal(capsys, sweep, "123", tmp_path / "model").count("-r0") == 9  # eight, the nearest twice
+    assert one_line_exit(main, capsys, sweep, "123", tmp_path / "model").count("-r0") == 9  # eight, the nearest twice
 
 
 Spoil = Callable[[Path], object]
@@ -306,14 +299,14 @@ def test_weights_that_cannot_be_had_are_one_line(
 ) -> None:
     spoil, (trial, *flags), message = FAULTS[fault]
     spoil(sweep / "trials" / TRIAL / "checkpoint")
-    assert message in refusal(capsys, sweep, trial, tmp_path / "model", *flags)
+    assert message in one_line_exit(main, capsys, sweep, trial, tmp_path / "model", *flags)
     assert not (tmp_path / "model").exists()
 
 
 def test_a_folder_that_is_there_is_left_alone(
     trained_sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert f"FOLDER must be new, got {tmp_path}" in refusal(capsys, trained_sweep, TRIAL, tmp_path)
+    assert f"FOLDER must be new, got {tmp_path}" in one_line_exit(main, capsys, trained_sweep, TRIAL, tmp_path)
     assert not list(tmp_path.iterdir())
 
 

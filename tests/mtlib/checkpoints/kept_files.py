@@ -7,6 +7,7 @@ import torch
 
 from mtlib.checkpoints.best_weights import keep_best
 from mtlib.checkpoints.state import State, StateFolder, save_state
+from tests.killed import Killed
 
 
 def state(value: float) -> State:
@@ -26,10 +27,6 @@ def flip(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(bytes(data))
-
-
-class Killed(Exception):  # noqa: N818
-    """Stands for a kill: nothing after it runs."""
 
 
 def kill(*_arguments: Any, **_named: Any) -> None:

@@ -14,7 +14,8 @@ from safetensors.torch import load_file
 import mtlib.checkpoints.state
 from mtlib.checkpoints.best_weights import CHECKSUMS, check_weights, keep_best, weights_path
 from mtlib.checkpoints.state import DiskFull, StateFolder
-from tests.mtlib.checkpoints.kept_files import Killed, cut, empty, fill, flip, kill, listing
+from tests.killed import Killed
+from tests.mtlib.checkpoints.kept_files import cut, empty, fill, flip, kill, listing
 
 
 @pytest.fixture

@@ -32,7 +32,8 @@ from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.training.optimizer import make_optimizer, optimizer_tensors
-from tests.mtlib.checkpoints.kept_files import Killed, cut, empty, fill, flip, kill, listing, state
+from tests.killed import Killed
+from tests.mtlib.checkpoints.kept_files import cut, empty, fill, flip, kill, listing, state
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -12,7 +12,7 @@ from tests.mtlib.config.config_cases import (
     Case,
     assert_every_field_changes_the_hash,
     assert_range,
-    refusal,
+    override_error,
     undescribed_fields,
 )
 
@@ -122,7 +122,7 @@ def test_a_known_source_is_changed_from_text_and_keeps_the_rest() -> None:
     ],
 )
 def test_a_source_that_cannot_be_right_is_answered_with_its_place(changes: dict[str, Any], line: str) -> None:
-    assert refusal(changes).startswith(line)
+    assert override_error(changes).startswith(line)
 
 
 @pytest.mark.parametrize("path", ["more-{split}.csv", "hf://glue"])
@@ -136,12 +136,12 @@ def test_a_task_is_replaced_only_once() -> None:
     one = {f"data.sources.one.{name}": value for name, value in source.items()}
     two = {f"data.sources.two.{name}": value for name, value in source.items()}
     assert BASE.override({**one, **two, "data.sources.two.task": "sts"}).data.of_role("replace", "sts") == ("two",)
-    assert refusal({**one, **two}) == "data.sources must replace a task only once, got ['sst', 'sst']"
+    assert override_error({**one, **two}) == "data.sources must replace a task only once, got ['sst', 'sst']"
 
 
 @pytest.mark.parametrize("entry", ["1", "1:", "1:x", "1:-0.1", "1:4.1", ":", "1:nan", "1:inf", "1:0.5", "1:3.999"])
 def test_a_label_that_is_none_of_the_tasks_is_refused(entry: str) -> None:
-    line = refusal({"data.sources.cfimdb.labels": [entry]})
+    line = override_error({"data.sources.cfimdb.labels": [entry]})
     assert line.startswith(
         "data.sources.cfimdb: labels must be from:to with labels of sst, 0 to 4, after the colon, got"
     )
@@ -159,7 +159,7 @@ def test_only_regression_takes_labels_between_whole_numbers(task: str, label: st
         assert BASE.override(changes).data.sources["x"].labels == (f"a:{label}",)
     else:
         line = "data.sources.x: labels must be from:to with labels of qqp, 0 to 1, after the colon, got 'a:0.5'"
-        assert refusal(changes) == line
+        assert override_error(changes) == line
 
 
 def test_sources_cannot_be_changed_and_their_order_does_not_matter() -> None:

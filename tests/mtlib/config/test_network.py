@@ -13,7 +13,7 @@ from tests.mtlib.config.config_cases import (
     Case,
     assert_every_field_changes_the_hash,
     assert_range,
-    refusal,
+    override_error,
     undescribed_fields,
 )
 
@@ -100,8 +100,8 @@ def test_no_weights_to_start_from_are_said_as_anywhere_else(value: str | None) -
 
 def test_heads_cannot_start_where_nothing_is_started_from() -> None:
     line = "encoder.start_heads must be false without encoder.start_from, got True"
-    assert refusal({"encoder.start_heads": True}) == line
-    assert refusal({"encoder.start_heads": True, "encoder.start_from": "none"}) == line
+    assert override_error({"encoder.start_heads": True}) == line
+    assert override_error({"encoder.start_heads": True, "encoder.start_from": "none"}) == line
     assert BASE.override({"encoder.start_heads": True, "encoder.start_from": "x"}).encoder.start_heads
     assert BASE.override({"encoder.start_heads": False}) == BASE
 
@@ -113,18 +113,18 @@ def test_the_whole_encoder_a_frozen_one_and_one_layer_are_three_configurations()
 
 @pytest.mark.parametrize("value", ["all", "1.5", 3, [True], ["x"], [1.5]])
 def test_trained_layers_that_are_no_list_of_whole_numbers_are_refused(value: Any) -> None:
-    assert "encoder.trained_layers" in refusal({"encoder.trained_layers": value})
+    assert "encoder.trained_layers" in override_error({"encoder.trained_layers": value})
 
 
 def test_pals_need_a_task_once_they_have_a_size() -> None:
     line = "pals.tasks must name at least one task where pals.size is above 0, got []"
-    assert refusal({"pals.size": 12}) == line
+    assert override_error({"pals.size": 12}) == line
     assert BASE.override({"pals.size": 12, "pals.tasks": "sst"}).pals.tasks == ("sst",)
 
 
 @pytest.mark.parametrize("function", ["identity", "low_rank"])
 def test_only_attention_needs_a_size_that_its_heads_divide(function: str) -> None:
-    assert "multiple of pals.num_heads (5)" in refusal({"pals.size": 204, "pals.num_heads": 5}, PENALIZED)
+    assert "multiple of pals.num_heads (5)" in override_error({"pals.size": 204, "pals.num_heads": 5}, PENALIZED)
     changed = PENALIZED.override({"pals.size": 204, "pals.num_heads": 5, "pals.function": function})
     assert changed.pals.size == 204
 
@@ -142,11 +142,11 @@ COSINE = {"tasks.qqp.encoding": "bi", "tasks.qqp.head": "cosine"}
 )
 def test_a_cosine_fits_a_bi_encoder_without_layer_and_a_loss_of_one_value(changes: dict[str, Any], line: str) -> None:
     assert BASE.override(COSINE).tasks["qqp"].head == "cosine"
-    assert refusal({**COSINE, **changes}).startswith(line)
+    assert override_error({**COSINE, **changes}).startswith(line)
 
 
 def test_a_cosine_is_refused_for_one_text() -> None:
-    assert "head cosine must have encoding bi, got single" in refusal({"tasks.sst.head": "cosine"})
+    assert "head cosine must have encoding bi, got single" in override_error({"tasks.sst.head": "cosine"})
 
 
 def test_regression_takes_a_cosine_too() -> None:
@@ -162,7 +162,7 @@ def test_every_loss_of_a_tasks_kind_fits_it_and_no_other(name: str) -> None:
         if loss in fitting:
             assert BASE.override({f"tasks.{name}.loss": loss}).tasks[name].loss == loss
         else:
-            assert refusal({f"tasks.{name}.loss": loss}).startswith(f"tasks.{name}.loss must be one of")
+            assert override_error({f"tasks.{name}.loss": loss}).startswith(f"tasks.{name}.loss must be one of")
 
 
 def test_every_field_is_described_under_it() -> None:

@@ -15,7 +15,7 @@ from tests.mtlib.config.config_cases import (
     Case,
     assert_every_field_changes_the_hash,
     assert_range,
-    refusal,
+    override_error,
     undescribed_fields,
 )
 
@@ -65,7 +65,7 @@ def test_a_change_of_any_field_changes_the_hash() -> None:
 @pytest.mark.parametrize("name", ["smart", "proximal", "simcse"])
 def test_a_term_that_counts_must_be_on_some_task(name: str) -> None:
     line = f"{name}.tasks must name at least one task where {name}.weight is above 0, got []"
-    assert refusal({f"{name}.weight": 1e-9}) == line
+    assert override_error({f"{name}.weight": 1e-9}) == line
     assert getattr(PENALIZED.override({f"{name}.weight": 1e-9}), name).tasks == ("qqp",)
     assert getattr(BASE.override({f"{name}.weight": 0}), name).tasks == ()
 
@@ -73,7 +73,7 @@ def test_a_term_that_counts_must_be_on_some_task(name: str) -> None:
 def test_random_noise_must_not_be_0_where_it_counts() -> None:
     changes: dict[str, Any] = {"smart.mode": "random", "smart.noise_std": 0.0, "smart.weight": 1e-9}
     line = "smart.noise_std must be above 0 for mode random, which has nothing else, got 0.0"
-    assert refusal(changes, PENALIZED) == line
+    assert override_error(changes, PENALIZED) == line
     beside: list[dict[str, Any]] = [{"smart.noise_std": 1e-30}, {"smart.weight": 0.0}, {"smart.mode": "unit_norm"}]
     for remedy in (*beside, {"smart.mode": "paper"}):
         assert PENALIZED.override({**changes, **remedy}).smart.tasks == ("qqp",)

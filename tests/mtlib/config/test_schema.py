@@ -8,7 +8,7 @@ import pytest
 
 from mtlib.config.schema import check_types, from_dict, read_value, set_in_tree, to_dict
 from mtlib.errors import require
-from tests.mtlib.test_errors import message_of
+from tests.one_line_error import one_line_error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +44,8 @@ def test_plain_dictionaries_and_back_give_the_same_dataclass() -> None:
 
 def test_what_is_left_out_takes_its_default_and_what_has_none_is_named() -> None:
     assert from_dict(Tree, {"needed": {}}, "") == Tree(needed=Leaf())
-    assert message_of(lambda: from_dict(Tree, {"leaves": []}, "")) == "needed is missing"
-    assert message_of(lambda: from_dict(Tree, {}, "base")) == "base.needed is missing"
+    assert one_line_error(lambda: from_dict(Tree, {"leaves": []}, "")) == "needed is missing"
+    assert one_line_error(lambda: from_dict(Tree, {}, "base")) == "base.needed is missing"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_what_is_left_out_takes_its_default_and_what_has_none_is_named() -> None
     ],
 )
 def test_an_unknown_key_is_answered_with_its_place_and_the_nearest_name(tree: dict[str, Any], line: str) -> None:
-    assert message_of(lambda: from_dict(Tree, tree, "")).startswith(line)
+    assert one_line_error(lambda: from_dict(Tree, tree, "")).startswith(line)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_an_unknown_key_is_answered_with_its_place_and_the_nearest_name(tree: di
     ],
 )
 def test_a_group_or_list_that_is_none_is_refused_with_its_place(tree: Any, line: str) -> None:
-    assert message_of(lambda: from_dict(Tree, tree, "")) == line
+    assert one_line_error(lambda: from_dict(Tree, tree, "")) == line
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_text_and_values_are_read_as_the_type_of_the_field(key: str, item: Any, 
     ],
 )
 def test_a_value_of_the_wrong_type_is_refused_with_rule_then_value(key: str, item: Any, line: str) -> None:
-    assert message_of(lambda: from_dict(Leaf, {key: item}, "at")) == line
+    assert one_line_error(lambda: from_dict(Leaf, {key: item}, "at")) == line
 
 
 @pytest.mark.parametrize("value", [-0.0, "-0", "-0.0", "-0e0", 0, "0"])
@@ -164,19 +164,19 @@ def test_zero_has_no_sign(value: Any) -> None:
 
 
 def test_a_whole_number_too_large_for_a_float_is_refused_as_any_other_value() -> None:
-    assert message_of(lambda: from_dict(Leaf, {"rate": 10**400}, "")).startswith("rate must be")
+    assert one_line_error(lambda: from_dict(Leaf, {"rate": 10**400}, "")).startswith("rate must be")
 
 
 def test_values_that_are_given_in_python_are_checked_by_the_same_rules() -> None:
-    assert message_of(lambda: Leaf(size="8")) == "size must be a whole number, got '8'"  # type: ignore[arg-type]
-    assert message_of(lambda: Leaf(rate=float("inf"))) == "rate must be finite, got inf"
-    assert message_of(lambda: Leaf(mode="x")) == "mode must be one of up, down, got x"  # type: ignore[arg-type]
+    assert one_line_error(lambda: Leaf(size="8")) == "size must be a whole number, got '8'"  # type: ignore[arg-type]
+    assert one_line_error(lambda: Leaf(rate=float("inf"))) == "rate must be finite, got inf"
+    assert one_line_error(lambda: Leaf(mode="x")) == "mode must be one of up, down, got x"  # type: ignore[arg-type]
     assert Leaf(rate=3) == Leaf(rate=3.0)
     assert type(Leaf(rate=3).rate) is float
     assert type(Leaf(limit=3).limit) is float
     assert Leaf(words=["a"]).words == ("a",)  # type: ignore[arg-type]
-    assert message_of(lambda: Leaf(words=("a", 5))) == "an entry of words must be text, got 5"  # type: ignore[arg-type]
-    assert message_of(lambda: Leaf(words="a")).startswith("words must be ")  # type: ignore[arg-type]
+    assert one_line_error(lambda: Leaf(words=("a", 5))) == "an entry of words must be text, got 5"  # type: ignore[arg-type]
+    assert one_line_error(lambda: Leaf(words="a")).startswith("words must be ")  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,7 +206,7 @@ class Holder:
     ],
 )
 def test_a_rule_that_is_broken_in_one_of_several_groups_says_in_which(tree: dict[str, Any], line: str) -> None:
-    assert message_of(lambda: from_dict(Holder, tree, "")) == line
+    assert one_line_error(lambda: from_dict(Holder, tree, "")) == line
 
 
 def test_a_dotted_key_reaches_into_groups_and_lists() -> None:
@@ -230,13 +230,16 @@ def test_a_dotted_key_reaches_into_groups_and_lists() -> None:
 )
 def test_a_dotted_key_that_leads_nowhere_is_refused_with_what_is_there(key: str, line: str) -> None:
     tree: dict[str, Any] = {"a": {"b": [{"c": 1}, {"c": 2}]}, "d": 3}
-    assert message_of(lambda: set_in_tree(tree, key, 0)).startswith(line)
+    assert one_line_error(lambda: set_in_tree(tree, key, 0)).startswith(line)
     assert tree == {"a": {"b": [{"c": 1}, {"c": 2}]}, "d": 3}
 
 
 def test_a_mapping_is_read_by_the_type_of_its_values() -> None:
     assert read_value(Mapping[str, int], {"a": "1", "b": 2}, "at") == {"a": 1, "b": 2}
-    assert message_of(lambda: read_value(Mapping[str, int], {"a": "x"}, "at")) == "at.a must be a whole number, got 'x'"
+    assert (
+        one_line_error(lambda: read_value(Mapping[str, int], {"a": "x"}, "at"))
+        == "at.a must be a whole number, got 'x'"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,14 +279,14 @@ def test_a_list_that_may_be_none_is_read_as_either(item: Any, numbers: tuple[int
     ],
 )
 def test_a_list_that_may_be_none_is_refused_where_it_is_neither(item: Any, line: str) -> None:
-    assert message_of(lambda: from_dict(Layers, {"numbers": item}, "at")) == line
+    assert one_line_error(lambda: from_dict(Layers, {"numbers": item}, "at")) == line
 
 
 def test_a_list_that_may_be_none_is_checked_in_python_too() -> None:
     assert Layers().numbers is None
     assert Layers(numbers=[1]).numbers == (1,)  # type: ignore[arg-type]
-    assert message_of(lambda: Layers(numbers=(1, "a"))).startswith("an entry of numbers must be")  # type: ignore[arg-type]
-    assert message_of(lambda: Layers(numbers="a")).startswith("numbers must be ")  # type: ignore[arg-type]
+    assert one_line_error(lambda: Layers(numbers=(1, "a"))).startswith("an entry of numbers must be")  # type: ignore[arg-type]
+    assert one_line_error(lambda: Layers(numbers="a")).startswith("numbers must be ")  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,10 +306,10 @@ def test_a_group_that_may_be_none_is_read_as_either(item: Any, leaf: Leaf | None
 
 
 def test_a_group_that_may_be_none_is_refused_where_it_is_neither() -> None:
-    line = message_of(lambda: from_dict(Branch, {"leaf": {"width": 3}}, "at"))
+    line = one_line_error(lambda: from_dict(Branch, {"leaf": {"width": 3}}, "at"))
     assert line.startswith("unknown key 'at.leaf.width'; did you mean ")
-    assert message_of(lambda: from_dict(Branch, {"leaf": [3]}, "at")) == "at.leaf must be a group of keys, got [3]"
-    assert message_of(lambda: Branch(leaf=3)) == "leaf must be Leaf, got 3"  # type: ignore[arg-type]
+    assert one_line_error(lambda: from_dict(Branch, {"leaf": [3]}, "at")) == "at.leaf must be a group of keys, got [3]"
+    assert one_line_error(lambda: Branch(leaf=3)) == "leaf must be Leaf, got 3"  # type: ignore[arg-type]
 
 
 def test_an_open_group_takes_new_names_and_only_directly_under_it() -> None:
@@ -315,13 +318,13 @@ def test_an_open_group_takes_new_names_and_only_directly_under_it() -> None:
     set_in_tree(tree, "a.open.new.y", 3, ("a.open",))
     set_in_tree(tree, "a.open.old.x", 4, ("a.open",))
     assert tree["a"]["open"] == {"old": {"x": 4}, "new": {"x": 2, "y": 3}}
-    line = message_of(lambda: set_in_tree(tree, "a.b.new.x", 2, ("a.open",)))
+    line = one_line_error(lambda: set_in_tree(tree, "a.b.new.x", 2, ("a.open",)))
     assert line.startswith("unknown key 'a.b.new'")
-    assert message_of(lambda: set_in_tree({"a": {"open": {}}}, "a.open.new.x", 2)).startswith(
+    assert one_line_error(lambda: set_in_tree({"a": {"open": {}}}, "a.open.new.x", 2)).startswith(
         "unknown key 'a.open.new'"
     )
 
 
 def test_below_a_name_of_an_open_group_keys_must_be_there() -> None:
-    line = message_of(lambda: set_in_tree({"open": {}}, "open.new.x.deep", 2, ("open",)))
+    line = one_line_error(lambda: set_in_tree({"open": {}}, "open.new.x.deep", 2, ("open",)))
     assert line.startswith("unknown key 'open.new.x'")

@@ -11,7 +11,7 @@ from tests.mtlib.config.config_cases import (
     RANDOM_ORDERS,
     Case,
     assert_range,
-    refusal,
+    override_error,
     undescribed_fields,
 )
 
@@ -83,7 +83,7 @@ def test_losses_can_be_summed_where_batches_come_in_rounds_only(order: str) -> N
         assert BASE.override(changes).stages[0].sum_losses
     else:
         rule = f"stages.0: sum_losses needs rounds: order must be one of {', '.join(ROUND_ORDERS)}, got {order}"
-        assert refusal(changes) == rule
+        assert override_error(changes) == rule
     assert not BASE.override(of_order).stages[0].sum_losses
 
 
@@ -91,7 +91,7 @@ def test_losses_can_be_summed_where_batches_come_in_rounds_only(order: str) -> N
 def test_an_epoch_for_each_set_needs_as_many_epochs_as_sets(extra: list[str], sets: int) -> None:
     changes = {"stages.0.order": "epoch_round_robin", "stages.0.extra_data": extra}
     rule = f"stages.0: epochs of epoch_round_robin must be at least the number of its sets, {sets}, or one is never "
-    assert refusal({**changes, "stages.0.epochs": sets - 1}) == f"{rule}trained, got {sets - 1}"
+    assert override_error({**changes, "stages.0.epochs": sets - 1}) == f"{rule}trained, got {sets - 1}"
     for epochs in (sets, sets + 1):
         assert BASE.override({**changes, "stages.0.epochs": epochs}).stages[0].epochs == epochs
     assert BASE.override({**changes, "stages.0.order": "sequential"}).stages[0].epochs == 1

@@ -17,7 +17,15 @@ from mtlib.config.penalties import SmartConfig
 from mtlib.config.training import OptimizerConfig, StageConfig
 from mtlib.config.trial import OPEN_GROUPS, TrialConfig, default_task_config
 from mtlib.tasks import TASKS, Task
-from tests.mtlib.config.config_cases import BASE, PENALIZED, ROOT, Case, assert_range, refusal, undescribed_fields
+from tests.mtlib.config.config_cases import (
+    BASE,
+    PENALIZED,
+    ROOT,
+    Case,
+    assert_range,
+    override_error,
+    undescribed_fields,
+)
 
 CASES: list[Case] = [
     ("stages", [], "stages must hold at least one stage", [{"tasks": ["sst"]}]),
@@ -40,13 +48,13 @@ def test_a_value_out_of_range_is_refused_and_the_nearest_inside_is_taken(case: C
 @pytest.mark.parametrize("key", FLOATS)
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "nan", "-inf"])
 def test_numbers_that_are_not_finite_are_refused_everywhere(key: str, value: Any) -> None:
-    assert refusal({key: value}) == f"{key} must be finite, got {float(value)}"
+    assert override_error({key: value}) == f"{key} must be finite, got {float(value)}"
 
 
 @pytest.mark.parametrize("key", COUNTS)
 @pytest.mark.parametrize("value", [1.5, True, "two"])
 def test_counts_must_be_whole_numbers_everywhere(key: str, value: Any) -> None:
-    assert refusal({key: value}).startswith(f"{key} must be a whole number")
+    assert override_error({key: value}).startswith(f"{key} must be a whole number")
 
 
 @pytest.mark.parametrize(
@@ -65,7 +73,7 @@ def test_counts_must_be_whole_numbers_everywhere(key: str, value: Any) -> None:
     ],
 )
 def test_a_key_that_does_not_fit_is_answered_with_the_nearest_that_does(key: str, line: str) -> None:
-    assert refusal({key: 1}).startswith(line)
+    assert override_error({key: 1}).startswith(line)
 
 
 def test_a_stage_may_only_train_tasks_that_the_configuration_has() -> None:
@@ -183,7 +191,7 @@ def test_a_change_of_any_field_outside_the_groups_changes_the_hash() -> None:
 
 
 def test_a_rule_of_a_task_says_whose_it_is_for_every_task_and_stage() -> None:
-    assert refusal({"tasks.qqp.batch_size": -3}) == "tasks.qqp: batch_size must be at least 1, got -3"
+    assert override_error({"tasks.qqp.batch_size": -3}) == "tasks.qqp: batch_size must be at least 1, got -3"
     two = dataclasses.replace(BASE, stages=(*BASE.stages, *BASE.stages))
     with pytest.raises(ValueError, match=r"^stages\.1: epochs must be at least 1, got 0$"):
         two.override({"stages.1.epochs": 0})

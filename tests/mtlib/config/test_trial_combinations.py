@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.mtlib.config.config_cases import BASE, refusal
+from tests.mtlib.config.config_cases import BASE, override_error
 
 SUMMED = {"stages.0.sum_losses": True}
 ALONE = {"stages.0.tasks": ["sst"]}
@@ -144,7 +144,7 @@ RULES: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
 def test_a_combination_without_sense_is_refused_and_its_remedy_is_taken(
     changes: dict[str, Any], line: str, remedy: dict[str, Any]
 ) -> None:
-    assert refusal(changes).startswith(line)
+    assert override_error(changes).startswith(line)
     changed = BASE.override({**changes, **remedy})
     assert type(changed).from_json(changed.to_json()) == changed
 
@@ -152,9 +152,9 @@ def test_a_combination_without_sense_is_refused_and_its_remedy_is_taken(
 @pytest.mark.parametrize("group", ["smart", "proximal", "simcse", "pals"])
 def test_a_task_that_there_is_not_is_answered_with_the_nearest_name_everywhere(group: str) -> None:
     line = "unknown task 'qpp'; did you mean 'qqp'? known: qqp, sst, sts"
-    assert refusal({f"{group}.tasks": "qpp"}) == line
-    assert refusal({"relational_tasks": "qpp"}) == line
-    assert refusal({"stages.0.tasks": "qpp"}) == line
+    assert override_error({f"{group}.tasks": "qpp"}) == line
+    assert override_error({"relational_tasks": "qpp"}) == line
+    assert override_error({"stages.0.tasks": "qpp"}) == line
 
 
 def test_a_later_stage_may_start_from_the_best_epoch_of_the_one_before() -> None:
@@ -176,7 +176,7 @@ TURNED_ON: dict[str, dict[str, Any]] = {
 def test_what_is_turned_on_must_be_on_some_task_that_is_trained_and_may_be_on_others_too(key: str) -> None:
     changes = {**ALONE, **TURNED_ON[key]}
     line = f"{key} must name a task that some stage trains (sst), got ['qqp', 'sts']"
-    assert refusal({**changes, key: ["qqp", "sts"]}) == line
+    assert override_error({**changes, key: ["qqp", "sts"]}) == line
     for tasks in (["qqp", "sst"], ["sst"]):
         config = BASE.override({**changes, key: tasks})
         assert config.tasks_by_group == {**dict.fromkeys(TURNED_ON, ()), key: tuple(tasks)}

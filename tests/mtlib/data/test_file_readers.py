@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from mtlib.data.file_readers import Row, read_file, short_name
+from tests.one_line_error import one_line_error
 
 COLUMNS = ("id", "premise", "gold")
 PARTS = ["plain", '"', '""', "'", ",", ", and", "; ", "`` quoted ''", "é", "\u2028", "\x85", "\x1c", "\\t", "#"]
@@ -45,13 +46,10 @@ def cells_of(rows: Iterator[Row]) -> list[list[str]]:
     return [cells for _, cells in rows]
 
 
-def complaint(reader: Reader, path: Path, content: str | bytes, **options: Any) -> str:
-    """The one line that reading `content` ends with."""
+def reading_error(reader: Reader, path: Path, content: str | bytes, **options: Any) -> str:
+    """The error of reading `content`."""
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(ValueError) as caught:
-        list(reader(path, COLUMNS, **options))
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    return one_line_error(lambda: list(reader(path, COLUMNS, **options)))
 
 
 @pytest.mark.parametrize("delimiter", ["\t", ","])
@@ -83,7 +81,7 @@ def test_a_quotation_mark_that_is_not_closed_is_named_with_its_line_before_and_i
     tmp_path: Path, long: str
 ) -> None:
     content = f'id,premise,gold\na,"{LONG}",1\nb,"{long},1\nc,fine,0\n'
-    message = complaint(read_csv, tmp_path / "set.csv", content)
+    message = reading_error(read_csv, tmp_path / "set.csv", content)
     assert message.startswith("set.csv:3: column premise must close its quotation mark where the text ends")
     assert message.endswith(f'got "{long.partition(chr(10))[0][:39]}')
 
@@ -100,18 +98,18 @@ def test_rows_are_placed_by_the_line_they_start_on(tmp_path: Path) -> None:
 
 def test_a_comma_file_that_must_have_tabs_is_refused_and_so_is_one_with_neither(tmp_path: Path) -> None:
     path = tmp_path / "set.csv"
-    message = complaint(read_csv, path, "id,premise,gold\na,fine,1\n", delimiters="\t")
+    message = reading_error(read_csv, path, "id,premise,gold\na,fine,1\n", delimiters="\t")
     assert message == "set.csv:1: columns must be separated by tabs, got 'id,premise,gold'"
-    message = complaint(read_csv, path, "id;premise;gold\na;fine;1\n")
+    message = reading_error(read_csv, path, "id;premise;gold\na;fine;1\n")
     assert message == "set.csv:1: columns must be separated by tabs or commas, got 'id;premise;gold'"
 
 
 @pytest.mark.parametrize("delimiters", ["\t", "\t,"])
 @pytest.mark.parametrize("content", ["premise\na\n", '"premise"\n"a, b"\n', "\ufeffpremise\r\na\r\n"])
 def test_a_file_of_one_column_lacks_the_others(tmp_path: Path, delimiters: str, content: str) -> None:
-    message = complaint(read_csv, tmp_path / "set.csv", content, delimiters=delimiters)
+    message = reading_error(read_csv, tmp_path / "set.csv", content, delimiters=delimiters)
     assert message == "set.csv:1: column id is missing; known: premise"
-    message = complaint(read_csv, tmp_path / "set.csv", content, delimiters=delimiters, numbered=True)
+    message = reading_error(read_csv, tmp_path / "set.csv", content, delimiters=delimiters, numbered=True)
     assert message == "set.csv:1: column gold is missing; known: premise"
 
 
@@ -137,7 +135,7 @@ def test_names_of_columns_may_have_spaces_and_marks_around_and_in_them(tmp_path:
     ("reader", "end"), [(read_csv, "\n"), (read_csv, "\r\n"), (read_tsv, "\n"), (read_tsv, "\r\n")]
 )
 def test_a_blank_line_is_no_header(tmp_path: Path, reader: Reader, end: str) -> None:
-    message = complaint(reader, tmp_path / "set.csv", f"{end}id\tpremise\tgold{end}a\tfine\t1{end}")
+    message = reading_error(reader, tmp_path / "set.csv", f"{end}id\tpremise\tgold{end}a\tfine\t1{end}")
     assert message == "set.csv:1: a file must start with a header line, got a blank one"
 
 
@@ -147,17 +145,17 @@ def test_old_line_ends_of_the_mac_are_read_too(tmp_path: Path) -> None:
 
 
 def test_a_quotation_mark_that_is_not_closed_is_named_past_whole_cells_with_commas(tmp_path: Path) -> None:
-    message = complaint(read_csv, tmp_path / "set.csv", 'id,premise,gold\n"a,b",fine,1\n"c,d","never closed,1\n')
+    message = reading_error(read_csv, tmp_path / "set.csv", 'id,premise,gold\n"a,b",fine,1\n"c,d","never closed,1\n')
     assert message.startswith("set.csv:3: column premise must close its quotation mark")
 
 
 def test_cells_of_a_comma_file_are_counted(tmp_path: Path) -> None:
-    message = complaint(read_csv, tmp_path / "set.csv", "id,premise,gold\na,one, two,1\n")
+    message = reading_error(read_csv, tmp_path / "set.csv", "id,premise,gold\na,one, two,1\n")
     assert message == "set.csv:2: a line must have 3 cells, got 4, column gold must be the last"
 
 
 def test_another_encoding_is_named_with_the_column_of_a_comma_file(tmp_path: Path) -> None:
-    message = complaint(read_csv, tmp_path / "set.csv", "id,premise,gold\na,café,1\n".encode("latin-1"))
+    message = reading_error(read_csv, tmp_path / "set.csv", "id,premise,gold\na,café,1\n".encode("latin-1"))
     assert message == "set.csv:2: column premise must be UTF-8 text, got byte 0xe9"
 
 
@@ -193,7 +191,7 @@ def test_a_tsv_line_that_is_broken_in_two_gives_rows_with_blanks(tmp_path: Path)
 
 
 def test_a_tsv_line_with_too_many_cells_is_an_error(tmp_path: Path) -> None:
-    message = complaint(read_tsv, tmp_path / "t.tsv", "id\tpremise\tgold\na\tone\ttwo\t1\n")
+    message = reading_error(read_tsv, tmp_path / "t.tsv", "id\tpremise\tgold\na\tone\ttwo\t1\n")
     assert message.endswith("t.tsv:2: a line must have 3 cells, got 4, column gold must be the last")
 
 
@@ -234,18 +232,20 @@ def test_values_of_json_become_the_text_that_csv_would_hold(tmp_path: Path) -> N
 def test_a_wrong_json_line_is_one_line_with_its_place(tmp_path: Path, line: str, message: str) -> None:
     first = '{"id": "a", "premise": "x", "gold": 1}\n\n'
     for numbered in (True, False):  # the first object has an id, so that the others must have one
-        assert complaint(read_json_lines, tmp_path / "set.jsonl", first + line, numbered=numbered).startswith(message)
+        assert reading_error(read_json_lines, tmp_path / "set.jsonl", first + line, numbered=numbered).startswith(
+            message
+        )
 
 
 @pytest.mark.parametrize("content", ["", "\n \n"])
 def test_an_empty_json_file_is_said_to_be_empty(tmp_path: Path, content: str) -> None:
-    message = complaint(read_json_lines, tmp_path / "set.jsonl", content)
+    message = reading_error(read_json_lines, tmp_path / "set.jsonl", content)
     assert message == "set.jsonl:1: a file must hold a JSON object per line, got an empty file"
 
 
 def test_json_of_another_encoding_is_named_with_its_line(tmp_path: Path) -> None:
     content = '{"id": 1, "premise": "a", "gold": 0}\n{"id": "café"}\n'.encode("latin-1")
-    message = complaint(read_json_lines, tmp_path / "set.jsonl", content)
+    message = reading_error(read_json_lines, tmp_path / "set.jsonl", content)
     assert message == "set.jsonl:2: must be UTF-8 text, got byte 0xe9"
 
 
@@ -265,7 +265,7 @@ def test_rows_are_numbered_from_zero_where_there_are_no_ids_and_blank_ones_count
     (tmp_path / name).write_text(content)
     found = cells_of(reader(tmp_path / name, COLUMNS, numbered=True))
     assert found == [["0", "fine", "1"], ["1", "", ""], ["2", "good", "0"]]
-    assert "id is missing" in complaint(reader, tmp_path / name, content)
+    assert "id is missing" in reading_error(reader, tmp_path / name, content)
 
 
 def test_blank_lines_of_a_file_are_rows_except_those_that_end_tsv(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from mtlib.data.file_readers import Row
 from mtlib.data.hub_datasets import read_hub_data
+from tests.one_line_error import one_line_error
 
 COLUMNS = ("id", "premise", "hypothesis", "label")
 ROWS: dict[str, list[Any]] = {
@@ -36,13 +37,6 @@ def read(path: str, split: str = "train", columns: tuple[str, ...] = COLUMNS) ->
     return list(read_hub_data(path, split, columns, numbered=True))
 
 
-def complaint(path: str, split: str = "train", columns: tuple[str, ...] = COLUMNS) -> str:
-    with pytest.raises(ValueError) as caught:
-        read(path, split, columns)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
 def test_a_saved_data_set_of_several_splits_is_read_with_class_labels_as_numbers(
     train: datasets.Dataset, tmp_path: Path
 ) -> None:
@@ -62,7 +56,9 @@ def test_ids_are_those_of_their_column_where_there_is_one(train: datasets.Datase
 def test_a_saved_data_set_without_splits_is_train(train: datasets.Dataset, tmp_path: Path) -> None:
     train.save_to_disk(tmp_path / "nli")
     assert [cells[1:] for _, cells in read(f"hf://{tmp_path}/nli")] == CELLS
-    assert complaint(f"hf://{tmp_path}/nli", "dev") == f"hf://{tmp_path}/nli has no split 'dev'; known: train"
+    assert (
+        one_line_error(read, f"hf://{tmp_path}/nli", "dev") == f"hf://{tmp_path}/nli has no split 'dev'; known: train"
+    )
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "json"])
@@ -73,7 +69,7 @@ def test_a_folder_of_data_files_is_read(train: datasets.Dataset, tmp_path: Path,
         getattr(rows, f"to_{suffix}")(folder / f"{split}.{suffix}")
     assert [cells[1:] for _, cells in read(f"hf://{folder}")] == CELLS
     assert [cells[1:] for _, cells in read(f"hf://{folder}", "validation")] == CELLS[1:2]
-    assert "known: train, validation" in complaint(f"hf://{folder}", "dev")
+    assert "known: train, validation" in one_line_error(read, f"hf://{folder}", "dev")
 
 
 def test_name_and_configuration_are_given_to_the_library(
@@ -92,18 +88,20 @@ def test_name_and_configuration_are_given_to_the_library(
 
 def test_a_missing_column_is_answered_with_the_nearest(train: datasets.Dataset, tmp_path: Path) -> None:
     train.save_to_disk(tmp_path / "nli")
-    message = complaint(f"hf://{tmp_path}/nli", columns=("idx", "premises", "label"))
+    message = one_line_error(read, f"hf://{tmp_path}/nli", columns=("idx", "premises", "label"))
     assert message.startswith(f"hf://{tmp_path}/nli train: column premises is missing; did you mean 'premise'?")
 
 
 def test_a_value_that_is_no_text_is_named_with_its_row(tmp_path: Path) -> None:
     datasets.Dataset.from_dict({"premise": [["a"], ["b"]], "label": [0, 1]}).save_to_disk(tmp_path / "nli")
-    message = complaint(f"hf://{tmp_path}/nli", columns=("id", "premise", "label"))
+    message = one_line_error(read, f"hf://{tmp_path}/nli", columns=("id", "premise", "label"))
     assert message == f"hf://{tmp_path}/nli train:0: premise must be text or a number, got ['a']"
 
 
 def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    assert complaint(f"hf://{tmp_path}/nowhere").startswith(f"hf://{tmp_path}/nowhere must be a data set that can be")
+    assert one_line_error(read, f"hf://{tmp_path}/nowhere").startswith(
+        f"hf://{tmp_path}/nowhere must be a data set that can be"
+    )
 
 
 def test_whatever_hinders_the_hub_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +109,7 @@ def test_whatever_hinders_the_hub_is_one_line(monkeypatch: pytest.MonkeyPatch) -
         raise ConnectionError("no route\nto the hub")
 
     monkeypatch.setattr(datasets, "load_dataset", load)
-    assert complaint("hf://snli") == "hf://snli must be a data set that can be read, got: no route"
+    assert one_line_error(read, "hf://snli") == "hf://snli must be a data set that can be read, got: no route"
 
 
 def test_without_the_library_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,4 +121,4 @@ def test_without_the_library_one_line_says_what_to_install(monkeypatch: pytest.M
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
-    assert "needs the library datasets: pip install 'multitask-sweeps[datasets]'" in complaint("hf://snli")
+    assert "needs the library datasets: pip install 'multitask-sweeps[datasets]'" in one_line_error(read, "hf://snli")

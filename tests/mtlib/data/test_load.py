@@ -21,6 +21,7 @@ from mtlib.demo.corpus import write_corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS
 from mtlib.training.evaluation import scored_train_rows
+from tests.one_line_error import one_line_error
 from tests.task_tables import read_folder
 
 SNLI = pd.DataFrame(
@@ -68,13 +69,6 @@ def labels_of(table: Table) -> list[float]:
     return found
 
 
-def complaint(config: TrialConfig, folder: Path) -> str:
-    with pytest.raises(ValueError) as caught:
-        read_data(config, folder)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
 def test_without_sources_the_own_files_are_read(folder: Path) -> None:
     tables = read_data(config_of("sst", "sts"), folder)
     expected = read_folder(folder, ("sst", "sts"))
@@ -96,21 +90,21 @@ def test_extra_sets_are_read_where_a_stage_names_them_with_their_labels_mapped(f
 def test_every_missing_file_is_named_wherever_it_should_be(folder: Path, tmp_path: Path) -> None:
     (folder / "quora-dev.csv").unlink()
     extra = {"task": "qqp", "path": str(tmp_path / "far.jsonl")}
-    message = complaint(config_of("qqp", extra=("snli", "far"), sources={"far": extra}), folder)
+    message = one_line_error(read_data, config_of("qqp", extra=("snli", "far"), sources={"far": extra}), folder)
     start = f"data folder {folder} lacks quora-dev.csv, snli-train.csv; the folder holds "
     assert message.startswith(start)
     assert message.endswith(f"; and there is no {tmp_path}/far.jsonl")
     (folder / "quora-dev.csv").write_bytes((folder / "quora-train.csv").read_bytes())
-    message = complaint(config_of("qqp", extra=("far",), sources={"far": extra}), folder)
+    message = one_line_error(read_data, config_of("qqp", extra=("far",), sources={"far": extra}), folder)
     assert message.startswith(f"files of data.sources must be there, got no {tmp_path}/far.jsonl; the folder holds no ")
     (tmp_path / "Far.jsonl").write_text("")
-    message = complaint(config_of("qqp", extra=("far",), sources={"far": extra}), folder)
+    message = one_line_error(read_data, config_of("qqp", extra=("far",), sources={"far": extra}), folder)
     assert message.endswith("/far.jsonl; did you mean 'Far.jsonl'? the folder holds Far.jsonl")
 
 
 def test_files_are_looked_for_before_any_is_read(folder: Path) -> None:
     (folder / "quora-dev.csv").write_text("wrong")
-    assert "lacks snli-train.csv" in complaint(config_of("qqp", extra=("snli",)), folder)
+    assert "lacks snli-train.csv" in one_line_error(read_data, config_of("qqp", extra=("snli",)), folder)
 
 
 GLUE = {
@@ -155,18 +149,18 @@ def test_one_own_file_is_enough_for_glue_not_to_be_read(folder: Path, removed: t
     if not removed:
         assert read_data(config_of("qqp"), folder)["qqp", "dev"].path == folder / "quora-dev.csv"
     else:
-        assert f"lacks quora-{removed[0]}.csv;" in complaint(config_of("qqp"), folder)
+        assert f"lacks quora-{removed[0]}.csv;" in one_line_error(read_data, config_of("qqp"), folder)
 
 
 def test_a_glue_folder_without_dev_is_said_to_lack_it(folder: Path) -> None:
     write_glue(folder, "qqp", ("train",))
     remove_own(folder, "qqp", "train", "dev")
-    assert f"data folder {folder} lacks QQP/dev.tsv;" in complaint(config_of("qqp"), folder)
+    assert f"data folder {folder} lacks QQP/dev.tsv;" in one_line_error(read_data, config_of("qqp"), folder)
 
 
 def test_where_there_is_neither_the_own_files_are_missed(folder: Path) -> None:
     remove_own(folder, "qqp", "train", "dev")
-    assert "lacks quora-dev.csv, quora-train.csv;" in complaint(config_of("qqp"), folder)
+    assert "lacks quora-dev.csv, quora-train.csv;" in one_line_error(read_data, config_of("qqp"), folder)
 
 
 PARAPHRASES = pd.DataFrame({"text": ["Fine.", "", "Bad."], "stars": [4, 3, 0]})
@@ -378,7 +372,7 @@ def test_a_share_that_takes_nothing_of_a_task_is_one_line(folder: Path, write: W
     for split in ("train", "dev"):
         write(f"few-{split}.csv", pd.DataFrame({"sentence": ["A.", "B.", "C."], "sentiment": [1, 2, 3]}))
     sources = {"few": {"task": "sst", "role": "replace", "path": "few-{split}.csv"}}
-    message = complaint(config_of("sst", "sts", sources=sources, hold_out=0.2), folder)
+    message = one_line_error(read_data, config_of("sst", "sts", sources=sources, hold_out=0.2), folder)
     rule = "few-train.csv: data.hold_out must hold out at least one whole group of rows that share texts"
     assert message == f"{rule}, got 0.2 of 3 rows"
 

@@ -12,6 +12,7 @@ from mtlib.data.row_sources import HELD, HoldOut, RowSource, describe_sources, r
 from mtlib.data.tables import Layout, Table, content_fingerprint
 from mtlib.data.token_cache import tokenize
 from mtlib.model.encoder import PretrainedEncoder
+from tests.one_line_error import one_line_error
 
 LAYOUT = Layout(id_column="id", text_columns=("sentence",), label_column="sentiment")
 
@@ -42,13 +43,6 @@ def hold_out(own: RowSource) -> HoldOut:
 
 def keeping(part: RowSource, hold_out: HoldOut, split: str = "train") -> RowSource:
     return dataclasses.replace(part, hold_out=hold_out, split=split)
-
-
-def complaint(part: RowSource, folder: Path) -> str:
-    with pytest.raises(ValueError) as caught:
-        read_tables([(part,)], folder)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def test_what_is_kept_aside_and_what_is_left_make_up_the_file(
@@ -145,12 +139,14 @@ def test_every_file_is_read_once(
 
 def test_a_share_that_fits_no_group_is_refused_with_its_file(tmp_path: Path) -> None:
     few = write(tmp_path, "few", ["a", "b", "c"])
-    assert complaint(keeping(few, HoldOut(share=0.3, sources=(few,))), tmp_path) == (
+    assert one_line_error(read_tables, [(keeping(few, HoldOut(share=0.3, sources=(few,))),)], tmp_path) == (
         "few.csv: data.hold_out must hold out at least one whole group of rows that share texts, got 0.3 of 3 rows"
     )
     assert len(read_tables([(keeping(few, HoldOut(share=0.34, sources=(few,))),)], tmp_path)) == 1
     same = write(tmp_path, "same", ["a", "A", " a"])
-    assert complaint(keeping(same, HoldOut(share=0.5, sources=(same,))), tmp_path).endswith("got 0.5 of 3 rows")
+    assert one_line_error(read_tables, [(keeping(same, HoldOut(share=0.5, sources=(same,))),)], tmp_path).endswith(
+        "got 0.5 of 3 rows"
+    )
 
 
 def test_a_file_of_which_nothing_is_left_is_refused(tmp_path: Path, own: RowSource, hold_out: HoldOut) -> None:
@@ -158,7 +154,7 @@ def test_a_file_of_which_nothing_is_left_is_refused(tmp_path: Path, own: RowSour
     aside = read_tables([held], tmp_path)[held].texts[0]
     copy = keeping(write(tmp_path, "copy", aside[:4]), hold_out)
     rule = "copy.csv: there must be train rows that share no text with rows held out, got none among 4"
-    assert complaint(copy, tmp_path) == rule
+    assert one_line_error(read_tables, [(copy,)], tmp_path) == rule
 
 
 def test_unusable_rows_are_said_of_what_is_trained_only(tmp_path: Path, own: RowSource, hold_out: HoldOut) -> None:

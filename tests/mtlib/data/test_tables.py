@@ -14,6 +14,7 @@ from mtlib.data.tables import (
     make_table,
 )
 from mtlib.tasks import TASKS, Task
+from tests.one_line_error import one_line_error
 from tests.task_tables import read_folder
 
 SST, QQP, STS = (TASKS[name] for name in ("sst", "qqp", "sts"))
@@ -30,15 +31,6 @@ def read(folder: Path, content: str | bytes, task: Task = SST, split: str = "dev
 def read_task_file(path: Path, task: Task, split: str) -> Table:
     layout = Layout(id_column="id", text_columns=task.text_columns, label_column=task.label_column)
     return make_table(task, split, layout, path, read_file(path, "csv", layout.columns, delimiters="\t"))
-
-
-def complaint(folder: Path, content: str | bytes, task: Task = SST, split: str = "dev") -> str:
-    """The one line that reading `content` ends with."""
-    with pytest.raises(ValueError) as caught:
-        read(folder, content, task, split)
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
 
 
 def test_columns_are_picked_by_name_whatever_their_order(tmp_path: Path) -> None:
@@ -89,7 +81,7 @@ def test_characters_that_python_calls_line_ends_do_not_end_a_record(tmp_path: Pa
 
 def test_a_quoted_text_of_two_lines_is_one_record_and_later_lines_are_numbered_rightly(tmp_path: Path) -> None:
     content = SST_HEADER + '0\ta\t"two\nlines"\t3\n1\tb\tfine\t9\n'
-    assert complaint(tmp_path, content).startswith("ids-sst-dev.csv:4: column sentiment")
+    assert one_line_error(read, tmp_path, content).startswith("ids-sst-dev.csv:4: column sentiment")
     assert read(tmp_path, content.replace("\t9", "\t4")).texts == (["two\nlines", "fine"],)
 
 
@@ -150,7 +142,7 @@ def test_labels_at_the_ends_of_their_range_are_read(tmp_path: Path, task: Task, 
     ],
 )
 def test_a_wrong_label_stops_with_file_line_and_column(tmp_path: Path, task: Task, label: str, rule: str) -> None:
-    assert complaint(tmp_path, labelled(task, label), task) == f"{task.file_name('dev')}:2: {rule}"
+    assert one_line_error(read, tmp_path, labelled(task, label), task) == f"{task.file_name('dev')}:2: {rule}"
 
 
 def labelled(task: Task, label: str) -> str:
@@ -161,12 +153,15 @@ def labelled(task: Task, label: str) -> str:
 
 def test_another_encoding_is_named_with_line_and_column(tmp_path: Path) -> None:
     content = (SST_HEADER + "0\ta\tfine\t3\n1\tb\tcafé\t3\n").encode("latin-1")
-    assert complaint(tmp_path, content) == "ids-sst-dev.csv:3: column sentence must be UTF-8 text, got byte 0xe9"
+    assert (
+        one_line_error(read, tmp_path, content)
+        == "ids-sst-dev.csv:3: column sentence must be UTF-8 text, got byte 0xe9"
+    )
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
 def test_utf_16_is_another_encoding(tmp_path: Path, encoding: str) -> None:
-    message = complaint(tmp_path, (SST_HEADER + "0\ta\tfine\t3\n").encode(encoding))
+    message = one_line_error(read, tmp_path, (SST_HEADER + "0\ta\tfine\t3\n").encode(encoding))
     assert message.startswith("ids-sst-dev.csv:1: column ")
     assert "must be UTF-8 text" in message
 
@@ -174,67 +169,69 @@ def test_utf_16_is_another_encoding(tmp_path: Path, encoding: str) -> None:
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf"])
 def test_an_empty_file_is_said_to_be_empty(tmp_path: Path, content: bytes) -> None:
     rule = "ids-sst-dev.csv:1: a file must start with a header line, got an empty file"
-    assert complaint(tmp_path, content) == rule
+    assert one_line_error(read, tmp_path, content) == rule
 
 
 def test_a_header_alone_is_an_error(tmp_path: Path) -> None:
-    assert complaint(tmp_path, SST_HEADER) == "ids-sst-dev.csv: there must be usable rows, got none"
+    assert one_line_error(read, tmp_path, SST_HEADER) == "ids-sst-dev.csv: there must be usable rows, got none"
 
 
 def test_a_file_of_unusable_rows_is_an_error_that_shows_the_first(tmp_path: Path) -> None:
-    message = complaint(tmp_path, SST_HEADER + "0\ta\t\t3\n1\tb\tfine\t\n")
+    message = one_line_error(read, tmp_path, SST_HEADER + "0\ta\t\t3\n1\tb\tfine\t\n")
     assert message.endswith("got 2 unusable, the first: ids-sst-dev.csv:2: sentence is blank")
 
 
 def test_a_missing_column_is_answered_with_the_nearest_name(tmp_path: Path) -> None:
-    message = complaint(tmp_path, QQP_HEADER.replace("is_duplicate", "is_dup") + "0\ta\tx\ty\t1\n", QQP)
+    message = one_line_error(read, tmp_path, QQP_HEADER.replace("is_duplicate", "is_dup") + "0\ta\tx\ty\t1\n", QQP)
     start = "quora-dev.csv:1: column is_duplicate is missing; did you mean 'is_dup'? known: is_dup, "
     assert message.startswith(start)
 
 
 def test_a_file_without_a_header_misses_its_columns(tmp_path: Path) -> None:
-    assert "ids-sst-dev.csv:1: column id is missing" in complaint(tmp_path, "0\tabc\tA lovely film\t3\n")
+    assert "ids-sst-dev.csv:1: column id is missing" in one_line_error(read, tmp_path, "0\tabc\tA lovely film\t3\n")
 
 
 def test_a_column_that_is_there_twice_is_an_error(tmp_path: Path) -> None:
-    message = complaint(tmp_path, "id\tsentence\tsentence\tsentiment\na\tx\ty\t3\n")
+    message = one_line_error(read, tmp_path, "id\tsentence\tsentence\tsentiment\na\tx\ty\t3\n")
     assert message == "ids-sst-dev.csv:1: column sentence must be there once, got 2"
 
 
 def test_commas_for_tabs_are_recognised(tmp_path: Path) -> None:
-    message = complaint(tmp_path, "id,sentence,sentiment\na,fine,3\n")
+    message = one_line_error(read, tmp_path, "id,sentence,sentiment\na,fine,3\n")
     assert message == "ids-sst-dev.csv:1: columns must be separated by tabs, got 'id,sentence,sentiment'"
 
 
 def test_a_line_with_too_few_cells_names_the_column_it_lacks(tmp_path: Path) -> None:
-    message = complaint(tmp_path, SST_HEADER + "0\ta\tfine\n")
+    message = one_line_error(read, tmp_path, SST_HEADER + "0\ta\tfine\n")
     assert message == "ids-sst-dev.csv:2: a line must have 4 cells, got 3, no column sentiment"
 
 
 def test_a_line_with_too_many_cells_names_the_last_column(tmp_path: Path) -> None:
-    message = complaint(tmp_path, SST_HEADER + "0\ta\tfine\tor not\t3\n")
+    message = one_line_error(read, tmp_path, SST_HEADER + "0\ta\tfine\tor not\t3\n")
     assert message == "ids-sst-dev.csv:2: a line must have 4 cells, got 5, column sentiment must be the last"
 
 
 def test_a_stray_quotation_mark_that_swallows_the_rest_is_named_where_it_stands(tmp_path: Path) -> None:
     rows = "".join(f"{row}\tid{row}\tfine\t3\n" for row in range(50))
-    message = complaint(tmp_path, SST_HEADER + '0\ta\tfine\t3\n1\tb\t"never closed\t3\n' + rows)
+    message = one_line_error(read, tmp_path, SST_HEADER + '0\ta\tfine\t3\n1\tb\t"never closed\t3\n' + rows)
     assert message.startswith("ids-sst-dev.csv:3: column sentence must close its quotation mark")
     assert message.endswith('got "never closed')
 
 
 def test_a_stray_quotation_mark_that_another_one_closes_is_found_too(tmp_path: Path) -> None:
     content = SST_HEADER + '0\ta\t"opened\t3\n1\tb\tfine\t3\n2\tc\tclosed"\t3\n3\td\tgood\t4\n'
-    assert complaint(tmp_path, content).startswith("ids-sst-dev.csv:2: column sentence must close its quotation mark")
+    assert one_line_error(read, tmp_path, content).startswith(
+        "ids-sst-dev.csv:2: column sentence must close its quotation mark"
+    )
 
 
 def test_text_after_a_closing_quotation_mark_is_an_error(tmp_path: Path) -> None:
-    message = complaint(tmp_path, SST_HEADER + '0\ta\t"x" and "y"\t3\n')
+    message = one_line_error(read, tmp_path, SST_HEADER + '0\ta\t"x" and "y"\t3\n')
     assert message.startswith("ids-sst-dev.csv:2: column sentence must close its quotation mark")
 
 
 def test_a_stray_quotation_mark_in_the_label_is_named_in_the_label(tmp_path: Path) -> None:
-    message = complaint(tmp_path, SST_HEADER + '0\ta\t"fine"\t"3\n1\tb\tfine\t3\n')
+    message = one_line_error(read, tmp_path, SST_HEADER + '0\ta\t"fine"\t"3\n1\tb\tfine\t3\n')
     assert message.startswith("ids-sst-dev.csv:2: column sentiment must close")
 
 

@@ -17,16 +17,14 @@ from mtlib.model.architecture_check import (
     two_texts,
 )
 from tests.mtlib.model.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, NO_TEXT_ENCODERS
+from tests.one_line_error import one_line_error
 
 RULE = "encoder 'it' must be one that reads a text both ways, got "
 
 
-def refusal(config: Any) -> str:
-    """What an architecture is refused for, in one line."""
-    with pytest.raises(ValueError) as caught:
-        check_architecture("it", config)
-    message = str(caught.value)
-    assert "\n" not in message
+def architecture_error(config: Any) -> str:
+    """What follows the rule in the error of an architecture that is refused."""
+    message = one_line_error(check_architecture, "it", config)
     assert message.startswith(RULE)
     return message.removeprefix(RULE)
 
@@ -40,18 +38,18 @@ def test_what_reads_both_ways_is_an_encoder(name: str) -> None:
 def test_a_decoder_is_refused_by_its_type(name: str) -> None:
     config = DECODERS[name]
     fault = f"one whose first token does not see those behind it, as in decoders ({config.model_type})"
-    assert refusal(config) == fault
+    assert architecture_error(config) == fault
 
 
 @pytest.mark.parametrize("name", ENCODER_DECODERS)
 def test_an_encoder_decoder_is_refused_by_its_type(name: str) -> None:
-    assert refusal(ENCODER_DECODERS[name]) == f"an encoder-decoder ({name})"
+    assert architecture_error(ENCODER_DECODERS[name]) == f"an encoder-decoder ({name})"
 
 
 @pytest.mark.parametrize("name", NO_TEXT_ENCODERS)
 def test_what_gives_no_states_of_tokens_is_refused_by_its_type(name: str) -> None:
     config, fault = NO_TEXT_ENCODERS[name]
-    assert refusal(config).startswith(fault)
+    assert architecture_error(config).startswith(fault)
 
 
 def built_of(config: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -64,7 +62,7 @@ def built_of(config: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return model
 
     monkeypatch.setattr(AutoModel, "from_config", count)
-    refusal(config)
+    architecture_error(config)
     return sizes
 
 

@@ -42,6 +42,7 @@ from mtlib.model.encoder import (
 )
 from mtlib.model.layers import encoder_layers
 from tests.mtlib.model.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, NOT_ENTERED
+from tests.one_line_error import one_line_error
 
 AS_IT_IS = EncoderConfig(dropout=None, max_length=32)
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1}
@@ -320,48 +321,45 @@ def test_a_folder_is_no_matter_for_the_hub(copy_of_encoder: Path, requests: list
     assert requests == []
 
 
-def refusal(folder: Path) -> str:
-    """The one line with which an encoder is refused."""
-    with pytest.raises(ValueError) as caught:
-        load_encoder(str(folder))
-    message = str(caught.value)
-    assert "\n" not in message
+def loading_error(folder: Path) -> str:
+    """The error of loading an encoder; it names the folder."""
+    message = one_line_error(load_encoder, str(folder))
     assert str(folder) in message
     return message
 
 
 def test_a_folder_that_is_not_there_is_named_in_one_line(tmp_path: Path) -> None:
-    assert refusal(tmp_path / "nothing").startswith(f"encoder '{tmp_path}/nothing' cannot be loaded: ")
+    assert loading_error(tmp_path / "nothing").startswith(f"encoder '{tmp_path}/nothing' cannot be loaded: ")
 
 
 @pytest.mark.parametrize("file", ["config.json", "model.safetensors", "tokenizer.json"])
 @pytest.mark.parametrize("content", [b"", b"{", b"\x00" * 64, b"5", b"[]"], ids=["empty", "cut", "zeros", "5", "[]"])
 def test_a_damaged_file_is_refused_in_one_line(file: str, content: bytes, copy_of_encoder: Path) -> None:
     (copy_of_encoder / file).write_bytes(content)
-    refusal(copy_of_encoder)
+    loading_error(copy_of_encoder)
 
 
 @pytest.mark.parametrize("file", ["config.json", "model.safetensors"])
 def test_a_folder_that_lacks_a_file_is_refused_in_one_line(file: str, copy_of_encoder: Path) -> None:
     (copy_of_encoder / file).unlink()
-    refusal(copy_of_encoder)
+    loading_error(copy_of_encoder)
 
 
 def test_a_folder_without_a_vocabulary_is_refused(copy_of_encoder: Path) -> None:
     for path in (*copy_of_encoder.glob("tokenizer*"), copy_of_encoder / "vocab.txt"):
         path.unlink()
-    assert refusal(copy_of_encoder).endswith(" must come with its tokenizer, got no vocabulary")
+    assert loading_error(copy_of_encoder).endswith(" must come with its tokenizer, got no vocabulary")
 
 
 def test_a_tokenizer_that_cannot_encode_a_text_is_refused_in_one_line(copy_of_encoder: Path) -> None:
     words = Tokenizer(WordLevel({"[PAD]": 0, "word": 1}))  # no [UNK] for any other word
     PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]").save_pretrained(copy_of_encoder)
-    assert " cannot be loaded: WordLevel error: Missing [UNK] token" in refusal(copy_of_encoder)
+    assert " cannot be loaded: WordLevel error: Missing [UNK] token" in loading_error(copy_of_encoder)
 
 
 def test_weights_of_another_size_are_refused_in_one_line(copy_of_encoder: Path) -> None:
     change_config(copy_of_encoder, intermediate_size=48)
-    assert refusal(copy_of_encoder).endswith(
+    assert loading_error(copy_of_encoder).endswith(
         " must have all its weights, 6 are of another size, first encoder.layer.0.intermediate.dense.bias"
     )
 
@@ -369,12 +367,12 @@ def test_weights_of_another_size_are_refused_in_one_line(copy_of_encoder: Path) 
 @pytest.mark.parametrize("changes", [{"hidden_size": "wide"}, {"hidden_act": "none such"}, {"model_type": "none such"}])
 def test_a_configuration_that_cannot_be_is_refused_in_one_line(changes: dict[str, Any], copy_of_encoder: Path) -> None:
     change_config(copy_of_encoder, **changes)
-    assert " cannot be loaded: " in refusal(copy_of_encoder)
+    assert " cannot be loaded: " in loading_error(copy_of_encoder)
 
 
 def test_a_checkpoint_that_lacks_a_layer_is_refused(copy_of_encoder: Path) -> None:
     change_config(copy_of_encoder, num_hidden_layers=3)
-    assert refusal(copy_of_encoder).endswith(
+    assert loading_error(copy_of_encoder).endswith(
         " must have all its weights, 16 are missing, first encoder.layer.2.attention.output.LayerNorm.bias"
     )
 
@@ -384,7 +382,7 @@ def test_a_checkpoint_that_lacks_a_single_weight_is_refused_by_its_name(copy_of_
         del weights["encoder.layer.1.output.dense.bias"]
 
     change_weights(copy_of_encoder, drop_one)
-    assert refusal(copy_of_encoder).endswith("1 are missing, first encoder.layer.1.output.dense.bias")
+    assert loading_error(copy_of_encoder).endswith("1 are missing, first encoder.layer.1.output.dense.bias")
 
 
 def save(config: Any, folder: Path, tokenizer: PreTrainedTokenizerFast) -> Path:
@@ -397,7 +395,7 @@ def save(config: Any, folder: Path, tokenizer: PreTrainedTokenizerFast) -> Path:
 @pytest.mark.parametrize("name", ["llama", "gpt2", "bert, as a decoder"])
 def test_a_decoder_is_refused_by_its_type(name: str, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     config = DECODERS[name]
-    message = refusal(save(config, tmp_path, bert_tokenizer))
+    message = loading_error(save(config, tmp_path, bert_tokenizer))
     assert message.endswith(f"whose first token does not see those behind it, as in decoders ({config.model_type})")
 
 
@@ -405,12 +403,14 @@ def test_a_decoder_is_refused_by_its_type(name: str, bert_tokenizer: PreTrainedT
 def test_an_encoder_decoder_is_refused_by_its_type(
     name: str, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
-    assert refusal(save(ENCODER_DECODERS[name], tmp_path, bert_tokenizer)).endswith(f"got an encoder-decoder ({name})")
+    assert loading_error(save(ENCODER_DECODERS[name], tmp_path, bert_tokenizer)).endswith(
+        f"got an encoder-decoder ({name})"
+    )
 
 
 def test_a_decoder_is_refused_before_its_weights_are_looked_for(tmp_path: Path) -> None:
     DECODERS["llama"].save_pretrained(tmp_path)
-    assert "as in decoders (llama)" in refusal(tmp_path)
+    assert "as in decoders (llama)" in loading_error(tmp_path)
 
 
 @pytest.mark.usefixtures("cached")

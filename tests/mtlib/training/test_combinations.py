@@ -19,6 +19,7 @@ from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport, StepProgress
+from tests.killed import Killed
 from tests.mtlib.runtime.worker_pair import RunOnBoth
 from tests.mtlib.training.combinations import (
     ALTERNATING_ONLY,
@@ -128,10 +129,6 @@ def test_a_combination_is_built_or_refused_with_its_reason(order: str, tiny_conf
         )
         with pytest.raises(ValueError, match=reason):
             tiny_config.override(changes)
-
-
-class Killed(Exception):  # noqa: N818
-    """Stands for a kill: nothing after it runs."""
 
 
 @dataclasses.dataclass

@@ -21,6 +21,7 @@ from results.bundle.manifest import (
 )
 from results.inference.predictor import load_predictor, predict_texts
 from results.records.selection import BundledMember
+from tests.one_line_error import one_line_error
 from tests.results.bundle.bundled_sweep import TEXTS, bundle_without_wheel, copy_sweep, select_mixed, source_of
 
 KNOTS = tuple(np.linspace(0, 5, 101).tolist())
@@ -56,11 +57,8 @@ def copied(bundle_folder: Path, tmp_path: Path) -> Path:
     return shutil.copytree(bundle_folder, tmp_path / "bundle")
 
 
-def complaint(folder: Path, task: str = "sst") -> str:
-    with pytest.raises(ValueError) as caught:
-        load_bundled(folder, read_bundle(folder), task, "cpu")
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+def loading_error(folder: Path, task: str = "sst") -> str:
+    return one_line_error(load_bundled, folder, read_bundle(folder), task, "cpu")
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -153,7 +151,7 @@ def test_weights_that_make_no_sense_are_one_line(copied: Path) -> None:
     bundle = read_bundle(copied)
     heavy = tuple(dataclasses.replace(member, weight=0.75) for member in bundle.tasks["sst"])
     write_bundle_file(copied, dataclasses.replace(bundle, tasks={"sst": heavy}))
-    assert complaint(copied) == "weights of members must sum to 1, got 1.5"
+    assert loading_error(copied) == "weights of members must sum to 1, got 1.5"
 
 
 @pytest.mark.parametrize(
@@ -168,7 +166,7 @@ def test_a_damaged_file_is_one_line_that_names_it(name: str, how: str, copied: P
     if how != "gone":
         path.write_bytes(data[:-1] if how == "cut" else data[:-9] + bytes([data[-9] ^ 1]) + data[-8:])
     what = "cannot be read: No such file or directory" if how == "gone" else "is truncated or damaged"
-    assert complaint(copied) == f"a bundle's models must be whole (copy it again), {path} {what}"
+    assert loading_error(copied) == f"a bundle's models must be whole (copy it again), {path} {what}"
 
 
 def test_a_card_may_be_changed_and_a_model_of_another_task_be_missing(copied: Path) -> None:

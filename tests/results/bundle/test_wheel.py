@@ -9,6 +9,7 @@ import pytest
 
 from results.bundle.wheel import build_wheel
 from results.records.files import PROJECT_FOLDER
+from tests.one_line_error import one_line_error
 
 PACKAGES = ("mtlib", "search_spaces", "results", "sweeps")
 
@@ -32,13 +33,6 @@ def small_project(folder: Path) -> Path:
 def build(folder: Path, root: Path = PROJECT_FOLDER) -> Path:
     folder.mkdir()
     return folder / build_wheel(folder, root)
-
-
-def refusal(folder: Path, root: Path) -> str:
-    with pytest.raises(ValueError) as caught:
-        build(folder, root)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def test_it_holds_all_sources_as_they_are_and_the_licence(tmp_path: Path) -> None:
@@ -91,7 +85,7 @@ def test_it_holds_folders_in_folders(tmp_path: Path) -> None:
 def test_without_a_checkout_there_is_one_line(lacks: str, tmp_path: Path) -> None:
     root = small_project(tmp_path / "project")
     (root / lacks).unlink()
-    line = refusal(tmp_path / "out", root)
+    line = one_line_error(build, tmp_path / "out", root)
     assert line.startswith("a bundle needs ")
     assert lacks in line
     assert not list((tmp_path / "out").iterdir())
@@ -99,7 +93,7 @@ def test_without_a_checkout_there_is_one_line(lacks: str, tmp_path: Path) -> Non
 
 def test_another_project_is_no_checkout(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "other"\n')
-    assert f"no pyproject.toml of it in {tmp_path}" in refusal(tmp_path / "out", tmp_path)
+    assert f"no pyproject.toml of it in {tmp_path}" in one_line_error(build, tmp_path / "out", tmp_path)
 
 
 def test_what_setuptools_complains_of_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +101,7 @@ def test_what_setuptools_complains_of_is_one_line(tmp_path: Path, monkeypatch: p
     (tmp_path / "path").mkdir()
     (tmp_path / "path" / "setuptools.py").write_text("raise ImportError('it is broken')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "path"))
-    line = refusal(tmp_path / "out", root)
+    line = one_line_error(build, tmp_path / "out", root)
     wanted = "room on the disk and setuptools>=77 (pip install 'setuptools>=77'), got ImportError: it is broken"
     assert line == f"to build a wheel of the project takes {wanted}"
     assert not list((tmp_path / "out").iterdir())

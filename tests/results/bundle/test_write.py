@@ -27,6 +27,7 @@ from results.inference.models import LoadedModel, find_trials, load_models
 from results.inference.predictor import load_predictor, predict_texts
 from results.predict import main
 from results.records.selection import Selection, read_selection, write_selection
+from tests.one_line_error import one_line_error
 from tests.results.bundle.bundled_sweep import TEXTS, bundle_without_wheel, copy_sweep, select_mixed, source_of
 from tests.results.inference.test_models import rewrite_encoder
 from tests.results.inference.trained_sweep import FIRST, SECOND, kept_epoch, member_of, selection_of
@@ -46,11 +47,9 @@ def sweep(trained_folder: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def refusal(selection: Selection, sweep: Path, place: Path, **changes: Any) -> str:
-    with pytest.raises(ValueError) as caught:
-        write_bundle(selection, sweep, replace(source_of(sweep), **changes), place, lambda _: None)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+def bundle_error(selection: Selection, sweep: Path, place: Path, **changes: Any) -> str:
+    source = replace(source_of(sweep), **changes)
+    return one_line_error(write_bundle, selection, sweep, source, place, lambda _: None)
 
 
 def requirements_of(name: str) -> Iterator[str]:
@@ -248,7 +247,7 @@ def test_nothing_is_left_of_what_fails(sweep: Path, tmp_path: Path) -> None:
     last = selection.tasks["sts"].members[1]
     path = sweep / f"trials/{last.trial}/checkpoint/weights/epoch-{last.epoch:04d}.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
-    assert f"{path} is truncated or damaged" in refusal(selection, sweep, place)
+    assert f"{path} is truncated or damaged" in bundle_error(selection, sweep, place)
     assert not list(place.parent.iterdir())
 
 
@@ -260,9 +259,9 @@ def test_what_is_wrong_is_said_before_anything_is_written(
 
     monkeypatch.setattr(bundle, "build_wheel", fail)
     selection = read_selection(sweep)
-    assert refusal(selection, sweep, tmp_path) == f"--bundle must name a new folder, got {tmp_path}"
+    assert bundle_error(selection, sweep, tmp_path) == f"--bundle must name a new folder, got {tmp_path}"
     place = tmp_path / "bundle"
-    line = refusal(selection, sweep, place, places={str(sweep): tmp_path / "gone"})
+    line = bundle_error(selection, sweep, place, places={str(sweep): tmp_path / "gone"})
     assert f"no sweep at {tmp_path}/gone" in line
     assert not place.exists()
 
@@ -296,7 +295,7 @@ def test_ctrl_c_leaves_nothing(sweep: Path, tmp_path: Path, monkeypatch: pytest.
 
 def test_a_place_that_cannot_be_written_is_one_line(sweep: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    line = refusal(read_selection(sweep), sweep, tmp_path / "file" / "bundle")
+    line = bundle_error(read_selection(sweep), sweep, tmp_path / "file" / "bundle")
     assert f"must be a place that can be written, got {tmp_path}/file/bundle: " in line
 
 

@@ -15,6 +15,7 @@ from mtlib.data.tables import content_fingerprint
 from mtlib.tasks import TASKS
 from results.inference.dev_texts import data_folder, read_dev_texts
 from results.records.trials import write_sweep, write_trials
+from tests.one_line_error import one_line_error
 from tests.results.conftest import build_record
 from tests.task_tables import read_folder
 
@@ -38,13 +39,6 @@ def frame_of(data: Path, task: str) -> pd.DataFrame:
     return frame
 
 
-def refusal(sweep: Path, *arguments: Any) -> str:
-    with pytest.raises(ValueError) as caught:
-        read_dev_texts(sweep, *arguments)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_texts_are_those_of_the_file_in_the_order_of_the_ids(task: str, tiny_folder: Path, tmp_path: Path) -> None:
     frame = frame_of(tiny_folder, task)
@@ -65,7 +59,7 @@ def test_a_source_that_replaces_a_tasks_files_is_read_in_their_place(tiny_folder
     (tmp_path / "empty").mkdir()
     found = read_dev_texts(sweep_of(tmp_path / "sweep", tmp_path / "empty", changes), "sst")
     assert found == read_dev_texts(sweep_of(tmp_path / "plain", tiny_folder), "sst")
-    assert "lacks quora-dev.csv" in refusal(tmp_path / "sweep", "qqp")
+    assert "lacks quora-dev.csv" in one_line_error(read_dev_texts, tmp_path / "sweep", "qqp")
 
 
 def test_data_that_are_gone_or_not_named_are_asked_for_by_their_flag(tiny_folder: Path, tmp_path: Path) -> None:
@@ -73,9 +67,11 @@ def test_data_that_are_gone_or_not_named_are_asked_for_by_their_flag(tiny_folder
     silent = sweep_of(tmp_path / "silent", None)
     moved = "the data folder of {} must be at the path recorded in sweep.json, or be named with --data"
     moved += ", got no folder {}"
-    assert refusal(gone, "sst") == moved.format(gone, tmp_path / "no-data")
-    assert refusal(silent, "sst") == f"--data must name the data folder, which {silent} does not, got none"
-    assert refusal(silent, "sst", None, tmp_path / "other") == moved.format(silent, tmp_path / "other")
+    assert one_line_error(read_dev_texts, gone, "sst") == moved.format(gone, tmp_path / "no-data")
+    unknown = f"--data must name the data folder, which {silent} does not, got none"
+    assert one_line_error(read_dev_texts, silent, "sst") == unknown
+    other = tmp_path / "other"
+    assert one_line_error(read_dev_texts, silent, "sst", None, other) == moved.format(silent, other)
     for sweep in (gone, silent):
         assert len(read_dev_texts(sweep, "sst", data=tiny_folder)) == 13
         assert data_folder(sweep, tiny_folder) == tiny_folder
@@ -84,9 +80,9 @@ def test_data_that_are_gone_or_not_named_are_asked_for_by_their_flag(tiny_folder
 def test_rows_that_were_not_scored_are_refused(tiny_folder: Path, tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path / "sweep", tiny_folder)
     ids = [str(name) for name in frame_of(tiny_folder, "sst").index]
-    line = refusal(sweep, "sst", [*ids, "another"])
+    line = one_line_error(read_dev_texts, sweep, "sst", [*ids, "another"])
     assert line.startswith("rows of sst-dev must be those that were scored, got none with the id another in /")
-    assert "dev must be those" in refusal(sweep, "sst", ["another"])
+    assert "dev must be those" in one_line_error(read_dev_texts, sweep, "sst", ["another"])
 
 
 @pytest.mark.parametrize("column", ["sentence", "sentiment", "id"])
@@ -114,7 +110,7 @@ def test_rows_of_one_of_several_files_that_trials_were_scored_on_are_known(tiny_
     sweep = sweep_of(tmp_path / "sweep", tiny_folder, tables={"sst-dev": "0", "sst-dev (mine-dev.csv)": own})
     assert len(read_dev_texts(sweep, "sst")) == 13
     sweep_of(tmp_path / "sweep", tiny_folder, tables={"sst-dev": "0", "sst-device": own})
-    assert "got different rows in" in refusal(sweep, "sst")
+    assert "got different rows in" in one_line_error(read_dev_texts, sweep, "sst")
 
 
 def test_an_id_that_is_there_twice_is_no_obstacle_where_all_rows_are_wanted(tiny_folder: Path, tmp_path: Path) -> None:
@@ -124,10 +120,11 @@ def test_an_id_that_is_there_twice_is_no_obstacle_where_all_rows_are_wanted(tiny
     frame = pd.read_csv(path, sep="\t")
     sweep, ids = sweep_of(tmp_path / "sweep", data), [str(name) for name in frame["id"]]
     assert [own for (own,) in read_dev_texts(sweep, "sst", ids)] == list(frame["sentence"])
-    assert "ids must be there once where rows are picked by them, got 1 twice" in refusal(sweep, "sst", ids[:3])
+    line = one_line_error(read_dev_texts, sweep, "sst", ids[:3])
+    assert "ids must be there once where rows are picked by them, got 1 twice" in line
 
 
 def test_a_task_that_no_trial_has_learned_is_one_line(tiny_folder: Path, tmp_path: Path) -> None:
     sweep, config = sweep_of(tmp_path / "sweep", tiny_folder), TrialConfig(stages=(StageConfig(tasks=("sst",)),))
     write_trials(sweep, [build_record(0, config=config.to_json())], tuple(TASKS))
-    assert refusal(sweep, "qqp") == f"there must be a trial that learns qqp, got none in {sweep}"
+    assert one_line_error(read_dev_texts, sweep, "qqp") == f"there must be a trial that learns qqp, got none in {sweep}"

@@ -10,6 +10,7 @@ from mtlib.data import file_readers
 from mtlib.data.file_readers import Format, read_file
 from results.inference.readers import TextRow, find_format, open_input, read_texts
 from tests.mtlib.data.test_file_readers import PARTS, random_frame
+from tests.one_line_error import one_line_error
 
 PAIR = ("sentence1", "sentence2")
 
@@ -21,13 +22,6 @@ def read(content: str | bytes, form: Format, columns: Sequence[str] = PAIR, name
 
 def fields_of(rows: Sequence[TextRow]) -> list[tuple[str, ...]]:
     return [(row.id, *row.texts) for row in rows]
-
-
-def complaint(content: str | bytes, form: Format, columns: Sequence[str] = PAIR, name: str = "x") -> str:
-    with pytest.raises(ValueError) as caught:
-        read(content, form, columns, name)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("delimiter", ["\t", ","])
@@ -66,7 +60,7 @@ def test_two_texts_stand_on_a_plain_line_with_a_tab_between() -> None:
         ("3", "", "e"),
     ]
     for line, count in (("only one", 1), ("a\tb\tc", 3)):
-        message = complaint(f"a\tb\n{line}\n", "lines")
+        message = one_line_error(read, f"a\tb\n{line}\n", "lines")
         assert message == f"x:2: a line must hold two texts with a tab between, got {count}"
 
 
@@ -105,14 +99,14 @@ def test_a_single_column_needs_no_delimiter() -> None:
     assert fields_of(read("sentence\na, b\n", "tsv", ("sentence",))) == [("0", "a, b")]
     assert fields_of(read("sentence\na,\tb\nc\n", "csv", ("sentence",))) == [("0", "a,\tb"), ("1", "c")]
     assert fields_of(read('"a, b"\nc, d\n', "csv", ("a, b",))) == [("0", "c, d")]
-    message = complaint("text;label\na;b\n", "csv", ("sentence",))
+    message = one_line_error(read, "text;label\na;b\n", "csv", ("sentence",))
     assert message == "x:1: columns must be separated by tabs or commas, got 'text;label'"
 
 
 @pytest.mark.parametrize("form", ["csv", "tsv"])
 def test_a_single_column_of_another_name_is_named(form: Format) -> None:
     for name in ("text", "Sentences of mine"):
-        message = complaint(f"{name}\na, b\n", form, ("sentence",))
+        message = one_line_error(read, f"{name}\na, b\n", form, ("sentence",))
         assert message.startswith("x:1: column sentence is missing; ")
         assert message.endswith(f"known: {name}")
 
@@ -177,7 +171,7 @@ def test_errors_are_those_of_a_whole_file(form: Format, content: str | bytes, tm
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ValueError) as caught:
         list(read_file(path, form, ("id", *PAIR), numbered=True))
-    assert complaint(content, form, name="set.csv") == str(caught.value)
+    assert one_line_error(read, content, form, name="set.csv") == str(caught.value)
 
 
 @pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", "lines"])
@@ -189,7 +183,10 @@ def test_a_file_without_rows_has_none(form: Format) -> None:
 def test_a_line_without_end_is_refused_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_readers, "MAX_LINE_LENGTH", 8)
     assert fields_of(read("1234567\n", "lines", ("sentence",))) == [("0", "1234567")]
-    assert complaint("1\n12345678\n", "lines", ("sentence",)) == "x:2: a line must have at most 8 bytes, got more"
+    assert (
+        one_line_error(read, "1\n12345678\n", "lines", ("sentence",))
+        == "x:2: a line must have at most 8 bytes, got more"
+    )
 
 
 def test_a_quotation_mark_that_is_never_closed_is_named_before_it_fills_the_memory() -> None:

@@ -31,6 +31,7 @@ from results.records.selection import Member, Selection, read_selection, write_s
 from results.records.trials import read_trials, write_sweep, write_trials
 from results.records.weights import read_trial_weights
 from tests.mtlib.stages.inert_cases import OTHER_PREDICTION, SAME_PREDICTION, all_tasks_config
+from tests.one_line_error import one_line_error
 from tests.results.conftest import build_record
 from tests.results.inference.soup_sweep import ALIKE, BI_TASK, OTHER, train_soup_sweep
 from tests.results.inference.trained_sweep import kept_epoch, member_of, selection_of
@@ -162,20 +163,17 @@ def test_the_part_that_is_averaged_is_enough_to_predict(
         np.testing.assert_array_equal(found, expected)
 
 
-def refusal(folder: Path, task: str, members: Sequence[Member]) -> str:
-    with pytest.raises(ValueError) as caught:
-        load_soup(members, task, source_of(folder))
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+def soup_error(folder: Path, task: str, members: Sequence[Member]) -> str:
+    return one_line_error(load_soup, members, task, source_of(folder))
 
 
 def test_members_of_another_shape_are_refused_by_name(soup_folder: Path) -> None:
     members = members_of(soup_folder, BI_TASK, (ALIKE[0], ALIKE[2], ALIKE[1]))
-    line = refusal(soup_folder, BI_TASK, members)
+    line = soup_error(soup_folder, BI_TASK, members)
     rule = f"members of a soup must have one encoder and one shape, got trial {ALIKE[1]} of {soup_folder} at epoch "
     assert line.startswith(rule)
     assert f"whose are others than those of trial {ALIKE[0]} of " in line
-    assert refusal(soup_folder, "sst", members_of(soup_folder, "sst", (ALIKE[0], OTHER))).startswith(
+    assert soup_error(soup_folder, "sst", members_of(soup_folder, "sst", (ALIKE[0], OTHER))).startswith(
         "members of a soup must have one encoder and one shape"
     )
 
@@ -183,7 +181,7 @@ def test_members_of_another_shape_are_refused_by_name(soup_folder: Path) -> None
 def test_members_with_other_weights_in_the_mean_are_refused(soup_folder: Path) -> None:
     first, second = members_of(soup_folder, "sst", ALIKE[:2])
     uneven = (replace(first, weight=0.75), replace(second, weight=0.25))
-    assert refusal(soup_folder, "sst", uneven) == "members of a soup must have equal weights, got 0.75, 0.25"
+    assert soup_error(soup_folder, "sst", uneven) == "members of a soup must have equal weights, got 0.75, 0.25"
     wrong = soup_selection(soup_folder, "sst", (replace(first, weight=0.9), replace(second, weight=0.9)))
     with pytest.raises(ValueError, match=r"^weights of members must sum to 1, got 1.8$"):
         load_predictor(wrong, "sst", source_of(soup_folder))
@@ -194,18 +192,18 @@ def test_weights_that_are_gone_or_do_not_fit_are_one_line(soup_folder: Path, tmp
     members = members_of(folder, "sst", ALIKE[:2])
     path = folder / f"trials/{ALIKE[1]}/checkpoint/weights/epoch-{kept_epoch(folder, ALIKE[1], 'sst'):04d}.safetensors"
     path.unlink()
-    assert f"weights must be whole, {path} is missing (a sweep deletes" in refusal(folder, "sst", members)
+    assert f"weights must be whole, {path} is missing (a sweep deletes" in soup_error(folder, "sst", members)
     weights = {**weights_of(folder, members[0])}
     del weights["heads.sst.bias"]
     states = StateFolder(path=folder / f"trials/{ALIKE[1]}/checkpoint")
     keep_best(states, members[1].epoch, {"sst": members[1].epoch}, weights)
-    line = refusal(folder, "sst", members)
+    line = soup_error(folder, "sst", members)
     assert line.endswith("1 weight is missing, first heads.sst.bias")
     assert line.startswith(f"weights of trial {ALIKE[1]} of {folder} at epoch ")
     shrunk = {**weights_of(soup_folder, members[0]), "heads.sst.bias": torch.zeros(4)}
     keep_best(states, members[1].epoch, {"sst": members[1].epoch}, shrunk)
-    assert refusal(folder, "sst", members).endswith("1 weight is of another size, first heads.sst.bias")
-    alone = refusal(folder, "sst", [replace(members[1], weight=1.0)])
+    assert soup_error(folder, "sst", members).endswith("1 weight is of another size, first heads.sst.bias")
+    alone = soup_error(folder, "sst", [replace(members[1], weight=1.0)])
     assert alone.startswith("weights must fit the configuration of the soup of trial ")
 
 

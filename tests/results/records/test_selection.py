@@ -20,6 +20,7 @@ from results.records.selection import (
     read_selection,
     write_selection,
 )
+from tests.one_line_error import one_line_error
 
 LOOK = HeldOutScores(
     time="2024-05-02T10:00:00.000+00:00",
@@ -74,14 +75,11 @@ def write_changed(folder: Path, key: str, value: Any) -> None:
     (folder / SELECTION_FILE).write_text(json.dumps(tree))
 
 
-def refusal(folder: Path) -> str:
-    """The one line that reading must end with; it begins with the file's name, which is left out here."""
-    with pytest.raises(ValueError) as caught:
-        read_selection(folder)
-    name = f"{folder}/{SELECTION_FILE}: "
-    assert str(caught.value).startswith(name)
-    assert "\n" not in str(caught.value)
-    return str(caught.value).removeprefix(name)
+def reading_error(folder: Path) -> str:
+    """The error of reading a selection, without the file's name, with which it begins."""
+    message, name = one_line_error(read_selection, folder), f"{folder}/{SELECTION_FILE}: "
+    assert message.startswith(name)
+    return message.removeprefix(name)
 
 
 @pytest.mark.parametrize("selection", [build_selection(), build_selection(looks=()), build_selection(tasks={})])
@@ -138,7 +136,7 @@ def test_a_file_that_was_cut_short_is_damaged(part: float, tmp_path: Path) -> No
     write_selection(tmp_path, build_selection())
     text = (tmp_path / SELECTION_FILE).read_text()
     (tmp_path / SELECTION_FILE).write_text(text[: int(part * len(text))])
-    assert refusal(tmp_path).startswith("truncated or damaged: ")
+    assert reading_error(tmp_path).startswith("truncated or damaged: ")
 
 
 @pytest.mark.parametrize(
@@ -146,18 +144,18 @@ def test_a_file_that_was_cut_short_is_damaged(part: float, tmp_path: Path) -> No
 )
 def test_what_is_no_json_object_is_refused(content: bytes, line: str, tmp_path: Path) -> None:
     (tmp_path / SELECTION_FILE).write_bytes(content)
-    assert refusal(tmp_path).startswith(line)
+    assert reading_error(tmp_path).startswith(line)
 
 
 @pytest.mark.parametrize("version", [0, 2, "1", None])
 def test_another_version_is_named_before_anything_else_is_read(version: Any, tmp_path: Path) -> None:
     (tmp_path / SELECTION_FILE).write_text(json.dumps({"version": version, "field_of_the_future": []}))
-    assert refusal(tmp_path) == f"version must be 1, got {version}"
+    assert reading_error(tmp_path) == f"version must be 1, got {version}"
 
 
 def test_a_file_without_a_version_is_none_of_ours(tmp_path: Path) -> None:
     (tmp_path / SELECTION_FILE).write_text("{}")
-    assert refusal(tmp_path) == "version must be 1, got none"
+    assert reading_error(tmp_path) == "version must be 1, got none"
 
 
 @pytest.mark.parametrize(
@@ -176,14 +174,14 @@ def test_a_file_without_a_version_is_none_of_ours(tmp_path: Path) -> None:
 )
 def test_a_value_that_cannot_be_is_named_with_its_place(key: str, value: Any, line: str, tmp_path: Path) -> None:
     write_changed(tmp_path, key, value)
-    assert refusal(tmp_path) == line
+    assert reading_error(tmp_path) == line
 
 
 def test_a_key_that_is_missing_is_named_with_its_place(tmp_path: Path) -> None:
     tree = to_dict(build_selection())
     del tree["tasks"]["sst"]["members"][0]["trial"]
     (tmp_path / SELECTION_FILE).write_text(json.dumps(tree))
-    assert refusal(tmp_path) == "tasks.sst.members.0.trial is missing"
+    assert reading_error(tmp_path) == "tasks.sst.members.0.trial is missing"
 
 
 def test_the_score_to_expect_is_that_of_choosing_as_was_chosen() -> None:

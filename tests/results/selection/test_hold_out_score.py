@@ -21,6 +21,7 @@ from results.records.hold_out import HOLD_OUT_FILE, read_hold_out, write_hold_ou
 from results.records.selection import Member, Selection, write_selection
 from results.records.trials import write_sweep
 from results.selection.hold_out_score import count_evaluations, score_held_out
+from tests.one_line_error import one_line_error
 from tests.results.inference.trained_sweep import (
     FIRST,
     SECOND,
@@ -80,14 +81,12 @@ def plain_score(task: str, guesses: Sequence[float], labels: Sequence[float]) ->
     return float(accuracy_score(np.array(labels, dtype=int), guesses))
 
 
-def refusal(folder: Path, selection: Selection, *others: Path, data: Path | None = None) -> str:
-    """The one line of a score that cannot be had, of which no look is noted."""
+def scoring_error(folder: Path, selection: Selection, *others: Path, data: Path | None = None) -> str:
+    """The error of scoring held-out rows, after which no look is recorded."""
     before = [read_hold_out(place) for place in (folder, *others) if (place / HOLD_OUT_FILE).exists()]
-    with pytest.raises(ValueError) as caught:
-        score_held_out(selection, source_of(folder, *others), data)
+    message = one_line_error(score_held_out, selection, source_of(folder, *others), data)
     assert [read_hold_out(place) for place in (folder, *others) if (place / HOLD_OUT_FILE).exists()] == before
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    return message
 
 
 def select_both(folder: Path, other: Path, task: str = "sst") -> Selection:
@@ -191,15 +190,15 @@ def test_where_nothing_is_kept_aside_nothing_was_looked_at(folder: Path, trained
 def test_a_sweep_that_held_nothing_out_is_refused(folder: Path, other: Path) -> None:
     rule = "a sweep must have been run with --hold-out F to be scored on held-out rows"
     (other / HOLD_OUT_FILE).unlink()
-    assert refusal(folder, select_both(folder, other), other) == f"{rule}; {other} has no hold_out.json"
+    assert scoring_error(folder, select_both(folder, other), other) == f"{rule}; {other} has no hold_out.json"
     (folder / HOLD_OUT_FILE).unlink()
-    assert refusal(folder, select_pairs(folder)) == f"{rule}; {folder} has no hold_out.json"
+    assert scoring_error(folder, select_pairs(folder)) == f"{rule}; {folder} has no hold_out.json"
 
 
 def test_sweeps_that_held_out_other_rows_are_refused(folder: Path, other: Path, tiny_folder: Path) -> None:
     hold_out_rows(other, tiny_folder, SHARE / 2)
     rule = "sweeps must have held out the same rows of sst to be scored together"
-    assert refusal(folder, select_both(folder, other), other) == f"{rule}, got {folder}, {other}"
+    assert scoring_error(folder, select_both(folder, other), other) == f"{rule}, got {folder}, {other}"
 
 
 def test_a_label_that_has_changed_since_is_refused_by_its_task(folder: Path, tiny_folder: Path, tmp_path: Path) -> None:
@@ -211,7 +210,7 @@ def test_a_label_that_has_changed_since_is_refused_by_its_task(folder: Path, tin
     assert changed != lines
     path.write_text("\n".join(changed) + "\n")
     rule = "held-out rows must be unchanged since the sweep began, got others of sst"
-    assert refusal(folder, select_pairs(folder), data=data) == rule
+    assert scoring_error(folder, select_pairs(folder), data=data) == rule
     alone = selection_of(folder, {"qqp": (member_of(folder, FIRST, "qqp"),)})
     assert list(score(folder, alone, data)) == ["qqp"]
 
@@ -222,12 +221,12 @@ def test_data_are_read_where_the_sweep_names_them_or_where_they_have_moved(
     selection = select_pairs(folder)
     write_sweep(folder, {"name": "mine", "data": {"folder": str(tmp_path / "gone")}})
     rule = "must be at the path recorded in sweep.json, or be named with --data"
-    assert f"{rule}, got no folder {tmp_path}/gone" in refusal(folder, selection)
+    assert f"{rule}, got no folder {tmp_path}/gone" in scoring_error(folder, selection)
     assert set(score(folder, selection, tiny_folder)) == set(TASKS)
     for info in ({"name": "mine"}, {"name": "mine", "data": None}):
         write_sweep(folder, info)
         rule = f"--data must name the data folder, which {folder} does not"
-        assert refusal(folder, selection) == f"{rule}, got none"
+        assert scoring_error(folder, selection) == f"{rule}, got none"
 
 
 def test_a_moved_sweep_is_scored_and_noted_where_it_is_now(folder: Path, tmp_path: Path) -> None:
@@ -244,4 +243,4 @@ def test_a_moved_sweep_is_scored_and_noted_where_it_is_now(folder: Path, tmp_pat
 def test_weights_that_are_gone_are_one_line_and_no_look(folder: Path) -> None:
     selection = select_pairs(folder)
     shutil.rmtree(folder / "trials" / SECOND)
-    assert refusal(folder, selection).startswith("weights must be whole, ")
+    assert scoring_error(folder, selection).startswith("weights must be whole, ")

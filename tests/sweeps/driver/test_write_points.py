@@ -29,6 +29,7 @@ from sweeps.lanes.worker_trial import TrialRun, run_trial
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import trial_folder
 from sweeps.reuse.stage_store import entry_folders, has_stage, stage_store
+from tests.killed import Killed
 from tests.sweeps.conftest import MakePlan, with_options
 from tests.sweeps.lanes.plain_sweep import PlainReporter
 from tests.sweeps.reuse.trained_trials import FAST, assert_same, left_by, train_trial
@@ -41,10 +42,6 @@ PARTS = 24
 """The points are dealt out to so many tests; the first of them runs always."""
 CPU = torch.device("cpu")
 TRIAL = "0000-r0"
-
-
-class Killed(BaseException):
-    """What comes instead of a change that a kill prevents."""
 
 
 @dataclass

@@ -24,6 +24,7 @@ from sweeps.reuse import starting_point as take_over
 from sweeps.reuse.finished_trials import ReusedWork, TrialFolder, read_reused_work, register_finished, write_reused_work
 from sweeps.reuse.stage_store import entry_folder, has_stage
 from sweeps.reuse.starting_point import StartingPoint, store_cut
+from tests.killed import Killed
 from tests.sweeps.reuse.finished_trials import SPOILT, begin, compact_as, damaged_curves, finish, without_its_last_epoch
 from tests.sweeps.reuse.trained_trials import Ground, Left, assert_same, left_by, train_trial
 
@@ -281,10 +282,6 @@ def test_the_checksums_of_best_weights_go_along(trained: Ground) -> None:
 
 
 # Kills and full disks, at every point.
-
-
-class Killed(BaseException):
-    """What comes instead of the system call that a kill prevents."""
 
 
 def kill_at_call(monkeypatch: pytest.MonkeyPatch, name: str, killed: int) -> None:

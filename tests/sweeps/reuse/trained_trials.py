@@ -19,6 +19,7 @@ from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
 from sweeps.reuse.finished_trials import BEST_FILE, TrialFolder
 from sweeps.reuse.stage_store import StageStore
 from sweeps.reuse.starting_point import store_cut
+from tests.killed import Killed
 
 CPU = torch.device("cpu")
 FAST = {
@@ -80,7 +81,7 @@ def train_trial(
 
     def on_step(progress: StepProgress) -> bool:
         if until_epoch is not None and progress.epoch > until_epoch:
-            raise KilledError
+            raise Killed
         steps.append(progress.step)
         return progress.step != until_step
 
@@ -97,13 +98,9 @@ def train_trial(
     arguments: dict[str, Any] = {"on_step": on_step, "on_epoch": on_epoch, "on_stage": on_stage, "states": states}
     try:
         train(course.config, course.corpus, course.encoder, **arguments)
-    except (KilledError, Interrupted):
+    except (Killed, Interrupted):
         assert until_epoch is not None or until_step is not None
     return steps
-
-
-class KilledError(Exception):
-    """The trial's process is gone."""
 
 
 @dataclass

@@ -23,6 +23,7 @@ from sweeps.options import SweepPlan
 from sweeps.search.searcher import SweepSearcher
 from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE, newest_trials, open_study, repair_journal
 from sweeps.search.trial_spec import TrialSpec, make_spec
+from tests.killed import Killed
 from tests.sweeps.conftest import MakePlan, with_options
 
 
@@ -587,21 +588,17 @@ class World:
         tune_id = running.pop(name)
         if how == "pruned" and self.stream.random() < 0.15:
             story.end(2, best, is_last=False, tune_id=tune_id)
-            raise KilledError  # the scheduler has judged, and the trial has not heard of it
+            raise Killed  # the scheduler has judged, and the trial has not heard of it
         self.statuses[name] = how
         self.num_ends[name] += 1
         if how == "failed":
             write_end(self.plan.options.folder, name, {"how": how, "error": "diverged"})
         if self.stream.random() < 0.15:
-            raise KilledError
+            raise Killed
         if how == "failed":
             story.fail(tune_id)
         else:
             story.end(2, best, is_last=how != "pruned", tune_id=tune_id)
-
-
-class KilledError(Exception):
-    """The driver is gone."""
 
 
 def run_world(plan: SweepPlan, seed: int) -> World:
@@ -612,7 +609,7 @@ def run_world(plan: SweepPlan, seed: int) -> World:
         try:
             if world.live(world.stream.randint(0, 25), max_live):
                 return world
-        except KilledError:
+        except Killed:
             continue
     raise AssertionError("it never ends")
 
