@@ -118,7 +118,7 @@ def strings(module: str) -> Iterator[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_file_imports_only_from_its_own_folder_and_from_lower_ones(package: str) -> None:
+def test_files_import_only_from_their_own_and_lower_rooms(package: str) -> None:
     for module in modules_of(package):
         own = room_of(module)
         assert own in ROOMS, f"{own} has no place in ROOMS of tests/test_architecture.py: add it there"
@@ -130,13 +130,13 @@ def test_a_file_imports_only_from_its_own_folder_and_from_lower_ones(package: st
                 )
 
 
-def test_no_files_import_one_another_in_a_circle() -> None:
+def test_imports_form_no_cycle() -> None:
     known = set(MODULES)
     graph = {module: {name for name in imports(module) if name in known} for module in MODULES}
     list(graphlib.TopologicalSorter(graph).static_order())  # CycleError names the circle
 
 
-def test_every_room_is_there() -> None:
+def test_every_room_exists() -> None:
     assert {room_of(module) for module in MODULES} == set(ROOMS)
 
 
@@ -149,7 +149,7 @@ def test_a_folder_has_few_entries(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_imports_are_absolute_and_name_what_they_take(package: str) -> None:
+def test_imports_are_absolute_and_without_stars(package: str) -> None:
     for module in modules_of(package):
         for node in ast.walk(tree_of(module)):
             if isinstance(node, ast.ImportFrom):
@@ -174,7 +174,7 @@ def test_tasks_and_configurations_load_without_torch(module: str) -> None:
     assert not loaded_packages(module) & {"torch", "transformers", *ONLY_IN_SWEEPS}
 
 
-def test_only_the_file_of_tasks_names_tasks() -> None:
+def test_only_the_tasks_file_names_tasks() -> None:
     named = re.compile(rf"\b({'|'.join(TASKS)})\b")
     for module in (module for module in MODULES if not module.startswith(MAY_NAME_TASKS)):
         found = [f"{module}:{line}: {text!r}" for line, text in strings(module) if named.search(text)]
@@ -182,20 +182,20 @@ def test_only_the_file_of_tasks_names_tasks() -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_folder_is_a_package_whose_file_is_empty(package: str) -> None:
+def test_every_folder_is_a_package_with_an_empty_init_file(package: str) -> None:
     for folder in {path.parent for path in (ROOT / package).rglob("*.py")}:
         assert (folder / "__init__.py").read_bytes() == b""
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_files_have_telling_names_and_begin_by_saying_what_they_do(package: str) -> None:
+def test_files_have_specific_names_and_a_docstring(package: str) -> None:
     for module in modules_of(package):
         assert module.split(".")[-1] not in FORBIDDEN_NAMES, module
         assert ast.get_docstring(tree_of(module)), f"{module} has no docstring"
 
 
 @pytest.mark.parametrize("package", ["sweeps", "results"])
-def test_scripts_folders_hide_no_standard_module(package: str) -> None:
+def test_script_folders_shadow_no_standard_module(package: str) -> None:
     """The folder of a script comes first on the path, in Ray's workers too."""
     assert not {path.stem for path in (ROOT / package).iterdir()} & sys.stdlib_module_names
 
@@ -217,14 +217,14 @@ def test_classes_inherit_from_torch_ray_and_exceptions_only(package: str) -> Non
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_source_file_has_its_mirrored_test_file(package: str) -> None:
+def test_every_source_file_has_a_mirrored_test_file(package: str) -> None:
     for module in modules_of(package):
         *folders, name = module.split(".")
         path = Path("tests", *folders, f"test_{name}.py")
         assert (ROOT / path).exists(), f"{path} is missing"
 
 
-def test_a_public_name_has_one_meaning() -> None:
+def test_public_names_are_defined_once() -> None:
     places = defaultdict(list)
     for module in (module for module in MODULES if not is_question(module)):
         for name in defined_names(tree_of(module)):

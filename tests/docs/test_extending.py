@@ -60,27 +60,29 @@ def shown(tiny_folder: Path, tiny_encoder_folder: Path, tmp_path_factory: pytest
 
 
 @pytest.mark.parametrize("title", CASES)
-def test_a_step_is_trained_with_it(title: str, shown: dict[str, Any]) -> None:
+def test_each_example_trains_a_step(title: str, shown: dict[str, Any]) -> None:
     assert shown[title]["losses"]
     assert all(map(math.isfinite, shown[title]["losses"]))
     assert ("rdrop" in shown[title]["metrics"]) == (title == "A penalty")
 
 
 @pytest.mark.parametrize("title", CASES)
-def test_a_wrong_name_lists_it(title: str, shown: dict[str, Any]) -> None:
+def test_a_wrong_name_lists_the_new_one(title: str, shown: dict[str, Any]) -> None:
     known = shown[title]["refusal"].partition(", got ")[0]
     assert CASES[title]["name"] in known.replace(",", " ").split()
 
 
 @pytest.mark.parametrize("title", CASES)
-def test_its_settings_are_recorded_and_count_only_where_it_is_chosen(title: str, shown: dict[str, Any]) -> None:
+def test_new_settings_are_recorded_and_change_the_key_only_where_they_are_used(
+    title: str, shown: dict[str, Any]
+) -> None:
     assert shown[title]["is_read_back"]
     assert shown[title]["counts_when_chosen"]
     assert not shown[title]["counts_otherwise"]
 
 
 @pytest.mark.parametrize("title", CASES)
-def test_the_model_card_shows_its_title(title: str, shown: dict[str, Any]) -> None:
+def test_the_model_card_shows_the_title(title: str, shown: dict[str, Any]) -> None:
     assert CASES[title]["shown"] in shown[title]["card"]
 
 
@@ -93,9 +95,7 @@ def extended_selector(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_selection_method_is_compared_with_the_others_and_can_be_chosen(
-    extended_selector: Path, tmp_path: Path
-) -> None:
+def test_the_selection_method_is_compared_and_can_be_chosen(extended_selector: Path, tmp_path: Path) -> None:
     sweep, script = build_sweep(tmp_path / "mine", 0.5, 0.6), extended_selector / "results/selector.py"
     words = (str(sweep), "--task", "sst", "--repeats", "1", "--bags", "0")
     run_in(extended_selector, script, *words)
@@ -111,7 +111,7 @@ def test_a_wrong_selection_method_lists_the_new_one(extended_selector: Path) -> 
         run_in(extended_selector, extended_selector / "results/selector.py", "mine", "--method", "harmonik")
 
 
-def test_a_page_that_names_a_line_which_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_block_below_a_missing_line_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("first\n")
     (block,) = blocks_of("\n## One\n<!-- file: a.py, below: second -->\n```python\nx\n```\n")["One"]
     with pytest.raises(AssertionError, match=r"a\.py must have one line 'second'"):

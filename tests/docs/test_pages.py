@@ -86,12 +86,12 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in HEADING.findall(prose(page))}
 
 
-def test_every_command_is_shown_somewhere() -> None:
+def test_every_command_is_documented() -> None:
     assert set(PARSERS) <= {command for page in PAGES for command, _ in iter_commands(page)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_commands_that_are_shown_can_be_typed(page: Path) -> None:
+def test_documented_commands_parse(page: Path) -> None:
     for command, words in () if examples_of(page) else iter_commands(page):
         if command in PARSERS:
             check_space(parse_words(PARSERS[command](), words))
@@ -104,7 +104,7 @@ def test_commands_that_are_shown_can_be_typed(page: Path) -> None:
             assert command in ("venv", "pytest"), f"unknown command: {command}"
 
 
-def test_flags_in_sentences_exist() -> None:
+def test_flags_in_prose_exist() -> None:
     known = {flag for build in PARSERS.values() for flag in build()._option_string_actions}
     for page in PAGES:
         shown = {text.split()[0] for text in INLINE.findall(prose(page)) if text.startswith("--")}
@@ -119,7 +119,7 @@ def check_space(found: argparse.Namespace) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_relative_links_lead_to_files_and_headings(page: Path) -> None:
+def test_relative_links_resolve(page: Path) -> None:
     for target in LINK.findall(prose(page)):
         path, _, anchor = target.partition("#")
         if path.startswith(("http:", "https:")):
@@ -149,7 +149,7 @@ def is_module_or_name(dotted: str) -> bool:
     return module.is_file() and re.search(rf"^(def|class) {path.name}\b", module.read_text(), re.MULTILINE) is not None
 
 
-def test_places_of_examples_can_be_read_on_the_page() -> None:
+def test_locations_of_examples_are_visible_on_the_page() -> None:
     text = (DOCS / "extending.md").read_text()
     for mark, path, side, anchor in re.findall(r"^(<!-- file: (\S+?)(?:, (\w+): (.+?))? -->)$", text, re.MULTILINE):
         place = f", {side} `{anchor}`" if side else ""
@@ -167,14 +167,14 @@ def test_documented_objects_of_the_reference_exist() -> None:
             assert re.search(rf"\b{member}\b", module.read_text()), f"{name}.{member}"
 
 
-def test_every_group_of_settings_is_in_the_reference() -> None:
+def test_every_settings_group_is_in_the_reference() -> None:
     text = (DOCS / "reference" / "configuration.md").read_text()
     tables = (LOSSES, BATCH_ORDERS, PENALTIES, GRADIENT_METHODS)
     found = [entry.settings for table in tables for entry in table.values() if entry.settings is not None]
     assert [one for one in found if f"::: {one.__module__}.{one.__name__}\n" not in text] == []
 
 
-def test_keys_of_the_configuration_that_are_searched_exist() -> None:
+def test_searched_configuration_keys_exist() -> None:
     tree = to_dict(load_space("smart_lambda").base)
     keys = [text for text in INLINE.findall(prose(DOCS / "searching.md")) if text.split(".")[0] in tree and "." in text]
     assert len(keys) > 20
@@ -193,7 +193,7 @@ def test_every_selection_method_is_listed() -> None:
     assert set(COMMAND_LINE_METHODS) <= set(INLINE.findall(prose(DOCS / "selecting.md")))
 
 
-def test_every_room_is_listed_from_the_lowest_to_the_highest() -> None:
+def test_every_room_is_listed_lowest_first() -> None:
     text = (DOCS / "architecture.md").read_text().partition("## Folders")[2]
     paths = [room.replace(".", "/") for room in ROOMS]
     shown = [f"`{path}.py`" if (ROOT / f"{path}.py").is_file() else f"`{path}/`" for path in paths]
@@ -201,12 +201,12 @@ def test_every_room_is_listed_from_the_lowest_to_the_highest() -> None:
     assert places == sorted(places)
 
 
-def test_glossary_has_the_terms() -> None:
+def test_glossary_defines_the_terms() -> None:
     headings = {heading.lower() for heading in HEADING.findall((DOCS / "glossary.md").read_text())}
     assert [term for term in TERMS if term not in headings] == []
 
 
-def test_readme_is_short_and_has_the_line_that_the_checks_run() -> None:
+def test_readme_is_short_and_names_the_check_command() -> None:
     text = (ROOT / "README.md").read_text()
     assert len(text.splitlines()) <= 160
     assert re.search(r"pip install.*dev.*pytest", text)
@@ -222,7 +222,7 @@ def test_site_is_not_committed() -> None:
     assert "site/" in (ROOT / ".gitignore").read_text().splitlines()
 
 
-def test_help_of_a_command_is_put_into_its_page() -> None:
+def test_help_of_a_command_is_inserted_into_its_page() -> None:
     spec = importlib.util.spec_from_file_location("command_help", DOCS / "reference" / "command_help.py")
     assert spec is not None
     assert spec.loader is not None

@@ -4,12 +4,12 @@ from mtlib.errors import first_line, nearest_first, require, require_name, requi
 from tests.one_line_error import one_line_error
 
 
-def test_a_rule_that_holds_says_nothing_and_one_that_does_not_names_rule_then_value() -> None:
+def test_require_raises_only_for_a_broken_rule() -> None:
     require(True, "size must be at least 1", 0)
     assert one_line_error(lambda: require(False, "size must be at least 1", 0)) == "size must be at least 1, got 0"
 
 
-def test_entries_that_are_there_twice_are_shown_after_the_rule() -> None:
+def test_repeated_entries_follow_the_rule() -> None:
     for entries in ((), ("a",), ("a", "b"), [1, 2, 3]):
         require_once(entries, "names must differ")
     assert one_line_error(lambda: require_once(("a", "b", "a"), "names must differ")) == (
@@ -17,7 +17,7 @@ def test_entries_that_are_there_twice_are_shown_after_the_rule() -> None:
     )
 
 
-def test_a_wrong_name_is_answered_with_all_the_right_ones_nearest_first() -> None:
+def test_a_wrong_name_lists_all_names_nearest_first() -> None:
     names = ["alpha", "batch_size", "zeta"]
     require_name("zeta", names, "key")
     assert one_line_error(lambda: require_name("bath_size", names, "key")) == (
@@ -25,32 +25,32 @@ def test_a_wrong_name_is_answered_with_all_the_right_ones_nearest_first() -> Non
     )
 
 
-def test_capitals_do_not_hide_the_nearest_name() -> None:
+def test_capitals_do_not_change_which_name_is_nearest() -> None:
     assert nearest_first("SST", ["qqp", "sst"]) == "did you mean 'sst'? known: sst, qqp"
     assert nearest_first("rate", ["Rate", "other"]) == "did you mean 'Rate'? known: Rate, other"
 
 
-def test_a_name_that_stands_for_something_else_is_listed_but_not_suggested() -> None:
+def test_an_alias_is_listed_but_not_suggested() -> None:
     names = ["text1", "text", "label"]
     assert nearest_first("text2", names) == "did you mean 'text'? known: text, text1, label"
     assert nearest_first("text2", names, taken=["text"]) == "did you mean 'text1'? known: text1, label, text"
     assert nearest_first("text2", ["text1"], taken=["text1"]) == "known: text1"
 
 
-def test_a_name_that_is_near_to_none_gets_the_list_without_a_guess() -> None:
+def test_a_name_near_none_gets_the_list_without_a_suggestion() -> None:
     assert nearest_first("qqqq", ["beta", "alpha"]) == "known: alpha, beta"
 
 
-def test_the_dashes_of_flags_do_not_make_them_near() -> None:
+def test_dashes_of_flags_do_not_count_as_similarity() -> None:
     flags = ["--search", "--seed"]
     assert nearest_first("--epochs", flags) == "known: --search, --seed"
     assert nearest_first("--sed", flags) == "did you mean '--seed'? known: --seed, --search"
 
 
-def test_names_that_are_near_come_in_order_of_nearness() -> None:
+def test_near_names_are_sorted_by_nearness() -> None:
     assert nearest_first("stage", ["stages", "state", "zeta", "age"]).endswith("known: stages, state, age, zeta")
 
 
-def test_only_the_first_line_of_an_error_is_shown_and_its_kind_where_it_says_nothing() -> None:
+def test_one_line_shows_the_first_line_of_an_error_or_its_type() -> None:
     assert first_line(OSError("  no such file\nat all\n")) == "no such file"
     assert first_line(KeyError()) == "KeyError"

@@ -21,12 +21,12 @@ TABLE_6 = [
 
 
 @pytest.mark.parametrize(("sst", "qqp", "sts", "overall"), TABLE_6)
-def test_the_overall_score_is_that_of_the_published_table(sst: float, qqp: float, sts: float, overall: float) -> None:
+def test_the_overall_score_matches_the_published_tables(sst: float, qqp: float, sts: float, overall: float) -> None:
     # Three digits are printed of each score, so the mean of three is known to one unit of the last.
     assert overall_score({"sst": sst, "qqp": qqp, "sts": sts}) == pytest.approx(overall, abs=0.001)
 
 
-def test_the_overall_score_maps_a_correlation_to_between_nought_and_one() -> None:
+def test_the_overall_score_maps_a_correlation_to_0_to_1() -> None:
     assert overall_score({"sts": -1.0}) == 0.0
     assert overall_score({"sts": 0.0}) == 0.5
     assert overall_score({"sts": 1.0}) == 1.0
@@ -34,7 +34,7 @@ def test_the_overall_score_maps_a_correlation_to_between_nought_and_one() -> Non
     assert overall_score({"sst": 1.0, "qqp": 1.0, "sts": 1.0}) == 1.0
 
 
-def test_the_overall_score_is_the_mean_over_the_tasks_that_are_given() -> None:
+def test_the_overall_score_is_the_mean_over_the_given_tasks() -> None:
     assert overall_score({"sst": 0.25}) == 0.25
     assert overall_score({"sst": 0.25, "qqp": 0.75}) == 0.5
     assert overall_score({"sts": 0.4, "qqp": 0.8}) == pytest.approx((0.7 + 0.8) / 2)
@@ -45,7 +45,7 @@ def test_a_fourth_task_counts_as_much_as_each_of_the_others(monkeypatch: pytest.
     assert overall_score({"sst": 0.5, "qqp": 0.9, "sts": 0.8, "nli": 0.2}) == pytest.approx((0.5 + 0.9 + 0.9 + 0.6) / 4)
 
 
-def test_the_files_are_named_as_the_course_names_them() -> None:
+def test_data_files_have_the_cs224n_names() -> None:
     names = [TASKS[name].file_name(split) for name in ("sst", "qqp", "sts") for split in ("train", "dev", "test")]
     assert names == [
         *("ids-sst-train.csv", "ids-sst-dev.csv", "ids-sst-test-student.csv"),
@@ -54,7 +54,7 @@ def test_the_files_are_named_as_the_course_names_them() -> None:
     ]
 
 
-def test_the_files_of_the_leaderboard_are_named_as_the_course_names_them() -> None:
+def test_leaderboard_files_have_the_cs224n_names() -> None:
     found = [TASKS[name].leaderboard for name in ("sst", "qqp", "sts")]
     names = [file.file_name(split) for file in found if file for split in ("dev", "test")]
     assert names == [
@@ -66,7 +66,7 @@ def test_the_files_of_the_leaderboard_are_named_as_the_course_names_them() -> No
     assert columns == ["Predicted_Sentiment", "Predicted_Is_Paraphrase", "Predicted_Similiary"]
 
 
-def test_the_three_tasks_have_the_labels_of_the_course() -> None:
+def test_tasks_have_the_cs224n_labels() -> None:
     facts = {name: (task.kind, task.label_range, task.num_classes, task.num_logits) for name, task in TASKS.items()}
     assert facts == {
         "sst": ("classes", (0, 4), 5, 5),
@@ -76,7 +76,7 @@ def test_the_three_tasks_have_the_labels_of_the_course() -> None:
     assert [TASKS[name].is_pair for name in ("sst", "qqp", "sts")] == [False, True, True]
 
 
-def test_only_a_correlation_stands_for_a_regression() -> None:
+def test_only_regression_is_scored_by_correlation() -> None:
     assert {name: task.metric for name, task in TASKS.items()} == {
         "sst": "accuracy",
         "qqp": "accuracy",
@@ -84,7 +84,7 @@ def test_only_a_correlation_stands_for_a_regression() -> None:
     }
 
 
-def test_sst_train_is_scored_on_two_thousand_rows_as_decided_for_table_6() -> None:
+def test_two_thousand_rows_of_sst_train_are_scored() -> None:
     assert {name: task.scored_train_rows for name, task in TASKS.items()} == {"sst": 2000, "qqp": 0, "sts": 0}
 
 
@@ -101,13 +101,13 @@ def test_single_texts_are_encoded_alone_and_pairs_together() -> None:
     }
 
 
-def test_no_two_tasks_share_a_name_a_title_or_a_file() -> None:
+def test_names_titles_and_files_of_tasks_are_unique() -> None:
     assert [task.name for task in TASKS.values()] == list(TASKS)
     for field in ("title", "file_stem"):
         assert len({getattr(task, field) for task in TASKS.values()}) == len(TASKS)
 
 
-def test_a_task_cannot_be_changed_by_accident() -> None:
+def test_a_task_is_immutable() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         TASKS["sst"].title = "other"  # type: ignore[misc]
     assert isinstance(TASKS["sst"], Task)

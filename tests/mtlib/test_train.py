@@ -91,7 +91,7 @@ KILLS = (2, 4, 9, 32)
 """Before the first state, behind the last step of a stage, within an epoch, behind the last step."""
 
 
-def test_the_tiny_trial_has_as_many_steps_as_can_be_killed(whole: Trace) -> None:
+def test_the_tiny_trial_has_the_expected_number_of_steps(whole: Trace) -> None:
     assert max(point.step for point in whole.reports[3].points) == NUM_STEPS
 
 
@@ -99,7 +99,7 @@ def test_the_tiny_trial_has_as_many_steps_as_can_be_killed(whole: Trace) -> None
     "killed_after",
     [pytest.param(step, marks=[pytest.mark.slow] * (step not in KILLS)) for step in range(1, NUM_STEPS + 1)],
 )
-def test_a_run_killed_after_any_step_ends_where_the_undisturbed_one_ends(
+def test_a_run_killed_after_any_step_ends_like_the_uninterrupted_one(
     killed_after: int,
     whole: Trace,
     tiny_config: TrialConfig,
@@ -116,7 +116,7 @@ def test_a_run_killed_after_any_step_ends_where_the_undisturbed_one_ends(
     assert_same(whole, resumed)
 
 
-def test_a_run_killed_while_it_reports_reports_the_same_epoch_again(
+def test_a_run_killed_during_a_report_reports_the_epoch_again(
     whole: Trace, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
 ) -> None:
     states, resumed = StateFolder(path=tmp_path), Trace()
@@ -189,7 +189,7 @@ def test_overall_scores_begin_once_every_task_has_been_active(whole: Trace) -> N
     assert ("sts", "train", "smart_penalty") not in last
 
 
-def test_an_on_epoch_that_says_no_ends_the_trial_there(
+def test_on_epoch_can_end_the_trial(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     seen: list[int] = []
@@ -227,7 +227,7 @@ def position(states: StateFolder) -> tuple[int, int, int] | None:
 
 
 @pytest.mark.parametrize("keeps_end", [False, True])
-def test_on_stage_is_called_once_at_each_stages_end_behind_its_state(
+def test_on_stage_is_called_once_after_the_state_of_each_stages_end(
     keeps_end: bool, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
 ) -> None:
     states, trace = StateFolder(path=tmp_path, keeps_end=keeps_end), Trace()
@@ -242,7 +242,7 @@ def test_on_stage_is_called_once_at_each_stages_end_behind_its_state(
     assert seen == [(0, (0, 1, 0), [1]), (1, (1, 2, 0) if keeps_end else (1, 1, 0), [1, 2, 3])]
 
 
-def test_on_stage_is_called_without_states_too_and_not_behind_a_trial_that_was_ended(
+def test_on_stage_is_called_without_states_and_not_after_a_stopped_trial(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     seen: list[int] = []
@@ -280,7 +280,7 @@ STAGE_STARTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("start_from", STAGE_STARTS)
-def test_a_run_that_is_ended_at_a_stages_end_goes_on_from_there_bit_for_bit(
+def test_a_run_stopped_at_a_stages_end_continues_bit_for_bit(
     start_from: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
 ) -> None:
     config = tiny_config.override(SHORT | STAGE_STARTS[start_from])
@@ -298,7 +298,7 @@ def test_a_run_that_is_ended_at_a_stages_end_goes_on_from_there_bit_for_bit(
     assert_same(whole, trace)
 
 
-def test_a_state_behind_the_last_epoch_ends_at_once_and_a_longer_trial_goes_on_from_it(
+def test_a_state_after_the_last_epoch_ends_at_once_and_a_longer_trial_continues_from_it(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
 ) -> None:
     config, states = tiny_config.override(SHORT), StateFolder(path=tmp_path, keeps_end=True)
@@ -312,14 +312,14 @@ def test_a_state_behind_the_last_epoch_ends_at_once_and_a_longer_trial_goes_on_f
     assert all(torch.equal(tensor, found.weights[name]) for name, tensor in whole.weights.items())
 
 
-def test_what_a_trial_follows_from_is_said_by_its_parts(tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder) -> None:
+def test_the_origin_of_a_trial_has_all_its_parts(tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder) -> None:
     origin = origin_of(tiny_corpus, tiny_encoder, {"encoder": "e"}, {"num_workers": 3})
     assert (origin.encoder, origin.started) == (tiny_encoder.fingerprint, {"encoder": "e"})
     assert origin.environment == {"num_workers": 3}
     assert origin.data == {key: table.fingerprint for key, table in tiny_corpus.items()}
 
 
-def test_kept_weights_of_an_epoch_are_those_of_the_tasks_active_by_then(
+def test_best_weights_of_an_epoch_are_those_of_the_tasks_active_so_far(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
 ) -> None:
     states = StateFolder(path=tmp_path)
@@ -349,7 +349,7 @@ def test_a_loss_that_is_not_finite_fails_with_task_step_and_loss(
     assert list(trace.reports) == [1]
 
 
-def test_an_exploding_rate_is_noticed_at_the_step_it_explodes(
+def test_divergence_is_reported_at_its_step(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     wild = tiny_config.override({"optimizer.learning_rate": 1e38})
@@ -393,7 +393,7 @@ def test_training_lowers_the_loss(
     assert falling == {"sst": True, "qqp": True, "sts": True}, losses
 
 
-def test_bf16_gives_nearly_the_losses_of_fp32(
+def test_bf16_losses_are_close_to_fp32(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     short = tiny_config.override({**LONG, "stages.1.epochs": 1, "stages.1.steps_per_epoch": 3})
@@ -403,7 +403,7 @@ def test_bf16_gives_nearly_the_losses_of_fp32(
     assert torch.allclose(whole[:, 0], mixed[:, 0], rtol=0.02)
 
 
-def test_a_fourth_task_is_one_entry_and_its_data(
+def test_a_fourth_task_needs_one_entry_and_its_data(
     tiny_folder: Path,
     tiny_encoder: PretrainedEncoder,
     tiny_config: TrialConfig,
@@ -459,7 +459,7 @@ def record_losses(
     return torch.tensor(seen)
 
 
-def test_workers_that_see_different_states_stop_together_instead_of_waiting_for_each_other(
+def test_workers_with_different_states_stop_together(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules["mtlib.train"], "gather_from_workers", lambda place: [place, (1, 0, 0)])

@@ -10,11 +10,11 @@ CONFIGS = {trial["model"]: config for trial, config in zip(grid_trials(SPACE), g
 ALONE = {"single_sst": ("sst",), "single_qqp": ("qqp",), "single_sts": ("sts",)}
 
 
-def test_the_models_of_table_3_are_there() -> None:
+def test_table_3_has_its_models() -> None:
     assert list(CONFIGS) == ["frozen", *ALONE, "sft", "sft_smart", "sft_smart_dual"]
 
 
-def test_the_frozen_encoder_has_heads_at_a_rate_of_a_thousandth_and_nothing_that_tasks_share() -> None:
+def test_the_frozen_encoder_has_heads_at_rate_0_001_and_no_shared_layers() -> None:
     frozen = CONFIGS["frozen"]
     assert frozen.encoder.trained_layers == ()
     assert frozen.optimizer.head_learning_rate == 1e-3
@@ -23,7 +23,7 @@ def test_the_frozen_encoder_has_heads_at_a_rate_of_a_thousandth_and_nothing_that
     assert not frozen.stages[0].sum_losses
 
 
-def test_single_tasks_are_fine_tuned_whole_and_differ_from_the_base_in_the_plan_alone() -> None:
+def test_single_task_models_train_all_layers_and_differ_from_the_base_only_in_the_plan() -> None:
     for name, tasks in ALONE.items():
         (stage,) = CONFIGS[name].stages
         assert (stage.tasks, stage.epochs, stage.steps_per_epoch) == (tasks, 10, None)
@@ -31,7 +31,7 @@ def test_single_tasks_are_fine_tuned_whole_and_differ_from_the_base_in_the_plan_
     assert SPACE.base.encoder.trained_layers is None
 
 
-def test_smart_and_the_dual_objective_are_added_one_by_one_to_staggered_fine_tuning_in_batches_16_16_10() -> None:
+def test_smart_and_the_dual_objective_are_added_one_by_one_to_staggered_fine_tuning() -> None:
     sft = bert_and_beyond().override({"tasks.sts.batch_size": 10})
     assert CONFIGS["sft"] == sft
     assert CONFIGS["sft_smart"] == (smart := sft.override({"smart.weight": 0.45}))
@@ -39,12 +39,12 @@ def test_smart_and_the_dual_objective_are_added_one_by_one_to_staggered_fine_tun
     assert [sft.tasks[task].batch_size for task in ("sst", "qqp", "sts")] == [16, 16, 10]
 
 
-def test_the_overall_score_of_single_tasks_in_table_3_is_the_mean_of_theirs() -> None:
+def test_the_overall_score_of_single_tasks_in_table_3_is_their_mean() -> None:
     for printed, (sst, qqp, sts) in {0.581: (0.351, 0.655, 0.473), 0.781: (0.521, 0.885, 0.876)}.items():
         assert abs((sst + qqp + (1 + sts) / 2) / 3 - printed) < 0.00051
 
 
-def test_triple_threats_single_tasks_need_only_what_the_space_leaves_alone() -> None:
+def test_triple_threats_single_tasks_follow_from_an_override_of_the_base() -> None:
     changes = {"optimizer.learning_rate": 1e-5, "optimizer.weight_decay": 0.0, "tasks.sts.batch_size": 16}
     base = SPACE.base.override({**changes, "tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"})
     config = dict(zip(CONFIGS, grid_configs(dataclasses.replace(SPACE, base=base)), strict=True))["single_qqp"]

@@ -12,5 +12,5 @@ def test_the_grid_is_the_first_column_of_table_5() -> None:
     assert sizes == [[int(size) for size in name.split("-")] for name in names]
 
 
-def test_smart_has_the_weight_of_appendix_a_1_and_all_else_is_the_preset() -> None:
+def test_smart_weight_is_that_of_appendix_a_1_and_the_rest_is_the_preset() -> None:
     assert SPACE.base == bert_and_beyond().override({"smart.weight": 0.45})

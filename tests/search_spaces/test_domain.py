@@ -30,7 +30,7 @@ DOMAIN: dict[SearchKey, Range] = {
 
 
 @pytest.mark.parametrize("build", [Float, Int])
-def test_a_range_must_have_a_low_and_a_higher_end(build: Any) -> None:
+def test_the_low_end_of_a_range_must_be_below_the_high_end(build: Any) -> None:
     with pytest.raises(ValueError, match="low must be below high, got 2"):
         build(low=2, high=2)
     with pytest.raises(ValueError, match="low must be above 0 on a logarithmic scale, got 0"):
@@ -45,7 +45,7 @@ def test_a_choice_and_a_condition_must_have_a_value() -> None:
         Condition(key="mode", values=())
 
 
-def test_the_ends_of_a_range_are_its_lowest_and_highest_and_a_choice_has_all_its_values() -> None:
+def test_the_values_to_try_are_the_ends_of_a_range_or_all_choices() -> None:
     assert ends(DOMAIN["rate"]) == (0.1, 0.5)
     assert ends(DOMAIN["steps"]) == (1, 3)
     assert ends(DOMAIN["mode"]) == ("a", "b", "c")
@@ -55,19 +55,19 @@ def test_the_ends_of_a_range_are_its_lowest_and_highest_and_a_choice_has_all_its
     ("drawn", "is_drawn"),
     [({"mode": "a"}, True), ({"mode": "b"}, True), ({"mode": "c"}, False), ({}, False), ({"switch": True}, False)],
 )
-def test_a_condition_holds_where_the_other_key_was_drawn_with_one_of_its_values(
+def test_a_condition_holds_where_the_other_key_has_one_of_its_values(
     drawn: Mapping[SearchKey, Any], is_drawn: bool
 ) -> None:
     assert holds(Condition(key="mode", values=("a", "b")), drawn) is is_drawn
     assert holds(None, drawn)
 
 
-def test_every_end_is_tried_alone_where_there_is_no_condition() -> None:
+def test_every_end_without_a_condition_is_tried_alone() -> None:
     values = [value for item in DOMAIN.values() for value in ends(item)]
     assert [list(point.values()) for point in corners(DOMAIN, {})] == [[value] for value in values]
 
 
-def test_an_end_under_a_condition_is_tried_with_every_way_to_draw_it() -> None:
+def test_an_end_with_a_condition_is_tried_with_every_value_that_meets_it() -> None:
     conditions: dict[SearchKey, Condition] = {
         "switch": Condition(key="mode", values=("a", "b")),
         "steps": Condition(key="switch", values=(True,)),
@@ -104,7 +104,7 @@ def test_an_end_under_a_condition_is_tried_with_every_way_to_draw_it() -> None:
         ("steps", Condition(key="switch", values=(True, False)), "must leave out some value of switch"),
     ],
 )
-def test_a_condition_that_cannot_be_right_is_refused(key: SearchKey, condition: Condition, line: str | None) -> None:
+def test_an_invalid_condition_is_refused(key: SearchKey, condition: Condition, line: str | None) -> None:
     if line is None:
         check_conditions("s", DOMAIN, {key: condition})
         return
@@ -113,7 +113,7 @@ def test_a_condition_that_cannot_be_right_is_refused(key: SearchKey, condition: 
     assert "in space 's'" in str(caught.value)
 
 
-def test_two_conditions_cannot_wait_for_each_other() -> None:
+def test_two_conditions_must_not_depend_on_each_other() -> None:
     cycle: dict[SearchKey, Condition] = {
         "mode": Condition(key="switch", values=(True,)),
         "switch": Condition(key="mode", values=("a",)),

@@ -26,7 +26,7 @@ def test_tuning_up_bert_has_cosines_of_projected_vectors_for_both() -> None:
     assert {(task.encoding, task.head, task.cosine_projection) for task in tasks} == {("bi", "cosine", True)}
 
 
-def test_one_text_is_encoded_alike_everywhere_and_all_else_is_triple_threat_without_weights() -> None:
+def test_single_texts_have_one_encoding_and_the_rest_is_triple_threat_without_weights() -> None:
     assert len({config.tasks["sst"] for config in CONFIGS.values()}) == 1
     plain = triple_threat().override({f"tasks.{task}.loss_weight": 1.0 for task in ("sst", "qqp", "sts")})
     assert {dataclasses.replace(config, tasks=plain.tasks) for config in CONFIGS.values()} == {plain}

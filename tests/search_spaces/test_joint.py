@@ -26,7 +26,7 @@ def value_of(item: Range, stream: random.Random) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_whatever_is_drawn_can_be_built_and_has_the_values_drawn(seed: int) -> None:
+def test_every_draw_builds_a_configuration_with_its_values(seed: int) -> None:
     stream = random.Random(seed)
     for _ in range(20):
         drawn = draw(stream)
@@ -38,7 +38,7 @@ def test_whatever_is_drawn_can_be_built_and_has_the_values_drawn(seed: int) -> N
         assert (config.smart.mode == "paper") == ("smart.epsilon" in drawn)
 
 
-def test_every_end_and_every_condition_is_built() -> None:
+def test_every_end_and_every_condition_builds() -> None:
     configs = list(range_configs(SPACE))
     assert {config.gradients for config in configs} == {"sum", "pcgrad", "imtl_g", "aligned_mtl"}
     assert {config.smart.num_steps for config in configs if config.smart.mode == "paper"} == {1, 3}
@@ -46,7 +46,7 @@ def test_every_end_and_every_condition_is_built() -> None:
     assert grid_trials(SPACE) == []
 
 
-def test_what_the_issue_names_is_searched() -> None:
+def test_the_required_settings_are_searched() -> None:
     domain = search_domain(SPACE)
     assert {
         f"tasks.{task}.{field}" for task in ("sst", "qqp", "sts") for field in ("batch_size", "loss_weight")

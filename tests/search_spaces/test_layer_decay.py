@@ -9,6 +9,6 @@ def test_the_grid_is_the_first_column_of_table_10() -> None:
     assert [config.optimizer.layer_decay for config in grid_configs(SPACE)] == [1.0, 0.95, 0.9, 0.85, 0.8, 0.75]
 
 
-def test_losses_have_the_weights_that_section_5_4_names() -> None:
+def test_losses_have_the_weights_of_section_5_4() -> None:
     assert SPACE.base == triple_threat()
     assert [SPACE.base.tasks[task].loss_weight for task in ("sst", "qqp", "sts")] == [0.1, 1.0, 0.2]

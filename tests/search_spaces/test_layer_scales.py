@@ -26,7 +26,7 @@ def test_the_grid_is_alpha_and_beta_of_table_11() -> None:
     assert [(o.other_scale, o.chosen_scale) for o in optimizers] == [(1, 1), (0, 1), (1, 2), (1, 3), (0.5, 1)]
 
 
-def test_steps_alternate_and_all_else_is_triple_threat() -> None:
+def test_steps_alternate_and_the_rest_is_triple_threat() -> None:
     assert [stage.sum_losses for stage in SPACE.base.stages] == [False]
     plain = {name: dataclasses.replace(task, chosen_layers=()) for name, task in SPACE.base.tasks.items()}
     assert dataclasses.replace(SPACE.base, tasks=plain) == triple_threat().override({"stages.0.sum_losses": False})

@@ -10,13 +10,13 @@ from search_spaces.space import grid_configs, grid_trials
 CONFIGS = grid_configs(SPACE)
 
 
-def test_every_layer_is_trained_alone_for_every_task_independently() -> None:
+def test_every_task_trains_every_layer_alone() -> None:
     found = [(config.active_tasks, config.encoder.trained_layers) for config in CONFIGS]
     assert found == [((task,), (layer,)) for task in ("sst", "qqp", "sts") for layer in range(12)]
     assert grid_trials(SPACE)[13] == {"task": "qqp", "layer": "1"}
 
 
-def test_each_has_10_epochs_over_all_rows_at_the_settings_of_section_5_5() -> None:
+def test_each_trial_has_10_epochs_over_all_rows_at_the_settings_of_section_5_5() -> None:
     for config in CONFIGS:
         (stage,) = config.stages
         assert (stage.epochs, stage.steps_per_epoch) == (10, None)
@@ -26,7 +26,7 @@ def test_each_has_10_epochs_over_all_rows_at_the_settings_of_section_5_5() -> No
     assert SPACE.base.stages == triple_threat().stages
 
 
-def test_the_scores_that_the_file_expects_have_the_best_layers_that_layer_scales_uses() -> None:
+def test_the_expected_scores_have_the_best_layers_that_layer_scales_uses() -> None:
     scores = [float(text) for text in re.findall(r"(?<!\d)\.\d{3}\b", str(layers_alone.__doc__))]
     assert len(scores) == 36
     for task, layers in enumerate(BEST_LAYERS):

@@ -20,7 +20,7 @@ def test_the_grid_is_the_first_column_of_table_12() -> None:
     assert SPACE.base == triple_threat()
 
 
-def test_the_overall_scores_that_the_file_expects_follow_from_the_table() -> None:
+def test_the_expected_overall_scores_follow_from_the_table() -> None:
     from search_spaces import learning_rates
 
     overall = [f"{(sst + qqp + (1 + sts) / 2) / 3:.4f}" for sst, qqp, sts in TABLE_12.values()]

@@ -27,7 +27,7 @@ def test_heads_weights_and_epochs_are_those_of_the_tables() -> None:
     }
 
 
-def test_e_trains_each_tasks_best_layers_twice_as_fast_in_steps_of_one_task_and_is_else_a() -> None:
+def test_e_is_a_with_double_rates_on_each_tasks_best_layers_and_steps_of_one_task() -> None:
     config = CONFIGS["E"]
     assert (config.optimizer.other_scale, config.optimizer.chosen_scale) == (1.0, 2.0)
     assert tuple(config.tasks[task].chosen_layers for task in ("sst", "qqp", "sts")) == BEST_LAYERS
@@ -37,7 +37,7 @@ def test_e_trains_each_tasks_best_layers_twice_as_fast_in_steps_of_one_task_and_
     assert config.override({**as_in_a, **plain}) == CONFIGS["A"]
 
 
-def test_all_else_is_triple_threat() -> None:
+def test_the_rest_is_triple_threat() -> None:
     for name in "ABCD":
         config = dataclasses.replace(CONFIGS[name], tasks=triple_threat().tasks, stages=triple_threat().stages)
         assert config == triple_threat()

@@ -15,6 +15,6 @@ def test_the_grid_is_the_first_column_of_table_9() -> None:
     assert grid_trials(SPACE)[3] == {"loss_weights": "0.1-3-0.6"}
 
 
-def test_weights_are_of_losses_that_are_summed_into_one_step() -> None:
+def test_losses_are_summed_into_one_step() -> None:
     assert all(stage.sum_losses for config in grid_configs(SPACE) for stage in config.stages)
     assert SPACE.base == triple_threat()

@@ -9,7 +9,7 @@ from search_spaces.space import grid_configs, grid_trials
 CONFIGS = {trial["order"]: config for trial, config in zip(grid_trials(SPACE), grid_configs(SPACE), strict=True)}
 
 
-def test_bert_and_beyonds_table_2_is_there() -> None:
+def test_bert_and_beyonds_table_2_is_included() -> None:
     assert [CONFIGS[name].stages[-1].order for name in ("sampled_round_robin", "max_size_cycle", "staggered")] == [
         "sampled_round_robin",
         "max_size_cycle",
@@ -18,7 +18,7 @@ def test_bert_and_beyonds_table_2_is_there() -> None:
     assert CONFIGS["staggered"].stages == bert_and_beyond().stages
 
 
-def test_triple_threats_tables_1_and_8_are_there() -> None:
+def test_triple_threats_tables_1_and_8_are_included() -> None:
     sequential = CONFIGS["sequential"].stages
     assert [(stage.tasks, stage.epochs) for stage in sequential] == [(("sst",), 10), (("qqp",), 10), (("sts",), 10)]
     (by_epoch,) = CONFIGS["epoch_round_robin"].stages
@@ -28,7 +28,7 @@ def test_triple_threats_tables_1_and_8_are_there() -> None:
     assert alternating == dataclasses.replace(triple_threat().stages[0], sum_losses=False)
 
 
-def test_tuning_up_berts_table_4_is_there() -> None:
+def test_tuning_up_berts_table_4_is_included() -> None:
     assert CONFIGS["uniform"] == tuning_up_bert()
     assert CONFIGS["uniform_smart"] == tuning_up_bert().override({"smart.weight": 3.0})
     annealed = tuning_up_bert().override({"stages.0.order": "annealed"})
@@ -39,7 +39,7 @@ def test_tuning_up_berts_table_4_is_there() -> None:
     assert second == dataclasses.replace(tuning_up_bert().stages[0], start_from="best")
 
 
-def test_only_the_plan_and_smarts_weight_differ() -> None:
+def test_only_the_plan_and_the_smart_weight_differ() -> None:
     plain = tuning_up_bert()
     same = {dataclasses.replace(config, stages=plain.stages, smart=plain.smart) for config in CONFIGS.values()}
     assert same == {plain}

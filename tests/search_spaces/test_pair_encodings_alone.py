@@ -22,7 +22,7 @@ def test_bi_encoders_have_the_cosine_of_projected_vectors_and_one_logit_for_qqp(
     assert (sts.head, sts.cosine_projection, sts.loss) == ("cosine", True, "mean_squared_error")
 
 
-def test_cross_encoders_have_two_logits_for_qqp_and_are_the_preset() -> None:
+def test_cross_encoders_have_two_logits_for_qqp_and_equal_the_preset() -> None:
     plans = {task: [(s.epochs, s.steps_per_epoch) for s in CONFIGS[task, "cross"].stages] for task in ("qqp", "sts")}
     assert plans == {"qqp": [(25, 2500)], "sts": [(150, 50)]}
     for task in ("qqp", "sts"):

@@ -20,12 +20,12 @@ def test_each_model_adds_one_thing() -> None:
     assert CONFIGS[3] == my_pal_bert()
 
 
-def test_the_baseline_encodes_texts_apart_and_sees_each_task_in_full() -> None:
+def test_the_baseline_encodes_texts_separately_and_sees_each_task_in_full() -> None:
     assert {CONFIGS[0].tasks[task].encoding for task in ("qqp", "sts")} == {"bi"}
     assert CONFIGS[0].stages[0].steps_per_epoch is None
     assert {config.tasks[task].encoding for config in CONFIGS[1:] for task in ("qqp", "sts")} == {"cross"}
 
 
-def test_all_models_have_3_epochs_and_those_with_pals_1800_steps_each() -> None:
+def test_all_models_train_3_epochs_and_those_with_pals_1800_steps_each() -> None:
     assert {stage.epochs for config in CONFIGS for stage in config.stages} == {3}
     assert [config.stages[0].steps_per_epoch for config in CONFIGS[1:]] == [1800] * 3

@@ -15,13 +15,13 @@ def test_each_model_adds_one_thing() -> None:
     assert CONFIGS[0] == my_pal_bert()
 
 
-def test_the_further_sets_are_those_of_sections_4_1_and_5_3() -> None:
+def test_extra_data_are_those_of_sections_4_1_and_5_3() -> None:
     cfimdb, snli = (CONFIGS[1].data.sources[name] for name in ("cfimdb", "snli"))
     assert (cfimdb.task, cfimdb.batch_size, cfimdb.labels) == ("sst", 8, ("0:0", "1:4"))
     assert (snli.task, snli.probability_factor, snli.labels) == ("qqp", 0.1, ("0:1", "2:0"))
     assert {config.optimizer.warmup_fraction for config in CONFIGS} == {0.1}
 
 
-def test_the_plan_is_else_that_of_the_best_model() -> None:
+def test_the_rest_of_the_plan_is_that_of_the_best_model() -> None:
     for config in CONFIGS[1:]:
         assert config.override({"stages.0.extra_data": []}).stages == my_pal_bert().stages

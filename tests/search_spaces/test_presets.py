@@ -21,7 +21,7 @@ def test_bert_and_beyond_has_the_optimizer_of_section_4_3() -> None:
     assert (config.encoder.name, config.encoder.dropout) == ("bert-base-uncased", 0.3)
 
 
-def test_bert_and_beyond_staggers_two_epochs_of_qqp_before_thirteen_of_all_tasks() -> None:
+def test_bert_and_beyond_trains_two_epochs_of_qqp_before_thirteen_of_all_tasks() -> None:
     first, second = bert_and_beyond().stages
     assert (first.tasks, first.epochs) == (("qqp",), 2)
     assert (set(second.tasks), second.order, second.epochs) == ({"sst", "qqp", "sts"}, "sampled_round_robin", 13)

@@ -18,7 +18,7 @@ def test_the_grid_is_cross_entropy_dual_objective_and_three_ordinal_losses() -> 
     assert tasks[1].dual_reduction == "mean"
 
 
-def test_only_sst_is_trained_and_scored_on_train_too() -> None:
+def test_only_sst_is_trained_and_train_rows_are_scored() -> None:
     assert {config.active_tasks for config in grid_configs(SPACE)} == {("sst",)}
     assert {stage.epochs for config in grid_configs(SPACE) for stage in config.stages} == {10}
     assert SPACE.metric == "sst"

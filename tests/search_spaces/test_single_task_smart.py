@@ -20,13 +20,13 @@ def test_the_plans_are_those_of_section_5_2() -> None:
     assert plans == {"sst": [(150, 50)], "qqp": [(25, 2500)], "sts": [(150, 50)]}
 
 
-def test_all_else_is_tuning_up_bert_and_sst_is_scored_on_train_too() -> None:
+def test_the_rest_is_tuning_up_bert_and_sst_train_rows_are_scored() -> None:
     plain = tuning_up_bert()
     assert {dataclasses.replace(config, stages=plain.stages, smart=plain.smart) for config in CONFIGS} == {plain}
     assert plain.tasks["sst"].scored_train_rows > 0
 
 
-def test_synthetic_sentences_can_be_set_beside_it() -> None:
+def test_synthetic_sentences_can_be_added() -> None:
     source = "data.sources.paraphrases"
     given = {f"{source}.task": "sst", f"{source}.path": "sst-paraphrases.jsonl", f"{source}.role": "augment"}
     augmented = dataclasses.replace(SPACE, base=SPACE.base.override(given))

@@ -50,7 +50,7 @@ def test_the_grid_is_the_cross_product_in_order_and_the_last_key_varies_fastest(
     assert trials == list(itertools.product((0.0, 1.0), (8, 16, 32)))
 
 
-def test_no_trial_of_the_grid_is_there_twice() -> None:
+def test_trials_of_the_grid_are_unique() -> None:
     space = space_with()
     hashes = [space.base.override(trial).content_hash for trial in grid_trials(space)]
     assert len(set(hashes)) == len(hashes) == 6
@@ -75,7 +75,7 @@ def test_without_ranges_the_grid_values_are_the_choices() -> None:
     }
 
 
-def test_a_range_takes_the_place_of_grid_values_and_may_add_a_key() -> None:
+def test_a_range_replaces_grid_values_and_may_add_a_key() -> None:
     ranges = {
         "smart.weight": Float(low=0, high=3),
         "optimizer.learning_rate": Float(low=1e-6, high=1e-4, log=True),
@@ -85,7 +85,7 @@ def test_a_range_takes_the_place_of_grid_values_and_may_add_a_key() -> None:
     assert domain == {"tasks.sst.batch_size": Choice(values=(8, 16, 32)), **ranges}
 
 
-def test_what_was_drawn_becomes_values_by_dotted_key() -> None:
+def test_a_draw_becomes_values_by_dotted_key() -> None:
     drawn: dict[SearchKey, Any] = {
         "smart.weight": 0.5,
         ("stages.0.epochs", "stages.0.order"): (3, "sampled_round_robin"),
@@ -102,7 +102,7 @@ PLANS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_a_name_of_the_spaces_own_stands_for_its_overrides() -> None:
+def test_a_named_group_of_overrides_is_one_grid_key() -> None:
     space = space_with(grid={"plan": PLANS, "tasks.sst.batch_size": (8, 32)})
     trials = grid_trials(space)
     assert trials[:3] == [
@@ -119,7 +119,7 @@ def test_a_name_of_the_spaces_own_stands_for_its_overrides() -> None:
     assert json.loads(json.dumps(describe_space(space)))["grid"][0][1]["smoothed"] == {"smart.weight": 0.5}
 
 
-def test_what_a_name_stands_for_is_checked_and_hashed() -> None:
+def test_named_overrides_are_checked_and_hashed() -> None:
     with pytest.raises(ValueError, match=r"trial 0001 \(plan=bad\): smart\.weight must be at least 0"):
         space_with(grid={"plan": {"good": {}, "bad": {"smart.weight": -1.0}}})
     other = {**PLANS, "smoothed": {"smart.weight": 0.6}}
@@ -129,19 +129,19 @@ def test_what_a_name_stands_for_is_checked_and_hashed() -> None:
 
 
 @pytest.mark.parametrize("name", ["smart", "stages", "a.b", "two words", ("a", "b")])
-def test_a_name_must_be_one_word_and_no_key_of_the_configuration(name: SearchKey) -> None:
+def test_a_name_must_be_one_word_and_no_configuration_key(name: SearchKey) -> None:
     with pytest.raises(ValueError, match="a name of its own must be one word, and no key of the configuration"):
         space_with(grid={name: PLANS})
 
 
-def test_what_a_name_changes_must_not_be_searched_elsewhere() -> None:
+def test_a_key_of_named_overrides_must_not_be_searched_elsewhere() -> None:
     for key in ("smart.weight", "stages.0.epochs"):
         with pytest.raises(ValueError, match=f"searched only once, got {key}"):
             space_with(grid={"plan": PLANS, key: (1, 2)})
     assert len(grid_trials(space_with(grid={"plan": PLANS, "smart.num_steps": (1, 2)}))) == 6
 
 
-def test_whole_stages_are_searched_by_name_so_that_records_and_tables_can_name_them() -> None:
+def test_whole_stages_must_be_searched_by_name() -> None:
     with pytest.raises(ValueError, match="whole stages must be searched under a name of the space's own, got stages"):
         space_with(grid={"stages": ((StageConfig(tasks=("sst",)),), (StageConfig(tasks=("qqp",)),))})
 
@@ -151,7 +151,7 @@ STEPS = Int(low=1, high=3)
 WITH_STEPS = Condition(key="smart.mode", values=("unit_norm", "paper"))
 
 
-def test_a_condition_is_part_of_the_question() -> None:
+def test_a_condition_is_described_and_changes_the_hash() -> None:
     ranges = {"smart.mode": MODE, "smart.num_steps": STEPS}
     free = space_with(grid={}, ranges=ranges)
     space = space_with(grid={}, ranges=ranges, conditions={"smart.num_steps": WITH_STEPS})
@@ -163,7 +163,7 @@ def test_a_condition_is_part_of_the_question() -> None:
     assert len(list(range_configs(space))) == 3 + 2 * 2
 
 
-def test_a_key_under_a_condition_is_built_where_the_condition_holds() -> None:
+def test_a_conditional_key_is_built_where_its_condition_holds() -> None:
     ranges = {
         "stages.0.sum_losses": Choice(values=(False, True)),
         "gradients": Choice(values=("sum", "pcgrad")),
@@ -191,12 +191,12 @@ def test_a_condition_may_be_on_a_key_of_the_grid_but_no_key_of_the_grid_may_have
         )
 
 
-def test_an_unknown_key_is_refused_with_the_nearest_right_one() -> None:
+def test_an_unknown_key_is_refused_with_the_nearest_one() -> None:
     with pytest.raises(ValueError, match=r"space 'trial_space', trial 0000 .*did you mean 'smart\.weight'"):
         space_with(grid={"smart.wieght": (0.0, 1.0)})
 
 
-def test_a_value_that_does_not_fit_is_refused_with_its_trial() -> None:
+def test_an_invalid_value_is_refused_with_its_trial() -> None:
     with pytest.raises(ValueError, match=r"trial 0001 \(smart\.weight=-1\.0\): smart\.weight must be at least 0"):
         space_with(grid={"smart.weight": (0.0, -1.0)})
 
@@ -213,7 +213,7 @@ def test_every_choice_is_checked() -> None:
         space_with(ranges={"stages.0.order": Choice(values=("batch_round_robin", "sorted"))})
 
 
-def test_two_equal_trials_are_named() -> None:
+def test_equal_trials_are_refused_by_number() -> None:
     with pytest.raises(ValueError, match=r"trials must differ, 0000 and 0002 are the same configuration"):
         space_with(grid={"smart.weight": (1, 0.5, 1.0)})
 
@@ -242,7 +242,7 @@ def test_the_metric_is_overall_or_a_task() -> None:
         space_with(metric="stss")
 
 
-def test_the_hash_follows_what_decides_the_trials_and_nothing_else() -> None:
+def test_the_hash_depends_on_what_decides_the_trials_alone() -> None:
     space = space_with()
     assert space.content_hash == space_with(question="Another?", name="renamed").content_hash
     others = [
@@ -268,7 +268,7 @@ def test_a_described_space_is_plain_data() -> None:
     assert described["ranges"] == [["smart.weight", {"Float": {"low": 0.0, "high": 3.0, "log": False}}]]
 
 
-def test_an_unknown_space_is_answered_with_the_nearest() -> None:
+def test_an_unknown_space_is_refused_with_the_nearest() -> None:
     with pytest.raises(ValueError, match="unknown search space 'smart_lamda'; did you mean 'smart_lambda'"):
         load_space("smart_lamda")
     with pytest.raises(ValueError, match="unknown search space 'presets'"):
@@ -283,7 +283,7 @@ def test_every_space_is_listed_and_loads_under_its_own_name() -> None:
 
 
 @pytest.mark.parametrize("name", [space.name for space in list_spaces()])
-def test_the_file_of_a_question_says_command_cost_expectation_and_answer(name: str) -> None:
+def test_the_docstring_of_a_space_has_question_command_cost_expectation_and_answer(name: str) -> None:
     said = str(importlib.import_module(f"search_spaces.{name}").__doc__)
     assert said.splitlines()[0].endswith("?")
     assert f"python sweeps/run.py --space {name}" in said

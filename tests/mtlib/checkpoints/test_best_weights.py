@@ -52,7 +52,7 @@ def test_weights_of_the_best_epochs_are_kept_and_others_removed(folder: StateFol
         assert json.loads((folder.path / "best.json").read_text()) == best
 
 
-def test_weights_of_an_epoch_that_is_best_for_nothing_are_not_even_written(
+def test_weights_of_an_epoch_that_is_best_for_nothing_are_not_written(
     folder: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep_best(folder, 1, {"overall": 1}, {"w": torch.ones(4)})
@@ -67,7 +67,7 @@ def test_keeping_the_same_epoch_again_after_a_resumption_changes_nothing(folder:
     assert kept_epochs(folder) == [1]
 
 
-def test_a_kill_while_weights_are_written_leaves_the_best_before(
+def test_a_kill_during_writing_leaves_the_previous_best_weights(
     folder: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep_best(folder, 1, {"overall": 1}, {"w": torch.ones(4)})
@@ -84,7 +84,7 @@ def test_a_kill_while_weights_are_written_leaves_the_best_before(
 
 
 @pytest.mark.parametrize("damage", [cut, empty, flip, Path.unlink])
-def test_damaged_weights_are_noticed_and_named(damage: Callable[[Path], None], folder: StateFolder) -> None:
+def test_damaged_weights_are_detected_and_named(damage: Callable[[Path], None], folder: StateFolder) -> None:
     for epoch, best in ((1, {"sst": 1}), (2, {"sst": 1, "overall": 2})):
         keep_best(folder, epoch, best, {"w": torch.full((40,), float(epoch))})
     check_weights(folder, 1)
@@ -96,7 +96,7 @@ def test_damaged_weights_are_noticed_and_named(damage: Callable[[Path], None], f
     check_weights(folder, 2)
 
 
-def test_weights_that_were_kept_before_there_were_checksums_count_as_whole(folder: StateFolder) -> None:
+def test_weights_without_checksums_count_as_whole(folder: StateFolder) -> None:
     keep_best(folder, 1, {"sst": 1}, {"w": torch.ones(4)})
     (folder.path / "weights" / CHECKSUMS).unlink()
     flip(weights_path(folder, 1))
@@ -109,7 +109,7 @@ def test_weights_that_were_kept_before_there_were_checksums_count_as_whole(folde
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", '{"epoch-0001.safetensors": null}', "\udcff"])
-def test_damaged_checksums_are_noticed_and_do_not_stop_a_trial(text: str, folder: StateFolder) -> None:
+def test_damaged_checksums_are_detected_and_do_not_stop_a_trial(text: str, folder: StateFolder) -> None:
     keep_best(folder, 1, {"sst": 1}, {"w": torch.ones(4)})
     (folder.path / "weights" / CHECKSUMS).write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(ValueError, match=r"^checksums\.json is truncated or damaged$"):
@@ -118,7 +118,7 @@ def test_damaged_checksums_are_noticed_and_do_not_stop_a_trial(text: str, folder
     assert kept_epochs(folder) == [2]
 
 
-def test_weights_for_which_there_is_no_room_leave_those_before_them(
+def test_a_full_disk_leaves_the_previous_weights(
     folder: StateFolder,
     filled: dict[str, bytes],
     full_disk: None,  # noqa: ARG001 - must be there
@@ -129,7 +129,7 @@ def test_weights_for_which_there_is_no_room_leave_those_before_them(
     assert not list(folder.path.glob(".*"))
 
 
-def test_a_list_of_best_epochs_for_which_there_is_no_room_leaves_the_one_before(
+def test_a_full_disk_leaves_the_previous_list_of_best_epochs(
     folder: StateFolder, filled: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_room(*_arguments: Any) -> None:

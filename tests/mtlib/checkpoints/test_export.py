@@ -74,7 +74,7 @@ def logits_of(model: MultiTaskModel, config: TrialConfig, corpus: Corpus) -> dic
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_whole_gives_exactly_the_same_logits(
+def test_a_loaded_export_gives_exactly_the_same_logits(
     name: str,
     tmp_path: Path,
     tiny_config: TrialConfig,
@@ -100,7 +100,7 @@ def test_the_whole_gives_exactly_the_same_logits(
 
 
 @torch.no_grad()
-def test_plain_transformers_gives_exactly_the_hidden_states(
+def test_plain_transformers_gives_exactly_the_same_hidden_states(
     tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, trained: Trained, facts: CardFacts
 ) -> None:
     config = tiny_config.override(MODELS["all"])
@@ -118,7 +118,7 @@ def test_plain_transformers_gives_exactly_the_hidden_states(
     assert not torch.allclose(found[-1], pretrained)
 
 
-def test_the_folder_holds_what_the_card_says_and_names_no_path(
+def test_the_folder_holds_the_files_of_the_card_and_names_no_path(
     tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, trained: Trained, facts: CardFacts
 ) -> None:
     export_model(tiny_config, tiny_encoder, trained().state_dict(), tmp_path / "deep" / "model", facts)
@@ -132,7 +132,7 @@ def test_the_folder_holds_what_the_card_says_and_names_no_path(
     assert {name.split(".")[0] for name in names} == {"heads"}
 
 
-def test_a_model_without_any_other_weight_is_exported_and_loaded(
+def test_a_model_without_head_weights_is_exported_and_loaded(
     tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, tiny_corpus: Corpus, facts: CardFacts
 ) -> None:
     """A cosine without projection has none."""
@@ -160,7 +160,7 @@ def test_a_new_trial_starts_from_an_export_with_its_heads(
     assert all(torch.equal(model.state_dict()[name], weight) for name, weight in weights.items())
 
 
-def test_an_export_of_an_export_is_the_same(
+def test_exporting_an_exported_model_gives_the_same_files(
     tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, trained: Trained, facts: CardFacts
 ) -> None:
     export_model(tiny_config, tiny_encoder, trained().state_dict(), tmp_path / "first", facts)
@@ -170,7 +170,7 @@ def test_an_export_of_an_export_is_the_same(
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes(), name
 
 
-def test_a_folder_that_is_there_is_left_alone(
+def test_an_existing_folder_is_not_changed(
     tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, trained: Trained, facts: CardFacts
 ) -> None:
     (tmp_path / "model").mkdir()
@@ -205,7 +205,7 @@ def early(config: TrialConfig, weights: dict[str, Tensor], *tasks: str) -> dict[
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_weights_of_an_early_epoch_are_exported_with_new_ones_for_the_tasks_that_had_not_been_active(
+def test_an_early_epoch_is_exported_with_new_weights_for_tasks_not_yet_active(
     name: str,
     tmp_path: Path,
     tiny_config: TrialConfig,
@@ -229,7 +229,7 @@ def test_weights_of_an_early_epoch_are_exported_with_new_ones_for_the_tasks_that
     assert np.array_equal(predict(exported.model, config, tiny_corpus, "qqp", "dev", CPU).logits, wanted)
 
 
-def test_a_task_without_a_head_counts_as_active_only_where_all_else_that_it_has_is_there(
+def test_a_task_without_a_head_is_active_only_where_its_other_weights_exist(
     tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, trained: Trained, facts: CardFacts
 ) -> None:
     """A cosine without projection has no weight; its projected attention or SimCSE's layer may be new all the same."""
@@ -244,7 +244,7 @@ def test_a_task_without_a_head_counts_as_active_only_where_all_else_that_it_has_
             assert all(torch.equal(found[key], weights[key]) for key in early(config, weights, *tasks))
 
 
-def test_weights_of_no_task_at_all_are_refused(
+def test_weights_without_any_task_are_refused(
     tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, trained: Trained, facts: CardFacts
 ) -> None:
     weights = early(tiny_config, trained().state_dict())
@@ -253,7 +253,7 @@ def test_weights_of_no_task_at_all_are_refused(
         export_model(tiny_config, tiny_encoder, weights, tmp_path / "model", facts)
 
 
-def test_half_of_what_a_task_has_is_not_taken_for_an_early_epoch(
+def test_a_task_with_half_its_weights_is_not_an_early_epoch(
     tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, trained: Trained, facts: CardFacts
 ) -> None:
     config = tiny_config.override(PALS)
@@ -263,7 +263,7 @@ def test_half_of_what_a_task_has_is_not_taken_for_an_early_epoch(
         export_model(config, tiny_encoder, without_head, tmp_path / "model", facts)
 
 
-def test_a_place_that_cannot_be_written_is_one_line(
+def test_an_unwritable_folder_is_one_line(
     tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, trained: Trained, facts: CardFacts
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -280,7 +280,7 @@ def test_a_place_that_cannot_be_written_is_one_line(
     ],
     ids=["weights", "tokenizer"],
 )
-def test_a_failure_in_the_middle_leaves_nothing(
+def test_a_failure_during_export_leaves_nothing(
     place: str,
     error: Exception,
     tmp_path: Path,
@@ -301,7 +301,7 @@ def test_a_failure_in_the_middle_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
-def test_all_files_can_be_read_by_whom_the_card_can_be_read_by(
+def test_all_files_have_the_permissions_of_the_card(
     tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, trained: Trained, facts: CardFacts
 ) -> None:
     export_model(tiny_config, tiny_encoder, trained().state_dict(), tmp_path / "model", facts)

@@ -84,7 +84,9 @@ def assert_one_line(error: pytest.ExceptionInfo[ValueError]) -> None:
     assert len(str(error.value).splitlines()) == 1
 
 
-def test_without_a_name_the_pretrained_weights_stay(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> None:
+def test_without_start_from_the_pretrained_weights_stay(
+    tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
+) -> None:
     model = MultiTaskModel(tiny_config, tiny_encoder)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     assert load_start(tiny_config.encoder, model) == {}
@@ -110,7 +112,7 @@ def test_an_exported_model_and_its_file_give_the_same_encoder(
     assert digests == {"encoder": digest_of(part(trained, True))}
 
 
-def test_heads_are_new_unless_they_start_there_too(
+def test_heads_are_new_without_start_heads(
     model_folder: Path, trial_folder: Path, trained: dict[str, Tensor], begin: Begin
 ) -> None:
     heads = part(trained, False)
@@ -134,7 +136,7 @@ def test_heads_of_another_shape_or_name_are_new(model_folder: Path, trained: dic
     assert any(name.startswith("pals.qqp.") for name in found)
 
 
-def test_heads_that_are_not_there_cannot_be_started_from(model_folder: Path, begin: Begin) -> None:
+def test_starting_from_missing_heads_is_refused(model_folder: Path, begin: Begin) -> None:
     (model_folder / TASKS_FILE).unlink()
     begin(model_folder)
     with pytest.raises(
@@ -144,33 +146,31 @@ def test_heads_that_are_not_there_cannot_be_started_from(model_folder: Path, beg
     assert_one_line(e)
 
 
-def test_the_best_epoch_of_a_task_can_be_named(trial_folder: Path, trained: dict[str, Tensor], begin: Begin) -> None:
+def test_the_best_epoch_of_a_task_can_be_chosen(trial_folder: Path, trained: dict[str, Tensor], begin: Begin) -> None:
     found = begin(trial_folder, **{"encoder.start_epoch": "qqp"})[0].state_dict()
     for name, weight in part(trained, True).items():
         assert torch.equal(found[name], 2 * weight)
 
 
-def test_an_epoch_that_was_not_kept_is_refused_with_those_that_were(trial_folder: Path, begin: Begin) -> None:
+def test_an_epoch_that_was_not_kept_is_refused_with_the_kept_ones(trial_folder: Path, begin: Begin) -> None:
     with pytest.raises(ValueError, match=r"unknown encoder\.start_epoch for .* 'sts'; .*known: overall, qqp") as e:
         begin(trial_folder, **{"encoder.start_epoch": "sts"})
     assert_one_line(e)
 
 
-def test_an_epoch_of_no_known_name_is_refused_when_the_configuration_is_built(tiny_config: TrialConfig) -> None:
+def test_an_unknown_epoch_is_refused_when_the_configuration_is_built(tiny_config: TrialConfig) -> None:
     with pytest.raises(ValueError, match=r"unknown encoder\.start_epoch 'overal'; did you mean 'overall'"):
         tiny_config.override({"encoder.start_epoch": "overal"})
 
 
-def test_a_home_folder_may_be_written_short(
+def test_a_home_folder_may_be_abbreviated(
     model_folder: Path, trained: dict[str, Tensor], begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(model_folder.parent))
     assert_equal(begin("~/model")[0].state_dict(), trained, part(trained, True))
 
 
-def test_what_transformers_saves_again_with_its_own_pooler_is_read_without_it(
-    tmp_path: Path, begin: Begin, tiny_encoder_folder: Path
-) -> None:
+def test_a_pooler_saved_by_transformers_is_ignored(tmp_path: Path, begin: Begin, tiny_encoder_folder: Path) -> None:
     """As after `AutoModel.from_pretrained(folder).save_pretrained(other)`."""
     saved = AutoModel.from_pretrained(tiny_encoder_folder)
     saved.save_pretrained(tmp_path / "again")
@@ -180,7 +180,7 @@ def test_what_transformers_saves_again_with_its_own_pooler_is_read_without_it(
         assert name.startswith("pooler.") or torch.equal(found[f"encoder.{name}"], weight)
 
 
-def test_half_precision_is_widened(model_folder: Path, trained: dict[str, Tensor], begin: Begin) -> None:
+def test_half_precision_is_converted_to_fp32(model_folder: Path, trained: dict[str, Tensor], begin: Begin) -> None:
     half = {name: weight.bfloat16() for name, weight in load_file(model_folder / ENCODER_FILE).items()}
     save_file(half, model_folder / ENCODER_FILE)
     model, digests = begin(model_folder)
@@ -189,7 +189,7 @@ def test_half_precision_is_widened(model_folder: Path, trained: dict[str, Tensor
     assert digests == {"encoder": digest_of(wanted)}
 
 
-def test_one_weight_decides_the_digest(trained: dict[str, Tensor]) -> None:
+def test_one_changed_weight_changes_the_digest(trained: dict[str, Tensor]) -> None:
     name = next(iter(trained))
     changed = trained[name].clone()
     changed.view(-1)[0] += 1
@@ -234,7 +234,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_cannot_be_used_is_one_line_before_any_step(
+def test_unusable_weights_are_one_line_before_any_step(
     fault: str, model_folder: Path, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     spoil, message = FAULTS[fault]
@@ -250,7 +250,7 @@ def test_what_cannot_be_used_is_one_line_before_any_step(
     assert str(e.value).startswith("encoder.start_from must ")
 
 
-def test_a_file_of_heads_alone_is_no_start(model_folder: Path, begin: Begin) -> None:
+def test_a_file_of_heads_alone_is_refused(model_folder: Path, begin: Begin) -> None:
     with pytest.raises(ValueError, match=r"weights are missing, first encoder\."):
         begin(model_folder / TASKS_FILE)
 
@@ -263,14 +263,14 @@ def test_a_damaged_list_of_best_epochs_is_one_line(trial_folder: Path, begin: Be
     assert_one_line(e)
 
 
-def test_weights_that_best_json_names_and_nobody_kept_are_one_line(trial_folder: Path, begin: Begin) -> None:
+def test_weights_that_best_json_names_but_are_missing_are_one_line(trial_folder: Path, begin: Begin) -> None:
     weights_path(StateFolder(path=trial_folder / "checkpoint"), 1).unlink()
     with pytest.raises(ValueError, match=r"must hold undamaged weights, got .*0001\.safetensors is missing$") as e:
         begin(trial_folder)
     assert_one_line(e)
 
 
-def test_weights_of_which_one_bit_is_another_are_one_line(trial_folder: Path, begin: Begin) -> None:
+def test_weights_with_one_flipped_bit_are_one_line(trial_folder: Path, begin: Begin) -> None:
     path = weights_path(StateFolder(path=trial_folder / "checkpoint"), 1)
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
@@ -281,13 +281,13 @@ def test_weights_of_which_one_bit_is_another_are_one_line(trial_folder: Path, be
     assert begin(trial_folder, **{"encoder.start_epoch": "qqp"})[1]  # those of the other epoch are whole
 
 
-def test_weights_kept_before_there_were_checksums_can_be_started_from(trial_folder: Path, begin: Begin) -> None:
+def test_weights_without_checksums_can_be_started_from(trial_folder: Path, begin: Begin) -> None:
     _, digests = begin(trial_folder)
     (trial_folder / "checkpoint" / "weights" / CHECKSUMS).unlink()
     assert begin(trial_folder)[1] == digests
 
 
-def test_what_is_left_where_weights_were_deleted_is_said(trial_folder: Path, begin: Begin) -> None:
+def test_a_folder_with_deleted_weights_lists_what_remains(trial_folder: Path, begin: Begin) -> None:
     best = trial_folder / "checkpoint" / "best.json"
     best.write_text('{"qqp": 2}')
     with pytest.raises(ValueError, match=r"^unknown encoder\.start_epoch for .* 'overall'; known: qqp$"):
@@ -300,7 +300,7 @@ def test_what_is_left_where_weights_were_deleted_is_said(trial_folder: Path, beg
     assert_one_line(e)
 
 
-def test_a_fit_is_every_name_and_every_shape() -> None:
+def test_weights_fit_by_name_and_shape() -> None:
     wanted = {"a": torch.zeros(2), "b": torch.zeros(3, 1)}
     check_fit("rule", {"a": torch.ones(2), "b": torch.ones(3, 1)}, wanted)
     check_fit("rule", {}, {})
@@ -310,7 +310,7 @@ def test_a_fit_is_every_name_and_every_shape() -> None:
         check_fit("rule", {}, wanted)
 
 
-def test_a_run_and_its_mean_teacher_begin_there(
+def test_a_run_and_its_mean_teacher_start_from_the_weights(
     model_folder: Path,
     trained: dict[str, Tensor],
     tiny_config: TrialConfig,
@@ -325,7 +325,7 @@ def test_a_run_and_its_mean_teacher_begin_there(
         assert_equal(model.state_dict(), trained, part(trained, True))
 
 
-def test_a_state_of_other_starting_weights_is_not_resumed(
+def test_a_state_with_other_starting_weights_is_not_resumed(
     tmp_path: Path,
     model_folder: Path,
     tiny_config: TrialConfig,
@@ -347,9 +347,7 @@ def test_a_state_of_other_starting_weights_is_not_resumed(
     assert_one_line(e)
 
 
-def test_new_heads_behind_weights_to_start_from_are_not_those_that_the_weights_grew_up_with(
-    tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
-) -> None:
+def test_heads_after_start_from_use_another_stream(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> None:
     settings = {"pals.size": 8, "pals.num_heads": 2, "pals.tasks": ["sst"], "relational_tasks": ["qqp", "sts"]}
     first, second = (
         MultiTaskModel(tiny_config.override({**settings, "encoder.start_from": start}), tiny_encoder).state_dict()

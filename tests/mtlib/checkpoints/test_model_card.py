@@ -63,24 +63,24 @@ def test_the_hub_reads_the_front_matter(write: Write) -> None:
         ("a/b/c", False),
     ],
 )
-def test_a_hub_name_has_at_most_one_slash_and_does_not_begin_like_a_path(name: str, is_on_hub: bool) -> None:
+def test_a_hub_name_has_at_most_one_slash_and_is_no_path(name: str, is_on_hub: bool) -> None:
     assert is_hub_name(name) is is_on_hub
 
 
-def test_a_local_encoder_is_named_by_its_last_part_and_is_no_base_model(tmp_path: Path, write: Write) -> None:
+def test_a_local_encoder_is_named_by_its_folder_and_is_no_base_model(tmp_path: Path, write: Write) -> None:
     text = write({"encoder.name": str(tmp_path)})
     assert "base_model" not in front_matter_of(ModelCard(text))
     assert str(tmp_path) not in text
     assert f"- Encoder: `{tmp_path.name}`, fingerprint `{'e' * 64}`" in text
 
 
-def test_it_begins_by_saying_what_the_model_is(write: Write) -> None:
+def test_the_card_begins_with_what_the_model_is(write: Write) -> None:
     assert "One text encoder, fine-tuned on SST, QQP and STS together by multitask-sweeps." in write()
     alone = write({"stages.1.tasks": ["qqp"], "smart.weight": 0.0})
     assert "One text encoder, fine-tuned on QQP by multitask-sweeps." in alone
 
 
-def test_scores_stand_with_the_warning_that_they_were_picked_on_dev(write: Write) -> None:
+def test_scores_are_marked_as_selected_on_dev(write: Write) -> None:
     lines = write().splitlines()
     for line in ("| SST | accuracy | 0.5000 |", "| STS | pearson | 0.7500 |", "| overall | overall | 0.6124 |"):
         assert line in lines
@@ -90,7 +90,7 @@ def test_scores_stand_with_the_warning_that_they_were_picked_on_dev(write: Write
     assert "among" not in write(num_trials=1)
 
 
-def test_how_it_was_trained_is_said_whole(write: Write) -> None:
+def test_card_lists_all_training_settings(write: Write) -> None:
     text = write({"seed": 7, "replicate": 2, "optimizer.layer_decay": 0.9, "tasks.qqp.batch_size": 24})
     for said in (
         f"- Data: fingerprint `{'d' * 64}`; rows: sst-train 30",
@@ -111,7 +111,7 @@ def test_how_it_was_trained_is_said_whole(write: Write) -> None:
         assert said in text, said
 
 
-def test_each_loss_term_and_module_is_told_where_it_is_on(write: Write) -> None:
+def test_each_loss_term_and_module_is_listed_where_it_is_on(write: Write) -> None:
     text = write(
         {
             "pals.size": 8,
@@ -135,7 +135,7 @@ def test_each_loss_term_and_module_is_told_where_it_is_on(write: Write) -> None:
     assert "/home/me" not in text
 
 
-def test_what_is_off_is_not_warned_of_but_poolers_are(write: Write) -> None:
+def test_the_card_warns_of_poolers_and_of_no_setting_that_is_off(write: Write) -> None:
     text = write()
     assert "it is random" in text
     assert "SimCSE's projection" not in text
@@ -143,21 +143,21 @@ def test_what_is_off_is_not_warned_of_but_poolers_are(write: Write) -> None:
     assert "Relational" not in text
 
 
-def test_extra_data_is_described_where_a_stage_names_it(write: Write) -> None:
+def test_extra_data_is_listed_where_a_stage_uses_it(write: Write) -> None:
     assert "data `snli`" not in write()
     text = write({"stages.1.extra_data": ["snli"]})
     assert "- data `snli`: task qqp, role extra" in text
     assert "data `cfimdb`" not in text
 
 
-def test_joined_data_is_described_for_active_tasks_only(write: Write) -> None:
+def test_augmentation_is_listed_for_active_tasks_only(write: Write) -> None:
     source = {"data.sources.more.task": "sst", "data.sources.more.path": "/a/more.csv"}
     text = write({**source, "data.sources.more.role": "augment"})
     assert "- data `more`: task sst, role augment" in text
     assert "/a/more.csv" not in text
 
 
-def test_how_to_load_it_is_python_that_compiles(write: Write) -> None:
+def test_the_loading_example_compiles(write: Write) -> None:
     blocks = [part.split("```")[0] for part in write().split("```python\n")[1:]]
     assert len(blocks) == 2
     for block in blocks:
@@ -172,5 +172,5 @@ def test_values_are_shown_as_they_are_typed(value: object, text: str) -> None:
 
 
 @pytest.mark.parametrize(("names", "text"), [(["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")])
-def test_names_are_listed_in_words(names: list[str], text: str) -> None:
+def test_names_are_joined_as_a_sentence(names: list[str], text: str) -> None:
     assert in_words(names) == text

@@ -57,13 +57,13 @@ def bytes_of(tensor: torch.Tensor) -> list[int]:
     return flat.view(torch.uint8).tolist()
 
 
-def test_an_empty_folder_and_one_that_is_not_there_hold_no_state(folder: StateFolder) -> None:
+def test_empty_and_missing_folders_hold_no_state(folder: StateFolder) -> None:
     assert load_state(folder) is None
     folder.path.mkdir()
     assert load_state(folder) is None
 
 
-def test_tensors_come_back_bit_for_bit(folder: StateFolder) -> None:
+def test_tensors_are_restored_bit_for_bit(folder: StateFolder) -> None:
     odd = torch.tensor([float("nan"), float("inf"), -0.0, 1e-45, 1 / 3, torch.finfo(torch.float32).max])
     tensors = {
         "odd": odd,
@@ -84,7 +84,7 @@ def test_tensors_come_back_bit_for_bit(folder: StateFolder) -> None:
         assert bytes_of(back) == bytes_of(tensor)
 
 
-def test_numbers_come_back_exactly(folder: StateFolder) -> None:
+def test_numbers_are_restored_exactly(folder: StateFolder) -> None:
     numbers: dict[str, Any] = {
         "sums": {"sst": [0.1 + 0.2, 1e-320, 1.7976931348623157e308, -0.0], "qqp": [math.pi, math.nextafter(1, 2)]},
         "step": 2**53 + 1,
@@ -99,7 +99,7 @@ def test_numbers_come_back_exactly(folder: StateFolder) -> None:
     assert math.copysign(1, found.numbers["sums"]["sst"][3]) == -1
 
 
-def test_model_and_optimizer_of_a_trial_come_back_bit_for_bit(
+def test_model_and_optimizer_of_a_trial_are_restored_bit_for_bit(
     folder: StateFolder, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
 ) -> None:
     model = MultiTaskModel(tiny_config, tiny_encoder)
@@ -125,7 +125,7 @@ def test_the_newest_state_is_loaded_and_only_two_are_kept(folder: StateFolder) -
     assert sorted(path.name for path in folder.path.iterdir()) == ["state-000000200-000", "state-000001000-000"]
 
 
-def test_states_after_the_same_step_never_replace_one_another(folder: StateFolder) -> None:
+def test_states_after_the_same_step_do_not_replace_each_other(folder: StateFolder) -> None:
     for number in range(5):
         save_state(folder, 4, state(float(number)))
         assert loaded_value(folder) == number
@@ -136,7 +136,7 @@ def test_states_after_the_same_step_never_replace_one_another(folder: StateFolde
     assert before.numbers == {"value": 3.0}
 
 
-def test_a_state_is_kept_though_damaged_ones_of_later_steps_are_there(folder: StateFolder) -> None:
+def test_a_new_state_is_kept_beside_damaged_later_ones(folder: StateFolder) -> None:
     for step in (6, 9):
         save_state(folder, step, state(step))
     for path in saved_states(folder):
@@ -149,20 +149,20 @@ def test_a_state_is_kept_though_damaged_ones_of_later_steps_are_there(folder: St
 
 
 @pytest.mark.parametrize("checkpoint_steps", [0, -1])
-def test_states_after_every_no_steps_are_refused(checkpoint_steps: int, tmp_path: Path) -> None:
+def test_checkpoint_steps_must_be_at_least_1(checkpoint_steps: int, tmp_path: Path) -> None:
     assert StateFolder(path=tmp_path, checkpoint_steps=1).checkpoint_steps == 1
     with pytest.raises(ValueError, match=f"^checkpoint_steps must be at least 1, got {checkpoint_steps}$"):
         StateFolder(path=tmp_path, checkpoint_steps=checkpoint_steps)
 
 
-def test_no_state_is_kept_behind_the_last_epoch_unless_it_is_asked_for(tmp_path: Path) -> None:
+def test_the_state_after_the_last_epoch_is_kept_only_on_request(tmp_path: Path) -> None:
     assert not StateFolder(path=tmp_path).keeps_end
     assert StateFolder(path=tmp_path, keeps_end=True).keeps_end
 
 
 @pytest.mark.parametrize("damage", [cut, empty, flip, Path.unlink])
 @pytest.mark.parametrize("file", ["tensors", "state.json"])
-def test_a_damaged_state_is_passed_over_for_the_one_before(
+def test_a_damaged_state_is_skipped_for_the_previous_one(
     damage: Callable[[Path], None], file: str, folder: StateFolder
 ) -> None:
     save_state(folder, 1, state(1.0))
@@ -175,7 +175,7 @@ def test_a_damaged_state_is_passed_over_for_the_one_before(
     assert load_state(folder) is None
 
 
-def test_a_number_that_changed_on_the_disk_is_noticed(folder: StateFolder) -> None:
+def test_a_changed_number_in_a_file_is_detected(folder: StateFolder) -> None:
     save_state(folder, 1, state(1.0))
     save_state(folder, 2, state(2.0))
     path = saved_states(folder)[0] / "state.json"
@@ -187,7 +187,7 @@ def test_a_number_that_changed_on_the_disk_is_noticed(folder: StateFolder) -> No
     assert loaded_value(folder) == 2.0
 
 
-def test_a_state_file_holds_the_checksums_of_its_tensors_and_of_its_numbers(folder: StateFolder) -> None:
+def test_a_state_file_holds_checksums_of_its_tensors_and_numbers(folder: StateFolder) -> None:
     save_state(folder, 1, state(1.0))
     (path,) = saved_states(folder)
     described = json.loads((path / "state.json").read_text())
@@ -206,7 +206,7 @@ def test_a_state_file_holds_the_checksums_of_its_tensors_and_of_its_numbers(fold
         '{"checksums": null, "numbers": 5}',
     ],
 )
-def test_json_of_another_shape_is_damage_too(text: str, folder: StateFolder) -> None:
+def test_json_of_another_shape_counts_as_damaged(text: str, folder: StateFolder) -> None:
     save_state(folder, 1, state(1.0))
     save_state(folder, 2, state(2.0))
     path = saved_states(folder)[0] / "state.json"
@@ -214,7 +214,7 @@ def test_json_of_another_shape_is_damage_too(text: str, folder: StateFolder) -> 
     assert loaded_value(folder) == 1.0
 
 
-def test_a_damaged_state_does_not_stop_the_next_from_being_saved(folder: StateFolder) -> None:
+def test_a_damaged_state_does_not_prevent_the_next_save(folder: StateFolder) -> None:
     save_state(folder, 1, state(1.0))
     empty(saved_states(folder)[0] / "state.json")
     save_state(folder, 2, state(2.0))
@@ -259,7 +259,7 @@ def test_a_kill_while_old_states_are_removed_leaves_the_new_one(
     assert [path.name for path in saved_states(folder)] == ["state-000000004-000", "state-000000003-000"]
 
 
-def test_a_process_killed_in_the_middle_of_writing_leaves_the_last_good_state(folder: StateFolder) -> None:
+def test_a_process_killed_during_writing_leaves_the_last_good_state(folder: StateFolder) -> None:
     save_state(folder, 1, state(1.0))
     partial = folder.path / ".state.partial"
     partial.mkdir()
@@ -270,7 +270,7 @@ def test_a_process_killed_in_the_middle_of_writing_leaves_the_last_good_state(fo
     assert not partial.exists()
 
 
-def test_states_of_a_trial_that_has_ended_go_and_its_best_weights_stay(folder: StateFolder) -> None:
+def test_states_of_a_finished_trial_are_removed_and_its_best_weights_stay(folder: StateFolder) -> None:
     save_state(folder, 1, state(1.0))
     (folder.path / ".state.partial").mkdir()
     keep_best(folder, 1, {"overall": 1}, {"w": torch.ones(2)})
@@ -287,7 +287,7 @@ def filled(folder: StateFolder) -> dict[str, bytes]:
     return fill(folder)
 
 
-def test_a_state_for_which_there_is_no_room_leaves_those_before_it(
+def test_a_full_disk_leaves_the_previous_states(
     folder: StateFolder,
     filled: dict[str, bytes],
     full_disk: None,  # noqa: ARG001 - must be there
@@ -303,7 +303,7 @@ def test_a_state_for_which_there_is_no_room_leaves_those_before_it(
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), SafetensorError("invalid header")])
-def test_another_error_stays_what_it_is_and_leaves_nothing_behind(
+def test_another_error_is_not_changed_and_leaves_nothing(
     error: Exception, folder: StateFolder, filled: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_tensors: Any, path: Path) -> None:
@@ -335,7 +335,7 @@ for attempt in (lambda: save_state(folder, 3, State(tensors=large, numbers={})),
 """
 
 
-def test_a_real_limit_on_files_is_a_full_disk(folder: StateFolder, filled: dict[str, bytes]) -> None:
+def test_a_file_size_limit_is_reported_as_a_full_disk(folder: StateFolder, filled: dict[str, bytes]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, str(folder.path)], capture_output=True, text=True, timeout=60, cwd=ROOT
     )
@@ -346,7 +346,7 @@ def test_a_real_limit_on_files_is_a_full_disk(folder: StateFolder, filled: dict[
     assert listing(folder) == filled
 
 
-def test_the_disk_that_is_foretold_is_the_disk_that_is_used(
+def test_the_predicted_disk_use_is_the_actual_one(
     folder: StateFolder, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
 ) -> None:
     model = MultiTaskModel(tiny_config, tiny_encoder)

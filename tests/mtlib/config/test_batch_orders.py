@@ -26,7 +26,7 @@ def rounds_in(order: str, number: int = 0, seed: int = 0, steps_per_epoch: int |
 
 
 @pytest.mark.parametrize("order", BATCH_ORDERS)
-def test_every_function_takes_the_settings_by_name_and_gives_sets_by_position(order: str) -> None:
+def test_every_function_takes_the_settings_by_name_and_yields_sets_by_position(order: str) -> None:
     signature = inspect.signature(BATCH_ORDERS[order].function)
     parameters = [name for name, given in signature.parameters.items() if given.default is inspect.Parameter.empty]
     assert parameters[2:] == list(fields_of([BATCH_ORDERS[order].settings]))
@@ -34,25 +34,25 @@ def test_every_function_takes_the_settings_by_name_and_gives_sets_by_position(or
 
 
 @pytest.mark.parametrize("order", BATCH_ORDERS)
-def test_orders_that_have_no_rounds_give_one_set_at_a_time(order: str) -> None:
+def test_orders_without_rounds_give_one_set_at_a_time(order: str) -> None:
     has_several = any(len(step) > 1 for number in range(3) for step in rounds_in(order, number))
     assert has_several == (order in ROUND_ORDERS)
 
 
 @pytest.mark.parametrize("order", BATCH_ORDERS)
-def test_only_orders_that_are_called_random_depend_on_the_stream(order: str) -> None:
+def test_only_random_orders_depend_on_the_stream(order: str) -> None:
     depends = rounds_in(order, seed=0, steps_per_epoch=50) != rounds_in(order, seed=1, steps_per_epoch=50)
     assert depends == (order in RANDOM_ORDERS)
 
 
 @pytest.mark.parametrize("order", [*RANDOM_ORDERS, "epoch_round_robin"])
-def test_orders_that_depend_on_the_epoch_give_as_many_rounds_as_it_has(order: str) -> None:
+def test_orders_that_depend_on_the_epoch_have_its_number_of_rounds(order: str) -> None:
     assert len(rounds_in(order, 3, steps_per_epoch=7)) == 7
 
 
-def test_titles_are_those_of_one_order_each() -> None:
+def test_titles_are_unique() -> None:
     assert len({order.title for order in BATCH_ORDERS.values()}) == len(BATCH_ORDERS)
 
 
-def test_every_field_is_described_under_it() -> None:
+def test_every_field_has_a_docstring() -> None:
     assert undescribed_fields("batch_orders.py") == []

@@ -37,11 +37,11 @@ CASES: list[Case] = [
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_value_out_of_range_is_refused_and_the_nearest_inside_is_taken(case: Case) -> None:
+def test_values_out_of_range_are_refused_and_the_nearest_inside_is_accepted(case: Case) -> None:
     assert_range(case)
 
 
-def test_a_change_of_any_field_changes_the_hash() -> None:
+def test_every_field_changes_the_hash() -> None:
     values: dict[str, Any] = {"task": "sts", "path": "x.csv", "role": "extra", "text_columns": ["a", "b"]}
     values |= {"label_column": "l", "id_column": "i", "labels": ["x:1"], "dev_split": "val", "batch_size": 4}
     assert_every_field_changes_the_hash("data.sources.snli", SourceConfig, {**values, "probability_factor": 0.5})
@@ -51,7 +51,7 @@ def test_a_change_of_any_field_changes_the_hash() -> None:
     assert_every_field_changes_the_hash("evaluation", EvaluationConfig, {"batch_size": 3})
 
 
-def test_the_further_sets_of_the_tasks_are_known_and_off() -> None:
+def test_built_in_extra_data_is_known_and_off() -> None:
     assert set(BASE.data.sources) == set(FURTHER_SETS) == {"cfimdb", "snli"}
     cfimdb, snli = BASE.data.sources["cfimdb"], BASE.data.sources["snli"]
     assert (cfimdb.task, cfimdb.labels, cfimdb.batch_size) == ("sst", ("0:0", "1:4"), 8)
@@ -60,7 +60,7 @@ def test_the_further_sets_of_the_tasks_are_known_and_off() -> None:
     assert BASE.train_sets == ("sst", "qqp", "sts")
 
 
-def test_a_new_source_is_made_from_text_field_by_field() -> None:
+def test_a_new_source_is_read_from_text_field_by_field() -> None:
     changes = {
         "data.sources.synthetic.task": "sst",
         "data.sources.synthetic.path": "synthetic.jsonl",
@@ -83,7 +83,7 @@ def test_a_new_source_is_made_from_text_field_by_field() -> None:
     assert TrialConfig.from_json(changed.to_json()) == changed
 
 
-def test_a_known_source_is_changed_from_text_and_keeps_the_rest() -> None:
+def test_a_known_source_changed_by_text_keeps_its_other_fields() -> None:
     changed = BASE.override({"data.sources.snli.batch_size": "4"})
     assert changed.data.sources["snli"].batch_size == 4
     assert changed.data.sources["snli"].labels == BASE.data.sources["snli"].labels
@@ -121,12 +121,12 @@ def test_a_known_source_is_changed_from_text_and_keeps_the_rest() -> None:
         ),
     ],
 )
-def test_a_source_that_cannot_be_right_is_answered_with_its_place(changes: dict[str, Any], line: str) -> None:
+def test_an_invalid_source_is_refused_by_its_key(changes: dict[str, Any], line: str) -> None:
     assert override_error(changes).startswith(line)
 
 
 @pytest.mark.parametrize("path", ["more-{split}.csv", "hf://glue"])
-def test_a_source_that_replaces_a_task_must_tell_train_from_dev(path: str) -> None:
+def test_the_path_of_a_replacing_source_must_depend_on_the_split(path: str) -> None:
     changes = {"data.sources.snli.role": "replace", "data.sources.snli.path": path}
     assert BASE.override(changes).data.of_role("replace", "qqp") == ("snli",)
 
@@ -140,7 +140,7 @@ def test_a_task_is_replaced_only_once() -> None:
 
 
 @pytest.mark.parametrize("entry", ["1", "1:", "1:x", "1:-0.1", "1:4.1", ":", "1:nan", "1:inf", "1:0.5", "1:3.999"])
-def test_a_label_that_is_none_of_the_tasks_is_refused(entry: str) -> None:
+def test_a_label_that_the_task_lacks_is_refused(entry: str) -> None:
     line = override_error({"data.sources.cfimdb.labels": [entry]})
     assert line.startswith(
         "data.sources.cfimdb: labels must be from:to with labels of sst, 0 to 4, after the colon, got"
@@ -148,12 +148,12 @@ def test_a_label_that_is_none_of_the_tasks_is_refused(entry: str) -> None:
 
 
 @pytest.mark.parametrize("entry", ["1:0", "x:4", "a:b:2", ":3", "1:2.0"])
-def test_a_label_of_the_task_is_taken(entry: str) -> None:
+def test_labels_of_the_task_are_accepted(entry: str) -> None:
     assert BASE.override({"data.sources.cfimdb.labels": [entry]}).data.sources["cfimdb"].labels == (entry,)
 
 
 @pytest.mark.parametrize(("task", "label", "fits"), [("sts", "2.5", True), ("qqp", "0.5", False), ("qqp", "1.0", True)])
-def test_only_regression_takes_labels_between_whole_numbers(task: str, label: str, fits: bool) -> None:
+def test_only_regression_accepts_fractional_labels(task: str, label: str, fits: bool) -> None:
     changes = {"data.sources.x.task": task, "data.sources.x.path": "x.csv", "data.sources.x.labels": [f"a:{label}"]}
     if fits:
         assert BASE.override(changes).data.sources["x"].labels == (f"a:{label}",)
@@ -162,7 +162,7 @@ def test_only_regression_takes_labels_between_whole_numbers(task: str, label: st
         assert override_error(changes) == line
 
 
-def test_sources_cannot_be_changed_and_their_order_does_not_matter() -> None:
+def test_sources_are_immutable_and_unordered() -> None:
     with pytest.raises(TypeError):
         BASE.data.sources["x"] = SourceConfig(task="sst", path="x.csv")  # type: ignore[index]
     turned = DataConfig(sources=dict(reversed(list(further_sets().items()))))
@@ -170,9 +170,9 @@ def test_sources_cannot_be_changed_and_their_order_does_not_matter() -> None:
     assert list(turned.sources) == sorted(turned.sources)
 
 
-def test_no_further_set_is_called_as_a_task() -> None:
+def test_no_extra_data_has_the_name_of_a_task() -> None:
     assert not set(further_sets()) & set(TASKS)
 
 
-def test_every_field_is_described_under_it() -> None:
+def test_every_field_has_a_docstring() -> None:
     assert undescribed_fields("data.py") == []

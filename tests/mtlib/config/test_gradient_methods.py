@@ -9,7 +9,7 @@ from tests.mtlib.config.config_cases import undescribed_fields
 
 
 @pytest.mark.parametrize("name", GRADIENT_METHODS)
-def test_every_function_is_there_and_weighs_each_task(name: str) -> None:
+def test_every_function_exists_and_gives_a_weight_per_task(name: str) -> None:
     function = GRADIENT_METHODS[name].function
     assert (function is None) == (name == "sum")
     if function:
@@ -17,9 +17,9 @@ def test_every_function_is_there_and_weighs_each_task(name: str) -> None:
         assert load_function(function)(gramian).shape == (2,)
 
 
-def test_titles_are_those_of_one_method_each() -> None:
+def test_titles_are_unique() -> None:
     assert len({method.title for method in GRADIENT_METHODS.values()}) == len(GRADIENT_METHODS)
 
 
-def test_every_field_is_described_under_it() -> None:
+def test_every_field_has_a_docstring() -> None:
     assert undescribed_fields("gradient_methods.py") == []

@@ -15,7 +15,7 @@ WIDTHS = {"classes": 5, "binary": 1, "regression": 1}
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_every_function_is_there_and_takes_the_settings_by_name(name: str) -> None:
+def test_every_function_exists_and_takes_the_settings_by_name(name: str) -> None:
     loss = LOSSES[name]
     fields = fields_of([loss.settings])
     for kind, place in loss.functions.items():
@@ -26,7 +26,7 @@ def test_every_function_is_there_and_takes_the_settings_by_name(name: str) -> No
         assert found.shape == (3,)
 
 
-def test_every_task_has_its_default_among_the_losses_that_suit_it() -> None:
+def test_the_default_loss_of_every_task_suits_it() -> None:
     assert all(task.default_loss in losses_for(task.kind) for task in TASKS.values())
 
 
@@ -36,7 +36,7 @@ def test_losses_suit_the_kinds_of_the_papers() -> None:
     assert losses_for("regression") == ("mean_squared_error",)
 
 
-def test_a_cosine_is_enough_for_losses_of_one_number() -> None:
+def test_losses_of_one_number_accept_a_cosine_head() -> None:
     assert [name for name, loss in LOSSES.items() if loss.fits_cosine] == ["binary_cross_entropy", "mean_squared_error"]
 
 
@@ -46,9 +46,9 @@ def test_only_a_binary_task_can_have_two_outputs_for_its_logit() -> None:
     assert num_outputs("mean_squared_error", TASKS["sts"]) == 1
 
 
-def test_titles_are_those_of_one_loss_each() -> None:
+def test_titles_are_unique() -> None:
     assert len({loss.title for loss in LOSSES.values()}) == len(LOSSES)
 
 
-def test_every_field_is_described_under_it() -> None:
+def test_every_field_has_a_docstring() -> None:
     assert undescribed_fields("losses.py") == []

@@ -56,11 +56,11 @@ CASES: list[Case] = [
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_value_out_of_range_is_refused_and_the_nearest_inside_is_taken(case: Case) -> None:
+def test_values_out_of_range_are_refused_and_the_nearest_inside_is_accepted(case: Case) -> None:
     assert_range(case)
 
 
-def test_a_change_of_any_field_changes_the_hash() -> None:
+def test_every_field_changes_the_hash() -> None:
     encoder: dict[str, Any] = {"name": "x", "dropout": 0.2, "attention_dropout": 0.2, "max_length": 9}
     encoder |= {"trained_layers": [1], "start_from": "folder", "start_epoch": "sts"}
     with_heads = PENALIZED.override({"encoder.start_from": "folder", "encoder.start_heads": True})
@@ -92,13 +92,13 @@ def test_trained_layers_are_read_from_text(text: str, layers: tuple[int, ...] | 
 
 
 @pytest.mark.parametrize("value", [None, "none", "null", "None"])
-def test_no_weights_to_start_from_are_said_as_anywhere_else(value: str | None) -> None:
+def test_start_from_accepts_every_spelling_of_none(value: str | None) -> None:
     started = BASE.override({"encoder.start_from": "runs/none"})
     assert started.encoder.start_from == "runs/none"
     assert started.override({"encoder.start_from": value}) == BASE
 
 
-def test_heads_cannot_start_where_nothing_is_started_from() -> None:
+def test_start_heads_needs_start_from() -> None:
     line = "encoder.start_heads must be false without encoder.start_from, got True"
     assert override_error({"encoder.start_heads": True}) == line
     assert override_error({"encoder.start_heads": True, "encoder.start_from": "none"}) == line
@@ -106,24 +106,24 @@ def test_heads_cannot_start_where_nothing_is_started_from() -> None:
     assert BASE.override({"encoder.start_heads": False}) == BASE
 
 
-def test_the_whole_encoder_a_frozen_one_and_one_layer_are_three_configurations() -> None:
+def test_different_trained_layers_are_different_configurations() -> None:
     layers: list[Any] = [None, [], [0], [11]]
     assert len({BASE.override({"encoder.trained_layers": value}).content_hash for value in layers}) == 4
 
 
 @pytest.mark.parametrize("value", ["all", "1.5", 3, [True], ["x"], [1.5]])
-def test_trained_layers_that_are_no_list_of_whole_numbers_are_refused(value: Any) -> None:
+def test_trained_layers_must_be_a_list_of_whole_numbers(value: Any) -> None:
     assert "encoder.trained_layers" in override_error({"encoder.trained_layers": value})
 
 
-def test_pals_need_a_task_once_they_have_a_size() -> None:
+def test_pals_with_a_size_need_a_task() -> None:
     line = "pals.tasks must name at least one task where pals.size is above 0, got []"
     assert override_error({"pals.size": 12}) == line
     assert BASE.override({"pals.size": 12, "pals.tasks": "sst"}).pals.tasks == ("sst",)
 
 
 @pytest.mark.parametrize("function", ["identity", "low_rank"])
-def test_only_attention_needs_a_size_that_its_heads_divide(function: str) -> None:
+def test_only_attention_needs_a_size_divisible_by_its_heads(function: str) -> None:
     assert "multiple of pals.num_heads (5)" in override_error({"pals.size": 204, "pals.num_heads": 5}, PENALIZED)
     changed = PENALIZED.override({"pals.size": 204, "pals.num_heads": 5, "pals.function": function})
     assert changed.pals.size == 204
@@ -140,22 +140,24 @@ COSINE = {"tasks.qqp.encoding": "bi", "tasks.qqp.head": "cosine"}
         ({"tasks.qqp.loss": "cross_entropy"}, "tasks.qqp: head cosine must have loss binary_cross_entropy or mean_"),
     ],
 )
-def test_a_cosine_fits_a_bi_encoder_without_layer_and_a_loss_of_one_value(changes: dict[str, Any], line: str) -> None:
+def test_a_cosine_head_needs_a_bi_encoder_no_hidden_layer_and_a_loss_of_one_value(
+    changes: dict[str, Any], line: str
+) -> None:
     assert BASE.override(COSINE).tasks["qqp"].head == "cosine"
     assert override_error({**COSINE, **changes}).startswith(line)
 
 
-def test_a_cosine_is_refused_for_one_text() -> None:
+def test_a_cosine_head_is_refused_for_single_texts() -> None:
     assert "head cosine must have encoding bi, got single" in override_error({"tasks.sst.head": "cosine"})
 
 
-def test_regression_takes_a_cosine_too() -> None:
+def test_regression_accepts_a_cosine_head() -> None:
     changed = BASE.override({"tasks.sts.encoding": "bi", "tasks.sts.head": "cosine"})
     assert changed.tasks["sts"].loss == "mean_squared_error"
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_every_loss_of_a_tasks_kind_fits_it_and_no_other(name: str) -> None:
+def test_every_loss_suits_tasks_of_its_kind_only(name: str) -> None:
     every = set(LOSSES)
     fitting = losses_for(TASKS[name].kind)
     for loss in every:
@@ -165,5 +167,5 @@ def test_every_loss_of_a_tasks_kind_fits_it_and_no_other(name: str) -> None:
             assert override_error({f"tasks.{name}.loss": loss}).startswith(f"tasks.{name}.loss must be one of")
 
 
-def test_every_field_is_described_under_it() -> None:
+def test_every_field_has_a_docstring() -> None:
     assert undescribed_fields("network.py") == []

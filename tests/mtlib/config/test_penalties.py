@@ -48,11 +48,11 @@ CASES: list[Case] = [
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_value_out_of_range_is_refused_and_the_nearest_inside_is_taken(case: Case) -> None:
+def test_values_out_of_range_are_refused_and_the_nearest_inside_is_accepted(case: Case) -> None:
     assert_range(case)
 
 
-def test_a_change_of_any_field_changes_the_hash() -> None:
+def test_every_field_changes_the_hash() -> None:
     smart: dict[str, Any] = {"weight": 0.5, "tasks": ["sst"], "mode": "paper", "noise_std": 1e-3, "step_size": 0.1}
     smart |= {"epsilon": 0.1, "num_steps": 2, "reduction": "sum", "masks": "shared", "every_batches": 2}
     assert_every_field_changes_the_hash("smart", SmartConfig, smart)
@@ -63,14 +63,14 @@ def test_a_change_of_any_field_changes_the_hash() -> None:
 
 
 @pytest.mark.parametrize("name", ["smart", "proximal", "simcse"])
-def test_a_term_that_counts_must_be_on_some_task(name: str) -> None:
+def test_a_term_with_a_weight_needs_a_task(name: str) -> None:
     line = f"{name}.tasks must name at least one task where {name}.weight is above 0, got []"
     assert override_error({f"{name}.weight": 1e-9}) == line
     assert getattr(PENALIZED.override({f"{name}.weight": 1e-9}), name).tasks == ("qqp",)
     assert getattr(BASE.override({f"{name}.weight": 0}), name).tasks == ()
 
 
-def test_random_noise_must_not_be_0_where_it_counts() -> None:
+def test_random_noise_must_not_be_0_where_it_is_used() -> None:
     changes: dict[str, Any] = {"smart.mode": "random", "smart.noise_std": 0.0, "smart.weight": 1e-9}
     line = "smart.noise_std must be above 0 for mode random, which has nothing else, got 0.0"
     assert override_error(changes, PENALIZED) == line
@@ -79,14 +79,14 @@ def test_random_noise_must_not_be_0_where_it_counts() -> None:
         assert PENALIZED.override({**changes, **remedy}).smart.tasks == ("qqp",)
 
 
-def test_a_record_from_before_the_decay_could_change_has_one_decay() -> None:
+def test_a_record_with_a_single_decay_is_read() -> None:
     recorded = json.loads(PENALIZED.override({"proximal.weight": 1, "proximal.decay": 0.97}).to_json())
     recorded["proximal"] = {name: recorded["proximal"][name] for name in ("weight", "tasks", "decay")}
     proximal = TrialConfig.from_json(json.dumps(recorded)).proximal
     assert (proximal.decay, proximal.late_decay, proximal.decay_changes) == (0.97, None, False)
 
 
-def test_the_decay_changes_only_to_another_one() -> None:
+def test_the_decay_changes_only_with_a_different_late_decay() -> None:
     for late, changes in ((None, False), (0.99, False), (0.999, True), (0, True)):
         assert ProximalConfig(late_decay=late).decay_changes == changes
     assert BASE.override({"proximal.late_decay": "none"}) == BASE
@@ -98,17 +98,17 @@ def test_the_defaults_are_those_of_bert_and_beyond() -> None:
     assert (smart.num_steps, smart.noise_std, smart.epsilon, smart.step_size) == (1, 1e-5, 1e-6, 1e-3)
 
 
-def test_whole_numbers_given_in_python_are_the_floats_they_are() -> None:
+def test_integers_become_floats() -> None:
     assert SmartConfig(weight=3, tasks=("sst",)) == SmartConfig(weight=3.0, tasks=("sst",))
     assert type(SmartConfig(weight=3, tasks=("sst",)).weight) is float
 
 
-def test_every_field_is_described_under_it() -> None:
+def test_every_field_has_a_docstring() -> None:
     assert undescribed_fields("penalties.py") == []
 
 
 @pytest.mark.parametrize("name", PENALTIES)
-def test_every_penalty_names_its_function_and_fields_of_its_settings(name: str) -> None:
+def test_every_penalty_names_its_function_and_existing_fields(name: str) -> None:
     penalty = PENALTIES[name]
     fields = {field.name for field in dataclasses.fields(penalty.settings)}
     assert callable(load_function(penalty.function))
@@ -116,7 +116,7 @@ def test_every_penalty_names_its_function_and_fields_of_its_settings(name: str) 
     assert penalty.settings().weight == 0
 
 
-def test_terms_and_titles_are_those_of_one_penalty_each() -> None:
+def test_terms_and_titles_are_unique() -> None:
     terms = [term for penalty in PENALTIES.values() for term in penalty.terms]
     assert len(set(terms)) == len(terms)
     assert len({penalty.title for penalty in PENALTIES.values()}) == len(PENALTIES)

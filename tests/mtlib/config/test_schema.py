@@ -34,7 +34,7 @@ class Tree:
     by_name: Mapping[str, Leaf] = field(default_factory=dict)
 
 
-def test_plain_dictionaries_and_back_give_the_same_dataclass() -> None:
+def test_a_dataclass_survives_the_round_trip_through_dictionaries() -> None:
     tree = Tree(needed=Leaf(size=3), leaves=(Leaf(limit=2.0), Leaf(words=("a", "b"))), by_name={"x": Leaf(mode="down")})
     plain = to_dict(tree)
     assert plain["leaves"][1]["words"] == ["a", "b"]
@@ -42,7 +42,7 @@ def test_plain_dictionaries_and_back_give_the_same_dataclass() -> None:
     assert from_dict(Tree, plain, "") == tree
 
 
-def test_what_is_left_out_takes_its_default_and_what_has_none_is_named() -> None:
+def test_missing_keys_take_their_default_or_are_named() -> None:
     assert from_dict(Tree, {"needed": {}}, "") == Tree(needed=Leaf())
     assert one_line_error(lambda: from_dict(Tree, {"leaves": []}, "")) == "needed is missing"
     assert one_line_error(lambda: from_dict(Tree, {}, "base")) == "base.needed is missing"
@@ -57,7 +57,7 @@ def test_what_is_left_out_takes_its_default_and_what_has_none_is_named() -> None
         ({"needed": {}, "by_name": {"x": {"rat": 1}}}, "unknown key 'by_name.x.rat'; did you mean 'by_name.x.rate'?"),
     ],
 )
-def test_an_unknown_key_is_answered_with_its_place_and_the_nearest_name(tree: dict[str, Any], line: str) -> None:
+def test_an_unknown_key_is_refused_with_the_nearest_name(tree: dict[str, Any], line: str) -> None:
     assert one_line_error(lambda: from_dict(Tree, tree, "")).startswith(line)
 
 
@@ -73,7 +73,7 @@ def test_an_unknown_key_is_answered_with_its_place_and_the_nearest_name(tree: di
         ({"needed": {}, "by_name": []}, "by_name must be a group of keys, got []"),
     ],
 )
-def test_a_group_or_list_that_is_none_is_refused_with_its_place(tree: Any, line: str) -> None:
+def test_a_wrong_group_or_list_is_refused_by_its_key(tree: Any, line: str) -> None:
     assert one_line_error(lambda: from_dict(Tree, tree, "")) == line
 
 
@@ -153,7 +153,7 @@ def test_text_and_values_are_read_as_the_type_of_the_field(key: str, item: Any, 
         ("words", ["a", 5], "at.words.1 must be text, got 5"),
     ],
 )
-def test_a_value_of_the_wrong_type_is_refused_with_rule_then_value(key: str, item: Any, line: str) -> None:
+def test_a_value_of_the_wrong_type_is_refused(key: str, item: Any, line: str) -> None:
     assert one_line_error(lambda: from_dict(Leaf, {key: item}, "at")) == line
 
 
@@ -163,11 +163,11 @@ def test_zero_has_no_sign(value: Any) -> None:
         assert (str(read.rate), str(read.limit)) == ("0.0", "0.0")
 
 
-def test_a_whole_number_too_large_for_a_float_is_refused_as_any_other_value() -> None:
+def test_a_whole_number_too_large_for_a_float_is_refused() -> None:
     assert one_line_error(lambda: from_dict(Leaf, {"rate": 10**400}, "")).startswith("rate must be")
 
 
-def test_values_that_are_given_in_python_are_checked_by_the_same_rules() -> None:
+def test_values_given_in_python_follow_the_same_rules() -> None:
     assert one_line_error(lambda: Leaf(size="8")) == "size must be a whole number, got '8'"  # type: ignore[arg-type]
     assert one_line_error(lambda: Leaf(rate=float("inf"))) == "rate must be finite, got inf"
     assert one_line_error(lambda: Leaf(mode="x")) == "mode must be one of up, down, got x"  # type: ignore[arg-type]
@@ -205,7 +205,7 @@ class Holder:
         ({"by_name": {"x": {"size": "a"}}}, "by_name.x.size must be a whole number, got 'a'"),
     ],
 )
-def test_a_rule_that_is_broken_in_one_of_several_groups_says_in_which(tree: dict[str, Any], line: str) -> None:
+def test_an_error_in_one_of_several_groups_names_the_group(tree: dict[str, Any], line: str) -> None:
     assert one_line_error(lambda: from_dict(Holder, tree, "")) == line
 
 
@@ -228,7 +228,7 @@ def test_a_dotted_key_reaches_into_groups_and_lists() -> None:
         ("a.b.0.c.f", "a.b.0.c is a single value, it has no 'f'"),
     ],
 )
-def test_a_dotted_key_that_leads_nowhere_is_refused_with_what_is_there(key: str, line: str) -> None:
+def test_a_wrong_dotted_key_is_refused_with_the_existing_ones(key: str, line: str) -> None:
     tree: dict[str, Any] = {"a": {"b": [{"c": 1}, {"c": 2}]}, "d": 3}
     assert one_line_error(lambda: set_in_tree(tree, key, 0)).startswith(line)
     assert tree == {"a": {"b": [{"c": 1}, {"c": 2}]}, "d": 3}
@@ -265,7 +265,7 @@ class Layers:
         ((2,), (2,)),
     ],
 )
-def test_a_list_that_may_be_none_is_read_as_either(item: Any, numbers: tuple[int, ...] | None) -> None:
+def test_an_optional_list_accepts_both(item: Any, numbers: tuple[int, ...] | None) -> None:
     assert from_dict(Layers, {"numbers": item}, "").numbers == numbers
 
 
@@ -278,11 +278,11 @@ def test_a_list_that_may_be_none_is_read_as_either(item: Any, numbers: tuple[int
         ([1.5], "at.numbers.0 must be a whole number, got 1.5"),
     ],
 )
-def test_a_list_that_may_be_none_is_refused_where_it_is_neither(item: Any, line: str) -> None:
+def test_an_optional_list_refuses_other_values(item: Any, line: str) -> None:
     assert one_line_error(lambda: from_dict(Layers, {"numbers": item}, "at")) == line
 
 
-def test_a_list_that_may_be_none_is_checked_in_python_too() -> None:
+def test_an_optional_list_is_checked_in_python_too() -> None:
     assert Layers().numbers is None
     assert Layers(numbers=[1]).numbers == (1,)  # type: ignore[arg-type]
     assert one_line_error(lambda: Layers(numbers=(1, "a"))).startswith("an entry of numbers must be")  # type: ignore[arg-type]
@@ -300,19 +300,19 @@ class Branch:
 @pytest.mark.parametrize(
     ("item", "leaf"), [(None, None), ("none", None), ({}, Leaf()), ({"size": "3", "limit": None}, Leaf(size=3))]
 )
-def test_a_group_that_may_be_none_is_read_as_either(item: Any, leaf: Leaf | None) -> None:
+def test_an_optional_group_accepts_both(item: Any, leaf: Leaf | None) -> None:
     assert from_dict(Branch, {"leaf": item}, "") == Branch(leaf=leaf)
     assert from_dict(Branch, to_dict(Branch(leaf=leaf)), "") == Branch(leaf=leaf)
 
 
-def test_a_group_that_may_be_none_is_refused_where_it_is_neither() -> None:
+def test_an_optional_group_refuses_other_values() -> None:
     line = one_line_error(lambda: from_dict(Branch, {"leaf": {"width": 3}}, "at"))
     assert line.startswith("unknown key 'at.leaf.width'; did you mean ")
     assert one_line_error(lambda: from_dict(Branch, {"leaf": [3]}, "at")) == "at.leaf must be a group of keys, got [3]"
     assert one_line_error(lambda: Branch(leaf=3)) == "leaf must be Leaf, got 3"  # type: ignore[arg-type]
 
 
-def test_an_open_group_takes_new_names_and_only_directly_under_it() -> None:
+def test_an_open_group_accepts_new_names_directly_below_it() -> None:
     tree: dict[str, Any] = {"a": {"open": {"old": {"x": 1}}, "b": {}}}
     set_in_tree(tree, "a.open.new.x", 2, ("a.open",))
     set_in_tree(tree, "a.open.new.y", 3, ("a.open",))
@@ -325,6 +325,6 @@ def test_an_open_group_takes_new_names_and_only_directly_under_it() -> None:
     )
 
 
-def test_below_a_name_of_an_open_group_keys_must_be_there() -> None:
+def test_keys_below_a_new_name_of_an_open_group_must_exist() -> None:
     line = one_line_error(lambda: set_in_tree({"open": {}}, "open.new.x.deep", 2, ("open",)))
     assert line.startswith("unknown key 'open.new.x'")

@@ -48,11 +48,11 @@ CASES: list[Case] = [
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_value_out_of_range_is_refused_and_the_nearest_inside_is_taken(case: Case) -> None:
+def test_values_out_of_range_are_refused_and_the_nearest_inside_is_accepted(case: Case) -> None:
     assert_range(case)
 
 
-def test_a_change_of_any_field_of_a_stage_changes_the_hash() -> None:
+def test_every_field_of_a_stage_changes_the_hash() -> None:
     two = BASE.override({"stages": [BASE.stages[0], BASE.stages[0]]})
     values: dict[str, Any] = {"tasks": ["qqp"], "extra_data": ["snli"], "order": "annealed", "annealing": 0.5}
     values |= {"sum_losses": True, "epochs": 2, "steps_per_epoch": 7, "start_from": "best", "reset_optimizer": True}
@@ -61,7 +61,7 @@ def test_a_change_of_any_field_of_a_stage_changes_the_hash() -> None:
     assert len(hashes | {two.content_hash}) == len(values) + 1
 
 
-def test_a_change_of_any_field_of_the_optimizer_changes_the_hash() -> None:
+def test_every_field_of_the_optimizer_changes_the_hash() -> None:
     values: dict[str, Any] = {"learning_rate": 1e-5, "head_learning_rate": 1e-3, "weight_decay": 0.0}
     values |= {"decay_biases_and_norms": False, "layer_decay": 0.9, "beta1": 0.8, "beta2": 0.99, "epsilon": 1e-6}
     values |= {"schedule": "slanted_triangular", "warmup_fraction": 0.2}
@@ -76,7 +76,7 @@ def test_a_change_of_any_field_of_the_optimizer_changes_the_hash() -> None:
 
 
 @pytest.mark.parametrize("order", BATCH_ORDERS)
-def test_losses_can_be_summed_where_batches_come_in_rounds_only(order: str) -> None:
+def test_losses_are_summed_only_in_orders_with_rounds(order: str) -> None:
     of_order = {"stages.0.order": order, "stages.0.epochs": 3}  # as many as sets
     changes = {**of_order, "stages.0.sum_losses": True}
     if order in ROUND_ORDERS:
@@ -88,7 +88,7 @@ def test_losses_can_be_summed_where_batches_come_in_rounds_only(order: str) -> N
 
 
 @pytest.mark.parametrize(("extra", "sets"), [([], 3), (["snli"], 4), (["snli", "cfimdb"], 5)])
-def test_an_epoch_for_each_set_needs_as_many_epochs_as_sets(extra: list[str], sets: int) -> None:
+def test_an_epoch_per_set_needs_as_many_epochs_as_sets(extra: list[str], sets: int) -> None:
     changes = {"stages.0.order": "epoch_round_robin", "stages.0.extra_data": extra}
     rule = f"stages.0: epochs of epoch_round_robin must be at least the number of its sets, {sets}, or one is never "
     assert override_error({**changes, "stages.0.epochs": sets - 1}) == f"{rule}trained, got {sets - 1}"
@@ -97,16 +97,16 @@ def test_an_epoch_for_each_set_needs_as_many_epochs_as_sets(extra: list[str], se
     assert BASE.override({**changes, "stages.0.order": "sequential"}).stages[0].epochs == 1
 
 
-def test_no_order_is_both_of_rounds_and_at_random() -> None:
+def test_no_order_has_rounds_and_is_random() -> None:
     assert not set(ROUND_ORDERS) & set(RANDOM_ORDERS)
     assert set(ROUND_ORDERS) | set(RANDOM_ORDERS) <= set(BATCH_ORDERS)
 
 
-def test_a_stage_may_be_given_in_python_as_json_or_as_a_whole() -> None:
+def test_a_stage_in_python_may_be_json_or_a_dataclass() -> None:
     stage = StageConfig(tasks=("qqp",), epochs=3)
     plans: list[Any] = [(stage,), [stage], [{"tasks": ["qqp"], "epochs": 3}]]
     assert {BASE.override({"stages": plan}).stages for plan in plans} == {(stage,)}
 
 
-def test_every_field_is_described_under_it() -> None:
+def test_every_field_has_a_docstring() -> None:
     assert undescribed_fields("training.py") == []

@@ -41,13 +41,13 @@ COUNTS = ("encoder.max_length", "tasks.sts.batch_size", "stages.0.steps_per_epoc
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_value_out_of_range_is_refused_and_the_nearest_inside_is_taken(case: Case) -> None:
+def test_values_out_of_range_are_refused_and_the_nearest_inside_is_accepted(case: Case) -> None:
     assert_range(case)
 
 
 @pytest.mark.parametrize("key", FLOATS)
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "nan", "-inf"])
-def test_numbers_that_are_not_finite_are_refused_everywhere(key: str, value: Any) -> None:
+def test_numbers_must_be_finite_everywhere(key: str, value: Any) -> None:
     assert override_error({key: value}) == f"{key} must be finite, got {float(value)}"
 
 
@@ -72,11 +72,11 @@ def test_counts_must_be_whole_numbers_everywhere(key: str, value: Any) -> None:
         ("tasks.sst", "tasks.sst must be a group of keys, got 1"),
     ],
 )
-def test_a_key_that_does_not_fit_is_answered_with_the_nearest_that_does(key: str, line: str) -> None:
+def test_an_unknown_key_is_refused_with_the_nearest_one(key: str, line: str) -> None:
     assert override_error({key: 1}).startswith(line)
 
 
-def test_a_stage_may_only_train_tasks_that_the_configuration_has() -> None:
+def test_a_stage_must_train_tasks_of_the_configuration() -> None:
     tasks = {"sst": default_task_config("sst")}
     assert TrialConfig(stages=(StageConfig(tasks=("sst",)),), tasks=tasks).active_tasks == ("sst",)
     with pytest.raises(ValueError, match="unknown task 'qqp'; known: sst"):
@@ -86,19 +86,19 @@ def test_a_stage_may_only_train_tasks_that_the_configuration_has() -> None:
 @pytest.mark.parametrize(
     "text", ["[]", "5", "null", '"x"', "{", '{"tasks": null}', '{"tasks": []}', '{"tasks": {"sst": 5}}']
 )
-def test_json_that_is_no_configuration_is_refused_as_a_wrong_value(text: str) -> None:
+def test_invalid_json_raises_a_value_error(text: str) -> None:
     with pytest.raises(ValueError):
         TrialConfig.from_json(text)
 
 
-def test_unknown_keys_in_json_are_answered_with_the_nearest_name() -> None:
+def test_unknown_keys_in_json_are_refused_with_the_nearest_name() -> None:
     with pytest.raises(ValueError, match=r"unknown key 'optimizer\.beta'; did you mean 'optimizer\.beta[12]'\?"):
         TrialConfig.from_json('{"stages": [{"tasks": ["sst"]}], "optimizer": {"beta": 0.9}}')
     with pytest.raises(ValueError, match="unknown task 'sstt'; did you mean 'sst'"):
         TrialConfig.from_json('{"stages": [{"tasks": ["sst"]}], "tasks": {"sstt": {}}}')
 
 
-def test_canonical_json_comes_back_as_the_same_configuration(tiny_config: TrialConfig) -> None:
+def test_canonical_json_gives_the_same_configuration_back(tiny_config: TrialConfig) -> None:
     for config in (BASE, PENALIZED, tiny_config, BASE.override({"encoder.dropout": None, "optimizer.epsilon": 1e-320})):
         again = TrialConfig.from_json(config.to_json())
         assert again == config
@@ -116,7 +116,7 @@ def test_canonical_json_is_sorted_compact_and_complete() -> None:
     }
 
 
-def test_json_that_leaves_fields_out_takes_the_defaults_of_each_task() -> None:
+def test_missing_fields_in_json_take_the_defaults_of_each_task() -> None:
     config = TrialConfig.from_json('{"stages": [{"tasks": ["sst"]}], "tasks": {"qqp": {}, "sst": {"batch_size": 4}}}')
     assert config.tasks["sst"] == dataclasses.replace(default_task_config("sst"), batch_size=4)
     assert config.tasks["qqp"] == default_task_config("qqp")
@@ -173,14 +173,14 @@ def test_different_spellings_of_one_value_give_one_hash(key: str, spellings: tup
     assert len({PENALIZED.override({key: spelling}) for spelling in spellings}) == 1
 
 
-def test_whole_numbers_given_in_python_hash_as_the_floats_they_are() -> None:
+def test_integers_hash_like_the_equal_floats() -> None:
     whole, broken = SmartConfig(weight=3, tasks=("sst",)), SmartConfig(weight=3.0, tasks=("sst",))
     first = dataclasses.replace(BASE, smart=whole, optimizer=OptimizerConfig(weight_decay=0))
     second = dataclasses.replace(BASE, smart=broken, optimizer=OptimizerConfig(weight_decay=0.0))
     assert first.content_hash == second.content_hash
 
 
-def test_a_change_of_any_field_outside_the_groups_changes_the_hash() -> None:
+def test_every_field_outside_the_groups_changes_the_hash() -> None:
     summed = BASE.override({"stages.0.sum_losses": True})
     changes: dict[str, Any] = {"gradients": "pcgrad", "loss_weighting": "uncertainty", "precision": "bf16"}
     changes |= {"relational_tasks": ["qqp"], "seed": 1, "replicate": 1}
@@ -190,7 +190,7 @@ def test_a_change_of_any_field_outside_the_groups_changes_the_hash() -> None:
     assert set(changes) | groups == {f.name for f in dataclasses.fields(TrialConfig)}
 
 
-def test_a_rule_of_a_task_says_whose_it_is_for_every_task_and_stage() -> None:
+def test_an_error_in_a_task_or_stage_names_it() -> None:
     assert override_error({"tasks.qqp.batch_size": -3}) == "tasks.qqp: batch_size must be at least 1, got -3"
     two = dataclasses.replace(BASE, stages=(*BASE.stages, *BASE.stages))
     with pytest.raises(ValueError, match=r"^stages\.1: epochs must be at least 1, got 0$"):
@@ -210,7 +210,7 @@ def test_a_configuration_can_be_pickled_and_copied(tiny_config: TrialConfig) -> 
             again.tasks["sst"] = default_task_config("sst")  # type: ignore[index]
 
 
-def test_an_override_leaves_the_original_as_it_was() -> None:
+def test_an_override_does_not_change_the_original() -> None:
     before = BASE.to_json()
     changed = BASE.override({"tasks.sst.batch_size": 4, "stages.0.epochs": 3})
     assert (changed.tasks["sst"].batch_size, changed.stages[0].epochs) == (4, 3)
@@ -218,7 +218,7 @@ def test_an_override_leaves_the_original_as_it_was() -> None:
     assert BASE.override({}) == BASE
 
 
-def test_the_tasks_of_a_configuration_cannot_be_changed() -> None:
+def test_the_tasks_of_a_configuration_are_immutable() -> None:
     with pytest.raises(TypeError):
         BASE.tasks["sst"] = default_task_config("sst")  # type: ignore[index]
     own = {name: default_task_config(name) for name in TASKS}
@@ -227,7 +227,7 @@ def test_the_tasks_of_a_configuration_cannot_be_changed() -> None:
     assert "sst" in config.tasks
 
 
-def test_active_tasks_are_those_of_all_stages_in_the_order_of_tasks() -> None:
+def test_active_tasks_of_all_stages_are_in_the_order_of_tasks() -> None:
     stages = (StageConfig(tasks=("sts",)), StageConfig(tasks=("qqp", "sst")), StageConfig(tasks=("sts", "qqp")))
     assert dataclasses.replace(BASE, stages=stages).active_tasks == ("sst", "qqp", "sts")
     assert dataclasses.replace(BASE, stages=stages[:1]).active_tasks == ("sts",)
@@ -241,7 +241,7 @@ def test_what_penalties_need_counts_where_their_weight_is_above_0() -> None:
     assert [config.needs_teacher for config in (off, smart, proximal, simcse)] == [False, False, True, False]
 
 
-def test_a_fourth_task_is_configured_by_its_entry_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fourth_task_needs_only_its_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     review = Task(
         name="review",
         title="Reviews",
@@ -269,7 +269,7 @@ def test_the_defaults_are_those_of_bert_and_beyond() -> None:
     assert BASE.encoder.dropout == 0.3
 
 
-def test_every_field_is_described_under_it() -> None:
+def test_every_field_has_a_docstring() -> None:
     groups = {
         "encoder",
         "pals",
@@ -280,12 +280,12 @@ def test_every_field_is_described_under_it() -> None:
     assert set(undescribed_fields("trial.py")) == {f"TrialConfig.{name}" for name in groups}
 
 
-def test_a_group_that_takes_new_names_is_a_mapping_of_the_configuration() -> None:
+def test_open_groups_are_mappings_of_the_configuration() -> None:
     assert OPEN_GROUPS == ("data.sources",)
     assert isinstance(BASE.data.sources, Mapping)
 
 
-def test_sets_are_active_tasks_and_then_the_extra_data_of_all_stages() -> None:
+def test_sets_are_active_tasks_followed_by_extra_data() -> None:
     first = StageConfig(tasks=("qqp",), extra_data=("snli",))
     second = StageConfig(tasks=("sst", "qqp"), extra_data=("snli", "cfimdb"))
     config = dataclasses.replace(BASE, stages=(first, second))
@@ -294,7 +294,7 @@ def test_sets_are_active_tasks_and_then_the_extra_data_of_all_stages() -> None:
     assert [config.batch_size_of(name) for name in config.train_sets] == [16, 16, 8, 16]
 
 
-def test_configurations_are_read_without_torch() -> None:
+def test_configurations_load_without_torch() -> None:
     code = "import sys, mtlib.config.trial; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
@@ -315,7 +315,7 @@ def review_task(name: str) -> Task:
     )
 
 
-def test_a_task_or_data_set_that_the_project_adds_changes_no_hash_but_of_those_who_use_it(
+def test_an_added_task_or_data_set_changes_only_the_hash_of_configurations_that_use_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stages = (StageConfig(tasks=("sst",)),)
@@ -333,14 +333,14 @@ def test_a_task_or_data_set_that_the_project_adds_changes_no_hash_but_of_those_w
 
 
 @pytest.mark.parametrize("role", ["augment", "replace"])
-def test_data_that_changes_the_rows_of_a_trained_task_counts_and_that_of_another_does_not(role: str) -> None:
+def test_only_data_of_trained_tasks_change_the_hash(role: str) -> None:
     config = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
     changes = {"data.sources.more.path": "more-{split}.csv", "data.sources.more.role": role}
     assert config.override({**changes, "data.sources.more.task": "sst"}).content_hash != config.content_hash
     assert config.override({**changes, "data.sources.more.task": "qqp"}).content_hash == config.content_hash
 
 
-def test_settings_of_a_task_count_where_a_stage_trains_it_and_only_there() -> None:
+def test_settings_of_a_task_change_the_hash_only_where_a_stage_trains_it() -> None:
     config = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
     other = config.override({"tasks.qqp.batch_size": 3})
     assert other.content_hash == config.content_hash

@@ -141,7 +141,7 @@ RULES: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("changes", "line", "remedy"), RULES)
-def test_a_combination_without_sense_is_refused_and_its_remedy_is_taken(
+def test_an_invalid_combination_is_refused_and_its_remedy_is_accepted(
     changes: dict[str, Any], line: str, remedy: dict[str, Any]
 ) -> None:
     assert override_error(changes).startswith(line)
@@ -150,7 +150,7 @@ def test_a_combination_without_sense_is_refused_and_its_remedy_is_taken(
 
 
 @pytest.mark.parametrize("group", ["smart", "proximal", "simcse", "pals"])
-def test_a_task_that_there_is_not_is_answered_with_the_nearest_name_everywhere(group: str) -> None:
+def test_an_unknown_task_is_refused_with_the_nearest_name(group: str) -> None:
     line = "unknown task 'qpp'; did you mean 'qqp'? known: qqp, sst, sts"
     assert override_error({f"{group}.tasks": "qpp"}) == line
     assert override_error({"relational_tasks": "qpp"}) == line
@@ -173,7 +173,7 @@ TURNED_ON: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("key", TURNED_ON)
-def test_what_is_turned_on_must_be_on_some_task_that_is_trained_and_may_be_on_others_too(key: str) -> None:
+def test_an_active_term_needs_a_trained_task_and_may_have_others(key: str) -> None:
     changes = {**ALONE, **TURNED_ON[key]}
     line = f"{key} must name a task that some stage trains (sst), got ['qqp', 'sts']"
     assert override_error({**changes, key: ["qqp", "sts"]}) == line
@@ -185,7 +185,7 @@ def test_what_is_turned_on_must_be_on_some_task_that_is_trained_and_may_be_on_ot
 
 
 @pytest.mark.parametrize("group", ["smart", "proximal", "simcse", "pals"])
-def test_what_is_turned_off_may_be_on_a_task_that_no_stage_trains(group: str) -> None:
+def test_an_inactive_term_may_have_an_untrained_task(group: str) -> None:
     config = BASE.override({**ALONE, f"{group}.tasks": ["qqp"]})
     assert config.active_tasks == ("sst",)
     assert set(config.tasks_by_group.values()) == {()}

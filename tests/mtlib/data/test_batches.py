@@ -58,7 +58,7 @@ def test_a_cross_encoded_pair_by_hand(
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("max_length", [8, 9, 13, 64])
-def test_cross_encoded_pairs_are_as_the_tokenizer_gives_them(
+def test_cross_encoded_pairs_match_the_tokenizer(
     pair_table: Table, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, max_length: int, size: int
 ) -> None:
     corpus = corpus_of(pair_table, tokenizer, tmp_path)
@@ -70,7 +70,7 @@ def test_cross_encoded_pairs_are_as_the_tokenizer_gives_them(
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("max_length", [8, 9, 13, 64])
-def test_pairs_without_a_separator_are_the_tokenizers_pieces_within_the_special_tokens_of_one_text(
+def test_pairs_without_separator_are_the_word_pieces_inside_the_special_tokens_of_one_text(
     pair_table: Table, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, max_length: int, size: int
 ) -> None:
     corpus = corpus_of(pair_table, tokenizer, tmp_path)
@@ -87,7 +87,7 @@ def test_pairs_without_a_separator_are_the_tokenizers_pieces_within_the_special_
         assert not inputs.token_type_ids.any()
 
 
-def test_a_pair_without_a_separator_is_as_one_text_of_both(
+def test_a_pair_without_separator_equals_one_text_of_both(
     pair_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
     rows = list(range(20))
@@ -98,7 +98,7 @@ def test_a_pair_without_a_separator_is_as_one_text_of_both(
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("max_length", [8, 9, 64])
-def test_bi_encoded_pairs_are_two_inputs_each_padded_to_its_own_longest(
+def test_bi_encoded_pairs_are_two_inputs_padded_separately(
     pair_table: Table, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, max_length: int, size: int
 ) -> None:
     corpus = corpus_of(pair_table, tokenizer, tmp_path)
@@ -109,7 +109,7 @@ def test_bi_encoded_pairs_are_two_inputs_each_padded_to_its_own_longest(
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_single_texts_are_as_the_tokenizer_gives_them(
+def test_single_texts_match_the_tokenizer(
     single_table: Table, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, size: int
 ) -> None:
     corpus = corpus_of(single_table, tokenizer, tmp_path)
@@ -135,7 +135,7 @@ def test_tensors_are_int64_and_labels_float32(
     assert (batch.task, batch.num_rows, batch.is_empty) == ("qqp", 3, False)
 
 
-def test_a_batch_that_is_written_to_leaves_the_cache_alone(
+def test_writing_to_a_batch_does_not_change_the_cache(
     single_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
     corpus = corpus_of(single_table, bert_tokenizer, tmp_path)
@@ -149,7 +149,7 @@ def test_a_batch_that_is_written_to_leaves_the_cache_alone(
 
 @pytest.mark.parametrize("encoding", ["cross", "bi"])
 @pytest.mark.parametrize("world_size", [2, 3, 5])
-def test_parts_together_are_the_global_batch(
+def test_shards_together_are_the_global_batch(
     encoding: Encoding,
     world_size: int,
     pair_table: Table,
@@ -170,7 +170,7 @@ def test_parts_together_are_the_global_batch(
                 assert torch.equal(getattr(inputs, field.name), getattr(whole_inputs, field.name)[places])
 
 
-def test_a_worker_without_rows_holds_the_first_as_filler(
+def test_a_worker_without_rows_gets_the_first_row_as_filler(
     pair_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
     corpus = corpus_of(pair_table, bert_tokenizer, tmp_path)
@@ -180,7 +180,7 @@ def test_a_worker_without_rows_holds_the_first_as_filler(
     assert torch.equal(parts[2].inputs[0].input_ids, parts[0].inputs[0].input_ids)
 
 
-def test_a_row_does_not_depend_on_its_mates_but_for_padding(
+def test_a_row_depends_on_its_batch_only_through_padding(
     pair_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
     corpus = corpus_of(pair_table, bert_tokenizer, tmp_path)
@@ -190,7 +190,7 @@ def test_a_row_does_not_depend_on_its_mates_but_for_padding(
     assert not together.attention_mask[0, width:].any()
 
 
-def test_a_text_without_pieces_is_special_tokens_alone(
+def test_a_text_without_word_pieces_has_only_special_tokens(
     make_table: Callable[..., Table], bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
     table = make_table("qqp", ["\u200b", "cat"], ["\u200b", "\u200b"], labels=[0, 1])
@@ -199,7 +199,7 @@ def test_a_text_without_pieces_is_special_tokens_alone(
     assert inputs.token_type_ids.tolist() == [[0, 0, 1, 0], [0, 0, 0, 1]]
 
 
-def test_lengths_say_how_wide_a_batch_will_be(
+def test_lengths_are_the_width_of_a_batch(
     pair_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
     corpus = corpus_of(pair_table, bert_tokenizer, tmp_path)
@@ -210,13 +210,15 @@ def test_lengths_say_how_wide_a_batch_will_be(
             assert max(widths) == lengths[rows].max()
 
 
-def test_tensors_go_to_the_device(single_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+def test_tensors_are_moved_to_the_device(
+    single_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
+) -> None:
     corpus = corpus_of(single_table, bert_tokenizer, tmp_path)
     batch = make_batch(only_table(corpus), np.array([0]), encoding="single", max_length=8, device="meta")
     assert {batch.labels.device.type, batch.inputs[0].input_ids.device.type} == {"meta"}
 
 
-def test_a_batch_without_rows_is_our_own_mistake(
+def test_an_empty_batch_is_an_assertion_error(
     single_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
     with pytest.raises(AssertionError, match="at least one row"):

@@ -53,7 +53,7 @@ def reading_error(reader: Reader, path: Path, content: str | bytes, **options: A
 
 
 @pytest.mark.parametrize("delimiter", ["\t", ","])
-def test_csv_of_either_delimiter_is_read_as_pandas_and_csv_read_it(tmp_path: Path, delimiter: str) -> None:
+def test_csv_with_tabs_or_commas_matches_pandas_and_the_csv_module(tmp_path: Path, delimiter: str) -> None:
     frame, path = random_frame([*PARTS, "two\nlines"] if delimiter == "," else PARTS), tmp_path / "set.csv"
     frame.to_csv(path, sep=delimiter, index=False)
     found = cells_of(read_csv(path, COLUMNS))
@@ -68,7 +68,7 @@ LONG = "a word " * 30_000
 
 
 @pytest.mark.parametrize("text", [LONG, LONG.replace(" ", "\n"), 'a "word", ' * 20_000])
-def test_a_text_of_any_length_is_read_as_pandas_reads_it(tmp_path: Path, text: str) -> None:
+def test_a_text_of_any_length_is_read_like_pandas(tmp_path: Path, text: str) -> None:
     frame = pd.DataFrame({"id": ["a", "b"], "premise": [text.strip(), "fine"], "gold": ["1", "0"]})
     frame.to_csv(tmp_path / "set.csv", index=False)
     assert cells_of(read_csv(tmp_path / "set.csv", COLUMNS)) == wanted(frame)
@@ -77,26 +77,24 @@ def test_a_text_of_any_length_is_read_as_pandas_reads_it(tmp_path: Path, text: s
 
 
 @pytest.mark.parametrize("long", [LONG, LONG.replace(" ", "\n")])
-def test_a_quotation_mark_that_is_not_closed_is_named_with_its_line_before_and_in_a_long_text(
-    tmp_path: Path, long: str
-) -> None:
+def test_an_unclosed_quotation_mark_is_named_with_its_line(tmp_path: Path, long: str) -> None:
     content = f'id,premise,gold\na,"{LONG}",1\nb,"{long},1\nc,fine,0\n'
     message = reading_error(read_csv, tmp_path / "set.csv", content)
     assert message.startswith("set.csv:3: column premise must close its quotation mark where the text ends")
     assert message.endswith(f'got "{long.partition(chr(10))[0][:39]}')
 
 
-def test_tabs_in_the_header_go_before_commas(tmp_path: Path) -> None:
+def test_tabs_in_the_header_win_over_commas(tmp_path: Path) -> None:
     (tmp_path / "set.csv").write_text("id\tpremise\tgold\tyes, no\na\tone, two\t1\t\n")
     assert cells_of(read_csv(tmp_path / "set.csv", COLUMNS)) == [["a", "one, two", "1"]]
 
 
-def test_rows_are_placed_by_the_line_they_start_on(tmp_path: Path) -> None:
+def test_rows_are_numbered_by_their_first_line(tmp_path: Path) -> None:
     (tmp_path / "set.csv").write_text('id,premise,gold\na,"two\nlines",1\nb,fine,0\n')
     assert [where for where, _ in read_csv(tmp_path / "set.csv", COLUMNS)] == ["set.csv:2", "set.csv:4"]
 
 
-def test_a_comma_file_that_must_have_tabs_is_refused_and_so_is_one_with_neither(tmp_path: Path) -> None:
+def test_a_file_without_the_required_delimiter_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "set.csv"
     message = reading_error(read_csv, path, "id,premise,gold\na,fine,1\n", delimiters="\t")
     assert message == "set.csv:1: columns must be separated by tabs, got 'id,premise,gold'"
@@ -113,7 +111,7 @@ def test_a_file_of_one_column_lacks_the_others(tmp_path: Path, delimiters: str, 
     assert message == "set.csv:1: column gold is missing; known: premise"
 
 
-def test_a_column_that_is_asked_for_is_not_suggested_for_another_one(tmp_path: Path) -> None:
+def test_a_required_column_is_not_suggested_for_another_one(tmp_path: Path) -> None:
     (tmp_path / "set.csv").write_text("id,text1,label\na,b,c\n")
     with pytest.raises(ValueError, match=r"column text2 is missing; known: id, label, text1$"):
         list(read_csv(tmp_path / "set.csv", ("id", "text1", "text2")))
@@ -122,7 +120,7 @@ def test_a_column_that_is_asked_for_is_not_suggested_for_another_one(tmp_path: P
         list(read_json_lines(tmp_path / "set.jsonl", ("id", "text1", "text2")))
 
 
-def test_names_of_columns_may_have_spaces_and_marks_around_and_in_them(tmp_path: Path) -> None:
+def test_column_names_may_have_spaces_and_quotation_marks(tmp_path: Path) -> None:
     (tmp_path / "set.csv").write_text('id, premise ,gold,"more, of it"\na, fine ,1,x\n')
     assert cells_of(read_csv(tmp_path / "set.csv", COLUMNS)) == [["a", "fine", "1"]]
     (tmp_path / "set.csv").write_text('"id, and such"\tpremise\tgold\na\tfine\t1\n')
@@ -134,22 +132,22 @@ def test_names_of_columns_may_have_spaces_and_marks_around_and_in_them(tmp_path:
 @pytest.mark.parametrize(
     ("reader", "end"), [(read_csv, "\n"), (read_csv, "\r\n"), (read_tsv, "\n"), (read_tsv, "\r\n")]
 )
-def test_a_blank_line_is_no_header(tmp_path: Path, reader: Reader, end: str) -> None:
+def test_a_blank_line_is_not_a_header(tmp_path: Path, reader: Reader, end: str) -> None:
     message = reading_error(reader, tmp_path / "set.csv", f"{end}id\tpremise\tgold{end}a\tfine\t1{end}")
     assert message == "set.csv:1: a file must start with a header line, got a blank one"
 
 
-def test_old_line_ends_of_the_mac_are_read_too(tmp_path: Path) -> None:
+def test_carriage_returns_end_lines(tmp_path: Path) -> None:
     (tmp_path / "set.csv").write_bytes(b"id,premise,gold\ra,one\ttwo,1\rb,three,0\r")
     assert cells_of(read_csv(tmp_path / "set.csv", COLUMNS)) == [["a", "one\ttwo", "1"], ["b", "three", "0"]]
 
 
-def test_a_quotation_mark_that_is_not_closed_is_named_past_whole_cells_with_commas(tmp_path: Path) -> None:
+def test_an_unclosed_quotation_mark_is_named_after_cells_with_commas(tmp_path: Path) -> None:
     message = reading_error(read_csv, tmp_path / "set.csv", 'id,premise,gold\n"a,b",fine,1\n"c,d","never closed,1\n')
     assert message.startswith("set.csv:3: column premise must close its quotation mark")
 
 
-def test_cells_of_a_comma_file_are_counted(tmp_path: Path) -> None:
+def test_a_comma_file_with_too_many_cells_is_refused(tmp_path: Path) -> None:
     message = reading_error(read_csv, tmp_path / "set.csv", "id,premise,gold\na,one, two,1\n")
     assert message == "set.csv:2: a line must have 3 cells, got 4, column gold must be the last"
 
@@ -159,7 +157,7 @@ def test_another_encoding_is_named_with_the_column_of_a_comma_file(tmp_path: Pat
     assert message == "set.csv:2: column premise must be UTF-8 text, got byte 0xe9"
 
 
-def test_tsv_is_read_as_csv_reads_it_without_quoting(tmp_path: Path) -> None:
+def test_tsv_is_read_like_csv_without_quoting(tmp_path: Path) -> None:
     frame, path = random_frame([part for part in PARTS if part not in ("\x85", "\x1c", "\u2028")]), tmp_path / "t.tsv"
     lines = ["\t".join(frame.columns), *("\t".join(map(str, row)) for row in frame.to_numpy())]
     path.write_text("\n".join(lines) + "\n")
@@ -172,12 +170,12 @@ def test_tsv_is_read_as_csv_reads_it_without_quoting(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_a_quotation_mark_in_tsv_opens_nothing(tmp_path: Path, end: str) -> None:
+def test_a_quotation_mark_in_tsv_is_plain_text(tmp_path: Path, end: str) -> None:
     (tmp_path / "t.tsv").write_bytes(end.join(["id\tpremise\tgold", 'a\t"fine\t1', 'b\t"good"\t0', ""]).encode())
     assert cells_of(read_tsv(tmp_path / "t.tsv", COLUMNS)) == [["a", '"fine', "1"], ["b", '"good"', "0"]]
 
 
-def test_a_tsv_line_that_is_broken_in_two_gives_rows_with_blanks(tmp_path: Path) -> None:
+def test_a_broken_tsv_line_gives_rows_with_blank_cells(tmp_path: Path) -> None:
     """As in GLUE's QQP."""
     folder = tmp_path / "QQP"
     folder.mkdir()
@@ -196,7 +194,7 @@ def test_a_tsv_line_with_too_many_cells_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ascii_only", [True, False])
-def test_json_lines_are_read_as_json_and_pandas_read_them(tmp_path: Path, ascii_only: bool) -> None:
+def test_json_lines_match_json_and_pandas(tmp_path: Path, ascii_only: bool) -> None:
     frame, path = random_frame([*PARTS, "two\nlines", "\t", "\U0001f600"]), tmp_path / "set.jsonl"
     lines = [json.dumps(row, ensure_ascii=ascii_only) for row in frame.to_dict("records")]
     path.write_text("\n\n".join(lines))
@@ -207,7 +205,7 @@ def test_json_lines_are_read_as_json_and_pandas_read_them(tmp_path: Path, ascii_
     assert [cells for _, cells in found] == wanted(pd.read_json(path, lines=True, dtype=False))
 
 
-def test_values_of_json_become_the_text_that_csv_would_hold(tmp_path: Path) -> None:
+def test_json_values_become_the_text_of_csv(tmp_path: Path) -> None:
     values = [7, 0, 1.5, True, False, None, " fine ", ""]
     (tmp_path / "set.jsonl").write_text("\n".join(json.dumps({"id": 1, "premise": v, "gold": "x"}) for v in values))
     found = [cells[1] for cells in cells_of(read_json_lines(tmp_path / "set.jsonl", COLUMNS))]
@@ -229,7 +227,7 @@ def test_values_of_json_become_the_text_that_csv_would_hold(tmp_path: Path) -> N
         ),
     ],
 )
-def test_a_wrong_json_line_is_one_line_with_its_place(tmp_path: Path, line: str, message: str) -> None:
+def test_an_invalid_json_line_is_refused_with_its_line(tmp_path: Path, line: str, message: str) -> None:
     first = '{"id": "a", "premise": "x", "gold": 1}\n\n'
     for numbered in (True, False):  # the first object has an id, so that the others must have one
         assert reading_error(read_json_lines, tmp_path / "set.jsonl", first + line, numbered=numbered).startswith(
@@ -238,12 +236,12 @@ def test_a_wrong_json_line_is_one_line_with_its_place(tmp_path: Path, line: str,
 
 
 @pytest.mark.parametrize("content", ["", "\n \n"])
-def test_an_empty_json_file_is_said_to_be_empty(tmp_path: Path, content: str) -> None:
+def test_an_empty_json_file_is_refused(tmp_path: Path, content: str) -> None:
     message = reading_error(read_json_lines, tmp_path / "set.jsonl", content)
     assert message == "set.jsonl:1: a file must hold a JSON object per line, got an empty file"
 
 
-def test_json_of_another_encoding_is_named_with_its_line(tmp_path: Path) -> None:
+def test_json_in_another_encoding_is_refused_with_its_line(tmp_path: Path) -> None:
     content = '{"id": 1, "premise": "a", "gold": 0}\n{"id": "café"}\n'.encode("latin-1")
     message = reading_error(read_json_lines, tmp_path / "set.jsonl", content)
     assert message == "set.jsonl:2: must be UTF-8 text, got byte 0xe9"
@@ -260,7 +258,7 @@ FORMATS = {
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_rows_are_numbered_from_zero_where_there_are_no_ids_and_blank_ones_count(tmp_path: Path, name: str) -> None:
+def test_rows_without_ids_are_numbered_from_zero_with_blank_ones(tmp_path: Path, name: str) -> None:
     reader, content = FORMATS[name]
     (tmp_path / name).write_text(content)
     found = cells_of(reader(tmp_path / name, COLUMNS, numbered=True))
@@ -268,7 +266,7 @@ def test_rows_are_numbered_from_zero_where_there_are_no_ids_and_blank_ones_count
     assert "id is missing" in reading_error(reader, tmp_path / name, content)
 
 
-def test_blank_lines_of_a_file_are_rows_except_those_that_end_tsv(tmp_path: Path) -> None:
+def test_blank_lines_are_rows_except_at_the_end_of_tsv(tmp_path: Path) -> None:
     blank = ["", "", ""]
     (tmp_path / "set.csv").write_text("id,premise,gold\n\na,b,1\n\n")
     assert list(read_csv(tmp_path / "set.csv", COLUMNS)) == [
@@ -284,6 +282,6 @@ def test_blank_lines_of_a_file_are_rows_except_those_that_end_tsv(tmp_path: Path
     ]
 
 
-def test_only_files_that_are_all_named_alike_are_called_with_their_folder() -> None:
+def test_only_files_of_the_same_name_are_shown_with_their_folder() -> None:
     assert short_name(Path("/data/QQP/train.tsv")) == "QQP/train.tsv"
     assert short_name(Path("/data/ids-sst-train.csv")) == "ids-sst-train.csv"

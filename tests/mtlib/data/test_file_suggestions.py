@@ -52,7 +52,7 @@ def test_a_file_of_another_split_or_task_is_not_suggested(name: str, other: str)
     assert nearest_file(name, [other]) is None
 
 
-def test_a_file_that_is_in_use_is_listed_and_not_suggested(tmp_path: Path) -> None:
+def test_a_used_file_is_listed_but_not_suggested(tmp_path: Path) -> None:
     make_files(tmp_path, "mine.csv", "readme.md")
     missing = ["mine-train.csv"]
     assert describe_missing(tmp_path, missing) == "did you mean 'mine.csv'? the folder holds mine.csv"
@@ -60,7 +60,7 @@ def test_a_file_that_is_in_use_is_listed_and_not_suggested(tmp_path: Path) -> No
     assert describe_missing(tmp_path, missing, used=["below/mine.csv"]).startswith("did you mean 'mine.csv'?")
 
 
-def test_each_of_several_missing_files_has_its_own_suggestion(tmp_path: Path) -> None:
+def test_each_missing_file_gets_its_own_suggestion(tmp_path: Path) -> None:
     make_files(tmp_path, "mines-train.csv", "mine2-dev.csv")
     line = describe_missing(tmp_path, ["far-dev.csv", "mine-dev.csv", "mine-train.csv"])
     assert line == (
@@ -69,7 +69,7 @@ def test_each_of_several_missing_files_has_its_own_suggestion(tmp_path: Path) ->
     )
 
 
-def test_files_that_are_all_one_folder_below_or_above_are_found_there(tmp_path: Path) -> None:
+def test_files_one_folder_below_or_above_are_found(tmp_path: Path) -> None:
     make_files(tmp_path, "data/a.csv", "data/b.csv", "half/a.csv", "data/deep/x.csv")
     assert describe_missing(tmp_path, ["a.csv", "b.csv"]) == (
         f"did you mean the folder {tmp_path}/data, which has them?"
@@ -79,7 +79,7 @@ def test_files_that_are_all_one_folder_below_or_above_are_found_there(tmp_path: 
     )
 
 
-def test_folders_that_may_not_be_searched_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_folders_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_files(tmp_path, "data/locked/a.csv", "data/open/a.csv", "beside/locked/a.csv")
     stat = os.stat
 
@@ -96,13 +96,13 @@ def test_folders_that_may_not_be_searched_are_passed_over(tmp_path: Path, monkey
     assert describe_missing(tmp_path / "data" / "open", ["locked/a.csv"]).startswith("there is no folder ")
 
 
-def test_the_folder_that_the_missing_file_should_be_in_is_listed(tmp_path: Path) -> None:
+def test_the_folder_of_the_missing_file_is_listed(tmp_path: Path) -> None:
     make_files(tmp_path, "QQP/train.tsv", "top.csv")
     assert describe_missing(tmp_path, ["QQP/dev.tsv"], used=["QQP/train.tsv"]) == f"{tmp_path}/QQP holds train.tsv"
     assert describe_missing(tmp_path, ["gone/dev.tsv"]) == f"there is no folder {tmp_path}/gone"
 
 
-def test_a_full_folder_is_listed_in_part_and_an_empty_one_named_so(tmp_path: Path) -> None:
+def test_a_full_folder_is_listed_in_part_and_an_empty_one_is_named(tmp_path: Path) -> None:
     names = [f"{number:02}.csv" for number in range(MAX_LISTED_FILES + 2)]
     make_files(tmp_path, *names, "below/x.txt")
     assert (
@@ -112,7 +112,7 @@ def test_a_full_folder_is_listed_in_part_and_an_empty_one_named_so(tmp_path: Pat
     assert describe_folder(tmp_path / "below", "it", (".txt",)) == "it holds x.txt"
 
 
-def test_a_mistyped_folder_is_answered_with_the_one_beside_it(tmp_path: Path) -> None:
+def test_a_mistyped_folder_suggests_its_sibling(tmp_path: Path) -> None:
     make_files(tmp_path, "data/a.csv", "other/a.csv", "date.csv")
     assert near_folder(tmp_path / "dat") == f"; did you mean {tmp_path}/data?"
     assert near_folder(tmp_path / "zzz") == ""

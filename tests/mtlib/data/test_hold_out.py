@@ -42,7 +42,7 @@ def held_rows(columns: Columns, share: float) -> set[int]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_groups_are_those_found_by_hand(seed: int) -> None:
+def test_groups_match_those_found_by_hand(seed: int) -> None:
     columns = [[normalise(text) for text in column] for column in random_texts(seed)]
     numbers = group_rows(columns)
     found = {frozenset(np.flatnonzero(numbers == number).tolist()) for number in set(numbers.tolist())}
@@ -52,7 +52,7 @@ def test_groups_are_those_found_by_hand(seed: int) -> None:
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_text_is_on_both_sides_and_the_share_lacks_less_than_any_group_that_is_left(seed: int, share: float) -> None:
+def test_no_text_is_on_both_sides_and_the_share_is_filled_as_far_as_groups_fit(seed: int, share: float) -> None:
     columns = random_texts(seed)
     held, texts = held_rows(columns, share), rows_of(columns)
     left = set(range(len(texts))) - held
@@ -64,7 +64,7 @@ def test_no_text_is_on_both_sides_and_the_share_lacks_less_than_any_group_that_i
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_neither_the_order_of_rows_nor_that_of_columns_nor_how_texts_are_written_matters(seed: int) -> None:
+def test_the_order_of_rows_and_columns_and_the_spelling_of_texts_do_not_matter(seed: int) -> None:
     columns, stream = random_texts(seed), np.random.default_rng(seed)
     order = stream.permutation(len(columns[0]))
     shuffled = [[column[row] for row in order] for column in reversed(columns)]
@@ -72,14 +72,14 @@ def test_neither_the_order_of_rows_nor_that_of_columns_nor_how_texts_are_written
     assert hold_out_texts(columns, 0.3) == hold_out_texts(shuffled, 0.3) == hold_out_texts(plain, 0.3)
 
 
-def test_single_texts_come_in_the_order_of_their_hash() -> None:
+def test_single_texts_are_sorted_by_their_hash() -> None:
     texts = [f"text {number}" for number in range(100)]
     by_hash = sorted(texts, key=lambda text: hashlib.sha256(text.encode()).hexdigest())
     for share, count in ((0.01, 1), (0.1, 10), (0.29, 29), (0.299, 29), (0.3, 30), (1.0, 100)):
         assert hold_out_texts([texts], share) == set(by_hash[:count]), share
 
 
-def test_a_group_comes_by_its_smallest_text_and_is_passed_over_where_it_does_not_fit() -> None:
+def test_a_group_is_sorted_by_its_smallest_hash_and_skipped_where_it_does_not_fit() -> None:
     """By hash: e (3f79...), c (2e7d...) and a (ca97...) come c, e, a; c is the smallest text of three rows."""
     assert [hashlib.sha256(text.encode()).hexdigest()[:4] for text in "cea"] == ["2e7d", "3f79", "ca97"]
     columns = [["d", "c", "x", "e", "a"], ["c", "x", "x", "e", "a"]]
@@ -92,13 +92,13 @@ def test_a_group_comes_by_its_smallest_text_and_is_passed_over_where_it_does_not
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])
-def test_nothing_is_kept_aside_where_no_group_fits(share: float) -> None:
+def test_nothing_is_held_out_where_no_group_fits(share: float) -> None:
     assert hold_out_texts([["only"]], share) == set()
     assert hold_out_texts([["a", "b", "c"], ["b", "c", "d"]], share) == set()
     assert held_rows([["only"]], share) == set()
 
 
-def test_rows_share_a_text_whichever_side_it_is_on() -> None:
+def test_rows_that_share_a_text_in_any_column_are_one_group() -> None:
     columns = [["a film", "new", "The  Road"], ["a cat", "a FILM", "a dog"]]
     assert share_text(columns, {"a film"}).tolist() == [True, True, False]
     assert share_text(columns, {"the road", "a cat"}).tolist() == [True, False, True]
@@ -109,7 +109,7 @@ def test_rows_share_a_text_whichever_side_it_is_on() -> None:
 @pytest.mark.parametrize(
     "text", ["a fine film", "A Fine FILM", "  a fine\tfilm ", "a\u00a0fine \r\n film", "A FİNE fiLM"]
 )
-def test_case_and_white_space_tell_no_sentences_apart_and_letters_do(text: str) -> None:
+def test_case_and_white_space_are_ignored_and_letters_are_not(text: str) -> None:
     assert (normalise(text) == "a fine film") == ("İ" not in text)
     assert normalise(normalise(text)) == normalise(text)
     assert normalise("Straße") == normalise("STRASSE")

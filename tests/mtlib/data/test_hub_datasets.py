@@ -37,9 +37,7 @@ def read(path: str, split: str = "train", columns: tuple[str, ...] = COLUMNS) ->
     return list(read_hub_data(path, split, columns, numbered=True))
 
 
-def test_a_saved_data_set_of_several_splits_is_read_with_class_labels_as_numbers(
-    train: datasets.Dataset, tmp_path: Path
-) -> None:
+def test_a_saved_dataset_with_splits_has_class_labels_as_numbers(train: datasets.Dataset, tmp_path: Path) -> None:
     validation = train.select([2, 0])
     datasets.DatasetDict({"train": train, "validation": validation}).save_to_disk(tmp_path / "nli")
     path = f"hf://{tmp_path}/nli"
@@ -47,13 +45,13 @@ def test_a_saved_data_set_of_several_splits_is_read_with_class_labels_as_numbers
     assert [cells for _, cells in read(path, "validation")] == [["0", *CELLS[2]], ["1", *CELLS[0]]]
 
 
-def test_ids_are_those_of_their_column_where_there_is_one(train: datasets.Dataset, tmp_path: Path) -> None:
+def test_ids_come_from_the_id_column(train: datasets.Dataset, tmp_path: Path) -> None:
     train.save_to_disk(tmp_path / "nli")
     rows = read(f"hf://{tmp_path}/nli", columns=("idx", *COLUMNS[1:]))
     assert [cells for _, cells in rows] == [[str(10 + row), *cells] for row, cells in enumerate(CELLS)]
 
 
-def test_a_saved_data_set_without_splits_is_train(train: datasets.Dataset, tmp_path: Path) -> None:
+def test_a_saved_dataset_without_splits_is_train(train: datasets.Dataset, tmp_path: Path) -> None:
     train.save_to_disk(tmp_path / "nli")
     assert [cells[1:] for _, cells in read(f"hf://{tmp_path}/nli")] == CELLS
     assert (
@@ -72,7 +70,7 @@ def test_a_folder_of_data_files_is_read(train: datasets.Dataset, tmp_path: Path,
     assert "known: train, validation" in one_line_error(read, f"hf://{folder}", "dev")
 
 
-def test_name_and_configuration_are_given_to_the_library(
+def test_name_and_configuration_are_passed_to_the_library(
     train: datasets.Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, str | None]] = []
@@ -86,25 +84,25 @@ def test_name_and_configuration_are_given_to_the_library(
     assert asked == [("nyu-mll/glue", "qqp"), ("snli", None)]
 
 
-def test_a_missing_column_is_answered_with_the_nearest(train: datasets.Dataset, tmp_path: Path) -> None:
+def test_a_missing_column_is_refused_with_the_nearest(train: datasets.Dataset, tmp_path: Path) -> None:
     train.save_to_disk(tmp_path / "nli")
     message = one_line_error(read, f"hf://{tmp_path}/nli", columns=("idx", "premises", "label"))
     assert message.startswith(f"hf://{tmp_path}/nli train: column premises is missing; did you mean 'premise'?")
 
 
-def test_a_value_that_is_no_text_is_named_with_its_row(tmp_path: Path) -> None:
+def test_a_value_that_is_not_text_is_refused_with_its_row(tmp_path: Path) -> None:
     datasets.Dataset.from_dict({"premise": [["a"], ["b"]], "label": [0, 1]}).save_to_disk(tmp_path / "nli")
     message = one_line_error(read, f"hf://{tmp_path}/nli", columns=("id", "premise", "label"))
     assert message == f"hf://{tmp_path}/nli train:0: premise must be text or a number, got ['a']"
 
 
-def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+def test_a_missing_folder_is_one_line(tmp_path: Path) -> None:
     assert one_line_error(read, f"hf://{tmp_path}/nowhere").startswith(
         f"hf://{tmp_path}/nowhere must be a data set that can be"
     )
 
 
-def test_whatever_hinders_the_hub_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_hub_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(*_: object) -> None:
         raise ConnectionError("no route\nto the hub")
 
@@ -112,7 +110,7 @@ def test_whatever_hinders_the_hub_is_one_line(monkeypatch: pytest.MonkeyPatch) -
     assert one_line_error(read, "hf://snli") == "hf://snli must be a data set that can be read, got: no route"
 
 
-def test_without_the_library_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_one_line_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
     def refuse(name: str, *rest: Any) -> Any:

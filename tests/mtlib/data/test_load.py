@@ -69,7 +69,7 @@ def labels_of(table: Table) -> list[float]:
     return found
 
 
-def test_without_sources_the_own_files_are_read(folder: Path) -> None:
+def test_without_sources_the_files_of_the_tasks_are_read(folder: Path) -> None:
     tables = read_data(config_of("sst", "sts"), folder)
     expected = read_folder(folder, ("sst", "sts"))
     assert list(tables) == list(expected)
@@ -77,7 +77,7 @@ def test_without_sources_the_own_files_are_read(folder: Path) -> None:
     assert all(table.num_own_rows == len(table.ids) for table in tables.values())
 
 
-def test_extra_sets_are_read_where_a_stage_names_them_with_their_labels_mapped(folder: Path, write: Write) -> None:
+def test_extra_data_is_read_where_a_stage_uses_it_with_mapped_labels(folder: Path, write: Write) -> None:
     write("snli-train.csv", SNLI)
     assert ("snli", "train") not in read_data(config_of("qqp"), folder)
     tables = read_data(config_of("qqp", extra=("snli",)), folder)
@@ -87,7 +87,7 @@ def test_extra_sets_are_read_where_a_stage_names_them_with_their_labels_mapped(f
     assert table.left_out == ("snli-train.csv: 1 row has label 1, which labels does not name",)
 
 
-def test_every_missing_file_is_named_wherever_it_should_be(folder: Path, tmp_path: Path) -> None:
+def test_every_missing_file_is_named_with_its_folder(folder: Path, tmp_path: Path) -> None:
     (folder / "quora-dev.csv").unlink()
     extra = {"task": "qqp", "path": str(tmp_path / "far.jsonl")}
     message = one_line_error(read_data, config_of("qqp", extra=("snli", "far"), sources={"far": extra}), folder)
@@ -102,7 +102,7 @@ def test_every_missing_file_is_named_wherever_it_should_be(folder: Path, tmp_pat
     assert message.endswith("/far.jsonl; did you mean 'Far.jsonl'? the folder holds Far.jsonl")
 
 
-def test_files_are_looked_for_before_any_is_read(folder: Path) -> None:
+def test_missing_files_are_found_before_any_is_read(folder: Path) -> None:
     (folder / "quora-dev.csv").write_text("wrong")
     assert "lacks snli-train.csv" in one_line_error(read_data, config_of("qqp", extra=("snli",)), folder)
 
@@ -130,7 +130,7 @@ def remove_own(folder: Path, task: str, *splits: str) -> None:
         (folder / TASKS[task].file_name(split)).unlink()
 
 
-def test_glue_folders_are_read_where_the_own_files_are_absent(folder: Path) -> None:
+def test_glue_folders_are_read_where_the_task_files_are_missing(folder: Path) -> None:
     for task in ("qqp", "sts"):
         write_glue(folder, task)
         remove_own(folder, task, "train", "dev")
@@ -143,7 +143,7 @@ def test_glue_folders_are_read_where_the_own_files_are_absent(folder: Path) -> N
 
 
 @pytest.mark.parametrize("removed", [(), ("train",), ("dev",)])
-def test_one_own_file_is_enough_for_glue_not_to_be_read(folder: Path, removed: tuple[str, ...]) -> None:
+def test_glue_is_not_read_beside_one_task_file(folder: Path, removed: tuple[str, ...]) -> None:
     write_glue(folder, "qqp")
     remove_own(folder, "qqp", *removed)
     if not removed:
@@ -152,13 +152,13 @@ def test_one_own_file_is_enough_for_glue_not_to_be_read(folder: Path, removed: t
         assert f"lacks quora-{removed[0]}.csv;" in one_line_error(read_data, config_of("qqp"), folder)
 
 
-def test_a_glue_folder_without_dev_is_said_to_lack_it(folder: Path) -> None:
+def test_a_glue_folder_without_dev_lacks_it(folder: Path) -> None:
     write_glue(folder, "qqp", ("train",))
     remove_own(folder, "qqp", "train", "dev")
     assert f"data folder {folder} lacks QQP/dev.tsv;" in one_line_error(read_data, config_of("qqp"), folder)
 
 
-def test_where_there_is_neither_the_own_files_are_missed(folder: Path) -> None:
+def test_without_either_the_task_files_are_missing(folder: Path) -> None:
     remove_own(folder, "qqp", "train", "dev")
     assert "lacks quora-dev.csv, quora-train.csv;" in one_line_error(read_data, config_of("qqp"), folder)
 
@@ -167,9 +167,7 @@ PARAPHRASES = pd.DataFrame({"text": ["Fine.", "", "Bad."], "stars": [4, 3, 0]})
 
 
 @pytest.mark.parametrize("name", ["paraphrases.csv", "paraphrases.tsv", "paraphrases.jsonl"])
-def test_augmentation_follows_the_own_train_rows_and_is_not_counted_among_them(
-    folder: Path, write: Write, name: str
-) -> None:
+def test_augmentation_follows_the_own_rows_and_is_not_counted_among_them(folder: Path, write: Write, name: str) -> None:
     write(name, PARAPHRASES)
     source = {"task": "sst", "role": "augment", "path": name, "text_columns": ["text"], "label_column": "stars"}
     tables, plain = (read_data(config_of("sst", sources=s), folder) for s in ({"synthetic": source}, {}))
@@ -185,7 +183,7 @@ def test_augmentation_follows_the_own_train_rows_and_is_not_counted_among_them(
     )
 
 
-def test_ids_of_several_augmentations_differ_though_they_are_written_alike(folder: Path, write: Write) -> None:
+def test_ids_of_several_augmentations_are_unique(folder: Path, write: Write) -> None:
     write("more.csv", pd.DataFrame({"id": ["ssttrain0"], "sentence": ["Fine."], "sentiment": [4]}))
     source = {"task": "sst", "role": "augment", "path": "more.csv"}
     table = read_data(config_of("sst", sources={"one": source, "two": source}), folder)["sst", "train"]
@@ -193,7 +191,7 @@ def test_ids_of_several_augmentations_differ_though_they_are_written_alike(folde
     assert len(set(table.ids)) == len(table.ids) == 32
 
 
-def test_a_source_can_replace_a_tasks_train_and_dev(folder: Path, write: Write) -> None:
+def test_a_source_can_replace_train_and_dev_of_a_task(folder: Path, write: Write) -> None:
     for split, count in (("train", 3), ("validation", 2)):
         write(f"nli/{split}.jsonl", SNLI.head(count).rename(columns={"label": "gold"}))
     remove_own(folder, "qqp", "train", "dev")
@@ -210,7 +208,7 @@ def test_a_source_can_replace_a_tasks_train_and_dev(folder: Path, write: Write) 
     assert [tables["qqp", split].split for split in ("train", "dev")] == ["train", "dev"]
 
 
-def test_augmentation_can_follow_what_replaces_the_own_rows(folder: Path, write: Write) -> None:
+def test_augmentation_can_follow_replaced_rows(folder: Path, write: Write) -> None:
     write("own-train.csv", pd.DataFrame({"sentence": ["A."], "sentiment": [1]}))
     write("own-dev.csv", pd.DataFrame({"sentence": ["B."], "sentiment": [2]}))
     sources = {
@@ -223,7 +221,7 @@ def test_augmentation_can_follow_what_replaces_the_own_rows(folder: Path, write:
 
 @pytest.mark.parametrize("is_absolute", [True, False])
 @pytest.mark.parametrize("in_path", [True, False])
-def test_a_saved_data_set_can_replace_a_task(
+def test_a_saved_dataset_can_replace_a_task(
     folder: Path, is_absolute: bool, in_path: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", folder / "cache")
@@ -242,7 +240,7 @@ def test_a_saved_data_set_can_replace_a_task(
     assert tables["qqp", "dev"].left_out[0].endswith(": 1 row has label 1, which labels does not name")
 
 
-def test_every_format_that_is_read_is_allowed_and_no_other() -> None:
+def test_only_formats_with_a_reader_are_allowed() -> None:
     for name in ("x.csv", "x.tsv", "x.jsonl", "hf://x"):
         assert config_of("sst", extra=("x",), sources={"x": {"task": "sst", "path": name}}).train_sets == ("sst", "x")
     rule = "data.sources.x: path must end in .csv, .tsv, .jsonl or begin with hf://, got 'x.xlsx'"
@@ -251,7 +249,7 @@ def test_every_format_that_is_read_is_allowed_and_no_other() -> None:
     assert str(caught.value) == rule
 
 
-def test_what_is_read_is_equal_exactly_where_the_rows_are(folder: Path) -> None:
+def test_row_sources_are_equal_exactly_where_the_rows_are(folder: Path) -> None:
     base = config_of("sst", "qqp", extra=("snli",))
     wanted = find_row_sources(base, folder)
     for same in ({"optimizer.learning_rate": 1e-4}, {"data.sources.snli.batch_size": 3}, {"data.bucket_batches": 2}):
@@ -272,7 +270,7 @@ def texts_of(tables: Iterable[Table]) -> set[str]:
     return {normalise(text) for table in tables for column in table.texts for text in column}
 
 
-def test_no_text_that_is_kept_aside_is_in_any_train_table(folder: Path, write: Write) -> None:
+def test_no_held_out_text_is_in_any_train_table(folder: Path, write: Write) -> None:
     """Nor in extra data and augmentation that repeat all train rows of their task, in capitals."""
     pairs, texts = (pd.read_csv(folder / TASKS[task].file_name("train"), sep="\t") for task in ("qqp", "sst"))
     for side in ("sentence1", "sentence2"):
@@ -305,7 +303,7 @@ def demo_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("share", [0.05, 0.1, 0.5])
-def test_of_the_demonstration_whole_groups_are_kept_aside_near_the_share(demo_data: Path, share: float) -> None:
+def test_whole_groups_of_the_demonstration_are_held_out_near_the_share(demo_data: Path, share: float) -> None:
     config = config_of(*ALL, hold_out=share)
     held, tables = read_held_out(config, demo_data), read_data(config, demo_data)
     assert not texts_of(held.values()) & texts_of(tables[task, "train"] for task in ALL)
@@ -315,7 +313,7 @@ def test_of_the_demonstration_whole_groups_are_kept_aside_near_the_share(demo_da
             assert not set(held[task[0]].ids) & set(tables[task].ids)
 
 
-def test_the_same_rows_are_kept_aside_whatever_else_is_trained_and_however_the_file_is_ordered(folder: Path) -> None:
+def test_held_out_rows_depend_neither_on_other_tasks_nor_on_the_order_of_the_file(folder: Path) -> None:
     both = read_held_out(config_of(*ALL, hold_out=0.2), folder)
     for change in ({"seed": 3}, {"replicate": 1}, {"stages.0.epochs": 5}):
         again = read_held_out(config_of(*ALL, hold_out=0.2).override(change), folder)
@@ -329,7 +327,7 @@ def test_the_same_rows_are_kept_aside_whatever_else_is_trained_and_however_the_f
     assert read_held_out(config_of("qqp", hold_out=0.2), folder)["qqp"].ids == alone.ids[::-1]
 
 
-def test_rows_are_kept_aside_of_glues_files_and_of_what_replaces_a_task(folder: Path, write: Write) -> None:
+def test_rows_of_glue_files_and_of_replaced_tasks_are_held_out(folder: Path, write: Write) -> None:
     write_glue(folder, "sts")
     lines = ["\t".join(["x"] * 7 + [f"A {n}.", f"B {n}.", "1.5"]) for n in range(10)]
     with (folder / "STS-B" / "train.tsv").open("a") as file:
@@ -345,7 +343,7 @@ def test_rows_are_kept_aside_of_glues_files_and_of_what_replaces_a_task(folder: 
     assert [len(tables[task, "train"].ids) for task in held] == [7, 9]
 
 
-def test_without_a_share_nothing_is_kept_aside_and_nothing_can_be_asked_for(folder: Path) -> None:
+def test_without_a_share_nothing_is_held_out_and_the_split_is_refused(folder: Path) -> None:
     config = config_of(*ALL)
     assert all(part.hold_out is None for parts in find_row_sources(config, folder).values() for part in parts)
     assert find_held_sources(config, folder) == {}
@@ -354,7 +352,7 @@ def test_without_a_share_nothing_is_kept_aside_and_nothing_can_be_asked_for(fold
     assert str(caught.value) == "data.hold_out must be above 0 where rows held out are asked for, got 0.0"
 
 
-def test_what_is_kept_aside_is_part_of_what_is_read(folder: Path) -> None:
+def test_the_held_out_split_is_among_the_row_sources(folder: Path) -> None:
     config = config_of(*ALL, extra=("snli",), hold_out=0.2)
     wanted = find_row_sources(config, folder)
     assert wanted == find_row_sources(config.override({"seed": 5, "stages.0.epochs": 9}), folder)
@@ -368,7 +366,7 @@ def test_what_is_kept_aside_is_part_of_what_is_read(folder: Path) -> None:
     assert held["qqp", HELD] == find_held_sources(config_of("qqp", hold_out=0.2), folder)["qqp", HELD]
 
 
-def test_a_share_that_takes_nothing_of_a_task_is_one_line(folder: Path, write: Write) -> None:
+def test_a_share_that_holds_out_no_row_of_a_task_is_one_line(folder: Path, write: Write) -> None:
     for split in ("train", "dev"):
         write(f"few-{split}.csv", pd.DataFrame({"sentence": ["A.", "B.", "C."], "sentiment": [1, 2, 3]}))
     sources = {"few": {"task": "sst", "role": "replace", "path": "few-{split}.csv"}}
@@ -377,7 +375,7 @@ def test_a_share_that_takes_nothing_of_a_task_is_one_line(folder: Path, write: W
     assert message == f"{rule}, got 0.2 of 3 rows"
 
 
-def test_train_rows_are_scored_of_those_that_are_trained(
+def test_scored_train_rows_are_taken_from_the_trained_ones(
     folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
 ) -> None:
     config = config_of("sst", hold_out=0.2).override({"tasks.sst.scored_train_rows": 100})

@@ -45,9 +45,7 @@ def keeping(part: RowSource, hold_out: HoldOut, split: str = "train") -> RowSour
     return dataclasses.replace(part, hold_out=hold_out, split=split)
 
 
-def test_what_is_kept_aside_and_what_is_left_make_up_the_file(
-    tmp_path: Path, own: RowSource, hold_out: HoldOut
-) -> None:
+def test_held_out_and_remaining_rows_make_up_the_file(tmp_path: Path, own: RowSource, hold_out: HoldOut) -> None:
     train, held = (keeping(own, hold_out),), (keeping(own, hold_out, HELD),)
     tables, all_rows = read_tables([train, held], tmp_path), read_all_rows(own, tmp_path)
     assert (len(tables[held].ids), len(tables[train].ids)) == (10, 30)
@@ -67,14 +65,14 @@ def labels_of(table: Table) -> list[float]:
     return found
 
 
-def test_where_nothing_is_kept_aside_a_part_is_its_whole_file(tmp_path: Path, own: RowSource) -> None:
+def test_without_held_out_rows_a_source_is_its_whole_file(tmp_path: Path, own: RowSource) -> None:
     (table,) = read_tables([(own,)], tmp_path).values()
     assert content_fingerprint({("a", "train"): table}) == content_fingerprint(
         {("a", "train"): read_all_rows(own, tmp_path)}
     )
 
 
-def test_rows_of_other_files_that_share_a_text_are_left_out_and_counted(
+def test_rows_of_other_files_that_share_a_held_out_text_are_dropped_and_counted(
     tmp_path: Path, own: RowSource, hold_out: HoldOut
 ) -> None:
     held = (keeping(own, hold_out, HELD),)
@@ -90,7 +88,7 @@ def test_rows_of_other_files_that_share_a_text_are_left_out_and_counted(
     assert (tables[none].ids, tables[none].left_out) == (["none0", "none1"], ())
 
 
-def test_augmentation_is_left_out_too_and_own_rows_are_counted_without_it(
+def test_augmentation_is_dropped_too_and_not_counted_among_own_rows(
     tmp_path: Path, own: RowSource, hold_out: HoldOut
 ) -> None:
     more = dataclasses.replace(keeping(write(tmp_path, "more", [*WORDS, "new"]), hold_out), prefix="more/")
@@ -102,7 +100,7 @@ def test_augmentation_is_left_out_too_and_own_rows_are_counted_without_it(
     assert table.left_out == ("more.csv: 10 rows share a text with rows held out",)
 
 
-def test_rows_of_two_tasks_are_kept_from_both(tmp_path: Path) -> None:
+def test_held_out_rows_of_two_tasks_are_dropped_from_both(tmp_path: Path) -> None:
     """One file is a part of the other, so that each keeps other rows aside."""
     files = [write(tmp_path, "one", WORDS), write(tmp_path, "two", WORDS[:12])]
     together = HoldOut(share=0.25, sources=tuple(files))
@@ -149,7 +147,7 @@ def test_a_share_that_fits_no_group_is_refused_with_its_file(tmp_path: Path) -> 
     )
 
 
-def test_a_file_of_which_nothing_is_left_is_refused(tmp_path: Path, own: RowSource, hold_out: HoldOut) -> None:
+def test_a_file_without_remaining_rows_is_refused(tmp_path: Path, own: RowSource, hold_out: HoldOut) -> None:
     held = (keeping(own, hold_out, HELD),)
     aside = read_tables([held], tmp_path)[held].texts[0]
     copy = keeping(write(tmp_path, "copy", aside[:4]), hold_out)
@@ -157,7 +155,7 @@ def test_a_file_of_which_nothing_is_left_is_refused(tmp_path: Path, own: RowSour
     assert one_line_error(read_tables, [(copy,)], tmp_path) == rule
 
 
-def test_unusable_rows_are_said_of_what_is_trained_only(tmp_path: Path, own: RowSource, hold_out: HoldOut) -> None:
+def test_unusable_rows_are_reported_for_trained_splits_only(tmp_path: Path, own: RowSource, hold_out: HoldOut) -> None:
     with (tmp_path / "own.csv").open("a") as file:
         file.write("last,,1\n")
     train, held = (keeping(own, hold_out),), (keeping(own, hold_out, HELD),)
@@ -165,7 +163,7 @@ def test_unusable_rows_are_said_of_what_is_trained_only(tmp_path: Path, own: Row
     assert [tables[part].skipped for part in (train, held)] == [("own.csv:42: sentence is blank",), ()]
 
 
-def test_rows_kept_aside_can_be_tokenised(
+def test_held_out_rows_can_be_tokenized(
     tmp_path: Path, own: RowSource, hold_out: HoldOut, tiny_encoder: PretrainedEncoder
 ) -> None:
     held = (keeping(own, hold_out, HELD),)
@@ -175,6 +173,6 @@ def test_rows_kept_aside_can_be_tokenised(
     assert table.labels.tolist() == labels_of(tables["sst", HELD])
 
 
-def test_parts_are_told_by_their_files_and_by_whose_rows_are_kept_aside(own: RowSource, hold_out: HoldOut) -> None:
+def test_row_sources_are_identified_by_files_and_held_out_rows(own: RowSource, hold_out: HoldOut) -> None:
     assert describe_sources((own, dataclasses.replace(own, path="b.csv"))) == "own.csv, b.csv"
     assert describe_sources((keeping(own, hold_out),)) == "own.csv; held out: sst"

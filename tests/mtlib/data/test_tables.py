@@ -33,7 +33,7 @@ def read_task_file(path: Path, task: Task, split: str) -> Table:
     return make_table(task, split, layout, path, read_file(path, "csv", layout.columns, delimiters="\t"))
 
 
-def test_columns_are_picked_by_name_whatever_their_order(tmp_path: Path) -> None:
+def test_columns_are_picked_by_name_in_any_order(tmp_path: Path) -> None:
     with_index = read(tmp_path, QQP_HEADER + "77\tq1\tWhat?\tWhy?\t1.0\n5\tq2\tWho?\tHow?\t0.0\n", QQP)
     without = read(tmp_path, "is_duplicate\tsentence2\textra\tid\tsentence1\n1\tWhy?\tx\tq1\tWhat?\n", QQP)
     assert with_index.ids == ["q1", "q2"]
@@ -43,12 +43,12 @@ def test_columns_are_picked_by_name_whatever_their_order(tmp_path: Path) -> None
     assert (without.ids, without.texts) == (["q1"], (["What?"], ["Why?"]))
 
 
-def test_ids_that_look_like_numbers_stay_text(tmp_path: Path) -> None:
+def test_numeric_ids_stay_text(tmp_path: Path) -> None:
     table = read(tmp_path, SST_HEADER + "0\t7680191234e52227021767702\tFine\t3\n1\t007\tGood\t4\n")
     assert table.ids == ["7680191234e52227021767702", "007"]
 
 
-def test_white_space_at_the_ends_goes_and_inside_stays(tmp_path: Path) -> None:
+def test_white_space_is_stripped_at_the_ends_only(tmp_path: Path) -> None:
     table = read(tmp_path, SST_HEADER + "0\ta\t It 's  a\u00a0lovely film . \t3\n")
     assert table.texts == (["It 's  a\u00a0lovely film ."],)
 
@@ -58,7 +58,7 @@ def test_quoting_is_undone_once(tmp_path: Path) -> None:
     assert read(tmp_path, QQP_HEADER + row, QQP).texts == (['"What does ""x"" mean?"'], ['say "x" now'])
 
 
-def test_what_pandas_writes_is_read_back(tmp_path: Path) -> None:
+def test_files_written_by_pandas_are_read_back(tmp_path: Path) -> None:
     parts = ["plain", '"', '""', "tab\there", "`` quoted ''", "-LRB-", "\u0091", "\u2028", "\u200b", "é", "\x12", "\\/"]
     stream = np.random.default_rng(0)
     texts = [["x " + " ".join(stream.choice(parts, 4)) for _ in range(200)] for _ in range(2)]
@@ -73,13 +73,13 @@ def test_what_pandas_writes_is_read_back(tmp_path: Path) -> None:
     assert list(table.texts) == [[text.strip() for text in column] for column in texts]
 
 
-def test_characters_that_python_calls_line_ends_do_not_end_a_record(tmp_path: Path) -> None:
+def test_unicode_line_separators_do_not_end_a_record(tmp_path: Path) -> None:
     texts = ["one\u2028two", "one\u0085two", "one\x0ctwo", "one\x1ctwo"]
     rows = "".join(f"{row}\tid{row}\t{text}\t{row}\n" for row, text in enumerate(texts))
     assert read(tmp_path, SST_HEADER + rows).texts == (texts,)
 
 
-def test_a_quoted_text_of_two_lines_is_one_record_and_later_lines_are_numbered_rightly(tmp_path: Path) -> None:
+def test_a_quoted_text_of_two_lines_is_one_record_and_later_line_numbers_are_right(tmp_path: Path) -> None:
     content = SST_HEADER + '0\ta\t"two\nlines"\t3\n1\tb\tfine\t9\n'
     assert one_line_error(read, tmp_path, content).startswith("ids-sst-dev.csv:4: column sentiment")
     assert read(tmp_path, content.replace("\t9", "\t4")).texts == (["two\nlines", "fine"],)
@@ -93,11 +93,11 @@ def test_byte_order_mark_and_windows_line_ends_change_nothing(tmp_path: Path, en
     assert (table.ids, table.texts) == (["a", "b"], (["café", "fine"],))
 
 
-def test_a_file_without_a_last_line_end_keeps_its_last_row(tmp_path: Path) -> None:
+def test_a_file_without_a_final_line_end_keeps_its_last_row(tmp_path: Path) -> None:
     assert read(tmp_path, SST_HEADER + "0\ta\tfine\t3").ids == ["a"]
 
 
-def test_rows_with_blank_cells_are_skipped_and_said_with_file_and_line(tmp_path: Path) -> None:
+def test_rows_with_blank_cells_are_skipped_and_reported_with_file_and_line(tmp_path: Path) -> None:
     rows = [
         "0\ta\tWhat?\tWhy?\t1.0",
         "1\tb\tWhat?\t\t",
@@ -141,7 +141,7 @@ def test_labels_at_the_ends_of_their_range_are_read(tmp_path: Path, task: Task, 
         (STS, "about four", "column similarity must be a number from 0 to 5, got 'about four'"),
     ],
 )
-def test_a_wrong_label_stops_with_file_line_and_column(tmp_path: Path, task: Task, label: str, rule: str) -> None:
+def test_a_wrong_label_is_refused_with_file_line_and_column(tmp_path: Path, task: Task, label: str, rule: str) -> None:
     assert one_line_error(read, tmp_path, labelled(task, label), task) == f"{task.file_name('dev')}:2: {rule}"
 
 
@@ -151,7 +151,7 @@ def labelled(task: Task, label: str) -> str:
     return "\t".join(columns) + "\n" + "\t".join(["a", *["fine"] * len(task.text_columns), label]) + "\n"
 
 
-def test_another_encoding_is_named_with_line_and_column(tmp_path: Path) -> None:
+def test_another_encoding_is_refused_with_line_and_column(tmp_path: Path) -> None:
     content = (SST_HEADER + "0\ta\tfine\t3\n1\tb\tcafé\t3\n").encode("latin-1")
     assert (
         one_line_error(read, tmp_path, content)
@@ -160,43 +160,43 @@ def test_another_encoding_is_named_with_line_and_column(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
-def test_utf_16_is_another_encoding(tmp_path: Path, encoding: str) -> None:
+def test_utf_16_is_refused(tmp_path: Path, encoding: str) -> None:
     message = one_line_error(read, tmp_path, (SST_HEADER + "0\ta\tfine\t3\n").encode(encoding))
     assert message.startswith("ids-sst-dev.csv:1: column ")
     assert "must be UTF-8 text" in message
 
 
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf"])
-def test_an_empty_file_is_said_to_be_empty(tmp_path: Path, content: bytes) -> None:
+def test_an_empty_file_is_refused(tmp_path: Path, content: bytes) -> None:
     rule = "ids-sst-dev.csv:1: a file must start with a header line, got an empty file"
     assert one_line_error(read, tmp_path, content) == rule
 
 
-def test_a_header_alone_is_an_error(tmp_path: Path) -> None:
+def test_a_header_alone_is_refused(tmp_path: Path) -> None:
     assert one_line_error(read, tmp_path, SST_HEADER) == "ids-sst-dev.csv: there must be usable rows, got none"
 
 
-def test_a_file_of_unusable_rows_is_an_error_that_shows_the_first(tmp_path: Path) -> None:
+def test_a_file_of_unusable_rows_is_refused_with_the_first(tmp_path: Path) -> None:
     message = one_line_error(read, tmp_path, SST_HEADER + "0\ta\t\t3\n1\tb\tfine\t\n")
     assert message.endswith("got 2 unusable, the first: ids-sst-dev.csv:2: sentence is blank")
 
 
-def test_a_missing_column_is_answered_with_the_nearest_name(tmp_path: Path) -> None:
+def test_a_missing_column_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
     message = one_line_error(read, tmp_path, QQP_HEADER.replace("is_duplicate", "is_dup") + "0\ta\tx\ty\t1\n", QQP)
     start = "quora-dev.csv:1: column is_duplicate is missing; did you mean 'is_dup'? known: is_dup, "
     assert message.startswith(start)
 
 
-def test_a_file_without_a_header_misses_its_columns(tmp_path: Path) -> None:
+def test_a_file_without_a_header_lacks_its_columns(tmp_path: Path) -> None:
     assert "ids-sst-dev.csv:1: column id is missing" in one_line_error(read, tmp_path, "0\tabc\tA lovely film\t3\n")
 
 
-def test_a_column_that_is_there_twice_is_an_error(tmp_path: Path) -> None:
+def test_a_repeated_column_is_refused(tmp_path: Path) -> None:
     message = one_line_error(read, tmp_path, "id\tsentence\tsentence\tsentiment\na\tx\ty\t3\n")
     assert message == "ids-sst-dev.csv:1: column sentence must be there once, got 2"
 
 
-def test_commas_for_tabs_are_recognised(tmp_path: Path) -> None:
+def test_commas_instead_of_tabs_are_recognised(tmp_path: Path) -> None:
     message = one_line_error(read, tmp_path, "id,sentence,sentiment\na,fine,3\n")
     assert message == "ids-sst-dev.csv:1: columns must be separated by tabs, got 'id,sentence,sentiment'"
 
@@ -211,31 +211,31 @@ def test_a_line_with_too_many_cells_names_the_last_column(tmp_path: Path) -> Non
     assert message == "ids-sst-dev.csv:2: a line must have 4 cells, got 5, column sentiment must be the last"
 
 
-def test_a_stray_quotation_mark_that_swallows_the_rest_is_named_where_it_stands(tmp_path: Path) -> None:
+def test_a_quotation_mark_that_swallows_the_rest_is_named_by_its_line(tmp_path: Path) -> None:
     rows = "".join(f"{row}\tid{row}\tfine\t3\n" for row in range(50))
     message = one_line_error(read, tmp_path, SST_HEADER + '0\ta\tfine\t3\n1\tb\t"never closed\t3\n' + rows)
     assert message.startswith("ids-sst-dev.csv:3: column sentence must close its quotation mark")
     assert message.endswith('got "never closed')
 
 
-def test_a_stray_quotation_mark_that_another_one_closes_is_found_too(tmp_path: Path) -> None:
+def test_a_quotation_mark_closed_by_a_later_one_is_found(tmp_path: Path) -> None:
     content = SST_HEADER + '0\ta\t"opened\t3\n1\tb\tfine\t3\n2\tc\tclosed"\t3\n3\td\tgood\t4\n'
     assert one_line_error(read, tmp_path, content).startswith(
         "ids-sst-dev.csv:2: column sentence must close its quotation mark"
     )
 
 
-def test_text_after_a_closing_quotation_mark_is_an_error(tmp_path: Path) -> None:
+def test_text_after_a_closing_quotation_mark_is_refused(tmp_path: Path) -> None:
     message = one_line_error(read, tmp_path, SST_HEADER + '0\ta\t"x" and "y"\t3\n')
     assert message.startswith("ids-sst-dev.csv:2: column sentence must close its quotation mark")
 
 
-def test_a_stray_quotation_mark_in_the_label_is_named_in_the_label(tmp_path: Path) -> None:
+def test_a_quotation_mark_in_the_label_is_named_in_the_label(tmp_path: Path) -> None:
     message = one_line_error(read, tmp_path, SST_HEADER + '0\ta\t"fine"\t"3\n1\tb\tfine\t3\n')
     assert message.startswith("ids-sst-dev.csv:2: column sentiment must close")
 
 
-def test_a_path_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+def test_an_unreadable_path_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="must be a readable file, got: Is a directory"):
         read_task_file(tmp_path, SST, "dev")
 
@@ -256,7 +256,7 @@ def test_every_missing_file_is_named_in_one_line(tmp_path: Path) -> None:
     assert str(caught.value) == rule + hint
 
 
-def test_a_missing_file_is_said_before_a_wrong_one_is_read(tmp_path: Path) -> None:
+def test_missing_files_are_reported_before_a_wrong_one_is_read(tmp_path: Path) -> None:
     (tmp_path / "ids-sst-train.csv").write_text("wrong")
     with pytest.raises(ValueError, match=r"lacks ids-sst-dev\.csv"):
         read_folder(tmp_path, ["sst"])
@@ -270,12 +270,12 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
         read_folder(tmp_path / "dat", ["sst"])
 
 
-def test_an_empty_folder_is_said_to_hold_nothing(tmp_path: Path) -> None:
+def test_an_empty_folder_is_reported_as_such(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"lacks ids-sst-dev\.csv, ids-sst-train\.csv; the folder holds no \.csv"):
         read_folder(tmp_path, ["sst"])
 
 
-def test_a_fourth_task_is_read_after_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fourth_task_needs_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = Task(
         name="nli",
         title="NLI",
@@ -300,7 +300,7 @@ def mapped(mapping: tuple[str, ...], *labels: str, task: Task = QQP) -> Table:
     return make_table(task, "train", layout, Path("f.csv"), labelled_rows(*labels))
 
 
-def test_labels_are_mapped_and_rows_with_others_are_left_out_and_counted_in_a_line_per_label() -> None:
+def test_mapped_labels_drop_other_rows_and_count_them_per_label() -> None:
     table = mapped(("0:1", "2:0"), "0", "1", "2", "1", "-1", "0")
     assert (table.ids, table.labels.tolist()) == (["id0", "id2", "id5"], [1, 0, 1])
     assert table.left_out == (
@@ -311,46 +311,46 @@ def test_labels_are_mapped_and_rows_with_others_are_left_out_and_counted_in_a_li
 
 
 @pytest.mark.parametrize("written", ["0", "0.0", "-0", "0e0", "00"])
-def test_a_number_is_mapped_however_it_is_written(written: str) -> None:
+def test_a_number_is_mapped_in_any_spelling(written: str) -> None:
     for entry in ("0:1", "0.0:1", " 0 : 1"):
         table = mapped((entry,), written)
         assert table.labels.tolist() == [1]
 
 
-def test_words_are_mapped_as_they_are_and_may_hold_colons() -> None:
+def test_words_are_mapped_literally_and_may_hold_colons() -> None:
     table = mapped(("entailment:1", "a:b:0"), "entailment", "a:b", "Entailment", "nan")
     assert (table.labels.tolist(), len(table.left_out)) == ([1, 0], 2)
 
 
-def test_a_mapping_to_a_label_that_the_task_lacks_stops_with_its_place() -> None:
+def test_a_mapping_to_an_unknown_label_is_refused_with_its_line() -> None:
     with pytest.raises(ValueError, match=r"^f\.csv:1: column gold must be a whole number from 0 to 1, got '0\.5'$"):
         mapped(("1:1", "2:0.5"), "1", "2")
 
 
-def test_a_value_that_is_mapped_twice_is_refused() -> None:
+def test_a_value_mapped_twice_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^labels must name each value once, got 0:1, 0\.0:0$"):
         mapped(("0:1", "0.0:0"), "0")
 
 
-def test_a_blank_label_is_unusable_and_not_left_out_by_choice() -> None:
+def test_a_blank_label_is_unusable_rather_than_dropped() -> None:
     table = mapped(("0:1",), "0", "")
     assert (table.skipped, table.left_out) == (("f.csv:1: gold is blank",), ())
 
 
 @pytest.mark.parametrize("count", [MAX_LISTED_LABELS, MAX_LISTED_LABELS + 3])
-def test_many_labels_without_a_place_are_counted_together_beyond_the_most_frequent(count: int) -> None:
+def test_dropped_labels_beyond_the_most_frequent_are_counted_together(count: int) -> None:
     left_out = mapped(("0:1",), "0", *(str(label) for label in range(1, count + 1)), "1").left_out
     assert left_out[0] == "f.csv: 2 rows have gold 1, which labels does not name"
     assert len(left_out) == MAX_LISTED_LABELS + (count > MAX_LISTED_LABELS)
     assert count == MAX_LISTED_LABELS or left_out[-1] == "f.csv: 3 rows have another gold that labels does not name"
 
 
-def test_a_file_of_which_no_label_is_named_is_an_error_that_says_which_there_are() -> None:
+def test_a_file_without_any_mapped_label_is_refused_with_those_found() -> None:
     with pytest.raises(ValueError, match=r"^f\.csv: there must be usable rows, got f\.csv: 2 rows have gold 1, which"):
         mapped(("0:1",), "1", "1")
 
 
-def test_the_fingerprint_follows_the_set_and_its_own_rows() -> None:
+def test_the_fingerprint_depends_on_the_set_and_its_own_rows() -> None:
     table = mapped((), "0", "1")
     assert table.num_own_rows == 2
     prints = [{("qqp", "train"): table}, {("snli", "train"): table}]
@@ -358,7 +358,7 @@ def test_the_fingerprint_follows_the_set_and_its_own_rows() -> None:
     assert len({content_fingerprint(tables) for tables in prints}) == 3
 
 
-def test_the_fingerprint_follows_content_alone(tmp_path: Path) -> None:
+def test_the_fingerprint_depends_on_content_alone(tmp_path: Path) -> None:
     rows = "0\ta\tfine\t3\n1\tb\tgood\t4\n"
     first = {("sst", "dev"): read(tmp_path, SST_HEADER + rows), ("sst", "train"): read(tmp_path, SST_HEADER + rows)}
     moved = tmp_path / "moved"

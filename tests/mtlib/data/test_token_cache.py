@@ -44,9 +44,7 @@ def only_cache(folder: Path) -> Path:
     return entry
 
 
-def test_pieces_are_those_of_the_tokenizer(
-    pair_table: Table, tokenizer: PreTrainedTokenizerFast, tmp_path: Path
-) -> None:
+def test_word_pieces_match_the_tokenizer(pair_table: Table, tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     table = tokenize_one(pair_table, tokenizer, tmp_path)
     for side, texts in enumerate(pair_table.texts):
         for row, text in enumerate(texts):
@@ -54,7 +52,7 @@ def test_pieces_are_those_of_the_tokenizer(
             assert pieces_of(table, side, row).dtype == np.int32
 
 
-def test_more_texts_than_a_chunk_keep_their_order(
+def test_texts_of_several_chunks_keep_their_order(
     pair_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = tokenize_one(pair_table, bert_tokenizer, tmp_path / "whole")
@@ -66,7 +64,7 @@ def test_more_texts_than_a_chunk_keep_their_order(
 
 
 @pytest.mark.parametrize("max_length", [8, 9, 16, 64])
-def test_lengths_are_those_of_the_tokenizer(
+def test_lengths_match_the_tokenizer(
     pair_table: Table, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, max_length: int
 ) -> None:
     table = tokenize_one(pair_table, tokenizer, tmp_path)
@@ -88,7 +86,9 @@ def test_every_encoding_of_the_configuration_is_known() -> None:
     assert set(SIDES) == set(get_args(Encoding))
 
 
-def test_ids_and_labels_come_back(single_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+def test_ids_and_labels_are_cached(
+    single_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
+) -> None:
     table = tokenize_one(single_table, bert_tokenizer, tmp_path)
     assert (table.task, table.num_rows) == ("sst", 40)
     assert table.ids == single_table.ids
@@ -96,7 +96,7 @@ def test_ids_and_labels_come_back(single_table: Table, bert_tokenizer: PreTraine
     assert table.labels.dtype == np.float32
 
 
-def test_the_number_of_own_rows_comes_along(
+def test_the_number_of_own_rows_is_kept(
     single_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
     tables = {("one", "train"): single_table, ("two", "train"): replace(single_table, num_own_rows=7)}
@@ -105,7 +105,7 @@ def test_the_number_of_own_rows_comes_along(
     assert {table.task for table in found.values()} == {"sst"}
 
 
-def test_a_text_of_which_nothing_is_left_has_no_pieces(
+def test_a_text_without_word_pieces_is_empty(
     make_table: Callable[..., Table], bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
     table = tokenize_one(make_table("sst", ["\u200b", "cat", "\u200b"]), bert_tokenizer, tmp_path)
@@ -113,7 +113,7 @@ def test_a_text_of_which_nothing_is_left_has_no_pieces(
     assert table.lengths("single", 8).tolist() == [2, 3, 2]
 
 
-def test_the_second_time_nothing_is_tokenised(
+def test_a_cached_table_is_not_tokenized_again(
     pair_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables = {("qqp", "train"): pair_table}
@@ -135,7 +135,7 @@ def test_arrays_are_views_of_the_mapped_file(
     )
 
 
-def test_what_changes_the_pieces_makes_a_new_entry(
+def test_another_tokenizer_text_or_id_makes_a_new_entry(
     single_table: Table,
     bert_tokenizer: PreTrainedTokenizerFast,
     roberta_tokenizer: PreTrainedTokenizerFast,
@@ -154,7 +154,7 @@ def test_what_changes_the_pieces_makes_a_new_entry(
     assert len({entry.fingerprint for entry in entries}) == 4
 
 
-def test_a_tables_fingerprint_follows_from_content_and_tokenizer_and_not_from_its_path(
+def test_a_tables_fingerprint_depends_on_content_and_tokenizer_and_not_on_its_path(
     single_table: Table,
     bert_tokenizer: PreTrainedTokenizerFast,
     roberta_tokenizer: PreTrainedTokenizerFast,
@@ -179,7 +179,7 @@ def test_a_tables_fingerprint_follows_from_content_and_tokenizer_and_not_from_it
     assert all(len(name) == 64 for name in prints)
 
 
-def test_another_version_of_the_library_that_cuts_texts_is_another_fingerprint(
+def test_another_version_of_the_tokenizers_library_changes_the_fingerprint(
     single_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = tokenize_one(single_table, bert_tokenizer, tmp_path).fingerprint
@@ -187,7 +187,7 @@ def test_another_version_of_the_library_that_cuts_texts_is_another_fingerprint(
     assert tokenize_one(single_table, bert_tokenizer, tmp_path).fingerprint != before
 
 
-def test_each_table_of_a_corpus_has_a_fingerprint_of_its_own(tiny_corpus: Corpus) -> None:
+def test_each_table_of_a_corpus_has_its_own_fingerprint(tiny_corpus: Corpus) -> None:
     assert len({table.fingerprint for table in tiny_corpus.values()}) == len(tiny_corpus) == 6
 
 
@@ -232,7 +232,7 @@ def test_a_damaged_cache_is_rebuilt(
 
 
 @pytest.mark.parametrize("damage", [None, flip_a_byte])
-def test_a_build_that_another_one_overtakes_does_no_harm(
+def test_a_build_overtaken_by_another_is_harmless(
     damage: Callable[[Path], None] | None,
     pair_table: Table,
     bert_tokenizer: PreTrainedTokenizerFast,
@@ -256,7 +256,7 @@ def test_a_build_that_another_one_overtakes_does_no_harm(
     assert open_cache(only_cache(tmp_path / "cache")) is not None
 
 
-def test_a_build_that_fails_leaves_nothing(
+def test_a_failed_build_leaves_nothing(
     pair_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -269,9 +269,7 @@ def test_a_build_that_fails_leaves_nothing(
 
 
 @pytest.mark.slow
-def test_two_processes_that_build_at_once_do_not_harm_each_other(
-    bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
-) -> None:
+def test_two_processes_can_build_at_once(bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     data, encoder, cache = (tmp_path / name for name in ("data", "encoder", "cache"))
     data.mkdir()
     rows = "".join(f"id{row}\tthe cat sat {row}\ta road {row} ?\t{row % 2}.0\n" for row in range(4000))

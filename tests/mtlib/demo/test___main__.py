@@ -10,7 +10,7 @@ from mtlib.demo.__main__ import main
 from mtlib.demo.corpus import NUM_ROWS
 
 
-def test_the_command_writes_both_and_says_what_and_how_to_use_it(
+def test_the_command_writes_both_folders_and_prints_how_to_use_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([str(tmp_path / "demo")]) == 0
@@ -22,7 +22,7 @@ def test_the_command_writes_both_and_says_what_and_how_to_use_it(
     assert "DIR must hold neither data nor encoder" in capsys.readouterr().err
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unwritable_folder_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     assert main([str(tmp_path / "file" / "demo")]) == 2
     said = capsys.readouterr().err
@@ -47,7 +47,7 @@ def test_wrong_use_is_one_line_and_exits_with_2(
     assert line.startswith(f"error: {message}")
 
 
-def test_help_teaches_without_loading_torch() -> None:
+def test_help_has_an_example_and_does_not_load_torch() -> None:
     code = "import sys; import mtlib.demo.__main__ as d; assert 'torch' not in sys.modules; d.main(['--help'])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "DIR/data/ids-sst-train.csv" in shown

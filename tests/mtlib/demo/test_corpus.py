@@ -93,7 +93,7 @@ def texts_of_test(folder: Path, name: str) -> list[list[str]]:
     return [row[2:] for row in read_rows(folder / "data" / TASKS[name].file_name("test"))[1:]]
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(folder: Path, tmp_path: Path) -> None:
+def test_the_bytes_depend_on_the_seed(folder: Path, tmp_path: Path) -> None:
     write_corpus(tmp_path / "data")
     write_demo_encoder(tmp_path / "encoder")
     write_corpus(tmp_path / "other", seed=1)
@@ -103,7 +103,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(folder: Path
     assert all((folder / "data" / name).read_bytes() != (tmp_path / "other" / name).read_bytes() for name in HEADERS)
 
 
-def test_files_and_headers_are_those_of_the_course(folder: Path) -> None:
+def test_files_and_headers_are_those_of_cs224n(folder: Path) -> None:
     assert {path.name for path in (folder / "data").iterdir()} == set(HEADERS)
     for name, header in HEADERS.items():
         raw = (folder / "data" / name).read_bytes()
@@ -112,7 +112,7 @@ def test_files_and_headers_are_those_of_the_course(folder: Path) -> None:
         assert raw.endswith(b"\n")
 
 
-def test_indices_and_labels_are_written_as_in_the_course(folder: Path) -> None:
+def test_indices_and_labels_are_written_as_in_cs224n(folder: Path) -> None:
     reviews, questions, headlines = (
         read_rows(folder / "data" / TASKS[name].file_name("dev"))[1:] for name in ("sst", "qqp", "sts")
     )
@@ -124,7 +124,7 @@ def test_indices_and_labels_are_written_as_in_the_course(folder: Path) -> None:
     assert all(len(row[1]) == 25 for row in (*reviews, *questions, *headlines))
 
 
-def test_every_row_can_be_read_and_counts_are_as_said(folder: Path, tables: Tables) -> None:
+def test_all_rows_are_readable_and_have_the_documented_counts(folder: Path, tables: Tables) -> None:
     for (name, split), table in tables.items():
         assert len(table.ids) == NUM_ROWS[name][split]
         assert table.skipped == ()
@@ -145,14 +145,14 @@ def test_labels_are_balanced(tables: Tables, split: str) -> None:
 
 
 @pytest.mark.parametrize("name", NUM_ROWS)
-def test_no_text_is_both_in_train_and_in_what_is_held_out(folder: Path, tables: Tables, name: str) -> None:
+def test_no_text_is_in_train_and_in_another_split(folder: Path, tables: Tables, name: str) -> None:
     texts = {split: {text for side in tables[name, split].texts for text in side} for split in ("train", "dev")}
     tested = {text for texts in texts_of_test(folder, name) for text in texts}
     assert texts["train"].isdisjoint(texts["dev"] | tested)
     assert all(len(set(tables[name, split].ids)) == NUM_ROWS[name][split] for split in ("train", "dev"))
 
 
-def test_no_word_of_the_corpus_is_unknown_to_the_encoder(folder: Path, tables: Tables) -> None:
+def test_every_word_of_the_corpus_is_in_the_vocabulary(folder: Path, tables: Tables) -> None:
     tokenizer = load_encoder(str(folder / "encoder")).tokenizer
     texts = [text for table in tables.values() for side in table.texts for text in side]
     texts += [text for name in NUM_ROWS for row in texts_of_test(folder, name) for text in row]
@@ -180,7 +180,7 @@ def test_the_overrides_fit_a_plan_of_two_stages_and_the_encoder() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_the_tiny_encoder_beats_a_bag_of_words_and_over_fits(
+def test_the_tiny_encoder_beats_a_bag_of_words_and_overfits(
     folder: Path, tables: Tables, bag_of_words: dict[str, float], tmp_path: Path
 ) -> None:
     encoder = load_encoder(str(folder / "encoder"))
@@ -209,7 +209,7 @@ def test_the_folder_is_written_once_and_reused(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [corpus.parent.name]
 
 
-def test_the_folder_of_a_process_that_was_first_is_kept(tmp_path: Path) -> None:
+def test_a_folder_that_another_process_wrote_first_is_kept(tmp_path: Path) -> None:
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text(name)

@@ -38,7 +38,7 @@ def test_names_and_shapes_are_those_of_bert(model: BertModel) -> None:
     assert all(value.dtype == np.float32 and np.isfinite(value).all() for value in weights.values())
 
 
-def test_the_same_seed_gives_the_same_weights_and_another_seed_others() -> None:
+def test_the_weights_depend_on_the_seed() -> None:
     first, again, other = (make_weights(VOCABULARY, seed) for seed in (0, 0, 1))
     assert all(np.array_equal(first[name], again[name]) for name in first)
     name = "embeddings.word_embeddings.weight"
@@ -46,19 +46,19 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others() -> None:
 
 
 @pytest.mark.parametrize(("head", "distance"), [(0, -1), (1, -2), (2, 1)])
-def test_heads_of_the_first_layer_look_at_neighbours(model: BertModel, head: int, distance: int) -> None:
+def test_heads_of_the_first_layer_attend_to_neighbours(model: BertModel, head: int, distance: int) -> None:
     pieces, attention = attend(model, 0, "why do teachers help students ?", "why are pupils assisted by teachers ?")
     inside = range(max(0, -distance), len(pieces) - max(0, distance))
     assert [int(attention[head, place].argmax()) - place for place in inside] == [distance] * len(inside)
 
 
-def test_a_head_of_the_first_layer_looks_for_a_conjunction_before(model: BertModel) -> None:
+def test_a_head_of_the_first_layer_attends_to_a_preceding_conjunction(model: BertModel) -> None:
     pieces, attention = attend(model, 0, "the plot is good , but the cast is dull .")
     after = range(pieces.index("cast"), len(pieces) - 1)
     assert {pieces[int(attention[3, place].argmax())] for place in after} == {"but"}
 
 
-def test_heads_of_the_second_layer_find_a_word_and_its_synonym_in_the_other_text(model: BertModel) -> None:
+def test_heads_of_the_second_layer_attend_to_a_synonym_in_the_other_text(model: BertModel) -> None:
     pieces, attention = attend(model, 1, "why do teachers help students ?", "why are pupils assisted by doctors ?")
     found = attention[:2].mean(axis=0)
     for one, other in (("students", "pupils"), ("help", "assisted"), ("pupils", "students"), ("assisted", "help")):
@@ -66,7 +66,7 @@ def test_heads_of_the_second_layer_find_a_word_and_its_synonym_in_the_other_text
     assert pieces[int(found[pieces.index("doctors")].argmax())] in ("[CLS]", "[SEP]")
 
 
-def test_synonyms_are_nearer_than_words_of_a_kind_and_those_nearer_than_the_rest() -> None:
+def test_synonyms_are_nearest_followed_by_words_of_the_same_kind() -> None:
     table = make_weights(VOCABULARY, 0)["embeddings.word_embeddings.weight"][:, WORD]
 
     def nearness(first: str, second: str) -> float:

@@ -10,7 +10,7 @@ from mtlib.demo.overrides import DEMO_NOTE, DEMO_SETTINGS, demo_overrides, demo_
 ALL = ("sst", "qqp", "sts")
 
 
-def test_the_staggered_plan_is_overridden_as_it_was_before_other_plans_were_known() -> None:
+def test_the_overrides_of_the_staggered_plan_are_pinned() -> None:
     stages = (StageConfig(tasks=("qqp",), epochs=2), StageConfig(tasks=ALL, order="sampled_round_robin", epochs=13))
     config = TrialConfig(stages=stages)
     as_it_was = {**DEMO_SETTINGS, "stages.0.epochs": 2, "stages.0.steps_per_epoch": 60, "stages.1.epochs": 6}
@@ -20,7 +20,7 @@ def test_the_staggered_plan_is_overridden_as_it_was_before_other_plans_were_know
 @pytest.mark.parametrize(
     ("epochs", "shortened"), [((1,), [1]), ((6,), [6]), ((7,), [6]), ((10, 10, 10), [2, 2, 6]), ((1, 25), [1, 6])]
 )
-def test_the_last_stage_has_six_epochs_at_most_and_those_before_two(
+def test_the_last_stage_has_at_most_six_epochs_and_earlier_ones_two(
     epochs: tuple[int, ...], shortened: list[int]
 ) -> None:
     stages = [StageConfig(tasks=("sst",), epochs=count) for count in epochs]
@@ -46,13 +46,11 @@ def test_the_last_stage_has_six_epochs_at_most_and_those_before_two(
         (StageConfig(tasks=("qqp",), order="sampled_round_robin"), 60),
     ],
 )
-def test_an_epoch_is_short_unless_its_order_makes_it_short_or_means_nothing_when_cut(
-    stage: StageConfig, steps: int | None
-) -> None:
+def test_an_epoch_is_shortened_unless_its_order_prevents_it(stage: StageConfig, steps: int | None) -> None:
     assert demo_steps(stage) == steps
 
 
-def test_all_else_of_a_stage_stays() -> None:
+def test_other_settings_of_a_stage_stay() -> None:
     stages = [
         StageConfig(tasks=("qqp",), epochs=25),
         StageConfig(tasks=ALL, extra_data=("snli",), order="annealed", annealing=0.5, start_from="best"),
@@ -69,7 +67,7 @@ def test_all_else_of_a_stage_stays() -> None:
 
 
 @pytest.mark.parametrize("order", ROUND_ORDERS)
-def test_the_overrides_fit_any_plan_and_give_the_stages_as_shortened(order: str) -> None:
+def test_the_overrides_fit_any_plan(order: str) -> None:
     stage = {"tasks": ALL, "order": order, "sum_losses": True, "epochs": 9}
     config = TrialConfig(stages=(StageConfig(tasks=("sst",)),)).override({"stages": [stage, stage, stage]})
     changed = config.override(demo_overrides(config))
@@ -78,6 +76,6 @@ def test_the_overrides_fit_any_plan_and_give_the_stages_as_shortened(order: str)
     assert changed.override(demo_overrides(changed)) == changed
 
 
-def test_the_note_says_what_differs() -> None:
+def test_the_note_lists_the_differences() -> None:
     for word in ("learning rate 1e-3", "no dropout", "batches of 32", "averaged", "short epochs"):
         assert word in DEMO_NOTE

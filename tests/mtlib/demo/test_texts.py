@@ -46,18 +46,18 @@ def words_of(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("writer", [write_review, write_questions, write_headlines])
-def test_the_same_stream_writes_the_same(writer: Writer) -> None:
+def test_the_same_stream_gives_the_same_texts(writer: Writer) -> None:
     assert draw(writer, 20) == draw(writer, 20)
 
 
 @pytest.mark.parametrize(("writer", "classes"), [(write_review, range(5)), (write_questions, range(2))])
-def test_every_class_is_about_as_frequent(writer: Writer, classes: range) -> None:
+def test_classes_are_equally_frequent(writer: Writer, classes: range) -> None:
     counts = Counter(label for _, label in draw(writer, 5000))
     assert sorted(counts) == [float(label) for label in classes]
     assert min(counts.values()) > 0.85 * 5000 / len(classes)
 
 
-def test_similarities_spread_over_the_range_in_steps_of_a_fifth() -> None:
+def test_similarities_cover_the_range_in_steps_of_a_fifth() -> None:
     labels = np.array([label for _, label in draw(write_headlines, 3000)])
     assert (labels.min(), labels.max()) == (0, 5)
     assert np.allclose(labels * 5, np.round(labels * 5))
@@ -65,7 +65,7 @@ def test_similarities_spread_over_the_range_in_steps_of_a_fifth() -> None:
 
 
 @pytest.mark.parametrize("writer", [write_review, write_questions, write_headlines])
-def test_every_word_is_known_and_texts_are_short(writer: Writer) -> None:
+def test_texts_are_short_and_of_known_words(writer: Writer) -> None:
     known = set(known_words())
     texts = [words_of(text) for pair, _ in draw(writer, 2000) for text in pair]
     assert {word for text in texts for word in text} <= known
@@ -74,32 +74,32 @@ def test_every_word_is_known_and_texts_are_short(writer: Writer) -> None:
 
 
 @pytest.mark.parametrize("value", range(-2, 3))
-def test_a_sentiment_can_be_said_in_all_its_ways(value: int) -> None:
+def test_a_sentiment_has_more_than_100_clauses(value: int) -> None:
     clauses = {write_clause(Random(number), value) for number in range(300)}
     assert len(clauses) > 100
     assert all(re.fullmatch(r"the \w+ (is|seems) \w+.*", clause) for clause in clauses)
 
 
 @pytest.mark.parametrize("value", [-1, 1])
-def test_a_negated_word_is_of_the_other_side(value: int) -> None:
+def test_negation_flips_the_sentiment(value: int) -> None:
     phrase = write_predicate(Random(0), "negated", value).split()
     assert phrase[0] in demo_words.NEGATORS
     assert STRENGTH_OF[phrase[-1]] * value < 0
 
 
 @pytest.mark.parametrize("value", [-2, 2])
-def test_degree_words_change_the_strength_by_one(value: int) -> None:
+def test_degree_words_shift_the_strength_by_one(value: int) -> None:
     assert STRENGTH_OF[write_predicate(Random(0), "strengthened", value).split()[-1]] == value // 2
     assert STRENGTH_OF[write_predicate(Random(0), "weakened", value // 2).split()[-1]] == value
     assert STRENGTH_OF[write_predicate(Random(0), "reversed", value).split()[-1]] * value < 0
 
 
-def test_the_conceded_clause_is_of_the_other_side_and_does_not_count() -> None:
+def test_a_conceded_clause_has_the_opposite_sentiment_and_does_not_count() -> None:
     assert extend_clause(Random(0), "but", "the plot is good", 1).endswith(", but the plot is good")
     assert extend_clause(Random(0), "although", "the plot is good", 1).startswith("the plot is good , although ")
 
 
-def test_label_noise_is_by_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_label_noise_shifts_by_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo_text, "LABEL_NOISE", {**LABEL_NOISE, "sst": 1.0})
     off = {seed: write_review(Random(seed)) for seed in range(200)}
     monkeypatch.setattr(demo_text, "LABEL_NOISE", {**LABEL_NOISE, "sst": 0.0})
@@ -108,7 +108,7 @@ def test_label_noise_is_by_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without_noise")
-def test_many_questions_that_differ_hold_the_same_words_and_many_that_agree_do_not() -> None:
+def test_word_overlap_does_not_decide_whether_questions_are_duplicates() -> None:
     openers = ("please", "honestly", ",")
     same: dict[float, list[bool]] = {0.0: [], 1.0: []}
     for (first, second), label in draw(write_questions, 3000):
@@ -119,7 +119,7 @@ def test_many_questions_that_differ_hold_the_same_words_and_many_that_agree_do_n
 
 
 @pytest.mark.parametrize("frame", QUESTIONS, ids=lambda frame: frame.wordings[0])
-def test_exchanging_who_is_who_changes_every_wording(frame: demo_text.Frame) -> None:
+def test_swapping_the_names_changes_every_wording(frame: demo_text.Frame) -> None:
     meaning = draw_meaning(Random(1), frame)
     exchanged = {**meaning, "a": meaning["b"], "b": meaning["a"]}
     said = {realize_meaning(Random(number), frame, meaning) for number in range(200)}
@@ -128,7 +128,7 @@ def test_exchanging_who_is_who_changes_every_wording(frame: demo_text.Frame) -> 
 
 
 @pytest.mark.usefixtures("without_noise")
-def test_similarity_is_graded_by_overlap() -> None:
+def test_similarity_grows_with_overlap() -> None:
     rows = draw(write_headlines, 3000)
     function_words = {"in", "by"}
     overlaps = [len(set(words_of(a)) & set(words_of(b)) - function_words) for (a, b), _ in rows]

@@ -29,13 +29,13 @@ def clean_pass(run: Run) -> CleanPass:
     )
 
 
-def test_a_further_pass_without_dropout_gives_the_same_logits(new_run: Callable[..., Run]) -> None:
+def test_a_second_pass_without_dropout_gives_the_same_logits(new_run: Callable[..., Run]) -> None:
     clean = clean_pass(new_run(STILL))
     assert torch.equal(clean.logits(), clean.output.logits)
     assert torch.equal(clean.logits(clean.output.embeddings), clean.output.logits)
 
 
-def test_a_further_pass_draws_new_dropout_masks(new_run: Callable[..., Run]) -> None:
+def test_a_second_pass_draws_new_dropout_masks(new_run: Callable[..., Run]) -> None:
     clean = clean_pass(new_run())
     assert not torch.equal(clean.logits(), clean.output.logits)
 

@@ -104,7 +104,7 @@ def worst_cosine(found: Tensor, matrix: Tensor) -> float:
 
 @pytest.mark.parametrize("num_tasks", [2, 3, 5])
 @pytest.mark.parametrize("seed", range(4))
-def test_pcgrad_is_the_algorithm_of_its_paper_with_the_same_permutations(seed: int, num_tasks: int) -> None:
+def test_pcgrad_matches_its_paper_with_the_same_permutations(seed: int, num_tasks: int) -> None:
     for matrix in (conflicting(seed, num_tasks), crowded(num_tasks)):
         torch.manual_seed(seed)
         expected = pcgrad_by_hand(matrix)
@@ -114,7 +114,7 @@ def test_pcgrad_is_the_algorithm_of_its_paper_with_the_same_permutations(seed: i
         assert not torch.allclose(found, matrix.sum(0))
 
 
-def test_pcgrads_permutations_come_from_the_global_stream_and_matter() -> None:
+def test_pcgrads_permutations_come_from_the_global_stream() -> None:
     matrix, seen = crowded(4), set()
     for seed in range(8):
         torch.manual_seed(seed)
@@ -123,7 +123,7 @@ def test_pcgrads_permutations_come_from_the_global_stream_and_matter() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_pcgrad_of_two_tasks_takes_from_each_its_part_against_the_other(seed: int) -> None:
+def test_pcgrad_of_two_tasks_removes_the_conflicting_component_of_each(seed: int) -> None:
     one, other = matrix = conflicting(seed, 2)
     product = one @ other
     expected = one - product / (other @ other) * other + other - product / (one @ one) * one
@@ -132,7 +132,7 @@ def test_pcgrad_of_two_tasks_takes_from_each_its_part_against_the_other(seed: in
 
 @pytest.mark.parametrize("scale", [0.01, 0.5, 1.0, 3.0, 100.0])
 @pytest.mark.parametrize("seed", range(3))
-def test_mgda_of_two_tasks_is_the_point_nearest_to_0_of_the_line_between_them(seed: int, scale: float) -> None:
+def test_mgda_of_two_tasks_is_the_point_of_their_segment_nearest_to_0(seed: int, scale: float) -> None:
     one, other = torch.randn(2, NUM_ENTRIES, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     one = scale * one
     part = ((other - one) @ other / (one - other).norm() ** 2).clamp(0, 1)
@@ -140,13 +140,13 @@ def test_mgda_of_two_tasks_is_the_point_nearest_to_0_of_the_line_between_them(se
     assert torch.allclose(found, part * one + (1 - part) * other)
 
 
-def test_mgda_of_gradients_that_point_alike_is_the_shortest() -> None:
+def test_mgda_of_parallel_gradients_is_the_shortest() -> None:
     one = torch.randn(NUM_ENTRIES, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     assert torch.allclose(combined("mgda", torch.stack([one, 3 * one])), one)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_mgda_of_several_tasks_is_as_short_as_any_vector_of_the_hull(seed: int) -> None:
+def test_mgda_of_several_tasks_is_no_longer_than_any_vector_of_the_hull(seed: int) -> None:
     matrix = conflicting(seed, 4)
     start = np.full(4, 0.25)
     gramian = (matrix @ matrix.T).numpy()
@@ -162,7 +162,7 @@ def test_mgda_of_several_tasks_is_as_short_as_any_vector_of_the_hull(seed: int) 
 
 @pytest.mark.parametrize("ratio", RATIOS)
 @pytest.mark.parametrize("num_tasks", [2, 3, 4, 6])
-def test_mgda_is_the_shortest_vector_of_the_hull_however_different_the_lengths(num_tasks: int, ratio: float) -> None:
+def test_mgda_is_the_shortest_vector_of_the_hull_for_any_ratio_of_lengths(num_tasks: int, ratio: float) -> None:
     for seed in range(10):
         matrix = unlike(seed, num_tasks, ratio)
         weights = METHODS["mgda"](matrix @ matrix.T)
@@ -182,7 +182,7 @@ def test_mgda_is_0_where_a_gradient_is_0() -> None:
 
 @pytest.mark.parametrize("ratio", RATIOS)
 @pytest.mark.parametrize("num_tasks", [2, 3, 5])
-def test_upgrad_is_the_sum_of_the_gradients_projected_one_by_one(num_tasks: int, ratio: float) -> None:
+def test_upgrad_is_the_sum_of_the_projected_gradients(num_tasks: int, ratio: float) -> None:
     for seed in range(5):
         matrix = unlike(seed, num_tasks, ratio)
         expected = torch.stack([on_dual_cone(row, matrix) for row in matrix]).sum(0)
@@ -200,7 +200,7 @@ def test_dualproj_is_the_projected_sum_of_the_gradients(num_tasks: int, ratio: f
 
 @pytest.mark.parametrize("method", ["upgrad", "dualproj", "mgda", "imtl_g"])
 @pytest.mark.parametrize("seed", range(4))
-def test_no_task_is_hurt(seed: int, method: str) -> None:
+def test_projections_conflict_with_no_task(seed: int, method: str) -> None:
     matrix = conflicting(seed, 3)
     assert worst_cosine(combined(method, matrix), matrix) > -1e-5
 
@@ -208,7 +208,7 @@ def test_no_task_is_hurt(seed: int, method: str) -> None:
 @pytest.mark.parametrize("method", ["upgrad", "dualproj", "mgda"])
 @pytest.mark.parametrize("ratio", RATIOS)
 @pytest.mark.parametrize("num_tasks", [2, 3, 4, 6])
-def test_no_task_is_hurt_however_short_its_gradient(num_tasks: int, ratio: float, method: str) -> None:
+def test_projections_conflict_with_no_short_gradient(num_tasks: int, ratio: float, method: str) -> None:
     for seed in range(10):
         matrix = unlike(seed, num_tasks, ratio).float()
         assert worst_cosine(combined(method, matrix), matrix) > -1e-5
@@ -216,7 +216,7 @@ def test_no_task_is_hurt_however_short_its_gradient(num_tasks: int, ratio: float
 
 @pytest.mark.parametrize("ratio", RATIOS)
 @pytest.mark.parametrize("method", ["upgrad", "dualproj", "mgda"])
-def test_no_task_is_hurt_by_its_opposite(method: str, ratio: float) -> None:
+def test_projections_of_opposite_gradients_conflict_with_none(method: str, ratio: float) -> None:
     stream = torch.Generator().manual_seed(0)
     for angle in (1e-2, 1e-3):
         matrix = torch.randn(3, NUM_ENTRIES, generator=stream, dtype=torch.float64)
@@ -226,7 +226,7 @@ def test_no_task_is_hurt_by_its_opposite(method: str, ratio: float) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_gradient_alone_counts_1(method: str) -> None:
+def test_a_single_gradient_has_weight_1(method: str) -> None:
     for square in (1e-12, 1.0, 1e12):
         assert METHODS[method](torch.tensor([[square]], dtype=torch.float64)).tolist() == pytest.approx([1])
 
@@ -238,7 +238,7 @@ def test_a_gradient_of_0_does_not_change_a_projection(method: str) -> None:
     assert torch.allclose(combined(method, with_zeros), combined(method, matrix), rtol=1e-7, atol=1e-7)
 
 
-def test_the_sum_would_hurt_a_task_where_a_projection_does_not() -> None:
+def test_the_sum_conflicts_where_a_projection_does_not() -> None:
     one = torch.tensor([1.0, 0.0, *[0.0] * 8], dtype=torch.float64)
     matrix = torch.stack([one, torch.tensor([-3.0, 4.0, *[0.0] * 8], dtype=torch.float64)])
     assert (matrix @ matrix.sum(0)).tolist() == [-2.0, 22.0]
@@ -247,7 +247,7 @@ def test_the_sum_would_hurt_a_task_where_a_projection_does_not() -> None:
 
 @pytest.mark.parametrize("scale", [1e-8, 1e-3, 1e3])
 @pytest.mark.parametrize("method", METHODS)
-def test_longer_or_shorter_gradients_lead_the_same_way(method: str, scale: float) -> None:
+def test_scaling_all_gradients_does_not_change_the_direction(method: str, scale: float) -> None:
     matrix = conflicting(6, 3)
     torch.manual_seed(0)
     expected = combined(method, matrix)
@@ -276,7 +276,7 @@ def test_imtl_g_has_the_same_projection_on_every_gradient(seed: int, num_tasks: 
 
 @pytest.mark.parametrize("num_tasks", [2, 3, 5])
 @pytest.mark.parametrize("seed", range(3))
-def test_aligned_mtl_gives_every_principal_component_the_length_of_the_shortest(seed: int, num_tasks: int) -> None:
+def test_aligned_mtl_scales_every_principal_component_to_the_shortest(seed: int, num_tasks: int) -> None:
     matrix = conflicting(seed, num_tasks).numpy()
     left, lengths, right = np.linalg.svd(matrix, full_matrices=False)
     expected = lengths.min() * np.ones(num_tasks) @ left @ right
@@ -295,7 +295,7 @@ AGGREGATORS: dict[str, Callable[[Tensor], aggregation.Aggregator]] = {
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("num_tasks", [2, 4])
-def test_every_method_is_torchjds_own_on_the_stacked_gradients(num_tasks: int, method: str) -> None:
+def test_every_method_matches_torchjd_on_the_stacked_gradients(num_tasks: int, method: str) -> None:
     assert AGGREGATORS.keys() == METHODS.keys()
     matrix = conflicting(7, num_tasks)
     torch.manual_seed(3)
@@ -305,7 +305,7 @@ def test_every_method_is_torchjds_own_on_the_stacked_gradients(num_tasks: int, m
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_parameter_of_one_task_keeps_its_gradient_and_does_not_count_in_the_others(method: str) -> None:
+def test_a_parameter_of_one_task_keeps_its_gradient_and_is_ignored_for_the_others(method: str) -> None:
     matrix = conflicting(2, 3)
     own = [torch.full((3,), 1e3 * task, dtype=torch.float64) for task in range(1, 4)]
     gradients = [
@@ -323,7 +323,7 @@ def test_a_parameter_of_one_task_keeps_its_gradient_and_does_not_count_in_the_ot
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_parameter_that_only_some_tasks_share_counts_as_0_for_the_rest(method: str) -> None:
+def test_a_parameter_shared_by_some_tasks_is_0_for_the_rest(method: str) -> None:
     matrix = conflicting(3, 3)
     matrix[2, 6:] = 0  # the third task does not reach the second parameter
     gradients = cut(matrix)
@@ -336,7 +336,7 @@ def test_a_parameter_that_only_some_tasks_share_counts_as_0_for_the_rest(method:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_tasks_that_share_nothing_keep_their_gradients(method: str) -> None:
+def test_tasks_without_shared_parameters_keep_their_gradients(method: str) -> None:
     one, other = torch.arange(3.0), torch.ones(2)
     first, second, nothing = combine(METHODS[method], [[one, None, None], [None, other, None]])
     assert nothing is None
@@ -348,7 +348,7 @@ def test_tasks_that_share_nothing_keep_their_gradients(method: str) -> None:
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 @pytest.mark.parametrize("method", METHODS)
-def test_a_task_that_reaches_no_shared_parameter_has_no_say_in_them(method: str, place: int) -> None:
+def test_a_task_that_reaches_no_shared_parameter_does_not_affect_them(method: str, place: int) -> None:
     matrix = conflicting(8, 2)
     torch.manual_seed(0)
     expected = combined(method, matrix)
@@ -364,7 +364,7 @@ def test_a_task_that_reaches_no_shared_parameter_has_no_say_in_them(method: str,
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("method", METHODS)
-def test_a_gradient_that_is_not_finite_is_said_by_every_method(method: str, value: float) -> None:
+def test_every_method_refuses_a_gradient_that_is_not_finite(method: str, value: float) -> None:
     for task, parameter in ((0, 0), (2, 1)):
         gradients = cut(conflicting(9, 3))
         part = gradients[task][parameter]
@@ -375,7 +375,7 @@ def test_a_gradient_that_is_not_finite_is_said_by_every_method(method: str, valu
 
 
 @pytest.mark.parametrize("method", [method for method in METHODS if method != "imtl_g"])
-def test_a_gradient_that_is_long_but_finite_is_combined(method: str) -> None:
+def test_a_long_finite_gradient_is_combined(method: str) -> None:
     # In fp32 its inner product with itself would be infinite. Torchjd's IMTL-G gives 0 for lengths from 1e12 on.
     found = combine(METHODS[method], [[torch.tensor([1e25, 0.0])], [torch.tensor([0.0, 1e25])]])[0]
     assert found is not None
@@ -384,7 +384,7 @@ def test_a_gradient_that_is_long_but_finite_is_combined(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_gradient_of_0_leads_to_no_nan(method: str) -> None:
+def test_a_gradient_of_0_gives_no_nan(method: str) -> None:
     matrix = conflicting(4, 3)
     for zeros in ([1], [0, 1, 2]):
         matrix[zeros] = 0
@@ -401,7 +401,7 @@ def test_a_combination_keeps_type_and_shape(method: str) -> None:
     ]
 
 
-def test_inner_products_are_those_of_the_whole_gradients() -> None:
+def test_inner_products_are_those_of_the_stacked_gradients() -> None:
     matrix = conflicting(5, 3)
     by_parameter = list(zip(*cut(matrix), strict=True))
     found = gramian_of(by_parameter, 3)
@@ -410,7 +410,7 @@ def test_inner_products_are_those_of_the_whole_gradients() -> None:
     assert torch.equal(gramian_of([], 2), torch.zeros(2, 2, dtype=torch.float64))
 
 
-def test_inner_products_of_fp32_gradients_are_taken_in_double_precision() -> None:
+def test_inner_products_of_fp32_gradients_are_in_double_precision() -> None:
     matrix = torch.randn(2, 100_000, generator=torch.Generator().manual_seed(0))
     matrix[1] = -matrix[0] + 1e-4 * matrix[1]  # nearly opposite
     wide = matrix.double()
@@ -419,7 +419,7 @@ def test_inner_products_of_fp32_gradients_are_taken_in_double_precision() -> Non
     assert torch.linalg.eigvalsh(found).min().item() == pytest.approx(1e-8 * 100_000 / 2, rel=0.05)
 
 
-def test_one_worker_has_no_one_to_average_with(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_worker_exchanges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_values: Tensor) -> Tensor:
         raise AssertionError("nothing to sum over")
 
@@ -428,7 +428,7 @@ def test_one_worker_has_no_one_to_average_with(monkeypatch: pytest.MonkeyPatch) 
     assert average_over_workers(given) is given
 
 
-def test_the_mean_over_workers_is_taken_in_one_exchange_and_none_stays_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mean_over_workers_is_one_exchange_and_none_stays_none(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Tensor] = []
 
     def sum_with_others(values: Tensor) -> Tensor:
@@ -448,7 +448,7 @@ def test_the_mean_over_workers_is_taken_in_one_exchange_and_none_stays_none(monk
     assert torch.equal(matrix, torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
 
 
-def test_gradients_are_averaged_over_the_workers_before_they_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_are_averaged_over_the_workers_before_they_are_combined(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = torch.tensor([[1.0, 0.0], [-1.0, 0.5]])  # here they are in conflict
     others = iter(torch.tensor([[1.0, 0.0], [3.0, 0.5]]))  # on average they are not
     monkeypatch.setattr(mtlib.loss.gradient_aggregation, "num_workers", lambda: 2)
@@ -477,7 +477,7 @@ def assert_near(one: Sequence[Tensor | None], other: Sequence[Tensor | None]) ->
             assert torch.allclose(first, second, rtol=1e-4, atol=1e-5)
 
 
-def test_the_batches_of_a_task_give_one_gradient_and_details_keep_the_order_of_batches(run: Run) -> None:
+def test_the_batches_of_a_task_give_one_gradient_and_details_keep_their_order(run: Run) -> None:
     batches, places = parts_of(run, "qqp", "sst", "sts", "sst", "qqp")
     parameters = list(run.model.parameters())
     gradients, details = gradients_by_task(run.objective, parameters, batches, places)
@@ -490,7 +490,7 @@ def test_the_batches_of_a_task_give_one_gradient_and_details_keep_the_order_of_b
     assert all(parameter.grad is None for parameter in parameters)
 
 
-def test_the_gradients_of_the_tasks_add_up_to_that_of_the_step(run: Run) -> None:
+def test_the_gradients_of_the_tasks_sum_to_that_of_the_step(run: Run) -> None:
     batches, places = parts_of(run, "sst", "qqp", "sts")
     parameters = list(run.model.parameters())
     gradients, _ = gradients_by_task(run.objective, parameters, batches, places)
@@ -532,7 +532,7 @@ class Wrapped(nn.Module):
         return self.objective(*arguments)
 
 
-def test_a_wrapped_objective_is_kept_from_averaging_itself(run: Run) -> None:
+def test_a_wrapped_objective_runs_inside_no_sync(run: Run) -> None:
     wrapped = Wrapped(run.objective)
     batches, places = parts_of(run, "sst", "qqp")
     parameters = list(run.model.parameters())

@@ -46,7 +46,7 @@ def kl(kind: str, first: Tensor, second: Tensor) -> Tensor:
     return kl_divergence(Bernoulli(logits=first), Bernoulli(logits=second)).squeeze(1)
 
 
-def test_cross_entropy_is_that_of_scikit_learn() -> None:
+def test_cross_entropy_matches_scikit_learn() -> None:
     logits, labels = drawn("classes", 0).float(), torch.arange(40) % 5
     expected = [
         log_loss([label], [row], labels=range(5)) for label, row in zip(labels, logits.double().softmax(1), strict=True)
@@ -54,14 +54,14 @@ def test_cross_entropy_is_that_of_scikit_learn() -> None:
     assert np.allclose(loss_of("cross_entropy", "classes", logits, labels.float()), expected, atol=1e-5)
 
 
-def test_binary_cross_entropy_is_that_of_scikit_learn() -> None:
+def test_binary_cross_entropy_matches_scikit_learn() -> None:
     logits, labels = drawn("binary", 1).float(), torch.arange(40) % 2
     probs = logits.double().sigmoid().squeeze(1)
     expected = [log_loss([label], [[1 - p, p]], labels=[0, 1]) for label, p in zip(labels, probs, strict=True)]
     assert np.allclose(loss_of("binary_cross_entropy", "binary", logits, labels.float()), expected, atol=1e-5)
 
 
-def test_mean_squared_error_is_that_of_scikit_learn_and_is_not_clipped() -> None:
+def test_mean_squared_error_matches_scikit_learn_and_is_not_clipped() -> None:
     logits, labels = drawn("regression", 2, scale=20).float(), torch.linspace(0, 5, 40)
     loss = loss_of("mean_squared_error", "regression", logits, labels)
     assert loss.mean().item() == pytest.approx(mean_squared_error(labels, logits.squeeze(1)))
@@ -77,7 +77,7 @@ def test_losses_known_by_hand() -> None:
     assert loss_of("binary_cross_entropy", "binary", sure, 1 - one).item() == pytest.approx(math.log(10))
 
 
-def test_cross_entropy_of_two_logits_is_that_of_their_difference_in_value_and_gradient() -> None:
+def test_cross_entropy_of_two_logits_equals_that_of_their_difference() -> None:
     two = (4 * torch.randn(40, 2, generator=torch.Generator().manual_seed(17))).requires_grad_()
     labels = torch.arange(40) % 2
     ours = loss_of("cross_entropy", "binary", two[:, 1:] - two[:, :1], labels.float())
@@ -98,7 +98,7 @@ def naive_ordinal(logits: Tensor, labels: Tensor, alpha: float) -> list[float]:
 
 
 @pytest.mark.parametrize("alpha", [0.5, 1.0, 1.5, 2.0])
-def test_the_ordinal_log_loss_is_the_equation_as_it_stands(alpha: float) -> None:
+def test_the_ordinal_log_loss_matches_its_equation(alpha: float) -> None:
     logits, labels = drawn("classes", 18), (torch.arange(40) % 5).double()
     assert np.allclose(ordinal_log_loss(logits, labels, alpha), naive_ordinal(logits, labels, alpha), rtol=1e-10)
     single = loss_of("ordinal_log_loss", "classes", logits.float(), labels.float(), ordinal_alpha=alpha)
@@ -127,7 +127,7 @@ def test_the_gradient_of_the_ordinal_log_loss() -> None:
 
 @pytest.mark.parametrize("winner", range(5))
 @pytest.mark.parametrize("label", range(5))
-def test_the_ordinal_log_loss_far_out_is_finite_and_its_gradient_does_not_vanish(winner: int, label: int) -> None:
+def test_the_ordinal_log_loss_at_large_logits_is_finite_with_a_gradient(winner: int, label: int) -> None:
     logits = torch.full((1, 5), -1e4)
     logits[0, winner] = 1e4
     logits.requires_grad_()
@@ -171,7 +171,7 @@ def test_every_loss_gives_one_number_per_example(name: str, kind: str, rows: int
 
 
 @pytest.mark.parametrize(("name", "kind"), KINDS_OF_LOSS)
-def test_losses_are_fp32_under_bf16_and_stay_finite_far_out(name: str, kind: str) -> None:
+def test_losses_are_fp32_under_bf16_and_finite_at_large_logits(name: str, kind: str) -> None:
     logits = torch.full((2, WIDTHS[kind]), 1000.0, dtype=torch.bfloat16)
     logits[1] *= -1
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -182,7 +182,7 @@ def test_losses_are_fp32_under_bf16_and_stay_finite_far_out(name: str, kind: str
 
 @pytest.mark.parametrize(("name", "kind"), KINDS_OF_LOSS)
 @pytest.mark.parametrize("place", [0, -1])
-def test_a_loss_does_not_hide_a_prediction_that_is_no_number(name: str, kind: str, place: int) -> None:
+def test_a_loss_of_nan_is_nan(name: str, kind: str, place: int) -> None:
     logits = torch.zeros(1, WIDTHS[kind])
     logits[0, place] = float("nan")
     assert loss_of(name, kind, logits, torch.ones(1)).isnan().all()
@@ -217,7 +217,7 @@ def test_the_symmetric_divergence_is_symmetric_positive_and_zero_exactly_at_equa
 
 @pytest.mark.parametrize("gap", [1e-3, 1e-4, 1e-6])
 @pytest.mark.parametrize("kind", ["classes", "binary"])
-def test_the_symmetric_divergence_of_close_predictions_is_never_negative_and_keeps_its_digits_in_fp32(
+def test_the_symmetric_divergence_of_close_predictions_is_accurate_and_not_negative_in_fp32(
     kind: str, gap: float
 ) -> None:
     first = drawn(kind, 28, rows=5000).float()
@@ -233,9 +233,7 @@ def test_the_symmetric_divergence_of_close_predictions_is_never_negative_and_kee
 
 @pytest.mark.parametrize("scale", [0.1, 3.0])
 @pytest.mark.parametrize("kind", WIDTHS)
-def test_the_symmetric_divergence_is_in_value_and_gradient_the_sum_of_two_with_a_fixed_target(
-    kind: str, scale: float
-) -> None:
+def test_the_symmetric_divergence_equals_two_divergences_to_a_fixed_target(kind: str, scale: float) -> None:
     first, second = drawn(kind, 30, scale=scale), drawn(kind, 31, scale=scale)
 
     def both(one: Tensor, other: Tensor) -> Tensor:
@@ -259,14 +257,14 @@ def test_divergences_stay_finite_at_logits_a_thousand_apart(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["classes", "binary"])
-def test_the_climbed_divergence_is_kl_from_target_to_prediction(kind: str) -> None:
+def test_the_ascent_divergence_is_kl_from_target_to_prediction(kind: str) -> None:
     prediction, target = drawn(kind, 7), drawn(kind, 8)
     assert torch.allclose(divergence_from(kind, prediction, target), kl(kind, target, prediction), rtol=1e-9)
     assert not torch.allclose(kl(kind, target, prediction), kl(kind, prediction, target), rtol=0.1)
 
 
 @pytest.mark.parametrize("kind", WIDTHS)
-def test_the_climbed_divergence_holds_its_target_fixed(kind: str) -> None:
+def test_the_ascent_divergence_has_a_fixed_target(kind: str) -> None:
     prediction, target = drawn(kind, 9).requires_grad_(), drawn(kind, 10).requires_grad_()
     divergence_from(kind, prediction, target).sum().backward()  # type: ignore[no-untyped-call]
     assert target.grad is None
@@ -300,7 +298,7 @@ def test_the_gradient_of_the_symmetric_divergence_is_the_difference_of_the_proba
 
 
 @pytest.mark.parametrize("kind", ["classes", "binary"])
-def test_nearby_its_gradient_is_half_that_of_the_sum_with_nothing_held_fixed(kind: str) -> None:
+def test_near_equality_its_gradient_is_half_that_of_the_sum_with_nothing_fixed(kind: str) -> None:
     first = drawn(kind, 11, scale=1.0)
     second = first + 1e-4 * drawn(kind, 12, scale=1.0)
     whole = gradients_of(lambda a, b: kl(kind, a, b) + kl(kind, b, a), first, second)
@@ -310,7 +308,7 @@ def test_nearby_its_gradient_is_half_that_of_the_sum_with_nothing_held_fixed(kin
 
 
 @pytest.mark.parametrize("kind", WIDTHS)
-def test_both_divergences_climb_in_the_same_direction(kind: str) -> None:
+def test_both_divergences_ascend_in_the_same_direction(kind: str) -> None:
     prediction, target = drawn(kind, 15), drawn(kind, 16)
     climbed = prediction.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(divergence_from(kind, climbed, target).sum(), climbed)
@@ -318,7 +316,7 @@ def test_both_divergences_climb_in_the_same_direction(kind: str) -> None:
     assert (gradient.abs().amax(1) > 1e-4).all()
 
 
-def test_gradients_of_the_divergence_of_a_regression_flow_through_both_sides_unhindered() -> None:
+def test_the_divergence_of_a_regression_has_gradients_in_both_predictions() -> None:
     first, second = drawn("regression", 13).requires_grad_(), drawn("regression", 14).requires_grad_()
     assert torch.autograd.gradcheck(fixed("regression"), (first, second))
 
@@ -350,7 +348,7 @@ def test_the_divergence_to_a_teacher_of_a_regression_is_the_squared_difference()
 
 
 @pytest.mark.parametrize("kind", WIDTHS)
-def test_the_gradient_of_the_divergence_to_a_teacher_flows_through_both_terms(kind: str) -> None:
+def test_the_divergence_to_a_teacher_has_gradients_of_both_terms(kind: str) -> None:
     prediction, target = drawn(kind, 24).requires_grad_(), drawn(kind, 25).requires_grad_()
     assert torch.autograd.gradcheck(lambda p: divergence_to_teacher(kind, p, target.detach()), (prediction,))
     divergence_to_teacher(kind, prediction, target).sum().backward()  # type: ignore[no-untyped-call]
@@ -362,7 +360,7 @@ def test_the_gradient_of_the_divergence_to_a_teacher_flows_through_both_terms(ki
 
 
 @pytest.mark.parametrize("kind", ["classes", "binary"])
-def test_the_divergence_to_a_close_teacher_keeps_its_digits_in_fp32(kind: str) -> None:
+def test_the_divergence_to_a_close_teacher_is_accurate_in_fp32(kind: str) -> None:
     target = drawn(kind, 26, scale=1.0)
     prediction = target + 1e-3 * drawn(kind, 27, scale=1.0)
     prediction, target = prediction.float().double(), target.float().double()
@@ -375,7 +373,7 @@ def test_the_divergence_to_a_close_teacher_keeps_its_digits_in_fp32(kind: str) -
 
 
 @pytest.mark.parametrize("kind", ["classes", "binary"])
-def test_the_divergence_to_a_teacher_far_away_is_finite_with_its_gradient(kind: str) -> None:
+def test_the_divergence_to_a_distant_teacher_is_finite_with_its_gradient(kind: str) -> None:
     far = torch.full((1, WIDTHS[kind]), -1e4)
     far[0, 0] = 1e4
     prediction = far.clone().requires_grad_()
@@ -386,6 +384,6 @@ def test_the_divergence_to_a_teacher_far_away_is_finite_with_its_gradient(kind: 
     assert gradient.abs().max() >= 0.99
 
 
-def test_a_run_that_diverged_is_an_arithmetic_error() -> None:
+def test_divergence_of_a_run_is_an_arithmetic_error() -> None:
     assert issubclass(TrainingDiverged, ArithmeticError)
     assert not issubclass(TrainingDiverged, ValueError)  # it is no wrong use

@@ -121,7 +121,7 @@ def test_a_full_batch_gives_the_mean_of_its_losses_times_the_tasks_weight(
 
 @pytest.mark.parametrize("rows", [1, 3, 7])
 @pytest.mark.parametrize("changes", [PLAIN, SMART])
-def test_each_row_of_a_short_batch_counts_as_much_as_one_of_a_full_batch(
+def test_each_row_of_a_short_batch_counts_like_one_of_a_full_batch(
     changes: dict[str, Any], rows: int, new_run: NewRun
 ) -> None:
     run = new_run(changes)
@@ -134,7 +134,7 @@ def test_each_row_of_a_short_batch_counts_as_much_as_one_of_a_full_batch(
     assert details[0, 0].item() == pytest.approx(losses_by_hand(run, batches[0]).sum().item(), rel=1e-5)
 
 
-def test_a_pass_cut_into_full_and_short_batches_adds_up_to_its_rows(new_run: NewRun) -> None:
+def test_full_and_short_batches_of_a_pass_sum_to_its_rows(new_run: NewRun) -> None:
     run, parts = new_run(PLAIN), []
     for rows in (np.arange(8), np.arange(8, 16), np.arange(16, 19)):
         batch = make_batch(run.corpus["sst", "train"], rows, encoding="single", max_length=32)
@@ -145,9 +145,7 @@ def test_a_pass_cut_into_full_and_short_batches_adds_up_to_its_rows(new_run: New
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 @pytest.mark.parametrize(("task", "encoding"), [("sst", "single"), ("qqp", "cross"), ("qqp", "bi"), ("sts", "cross")])
-def test_the_penalty_by_hand_is_added_as_mean_or_as_sum(
-    task: str, encoding: str, reduction: str, new_run: NewRun
-) -> None:
+def test_the_penalty_is_added_as_mean_or_sum(task: str, encoding: str, reduction: str, new_run: NewRun) -> None:
     changes = {"smart.reduction": reduction, f"tasks.{task}.encoding": encoding, f"tasks.{task}.loss_weight": 0.25}
     run = new_run({**SMART, **changes})
     (batch,) = shards_of(run, task, SIZES[task])
@@ -161,7 +159,7 @@ def test_the_penalty_by_hand_is_added_as_mean_or_as_sum(
     assert details[0].tolist() == pytest.approx([*sums, 0, 0], rel=1e-3)
 
 
-def test_a_short_batchs_penalty_is_weighted_by_its_rows_as_mean_and_not_at_all_as_sum(new_run: NewRun) -> None:
+def test_a_short_batch_weights_a_mean_penalty_by_its_rows_and_a_sum_not_at_all(new_run: NewRun) -> None:
     for reduction, divisor in (("mean", 8), ("sum", 1)):
         run = new_run({**SMART, "smart.reduction": reduction})
         (batch,) = shards_of(run, "qqp", 3)
@@ -214,14 +212,14 @@ def passes_of(run: Run, task: str) -> int:
 
 
 @pytest.mark.parametrize(("mode", "passes"), [("random", 2), ("unit_norm", 4), ("paper", 4)])
-def test_only_tasks_under_smart_pay_for_it(mode: str, passes: int, new_run: NewRun) -> None:
+def test_only_smart_tasks_cost_further_passes(mode: str, passes: int, new_run: NewRun) -> None:
     run = new_run({**SMART, "smart.tasks": "qqp", "smart.mode": mode, "smart.num_steps": 2})
     assert [passes_of(run, task) for task in ("sst", "qqp", "sts")] == [1, passes, 1]
     assert passes_of(new_run({**SMART, "smart.weight": 0, "smart.mode": mode}), "qqp") == 1
     assert ask(run, shards_of(run, "sst", 5))[1][0, 1:].tolist() == [0, 0, 0, 0]
 
 
-def test_a_weight_of_nearly_nothing_gives_nearly_the_plain_loss_and_gradient(new_run: NewRun) -> None:
+def test_a_tiny_weight_gives_nearly_the_plain_loss_and_gradient(new_run: NewRun) -> None:
     plain, smooth = new_run(PLAIN), new_run({**SMART, "smart.weight": 1e-9, "smart.mode": "unit_norm"})
     losses = [ask(run, shards_of(run, "qqp", 8))[0] for run in (plain, smooth)]
     assert losses[0].item() == pytest.approx(losses[1].item())
@@ -283,7 +281,7 @@ def test_shards_of_a_step_with_several_tasks_average_to_its_gradient(
     "changes",
     [PLAIN, SMART, {**SMART, "smart.mode": "unit_norm"}, TEACHER, CONTRAST, {**CONTRAST, **TEACHER, **LEARNED}],
 )
-def test_an_empty_shard_takes_part_with_weight_0(changes: dict[str, Any], new_run: NewRun) -> None:
+def test_an_empty_shard_has_weight_0(changes: dict[str, Any], new_run: NewRun) -> None:
     run = new_run(changes)
     full, empty = shards_of(run, "sst", 1, world_size=2)
     assert empty.is_empty
@@ -297,7 +295,9 @@ def test_an_empty_shard_takes_part_with_weight_0(changes: dict[str, Any], new_ru
 
 @pytest.mark.parametrize(("task", "encoding"), [("sst", "single"), ("qqp", "cross"), ("qqp", "bi")])
 @pytest.mark.parametrize("world_size", [2, 3, 8])
-def test_noise_is_that_of_the_global_batch_sliced(world_size: int, task: str, encoding: str, new_run: NewRun) -> None:
+def test_noise_of_a_shard_is_a_slice_of_that_of_the_global_batch(
+    world_size: int, task: str, encoding: str, new_run: NewRun
+) -> None:
     run = new_run({f"tasks.{task}.encoding": encoding})
     (whole,) = shards_of(run, task, 7)
     expected = first_noise(whole, run.model(whole, keep=True).embeddings, 5)
@@ -308,7 +308,7 @@ def test_noise_is_that_of_the_global_batch_sliced(world_size: int, task: str, en
         assert all(torch.equal(one, other[rows]) for one, other in zip(found, expected, strict=True))
 
 
-def test_first_noise_is_standard_normal_fp32_and_follows_its_seed_alone(new_run: NewRun) -> None:
+def test_initial_noise_is_standard_normal_fp32_and_depends_on_its_seed_alone(new_run: NewRun) -> None:
     run = new_run({"tasks.qqp.encoding": "bi"})
     (batch,) = shards_of(run, "qqp", 30)
     embeddings = [torch.zeros(30, 12, 32, dtype=torch.bfloat16) for _ in range(2)]
@@ -333,9 +333,7 @@ def test_noise_of_another_seed_gives_another_penalty(new_run: NewRun) -> None:
 
 
 @pytest.mark.parametrize("mode", ["unit_norm", "random"])
-def test_the_smallest_noise_enters_in_fp32_also_under_bf16(
-    mode: str, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tiny_noise_is_added_in_fp32_under_bf16(mode: str, new_run: NewRun, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny = {"smart.noise_std": 1e-6, "smart.epsilon": 1e-5, "smart.mode": mode}
     run = new_run({**SMART, **tiny, "precision": "bf16"})
     (batch,) = shards_of(run, "sst", 8)
@@ -359,7 +357,7 @@ def test_the_smallest_noise_enters_in_fp32_also_under_bf16(
         assert torch.equal(moved[~mask], entered[0][~mask])
 
 
-def test_bf16_runs_the_products_in_bfloat16_and_fp32_does_not(new_run: NewRun) -> None:
+def test_only_bf16_multiplies_in_bfloat16(new_run: NewRun) -> None:
     for precision, dtype in (("bf16", torch.bfloat16), ("fp32", torch.float32)):
         run = new_run({**PLAIN, "precision": precision})
         seen: list[Tensor] = []
@@ -369,7 +367,7 @@ def test_bf16_runs_the_products_in_bfloat16_and_fp32_does_not(new_run: NewRun) -
         assert (loss.dtype, details.dtype) == (torch.float32, torch.float32)
 
 
-def test_clean_and_perturbed_pass_draw_their_own_dropout(new_run: NewRun) -> None:
+def test_clean_and_perturbed_passes_draw_different_dropout(new_run: NewRun) -> None:
     still = {"smart.noise_std": VANISHING}  # what differs is dropout
     run = new_run({**SMART, **still, "encoder.dropout": 0.3})
     torch.manual_seed(0)
@@ -383,7 +381,7 @@ def test_clean_and_perturbed_pass_draw_their_own_dropout(new_run: NewRun) -> Non
 @pytest.mark.parametrize(
     ("every", "carrying"), [(1, [0, 1, 2, 3, 4, 5, 6]), (2, [0, 2, 4, 6]), (3, [0, 3, 6]), (9, [0])]
 )
-def test_every_kth_batch_of_a_task_carries_the_penalty_and_the_rest_are_plain(
+def test_every_kth_batch_of_a_task_has_the_penalty_and_the_rest_are_plain(
     every: int, carrying: list[int], new_run: NewRun
 ) -> None:
     run, plain = new_run({**SMART, "smart.every_batches": every}), new_run(PLAIN)
@@ -416,9 +414,7 @@ NOISY = {"encoder.dropout": 0.3, "encoder.attention_dropout": 0.3}
 
 
 @pytest.mark.parametrize("task", SIZES)
-def test_with_shared_masks_hardly_any_noise_means_no_penalty_and_with_new_masks_it_does_not(
-    task: str, new_run: NewRun
-) -> None:
+def test_tiny_noise_gives_no_penalty_only_with_shared_masks(task: str, new_run: NewRun) -> None:
     penalties, losses = {}, {}
     for masks in ("shared", "independent"):
         run = new_run({**SMART, **NOISY, "smart.noise_std": VANISHING, "smart.masks": masks})
@@ -441,7 +437,7 @@ def test_shared_masks_hold_in_every_ascent_step(new_run: NewRun) -> None:
     assert found["independent"] > 1e-3
 
 
-def test_after_shared_masks_the_random_stream_stands_behind_the_clean_pass(new_run: NewRun) -> None:
+def test_after_shared_masks_the_random_stream_continues_after_the_clean_pass(new_run: NewRun) -> None:
     run, plain = new_run({**SMART, **NOISY, "smart.masks": "shared"}), new_run({**PLAIN, **NOISY})
     drawn = []
     for one in (run, plain):
@@ -468,7 +464,7 @@ def test_the_proximal_term_is_the_divergence_from_the_teacher(task: str, rows: i
     assert column(details, "smart_penalty") == column(details, "simcse") == 0
 
 
-def test_the_gradient_of_the_proximal_term_flows_through_both_divergences_but_not_into_the_teacher(
+def test_the_proximal_term_has_gradients_of_both_divergences_and_none_in_the_teacher(
     new_run: NewRun,
 ) -> None:
     run = moved_on(new_run(TEACHER))
@@ -484,7 +480,7 @@ def test_the_gradient_of_the_proximal_term_flows_through_both_divergences_but_no
     assert {name for name, _ in run.objective.named_parameters() if name.startswith("teacher.")}  # DDP knows of it
 
 
-def test_the_teacher_has_no_dropout_and_begins_as_the_model(new_run: NewRun) -> None:
+def test_the_teacher_has_no_dropout_and_starts_as_the_model(new_run: NewRun) -> None:
     run = new_run({**TEACHER, **NOISY})
     (batch,) = shards_of(run, "qqp", 8)
     assert run.teacher is not None
@@ -503,7 +499,7 @@ def test_the_teacher_has_no_dropout_and_begins_as_the_model(new_run: NewRun) -> 
     assert column(ask(still, [batch])[1], "proximal") == 0
 
 
-def test_only_tasks_under_the_proximal_term_ask_the_teacher(new_run: NewRun) -> None:
+def test_only_proximal_tasks_run_the_teacher(new_run: NewRun) -> None:
     run = new_run({**TEACHER, "proximal.tasks": "qqp"})
     assert run.teacher is not None
     count: list[int] = []
@@ -539,7 +535,7 @@ def hidden_dropouts_by_hand(run: Run) -> list[torch.nn.Dropout]:
 
 @pytest.mark.parametrize("projection", ["mlp", "linear", "none"])
 @pytest.mark.parametrize(("task", "encoding"), [("sst", "single"), ("qqp", "cross"), ("qqp", "bi"), ("sts", "bi")])
-def test_the_contrastive_term_by_a_loop_over_two_views(
+def test_the_contrastive_term_matches_a_loop_over_two_views(
     task: str, encoding: str, projection: str, new_run: NewRun
 ) -> None:
     changes = {f"tasks.{task}.encoding": encoding, "simcse.projection": projection}
@@ -568,7 +564,7 @@ def test_the_contrastive_term_by_a_loop_over_two_views(
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.6])
-def test_the_contrastive_terms_own_dropout_holds_in_both_views_and_nowhere_else(rate: float, new_run: NewRun) -> None:
+def test_the_contrastive_terms_dropout_applies_to_its_two_views_only(rate: float, new_run: NewRun) -> None:
     run = new_run({**CONTRAST, **NOISY, "simcse.dropout": rate, "simcse.projection": "none"})
     (batch,) = shards_of(run, "sst", 6)
     torch.manual_seed(6)
@@ -589,7 +585,7 @@ def test_the_contrastive_terms_own_dropout_holds_in_both_views_and_nowhere_else(
     assert column(ask(run, [batch])[1], "simcse") != column(details, "simcse")
 
 
-def test_contrast_costs_a_pass_and_two_with_a_dropout_of_its_own(new_run: NewRun) -> None:
+def test_contrast_costs_one_pass_or_two_with_its_own_dropout(new_run: NewRun) -> None:
     run = new_run({**CONTRAST, "simcse.tasks": "qqp"})
     assert [passes_of(run, task) for task in SIZES] == [1, 2, 1]
     assert passes_of(new_run({**CONTRAST, "simcse.dropout": 0.1}), "qqp") == 3
@@ -666,9 +662,7 @@ def test_a_learned_weight_of_a_cross_entropy_by_hand(task: str, rows: int, new_r
 
 
 @pytest.mark.parametrize(("task", "half"), [("sst", 1.0), ("qqp", 1.0), ("sts", 0.5)])
-def test_the_gradient_of_a_log_variance_by_hand_and_where_it_comes_to_rest(
-    task: str, half: float, new_run: NewRun
-) -> None:
+def test_the_gradient_of_a_log_variance_by_hand_and_its_minimum(task: str, half: float, new_run: NewRun) -> None:
     run = new_run(LEARNED)
     (batch,) = shards_of(run, task, SIZES[task])
     mean = losses_by_hand(run, batch).mean().item()
@@ -685,13 +679,13 @@ def test_the_gradient_of_a_log_variance_by_hand_and_where_it_comes_to_rest(
     assert weight.item() == pytest.approx(1 / (2 * mean), rel=1e-5)
 
 
-def test_learned_weights_begin_at_0_and_fixed_ones_have_no_parameters(new_run: NewRun) -> None:
+def test_learned_weights_start_at_0_and_fixed_ones_have_no_parameters(new_run: NewRun) -> None:
     assert {name: part.item() for name, part in new_run(LEARNED).model.log_variances.items()} == dict.fromkeys(SIZES, 0)
     assert not list(new_run(PLAIN).model.log_variances)
 
 
 @pytest.mark.parametrize("changes", [PLAIN, {**SMART, "smart.reduction": "sum"}, LEARNED, TEACHER])
-def test_a_set_with_a_batch_size_of_its_own_is_divided_by_that(changes: dict[str, Any], new_run: NewRun) -> None:
+def test_a_set_with_its_own_batch_size_is_divided_by_it(changes: dict[str, Any], new_run: NewRun) -> None:
     run = moved_on(new_run(changes))
     (batch,) = shards_of(run, "sst", 3)
     found = {}

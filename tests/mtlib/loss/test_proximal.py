@@ -15,18 +15,18 @@ BROKEN_PARTS = [(0.5, 1, 0), (0.6, 1, 1), (0.1, 4, 0), (0.1, 14, 1), (0.1, 16, 2
 
 
 @pytest.mark.parametrize(("fraction", "num_steps", "num_early"), [*WHOLE_PARTS, *BROKEN_PARTS])
-def test_the_first_decay_holds_for_its_part_of_the_steps(fraction: float, num_steps: int, num_early: int) -> None:
+def test_the_first_decay_lasts_for_its_share_of_the_steps(fraction: float, num_steps: int, num_early: int) -> None:
     config = ProximalConfig(decay=0.99, late_decay=0.999, early_fraction=fraction)
     found = [decay_at(config, step, num_steps) for step in range(num_steps)]
     assert found == [0.99] * num_early + [0.999] * (num_steps - num_early)
 
 
-def test_without_a_later_decay_there_is_one_to_the_end() -> None:
+def test_without_a_late_decay_the_decay_is_constant() -> None:
     config = ProximalConfig(decay=0.97, early_fraction=0.5)
     assert {decay_at(config, step, 8) for step in range(8)} == {0.97}
 
 
-def test_the_teacher_moves_by_what_the_decay_leaves(new_run: Callable[..., Run]) -> None:
+def test_the_teacher_moves_by_one_minus_the_decay(new_run: Callable[..., Run]) -> None:
     model = new_run().model
     teacher = mean_teacher(model)
     before = {name: parameter.clone() for name, parameter in teacher.named_parameters()}

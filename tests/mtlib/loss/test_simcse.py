@@ -55,12 +55,12 @@ def test_a_loss_known_by_hand() -> None:
     assert whole(3 * first, 7 * first, 0.5).tolist() == pytest.approx([math.log(1 + math.exp(-2))] * 2)
 
 
-def test_views_that_all_lie_the_same_way_cost_the_logarithm_of_their_number() -> None:
+def test_parallel_views_cost_the_logarithm_of_their_number() -> None:
     ones = torch.ones(5, 2, HIDDEN)
     assert torch.allclose(whole(ones, ones), torch.full((5,), math.log(10)))
 
 
-def test_a_positive_far_above_the_negatives_costs_nothing_and_a_negative_above_it_much() -> None:
+def test_the_loss_is_near_0_for_a_far_higher_positive_and_large_for_a_higher_negative() -> None:
     first = torch.eye(HIDDEN).unsqueeze(1)
     assert whole(first, first, 0.05).max() < 1e-6
     assert whole(first, first.roll(1, dims=0), 0.05).min() > 19.9
@@ -74,7 +74,7 @@ def test_only_the_second_views_are_candidates() -> None:
     assert whole(first, second).tolist() == pytest.approx(expected)
 
 
-def test_the_rows_loss_goes_with_the_row() -> None:
+def test_losses_are_permuted_with_the_rows() -> None:
     (first, second), order = views(6, 2), torch.tensor([3, 0, 5, 1, 4, 2])
     assert torch.allclose(whole(first[order], second[order]), whole(first, second)[order], atol=1e-6)
 
@@ -102,7 +102,7 @@ def test_vectors_of_zero_length_give_finite_losses_and_gradients() -> None:
     assert gradient.isfinite().all()
 
 
-def test_it_is_fp32_under_bf16() -> None:
+def test_the_loss_is_fp32_under_bf16() -> None:
     first, second = (view.bfloat16() for view in views(5, 1))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss = whole(first, second, 0.05)
@@ -150,9 +150,7 @@ def mixing() -> Tensor:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_two_workers_give_each_row_the_loss_that_one_worker_gives_it(
-    case: tuple[int, int], answers: list[dict[str, Any]]
-) -> None:
+def test_two_workers_give_each_row_the_loss_of_one_worker(case: tuple[int, int], answers: list[dict[str, Any]]) -> None:
     first, second = views(*case)
     expected = whole(first @ mixing(), second @ mixing())
     for rank, seen in enumerate(answers):
@@ -161,9 +159,7 @@ def test_two_workers_give_each_row_the_loss_that_one_worker_gives_it(
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_gradients_of_two_workers_add_up_to_that_of_one(
-    case: tuple[int, int], answers: list[dict[str, Any]]
-) -> None:
+def test_the_gradients_of_two_workers_sum_to_that_of_one(case: tuple[int, int], answers: list[dict[str, Any]]) -> None:
     (first, second), weight = views(*case), mixing().requires_grad_()
     (expected,) = torch.autograd.grad(whole(first @ weight, second @ weight).sum(), weight)
     parts = [torch.tensor(seen[str(case)]["gradient"]) for seen in answers]

@@ -108,7 +108,7 @@ def test_padding_gets_no_noise_in_any_pass(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["unit_norm", "paper"])
-def test_each_row_climbs_by_itself_whatever_its_batch(mode: str) -> None:
+def test_each_row_ascends_independently_of_its_batch(mode: str) -> None:
     together, alone, first = Linear(), Linear(), random_noise(6)
     mask = torch.ones(ROWS, TOKENS)
     whole = smoothness(smart(mode=mode), "regression", together.clean, [first], [mask], together)
@@ -118,7 +118,7 @@ def test_each_row_climbs_by_itself_whatever_its_batch(mode: str) -> None:
     assert torch.equal(alone.seen[-1], together.seen[-1][1:2])
 
 
-def test_the_largest_entry_over_both_inputs_is_the_norm_of_the_noise() -> None:
+def test_the_noise_norm_is_the_largest_entry_over_both_inputs() -> None:
     first = [random_noise(7, 2, 3, 4), random_noise(8, 2, 5, 4)]
     masks = [torch.ones(2, 3), torch.ones(2, 5)]
     clean = torch.zeros(2, 1)
@@ -134,7 +134,7 @@ def test_the_largest_entry_over_both_inputs_is_the_norm_of_the_noise() -> None:
 
 
 @pytest.mark.parametrize("kind", ["classes", "binary", "regression"])
-def test_the_gradient_of_the_penalty_flows_through_both_predictions(kind: str) -> None:
+def test_the_penalty_has_gradients_in_both_predictions(kind: str) -> None:
     width = 3 if kind == "classes" else 1
     text, weight = random_noise(9, 2, 4).double(), random_noise(10, 4, width).double().requires_grad_()
     seen: list[Tensor] = []
@@ -189,7 +189,7 @@ def masks_of(batch: Batch) -> list[Tensor]:
     return [inputs.attention_mask for inputs in batch.inputs]
 
 
-def test_zero_noise_gives_exactly_zero_penalty_on_the_real_model(prepared: Prepared) -> None:
+def test_zero_noise_gives_exactly_zero_penalty(prepared: Prepared) -> None:
     _, batch, clean, first, perturbed = prepared
     zero = [torch.zeros_like(part) for part in first]
     assert torch.equal(perturbed(zero), clean)
@@ -201,7 +201,7 @@ def test_zero_noise_gives_exactly_zero_penalty_on_the_real_model(prepared: Prepa
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_noise_gives_a_penalty_above_zero_on_the_real_model(prepared: Prepared, mode: str) -> None:
+def test_noise_gives_a_penalty_above_zero(prepared: Prepared, mode: str) -> None:
     _, batch, clean, first, perturbed = prepared
     result = smoothness(smart(mode=mode), TASKS[batch.task].kind, clean, first, masks_of(batch), perturbed)
     assert (result[0] > 0).all()
@@ -225,7 +225,7 @@ def test_the_ascent_of_paper_mode_raises_the_divergence(prepared: Prepared) -> N
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_no_parameter_gets_a_gradient_before_the_penalty_is_differentiated(prepared: Prepared, mode: str) -> None:
+def test_the_ascent_leaves_no_gradient_in_parameters(prepared: Prepared, mode: str) -> None:
     model, batch, clean, first, perturbed = prepared
     result = smoothness(smart(mode=mode), TASKS[batch.task].kind, clean, first, masks_of(batch), perturbed)
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -236,7 +236,7 @@ def test_no_parameter_gets_a_gradient_before_the_penalty_is_differentiated(prepa
     assert heads == {f"heads.{batch.task}.{name}" for name, _ in model.heads[batch.task].named_parameters()}
 
 
-def test_the_clean_loss_can_still_be_differentiated_after_the_ascent(prepared: Prepared) -> None:
+def test_the_clean_loss_is_differentiable_after_the_ascent(prepared: Prepared) -> None:
     _, batch, clean, first, perturbed = prepared
     smoothness(smart(mode="paper", num_steps=2), TASKS[batch.task].kind, clean, first, masks_of(batch), perturbed)
     clean.sum().backward()  # type: ignore[no-untyped-call]

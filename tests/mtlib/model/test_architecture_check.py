@@ -30,7 +30,7 @@ def architecture_error(config: Any) -> str:
 
 
 @pytest.mark.parametrize("name", ENCODERS)
-def test_what_reads_both_ways_is_an_encoder(name: str) -> None:
+def test_bidirectional_models_are_encoders(name: str) -> None:
     check_architecture("it", ENCODERS[name])
 
 
@@ -47,7 +47,7 @@ def test_an_encoder_decoder_is_refused_by_its_type(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NO_TEXT_ENCODERS)
-def test_what_gives_no_states_of_tokens_is_refused_by_its_type(name: str) -> None:
+def test_a_model_without_token_states_is_refused_by_its_type(name: str) -> None:
     config, fault = NO_TEXT_ENCODERS[name]
     assert architecture_error(config).startswith(fault)
 
@@ -66,14 +66,14 @@ def built_of(config: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-def test_a_large_decoder_is_refused_by_a_model_of_one_layer_and_few_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_decoder_is_refused_after_building_one_small_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     width = {"hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 2, "num_key_value_heads": 2}
     large = LlamaConfig(**width, num_hidden_layers=10**4, vocab_size=10**7, pad_token_id=10**7 - 1)
     (size,) = built_of(large, monkeypatch)
     assert size == 64 * SMALL["vocab_size"] + 4 * 64 * 64 + 3 * 64 * 64 + 3 * 64  # words, attention, layer, norms
 
 
-def test_what_cannot_be_made_small_and_is_too_large_to_be_built_is_refused_by_its_size() -> None:
+def test_a_model_that_cannot_be_shrunk_is_refused_by_its_size() -> None:
     small = {"d_model": 64, "d_inner": 64, "n_head": 2, "d_head": 32, "block_sizes": [1, 1]}
     config = FunnelConfig(**small, vocab_size=10**13, architectures=["FunnelModel"])
     with pytest.raises(ValueError) as caught:
@@ -86,7 +86,7 @@ def test_what_cannot_be_made_small_and_is_too_large_to_be_built_is_refused_by_it
     assert 0 < int(line[1].replace(",", "")) - 64 * 10**13 < 10**6  # the rest is not words
 
 
-def test_the_configuration_and_the_global_stream_are_left_alone() -> None:
+def test_the_configuration_and_the_global_stream_do_not_change() -> None:
     config = BertConfig(**{"num_hidden_layers": 3, "vocab_size": 90, "hidden_size": 16, "num_attention_heads": 2})
     before = config.to_dict()
     torch.manual_seed(5)
@@ -98,7 +98,7 @@ def test_the_configuration_and_the_global_stream_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("vocabulary", [20, 40, 10**5])
-def test_two_texts_have_their_first_token_and_nothing_else_in_common(vocabulary: int) -> None:
+def test_the_two_texts_share_only_their_first_token(vocabulary: int) -> None:
     texts = two_texts(BertConfig(vocab_size=vocabulary, pad_token_id=0, bos_token_id=3))
     assert texts.shape == (2, 6)
     assert texts[0, 0] == texts[1, 0]
@@ -107,7 +107,7 @@ def test_two_texts_have_their_first_token_and_nothing_else_in_common(vocabulary:
     assert texts.max() < vocabulary
 
 
-def test_segments_are_given_to_whom_knows_them() -> None:
+def test_segments_are_passed_to_models_that_know_them() -> None:
     known = {name for name, config in ENCODERS.items() if takes_segments(config)}
     assert {"bert", "albert", "electra", "xlnet", "funnel"} <= known
     assert not known & {"distilbert", "xlm", "flaubert", "deberta", "mpnet"}
@@ -118,7 +118,7 @@ def test_segments_are_given_to_whom_knows_them() -> None:
 
 
 @pytest.mark.parametrize("name", ["funnel", "xlnet"])
-def test_without_a_table_it_counts_which_tokens_are_of_one_segment(name: str) -> None:
+def test_without_a_segment_table_the_check_counts_tokens_of_one_segment(name: str) -> None:
     model = small_model(ENCODERS[name], {})
     ids, mask, nothing = torch.tensor([[5, 6, 7, 8, 9]]), torch.ones(1, 5), torch.zeros(1, 5, dtype=torch.int64)
     with torch.no_grad():

@@ -46,7 +46,7 @@ def states(model: nn.Module) -> Any:
     return model(input_ids=torch.arange(20).view(2, 10)).last_hidden_state
 
 
-def test_a_restored_state_draws_the_same_masks_again() -> None:
+def test_a_restored_state_draws_the_same_masks() -> None:
     device, ones = torch.device("cpu"), torch.ones(1000)
     state = random_state(device)
     first, second = functional.dropout(ones), functional.dropout(ones)
@@ -57,7 +57,7 @@ def test_a_restored_state_draws_the_same_masks_again() -> None:
     assert not torch.equal(first, second)
 
 
-def test_a_state_is_not_changed_by_what_is_drawn_after_it() -> None:
+def test_a_state_does_not_change_with_later_draws() -> None:
     state = random_state(torch.device("cpu"))
     copy = state.clone()
     torch.rand(10)
@@ -66,7 +66,7 @@ def test_a_state_is_not_changed_by_what_is_drawn_after_it() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_on_a_gpu_a_restored_state_draws_the_same_masks_again() -> None:
+def test_a_restored_state_draws_the_same_masks_on_a_gpu() -> None:
     device = torch.device("cuda", 0)
     ones, before = torch.ones(1000, device=device), random_state(torch.device("cpu"))
     state = random_state(device)
@@ -77,7 +77,7 @@ def test_on_a_gpu_a_restored_state_draws_the_same_masks_again() -> None:
 
 
 @pytest.mark.parametrize("name", ENCODERS)
-def test_dropout_of_hidden_states_is_set_and_that_of_attention_is_not(name: str) -> None:
+def test_only_dropout_of_hidden_states_is_set(name: str) -> None:
     model = encoder(name)
     before = probabilities(model)
     with hidden_dropout_set_to(model, 0.1):
@@ -90,14 +90,14 @@ def test_dropout_of_hidden_states_is_set_and_that_of_attention_is_not(name: str)
     assert probabilities(model) == before
 
 
-def test_berts_attention_has_a_dropout_that_is_told_apart() -> None:
+def test_the_attention_dropout_of_bert_is_recognised() -> None:
     model = encoder("bert")
     names = {part: name for name, part in model.named_modules()}
     kept = set(probabilities(model)) - {names[part] for part in hidden_dropouts(model)}
     assert kept == {f"encoder.layer.{layer}.attention.self.dropout" for layer in range(2)}
 
 
-def test_none_leaves_every_probability_as_it_is() -> None:
+def test_none_keeps_every_probability() -> None:
     model = encoder("bert")
     before = probabilities(model)
     with hidden_dropout_set_to(model, None):
@@ -105,7 +105,7 @@ def test_none_leaves_every_probability_as_it_is() -> None:
     assert probabilities(model) == before
 
 
-def test_every_own_probability_is_put_back_after_an_exception() -> None:
+def test_every_probability_is_restored_after_an_exception() -> None:
     shared = nn.Dropout(0.5)
     module = nn.Sequential(nn.Dropout(0.1), shared, nn.Sequential(shared, nn.Dropout(0.7)))
     with contextlib.suppress(RuntimeError), hidden_dropout_set_to(module, 0.0):
@@ -114,7 +114,7 @@ def test_every_own_probability_is_put_back_after_an_exception() -> None:
     assert probabilities(module) == {"0": 0.1, "1": 0.5, "2.1": 0.7}
 
 
-def test_what_was_set_is_what_the_forward_pass_uses() -> None:
+def test_the_forward_pass_uses_the_set_probability() -> None:
     model = encoder("bert")
     for part in model.modules():
         if type(part).__name__ == "BertSelfAttention":
@@ -124,13 +124,13 @@ def test_what_was_set_is_what_the_forward_pass_uses() -> None:
     assert not torch.equal(states(model), states(model))
 
 
-def test_attention_dropout_goes_on_while_hidden_dropout_is_zero() -> None:
+def test_attention_dropout_stays_on_while_hidden_dropout_is_zero() -> None:
     model = encoder("bert")
     with hidden_dropout_set_to(model, 0.0):
         assert not torch.equal(states(model), states(model))
 
 
-def test_it_can_be_set_inside_itself() -> None:
+def test_contexts_can_be_nested() -> None:
     module = nn.Sequential(nn.Dropout(0.5))
     with hidden_dropout_set_to(module, 0.1):
         with hidden_dropout_set_to(module, 0.2):

@@ -89,7 +89,7 @@ def dropouts_of(model: nn.Module) -> dict[str, float]:
     return {name: module.p for name, module in model.named_modules() if isinstance(module, nn.Dropout)}
 
 
-def test_a_copy_gives_the_hidden_states_that_transformers_gives(
+def test_a_copy_gives_the_hidden_states_of_transformers(
     tiny_encoder: PretrainedEncoder, tiny_encoder_folder: Path
 ) -> None:
     inputs = AutoTokenizer.from_pretrained(tiny_encoder_folder)(
@@ -106,7 +106,7 @@ def test_an_encoder_is_found_in_its_folder(tiny_encoder_folder: Path, tiny_encod
     assert find_encoder(str(tiny_encoder_folder)).fingerprint == tiny_encoder.fingerprint
 
 
-def test_a_folder_that_has_gone_is_not_looked_for_on_the_hub(tmp_path: Path, requests: list[str]) -> None:
+def test_a_missing_folder_is_not_looked_up_on_the_hub(tmp_path: Path, requests: list[str]) -> None:
     with pytest.raises(ValueError, match=r"or be named with --encoder, got no folder /.*/gone$"):
         find_encoder(str(tmp_path / "gone"))
     assert requests == []
@@ -141,7 +141,7 @@ def test_training_a_copy_changes_neither_the_original_nor_another_copy(tiny_enco
         assert torch.equal(tiny_encoder.weights[key], before[key])
 
 
-def test_building_a_copy_leaves_the_global_stream_alone(tiny_encoder: PretrainedEncoder) -> None:
+def test_building_a_copy_does_not_use_the_global_stream(tiny_encoder: PretrainedEncoder) -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
@@ -149,7 +149,7 @@ def test_building_a_copy_leaves_the_global_stream_alone(tiny_encoder: Pretrained
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_both_dropouts_are_set_where_bert_has_them(tiny_encoder: PretrainedEncoder) -> None:
+def test_both_dropouts_are_set_in_bert(tiny_encoder: PretrainedEncoder) -> None:
     model = build_encoder(tiny_encoder, EncoderConfig(dropout=0.25, attention_dropout=0.5, max_length=32))
     found = dropouts_of(model)
     assert {name: p for name, p in found.items() if "attention.self" in name} == {
@@ -159,7 +159,7 @@ def test_both_dropouts_are_set_where_bert_has_them(tiny_encoder: PretrainedEncod
     assert "embeddings.dropout" in found
 
 
-def test_a_dropout_that_is_not_set_stays_the_encoders_own(tiny_encoder: PretrainedEncoder) -> None:
+def test_without_a_setting_the_dropout_is_that_of_the_encoder(tiny_encoder: PretrainedEncoder) -> None:
     own = dataclasses.replace(tiny_encoder, config=type(tiny_encoder.config)(**{**tiny_encoder.config.to_dict()}))
     own.config.hidden_dropout_prob, own.config.attention_probs_dropout_prob = 0.15, 0.35
     assert set(dropouts_of(build_encoder(own, AS_IT_IS)).values()) == {0.15, 0.35}
@@ -168,7 +168,7 @@ def test_a_dropout_that_is_not_set_stays_the_encoders_own(tiny_encoder: Pretrain
     assert (own.config.hidden_dropout_prob, own.config.attention_probs_dropout_prob) == (0.15, 0.35)
 
 
-def test_dropouts_are_found_under_the_names_of_other_architectures() -> None:
+def test_dropouts_of_other_architectures_are_set() -> None:
     distil = untrained(DistilBertConfig(dim=16, n_layers=1, n_heads=2, hidden_dim=16, vocab_size=40))
     modern = untrained(ModernBertConfig(**SMALL, **SPECIAL))
     for encoder in (distil, modern):
@@ -179,7 +179,7 @@ def test_dropouts_are_found_under_the_names_of_other_architectures() -> None:
         assert 0.25 in dropouts_of(changed).values()
 
 
-def test_a_dropout_that_an_encoder_does_not_know_is_refused_by_name() -> None:
+def test_a_dropout_that_an_encoder_lacks_is_refused_by_name() -> None:
     unknown = untrained(T5)
     with pytest.raises(ValueError, match=r"^encoder\.dropout cannot be set for random \(t5\): set it to none$"):
         build_encoder(unknown, EncoderConfig(dropout=0.1, max_length=32))
@@ -197,11 +197,11 @@ def test_a_dropout_that_an_encoder_does_not_know_is_refused_by_name() -> None:
     ],
     ids=lambda value: getattr(value, "model_type", value),
 )
-def test_the_dropout_of_hidden_states_is_found_in_any_configuration(config: Any, expected: float) -> None:
+def test_the_dropout_of_hidden_states_is_known_for_every_architecture(config: Any, expected: float) -> None:
     assert hidden_dropout(config) == expected
 
 
-def test_the_longest_input_is_what_the_encoder_has_positions_for(tiny_encoder: PretrainedEncoder) -> None:
+def test_the_longest_input_is_the_number_of_positions(tiny_encoder: PretrainedEncoder) -> None:
     assert tiny_encoder.max_length == 64
     build_encoder(tiny_encoder, EncoderConfig(max_length=64))
     with pytest.raises(ValueError, match=r"^encoder\.max_length must be at most 64 for .*, got 65$"):
@@ -209,7 +209,7 @@ def test_the_longest_input_is_what_the_encoder_has_positions_for(tiny_encoder: P
 
 
 @pytest.mark.parametrize(("limit", "longest"), [(40, 40), (64, 64), (10**30, 64)])
-def test_the_longest_input_is_what_tokenizer_and_positions_both_allow(
+def test_the_longest_input_is_limited_by_tokenizer_and_positions(
     limit: int, longest: int, copy_of_encoder: Path
 ) -> None:
     path = copy_of_encoder / "tokenizer_config.json"
@@ -217,14 +217,14 @@ def test_the_longest_input_is_what_tokenizer_and_positions_both_allow(
     assert load_encoder(str(copy_of_encoder)).max_length == longest
 
 
-def test_an_encoder_without_a_table_of_positions_has_those_of_its_configuration_if_any() -> None:
+def test_without_a_position_table_the_limit_is_that_of_the_configuration() -> None:
     modern = ModernBertConfig(**SMALL, **SPECIAL, max_position_embeddings=96)
     assert num_positions(AutoModel.from_config(modern)) == 96
     assert num_positions(AutoModel.from_config(T5)) == sys.maxsize
 
 
 @pytest.mark.parametrize("tokenizer_limit", [32, 10**30])
-def test_a_robertas_longest_input_really_fits(tokenizer_limit: int) -> None:
+def test_the_longest_input_of_a_roberta_fits(tokenizer_limit: int) -> None:
     # It counts positions from its padding token's number on: 34 of them are 32 tokens.
     roberta = untrained(RobertaConfig(**SMALL, max_position_embeddings=34, pad_token_id=1), tokenizer_limit)
     model = build_encoder(roberta, EncoderConfig(max_length=32)).eval()
@@ -233,7 +233,9 @@ def test_a_robertas_longest_input_really_fits(tokenizer_limit: int) -> None:
         build_encoder(roberta, EncoderConfig(max_length=33))
 
 
-def test_the_fingerprint_follows_content_and_not_place(tiny_encoder: PretrainedEncoder, copy_of_encoder: Path) -> None:
+def test_the_fingerprint_depends_on_content_and_not_on_the_folder(
+    tiny_encoder: PretrainedEncoder, copy_of_encoder: Path
+) -> None:
     assert load_encoder(str(copy_of_encoder)).fingerprint == tiny_encoder.fingerprint
 
     def nudge(weights: dict[str, Tensor]) -> None:
@@ -243,12 +245,12 @@ def test_the_fingerprint_follows_content_and_not_place(tiny_encoder: PretrainedE
     assert load_encoder(str(copy_of_encoder)).fingerprint != tiny_encoder.fingerprint
 
 
-def test_the_fingerprint_follows_the_architecture(tiny_encoder: PretrainedEncoder, copy_of_encoder: Path) -> None:
+def test_the_fingerprint_depends_on_the_architecture(tiny_encoder: PretrainedEncoder, copy_of_encoder: Path) -> None:
     change_config(copy_of_encoder, layer_norm_eps=1e-7)
     assert load_encoder(str(copy_of_encoder)).fingerprint != tiny_encoder.fingerprint
 
 
-def test_loading_twice_gives_the_same_even_where_the_checkpoint_has_no_pooler(
+def test_loading_twice_gives_the_same_model_without_a_pooler_in_the_checkpoint(
     tiny_encoder: PretrainedEncoder, copy_of_encoder: Path
 ) -> None:
     def drop_pooler(weights: dict[str, Tensor]) -> None:
@@ -287,7 +289,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.usefixtures("cached")
-def test_an_encoder_in_the_cache_is_loaded_without_a_question_to_the_hub(
+def test_a_cached_encoder_is_loaded_without_a_request_to_the_hub(
     requests: list[str], tiny_encoder: PretrainedEncoder
 ) -> None:
     loaded = load_encoder("someone/tiny")
@@ -297,7 +299,7 @@ def test_an_encoder_in_the_cache_is_loaded_without_a_question_to_the_hub(
 
 
 @pytest.mark.parametrize("file", ["config.json", "model.safetensors"])
-def test_what_the_cache_lacks_is_asked_of_the_hub(file: str, cached: Path, requests: list[str]) -> None:
+def test_missing_files_are_requested_from_the_hub(file: str, cached: Path, requests: list[str]) -> None:
     (cached / file).unlink()
     rule = r"^encoder 'someone/tiny' is neither a folder here nor whole in \S+, and .* hub cannot be asked for it \(no"
     with pytest.raises(ValueError, match=rule):
@@ -313,7 +315,7 @@ def test_a_cache_without_a_vocabulary_is_not_enough(cached: Path, requests: list
     assert requests
 
 
-def test_a_folder_is_no_matter_for_the_hub(copy_of_encoder: Path, requests: list[str]) -> None:
+def test_a_folder_causes_no_request_to_the_hub(copy_of_encoder: Path, requests: list[str]) -> None:
     load_encoder(str(copy_of_encoder))
     (copy_of_encoder / "config.json").unlink()
     with pytest.raises(ValueError, match="cannot be loaded"):
@@ -328,19 +330,19 @@ def loading_error(folder: Path) -> str:
     return message
 
 
-def test_a_folder_that_is_not_there_is_named_in_one_line(tmp_path: Path) -> None:
+def test_a_missing_folder_is_one_line(tmp_path: Path) -> None:
     assert loading_error(tmp_path / "nothing").startswith(f"encoder '{tmp_path}/nothing' cannot be loaded: ")
 
 
 @pytest.mark.parametrize("file", ["config.json", "model.safetensors", "tokenizer.json"])
 @pytest.mark.parametrize("content", [b"", b"{", b"\x00" * 64, b"5", b"[]"], ids=["empty", "cut", "zeros", "5", "[]"])
-def test_a_damaged_file_is_refused_in_one_line(file: str, content: bytes, copy_of_encoder: Path) -> None:
+def test_a_damaged_file_is_one_line(file: str, content: bytes, copy_of_encoder: Path) -> None:
     (copy_of_encoder / file).write_bytes(content)
     loading_error(copy_of_encoder)
 
 
 @pytest.mark.parametrize("file", ["config.json", "model.safetensors"])
-def test_a_folder_that_lacks_a_file_is_refused_in_one_line(file: str, copy_of_encoder: Path) -> None:
+def test_a_folder_that_lacks_a_file_is_one_line(file: str, copy_of_encoder: Path) -> None:
     (copy_of_encoder / file).unlink()
     loading_error(copy_of_encoder)
 
@@ -351,13 +353,13 @@ def test_a_folder_without_a_vocabulary_is_refused(copy_of_encoder: Path) -> None
     assert loading_error(copy_of_encoder).endswith(" must come with its tokenizer, got no vocabulary")
 
 
-def test_a_tokenizer_that_cannot_encode_a_text_is_refused_in_one_line(copy_of_encoder: Path) -> None:
+def test_a_tokenizer_that_cannot_encode_a_text_is_one_line(copy_of_encoder: Path) -> None:
     words = Tokenizer(WordLevel({"[PAD]": 0, "word": 1}))  # no [UNK] for any other word
     PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]").save_pretrained(copy_of_encoder)
     assert " cannot be loaded: WordLevel error: Missing [UNK] token" in loading_error(copy_of_encoder)
 
 
-def test_weights_of_another_size_are_refused_in_one_line(copy_of_encoder: Path) -> None:
+def test_weights_of_another_size_are_one_line(copy_of_encoder: Path) -> None:
     change_config(copy_of_encoder, intermediate_size=48)
     assert loading_error(copy_of_encoder).endswith(
         " must have all its weights, 6 are of another size, first encoder.layer.0.intermediate.dense.bias"
@@ -365,7 +367,7 @@ def test_weights_of_another_size_are_refused_in_one_line(copy_of_encoder: Path) 
 
 
 @pytest.mark.parametrize("changes", [{"hidden_size": "wide"}, {"hidden_act": "none such"}, {"model_type": "none such"}])
-def test_a_configuration_that_cannot_be_is_refused_in_one_line(changes: dict[str, Any], copy_of_encoder: Path) -> None:
+def test_an_invalid_configuration_is_one_line(changes: dict[str, Any], copy_of_encoder: Path) -> None:
     change_config(copy_of_encoder, **changes)
     assert " cannot be loaded: " in loading_error(copy_of_encoder)
 
@@ -408,20 +410,20 @@ def test_an_encoder_decoder_is_refused_by_its_type(
     )
 
 
-def test_a_decoder_is_refused_before_its_weights_are_looked_for(tmp_path: Path) -> None:
+def test_a_decoder_is_refused_before_its_weights_are_read(tmp_path: Path) -> None:
     DECODERS["llama"].save_pretrained(tmp_path)
     assert "as in decoders (llama)" in loading_error(tmp_path)
 
 
 @pytest.mark.usefixtures("cached")
-def test_a_decoder_in_the_cache_is_refused_without_a_question_to_the_hub(cached: Path, requests: list[str]) -> None:
+def test_a_cached_decoder_is_refused_without_a_request_to_the_hub(cached: Path, requests: list[str]) -> None:
     DECODERS["llama"].save_pretrained(cached)
     with pytest.raises(ValueError, match=r"as in decoders \(llama\)$"):
         load_encoder("someone/tiny")
     assert requests == []
 
 
-def test_xlnet_is_loaded_with_positions_without_end_and_read_at_its_last_token(
+def test_xlnet_has_unlimited_positions_and_is_read_at_its_last_token(
     xlnet_tokenizer: XLNetTokenizer, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
     config = ENCODERS["xlnet"]
@@ -434,7 +436,7 @@ def test_xlnet_is_loaded_with_positions_without_end_and_read_at_its_last_token(
 
 
 @pytest.mark.parametrize("name", ["squeezebert", "layoutlm", "bert"])
-def test_no_model_needs_the_pooler_that_is_left_out(name: str, bert_tokenizer: PreTrainedTokenizerFast) -> None:
+def test_no_model_needs_its_pooler(name: str, bert_tokenizer: PreTrainedTokenizerFast) -> None:
     encoder = describe_model("random", AutoModel.from_config(ENCODERS[name]), bert_tokenizer)
     assert not any(key.startswith("pooler") for key in encoder.weights)
     built = build_encoder(encoder, AS_IT_IS)
@@ -442,7 +444,7 @@ def test_no_model_needs_the_pooler_that_is_left_out(name: str, bert_tokenizer: P
 
 
 @pytest.mark.parametrize("name", ["bert", "camembert", "ibert", "mpnet", "xlm", "yoso", "deberta", "distilbert"])
-def test_a_text_as_long_as_there_are_positions_for_fits_and_a_longer_one_does_not(name: str) -> None:
+def test_a_text_of_the_maximum_length_fits_and_a_longer_one_does_not(name: str) -> None:
     model = AutoModel.from_config(ENCODERS[name]).eval()
     longest = num_positions(model)
     assert 40 < longest <= 48
@@ -452,7 +454,7 @@ def test_a_text_as_long_as_there_are_positions_for_fits_and_a_longer_one_does_no
             model(torch.full((1, longest + 1), 5))
 
 
-def test_the_embedding_layer_gives_what_enters_the_first_layer(tiny_encoder: PretrainedEncoder) -> None:
+def test_the_embedding_layer_gives_the_input_of_the_first_layer(tiny_encoder: PretrainedEncoder) -> None:
     model = build_encoder(tiny_encoder, AS_IT_IS).eval()
     ids = torch.tensor([[2, 5, 6, 3]])
     layer = embedding_layer(model)
@@ -490,7 +492,7 @@ def entered_first_layer(model: nn.Module, embedded: Tensor) -> Tensor:
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", [name for name in ENCODERS if name not in (*NOT_ENTERED, "ibert")])
-def test_behind_where_noise_enters_is_nothing_but_a_linear_map_of_each_token(name: str) -> None:
+def test_only_linear_maps_of_single_tokens_follow_the_embedding_layer(name: str) -> None:
     model = built_of(ENCODERS[name])
     ids = torch.arange(5, 13)[None]  # Longformer pads what is no multiple of 8
     kept: list[Tensor] = []
@@ -508,7 +510,7 @@ def test_behind_where_noise_enters_is_nothing_but_a_linear_map_of_each_token(nam
 
 
 @pytest.mark.parametrize("name", NOT_ENTERED)
-def test_an_architecture_that_noise_cannot_enter_is_refused_by_name(name: str) -> None:
+def test_an_architecture_without_an_entry_for_noise_is_refused_by_name(name: str) -> None:
     model = AutoModel.from_config(ENCODERS[name])
     with pytest.raises(ValueError, match=rf"^SMART cannot enter {type(model).__name__}: {NOT_ENTERED[name]}"):
         embedding_layer(model)

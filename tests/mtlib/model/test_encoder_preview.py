@@ -108,13 +108,15 @@ def ask(served: Hub, home: Path) -> Iterator[Ask]:
         yield ask
 
 
-def test_what_is_in_a_folder_is_loaded(tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder) -> None:
+def test_the_preview_of_a_folder_matches_the_loaded_encoder(
+    tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder
+) -> None:
     found = preview_encoder(str(tiny_encoder_folder))
     assert found.pretrained.fingerprint == tiny_encoder.fingerprint
     assert (found.is_local, found.place) == (True, f"in the folder {tiny_encoder_folder}")
 
 
-def test_of_an_encoder_on_the_hub_all_but_its_weights_is_read_and_nothing_is_kept(
+def test_the_preview_of_a_hub_encoder_reads_all_but_its_weights_and_keeps_nothing(
     ask: Ask, hub: Hub, home: Path, tiny_encoder: PretrainedEncoder, tiny_encoder_folder: Path
 ) -> None:
     found = ask("preview", "someone/tiny")
@@ -133,7 +135,7 @@ def test_of_an_encoder_on_the_hub_all_but_its_weights_is_read_and_nothing_is_kep
     assert not list(home.rglob("models--someone--tiny/**/*.json"))
 
 
-def test_what_has_been_fetched_is_found_in_the_cache_without_the_hub(
+def test_a_fetched_encoder_is_found_in_the_cache_without_the_hub(
     ask: Ask, hub: Hub, home: Path, tiny_encoder_folder: Path
 ) -> None:
     loaded = ask("load", "someone/cached")
@@ -160,7 +162,9 @@ def test_what_has_been_fetched_is_found_in_the_cache_without_the_hub(
         ),
     ],
 )
-def test_what_loading_would_refuse_is_refused_in_the_same_words(name: str, fault: str, ask: Ask, hub: Hub) -> None:
+def test_the_preview_refuses_what_loading_refuses_with_the_same_message(
+    name: str, fault: str, ask: Ask, hub: Hub
+) -> None:
     refused = ask("preview", name)
     assert fault in str(refused)
     assert ask("load", name) == refused
@@ -168,7 +172,7 @@ def test_what_loading_would_refuse_is_refused_in_the_same_words(name: str, fault
 
 
 @pytest.mark.slow
-def test_without_a_hub_what_is_nowhere_is_refused_in_the_same_words(tmp_path: Path) -> None:
+def test_without_a_hub_an_unknown_name_is_refused_with_the_same_message(tmp_path: Path) -> None:
     with start_process(Hub(address="http://127.0.0.1:9"), tmp_path) as ask:
         refused = ask("preview", "someone/tiny")
         start = f"encoder 'someone/tiny' is neither a folder here nor whole in {tmp_path}/hub, and the Hugging Face hub"

@@ -60,7 +60,7 @@ def test_a_linear_head_is_a_linear_layer_on_the_joined_vectors() -> None:
     assert list(head.state_dict()) == ["weight", "bias"]
 
 
-def test_a_linear_head_behind_the_relational_layer_reads_one_vector_as_wide_as_the_joined_ones() -> None:
+def test_a_linear_head_after_the_relational_layer_reads_one_vector_of_the_joined_width() -> None:
     head, joined = head_of("sts", BI), torch.cat(vectors(2), dim=1)
     assert torch.equal(head((joined,)), head(vectors(2)))
 
@@ -88,7 +88,7 @@ def test_a_hidden_layer_is_a_relu_layer_by_hand() -> None:
     assert torch.allclose(head((vector,)), inner @ head.weight.T + head.bias, atol=1e-6)
 
 
-def test_the_softmax_loss_of_two_outputs_is_the_sigmoid_loss_of_the_logit() -> None:
+def test_the_softmax_loss_of_two_outputs_equals_the_sigmoid_loss_of_the_logit() -> None:
     head, (vector,), labels = head_of("qqp", {"tasks.qqp.loss": "cross_entropy"}), vectors(1), torch.tensor([0, 1, 1])
     outputs = 50 * vector @ head.weight.T
     assert outputs.shape == (3, 2)
@@ -100,13 +100,13 @@ def test_the_softmax_loss_of_two_outputs_is_the_sigmoid_loss_of_the_logit() -> N
     assert torch.equal(logit > 0, outputs.argmax(dim=1) == 1)
 
 
-def test_two_outputs_are_for_binary_tasks_alone() -> None:
+def test_only_binary_tasks_can_have_two_outputs() -> None:
     assert head_of("sst", {"tasks.sst.loss": "cross_entropy"}).weight.shape == (5, 32)
     assert head_of("qqp").weight.shape == (1, 32)
     assert head_of("qqp", {"tasks.qqp.loss": "cross_entropy"}).weight.shape == (2, 32)
 
 
-def test_a_cosine_without_projection_is_scipys() -> None:
+def test_a_cosine_without_projection_matches_scipy() -> None:
     pair = vectors(2)
     expected = torch.tensor([[1 - cosine_distance(first, second)] for first, second in zip(*pair, strict=True)])
     binary = head_of("qqp", {**COSINE, "tasks.qqp.cosine_projection": False})
@@ -124,7 +124,7 @@ def test_equal_opposite_and_orthogonal_texts_have_the_highest_lowest_and_middle_
     assert head((torch.tensor([[3.0, 4.0]]), torch.tensor([second]))).item() == pytest.approx(score, abs=1e-6)
 
 
-def test_both_texts_pass_the_same_projection_before_the_cosine() -> None:
+def test_both_texts_share_the_projection_before_the_cosine() -> None:
     head, (first, second) = head_of("qqp", COSINE), vectors(2)
     with torch.no_grad():
         head.projection.bias.normal_()
@@ -144,7 +144,7 @@ def test_the_cosine_of_an_empty_vector_is_finite_with_its_gradient() -> None:
     assert torch.isfinite(first.grad).all()
 
 
-def test_the_cosine_is_taken_in_full_precision_under_autocast() -> None:
+def test_the_cosine_is_fp32_under_autocast() -> None:
     head, pair = head_of("qqp", {**COSINE, "tasks.qqp.cosine_projection": False}), vectors(2)
     projected = head_of("qqp", COSINE)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -169,7 +169,7 @@ EVERYTHING = BASE.override(
 )
 
 
-def test_all_weights_are_normal_with_deviation_two_hundredths_and_biases_zero() -> None:
+def test_weights_are_normal_with_deviation_0_02_and_biases_zero() -> None:
     for name, value in all_modules(EVERYTHING, width=700).items():
         if name.endswith("bias"):
             assert torch.equal(value, torch.zeros_like(value))
@@ -177,13 +177,13 @@ def test_all_weights_are_normal_with_deviation_two_hundredths_and_biases_zero() 
             assert kstest(value.flatten().numpy(), "norm", args=(0, 0.02)).pvalue > 1e-3, name
 
 
-def test_no_two_weights_are_drawn_from_the_same_stream() -> None:
+def test_every_weight_has_its_own_stream() -> None:
     firsts = [float(value.flatten()[0]) for name, value in all_modules(EVERYTHING).items() if name.endswith("weight")]
     assert len(firsts) == 6
     assert len(set(firsts)) == len(firsts)
 
 
-def test_weights_follow_from_seed_replicate_and_task_alone() -> None:
+def test_weights_depend_on_seed_replicate_and_task_alone() -> None:
     before = all_modules(EVERYTHING)
     torch.manual_seed(99)
     inert = {"optimizer.learning_rate": 1e-3, "tasks.sst.batch_size": 4, "smart.weight": 3, "smart.tasks": "sst"}
@@ -195,7 +195,7 @@ def test_weights_follow_from_seed_replicate_and_task_alone() -> None:
         assert all(torch.equal(other[name], value) == name.endswith("bias") for name, value in before.items())
 
 
-def test_making_modules_leaves_the_global_stream_alone() -> None:
+def test_building_modules_does_not_use_the_global_stream() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
@@ -208,7 +208,7 @@ def test_a_new_layer_may_have_no_bias() -> None:
     assert torch.equal(new_linear(3, 2, "x", bias=False).weight, new_linear(3, 2, "x").weight)
 
 
-def test_a_fourth_task_has_a_head_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fourth_task_has_its_own_head(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(TASKS, "nli", dataclasses.replace(TASKS["sst"], name="nli", label_range=(0, 2)))
     config = TrialConfig(stages=(StageConfig(tasks=("sst", "nli")),))
     head = make_head(config, "nli", 32)
@@ -217,14 +217,14 @@ def test_a_fourth_task_has_a_head_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(("changes", "width"), [({}, 32), (BI, 64)])
-def test_the_relational_layer_is_as_wide_as_the_vectors_of_its_tasks(changes: Any, width: int) -> None:
+def test_the_relational_layer_has_the_width_of_its_tasks_vectors(changes: Any, width: int) -> None:
     layer = make_relational(BASE.override({**changes, "relational_tasks": ["qqp", "sts"]}), 32)
     assert isinstance(layer, nn.Linear)
     assert layer.weight.shape == (width, width)
     assert layer.bias.shape == (width,)
 
 
-def test_there_is_a_relational_layer_where_an_active_task_shares_it() -> None:
+def test_the_relational_layer_exists_where_an_active_task_uses_it() -> None:
     assert make_relational(BASE, 32) is None
     related = BASE.override({"relational_tasks": ["qqp", "sts"]})
     assert make_relational(dataclasses.replace(related, stages=(StageConfig(tasks=("sst", "sts")),)), 32) is not None
@@ -242,7 +242,7 @@ def test_the_contrastive_projection_by_hand() -> None:
     assert none(inputs) is inputs
 
 
-def test_there_is_a_projection_where_an_active_task_is_contrasted() -> None:
+def test_the_projection_exists_where_an_active_task_uses_simcse() -> None:
     assert make_projection(BASE, 32) is None
     assert make_projection(BASE.override({**SIMCSE, "simcse.weight": 0}), 32) is None
     both = {**SIMCSE, "simcse.tasks": ["qqp", "sts"], "stages.0.tasks": ["sst", "sts"]}

@@ -15,7 +15,7 @@ from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 from mtlib.model.hub import ask_hub, is_folder, read_encoder_name
 
 
-def test_a_folder_is_named_absolutely_and_a_hub_name_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_is_resolved_and_a_hub_name_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own").mkdir()
     assert read_encoder_name("own") == read_encoder_name("./own") == str((tmp_path / "own").resolve())
@@ -24,20 +24,18 @@ def test_a_folder_is_named_absolutely_and_a_hub_name_stays(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("name", ["./no", "/no/such", "~/no-such-folder", "a/b/c"])
-def test_what_can_only_be_a_folder_must_be_there(name: str) -> None:
+def test_a_name_that_can_only_be_a_folder_must_exist(name: str) -> None:
     with pytest.raises(ValueError, match="--encoder must be a hub name or a folder that exists, got '"):
         read_encoder_name(name)
 
 
-def test_names_are_read_without_torch_or_the_hub() -> None:
+def test_names_are_parsed_without_torch_or_the_hub() -> None:
     code = "import sys, mtlib.model.hub; print({'torch', 'transformers', 'huggingface_hub'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout == "set()\n"
 
 
-def test_a_folder_is_none_of_the_hubs_business_be_it_there_or_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_is_never_looked_up_on_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own").mkdir()
     assert is_folder("own")
@@ -62,7 +60,7 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     return set_answer
 
 
-def test_a_hub_that_cannot_be_reached_is_one_line_at_once(answer: Callable[[Any], None]) -> None:
+def test_an_unreachable_hub_is_one_line_without_retries(answer: Callable[[Any], None]) -> None:
     answer(ConnectionError("Name or service not known"))
     with pytest.raises(ValueError) as raised:
         ask_hub("no-such-owner/no-such-encoder")
@@ -72,7 +70,7 @@ def test_a_hub_that_cannot_be_reached_is_one_line_at_once(answer: Callable[[Any]
     )
 
 
-def test_a_name_that_the_hub_does_not_know_is_one_line(answer: Callable[[Any], None]) -> None:
+def test_an_unknown_name_is_one_line(answer: Callable[[Any], None]) -> None:
     answer(RepositoryNotFoundError.__new__(RepositoryNotFoundError))
     with pytest.raises(ValueError) as raised:
         ask_hub("bert-bse")
@@ -82,7 +80,7 @@ def test_a_name_that_the_hub_does_not_know_is_one_line(answer: Callable[[Any], N
     )
 
 
-def test_a_gated_encoder_is_answered_with_the_access_token_that_it_needs(answer: Callable[[Any], None]) -> None:
+def test_a_gated_encoder_names_the_access_token_that_it_needs(answer: Callable[[Any], None]) -> None:
     answer(GatedRepoError.__new__(GatedRepoError))
     with pytest.raises(ValueError) as raised:
         ask_hub("owner/gated")
@@ -111,7 +109,7 @@ def test_a_repository_without_weights_is_one_line(files: list[tuple[str, int]], 
         ([("model.safetensors", None)], 0),
     ],
 )
-def test_the_weights_that_would_be_fetched_are_measured(
+def test_the_size_of_the_weights_to_fetch_is_known(
     files: list[tuple[str, Any]], size: int, answer: Callable[[Any], None]
 ) -> None:
     answer(files)

@@ -85,13 +85,13 @@ def seen_by(encoder: nn.Module, modules: list[nn.Module]) -> list[int]:
 
 
 @pytest.mark.parametrize("config", KNOWN, ids=name_of)
-def test_layers_come_first_to_last(config: Any) -> None:
+def test_layers_are_in_the_order_of_the_forward_pass(config: Any) -> None:
     encoder = encoder_of(config)
     assert seen_by(encoder, list(encoder_layers(encoder, "PALs"))) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("config", KNOWN, ids=name_of)
-def test_each_layers_parameters_have_its_number_and_all_else_is_below_the_first_or_counts_with_the_last(
+def test_parameters_have_the_number_of_their_layer_or_of_its_end(
     config: Any,
 ) -> None:
     encoder = encoder_of(config)
@@ -140,9 +140,7 @@ def trained(encoder: nn.Module) -> set[int]:
     ("layers", "expected"), [(None, {-1, 0, 1, 2}), ((), set()), ((1,), {1}), ((2, 0), {0, 2}), ((0, 1, 2), {0, 1, 2})]
 )
 @pytest.mark.parametrize("config", [BERT, DISTIL, MODERN], ids=name_of)
-def test_only_the_named_layers_stay_in_training(
-    layers: tuple[int, ...] | None, expected: set[int], config: Any
-) -> None:
+def test_only_the_named_layers_are_trained(layers: tuple[int, ...] | None, expected: set[int], config: Any) -> None:
     encoder = encoder_of(config)
     freeze(encoder, layers)
     assert trained(encoder) == expected
@@ -159,7 +157,7 @@ def test_any_encoder_can_be_frozen_whole_but_not_in_part() -> None:
 
 
 @pytest.mark.parametrize("config", POST_NORM, ids=name_of)
-def test_the_norms_that_pals_enter_are_met_attention_first_in_each_layer(config: Any) -> None:
+def test_norms_of_pals_are_attention_first_in_each_layer(config: Any) -> None:
     encoder = encoder_of(config)
     pairs = zip(norms_of(encoder, "attention"), norms_of(encoder, "layer"), strict=True)
     assert seen_by(encoder, [norm for pair in pairs for norm in pair]) == list(range(6))
@@ -167,7 +165,7 @@ def test_the_norms_that_pals_enter_are_met_attention_first_in_each_layer(config:
 
 @pytest.mark.parametrize("placement", ["attention", "layer"])
 @pytest.mark.parametrize("config", [MODERN, MOBILE, RobertaPreLayerNormConfig(**SMALL)], ids=name_of)
-def test_pals_are_refused_by_name_where_a_layer_has_no_such_norm(config: Any, placement: str) -> None:
+def test_pals_are_refused_where_a_layer_lacks_the_norm(config: Any, placement: str) -> None:
     encoder = encoder_of(config)
     changes = {"pals.size": 4, "pals.num_heads": 2, "pals.placement": placement, "pals.tasks": ["sst"]}
     rule = rf"^PALs cannot enter {type(encoder).__name__} with pals.placement {placement}: its layers have no norm"
@@ -177,18 +175,18 @@ def test_pals_are_refused_by_name_where_a_layer_has_no_such_norm(config: Any, pl
 
 
 @pytest.mark.parametrize("key", ["encoder.trained_layers", "tasks.qqp.chosen_layers"])
-def test_layer_numbers_of_a_configuration_must_be_the_encoders(key: str) -> None:
+def test_layer_numbers_must_exist_in_the_encoder(key: str) -> None:
     encoder = encoder_of(BERT)
     check_fits(BASE.override({key: [0, 2]}), encoder)
     with pytest.raises(ValueError, match=rf"^{key} must be layers of the encoder, 0 to 2, got 3$"):
         check_fits(BASE.override({key: [0, 3, 4]}), encoder)
 
 
-def test_layers_of_a_task_that_no_stage_trains_are_not_looked_at() -> None:
+def test_layers_of_untrained_tasks_are_not_checked() -> None:
     check_fits(BASE.override({"tasks.sts.chosen_layers": [3]}), encoder_of(BERT))
 
 
 @pytest.mark.parametrize("key", ["layer_decay", "chosen_scale", "other_scale"])
-def test_layers_have_rates_where_one_of_three_settings_is_not_one(key: str) -> None:
+def test_layer_rates_are_needed_where_one_of_three_settings_is_not_1(key: str) -> None:
     assert not has_layer_rates(BASE.optimizer)
     assert has_layer_rates(BASE.override({f"optimizer.{key}": 0.5, "tasks.sst.chosen_layers": [0]}).optimizer)

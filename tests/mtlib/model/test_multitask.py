@@ -74,7 +74,7 @@ def states_of(model: MultiTaskModel, inputs: Inputs) -> tuple[Tensor, ...]:
 
 
 @torch.no_grad()
-def test_logits_are_those_of_a_linear_layer_by_hand_on_the_states_of_the_first_token(
+def test_logits_are_a_linear_layer_by_hand_on_the_states_of_the_first_token(
     prepared: tuple[MultiTaskModel, Batch],
 ) -> None:
     model, batch = prepared
@@ -88,7 +88,7 @@ def test_logits_are_those_of_a_linear_layer_by_hand_on_the_states_of_the_first_t
 
 
 @torch.no_grad()
-def test_keeping_the_embedded_text_changes_no_logit_and_gives_what_enters_the_first_layer(
+def test_keeping_embeddings_changes_no_logit_and_gives_the_input_of_the_first_layer(
     prepared: tuple[MultiTaskModel, Batch],
 ) -> None:
     model, batch = prepared
@@ -100,7 +100,7 @@ def test_keeping_the_embedded_text_changes_no_logit_and_gives_what_enters_the_fi
 
 
 @torch.no_grad()
-def test_embedded_text_that_enters_again_gives_the_plain_pass_exactly(prepared: tuple[MultiTaskModel, Batch]) -> None:
+def test_passing_embeddings_equals_the_plain_pass(prepared: tuple[MultiTaskModel, Batch]) -> None:
     model, batch = prepared
     plain, kept = model(batch), model(batch, keep=True).embeddings
     for keep in (False, True):
@@ -111,7 +111,7 @@ def test_embedded_text_that_enters_again_gives_the_plain_pass_exactly(prepared: 
 
 
 @torch.no_grad()
-def test_each_embedded_text_that_enters_replaces_its_own_input(prepared: tuple[MultiTaskModel, Batch]) -> None:
+def test_each_passed_embedding_replaces_its_own_input(prepared: tuple[MultiTaskModel, Batch]) -> None:
     torch.manual_seed(0)
     model, batch = prepared
     plain, kept = model(batch).logits, model(batch, keep=True).embeddings
@@ -123,7 +123,7 @@ def test_each_embedded_text_that_enters_replaces_its_own_input(prepared: tuple[M
         assert torch.equal(model(batch).logits, plain)  # and only in that pass
 
 
-def test_a_pass_that_keeps_draws_the_same_dropout_as_one_that_does_not(prepared: tuple[MultiTaskModel, Batch]) -> None:
+def test_keeping_embeddings_does_not_change_dropout(prepared: tuple[MultiTaskModel, Batch]) -> None:
     model, batch = prepared
     model.train()
     logits = []
@@ -135,7 +135,7 @@ def test_a_pass_that_keeps_draws_the_same_dropout_as_one_that_does_not(prepared:
     assert not torch.equal(logits[0], model(batch).logits)
 
 
-def test_kept_embeddings_are_part_of_the_pass_that_is_differentiated(prepared: tuple[MultiTaskModel, Batch]) -> None:
+def test_kept_embeddings_are_differentiable(prepared: tuple[MultiTaskModel, Batch]) -> None:
     model, batch = prepared
     output = model(batch, keep=True)
     for embedded in output.embeddings:
@@ -146,7 +146,7 @@ def test_kept_embeddings_are_part_of_the_pass_that_is_differentiated(prepared: t
     assert gradient.abs().max() > 0
 
 
-def test_no_hook_is_left_behind_even_if_the_encoder_fails(
+def test_no_hook_remains_after_an_error_of_the_encoder(
     prepared: tuple[MultiTaskModel, Batch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, batch = prepared
@@ -163,7 +163,7 @@ def test_no_hook_is_left_behind_even_if_the_encoder_fails(
     assert not layer._forward_hooks
 
 
-def test_only_the_batchs_own_head_gets_a_gradient(prepared: tuple[MultiTaskModel, Batch]) -> None:
+def test_only_the_head_of_the_batch_gets_a_gradient(prepared: tuple[MultiTaskModel, Batch]) -> None:
     model, batch = prepared
     model(batch).logits.sum().backward()
     heads = {name for name, parameter in model.heads.named_parameters() if parameter.grad is not None}
@@ -171,16 +171,14 @@ def test_only_the_batchs_own_head_gets_a_gradient(prepared: tuple[MultiTaskModel
     assert model.get_parameter("encoder.embeddings.word_embeddings.weight").grad is not None
 
 
-def test_a_head_is_made_for_every_active_task_and_no_other(
-    tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
-) -> None:
+def test_only_active_tasks_have_a_head(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> None:
     assert set(MultiTaskModel(tiny_config, tiny_encoder).heads) == {"sst", "qqp", "sts"}
     one = tiny_config.override({"stages.1.tasks": "qqp"})
     assert set(MultiTaskModel(one, tiny_encoder).heads) == {"qqp"}
 
 
 @pytest.mark.parametrize(("asked", "given"), [(None, 0.1), (0, 0.0), (0.25, 0.25)])
-def test_the_heads_dropout_is_the_configured_one_or_the_encoders_own(
+def test_the_heads_dropout_is_the_setting_or_that_of_the_encoder(
     asked: float | None, given: float, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
 ) -> None:
     assert tiny_encoder.config.hidden_dropout_prob == 0.1
@@ -188,7 +186,7 @@ def test_the_heads_dropout_is_the_configured_one_or_the_encoders_own(
     assert model.dropout.p == given
 
 
-def test_dropout_stands_before_the_head(
+def test_dropout_precedes_the_head(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     model = MultiTaskModel(tiny_config, tiny_encoder).eval()
@@ -236,7 +234,7 @@ def model_of(tiny_config: TrialConfig) -> Callable[[Any], MultiTaskModel]:
 
 @pytest.mark.parametrize("keep", [False, True])
 @pytest.mark.parametrize("name", OTHERS)
-def test_segments_are_given_to_encoders_that_have_several_and_to_no_others(
+def test_segments_are_passed_only_to_encoders_with_several(
     name: str, keep: bool, model_of: Callable[[Any], MultiTaskModel]
 ) -> None:
     model, batch = model_of(OTHERS[name]), random_batch()
@@ -251,7 +249,7 @@ def test_segments_are_given_to_encoders_that_have_several_and_to_no_others(
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", OTHERS)
-def test_other_encoders_take_embedded_text_as_bert_does(name: str, model_of: Callable[[Any], MultiTaskModel]) -> None:
+def test_other_encoders_accept_embeddings_like_bert(name: str, model_of: Callable[[Any], MultiTaskModel]) -> None:
     model, batch = model_of(OTHERS[name]), random_batch()
     kept = model(batch, keep=True)
     assert torch.equal(kept.logits, model(batch).logits)
@@ -260,7 +258,7 @@ def test_other_encoders_take_embedded_text_as_bert_does(name: str, model_of: Cal
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", [name for name in ENCODERS if name not in NOT_ENTERED])
-def test_embedded_text_that_enters_again_changes_nothing_wherever_noise_may_enter(
+def test_passing_embeddings_changes_nothing_wherever_noise_may_enter(
     name: str, tiny_config: TrialConfig, bert_tokenizer: PreTrainedTokenizerFast
 ) -> None:
     encoder, batch = random_encoder(ENCODERS[name], bert_tokenizer), random_batch()
@@ -295,7 +293,7 @@ def test_padding_and_segments_reach_the_encoder(
         assert not torch.allclose(model(turned).logits, model(alone).logits, atol=1e-6)
 
 
-def test_smart_is_refused_for_an_encoder_that_noise_cannot_enter(tiny_config: TrialConfig) -> None:
+def test_smart_is_refused_for_an_encoder_without_an_entry_for_noise(tiny_config: TrialConfig) -> None:
     without = untrained(T5Config(d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, vocab_size=40))
     plain = tiny_config.override({"encoder.dropout": None, "smart.weight": 0})
     assert isinstance(MultiTaskModel(plain, without), nn.Module)
@@ -304,7 +302,7 @@ def test_smart_is_refused_for_an_encoder_that_noise_cannot_enter(tiny_config: Tr
 
 
 @pytest.mark.parametrize("name", NOT_ENTERED)
-def test_what_noise_cannot_enter_is_trained_without_it(
+def test_an_encoder_without_an_entry_for_noise_trains_without_smart(
     name: str, tiny_config: TrialConfig, bert_tokenizer: PreTrainedTokenizerFast
 ) -> None:
     encoder, config = random_encoder(ENCODERS[name], bert_tokenizer), tiny_config.override({"encoder.dropout": None})
@@ -335,7 +333,7 @@ def telling(config: TrialConfig, encoder: PretrainedEncoder) -> MultiTaskModel:
 
 @torch.no_grad()
 @pytest.mark.parametrize("encoding", ["cross", "bi"])
-def test_mean_pooling_is_the_mean_over_a_texts_tokens_by_a_loop(
+def test_mean_pooling_matches_a_loop_over_tokens(
     encoding: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     config = tiny_config.override({"tasks.qqp.pooling": "mean", "tasks.qqp.encoding": encoding})
@@ -353,7 +351,7 @@ def test_mean_pooling_is_the_mean_over_a_texts_tokens_by_a_loop(
     assert torch.allclose(model(batch).logits, vectors.flatten(1) @ weight.T + bias, atol=1e-5)
 
 
-def test_padding_has_no_part_in_a_mean_and_gets_no_gradient() -> None:
+def test_padding_is_left_out_of_the_mean_and_gets_no_gradient() -> None:
     hidden = torch.randn(3, 4, 8, requires_grad=True)
     mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]])
     found = pooled(hidden, mask, "mean", is_read_last=False)
@@ -365,7 +363,7 @@ def test_padding_has_no_part_in_a_mean_and_gets_no_gradient() -> None:
     assert torch.equal(pooled(hidden, mask, "mean", is_read_last=True), found)
 
 
-def test_the_token_that_stands_for_a_text_is_its_first_or_its_last_before_the_padding() -> None:
+def test_a_text_is_read_at_its_first_or_its_last_token() -> None:
     hidden, mask = torch.randn(3, 4, 8), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]])
     assert torch.equal(pooled(hidden, mask, "cls", is_read_last=False), hidden[:, 0])
     last = torch.stack([hidden[0, 3], hidden[1, 1], hidden[2, 0]])
@@ -374,7 +372,7 @@ def test_the_token_that_stands_for_a_text_is_its_first_or_its_last_before_the_pa
 
 @torch.no_grad()
 @pytest.mark.parametrize("encoding", ["cross", "bi"])
-def test_xlnet_is_read_where_transformers_reads_it(
+def test_xlnet_is_read_at_the_token_that_transformers_reads(
     encoding: Encoding, tiny_config: TrialConfig, pair_table: Table, xlnet_tokenizer: XLNetTokenizer, tmp_path: Path
 ) -> None:
     encoder = random_encoder(ENCODERS["xlnet"], xlnet_tokenizer)
@@ -407,7 +405,7 @@ ALONE: dict[str, dict[str, Any]] = {
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", ALONE)
-def test_an_answer_depends_neither_on_padding_nor_on_batch_mates(
+def test_logits_depend_neither_on_padding_nor_on_other_rows(
     name: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     config = tiny_config.override(ALONE[name])
@@ -422,7 +420,7 @@ def test_an_answer_depends_neither_on_padding_nor_on_batch_mates(
     assert logits.std() > 1e-3
 
 
-def test_the_relational_layer_is_one_that_its_tasks_share_and_others_pass_by(
+def test_only_relational_tasks_use_the_relational_layer(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     config = tiny_config.override(
@@ -454,7 +452,7 @@ def test_the_relational_layer_is_one_that_its_tasks_share_and_others_pass_by(
 
 @torch.no_grad()
 @pytest.mark.parametrize("placement", ["attention", "layer"])
-def test_projected_attention_of_a_task_leaves_the_others_as_they_are(
+def test_pals_of_a_task_do_not_change_the_other_tasks(
     placement: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     config = tiny_config.override({**PALS, "pals.tasks": "qqp,sts", "pals.placement": placement})
@@ -473,7 +471,7 @@ def test_projected_attention_of_a_task_leaves_the_others_as_they_are(
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
-def test_a_tasks_step_reaches_its_own_projected_attention_alone(
+def test_a_step_of_a_task_changes_only_its_own_pals(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     model = telling(tiny_config.override({**PALS, "pals.tasks": "sst,qqp"}), tiny_encoder)
@@ -487,7 +485,7 @@ def test_a_tasks_step_reaches_its_own_projected_attention_alone(
     ("trained", "moving"),
     [(None, {"embeddings", "0", "1"}), ((), set()), ((1,), {"1"}), ((0, 1), {"0", "1"})],
 )
-def test_only_the_layers_that_are_to_be_trained_move(
+def test_only_trained_layers_change(
     trained: tuple[int, ...] | None,
     moving: set[str],
     tiny_config: TrialConfig,
@@ -505,7 +503,7 @@ def test_only_the_layers_that_are_to_be_trained_move(
     assert {"heads.qqp.weight", "pals.qqp.up.weight"} <= moved
 
 
-def test_a_module_that_nothing_asks_for_is_not_made(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> None:
+def test_unused_modules_are_not_built(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> None:
     model = MultiTaskModel(tiny_config, tiny_encoder)
     assert (model.relational, model.projection) == (None, None)
     assert {name.split(".")[0] for name in model.state_dict()} == {"encoder", "heads"}

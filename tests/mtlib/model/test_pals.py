@@ -80,7 +80,7 @@ def attention_by_hand(pals: Pals, layer: int, hidden: Tensor, mask: Tensor) -> T
 
 
 @pytest.mark.parametrize("num_heads", [1, 2, 4])
-def test_attention_is_that_of_a_slow_loop(num_heads: int) -> None:
+def test_attention_matches_a_slow_loop(num_heads: int) -> None:
     pals = large_pals({"pals.num_heads": num_heads})
     hidden = torch.randn(2, 5, WIDTH, generator=torch.Generator().manual_seed(1))
     for layer in range(LAYERS):
@@ -90,7 +90,7 @@ def test_attention_is_that_of_a_slow_loop(num_heads: int) -> None:
             assert expected.abs().max() > 1
 
 
-def test_the_identity_leaves_two_matrices() -> None:
+def test_identity_pals_have_two_matrices() -> None:
     pals, hidden = large_pals({"pals.function": "identity"}), torch.randn(2, 5, WIDTH)
     for layer in range(LAYERS):
         expected = hidden @ pals.down.weight.T @ pals.up.weight.T
@@ -98,7 +98,7 @@ def test_the_identity_leaves_two_matrices() -> None:
     assert {name for name, _ in pals.named_parameters()} == {"down.weight", "up.weight"}
 
 
-def test_low_rank_layers_are_those_of_a_slow_loop() -> None:
+def test_low_rank_layers_match_a_slow_loop() -> None:
     pals, hidden = large_pals({"pals.function": "low_rank"}), torch.randn(2, 5, WIDTH)
     for layer in range(LAYERS):
         weights = {name: pals.get_parameter(name) for name, _ in pals.named_parameters() if f".{layer}." in name}
@@ -115,7 +115,7 @@ def test_low_rank_layers_are_those_of_a_slow_loop() -> None:
 
 
 @pytest.mark.parametrize("function", ["identity", "low_rank"])
-def test_low_rank_layers_need_no_size_that_the_heads_divide(function: str) -> None:
+def test_low_rank_layers_accept_a_size_not_divisible_by_the_heads(function: str) -> None:
     pals = large_pals({"pals.function": function, "pals.size": 3, "pals.num_heads": 2})
     assert pals(0, torch.randn(1, 4, WIDTH), torch.ones(1, 4).bool()).shape == (1, 4, WIDTH)
 
@@ -132,7 +132,7 @@ def layer_by_hand(layer: Any, hidden: Tensor, mask: Tensor, added: Tensor, place
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("placement", PLACEMENTS)
-def test_a_pass_is_that_of_layers_put_together_by_hand(placement: str, function: str, encoder: Any) -> None:
+def test_a_pass_matches_layers_assembled_by_hand(placement: str, function: str, encoder: Any) -> None:
     pals = large_pals({"pals.placement": placement, "pals.function": function}, scale=5.0)
     with torch.no_grad():
         hidden = encoder.embeddings(input_ids=IDS)
@@ -143,7 +143,7 @@ def test_a_pass_is_that_of_layers_put_together_by_hand(placement: str, function:
         assert (states(encoder) - hidden).abs().max() > 0.1
 
 
-def test_the_two_placements_are_not_the_same(encoder: nn.Module) -> None:
+def test_the_two_placements_differ(encoder: nn.Module) -> None:
     first, second = (states(encoder, large_pals({"pals.placement": placement})) for placement in PLACEMENTS)
     assert not torch.allclose(first, second, atol=1e-2)
 
@@ -155,7 +155,7 @@ def test_the_two_placements_are_not_the_same(encoder: nn.Module) -> None:
     [BertConfig(**SMALL), RobertaConfig(**SMALL, pad_token_id=0), DebertaConfig(**SMALL), DISTIL],
     ids=lambda config: config.model_type,
 )
-def test_modules_that_start_at_zero_change_nothing_in_any_architecture(
+def test_zero_initialised_modules_change_nothing_in_any_architecture(
     config: Any, placement: str, function: str
 ) -> None:
     torch.manual_seed(0)
@@ -167,7 +167,7 @@ def test_modules_that_start_at_zero_change_nothing_in_any_architecture(
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_modules_that_start_at_zero_learn(function: str, encoder: nn.Module) -> None:
+def test_zero_initialised_modules_learn(function: str, encoder: nn.Module) -> None:
     pals = make_pals(BASE.override({"pals.zero_start": True, "pals.function": function}), "sst", WIDTH, LAYERS)
     optimizer = torch.optim.SGD(pals.parameters(), lr=1.0)
     before = {name: value.detach().clone() for name, value in pals.named_parameters()}
@@ -188,7 +188,7 @@ def test_padding_does_not_change_the_states_of_text(placement: str, function: st
     assert torch.allclose(states(encoder, pals)[1:, :3], alone, atol=1e-5)
 
 
-def test_modules_of_the_papers_size_make_eight_tasks_1_13_times_bert() -> None:
+def test_the_papers_modules_for_eight_tasks_have_0_13_times_the_weights_of_bert() -> None:
     config = BASE.override({"pals.size": 204, "pals.num_heads": 12})
     pals = make_pals(config, "sst", 768, 12)
     count = sum(parameter.numel() for parameter in pals.parameters())
@@ -198,7 +198,7 @@ def test_modules_of_the_papers_size_make_eight_tasks_1_13_times_bert() -> None:
     assert round(1 + 8 * count / bert, 2) == 1.13  # Stickland and Murray 2019
 
 
-def test_low_rank_layers_are_as_many_weights_as_in_their_authors_code_or_one_layers_of_them() -> None:
+def test_low_rank_layers_have_as_many_weights_as_in_the_authors_code() -> None:
     # In the code of Stickland and Murray: 12 times nn.Linear(768, 100) and nn.Linear(100, 768), low_rank_config.json.
     own = make_pals(BASE.override({"pals.size": 100, "pals.function": "low_rank"}), "sst", 768, 12)
     counts = {"weight": 0, "bias": 0}
@@ -210,7 +210,7 @@ def test_low_rank_layers_are_as_many_weights_as_in_their_authors_code_or_one_lay
     assert sum(parameter.numel() for parameter in shared.parameters()) == 2 * 768 * 100  # .15 million
 
 
-def test_all_layers_of_a_task_share_both_projections_and_nothing_else() -> None:
+def test_layers_of_a_task_share_only_the_two_projections() -> None:
     shapes = {name: tuple(value.shape) for name, value in large_pals().state_dict().items()}
     assert shapes == {
         "down.weight": (8, 32),
@@ -236,9 +236,7 @@ def test_low_rank_layers_share_nothing() -> None:
 
 
 @pytest.mark.parametrize(("function", "part"), [("attention", "mixing"), ("low_rank", "down"), ("low_rank", "up")])
-def test_a_change_in_one_layers_matrices_leaves_the_layers_below_as_they_are(
-    function: str, part: str, encoder: Any
-) -> None:
+def test_a_change_in_one_layer_does_not_affect_the_layers_below(function: str, part: str, encoder: Any) -> None:
     pals = large_pals({"pals.function": function})
 
     def both() -> tuple[Tensor, Tensor]:
@@ -259,7 +257,7 @@ def num_hooks(encoder: nn.Module) -> int:
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
-def test_nothing_stays_in_the_encoder_after_a_pass_or_an_error(placement: str, encoder: nn.Module) -> None:
+def test_no_hook_remains_after_a_pass_or_an_error(placement: str, encoder: nn.Module) -> None:
     pals, before, plain = large_pals({"pals.placement": placement}), num_hooks(encoder), states(encoder)
     states(encoder, pals)
     assert num_hooks(encoder) == before
@@ -272,7 +270,7 @@ def test_nothing_stays_in_the_encoder_after_a_pass_or_an_error(placement: str, e
     assert torch.equal(states(encoder), plain)
 
 
-def test_passes_of_two_tasks_and_two_passes_in_one_context_do_not_meet(encoder: nn.Module) -> None:
+def test_passes_of_two_tasks_do_not_affect_each_other(encoder: nn.Module) -> None:
     first, second = large_pals(), make_pals(BASE, "qqp", WIDTH, LAYERS)
     expected = states(encoder, first), states(encoder, second)
     assert not torch.equal(*expected)
@@ -284,7 +282,7 @@ def test_passes_of_two_tasks_and_two_passes_in_one_context_do_not_meet(encoder: 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_bfloat16_passes_are_near_and_give_gradients_in_full_precision(
+def test_bf16_passes_are_close_with_gradients_in_full_precision(
     placement: str, function: str, encoder: nn.Module
 ) -> None:
     pals = large_pals({"pals.placement": placement, "pals.function": function}, scale=5.0)
@@ -297,12 +295,12 @@ def test_bfloat16_passes_are_near_and_give_gradients_in_full_precision(
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_nothing_is_dropped_out_of_the_modules(function: str) -> None:
+def test_the_modules_have_no_dropout(function: str) -> None:
     pals, hidden = large_pals({"pals.function": function}).train(), torch.randn(2, 5, WIDTH)
     assert torch.equal(pals(0, hidden, MASK.bool()), pals(0, hidden, MASK.bool()))
 
 
-def test_an_architecture_that_normalises_before_it_adds_is_refused_by_name() -> None:
+def test_an_architecture_with_pre_layer_norm_is_refused_by_name() -> None:
     special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
     encoder = AutoModel.from_config(ModernBertConfig(**SMALL, **special))
     with (
@@ -314,7 +312,7 @@ def test_an_architecture_that_normalises_before_it_adds_is_refused_by_name() -> 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("zero_start", [False, True])
-def test_weights_are_normal_with_deviation_two_hundredths_save_a_zero_start(zero_start: bool, function: str) -> None:
+def test_weights_are_normal_with_deviation_0_02_except_for_a_zero_start(zero_start: bool, function: str) -> None:
     changes = {"pals.size": 60, "pals.zero_start": zero_start, "pals.function": function}
     pals = make_pals(BASE.override(changes), "sst", 100, 2)
     for name, value in pals.state_dict().items():
@@ -337,20 +335,20 @@ def values_of(config: TrialConfig, task: str = "sst", layers: int = LAYERS) -> l
     ],
     ids=["task", "seed", "replicate"],
 )
-def test_every_matrix_of_every_task_seed_and_replicate_is_drawn_from_a_stream_of_its_own(
+def test_every_matrix_of_every_task_seed_and_replicate_has_its_own_stream(
     other: Callable[[], list[float]],
 ) -> None:
     assert len({*values_of(BASE), *other()}) == 8
 
 
-def test_every_low_rank_matrix_is_drawn_from_a_stream_of_its_own() -> None:
+def test_every_low_rank_matrix_has_its_own_stream() -> None:
     low_rank = BASE.override({"pals.function": "low_rank"})
     first = [value for config in (low_rank, low_rank.override({"seed": 1})) for value in values_of(config) if value]
     assert len({*first, *values_of(BASE)}) == 2 * 4 + 4
     assert values_of(low_rank, layers=3)[:4] == values_of(low_rank)[:4]
 
 
-def test_weights_follow_from_nothing_but_the_task_and_the_seed() -> None:
+def test_weights_depend_on_task_and_seed_alone() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)

@@ -33,18 +33,18 @@ def parser() -> argparse.ArgumentParser:
     return found
 
 
-def test_flags_may_stand_among_places(parser: argparse.ArgumentParser) -> None:
+def test_flags_and_positional_arguments_can_be_mixed(parser: argparse.ArgumentParser) -> None:
     found = parse_words(parser, ["a", "--num-models", "5", "b", "--quiet"])
     assert (found.places, found.num_models, found.quiet) == (["a", "b"], 5, True)
     assert found.given == {"--num-models": "num_models", "--quiet": "quiet"}
 
 
-def test_given_flags_are_known_however_they_are_written(parser: argparse.ArgumentParser) -> None:
+def test_given_flags_are_known_in_every_spelling(parser: argparse.ArgumentParser) -> None:
     assert parse_words(parser, []).given == {}
     assert parse_words(parser, ["--num-models=3", "-q"]).given == {"--num-models": "num_models", "-q": "quiet"}
 
 
-def test_values_are_taken_once(parser: argparse.ArgumentParser) -> None:
+def test_values_of_a_repeated_flag_are_joined(parser: argparse.ArgumentParser) -> None:
     assert parse_words(parser, ["--set", "a=1", "b=2", "--set", "c=3"]).set == ["a=1", "b=2", "c=3"]
 
 
@@ -59,14 +59,14 @@ def test_values_are_taken_once(parser: argparse.ArgumentParser) -> None:
         (["--share", "x"], "--share must be a number, got 'x'"),
     ],
 )
-def test_a_mistake_is_one_line(words: list[str], message: str, parser: argparse.ArgumentParser) -> None:
+def test_a_usage_error_is_one_line(words: list[str], message: str, parser: argparse.ArgumentParser) -> None:
     with pytest.raises(ValueError) as raised:
         parse_words(parser, words)
     assert str(raised.value).startswith(message)
     assert "\n" not in str(raised.value)
 
 
-def test_a_word_without_a_place_is_named() -> None:
+def test_an_extra_positional_argument_is_named() -> None:
     with pytest.raises(ValueError, match=r"^every value must follow its flag, got 'alone' \(see --help\)$"):
         parse_words(argparse.ArgumentParser(exit_on_error=False), ["alone"])
 
@@ -76,7 +76,7 @@ def test_an_error_of_several_lines_is_printed_in_one(capsys: pytest.CaptureFixtu
     assert capsys.readouterr() == ("", "error: must be 1, got 2\n")
 
 
-def test_discarded_output_is_no_error_on_a_closed_pipe() -> None:
+def test_discard_output_ignores_a_closed_pipe() -> None:
     code = "import os, sys; read, write = os.pipe(); os.close(read); os.dup2(write, 1)\n"
     code += "from mtlib.runtime.command_line import discard_output\ndiscard_output(); print('unread', flush=True)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
@@ -103,12 +103,12 @@ def test_a_command_ends_with_its_exit_code(
     assert capsys.readouterr() == ("", printed)
 
 
-def test_an_error_that_is_no_mistake_of_the_user_keeps_its_traceback() -> None:
+def test_an_internal_error_keeps_its_traceback() -> None:
     with pytest.raises(ZeroDivisionError):
         run_command(lambda: 1 / 0)
 
 
-def test_a_reader_that_stops_reading_is_no_error() -> None:
+def test_a_reader_that_closes_the_pipe_is_no_error() -> None:
     code = "import os; read, write = os.pipe(); os.close(read); os.dup2(write, 1)\n"
     code += "from mtlib.runtime.command_line import run_command\n"
     code += "raise SystemExit(run_command(lambda: print('unread', flush=True)))"

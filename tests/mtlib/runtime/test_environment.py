@@ -38,7 +38,7 @@ def forgetful() -> Iterator[None]:
         cached.cache_clear()
 
 
-def test_the_environment_is_plain_data_and_the_same_when_asked_again() -> None:
+def test_the_environment_is_plain_data_and_repeatable() -> None:
     first = describe_environment("cpu")
     assert first.keys() == {"num_workers", "workers"}
     assert [worker.keys() for worker in first["workers"]] == [{"sources", "libraries", "device", "num_threads"}]
@@ -46,7 +46,7 @@ def test_the_environment_is_plain_data_and_the_same_when_asked_again() -> None:
     assert first["num_workers"] == 1
 
 
-def test_the_number_of_threads_counts() -> None:
+def test_the_number_of_threads_is_part_of_the_environment() -> None:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(before + 1)
@@ -55,12 +55,12 @@ def test_the_number_of_threads_counts() -> None:
         torch.set_num_threads(before)
 
 
-def test_the_number_of_workers_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_workers_is_part_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "num_workers", lambda: 3)
     assert describe_environment("cpu")["num_workers"] == 3
 
 
-def test_workers_that_are_alike_are_told_once_and_others_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_workers_are_listed_once_and_different_ones_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "gather_from_workers", lambda own: [own, dict(own), own])
     alike = describe_environment("cpu")["workers"]
     monkeypatch.setattr(environment, "gather_from_workers", lambda own: [own, {**own, "num_threads": 99}])
@@ -81,7 +81,7 @@ def fresh_hash() -> str:
     return hash_of_sources()
 
 
-def test_the_hash_of_the_sources_is_that_of_their_names_and_content(package: Path) -> None:
+def test_the_source_hash_is_that_of_names_and_content(package: Path) -> None:
     own = fresh_hash()
     assert re.fullmatch("[0-9a-f]{64}", own)
     with (package / "runtime" / "seeds.py").open("a") as file:
@@ -96,7 +96,7 @@ def test_the_hash_of_the_sources_is_that_of_their_names_and_content(package: Pat
 @pytest.mark.parametrize(
     "name", ["train.py", "errors.py", "loss/losses.py", "config/schema.py", "data/tables.py", "new/a.py", "a/b/deep.py"]
 )
-def test_a_changed_file_that_trains_changes_the_hash_in_whatever_folder_it_is(name: str, package: Path) -> None:
+def test_a_changed_training_file_in_any_folder_changes_the_hash(name: str, package: Path) -> None:
     path = package / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
@@ -125,7 +125,7 @@ def test_demonstration_texts_model_cards_and_export_do_not_change_the_hash(name:
     assert fresh_hash() == own
 
 
-def test_files_of_one_name_in_two_folders_both_count(package: Path) -> None:
+def test_files_of_the_same_name_in_two_folders_both_count(package: Path) -> None:
     for folder in ("a", "b"):
         (package / folder).mkdir()
         (package / folder / "one.py").write_text(f"# {folder}\n")
@@ -135,7 +135,7 @@ def test_files_of_one_name_in_two_folders_both_count(package: Path) -> None:
     assert fresh_hash() != own
 
 
-def test_nothing_that_training_imports_is_left_out() -> None:
+def test_all_imports_of_training_are_hashed() -> None:
     """What `mtlib.train` imports, itself or through others, may change a trained number."""
     package = Path(mtlib.__file__).parent
     reached, waiting = set(), ["train.py"]
@@ -150,7 +150,7 @@ def test_nothing_that_training_imports_is_left_out() -> None:
     assert reached <= set(training_sources(package))
 
 
-def test_only_sources_count_and_not_where_they_are(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_python_sources_are_hashed_and_their_folder_is_not(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = fresh_hash()
     (package / "__pycache__").mkdir()
     (package / "__pycache__" / "seeds.cpython-311.pyc").write_bytes(b"x")
@@ -161,7 +161,7 @@ def test_only_sources_count_and_not_where_they_are(package: Path, monkeypatch: p
     assert fresh_hash() == own
 
 
-def test_versions_are_those_that_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_are_the_installed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     versions = library_versions()
     assert versions["torch"] == torch.__version__
     assert set(versions) <= set(LIBRARIES)
@@ -176,7 +176,7 @@ def test_versions_are_those_that_are_installed(monkeypatch: pytest.MonkeyPatch) 
     assert library_versions() == {name: f"1 of {name}" for name in LIBRARIES if name != "torchjd"}
 
 
-def test_every_library_that_computes_is_named() -> None:
+def test_every_computing_library_is_listed() -> None:
     """Whatever the package imports and whatever those that combine gradients stand on, but for reading and fetching."""
     sources = Path(mtlib.__file__).parent.rglob("*.py")
     imported = {name for path in sources for name in re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), re.M)}
@@ -186,7 +186,7 @@ def test_every_library_that_computes_is_named() -> None:
     assert {"quadprog", "qpsolvers"} <= set(LIBRARIES)  # of torchjd's projections
 
 
-def test_a_cpu_is_told_by_its_model_and_the_kernels_that_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cpu_is_described_by_its_model_and_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in KERNEL_SETTINGS:
         monkeypatch.delenv(name, raising=False)
     found = describe_device(CPU)
@@ -198,12 +198,12 @@ def test_a_cpu_is_told_by_its_model_and_the_kernels_that_it_runs(monkeypatch: py
 
 
 @pytest.mark.parametrize("name", KERNEL_SETTINGS)
-def test_variables_that_choose_kernels_count(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_that_choose_kernels_are_part_of_the_environment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "avx2")
     assert describe_device(CPU)["kernels"][name] == "avx2"
 
 
-def test_a_gpu_is_told_by_its_model_and_the_versions_that_run_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_is_described_by_its_model_and_library_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _device: "Some GPU")
     monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 91000)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
@@ -226,7 +226,7 @@ ARM = "processor\t: 0\nBogoMIPS\t: 50\nFeatures\t: fp asimd\nCPU implementer\t: 
         (None, {}, None),
     ],
 )
-def test_a_processor_is_told_by_what_the_system_says_of_the_first_one_or_by_its_architecture(
+def test_processor_is_described_by_cpuinfo_or_architecture(
     text: str | None, facts: dict[str, str], features: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     describe_processor.cache_clear()
@@ -237,7 +237,7 @@ def test_a_processor_is_told_by_what_the_system_says_of_the_first_one_or_by_its_
     assert describe_processor() == (facts | digest or {"architecture": platform.processor() or platform.machine()})
 
 
-def test_a_gpu_is_taken_where_there_is_one_and_refused_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_is_used_if_available_and_refused_if_not(monkeypatch: pytest.MonkeyPatch) -> None:
     for has_gpu, found in ((True, "cuda"), (False, "cpu")):
         monkeypatch.setattr(torch.cuda, "is_available", lambda has_gpu=has_gpu: has_gpu)
         assert choose_device("auto") == torch.device(found)

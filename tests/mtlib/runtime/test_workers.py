@@ -38,7 +38,7 @@ def _forgotten() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_forgotten")
-def test_a_worker_whose_process_group_has_gone_does_not_take_itself_for_the_only_one() -> None:
+def test_a_worker_that_lost_its_process_group_does_not_run_alone() -> None:
     expect_workers(1)
     assert num_workers() == 1
     expect_workers(2)
@@ -100,14 +100,14 @@ def test_the_sum_over_two_workers_is_the_same_on_both_and_in_place(answers: list
         assert seen["sum"] == seen["values"] == [3.0, 30.0]
 
 
-def test_values_of_any_kind_and_size_come_by_rank_to_both_workers(answers: list[dict[str, Any]]) -> None:
+def test_values_of_any_type_and_size_are_gathered_by_rank(answers: list[dict[str, Any]]) -> None:
     for seen in answers:
         assert [part[:2] for part in seen["gathered"]] == [[0, "text"], [1, "text"]]
         assert [part[2] for part in seen["gathered"]] == [[0.0], [1.0, 1.0]]
         assert seen["nothing"] == [[], []]
 
 
-def test_parts_come_by_rank_with_the_gradient_of_the_sum_of_both_results(answers: list[dict[str, Any]]) -> None:
+def test_tensors_are_gathered_by_rank_with_the_gradient_of_both_results(answers: list[dict[str, Any]]) -> None:
     parts = torch.stack([part_of(0), part_of(1)]).requires_grad_()
     (expected,) = torch.autograd.grad(result_of(parts, 0) + result_of(parts, 1), parts)
     for rank, seen in enumerate(answers):
@@ -115,7 +115,7 @@ def test_parts_come_by_rank_with_the_gradient_of_the_sum_of_both_results(answers
         assert torch.allclose(torch.tensor(seen["gradient"]), expected[rank])
 
 
-def test_parts_need_not_be_contiguous(answers: list[dict[str, Any]]) -> None:
+def test_gathered_tensors_need_not_be_contiguous(answers: list[dict[str, Any]]) -> None:
     for seen in answers:
         assert seen["turned"] == torch.stack([part_of(0).T, part_of(1).T]).tolist()
         assert seen["even"] == torch.full((2, 3), 2.0).tolist()

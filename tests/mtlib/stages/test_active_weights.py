@@ -39,11 +39,11 @@ EVERYTHING: dict[str, Any] = {
         ("projection.weight", "projection"),
     ],
 )
-def test_a_weight_belongs_to_its_group_or_to_its_task_in_it(name: str, part: str) -> None:
+def test_a_weight_belongs_to_its_group_or_to_its_task(name: str, part: str) -> None:
     assert part_of_weight(name) == part
 
 
-def test_parts_of_tasks_are_the_encoder_their_own_and_what_they_share(tiny_config: TrialConfig) -> None:
+def test_parts_of_tasks_are_the_encoder_their_own_and_shared_weights(tiny_config: TrialConfig) -> None:
     config = tiny_config.override(EVERYTHING)
     own = {task: {f"{group}.{task}" for group in OWN_GROUPS} for task in ("sst", "qqp", "sts")}
     assert active_parts(config, []) == {"encoder"}
@@ -64,13 +64,13 @@ def test_all_tasks_together_have_all_weights(tiny_config: TrialConfig, tiny_enco
     assert active_weights(config, (), weights) == of_encoder
 
 
-def test_values_of_any_kind_go_by_the_names_of_weights_and_keep_their_order(tiny_config: TrialConfig) -> None:
+def test_values_are_filtered_by_weight_name_in_order(tiny_config: TrialConfig) -> None:
     given = {"heads.sts.bias": 1, "heads.qqp.bias": 2, "encoder.x": 3}
     assert list(active_weights(tiny_config, ["qqp"], given).items()) == [("heads.qqp.bias", 2), ("encoder.x", 3)]
 
 
 @pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
-def test_steps_of_a_task_change_weights_of_its_parts_only(task: str, new_run: Callable[..., Run]) -> None:
+def test_steps_of_a_task_change_only_weights_of_its_parts(task: str, new_run: Callable[..., Run]) -> None:
     changes = {**EVERYTHING, "stages.0.tasks": [task], "smart.weight": 0, "optimizer.weight_decay": 0.1}
     run = new_run(changes)
     before = {name: weight.clone() for name, weight in run.model.state_dict().items()}

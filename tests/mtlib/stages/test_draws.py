@@ -84,7 +84,7 @@ def naive_pass(stage: StageConfig, num_rows: dict[str, int], queues: dict[str, I
 
 
 @pytest.mark.parametrize(("order", "sum_losses"), [*itertools.product(ROUND_ORDERS, (False, True)), ("sequential", 0)])
-def test_three_passes_of_every_fixed_order_are_those_of_a_naive_loop(order: str, sum_losses: int) -> None:
+def test_three_passes_of_every_fixed_order_match_a_naive_loop(order: str, sum_losses: int) -> None:
     for group in GROUPS:
         stage = StageConfig(**group, order=order, sum_losses=bool(sum_losses), epochs=3)
         sets = stage_sets(stage)
@@ -149,12 +149,12 @@ def test_sequential_and_epoch_round_robin_known_by_hand() -> None:
     assert names == [*whole, ["sst2", "sst3"], ["qqp4", "qqp5", "qqp6", "qqp7"]]
 
 
-def test_epochs_of_an_epoch_round_robin_are_as_long_as_their_set() -> None:
+def test_epochs_of_an_epoch_round_robin_have_the_length_of_their_set() -> None:
     stage = StageConfig(tasks=("sst",), extra_data=("cfimdb",), order="epoch_round_robin", epochs=5)
     assert steps_per_epoch(config_of(stage), 0, {"sst": 7, "cfimdb": 50}) == (4, 10, 4, 10, 4)
 
 
-def test_an_epoch_round_robin_of_given_length_goes_through_each_sets_own_stream() -> None:
+def test_an_epoch_round_robin_of_given_length_continues_each_sets_own_stream() -> None:
     stage = StageConfig(tasks=("sst", "qqp"), order="epoch_round_robin", epochs=4, steps_per_epoch=3)
     epochs = draws_of(config_of(stage), BY_HAND)
     assert [[step[0] for step in steps] for steps in epochs] == [
@@ -182,7 +182,7 @@ def test_epochs_of_any_length_are_slices_of_one_stream(order: str, sum_losses: b
 
 @pytest.mark.parametrize("order", BATCH_ORDERS)
 @pytest.mark.parametrize("length", [None, 7])
-def test_no_batch_of_a_stream_is_given_twice_or_left_out(order: str, length: int | None) -> None:
+def test_no_batch_of_a_stream_is_repeated_or_skipped(order: str, length: int | None) -> None:
     """Of the set that a sampled round robin draws from, batches are left out, but none is given twice."""
     stage = StageConfig(**ALL_SETS, order=order, epochs=12, steps_per_epoch=length)
     num_rows = {"sst": 8, "qqp": 20, "sts": 11, "snli": 3, "cfimdb": 6}
@@ -196,7 +196,7 @@ def test_no_batch_of_a_stream_is_given_twice_or_left_out(order: str, length: int
 
 @pytest.mark.parametrize("order", BATCH_ORDERS)
 @pytest.mark.parametrize("length", [None, 5])
-def test_one_set_alone_is_the_same_in_every_order(order: str, length: int | None) -> None:
+def test_a_single_set_has_the_same_batches_in_every_order(order: str, length: int | None) -> None:
     stage = StageConfig(tasks=("qqp",), order=order, epochs=3, steps_per_epoch=length)
     steps = joined(draws_of(config_of(stage), {"qqp": 20}))
     assert steps == [(("qqp", position),) for position in range(3 * (length or 7))]
@@ -221,7 +221,7 @@ def test_random_orders_are_one_long_loop_with_a_queue_per_set(order: str) -> Non
 
 
 @pytest.mark.parametrize("order", RANDOM_ORDERS)
-def test_an_epoch_of_a_random_order_is_as_long_as_one_pass_over_all_sets(order: str) -> None:
+def test_an_epoch_of_a_random_order_has_the_length_of_one_pass_over_all_sets(order: str) -> None:
     stage = StageConfig(**ALL_SETS, order=order, epochs=2)
     num_rows = {"sst": 8, "qqp": 20, "sts": 11, "snli": 3, "cfimdb": 6}
     assert steps_per_epoch(config_of(stage), 0, num_rows) == (4 + 7 + 3 + 3 + 2,) * 2
@@ -260,13 +260,13 @@ def test_probabilities_known_by_hand() -> None:
     assert probs_of("annealed", rows, 2, **{"stages.0.annealing": 1}) == pytest.approx([4 / 14, 9 / 14, 1 / 14])
 
 
-def test_annealed_probabilities_of_the_courses_data_in_the_first_and_in_the_last_epoch() -> None:
+def test_annealed_probabilities_of_the_cs224n_data_in_the_first_and_last_epoch() -> None:
     # 8544 + 141498 + 6040 = 156082; 8544^.2 = 6.1141, 141498^.2 = 10.7189, 6040^.2 = 5.7044, in all 22.5374.
     assert probs_of("annealed", COURSE, 0) == pytest.approx([0.05474, 0.90656, 0.03870], abs=1e-5)
     assert probs_of("annealed", COURSE, 4) == pytest.approx([0.27129, 0.47561, 0.25311], abs=1e-5)
 
 
-def test_annealing_falls_evenly_from_one_by_its_amount() -> None:
+def test_annealing_is_linear_from_1_by_its_amount() -> None:
     rows = {"sst": 10, "sts": 1}
     odds = [first / second for first, second in (probs_of("annealed", rows, epoch) for epoch in range(5))]
     assert np.log10(odds) == pytest.approx([1, 0.8, 0.6, 0.4, 0.2])
@@ -292,7 +292,7 @@ def test_a_factor_of_a_tenth_divides_the_odds_by_ten() -> None:
 
 @pytest.mark.parametrize("order", RANDOM_ORDERS)
 @pytest.mark.parametrize("epoch", [0, 4])
-def test_sets_are_drawn_as_often_as_their_probabilities_say(order: str, epoch: int) -> None:
+def test_sets_are_drawn_with_their_probabilities(order: str, epoch: int) -> None:
     stage = StageConfig(tasks=("sst", "qqp", "sts"), order=order, epochs=5)
     config = config_of(stage, **{"tasks.sts.probability_factor": 3})
     drawn = drawn_sets(config, epoch, 20_000)
@@ -304,7 +304,7 @@ def test_sets_are_drawn_as_often_as_their_probabilities_say(order: str, epoch: i
     assert chisquare(seen, 20_000 * wrong / wrong.sum()).pvalue < 1e-6
 
 
-def test_draws_of_neighbouring_steps_and_epochs_are_independent() -> None:
+def test_draws_of_adjacent_steps_and_epochs_are_independent() -> None:
     stage = StageConfig(tasks=("sst", "qqp"), order="uniform", epochs=40)
     config = config_of(stage)
     drawn = np.array([drawn_sets(config, epoch, 500) for epoch in range(40)])
@@ -313,7 +313,7 @@ def test_draws_of_neighbouring_steps_and_epochs_are_independent() -> None:
     assert drawn.sum(axis=1).std() == pytest.approx(math.sqrt(500 / 4), rel=0.35)
 
 
-def test_draws_follow_seed_replicate_stage_and_epoch_and_no_global_state() -> None:
+def test_draws_depend_on_seed_replicate_stage_and_epoch_and_no_global_state() -> None:
     stage = StageConfig(tasks=("sst", "qqp"), order="uniform", epochs=2, steps_per_epoch=64)
     config = config_of(stage, stage)
 
@@ -346,7 +346,7 @@ def test_augmentation_lengthens_passes_but_changes_no_probability() -> None:
     assert counted["sst"] > 140  # of 150, had the augmentation been counted
 
 
-def test_a_late_epoch_goes_on_behind_the_draws_of_all_epochs_before() -> None:
+def test_a_late_epoch_continues_after_the_draws_of_all_earlier_epochs() -> None:
     stage = StageConfig(tasks=("sst", "qqp", "sts"), order="annealed", epochs=200, steps_per_epoch=30)
     config = config_of(stage)
     epochs = list(itertools.islice(stage_draws(config, 0, COURSE, COURSE), 150 * 30))
@@ -358,7 +358,7 @@ def test_a_late_epoch_goes_on_behind_the_draws_of_all_epochs_before() -> None:
     assert first == {name: before[name] for name in first}
 
 
-def test_the_seed_of_a_draw_is_named_by_its_purpose() -> None:
+def test_the_seed_of_a_draw_includes_its_purpose() -> None:
     config = config_of(StageConfig(tasks=("sst", "qqp"), order="uniform", epochs=2))
     expected = numpy_stream(0, 0, "draw", 0, 1).choice(2, size=30, p=[0.5, 0.5])
     assert drawn_sets(config, 1, 30) == expected.tolist()

@@ -91,7 +91,7 @@ def cases_of(table: Table) -> list[tuple[str, Case]]:
     return [(key, found) for key, cases in table.items() for found in cases]
 
 
-def test_every_field_of_the_configuration_has_a_verdict_and_another_value(alone: TrialConfig) -> None:
+def test_every_field_of_the_configuration_has_a_case(alone: TrialConfig) -> None:
     assert set(leaves(to_dict(alone))) == ALONE.keys()
     tree = alone.override({})
     for key, found in cases_of(ALONE):
@@ -101,7 +101,7 @@ def test_every_field_of_the_configuration_has_a_verdict_and_another_value(alone:
 
 
 @pytest.mark.parametrize("name", BASES)
-def test_the_key_changes_with_what_reaches_the_result_and_with_nothing_else(
+def test_only_effective_settings_change_the_key(
     name: str, alone: TrialConfig, trainer: Trainer, places: dict[str, str]
 ) -> None:
     assert not wrong_verdicts(build(alone, dict(BASES[name].changes), places), table_of(name), trainer, places)
@@ -109,7 +109,7 @@ def test_the_key_changes_with_what_reaches_the_result_and_with_nothing_else(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BASES)
-def test_all_that_no_base_changes_has_the_same_verdict_in_all(
+def test_a_base_changes_only_its_own_verdicts(
     name: str, alone: TrialConfig, trainer: Trainer, places: dict[str, str]
 ) -> None:
     table = {**ALONE, **BASES[name].differing}
@@ -184,7 +184,7 @@ def bases_slow_but(every: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", bases_slow_but(3))
-def test_where_the_key_stays_what_is_trained_is_equal_bit_for_bit(
+def test_equal_keys_train_bit_for_bit_equal_results(
     name: str, alone: TrialConfig, trainer: Trainer, places: dict[str, str]
 ) -> None:
     config = build(alone, dict(BASES[name].changes), places)
@@ -200,7 +200,7 @@ def is_scored(name: str) -> bool:
 
 
 @pytest.mark.parametrize("name", bases_slow_but(6))
-def test_what_is_said_to_reach_the_result_does_reach_it(
+def test_effective_settings_change_the_result(
     name: str, alone: TrialConfig, trainer: Trainer, places: dict[str, str]
 ) -> None:
     config = build(alone, dict(BASES[name].changes), places)
@@ -225,7 +225,7 @@ ONE_SET: list[Changes] = [
 
 
 @pytest.mark.parametrize("steps", [None, 4])  # 3 are a pass
-def test_over_one_set_all_orders_are_one(steps: int | None, alone: TrialConfig, trainer: Trainer) -> None:
+def test_with_one_set_all_orders_are_equal(steps: int | None, alone: TrialConfig, trainer: Trainer) -> None:
     configs = [alone.override({**changes, "stages.0.steps_per_epoch": steps}) for changes in ONE_SET]
     assert len({config.stages[0].order for config in configs}) == 10
     assert len(configs) == 14
@@ -254,7 +254,7 @@ LENGTHS: dict[str, tuple[Changes, bool]] = {
 
 
 @pytest.mark.parametrize("name", LENGTHS)
-def test_a_longer_stage_comes_through_the_end_of_a_shorter_one_unless_its_length_counts(
+def test_a_longer_stage_passes_the_end_of_a_shorter_one_unless_its_length_counts(
     name: str, alone: TrialConfig, trainer: Trainer
 ) -> None:
     changes, counts = LENGTHS[name]
@@ -272,7 +272,7 @@ def test_a_longer_stage_comes_through_the_end_of_a_shorter_one_unless_its_length
         assert_equal(one, other)
 
 
-def test_epochs_and_stages_that_are_done_are_in_the_key(alone: TrialConfig, trainer: Trainer) -> None:
+def test_finished_epochs_and_stages_are_in_the_key(alone: TrialConfig, trainer: Trainer) -> None:
     config = alone.override({"stages.0.epochs": 3})
     keys = [trainer.cut(config, 0, epochs).key for epochs in (1, 2, 3)]
     keys += [trainer.cut(config, 1, epochs).key for epochs in (1, 2)]
@@ -281,9 +281,7 @@ def test_epochs_and_stages_that_are_done_are_in_the_key(alone: TrialConfig, trai
     assert trainer.cut(alone, 1, 1).key != trainer.cut(config, 1, 1).key
 
 
-def test_overall_scores_are_in_the_state_of_a_trial_that_has_no_other_task_to_come(
-    alone: TrialConfig, trainer: Trainer
-) -> None:
+def test_overall_scores_are_in_the_state_of_a_trial_without_later_tasks(alone: TrialConfig, trainer: Trainer) -> None:
     complete = alone.override({"stages.1.tasks": ["qqp"], "smart.tasks": ["qqp"], "smart.weight": 0})
     incomplete = complete.override({"stages.1.tasks": ["qqp", "sst"]})
     assert trainer.cut(complete).key != trainer.cut(incomplete).key
@@ -296,7 +294,7 @@ def test_overall_scores_are_in_the_state_of_a_trial_that_has_no_other_task_to_co
     assert_equal(second, trainer.outcome(shorter))
 
 
-def test_a_share_that_is_kept_aside_counts_only_by_the_rows_that_it_takes(alone: TrialConfig, trainer: Trainer) -> None:
+def test_a_held_out_share_counts_only_by_its_rows(alone: TrialConfig, trainer: Trainer) -> None:
     """The stage trains QQP, of whose 70 rows the first two shares take 15; of STS, which comes later, 4 and 5 of 22."""
     config, same, other = (alone.override({"data.hold_out": share}) for share in (0.22, 0.228, 0.2))
     assert effective_settings(config, 0, 1) == effective_settings(other, 0, 1) == effective_settings(alone, 0, 1)
@@ -317,7 +315,7 @@ LATER_STAGE: list[tuple[str, Changes, bool]] = [
 ]
 
 
-def test_the_settings_of_a_second_stage_count_from_its_beginning_on(alone: TrialConfig, trainer: Trainer) -> None:
+def test_the_settings_of_a_second_stage_count_from_its_start(alone: TrialConfig, trainer: Trainer) -> None:
     own = trainer.cut(alone, 1, 1).key
     for what, changes, stays in LATER_STAGE:
         assert (trainer.cut(alone.override(changes), 1, 1).key == own) == stays, what
@@ -352,7 +350,7 @@ def test_with_more_than_two_workers_the_shapes_of_all_weights_count(
         assert (own != found) == (counts and num_workers > 2), num_workers
 
 
-def test_settings_are_plain_data_and_where_things_come_from_is_not_among_them(alone: TrialConfig) -> None:
+def test_settings_are_plain_data_without_paths(alone: TrialConfig) -> None:
     settings = effective_settings(alone, 1, 2)
     assert json.loads(json.dumps(settings)) == settings
     assert alone.encoder.name not in json.dumps(settings)
@@ -361,13 +359,13 @@ def test_settings_are_plain_data_and_where_things_come_from_is_not_among_them(al
 
 
 @pytest.mark.parametrize("changes", SAME_PREDICTION)
-def test_what_does_not_reach_a_prediction_changes_no_shape(changes: dict[str, Any]) -> None:
+def test_settings_that_do_not_affect_a_prediction_do_not_change_the_shape(changes: dict[str, Any]) -> None:
     base = all_tasks_config()
     assert prediction_config(base.override(changes), "qqp") == prediction_config(base, "qqp")
     assert base.override(changes) != base
 
 
-def test_what_reaches_a_prediction_changes_the_shape() -> None:
+def test_settings_that_affect_a_prediction_change_the_shape() -> None:
     base = all_tasks_config()
     shapes = {prediction_config(base.override(changes), "qqp") for changes in OTHER_PREDICTION}
     assert len(shapes | {prediction_config(base, "qqp")}) == len(OTHER_PREDICTION) + 1
@@ -375,7 +373,7 @@ def test_what_reaches_a_prediction_changes_the_shape() -> None:
     assert prediction_config(base.override(zero), "qqp") in shapes
 
 
-def test_losses_with_as_many_outputs_have_one_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_losses_with_equal_outputs_have_one_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(LOSSES, "another", LOSSES["binary_cross_entropy"])
     other = default_task_config("qqp")
     object.__setattr__(other, "loss", "another")

@@ -42,7 +42,7 @@ ALL_EPOCHS = [(0, 1, False, 1, 4), (0, 2, False, 2, 8), (0, 3, True, 3, 12), (1,
 ENDS = [cut for cut in ALL_EPOCHS if cut[2]]
 
 
-def test_with_a_constant_rate_there_is_a_cut_behind_every_epoch(config: TrialConfig) -> None:
+def test_with_a_constant_rate_there_is_a_cut_after_every_epoch(config: TrialConfig) -> None:
     cuts = cuts_of(config)
     assert [facts(cut) for cut in cuts] == ALL_EPOCHS
     keys = [cut.key for cut in cuts] + [cut.other_key for cut in cuts]
@@ -50,7 +50,7 @@ def test_with_a_constant_rate_there_is_a_cut_behind_every_epoch(config: TrialCon
     assert all(key is not None and re.fullmatch("[0-9a-f]{64}", key) for key in keys)
 
 
-def test_where_a_stages_length_counts_there_is_a_cut_at_its_end_only(config: TrialConfig) -> None:
+def test_where_a_stages_length_counts_the_only_cut_is_at_its_end(config: TrialConfig) -> None:
     triangle = config.override({"optimizer.schedule": "slanted_triangular"})
     assert [facts(cut) for cut in cuts_of(triangle)] == ENDS
     taught = {"proximal.weight": 1, "proximal.tasks": ["sst"], "proximal.late_decay": 0.999}
@@ -59,14 +59,14 @@ def test_where_a_stages_length_counts_there_is_a_cut_at_its_end_only(config: Tri
     assert [facts(cut) for cut in cuts_of(annealed)] == [cut for cut in ALL_EPOCHS if cut[:2] != (1, 1)]
 
 
-def test_a_stage_of_one_epoch_has_one_cut_and_epochs_may_differ_in_their_steps(tiny_config: TrialConfig) -> None:
+def test_a_stage_of_one_epoch_has_one_cut_and_steps_per_epoch_may_vary(tiny_config: TrialConfig) -> None:
     """An epoch of 9 batches of QQP, then one of 5 of STS, then one of QQP again."""
     changes = {"stages.1.tasks": ["qqp", "sts"], "stages.1.order": "epoch_round_robin", "stages.1.epochs": 3}
     found = [facts(cut) for cut in cuts_of(tiny_config.override(changes))]
     assert found == [(0, 1, True, 1, 4), (1, 1, False, 2, 13), (1, 2, False, 3, 18), (1, 3, True, 4, 27)]
 
 
-def test_cuts_do_not_need_the_data_of_anything_but_what_is_trained(config: TrialConfig) -> None:
+def test_cuts_need_only_the_trained_data(config: TrialConfig) -> None:
     needed = {key: value for key, value in ORIGIN.data.items() if key[1] != "test" and key[0] != "cfimdb"}
     assert cuts_of(config, dataclasses.replace(ORIGIN, data=needed)) == cuts_of(config)
 
@@ -101,20 +101,20 @@ def changing(config: TrialConfig, origin: Origin, first: TrialConfig | None = No
         ({("unknown", "train"): "x"}, [False, False]),
     ],
 )
-def test_data_count_from_the_stage_on_that_reads_them(
+def test_data_counts_from_the_stage_that_reads_it(
     changed: dict[tuple[str, str], str], expected: list[bool], config: TrialConfig
 ) -> None:
     assert changing(config, dataclasses.replace(ORIGIN, data={**ORIGIN.data, **changed})) == expected
 
 
-def test_extra_data_count_where_a_stage_names_them(config: TrialConfig) -> None:
+def test_extra_data_counts_where_a_stage_uses_it(config: TrialConfig) -> None:
     named = config.override({"stages.1.extra_data": ["cfimdb"]})
     other = dataclasses.replace(ORIGIN, data={**ORIGIN.data, ("cfimdb", "train"): "x"})
     assert changing(named, other) == [False, True]
     assert changing(named, ORIGIN, first=config) == [False, True]
 
 
-def test_data_of_two_tasks_that_change_places_are_other_data(config: TrialConfig) -> None:
+def test_swapping_the_data_of_two_splits_changes_the_keys(config: TrialConfig) -> None:
     swapped = {("qqp", "train"): "qqp dev", ("qqp", "dev"): "qqp train"}
     assert changing(config, dataclasses.replace(ORIGIN, data={**ORIGIN.data, **swapped})) == [True, True]
 
@@ -133,7 +133,7 @@ def test_data_of_two_tasks_that_change_places_are_other_data(config: TrialConfig
         ({"simcse.weight": 1, "simcse.tasks": ["sst"]}, "projection", [False, True]),
     ],
 )
-def test_starting_weights_count_from_the_stage_on_that_changes_them(
+def test_starting_weights_count_from_the_stage_that_trains_them(
     changes: Changes, part: str, expected: list[bool], config: TrialConfig
 ) -> None:
     other = dataclasses.replace(ORIGIN, started={**ORIGIN.started, part: "x"})
@@ -157,7 +157,7 @@ def test_encoder_and_environment_count_for_every_stage(changed: dict[str, Any], 
     assert changing(config, dataclasses.replace(ORIGIN, **changed)) == [True, True]
 
 
-def test_neither_the_order_of_names_nor_the_type_of_a_mapping_counts(config: TrialConfig) -> None:
+def test_the_order_of_keys_and_the_type_of_a_mapping_do_not_count(config: TrialConfig) -> None:
     turned = Origin(
         encoder="e",
         started=dict(reversed(list(ORIGIN.started.items()))),
@@ -167,7 +167,7 @@ def test_neither_the_order_of_names_nor_the_type_of_a_mapping_counts(config: Tri
     assert cuts_of(config, turned) == cuts_of(config)
 
 
-def test_what_reaches_is_told_by_kind_and_a_change_shows_in_its_kind_alone(config: TrialConfig) -> None:
+def test_a_change_affects_only_its_part_of_the_key(config: TrialConfig) -> None:
     own = reaching(config, 0, 3, ORIGIN)
     assert list(own) == ["configuration", "data", "encoder", "starting weights", "environment"]
     data = {**ORIGIN.data, ("qqp", "train"): "x"}
@@ -182,7 +182,7 @@ def test_what_reaches_is_told_by_kind_and_a_change_shows_in_its_kind_alone(confi
         assert {name for name in own if own[name] != found[name]} == {kind}
 
 
-def test_more_than_two_workers_bring_the_shapes_of_later_tasks_into_the_configuration(config: TrialConfig) -> None:
+def test_with_more_than_two_workers_the_shapes_of_later_tasks_are_in_the_configuration(config: TrialConfig) -> None:
     other = config.override({"tasks.sst.hidden_units": 5})
     for num_workers in (1, 2, 3):
         origin = dataclasses.replace(ORIGIN, environment={"num_workers": num_workers})
@@ -190,18 +190,18 @@ def test_more_than_two_workers_bring_the_shapes_of_later_tasks_into_the_configur
         assert (own != found) == (num_workers > 2)
 
 
-def test_a_moment_before_the_first_epoch_has_fingerprints_too(config: TrialConfig) -> None:
+def test_the_start_of_a_stage_has_a_key_of_its_own(config: TrialConfig) -> None:
     assert reaching(config, 0, 0, ORIGIN) != reaching(config, 0, 1, ORIGIN)
     assert reaching(config, 1, 0, ORIGIN) != reaching(config, 0, 3, ORIGIN)
 
 
-def test_one_cut_is_as_in_the_list(config: TrialConfig) -> None:
+def test_a_single_cut_equals_that_of_the_list(config: TrialConfig) -> None:
     plan = plan_stages(config, ROWS)
     assert [make_cut(config, plan, cut.stage, cut.epochs, ORIGIN) for cut in cuts_of(config)] == cuts_of(config)
 
 
 @pytest.mark.parametrize("start_from", ["last", "best"])
-def test_a_key_is_the_hash_of_its_parts_and_of_whether_best_weights_are_there(
+def test_a_key_is_the_hash_of_its_parts_and_of_whether_best_weights_are_kept(
     config: TrialConfig, start_from: str
 ) -> None:
     config = config.override({"stages.1.start_from": start_from})

@@ -22,7 +22,7 @@ STAGGERED = TrialConfig(
 )
 
 
-def test_staggered_fine_tuning_on_the_courses_data_by_hand() -> None:
+def test_staggered_fine_tuning_on_the_cs224n_data_by_hand() -> None:
     first, second = plan_stages(STAGGERED, ROWS_OF_THE_COURSE)
     assert (first.index, first.tasks, first.order, first.epochs) == (0, ("qqp",), "batch_round_robin", 2)
     assert (second.index, second.tasks, second.order, second.epochs) == (1, ALL, "sampled_round_robin", 13)
@@ -53,7 +53,7 @@ LENGTHS: dict[str, tuple[int, ...]] = {
 
 
 @pytest.mark.parametrize("order", BATCH_ORDERS)
-def test_lengths_of_every_order_on_the_courses_data_by_hand(order: str) -> None:
+def test_lengths_of_every_order_on_the_cs224n_data_by_hand(order: str) -> None:
     stage = StageConfig(tasks=ALL, order=order, epochs=4)
     assert plan_stages(TrialConfig(stages=(stage,)), ROWS_OF_THE_COURSE)[0].steps == LENGTHS[order]
 
@@ -65,14 +65,14 @@ def test_epochs_of_different_lengths_are_counted_one_by_one() -> None:
     assert [planned.first_step(epoch) for epoch in range(6)] == [0, 10, 13, 23, 26, 36]
 
 
-def test_extra_data_is_planned_with_its_own_batch_size() -> None:
+def test_extra_data_has_its_own_batch_size() -> None:
     stage = StageConfig(tasks=("sst",), extra_data=("cfimdb",))
     (planned,) = plan_stages(TrialConfig(stages=(stage,)), {"sst": 160, "cfimdb": 160})
     assert (planned.tasks, planned.extra_data) == (("sst",), ("cfimdb",))
     assert planned.steps == (10 + 20,)  # 16 and 8 rows
 
 
-def test_a_given_number_of_steps_is_the_length_of_an_epoch() -> None:
+def test_steps_per_epoch_is_the_length_of_an_epoch() -> None:
     stage = StageConfig(tasks=ALL, epochs=25, steps_per_epoch=1000)
     (planned,) = plan_stages(TrialConfig(stages=(stage,)), ROWS_OF_THE_COURSE)
     assert (planned.steps, planned.num_steps) == ((1000,) * 25, 25000)
@@ -82,7 +82,7 @@ def test_a_given_number_of_steps_is_the_length_of_an_epoch() -> None:
     ("order", "sum_losses"), [*((o, False) for o in BATCH_ORDERS), *((o, True) for o in ROUND_ORDERS)]
 )
 @pytest.mark.parametrize("steps_per_epoch", [None, 1, 6, 25])
-def test_a_plan_is_as_long_as_what_is_trained(order: str, sum_losses: bool, steps_per_epoch: int | None) -> None:
+def test_a_plan_has_the_length_of_the_training(order: str, sum_losses: bool, steps_per_epoch: int | None) -> None:
     changes: Any = {"order": order, "sum_losses": sum_losses, "steps_per_epoch": steps_per_epoch}
     stage = StageConfig(tasks=ALL, extra_data=("cfimdb",), epochs=4, **changes)
     sizes = {"tasks.sst.batch_size": 8, "tasks.qqp.batch_size": 3, "tasks.sts.batch_size": 5}
@@ -95,7 +95,7 @@ def test_a_plan_is_as_long_as_what_is_trained(order: str, sum_losses: bool, step
         assert trained == list(planned.steps)
 
 
-def test_a_plan_needs_the_rows_of_its_own_sets_only() -> None:
+def test_a_plan_needs_only_the_rows_of_its_own_sets() -> None:
     assert plan_stages(TrialConfig(stages=(StageConfig(tasks=("sts",)),)), {"sts": 17})[0].steps == (2,)
 
 
@@ -120,9 +120,7 @@ def test_a_task_stays_active_from_the_first_stage_that_trains_it() -> None:
         (STAGGERED, 3),
     ],
 )
-def test_overall_scores_begin_in_the_first_epoch_in_which_every_task_has_been_trained(
-    config: TrialConfig, first: int
-) -> None:
+def test_overall_scores_begin_in_the_epoch_in_which_the_last_task_is_trained(config: TrialConfig, first: int) -> None:
     assert first_scored_epoch(config) == first
 
 

@@ -95,14 +95,14 @@ def test_in_every_order_every_pass_over_a_set_holds_each_row_once(order: str, st
         ("max_size_cycle", ("qqp",)),
     ],
 )
-def test_an_epoch_holds_these_sets_once_in_full(order: str, whole: tuple[str, ...]) -> None:
+def test_an_epoch_holds_each_of_these_sets_once(order: str, whole: tuple[str, ...]) -> None:
     stage = StageConfig(**ALL_SETS, order=order, epochs=3)
     for steps in epochs_of(config_of(stage), lengths_of(**NUM_ROWS)):
         full = [name for name, count in NUM_ROWS.items() if sorted(rows_of(steps, name)) == list(range(count))]
         assert sorted(full) == sorted(whole)
 
 
-def test_a_set_that_starts_anew_within_an_epoch_is_reshuffled() -> None:
+def test_a_set_is_reshuffled_when_it_restarts_within_an_epoch() -> None:
     stage = StageConfig(tasks=("sst", "qqp"), order="max_size_cycle")
     steps = first_epoch(config_of(stage), lengths_of(sst=20, qqp=150))  # 10 batches, 50 rounds
     rows = rows_of(steps, "sst")
@@ -112,7 +112,7 @@ def test_a_set_that_starts_anew_within_an_epoch_is_reshuffled() -> None:
     assert all(sorted(part) == list(range(20)) for part in passes)
 
 
-def test_the_larger_sets_come_to_all_their_rows_over_passes_to_the_smallest() -> None:
+def test_all_rows_of_larger_sets_occur_over_several_passes_of_the_smallest() -> None:
     stage = StageConfig(tasks=("sst", "qqp"), order="smallest_round_robin", epochs=5)
     epochs = epochs_of(config_of(stage), lengths_of(sst=8, qqp=60))  # 4 batches of the 20 in each
     assert all(len(rows_of(steps, "qqp")) == 12 for steps in epochs)
@@ -132,7 +132,7 @@ def test_a_set_smaller_than_its_batch_gives_all_its_rows_each_time() -> None:
 
 
 @pytest.mark.parametrize("sum_losses", [False, True])
-def test_turns_count_the_batches_of_a_task_in_all_its_sets_anew_in_every_epoch(sum_losses: bool) -> None:
+def test_turns_count_the_batches_of_a_task_over_its_sets_from_0_in_each_epoch(sum_losses: bool) -> None:
     stage = StageConfig(tasks=("sst", "qqp"), extra_data=("snli",), sum_losses=sum_losses, epochs=2)
     for steps in epochs_of(config_of(stage), lengths_of(sst=4, qqp=6, snli=40)):
         turns = [(batch.set, batch.turn) for step in steps for batch in step]
@@ -144,7 +144,7 @@ def test_turns_count_the_batches_of_a_task_in_all_its_sets_anew_in_every_epoch(s
 
 
 @pytest.mark.parametrize("order", RANDOM_ORDERS)
-def test_a_random_order_goes_on_over_epochs(order: str) -> None:
+def test_a_random_order_continues_over_epochs(order: str) -> None:
     short = StageConfig(**ALL_SETS, order=order, epochs=8, steps_per_epoch=6)
     lengths = lengths_of(**NUM_ROWS)
     stream = list(itertools.chain(*epochs_of(config_of(short), lengths)))
@@ -156,7 +156,7 @@ def test_a_random_order_goes_on_over_epochs(order: str) -> None:
         assert seen == expected[: len(seen)]
 
 
-def test_augmentation_is_seen_in_every_pass_but_does_not_make_its_set_more_likely() -> None:
+def test_augmentation_occurs_in_every_pass_and_does_not_raise_the_probability() -> None:
     stage = StageConfig(tasks=("sst", "sts"), order="proportional", epochs=1, steps_per_epoch=400)
     config, lengths = config_of(stage), lengths_of(sst=200, sts=40)
     augmented, counted = (epoch_steps(config, 0, 0, lengths, {"sst": own, "sts": 40}) for own in (40, 200))
@@ -169,7 +169,7 @@ def test_augmentation_is_seen_in_every_pass_but_does_not_make_its_set_more_likel
 
 @pytest.mark.parametrize("world_size", [1, 2, 3])
 @pytest.mark.parametrize("order", [*ROUND_ORDERS, "sequential", "uniform"])
-def test_what_all_workers_see_together_is_the_epoch_once(order: str, world_size: int, tiny_corpus: Corpus) -> None:
+def test_all_workers_together_see_the_epoch_once(order: str, world_size: int, tiny_corpus: Corpus) -> None:
     tables = {task: tiny_corpus[task, "train"] for task in ("sst", "sts")}
     lengths = lengths_of(**{task: len(table.labels) for task, table in tables.items()})
     config = config_of(StageConfig(tasks=("sst", "sts"), order=order))
@@ -212,7 +212,7 @@ def test_the_number_of_epochs_is_exact_with_and_without_buckets(is_bucketed: boo
 
 
 @pytest.mark.parametrize(("sst", "sts"), [(30, 20), (20, 30)])
-def test_the_largest_task_is_the_one_with_most_rows_not_most_batches(sst: int, sts: int) -> None:
+def test_the_largest_task_has_the_most_rows_rather_than_batches(sst: int, sts: int) -> None:
     stage = StageConfig(tasks=("sst", "sts"), order="sampled_round_robin")
     config = config_of(stage, **{"tasks.sst.batch_size": 5, "tasks.sts.batch_size": 5})
     fewer = config.override({f"tasks.{'sst' if sst > sts else 'sts'}.batch_size": 15})  # most rows, 2 batches
@@ -223,7 +223,7 @@ def test_the_largest_task_is_the_one_with_most_rows_not_most_batches(sst: int, s
         assert Counter(sets_of(steps))[(small,)] == rounds
 
 
-def test_a_sampled_round_robin_gives_no_row_of_the_largest_task_twice_in_a_pass() -> None:
+def test_a_sampled_round_robin_repeats_no_row_of_the_largest_task_in_a_pass() -> None:
     stage = StageConfig(tasks=("sst", "qqp", "sts"), order="sampled_round_robin", epochs=3)
     for steps in epochs_of(config_of(stage), lengths_of(sst=21, qqp=80, sts=33)):
         drawn = rows_of(steps, "qqp")
@@ -232,7 +232,7 @@ def test_a_sampled_round_robin_gives_no_row_of_the_largest_task_twice_in_a_pass(
 
 
 @pytest.mark.parametrize("is_bucketed", [True, False])
-def test_the_rows_that_are_drawn_from_the_largest_task_differ_by_epoch_and_leave_none_out(is_bucketed: bool) -> None:
+def test_the_rows_drawn_from_the_largest_task_differ_by_epoch_and_cover_it(is_bucketed: bool) -> None:
     lengths = lengths_of(sst=10, qqp=44)  # 5 rounds, of the 15 batches of QQP
     stage = StageConfig(tasks=("sst", "qqp"), order="sampled_round_robin", epochs=150)
     config = config_of(stage, **{"data.bucket_by_length": is_bucketed})
@@ -245,7 +245,7 @@ def test_the_rows_that_are_drawn_from_the_largest_task_differ_by_epoch_and_leave
 
 @pytest.mark.parametrize("order", [*ROUND_ORDERS, "sequential"])
 @pytest.mark.parametrize("steps_per_epoch", [1, 4, 9, 10, 11, 37])
-def test_epochs_of_any_length_hold_the_same_rows_as_whole_passes(order: str, steps_per_epoch: int) -> None:
+def test_epochs_of_any_length_hold_the_rows_of_whole_passes(order: str, steps_per_epoch: int) -> None:
     lengths = lengths_of(sst=8, qqp=20, sts=11)
     whole = config_of(StageConfig(tasks=("sst", "qqp", "sts"), order=order, epochs=20))
     stream = plain(list(itertools.chain(*epochs_of(whole, lengths))))
@@ -257,7 +257,7 @@ def test_epochs_of_any_length_hold_the_same_rows_as_whole_passes(order: str, ste
 
 
 @pytest.mark.parametrize("order", BATCH_ORDERS)
-def test_an_epoch_does_not_depend_on_what_was_asked_before(order: str) -> None:
+def test_an_epoch_does_not_depend_on_earlier_calls(order: str) -> None:
     stage = StageConfig(**ALL_SETS, order=order, epochs=5, steps_per_epoch=9)
     config, lengths = config_of(stage), lengths_of(**NUM_ROWS)
     np.random.seed(1)
@@ -272,7 +272,7 @@ def padding(batches: list[np.ndarray], lengths: np.ndarray) -> int:
     return sum(int(lengths[batch].max()) * len(batch) - int(lengths[batch].sum()) for batch in batches)
 
 
-def test_bucketed_batches_hold_far_less_padding() -> None:
+def test_bucketed_batches_have_far_less_padding() -> None:
     lengths = lengths_of(sst=2000)["sst"]
     amounts = [
         padding(pass_batches(lengths, 16, DataConfig(bucket_by_length=is_bucketed), np.random.default_rng(1)), lengths)
@@ -281,7 +281,7 @@ def test_bucketed_batches_hold_far_less_padding() -> None:
     assert amounts[0] < 0.15 * amounts[1]
 
 
-def test_bucketed_batches_come_neither_in_order_of_length_nor_twice_alike() -> None:
+def test_bucketed_batches_are_neither_sorted_by_length_nor_repeated() -> None:
     lengths = lengths_of(sst=1600)["sst"]
     first, second = (pass_batches(lengths, 16, DataConfig(), np.random.default_rng(seed)) for seed in (1, 2))
     means = [lengths[batch].mean() for batch in first]
@@ -304,7 +304,7 @@ def share_of_mates_again(passes: list[list[np.ndarray]]) -> float:
     return float(np.mean(again))
 
 
-def test_rows_that_are_not_moved_are_cut_in_order_of_length() -> None:
+def test_unmoved_rows_are_batched_in_order_of_length() -> None:
     lengths = lengths_of(sst=640)["sst"]
     first, second = passes_of(lengths, 16, 0, count=2)
     spans = sorted((int(lengths[batch].min()), int(lengths[batch].max())) for batch in first)
@@ -315,14 +315,14 @@ def test_rows_that_are_not_moved_are_cut_in_order_of_length() -> None:
 
 
 @pytest.mark.parametrize("bucket_batches", [0, 1, 2, 5])
-def test_rows_of_a_batch_are_as_far_apart_as_two_can_be_moved_and_hardly_further(bucket_batches: int) -> None:
+def test_rows_of_a_batch_differ_by_at_most_twice_the_move(bucket_batches: int) -> None:
     places = np.random.default_rng(0).permutation(640)  # lengths of which no two are equal are places in their order
     spans = [np.ptp(places[batch]) for batches in passes_of(places, 16, bucket_batches, 20) for batch in batches]
     assert max(spans) < 2 * 16 * (bucket_batches + 1)
     assert max(spans) > 2 * 16 * bucket_batches
 
 
-def test_the_further_rows_are_moved_the_more_batches_differ_between_passes_and_the_more_they_are_padded() -> None:
+def test_larger_moves_give_more_varied_batches_and_more_padding() -> None:
     lengths = lengths_of(sst=640)["sst"]
     passes = [passes_of(lengths, 16, bucket_batches, 10) for bucket_batches in (0, 1, 2, 4, 8, 40)]
     amounts = [sum(padding(batches, lengths) for batches in found) for found in passes]
@@ -333,9 +333,7 @@ def test_the_further_rows_are_moved_the_more_batches_differ_between_passes_and_t
 
 
 @pytest.mark.parametrize(("num_rows", "batch_size"), [(128, 16), (640, 8), (640, 16), (640, 32), (640, 64), (2560, 16)])
-def test_of_few_rows_padding_is_no_more_than_that_of_the_trainer_of_transformers(
-    num_rows: int, batch_size: int
-) -> None:
+def test_padding_of_few_rows_is_no_more_than_that_of_the_transformers_trainer(num_rows: int, batch_size: int) -> None:
     from transformers.trainer_pt_utils import get_length_grouped_indices
 
     lengths = lengths_of(sst=num_rows)["sst"]
@@ -348,7 +346,7 @@ def test_of_few_rows_padding_is_no_more_than_that_of_the_trainer_of_transformers
     assert ours < 1.05 * np.mean(amounts)
 
 
-def test_rows_of_a_small_task_meet_others_in_the_next_pass() -> None:
+def test_rows_of_a_small_task_are_mixed_in_the_next_pass() -> None:
     # Cut in order of length, the same rows would meet pass after pass: about half of the pairs.
     lengths = lengths_of(sst=320)["sst"]
     assert share_of_mates_again(passes_of(lengths, 16, DataConfig().bucket_batches, 10)) < 0.25
@@ -365,7 +363,7 @@ def test_the_short_batch_of_a_pass_is_of_any_length() -> None:
     assert max(found) > 80
 
 
-def test_the_shuffle_follows_seed_replicate_stage_task_and_pass_and_nothing_else() -> None:
+def test_the_shuffle_depends_on_seed_replicate_stage_task_and_pass_alone() -> None:
     lengths = lengths_of(sst=40, qqp=40, sts=40)
     both = (StageConfig(tasks=("sst", "qqp")), StageConfig(tasks=("sst", "qqp", "sts")))
     config = config_of(*both, **{f"tasks.{task}.batch_size": 4 for task in ("sst", "qqp", "sts")})

@@ -103,13 +103,13 @@ def test_the_cover_has_every_order_and_every_method() -> None:
 
 
 @pytest.mark.parametrize(("order", "method"), COVER)
-def test_two_workers_give_what_one_gives(order: str, method: str, two_workers: Any, inputs: Build) -> None:
+def test_two_workers_match_one(order: str, method: str, two_workers: Any, inputs: Build) -> None:
     compare(two_workers, inputs(order, method, NO_DROPOUT | SHORT), min_batches=10)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("order", "method"), MATRIX)
-def test_two_workers_give_what_one_gives_in_every_combination_over_many_steps(
+def test_two_workers_match_one_in_every_combination_over_many_steps(
     order: str, method: str, two_workers: Any, inputs: Build
 ) -> None:
     compare(two_workers, inputs(order, method, NO_DROPOUT), min_batches=40)
@@ -178,14 +178,12 @@ def compare_killed(inputs: Material, folder: Path, kills: list[int], checkpoint_
 
 
 @pytest.mark.parametrize(("order", "method"), COVER)
-def test_a_killed_run_ends_where_a_whole_one_ends(order: str, method: str, inputs: Build, tmp_path: Path) -> None:
+def test_a_killed_run_ends_like_a_whole_one(order: str, method: str, inputs: Build, tmp_path: Path) -> None:
     """Killed within an epoch of the first stage, and within a later one."""
     compare_killed(inputs(order, method, SHORT), tmp_path, kills=[3, 10], checkpoint_steps=2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("order", "method"), EXACT)
-def test_a_long_run_that_is_killed_ends_where_a_whole_one_ends(
-    order: str, method: str, inputs: Build, tmp_path: Path
-) -> None:
+def test_a_long_killed_run_ends_like_a_whole_one(order: str, method: str, inputs: Build, tmp_path: Path) -> None:
     compare_killed(inputs(order, method, {}), tmp_path, kills=[3, 17, 36], checkpoint_steps=7)

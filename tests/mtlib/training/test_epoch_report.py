@@ -71,7 +71,7 @@ def test_progress_counts_epochs_and_steps_over_all_stages(
     assert progress.num_steps == 4 + 2 * 12
 
 
-def test_running_losses_are_means_over_the_rows_that_carried_them(run: Run) -> None:
+def test_running_losses_are_means_over_the_rows_that_have_them(run: Run) -> None:
     run.sums = {
         "sst": {"loss": (6.0, 12), "smart_penalty": (1.5, 6), "noise_norm": (3.0, 6)},
         "sts": {"loss": (10.0, 4)},
@@ -103,7 +103,7 @@ def test_running_losses_are_means_over_the_rows_that_carried_them(run: Run) -> N
         ),
     ],
 )
-def test_a_task_has_curves_of_the_terms_that_it_carries_and_of_no_others(
+def test_a_task_has_curves_of_its_own_terms_only(
     changes: dict[str, Any], curves: dict[str, list[str]], new_run: NewRun
 ) -> None:
     run = new_run(changes)
@@ -178,9 +178,7 @@ def test_only_a_higher_score_is_a_new_best(run: Run, monkeypatch: pytest.MonkeyP
     assert (second.epoch, second.scored_epoch, second.is_last) == (3, 2, True)
 
 
-def test_an_epoch_that_is_scored_again_after_a_resumption_gives_the_same_report(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_epoch_scored_again_after_a_resume_gives_the_same_report(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mtlib.training.epoch_report, "predict", predicting(HALF_RIGHT))
     first, best = score_epoch(run), dict(run.best)
     again = score_epoch(run)
@@ -189,7 +187,7 @@ def test_an_epoch_that_is_scored_again_after_a_resumption_gives_the_same_report(
     assert run.best == best
 
 
-def test_before_every_task_has_been_active_there_is_no_overall_score(
+def test_there_is_no_overall_score_before_every_task_has_been_active(
     new_run: NewRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mtlib.training.epoch_report, "predict", predicting(HALF_RIGHT))
@@ -202,7 +200,7 @@ def test_before_every_task_has_been_active_there_is_no_overall_score(
     assert (report.epoch, report.stage, report.is_last) == (1, 0, False)
 
 
-def test_a_score_below_zero_is_a_best_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_score_below_zero_can_be_the_best(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     upside_down = changed(sts=[[5], [4], [2], [1]])
     monkeypatch.setattr(mtlib.training.epoch_report, "predict", predicting(upside_down))
     report = score_epoch(run)
@@ -212,9 +210,7 @@ def test_a_score_below_zero_is_a_best_too(run: Run, monkeypatch: pytest.MonkeyPa
     assert report.overall == pytest.approx((0.5 + 0.75 + 0) / 3)
 
 
-def test_tasks_of_earlier_stages_are_scored_in_later_ones_that_do_not_train_them(
-    new_run: NewRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tasks_of_earlier_stages_are_scored_in_later_stages(new_run: NewRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mtlib.training.epoch_report, "predict", predicting(HALF_RIGHT))
     run = new_run({"stages.1.tasks": "sts", "stages.1.order": "batch_round_robin"})
     run.step = run.plan[0].steps[0]
@@ -227,7 +223,7 @@ def test_tasks_of_earlier_stages_are_scored_in_later_ones_that_do_not_train_them
     assert (report.epoch, report.scored_epoch) == (2, 1)
 
 
-def test_a_real_epochs_scores_are_those_of_scikit_learn_and_scipy_on_its_predictions(run: Run) -> None:
+def test_an_epochs_scores_match_scikit_learn_and_scipy(run: Run) -> None:
     report = score_epoch(run)
     values, parts = values_of(report), {(part.task, part.split): part for part in report.predictions}
     sst, qqp, sts, seen = (parts[key] for key in (("sst", "dev"), ("qqp", "dev"), ("sts", "dev"), ("sst", "train")))
@@ -246,7 +242,7 @@ def test_a_real_epochs_scores_are_those_of_scikit_learn_and_scipy_on_its_predict
     assert run.model.training
 
 
-def test_every_point_tells_when_it_was_taken(run: Run) -> None:
+def test_every_point_has_its_epoch_step_and_time(run: Run) -> None:
     run.sums = {"qqp": {"loss": (3.0, 6)}}
     report = score_epoch(run)
     assert all(type(point) is Point for point in report.points)
@@ -269,7 +265,7 @@ def test_learned_weights_are_points_of_the_tasks_active_so_far(new_run: NewRun) 
     assert not points_of(fixed, None, {}, [])
 
 
-def test_the_best_epoch_of_a_stage_is_noted_by_the_mean_score_of_the_tasks_active_by_then(
+def test_the_best_epoch_of_a_stage_has_the_highest_mean_score_of_the_active_tasks(
     new_run: NewRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = new_run({"stages.0.tasks": "sst,qqp", "stages.0.epochs": 3, "stages.1.start_from": "best"})

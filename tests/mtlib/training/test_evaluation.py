@@ -69,7 +69,7 @@ def scored(task: str, logits: Any, labels: Any) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
-def test_predictions_are_those_of_the_model_asked_one_example_at_a_time(
+def test_predictions_match_the_model_run_one_example_at_a_time(
     task: str, model: MultiTaskModel, tiny_config: TrialConfig, tiny_corpus: Corpus
 ) -> None:
     table = tiny_corpus[task, "dev"]
@@ -95,7 +95,7 @@ def test_predictions_are_those_of_the_model_asked_one_example_at_a_time(
 
 @pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
 @pytest.mark.parametrize("name", READING)
-def test_scores_do_not_change_with_the_evaluation_batch_size(
+def test_scores_do_not_depend_on_the_evaluation_batch_size(
     task: str, name: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     tiny_config = tiny_config.override(READING[name])
@@ -111,7 +111,7 @@ def test_scores_do_not_change_with_the_evaluation_batch_size(
 
 
 @pytest.mark.parametrize("is_training", [True, False])
-def test_the_model_is_given_back_in_its_mode(
+def test_the_mode_of_the_model_is_restored(
     is_training: bool, model: MultiTaskModel, tiny_config: TrialConfig, tiny_corpus: Corpus
 ) -> None:
     model.train(is_training)
@@ -122,7 +122,7 @@ def test_the_model_is_given_back_in_its_mode(
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-def test_the_model_is_given_back_in_training_mode_even_if_predicting_fails(
+def test_the_mode_of_the_model_is_restored_after_an_error(
     model: MultiTaskModel, tiny_config: TrialConfig, tiny_corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_arguments: Any, **_named: Any) -> None:
@@ -134,7 +134,7 @@ def test_the_model_is_given_back_in_training_mode_even_if_predicting_fails(
     assert model.training
 
 
-def test_predicting_draws_nothing_from_the_global_stream(
+def test_predicting_does_not_use_the_global_stream(
     model: MultiTaskModel, tiny_config: TrialConfig, tiny_corpus: Corpus
 ) -> None:
     torch.manual_seed(5)
@@ -144,7 +144,7 @@ def test_predicting_draws_nothing_from_the_global_stream(
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_chosen_rows_come_in_the_order_in_which_they_are_asked_for(
+def test_chosen_rows_are_in_the_given_order(
     model: MultiTaskModel, tiny_config: TrialConfig, tiny_corpus: Corpus
 ) -> None:
     whole = predict(model, tiny_config, tiny_corpus, "qqp", "train", CPU)
@@ -155,7 +155,7 @@ def test_chosen_rows_come_in_the_order_in_which_they_are_asked_for(
     assert np.allclose(some.logits, whole.logits[rows], atol=1e-6)
 
 
-def test_a_split_without_labels_is_predicted_all_the_same(
+def test_a_split_without_labels_is_predicted(
     model: MultiTaskModel, tiny_config: TrialConfig, tiny_corpus: Corpus
 ) -> None:
     table = dataclasses.replace(tiny_corpus["sst", "dev"], labels=np.full(13, np.nan, dtype=np.float32))
@@ -166,7 +166,7 @@ def test_a_split_without_labels_is_predicted_all_the_same(
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 7])
-def test_several_workers_share_the_rows_and_all_get_the_whole(
+def test_workers_share_the_rows_and_all_get_the_whole(
     world_size: int,
     model: MultiTaskModel,
     tiny_config: TrialConfig,
@@ -193,7 +193,7 @@ def test_several_workers_share_the_rows_and_all_get_the_whole(
     assert np.array_equal(predict(model, config, tiny_corpus, "qqp", "dev", CPU).logits, expected.logits)
 
 
-def test_rows_of_similar_length_are_predicted_together(tiny_config: TrialConfig, tiny_corpus: Corpus) -> None:
+def test_rows_of_similar_length_are_batched_together(tiny_config: TrialConfig, tiny_corpus: Corpus) -> None:
     config, table = tiny_config.override({"evaluation.batch_size": 5}), tiny_corpus["qqp", "train"]
     batches = my_batches(config, table, np.arange(70))
     lengths = table.lengths("cross", 32)
@@ -201,7 +201,7 @@ def test_rows_of_similar_length_are_predicted_together(tiny_config: TrialConfig,
     assert [len(batch) for batch in batches] == [5] * 14
 
 
-def test_bf16_predictions_are_near_those_of_fp32(
+def test_bf16_predictions_are_close_to_fp32(
     model: MultiTaskModel, tiny_config: TrialConfig, tiny_corpus: Corpus
 ) -> None:
     full = predict(model, tiny_config, tiny_corpus, "sst", "dev", CPU).logits
@@ -211,7 +211,7 @@ def test_bf16_predictions_are_near_those_of_fp32(
     assert np.allclose(full, half, atol=0.1)
 
 
-def test_the_scored_rows_of_train_are_the_same_for_every_seed_and_replicate(
+def test_scored_train_rows_are_the_same_for_every_seed_and_replicate(
     tiny_config: TrialConfig, tiny_corpus: Corpus
 ) -> None:
     rows = scored_train_rows(tiny_config, tiny_corpus, "sst")
@@ -225,27 +225,27 @@ def test_the_scored_rows_of_train_are_the_same_for_every_seed_and_replicate(
 
 
 @pytest.mark.parametrize(("asked", "given"), [(0, 0), (1, 1), (29, 29), (30, 30), (31, 30), (2000, 30)])
-def test_no_more_rows_of_train_are_scored_than_there_are(
+def test_at_most_all_train_rows_are_scored(
     asked: int, given: int, tiny_config: TrialConfig, tiny_corpus: Corpus
 ) -> None:
     config = tiny_config.override({"tasks.sst.scored_train_rows": asked})
     assert len(scored_train_rows(config, tiny_corpus, "sst")) == given
 
 
-def test_the_accuracy_of_classes_is_that_of_scikit_learn() -> None:
+def test_the_accuracy_of_classes_matches_scikit_learn() -> None:
     stream = np.random.default_rng(0)
     logits, labels = stream.normal(size=(200, 5)), stream.integers(0, 5, 200)
     assert scored("sst", logits, labels)["accuracy"] == pytest.approx(accuracy_score(labels, logits.argmax(1)))
 
 
-def test_the_accuracy_of_a_binary_task_is_that_of_scikit_learn_at_probability_one_half() -> None:
+def test_the_accuracy_of_a_binary_task_matches_scikit_learn_at_probability_one_half() -> None:
     stream = np.random.default_rng(1)
     logits, labels = stream.normal(size=200), stream.integers(0, 2, 200)
     chosen = 1 / (1 + np.exp(-logits)) > 0.5
     assert scored("qqp", logits, labels)["accuracy"] == pytest.approx(accuracy_score(labels, chosen))
 
 
-def test_correlations_of_a_regression_are_those_of_scipy_on_clipped_predictions() -> None:
+def test_correlations_match_scipy_on_clipped_predictions() -> None:
     stream = np.random.default_rng(2)
     labels = np.round(stream.uniform(0, 5, 200), 1).astype(np.float32)  # with ties
     logits = (labels + stream.normal(scale=2, size=200)).astype(np.float32)
@@ -257,14 +257,14 @@ def test_correlations_of_a_regression_are_those_of_scipy_on_clipped_predictions(
     assert set(found) == {"loss", "pearson", "spearman"}
 
 
-def test_only_metrics_are_clipped_and_neither_loss_nor_logits() -> None:
+def test_only_metrics_are_clipped() -> None:
     part = predictions("sts", [7.0, -2.0, 5.0], [5.0, 0.0, 4.0])
     assert score(part, TASK_CONFIGS["sts"])["loss"] == pytest.approx((4 + 4 + 1) / 3)
     assert part.logits[:, 0].tolist() == [7.0, -2.0, 5.0]
     assert score(part, TASK_CONFIGS["sts"])["pearson"] == pytest.approx(pearsonr([5, 0, 5], [5, 0, 4]).statistic)
 
 
-def test_the_loss_follows_the_tasks_settings() -> None:
+def test_the_loss_depends_on_the_tasks_settings() -> None:
     part = predictions("sst", [[1.0, 0.0, -1.0, 2.0, 0.5]], [3.0])
     probs = np.exp(part.logits[0]) / np.exp(part.logits[0]).sum()
     ordinal = dataclasses.replace(TASK_CONFIGS["sst"], loss="ordinal_log_loss", ordinal_alpha=2)
@@ -274,7 +274,7 @@ def test_the_loss_follows_the_tasks_settings() -> None:
     assert score(part, ordinal)["accuracy"] == 1
 
 
-def test_augmentation_is_not_among_the_scored_rows_of_train(tiny_config: TrialConfig, tiny_corpus: Corpus) -> None:
+def test_augmentation_is_not_among_the_scored_train_rows(tiny_config: TrialConfig, tiny_corpus: Corpus) -> None:
     fewer = {("sst", "train"): dataclasses.replace(tiny_corpus["sst", "train"], num_own_rows=17)}
     config = tiny_config.override({"tasks.sst.scored_train_rows": 100})
     assert scored_train_rows(config, fewer, "sst").tolist() == list(range(17))
@@ -305,7 +305,7 @@ def test_correlations_known_by_hand() -> None:
     assert scored("sts", [0.0, 1.0, 4.9], [0.0, 2.0, 2.1])["spearman"] == pytest.approx(1)
 
 
-def test_a_correlation_never_leaves_its_range_by_rounding() -> None:
+def test_rounding_never_puts_a_correlation_out_of_its_range() -> None:
     stream = np.random.default_rng(3)
     for _ in range(200):
         values = stream.normal(size=7).astype(np.float32)
@@ -322,7 +322,7 @@ def test_one_example_can_be_scored(task: str) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
-def test_predictions_that_are_no_numbers_are_never_scored_as_if_they_were_wrong_answers(
+def test_nan_predictions_are_refused_rather_than_scored(
     task: str, value: float, model: MultiTaskModel, tiny_config: TrialConfig, tiny_corpus: Corpus
 ) -> None:
     bias = model.get_parameter(f"heads.{task}.bias")
@@ -336,7 +336,7 @@ def test_predictions_that_are_no_numbers_are_never_scored_as_if_they_were_wrong_
         predict(model, tiny_config, tiny_corpus, other, "dev", CPU)
 
 
-def test_one_example_that_is_no_number_is_seen_by_every_worker(
+def test_every_worker_sees_a_single_nan(
     model: MultiTaskModel, tiny_config: TrialConfig, tiny_corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gathered(value: float) -> Any:

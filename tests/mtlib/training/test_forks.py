@@ -188,12 +188,12 @@ def check_both(run_on_both: RunOnBoth, build: Build, order: str, method: str, fo
 
 
 @pytest.mark.parametrize(("order", "method"), ONE_WORKER)
-def test_a_fork_ends_where_the_whole_trial_ends(order: str, method: str, inputs: Build, tmp_path: Path) -> None:
+def test_a_fork_ends_like_the_whole_trial(order: str, method: str, inputs: Build, tmp_path: Path) -> None:
     check_alone(inputs, order, method, tmp_path)
 
 
 @pytest.mark.parametrize(("order", "method"), TWO_WORKERS)
-def test_a_fork_of_two_workers_ends_where_the_whole_trial_ends(
+def test_a_fork_with_two_workers_ends_like_the_whole_trial(
     order: str, method: str, inputs: Build, run_on_both: RunOnBoth, tmp_path: Path
 ) -> None:
     check_both(run_on_both, inputs, order, method, tmp_path)
@@ -201,7 +201,7 @@ def test_a_fork_of_two_workers_ends_where_the_whole_trial_ends(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("order", "method"), [pair for pair in MATRIX if pair not in ONE_WORKER])
-def test_a_fork_ends_where_the_whole_trial_ends_in_the_rest_of_the_matrix(
+def test_a_fork_ends_like_the_whole_trial_in_the_rest_of_the_matrix(
     order: str, method: str, inputs: Build, tmp_path: Path
 ) -> None:
     check_alone(inputs, order, method, tmp_path)
@@ -209,13 +209,13 @@ def test_a_fork_ends_where_the_whole_trial_ends_in_the_rest_of_the_matrix(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("order", "method"), [pair for pair in MATRIX if pair not in TWO_WORKERS])
-def test_a_fork_of_two_workers_ends_where_the_whole_trial_ends_in_the_rest_of_the_matrix(
+def test_a_fork_with_two_workers_ends_like_the_whole_trial_in_the_rest_of_the_matrix(
     order: str, method: str, inputs: Build, run_on_both: RunOnBoth, tmp_path: Path
 ) -> None:
     check_both(run_on_both, inputs, order, method, tmp_path)
 
 
-def test_a_state_of_one_worker_is_no_state_of_two(inputs: Build, run_on_both: RunOnBoth, tmp_path: Path) -> None:
+def test_a_state_of_one_worker_is_refused_by_two(inputs: Build, run_on_both: RunOnBoth, tmp_path: Path) -> None:
     made = inputs("uniform", "plain", SHORT)
     alone = StateFolder(path=tmp_path / "fork")
     train(made.config, made.corpus, made.encoder, on_stage=lambda _stage: False, states=alone)

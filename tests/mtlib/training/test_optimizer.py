@@ -127,7 +127,7 @@ class AdamWByHand:
             assert torch.allclose(parameter.detach().double(), self.values[name], rtol=1e-5, atol=1e-6), name
 
 
-def test_the_optimizer_takes_the_steps_of_adamw_by_hand(new: New) -> None:
+def test_steps_match_adamw_by_hand(new: New) -> None:
     config, model = new()
     hand, optimizer = AdamWByHand(values_of(model)), make_optimizer(config, model, ALL)
     for seed in range(4):
@@ -136,7 +136,7 @@ def test_the_optimizer_takes_the_steps_of_adamw_by_hand(new: New) -> None:
     hand.assert_close(model)
 
 
-def test_the_optimizer_takes_the_steps_of_torchs_plain_adamw(new: New) -> None:
+def test_steps_match_torchs_unfused_adamw(new: New) -> None:
     (config, model), (_, other) = new(), new()
     optimizer = make_optimizer(config, model, ALL)
     plain = torch.optim.AdamW(
@@ -150,7 +150,7 @@ def test_the_optimizer_takes_the_steps_of_torchs_plain_adamw(new: New) -> None:
         assert torch.allclose(first, second, rtol=1e-5, atol=1e-7)
 
 
-def test_only_the_encoder_and_what_belongs_to_active_tasks_is_trained(new: New) -> None:
+def test_only_the_encoder_and_modules_of_active_tasks_are_trained(new: New) -> None:
     config, model = new(RICH)
     names = [name for name, _ in model.named_parameters()]
     encoder = {name for name in names if name.startswith("encoder.")}
@@ -175,7 +175,7 @@ def test_only_the_encoder_and_what_belongs_to_active_tasks_is_trained(new: New) 
     assert len(set(held)) == len(held)
 
 
-def test_a_task_whose_name_begins_with_anothers_is_not_taken_for_it(base: TrialConfig) -> None:
+def test_tasks_with_a_common_prefix_are_distinguished(base: TrialConfig) -> None:
     names = ("encoder.a", "heads.sst.weight", "heads.sst2.weight", "log_variances.sst", "log_variances.sst2")
     model = nn.Module()
     for name in names:
@@ -188,7 +188,7 @@ def test_a_task_whose_name_begins_with_anothers_is_not_taken_for_it(base: TrialC
     assert set(trained_parameters(base, model, ("sst",))) == {"encoder.a", "heads.sst.weight", "log_variances.sst"}
 
 
-def test_heads_of_inactive_tasks_are_neither_moved_nor_decayed(new: New) -> None:
+def test_heads_of_inactive_tasks_neither_move_nor_decay(new: New) -> None:
     config, model = new()
     before, optimizer = values_of(model), make_optimizer(config, model, ("qqp",))
     for seed in range(2):
@@ -198,7 +198,7 @@ def test_heads_of_inactive_tasks_are_neither_moved_nor_decayed(new: New) -> None
     assert moved == set(trained_parameters(config, model, ("qqp",)))
 
 
-def test_a_parameter_without_a_gradient_stays_with_its_moments_as_it_is(new: New) -> None:
+def test_a_parameter_without_a_gradient_keeps_its_value_and_moments(new: New) -> None:
     config, model = new()
     optimizer = make_optimizer(config, model, ("sst", "qqp"))
     give_gradients(config, model, ("sst", "qqp"), 0)
@@ -215,7 +215,7 @@ def test_a_parameter_without_a_gradient_stays_with_its_moments_as_it_is(new: New
     assert after["heads.qqp.weight.step"] == 2
 
 
-def test_the_state_holds_three_tensors_for_each_parameter_that_was_updated(new: New) -> None:
+def test_the_state_holds_three_tensors_per_updated_parameter(new: New) -> None:
     config, model = new()
     optimizer = make_optimizer(config, model, ("sst", "qqp"))
     assert optimizer_tensors(optimizer, model) == {}
@@ -225,7 +225,7 @@ def test_the_state_holds_three_tensors_for_each_parameter_that_was_updated(new: 
     assert set(optimizer_tensors(optimizer, model)) == {f"{name}.{moment}" for name in names for moment in MOMENTS}
 
 
-def test_an_optimizer_that_is_put_back_goes_on_bit_for_bit(new: New) -> None:
+def test_a_restored_optimizer_continues_bit_for_bit(new: New) -> None:
     (config, model), (_, other) = new(), new()
     optimizer = make_optimizer(config, model, ("sst", "qqp"))
     for seed, tasks in enumerate((("qqp",), ("sst",), ("sst", "qqp"))):
@@ -244,7 +244,7 @@ def test_an_optimizer_that_is_put_back_goes_on_bit_for_bit(new: New) -> None:
         assert torch.equal(tensor, optimizer_tensors(again, other)[name])
 
 
-def test_putting_a_state_back_leaves_nothing_of_the_one_before(new: New) -> None:
+def test_restoring_a_state_replaces_the_previous_one(new: New) -> None:
     config, model = new()
     optimizer = make_optimizer(config, model, ("sst", "qqp"))
     give_gradients(config, model, ("sst", "qqp"), 0)
@@ -253,7 +253,7 @@ def test_putting_a_state_back_leaves_nothing_of_the_one_before(new: New) -> None
     assert optimizer_tensors(optimizer, model) == {}
 
 
-def test_moments_carried_into_the_next_stage_go_on_and_a_new_head_starts_afresh(new: New) -> None:
+def test_carried_moments_continue_in_the_next_stage_and_a_new_head_has_none(new: New) -> None:
     config, model = new()
     hand, first = AdamWByHand(values_of(model)), make_optimizer(config, model, ("qqp",))
     for seed in range(3):
@@ -270,7 +270,7 @@ def test_moments_carried_into_the_next_stage_go_on_and_a_new_head_starts_afresh(
     assert steps == {"heads.qqp.weight": 5, "heads.sst.weight": 2}
 
 
-def test_the_rate_that_is_set_is_the_rate_of_the_step(new: New) -> None:
+def test_the_rate_that_is_set_is_used_in_the_step(new: New) -> None:
     config, model = new({"optimizer.schedule": "slanted_triangular", "optimizer.warmup_fraction": 0.5})
     hand, optimizer = AdamWByHand(values_of(model)), make_optimizer(config, model, ("qqp",))
     for step, rate in enumerate((0.0025, 0.0075, 0.0075, 0.0025)):
@@ -305,7 +305,7 @@ def test_by_default_there_is_one_group_in_the_models_order(new: New) -> None:
         ({**LAYER_DECAY, "encoder.trained_layers": [1]}, {(1, 0.1), ("head", 0.1)}),
     ],
 )
-def test_there_are_as_many_groups_as_rates_and_decays_need(
+def test_the_number_of_groups_follows_from_rates_and_decays(
     changes: Changes, parts: set[tuple[Any, float]], new: New
 ) -> None:
     config, model = new(changes)
@@ -322,7 +322,7 @@ def test_there_are_as_many_groups_as_rates_and_decays_need(
     assert sorted(held) == sorted(trained_parameters(config, model, ALL))
 
 
-def test_biases_and_norms_do_not_decay_if_so_configured_and_learned_weights_never(new: New) -> None:
+def test_biases_and_norms_decay_by_setting_and_learned_weights_never(new: New) -> None:
     spared = {
         *("embeddings.LayerNorm.weight", "embeddings.LayerNorm.bias"),
         *(
@@ -351,7 +351,7 @@ def test_biases_and_norms_do_not_decay_if_so_configured_and_learned_weights_neve
         assert len(groups["network", 0.1]) == len(values_of(model)) - len(expected)
 
 
-def test_rates_fall_by_the_same_ratio_from_layer_to_layer_down_to_the_embeddings(new: New) -> None:
+def test_rates_fall_by_a_constant_ratio_from_layer_to_layer(new: New) -> None:
     # Triple Threat 4.4: eta^(k-1) = xi eta^k, here xi = .9 and 1e-2 at the top of two layers.
     config, model = new({**LAYER_DECAY, "optimizer.head_learning_rate": 0.5})
     optimizer = make_optimizer(config, model, ALL)
@@ -362,7 +362,7 @@ def test_rates_fall_by_the_same_ratio_from_layer_to_layer_down_to_the_embeddings
         assert rates_of(optimizer) == pytest.approx(expected)
 
 
-def test_each_tasks_chosen_layers_have_one_scale_and_its_others_another(new: New) -> None:
+def test_each_tasks_chosen_layers_have_one_scale_and_the_others_another(new: New) -> None:
     # Triple Threat 4.5: beta lr in the chosen layers, alpha lr in the others; here 2 and .5 of 1e-2.
     config, model = new(CHOSEN)
     optimizer = make_optimizer(config, model, ALL)
@@ -385,7 +385,7 @@ def test_layer_decay_schedule_and_scales_multiply(new: New) -> None:
     assert rates_of(optimizer) == pytest.approx({1: 0.125e-2, 0: 0.45e-2, EMBEDDINGS: 0.2025e-2, "head": 0.25})
 
 
-def test_steps_with_rates_and_decays_of_their_own_are_those_of_adamw_by_hand(new: New) -> None:
+def test_steps_with_rates_and_decays_per_group_match_adamw_by_hand(new: New) -> None:
     changes = {**RICH, **LAYER_DECAY, **CHOSEN, "optimizer.head_learning_rate": 0.03}
     config, model = new({**changes, "optimizer.decay_biases_and_norms": False})
     hand, optimizer = AdamWByHand(values_of(model)), make_optimizer(config, model, ALL)
@@ -407,7 +407,7 @@ def test_steps_with_rates_and_decays_of_their_own_are_those_of_adamw_by_hand(new
     hand.assert_close(model)
 
 
-def test_steps_with_layer_rates_are_those_of_torchs_plain_adamw_with_groups_of_its_own(new: New) -> None:
+def test_steps_with_layer_rates_match_torchs_unfused_adamw(new: New) -> None:
     (config, model), (_, other) = new(LAYER_DECAY), new(LAYER_DECAY)
     optimizer = make_optimizer(config, model, ALL)
     bert: Any = other.encoder
@@ -423,7 +423,7 @@ def test_steps_with_layer_rates_are_those_of_torchs_plain_adamw_with_groups_of_i
         assert torch.allclose(first, second, rtol=1e-5, atol=1e-7)
 
 
-def test_layers_at_rate_zero_are_neither_moved_nor_decayed(new: New) -> None:
+def test_layers_at_rate_zero_neither_move_nor_decay(new: New) -> None:
     config, model = new({**CHOSEN, "optimizer.other_scale": 0})
     before, optimizer = values_of(model), make_optimizer(config, model, ALL)
     for seed in range(2):
@@ -474,13 +474,13 @@ def test_the_slanted_triangle_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("num_steps", "fraction"), [(10, 0.1), (1000, 0.1), (40, 0.25), (7, 3 / 7), (2, 0.5)])
-def test_the_rates_of_a_triangle_add_up_to_half_the_peak_times_the_steps(num_steps: int, fraction: float) -> None:
+def test_the_rates_of_a_triangle_sum_to_half_the_peak_times_the_steps(num_steps: int, fraction: float) -> None:
     assert sum(rates(num_steps, warmup_fraction=fraction)) == pytest.approx(2.0 * num_steps / 2)
 
 
 @pytest.mark.parametrize("num_steps", [1, 2, 3, 9, 10, 11, 101])
 @pytest.mark.parametrize("fraction", [1e-6, 0.1, 0.5, 1 - 1e-6])
-def test_a_triangle_rises_then_falls_and_no_step_is_wasted(num_steps: int, fraction: float) -> None:
+def test_a_triangle_rises_then_falls_and_no_rate_is_0(num_steps: int, fraction: float) -> None:
     found = rates(num_steps, warmup_fraction=fraction)
     top = found.index(max(found))
     assert all(0 < rate <= 2.0 for rate in found)

@@ -44,7 +44,7 @@ def try_out(tiny_config: TrialConfig, bert_tokenizer: PreTrainedTokenizerFast) -
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "electra", "distilbert", "deberta-v2", "rembert"])
-def test_what_can_be_trained_in_every_way_passes(name: str, try_out: Try) -> None:
+def test_encoders_that_support_every_term_pass(name: str, try_out: Try) -> None:
     bi = {"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "cross_no_separator"}
     both = {**SMART, **PALS, **BF16, "smart.weight": 1, "smart.masks": "shared", **bi}
     try_out(ENCODERS[name], *KINDS.values(), both)
@@ -82,19 +82,17 @@ def test_every_encoder_takes_a_plain_step(name: str, try_out: Try) -> None:
         ("deberta", "bf16", "with precision bf16 on the CPU, got: value cannot be converted to type c10::BFloat16"),
     ],
 )
-def test_what_an_encoder_cannot_do_is_one_line_and_the_rest_is_allowed(
-    name: str, kind: str, fault: str, try_out: Try
-) -> None:
+def test_an_unsupported_term_is_one_line_and_the_rest_passes(name: str, kind: str, fault: str, try_out: Try) -> None:
     rule = f"encoder 'random' ({ENCODERS[name].model_type}) must read a text of 39 tokens {fault}"
     assert one_line_error(try_out, ENCODERS[name], PLAIN, KINDS[kind]).startswith(rule)
     try_out(ENCODERS[name], *(KINDS[other] for other in ALLOWED[name]))
 
 
-def test_bf16_on_a_gpu_is_not_judged_by_what_a_cpu_does(try_out: Try) -> None:
+def test_bf16_on_a_gpu_is_not_tried_on_a_cpu(try_out: Try) -> None:
     try_out(ENCODERS["deberta"], BF16, on_gpu=True)
 
 
-def test_a_text_that_an_encoder_works_on_in_blocks_is_tried_whole_and_with_a_block_to_fill(try_out: Try) -> None:
+def test_an_encoder_with_blocks_is_tried_with_a_full_block(try_out: Try) -> None:
     sparse = BigBirdConfig(**SMALL, **ENDS, block_size=4, num_random_blocks=1)  # full attention up to 28 tokens
     try_out(sparse, PLAIN)
     for kind in ("SMART", "PALs", "PALs beside"):
@@ -102,7 +100,7 @@ def test_a_text_that_an_encoder_works_on_in_blocks_is_tried_whole_and_with_a_blo
         try_out(sparse, {**KINDS[kind], "encoder.max_length": 28})
 
 
-def test_texts_are_as_long_as_those_of_the_trials(try_out: Try, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_have_the_length_of_the_trials(try_out: Try, monkeypatch: pytest.MonkeyPatch) -> None:
     lengths = list[int]()
     read = MultiTaskModel.read_texts
 
@@ -131,7 +129,7 @@ def test_each_kind_of_step_is_tried_once(try_out: Try, monkeypatch: pytest.Monke
     assert tried == expected
 
 
-def test_nothing_of_the_process_changes(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> None:
+def test_the_state_of_the_process_does_not_change(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
@@ -142,12 +140,12 @@ def test_nothing_of_the_process_changes(tiny_config: TrialConfig, tiny_encoder: 
     assert torch.is_grad_enabled()
 
 
-def test_terms_that_do_not_concern_the_encoder_need_nothing(try_out: Try) -> None:
+def test_terms_that_any_encoder_supports_pass(try_out: Try) -> None:
     terms = {"proximal.weight": 1, "proximal.tasks": ["sst"], "simcse.weight": 1, "simcse.tasks": ["sst"]}
     try_out(ENCODERS["bert"], {**PLAIN, **terms, "loss_weighting": "uncertainty"})
 
 
-def test_a_tokenizer_that_finds_no_word_piece_is_refused_in_its_own_line(tiny_config: TrialConfig) -> None:
+def test_a_tokenizer_without_word_pieces_is_one_line(tiny_config: TrialConfig) -> None:
     blind = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE()), pad_token="<pad>")
     with pytest.raises(ValueError, match=r"must cut texts into word pieces, got a .* that finds none$"):
         check_step_runs([tiny_config.override(PLAIN)], untrained(ENCODERS["bert"], blind), on_gpu=False)

@@ -85,18 +85,18 @@ def test_the_position_by_hand(place: tuple[int, ...], steps: tuple[int, ...], ep
     assert run.num_steps == 4 + 2 * SECOND
 
 
-def test_seconds_go_on_from_those_before(run: Run) -> None:
+def test_seconds_continue_from_those_before(run: Run) -> None:
     run.seconds_before = 100.0
     run.started = time.monotonic() - 5
     assert 105 <= run.seconds < 106
 
 
-def test_a_run_is_wanted_until_someone_says_otherwise(run: Run) -> None:
+def test_a_run_continues_until_it_is_stopped(run: Run) -> None:
     assert run.is_wanted
     assert (run.sums, run.best) == ({}, {})
 
 
-def test_the_next_epoch_of_a_stage_keeps_the_optimizer_and_forgets_the_sums(run: Run) -> None:
+def test_the_next_epoch_of_a_stage_keeps_the_optimizer_and_resets_the_sums(run: Run) -> None:
     advance(run, 4)
     advance(run, SECOND - 1)
     assert (run.stage, run.epoch, run.step) == (1, 0, SECOND - 1)
@@ -110,7 +110,7 @@ def test_the_next_epoch_of_a_stage_keeps_the_optimizer_and_forgets_the_sums(run:
     assert run.optimizer is optimizer
 
 
-def test_after_the_last_epoch_a_run_stands_past_its_end(run: Run) -> None:
+def test_after_the_last_epoch_the_position_is_past_the_end(run: Run) -> None:
     run.stage, run.epoch, run.step = 1, 1, SECOND
     optimizer = run.optimizer
     next_epoch(run)
@@ -139,7 +139,7 @@ def test_the_optimizer_is_carried_over_a_stages_end_with_new_heads_added(run: Ru
     assert counts["encoder.embeddings.word_embeddings.weight.step"] == 6
 
 
-def test_a_state_holds_weights_and_moments_under_their_names(run: Run) -> None:
+def test_a_state_holds_weights_and_moments_by_name(run: Run) -> None:
     advance(run, 2)
     state = state_of(run)
     names = trained_parameters(run.config, run.model, ("qqp",))
@@ -152,7 +152,7 @@ def test_a_state_holds_weights_and_moments_under_their_names(run: Run) -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 1, 4, 5, 4 + SECOND, 5 + SECOND])
-def test_a_run_that_is_put_back_through_a_folder_is_the_same_and_goes_on_bit_for_bit(
+def test_a_run_restored_from_a_folder_continues_bit_for_bit(
     steps: int, run: Run, new_run: NewRun, tmp_path: Path
 ) -> None:
     folder = StateFolder(path=tmp_path)
@@ -178,7 +178,7 @@ def test_a_run_that_is_put_back_through_a_folder_is_the_same_and_goes_on_bit_for
         assert run.sums == again.sums
 
 
-def test_seconds_of_a_resumed_run_include_those_before_but_not_the_time_between(run: Run, new_run: NewRun) -> None:
+def test_seconds_of_a_resumed_run_exclude_the_interruption(run: Run, new_run: NewRun) -> None:
     run.seconds_before, run.started = 40.0, time.monotonic() - 2
     state = state_of(run)
     assert math.isclose(state.numbers["seconds"], 42, abs_tol=1)
@@ -192,7 +192,7 @@ KINDS = ["configuration", "data", "encoder", "starting weights", "environment"]
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_state_of_another_origin_is_refused_in_one_line_before_anything_changes(name: str, run: Run) -> None:
+def test_a_state_of_another_origin_is_refused_in_one_line_before_any_change(name: str, run: Run) -> None:
     state = state_of(run)
     before = {key: tensor.clone() for key, tensor in tensors_of(run).items()}
     origin = state.numbers["origin"]
@@ -207,7 +207,7 @@ def test_a_state_of_another_origin_is_refused_in_one_line_before_anything_change
     restore(run, state)
 
 
-def test_the_origin_of_a_state_is_what_reaches_it_and_no_more(run: Run, new_run: NewRun) -> None:
+def test_the_origin_of_a_state_holds_only_what_affects_it(run: Run, new_run: NewRun) -> None:
     origin = state_of(run).numbers["origin"]
     assert origin == reaching(run.config, 0, 0, run.origin)
     for changes, differing in (({"seed": 1}, {"configuration"}), ({"tasks.sst.batch_size": 3}, set())):
@@ -215,7 +215,7 @@ def test_the_origin_of_a_state_is_what_reaches_it_and_no_more(run: Run, new_run:
         assert {name for name in KINDS if other[name] != origin[name]} == differing
 
 
-def test_a_state_of_an_equal_beginning_is_taken_over_and_new_heads_are_ones_own(run: Run, new_run: NewRun) -> None:
+def test_a_state_of_an_equal_first_stage_is_restored_and_new_heads_are_kept(run: Run, new_run: NewRun) -> None:
     advance(run, 3)
     other = new_run({"stages.1.tasks": "sst,qqp", "tasks.sst.hidden_units": 5, "stages.1.order": "uniform"})
     before = tensors_of(other)
@@ -227,7 +227,7 @@ def test_a_state_of_an_equal_beginning_is_taken_over_and_new_heads_are_ones_own(
     assert after["heads.sst.hidden.weight"].shape[0] == 5
 
 
-def test_a_state_of_a_stage_or_epoch_that_the_trial_does_not_have_is_refused(run: Run, new_run: NewRun) -> None:
+def test_a_state_beyond_the_trials_stages_or_epochs_is_refused(run: Run, new_run: NewRun) -> None:
     advance(run, 4 + SECOND)
     other = new_run({"stages.1.tasks": "sst,qqp", "stages.1.epochs": 1})
     restore(other, state_of(run))  # behind its last epoch
@@ -237,7 +237,7 @@ def test_a_state_of_a_stage_or_epoch_that_the_trial_does_not_have_is_refused(run
         restore(run, dataclasses.replace(state_of(run), numbers=numbers))
 
 
-def test_a_state_without_the_best_weights_that_the_next_stage_starts_from_is_refused(new_run: NewRun) -> None:
+def test_a_state_without_the_best_weights_of_the_next_stage_is_refused(new_run: NewRun) -> None:
     plain, asking = new_run({**FROM_BEST, "stages.1.start_from": "last"}), new_run(FROM_BEST)
     restore(asking, state_of(plain))  # none yet: nothing has been scored
     finish_epoch(plain, 0.5)
@@ -248,7 +248,7 @@ def test_a_state_without_the_best_weights_that_the_next_stage_starts_from_is_ref
     assert plain.stage_best is None
 
 
-def test_a_group_of_tensors_is_found_by_the_start_of_their_names() -> None:
+def test_tensors_are_grouped_by_the_prefix_of_their_names() -> None:
     a, b = torch.zeros(1), torch.ones(1)
     state = State(tensors={"model.a": a, "optimizer.model.a": b, "modelled": b}, numbers={})
     assert group_of(state, "model.") == {"a": a}
@@ -302,7 +302,7 @@ def test_best_weights_are_kept_only_for_a_stage_that_starts_from_them(new_run: N
     assert last.stage_best is None
 
 
-def test_kept_weights_do_not_move_with_the_model(new_run: NewRun) -> None:
+def test_kept_weights_do_not_change_with_the_model(new_run: NewRun) -> None:
     run = new_run(FROM_BEST)
     weights = finish_epoch(run, 0.5)
     finish_epoch(run, 0.4)
@@ -315,7 +315,7 @@ def test_kept_weights_do_not_move_with_the_model(new_run: NewRun) -> None:
 
 
 @pytest.mark.parametrize("is_reset", [False, True])
-def test_an_optimizer_that_starts_anew_keeps_the_last_weights_and_the_teacher(is_reset: bool, new_run: NewRun) -> None:
+def test_a_new_optimizer_keeps_the_last_weights_and_the_teacher(is_reset: bool, new_run: NewRun) -> None:
     run = new_run({**TWO_TASKS, **TEACHING, "stages.1.reset_optimizer": is_reset})
     advance(run, 3)
     take_step(run, epoch_steps(run.config, 0, 0, run.lengths, run.own_rows)[3])
@@ -332,7 +332,7 @@ def test_an_optimizer_that_starts_anew_keeps_the_last_weights_and_the_teacher(is
 
 
 @pytest.mark.parametrize("steps", [2, 4, 6, 9, 13])
-def test_a_run_with_teacher_and_best_weights_comes_back_through_a_folder_bit_for_bit(
+def test_a_run_with_teacher_and_best_weights_is_restored_bit_for_bit(
     steps: int, new_run: NewRun, tmp_path: Path
 ) -> None:
     learning = {**FROM_BEST, "loss_weighting": "uncertainty"}

@@ -67,7 +67,7 @@ def loss_by_hand(run: Run, batch: Batch) -> Tensor:
     return functional.binary_cross_entropy_with_logits(logits[:, 0], batch.labels)
 
 
-def test_the_first_step_is_that_of_adamw_by_hand(new_run: NewRun) -> None:
+def test_the_first_step_matches_adamw_by_hand(new_run: NewRun) -> None:
     run = new_run({**PLAIN, "optimizer.schedule": "slanted_triangular", "tasks.qqp.loss_weight": 0.5})
     loss = 0.5 * loss_by_hand(run, batch_of(run, QQP_PART))
     parameters = {name: part for name, part in run.model.named_parameters() if not name.startswith("heads.s")}
@@ -90,7 +90,7 @@ def test_the_first_step_is_that_of_adamw_by_hand(new_run: NewRun) -> None:
     assert (run.step, run.total_step) == (1, 1)
 
 
-def test_the_batches_of_a_summed_step_add_up_to_one_gradient(new_run: NewRun) -> None:
+def test_the_batches_of_a_summed_step_sum_to_one_gradient(new_run: NewRun) -> None:
     run = new_run({**PLAIN, "stages.0.tasks": "sst,qqp", "stages.0.sum_losses": True})
     sst, qqp = (batch_of(run, part) for part in BOTH)
     loss = loss_by_hand(run, sst) * 6 / 8 + loss_by_hand(run, qqp)  # 6 rows of 8
@@ -106,7 +106,7 @@ def test_the_batches_of_a_summed_step_add_up_to_one_gradient(new_run: NewRun) ->
     assert run.step == 1
 
 
-def test_losses_are_summed_over_rows_from_step_to_step(new_run: NewRun) -> None:
+def test_losses_are_summed_over_rows_and_steps(new_run: NewRun) -> None:
     run = new_run({**PLAIN, "stages.0.tasks": "sst,qqp", "stages.0.sum_losses": True})
     expected = {"sst": 0.0, "qqp": 0.0}
     for step in (BOTH, QQP, BOTH):
@@ -120,7 +120,7 @@ def test_losses_are_summed_over_rows_from_step_to_step(new_run: NewRun) -> None:
     }
 
 
-def test_a_step_follows_from_the_runs_position_and_not_from_what_was_drawn_before(new_run: NewRun) -> None:
+def test_a_step_depends_on_the_runs_position_and_not_on_earlier_draws(new_run: NewRun) -> None:
     changes = {"encoder.dropout": 0.3, "smart.weight": 1, "smart.noise_std": 0.1}
     runs = [new_run(changes) for _ in range(2)]
     for number, run in enumerate(runs):
@@ -135,7 +135,7 @@ def test_a_step_follows_from_the_runs_position_and_not_from_what_was_drawn_befor
     assert everything(other)["position"] == (0, 0, 2)
 
 
-def test_streams_differ_by_all_that_names_them_and_by_nothing_else(new_run: NewRun) -> None:
+def test_streams_differ_exactly_by_their_names(new_run: NewRun) -> None:
     run = new_run()
     seeds = {stream_of(run, purpose, part) for purpose in ("noise", "dropout") for part in ("sst", "qqp", 0, 1)}
     for change in ({"seed": 1}, {"replicate": 1}):
@@ -182,7 +182,7 @@ def test_each_worker_takes_its_own_rows(new_run: NewRun, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("name", TERMS)
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_a_number_that_is_not_finite_ends_the_step_before_anything_changes(
+def test_a_loss_that_is_not_finite_ends_the_step_before_any_change(
     value: float, name: str, place: int, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = new_run({**PLAIN, "stages.0.tasks": "sst,qqp"})
@@ -202,7 +202,7 @@ def test_a_number_that_is_not_finite_ends_the_step_before_anything_changes(
     assert_unchanged(run, before)
 
 
-def test_the_step_that_is_named_counts_over_all_stages(new_run: NewRun) -> None:
+def test_the_reported_step_counts_over_all_stages(new_run: NewRun) -> None:
     run = new_run()
     run.stage, run.epoch, run.step = 1, 1, 2
     batch, place = batch_of(run, SST_PART), batch_place(run, SST_PART)
@@ -226,7 +226,7 @@ def test_details_are_counted_with_the_rows_of_the_global_batch(
     }
 
 
-def test_an_unwanted_run_ends_before_anything_changes(new_run: NewRun) -> None:
+def test_a_stopped_run_ends_before_any_change(new_run: NewRun) -> None:
     run = new_run({**PLAIN})
     take_step(run, QQP)
     before, run.is_wanted = everything(run), False
@@ -243,7 +243,7 @@ def other_worker(sums: list[list[float]], refuses: bool) -> Callable[[Tensor], T
 
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("other", [True, False])
-def test_workers_add_up_their_details_and_go_on_only_if_all_want_to(
+def test_workers_sum_their_details_and_continue_only_if_all_agree(
     own: bool, other: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     details = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
@@ -252,7 +252,7 @@ def test_workers_add_up_their_details_and_go_on_only_if_all_want_to(
     assert details.tolist() == [[11, 22, 33], [44, 55, 66]]
 
 
-def test_another_workers_wish_to_end_ends_the_step_here_too(new_run: NewRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_workers_stop_ends_the_step(new_run: NewRun, monkeypatch: pytest.MonkeyPatch) -> None:
     run = new_run(PLAIN)
     before = everything(run)
     monkeypatch.setattr(mtlib.training.step, "sum_over_workers", other_worker([[0, 0, 0, 0, 0]], True))
@@ -261,9 +261,7 @@ def test_another_workers_wish_to_end_ends_the_step_here_too(new_run: NewRun, mon
     assert_unchanged(run, before)
 
 
-def test_another_workers_loss_that_is_no_number_ends_the_step_here_too(
-    new_run: NewRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_workers_nan_ends_the_step(new_run: NewRun, monkeypatch: pytest.MonkeyPatch) -> None:
     run = new_run(PLAIN)
     before = everything(run)
     monkeypatch.setattr(mtlib.training.step, "sum_over_workers", other_worker([[float("nan"), 0, 0, 0, 0]], False))
@@ -274,7 +272,7 @@ def test_another_workers_loss_that_is_no_number_ends_the_step_here_too(
 
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("other", [True, False])
-def test_a_run_is_stopped_between_steps_if_some_worker_does_not_want_it(
+def test_a_run_stops_between_steps_if_one_worker_stops(
     own: bool, other: bool, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = new_run()
@@ -328,7 +326,7 @@ def pcgrad_by_hand(one: dict[str, Tensor], other: dict[str, Tensor]) -> dict[str
     return joined
 
 
-def test_a_step_with_pcgrad_is_adamw_on_the_combination_by_hand(new_run: NewRun) -> None:
+def test_a_step_with_pcgrad_matches_adamw_on_the_combination_by_hand(new_run: NewRun) -> None:
     run = new_run({**SUMMED, **SMOOTH_ADAMW, "gradients": "pcgrad"})
     step = conflicting_step(run)
     one, other = gradients_by_hand(run, step)
@@ -375,7 +373,7 @@ def test_a_step_of_one_task_is_the_plain_step_with_every_method(
     assert_unchanged(run, everything(plain))
 
 
-def test_the_random_order_of_a_method_is_the_same_on_every_worker_and_another_at_each_step(
+def test_the_random_order_of_a_method_is_equal_on_every_worker_and_new_at_each_step(
     new_run: NewRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
@@ -403,9 +401,7 @@ def whole_batch(run: Run, part: StepBatch) -> Batch:
 
 
 @pytest.mark.parametrize("gradients", ["sum", "pcgrad"])
-def test_the_teacher_follows_the_model_by_hand_step_after_step_and_not_in_evaluation(
-    gradients: str, new_run: NewRun
-) -> None:
+def test_the_teacher_follows_the_model_in_training_only(gradients: str, new_run: NewRun) -> None:
     teaching = {"proximal.weight": 2, "proximal.tasks": "sst,qqp", "proximal.decay": 0.9}
     run = new_run({**SUMMED, **teaching, "gradients": gradients})
     assert run.teacher is not None
@@ -427,7 +423,7 @@ def test_the_teacher_follows_the_model_by_hand_step_after_step_and_not_in_evalua
     assert run.sums["qqp"]["proximal"][0] > 0
 
 
-def test_the_teacher_follows_with_one_decay_first_and_another_later_anew_in_each_stage(new_run: NewRun) -> None:
+def test_the_teachers_decay_changes_once_in_each_stage(new_run: NewRun) -> None:
     teaching = {"proximal.weight": 1, "proximal.tasks": "qqp", "proximal.decay": 0.2}
     changes = {**PLAIN, **teaching, "proximal.late_decay": 0.9, "proximal.early_fraction": 0.5}
     run = new_run({**changes, "stages.0.epochs": 2, "stages.0.steps_per_epoch": 3, "stages.1.steps_per_epoch": 2})
@@ -446,7 +442,7 @@ def test_the_teacher_follows_with_one_decay_first_and_another_later_anew_in_each
     assert (run.stage, run.stage_step) == (1, 4)
 
 
-def test_without_decay_the_teacher_is_the_model_after_each_step(new_run: NewRun) -> None:
+def test_without_decay_the_teacher_equals_the_model(new_run: NewRun) -> None:
     run = new_run({**PLAIN, "proximal.weight": 1, "proximal.tasks": "qqp", "proximal.decay": 0})
     assert run.teacher is not None
     take_step(run, QQP)
@@ -456,7 +452,7 @@ def test_without_decay_the_teacher_is_the_model_after_each_step(new_run: NewRun)
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("method", ["pcgrad", "mgda", "upgrad", "dualproj", "imtl_g", "aligned_mtl"])
-def test_a_divergent_loss_changes_nothing_with_any_method_either(method: str, value: float, new_run: NewRun) -> None:
+def test_a_divergent_loss_changes_nothing_with_any_method(method: str, value: float, new_run: NewRun) -> None:
     teaching = {"proximal.weight": 1, "proximal.tasks": "qqp"}
     run = new_run({**SUMMED, **teaching, "gradients": method})
     take_step(run, BOTH)
@@ -474,9 +470,7 @@ def test_a_divergent_loss_changes_nothing_with_any_method_either(method: str, va
     assert {name: part.grad for name, part in run.model.named_parameters()} == gradients
 
 
-def test_another_workers_wish_to_end_is_heard_with_a_method_too(
-    new_run: NewRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_workers_stop_ends_a_step_with_a_method(new_run: NewRun, monkeypatch: pytest.MonkeyPatch) -> None:
     run = new_run({**SUMMED, "gradients": "pcgrad"})
     before = everything(run)
     monkeypatch.setattr(mtlib.training.step, "sum_over_workers", other_worker([[0] * 5, [0] * 5], True))
@@ -487,7 +481,7 @@ def test_another_workers_wish_to_end_is_heard_with_a_method_too(
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("method", ["pcgrad", "mgda", "upgrad", "dualproj", "imtl_g", "aligned_mtl"])
-def test_a_gradient_that_is_not_finite_moves_nothing_with_any_method(
+def test_a_gradient_that_is_not_finite_changes_nothing_with_any_method(
     method: str, value: float, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = new_run({**SUMMED, "gradients": method, "proximal.weight": 1, "proximal.tasks": "qqp"})
@@ -512,9 +506,7 @@ def in_layer(run: Run, number: int) -> dict[str, torch.nn.Parameter]:
 
 
 @pytest.mark.parametrize("tasks", [("sst", "qqp", "sst", "qqp"), ("qqp", "sst", "sst", "qqp"), ("sst", "sst", "qqp")])
-def test_with_alpha_0_a_layer_that_another_task_chose_moves_as_if_the_tasks_steps_had_not_reached_it(
-    tasks: tuple[str, ...], new_run: NewRun
-) -> None:
+def test_with_alpha_0_a_layer_of_another_task_ignores_the_tasks_steps(tasks: tuple[str, ...], new_run: NewRun) -> None:
     chosen = {"tasks.sst.chosen_layers": "1", "tasks.qqp.chosen_layers": "0", "optimizer.other_scale": 0}
     run = new_run({**PLAIN, **chosen, "stages.0.tasks": "sst,qqp", "optimizer.chosen_scale": 2})
     alone = {name: part.detach().clone().requires_grad_() for name, part in in_layer(run, 0).items()}
@@ -534,7 +526,7 @@ def test_with_alpha_0_a_layer_that_another_task_chose_moves_as_if_the_tasks_step
         assert torch.equal(moments[f"{name}.exp_avg"], expected.state[own]["exp_avg"])
 
 
-def test_a_rate_that_is_not_0_keeps_its_gradient_however_small(new_run: NewRun) -> None:
+def test_a_tiny_rate_keeps_its_gradient(new_run: NewRun) -> None:
     chosen = {"tasks.sst.chosen_layers": "1", "optimizer.other_scale": 1e-30}
     run = new_run({**PLAIN, **chosen, "stages.0.tasks": "sst,qqp"})
     take_step(run, (SST_PART,))
@@ -566,7 +558,7 @@ def test_the_rates_of_a_steps_task_reach_the_optimizers_groups(new_run: NewRun) 
     ("changes", "shared"),
     [({}, set()), ({"gradients": "pcgrad", "relational_tasks": "sst,qqp"}, {"relational.weight", "relational.bias"})],
 )
-def test_a_frozen_encoder_does_not_move_and_what_stands_behind_it_does(
+def test_a_frozen_encoder_does_not_move_and_the_modules_after_it_do(
     changes: dict[str, Any], shared: set[str], new_run: NewRun
 ) -> None:
     run = new_run({**SUMMED, "encoder.trained_layers": "", **changes})
@@ -577,7 +569,7 @@ def test_a_frozen_encoder_does_not_move_and_what_stands_behind_it_does(
     assert moved == {f"heads.{task}.{part}" for task in ("sst", "qqp") for part in ("weight", "bias")} | shared
 
 
-def test_a_batch_of_extra_data_is_of_its_task_with_a_batch_size_and_noise_of_its_own(new_run: NewRun) -> None:
+def test_extra_data_has_its_tasks_head_and_its_own_batch_size_and_noise(new_run: NewRun) -> None:
     run = new_run({**PLAIN, "stages.0.tasks": "sst", "data.sources.cfimdb.batch_size": 4})
     run.corpus = {**run.corpus, ("cfimdb", "train"): run.corpus["sst", "dev"]}
     part = StepBatch(set="cfimdb", rows=np.array([3, 1, 2]), turn=5)
@@ -610,7 +602,7 @@ EVERY_TERM = {
     "changes",
     [PLAIN, EVERY_TERM, {**EVERY_TERM, "smart.reduction": "sum"}, {**EVERY_TERM, "loss_weighting": "uncertainty"}],
 )
-def test_a_set_with_fewer_rows_than_its_batch_size_is_one_full_batch(changes: dict[str, Any], new_run: NewRun) -> None:
+def test_a_set_smaller_than_its_batch_size_is_one_full_batch(changes: dict[str, Any], new_run: NewRun) -> None:
     num_rows, losses = 30, []
     for batch_size in (num_rows, num_rows + 1, 4 * num_rows):
         same_order = {"data.bucket_by_length": False}  # noise is drawn by a row's place in its batch
@@ -624,7 +616,7 @@ def test_a_set_with_fewer_rows_than_its_batch_size_is_one_full_batch(changes: di
         assert losses[0] == pytest.approx(loss_by_hand(run, batch_of(run, step[0])).item(), rel=1e-5)
 
 
-def test_few_rows_of_extra_data_are_one_full_batch_and_its_tasks_rows_do_not_count(new_run: NewRun) -> None:
+def test_small_extra_data_is_one_full_batch_whatever_the_size_of_its_task(new_run: NewRun) -> None:
     run = new_run({**PLAIN, "stages.0.tasks": "sst", "data.sources.cfimdb.batch_size": 16})
     run.corpus = {**run.corpus, ("cfimdb", "train"): run.corpus["sst", "dev"]}
     part = StepBatch(set="cfimdb", rows=np.arange(13), turn=0)
@@ -632,7 +624,7 @@ def test_few_rows_of_extra_data_are_one_full_batch_and_its_tasks_rows_do_not_cou
     assert found.item() == pytest.approx(loss_by_hand(run, batch_of(run, part)).item(), rel=1e-5)
 
 
-def test_the_short_batch_of_a_larger_set_still_counts_by_its_rows(new_run: NewRun) -> None:
+def test_the_short_batch_of_a_larger_set_counts_by_its_rows(new_run: NewRun) -> None:
     run = new_run({**PLAIN, "stages.0.tasks": "sst", "tasks.sst.batch_size": 20})
     part = StepBatch(set="sst", rows=np.arange(20, 30), turn=1)
     found, _ = run.objective([batch_of(run, part)], [batch_place(run, part)])
@@ -640,7 +632,7 @@ def test_the_short_batch_of_a_larger_set_still_counts_by_its_rows(new_run: NewRu
 
 
 @pytest.mark.parametrize("num_workers", [2, 3])
-def test_shards_of_few_rows_average_to_the_mean_over_all_of_them(
+def test_shards_of_a_small_batch_average_to_the_mean_over_it(
     num_workers: int, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = new_run({**PLAIN, "stages.0.tasks": "sst", "tasks.sst.batch_size": 64})
