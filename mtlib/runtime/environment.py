@@ -22,7 +22,10 @@ LIBRARIES = (
 )
 """Libraries whose versions can change a trained weight or a score."""
 
-WITHOUT_EFFECT = ("demo/*.py", "checkpoints/model_card.py", "checkpoints/export.py", "runtime/command_line.py")
+WITHOUT_EFFECT = (
+    *("demo/*.py", "checkpoints/model_card.py", "checkpoints/export.py", "runtime/command_line.py"),
+    *("data/file_suggestions.py", "training/preflight.py"),
+)
 """Source files that cannot change a trained number; data and encoder of the demonstration have their own hashes."""
 
 PROCESSOR_FACTS = (
