@@ -1,5 +1,6 @@
-"""A hook of mkdocs: puts what `--help` prints into `commands.md` when the site is built."""
+"""A hook of mkdocs: puts what `--help` prints, and the methods of a table, into the pages when the site is built."""
 
+import importlib
 import os
 import re
 import subprocess
@@ -8,13 +9,22 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PLACE = re.compile(r"^<!-- help: (.+) -->$", re.MULTILINE)
+HELP = re.compile(r"^<!-- help: (.+) -->$", re.MULTILINE)
+METHODS = re.compile(r"^<!-- methods: (.+) -->$", re.MULTILINE)
 WIDTH = "100"
 
 
 def on_page_markdown(markdown: str, **_context: Any) -> str:
-    """Replaces each `<!-- help: COMMAND -->` by the help of `python COMMAND`."""
-    return PLACE.sub(lambda found: help_block(found[1].split()), markdown)
+    """Replaces `<!-- help: COMMAND -->` by the help of `python COMMAND`, `<!-- methods: TABLE -->` by a list."""
+    with_help = HELP.sub(lambda found: help_block(found[1].split()), markdown)
+    return METHODS.sub(lambda found: method_list(found[1]), with_help)
+
+
+def method_list(table: str) -> str:
+    """The names and descriptions of the entries of a table, such as `mtlib.config.losses.LOSSES`."""
+    module, _, name = table.rpartition(".")
+    entries = getattr(importlib.import_module(module), name)
+    return "\n".join(f"- `{key}`: {entry.description}" for key, entry in entries.items())
 
 
 def help_block(command: list[str]) -> str:

@@ -3,6 +3,8 @@
 A set is a task's own train data or an extra data set of the stage. An order's function gives rounds: for each, the sets
 (by position) that give their next batch. What it gives for the numbers 0, 1, 2, ... follows one another and is cut into
 epochs by `mtlib.stages.draws`, which also counts each set's batches.
+
+Sources: BB is BERT and Beyond, TT Triple Threat, TU Tuning Up BERT, MP My PAL BERT.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,6 +47,8 @@ class BatchOrder:
 
     title: str
     """Name for people, as in a model card."""
+    description: str
+    """What it does and its source, for the page of the configuration."""
     function: Callable[..., Rounds]
     """From `StageSets`, a number from 0 and the order's settings by name to the rounds of that pass. An order that
     depends on the epoch gives one epoch of the stage for each number, `steps_per_epoch` rounds where that is set."""
@@ -78,17 +82,17 @@ class AnnealedSettings:
 
 
 def batch_round_robin(sets: StageSets, _number: int) -> Rounds:
-    """A batch of each set in turn until each has been seen once; one that has none left drops out."""
+    """As many rounds as the largest set has batches, without the sets that have no batch left."""
     return rounds_of(sets.batches)
 
 
 def smallest_round_robin(sets: StageSets, _number: int) -> Rounds:
-    """A batch of each set in turn until the smallest is exhausted."""
+    """As many rounds as the smallest set has batches."""
     return rounds_of([min(sets.batches)] * len(sets.batches))
 
 
 def sampled_round_robin(sets: StageSets, _number: int) -> Rounds:
-    """A batch of each set in turn until all but the largest (by rows) have been seen once."""
+    """As many rounds as the second largest set has batches; the largest set is that of the most rows."""
     largest = int(np.argmax(sets.rows))
     counts = list(sets.batches)
     others = counts[:largest] + counts[largest + 1 :]
@@ -97,7 +101,7 @@ def sampled_round_robin(sets: StageSets, _number: int) -> Rounds:
 
 
 def max_size_cycle(sets: StageSets, _number: int) -> Rounds:
-    """A batch of each set in turn until the largest is exhausted; the others start anew."""
+    """As many rounds of all sets as the largest has batches."""
     return rounds_of([max(sets.batches)] * len(sets.batches))
 
 
@@ -107,12 +111,12 @@ def rounds_of(counts: Sequence[int]) -> Rounds:
 
 
 def sequential(sets: StageSets, _number: int) -> Rounds:
-    """Each set once in full, one after another."""
+    """All batches of the first set, then all of the second, and so on."""
     return [(position,) for position, count in enumerate(sets.batches) for _ in range(count)]
 
 
 def epoch_round_robin(sets: StageSets, number: int) -> Rounds:
-    """Each epoch is one set, in turn."""
+    """One epoch: the batches of a single set."""
     position = number % len(sets.batches)
     return [(position,)] * (sets.steps_per_epoch or sets.batches[position])
 
@@ -126,7 +130,7 @@ def annealed(sets: StageSets, number: int, annealing: float) -> Rounds:
 
 
 def drawn_rounds(sets: StageSets, number: int, exponent: float) -> Rounds:
-    """An epoch of independent draws of one set each, as long as a pass over all sets unless configured.
+    """One epoch of independent draws of a set each, as many as a pass over all sets has batches unless configured.
 
     The probability of a set is p_i = f_i N_i^exponent / sum_j f_j N_j^exponent, for N_i rows and a factor f_i.
 
@@ -140,29 +144,70 @@ def drawn_rounds(sets: StageSets, number: int, exponent: float) -> Rounds:
 
 
 BATCH_ORDERS: dict[str, BatchOrder] = {
-    "batch_round_robin": BatchOrder(title="batch round robin", function=batch_round_robin, has_rounds=True),
+    "batch_round_robin": BatchOrder(
+        title="batch round robin",
+        description="A batch of each set in turn until each set has been seen once; a set with none left drops out "
+        "(TT 3.1).",
+        function=batch_round_robin,
+        has_rounds=True,
+    ),
     "smallest_round_robin": BatchOrder(
-        title="smallest round robin", function=smallest_round_robin, has_rounds=True, has_own_length=True
+        title="smallest round robin",
+        description="A batch of each set in turn until the smallest set is exhausted (MP 4.1).",
+        function=smallest_round_robin,
+        has_rounds=True,
+        has_own_length=True,
     ),
     "sampled_round_robin": BatchOrder(
         title="sampled round robin",
+        description="A batch of each set in turn until all but the largest have been seen once; the largest gives as "
+        "many batches as there are rounds, drawn at random (BB 3.4).",
         function=sampled_round_robin,
         has_rounds=True,
         restarts_sets=True,
         has_own_length=True,
     ),
-    "max_size_cycle": BatchOrder(title="max-size cycle", function=max_size_cycle, has_rounds=True),
-    "sequential": BatchOrder(title="sequential", function=sequential, has_own_length=True),
-    "epoch_round_robin": BatchOrder(title="epoch round robin", function=epoch_round_robin, is_one_set_per_epoch=True),
-    "uniform": BatchOrder(title="uniform sampling", function=partial(drawn_rounds, exponent=0.0), is_random=True),
+    "max_size_cycle": BatchOrder(
+        title="max-size cycle",
+        description="A batch of each set in turn until the largest set is exhausted; the others start again, "
+        "reshuffled (BB 3.4).",
+        function=max_size_cycle,
+        has_rounds=True,
+    ),
+    "sequential": BatchOrder(
+        title="sequential",
+        description="Each set once in full, one after another (MP 4.1).",
+        function=sequential,
+        has_own_length=True,
+    ),
+    "epoch_round_robin": BatchOrder(
+        title="epoch round robin",
+        description="Each epoch is one set, in turn (TT 4.1).",
+        function=epoch_round_robin,
+        is_one_set_per_epoch=True,
+    ),
+    "uniform": BatchOrder(
+        title="uniform sampling",
+        description="A set drawn at random for each step, all with the same probability (TU 4.5, MP 4.1).",
+        function=partial(drawn_rounds, exponent=0.0),
+        is_random=True,
+    ),
     "proportional": BatchOrder(
-        title="proportional sampling", function=partial(drawn_rounds, exponent=1.0), is_random=True
+        title="proportional sampling",
+        description="A set drawn with a probability proportional to its number of rows N (TU 4.5, MP 4.1).",
+        function=partial(drawn_rounds, exponent=1.0),
+        is_random=True,
     ),
     "square_root": BatchOrder(
-        title="square-root sampling", function=partial(drawn_rounds, exponent=0.5), is_random=True
+        title="square-root sampling",
+        description="A set drawn with a probability proportional to the square root of N (TU 4.5, MP 4.1).",
+        function=partial(drawn_rounds, exponent=0.5),
+        is_random=True,
     ),
     "annealed": BatchOrder(
         title="annealed sampling",
+        description="A set drawn with a probability proportional to N^a, where a falls from 1 in the first epoch to "
+        "1 - `annealing` in the last (TU 4.5, MP 4.1).",
         function=annealed,
         settings=AnnealedSettings,
         is_random=True,

@@ -1,4 +1,7 @@
-"""The losses that a task can be trained with: the table `LOSSES`, an entry each."""
+"""The losses that a task can be trained with: the table `LOSSES`, an entry each.
+
+Sources: BB is BERT and Beyond, TT Triple Threat, TU Tuning Up BERT.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +18,8 @@ class Loss:
 
     title: str
     """Name for people, as in a model card."""
+    description: str
+    """What it is and its source, for the page of the configuration."""
     functions: Mapping[Kind, str]
     """`module:function` by kind of task that the loss suits. The function maps logits, (rows, num_logits), labels,
     (rows,), and the loss's settings by name to losses, (rows,)."""
@@ -56,6 +61,7 @@ class DualObjectiveSettings:
 LOSSES: dict[str, Loss] = {
     "cross_entropy": Loss(
         title="cross entropy",
+        description="Softmax cross entropy; for a binary task on two outputs, whose difference is the logit (TU 4.2).",
         functions={
             "classes": "mtlib.loss.losses:cross_entropy",
             # With z the two outputs, -log softmax(z)_1 = log(1 + exp(-(z_1 - z_0))).
@@ -65,19 +71,24 @@ LOSSES: dict[str, Loss] = {
     ),
     "ordinal_log_loss": Loss(
         title="ordinal log-loss",
+        description="The probability of a class costs more, the further the class lies from the label (BB 3.3).",
         functions={"classes": "mtlib.loss.losses:ordinal_log_loss"},
         settings=OrdinalLogLossSettings,
     ),
     "dual_objective_cross_entropy": Loss(
         title="dual-objective cross entropy",
+        description="Each class is a binary problem of its own (BB 3.3).",
         functions={"classes": "mtlib.loss.losses:dual_objective_cross_entropy"},
         settings=DualObjectiveSettings,
     ),
     "binary_cross_entropy": Loss(
-        title="binary cross entropy", functions={"binary": "mtlib.loss.losses:binary_cross_entropy"}
+        title="binary cross entropy",
+        description="Cross entropy of the sigmoid of one logit (TT 3.1).",
+        functions={"binary": "mtlib.loss.losses:binary_cross_entropy"},
     ),
     "mean_squared_error": Loss(
         title="mean squared error",
+        description="On predictions as the head gives them, not clipped to the range of the labels.",
         functions={"regression": "mtlib.loss.losses:mean_squared_error"},
         is_squared_error=True,
     ),

@@ -6,7 +6,7 @@ Sources: BB is BERT and Beyond, TT Triple Threat, TU Tuning Up BERT, MP My PAL B
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from mtlib.config.losses import LOSSES, losses_for
+from mtlib.config.losses import LOSSES, DualObjectiveSettings, OrdinalLogLossSettings, losses_for
 from mtlib.config.schema import check_types, fields_of, settings_of, with_fields
 from mtlib.errors import require, require_once
 from mtlib.tasks import TASKS
@@ -92,13 +92,11 @@ class TaskConfig:
     """Examples per batch over all workers, at least 1; all train rows where there are fewer. Source: TT 3 and TU 5.2
     use 16; BB table 5 searches it."""
     loss: Annotated[str, tuple(LOSSES)]
-    """Five classes: `cross_entropy`, `ordinal_log_loss` or `dual_objective_cross_entropy` (BB 3.3). Binary:
-    `binary_cross_entropy` on one logit (TT 3.1), or `cross_entropy` on two (TU 4.2). Regression:
-    `mean_squared_error`, on predictions as the head gives them; the metrics, Pearson's and Spearman's correlation, are
-    computed on predictions clipped to the range of the labels."""
+    """A loss of `LOSSES` that suits the task's kind. Whatever it is, the metrics of a regression are computed on
+    predictions clipped to the range of the labels."""
     if TYPE_CHECKING:  # settings of losses, which `LOSSES` declares
-        ordinal_alpha: float = 1.5
-        dual_reduction: Literal["mean", "sum"] = "mean"
+        ordinal_alpha: float = OrdinalLogLossSettings.ordinal_alpha
+        dual_reduction: Literal["mean", "sum"] = DualObjectiveSettings.dual_reduction
     encoding: Encoding
     """`single` for one text; for pairs `cross` (both in one input with a separator and real segment ids),
     `cross_no_separator` (both in one input as if one text; TT table 2) or `bi` (each encoded alone). Source: BB table

@@ -6,7 +6,7 @@ Sources: BB is BERT and Beyond, TT Triple Threat, TU Tuning Up BERT, MP My PAL B
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS
+from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS, AnnealedSettings
 from mtlib.config.schema import check_types, fields_of, settings_of, with_fields
 from mtlib.errors import require, require_once
 
@@ -23,31 +23,25 @@ class StageConfig:
     """Names of the tasks trained in this stage, at least one, none twice."""
     extra_data: tuple[str, ...] = ()
     """Names of further data sets, keys of `data.sources` with role `extra`, each of a task of this stage. In the order
-    each has a place of its own behind the tasks. Source: MP 4.1 adds SNLI and CFIMDB."""
+    of batches each is a set of its own, after the tasks. Source: MP 4.1 adds SNLI and CFIMDB."""
     order: Annotated[str, tuple(BATCH_ORDERS)] = "batch_round_robin"
-    """Which batch comes next. Below, a set is a task's data or one of `extra_data`.
-    `batch_round_robin`: a batch of each set in turn until each has been seen once in full; who has none left drops out
-    (TT 3.1). `smallest_round_robin`: until the smallest is exhausted (MP 4.1). `sampled_round_robin`: until all but the
-    largest have been seen once; the largest gives as many batches as there are rounds, drawn at random (BB 3.4).
-    `max_size_cycle`: until the largest is exhausted, the others start anew, reshuffled (BB 3.4). `sequential`: each set
-    once in full, one after another (MP 4.1). `epoch_round_robin`: each epoch is one set, in turn (TT 4.1).
-    At random, a set per step: `uniform`, `proportional` to its number of rows N, to the `square_root` of N, `annealed`
-    to N^a with a from 1 in the first epoch to 1 - `annealing` in the last (TU 4.5, MP 4.1)."""
+    """Which batch comes next: an order of `BATCH_ORDERS`, over the stage's sets: the data of each task and each of
+    `extra_data`."""
     if TYPE_CHECKING:  # settings of orders, which `BATCH_ORDERS` declares
-        annealing: float = 0.8
+        annealing: float = AnnealedSettings.annealing
     sum_losses: bool = False
     """False: one optimizer step per batch (BB, MP). True: the batches of a round are summed into one step (TT 4.3)."""
     epochs: int = 1
     """Number of epochs, at least 1; each ends with a dev evaluation."""
     steps_per_epoch: int | None = None
     """Optimizer steps of an epoch, at least 1. None: as many as the order needs, or, where tasks are drawn at random,
-    as one pass over all rows needs. Otherwise an epoch is the next so many steps of the order, which starts anew,
+    as one pass over all rows needs. Otherwise an epoch is the next so many steps of the order, which begins again,
     reshuffled, whenever it has ended. Source: TU 5.2, MP 5.3."""
     start_from: Literal["last", "best"] = "last"
     """Weights at the stage's start: those that the stage before it ended with, or those of its `best` epoch by the mean
-    dev score of the tasks that had been active; the optimizer starts anew then. Source: TU table 4."""
+    dev score of the tasks that had been active, with a new optimizer. Source: TU table 4."""
     reset_optimizer: bool = False
-    """Whether the optimizer's moments start at 0 in this stage, as in the first they do anyway."""
+    """Whether the optimizer's moments start at 0 in this stage, as they always do in the first."""
 
     @property
     def sums_tasks(self) -> bool:
@@ -73,7 +67,7 @@ class StageConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerConfig:
-    """AdamW (Loshchilov and Hutter 2019) and its rates. The schedule runs over each stage anew."""
+    """AdamW (Loshchilov and Hutter 2019) and its rates. Each stage runs through the whole schedule."""
 
     learning_rate: float = 2e-5
     """Peak rate, above 0. Source: BB 4.3 and MP 5.3 use 2e-5; TT 3 and TU 5.2 use 1e-5; TT table 12 searches it."""

@@ -67,9 +67,7 @@ class TrialConfig:
     0. Either weight scales the task's SMART, proximal and SimCSE terms as it does its loss: under `uncertainty` what
     they count changes as s is learned, and s is learned from their sum with the loss."""
     gradients: Annotated[str, tuple(GRADIENT_METHODS)] = "sum"
-    """How the tasks' gradients in a summed step become one: their sum, or a method against conflicts between them
-    (`pcgrad`: Yu et al. 2020; `mgda`, `upgrad`, `dualproj`, `imtl_g`, `aligned_mtl`: as in the library torchjd) on the
-    parameters that several tasks share; the others take their sum. Source: Tuning Up BERT 7 names PCGrad."""
+    """How a step that sums the losses of several tasks combines their gradients: a method of `GRADIENT_METHODS`."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """`bf16` runs matrix products in bfloat16 under autocast; weights, noise and losses stay fp32."""
     seed: int = 0

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -174,6 +175,20 @@ def test_every_settings_group_is_in_the_reference() -> None:
     assert [one for one in found if f"::: {one.__module__}.{one.__name__}\n" not in text] == []
 
 
+def test_every_method_is_described_in_the_reference() -> None:
+    text = (DOCS / "reference" / "configuration.md").read_text()
+    shown = pages_hook().on_page_markdown(text)
+    for name, entry in (*LOSSES.items(), *BATCH_ORDERS.items(), *GRADIENT_METHODS.items()):
+        assert f"\n- `{name}`: {entry.description}\n" in shown
+        assert entry.description.endswith(".")
+
+
+def test_every_method_that_can_be_searched_is_listed() -> None:
+    shown = INLINE.findall(prose(DOCS / "searching.md"))
+    assert {*LOSSES, *BATCH_ORDERS, *GRADIENT_METHODS} <= set(shown)
+    assert set(PENALTIES) <= {text.split(".")[0] for text in shown}
+
+
 def test_searched_configuration_keys_exist() -> None:
     tree = to_dict(load_space("smart_lambda").base)
     keys = [text for text in INLINE.findall(prose(DOCS / "searching.md")) if text.split(".")[0] in tree and "." in text]
@@ -222,12 +237,17 @@ def test_site_is_not_committed() -> None:
     assert "site/" in (ROOT / ".gitignore").read_text().splitlines()
 
 
-def test_help_of_a_command_is_inserted_into_its_page() -> None:
-    spec = importlib.util.spec_from_file_location("command_help", DOCS / "reference" / "command_help.py")
+def pages_hook() -> ModuleType:
+    """The hook that fills pages when the site is built."""
+    spec = importlib.util.spec_from_file_location("generated_blocks", DOCS / "reference" / "generated_blocks.py")
     assert spec is not None
     assert spec.loader is not None
     hook = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hook)
-    shown = hook.on_page_markdown("before\n\n<!-- help: -m json.tool -->\n\nafter")
+    return hook
+
+
+def test_help_of_a_command_is_inserted_into_its_page() -> None:
+    shown = pages_hook().on_page_markdown("before\n\n<!-- help: -m json.tool -->\n\nafter")
     assert shown.startswith("before\n\n```text\nusage: ")
     assert shown.endswith("\n```\n\nafter")
