@@ -36,7 +36,7 @@ from mtlib.data.token_cache import tokenize
 from mtlib.model.encoder import load_encoder
 from mtlib.stages.sampler import Rows, StepBatch, pass_batches
 from mtlib.tasks import TASKS
-from mtlib.train import start
+from mtlib.train import prepare_run
 from mtlib.training.run import Run
 from mtlib.training.step import take_step
 
@@ -98,7 +98,7 @@ def begin(data: Path, encoder_name: str, task: str, num_rows: int, cache: Path, 
     train = tables[task, "train"]
     tables[task, "train"] = pick_rows(train, np.random.default_rng(0).permutation(len(train.ids))[:num_rows])
     corpus = tokenize(tables, encoder.tokenizer, cache)
-    return start(config, corpus, encoder, torch.device(device), lambda objective: objective, None)
+    return prepare_run(config, corpus, encoder, torch.device(device), lambda objective: objective, None)
 
 
 def count(rule: Rule, lengths: np.ndarray, batch_size: int) -> tuple[float, float]:

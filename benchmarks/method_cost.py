@@ -33,7 +33,7 @@ from mtlib.data.token_cache import Corpus, tokenize
 from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transformers
 from mtlib.stages.sampler import epoch_steps
 from mtlib.tasks import TASKS
-from mtlib.train import start
+from mtlib.train import prepare_run
 from mtlib.training.step import take_step
 
 NUM_ROWS = 512
@@ -160,7 +160,7 @@ def random_table(stream: np.random.Generator, name: str, split: str, folder: Pat
 
 def begin(config: TrialConfig, corpus: Corpus, encoder: PretrainedEncoder, device: str) -> Callable[[], None]:
     """A trial at its beginning, as a function that takes its next step."""
-    run = start(config, corpus, encoder, torch.device(device), lambda objective: objective, None)
+    run = prepare_run(config, corpus, encoder, torch.device(device), lambda objective: objective, None)
     steps = iter(epoch_steps(run.config, 0, 0, run.lengths, run.own_rows))
     return lambda: take_step(run, next(steps))
 

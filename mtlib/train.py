@@ -57,7 +57,7 @@ def train(
         ValueError: the configuration does not fit the encoder, the weights to start from cannot be had or do not fit
             it, or the saved state is of another configuration, data, encoder, starting weights or environment.
     """
-    run = start(config, corpus, encoder, torch.device(device), wrap, states)
+    run = prepare_run(config, corpus, encoder, torch.device(device), wrap, states)
     while not run.is_over:
         if run.is_stage_over:
             begin_next_stage(run)
@@ -87,7 +87,7 @@ def train_epoch(run: Run, on_step: Callable[[StepProgress], bool], states: State
         raise
 
 
-def start(
+def prepare_run(
     config: TrialConfig,
     corpus: Corpus,
     encoder: PretrainedEncoder,

@@ -101,13 +101,13 @@ def check_conditions(name: str, domain: Mapping[SearchKey, Range], conditions: M
         require(can_fail, f"the {where} must leave out some value of {key_title(condition.key)}", condition.values)
 
 
-def corners(
+def extreme_points(
     domain: Mapping[SearchKey, Range], conditions: Mapping[SearchKey, Condition]
 ) -> Iterator[dict[SearchKey, Any]]:
     """Each value of each choice and both ends of each range, with only the values that its condition needs."""
     for key, item in domain.items():
         for value in ends(item):
-            for given in ways_to_draw(key, conditions):
+            for given in enabling_values(key, conditions):
                 yield {**given, key: value}
 
 
@@ -116,14 +116,14 @@ def ends(item: Range) -> tuple[Any, ...]:
     return item.values if isinstance(item, Choice) else (item.low, item.high)
 
 
-def ways_to_draw(key: SearchKey, conditions: Mapping[SearchKey, Condition]) -> Iterator[dict[SearchKey, Any]]:
+def enabling_values(key: SearchKey, conditions: Mapping[SearchKey, Condition]) -> Iterator[dict[SearchKey, Any]]:
     """All values of other keys under which a key is sampled; one empty dictionary for a key without condition."""
     if key not in conditions:
         yield {}
         return
     condition = conditions[key]
     for value in condition.values:
-        for given in ways_to_draw(condition.key, conditions):
+        for given in enabling_values(condition.key, conditions):
             yield {**given, condition.key: value}
 
 
@@ -133,5 +133,5 @@ def dotted_keys(key: SearchKey) -> tuple[str, ...]:
 
 
 def key_title(key: SearchKey) -> str:
-    """A searched key as text; keys that vary together are joined by ` + `."""
+    """A searched key as text; keys that vary together are joined_name by ` + `."""
     return " + ".join(dotted_keys(key))

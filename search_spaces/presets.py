@@ -124,6 +124,6 @@ def by_task(field: str, values: Sequence[Any], tasks: Sequence[str] = ALL_TASKS)
     return {f"tasks.{task}.{field}": value for task, value in zip(tasks, values, strict=True)}
 
 
-def joined(values: Sequence[Any]) -> str:
+def joined_name(values: Sequence[Any]) -> str:
     """Values of several tasks as one name: `16-16-10`."""
     return "-".join(f"{value:g}" for value in values)

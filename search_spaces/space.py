@@ -23,8 +23,8 @@ from search_spaces.domain import (
     Range,
     SearchKey,
     check_conditions,
-    corners,
     dotted_keys,
+    extreme_points,
     key_title,
 )
 
@@ -160,15 +160,15 @@ def grid_configs(space: SearchSpace) -> list[TrialConfig]:
 
 
 def range_configs(space: SearchSpace) -> Iterator[TrialConfig]:
-    """The configurations of `corners` whose last key has a range."""
-    for point in corners(search_domain(space), space.conditions):
+    """The configurations of `extreme_points` whose last key has a range."""
+    for point in extreme_points(search_domain(space), space.conditions):
         *_, last = point
         if last in space.ranges:
             yield build(space, key_title(last), point)
 
 
 def all_configs(space: SearchSpace) -> Iterator[TrialConfig]:
-    """The base and every configuration that the space is checked with; they cover every task that it can train."""
+    """The base, every choice or both ends of each range, and every grid point; they cover all tasks that it trains."""
     yield space.base
     yield from range_configs(space)
     yield from grid_configs(space)

@@ -137,13 +137,13 @@ class TrialConfig:
         """The task that a set trains: itself, or that of extra data."""
         return train_set if train_set in self.tasks else self.data.sources[train_set].task
 
-    def settings_of(self, train_set: str) -> TaskConfig | SourceConfig:
+    def set_settings(self, train_set: str) -> TaskConfig | SourceConfig:
         """How a set is batched and drawn: its task's settings, or those of extra data."""
         return self.tasks[train_set] if train_set in self.tasks else self.data.sources[train_set]
 
     def batch_size_of(self, train_set: str) -> int:
         """Examples per batch of a set, over all workers."""
-        return self.settings_of(train_set).batch_size
+        return self.set_settings(train_set).batch_size
 
     @property
     def content_hash(self) -> str:

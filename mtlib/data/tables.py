@@ -145,13 +145,13 @@ def as_number(text: str) -> str | float:
 def describe_unnamed(name: str, column: str, counts: Counter[str]) -> tuple[str, ...]:
     """One line per label outside the mapping with its number of rows."""
     shown = counts.most_common(MAX_LISTED_LABELS)
-    lines = [f"{name}: {num_rows(count)} {column} {label}, which labels does not name" for label, count in shown]
+    lines = [f"{name}: {rows_text(count)} {column} {label}, which labels does not name" for label, count in shown]
     if rest := counts.total() - sum(count for _, count in shown):
-        lines.append(f"{name}: {num_rows(rest)} another {column} that labels does not name")
+        lines.append(f"{name}: {rows_text(rest)} another {column} that labels does not name")
     return tuple(lines)
 
 
-def num_rows(count: int) -> str:
+def rows_text(count: int) -> str:
     return "1 row has" if count == 1 else f"{count} rows have"
 
 

@@ -91,7 +91,7 @@ class TokenTable:
     def template(self, encoding: Encoding) -> Template:
         """The special tokens around the texts of each input."""
         if encoding == "cross_no_separator":
-            return self.special.joined
+            return self.special.pair_without_separator
         return self.special.pair if encoding == "cross" else self.special.single
 
 

@@ -41,7 +41,7 @@ class SpecialTokens:
     """Token id and segment id of padding."""
 
     @property
-    def joined(self) -> Template:
+    def pair_without_separator(self) -> Template:
         """Two texts with the special tokens and the segment of one, e.g. `[CLS] a b [SEP]`."""
         before, after = self.single.special
         return Template(special=(before, (), after), text_segments=self.single.text_segments * 2)

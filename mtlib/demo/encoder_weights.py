@@ -123,8 +123,8 @@ def neighbour_layer(stream: Generator) -> WeightArrays:
         attend_to_distance(layer, head, distance)
     attend_to_conjunction(layer, len(NEIGHBOUR_DISTANCES))
     for head in range(NUM_HEADS):
-        layer["value.weight"][rows_of(head), WORD] = normal(stream, HEAD_SIZE, WORD.stop, scale=WORD.stop**-0.5)
-        layer["attended.weight"][CONTEXT, rows_of(head)] = normal(stream, 15, HEAD_SIZE, scale=0.6 * HEAD_SIZE**-0.5)
+        layer["value.weight"][head_rows(head), WORD] = normal(stream, HEAD_SIZE, WORD.stop, scale=WORD.stop**-0.5)
+        layer["attended.weight"][CONTEXT, head_rows(head)] = normal(stream, 15, HEAD_SIZE, scale=0.6 * HEAD_SIZE**-0.5)
     layer["inner.weight"] = normal(stream, INTERMEDIATE_SIZE, HIDDEN_SIZE, scale=HIDDEN_SIZE**-0.5)
     # Later layers need no positions: random features of a word and its context replace them.
     layer["outer.weight"][POSITION] = normal(stream, 8, INTERMEDIATE_SIZE, scale=0.5 * (INTERMEDIATE_SIZE / 2) ** -0.5)
@@ -133,7 +133,7 @@ def neighbour_layer(stream: Generator) -> WeightArrays:
 
 def attend_to_distance(layer: WeightArrays, head: int, distance: int) -> None:
     """Lets a head attend from position i to i + distance: its query is the position rotated by that many steps."""
-    start, count = rows_of(head).start, len(FREQUENCIES)
+    start, count = head_rows(head).start, len(FREQUENCIES)
     for index, angle in enumerate(FREQUENCIES * distance):
         cosine, sine = start + index, start + count + index
         position = [POSITION.start + index, POSITION.start + count + index]
@@ -144,7 +144,7 @@ def attend_to_distance(layer: WeightArrays, head: int, distance: int) -> None:
 
 def attend_to_conjunction(layer: WeightArrays, head: int) -> None:
     """Lets a head attend to earlier words, by sin(w (i - j)) at the lowest frequency w, above all to a conjunction."""
-    start, cosine, sine = rows_of(head).start, POSITION.start, POSITION.start + len(FREQUENCIES)
+    start, cosine, sine = head_rows(head).start, POSITION.start, POSITION.start + len(FREQUENCIES)
     layer["query.weight"][start, sine], layer["key.weight"][start, cosine] = 6, 1
     layer["query.weight"][start + 1, cosine], layer["key.weight"][start + 1, sine] = -6, 1
     layer["query.bias"][start + 2] = 8 * HEAD_SIZE**0.5
@@ -159,14 +159,16 @@ def match_layer(stream: Generator) -> WeightArrays:
         subtract_context_of_match(layer, head)
     for head in (2, 3):
         add_random_attention(layer, head, stream)
-        layer["attended.weight"][:, rows_of(head)] = normal(stream, HIDDEN_SIZE, HEAD_SIZE, scale=0.3 * HEAD_SIZE**-0.5)
+        layer["attended.weight"][:, head_rows(head)] = normal(
+            stream, HIDDEN_SIZE, HEAD_SIZE, scale=0.3 * HEAD_SIZE**-0.5
+        )
     take_absolute_difference(layer, stream)
     return layer
 
 
 def attend_to_match(layer: WeightArrays, head: int) -> None:
     """Lets a head attend to the word in the other text that agrees in one half of the vector, or else to [SEP]."""
-    start, root = rows_of(head).start, HEAD_SIZE**0.5
+    start, root = head_rows(head).start, HEAD_SIZE**0.5
     rows = np.arange(start, start + HALF_WORD)
     layer["query.weight"][rows, rows - start + head * HALF_WORD] = 9 * root / HALF_WORD
     layer["key.weight"][rows, rows - start + head * HALF_WORD] = 1
@@ -176,8 +178,8 @@ def attend_to_match(layer: WeightArrays, head: int) -> None:
 
 def subtract_context_of_match(layer: WeightArrays, head: int) -> None:
     """Subtracts half of the match's context from a word's own, and marks words without a match."""
-    start, last = rows_of(head).start, rows_of(head).stop - 1
-    layer["value.weight"][rows_of(head)] = 0
+    start, last = head_rows(head).start, head_rows(head).stop - 1
+    layer["value.weight"][head_rows(head)] = 0
     layer["value.weight"][start:last, CONTEXT] = np.eye(15)
     layer["value.weight"][last, SPECIAL] = 0.25
     layer["attended.weight"][CONTEXT, start:last] = -np.eye(15) / 2
@@ -199,7 +201,7 @@ def gather_layer(stream: Generator) -> WeightArrays:
     for head in range(NUM_HEADS):
         add_random_attention(layer, head, stream)
     for part in ("query.weight", "key.weight", "value.weight"):
-        layer[part][rows_of(0)] = 0
+        layer[part][head_rows(0)] = 0
     layer["value.weight"][:8, MATCH] = np.eye(8)
     layer["query.bias"][0], layer["key.weight"][0, SPECIAL] = -3 * HEAD_SIZE**0.5, 0.25  # not from [CLS] and [SEP]
     layer["attended.weight"] = normal(stream, HIDDEN_SIZE, HIDDEN_SIZE, scale=HIDDEN_SIZE**-0.5)
@@ -213,10 +215,12 @@ def gather_layer(stream: Generator) -> WeightArrays:
 
 def add_random_attention(layer: WeightArrays, head: int, stream: Generator) -> None:
     for part, scale in (("query", 0.4), ("key", 1.0), ("value", 1.0)):
-        layer[f"{part}.weight"][rows_of(head)] = normal(stream, HEAD_SIZE, HIDDEN_SIZE, scale=scale * HIDDEN_SIZE**-0.5)
+        layer[f"{part}.weight"][head_rows(head)] = normal(
+            stream, HEAD_SIZE, HIDDEN_SIZE, scale=scale * HIDDEN_SIZE**-0.5
+        )
 
 
-def rows_of(head: int) -> slice:
+def head_rows(head: int) -> slice:
     """The rows of an attention head in queries, keys and values."""
     return slice(head * HEAD_SIZE, (head + 1) * HEAD_SIZE)
 

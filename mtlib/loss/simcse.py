@@ -16,8 +16,8 @@ def simcse_penalty(clean: CleanPass, settings: SimcseConfig) -> tuple[Tensor]:
     batch, model = clean.batch, clean.model
     assert model.projection is not None, "the contrastive term comes with a projection"
     with autocast(clean.config, batch.labels.device), hidden_dropout_set_to(model.encoder, settings.dropout):
-        first = clean.output.vectors if settings.dropout is None else model.read_texts(batch)[0]
-        views = [model.projection(view) for view in (first, model.read_texts(batch)[0])]
+        first = clean.output.vectors if settings.dropout is None else model.encode_texts(batch)[0]
+        views = [model.projection(view) for view in (first, model.encode_texts(batch)[0])]
     loss = contrastive_loss(
         *views,
         positions=batch.positions,

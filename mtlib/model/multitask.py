@@ -67,10 +67,10 @@ class MultiTaskModel(nn.Module):
             embeddings: (rows, tokens, hidden) for each input, which replace the output of the embedding layer.
             keep: whether to return the input of the first layer.
         """
-        vectors, kept = self.read_texts(batch, embeddings, keep)
+        vectors, kept = self.encode_texts(batch, embeddings, keep)
         return Output(logits=self.logits_of(batch.task, vectors).float(), vectors=vectors, embeddings=kept)
 
-    def read_texts(
+    def encode_texts(
         self, batch: Batch, embeddings: Sequence[Tensor] | None = None, keep: bool = False
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Pooled texts (rows, inputs, hidden) and, if kept, the first layer's input for each input."""

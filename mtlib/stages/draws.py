@@ -96,7 +96,7 @@ def describe_sets(
         batches=tuple(batches_per_pass(config, stage, num_rows).values()),
         rows=tuple(num_rows[name] for name in names),
         own_rows=tuple(own_rows[name] for name in names),
-        probability_factors=tuple(config.settings_of(name).probability_factor for name in names),
+        probability_factors=tuple(config.set_settings(name).probability_factor for name in names),
         num_epochs=stage.epochs,
         steps_per_epoch=stage.steps_per_epoch,
         stream=partial(numpy_stream, config.seed, config.replicate, "draw", stage_index),

@@ -70,7 +70,8 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
             ("bucket_by_length", "bucket_batches") if config.data.bucket_by_length else ("bucket_by_length",),
         ),
         "evaluation": to_dict(config.evaluation),
-        "layout": layout(config) if num_workers > 2 else None,  # a sum of two does not depend on the terms' order
+        # Of one worker or two the order does not count: a sum of two does not depend on it.
+        "layout": memory_layout(config) if num_workers > 2 else None,
     }
 
 
@@ -167,7 +168,7 @@ def penalty_settings(config: TrialConfig, name: str, tasks: tuple[str, ...]) -> 
     return {field: value for field, value in counted.items() if field not in inert} or None
 
 
-def layout(config: TrialConfig) -> Tree:
+def memory_layout(config: TrialConfig) -> Tree:
     """What decides the order of weights in memory: several workers sum gradients bucket by bucket."""
     shapes = ("loss", "encoding", "head", "hidden_units", "cosine_projection")
     return {

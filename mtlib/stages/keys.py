@@ -41,7 +41,7 @@ class Cut:
     """Optimizer steps over all stages."""
     key: str
     """Key of the state, with the best weights of the stage where the next stage starts from them."""
-    other_key: str | None
+    key_with_best: str | None
     """Key of the same state with the best weights, where the next stage does not need them."""
 
 
@@ -57,8 +57,8 @@ def list_cuts(config: TrialConfig, plan: tuple[PlannedStage, ...], origin: Origi
 
 def make_cut(config: TrialConfig, plan: tuple[PlannedStage, ...], index: int, epochs: int, origin: Origin) -> Cut:
     """One cut of a trial: `epochs` epochs of stage `index` are done."""
-    parts = reaching(config, index, epochs, origin)
-    is_asked = asks_for_best(config, index)
+    parts = key_parts(config, index, epochs, origin)
+    is_asked = next_stage_starts_from_best(config, index)
     earlier = plan[:index]
     return Cut(
         stage=index,
@@ -67,16 +67,16 @@ def make_cut(config: TrialConfig, plan: tuple[PlannedStage, ...], index: int, ep
         total_epochs=sum(stage.epochs for stage in earlier) + epochs,
         total_steps=sum(stage.num_steps for stage in earlier) + plan[index].first_step(epochs),
         key=hash_of([parts, is_asked]),
-        other_key=None if is_asked else hash_of([parts, True]),
+        key_with_best=None if is_asked else hash_of([parts, True]),
     )
 
 
-def asks_for_best(config: TrialConfig, index: int) -> bool:
+def next_stage_starts_from_best(config: TrialConfig, index: int) -> bool:
     """Whether the next stage starts from the best epoch of stage `index`."""
     return index + 1 < len(config.stages) and config.stages[index + 1].start_from == "best"
 
 
-def reaching(config: TrialConfig, index: int, epochs: int, origin: Origin) -> dict[str, str]:
+def key_parts(config: TrialConfig, index: int, epochs: int, origin: Origin) -> dict[str, str]:
     """Fingerprints of everything that can affect the state after `epochs` epochs of stage `index`, by kind."""
     stages, tasks = config.stages[: index + 1], tasks_active_by(config, index)
     sets = {name for stage in stages for name in stage_sets(stage)}

@@ -76,12 +76,12 @@ def score_epoch(run: Run) -> EpochReport:
     for name, value in scores.items():
         if name not in run.best or value > run.best[name][0]:
             run.best[name] = (value, run.total_epoch)
-    seen = [
+    train_predictions = [
         predict(run.model, config, run.corpus, task, "train", run.device, scored_train_rows(config, run.corpus, task))
         for task in tasks
         if config.tasks[task].scored_train_rows
     ]
-    return report_of(run, scores.get("overall"), metrics, [*predictions, *seen])
+    return report_of(run, scores.get("overall"), metrics, [*predictions, *train_predictions])
 
 
 def report_of(

@@ -40,7 +40,7 @@ def check_step_runs(configs: Sequence[TrialConfig], pretrained: PretrainedEncode
     kinds: dict[tuple[int, tuple[str, ...]], tuple[TrialConfig, str]] = {}
     for config in (config.override(changes) for config in configs):
         for task in config.active_tasks:
-            kinds.setdefault((config.encoder.max_length, demands(config, task)), (config, task))
+            kinds.setdefault((config.encoder.max_length, required_features(config, task)), (config, task))
     for (_, asked), (config, task) in sorted(kinds.items(), key=lambda kind: kind[0]):
         with torch.random.fork_rng(devices=[]), one_thread():
             try_step(config, task, pretrained, asked)
@@ -57,7 +57,7 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def demands(config: TrialConfig, task: str) -> tuple[str, ...]:
+def required_features(config: TrialConfig, task: str) -> tuple[str, ...]:
     """What a task's step needs of an encoder besides a plain pass, by title."""
     return (
         *(["precision bf16 on the CPU"] if config.precision == "bf16" else []),
@@ -78,7 +78,7 @@ def try_step(config: TrialConfig, task: str, pretrained: PretrainedEncoder, aske
     try:
         for batch in batches:
             tokens = batch.inputs[0].input_ids.shape[1]
-            read(objective, batch, needs_embeddings)
+            check_encoding(objective, batch, needs_embeddings)
         torch.autograd.backward(objective([short], [Place(noise_seed=0, turn=0, full_size=len(SHORT))])[0])
     except Exception as error:  # its class depends on the architecture
         encoder = f"encoder '{pretrained.name}' ({pretrained.config.model_type})"
@@ -87,7 +87,7 @@ def try_step(config: TrialConfig, task: str, pretrained: PretrainedEncoder, aske
         raise ValueError(f"{rule}, got: {first_line(error)}") from error
 
 
-def read(objective: Objective, batch: Batch, needs_embeddings: bool) -> None:
+def check_encoding(objective: Objective, batch: Batch, needs_embeddings: bool) -> None:
     """Encodes texts as a step would.
 
     Raises:
@@ -95,7 +95,7 @@ def read(objective: Objective, batch: Batch, needs_embeddings: bool) -> None:
             it embeds them, I-BERT returns a scale with the vectors.
     """
     with torch.no_grad(), autocast(objective.config, batch.labels.device):
-        entered = objective.model.read_texts(batch, keep=needs_embeddings)[1]
+        entered = objective.model.encode_texts(batch, keep=needs_embeddings)[1]
     for inputs, text in zip(batch.inputs if needs_embeddings else (), entered, strict=True):
         tokens = inputs.input_ids.shape[1]
         found = f"{text.shape[1]} for {tokens} tokens" if isinstance(text, Tensor) else f"a {type(text).__name__}"

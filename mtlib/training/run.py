@@ -15,7 +15,7 @@ from mtlib.data.token_cache import Corpus
 from mtlib.errors import require
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.stages.active_weights import active_weights
-from mtlib.stages.keys import Origin, asks_for_best, reaching
+from mtlib.stages.keys import Origin, key_parts, next_stage_starts_from_best
 from mtlib.stages.plan import PlannedStage, tasks_active_by
 from mtlib.training.optimizer import make_optimizer, optimizer_tensors, restore_optimizer
 
@@ -108,16 +108,16 @@ def begin_next_stage(run: Run) -> None:
     stage, moments = run.config.stages[run.stage], optimizer_tensors(run.optimizer, run.model)
     if stage.start_from == "best":
         assert run.stage_best is not None, "the stage before has scored an epoch"
-        put(run.model, run.stage_best[1])
+        load_weights(run.model, run.stage_best[1])
         if run.teacher is not None:
-            put(run.teacher, run.stage_best[1])
+            load_weights(run.teacher, run.stage_best[1])
     run.stage_best = None
     carry_optimizer(run, {} if stage.start_from == "best" or stage.reset_optimizer else moments)
 
 
 def note_stage_best(run: Run, score: float) -> None:
     """Keeps the current weights if the next stage starts from this one's best epoch, and this epoch is it so far."""
-    if asks_for_best(run.config, run.stage) and (run.stage_best is None or score > run.stage_best[0]):
+    if next_stage_starts_from_best(run.config, run.stage) and (run.stage_best is None or score > run.stage_best[0]):
         weights = kept_weights(run, run.model)
         run.stage_best = (score, {name: tensor.detach().clone() for name, tensor in weights.items()})
 
@@ -127,7 +127,7 @@ def kept_weights(run: Run, model: nn.Module) -> dict[str, Tensor]:
     return active_weights(run.config, tasks_active_by(run.config, run.stage), model.state_dict())
 
 
-def put(model: nn.Module, weights: dict[str, Tensor]) -> None:
+def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
     """Loads weights into a model; weights that are not given stay."""
     unknown = model.load_state_dict(weights, strict=False).unexpected_keys
     assert not unknown, unknown
@@ -150,7 +150,7 @@ def state_of(run: Run) -> State:
     tensors = {f"{group}.{name}": tensor for group, found in groups.items() for name, tensor in found.items()}
     numbers: dict[str, Any] = {name: getattr(run, name) for name in ("stage", "epoch", "step", "sums", "best")}
     best = None if run.stage_best is None else run.stage_best[0]
-    origin = reaching(run.config, run.stage, run.epoch, run.origin)
+    origin = key_parts(run.config, run.stage, run.epoch, run.origin)
     return State(tensors=tensors, numbers={**numbers, "stage_best": best, "origin": origin, "seconds": run.seconds})
 
 
@@ -163,12 +163,12 @@ def restore(run: Run, state: State) -> None:
     """
     numbers = state.numbers
     check_origin(run.config, run.origin, numbers)
-    put(run.model, group_of(state, "model."))
+    load_weights(run.model, group_of(state, "model."))
     if run.teacher is not None:
-        put(run.teacher, group_of(state, "teacher."))
+        load_weights(run.teacher, group_of(state, "teacher."))
     run.stage, run.epoch, run.step = numbers["stage"], numbers["epoch"], numbers["step"]
     kept = {name: tensor.to(run.device) for name, tensor in group_of(state, "stage_best.").items()}
-    is_kept = numbers["stage_best"] is not None and asks_for_best(run.config, run.stage)
+    is_kept = numbers["stage_best"] is not None and next_stage_starts_from_best(run.config, run.stage)
     run.stage_best = (numbers["stage_best"], kept) if is_kept else None
     run.sums = {
         task: {name: (total, rows) for name, (total, rows) in sums.items()} for task, sums in numbers["sums"].items()
@@ -183,10 +183,10 @@ def check_origin(config: TrialConfig, origin: Origin, numbers: Mapping[str, Any]
     stage, epoch = numbers["stage"], numbers["epoch"]
     is_known = stage < len(config.stages) and epoch <= config.stages[stage].epochs
     require(is_known, "a saved state must be of the same configuration", f"one behind epoch {epoch} of stage {stage}")
-    for name, fingerprint in reaching(config, stage, epoch, origin).items():
+    for name, fingerprint in key_parts(config, stage, epoch, origin).items():
         rule = f"a saved state must be of the same {name}, {fingerprint[:12]}"
         require(numbers["origin"][name] == fingerprint, rule, numbers["origin"][name][:12])
-    has_best = epoch == 0 or not asks_for_best(config, stage) or numbers["stage_best"] is not None
+    has_best = epoch == 0 or not next_stage_starts_from_best(config, stage) or numbers["stage_best"] is not None
     rule = "a saved state must hold the stage's best weights, from which the next stage starts"
     require(has_best, rule, "one without them")
 

@@ -39,7 +39,7 @@ def take_step(run: Run, step: Step) -> None:
     num_steps = run.plan[run.stage].num_steps
     task = batches[0].task  # steps of several tasks have no rates of their own
     set_learning_rates(run.optimizer, run.config, run.stage_step, num_steps, task)
-    drop_still_gradients(run)
+    drop_zero_rate_gradients(run)
     run.optimizer.step()
     if run.teacher is not None:
         update_teacher(run.teacher, run.model, decay_at(run.config.proximal, run.stage_step, num_steps))
@@ -71,12 +71,12 @@ def check_step(run: Run, batches: list[Batch], places: list[Place], details: Ten
     Raises:
         TrainingDiverged, Interrupted: as in `take_step`.
     """
-    if not agree(details, run.is_wanted):
+    if not sum_details(details, run.is_wanted):
         raise Interrupted(f"ended after step {run.total_step}")
     count_details(run, batches, places, details.tolist())
 
 
-def drop_still_gradients(run: Run) -> None:
+def drop_zero_rate_gradients(run: Run) -> None:
     """Removes the gradients of parameters whose rate is 0 in this step, so that they do not enter the moments."""
     for group in run.optimizer.param_groups:
         for parameter in group["params"] if group["lr"] == 0 else ():
@@ -108,7 +108,7 @@ def stream_of(run: Run, purpose: str, part: int | str) -> int:
     return stream_seed(run.config.seed, run.config.replicate, purpose, run.stage, run.stage_step, part)
 
 
-def agree(details: Tensor, is_wanted: bool) -> bool:
+def sum_details(details: Tensor, is_wanted: bool) -> bool:
     """Sums the details over the workers, in place; whether every worker wants to go on."""
     refusal = details.new_tensor([0.0 if is_wanted else 1.0])
     agreed = sum_over_workers(torch.cat([details.flatten(), refusal]))
@@ -118,7 +118,7 @@ def agree(details: Tensor, is_wanted: bool) -> bool:
 
 def stop_if_unwanted(run: Run) -> None:
     """Raises Interrupted on all workers if some worker does not want to go on."""
-    if not agree(torch.zeros(0, device=run.device), run.is_wanted):
+    if not sum_details(torch.zeros(0, device=run.device), run.is_wanted):
         raise Interrupted(f"ended after step {run.total_step}")
 
 

@@ -240,9 +240,9 @@ def handle_event(sweep: RunningSweep, event: Event) -> None:
         raise ValueError(event.facts["why"])
     update_pool(sweep.pool, event)
     if event.kind == "starting_point":
-        sweep.searcher.order.begins(str(event.trial_id), event.facts["epochs"])
+        sweep.searcher.order.mark_started(str(event.trial_id), event.facts["epochs"])
     if event.kind == "stage_finished":
-        sweep.searcher.order.stage_ends(str(event.trial_id), event.facts["stage"])
+        sweep.searcher.order.mark_stage_done(str(event.trial_id), event.facts["stage"])
     apply_event(sweep.ledger, event)
     sweep.on_event(event, sweep.ledger)
 

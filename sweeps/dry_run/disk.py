@@ -8,7 +8,7 @@ from rich.filesize import decimal
 
 from mtlib.checkpoints.state import STATES_KEPT, WEIGHTS_KEPT_BYTES
 from mtlib.config.trial import TrialConfig
-from mtlib.stages.keys import Cut, asks_for_best
+from mtlib.stages.keys import Cut, next_stage_starts_from_best
 from mtlib.stages.plan import first_scored_epoch, num_epochs, tasks_active_by
 from mtlib.tasks import TASKS
 from sweeps.dry_run.model_size import EncoderSize, measure_model
@@ -143,7 +143,7 @@ def entry_bytes(segment: Segment, inputs: SweepInputs, encoder: EncoderSize) -> 
 def state_bytes(config: TrialConfig, stage: int, encoder: EncoderSize) -> int:
     """Bytes of a state in a stage: weights, AdamW's moments, the mean teacher's weights, the stage's best weights."""
     size = measure_model(config, tasks_active_by(config, stage), encoder)
-    num_copies = int(config.needs_teacher) + int(asks_for_best(config, stage))
+    num_copies = int(config.needs_teacher) + int(next_stage_starts_from_best(config, stage))
     return WEIGHTS_KEPT_BYTES * ((1 + num_copies) * size.kept + 2 * size.trained)
 
 

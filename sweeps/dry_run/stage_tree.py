@@ -87,7 +87,7 @@ def find_start(cuts: Sequence[Cut], store: Mapping[str, Segment], finished: Mapp
     """The latest segment that a trial can continue from; the end of an equal trial, if there is one."""
     if cuts[-1].key in finished:
         return finished[cuts[-1].key]
-    keys = (key for cut in reversed(cuts) for key in (cut.key, cut.other_key) if key is not None)
+    keys = (key for cut in reversed(cuts) for key in (cut.key, cut.key_with_best) if key is not None)
     return next((store[key] for key in keys if key in store), None)
 
 

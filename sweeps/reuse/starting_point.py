@@ -142,7 +142,7 @@ def fetch_cut(folder: TrialFolder, cut: Cut, own_steps: int, own_seconds: float)
     """
     assert folder.store is not None
     fetched = folder.path / FETCHED
-    for key in filter(None, (cut.key, cut.other_key)):
+    for key in filter(None, (cut.key, cut.key_with_best)):
         shutil.rmtree(fetched, ignore_errors=True)
         facts = fetch_stage(folder.store, key, fetched)
         if facts is None:

@@ -93,7 +93,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         if spec is None:
             return None if self._pending or self._may_replicate() else str(Searcher.FINISHED)
         self._running[trial_id] = spec
-        self.order.start(spec.trial_id, self._stage_keys_of(spec))
+        self.order.add_trial(spec.trial_id, self._stage_keys_of(spec))
         self._on_new(spec)
         values = ", ".join(f"{key}={value}" for key, value in spec.params.items())
         return {
@@ -112,7 +112,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Tells Optuna how a configuration ended, once all its trials have."""
         spec = self._running.pop(trial_id)
-        self.order.end(spec.trial_id)
+        self.order.remove_trial(spec.trial_id)
         if error and self._is_stopped:
             self._cut_short.append(spec)
         else:

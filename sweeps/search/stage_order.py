@@ -54,7 +54,7 @@ def stage_keys_of(cuts: Sequence[Cut]) -> StageKeys:
     return StageKeys(
         ends=tuple(cut.key for cut in ends),
         epochs=tuple(cut.total_epochs for cut in ends),
-        cuts=frozenset(key for cut in cuts for key in (cut.key, cut.other_key) if key is not None),
+        cuts=frozenset(key for cut in cuts for key in (cut.key, cut.key_with_best) if key is not None),
     )
 
 
@@ -95,23 +95,23 @@ class StageOrder:
         """The ends of a trial that are not done, first to last."""
         return [key for key in trial.ends if key not in self.done]
 
-    def start(self, trial_id: str, keys: StageKeys) -> None:
-        """A trial has been suggested."""
+    def add_trial(self, trial_id: str, keys: StageKeys) -> None:
+        """Notes the keys of a trial that has been suggested."""
         self.running[trial_id] = keys
 
-    def begins(self, trial_id: str, epochs: int) -> None:
-        """A trial begins after so many epochs: the stages that end before are done."""
+    def mark_started(self, trial_id: str, epochs: int) -> None:
+        """Notes that a trial starts after so many epochs: the stages that end before are done."""
         if trial := self.running.get(trial_id):
             self.done.update(key for key, end in zip(trial.ends, trial.epochs, strict=True) if end <= epochs)
 
-    def stage_ends(self, trial_id: str, stage: int) -> None:
-        """A trial has finished a stage, from 0: no trial waits for it any more, even if it could not be kept."""
+    def mark_stage_done(self, trial_id: str, stage: int) -> None:
+        """Notes that a trial has finished a stage, from 0: no trial waits for it, even if it could not be kept."""
         trial = self.running.get(trial_id)
         if trial and trial.ends:
             self.done.add(trial.ends[stage])
 
-    def end(self, trial_id: str) -> None:
-        """A trial has ended, whatever its status."""
+    def remove_trial(self, trial_id: str) -> None:
+        """Forgets a trial that has ended, whatever its status."""
         self.running.pop(trial_id, None)
 
 

@@ -23,11 +23,10 @@ from results.records.files import PROJECT_FOLDER
 from results.records.hold_out import HoldOutRecord, held_out_rows, write_hold_out
 from results.records.mirror import update_mirror
 from results.records.trials import read_trials, write_sweep
-from search_spaces.space import describe_space
+from search_spaces.space import all_configs, describe_space
 from sweeps.options import SweepOptions, SweepPlan, saved_options
 from sweeps.setup.inputs import SweepInputs, writing_to
 from sweeps.setup.provenance import PACKAGES, command_line, describe_code, describe_git, describe_machine
-from sweeps.setup.space_checks import all_points
 
 
 def check_machine(options: SweepOptions) -> None:
@@ -55,7 +54,7 @@ def check_capacity(options: SweepOptions, num_cpus: int, num_gpus: int) -> None:
 
 def check_encoder_fits(options: SweepOptions, inputs: SweepInputs, pretrained: PretrainedEncoder) -> None:
     """Raises ValueError unless the settings of every point of the space fit the encoder."""
-    configs = list(all_points(inputs.space))
+    configs = list(all_configs(inputs.space))
     for encoder_config in {config.encoder: None for config in configs}:
         check_points([config for config in configs if config.encoder == encoder_config], pretrained)
     check_step_runs(configs, pretrained, on_gpu=options.gpus_per_worker > 0)

@@ -15,10 +15,17 @@ from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
 from mtlib.errors import first_line, require
 from mtlib.runtime.checksum import hash_of
 from results.records.files import list_files, open_folder
-from search_spaces.space import NamedOverrides, SearchSpace, changed_keys, grid_configs, load_space, search_domain
+from search_spaces.space import (
+    NamedOverrides,
+    SearchSpace,
+    all_configs,
+    changed_keys,
+    grid_configs,
+    load_space,
+    search_domain,
+)
 from sweeps.options import SweepOptions
 from sweeps.setup.space_checks import (
-    all_points,
     check_comparable,
     check_held_out_files,
     check_held_out_share,
@@ -128,7 +135,7 @@ def read_points(
     Raises:
         ValueError: as `mtlib.data.load.read_data`, for all points together; or points would hold out different rows.
     """
-    wanted = (find(config, folder) for config in all_points(space) for find in (find_row_sources, find_held_sources))
+    wanted = (find(config, folder) for config in all_configs(space) for find in (find_row_sources, find_held_sources))
     pairs = {pair: None for found in wanted for pair in found.items()}
     check_files((sources for _, sources in pairs), folder)
     read = read_tables((sources for _, sources in pairs), folder)

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -178,7 +179,8 @@ def test_every_settings_group_is_in_the_reference() -> None:
 def test_every_method_is_described_in_the_reference() -> None:
     text = (DOCS / "reference" / "configuration.md").read_text()
     shown = pages_hook().on_page_markdown(text)
-    for name, entry in (*LOSSES.items(), *BATCH_ORDERS.items(), *GRADIENT_METHODS.items()):
+    entries: dict[str, Any] = {**LOSSES, **BATCH_ORDERS, **GRADIENT_METHODS}
+    for name, entry in entries.items():
         assert f"\n- `{name}`: {entry.description}\n" in shown
         assert entry.description.endswith(".")
 

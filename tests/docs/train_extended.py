@@ -20,7 +20,7 @@ from mtlib.data.load import read_data
 from mtlib.data.token_cache import Corpus, tokenize
 from mtlib.model.encoder import PretrainedEncoder, load_encoder
 from mtlib.stages.keys import list_cuts
-from mtlib.train import start, train
+from mtlib.train import prepare_run, train
 from mtlib.training.epoch_report import EpochReport
 
 FACTS: Mapping[str, Any] = {"title": "tiny", "best": "overall", "epoch": 1, "steps": 2, "scores": {}}
@@ -61,7 +61,7 @@ def override_error(config: TrialConfig, changes: Mapping[str, Any]) -> str:
 
 def key_of(config: TrialConfig, corpus: Corpus, encoder: PretrainedEncoder) -> str:
     """The key of a configuration's last stage."""
-    run = start(config, corpus, encoder, torch.device("cpu"), lambda objective: objective, None)
+    run = prepare_run(config, corpus, encoder, torch.device("cpu"), lambda objective: objective, None)
     return list_cuts(config, run.plan, run.origin)[-1].key
 
 

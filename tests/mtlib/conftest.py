@@ -19,7 +19,7 @@ from mtlib.data.tables import Table
 from mtlib.data.token_cache import Corpus, tokenize
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS
-from mtlib.train import start
+from mtlib.train import prepare_run
 from mtlib.training.run import Run
 from tests.mtlib.data.further_data import write_further_data
 from tests.mtlib.runtime.worker_pair import RunOnBoth, pair_of_workers
@@ -80,7 +80,7 @@ def new_run(tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: Pretrai
 
     def begin(changes: dict[str, Any] | None = None) -> Run:
         config, cpu = tiny_config.override(changes or {}), torch.device("cpu")
-        run = start(config, tiny_corpus, tiny_encoder, cpu, lambda objective: objective, None)
+        run = prepare_run(config, tiny_corpus, tiny_encoder, cpu, lambda objective: objective, None)
         with torch.no_grad():
             for parameter in [*run.model.parameters(), *(run.teacher.parameters() if run.teacher else ())]:
                 parameter.mul_(5 if parameter.dim() > 1 else 1)

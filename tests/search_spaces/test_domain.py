@@ -13,9 +13,9 @@ from search_spaces.domain import (
     Range,
     SearchKey,
     check_conditions,
-    corners,
     dotted_keys,
     ends,
+    extreme_points,
     holds,
     key_title,
 )
@@ -64,7 +64,7 @@ def test_a_condition_holds_where_the_other_key_has_one_of_its_values(
 
 def test_every_end_without_a_condition_is_tried_alone() -> None:
     values = [value for item in DOMAIN.values() for value in ends(item)]
-    assert [list(point.values()) for point in corners(DOMAIN, {})] == [[value] for value in values]
+    assert [list(point.values()) for point in extreme_points(DOMAIN, {})] == [[value] for value in values]
 
 
 def test_an_end_with_a_condition_is_tried_with_every_value_that_meets_it() -> None:
@@ -72,7 +72,7 @@ def test_an_end_with_a_condition_is_tried_with_every_value_that_meets_it() -> No
         "switch": Condition(key="mode", values=("a", "b")),
         "steps": Condition(key="switch", values=(True,)),
     }
-    points = list(corners(DOMAIN, conditions))
+    points = list(extreme_points(DOMAIN, conditions))
     assert {"mode": "c"} in points
     assert [point for point in points if list(point)[-1] == "switch"] == [
         {"mode": "a", "switch": False},

@@ -5,7 +5,7 @@ import pytest
 from search_spaces.presets import (
     bert_and_beyond,
     by_task,
-    joined,
+    joined_name,
     my_pal_bert,
     triple_threat,
     tuning_up_bert,
@@ -105,4 +105,4 @@ def test_a_field_of_several_tasks_has_a_value_for_each() -> None:
     assert by_task("batch_size", (1, 2), ("qqp", "sts")) == {"tasks.qqp.batch_size": 1, "tasks.sts.batch_size": 2}
     with pytest.raises(ValueError):
         by_task("batch_size", (1, 2))
-    assert joined((16, 16.0, 0.1)) == "16-16-0.1"
+    assert joined_name((16, 16.0, 0.1)) == "16-16-0.1"

@@ -19,6 +19,7 @@ from search_spaces.domain import Choice, Condition, Float, Int, SearchKey
 from search_spaces.space import (
     NOT_QUESTIONS,
     SearchSpace,
+    all_configs,
     changed_keys,
     describe_space,
     grid_configs,
@@ -54,6 +55,12 @@ def test_trials_of_the_grid_are_unique() -> None:
     space = space_with()
     hashes = [space.base.override(trial).content_hash for trial in grid_trials(space)]
     assert len(set(hashes)) == len(hashes) == 6
+
+
+def test_all_configurations_are_the_base_the_ends_of_ranges_and_the_grid() -> None:
+    space = space_with(grid={"smart.weight": (1.0,)}, ranges={"replicate": Choice(values=(7, 8))})
+    found = [(config.smart.weight, config.replicate) for config in all_configs(space)]
+    assert found == [(0.0, 0), (0.0, 7), (0.0, 8), (1.0, 0)]
 
 
 def test_keys_in_a_tuple_vary_together() -> None:

@@ -20,7 +20,7 @@ from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder, digest_of
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.tasks import TASKS
-from mtlib.train import start, train
+from mtlib.train import prepare_run, train
 from mtlib.training.step import Interrupted
 
 Begin = Callable[..., tuple[MultiTaskModel, dict[str, str]]]
@@ -319,7 +319,7 @@ def test_a_run_and_its_mean_teacher_start_from_the_weights(
 ) -> None:
     changes = {"encoder.start_from": str(model_folder), "proximal.weight": 1.0, "proximal.tasks": ["sst"]}
     config = tiny_config.override(changes)
-    run = start(config, tiny_corpus, tiny_encoder, torch.device("cpu"), lambda objective: objective, None)
+    run = prepare_run(config, tiny_corpus, tiny_encoder, torch.device("cpu"), lambda objective: objective, None)
     assert run.teacher is not None
     for model in (run.model, run.teacher):
         assert_equal(model.state_dict(), trained, part(trained, True))

@@ -40,9 +40,9 @@ def test_two_texts_as_one_have_the_special_tokens_and_segment_of_one(
     bert_tokenizer: PreTrainedTokenizerFast, roberta_tokenizer: PreTrainedTokenizerFast
 ) -> None:
     bert, roberta, byt5 = map(find_special_tokens, (bert_tokenizer, roberta_tokenizer, ByT5Tokenizer()))
-    assert bert.joined == Template(special=(((2, 0),), (), ((3, 0),)), text_segments=(0, 0))
-    assert roberta.joined == Template(special=(((0, 0),), (), ((2, 0),)), text_segments=(0, 0))
-    assert byt5.joined == Template(special=((), (), ((1, 0),)), text_segments=(0, 0))  # a b </s>
+    assert bert.pair_without_separator == Template(special=(((2, 0),), (), ((3, 0),)), text_segments=(0, 0))
+    assert roberta.pair_without_separator == Template(special=(((0, 0),), (), ((2, 0),)), text_segments=(0, 0))
+    assert byt5.pair_without_separator == Template(special=((), (), ((1, 0),)), text_segments=(0, 0))  # a b </s>
 
 
 def test_a_tokenizer_without_padding_is_refused(roberta_tokenizer: PreTrainedTokenizerFast) -> None:

@@ -193,7 +193,7 @@ def share_views(run: Run, shards: list[Batch], monkeypatch: pytest.MonkeyPatch) 
         parts = []
         for shard in shards:
             assert run.model.projection is not None
-            view = functional.normalize(run.model.projection(run.model.read_texts(shard)[0]).float(), dim=2)
+            view = functional.normalize(run.model.projection(run.model.encode_texts(shard)[0]).float(), dim=2)
             parts.append(torch.cat([view, view.new_zeros(len(values) - len(view), *view.shape[1:])]))
         assert any(torch.allclose(values, part, atol=1e-5) for part in parts)
         return torch.stack(parts)
@@ -543,7 +543,7 @@ def test_the_contrastive_term_matches_a_loop_over_two_views(
     (batch,) = shards_of(run, task, 4)
     torch.manual_seed(6)
     clean = run.model(batch)  # the first view is that of the pass for the loss
-    again = run.model.read_texts(batch)[0]
+    again = run.model.encode_texts(batch)[0]
     views = [clean.vectors, again]
     if projection != "none":
         assert run.model.projection is not None
@@ -571,7 +571,7 @@ def test_the_contrastive_terms_dropout_applies_to_its_two_views_only(rate: float
     clean = run.model(batch).logits
     for dropout in hidden_dropouts_by_hand(run):
         dropout.p = rate
-    views = [run.model.read_texts(batch)[0] for _ in range(2)]
+    views = [run.model.encode_texts(batch)[0] for _ in range(2)]
     for dropout in hidden_dropouts_by_hand(run):
         dropout.p = 0.3
     torch.manual_seed(6)

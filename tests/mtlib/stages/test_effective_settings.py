@@ -135,7 +135,7 @@ def wrong_verdicts(config: TrialConfig, table: Table, trainer: Trainer, places: 
         before, after = trainer.cut(under) if found.under else own, trainer.cut(changed)
         holds = {
             INERT: before.key == after.key,
-            BEST: before.key != after.key == before.other_key,
+            BEST: before.key != after.key == before.key_with_best,
             REFUSED: changed == under,
         }
         if not holds.get(found.verdict, before.key != after.key):

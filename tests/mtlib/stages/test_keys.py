@@ -8,7 +8,7 @@ import pytest
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.checksum import hash_of
-from mtlib.stages.keys import Cut, Origin, asks_for_best, list_cuts, make_cut, reaching
+from mtlib.stages.keys import Cut, Origin, key_parts, list_cuts, make_cut, next_stage_starts_from_best
 from mtlib.stages.plan import plan_stages
 
 Changes = dict[str, Any]
@@ -45,7 +45,7 @@ ENDS = [cut for cut in ALL_EPOCHS if cut[2]]
 def test_with_a_constant_rate_there_is_a_cut_after_every_epoch(config: TrialConfig) -> None:
     cuts = cuts_of(config)
     assert [facts(cut) for cut in cuts] == ALL_EPOCHS
-    keys = [cut.key for cut in cuts] + [cut.other_key for cut in cuts]
+    keys = [cut.key for cut in cuts] + [cut.key_with_best for cut in cuts]
     assert len(set(keys)) == 10
     assert all(key is not None and re.fullmatch("[0-9a-f]{64}", key) for key in keys)
 
@@ -73,14 +73,14 @@ def test_cuts_need_only_the_trained_data(config: TrialConfig) -> None:
 
 def test_the_best_weights_of_a_stage_are_in_the_key_where_the_next_starts_from_them(config: TrialConfig) -> None:
     best = config.override({"stages.1.start_from": "best"})
-    assert [asks_for_best(config, index) for index in (0, 1)] == [False, False]
-    assert [asks_for_best(best, index) for index in (0, 1)] == [True, False]
+    assert [next_stage_starts_from_best(config, index) for index in (0, 1)] == [False, False]
+    assert [next_stage_starts_from_best(best, index) for index in (0, 1)] == [True, False]
     for plain, asking in zip(cuts_of(config)[:3], cuts_of(best)[:3], strict=True):
-        assert asking.other_key is None
-        assert asking.key == plain.other_key != plain.key
+        assert asking.key_with_best is None
+        assert asking.key == plain.key_with_best != plain.key
     for plain, asking in zip(cuts_of(config)[3:], cuts_of(best)[3:], strict=True):
-        assert asking.other_key is not None
-        assert {asking.key, asking.other_key}.isdisjoint({plain.key, plain.other_key})
+        assert asking.key_with_best is not None
+        assert {asking.key, asking.key_with_best}.isdisjoint({plain.key, plain.key_with_best})
 
 
 def changing(config: TrialConfig, origin: Origin, first: TrialConfig | None = None) -> list[bool]:
@@ -168,7 +168,7 @@ def test_the_order_of_keys_and_the_type_of_a_mapping_do_not_count(config: TrialC
 
 
 def test_a_change_affects_only_its_part_of_the_key(config: TrialConfig) -> None:
-    own = reaching(config, 0, 3, ORIGIN)
+    own = key_parts(config, 0, 3, ORIGIN)
     assert list(own) == ["configuration", "data", "encoder", "starting weights", "environment"]
     data = {**ORIGIN.data, ("qqp", "train"): "x"}
     for kind, (other, origin) in {
@@ -178,7 +178,7 @@ def test_a_change_affects_only_its_part_of_the_key(config: TrialConfig) -> None:
         "starting weights": (config, dataclasses.replace(ORIGIN, started={})),
         "environment": (config, dataclasses.replace(ORIGIN, environment={})),
     }.items():
-        found = reaching(other, 0, 3, origin)
+        found = key_parts(other, 0, 3, origin)
         assert {name for name in own if own[name] != found[name]} == {kind}
 
 
@@ -186,13 +186,13 @@ def test_with_more_than_two_workers_the_shapes_of_later_tasks_are_in_the_configu
     other = config.override({"tasks.sst.hidden_units": 5})
     for num_workers in (1, 2, 3):
         origin = dataclasses.replace(ORIGIN, environment={"num_workers": num_workers})
-        own, found = (reaching(c, 0, 3, origin)["configuration"] for c in (config, other))
+        own, found = (key_parts(c, 0, 3, origin)["configuration"] for c in (config, other))
         assert (own != found) == (num_workers > 2)
 
 
 def test_the_start_of_a_stage_has_a_key_of_its_own(config: TrialConfig) -> None:
-    assert reaching(config, 0, 0, ORIGIN) != reaching(config, 0, 1, ORIGIN)
-    assert reaching(config, 1, 0, ORIGIN) != reaching(config, 0, 3, ORIGIN)
+    assert key_parts(config, 0, 0, ORIGIN) != key_parts(config, 0, 1, ORIGIN)
+    assert key_parts(config, 1, 0, ORIGIN) != key_parts(config, 0, 3, ORIGIN)
 
 
 def test_a_single_cut_equals_that_of_the_list(config: TrialConfig) -> None:
@@ -206,6 +206,6 @@ def test_a_key_is_the_hash_of_its_parts_and_of_whether_best_weights_are_kept(
 ) -> None:
     config = config.override({"stages.1.start_from": start_from})
     cut = make_cut(config, plan_stages(config, ROWS), 0, 1, ORIGIN)
-    without, with_best = (hash_of([reaching(config, 0, 1, ORIGIN), has_best]) for has_best in (False, True))
+    without, with_best = (hash_of([key_parts(config, 0, 1, ORIGIN), has_best]) for has_best in (False, True))
     assert without != with_best
-    assert (cut.key, cut.other_key) == ((with_best, None) if start_from == "best" else (without, with_best))
+    assert (cut.key, cut.key_with_best) == ((with_best, None) if start_from == "best" else (without, with_best))

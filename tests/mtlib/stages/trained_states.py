@@ -19,7 +19,7 @@ from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.environment import describe_environment
 from mtlib.stages.keys import Cut, Origin, make_cut
 from mtlib.stages.plan import plan_stages
-from mtlib.train import origin_of, start, train_epoch
+from mtlib.train import origin_of, prepare_run, train_epoch
 from mtlib.training.epoch_report import EpochReport, score_epoch
 from mtlib.training.run import begin_next_stage, end_epoch, state_of
 
@@ -68,7 +68,7 @@ class Trainer:
 
     def outcome(self, config: TrialConfig, stage: int = 0, epochs: int = 1) -> Outcome:
         """Trains until so many epochs of a stage are done."""
-        run = start(config, self.corpus(config), self.encoder, CPU, lambda objective: objective, None)
+        run = prepare_run(config, self.corpus(config), self.encoder, CPU, lambda objective: objective, None)
         reports = []
         while (run.stage, run.epoch) != (stage, epochs):
             if run.is_stage_over:

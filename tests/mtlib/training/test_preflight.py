@@ -102,13 +102,13 @@ def test_an_encoder_with_blocks_is_tried_with_a_full_block(try_out: Try) -> None
 
 def test_texts_have_the_length_of_the_trials(try_out: Try, monkeypatch: pytest.MonkeyPatch) -> None:
     lengths = list[int]()
-    read = MultiTaskModel.read_texts
+    read = MultiTaskModel.encode_texts
 
     def note(model: MultiTaskModel, batch: Any, *arguments: Any, **named: Any) -> Any:
         lengths.append(batch.inputs[0].input_ids.shape[1])
         return read(model, batch, *arguments, **named)
 
-    monkeypatch.setattr(MultiTaskModel, "read_texts", note)
+    monkeypatch.setattr(MultiTaskModel, "encode_texts", note)
     try_out(ENCODERS["bert"], {**PLAIN, "stages.0.tasks": ["sst"], "stages.1.tasks": ["sst"]})
     assert lengths[:2] == [39, 40]
     assert max(lengths[2:]) < 15

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mtlib.checkpoints.state import State, StateFolder, load_state, save_state
-from mtlib.stages.keys import reaching
+from mtlib.stages.keys import key_parts
 from mtlib.stages.sampler import epoch_steps
 from mtlib.training.optimizer import MOMENTS, optimizer_tensors, trained_parameters
 from mtlib.training.run import (
@@ -209,7 +209,7 @@ def test_a_state_of_another_origin_is_refused_in_one_line_before_any_change(name
 
 def test_the_origin_of_a_state_holds_only_what_affects_it(run: Run, new_run: NewRun) -> None:
     origin = state_of(run).numbers["origin"]
-    assert origin == reaching(run.config, 0, 0, run.origin)
+    assert origin == key_parts(run.config, 0, 0, run.origin)
     for changes, differing in (({"seed": 1}, {"configuration"}), ({"tasks.sst.batch_size": 3}, set())):
         other = state_of(new_run({"stages.1.tasks": "sst,qqp", **changes})).numbers["origin"]
         assert {name for name in KINDS if other[name] != origin[name]} == differing

@@ -22,12 +22,12 @@ from mtlib.training.optimizer import optimizer_tensors
 from mtlib.training.run import Run, begin_next_stage, end_epoch
 from mtlib.training.step import (
     Interrupted,
-    agree,
     batch_of,
     batch_place,
     count_details,
     stop_if_unwanted,
     stream_of,
+    sum_details,
     take_step,
 )
 
@@ -248,7 +248,7 @@ def test_workers_sum_their_details_and_continue_only_if_all_agree(
 ) -> None:
     details = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     monkeypatch.setattr(mtlib.training.step, "sum_over_workers", other_worker([[10, 20, 30], [40, 50, 60]], not other))
-    assert agree(details, own) == (own and other)
+    assert sum_details(details, own) == (own and other)
     assert details.tolist() == [[11, 22, 33], [44, 55, 66]]
 
 

@@ -648,7 +648,7 @@ def test_equal_first_stages_are_given_to_one_lane_and_the_order_hears_what_ends(
     named = {name: {"tasks.sst.batch_size": size, "seed": seed} for name, size, seed in PLANS}
     story = Story(make_plan(grid={"plan": named}), max_live=3)
     assert [story.suggest(), story.suggest(), story.suggest()] == ["0000-r0", "0003-r0", None]
-    story.searcher.order.stage_ends("0000-r0", 0)
+    story.searcher.order.mark_stage_done("0000-r0", 0)
     assert story.suggest() in ("0001-r0", "0002-r0")
 
 

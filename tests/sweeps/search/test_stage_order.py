@@ -26,9 +26,9 @@ def test_what_shares_nothing_keeps_its_order_whatever_runs() -> None:
     order = StageOrder()
     for number in range(3):
         assert order.choose([NOTHING_SHARED] * 3) == 0
-        order.start(str(number), NOTHING_SHARED)
-    order.begins("0", 2)
-    order.stage_ends("0", 1)
+        order.add_trial(str(number), NOTHING_SHARED)
+    order.mark_started("0", 2)
+    order.mark_stage_done("0", 1)
     assert order.busy == order.done == set()
     assert order.choose([keys("a", "b"), keys("c", "d")]) == 0
 
@@ -37,62 +37,62 @@ def test_the_second_lane_takes_other_work_while_the_first_trains_what_many_need(
     order = StageOrder()
     waiting = [keys("qqp", "8"), keys("qqp", "16"), keys("other", "x")]
     assert order.choose(waiting) == 0
-    order.start("t0", waiting.pop(0))
+    order.add_trial("t0", waiting.pop(0))
     assert order.choose(waiting) == 1
-    order.start("t2", waiting.pop(1))
+    order.add_trial("t2", waiting.pop(1))
     assert order.choose(waiting) is None, "there is no other work: the third lane waits"
 
 
 def test_what_waits_goes_as_soon_as_the_stage_is_there() -> None:
     order = StageOrder()
-    order.start("t0", keys("qqp", "8"))
+    order.add_trial("t0", keys("qqp", "8"))
     waiting = [keys("qqp", "16"), keys("qqp", "32")]
     assert order.choose(waiting) is None
-    order.stage_ends("t0", 0)
+    order.mark_stage_done("t0", 0)
     assert order.choose(waiting) == 0
-    order.start("t1", waiting[0])
+    order.add_trial("t1", waiting[0])
     assert order.choose(waiting[1:]) == 0, "their second stages are not one"
 
 
 def test_what_a_trial_finds_done_need_not_be_waited_for() -> None:
     order = StageOrder()
-    order.start("t0", keys("qqp", "all", "8"))
-    order.begins("t0", 1)
+    order.add_trial("t0", keys("qqp", "all", "8"))
+    order.mark_started("t0", 1)
     assert order.done == {"qqp"}
     assert order.choose([keys("qqp", "x")]) == 0
     assert order.choose([keys("qqp", "all", "16")]) is None
-    order.begins("t0", 2)
+    order.mark_started("t0", 2)
     assert order.choose([keys("qqp", "all", "16")]) == 0
 
 
 def test_a_trial_that_failed_gives_its_stage_to_the_next_one() -> None:
     order = StageOrder()
-    order.start("t0", keys("qqp", "8"))
-    order.end("t0")
+    order.add_trial("t0", keys("qqp", "8"))
+    order.remove_trial("t0")
     assert (order.busy, order.done) == (set(), set())
     waiting = [keys("qqp", "16"), keys("qqp", "32")]
     assert order.choose(waiting) == 0
-    order.start("t1", waiting[0])
+    order.add_trial("t1", waiting[0])
     assert order.choose(waiting[1:]) is None
 
 
 def test_equal_trials_wait_for_each_other() -> None:
     order = StageOrder()
     twin = keys("qqp", "8")
-    order.start("t0", twin)
-    order.stage_ends("t0", 0)
+    order.add_trial("t0", twin)
+    order.mark_stage_done("t0", 0)
     assert order.choose([twin]) is None
-    order.end("t0")
+    order.remove_trial("t0")
     assert order.choose([twin]) == 0
 
 
 def test_what_is_told_of_a_trial_that_has_ended_changes_nothing() -> None:
     order = StageOrder()
-    order.start("t0", keys("qqp", "8"))
-    order.end("t0")
-    order.end("t0")
-    order.stage_ends("t0", 0)
-    order.begins("t0", 2)
+    order.add_trial("t0", keys("qqp", "8"))
+    order.remove_trial("t0")
+    order.remove_trial("t0")
+    order.mark_stage_done("t0", 0)
+    order.mark_started("t0", 2)
     assert order.done == set()
 
 
@@ -101,9 +101,9 @@ def test_a_shorter_trial_comes_before_a_longer_one_that_goes_on_behind_it() -> N
     order = StageOrder()
     assert order.choose([long, short]) == 1
     assert order.choose([long, other, short]) == 1, "only what goes on behind another waits for it"
-    order.start("short", short)
+    order.add_trial("short", short)
     assert order.choose([long]) is None
-    order.end("short")
+    order.remove_trial("short")
     assert order.choose([long]) == 0
     assert order.choose([long, keys("ten", cuts=["two"])]) == 0, "equal trials keep their order"
 
@@ -141,9 +141,9 @@ class Lanes:
                 assert all(found.cuts & self.on_their_way() for found in waiting), "a lane idles without need"
                 break
             trial, found = self.pending.pop(index)
-            self.order.start(trial, found)
+            self.order.add_trial(trial, found)
             done = next((at for at in range(len(found.ends), 0, -1) if found.ends[at - 1] in self.kept), 0)
-            self.order.begins(trial, done)
+            self.order.mark_started(trial, done)
             self.running[trial] = (found, done)
             self.given.append(trial)
         self.check()
@@ -163,11 +163,11 @@ class Lanes:
         found, done = self.running[trial]
         if done == len(found.ends) or self.stream.random() < 0.1:
             del self.running[trial]
-            self.order.end(trial)
+            self.order.remove_trial(trial)
             return
         self.kept.add(found.ends[done])
         self.running[trial] = (found, done + 1)
-        self.order.stage_ends(trial, done)
+        self.order.mark_stage_done(trial, done)
 
 
 def random_trials(stream: random.Random) -> list[tuple[str, StageKeys]]:
@@ -227,7 +227,7 @@ def test_trials_share_names_exactly_where_their_stages_have_equal_keys(
     known = [load_trial(config, tiny_folder, tmp_path, here) for config in configs]
     names = [set(one.ends) for one in found]
     real = [{cut.key for cut in one.cuts if cut.is_end} for one in known]
-    all_keys = [{key for cut in one.cuts for key in (cut.key, cut.other_key)} - {None} for one in known]
+    all_keys = [{key for cut in one.cuts for key in (cut.key, cut.key_with_best)} - {None} for one in known]
     for first in range(len(configs)):
         assert found[first].epochs == tuple(cut.total_epochs for cut in known[first].cuts if cut.is_end)
         for second in range(len(configs)):

@@ -16,12 +16,11 @@ from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
 from mtlib.model.encoder import PretrainedEncoder
 from results.records.hold_out import check_held_out_rows, read_hold_out
 from search_spaces.domain import Choice, Float
-from search_spaces.space import SearchSpace, grid_configs, load_space, space_names
+from search_spaces.space import SearchSpace, all_configs, grid_configs, load_space, space_names
 from sweeps.options import SweepOptions
 from sweeps.setup import inputs as prepare_module
 from sweeps.setup.create import create_sweep
 from sweeps.setup.inputs import SweepInputs, planned_configs, read_inputs, read_points
-from sweeps.setup.space_checks import all_points
 from tests.task_tables import read_folder
 
 Options = Callable[..., SweepOptions]
@@ -76,7 +75,7 @@ NOT_FOR_DEMO = ("layer_scales", "layers_alone", "long_runs", "pals_more_data", "
 def test_every_space_can_be_prepared_for_the_demonstration(options: Options, name: str) -> None:
     search = "grid" if load_space(name).grid else "tpe"
     space = read_inputs(options(space=name, search=search)).space
-    for config in all_points(space):
+    for config in all_configs(space):
         assert sum(stage.epochs for stage in config.stages) <= 10
         assert config.encoder.name == space.base.encoder.name
 
@@ -332,7 +331,7 @@ def test_rows_that_are_held_out_reach_no_trial_and_are_recorded(
     asked = options(data=tiny_folder, hold_out=0.2, storage=tmp_path)
     inputs = read_inputs(asked)
     base = inputs.space.base
-    assert {config.data.hold_out for config in all_points(inputs.space)} == {0.2}
+    assert {config.data.hold_out for config in all_configs(inputs.space)} == {0.2}
     assert {task: len(table.ids) for task, table in inputs.held.items()} == {"sst": 6, "qqp": 14, "sts": 4}
     assert inputs.train_rows_of(base) == {"sst": 24, "qqp": 56, "sts": 18}
     assert [inputs.num_rows[task, HELD] for task in inputs.held] == [6, 14, 4]

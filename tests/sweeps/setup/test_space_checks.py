@@ -7,10 +7,8 @@ import pytest
 
 from mtlib.config.trial import TrialConfig
 from mtlib.data.row_sources import HELD
-from search_spaces.domain import Choice
 from search_spaces.space import SearchSpace
 from sweeps.setup.space_checks import (
-    all_points,
     check_held_out_files,
     check_held_out_share,
     check_starts,
@@ -19,16 +17,6 @@ from sweeps.setup.space_checks import (
 
 def space_with(base: TrialConfig, **changes: Any) -> SearchSpace:
     return SearchSpace(**{"name": "trial", "question": "?", "base": base, "grid": {"smart.weight": (0.0,)}, **changes})
-
-
-def test_points_are_the_base_the_grid_and_the_ends_of_ranges(tiny_config: TrialConfig) -> None:
-    space = space_with(tiny_config, ranges={"replicate": Choice(values=(7, 8))})
-    assert [(config.smart.weight, config.replicate) for config in all_points(space)] == [
-        (0.5, 0),
-        (0.0, 0),
-        (0.5, 7),
-        (0.5, 8),
-    ]
 
 
 @pytest.mark.parametrize("path", ["here", "./here", "../here"])
