@@ -1,4 +1,4 @@
-"""A tiny encoder and a tiny corpus that every test shares; which test files share a process."""
+"""Tiny encoder, corpus and configuration of all tests; test files that share a process."""
 
 import functools
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ from mtlib.model.encoder import PretrainedEncoder, load_encoder
 from mtlib.tasks import TASKS
 from tests.task_tables import read_folder
 
-torch.set_num_threads(1)  # tiny models: more threads only wait for each other
+torch.set_num_threads(1)  # more threads slow tiny models down
 
 SHARED_FIXTURES = ("private_ray", "run_on_both")
-"""Fixtures that start processes, which takes about ten seconds: test files that use the same one run in one process."""
+"""Fixtures that start processes, about ten seconds each; test files that use the same one run in one process."""
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
-    """The scheduler of `--dist loadfile`, for which all files that use a shared fixture are one file."""
+    """The scheduler of `--dist loadfile`; it runs all files that use the same shared fixture in one process."""
     if config.getoption("dist") != "loadfile":
         return None
     scheduler = LoadFileScheduling(config, log)
@@ -33,7 +33,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling |
 
 
 def scope_of(root: Path, node_id: str) -> str:
-    """The shared fixture that a test's file uses, or the file."""
+    """The shared fixture that a test's file uses, otherwise the file."""
     file = node_id.partition("::")[0]
     return shared_fixture(root / file) or file
 
@@ -51,7 +51,7 @@ ROWS = {"sst": 30, "qqp": 70, "sts": 22}
 
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train, dev and test files in the CS224N layout: random words, of which the first decides the label."""
+    """Train, dev and test files in the CS224N layout: random words; the first one decides the label."""
     folder = tmp_path_factory.mktemp("data")
     for name, count in ROWS.items():
         for split, rows in (("train", count), ("dev", 13), ("test", 5)):
@@ -72,7 +72,7 @@ def write_rows(folder: Path, name: str, split: str, count: int) -> None:
 
 
 def label_text(name: str, word: int) -> str:
-    """The label that a text's first word decides, as the files write it."""
+    """The label for the number of a text's first word, as written in the files."""
     return {"sst": str(word % 5), "qqp": f"{word % 2}.0"}.get(name, f"{5 * word / len(WORDS):.2f}")
 
 
@@ -110,7 +110,7 @@ def tiny_corpus(tiny_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path_fac
 
 @pytest.fixture(scope="session")
 def tiny_config() -> TrialConfig:
-    """Staggered fine-tuning in small: QQP alone, then all three with SMART on two; dropout on."""
+    """Staggered fine-tuning: QQP alone, then all three tasks with SMART on two; with dropout."""
     changes: Mapping[str, Any] = {
         "encoder.name": "tiny",
         "encoder.max_length": 32,

@@ -1,4 +1,4 @@
-"""A hub on this machine: serves folders as repositories, the way that huggingface_hub asks for them."""
+"""A local hub: serves folders as repositories to huggingface_hub."""
 
 import contextlib
 import hashlib
@@ -18,7 +18,7 @@ COMMIT = "0" * 40
 
 @dataclass
 class Hub:
-    """A hub that is asked for repositories."""
+    """A running hub and the requests that it received."""
 
     address: str
     requests: list[str] = field(default_factory=list)
@@ -27,14 +27,14 @@ class Hub:
     """Files whose content was sent, as `someone/tiny/config.json`."""
 
     def environment(self, home: Path) -> dict[str, str]:
-        """Of a process whose hub this is, with nothing in its cache below `home` yet."""
+        """Environment variables of a process that uses this hub, with its cache below `home`."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGINGFACE_"))}
         return {**kept, "HF_ENDPOINT": self.address, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
 
 
 @contextlib.contextmanager
 def serve_hub(repositories: dict[str, Path]) -> Iterator[Hub]:
-    """Serves folders by the names of repositories, while the block lasts."""
+    """Serves folders by repository name inside the `with` block."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
@@ -75,7 +75,7 @@ def serve_hub(repositories: dict[str, Path]) -> Iterator[Hub]:
                 self.wfile.write(content)
 
         def log_message(self, *_arguments: object) -> None:
-            """Nothing on the terminal."""
+            """Prints nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     hub = Hub(address=f"http://127.0.0.1:{server.server_port}")
@@ -88,13 +88,13 @@ def serve_hub(repositories: dict[str, Path]) -> Iterator[Hub]:
 
 
 def describe(name: str, folder: Path) -> dict[str, object]:
-    """What the hub says of a repository."""
+    """The hub's JSON description of a repository."""
     files = [{"rfilename": path.name, "size": path.stat().st_size} for path in sorted(folder.iterdir())]
     return {"id": name, "modelId": name, "sha": COMMIT, "private": False, "tags": [], "siblings": files}
 
 
 def run_python(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    """A Python process in the project's folder."""
+    """Runs Python in the project's folder."""
     return subprocess.run(
         [sys.executable, *words], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
     )

@@ -1,4 +1,4 @@
-"""The tables of some tasks, read from their own files."""
+"""Tables of tasks, read from a data folder."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +10,6 @@ from mtlib.data.tables import Table
 
 
 def read_folder(folder: Path, tasks: Iterable[str], splits: Iterable[str] = ("train", "dev")) -> dict[TableKey, Table]:
-    """Tables by (task, split), as a trial of these tasks reads them."""
+    """Tables by (task, split) of a trial with these tasks."""
     config = TrialConfig(stages=(StageConfig(tasks=tuple(tasks)),))
     return {key: table for key, table in read_data(config, folder).items() if key[1] in splits}

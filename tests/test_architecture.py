@@ -1,4 +1,4 @@
-"""The rules of the house that a machine can check: who may import whom, what may be named where."""
+"""Architecture rules: imports, names, folder sizes."""
 
 import ast
 import builtins
@@ -35,7 +35,7 @@ ROOMS = (
 )
 """Every folder and top-level file, lowest first: a file imports only from its own folder and from those before it."""
 MOST_ENTRIES = 12
-"""Files and folders in a folder, `__init__.py` aside; `search_spaces` and its tests hold one file per question."""
+"""Files and folders in a folder without `__init__.py`; `search_spaces` and its tests have one file per question."""
 
 PACKAGES = ("mtlib", "search_spaces", "results", "sweeps")
 FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc", "select", "statistics"}
@@ -79,7 +79,7 @@ def room_of(module: str) -> str:
 
 
 def imports(module: str, only_when_loaded: bool = False) -> Iterator[str]:
-    """Dotted names of what a file imports, our own files by their full name; those in functions too unless told not."""
+    """Dotted names of a file's imports, our own files by full name; of imports in functions too by default."""
     nodes = loaded_nodes(tree_of(module)) if only_when_loaded else ast.walk(tree_of(module))
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -100,7 +100,7 @@ def loaded_nodes(tree: ast.AST) -> Iterator[ast.AST]:
 
 @cache
 def loaded_packages(module: str) -> set[str]:
-    """Top packages of others that loading a file brings in, through our own files too."""
+    """Third-party packages that loading a file imports, directly or through our own files."""
     found: set[str] = set()
     for name in set(imports(module, only_when_loaded=True)):
         is_ours = name.split(".")[0] in PACKAGES
@@ -109,7 +109,7 @@ def loaded_packages(module: str) -> set[str]:
 
 
 def strings(module: str) -> Iterator[tuple[int, str]]:
-    """Line and text of every string of a file that is no docstring."""
+    """Line and text of every string of a file except docstrings."""
     tree = tree_of(module)
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -133,7 +133,7 @@ def test_files_import_only_from_their_own_and_lower_rooms(package: str) -> None:
 def test_imports_form_no_cycle() -> None:
     known = set(MODULES)
     graph = {module: {name for name in imports(module) if name in known} for module in MODULES}
-    list(graphlib.TopologicalSorter(graph).static_order())  # CycleError names the circle
+    list(graphlib.TopologicalSorter(graph).static_order())  # CycleError names the cycle
 
 
 def test_every_room_exists() -> None:

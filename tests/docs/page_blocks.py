@@ -1,6 +1,6 @@
 """The code blocks of docs/extending.md, applied to a copy of the source packages.
 
-A comment above a block says where it goes: `<!-- file: PATH -->` is a new file, `<!-- file: PATH, above: LINE -->` and
+A comment above a block names its location: `<!-- file: PATH -->` is a new file, `<!-- file: PATH, above: LINE -->` and
 `<!-- file: PATH, below: LINE -->` are inserted beside a line of a file.
 """
 
@@ -50,7 +50,7 @@ def copy_packages(folder: Path) -> Path:
 
 
 def apply_block(block: Block, folder: Path) -> None:
-    """Writes a block into a copy of the packages; AssertionError if its file or line is not as the page says."""
+    """Writes a block into a copy of the packages; AssertionError if the file or line does not exist."""
     path = folder / block.path
     assert path.exists() == bool(block.side), f"{block.path} must {'' if block.side else 'not '}exist"
     if not block.side:
@@ -66,7 +66,7 @@ def apply_block(block: Block, folder: Path) -> None:
 
 
 def run_in(folder: Path, script: Path, *arguments: str) -> str:
-    """What a script prints that runs with the packages of a copy; AssertionError with its output if it fails."""
+    """The output of a script run with a copy of the packages; AssertionError with the output if it fails."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(script), *arguments]
     ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""The examples of docs/extending.md work as they stand: each is applied to a copy of the source and trained with."""
+"""The examples of docs/extending.md, applied to a copy of the source, train a step."""
 
 import json
 import math
@@ -47,7 +47,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def shown(tiny_folder: Path, tiny_encoder_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What each training method shows once all examples are in one copy."""
+    """Results of each training method in a copy with all examples."""
     folder = copy_packages(tmp_path_factory.mktemp("extended"))
     for title in CASES:
         for block in EXAMPLES[title]:

@@ -1,4 +1,4 @@
-"""The README and the pages of the documentation name only what exists: flags, files, modules, keys, links."""
+"""Flags, files, modules, keys and links in the README and the documentation exist."""
 
 import argparse
 import importlib.util
@@ -64,7 +64,7 @@ def prose(page: Path) -> str:
 
 
 def iter_commands(page: Path) -> Iterator[tuple[str, list[str]]]:
-    """Script or module, and the words after it, of every `python` command on a page."""
+    """Script or module, and arguments, of every `python` command on a page."""
     blocks = "\n".join(FENCE.findall(page.read_text())).replace("\\\n", " ")
     for line in (*blocks.splitlines(), *INLINE.findall(prose(page))):
         for part in re.split(r"&&|[|>]", line):
@@ -143,7 +143,7 @@ def test_paths_and_modules_in_backticks_exist(page: Path) -> None:
 
 
 def is_module_or_name(dotted: str) -> bool:
-    """Whether there is such a module, or a module that defines such a name."""
+    """Whether a dotted name is a module or is defined in one."""
     path = ROOT / Path(*dotted.split("."))
     if path.is_dir() or path.with_suffix(".py").is_file():
         return True

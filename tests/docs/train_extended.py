@@ -1,7 +1,7 @@
 """Trains a step with each method that docs/extending.md adds; runs in a copy of the packages, prints JSON.
 
 Arguments: a data folder, an encoder's folder, a file with the cases. For each case it prints the message for a wrong
-name, whether the JSON is read back as it was, which changes change the stage key, the model card, and the curves.
+name, whether the JSON is read back unchanged, which settings change the stage key, the model card, and the curves.
 """
 
 import json
@@ -27,7 +27,7 @@ FACTS: Mapping[str, Any] = {"title": "tiny", "best": "overall", "epoch": 1, "ste
 
 
 def describe(case: Mapping[str, Any], corpus: Corpus, encoder: PretrainedEncoder) -> dict[str, Any]:
-    """What one case shows."""
+    """The results of one case."""
     plain = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp", "sts"), sum_losses=True, steps_per_epoch=2),))
     plain = plain.override({"encoder.name": encoder.name, "encoder.max_length": 32})
     chosen = plain.override(case["choose"])

@@ -1,4 +1,4 @@
-"""Tokenizers small enough to read, tables to tokenise, runs of the tiny trial, a full disk: what tests here share."""
+"""Small tokenizers and tables, runs of the tiny trial, two workers, a full disk."""
 
 import errno
 from collections.abc import Callable, Iterator
@@ -76,7 +76,7 @@ def tokenizer(request: pytest.FixtureRequest) -> PreTrainedTokenizerFast:
 
 @pytest.fixture
 def new_run(tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder) -> Callable[..., Run]:
-    """Begins a run of the tiny trial with some dotted keys changed; its answers to different texts differ much."""
+    """Begins a run of the tiny trial with some dotted keys changed; its logits differ strongly between texts."""
 
     def begin(changes: dict[str, Any] | None = None) -> Run:
         config, cpu = tiny_config.override(changes or {}), torch.device("cpu")
@@ -91,7 +91,7 @@ def new_run(tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: Pretrai
 
 @pytest.fixture(scope="session")
 def further_folder(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny data with the further sets beside it."""
+    """The tiny data with extra data."""
     folder = tmp_path_factory.mktemp("further")
     write_further_data(tiny_folder, folder)
     return folder
@@ -118,7 +118,7 @@ def inputs(
 
 @pytest.fixture(scope="session")
 def run_on_both() -> Iterator[RunOnBoth]:
-    """Two worker processes that every test shares."""
+    """Two worker processes for the whole session."""
     with pair_of_workers() as run:
         yield run
 
@@ -172,7 +172,7 @@ FULL_DISKS = [
 
 @pytest.fixture(params=FULL_DISKS, ids=[str(error) for error in FULL_DISKS])
 def full_disk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A disk that is full once half of a file has been written."""
+    """A disk that is full after half of a file has been written."""
 
     def write_half(_tensors: Any, path: Path) -> None:
         path.write_bytes(b"half of it")

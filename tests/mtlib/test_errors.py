@@ -1,4 +1,4 @@
-"""What checks say: the rule, then what came; wrong names are answered with the nearest right ones."""
+"""Error messages: the rule, then the value; unknown names with the nearest known ones."""
 
 from mtlib.errors import first_line, nearest_first, require, require_name, require_once
 from tests.one_line_error import one_line_error

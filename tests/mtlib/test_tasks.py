@@ -1,4 +1,4 @@
-"""Facts about tasks, and the overall score against the papers' own tables."""
+"""Tasks, and the overall score against the papers' tables."""
 
 import dataclasses
 

@@ -32,7 +32,7 @@ from tests.killed import Killed
 
 @dataclasses.dataclass
 class Trace:
-    """Reports and last weights of a run, to compare runs bit for bit."""
+    """Reports and final weights of a run, to compare runs bit for bit."""
 
     reports: dict[int, EpochReport] = dataclasses.field(default_factory=dict)
     weights: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
@@ -88,7 +88,7 @@ def whole(tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: Pretraine
 NUM_STEPS = 32
 """Optimizer steps of the tiny trial: 4, then two epochs of 14."""
 KILLS = (2, 4, 9, 32)
-"""Before the first state, behind the last step of a stage, within an epoch, behind the last step."""
+"""Before the first state, after the last step of a stage, within an epoch, after the last step."""
 
 
 def test_the_tiny_trial_has_the_expected_number_of_steps(whole: Trace) -> None:

@@ -1,4 +1,4 @@
-"""Ranges, conditions and what of them is tried when a space is built."""
+"""Ranges, conditions and the values of them that are tried when a space is built."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -83,7 +83,7 @@ def test_an_end_with_a_condition_is_tried_with_every_value_that_meets_it() -> No
     assert [point for point in points if "steps" in point] == [
         {"mode": mode, "switch": True, "steps": steps} for steps in (1, 3) for mode in ("a", "b")
     ]
-    for point in points:  # nothing is tried that could not be drawn
+    for point in points:  # every tried point can be drawn
         drawn: dict[SearchKey, Any] = {}
         for key, value in point.items():
             assert holds(conditions.get(key), drawn)

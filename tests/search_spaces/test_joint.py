@@ -1,4 +1,4 @@
-"""The joint space: whatever is drawn can be built, and only what matters is drawn."""
+"""The joint space: every draw builds, and only settings that are searched are drawn."""
 
 import random
 from typing import Any
@@ -11,7 +11,7 @@ from search_spaces.space import grid_trials, range_configs, search_domain, trial
 
 
 def draw(stream: random.Random) -> dict[SearchKey, Any]:
-    """One point of the space, drawn as a search does."""
+    """A random point of the space."""
     drawn: dict[SearchKey, Any] = {}
     for key, item in search_domain(SPACE).items():
         if holds(SPACE.conditions.get(key), drawn):

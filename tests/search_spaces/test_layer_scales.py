@@ -1,4 +1,4 @@
-"""The grid of Triple Threat's table 11, and its best layers derived from table 5 anew."""
+"""The grid of Triple Threat's table 11, and its best layers recomputed from table 5."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ TABLE_5 = {
     "qqp": (0.722, 0.781, 0.794, 0.796, 0.782, 0.772, 0.751, 0.792, 0.803, 0.770, 0.783, 0.784),
     "sts": (0.808, 0.815, 0.808, 0.808, 0.837, 0.827, 0.825, 0.828, 0.823, 0.808, 0.788, 0.778),
 }
-"""Score of each task where one layer alone, from 0, was trained."""
+"""Score of each task with only one layer trained, by layer from 0."""
 
 
 def test_each_tasks_layers_are_the_four_best_of_table_5_without_a_tie() -> None:

@@ -1,4 +1,4 @@
-"""Search spaces: what is a trial, what is drawn from, and what is refused when a space is built."""
+"""Search spaces: trials, domains, and the errors of a space that is built."""
 
 import dataclasses
 import importlib

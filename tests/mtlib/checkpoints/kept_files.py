@@ -1,4 +1,4 @@
-"""A folder with small states and weights in it, and what can happen to them: damage and kills."""
+"""A folder with small states and weights, and functions that damage them."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from tests.killed import Killed
 
 
 def state(value: float) -> State:
-    """A state that can be told from others by its value."""
+    """A state identified by its value."""
     return State(tensors={"w": torch.full((300,), value)}, numbers={"value": value})
 
 

@@ -1,4 +1,4 @@
-"""Only the weights of the best epochs stay on disk, damage to them is noticed, and a failure leaves what was there."""
+"""Only the weights of the best epochs are kept, damage is detected, and a failure leaves the previous files."""
 
 import errno
 import json
@@ -29,7 +29,7 @@ def filled(folder: StateFolder) -> dict[str, bytes]:
 
 
 def kept_epochs(folder: StateFolder) -> list[int]:
-    """Epochs whose weights are on disk, each holding its own number."""
+    """Epochs with weights on disk; the weights hold the epoch's number."""
     found = sorted((folder.path / "weights").glob("*.safetensors"))
     sums = json.loads((folder.path / "weights" / CHECKSUMS).read_text())
     assert sums == {path.name: zlib.crc32(path.read_bytes()) for path in found}

@@ -1,4 +1,4 @@
-"""An exported encoder is the trained one for plain `transformers`, the whole gives the trained model's logits."""
+"""Exported models: `transformers` gives the same hidden states, and the whole model the same logits."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -54,7 +54,7 @@ def facts() -> CardFacts:
 
 @pytest.fixture
 def trained(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> Callable[..., MultiTaskModel]:
-    """A model in evaluation mode with no weight as it was, for some dotted keys."""
+    """A model in evaluation mode with every weight changed, for some dotted keys."""
 
     def build(config: TrialConfig = tiny_config) -> MultiTaskModel:
         stream, model = torch.Generator().manual_seed(1), MultiTaskModel(config, tiny_encoder)
@@ -200,7 +200,7 @@ def test_weights_that_do_not_fit_are_one_line_and_leave_nothing(
 
 
 def early(config: TrialConfig, weights: dict[str, Tensor], *tasks: str) -> dict[str, Tensor]:
-    """The weights as an epoch keeps them by which only these tasks have been active."""
+    """The weights kept by an epoch in which only these tasks are active so far."""
     return {name: weight.clone() for name, weight in active_weights(config, tasks, weights).items()}
 
 
@@ -232,7 +232,7 @@ def test_an_early_epoch_is_exported_with_new_weights_for_tasks_not_yet_active(
 def test_a_task_without_a_head_is_active_only_where_its_other_weights_exist(
     tmp_path: Path, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, trained: Trained, facts: CardFacts
 ) -> None:
-    """A cosine without projection has no weight; its projected attention or SimCSE's layer may be new all the same."""
+    """A cosine without projection has no weight, but PALs or SimCSE's projection can be new."""
     bare = {**COSINE, "tasks.sts.cosine_projection": False}
     for more in ({}, SIMCSE, {**PALS, "pals.tasks": ["sts"]}):
         config = tiny_config.override({**bare, **more})
@@ -290,7 +290,7 @@ def test_a_failure_during_export_leaves_nothing(
     facts: CardFacts,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The tokenizers library raises a bare exception where the disk is full."""
+    """The tokenizers library raises a bare Exception on a full disk."""
 
     def fail(*_: object, **__: object) -> None:
         raise error

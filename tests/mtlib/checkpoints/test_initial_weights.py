@@ -1,4 +1,4 @@
-"""A trial begins at exactly the weights that it names, whatever holds them, and what cannot be used stops it first."""
+"""Starting weights: loaded exactly from every kind of folder or file, or refused before training."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ Begin = Callable[..., tuple[MultiTaskModel, dict[str, str]]]
 
 @pytest.fixture
 def trained(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> dict[str, Tensor]:
-    """All weights of a model, none of them as it was."""
+    """All weights of a model, each of them changed."""
     stream = torch.Generator().manual_seed(1)
     weights = MultiTaskModel(tiny_config, tiny_encoder).state_dict()
     return {name: weight + torch.randn(weight.shape, generator=stream) for name, weight in weights.items()}
@@ -36,7 +36,7 @@ def trained(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> dict[s
 
 @pytest.fixture
 def trial_folder(tmp_path: Path, trained: dict[str, Tensor]) -> Path:
-    """A trial's folder whose checkpoint keeps two epochs: the trained weights, best overall, and twice these."""
+    """A trial's folder with checkpoints of two epochs: the trained weights, best overall, and twice those."""
     states = StateFolder(path=tmp_path / "trial" / "checkpoint")
     keep_best(states, 1, {"overall": 1, "qqp": 1}, trained)
     keep_best(states, 2, {"overall": 1, "qqp": 2}, {name: 2 * weight for name, weight in trained.items()})
@@ -45,7 +45,7 @@ def trial_folder(tmp_path: Path, trained: dict[str, Tensor]) -> Path:
 
 @pytest.fixture
 def model_folder(tmp_path: Path, trained: dict[str, Tensor]) -> Path:
-    """An exported model's two files of weights."""
+    """An exported model's folder with its two weight files."""
     folder = tmp_path / "model"
     folder.mkdir()
     save_file({n.removeprefix("encoder."): t for n, t in part(trained, True).items()}, folder / ENCODER_FILE)
@@ -55,7 +55,7 @@ def model_folder(tmp_path: Path, trained: dict[str, Tensor]) -> Path:
 
 @pytest.fixture
 def begin(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> Begin:
-    """A new model after `load_start`, and the digests, for a place to start from and further dotted keys."""
+    """A new model after `load_start`, and the digests, for `start_from` and further dotted keys."""
 
     def build(path: Path | str, **changes: Any) -> tuple[MultiTaskModel, dict[str, str]]:
         config = tiny_config.override({"encoder.start_from": str(path), "seed": 9, **changes})
@@ -129,7 +129,9 @@ def test_heads_of_another_shape_or_name_are_new(model_folder: Path, trained: dic
     changes = {"tasks.sst.hidden_units": 7, "pals.size": 8, "pals.num_heads": 2, "pals.tasks": ["qqp"]}
     model, digests = begin(model_folder, **{"encoder.start_heads": True, **changes})
     assert set(digests) == {"encoder", "heads.qqp", "heads.sts", "heads.sst"}
-    assert digests["heads.sst"] == digest_of({"heads.sst.bias": trained["heads.sst.bias"]})  # all of it that fits
+    assert digests["heads.sst"] == digest_of(
+        {"heads.sst.bias": trained["heads.sst.bias"]}
+    )  # a weight of the same shape
     found, same = model.state_dict(), [name for name in part(trained, False) if ".sst." not in name]
     assert_equal(found, trained, same)
     assert found["heads.sst.weight"].shape == (5, 7)
@@ -202,7 +204,7 @@ def truncate(file: Path) -> None:
 
 
 def widen(folder: Path) -> None:
-    """Puts an encoder of the same layers and another width there."""
+    """Replaces the encoder by one of another width."""
     config = BertConfig(
         vocab_size=27, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=64
     )
@@ -216,7 +218,7 @@ def deepen(folder: Path) -> None:
 
 
 def thin(folder: Path) -> None:
-    """Takes two weights away."""
+    """Removes two weights."""
     weights = load_file(folder / ENCODER_FILE)
     save_file({name: weights[name] for name in sorted(weights)[2:]}, folder / ENCODER_FILE)
 
@@ -336,7 +338,7 @@ def test_a_state_with_other_starting_weights_is_not_resumed(
     states = StateFolder(path=tmp_path / "states", checkpoint_steps=1)
     with pytest.raises(Interrupted):
         train(config, tiny_corpus, tiny_encoder, states=states, on_step=lambda progress: progress.step < 2)
-    with pytest.raises(Interrupted):  # the same weights: goes on
+    with pytest.raises(Interrupted):  # the same weights
         train(config, tiny_corpus, tiny_encoder, states=states, on_step=lambda progress: progress.step < 3)
     kept = json.loads(max(states.path.glob("state-*/state.json")).read_text())
     assert json.loads(kept["numbers"])["step"] == 3

@@ -1,4 +1,4 @@
-"""The card says how a model was trained and what it is not, in front matter that the hub's own reader takes."""
+"""Model cards: training settings, limitations, and front matter that huggingface_hub reads."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +27,7 @@ Write = Callable[..., str]
 
 @pytest.fixture
 def write(tiny_config: TrialConfig) -> Write:
-    """A card for some dotted keys, and some other facts."""
+    """A card for some dotted keys and facts."""
 
     def build(changes: dict[str, Any] | None = None, **facts: Any) -> str:
         config = tiny_config.override(changes or {})
@@ -37,7 +37,7 @@ def write(tiny_config: TrialConfig) -> Write:
 
 
 def front_matter_of(card: ModelCard) -> dict[str, Any]:
-    """What the hub found, by its own names."""
+    """The front matter by huggingface_hub's names."""
     return {name: value for name, value in vars(card.data).items() if value is not None}
 
 

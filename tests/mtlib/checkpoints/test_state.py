@@ -1,4 +1,4 @@
-"""States come back bit for bit, damage falls back on the state before, and only the newest stay on disk."""
+"""States are restored bit for bit, a damaged one falls back to the previous, and only the newest are kept."""
 
 import errno
 import json
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> StateFolder:
 
 
 def loaded_value(folder: StateFolder) -> float | None:
-    """The value of the state that is loaded, checked in tensors and numbers; None if there is none."""
+    """The value of the loaded state, equal in tensors and numbers; None if there is no state."""
     found = load_state(folder)
     if found is None:
         return None
@@ -142,7 +142,7 @@ def test_a_new_state_is_kept_beside_damaged_later_ones(folder: StateFolder) -> N
     for path in saved_states(folder):
         cut(path / "tensors")
     assert load_state(folder) is None
-    for step in (3, 4):  # the trial begins again
+    for step in (3, 4):  # the trial restarts
         save_state(folder, step, state(step))
         assert loaded_value(folder) == step
     assert [path.name for path in saved_states(folder)] == ["state-000000004-000", "state-000000003-000"]
@@ -246,7 +246,7 @@ def test_a_kill_while_old_states_are_removed_leaves_the_new_one(
 
     def kill_at_a_state(path: Path, **named: Any) -> None:
         if path.name.startswith("state-"):
-            (path / "tensors").unlink()  # what a kill leaves of it
+            (path / "tensors").unlink()  # the file that the kill leaves
             raise Killed
         rmtree(path, **named)
 
@@ -360,7 +360,7 @@ def test_the_predicted_disk_use_is_the_actual_one(
     sizes = weights_path(folder, 1).stat().st_size, (saved_states(folder)[0] / "tensors").stat().st_size
     weights_bytes = WEIGHTS_KEPT_BYTES * sum(parameter.numel() for parameter in model.parameters())
     expected = weights_bytes, 3 * weights_bytes
-    # Names and shapes come on top: a few kilobytes, which matter in a model this small only.
+    # Names and shapes add a few kilobytes, which count only in a model this small.
     assert all(0 <= size - foretold < 20_000 for size, foretold in zip(sizes, expected, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""What the tests of all configuration files share: a plain configuration, and what a wrong value is answered with."""
+"""Configurations and checks shared by the tests of mtlib/config."""
 
 import ast
 import dataclasses
@@ -22,10 +22,10 @@ PENALIZED = BASE.override(
         "data.sources.snli.role": "augment",
     }
 )
-"""As BASE, with further data in use and a task for everything that can be put on one; all of it is still off."""
+"""BASE with extra data and tasks for every term, all of them with weight 0."""
 
 Case = tuple[str, Any, str, Any]
-"""A dotted key, a value just outside, the rule that the message begins with, the nearest value inside."""
+"""A dotted key, the nearest value outside, the first words of the message, the nearest value inside."""
 
 
 def override_error(changes: dict[str, Any], base: TrialConfig = BASE) -> str:
@@ -34,7 +34,7 @@ def override_error(changes: dict[str, Any], base: TrialConfig = BASE) -> str:
 
 
 def assert_range(case: Case) -> None:
-    """Outside: refused with the rule, then the value. Inside: accepted, kept by JSON, and another configuration."""
+    """Outside: refused with the rule, then the value. Inside: accepted, preserved by JSON, with another hash."""
     key, outside, rule, inside = case
     message = override_error({key: outside}, PENALIZED)
     assert message.startswith(rule)
@@ -45,7 +45,7 @@ def assert_range(case: Case) -> None:
 
 
 def assert_every_field_changes_the_hash(group: str, cls: type, values: dict[str, Any]) -> None:
-    """Each field of a group, given one value that is not its own in PENALIZED, gives a configuration of its own."""
+    """Each field of a group changes the hash when it gets a value that differs from PENALIZED."""
     assert set(values) == {f.name for f in dataclasses.fields(cls)}, "a field is missing here, or too many"
     hashes = {PENALIZED.override({f"{group}.{name}": value}).content_hash for name, value in values.items()}
     assert PENALIZED.content_hash not in hashes
@@ -53,7 +53,7 @@ def assert_every_field_changes_the_hash(group: str, cls: type, values: dict[str,
 
 
 def undescribed_fields(file_name: str) -> list[str]:
-    """Fields of a configuration file's dataclasses that have no docstring under them."""
+    """Dataclass fields of a configuration file without a docstring."""
     module = ast.parse((ROOT / "mtlib" / "config" / file_name).read_text())
     found = []
     for cls in (node for node in module.body if isinstance(node, ast.ClassDef)):

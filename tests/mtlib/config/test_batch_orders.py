@@ -1,4 +1,4 @@
-"""The table of batch orders: what each entry says is true of its function."""
+"""The table of batch orders: each entry matches its function."""
 
 import inspect
 
@@ -11,7 +11,7 @@ from tests.mtlib.config.config_cases import RANDOM_ORDERS, undescribed_fields
 
 
 def rounds_in(order: str, number: int = 0, seed: int = 0, steps_per_epoch: int | None = None) -> Rounds:
-    """What an order gives for sets of 2, 4 and 3 batches, with its default settings."""
+    """The rounds of an order for sets of 2, 4 and 3 batches, with its default settings."""
     sets = StageSets(
         batches=(2, 4, 3),
         rows=(20, 40, 30),

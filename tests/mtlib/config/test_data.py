@@ -1,4 +1,4 @@
-"""Sources of data: known ones, new ones from text, and every rule of one; batches and evaluation."""
+"""Data sources: known and new ones, and every rule of one; batch and evaluation settings."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The table of gradient methods: every entry names a function that gives a weight per task."""
+"""The table of gradient methods: every function gives a weight per task."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The table of losses: what each entry says is true of its functions."""
+"""The table of losses: each entry matches its functions."""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""Encoder, PALs and tasks: every range on both sides, and what does not fit a task or a head."""
+"""Encoder, PALs and tasks: every range on both sides, and settings that do not suit a task or a head."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Reading of configurations: every line that a user can be given, and text, JSON and Python values alike."""
+"""Reading of configurations: every error message, and values from text, JSON and Python."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -181,7 +181,7 @@ def test_values_given_in_python_follow_the_same_rules() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Limited:
-    """A group that has a rule of its own, as tasks and stages have."""
+    """A group with its own rule, like tasks and stages."""
 
     size: int = 1
 

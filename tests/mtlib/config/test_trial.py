@@ -1,4 +1,4 @@
-"""`TrialConfig`: every range refused with rule then value, canonical JSON, and a hash that means equality."""
+"""`TrialConfig`: ranges, canonical JSON, and a hash that is equal for equal configurations."""
 
 import copy
 import dataclasses
@@ -276,7 +276,7 @@ def test_every_field_has_a_docstring() -> None:
         "optimizer",
         "data",
         "evaluation",
-    }  # their class does it
+    }  # their class checks them
     assert set(undescribed_fields("trial.py")) == {f"TrialConfig.{name}" for name in groups}
 
 

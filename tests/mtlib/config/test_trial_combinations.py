@@ -1,4 +1,4 @@
-"""Rules between groups: each refused with its reason, and accepted just beside it."""
+"""Rules between groups: violations are refused with the reason, and the nearest valid settings are accepted."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ NOTHING_SHARED = (
 )
 
 RULES: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
-    # what is refused, how, and what, added to it, makes it right
+    # refused changes, the message, and further changes that make them valid
     (
         {"stages.0.extra_data": ["snly"]},
         "unknown extra data in stages.0.extra_data 'snly'; did you mean 'snli'? known: snli, cfimdb",

@@ -1,10 +1,10 @@
-"""The tiny data with further sets beside it: extra data in several guises, and augmentation."""
+"""The tiny data with extra data in several roles and augmentation."""
 
 from pathlib import Path
 
 
 def write_further_data(tiny_folder: Path, folder: Path) -> None:
-    """Copies the tiny data into a folder and writes the further sets there."""
+    """Copies the tiny data into a folder and adds the extra data."""
     for path in tiny_folder.iterdir():
         (folder / path.name).write_bytes(path.read_bytes())
     reviews = [f"{row}\tc{row}\ta {('bad', 'good')[row % 2]} film {'very ' * row}\t{row % 2}" for row in range(17)]
@@ -18,7 +18,7 @@ def write_further_data(tiny_folder: Path, folder: Path) -> None:
 
 
 def pairs(animal: str) -> str:
-    """Rows of pairs; columns that are called `same` hold what those before them hold."""
+    """Rows of pairs; a column called `same` repeats the column before it."""
     lines = ["id\tsame_id\tsentence1\tsame1\tsentence2\tlabel\tsame_label\tturned_label"]
     for row in range(29):
         first, second = f"the {animal} runs", f"the {('cat', 'dog', 'car')[row % 3]} runs"

@@ -39,7 +39,7 @@ def corpus_of(table: Table, tokenizer: PreTrainedTokenizerFast, folder: Path) ->
 
 
 def assert_as_tokenizer(inputs: Inputs, tokenizer: PreTrainedTokenizerFast, max_length: int, *texts: list[str]) -> None:
-    """Compares with what the tokenizer itself gives, padding and truncation included."""
+    """Compares with the output of the tokenizer, with its padding and truncation."""
     options = {"padding": True, "return_tensors": "pt", "return_token_type_ids": True}
     expected = tokenizer(*texts, truncation="longest_first", max_length=max_length, **options)
     for field in fields(Inputs):
@@ -119,7 +119,7 @@ def test_single_texts_match_the_tokenizer(
 
 
 def random_batches(size: int, corpus: Corpus) -> list[list[int]]:
-    """20 batches; a row may be there twice."""
+    """20 batches; rows may repeat."""
     stream = np.random.default_rng(size)
     batches: list[list[int]] = stream.integers(0, only_table(corpus).num_rows, (20, size)).tolist()
     return batches

@@ -1,4 +1,4 @@
-"""Readers by format against the libraries that write them: csv, json and pandas. `test_data` reads CS224N files."""
+"""Readers of each format against csv, json and pandas."""
 
 import csv
 import json
@@ -31,7 +31,7 @@ def read_json_lines(path: Path, columns: Sequence[str], **options: Any) -> Itera
 
 
 def random_frame(parts: list[str], count: int = 200) -> pd.DataFrame:
-    """Columns in another order than they are asked for, one more, and texts that no quoting leaves as they are."""
+    """Reordered columns, one extra column, and texts that need quoting."""
     stream = np.random.default_rng(0)
     texts = ["x" + "".join(stream.choice(parts, 4)) + "x" for _ in range(count)]
     gold = stream.choice(["entailment", "neutral", "1.0"], count)
@@ -64,7 +64,7 @@ def test_csv_with_tabs_or_commas_matches_pandas_and_the_csv_module(tmp_path: Pat
 
 
 LONG = "a word " * 30_000
-"""More characters than the 131,072 that the library `csv` reads of itself."""
+"""More characters than the default field limit of `csv`, 131,072."""
 
 
 @pytest.mark.parametrize("text", [LONG, LONG.replace(" ", "\n"), 'a "word", ' * 20_000])

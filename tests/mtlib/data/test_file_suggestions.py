@@ -1,4 +1,4 @@
-"""What is suggested in place of a missing file helps: it is not in use, nor another split's, nor another task's."""
+"""Suggestions for missing files: unused files of the same split and task."""
 
 import errno
 import os
@@ -43,7 +43,7 @@ def test_the_file_with_the_nearest_name_is_suggested(name: str, others: list[str
         ("mine-dev.csv", "mine-test.csv"),
         ("mine.csv", "mine-dev.csv"),
         ("train.tsv", "dev.tsv"),
-        ("sst-dev.csv", "sts-dev.csv"),  # is another task's
+        ("sst-dev.csv", "sts-dev.csv"),  # a file of another task
         ("snli-train.csv", "ids-cfimdb-train.csv"),
         ("quora-train.csv", "reviews-train.csv"),
     ],
@@ -88,7 +88,7 @@ def test_unreadable_folders_are_skipped(tmp_path: Path, monkeypatch: pytest.Monk
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return stat(path, **options)
 
-    monkeypatch.setattr(os, "stat", refuse)  # as without permission; root may search all
+    monkeypatch.setattr(os, "stat", refuse)  # simulates missing permission; root may read all folders
     assert (
         describe_missing(tmp_path / "data", ["a.csv"]) == f"did you mean the folder {tmp_path}/data/open, which has it?"
     )

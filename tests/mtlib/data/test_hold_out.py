@@ -1,4 +1,4 @@
-"""Rows that are held out: whole groups, by texts alone, as many as fit; against groups found by hand."""
+"""Held-out rows: whole groups of rows that share texts, as many as fit; against groups found by hand."""
 
 import hashlib
 
@@ -12,7 +12,7 @@ Columns = list[list[str]]
 
 
 def random_texts(seed: int) -> Columns:
-    """One or two columns of 1 to 60 rows, of so few texts that many rows share some, written in several ways."""
+    """One or two columns of 1 to 60 rows with few distinct texts, in several spellings."""
     stream = np.random.default_rng(seed)
     rows, kinds = int(stream.integers(1, 61)), int(stream.integers(1, 90))
     ways = ["text {}", "TEXT {}", "  Text\t {} "]
@@ -28,7 +28,7 @@ def rows_of(columns: Columns) -> list[set[str]]:
 
 
 def groups_by_hand(columns: Columns) -> list[set[int]]:
-    """Groups of rows that texts connect: each row in turn joins all groups that hold one of its texts."""
+    """Groups of rows connected by texts: each row in turn joins all groups that have one of its texts."""
     groups: list[tuple[set[int], set[str]]] = []
     for number, texts in enumerate(rows_of(columns)):
         joined = [group for group in groups if group[1] & texts]
@@ -80,7 +80,7 @@ def test_single_texts_are_sorted_by_their_hash() -> None:
 
 
 def test_a_group_is_sorted_by_its_smallest_hash_and_skipped_where_it_does_not_fit() -> None:
-    """By hash: e (3f79...), c (2e7d...) and a (ca97...) come c, e, a; c is the smallest text of three rows."""
+    """Sorted by hash: c (2e7d...), e (3f79...), a (ca97...); c is the smallest text of a group of three rows."""
     assert [hashlib.sha256(text.encode()).hexdigest()[:4] for text in "cea"] == ["2e7d", "3f79", "ca97"]
     columns = [["d", "c", "x", "e", "a"], ["c", "x", "x", "e", "a"]]
     assert hold_out_texts(columns, 0.19) == set()

@@ -1,4 +1,4 @@
-"""Data sets in the format of Hugging Face, made here; nothing is asked of the hub."""
+"""Local data sets in the format of Hugging Face, read without the hub."""
 
 import builtins
 from pathlib import Path

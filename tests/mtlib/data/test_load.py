@@ -1,4 +1,4 @@
-"""What a configuration asks for: which files, which rows of them, and what is said where there are none."""
+"""The files and rows that a configuration names, and the errors for missing ones."""
 
 import json
 import shutil
@@ -32,13 +32,13 @@ Write = Callable[[str, pd.DataFrame], None]
 
 @pytest.fixture
 def folder(tiny_folder: Path, tmp_path: Path) -> Path:
-    """The tiny corpus, to be changed."""
+    """A copy of the tiny data."""
     return Path(shutil.copytree(tiny_folder, tmp_path / "data"))
 
 
 @pytest.fixture
 def write(folder: Path) -> Write:
-    """Writes a frame in the format that its file's name says."""
+    """Writes a frame in the format of the file's extension."""
 
     def write_file(name: str, frame: pd.DataFrame) -> None:
         path = folder / name
@@ -271,7 +271,7 @@ def texts_of(tables: Iterable[Table]) -> set[str]:
 
 
 def test_no_held_out_text_is_in_any_train_table(folder: Path, write: Write) -> None:
-    """Nor in extra data and augmentation that repeat all train rows of their task, in capitals."""
+    """Extra data and augmentation repeat all train rows of their task in capitals."""
     pairs, texts = (pd.read_csv(folder / TASKS[task].file_name("train"), sep="\t") for task in ("qqp", "sst"))
     for side in ("sentence1", "sentence2"):
         pairs[side] = pairs[side].str.upper()
@@ -339,7 +339,7 @@ def test_rows_of_glue_files_and_of_replaced_tasks_are_held_out(folder: Path, wri
     config = config_of("sst", "sts", sources=sources, hold_out=0.3)
     held, tables = read_held_out(config, folder), read_data(config, folder)
     assert [table.path.name for table in held.values()] == ["own-train.csv", "train.tsv"]
-    assert [len(table.ids) for table in held.values()] == [3, 3]  # GLUE's two rows alike are one group
+    assert [len(table.ids) for table in held.values()] == [3, 3]  # GLUE's two equal rows are one group
     assert [len(tables[task, "train"].ids) for task in held] == [7, 9]
 
 

@@ -1,4 +1,4 @@
-"""Parts of tables: files read once, held-out rows on one side only, what else is left out counted."""
+"""Row sources: files are read once, held-out rows are on one side only, other dropped rows are counted."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ LAYOUT = Layout(id_column="id", text_columns=("sentence",), label_column="sentim
 
 
 def write(folder: Path, name: str, texts: Sequence[str]) -> RowSource:
-    """A file of single texts, and all of its rows."""
+    """Writes a file of single texts; the source of all its rows."""
     rows = [f"{name}{number},{text},{number % 5}" for number, text in enumerate(texts)]
     (folder / f"{name}.csv").write_text("\n".join(["id,sentence,sentiment", *rows]) + "\n")
     return RowSource(task="sst", split="train", path=f"{name}.csv", own_split="train", layout=LAYOUT)
@@ -101,7 +101,7 @@ def test_augmentation_is_dropped_too_and_not_counted_among_own_rows(
 
 
 def test_held_out_rows_of_two_tasks_are_dropped_from_both(tmp_path: Path) -> None:
-    """One file is a part of the other, so that each keeps other rows aside."""
+    """One file is a part of the other, so that their held-out rows differ."""
     files = [write(tmp_path, "one", WORDS), write(tmp_path, "two", WORDS[:12])]
     together = HoldOut(share=0.25, sources=tuple(files))
     train = [(keeping(part, together),) for part in files]

@@ -39,7 +39,7 @@ def tokenize_one(table: Table, tokenizer: PreTrainedTokenizerFast, folder: Path)
 
 
 def only_cache(folder: Path) -> Path:
-    """The one entry of a cache folder; nothing else may be left there."""
+    """The only entry of a cache folder; other files are an error."""
     (entry,) = folder.iterdir()
     return entry
 
@@ -277,7 +277,7 @@ def test_two_processes_can_build_at_once(bert_tokenizer: PreTrainedTokenizerFast
         (data / f"quora-{split}.csv").write_text("id\tsentence1\tsentence2\tis_duplicate\n" + rows)
     bert_tokenizer.save_pretrained(encoder)
     tokenize(read_folder(data, ["qqp"], ["dev"]), PreTrainedTokenizerFast.from_pretrained(encoder), cache)
-    flip_a_byte(only_cache(cache))  # so train is built from nothing, and dev is mended
+    flip_a_byte(only_cache(cache))  # train is built, and dev is rebuilt
     first, second = run_builders(data, encoder, cache, [tmp_path / "one", tmp_path / "two"])
     assert first == second
     assert first.split()[1] == "4000"
@@ -286,7 +286,7 @@ def test_two_processes_can_build_at_once(bert_tokenizer: PreTrainedTokenizerFast
 
 
 def run_builders(data: Path, encoder: Path, cache: Path, flags: list[Path]) -> list[str]:
-    """Builds the cache in two processes that start together when both flags are up; what each printed."""
+    """Output of two processes that build the cache at the same time."""
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", BUILDER, *map(str, (data, encoder, cache, own, other))],

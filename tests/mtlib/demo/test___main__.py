@@ -1,4 +1,4 @@
-"""The command that writes the demonstration."""
+"""The command that writes the demonstration's data and encoder."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The demonstration corpus on disk: its format, its balance, and what a bag of words makes of it."""
+"""The demonstration corpus on disk: format, balance, and the scores of a bag of words."""
 
 import csv
 from collections import Counter
@@ -39,7 +39,7 @@ HEADERS = {
 Tables = dict[tuple[str, str], Table]
 
 BAG_OF_WORDS_MOST = {"sst": 0.50, "qqp": 0.62, "sts": 0.64}
-"""What a bag of words must stay below on dev (accuracy, accuracy, Pearson). Measured for seed 0: .442, .578, .578; the
+"""Upper bounds of the bag of words on dev (accuracy, accuracy, Pearson). Measured for seed 0: .442, .578, .578; the
 most frequent class has .238 and .538. The tiny encoder, without SMART: .59 to .62, .76 to .81, .65 to .82 (4 seeds)."""
 
 
@@ -166,7 +166,7 @@ def test_a_bag_of_words_does_not_solve_the_tasks(bag_of_words: dict[str, float])
 
 
 def staggered() -> TrialConfig:
-    """The plan that the demonstration is meant for, in the demonstration's settings."""
+    """The staggered plan with the demonstration's settings."""
     config = TrialConfig(stages=STAGGERED)
     return config.override(demo_overrides(config))
 

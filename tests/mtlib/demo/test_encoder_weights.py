@@ -1,4 +1,4 @@
-"""The weights of the tiny encoder: BERT's names and shapes, and heads that look where they are said to look."""
+"""The weights of the tiny encoder: BERT's names and shapes, and the documented attention of its heads."""
 
 import numpy as np
 import pytest

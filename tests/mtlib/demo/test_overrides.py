@@ -1,4 +1,4 @@
-"""The demonstration's settings: any plan becomes short, the staggered one as it always was."""
+"""The demonstration's settings: every plan is shortened; the staggered one is pinned."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The grammar of the demonstration corpus: what a text says decides its label, not which words it holds."""
+"""The grammar of the demonstration corpus: labels depend on the meaning of a text, not on its words alone."""
 
 import re
 from collections import Counter

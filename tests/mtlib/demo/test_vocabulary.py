@@ -1,4 +1,4 @@
-"""The tables of words: well formed, and free of double meanings."""
+"""The word tables are well formed and unambiguous."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""What a penalty may read of the pass that the loss is taken from."""
+"""The clean pass that penalties read."""
 
 from collections.abc import Callable
 from typing import Any

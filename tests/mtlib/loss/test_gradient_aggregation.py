@@ -1,4 +1,4 @@
-"""Methods against conflicts: literal algorithms, closed forms, properties, and torchjd on the stacked gradients."""
+"""Gradient methods against literal algorithms, closed forms, properties, and torchjd."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -34,11 +34,11 @@ NewRun = Callable[..., Run]
 STILL = {"encoder.dropout": 0, "encoder.attention_dropout": 0, "smart.weight": 0}
 NUM_ENTRIES = 10
 METHODS = {name: load_function(method.function) for name, method in GRADIENT_METHODS.items() if method.function}
-"""From the Gramian to the weights, by name; all but the sum."""
+"""Functions from the Gramian to the weights, by name, without the sum."""
 
 
 def conflicting(seed: int, num_tasks: int) -> Tensor:
-    """Gradients of several tasks, (tasks, entries), each in conflict with another one and none like another in size."""
+    """Gradients of several tasks, (tasks, entries), of different lengths, each in conflict with another."""
     stream = torch.Generator().manual_seed(seed)
     while True:
         matrix = torch.randn(num_tasks, NUM_ENTRIES, generator=stream, dtype=torch.float64)
@@ -53,7 +53,7 @@ def cut(matrix: Tensor) -> list[Gradients]:
 
 
 def combined(method: str, matrix: Tensor) -> Tensor:
-    """What the rows combine to, put together again; (entries,)."""
+    """The combination of the rows; (entries,)."""
     parts = [part for part in combine(METHODS[method], cut(matrix)) if part is not None]
     assert [part.shape for part in parts] == [(2, 3), (4,)]
     return torch.cat([part.flatten() for part in parts])
@@ -73,14 +73,14 @@ def pcgrad_by_hand(matrix: Tensor) -> Tensor:
 
 
 def on_dual_cone(vector: Tensor, matrix: Tensor) -> Tensor:
-    """The nearest vector whose inner product with no row is negative, by Moreau's decomposition and SciPy's NNLS."""
+    """The nearest vector without a negative inner product with a row, by Moreau's decomposition and SciPy's NNLS."""
     directions = functional.normalize(matrix, dim=1)
     weights, _ = nnls(directions.T.numpy(), -vector.numpy())
     return vector + directions.T @ torch.from_numpy(weights)
 
 
 def crowded(num_tasks: int) -> Tensor:
-    """Gradients that all pull against each other, so that it matters which conflict is settled first."""
+    """Gradients in conflict pairwise, so that the order of projections matters."""
     matrix = conflicting(0, num_tasks)
     return matrix - 0.9 * matrix.mean(0)
 
@@ -89,7 +89,7 @@ RATIOS = [1.0, 10.0, 100.0, 300.0, 1000.0, 1e6]
 
 
 def unlike(seed: int, num_tasks: int, ratio: float) -> Tensor:
-    """Gradients in conflict, the longest of which is `ratio` times as long as the shortest, in random order."""
+    """Gradients in conflict in random order; the longest is `ratio` times as long as the shortest."""
     matrix, stream = crowded(num_tasks), np.random.default_rng(seed)
     matrix += 0.3 * torch.from_numpy(stream.standard_normal(matrix.shape))
     lengths = torch.from_numpy(stream.permutation(np.geomspace(1, ratio, num_tasks)))
@@ -169,7 +169,7 @@ def test_mgda_is_the_shortest_vector_of_the_hull_for_any_ratio_of_lengths(num_ta
         assert weights.min() >= 0
         assert weights.sum().item() == pytest.approx(1)
         shortest = weights @ matrix
-        # Wolfe's criterion: it is the shortest if the hull lies beyond the plane through it at right angles to it.
+        # Wolfe's criterion: a vector is the shortest if the hull lies beyond the plane through it, orthogonal to it.
         assert worst_cosine(shortest, matrix - shortest) > -1e-6
 
 
@@ -449,8 +449,8 @@ def test_the_mean_over_workers_is_one_exchange_and_none_stays_none(monkeypatch: 
 
 
 def test_gradients_are_averaged_over_the_workers_before_they_are_combined(monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = torch.tensor([[1.0, 0.0], [-1.0, 0.5]])  # here they are in conflict
-    others = iter(torch.tensor([[1.0, 0.0], [3.0, 0.5]]))  # on average they are not
+    mine = torch.tensor([[1.0, 0.0], [-1.0, 0.5]])  # in conflict on this worker
+    others = iter(torch.tensor([[1.0, 0.0], [3.0, 0.5]]))  # without conflict on average
     monkeypatch.setattr(mtlib.loss.gradient_aggregation, "num_workers", lambda: 2)
     monkeypatch.setattr(mtlib.loss.gradient_aggregation, "sum_over_workers", lambda values: values + next(others))
     (found,) = combine(METHODS["pcgrad"], [[row] for row in mine])
@@ -465,7 +465,7 @@ def run(new_run: NewRun) -> Run:
 
 
 def parts_of(run: Run, *sets: str) -> tuple[list[Batch], list[Place]]:
-    """A batch of each named set, of other rows each."""
+    """A batch of each named set, with different rows."""
     parts = [StepBatch(set=name, rows=np.arange(5) + 5 * turn, turn=turn) for turn, name in enumerate(sets)]
     return [batch_of(run, part) for part in parts], [batch_place(run, part) for part in parts]
 
@@ -513,7 +513,7 @@ def test_a_task_does_not_reach_the_heads_of_others(run: Run) -> None:
 
 
 class Wrapped(nn.Module):
-    """Stands for DDP: knows whether it was called inside `no_sync`."""
+    """A stand-in for DDP that records whether it is called inside `no_sync`."""
 
     def __init__(self, objective: nn.Module) -> None:
         super().__init__()

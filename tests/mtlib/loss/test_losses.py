@@ -89,7 +89,7 @@ def test_cross_entropy_of_two_logits_equals_that_of_their_difference() -> None:
 
 
 def naive_ordinal(logits: Tensor, labels: Tensor, alpha: float) -> list[float]:
-    """The equation as it stands, a class at a time."""
+    """The equation, one class at a time."""
     probs = softmax(logits.numpy(), axis=1)
     return [
         -sum(math.log(1 - p) * abs(i - int(label)) ** alpha for i, p in enumerate(row))
@@ -138,7 +138,7 @@ def test_the_ordinal_log_loss_at_large_logits_is_finite_with_a_gradient(winner: 
     expected = torch.full((1, 5), -distance / 4)
     expected[0, winner] = distance
     assert loss.item() == pytest.approx(distance * (2e4 - math.log(4)), rel=1e-5)
-    assert torch.allclose(gradient, expected, rtol=2e-3)  # at 2e4 fp32 knows a logarithm to .002
+    assert torch.allclose(gradient, expected, rtol=2e-3)  # at 2e4 an fp32 logarithm is exact to .002
 
 
 def test_the_dual_objective_is_the_mean_or_the_sum_of_five_binary_losses() -> None:
@@ -239,7 +239,7 @@ def test_the_symmetric_divergence_equals_two_divergences_to_a_fixed_target(kind:
     def both(one: Tensor, other: Tensor) -> Tensor:
         return divergence_from(kind, one, other) + divergence_from(kind, other, one)
 
-    factor = 2 if kind == "regression" else 1  # a squared difference is one term, of which nothing is held fixed
+    factor = 2 if kind == "regression" else 1  # a squared difference is one term with gradients in both
     assert torch.allclose(factor * symmetric_divergence(kind, first, second), both(first, second), rtol=1e-9)
     expected = gradients_of(both, first, second)
     for found, wanted in zip(gradients_of(fixed(kind), first, second), expected, strict=True):
@@ -386,4 +386,4 @@ def test_the_divergence_to_a_distant_teacher_is_finite_with_its_gradient(kind: s
 
 def test_divergence_of_a_run_is_an_arithmetic_error() -> None:
     assert issubclass(TrainingDiverged, ArithmeticError)
-    assert not issubclass(TrainingDiverged, ValueError)  # it is no wrong use
+    assert not issubclass(TrainingDiverged, ValueError)  # not a mistake of the user

@@ -1,4 +1,4 @@
-"""The objective by hand: means, weights, short batches and shards, and each term that is added to a loss."""
+"""The objective by hand: means, weights, short batches, shards, and each added term."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,7 +26,7 @@ PLAIN = {"encoder.dropout": 0, "encoder.attention_dropout": 0, "smart.weight": 0
 SMART = {**PLAIN, "smart.weight": 7, "smart.tasks": "sst,qqp,sts", "smart.mode": "random", "smart.epsilon": 0.1}
 SMART["smart.noise_std"] = 0.1
 VANISHING = 1e-30
-"""A deviation of noise that is lost where it is added to a text, so that what stays is the text."""
+"""A standard deviation of noise so small that adding it does not change the embeddings in fp32."""
 SIZES = {"sst": 8, "qqp": 8, "sts": 5}
 ALL = "sst,qqp,sts"
 BI = {"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"}
@@ -51,7 +51,7 @@ def shards_of(run: Run, task: str, rows: int, world_size: int = 1) -> list[Batch
 
 
 def ask(run: Run, batches: Sequence[Batch], seed: int = 11, turn: int = 0) -> tuple[Tensor, Tensor]:
-    """Loss and details; the noise of each batch has the same seed, and each has the same turn."""
+    """Loss and details; all batches have the same noise seed and turn."""
     places = [Place(noise_seed=seed, turn=turn, full_size=run.config.batch_size_of(batch.task)) for batch in batches]
     loss, details = run.objective(batches, places)
     return loss, details
@@ -153,7 +153,7 @@ def test_the_penalty_is_added_as_mean_or_sum(task: str, encoding: str, reduction
     smooth = penalties.mean() if reduction == "mean" else penalties.sum()
     loss, details = ask(run, [batch])
     assert loss.item() == pytest.approx(0.25 * (losses.mean() + 7 * smooth).item(), rel=1e-3)
-    assert 7 * penalties.mean() > 0.01 * losses.mean()  # or it would not show
+    assert 7 * penalties.mean() > 0.01 * losses.mean()  # otherwise the penalty is too small to test
     largest = torch.stack([part.abs().amax(dim=(1, 2)) for part in noise_by_hand(run, batch)]).amax(0)
     sums = [part.sum().item() for part in (losses, penalties, largest)]
     assert details[0].tolist() == pytest.approx([*sums, 0, 0], rel=1e-3)
@@ -177,7 +177,7 @@ def test_the_loss_of_a_step_is_the_sum_over_its_batches(new_run: NewRun) -> None
 
 
 def moved_on(run: Run) -> Run:
-    """The run with weights that its teacher is behind, and with log variances that are not 0."""
+    """The run with weights that differ from the teacher's and log variances other than 0."""
     stream = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, parameter in run.model.named_parameters():
@@ -187,7 +187,7 @@ def moved_on(run: Run) -> Run:
 
 
 def share_views(run: Run, shards: list[Batch], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gives each of several workers the second views of all, whose gradient flows into the one model here."""
+    """Gives each simulated worker the second views of all, with gradients in the one model."""
 
     def gather(values: Tensor) -> Tensor:
         parts = []
@@ -203,7 +203,7 @@ def share_views(run: Run, shards: list[Batch], monkeypatch: pytest.MonkeyPatch) 
 
 
 def passes_of(run: Run, task: str) -> int:
-    """How often a batch goes through the encoder."""
+    """The number of encoder passes of a batch."""
     count: list[int] = []
     handle = run.model.encoder.register_forward_hook(lambda *_: count.append(1))
     ask(run, shards_of(run, task, 5))
@@ -289,7 +289,9 @@ def test_an_empty_shard_has_weight_0(changes: dict[str, Any], new_run: NewRun) -
     assert loss.item() == 0
     assert details.tolist() == [[0, 0, 0, 0, 0]]
     gradients = gradients_of(run, loss)
-    assert gradients.keys() == gradients_of(run, ask(run, [full])[0]).keys()  # the workers wait for the same ones
+    assert (
+        gradients.keys() == gradients_of(run, ask(run, [full])[0]).keys()
+    )  # the same collective calls on every worker
     assert all(not gradient.any() for gradient in gradients.values())
 
 
@@ -368,7 +370,7 @@ def test_only_bf16_multiplies_in_bfloat16(new_run: NewRun) -> None:
 
 
 def test_clean_and_perturbed_passes_draw_different_dropout(new_run: NewRun) -> None:
-    still = {"smart.noise_std": VANISHING}  # what differs is dropout
+    still = {"smart.noise_std": VANISHING}  # only dropout differs
     run = new_run({**SMART, **still, "encoder.dropout": 0.3})
     torch.manual_seed(0)
     _, details = ask(run, shards_of(run, "qqp", 8))
@@ -423,7 +425,7 @@ def test_tiny_noise_gives_no_penalty_only_with_shared_masks(task: str, new_run: 
         penalties[masks], losses[masks] = column(details, "smart_penalty"), column(details, "loss")
     assert penalties["shared"] == 0
     assert penalties["independent"] > 1e-4
-    assert losses["shared"] == losses["independent"]  # the clean pass draws the same
+    assert losses["shared"] == losses["independent"]  # the same draws as in the clean pass
 
 
 def test_shared_masks_hold_in_every_ascent_step(new_run: NewRun) -> None:
@@ -477,7 +479,9 @@ def test_the_proximal_term_has_gradients_of_both_divergences_and_none_in_the_tea
         assert torch.allclose(found[name], gradient, rtol=1e-3, atol=1e-5), name
     torch.autograd.backward(ask(run, [batch])[0])
     assert all(parameter.grad is None and not parameter.requires_grad for parameter in run.teacher.parameters())
-    assert {name for name, _ in run.objective.named_parameters() if name.startswith("teacher.")}  # DDP knows of it
+    assert {
+        name for name, _ in run.objective.named_parameters() if name.startswith("teacher.")
+    }  # DDP sees the parameters
 
 
 def test_the_teacher_has_no_dropout_and_starts_as_the_model(new_run: NewRun) -> None:
@@ -488,7 +492,7 @@ def test_the_teacher_has_no_dropout_and_starts_as_the_model(new_run: NewRun) -> 
     assert not any(module.training for module in run.teacher.modules())
     silent = mean_teacher(run.model)
     assert torch.equal(silent(batch).logits, run.teacher(batch).logits)
-    assert run.model.training  # a copy was made: the model keeps its mode
+    assert run.model.training  # a copy: the mode of the model does not change
     assert silent.get_parameter("heads.sst.weight") is not run.model.get_parameter("heads.sst.weight")
     torch.manual_seed(0)
     clean = run.model(batch).logits
@@ -511,7 +515,7 @@ def test_only_proximal_tasks_run_the_teacher(new_run: NewRun) -> None:
 
 
 def contrast_by_hand(first: Tensor, second: Tensor, temperature: float) -> Tensor:
-    """SimCSE's loss of each row: its texts one by one against all second views, (rows,); from (rows, texts, hidden)."""
+    """SimCSE's loss of each row, text by text against all second views, (rows,); from (rows, texts, hidden)."""
     rows, texts = first.shape[:2]
     candidates = second.flatten(0, 1)
     losses = []
@@ -542,7 +546,7 @@ def test_the_contrastive_term_matches_a_loop_over_two_views(
     run = new_run({**CONTRAST, **NOISY, **changes})
     (batch,) = shards_of(run, task, 4)
     torch.manual_seed(6)
-    clean = run.model(batch)  # the first view is that of the pass for the loss
+    clean = run.model(batch)  # the first view comes from the pass of the loss
     again = run.model.encode_texts(batch)[0]
     views = [clean.vectors, again]
     if projection != "none":
@@ -580,7 +584,7 @@ def test_the_contrastive_terms_dropout_applies_to_its_two_views_only(rate: float
     losses = functional.cross_entropy(clean, batch.labels.long(), reduction="sum")
     assert column(details, "loss") == pytest.approx(losses.item(), rel=1e-5)
     assert {dropout.p for dropout in hidden_dropouts_by_hand(run)} == {0.3}
-    run = new_run({**CONTRAST, **NOISY, "simcse.projection": "none"})  # at the encoder's own rate it is another
+    run = new_run({**CONTRAST, **NOISY, "simcse.projection": "none"})  # different with the encoder's dropout
     torch.manual_seed(6)
     assert column(ask(run, [batch])[1], "simcse") != column(details, "simcse")
 
@@ -694,6 +698,6 @@ def test_a_set_with_its_own_batch_size_is_divided_by_it(changes: dict[str, Any],
         found[size] = (loss.item(), details)
     assert torch.equal(found[3][1], found[6][1])
     by_sum = run.config.smart.weight * column(found[3][1], "smart_penalty")
-    constant = by_sum if run.config.smart.reduction == "sum" else 0.0  # a sum over the batch is divided by nothing
+    constant = by_sum if run.config.smart.reduction == "sum" else 0.0  # a sum over the batch is not divided
     assert 3 * (found[3][0] - constant) == pytest.approx(6 * (found[6][0] - constant), rel=1e-4, abs=1e-5)
     assert found[8][0] == pytest.approx(ask(run, [batch])[0].item(), rel=1e-6)

@@ -1,4 +1,4 @@
-"""The mean teacher: how fast it follows, and how it moves."""
+"""The mean teacher: decay over the steps, and the update."""
 
 from collections.abc import Callable
 

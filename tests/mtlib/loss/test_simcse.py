@@ -1,4 +1,4 @@
-"""The contrastive loss against a plain loop, and on two workers against one."""
+"""The contrastive loss against a plain loop, and two workers against one."""
 
 import math
 from typing import Any
@@ -14,11 +14,11 @@ from tests.mtlib.runtime.worker_pair import RunOnBoth
 
 HIDDEN, TAU = 4, 0.3
 CASES = ((5, 1), (5, 2), (4, 1), (2, 2), (1, 1), (1, 2))
-"""Rows of the global batch and texts of each: an odd number leaves shards of unequal size, 1 an empty one."""
+"""Rows of the global batch and texts per row: an odd number gives shards of unequal size, 1 an empty one."""
 
 
 def views(rows: int, texts: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Two views that resemble each other, (rows, texts, hidden)."""
+    """Two similar views, (rows, texts, hidden)."""
     stream = torch.Generator().manual_seed(seed)
     first = torch.randn(rows, texts, HIDDEN, generator=stream)
     return first, first + 0.5 * torch.randn(rows, texts, HIDDEN, generator=stream)
@@ -124,7 +124,7 @@ def test_one_worker_has_all_rows() -> None:
 
 @pytest.fixture(scope="module")
 def answers(run_on_both: RunOnBoth) -> list[dict[str, Any]]:
-    """What each of two workers finds for every case."""
+    """The results of each of two workers for every case."""
     return run_on_both(answer)
 
 

@@ -1,4 +1,4 @@
-"""SMART: norms and ascent by hand, and its properties on the real tiny model."""
+"""SMART: norms and ascent by hand, and its properties on the tiny model."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ MODES = ("unit_norm", "paper", "random")
 
 
 def smart(**changes: Any) -> SmartConfig:
-    """Settings at which noise is large enough to be seen in fp32."""
+    """Settings with noise large enough for fp32."""
     return SmartConfig(**{"noise_std": 0.1, "step_size": 0.3, "epsilon": 0.2, **changes})
 
 
@@ -33,7 +33,7 @@ def random_noise(seed: int, *shape: int) -> Tensor:
 
 
 class Linear:
-    """A model that is linear in its noise, and remembers every noise that it was given."""
+    """A model that is linear in its noise and records the noise of each call."""
 
     def __init__(self) -> None:
         self.weight = random_noise(1, TOKENS, HIDDEN).requires_grad_()
@@ -62,7 +62,7 @@ def test_a_step_in_paper_mode_by_hand() -> None:
     noise = torch.tensor([[[0.1, 0.0], [0.0, -0.15]], [[0.0, 0.0], [0.0, 0.0]]])
     gradient = torch.tensor([[[4.0, -1.0], [2.0, -4.0]], [[0.0, 0.0], [0.0, 0.0]]])
     stepped = step_noise(smart(mode="paper", step_size=0.1, epsilon=0.2), noise, gradient)
-    # Row 0: plus .1 times (1, -1/4; 1/2, -1), then held within .2; row 1 has no direction to climb.
+    # Row 0: plus .1 times (1, -1/4; 1/2, -1), then held within .2; row 1 has no gradient.
     assert torch.allclose(stepped, torch.tensor([[[0.2, -0.025], [0.05, -0.2]], [[0.0, 0.0], [0.0, 0.0]]]))
 
 

@@ -1,4 +1,4 @@
-"""Tiny configurations of many architectures: encoders, decoders, encoder-decoders, and what is no text model."""
+"""Tiny configurations of many architectures: encoders, decoders, encoder-decoders, and models of other inputs."""
 
 from typing import Any
 
@@ -105,14 +105,14 @@ ENCODERS: dict[str, Any] = {
     "xlnet": XLNetConfig(**VOCABULARY, **ENDS, d_model=16, n_layer=2, n_head=2, d_inner=32, pad_token_id=0),
     "yoso": YosoConfig(**SMALL, **ENDS, use_expectation=True),
 }
-"""They read a text both ways."""
+"""Bidirectional encoders."""
 NOT_ENTERED = {
     **dict.fromkeys(
         ("xlm", "flaubert"), "its 'embeddings' are a table of words, positions and LayerNorm come behind it$"
     ),
     **dict.fromkeys(("canine", "gemma3, both ways", "xlnet"), "it has no module called 'embeddings'$"),
 }
-"""Encoders that SMART's noise cannot enter, and what is said of them."""
+"""Encoders without an entry for SMART's noise, with the reason in the error."""
 DECODERS: dict[str, Any] = {
     "bert, as a decoder": BertConfig(**SMALL, is_decoder=True),
     "bloom": BloomConfig(**VOCABULARY, **ENDS, hidden_size=16, n_layer=2, n_head=2),
@@ -133,7 +133,7 @@ DECODERS: dict[str, Any] = {
     "qwen2": Qwen2Config(**SMALL, **ENDS, **DIVIDED),
     "xlm, causal": XLMConfig(**XLM, pad_index=0, causal=True),
 }
-"""Each of their tokens sees those before it only."""
+"""Causal decoders: a token attends only to earlier ones."""
 ENCODER_DECODERS: dict[str, Any] = {
     "bart": BartConfig(**VOCABULARY, **LAYERS_OF_BOTH, **HEADS_OF_BOTH, max_position_embeddings=48),
     "t5": T5Config(**VOCABULARY, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2),
@@ -154,11 +154,11 @@ NO_TEXT_ENCODERS: dict[str, tuple[Any, str]] = {
         "one that does not give each token a state of its hidden_size, 16 (reformer)",
     ),
 }
-"""What is wrong with each, as the message says it."""
+"""The reason in the error of each."""
 
 
 def untrained(config: Any, tokenizer: PreTrainedTokenizerFast) -> PretrainedEncoder:
-    """An encoder of an architecture with random weights and no fewer differences between tokens than trained ones."""
+    """An encoder of an architecture with random weights, large enough that tokens differ as in trained ones."""
     torch.manual_seed(0)
     model = AutoModel.from_config(config)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Which architectures are taken for encoders, whatever they are called."""
+"""The check that tells encoders from other architectures."""
 
 import re
 from typing import Any
@@ -53,7 +53,7 @@ def test_a_model_without_token_states_is_refused_by_its_type(name: str) -> None:
 
 
 def built_of(config: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Parameters of each model that is built when an architecture is looked at."""
+    """The number of parameters of each model that the check of an architecture builds."""
     build, sizes = AutoModel.from_config, list[int]()
 
     def count(*arguments: Any, **options: Any) -> nn.Module:

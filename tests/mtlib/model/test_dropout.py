@@ -1,4 +1,4 @@
-"""Random states of dropout and its probability for a while, on encoders of several kinds."""
+"""Random states and temporary probabilities of dropout in several architectures."""
 
 import contextlib
 from typing import Any
@@ -29,8 +29,8 @@ ENCODERS = {
     "distilbert": DistilBertConfig(**DISTIL_SIZES, dropout=HIDDEN, attention_dropout=ATTENTION),
 }
 NUM_HIDDEN = {"bert": 5, "mpnet": 5, "albert": 3, "distilbert": 3}
-"""Of the embeddings, and behind attention and feed-forward of each layer; all of ALBERT's layers are one, and
-DistilBERT's have none behind attention."""
+"""In the embeddings, and after attention and feed-forward of each layer; ALBERT's layers share one module, and
+DistilBERT has none after attention."""
 
 
 def encoder(name: str) -> nn.Module:

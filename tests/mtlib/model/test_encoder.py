@@ -1,4 +1,4 @@
-"""Loading and copying of encoders, against what transformers itself gives."""
+"""Loading and copying of encoders, against transformers."""
 
 import contextlib
 import dataclasses
@@ -47,13 +47,13 @@ from tests.one_line_error import one_line_error
 AS_IT_IS = EncoderConfig(dropout=None, max_length=32)
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1}
 T5 = T5Config(d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, vocab_size=40)
-"""An encoder whose configuration knows neither dropout by our names, nor positions."""
+"""An encoder without our names of dropout, and without positions, in its configuration."""
 SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 40}
 
 
 @pytest.fixture
 def copy_of_encoder(tiny_encoder_folder: Path, tmp_path: Path) -> Path:
-    """A copy of the tiny encoder's folder, to be changed."""
+    """A copy of the tiny encoder's folder."""
     return Path(shutil.copytree(tiny_encoder_folder, tmp_path / "copy"))
 
 
@@ -225,7 +225,7 @@ def test_without_a_position_table_the_limit_is_that_of_the_configuration() -> No
 
 @pytest.mark.parametrize("tokenizer_limit", [32, 10**30])
 def test_the_longest_input_of_a_roberta_fits(tokenizer_limit: int) -> None:
-    # It counts positions from its padding token's number on: 34 of them are 32 tokens.
+    # Positions start after the padding token's id: 34 of them are 32 tokens.
     roberta = untrained(RobertaConfig(**SMALL, max_position_embeddings=34, pad_token_id=1), tokenizer_limit)
     model = build_encoder(roberta, EncoderConfig(max_length=32)).eval()
     assert model(torch.full((1, 32), 5)).last_hidden_state.shape == (1, 32, 16)
@@ -275,7 +275,7 @@ def cached(tiny_encoder_folder: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.fixture
 def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Addresses below `someone/tiny` that were asked for; none answers."""
+    """Requested addresses below `someone/tiny`; every request fails."""
     asked: list[str] = []
 
     def refuse(_client: Any, request: Any, **_: Any) -> None:
@@ -304,7 +304,7 @@ def test_missing_files_are_requested_from_the_hub(file: str, cached: Path, reque
     rule = r"^encoder 'someone/tiny' is neither a folder here nor whole in \S+, and .* hub cannot be asked for it \(no"
     with pytest.raises(ValueError, match=rule):
         load_encoder("someone/tiny")
-    assert len({*requests}) == 1  # what is there is asked once, for all files
+    assert len({*requests}) == 1  # one request for all files
 
 
 def test_a_cache_without_a_vocabulary_is_not_enough(cached: Path, requests: list[str]) -> None:
@@ -449,7 +449,7 @@ def test_a_text_of_the_maximum_length_fits_and_a_longer_one_does_not(name: str) 
     longest = num_positions(model)
     assert 40 < longest <= 48
     assert model(torch.full((1, longest), 5)).last_hidden_state.shape[1] == longest
-    if name != "deberta":  # without a table of positions it reads on
+    if name != "deberta":  # without a position table longer texts are accepted
         with pytest.raises((IndexError, RuntimeError)):
             model(torch.full((1, longest + 1), 5))
 
@@ -464,7 +464,7 @@ def test_the_embedding_layer_gives_the_input_of_the_first_layer(tiny_encoder: Pr
 
 
 def built_of(config: Any) -> nn.Module:
-    """A model with random weights, biases too, so that what is added shows."""
+    """A model with random weights and biases."""
     torch.manual_seed(0)
     model: nn.Module = AutoModel.from_config(config)
     with torch.no_grad():
@@ -474,7 +474,7 @@ def built_of(config: Any) -> nn.Module:
 
 
 def entered_first_layer(model: nn.Module, embedded: Tensor) -> Tensor:
-    """What the first layer is given when something stands in the place of the embedded text."""
+    """The input of the first layer when the embedding layer's output is replaced."""
     seen: list[Tensor] = []
 
     def note(_layer: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -494,13 +494,13 @@ def entered_first_layer(model: nn.Module, embedded: Tensor) -> Tensor:
 @pytest.mark.parametrize("name", [name for name in ENCODERS if name not in (*NOT_ENTERED, "ibert")])
 def test_only_linear_maps_of_single_tokens_follow_the_embedding_layer(name: str) -> None:
     model = built_of(ENCODERS[name])
-    ids = torch.arange(5, 13)[None]  # Longformer pads what is no multiple of 8
+    ids = torch.arange(5, 13)[None]  # Longformer pads to a multiple of 8
     kept: list[Tensor] = []
     handle = embedding_layer(model).register_forward_hook(lambda *given: kept.append(given[2]))
     model(input_ids=ids, attention_mask=torch.ones_like(ids))
     handle.remove()
     first, second = torch.randn(2, *kept[0].shape)
-    moved = entered_first_layer(model, first)  # with dropout on: behind the entry there must be none
+    moved = entered_first_layer(model, first)  # with dropout on: there must be none after the entry
     assert torch.equal(entered_first_layer(model, first), moved)
     mixed = entered_first_layer(model, 0.3 * first + 0.7 * second)
     assert torch.allclose(mixed, 0.3 * moved + 0.7 * entered_first_layer(model, second), atol=1e-4)  # no LayerNorm

@@ -1,4 +1,4 @@
-"""Encoders that are looked up are those that would be loaded, and cost no weights."""
+"""Previews of encoders match the loaded encoders and read no weights."""
 
 import contextlib
 import json
@@ -42,11 +42,11 @@ for line in sys.stdin:
         answer = str(error)
     print(json.dumps(answer), flush=True)
 """
-"""A process that loads or previews an encoder for each line of its input, and prints what it finds or refuses."""
+"""A process that loads or previews an encoder for each input line and prints its description or error."""
 
 Answer = dict[str, object] | str
 Ask = Callable[[str, str], Answer]
-"""`ask("load", name)` or `ask("preview", name)`: a description of the encoder, or the line with which it is refused."""
+"""`request("load", name)` or `request("preview", name)`: a description of the encoder, or the error."""
 
 
 @contextlib.contextmanager
@@ -58,7 +58,7 @@ def start_process(hub: Hub, home: Path) -> Iterator[Ask]:
         env=hub.environment(home),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,  # where nothing may be printed
+        stderr=subprocess.STDOUT,  # the preview must print nothing
         text=True,
     ) as process:
         assert process.stdin is not None
@@ -90,7 +90,7 @@ def served(tiny_encoder_folder: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture
 def hub(served: Hub) -> Hub:
-    """The hub, which nobody has asked yet."""
+    """The hub without recorded requests."""
     served.requests.clear()
     served.fetched.clear()
     return served
@@ -103,7 +103,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def ask(served: Hub, home: Path) -> Iterator[Ask]:
-    """One process serves all tests: they ask for encoders of different names."""
+    """One process serves all tests: they use encoders of different names."""
     with start_process(served, home) as ask:
         yield ask
 

@@ -1,4 +1,4 @@
-"""Heads and shared layers: values by hand, widths, initial values and the streams they are drawn from."""
+"""Heads and shared layers: values by hand, widths, initial values and their random streams."""
 
 import dataclasses
 from typing import Any
@@ -157,7 +157,7 @@ def test_the_cosine_is_fp32_under_autocast() -> None:
 
 
 def all_modules(config: TrialConfig, width: int = 32) -> dict[str, Tensor]:
-    """Every weight that heads.py makes for a configuration, by name."""
+    """Every weight that heads.py builds for a configuration, by name."""
     modules = {task: make_head(config, task, width) for task in config.active_tasks}
     shared = {"relational": make_relational(config, width), "projection": make_projection(config, width)}
     named = {**modules, **{name: module for name, module in shared.items() if module is not None}}

@@ -1,4 +1,4 @@
-"""What names encoders may have, and what is made of the hub's answers."""
+"""Names of encoders, and errors from the hub's responses."""
 
 import re
 import subprocess
@@ -46,7 +46,7 @@ def test_a_folder_is_never_looked_up_on_the_hub(tmp_path: Path, monkeypatch: pyt
 
 @pytest.fixture
 def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
-    """Says what the hub answers, or raises, when it is asked for a model."""
+    """Sets the hub's response, or its exception, for a model."""
 
     def set_answer(found: Any) -> None:
         def reply(*_arguments: object, **_options: object) -> Any:

@@ -1,4 +1,4 @@
-"""Layers of encoders of several architectures: their numbers, freezing, and where PALs enter."""
+"""Layers of encoders of several architectures: numbers, freezing, and the norms of PALs."""
 
 from typing import Any
 
@@ -71,7 +71,7 @@ def encoder_of(config: Any) -> nn.Module:
 
 
 def seen_by(encoder: nn.Module, modules: list[nn.Module]) -> list[int]:
-    """The order in which a pass enters the modules."""
+    """The order in which a forward pass calls the modules."""
     seen: list[int] = []
 
     def note(number: int) -> Any:
@@ -128,7 +128,7 @@ def test_an_empty_list_of_layers_is_refused() -> None:
 
 
 def trained(encoder: nn.Module) -> set[int]:
-    """Numbers of the parts whose parameters are all trained; a part must be trained or frozen as a whole."""
+    """Numbers of the trained layers; the parameters of a layer must be all trained or all frozen."""
     numbers, states = layer_of(encoder), dict[int, set[bool]]()
     for name, parameter in encoder.named_parameters():
         states.setdefault(numbers[name], set()).add(parameter.requires_grad)

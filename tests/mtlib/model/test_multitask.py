@@ -1,4 +1,4 @@
-"""The network against transformers' own hidden states and heads by hand; what enters a layer, what is shared."""
+"""The network against the hidden states of transformers and heads by hand; embeddings, shared modules."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -58,12 +58,12 @@ def prepared(
     model = MultiTaskModel(config, tiny_encoder).eval()
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.mul_(5 if parameter.dim() > 1 else 1)  # so that different texts get different answers
+            parameter.mul_(5 if parameter.dim() > 1 else 1)  # so that logits differ between texts
     return model, batch_of(config, tiny_corpus, task)
 
 
 def states_of(model: MultiTaskModel, inputs: Inputs) -> tuple[Tensor, ...]:
-    """All hidden states of one input, from what enters the first layer to the last, as transformers gives them."""
+    """All hidden states of one input in transformers, from the input of the first layer to the last."""
     states: tuple[Tensor, ...] = model.encoder(
         input_ids=inputs.input_ids,
         attention_mask=inputs.attention_mask,
@@ -84,7 +84,7 @@ def test_logits_are_a_linear_layer_by_hand_on_the_states_of_the_first_token(
     assert torch.allclose(output.logits, first @ weight.T + bias, atol=1e-5)
     assert output.logits.shape == (6, {"sst": 5, "qqp": 1, "sts": 1}[batch.task])
     assert output.embeddings == ()
-    assert output.logits.std(0).min() > 0.01  # or an order mixed up would not show
+    assert output.logits.std(0).min() > 0.01  # so that a wrong order fails
 
 
 @torch.no_grad()
@@ -323,7 +323,7 @@ def test_logits_are_fp32_under_bf16(
 
 
 def telling(config: TrialConfig, encoder: PretrainedEncoder) -> MultiTaskModel:
-    """A model in evaluation mode with weights so large that its answers to different texts differ much."""
+    """A model in evaluation mode with large weights, so that its logits differ strongly between texts."""
     model = MultiTaskModel(config, encoder).eval()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -386,7 +386,7 @@ def test_xlnet_is_read_at_the_token_that_transformers_reads(
     asked: tuple[tuple[Any, ...], ...] = ((first, second),) if encoding == "cross" else ((first,), (second,))
     for index, texts in enumerate(asked):
         own = xlnet_tokenizer(*texts, padding=True, return_token_type_ids=True, return_tensors="pt")
-        assert own["attention_mask"][:, 0].sum() < 12  # it pads in front
+        assert own["attention_mask"][:, 0].sum() < 12  # left padding
         expected = model.encoder(**own).last_hidden_state[:, -1]
         assert torch.allclose(model(batch).vectors[:, index], expected, atol=1e-5)
     assert model(batch).vectors.std(0).min() > 0.01

@@ -1,4 +1,4 @@
-"""Projected attention: values by slow reference, both placements by hand, hooks that go away."""
+"""Projected attention: values against slow loops, both placements by hand, removal of hooks."""
 
 import itertools
 import math
@@ -34,7 +34,7 @@ def encoder(tiny_encoder: PretrainedEncoder, tiny_config: TrialConfig) -> nn.Mod
 
 
 def large_pals(changes: dict[str, Any] | None = None, scale: float = 20.0) -> Any:
-    """Modules with weights so large that attention is far from even, and biases that are not 0."""
+    """Modules with large weights, so that attention is far from uniform, and biases other than 0."""
     pals = make_pals(BASE.override(changes or {}), "sst", WIDTH, LAYERS)
     stream = torch.Generator().manual_seed(2)
     with torch.no_grad():
@@ -46,7 +46,7 @@ def large_pals(changes: dict[str, Any] | None = None, scale: float = 20.0) -> An
 
 
 def states(encoder: nn.Module, pals: Pals | LowRank | None = None, ids: Tensor = IDS, mask: Tensor = MASK) -> Tensor:
-    """Hidden states of a pass, beside the modules if there are any."""
+    """Hidden states of a pass, with the modules if given."""
     if pals is None:
         hidden: Tensor = encoder(input_ids=ids, attention_mask=mask).last_hidden_state
         return hidden
@@ -121,7 +121,7 @@ def test_low_rank_layers_accept_a_size_not_divisible_by_the_heads(function: str)
 
 
 def layer_by_hand(layer: Any, hidden: Tensor, mask: Tensor, added: Tensor, placement: str) -> Tensor:
-    """A BERT layer from its submodules, with TS(h) added where the formula has it."""
+    """A BERT layer from its submodules, with TS(h) added as in the formula."""
     bias = torch.where(mask.bool(), 0.0, -1e9)[:, None, None, :]
     attended = layer.attention.output.dense(layer.attention.self(hidden, bias)[0])
     inside, outside = (added, 0) if placement == "attention" else (0, added)
@@ -264,7 +264,7 @@ def test_no_hook_remains_after_a_pass_or_an_error(placement: str, encoder: nn.Mo
     with beside_layers(pals, encoder, MASK):
         assert num_hooks(encoder) == before + 2 * LAYERS
     rule = "^a BertLayer beside which PALs stand must be given the tokens of the text, got 5 for 2$"
-    with pytest.raises(ValueError, match=rule), beside_layers(pals, encoder, MASK[:, :2]):  # a mask that does not fit
+    with pytest.raises(ValueError, match=rule), beside_layers(pals, encoder, MASK[:, :2]):  # a mask of the wrong shape
         encoder(input_ids=IDS, attention_mask=MASK)
     assert num_hooks(encoder) == before
     assert torch.equal(states(encoder), plain)

@@ -1,4 +1,4 @@
-"""A file's checksum is that of its bytes, however many blocks they fill; a hash follows from the data alone."""
+"""Checksums of files of any number of blocks, and hashes of plain data."""
 
 import zlib
 from pathlib import Path

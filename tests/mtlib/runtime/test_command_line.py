@@ -1,4 +1,4 @@
-"""Mistakes on a command line are one line, given flags are known, and commands end with their exit codes."""
+"""Command lines: one-line errors, given flags, exit codes."""
 
 import argparse
 import errno

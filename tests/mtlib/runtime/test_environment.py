@@ -1,4 +1,4 @@
-"""What two machines must share: each part is there, is plain data, and changes with what it stands for."""
+"""The environment that two machines must share: every part is plain data and changes with its source."""
 
 import hashlib
 import importlib.metadata
@@ -32,7 +32,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(autouse=True)
 def forgetful() -> Iterator[None]:
-    """Nothing is remembered from one test to the next."""
+    """Clears the caches between tests."""
     yield
     for cached in (hash_of_sources, library_versions, describe_processor):
         cached.cache_clear()
@@ -69,7 +69,7 @@ def test_equal_workers_are_listed_once_and_different_ones_each(monkeypatch: pyte
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the package's sources, which are hashed in the place of its own."""
+    """A copy of the package's sources that is hashed instead of the package."""
     source = Path(mtlib.__file__)
     shutil.copytree(source.parent, tmp_path / "mtlib", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(mtlib, "__file__", str(tmp_path / "mtlib" / source.name))
@@ -138,7 +138,7 @@ def test_files_of_the_same_name_in_two_folders_both_count(package: Path) -> None
 
 
 def test_all_imports_of_training_are_hashed_except_hints_in_messages() -> None:
-    """What `mtlib.train` imports, itself or through others, may change a trained number."""
+    """Every direct or indirect import of `mtlib.train` may change a trained number."""
     package = Path(mtlib.__file__).parent
     reached, waiting = set(), ["train.py"]
     while waiting:
@@ -179,7 +179,7 @@ def test_versions_are_the_installed_ones(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_every_computing_library_is_listed() -> None:
-    """Whatever the package imports and whatever those that combine gradients stand on, but for reading and fetching."""
+    """Every import of the package, and of the projection libraries, except those that read or download files."""
     sources = Path(mtlib.__file__).parent.rglob("*.py")
     imported = {name for path in sources for name in re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), re.M)}
     readers = {"pyarrow", "datasets", "huggingface_hub"}

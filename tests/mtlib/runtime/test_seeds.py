@@ -1,4 +1,4 @@
-"""Streams of random numbers: named, independent and the same everywhere."""
+"""Random streams: named, independent and the same on every machine."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What workers agree on, with one process and with two over gloo."""
+"""Collective operations with one process and with two over gloo."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -32,7 +32,7 @@ def test_one_worker_needs_no_process_group() -> None:
 
 @pytest.fixture
 def _forgotten() -> Iterator[None]:
-    """What is expected is forgotten behind the test."""
+    """Resets the expected number of workers after the test."""
     yield
     expect_workers(1)
 
@@ -51,12 +51,12 @@ def test_a_worker_that_lost_its_process_group_does_not_run_alone() -> None:
 
 @pytest.fixture(scope="module")
 def answers(run_on_both: RunOnBoth) -> list[dict[str, Any]]:
-    """What each of two workers sees."""
+    """The results of each of two workers."""
     return run_on_both(answer)
 
 
 def answer(_wrap: Any) -> dict[str, Any]:
-    """Calls every function once on a worker; returns what it got, tensors as lists."""
+    """Calls every function once on a worker; returns the results, tensors as lists."""
     rank = distributed.get_rank()
     values = torch.tensor([1.0, 10.0]) * (rank + 1)
     gathered = gather_from_workers([rank, "text", torch.full((rank + 1,), float(rank))])
@@ -77,7 +77,7 @@ def part_of(rank: int) -> torch.Tensor:
 
 
 def result_of(gathered: torch.Tensor, rank: int) -> torch.Tensor:
-    """What a worker makes of all parts, (2, 2, 3): each a result of its own, none of them linear."""
+    """A worker's result from all parts, (2, 2, 3): nonlinear and different for each worker."""
     return (gathered**2 * torch.arange(1.0, 13).view(2, 2, 3)).sum() * (rank + 1) + gathered.prod(dim=0).sum()
 
 
@@ -87,7 +87,9 @@ def gathered_with_gradient(rank: int) -> dict[str, torch.Tensor]:
     gathered = gather_with_gradient(own)
     (gradient,) = torch.autograd.grad(result_of(gathered, rank), own)
     turned = gather_with_gradient(own.T)
-    (even,) = torch.autograd.grad(turned.sum(), own)  # of an expanded scalar: to be copied, not summed into
+    (even,) = torch.autograd.grad(
+        turned.sum(), own
+    )  # the gradient of an expanded scalar must be copied before it is summed into
     return {"parts": gathered.detach(), "gradient": gradient, "turned": turned.detach(), "even": even}
 
 

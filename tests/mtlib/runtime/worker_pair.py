@@ -1,4 +1,4 @@
-"""Two worker processes over gloo that run what a test asks."""
+"""Two worker processes over gloo that run the jobs of a test."""
 
 import contextlib
 import gc
@@ -13,14 +13,14 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 Job = Callable[..., Any]
-"""A function that all workers run, first with how an objective is wrapped; what it returns is plain data."""
+"""A function that all workers run; its first argument wraps an objective, and it returns plain data."""
 RunOnBoth = Callable[..., list[Any]]
-"""Runs a job with its arguments on both workers; returns both answers."""
+"""Runs a job with its arguments on both workers; returns both results."""
 
 
 @contextlib.contextmanager
 def pair_of_workers() -> Iterator[RunOnBoth]:
-    """Two worker processes; what it yields runs jobs on both."""
+    """Starts two worker processes; yields a function that runs jobs on both."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -49,7 +49,7 @@ def pair_of_workers() -> Iterator[RunOnBoth]:
 
 
 def serve(rank: int, port: int, asked: Any, answered: Any) -> None:
-    """One of two workers: does what it is asked for, until it is asked for nothing."""
+    """One of two workers: runs jobs until it receives None."""
     torch.set_num_threads(1)
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     torch.distributed.init_process_group("gloo", rank=rank, world_size=2)

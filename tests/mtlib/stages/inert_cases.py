@@ -1,6 +1,6 @@
-"""For every field of the configuration another value, and whether it reaches a first stage: written by hand.
+"""For every field of the configuration another value, and whether it affects a first stage: written by hand.
 
-The stage that is meant is the first one, after its first epoch.
+The state is that of the first stage after its first epoch.
 """
 
 from collections.abc import Mapping
@@ -14,22 +14,22 @@ from mtlib.tasks import TASKS
 Changes = dict[str, Any]
 
 INERT = "inert"
-"""The key stays, and so do state, scores and predictions, bit for bit."""
+"""The key, state, scores and predictions are equal, bit for bit."""
 REACHES = "reaches"
-"""The key changes, and so does the state."""
+"""The key and the state change."""
 SCORES = "scores"
-"""The key changes, and what is reported; nothing that is trained."""
+"""The key and the reports change; the trained weights do not."""
 CAREFUL = "careful"
-"""The key changes although the result need not: it would take the data, or more epochs, to tell."""
+"""The key changes although the result may be equal: that depends on the data or on later epochs."""
 BEST = "best"
-"""The key changes into the one of the same state with the stage's best weights beside it."""
+"""The key changes into that of the same state with the stage's best weights."""
 REFUSED = "refused"
-"""No other value goes with the rest."""
+"""No other value is valid with the other settings."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """Another value of a field, what becomes of the key, and further changes that it is compared under."""
+    """Another value of a field, its effect on the key, and further changes of both configurations."""
 
     value: Any
     verdict: str
@@ -44,9 +44,9 @@ def case(value: Any, verdict: str, under: Changes | None = None) -> list[Case]:
 
 
 START = "<weights>"
-"""Stands for a folder of weights to start from."""
+"""Placeholder of a folder of weights to start from."""
 SAME_START = "<same weights>"
-"""Stands for another folder of the same weights."""
+"""Placeholder of another folder with the same weights."""
 
 PAIR = ("qqp", "sts")
 BI = {f"tasks.{task}.encoding": "bi" for task in PAIR}
@@ -75,7 +75,7 @@ def active_task(task: str) -> Table:
 
 
 def later_task(task: str) -> Table:
-    """A task that only a later stage trains: nothing of it reaches the first."""
+    """A task that only a later stage trains: none of its settings affects the first."""
     is_allowed = {"loss": task != "sts", "encoding": task in PAIR, "head": task in PAIR}
     return {
         key: [
@@ -87,7 +87,7 @@ def later_task(task: str) -> Table:
 
 
 def unnamed_source(name: str, joins: str) -> Table:
-    """Extra data that the first stage does not name; as augmentation it would join its task's rows."""
+    """Extra data that the first stage does not use; augmentation joins its task's rows."""
     fields = {
         "task": case("sts", INERT),
         "path": case("elsewhere.csv", INERT),
@@ -205,7 +205,7 @@ def refused(*keys: str) -> Table:
 
 @dataclass(frozen=True)
 class Base:
-    """A configuration, and where its table is not `ALONE`."""
+    """A configuration, and the cases that differ from `ALONE`."""
 
     changes: Mapping[str, Any]
     differing: Table
@@ -307,7 +307,7 @@ BASES: dict[str, Base] = {
     "uniform": Base({**TWO, "stages.0.order": "uniform"}, DRAWN),
     "annealed": Base(
         {**TWO, "stages.0.order": "annealed", "stages.0.epochs": 3},
-        # The first epoch's exponent is 1 whatever comes behind it.
+        # The first epoch's exponent is 1 for any number of epochs.
         DRAWN | {"stages.0.annealing": case(0.5, CAREFUL), "stages.0.epochs": case(2, CAREFUL)},
     ),
     "not annealed": Base(
@@ -345,7 +345,7 @@ BASES: dict[str, Base] = {
         {
             **refused("tasks.qqp.loss", "tasks.qqp.hidden_units"),
             "tasks.qqp.encoding": case("cross", REFUSED),
-            "encoder.start_heads": case(True, INERT, {"encoder.start_from": START}),  # none of QQP fits
+            "encoder.start_heads": case(True, INERT, {"encoder.start_from": START}),  # no other loss suits QQP
             "tasks.qqp.cosine_projection": case(False, REACHES),
             "tasks.qqp.head": case("linear", REACHES),
             "relational_tasks": case(["sst"], INERT) + case(["qqp"], REFUSED),
@@ -498,7 +498,7 @@ SAME_PREDICTION: list[dict[str, Any]] = [
     {"stages.0.epochs": 4, "encoder.start_from": "elsewhere", "tasks.qqp.cosine_projection": False},
     {"data.hold_out": 0.1, "tasks.qqp.batch_size": 3},
 ]
-"""Changes that leave the shape of QQP's model as it is."""
+"""Changes that keep the shape of QQP's model."""
 OTHER_PREDICTION: list[dict[str, Any]] = [
     {"encoder.max_length": 16},
     {"encoder.name": "another"},
@@ -517,7 +517,7 @@ OTHER_PREDICTION: list[dict[str, Any]] = [
     {"pals.size": 12, "pals.tasks": ["qqp"], "pals.function": "low_rank"},
     {"relational_tasks": ["qqp"]},
 ]
-"""Changes of which each gives it a shape of its own."""
+"""Changes that give it different shapes."""
 
 
 def all_tasks_config() -> TrialConfig:

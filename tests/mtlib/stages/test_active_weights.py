@@ -1,4 +1,4 @@
-"""Which weights belong to the tasks that have been active: by hand, for every kind of weight that a model has."""
+"""Weights of the tasks active so far: by hand, for every kind of weight."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Orders against loops written from the papers' sentences, and probabilities against numbers by hand."""
+"""Batch orders against loops written from the papers' text, and probabilities by hand."""
 
 import itertools
 import math
@@ -32,7 +32,7 @@ Steps = list[tuple[Draw, ...]]
 
 SIZES = {"sst": 2, "qqp": 3, "sts": 4, "cfimdb": 5, "snli": 1}
 FIXED_ORDERS = (*ROUND_ORDERS, "sequential")
-"""Orders of which every pass is alike."""
+"""Orders whose passes are all equal."""
 ALL_SETS: dict[str, Any] = {"tasks": ("sst", "qqp", "sts"), "extra_data": ("snli", "cfimdb")}
 GROUPS: tuple[dict[str, Any], ...] = (
     {"tasks": ("qqp",)},
@@ -61,7 +61,7 @@ def joined(epochs: list[Steps]) -> Steps:
 
 
 def naive_pass(stage: StageConfig, num_rows: dict[str, int], queues: dict[str, Iterator[int]]) -> Steps:
-    """One pass, as the sentences of the papers say it; `queues` holds the batches still to come of each set."""
+    """One pass, as described in the papers; `queues` holds the remaining batches of each set."""
     left = {name: math.ceil(num_rows[name] / SIZES[name]) for name in (*stage.tasks, *stage.extra_data)}
     given = dict.fromkeys(left, 0)
     largest = sorted(left, key=lambda name: -num_rows[name])[0]
@@ -183,7 +183,7 @@ def test_epochs_of_any_length_are_slices_of_one_stream(order: str, sum_losses: b
 @pytest.mark.parametrize("order", BATCH_ORDERS)
 @pytest.mark.parametrize("length", [None, 7])
 def test_no_batch_of_a_stream_is_repeated_or_skipped(order: str, length: int | None) -> None:
-    """Of the set that a sampled round robin draws from, batches are left out, but none is given twice."""
+    """A sampled round robin skips batches of the set that it draws from, but repeats none."""
     stage = StageConfig(**ALL_SETS, order=order, epochs=12, steps_per_epoch=length)
     num_rows = {"sst": 8, "qqp": 20, "sts": 11, "snli": 3, "cfimdb": 6}
     draws = [draw for step in joined(draws_of(config_of(stage), num_rows)) for draw in step]
@@ -300,7 +300,7 @@ def test_sets_are_drawn_with_their_probabilities(order: str, epoch: int) -> None
     weights = np.array([8544**alpha, 141498**alpha, 3 * 6040**alpha])
     seen = np.bincount(drawn, minlength=3)
     assert chisquare(seen, 20_000 * weights / weights.sum()).pvalue > 0.01
-    wrong = weights / [1, 1, 1.5]  # the test would see a wrong factor
+    wrong = weights / [1, 1, 1.5]  # enough draws to detect a wrong factor
     assert chisquare(seen, 20_000 * wrong / wrong.sum()).pvalue < 1e-6
 
 
@@ -343,7 +343,7 @@ def test_augmentation_lengthens_passes_but_changes_no_probability() -> None:
     assert probs_in(config, 0, own_rows) == pytest.approx([3 / 7, 4 / 7])
     assert draws_of(config, augmented, own_rows) == draws_of(config, plain, own_rows)
     counted = Counter(step[0][0] for step in joined(draws_of(config, augmented, augmented)))
-    assert counted["sst"] > 140  # of 150, had the augmentation been counted
+    assert counted["sst"] > 140  # of 150 with augmentation
 
 
 def test_a_late_epoch_continues_after_the_draws_of_all_earlier_epochs() -> None:

@@ -1,4 +1,4 @@
-"""Every field in turn: where the key stays, what is trained is equal bit for bit; where it is inert, the key stays."""
+"""Every field in turn: equal keys train bit for bit equal results, and inert fields do not change the key."""
 
 import itertools
 import json
@@ -46,7 +46,7 @@ def trainer(further_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path_fact
 
 @pytest.fixture(scope="module")
 def alone(tiny_config: TrialConfig) -> TrialConfig:
-    """The configuration that `ALONE` is about."""
+    """The configuration of `ALONE`."""
     return tiny_config.override({"smart.tasks": ["sst"], "tasks.sst.scored_train_rows": 3, "evaluation.batch_size": 8})
 
 
@@ -82,7 +82,7 @@ def leaves(tree: Any, path: str = "") -> Iterator[str]:
 
 
 def build(config: TrialConfig, changes: Changes, places: dict[str, str]) -> TrialConfig:
-    """A configuration with some changes, its weights to start from at their places."""
+    """A configuration with some changes; placeholders of starting weights become their folders."""
     read = {key: places.get(value, value) if isinstance(value, str) else value for key, value in changes.items()}
     return config.override(read)
 
@@ -117,12 +117,12 @@ def test_a_base_changes_only_its_own_verdicts(
 
 
 def table_of(name: str) -> Table:
-    """All fields of the plain base; of the others those in which they differ from it."""
+    """All fields of the plain base; for other bases the fields that differ from it."""
     return BASES[name].differing or ALONE
 
 
 def wrong_verdicts(config: TrialConfig, table: Table, trainer: Trainer, places: dict[str, str]) -> str:
-    """The cases whose key does not do what the table says, a line each."""
+    """The cases whose key contradicts the table, a line each."""
     own, wrong = trainer.cut(config), []
     for key, found in cases_of(table):
         try:
@@ -144,7 +144,7 @@ def wrong_verdicts(config: TrialConfig, table: Table, trainer: Trainer, places: 
 
 
 def groups_of(config: TrialConfig, table: Table, places: dict[str, str]) -> list[tuple[TrialConfig, list[str]]]:
-    """Configurations with as many inert changes at once as go together, of one kind of field each, and of which."""
+    """Configurations with as many compatible inert changes as possible, of one kind of field each, and the changes."""
     groups: dict[tuple[str, int], tuple[Changes, list[str]]] = {}
     for key, found in cases_of(table):
         if found.verdict == INERT and "encoder.start_from" not in found.under:  # which is not inert itself
@@ -159,7 +159,7 @@ def put_into_group(
     found: Case,
     places: dict[str, str],
 ) -> None:
-    """Puts a change into the first group of its kind that it goes with."""
+    """Adds a change to the first compatible group of its kind."""
     more, kind = {**found.under, key: found.value}, key if key.endswith(".role") else key.rpartition(".")[0]
     for number in itertools.count():
         changes, keys = groups.setdefault((kind, number), ({}, []))
@@ -179,7 +179,7 @@ def is_allowed(config: TrialConfig, changes: Changes, places: dict[str, str]) ->
 
 
 def bases_slow_but(every: int) -> list[Any]:
-    """All bases as parameters, slow but for each of so many."""
+    """All bases as parameters; every n-th is in the ordinary run, the others are slow."""
     return [pytest.param(name, marks=[pytest.mark.slow] * (number % every > 0)) for number, name in enumerate(BASES)]
 
 
@@ -195,7 +195,7 @@ def test_equal_keys_train_bit_for_bit_equal_results(
 
 
 def is_scored(name: str) -> bool:
-    """Parts of a state that say from what it follows, or how well it does."""
+    """Parts of a state with its origin or its scores."""
     return name in ("origin", "best")
 
 
@@ -277,7 +277,7 @@ def test_finished_epochs_and_stages_are_in_the_key(alone: TrialConfig, trainer: 
     keys = [trainer.cut(config, 0, epochs).key for epochs in (1, 2, 3)]
     keys += [trainer.cut(config, 1, epochs).key for epochs in (1, 2)]
     assert len(set(keys)) == 5
-    # Behind it, the length of a stage counts whatever its rate.
+    # In the next stage the length counts with any schedule.
     assert trainer.cut(alone, 1, 1).key != trainer.cut(config, 1, 1).key
 
 
@@ -295,7 +295,7 @@ def test_overall_scores_are_in_the_state_of_a_trial_without_later_tasks(alone: T
 
 
 def test_a_held_out_share_counts_only_by_its_rows(alone: TrialConfig, trainer: Trainer) -> None:
-    """The stage trains QQP, of whose 70 rows the first two shares take 15; of STS, which comes later, 4 and 5 of 22."""
+    """The first two shares hold out 15 of the 70 rows of QQP, and 4 and 5 of the 22 rows of STS, a later task."""
     config, same, other = (alone.override({"data.hold_out": share}) for share in (0.22, 0.228, 0.2))
     assert effective_settings(config, 0, 1) == effective_settings(other, 0, 1) == effective_settings(alone, 0, 1)
     assert trainer.origin(config).data != trainer.origin(same).data

@@ -1,4 +1,4 @@
-"""Cuts of a trial by hand, and keys that change with all that reaches a stage and with nothing else."""
+"""Cuts of a trial by hand, and keys that change exactly with what affects a stage."""
 
 import dataclasses
 import re
@@ -125,7 +125,7 @@ def test_swapping_the_data_of_two_splits_changes_the_keys(config: TrialConfig) -
         ({}, "encoder", [True, True]),
         ({}, "heads.qqp", [True, True]),
         ({}, "heads.sst", [False, True]),
-        ({}, "relational", [False, False]),  # nobody has it
+        ({}, "relational", [False, False]),  # no task uses it
         ({"relational_tasks": ["qqp", "sts"]}, "relational", [True, True]),
         ({"relational_tasks": ["sts"]}, "relational", [False, True]),
         ({}, "pals.qqp", [True, True]),

@@ -1,4 +1,4 @@
-"""Plans: their length by hand, and the same as what the order really gives."""
+"""Plans: lengths by hand, and equal to the batches that the order gives."""
 
 import itertools
 from typing import Any

@@ -1,4 +1,4 @@
-"""What every pass, epoch and stream of batches must hold, in every order; `test_orders` has the orders themselves."""
+"""Passes, epochs and streams of batches in every order; `test_draws` tests the orders themselves."""
 
 import itertools
 from collections import Counter
@@ -52,7 +52,7 @@ def sets_of(steps: list[Step]) -> list[tuple[str, ...]]:
 
 
 def rows_of(steps: list[Step], name: str) -> list[int]:
-    """All rows of a set, in the order in which they are seen."""
+    """All rows of a set, in order."""
     return [int(row) for step in steps for batch in step for row in batch.rows if batch.set == name]
 
 
@@ -67,7 +67,7 @@ NUM_ROWS = {"sst": 21, "qqp": 40, "sts": 11, "cfimdb": 1, "snli": 30}
 
 
 def draws_whole_passes(order: str, name: str) -> bool:
-    """All sets do but the one that a sampled round robin draws from."""
+    """Whether a set has whole passes: all but the one that a sampled round robin draws from."""
     return (order, name) != ("sampled_round_robin", "qqp")
 
 
@@ -290,13 +290,13 @@ def test_bucketed_batches_are_neither_sorted_by_length_nor_repeated() -> None:
 
 
 def passes_of(lengths: np.ndarray, batch_size: int, bucket_batches: int, count: int = 1) -> list[list[np.ndarray]]:
-    """So many passes over rows of these lengths."""
+    """`count` passes over rows of these lengths."""
     data, stream = DataConfig(bucket_batches=bucket_batches), np.random.default_rng(3)
     return [pass_batches(lengths, batch_size, data, stream) for _ in range(count)]
 
 
 def share_of_mates_again(passes: list[list[np.ndarray]]) -> float:
-    """Share of the pairs of rows in a batch of one pass that are in one batch of the next pass, too."""
+    """Share of the pairs of rows in a batch of one pass that share a batch in the next pass."""
     pairs = [
         {pair for batch in batches for pair in itertools.combinations(sorted(batch.tolist()), 2)} for batches in passes
     ]
@@ -316,7 +316,7 @@ def test_unmoved_rows_are_batched_in_order_of_length() -> None:
 
 @pytest.mark.parametrize("bucket_batches", [0, 1, 2, 5])
 def test_rows_of_a_batch_differ_by_at_most_twice_the_move(bucket_batches: int) -> None:
-    places = np.random.default_rng(0).permutation(640)  # lengths of which no two are equal are places in their order
+    places = np.random.default_rng(0).permutation(640)  # distinct lengths: equal to their ranks
     spans = [np.ptp(places[batch]) for batches in passes_of(places, 16, bucket_batches, 20) for batch in batches]
     assert max(spans) < 2 * 16 * (bucket_batches + 1)
     assert max(spans) > 2 * 16 * bucket_batches
@@ -329,7 +329,7 @@ def test_larger_moves_give_more_varied_batches_and_more_padding() -> None:
     again = [share_of_mates_again(found) for found in passes]
     assert amounts == sorted(amounts)
     assert again == sorted(again, reverse=True)
-    assert again[-1] == pytest.approx(15 / 639, rel=0.3)  # two passes without regard to length
+    assert again[-1] == pytest.approx(15 / 639, rel=0.3)  # two passes in random order
 
 
 @pytest.mark.parametrize(("num_rows", "batch_size"), [(128, 16), (640, 8), (640, 16), (640, 32), (640, 64), (2560, 16)])
@@ -347,7 +347,7 @@ def test_padding_of_few_rows_is_no_more_than_that_of_the_transformers_trainer(nu
 
 
 def test_rows_of_a_small_task_are_mixed_in_the_next_pass() -> None:
-    # Cut in order of length, the same rows would meet pass after pass: about half of the pairs.
+    # In order of length, about half of the pairs would share a batch in every pass.
     lengths = lengths_of(sst=320)["sst"]
     assert share_of_mates_again(passes_of(lengths, 16, DataConfig().bucket_batches, 10)) < 0.25
     assert share_of_mates_again(passes_of(lengths, 16, 0, 10)) > 0.45

@@ -1,4 +1,4 @@
-"""Trials trained to a moment, with all that they showed up to it, and the keys of that moment."""
+"""Trials trained up to a cut, with their reports and the keys of the cut."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,13 +28,13 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a trial came to by some moment."""
+    """The state and reports of a trial at a cut."""
 
     tensors: dict[str, Tensor]
     numbers: dict[str, Any]
-    """All but the seconds."""
+    """Without the seconds."""
     scores: list[tuple[Any, ...]]
-    """Every point of every epoch, but for its seconds."""
+    """Every point of every epoch without its seconds."""
     predictions: list[tuple[str, str, list[str], np.ndarray]]
 
 
@@ -48,26 +48,26 @@ class Trainer:
     corpora: dict[frozenset[tuple[tuple[str, str], RowSources]], Corpus] = field(default_factory=dict)
 
     def corpus(self, config: TrialConfig) -> Corpus:
-        """The data that a configuration asks for."""
+        """The data of a configuration."""
         wanted = frozenset(find_row_sources(config, self.folder).items())
         if wanted not in self.corpora:
             self.corpora[wanted] = tokenize(read_data(config, self.folder), self.encoder.tokenizer, self.cache)
         return self.corpora[wanted]
 
     def origin(self, config: TrialConfig) -> Origin:
-        """What else a trial follows from."""
+        """The origin of a trial."""
         is_started = config.encoder.start_from is not None
         started = load_start(config.encoder, MultiTaskModel(config, self.encoder)) if is_started else {}
         return origin_of(self.corpus(config), self.encoder, started, describe_environment(CPU))
 
     def cut(self, config: TrialConfig, stage: int = 0, epochs: int = 1) -> Cut:
-        """A moment of a trial, with its key."""
+        """A cut of a trial, with its key."""
         tables = self.corpus(config)
         plan = plan_stages(config, {name: tables[name, "train"].num_rows for name in config.train_sets})
         return make_cut(config, plan, stage, epochs, self.origin(config))
 
     def outcome(self, config: TrialConfig, stage: int = 0, epochs: int = 1) -> Outcome:
-        """Trains until so many epochs of a stage are done."""
+        """Trains until `epochs` epochs of a stage are done."""
         run = prepare_run(config, self.corpus(config), self.encoder, CPU, lambda objective: objective, None)
         reports = []
         while (run.stage, run.epoch) != (stage, epochs):
@@ -93,7 +93,7 @@ def shown(reports: list[EpochReport]) -> tuple[list[tuple[Any, ...]], list[tuple
 
 
 def difference(first: Outcome, second: Outcome, ignored: Callable[[str], bool] = lambda _: False) -> str | None:
-    """Where two outcomes' states differ first; None where they are equal bit for bit."""
+    """The first difference of two outcomes' states; None if they are equal bit for bit."""
     names = {name for name in first.tensors.keys() | second.tensors.keys() if not ignored(name)}
     for name in sorted(names):
         one, other = first.tensors.get(name), second.tensors.get(name)

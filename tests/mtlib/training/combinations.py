@@ -1,4 +1,4 @@
-"""Every order and every method that trials are trained with in tests, and pairs that cover them."""
+"""Batch orders and gradient methods that tests train, and pairs that cover them."""
 
 import dataclasses
 import itertools
@@ -94,13 +94,13 @@ EVERY_METHOD = {**METHODS, **ALTERNATING_ONLY, **SUMMED_ONLY}
 
 
 def fits(order: str, method: str) -> bool:
-    """Whether a combination is allowed: the rest is refused when the configuration is built."""
+    """Whether a combination is valid."""
     is_summed = "summed" in order
     return not (method in ALTERNATING_ONLY and is_summed) and not (method in SUMMED_ONLY and not is_summed)
 
 
 def cover() -> list[tuple[str, str]]:
-    """Each method once, with the orders in turn, so that every order occurs at least once."""
+    """Each method once, with the orders in turn; every order occurs at least once."""
     pairs, orders = [], list(ORDERS)
     for method in EVERY_METHOD:
         order = next(order for order in orders if fits(order, method))

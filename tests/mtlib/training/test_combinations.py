@@ -1,4 +1,4 @@
-"""Every method with every order: two workers give what one gives, and a killed run ends where a whole one ends.
+"""Every method with every order: two workers match one, and a killed and resumed run ends like a whole one.
 
 The ordinary tests are short runs of `COVER`, which has every method and every order; the whole matrix is slow.
 """
@@ -36,20 +36,20 @@ from tests.mtlib.training.combinations import (
 Build = Callable[[str, str, Changes], Material]
 
 STEPS = 50
-"""Optimizer steps that are compared."""
+"""Number of compared optimizer steps."""
 SHORT: Changes = {"stages.1.steps_per_epoch": 3}
 """A first stage of 4 steps, a second one of 2 epochs of 3 steps each."""
 EXACT = sorted({*((order, "mean teacher") for order in ORDERS), *(("uniform", method) for method in METHODS)})
-"""Combinations that are killed and resumed at full length: every order, and every method that any order allows."""
+"""Combinations that are killed and resumed at full length: every order and every method."""
 
 NO_DROPOUT = {"encoder.dropout": 0, "encoder.attention_dropout": 0, "optimizer.epsilon": 1e-2}
-"""With AdamW's own epsilon a gradient that is nothing but rounding makes a whole step: soon two equally
-right runs would differ visibly."""
+"""With the default epsilon of AdamW a gradient of rounding errors makes a whole step, so that two
+equivalent runs soon differ visibly."""
 
 
 @pytest.fixture(scope="module")
 def two_workers(run_on_both: RunOnBoth) -> Callable[[Material], torch.Tensor]:
-    """Trains on two worker processes; gives the details of every step, the same on both."""
+    """Trains on two worker processes; returns the details of every step, equal on both."""
 
     def ask(inputs: Material) -> torch.Tensor:
         found = run_on_both(details_of, inputs.config, inputs.corpus, inputs.encoder)
@@ -133,7 +133,7 @@ def test_a_combination_is_built_or_refused_with_its_reason(order: str, tiny_conf
 
 @dataclasses.dataclass
 class Trace:
-    """Reports and last weights of a run."""
+    """Reports and final weights of a run."""
 
     reports: dict[int, EpochReport] = dataclasses.field(default_factory=dict)
     weights: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
@@ -153,7 +153,7 @@ class Trace:
 
 
 def compare_killed(inputs: Material, folder: Path, kills: list[int], checkpoint_steps: int) -> None:
-    """A run that is killed behind each of some steps shows what a whole run shows, bit for bit."""
+    """A run killed after each of some steps equals a whole run, bit for bit."""
     arguments = (inputs.config, inputs.corpus, inputs.encoder)
     whole, resumed = Trace(), Trace()
     train(*arguments, wrap=whole.watch, on_epoch=whole.note)

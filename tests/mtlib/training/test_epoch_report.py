@@ -1,4 +1,4 @@
-"""Reports by hand: running means, scores from chosen predictions, which epoch is best, and what a scheduler counts."""
+"""Reports by hand: running means, scores of chosen predictions, best epochs, and progress."""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,7 +37,7 @@ def run(new_run: NewRun) -> Run:
 
 
 def predicting(chosen: Chosen) -> Callable[..., Predictions]:
-    """Stands for the model: gives chosen logits."""
+    """A stand-in for the model with chosen logits."""
 
     def predict(_model: Any, _config: Any, _corpus: Any, task: str, split: str, *_rest: Any) -> Predictions:
         return Predictions(
@@ -134,7 +134,7 @@ def test_the_numbers_of_a_report_by_hand(run: Run, monkeypatch: pytest.MonkeyPat
         ("sts", "dev", "loss"): 4.0,  # (9 - 5)^2 / 4: the loss is not clipped
         ("sts", "dev", "pearson"): pytest.approx(1),
         ("sts", "dev", "spearman"): pytest.approx(1),
-        ("sst", "train", "accuracy"): 0.25,  # of the scored rows; their loss would stand in the running one's place
+        ("sst", "train", "accuracy"): 0.25,  # of the scored rows; their loss would replace the running one
         ("overall", "dev", "overall"): pytest.approx((0.5 + 0.75 + 1) / 3),
     }
     assert report.overall == run.best["overall"][0] == values["overall", "dev", "overall"]
@@ -166,7 +166,7 @@ def test_only_a_higher_score_is_a_new_best(run: Run, monkeypatch: pytest.MonkeyP
     run.epoch, run.step = 1, 3
     worse_but_for_sst = changed(
         sst=[[9, 0, 0, 0, 0], [0, 9, 0, 0, 0], [0, 0, 9, 0, 0], [9, 0, 0, 0, 0]],  # 3 of 4
-        sts=[[5], [4], [2], [1]],  # upside down
+        sts=[[5], [4], [2], [1]],  # reversed
     )
     monkeypatch.setattr(mtlib.training.epoch_report, "predict", predicting(worse_but_for_sst))
     second = score_epoch(run)
@@ -273,7 +273,7 @@ def test_the_best_epoch_of_a_stage_has_the_highest_mean_score_of_the_active_task
     for row, label in zip(perfect, LABELS["sst"], strict=True):
         row[label] = 9
     chosen = (HALF_RIGHT, changed(sst=perfect, qqp=[[-1], [2], [3], [4]]), changed(qqp=[[-1], [2], [3], [-4]]))
-    expected = ((0.5 + 0.75) / 2, (1 + 0.75) / 2, (1 + 0.75) / 2)  # the third, (.5 + 1) / 2, is worse again
+    expected = ((0.5 + 0.75) / 2, (1 + 0.75) / 2, (1 + 0.75) / 2)  # the third, (.5 + 1) / 2, is worse
     for number, (logits, best) in enumerate(zip(chosen, expected, strict=True)):
         with torch.no_grad():
             run.model.get_parameter("heads.sst.bias").fill_(number)

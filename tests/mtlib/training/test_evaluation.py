@@ -1,4 +1,4 @@
-"""Predictions and metrics, against scikit-learn and SciPy and against the model asked one example at a time."""
+"""Predictions and metrics against scikit-learn, SciPy, and the model run one example at a time."""
 
 import dataclasses
 import math
@@ -42,7 +42,7 @@ def model(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> MultiTas
 
 
 def telling(model: MultiTaskModel) -> MultiTaskModel:
-    """The model with weights so large that its answers to different texts differ much, in training mode."""
+    """The model with large weights in training mode, so that its logits differ strongly between texts."""
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(5 if parameter.dim() > 1 else 1)
@@ -90,7 +90,7 @@ def test_predictions_match_the_model_run_one_example_at_a_time(
     assert (found.task, found.split) == (task, "dev")
     assert found.logits.dtype == np.float32
     assert found.logits.shape == (13, TASKS[task].num_logits)
-    assert np.ptp(found.logits) > 0.1  # so that an order mixed up would show
+    assert np.ptp(found.logits) > 0.1  # so that a wrong order fails
 
 
 @pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
@@ -99,7 +99,9 @@ def test_scores_do_not_depend_on_the_evaluation_batch_size(
     task: str, name: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     tiny_config = tiny_config.override(READING[name])
-    model = telling(MultiTaskModel(tiny_config, tiny_encoder)).double()  # or correlations would show fp32's rounding
+    model = telling(
+        MultiTaskModel(tiny_config, tiny_encoder)
+    ).double()  # so that correlations do not depend on rounding in fp32
     found = []
     for size in (1, 3, 12, 13, 14, 1000):
         config = tiny_config.override({"evaluation.batch_size": size})

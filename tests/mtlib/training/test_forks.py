@@ -1,4 +1,4 @@
-"""A trial that goes on from another one's first stage ends, bit for bit, where it would have ended by itself.
+"""A trial that continues from another trial's first stage ends like a whole one, bit for bit.
 
 The ordinary tests try a third of `COVER` with one worker and an eighth of it with two; the whole matrix is slow.
 """
@@ -31,7 +31,7 @@ from tests.one_line_error import one_line_error
 
 Build = Callable[[str, str, Changes], Material]
 Observed = dict[str, Any]
-"""A trial's results after its first stage, as plain data: reports, weights, and what its folder holds."""
+"""A trial's results after its first stage, as plain data: reports, weights, and files."""
 
 SHORT = {"stages.1.steps_per_epoch": 3}
 ONE_WORKER = COVER[::3]
@@ -39,9 +39,9 @@ TWO_WORKERS = COVER[1::8]
 
 
 def earlier_trial(config: TrialConfig) -> TrialConfig:
-    """The trial that is trained first: it differs from the second stage on, in nearly every setting."""
+    """The trial that is trained first: nearly every setting of its second stage differs."""
     second = config.stages[1]
-    is_short = second.order == "epoch_round_robin"  # which must come to all its sets
+    is_short = second.order == "epoch_round_robin"  # it must use all its sets
     changes: Changes = {
         "tasks.sst.batch_size": 3,
         "tasks.sst.loss": "cross_entropy" if config.tasks["sst"].loss == "ordinal_log_loss" else "ordinal_log_loss",
@@ -93,7 +93,7 @@ def train_three(
     encoder: PretrainedEncoder,
     folder: Path,
 ) -> tuple[Observed, Observed]:
-    """Results of the second trial by itself, and of its continuation from the first stage of the first trial.
+    """Results of the second trial alone, and of its continuation from the first stage of the first trial.
 
     A job of a worker; configurations are JSON.
     """
@@ -157,7 +157,7 @@ def plain(report: EpochReport) -> list[Any]:
 
 
 def prepare(build: Build, order: str, method: str, folder: Path) -> tuple[int, tuple[Any, ...]]:
-    """Epochs of the first stage, and what `train_three` is given for a combination and its earlier trial."""
+    """Epochs of the first stage, and the arguments of `train_three` for a combination and its earlier trial."""
     made = build(order, method, SHORT if "steps_per_epoch" not in str(ORDERS[order]) else {})
     first = earlier_trial(made.config)
     assert first_key(made, first) == first_key(made, made.config)
@@ -167,7 +167,7 @@ def prepare(build: Build, order: str, method: str, folder: Path) -> tuple[int, t
 
 
 def compare(first_epochs: int, whole: Observed, forked: Observed) -> None:
-    """All is equal but for the epochs that the fork did not train."""
+    """All results are equal, except that the fork has no reports of the epochs that it did not train."""
     assert whole["epochs"][0] == 1
     assert forked["epochs"] == whole["epochs"][first_epochs:]
     assert whole["kept"]

@@ -53,7 +53,7 @@ def base(tiny_config: TrialConfig) -> TrialConfig:
 
 @pytest.fixture
 def new(base: TrialConfig, tiny_encoder: PretrainedEncoder) -> New:
-    """Makes a configuration with some changes, and its model."""
+    """Builds a configuration with some changes, and its model."""
 
     def make(changes: Changes | None = None) -> tuple[TrialConfig, MultiTaskModel]:
         config = base.override(changes or {})
@@ -192,7 +192,7 @@ def test_heads_of_inactive_tasks_neither_move_nor_decay(new: New) -> None:
     config, model = new()
     before, optimizer = values_of(model), make_optimizer(config, model, ("qqp",))
     for seed in range(2):
-        give_gradients(config, model, ALL, seed)  # even if something left gradients there
+        give_gradients(config, model, ALL, seed)  # even with gradients
         optimizer.step()
     moved = {name for name, value in values_of(model).items() if not torch.equal(value, before[name])}
     assert moved == set(trained_parameters(config, model, ("qqp",)))

@@ -1,4 +1,4 @@
-"""Steps that are tried before trials start: what trains passes, what would fail in the first step is one line."""
+"""Steps that are tried before trials start: settings that fail in the first step are refused in one line."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,7 +34,7 @@ Try = Callable[..., None]
 
 @pytest.fixture
 def try_out(tiny_config: TrialConfig, bert_tokenizer: PreTrainedTokenizerFast) -> Try:
-    """Tries some changes of the tiny trial with an encoder of an architecture."""
+    """Tries changes of the tiny trial with an encoder of an architecture."""
 
     def check_one(architecture: Any, *changes: dict[str, Any], on_gpu: bool = False) -> None:
         configs = [tiny_config.override(change) for change in changes]

@@ -1,4 +1,4 @@
-"""A run's position by hand, the optimizer over a stage's end, and states that come back whole through a folder."""
+"""A run's position by hand, the optimizer over a stage's end, and states restored from a folder."""
 
 import dataclasses
 import math
@@ -47,7 +47,7 @@ def run(new_run: NewRun) -> Run:
 
 
 def advance(run: Run, steps: int) -> None:
-    """Trains so many steps, through the ends of epochs."""
+    """Trains `steps` steps, through the ends of epochs."""
     for _ in range(steps):
         take_step(run, epoch_steps(run.config, run.stage, run.epoch, run.lengths, run.own_rows)[run.step])
         if run.step == run.plan[run.stage].steps[run.epoch]:
@@ -55,7 +55,7 @@ def advance(run: Run, steps: int) -> None:
 
 
 def next_epoch(run: Run) -> None:
-    """As training does at an epoch's end, and at that of a stage with another behind it."""
+    """Ends the epoch, and begins the next stage at a stage's end."""
     end_epoch(run)
     if run.is_stage_over and not run.is_over:
         begin_next_stage(run)
@@ -70,7 +70,7 @@ def tensors_of(run: Run) -> dict[str, Tensor]:
 
 
 def held_by(run: Run) -> set[str]:
-    """Names of the parameters that the optimizer holds."""
+    """Names of the optimizer's parameters."""
     held = {id(parameter) for group in run.optimizer.param_groups for parameter in group["params"]}
     return {name for name, parameter in run.model.named_parameters() if id(parameter) in held}
 
@@ -144,7 +144,7 @@ def test_a_state_holds_weights_and_moments_by_name(run: Run) -> None:
     state = state_of(run)
     names = trained_parameters(run.config, run.model, ("qqp",))
     moments = {f"optimizer.{name}.{moment}" for name in names for moment in MOMENTS}
-    of_others = {"heads.sst.weight", "heads.sst.bias"}  # as new: whoever takes this state has them already
+    of_others = {"heads.sst.weight", "heads.sst.bias"}  # initial values, which every run that loads the state has
     assert set(state.tensors) == {f"model.{name}" for name in run.model.state_dict().keys() - of_others} | moments
     assert torch.equal(state.tensors["model.heads.qqp.bias"], run.model.get_parameter("heads.qqp.bias"))
     assert state.tensors["optimizer.heads.qqp.bias.step"] == 2
@@ -230,7 +230,7 @@ def test_a_state_of_an_equal_first_stage_is_restored_and_new_heads_are_kept(run:
 def test_a_state_beyond_the_trials_stages_or_epochs_is_refused(run: Run, new_run: NewRun) -> None:
     advance(run, 4 + SECOND)
     other = new_run({"stages.1.tasks": "sst,qqp", "stages.1.epochs": 1})
-    restore(other, state_of(run))  # behind its last epoch
+    restore(other, state_of(run))  # after its last epoch
     assert other.is_over
     numbers = {**state_of(run).numbers, "epoch": 3}
     with pytest.raises(ValueError, match="a saved state must be of the same configuration, got one behind epoch 3 of"):
@@ -239,7 +239,7 @@ def test_a_state_beyond_the_trials_stages_or_epochs_is_refused(run: Run, new_run
 
 def test_a_state_without_the_best_weights_of_the_next_stage_is_refused(new_run: NewRun) -> None:
     plain, asking = new_run({**FROM_BEST, "stages.1.start_from": "last"}), new_run(FROM_BEST)
-    restore(asking, state_of(plain))  # none yet: nothing has been scored
+    restore(asking, state_of(plain))  # none yet: no epoch has been scored
     finish_epoch(plain, 0.5)
     with pytest.raises(ValueError, match=r"must hold the stage's best weights, .*, got one without them$"):
         restore(asking, state_of(plain))
@@ -261,7 +261,7 @@ FROM_BEST = {**TWO_TASKS, **TEACHING, "stages.0.epochs": 3, "stages.1.start_from
 
 
 def finish_epoch(run: Run, score: float) -> dict[str, Tensor]:
-    """Trains the rest of an epoch of the first stage and notes its score; the weights that it ends with."""
+    """Trains the rest of an epoch of the first stage and records its score; returns the final weights."""
     while run.step < run.plan[0].steps[run.epoch]:
         take_step(run, epoch_steps(run.config, 0, run.epoch, run.lengths, run.own_rows)[run.step])
     note_stage_best(run, score)
@@ -358,7 +358,7 @@ def test_a_run_with_teacher_and_best_weights_is_restored_bit_for_bit(
 
 
 def go(run: Run, steps: int) -> None:
-    """Trains so many steps; the second epoch of the first stage is its best."""
+    """Trains `steps` steps; the second epoch of the first stage is its best."""
     for _ in range(steps):
         take_step(run, epoch_steps(run.config, run.stage, run.epoch, run.lengths, run.own_rows)[run.step])
         if run.step == run.plan[run.stage].steps[run.epoch]:

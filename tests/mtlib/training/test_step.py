@@ -1,4 +1,4 @@
-"""One optimizer step against AdamW by hand, what workers agree on, and that a refused step changes nothing."""
+"""One optimizer step against AdamW by hand, agreement of workers, and refused steps that change nothing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +40,7 @@ BOTH = (SST_PART, QQP_PART)
 
 
 def everything(run: Run) -> dict[str, Any]:
-    """Whatever a step changes, as copies."""
+    """Copies of everything that a step changes."""
     teacher = {} if run.teacher is None else run.teacher.state_dict()
     tensors = {**run.model.state_dict(), **optimizer_tensors(run.optimizer, run.model)}
     tensors |= {f"teacher.{name}": tensor for name, tensor in teacher.items()}
@@ -77,9 +77,9 @@ def test_the_first_step_matches_adamw_by_hand(new_run: NewRun) -> None:
     rate = 1e-3 * (4 - 0.5) / (4 - 0.4)  # the middle of the first of 4 steps, of which .4 rise
     assert [group["lr"] for group in run.optimizer.param_groups] == [pytest.approx(rate)]
     for name, parameter in run.model.named_parameters():
-        if name in gradients:  # both moments are corrected for their start: the step is the gradient's sign, nearly
+        if name in gradients:  # with bias correction of both moments the step is nearly the gradient's sign
             stepped = gradients[name] / (gradients[name].abs() + 1e-8)
-            # Where a gradient is nothing but rounding, so is its sign.
+            # The sign of a gradient of rounding errors is arbitrary.
             is_clear = gradients[name].abs() > 1e-6
             expected = before[name] * (1 - rate * 0.01) - rate * stepped
             assert torch.allclose(parameter[is_clear], expected[is_clear], rtol=1e-5, atol=2e-5), name
@@ -129,7 +129,7 @@ def test_a_step_depends_on_the_runs_position_and_not_on_earlier_draws(new_run: N
             take_step(run, QQP)
     assert_unchanged(runs[0], everything(runs[1]))
     other = new_run(changes)
-    other.step = 1  # the same rows at another place of the stage draw other dropout and noise
+    other.step = 1  # the same rows at another step draw different dropout and noise
     take_step(other, QQP)
     assert other.sums["qqp"] != runs[0].sums["qqp"]
     assert everything(other)["position"] == (0, 0, 2)
@@ -236,7 +236,7 @@ def test_a_stopped_run_ends_before_any_change(new_run: NewRun) -> None:
 
 
 def other_worker(sums: list[list[float]], refuses: bool) -> Callable[[Tensor], Tensor]:
-    """What a sum over workers gives when there is one more with these numbers."""
+    """A sum over workers with one more worker that has these numbers."""
     numbers = [value for row in sums for value in row] + [float(refuses)]
     return lambda values: values.add_(torch.tensor(numbers))
 
@@ -286,11 +286,11 @@ def test_a_run_stops_between_steps_if_one_worker_stops(
 
 
 SUMMED = {**PLAIN, "stages.0.tasks": "sst,qqp", "stages.0.sum_losses": True}
-SMOOTH_ADAMW = {"optimizer.epsilon": 0.01}  # or the first update would be the gradient's sign, of rounding errors too
+SMOOTH_ADAMW = {"optimizer.epsilon": 0.01}  # otherwise the first update is the gradient's sign, even of rounding errors
 
 
 def conflicting_step(run: Run) -> Step:
-    """The first of some steps whose two tasks pull the encoder in opposite directions."""
+    """The first step whose two tasks have conflicting gradients of the encoder."""
     for first in range(0, 22, 2):
         rows = np.arange(first, first + 8)
         step = (StepBatch(set="sst", rows=rows, turn=0), StepBatch(set="qqp", rows=rows, turn=0))
@@ -312,7 +312,7 @@ def gradients_by_hand(run: Run, step: Step) -> list[dict[str, Tensor]]:
 
 
 def pcgrad_by_hand(one: dict[str, Tensor], other: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Yu et al. 2020 for two tasks: each loses its part against the other on what both reach; the rest is as it was."""
+    """Yu et al. 2020 for two tasks: conflicting components are removed on shared parameters only."""
     shared = one.keys() & other.keys()
 
     def product(first: dict[str, Tensor], second: dict[str, Tensor]) -> float:
@@ -351,7 +351,7 @@ def test_a_step_with_pcgrad_matches_adamw_on_the_combination_by_hand(new_run: Ne
     take_step(summed, step)
     encoder = "encoder.encoder.layer.0.output.dense.weight"
     apart = (summed.model.get_parameter(encoder) - run.model.get_parameter(encoder)).abs().max()
-    assert apart > 1e-4  # the plain sum is another step
+    assert apart > 1e-4  # the plain sum gives a different step
     assert totals(summed) == pytest.approx(totals(run), rel=1e-5)
 
 
@@ -395,7 +395,7 @@ def test_the_random_order_of_a_method_is_equal_on_every_worker_and_new_at_each_s
 
 
 def whole_batch(run: Run, part: StepBatch) -> Batch:
-    """The global batch, as a single worker takes it."""
+    """The global batch of a single worker."""
     table = run.corpus[part.set, "train"]
     return make_batch(table, part.rows, encoding=run.config.tasks[table.task].encoding, max_length=32)
 
@@ -496,7 +496,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing_with_any_method(
     monkeypatch.setattr(mtlib.training.step, "gradients_by_task", poisoned)
     with pytest.raises(TrainingDiverged, match=r"^the gradient of a task is not finite$"):
         take_step(run, BOTH)
-    run.sums = before["sums"]  # the losses, which were finite, have been counted
+    run.sums = before["sums"]  # the finite losses have been counted
     assert_unchanged(run, before)
 
 
@@ -605,7 +605,7 @@ EVERY_TERM = {
 def test_a_set_smaller_than_its_batch_size_is_one_full_batch(changes: dict[str, Any], new_run: NewRun) -> None:
     num_rows, losses = 30, []
     for batch_size in (num_rows, num_rows + 1, 4 * num_rows):
-        same_order = {"data.bucket_by_length": False}  # noise is drawn by a row's place in its batch
+        same_order = {"data.bucket_by_length": False}  # noise is drawn by a row's index in its batch
         run = new_run({**changes, **same_order, "stages.0.tasks": "sst", "tasks.sst.batch_size": batch_size})
         (step,) = epoch_steps(run.config, 0, 0, run.lengths, run.own_rows)[:1]
         assert sorted(step[0].rows) == list(range(num_rows))
