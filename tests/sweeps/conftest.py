@@ -1,4 +1,4 @@
-"""A plan over a tiny space, storages with and without a trained trial, and one private Ray for all that need one."""
+"""A plan over a tiny space, storages with and without a trained trial, and one private Ray for all tests."""
 
 import shutil
 import tempfile
@@ -12,7 +12,7 @@ import pytest
 from mtlib.config.trial import TrialConfig
 from search_spaces.space import SearchSpace
 from sweeps.options import SweepOptions, SweepPlan
-from tests.sweeps.reuse.trained_trials import FAST, Ground, train_trial
+from tests.sweeps.reuse.trained_trials import FAST, TrialStorage, train_trial
 
 MakePlan = Callable[..., SweepPlan]
 
@@ -66,26 +66,26 @@ def make_plan(tmp_path: Path, tiny_config: TrialConfig) -> MakePlan:
 
 
 @pytest.fixture
-def ground(tmp_path: Path, tiny_config: TrialConfig, tiny_folder: Path, tiny_encoder_folder: Path) -> Ground:
+def storage(tmp_path: Path, tiny_config: TrialConfig, tiny_folder: Path, tiny_encoder_folder: Path) -> TrialStorage:
     """A storage without anything in it."""
     base = tiny_config.override({**FAST, "encoder.name": str(tiny_encoder_folder)})
-    return Ground(base, tiny_folder, tmp_path / "storage")
+    return TrialStorage(base, tiny_folder, tmp_path / "storage")
 
 
 @pytest.fixture(scope="session")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Holds a storage with one trial in it, once it has been trained."""
-    return tmp_path_factory.mktemp("shelf") / "storage"
+def trained_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a storage with one trained trial, filled at its first use."""
+    return tmp_path_factory.mktemp("trained") / "storage"
 
 
 @pytest.fixture
-def trained(ground: Ground, shelf: Path) -> Ground:
+def trained(storage: TrialStorage, trained_template: Path) -> TrialStorage:
     """A storage in which trial `first/0000-r0` has been trained to its end and has kept both of its stages."""
-    if not shelf.exists():
-        template = replace(ground, storage=shelf)
-        train_trial(template.course(), template.place("first/0000-r0"), keeps=True)
-    shutil.copytree(shelf, ground.storage)
-    return ground
+    if not trained_template.exists():
+        template = replace(storage, path=trained_template)
+        train_trial(template.load_trial(), template.trial_folder("first/0000-r0"), stores=True)
+    shutil.copytree(trained_template, storage.path)
+    return storage
 
 
 @pytest.fixture(scope="session")

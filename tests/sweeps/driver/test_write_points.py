@@ -32,7 +32,7 @@ from sweeps.reuse.stage_store import entry_folders, has_stage, stage_store
 from tests.killed import Killed
 from tests.sweeps.conftest import MakePlan, with_options
 from tests.sweeps.lanes.plain_sweep import PlainReporter
-from tests.sweeps.reuse.trained_trials import FAST, assert_same, left_by, train_trial
+from tests.sweeps.reuse.trained_trials import FAST, assert_same, read_trial_files, train_trial
 
 CHANGES = {"os.rename": 2, "os.link": 2, "os.remove": 1, "os.rmdir": 1, "shutil.rmtree": 1, "os.truncate": 1}
 """Events that tell of a change to a file, with the number of paths that each tells first; and `open`, for writing."""
@@ -112,13 +112,13 @@ def course_of(plan: SweepPlan, changes: dict[str, Any]) -> LoadedTrial:
     return load_trial(config, plan.data_folder, plan.options.cache_folder, describe_environment(CPU))
 
 
-def lane(plan: SweepPlan, course: LoadedTrial, steps: list[int]) -> None:
+def lane(plan: SweepPlan, trial: LoadedTrial, steps: list[int]) -> None:
     """What a lane does with one trial; the numbers of optimizer steps that it trains are added to `steps`."""
-    place, link = trial_folder(plan.options, TRIAL), PlainReporter(plan.options.folder, TRIAL)
+    folder, link = trial_folder(plan.options, TRIAL), PlainReporter(plan.options.folder, TRIAL)
     link.steps, line = steps, cast(Any, link)
-    how, error = run_trial(TrialRun(loaded=course, folder=place, reporter=line, device=CPU))
+    how, error = run_trial(TrialRun(loaded=trial, folder=folder, reporter=line, device=CPU))
     write_end(plan.options.folder, TRIAL, {"how": how, "error": error, "time": time.time(), **link.facts})
-    drop_states(place.states)
+    drop_states(folder.states)
 
 
 def copied(plan: SweepPlan, storage: Path, name: str) -> SweepPlan:
@@ -168,29 +168,29 @@ def test_a_kill_before_any_change_costs_at_most_one_interval(
     scene: str, part: int, plan: SweepPlan, tmp_path: Path
 ) -> None:
     told = SCENES[scene]
-    ground = with_options(plan, storage=tmp_path / "ground", name="first")
+    storage = with_options(plan, storage=tmp_path / "ground", name="first")
     for others in told.others:
-        lane(ground, course_of(ground, others), [])
-    course = course_of(ground, told.changes)
-    own_place = trial_folder(with_options(ground, name="second", reuse=False).options, TRIAL)
+        lane(storage, course_of(storage, others), [])
+    trial = course_of(storage, told.changes)
+    own_place = trial_folder(with_options(storage, name="second", reuse=False).options, TRIAL)
     if told.own_epochs:
-        train_trial(course, own_place, until_epoch=told.own_epochs)
-    whole = copied(ground, tmp_path / "whole", "second")
+        train_trial(trial, own_place, until_epoch=told.own_epochs)
+    whole = copied(storage, tmp_path / "whole", "second")
     with watching(tmp_path / "whole") as seen:
-        lane(whole, course, steps := list[int]())
+        lane(whole, trial, steps := list[int]())
     assert len(steps) == told.num_steps
-    expected, kept = left_by(trial_folder(whole.options, TRIAL)), kept_stages(whole)
+    expected, kept = read_trial_files(trial_folder(whole.options, TRIAL)), kept_stages(whole)
     assert len(seen) > 10
     if told.own_epochs or not told.others:
         assert any(line.startswith("os.remove /second/trials/0000-r0/checkpoint/state-") for line in seen)
     for point in range(part, len(seen), PARTS):
-        own = copied(ground, tmp_path / f"kill-{point}", "second")
+        own = copied(storage, tmp_path / f"kill-{point}", "second")
         steps = []
         with watching(own.options.cache_folder.parent, last=point), pytest.raises(Killed):
-            lane(own, course, steps)
+            lane(own, trial, steps)
         if read_end(own.options.folder, TRIAL) is None:
-            lane(own, course, steps)
+            lane(own, trial, steps)
         assert len(steps) - told.num_steps <= INTERVAL, seen[point]
-        assert_same(left_by(trial_folder(own.options, TRIAL)), expected)
+        assert_same(read_trial_files(trial_folder(own.options, TRIAL)), expected)
         assert kept_stages(own) == kept != set(), seen[point]
         shutil.rmtree(own.options.cache_folder.parent)

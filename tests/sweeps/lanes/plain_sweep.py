@@ -27,7 +27,7 @@ from sweeps.search.stage_order import find_stage_keys
 
 
 class PlainReporter:
-    """Stands in for a trial's line to the mailbox: notes, records epochs, never stops a trial."""
+    """Stands in for a trial's reporter: records epochs and steps, never stops a trial."""
 
     def __init__(self, folder: Path, trial_id: str) -> None:
         self.is_stopped = False
@@ -54,7 +54,7 @@ class PlainReporter:
         return True
 
     def replay(self, _epochs: int, _config: TrialConfig) -> None:
-        """Nothing stops a trial."""
+        """The scheduler stops no trial."""
 
     def on_step(self, progress: StepProgress) -> bool:
         self.steps.append(progress.step)
@@ -66,7 +66,7 @@ class PlainReporter:
 
 
 def train_one(plan: SweepPlan, trial_id: str, config: TrialConfig) -> tuple[FinalStatus, PlainReporter]:
-    """Trains a trial to its end; how it ended, and what it said."""
+    """Trains a trial to its end; its status and its reporter."""
     cpu, link = torch.device("cpu"), PlainReporter(plan.options.folder, trial_id)
     place, course = (
         trial_folder(plan.options, trial_id),
@@ -80,7 +80,7 @@ def train_one(plan: SweepPlan, trial_id: str, config: TrialConfig) -> tuple[Fina
 
 
 def train_sweep(plan: SweepPlan, configs: Sequence[TrialConfig]) -> list[TrialRecord]:
-    """Trains the first trial of each configuration, in the searcher's order; the sweep's records."""
+    """Trains the first trial of each configuration, in the searcher's order; returns the sweep's records."""
     plan.options.folder.mkdir(parents=True, exist_ok=True)
     ledger = open_ledger(plan)
     ids = list(ledger.records)

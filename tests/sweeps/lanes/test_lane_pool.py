@@ -1,4 +1,4 @@
-"""How many lanes are open: as many as there is room and work for; lanes, nodes and mailbox are stand-ins."""
+"""The number of open lanes follows free resources and pending trials; lanes, nodes and mailbox are stand-ins."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ class Lane:
 
 
 class Mailbox:
-    """Stands in for the mailbox's actor: notes what it is told, and knows which lanes it has closed."""
+    """Stands in for the mailbox's actor: records calls, and the lanes that it has closed."""
 
     def __init__(self) -> None:
         self.wanted: list[int] = []
@@ -47,7 +47,7 @@ class Mailbox:
 
 @pytest.fixture
 def room(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """The cluster: lanes that fit its free part at the start and now, and whether one fits it at all."""
+    """The cluster: lanes that fit its free part at the start and now, and whether it can hold one at all."""
     room = {"first": 2, "more": 0, "fits": 1}
     monkeypatch.setattr("ray.get", lambda answer: answer)
     monkeypatch.setattr(sweeps.lanes.lane_pool, "num_lanes", lambda *_: room["first"])
@@ -60,7 +60,7 @@ def room(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
 
 @pytest.fixture
-def opened(room: dict[str, int], make_plan: MakePlan) -> Callable[..., LanePool]:
+def open_test_pool(room: dict[str, int], make_plan: MakePlan) -> Callable[..., LanePool]:
     """Opens a pool whose lanes are open."""
     assert room
 
@@ -68,18 +68,18 @@ def opened(room: dict[str, int], make_plan: MakePlan) -> Callable[..., LanePool]
         mailbox: Any = Mailbox()
         pool = open_pool(make_plan(**changes), mailbox)
         for lane in pool.lanes:
-            happens(pool, "lane_open", lane.name)
+            send_event(pool, "lane_open", lane.name)
         return pool
 
     return build
 
 
-def happens(pool: LanePool, kind: Any, lane: str, **facts: Any) -> None:
+def send_event(pool: LanePool, kind: Any, lane: str, **facts: Any) -> None:
     update_pool(pool, Event(kind=kind, lane=lane, facts=facts))
 
 
-def look(pool: LanePool, num_unfinished: int) -> list[str]:
-    """Looks at the cluster now."""
+def scale_now(pool: LanePool, num_unfinished: int) -> list[str]:
+    """Scales the pool without waiting for the next interval."""
     pool.next_check = 0.0
     return list(scale_pool(pool, num_unfinished))
 
@@ -88,67 +88,67 @@ def names(pool: LanePool) -> list[str]:
     return [lane.name for lane in pool.lanes]
 
 
-def test_lanes_are_opened_where_room_has_come_and_there_is_work(
-    opened: Callable[..., LanePool], room: dict[str, int]
+def test_lanes_are_opened_where_there_is_room_and_work(
+    open_test_pool: Callable[..., LanePool], room: dict[str, int]
 ) -> None:
-    pool, room["more"] = opened(), 5
-    assert look(pool, num_unfinished=3) == ["Opening 1 more lane: the cluster has room"]
+    pool, room["more"] = open_test_pool(), 5
+    assert scale_now(pool, num_unfinished=3) == ["Opening 1 more lane: the cluster has room"]
     assert names(pool) == ["sweep-lane0", "sweep-lane1", "sweep-lane2"]
-    assert look(pool, num_unfinished=3) == []
+    assert scale_now(pool, num_unfinished=3) == []
 
 
-def test_no_more_lanes_are_opened_than_asked_for(opened: Callable[..., LanePool], room: dict[str, int]) -> None:
-    pool, room["more"] = opened(concurrent=2), 5
-    assert look(pool, num_unfinished=9) == []
+def test_concurrency_limit_holds(open_test_pool: Callable[..., LanePool], room: dict[str, int]) -> None:
+    pool, room["more"] = open_test_pool(concurrent=2), 5
+    assert scale_now(pool, num_unfinished=9) == []
     assert len(pool.lanes) == 2
 
 
 @pytest.mark.parametrize(("num_unfinished", "wanted"), [(9, 9), (1, 1), (0, 1)])
-def test_the_mailbox_is_told_how_many_lanes_there_is_work_for(
-    opened: Callable[..., LanePool], num_unfinished: int, wanted: int
+def test_mailbox_gets_the_maximum_number_of_lanes(
+    open_test_pool: Callable[..., LanePool], num_unfinished: int, wanted: int
 ) -> None:
-    pool = opened()
-    look(pool, num_unfinished)
+    pool = open_test_pool()
+    scale_now(pool, num_unfinished)
     mailbox: Any = pool.mailbox
     assert mailbox.wanted == [wanted]
 
 
-def test_the_cluster_is_not_looked_at_all_the_time(opened: Callable[..., LanePool], room: dict[str, int]) -> None:
-    pool, room["more"] = opened(), 5
-    look(pool, num_unfinished=2)
+def test_pool_is_scaled_at_intervals(open_test_pool: Callable[..., LanePool], room: dict[str, int]) -> None:
+    pool, room["more"] = open_test_pool(), 5
+    scale_now(pool, num_unfinished=2)
     assert list(scale_pool(pool, num_unfinished=9)) == []
 
 
-def test_nodes_that_come_and_go_are_told_to_people_and_to_the_mailbox(
-    opened: Callable[..., LanePool], monkeypatch: pytest.MonkeyPatch
+def test_joined_and_lost_nodes_are_reported_and_sent_to_the_mailbox(
+    open_test_pool: Callable[..., LanePool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool, nodes = opened(), {"a" * 56: "head", "b" * 56: "other"}
+    pool, nodes = open_test_pool(), {"a" * 56: "head", "b" * 56: "other"}
     mailbox: Any = pool.mailbox
     monkeypatch.setattr(sweeps.lanes.lane_pool, "alive_nodes", lambda: dict(nodes))
-    assert look(pool, 2) == []
+    assert scale_now(pool, 2) == []
     nodes["c" * 56] = nodes.pop("b" * 56)
-    assert look(pool, 2) == ["Node other (bbbbbbbb) died", "Node other (cccccccc) joined"]
-    assert look(pool, 2) == []
+    assert scale_now(pool, 2) == ["Node other (bbbbbbbb) died", "Node other (cccccccc) joined"]
+    assert scale_now(pool, 2) == []
     assert mailbox.seen == [["a" * 56, "b" * 56], *[["a" * 56, "c" * 56]] * 2]
 
 
-def test_lanes_that_are_down_take_no_trials(opened: Callable[..., LanePool]) -> None:
-    pool = opened()
-    happens(pool, "lane_down", "sweep-lane1", why="node died")
+def test_down_lanes_are_not_counted(open_test_pool: Callable[..., LanePool]) -> None:
+    pool = open_test_pool()
+    send_event(pool, "lane_down", "sweep-lane1", why="node died")
     assert (len(pool.lanes), pool.num_live) == (2, 1)
-    happens(pool, "lane_open", "sweep-lane1")
+    send_event(pool, "lane_open", "sweep-lane1")
     assert pool.num_live == 2
 
 
-def test_a_lane_that_was_closed_or_had_workers_may_be_replaced_and_one_that_cannot_load_is_not(
-    opened: Callable[..., LanePool], monkeypatch: pytest.MonkeyPatch
+def test_closed_or_used_lanes_are_replaced_and_lanes_that_cannot_load_are_not(
+    open_test_pool: Callable[..., LanePool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool = opened(concurrent=3)
+    pool = open_test_pool(concurrent=3)
     mailbox: Any = pool.mailbox
     mailbox.closed = {"sweep-lane0"}
     sweeps.lanes.lane_pool.open_lanes(pool, 2)
-    happens(pool, "lane_open", "sweep-lane2")
-    happens(pool, "lane_load_crash", "sweep-lane3", why="CUDA is not there")
+    send_event(pool, "lane_open", "sweep-lane2")
+    send_event(pool, "lane_load_crash", "sweep-lane3", why="CUDA is not there")
     for lane in pool.lanes:
         lane.is_over = True  # type: ignore[misc]
     assert remove_ended_lanes(pool) is None
@@ -160,41 +160,41 @@ def test_a_lane_that_was_closed_or_had_workers_may_be_replaced_and_one_that_cann
         return 2
 
     monkeypatch.setattr(sweeps.lanes.lane_pool, "num_more_lanes", more)
-    look(pool, num_unfinished=5)
+    scale_now(pool, num_unfinished=5)
     assert asked == [1], "the place of the lane that cannot load is not filled again"
     assert names(pool) == ["sweep-lane4", "sweep-lane5"]
 
 
-def test_once_all_lanes_are_lost_the_sweep_has_failed(opened: Callable[..., LanePool]) -> None:
-    pool = opened()
+def test_sweep_fails_once_all_lanes_are_lost(open_test_pool: Callable[..., LanePool]) -> None:
+    pool = open_test_pool()
     for lane in pool.lanes:
-        happens(pool, "lane_load_crash", lane.name, why="CUDA is not there")
+        send_event(pool, "lane_load_crash", lane.name, why="CUDA is not there")
         lane.is_over = True  # type: ignore[misc]
     assert remove_ended_lanes(pool) == "no lane is left: CUDA is not there"
 
 
-def test_that_no_node_is_left_is_said_once_and_its_time_counted(
-    opened: Callable[..., LanePool], room: dict[str, int]
+def test_missing_nodes_are_reported_once_and_timed(
+    open_test_pool: Callable[..., LanePool], room: dict[str, int]
 ) -> None:
-    pool, room["fits"] = opened(node_wait_minutes=7.5), 0
-    assert look(pool, 3) == []
+    pool, room["fits"] = open_test_pool(node_wait_minutes=7.5), 0
+    assert scale_now(pool, 3) == []
     assert pool.seconds_without_node == 0
     for lane in ("sweep-lane0", "sweep-lane1"):
-        happens(pool, "lane_down", lane, why="node died")
-    (line,) = look(pool, 3)
+        send_event(pool, "lane_down", lane, why="node died")
+    (line,) = scale_now(pool, 3)
     assert line.startswith("No node is left that a trial fits: the cluster has 0 CPUs")
     assert line.endswith("waiting for one, at most 7.5 minutes (--node-wait-minutes)")
-    assert look(pool, 3) == []
+    assert scale_now(pool, 3) == []
     assert pool.seconds_without_node > 0
     room["fits"] = 1
-    assert look(pool, 3) == []
+    assert scale_now(pool, 3) == []
     assert pool.seconds_without_node == 0
 
 
-def test_open_lanes_are_waited_for_and_those_that_wait_for_room_are_ended(
-    opened: Callable[..., LanePool], monkeypatch: pytest.MonkeyPatch
+def test_closing_waits_for_open_lanes_and_cancels_waiting_ones(
+    open_test_pool: Callable[..., LanePool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool, removals = opened(), list[tuple[str, ...]]()
+    pool, removals = open_test_pool(), list[tuple[str, ...]]()
 
     def remove(states: tuple[str, ...] = ()) -> None:
         removals.append(states)
@@ -207,10 +207,10 @@ def test_open_lanes_are_waited_for_and_those_that_wait_for_room_are_ended(
     assert removals == [WAITING_STATES] * 3
 
 
-def test_lanes_that_do_not_end_in_time_lose_their_place(
-    opened: Callable[..., LanePool], monkeypatch: pytest.MonkeyPatch
+def test_lanes_that_do_not_end_in_time_lose_their_placement_group(
+    open_test_pool: Callable[..., LanePool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool, removals = opened(), list[tuple[str, ...]]()
+    pool, removals = open_test_pool(), list[tuple[str, ...]]()
     monkeypatch.setattr(sweeps.lanes.lane_pool, "remove_own_groups", lambda *states: removals.append(states))
     close_pool(pool, deadline=0.0)
     assert removals == [()], "groups of any state"

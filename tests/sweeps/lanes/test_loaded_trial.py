@@ -1,4 +1,4 @@
-"""What a trial follows from: its cuts, a corpus shared where rows are, one encoder, weights to start from."""
+"""What a trial is loaded from: cuts, a corpus shared by equal rows, one encoder, and starting weights."""
 
 from pathlib import Path
 from typing import Any
@@ -6,23 +6,23 @@ from typing import Any
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_held_out
 from sweeps.lanes.loaded_trial import cached_corpus, cached_encoder
-from tests.sweeps.reuse.trained_trials import Ground, train_trial
+from tests.sweeps.reuse.trained_trials import TrialStorage, train_trial
 
 
-def test_a_course_knows_its_cuts(ground: Ground) -> None:
-    course = ground.course()
-    assert [(cut.total_epochs, cut.total_steps, cut.is_end) for cut in course.cuts] == [
+def test_loaded_trial_has_its_cuts(storage: TrialStorage) -> None:
+    trial = storage.load_trial()
+    assert [(cut.total_epochs, cut.total_steps, cut.is_end) for cut in trial.cuts] == [
         (1, 4, True),
         (2, 8, False),
         (3, 12, True),
     ]
-    assert [course.end_of(stage).total_epochs for stage in (0, 1)] == [1, 3]
-    assert [course.next_end(epochs).total_epochs for epochs in (0, 1, 2)] == [1, 3, 3]
-    assert course.can_be_extended
-    assert not ground.course(optimizer__schedule="slanted_triangular").can_be_extended
+    assert [trial.end_of(stage).total_epochs for stage in (0, 1)] == [1, 3]
+    assert [trial.next_end(epochs).total_epochs for epochs in (0, 1, 2)] == [1, 3, 3]
+    assert trial.can_be_extended
+    assert not storage.load_trial(optimizer__schedule="slanted_triangular").can_be_extended
 
 
-def test_trials_share_a_corpus_exactly_where_they_learn_from_the_same_rows(
+def test_trials_with_equal_train_rows_share_a_corpus(
     tiny_folder: Path, tiny_encoder_folder: Path, tiny_config: TrialConfig, tmp_path: Path
 ) -> None:
     config = tiny_config.override({"encoder.name": str(tiny_encoder_folder)})
@@ -38,7 +38,7 @@ def test_trials_share_a_corpus_exactly_where_they_learn_from_the_same_rows(
     assert table.fingerprint != corpus["sst", "train"].fingerprint
 
 
-def test_rows_that_are_held_out_are_in_no_corpus(
+def test_corpora_exclude_held_out_rows(
     tiny_folder: Path, tiny_encoder_folder: Path, tiny_config: TrialConfig, tmp_path: Path
 ) -> None:
     plain = tiny_config.override({"encoder.name": str(tiny_encoder_folder)})
@@ -51,14 +51,14 @@ def test_rows_that_are_held_out_are_in_no_corpus(
     assert cached_corpus(config.override({"replicate": 3}), tiny_folder, tmp_path) is corpus
 
 
-def test_an_encoder_is_loaded_once(tiny_encoder_folder: Path) -> None:
+def test_encoder_is_loaded_once(tiny_encoder_folder: Path) -> None:
     assert cached_encoder(str(tiny_encoder_folder)) is cached_encoder(str(tiny_encoder_folder))
 
 
-def test_weights_to_start_from_are_part_of_what_a_trial_follows_from(ground: Ground) -> None:
-    course, place = ground.course(), ground.place()
-    train_trial(course, place)
-    started = ground.course(encoder__start_from=str(place.path))
-    assert course.origin.started == {}
+def test_starting_weights_are_part_of_a_trials_origin(storage: TrialStorage) -> None:
+    trial, place = storage.load_trial(), storage.trial_folder()
+    train_trial(trial, place)
+    started = storage.load_trial(encoder__start_from=str(place.path))
+    assert trial.origin.started == {}
     assert started.origin.started
-    assert not {cut.key for cut in course.cuts} & {cut.key for cut in started.cuts}
+    assert not {cut.key for cut in trial.cuts} & {cut.key for cut in started.cuts}

@@ -1,4 +1,4 @@
-"""The mailbox alone, without Ray: who waits for what, who gets what, and how a trial can end."""
+"""The mailbox without Ray: queued trials, decisions on reports, and the ways a trial ends."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -12,13 +12,13 @@ from sweeps.lanes.messages import Assignment, Event, TrialEnd
 
 
 def report(epoch: int, score: float, scored_epoch: int | None = None, is_last: bool = False) -> dict[str, Any]:
-    """What a lane says at an epoch's end."""
+    """A lane's report of an epoch."""
     scored = epoch if scored_epoch is None else scored_epoch
     return {"epoch": epoch, "scored_epoch": scored, "score": score, "scores": {}, "is_last": is_last}
 
 
 def begin(waiting: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-    """Starts something that waits."""
+    """Starts a call that waits."""
     return asyncio.get_running_loop().create_task(waiting)
 
 
@@ -32,7 +32,7 @@ async def events_of(mailbox: Mailbox, kind: str) -> list[Event]:
     return [event for event in await mailbox.take_events(0.01) if event.kind == kind]
 
 
-def test_a_lane_waits_for_a_trial_and_gets_it() -> None:
+def test_waiting_lane_gets_the_next_trial() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         lane = begin(mailbox.next_trial("a", "host", 1))
@@ -44,7 +44,7 @@ def test_a_lane_waits_for_a_trial_and_gets_it() -> None:
     asyncio.run(story())
 
 
-def test_two_lanes_never_get_the_same_trial() -> None:
+def test_trial_goes_to_one_lane() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         lanes = [begin(mailbox.next_trial(name, "host", 1)) for name in "ab"]
@@ -56,7 +56,7 @@ def test_two_lanes_never_get_the_same_trial() -> None:
     asyncio.run(story())
 
 
-def test_a_report_waits_for_the_verdict() -> None:
+def test_report_waits_for_its_decision() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
@@ -88,7 +88,7 @@ def test_best_is_the_highest_score_so_far() -> None:
     assert asyncio.run(story()) == [0.5, 0.7, 0.7]
 
 
-def test_a_repeated_report_gets_its_first_verdict_and_is_not_passed_on_again() -> None:
+def test_repeated_report_gets_the_first_decision_and_is_not_passed_on() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
@@ -104,7 +104,7 @@ def test_a_repeated_report_gets_its_first_verdict_and_is_not_passed_on_again() -
     asyncio.run(story())
 
 
-def test_a_report_repeated_before_its_verdict_is_passed_on_once_and_both_are_answered() -> None:
+def test_report_repeated_before_its_decision_is_passed_on_once() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
@@ -117,7 +117,7 @@ def test_a_report_repeated_before_its_verdict_is_passed_on_once_and_both_are_ans
     asyncio.run(story())
 
 
-def test_a_report_before_overall_scores_is_recorded_but_asks_nobody() -> None:
+def test_report_without_overall_score_needs_no_decision() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
@@ -131,7 +131,7 @@ def test_a_report_before_overall_scores_is_recorded_but_asks_nobody() -> None:
     asyncio.run(story())
 
 
-def test_a_trial_sees_all_its_reports_before_its_end() -> None:
+def test_reports_arrive_before_the_end() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
@@ -144,7 +144,7 @@ def test_a_trial_sees_all_its_reports_before_its_end() -> None:
     asyncio.run(story())
 
 
-def test_a_restarted_lane_gets_its_trial_back_as_a_further_attempt() -> None:
+def test_restarted_lane_gets_its_trial_back_as_a_new_attempt() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
@@ -158,7 +158,7 @@ def test_a_restarted_lane_gets_its_trial_back_as_a_further_attempt() -> None:
 
 
 @pytest.mark.parametrize("suspicion", [None, "RuntimeError: Connection closed by peer"])
-def test_a_trial_that_kills_its_lane_twice_has_failed_and_the_lane_goes_on(suspicion: str | None) -> None:
+def test_trial_that_kills_its_lane_twice_fails_and_the_lane_continues(suspicion: str | None) -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.submit("bad", "{}")
@@ -177,7 +177,7 @@ def test_a_trial_that_kills_its_lane_twice_has_failed_and_the_lane_goes_on(suspi
     asyncio.run(story())
 
 
-def test_a_waiting_call_of_a_lane_that_has_died_takes_no_trial() -> None:
+def test_waiting_call_of_a_dead_lane_takes_no_trial() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         dead = begin(mailbox.next_trial("a", "host", 1))
@@ -191,12 +191,12 @@ def test_a_waiting_call_of_a_lane_that_has_died_takes_no_trial() -> None:
     asyncio.run(story())
 
 
-def test_a_lane_that_waits_long_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_wait_times_out_and_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mailbox_module, "IDLE_SECONDS", 0.01)
     assert asyncio.run(Mailbox().next_trial("a", "host", 1)) == "wait"
 
 
-def test_the_trial_of_a_lost_lane_goes_to_another_before_the_others() -> None:
+def test_trial_of_a_lost_lane_is_queued_first() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
@@ -208,7 +208,7 @@ def test_the_trial_of_a_lost_lane_goes_to_another_before_the_others() -> None:
     asyncio.run(story())
 
 
-def test_a_lane_that_opens_in_vain_three_times_is_given_up() -> None:
+def test_lane_that_opens_three_times_without_a_trial_is_given_up() -> None:
     async def story() -> list[bool]:
         mailbox = Mailbox()
         return [await mailbox.register_lane("a", {"n": "host"}) for _ in range(4)]
@@ -216,7 +216,7 @@ def test_a_lane_that_opens_in_vain_three_times_is_given_up() -> None:
     assert asyncio.run(story()) == [True, True, True, False]
 
 
-def test_asking_for_a_trial_clears_the_count_of_openings() -> None:
+def test_asking_for_a_trial_resets_the_opening_count() -> None:
     async def story() -> bool:
         mailbox = Mailbox()
         for number in range(5):
@@ -229,7 +229,7 @@ def test_asking_for_a_trial_clears_the_count_of_openings() -> None:
     assert asyncio.run(story())
 
 
-def test_an_interruption_ends_what_is_queued_and_stops_what_runs() -> None:
+def test_interruption_ends_queued_trials_and_stops_running_ones() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.submit("running", "{}")
@@ -257,9 +257,7 @@ def test_an_interruption_ends_what_is_queued_and_stops_what_runs() -> None:
         (report(1, 0.5, scored_epoch=0), False),
     ],
 )
-def test_after_an_interruption_only_an_epoch_that_somebody_would_judge_is_unjudged(
-    told: dict[str, Any], answer: bool | None
-) -> None:
+def test_after_an_interruption_only_scored_epochs_are_unjudged(told: dict[str, Any], answer: bool | None) -> None:
     async def story() -> bool | None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
@@ -271,7 +269,7 @@ def test_after_an_interruption_only_an_epoch_that_somebody_would_judge_is_unjudg
 
 
 @pytest.mark.parametrize("stop", [False, True])
-def test_a_verdict_that_has_come_holds_though_the_sweep_is_interrupted(stop: bool) -> None:
+def test_decision_before_an_interruption_holds(stop: bool) -> None:
     async def story() -> bool | None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
@@ -287,7 +285,7 @@ def test_a_verdict_that_has_come_holds_though_the_sweep_is_interrupted(stop: boo
     assert asyncio.run(story()) is stop
 
 
-def test_a_trial_submitted_after_the_interruption_ends_at_once() -> None:
+def test_trial_submitted_after_the_interruption_ends_at_once() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.interrupt()
@@ -297,7 +295,7 @@ def test_a_trial_submitted_after_the_interruption_ends_at_once() -> None:
     asyncio.run(story())
 
 
-def test_a_withdrawn_trial_stops_at_its_next_step_and_has_failed() -> None:
+def test_withdrawn_trial_stops_at_its_next_step_and_fails() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
@@ -312,7 +310,7 @@ def test_a_withdrawn_trial_stops_at_its_next_step_and_has_failed() -> None:
     asyncio.run(story())
 
 
-def test_a_withdrawn_trial_in_the_queue_is_never_started() -> None:
+def test_withdrawn_queued_trial_never_starts() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
@@ -337,7 +335,7 @@ def test_withdrawing_an_ended_or_unknown_trial_changes_nothing() -> None:
     asyncio.run(story())
 
 
-def test_the_first_end_counts() -> None:
+def test_first_end_counts() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
@@ -349,7 +347,7 @@ def test_the_first_end_counts() -> None:
     asyncio.run(story())
 
 
-def test_events_are_told_once_in_order_and_none_is_waited_for_too_long() -> None:
+def test_events_are_delivered_once_in_order_and_in_time() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.register_lane("a", {"n": "host"})
@@ -362,7 +360,7 @@ def test_events_are_told_once_in_order_and_none_is_waited_for_too_long() -> None
     asyncio.run(story())
 
 
-def test_where_a_trial_begins_and_what_stages_it_ends_are_told_with_its_lane() -> None:
+def test_starting_point_and_finished_stages_are_events_with_their_lane() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
@@ -385,7 +383,7 @@ def test_where_a_trial_begins_and_what_stages_it_ends_are_told_with_its_lane() -
 
 
 @pytest.mark.parametrize("why", ["interrupted", "withdrawn", "ended"])
-def test_a_trial_that_waits_on_its_lane_hears_that_it_need_not(why: str) -> None:
+def test_waiting_trial_learns_that_it_is_withdrawn(why: str) -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
@@ -402,7 +400,7 @@ def test_a_trial_that_waits_on_its_lane_hears_that_it_need_not(why: str) -> None
     asyncio.run(story())
 
 
-def test_the_end_carries_what_was_taken_over() -> None:
+def test_end_carries_the_reused_work() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await mailbox.submit("t", "{}")
@@ -429,7 +427,7 @@ async def on_lane(mailbox: Mailbox, lane: str, nodes: dict[str, str], trial_id: 
         assert (await mailbox.next_trial(lane, "host", 1)).trial_id == trial_id  # type: ignore[union-attr]
 
 
-def test_the_trial_of_a_lane_whose_node_died_goes_to_a_lane_that_waits() -> None:
+def test_trial_of_a_lost_nodes_lane_goes_to_a_waiting_lane() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await on_lane(mailbox, "lost", OTHER, "t")
@@ -446,7 +444,7 @@ def test_the_trial_of_a_lane_whose_node_died_goes_to_a_lane_that_waits() -> None
     asyncio.run(story())
 
 
-def test_lost_nodes_are_not_held_against_a_trial_and_dead_workers_are() -> None:
+def test_lost_nodes_do_not_count_as_attempts_and_dead_workers_do() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await on_lane(mailbox, "a", OTHER, "t")
@@ -464,7 +462,7 @@ def test_lost_nodes_are_not_held_against_a_trial_and_dead_workers_are() -> None:
     asyncio.run(story())
 
 
-def test_a_death_is_not_held_against_a_trial_once_a_node_of_its_lane_is_seen_to_be_lost() -> None:
+def test_death_does_not_count_once_a_node_of_its_lane_is_known_lost() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await on_lane(mailbox, "a", HEAD | OTHER, "t")
@@ -477,7 +475,7 @@ def test_a_death_is_not_held_against_a_trial_once_a_node_of_its_lane_is_seen_to_
     asyncio.run(story())
 
 
-def test_what_a_dying_worker_said_of_its_trial_comes_before_what_ray_met() -> None:
+def test_dying_workers_error_comes_before_rays() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await on_lane(mailbox, "a", HEAD, "t")
@@ -490,7 +488,7 @@ def test_what_a_dying_worker_said_of_its_trial_comes_before_what_ray_met() -> No
     asyncio.run(story())
 
 
-def test_a_lane_that_is_down_takes_no_trial_by_a_call_from_before() -> None:
+def test_down_lane_takes_no_trial_by_an_earlier_call() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await on_lane(mailbox, "a", HEAD)
@@ -505,7 +503,7 @@ def test_a_lane_that_is_down_takes_no_trial_by_a_call_from_before() -> None:
     asyncio.run(story())
 
 
-def test_a_worker_that_outlives_its_lane_neither_makes_its_trial_pass_for_running_nor_ends_it() -> None:
+def test_worker_that_outlives_its_lane_neither_restarts_nor_ends_its_trial() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await on_lane(mailbox, "a", HEAD, "t")
@@ -523,7 +521,7 @@ def test_a_worker_that_outlives_its_lane_neither_makes_its_trial_pass_for_runnin
     asyncio.run(story())
 
 
-def test_a_trial_that_has_ended_elsewhere_stops_on_the_lane_that_took_it_up_again() -> None:
+def test_trial_that_ended_elsewhere_stops_on_its_second_lane() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await on_lane(mailbox, "a", OTHER, "t")
@@ -537,10 +535,10 @@ def test_a_trial_that_has_ended_elsewhere_stops_on_the_lane_that_took_it_up_agai
     asyncio.run(story())
 
 
-def test_a_second_death_over_the_same_nodes_right_behind_the_first_is_not_held_against_the_trial(
+def test_second_death_over_the_same_nodes_does_not_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The node of a peer is lost: all lanes over it die of that before Ray knows it."""
+    """When a peer's node is lost, all lanes over it die before Ray reports the loss."""
     now = [1000.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
 
@@ -560,7 +558,7 @@ def test_a_second_death_over_the_same_nodes_right_behind_the_first_is_not_held_a
     asyncio.run(story())
 
 
-def test_a_lane_that_was_told_to_close_opens_no_more_and_its_trial_is_not_lost() -> None:
+def test_closed_lane_is_not_reopened_and_its_trial_is_kept() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         for lane in "ab":
@@ -577,7 +575,7 @@ def test_a_lane_that_was_told_to_close_opens_no_more_and_its_trial_is_not_lost()
     asyncio.run(story())
 
 
-def test_a_lane_is_down_once() -> None:
+def test_lane_goes_down_once() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await on_lane(mailbox, "a", HEAD, "t")
@@ -588,7 +586,7 @@ def test_a_lane_is_down_once() -> None:
     asyncio.run(story())
 
 
-def test_idle_lanes_beyond_what_is_wanted_close_and_are_not_lost() -> None:
+def test_idle_lanes_beyond_the_maximum_close_and_are_not_lost() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         for lane in "abc":
@@ -610,7 +608,7 @@ def test_idle_lanes_beyond_what_is_wanted_close_and_are_not_lost() -> None:
     asyncio.run(story())
 
 
-def test_a_lane_that_opens_when_it_is_not_wanted_any_more_closes_at_once() -> None:
+def test_unneeded_lane_closes_when_it_opens() -> None:
     async def story() -> list[bool]:
         mailbox = Mailbox()
         await mailbox.set_max_lanes(1)
@@ -631,7 +629,7 @@ def test_no_lane_closes_while_a_trial_is_queued() -> None:
     asyncio.run(story())
 
 
-def test_an_interrupted_trial_whose_lane_dies_is_interrupted() -> None:
+def test_interrupted_trial_whose_lane_dies_is_interrupted() -> None:
     async def story() -> None:
         mailbox = Mailbox()
         await on_lane(mailbox, "a", OTHER, "t")

@@ -1,4 +1,4 @@
-"""Messages travel between processes: they must survive it, and stay as they were made."""
+"""Messages can be pickled and cannot be changed."""
 
 import dataclasses
 import pickle
@@ -16,16 +16,16 @@ MESSAGES = (
 
 
 @pytest.mark.parametrize("message", MESSAGES)
-def test_a_message_arrives_as_it_was_sent(message: object) -> None:
+def test_message_arrives_as_sent(message: object) -> None:
     assert pickle.loads(pickle.dumps(message)) == message
 
 
 @pytest.mark.parametrize("message", MESSAGES)
-def test_a_message_cannot_be_changed(message: object) -> None:
+def test_message_cannot_be_changed(message: object) -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         message.trial_id = "other"  # type: ignore[attr-defined]
 
 
-def test_an_event_knows_when_it_happened() -> None:
+def test_event_has_a_time() -> None:
     before = time.time()
     assert before <= Event(kind="note").time <= time.time()

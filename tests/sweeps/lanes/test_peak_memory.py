@@ -1,4 +1,4 @@
-"""Peak memory, counted anew for each trial."""
+"""Peak memory, reset for each trial."""
 
 import sys
 
@@ -11,17 +11,17 @@ MB = 2**20
 CPU = torch.device("cpu")
 
 
-def test_what_was_held_and_given_back_is_in_the_peak() -> None:
+def test_peak_includes_freed_memory() -> None:
     reset_peak_memory(CPU)
     before = peak_memory(CPU)
     block = bytearray(200 * MB)
-    block[::4096] = b"x" * len(block[::4096])  # touched, so that it is really there
+    block[::4096] = b"x" * len(block[::4096])  # touched, so that the pages are resident
     del block
     assert peak_memory(CPU) - before > 150 * MB
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux forgets a peak")
-def test_a_reset_forgets_the_peak_of_the_trial_before() -> None:
+def test_reset_discards_the_previous_peak() -> None:
     block = bytearray(200 * MB)
     block[::4096] = b"x" * len(block[::4096])
     high = peak_memory(CPU)
@@ -30,5 +30,5 @@ def test_a_reset_forgets_the_peak_of_the_trial_before() -> None:
     assert high - peak_memory(CPU) > 150 * MB
 
 
-def test_a_running_process_holds_something() -> None:
+def test_running_process_has_a_peak() -> None:
     assert peak_memory(CPU) > 10 * MB

@@ -1,4 +1,4 @@
-"""Lanes on a real Ray: with two workers, errors on one of them, and a worker that dies. No Tune here."""
+"""Lanes on a real Ray without Tune: two workers, errors on one of them, and a worker that dies."""
 
 import errno
 import itertools
@@ -34,14 +34,14 @@ from sweeps.lanes.messages import Assignment, Event
 from sweeps.lanes.worker import LaneSetup, is_contained, record_end, run_assignment, run_lane
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.lanes.plain_sweep import PlainReporter
-from tests.sweeps.reuse.trained_trials import Ground
+from tests.sweeps.reuse.trained_trials import TrialStorage
 
 pytestmark = pytest.mark.ray
 PATIENCE_SECONDS = 300
 
 
 def sabotage(marks: Path) -> None:
-    """Makes the second worker fail in the third step of two trials: by an error, and once by being killed."""
+    """Makes the second worker fail in the third step of two trials: once by an error, once by a kill."""
     from mtlib.runtime.workers import worker_rank
     from sweeps.lanes.reporter import TrialReporter
 
@@ -60,7 +60,7 @@ def sabotage(marks: Path) -> None:
 
 
 class OpenLane:
-    """A lane and its mailbox; this class stands in for trials and scheduler: it lets every trial go on."""
+    """A lane and its mailbox; stands in for Tune and lets every trial continue."""
 
     def __init__(self, setup: LaneSetup, num_workers: int, storage: Path, prepare: Callable[[], None]) -> None:
         def train_loop() -> None:
@@ -78,7 +78,7 @@ class OpenLane:
         self.thread.start()
 
     def run(self, trial_id: str, config: TrialConfig) -> Event:
-        """Submits a trial and answers its reports; its end."""
+        """Submits a trial and answers its reports; returns its end."""
         ray.get(self.mailbox.submit.remote(trial_id, config.to_json()))
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
@@ -123,10 +123,8 @@ def by_value() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("by_value")
-def test_a_lane_of_two_workers_outlives_an_error_and_a_kill_on_one_of_them(
-    lane_setup: LaneSetup, tmp_path: Path
-) -> None:
-    """One lane, three trials: opening one takes most of the time."""
+def test_lane_of_two_workers_survives_an_error_and_a_kill_on_one_of_them(lane_setup: LaneSetup, tmp_path: Path) -> None:
+    """One lane and three trials: opening a lane takes most of the time."""
     lane = OpenLane(lane_setup, 2, tmp_path / "ray", lambda: sabotage(tmp_path / "was-killed"))
     config = lane_setup.plan.space.base
     ends = {trial_id: lane.run(trial_id, config).facts for trial_id in ("bad", "killed", "undisturbed")}
@@ -144,7 +142,7 @@ def test_a_lane_of_two_workers_outlives_an_error_and_a_kill_on_one_of_them(
 
 @dataclass
 class PlainLane:
-    """A lane without Ray: what happens between two steps, whoever trains."""
+    """A lane without Ray that trains trials in this process."""
 
     setup: LaneSetup
     links: list[PlainReporter]
@@ -183,7 +181,7 @@ def plain_lane(
     return PlainLane(LaneSetup(lane="lane", mailbox=nobody, plan=plan), links)
 
 
-def test_a_trial_that_fails_on_a_full_disk_goes_on_from_its_last_state_once_there_is_room(
+def test_trial_that_fails_on_a_full_disk_resumes_once_there_is_room(
     plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, links, states = plain_lane.folder, plain_lane.links, plain_lane.states("full")
@@ -220,26 +218,24 @@ def no_room(*_arguments: Any) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_where_there_is_no_room_for_an_end_that_is_known_and_else_an_error_goes_on(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
+def test_full_disk_at_a_known_end_is_tolerated_and_other_errors_are_raised(
+    storage: TrialStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, end = ground.place(), {"how": "complete"}
-    assert record_end(place, end)
-    assert read_end(place.sweep_folder, place.trial_id) == end
+    folder, end = storage.trial_folder(), {"how": "complete"}
+    assert record_end(folder, end)
+    assert read_end(folder.sweep_folder, folder.trial_id) == end
     monkeypatch.setattr(sweeps.lanes.worker, "write_end", no_room)
-    assert not record_end(place, end)
+    assert not record_end(folder, end)
 
     def forbidden(*_arguments: Any) -> None:
         raise PermissionError("not yours")
 
     monkeypatch.setattr(sweeps.lanes.worker, "write_end", forbidden)
     with pytest.raises(PermissionError, match="not yours"):
-        record_end(place, end)
+        record_end(folder, end)
 
 
-def test_where_there_is_no_room_for_an_end_the_states_stay(
-    plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_states_stay_where_the_end_cannot_be_recorded(plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sweeps.lanes.worker, "write_end", no_room)
         plain_lane.run("full")
@@ -253,13 +249,13 @@ def test_where_there_is_no_room_for_an_end_the_states_stay(
 
 
 def best_digests(folder: Path, trial_id: str) -> dict[str, int]:
-    """Checksums of a trial's best weights, as they are."""
+    """Checksums of a trial's best weights."""
     weights = folder / "trials" / trial_id / "checkpoint" / "weights"
     return {path.name: zlib.crc32(path.read_bytes()) for path in weights.glob("epoch-*")}
 
 
 @pytest.mark.parametrize("status", ["complete", "reused", "pruned", "failed", "interrupted"])
-def test_an_end_takes_the_states_away_unless_the_trial_was_interrupted(
+def test_states_are_deleted_at_the_end_unless_interrupted(
     status: str, plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_state(plain_lane.states("done"), 1, State(tensors={}, numbers={}))
@@ -273,13 +269,13 @@ def test_an_end_takes_the_states_away_unless_the_trial_was_interrupted(
     [
         (KeyError("lost"), "cpu", True, True),
         (RuntimeError("Connection closed by peer"), "cpu", True, True),
-        (RuntimeError("Connection closed by peer"), "cpu", False, False),  # also where the group has gone with the peer
+        (RuntimeError("Connection closed by peer"), "cpu", False, False),  # also where the peer has left the group
         (KeyError("lost"), "cpu", False, False),
         (RuntimeError("CUDA error"), "cuda", True, False),
         (torch.OutOfMemoryError("CUDA out of memory"), "cuda", True, True),
     ],
 )
-def test_an_error_is_contained_where_no_other_worker_waits_and_the_device_is_sound(
+def test_error_is_contained_on_one_worker_with_a_sound_device(
     error: Exception, device: str, is_alone: bool, is_contained_here: bool
 ) -> None:
     assert is_contained(error, torch.device(device), is_alone) == is_contained_here

@@ -1,4 +1,4 @@
-"""One trial on a lane of one worker, with this file in the mailbox's place: waiting, taking over, leaving to others."""
+"""One trial on a lane: what it reuses, waits for and stores. `ReporterStub` stands in for the mailbox."""
 
 import json
 import shutil
@@ -38,20 +38,20 @@ from sweeps.reuse.stage_store import StageStore, claim_stage, entry_folder, fetc
 from sweeps.reuse.starting_point import StartingPoint
 from tests.mtlib.runtime.worker_pair import pair_of_workers
 from tests.sweeps.reuse.finished_trials import finish
-from tests.sweeps.reuse.trained_trials import CPU, Ground, assert_same, left_by, train_trial
+from tests.sweeps.reuse.trained_trials import CPU, TrialStorage, assert_same, read_trial_files, train_trial
 
 Hook = Callable[[], None]
 
 
-class Link:
-    """What a trial says, noted, and what it hears."""
+class ReporterStub:
+    """Records what a trial reports, and gives set answers."""
 
-    def __init__(self, place: TrialFolder) -> None:
-        self.place = place
+    def __init__(self, folder: TrialFolder) -> None:
+        self.folder = folder
         self.is_stopped = False
         self.reused = ReusedWork()
-        self.begun: list[StartingPoint] = []
-        self.awaited: list[str] = []
+        self.starting_points: list[StartingPoint] = []
+        self.waits_for: list[str] = []
         self.ended: list[tuple[int, str | None]] = []
         self.steps: list[int] = []
         self.replayed: list[int] = []
@@ -62,13 +62,13 @@ class Link:
         self.at_step: Callable[[int], bool] = lambda _step: True
 
     def report_starting_point(self, beginning: StartingPoint) -> None:
-        self.begun.append(beginning)
+        self.starting_points.append(beginning)
 
     def report_stage_finished(self, stage: int, why_not: str | None) -> None:
         self.ended.append((stage, why_not))
 
     def report_waiting(self, what: str) -> None:
-        self.awaited.append(what)
+        self.waits_for.append(what)
 
     def is_wanted(self) -> bool:
         if not self.while_waiting:
@@ -87,59 +87,59 @@ class Link:
 
     def on_epoch(self, report: EpochReport) -> bool:
         if worker_rank() == 0:
-            write_epoch(self.place.sweep_folder, self.place.trial_id, report)
+            write_epoch(self.folder.sweep_folder, self.folder.trial_id, report)
         self.is_stopped = report.epoch == self.stops_behind
         return not self.is_stopped
 
 
 @pytest.fixture(autouse=True)
-def no_time_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_waiting_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_trial, "WAIT_SECONDS", 0.0)
 
 
-def run_of(course: LoadedTrial, place: TrialFolder, link: Any = None) -> TrialRun:
-    given: Any = link or Link(place)
-    return TrialRun(loaded=course, folder=place, reporter=given, device=CPU)
+def make_run(trial: LoadedTrial, folder: TrialFolder, reporter: Any = None) -> TrialRun:
+    given: Any = reporter or ReporterStub(folder)
+    return TrialRun(loaded=trial, folder=folder, reporter=given, device=CPU)
 
 
-def keys(course: LoadedTrial) -> list[str]:
-    return [cut.key for cut in course.cuts if cut.is_end]
+def stage_keys(trial: LoadedTrial) -> list[str]:
+    return [cut.key for cut in trial.cuts if cut.is_end]
 
 
-def assert_nothing_is_held(run: TrialRun) -> None:
-    """Neither the trial nor any of its stages."""
+def assert_nothing_is_claimed(run: TrialRun) -> None:
+    """Neither the trial nor any of its stages is claimed."""
     assert run.claims == TrialClaims()
     assert not is_file_claimed(run.folder.path / LOCK_FILE)
     store = run.folder.store
-    assert store is None or not any(is_claimed(store, key) for key in keys(run.loaded))
+    assert store is None or not any(is_claimed(store, key) for key in stage_keys(run.loaded))
 
 
-def cold(ground: Ground, course: LoadedTrial) -> TrialFolder:
-    """The trial trained by itself, without a lane."""
-    place = ground.place("cold/0000-r0", shares=False)
-    train_trial(course, place)
-    return place
+def train_alone(storage: TrialStorage, trial: LoadedTrial) -> TrialFolder:
+    """Trains the trial without a lane or a store."""
+    folder = storage.trial_folder("cold/0000-r0", shares=False)
+    train_trial(trial, folder)
+    return folder
 
 
-def is_held(found: FileLock | None) -> bool:
-    """Whether a claim was not to be had; it is given back if it was."""
+def is_refused_claim(found: FileLock | None) -> bool:
+    """Whether a claim was refused; a granted one is released."""
     if found is not None:
         found.release()
     return found is None
 
 
 def is_file_claimed(path: Path) -> bool:
-    """Whether somebody holds a file."""
-    return path.exists() and is_held(claim_file(path))
+    """Whether a file is claimed."""
+    return path.exists() and is_refused_claim(claim_file(path))
 
 
 def is_claimed(store: StageStore, key: str) -> bool:
-    """Whether somebody holds a stage."""
-    return is_held(claim_stage(store, key))
+    """Whether a stage is claimed."""
+    return is_refused_claim(claim_stage(store, key))
 
 
-def hold(path: Path) -> "subprocess.Popen[str]":
-    """Another process that holds the claim on a file, until it is killed."""
+def claim_elsewhere(path: Path) -> "subprocess.Popen[str]":
+    """Starts another process that holds the claim on a file until it is killed."""
     program = (
         "import sys, time; from pathlib import Path; from sweeps.reuse.file_locks import claim_file\n"
         "held = claim_file(Path(sys.argv[1])); print(held is not None, flush=True); time.sleep(600)"
@@ -154,7 +154,7 @@ def hold(path: Path) -> "subprocess.Popen[str]":
 
 @pytest.fixture
 def holders() -> "Iterator[list[subprocess.Popen[str]]]":
-    """Processes to be ended after the test."""
+    """Processes to be killed after the test."""
     found: list[subprocess.Popen[str]] = []
     yield found
     for holder in found:
@@ -162,363 +162,367 @@ def holders() -> "Iterator[list[subprocess.Popen[str]]]":
         holder.wait()
 
 
-# Nobody else is there.
+# No other process.
 
 
-def test_a_trial_by_itself_is_trained_as_without_a_lane_and_leaves_its_stages(ground: Ground) -> None:
-    course, place = ground.course(), ground.place()
-    run = run_of(course, place, link := Link(place))
+def test_trial_on_a_lane_equals_plain_training_and_stores_its_stages(storage: TrialStorage) -> None:
+    trial, folder = storage.load_trial(), storage.trial_folder()
+    run = make_run(trial, folder, reporter := ReporterStub(folder))
     assert run_trial(run) == ("complete", None)
-    assert link.begun == [StartingPoint(epochs=0, reused=ReusedWork())]
-    assert link.replayed == [0]
-    assert link.ended == [(0, None), (1, None)]
-    assert link.steps == list(range(1, 13))
-    assert place.store is not None
-    entries = [read_entry(entry_folder(place.store, key)) for key in keys(course)]
+    assert reporter.starting_points == [StartingPoint(epochs=0, reused=ReusedWork())]
+    assert reporter.replayed == [0]
+    assert reporter.ended == [(0, None), (1, None)]
+    assert reporter.steps == list(range(1, 13))
+    assert folder.store is not None
+    entries = [read_entry(entry_folder(folder.store, key)) for key in stage_keys(trial)]
     assert [entry.is_spare for entry in entries if entry is not None] == [False, True]
     assert [entry.facts["steps"] for entry in entries if entry is not None] == [4, 12]
-    assert_same(left_by(place), left_by(cold(ground, course)))
-    assert_nothing_is_held(run)
+    assert_same(read_trial_files(folder), read_trial_files(train_alone(storage, trial)))
+    assert_nothing_is_claimed(run)
 
 
-def test_an_end_that_no_longer_trial_can_go_on_from_is_not_kept(ground: Ground) -> None:
-    course, place = ground.course(optimizer__schedule="slanted_triangular"), ground.place()
-    link = Link(place)
-    assert run_trial(run_of(course, place, link)) == ("complete", None)
-    assert link.ended == [(0, None)]
-    assert place.store is not None
-    assert [has_stage(place.store, key) for key in keys(course)] == [True, False]
-    numbers = newest_numbers(place.states)
+def test_stage_end_that_no_longer_trial_can_use_is_not_stored(storage: TrialStorage) -> None:
+    trial, folder = storage.load_trial(optimizer__schedule="slanted_triangular"), storage.trial_folder()
+    reporter = ReporterStub(folder)
+    assert run_trial(make_run(trial, folder, reporter)) == ("complete", None)
+    assert reporter.ended == [(0, None)]
+    assert folder.store is not None
+    assert [has_stage(folder.store, key) for key in stage_keys(trial)] == [True, False]
+    numbers = newest_numbers(folder.states)
     assert numbers is not None
     assert (numbers["stage"], numbers["epoch"]) != (1, 2), "nor is it saved"
 
 
-def test_why_a_stage_could_not_be_kept_is_told_and_the_trial_goes_on(ground: Ground) -> None:
-    course, place = ground.course(), ground.place(keep_bytes=1)
-    link = Link(place)
-    assert run_trial(run_of(course, place, link)) == ("complete", None)
-    assert [stage for stage, _ in link.ended] == [0, 1]
-    assert all("all stored stages together may have 1" in str(why) for _, why in link.ended)
+def test_reason_for_not_storing_a_stage_is_reported(storage: TrialStorage) -> None:
+    trial, folder = storage.load_trial(), storage.trial_folder(keep_bytes=1)
+    reporter = ReporterStub(folder)
+    assert run_trial(make_run(trial, folder, reporter)) == ("complete", None)
+    assert [stage for stage, _ in reporter.ended] == [0, 1]
+    assert all("all stored stages together may have 1" in str(why) for _, why in reporter.ended)
 
 
-def test_without_a_store_nothing_is_left_and_nobody_is_asked(ground: Ground) -> None:
-    course, place = ground.course(), ground.place(shares=False)
-    held = [claim_stage(ground.place().store, key) for key in keys(course)]  # type: ignore[arg-type]
-    link = Link(place)
-    run = run_of(course, place, link)
+def test_without_a_store_nothing_is_stored_or_claimed(storage: TrialStorage) -> None:
+    trial, folder = storage.load_trial(), storage.trial_folder(shares=False)
+    held = [claim_stage(storage.trial_folder().store, key) for key in stage_keys(trial)]  # type: ignore[arg-type]
+    reporter = ReporterStub(folder)
+    run = make_run(trial, folder, reporter)
     assert run_trial(run) == ("complete", None)
-    assert link.ended == []
-    assert not list((ground.storage / ".cache" / "stages").glob("[0-9a-f]*"))
+    assert reporter.ended == []
+    assert not list((storage.path / ".cache" / "stages").glob("[0-9a-f]*"))
     assert all(held)
-    assert_nothing_is_held(run)
+    assert_nothing_is_claimed(run)
 
 
-def test_a_second_trial_takes_over_what_the_first_has_left_and_trains_the_rest(ground: Ground) -> None:
-    run_trial(run_of(ground.course(), ground.place("sweep/0000-r0")))
-    course, place = ground.course(tasks__sst__batch_size=4), ground.place("sweep/0001-r0")
-    link = Link(place)
-    assert run_trial(run_of(course, place, link)) == ("complete", None)
-    assert [(found.epochs, found.reused.steps) for found in link.begun] == [(1, 4)]
-    assert link.begun[0].reused.seconds > 0
-    assert link.replayed == [1]
-    assert link.steps == list(range(5, 13))
-    assert link.ended == [(1, None)]
-    assert_same(left_by(place), left_by(cold(ground, course)))
+def test_second_trial_reuses_the_firsts_stages_and_trains_the_rest(storage: TrialStorage) -> None:
+    run_trial(make_run(storage.load_trial(), storage.trial_folder("sweep/0000-r0")))
+    trial, folder = storage.load_trial(tasks__sst__batch_size=4), storage.trial_folder("sweep/0001-r0")
+    reporter = ReporterStub(folder)
+    assert run_trial(make_run(trial, folder, reporter)) == ("complete", None)
+    assert [(found.epochs, found.reused.steps) for found in reporter.starting_points] == [(1, 4)]
+    assert reporter.starting_points[0].reused.seconds > 0
+    assert reporter.replayed == [1]
+    assert reporter.steps == list(range(5, 13))
+    assert reporter.ended == [(1, None)]
+    assert_same(read_trial_files(folder), read_trial_files(train_alone(storage, trial)))
 
 
-def test_a_longer_trial_goes_on_behind_a_shorter_one(ground: Ground) -> None:
-    run_trial(run_of(ground.course(), ground.place("sweep/0000-r0")))
-    course, place = ground.course(stages__1__epochs=4), ground.place("sweep/0001-r0")
-    link = Link(place)
-    assert run_trial(run_of(course, place, link)) == ("complete", None)
-    assert link.steps == list(range(13, 21))
-    assert_same(left_by(place), left_by(cold(ground, course)))
+def test_longer_trial_continues_from_a_shorter_one(storage: TrialStorage) -> None:
+    run_trial(make_run(storage.load_trial(), storage.trial_folder("sweep/0000-r0")))
+    trial, folder = storage.load_trial(stages__1__epochs=4), storage.trial_folder("sweep/0001-r0")
+    reporter = ReporterStub(folder)
+    assert run_trial(make_run(trial, folder, reporter)) == ("complete", None)
+    assert reporter.steps == list(range(13, 21))
+    assert_same(read_trial_files(folder), read_trial_files(train_alone(storage, trial)))
 
 
-def test_what_is_at_its_end_already_is_complete_without_a_step(ground: Ground) -> None:
-    """Its end was kept for longer trials; the trial that kept it is gone."""
-    course, place = ground.course(), ground.place("sweep/0001-r0")
-    run_trial(run_of(course, ground.place("sweep/0000-r0")))
-    shutil.rmtree(ground.place("sweep/0000-r0").path)
-    link = Link(place)
-    assert run_trial(run_of(course, place, link)) == ("complete", None)
-    assert (link.begun[0].epochs, link.steps, link.ended) == (3, [], [])
+def test_trial_with_a_stored_end_is_complete_without_a_step(storage: TrialStorage) -> None:
+    """Its end was stored for longer trials; the trial that stored it is deleted."""
+    trial, folder = storage.load_trial(), storage.trial_folder("sweep/0001-r0")
+    run_trial(make_run(trial, storage.trial_folder("sweep/0000-r0")))
+    shutil.rmtree(storage.trial_folder("sweep/0000-r0").path)
+    reporter = ReporterStub(folder)
+    assert run_trial(make_run(trial, folder, reporter)) == ("complete", None)
+    assert (reporter.starting_points[0].epochs, reporter.steps, reporter.ended) == (3, [], [])
 
 
-def test_an_equal_trial_is_reused_whole_and_one_whose_end_was_lost_is_complete(ground: Ground) -> None:
-    course, first = ground.course(), ground.place("sweep/0000-r0")
-    run_trial(run_of(course, first))
+def test_equal_trial_is_reused_whole_and_a_lost_end_is_restored(storage: TrialStorage) -> None:
+    trial, first = storage.load_trial(), storage.trial_folder("sweep/0000-r0")
+    run_trial(make_run(trial, first))
     drop_states(first.states)
-    link = Link(place := ground.place("sweep/0001-r0"))
-    assert run_trial(run_of(course, place, link)) == ("reused", None)
-    assert (link.steps, link.replayed, link.begun[0].reused.taken_from) == ([], [3], "sweep/0000-r0")
-    link = Link(first)
-    assert run_trial(run_of(course, first, link)) == ("complete", None)
-    assert (link.steps, link.begun[0].reused.taken_from) == ([], None)
+    reporter = ReporterStub(folder := storage.trial_folder("sweep/0001-r0"))
+    assert run_trial(make_run(trial, folder, reporter)) == ("reused", None)
+    assert (reporter.steps, reporter.replayed, reporter.starting_points[0].reused.taken_from) == (
+        [],
+        [3],
+        "sweep/0000-r0",
+    )
+    reporter = ReporterStub(first)
+    assert run_trial(make_run(trial, first, reporter)) == ("complete", None)
+    assert (reporter.steps, reporter.starting_points[0].reused.taken_from) == ([], None)
 
 
-def test_what_is_stopped_among_epochs_that_it_took_over_keeps_nothing_of_later_ones(ground: Ground) -> None:
-    first, place = ground.place("sweep/0000-r0"), ground.place("sweep/0001-r0")
-    run_trial(run_of(ground.course(stages__1__epochs=4), first))
-    link = Link(place)
-    link.stops_behind = 2
-    assert run_trial(run_of(ground.course(stages__1__epochs=6), place, link)) == ("pruned", None)
-    curves = read_trial_curves(open_folder(place.sweep_folder), place.trial_id).to_pylist()
+def test_trial_stopped_in_reused_epochs_keeps_no_later_ones(storage: TrialStorage) -> None:
+    first, folder = storage.trial_folder("sweep/0000-r0"), storage.trial_folder("sweep/0001-r0")
+    run_trial(make_run(storage.load_trial(stages__1__epochs=4), first))
+    reporter = ReporterStub(folder)
+    reporter.stops_behind = 2
+    assert run_trial(make_run(storage.load_trial(stages__1__epochs=6), folder, reporter)) == ("pruned", None)
+    curves = read_trial_curves(open_folder(folder.sweep_folder), folder.trial_id).to_pylist()
     assert {row["epoch"] for row in curves} == {1, 2}
-    assert link.reused.steps == max(row["step"] for row in curves) == 8
-    assert {int(path.stem.rpartition("-")[2]) for path in place.path.glob("predictions/*")} == {1, 2}
-    best = json.loads((place.states.path / "best.json").read_text())
+    assert reporter.reused.steps == max(row["step"] for row in curves) == 8
+    assert {int(path.stem.rpartition("-")[2]) for path in folder.path.glob("predictions/*")} == {1, 2}
+    best = json.loads((folder.states.path / "best.json").read_text())
     assert all(epoch <= 2 for epoch in best.values())
-    assert {path.name for path in place.states.path.glob("weights/epoch-*")} == {
+    assert {path.name for path in folder.states.path.glob("weights/epoch-*")} == {
         f"epoch-{epoch:04d}.safetensors" for epoch in best.values()
     }
-    assert not saved_states(place.states)
-    assert read_reused_work(place).steps == 8
+    assert not saved_states(folder.states)
+    assert read_reused_work(folder).steps == 8
 
 
-def test_what_is_stopped_while_it_is_told_again_is_pruned_without_a_step(ground: Ground) -> None:
-    course, place = ground.course(), ground.place()
-    train_trial(course, place, until_epoch=2)
-    link = Link(place)
-    link.stops_behind = 2
-    run = run_of(course, place, link)
+def test_trial_stopped_in_replay_is_pruned_without_a_step(storage: TrialStorage) -> None:
+    trial, folder = storage.load_trial(), storage.trial_folder()
+    train_trial(trial, folder, until_epoch=2)
+    reporter = ReporterStub(folder)
+    reporter.stops_behind = 2
+    run = make_run(trial, folder, reporter)
     assert run_trial(run) == ("pruned", None)
-    assert (link.steps, link.replayed) == ([], [2])
-    assert_nothing_is_held(run)
+    assert (reporter.steps, reporter.replayed) == ([], [2])
+    assert_nothing_is_claimed(run)
 
 
-# Somebody else is there.
+# Other processes.
 
 
-def test_a_trial_waits_for_a_stage_that_is_being_trained_and_takes_it_over(ground: Ground) -> None:
-    course, place = ground.course(tasks__sst__batch_size=4), ground.place("sweep/0001-r0")
-    assert place.store is not None
-    held = claim_stage(place.store, keys(course)[0])
+def test_trial_waits_for_a_stage_in_training_and_reuses_it(storage: TrialStorage) -> None:
+    trial, folder = storage.load_trial(tasks__sst__batch_size=4), storage.trial_folder("sweep/0001-r0")
+    assert folder.store is not None
+    held = claim_stage(folder.store, stage_keys(trial)[0])
     assert held is not None
 
-    def finish_the_stage() -> None:
+    def finish_stage() -> None:
         held.release()
-        train_trial(ground.course(), ground.place("other/0000-r0"), until_epoch=1, keeps=True)
+        train_trial(storage.load_trial(), storage.trial_folder("other/0000-r0"), until_epoch=1, stores=True)
 
-    link = Link(place)
-    link.while_waiting = [lambda: None, lambda: None, finish_the_stage]
-    assert run_trial(run_of(course, place, link)) == ("complete", None)
-    assert link.while_waiting == []
-    assert set(link.awaited) == {"stage 0, which it needs, is being trained elsewhere"}
-    assert [found.epochs for found in link.begun] == [1]
-    assert link.steps == list(range(5, 13))
-    assert_same(left_by(place), left_by(cold(ground, course)))
+    reporter = ReporterStub(folder)
+    reporter.while_waiting = [lambda: None, lambda: None, finish_stage]
+    assert run_trial(make_run(trial, folder, reporter)) == ("complete", None)
+    assert reporter.while_waiting == []
+    assert set(reporter.waits_for) == {"stage 0, which it needs, is being trained elsewhere"}
+    assert [found.epochs for found in reporter.starting_points] == [1]
+    assert reporter.steps == list(range(5, 13))
+    assert_same(read_trial_files(folder), read_trial_files(train_alone(storage, trial)))
 
 
-def test_a_stage_whose_trainer_dies_is_taken_over(ground: Ground, holders: "list[subprocess.Popen[str]]") -> None:
-    course, place = ground.course(), ground.place()
-    assert place.store is not None
-    holder = hold(place.store.folder / ".claims" / keys(course)[0])
+def test_stage_of_a_dead_trainer_is_trained(storage: TrialStorage, holders: "list[subprocess.Popen[str]]") -> None:
+    trial, folder = storage.load_trial(), storage.trial_folder()
+    assert folder.store is not None
+    holder = claim_elsewhere(folder.store.folder / ".claims" / stage_keys(trial)[0])
     holders.append(holder)
 
     def kill() -> None:
         holder.kill()
         holder.wait()
 
-    link = Link(place)
-    link.while_waiting = [lambda: None, kill]
-    assert run_trial(run_of(course, place, link)) == ("complete", None)
-    assert link.while_waiting == []
-    assert link.steps == list(range(1, 13))
+    reporter = ReporterStub(folder)
+    reporter.while_waiting = [lambda: None, kill]
+    assert run_trial(make_run(trial, folder, reporter)) == ("complete", None)
+    assert reporter.while_waiting == []
+    assert reporter.steps == list(range(1, 13))
 
 
-def test_a_trial_that_a_left_over_worker_still_trains_is_waited_for(ground: Ground) -> None:
-    course, place = ground.course(), ground.place()
-    place.path.mkdir(parents=True)
-    held = claim_file(place.path / LOCK_FILE)
+def test_trial_waits_for_a_worker_that_still_trains_it(storage: TrialStorage) -> None:
+    trial, folder = storage.load_trial(), storage.trial_folder()
+    folder.path.mkdir(parents=True)
+    held = claim_file(folder.path / LOCK_FILE)
     assert held is not None
 
-    def go_away() -> None:
-        train_trial(course, place, until_epoch=1)
+    def release() -> None:
+        train_trial(trial, folder, until_epoch=1)
         held.release()
 
-    link = Link(place)
-    link.while_waiting = [lambda: None, go_away]
-    assert run_trial(run_of(course, place, link)) == ("complete", None)
-    assert [found.epochs for found in link.begun] == [1], "what it has left counts"
-    assert link.steps[0] == 5
+    reporter = ReporterStub(folder)
+    reporter.while_waiting = [lambda: None, release]
+    assert run_trial(make_run(trial, folder, reporter)) == ("complete", None)
+    assert [found.epochs for found in reporter.starting_points] == [1], "what it has left counts"
+    assert reporter.steps[0] == 5
 
 
-def test_what_was_said_before_a_trial_waits_is_told_when_it_begins(ground: Ground) -> None:
-    """A damaged state is forgotten before the wait, and is not there to be told of behind it."""
-    course, place = ground.course(), ground.place()
-    train_trial(ground.course(optimizer__learning_rate=0.5), place, until_epoch=1)
-    assert place.store is not None
-    held = claim_stage(place.store, keys(course)[0])
+def test_notes_before_waiting_are_reported_at_start(storage: TrialStorage) -> None:
+    """A damaged state is deleted before the wait, so its note must be kept."""
+    trial, folder = storage.load_trial(), storage.trial_folder()
+    train_trial(storage.load_trial(optimizer__learning_rate=0.5), folder, until_epoch=1)
+    assert folder.store is not None
+    held = claim_stage(folder.store, stage_keys(trial)[0])
     assert held is not None
-    link = Link(place)
-    link.while_waiting = [lambda: None, held.release]
-    assert run_trial(run_of(course, place, link)) == ("complete", None)
-    (begun,) = link.begun
-    assert begun.note is not None
-    assert begun.note.startswith("0000-r0 starts over: ")
+    reporter = ReporterStub(folder)
+    reporter.while_waiting = [lambda: None, held.release]
+    assert run_trial(make_run(trial, folder, reporter)) == ("complete", None)
+    (start,) = reporter.starting_points
+    assert start.note is not None
+    assert start.note.startswith("0000-r0 starts over: ")
 
 
 @pytest.mark.parametrize("what", ["stage", "trial"])
-def test_a_trial_that_is_not_wanted_any_more_stops_waiting(ground: Ground, what: str) -> None:
-    course, place = ground.course(), ground.place()
-    place.path.mkdir(parents=True)
-    assert place.store is not None
-    held = claim_file(place.path / LOCK_FILE) if what == "trial" else claim_stage(place.store, keys(course)[0])
+def test_withdrawn_trial_stops_waiting(storage: TrialStorage, what: str) -> None:
+    trial, folder = storage.load_trial(), storage.trial_folder()
+    folder.path.mkdir(parents=True)
+    assert folder.store is not None
+    held = claim_file(folder.path / LOCK_FILE) if what == "trial" else claim_stage(folder.store, stage_keys(trial)[0])
     assert held is not None
-    link = Link(place)
-    run = run_of(course, place, link)
+    reporter = ReporterStub(folder)
+    run = make_run(trial, folder, reporter)
     assert run_trial(run) == ("interrupted", None)
-    assert (link.begun, link.steps) == ([], [])
+    assert (reporter.starting_points, reporter.steps) == ([], [])
     held.release()
-    assert_nothing_is_held(run)
+    assert_nothing_is_claimed(run)
 
 
-def test_a_stage_that_is_there_when_the_claim_comes_is_not_trained_again(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
+def test_stage_stored_before_the_claim_is_not_trained_again(
+    storage: TrialStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    course, place = ground.course(tasks__sst__batch_size=4), ground.place("sweep/0001-r0")
+    trial, folder = storage.load_trial(tasks__sst__batch_size=4), storage.trial_folder("sweep/0001-r0")
     was_late: list[str] = []
 
-    def late(store: Any, key: str) -> Any:
+    def claim_late(store: Any, key: str) -> Any:
         if not was_late:
             was_late.append(key)
-            train_trial(ground.course(), ground.place("other/0000-r0"), until_epoch=1, keeps=True)
+            train_trial(storage.load_trial(), storage.trial_folder("other/0000-r0"), until_epoch=1, stores=True)
         return claim_stage(store, key)
 
-    monkeypatch.setattr(worker_trial, "claim_stage", late)
-    link = Link(place)
-    assert run_trial(run_of(course, place, link)) == ("complete", None)
-    assert was_late == keys(course)[:1]
-    assert [found.epochs for found in link.begun] == [1]
-    assert link.steps[0] == 5
+    monkeypatch.setattr(worker_trial, "claim_stage", claim_late)
+    reporter = ReporterStub(folder)
+    assert run_trial(make_run(trial, folder, reporter)) == ("complete", None)
+    assert was_late == stage_keys(trial)[:1]
+    assert [found.epochs for found in reporter.starting_points] == [1]
+    assert reporter.steps[0] == 5
 
 
-def test_a_stage_that_is_there_and_cannot_be_taken_is_trained_again(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
+def test_stored_stage_that_cannot_be_fetched_is_trained_again(
+    storage: TrialStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file system does not let it, say; nobody must wait for that to change."""
-    run_trial(run_of(ground.course(), ground.place("sweep/0000-r0")))
-    shutil.rmtree(ground.place("sweep/0000-r0").finished_folder)
+    """A file system error, for example; no trial may wait for it to go away."""
+    run_trial(make_run(storage.load_trial(), storage.trial_folder("sweep/0000-r0")))
+    shutil.rmtree(storage.trial_folder("sweep/0000-r0").finished_folder)
     monkeypatch.setattr(take_over, "fetch_stage", lambda *_arguments: None)
-    course, place = ground.course(), ground.place("sweep/0001-r0")
-    link = Link(place)
-    run = run_of(course, place, link)
+    trial, folder = storage.load_trial(), storage.trial_folder("sweep/0001-r0")
+    reporter = ReporterStub(folder)
+    run = make_run(trial, folder, reporter)
     assert run_trial(run) == ("complete", None)
-    assert link.steps == list(range(1, 13))
-    assert_same(left_by(place), left_by(ground.place("sweep/0000-r0")))
-    assert_nothing_is_held(run)
+    assert reporter.steps == list(range(1, 13))
+    assert_same(read_trial_files(folder), read_trial_files(storage.trial_folder("sweep/0000-r0")))
+    assert_nothing_is_claimed(run)
 
 
 @pytest.mark.parametrize("does_finish", [True, False])
-def test_a_trial_whose_next_stage_is_trained_elsewhere_leaves_and_comes_back(ground: Ground, does_finish: bool) -> None:
-    """It comes back to the stage that the other has left, or, if that has died, goes on from its own state."""
-    course, place = ground.course(), ground.place()
-    assert place.store is not None
-    held = claim_stage(place.store, keys(course)[1])
+def test_trial_leaves_for_a_stage_trained_elsewhere_and_returns(storage: TrialStorage, does_finish: bool) -> None:
+    """It continues from the stage that the other has stored or, if that has died, from its own state."""
+    trial, folder = storage.load_trial(), storage.trial_folder()
+    assert folder.store is not None
+    held = claim_stage(folder.store, stage_keys(trial)[1])
     assert held is not None
 
     def end_elsewhere() -> None:
         held.release()
         if does_finish:
-            train_trial(course, ground.place("other/0000-r0", shares=True), keeps=True)
+            train_trial(trial, storage.trial_folder("other/0000-r0", shares=True), stores=True)
 
-    link = Link(place)
-    link.while_waiting = [lambda: None, end_elsewhere]
-    run = run_of(course, place, link)
+    reporter = ReporterStub(folder)
+    reporter.while_waiting = [lambda: None, end_elsewhere]
+    run = make_run(trial, folder, reporter)
     assert run_trial(run) == ("complete", None)
-    assert [found.epochs for found in link.begun] == [0, 3 if does_finish else 1]
-    assert link.begun[1].reused.steps == (8 if does_finish else 0)
-    assert link.replayed == [0, 3 if does_finish else 1]
-    assert link.steps == list(range(1, 5 if does_finish else 13))
-    assert link.ended[0] == (0, None)
-    assert_same(left_by(place), left_by(cold(ground, course)))
-    assert_nothing_is_held(run)
+    assert [found.epochs for found in reporter.starting_points] == [0, 3 if does_finish else 1]
+    assert reporter.starting_points[1].reused.steps == (8 if does_finish else 0)
+    assert reporter.replayed == [0, 3 if does_finish else 1]
+    assert reporter.steps == list(range(1, 5 if does_finish else 13))
+    assert reporter.ended[0] == (0, None)
+    assert_same(read_trial_files(folder), read_trial_files(train_alone(storage, trial)))
+    assert_nothing_is_claimed(run)
 
 
-def test_while_a_stage_is_trained_others_cannot_claim_it_and_then_they_can(ground: Ground) -> None:
-    course, place = ground.course(), ground.place()
+def test_stage_is_claimed_only_while_it_is_trained(storage: TrialStorage) -> None:
+    trial, folder = storage.load_trial(), storage.trial_folder()
     seen: list[list[bool]] = []
 
-    def look(step: int) -> bool:
+    def record_claims(step: int) -> bool:
         if step in (1, 4, 5, 12):
-            seen.append([is_claimed(place.store, key) for key in keys(course)])  # type: ignore[arg-type]
-        assert is_file_claimed(place.path / LOCK_FILE)
+            seen.append([is_claimed(folder.store, key) for key in stage_keys(trial)])  # type: ignore[arg-type]
+        assert is_file_claimed(folder.path / LOCK_FILE)
         return True
 
-    link = Link(place)
-    link.at_step = look
-    run_trial(run_of(course, place, link))
+    reporter = ReporterStub(folder)
+    reporter.at_step = record_claims
+    run_trial(make_run(trial, folder, reporter))
     assert seen == [[True, False], [True, False], [False, True], [False, True]]
 
 
-# Ways out.
+# Ends.
 
 
-def is_pruned(link: Link) -> None:
-    link.stops_behind = 2
+def stop_in_epoch_two(reporter: ReporterStub) -> None:
+    reporter.stops_behind = 2
 
 
-def is_interrupted(link: Link) -> None:
-    link.at_step = lambda step: step != 6
+def interrupt_at_step_six(reporter: ReporterStub) -> None:
+    reporter.at_step = lambda step: step != 6
 
 
-def diverges(link: Link) -> None:
+def diverge(reporter: ReporterStub) -> None:
     def fail(step: int) -> bool:
         if step == 6:
             raise TrainingDiverged("qqp: loss is nan at step 6")
         return True
 
-    link.at_step = fail
+    reporter.at_step = fail
 
 
-def is_refused(link: Link) -> None:
+def raise_value_error(reporter: ReporterStub) -> None:
     def fail(step: int) -> bool:
         if step == 6:
             raise ValueError("it must fit\n  and more")
         return True
 
-    link.at_step = fail
+    reporter.at_step = fail
 
 
 @pytest.mark.parametrize(
     ("spoil", "end"),
     [
         (lambda _link: None, ("complete", None)),
-        (is_pruned, ("pruned", None)),
-        (is_interrupted, ("interrupted", None)),
-        (diverges, ("failed", "qqp: loss is nan at step 6")),
-        (is_refused, ("failed", "it must fit")),
+        (stop_in_epoch_two, ("pruned", None)),
+        (interrupt_at_step_six, ("interrupted", None)),
+        (diverge, ("failed", "qqp: loss is nan at step 6")),
+        (raise_value_error, ("failed", "it must fit")),
     ],
 )
 @pytest.mark.parametrize("shares", [True, False])
-def test_whatever_way_a_trial_ends_it_gives_its_rights_back(
-    ground: Ground, spoil: Callable[[Link], None], end: tuple[str, str | None], shares: bool
+def test_every_end_releases_all_claims(
+    storage: TrialStorage, change: Callable[[ReporterStub], None], end: tuple[str, str | None], shares: bool
 ) -> None:
-    place = ground.place(shares=shares)
-    link = Link(place)
-    spoil(link)
-    run = run_of(ground.course(), place, link)
+    folder = storage.trial_folder(shares=shares)
+    reporter = ReporterStub(folder)
+    change(reporter)
+    run = make_run(storage.load_trial(), folder, reporter)
     assert run_trial(run) == end
-    assert_nothing_is_held(run)
+    assert_nothing_is_claimed(run)
 
 
-def test_an_error_that_not_all_workers_may_have_met_goes_on_and_the_rights_are_given_back(ground: Ground) -> None:
+def test_error_on_one_worker_is_raised_and_claims_are_released(storage: TrialStorage) -> None:
     def fail(_step: int) -> bool:
         raise KeyError("lost")
 
-    link = Link(place := ground.place())
-    link.at_step = fail
-    run = run_of(ground.course(), place, link)
+    reporter = ReporterStub(folder := storage.trial_folder())
+    reporter.at_step = fail
+    run = make_run(storage.load_trial(), folder, reporter)
     with pytest.raises(KeyError, match="lost"):
         run_trial(run)
-    assert_nothing_is_held(run)
+    assert_nothing_is_claimed(run)
 
 
-def test_an_error_of_a_worker_that_others_have_left_is_not_the_trials_fault(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
+def test_error_after_the_group_has_gone_does_not_fail_the_trial(
+    storage: TrialStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process group is gone, and torch says so with a ValueError."""
+    """torch reports the lost process group as a ValueError."""
 
     def gone() -> int:
         raise RuntimeError("the process group of 2 workers has gone")
@@ -527,98 +531,98 @@ def test_an_error_of_a_worker_that_others_have_left_is_not_the_trials_fault(
         monkeypatch.setattr(worker_trial, "num_workers", gone)
         raise ValueError("Default process group has not been initialized")
 
-    link = Link(place := ground.place())
-    link.at_step = at_step
+    reporter = ReporterStub(folder := storage.trial_folder())
+    reporter.at_step = at_step
     with pytest.raises(RuntimeError, match="has gone"):
-        run_trial(run_of(ground.course(), place, link))
+        run_trial(make_run(storage.load_trial(), folder, reporter))
 
 
-def test_an_interrupted_trial_goes_on_from_its_last_step(ground: Ground) -> None:
-    course, place = ground.course(), ground.place()
-    link = Link(place)
-    is_interrupted(link)
-    assert run_trial(run_of(course, place, link))[0] == "interrupted"
-    link = Link(place)
-    assert run_trial(run_of(course, place, link)) == ("complete", None)
-    assert link.steps[0] == 7
-    assert_same(left_by(place), left_by(cold(ground, course)))
+def test_interrupted_trial_resumes_at_its_last_step(storage: TrialStorage) -> None:
+    trial, folder = storage.load_trial(), storage.trial_folder()
+    reporter = ReporterStub(folder)
+    interrupt_at_step_six(reporter)
+    assert run_trial(make_run(trial, folder, reporter))[0] == "interrupted"
+    reporter = ReporterStub(folder)
+    assert run_trial(make_run(trial, folder, reporter)) == ("complete", None)
+    assert reporter.steps[0] == 7
+    assert_same(read_trial_files(folder), read_trial_files(train_alone(storage, trial)))
 
 
-def test_a_stage_whose_keeping_a_kill_prevented_is_kept_when_the_trial_goes_on(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
+def test_stage_not_stored_because_of_a_kill_is_stored_at_the_resume(
+    storage: TrialStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    course, place = ground.course(), ground.place()
+    trial, folder = storage.load_trial(), storage.trial_folder()
     with monkeypatch.context() as patch:
         patch.setattr(worker_trial, "store_stage_end", lambda *_arguments: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            run_trial(run_of(course, place))
-    assert place.store is not None
-    assert not has_stage(place.store, keys(course)[0])
-    link = Link(place)
-    assert run_trial(run_of(course, place, link)) == ("complete", None)
-    assert (link.steps[0], link.ended) == (5, [(0, None), (1, None)])
-    assert has_stage(place.store, keys(course)[0])
+            run_trial(make_run(trial, folder))
+    assert folder.store is not None
+    assert not has_stage(folder.store, stage_keys(trial)[0])
+    reporter = ReporterStub(folder)
+    assert run_trial(make_run(trial, folder, reporter)) == ("complete", None)
+    assert (reporter.steps[0], reporter.ended) == (5, [(0, None), (1, None)])
+    assert has_stage(folder.store, stage_keys(trial)[0])
 
 
-def test_a_damaged_state_is_not_handed_on(ground: Ground) -> None:
-    course, place = ground.course(), ground.place()
-    train_trial(course, place, until_epoch=1)
-    newest = saved_states(place.states)[0] / "tensors"
+def test_damaged_state_is_not_stored(storage: TrialStorage) -> None:
+    trial, folder = storage.load_trial(), storage.trial_folder()
+    train_trial(trial, folder, until_epoch=1)
+    newest = saved_states(folder.states)[0] / "tensors"
     newest.write_bytes(newest.read_bytes()[:-1] + b"x")
-    link = Link(place)
-    assert run_trial(run_of(course, place, link)) == ("complete", None)
-    assert place.store is not None
-    assert link.ended == [(0, None), (1, None)]
-    assert fetch_stage(place.store, keys(course)[0], place.sweep_folder / "taken") is not None
-    assert read_state(place.sweep_folder / "taken" / "state") is not None
+    reporter = ReporterStub(folder)
+    assert run_trial(make_run(trial, folder, reporter)) == ("complete", None)
+    assert folder.store is not None
+    assert reporter.ended == [(0, None), (1, None)]
+    assert fetch_stage(folder.store, stage_keys(trial)[0], folder.sweep_folder / "taken") is not None
+    assert read_state(folder.sweep_folder / "taken" / "state") is not None
 
 
-def test_a_complete_trial_is_noted_for_equal_ones_while_it_still_has_the_right_to_its_end(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
+def test_complete_trial_is_registered_while_its_end_is_claimed(
+    storage: TrialStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    course, place = ground.course(), ground.place()
+    trial, folder = storage.load_trial(), storage.trial_folder()
     held: list[bool] = []
 
-    def noting(own: TrialFolder, cut: Cut) -> None:
+    def register(own: TrialFolder, cut: Cut) -> None:
         assert own.store is not None
         held.append(is_claimed(own.store, cut.key))
         register_finished(own, cut)
 
-    monkeypatch.setattr(worker_trial, "register_finished", noting)
-    run_trial(run_of(course, place))
+    monkeypatch.setattr(worker_trial, "register_finished", register)
+    run_trial(make_run(trial, folder))
     assert held == [True]
-    assert find_finished(place, course.cuts[-1]) == [place]
+    assert find_finished(folder, trial.cuts[-1]) == [folder]
 
 
-def test_a_whole_trial_that_was_taken_over_is_noted_too(trained: Ground) -> None:
-    course, first, second = trained.course(), finish(trained), trained.place("second/0000-r0")
-    assert run_trial(run_of(course, second)) == ("reused", None)
-    assert find_finished(second, course.cuts[-1]) == [second, first]
+def test_reused_trial_is_registered(trained: TrialStorage) -> None:
+    trial, first, second = trained.load_trial(), finish(trained), trained.trial_folder("second/0000-r0")
+    assert run_trial(make_run(trial, second)) == ("reused", None)
+    assert find_finished(second, trial.cuts[-1]) == [second, first]
 
 
-def test_a_stage_that_cannot_be_kept_is_tried_once_and_not_each_time_that_the_trial_has_waited(ground: Ground) -> None:
-    course, place = ground.course(), ground.place(keep_bytes=1)
-    train_trial(course, place, until_epoch=1)
+def test_storing_a_stage_is_tried_once(storage: TrialStorage) -> None:
+    trial, folder = storage.load_trial(), storage.trial_folder(keep_bytes=1)
+    train_trial(trial, folder, until_epoch=1)
     waits = iter([False, False, True])
-    link = Link(place)
-    link.while_waiting = [lambda: None, lambda: None]
+    reporter = ReporterStub(folder)
+    reporter.while_waiting = [lambda: None, lambda: None]
 
-    def take(_run: TrialRun, _cut: Cut) -> bool:
+    def claim(_run: TrialRun, _cut: Cut) -> bool:
         return next(waits, True)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker_trial, "claim_cut", take)
-        assert run_trial(run_of(course, place, link)) == ("complete", None)
-    assert [stage for stage, _ in link.ended] == [0, 1]
+        patch.setattr(worker_trial, "claim_cut", claim)
+        assert run_trial(make_run(trial, folder, reporter)) == ("complete", None)
+    assert [stage for stage, _ in reporter.ended] == [0, 1]
 
 
 @pytest.mark.parametrize("shares", [True, False])
-def test_only_what_is_complete_and_shared_is_noted(ground: Ground, shares: bool) -> None:
-    course, place = ground.course(), ground.place(shares=shares)
-    link = Link(place)
-    link.stops_behind = 2 if shares else None
-    assert run_trial(run_of(course, place, link))[0] == ("pruned" if shares else "complete")
-    assert not place.finished_folder.exists()
+def test_only_complete_shared_trials_are_registered(storage: TrialStorage, shares: bool) -> None:
+    trial, folder = storage.load_trial(), storage.trial_folder(shares=shares)
+    reporter = ReporterStub(folder)
+    reporter.stops_behind = 2 if shares else None
+    assert run_trial(make_run(trial, folder, reporter))[0] == ("pruned" if shares else "complete")
+    assert not folder.finished_folder.exists()
 
 
 def test_one_worker_needs_no_wrapping() -> None:
@@ -635,37 +639,37 @@ def test_one_worker_needs_no_wrapping() -> None:
         (KeyError("lost"), "KeyError: 'lost'"),
     ],
 )
-def test_an_error_is_one_line_with_its_kind_unless_it_is_for_people(error: Exception, text: str) -> None:
+def test_error_is_one_line_with_its_class_unless_it_is_for_users(error: Exception, text: str) -> None:
     assert describe_error(error) == text
 
 
 # Two workers.
 
 
-def run_both(_wrap: Any, ground: Ground, name: str, changes: dict[str, Any], shares: bool, until: int) -> Any:
-    """On each of two workers: a trial of a lane, interrupted behind a step unless that is 0; its end and its steps."""
-    place = ground.place(name, shares=shares)
-    link = Link(place)
-    link.at_step = lambda step: step != until
-    end, _ = run_trial(run_of(ground.course(**changes), place, link))
-    return end, link.steps
+def run_both(_wrap: Any, storage: TrialStorage, name: str, changes: dict[str, Any], shares: bool, until: int) -> Any:
+    """Trains on each of two workers, interrupted after step `until` unless that is 0; its status and steps."""
+    folder = storage.trial_folder(name, shares=shares)
+    reporter = ReporterStub(folder)
+    reporter.at_step = lambda step: step != until
+    end, _ = run_trial(make_run(storage.load_trial(**changes), folder, reporter))
+    return end, reporter.steps
 
 
 @pytest.mark.slow
-def test_two_workers_share_stages_and_go_on_together_to_what_they_come_to_alone(ground: Ground) -> None:
+def test_two_workers_share_stages_and_resume_exactly(storage: TrialStorage) -> None:
     changes = {"tasks__sst__batch_size": 4}
     with pair_of_workers() as ask:
-        assert ask(run_both, ground, "sweep/0000-r0", {}, True, 0) == [("complete", list(range(1, 13)))] * 2
-        begun, left = (
-            ask(run_both, ground, "sweep/0001-r0", changes, True, 7),
-            ask(run_both, ground, "sweep/0001-r0", changes, True, 0),
+        assert ask(run_both, storage, "sweep/0000-r0", {}, True, 0) == [("complete", list(range(1, 13)))] * 2
+        first, resumed = (
+            ask(run_both, storage, "sweep/0001-r0", changes, True, 7),
+            ask(run_both, storage, "sweep/0001-r0", changes, True, 0),
         )
-        twin = ask(run_both, ground, "sweep/0002-r0", changes, True, 0)
-        alone = ask(run_both, ground, "cold/0000-r0", changes, False, 0)
-    assert begun == [("interrupted", [5, 6, 7])] * 2
-    assert left == [("complete", [8, 9, 10, 11, 12])] * 2
-    assert twin == [("reused", [])] * 2
+        equal = ask(run_both, storage, "sweep/0002-r0", changes, True, 0)
+        alone = ask(run_both, storage, "cold/0000-r0", changes, False, 0)
+    assert first == [("interrupted", [5, 6, 7])] * 2
+    assert resumed == [("complete", [8, 9, 10, 11, 12])] * 2
+    assert equal == [("reused", [])] * 2
     assert alone == [("complete", list(range(1, 13)))] * 2
-    wanted = left_by(ground.place("cold/0000-r0"))
+    wanted = read_trial_files(storage.trial_folder("cold/0000-r0"))
     for name in ("sweep/0001-r0", "sweep/0002-r0"):
-        assert_same(left_by(ground.place(name)), wanted)
+        assert_same(read_trial_files(storage.trial_folder(name)), wanted)

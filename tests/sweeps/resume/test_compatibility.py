@@ -1,4 +1,4 @@
-"""What must not have changed when a sweep goes on, and how what has is said."""
+"""A sweep may resume only with unchanged space, data and encoder; changes are named."""
 
 import dataclasses
 import json
@@ -45,8 +45,8 @@ def with_space(inputs: SweepInputs, **changes: Any) -> SweepInputs:
     return dataclasses.replace(inputs, space=dataclasses.replace(inputs.space, **changes))
 
 
-def begun(inputs: SweepInputs) -> dict[str, Any]:
-    """What `sweep.json` says of a sweep over these inputs."""
+def recorded_info(inputs: SweepInputs) -> dict[str, Any]:
+    """Contents of `sweep.json` for a sweep with these inputs."""
     options = SweepOptions(space="tiny", name="mine", storage=Path("/storage"))
     found: dict[str, Any] = json.loads(json.dumps(sweep_info(options, inputs, ENCODER, [])))
     return found
@@ -54,20 +54,20 @@ def begun(inputs: SweepInputs) -> dict[str, Any]:
 
 @pytest.fixture
 def info(inputs: SweepInputs) -> dict[str, Any]:
-    return begun(inputs)
+    return recorded_info(inputs)
 
 
-def test_a_sweep_of_which_nothing_has_changed_may_go_on(info: dict[str, Any], inputs: SweepInputs) -> None:
+def test_unchanged_sweep_may_resume(info: dict[str, Any], inputs: SweepInputs) -> None:
     check_unchanged(info, inputs, ENCODER)
 
 
 @pytest.mark.parametrize("name", ["joint", "orders", "smart_lambda", "batch_sizes", "synthetic_data"])
-def test_every_kind_of_space_is_known_again(name: str, inputs: SweepInputs) -> None:
+def test_every_kind_of_space_is_recognized(name: str, inputs: SweepInputs) -> None:
     real = dataclasses.replace(inputs, space=load_space(name))
-    check_unchanged(begun(real), real, ENCODER)
+    check_unchanged(recorded_info(real), real, ENCODER)
 
 
-def test_a_changed_base_is_refused_with_the_difference(info: dict[str, Any], inputs: SweepInputs) -> None:
+def test_changed_base_is_refused_with_the_difference(info: dict[str, Any], inputs: SweepInputs) -> None:
     changed = with_base(inputs, optimizer__learning_rate=0.5, tasks__sst__batch_size=9)
     with pytest.raises(ValueError, match="must be what it was when the sweep began") as raised:
         check_unchanged(info, changed, ENCODER)
@@ -76,103 +76,103 @@ def test_a_changed_base_is_refused_with_the_difference(info: dict[str, Any], inp
     assert "\n" not in text
 
 
-def test_a_changed_range_is_refused_with_the_difference(info: dict[str, Any], inputs: SweepInputs) -> None:
+def test_changed_range_is_refused_with_the_difference(info: dict[str, Any], inputs: SweepInputs) -> None:
     changed = with_space(inputs, ranges={"smart.weight": Float(low=0, high=4)})
     with pytest.raises(ValueError, match=r", got space\.ranges\.smart\.weight\.Float\.high was 3(\.0)?, is 4(\.0)?$"):
         check_unchanged(info, changed, ENCODER)
 
 
-def test_of_a_changed_grid_the_values_that_came_and_went_are_said(inputs: SweepInputs) -> None:
+def test_changed_grid_names_added_and_removed_values(inputs: SweepInputs) -> None:
     sizes = tuple(range(1, 41))
     before = with_space(inputs, ranges={}, grid={"tasks.sst.batch_size": sizes, "seed": (1, 2)})
     now = with_space(inputs, ranges={}, grid={"tasks.sst.batch_size": (*sizes[1:], 99), "seed": (1, 3)})
     with pytest.raises(ValueError, match="must be what it was") as raised:
-        check_unchanged(begun(before), now, ENCODER)
+        check_unchanged(recorded_info(before), now, ENCODER)
     assert str(raised.value).endswith(
         ", got space.grid.tasks.sst.batch_size has [1] gone and [99] new; space.grid.seed was [1, 2], is [1, 3]"
     )
 
 
-def test_the_order_of_a_grid_numbers_the_trials_and_must_not_change(inputs: SweepInputs) -> None:
+def test_changed_order_of_a_grid_is_refused(inputs: SweepInputs) -> None:
     grid = {"smart.weight": (1.0, 2.0), "tasks.sst.batch_size": (8, 9)}
-    before = begun(with_space(inputs, ranges={}, grid=grid))
+    before = recorded_info(with_space(inputs, ranges={}, grid=grid))
     turned = with_space(inputs, ranges={}, grid=dict(reversed(grid.items())))
     with pytest.raises(ValueError, match=r"got space\.grid is in another order$"):
         check_unchanged(before, turned, ENCODER)
 
 
-def test_the_order_of_named_points_must_not_change(inputs: SweepInputs) -> None:
+def test_changed_order_of_named_points_is_refused(inputs: SweepInputs) -> None:
     named = {"low": {"smart.weight": 0.0}, "high": {"smart.weight": 3.0}}
-    before = begun(with_space(inputs, ranges={}, grid={"weight": named}))
+    before = recorded_info(with_space(inputs, ranges={}, grid={"weight": named}))
     turned = with_space(inputs, ranges={}, grid={"weight": dict(reversed(named.items()))})
     with pytest.raises(ValueError, match=r"got space\.grid\.weight is in another order$"):
         check_unchanged(before, turned, ENCODER)
 
 
-def test_a_changed_plan_is_refused_with_what_differs_of_which_stage(info: dict[str, Any], inputs: SweepInputs) -> None:
+def test_changed_plan_names_the_stage_and_the_difference(info: dict[str, Any], inputs: SweepInputs) -> None:
     with pytest.raises(ValueError, match=r", got base\.stages\.1\.epochs was 2, is 7$"):
         check_unchanged(info, with_base(inputs, stages__1__epochs=7), ENCODER)
     shorter = with_base(inputs, stages=inputs.space.base.stages[:1])
     with pytest.raises(ValueError, match=r", got base\.stages\.1 is gone$"):
         check_unchanged(info, shorter, ENCODER)
     with pytest.raises(ValueError, match=r", got base\.stages\.1 is new: \{"):
-        check_unchanged(begun(shorter), inputs, ENCODER)
+        check_unchanged(recorded_info(shorter), inputs, ENCODER)
 
 
-def test_a_better_question_for_the_same_trials_is_no_change(info: dict[str, Any], inputs: SweepInputs) -> None:
+def test_changed_question_is_allowed(info: dict[str, Any], inputs: SweepInputs) -> None:
     check_unchanged(info, with_space(inputs, question="What, then?"), ENCODER)
 
 
-def test_a_field_that_has_become_configurable_since_is_no_change(info: dict[str, Any], inputs: SweepInputs) -> None:
+def test_field_added_since_is_allowed(info: dict[str, Any], inputs: SweepInputs) -> None:
     del info["base"]["smart"]["noise_std"]
     check_unchanged(info, inputs, ENCODER)
 
 
-def test_the_order_of_ranges_matters_and_that_within_a_point_does_not(inputs: SweepInputs) -> None:
+def test_order_of_ranges_matters_and_order_within_a_point_does_not(inputs: SweepInputs) -> None:
     ranges = {"smart.weight": Float(low=0, high=3), "optimizer.learning_rate": Float(low=1e-5, high=1e-3)}
-    before = begun(with_space(inputs, ranges=ranges))
+    before = recorded_info(with_space(inputs, ranges=ranges))
     with pytest.raises(ValueError, match=r"got space\.ranges is in another order$"):
         check_unchanged(before, with_space(inputs, ranges=dict(reversed(ranges.items()))), ENCODER)
     point = {"smart.weight": 0.0, "seed": 3}
-    before = begun(with_space(inputs, ranges={}, grid={"start": {"low": point}}))
+    before = recorded_info(with_space(inputs, ranges={}, grid={"start": {"low": point}}))
     turned = with_space(inputs, ranges={}, grid={"start": {"low": dict(reversed(point.items()))}})
     check_unchanged(before, turned, ENCODER)
 
 
-def test_of_many_differences_five_are_shown_and_the_rest_counted(info: dict[str, Any], inputs: SweepInputs) -> None:
+def test_more_than_five_differences_are_counted(info: dict[str, Any], inputs: SweepInputs) -> None:
     sizes = {f"tasks__{task}__{key}": 3 for task in TASKS for key in ("batch_size", "loss_weight")}
     with pytest.raises(ValueError, match=r", got [^;]*; [^;]*; [^;]*; [^;]*; [^;]*; and 1 more$"):
         check_unchanged(info, with_base(inputs, **sizes), ENCODER)
 
 
-def test_five_differences_are_all_there_are(info: dict[str, Any], inputs: SweepInputs) -> None:
+def test_five_differences_are_all_listed(info: dict[str, Any], inputs: SweepInputs) -> None:
     sizes = {f"tasks__{task}__batch_size": 3 for task in TASKS} | {"tasks__sst__loss_weight": 3, "smart__weight": 3}
     with pytest.raises(ValueError, match=r", got [^;]*; [^;]*; [^;]*; [^;]*; [^;]*$") as raised:
         check_unchanged(info, with_base(inputs, **sizes), ENCODER)
     assert "more" not in str(raised.value)
 
 
-def test_changed_data_are_refused_and_the_tables_named(info: dict[str, Any], inputs: SweepInputs) -> None:
+def test_changed_data_are_refused_with_the_tables(info: dict[str, Any], inputs: SweepInputs) -> None:
     tables = {**inputs.fingerprints, "sst-dev": "other", "sts-dev": "new"}
     changed = dataclasses.replace(inputs, fingerprint="abd", fingerprints=tables)
     with pytest.raises(ValueError, match=r"^the data must be .* began, got other rows of sst-dev; sts-dev in /data$"):
         check_unchanged(info, changed, ENCODER)
 
 
-def test_an_older_sweep_does_not_tell_its_tables_apart(info: dict[str, Any], inputs: SweepInputs) -> None:
+def test_older_sweep_does_not_name_tables(info: dict[str, Any], inputs: SweepInputs) -> None:
     del info["data"]["tables"]
     check_unchanged(info, inputs, ENCODER)
     with pytest.raises(ValueError, match=r"got other rows in /data$"):
         check_unchanged(info, dataclasses.replace(inputs, fingerprint="abd"), ENCODER)
 
 
-def test_a_changed_encoder_is_refused(info: dict[str, Any], inputs: SweepInputs) -> None:
+def test_changed_encoder_is_refused(info: dict[str, Any], inputs: SweepInputs) -> None:
     with pytest.raises(ValueError, match=r"the encoder must be what it was .*, got other weights in tiny"):
         check_unchanged(info, inputs, "another")
 
 
-def test_the_same_encoder_may_be_elsewhere(info: dict[str, Any], inputs: SweepInputs) -> None:
-    """The demonstration's is in the storage, which may be moved."""
+def test_moved_encoder_is_allowed(info: dict[str, Any], inputs: SweepInputs) -> None:
+    """The demonstration's encoder is in the storage, which may be moved."""
     moved = with_base(inputs, encoder__name="elsewhere")
     check_unchanged(info, moved, ENCODER)
     check_unchanged(info, moved, None)
@@ -194,24 +194,24 @@ def test_differences_are_found_leaf_by_leaf() -> None:
     assert list(differences("", before, before)) == []
 
 
-def test_of_long_lists_that_hold_the_same_the_order_is_what_differs() -> None:
+def test_reordered_long_list_is_reported_as_order() -> None:
     long = list(range(100))
     assert describe_change(long, long[::-1]) == "is in another order, or has other repetitions"
     assert describe_change(long, long[:-1]) == "has [99] gone"
     assert describe_change(long, 3) == f"was {shortened_text(long)}, is 3"
 
 
-def test_a_value_is_cut_where_it_is_too_long() -> None:
+def test_long_value_is_truncated() -> None:
     assert shortened_text("x" * MAX_VALUE_LENGTH) == "x" * MAX_VALUE_LENGTH
     assert shortened_text("x" * (MAX_VALUE_LENGTH + 1)) == "x" * (MAX_VALUE_LENGTH - 3) + "..."
 
 
 @pytest.mark.parametrize("name", ["joint", "single_task_smart", "smart_lambda"])
-def test_a_task_and_a_data_set_that_the_project_has_got_since_stop_no_sweep_that_does_not_use_them(
+def test_added_task_or_data_set_that_the_sweep_does_not_use_is_allowed(
     name: str, inputs: SweepInputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = load_space(name)
-    begun_before, hash_before = begun(dataclasses.replace(inputs, space=before)), before.content_hash
+    begun_before, hash_before = recorded_info(dataclasses.replace(inputs, space=before)), before.content_hash
     review = dataclasses.replace(mtlib.tasks.TASKS["sst"], name="review", title="Review", file_stem="review")
     monkeypatch.setitem(mtlib.tasks.TASKS, "review", review)
     tasks = {**before.base.tasks, "review": before.base.tasks["sst"]}

@@ -1,4 +1,4 @@
-"""What is left of a sweep: of its known configurations, of replicates, and of configurations that are not known yet."""
+"""What remains of a sweep: known configurations, replicates, and configurations still to be drawn."""
 
 from dataclasses import replace
 from typing import Any
@@ -32,28 +32,28 @@ def known_of(plan: SweepPlan, *statuses: str) -> list[TrialRecord]:
     return [replace(record, status=status) for record, status in records]
 
 
-def ids_left(plan: SweepPlan, known: list[TrialRecord]) -> list[str]:
+def pending_ids(plan: SweepPlan, known: list[TrialRecord]) -> list[str]:
     return [spec.trial_id for spec in find_unfinished(plan, known)]
 
 
-def test_what_has_not_ended_is_left_whatever_it_is_called(make_plan: MakePlan) -> None:
+def test_unfinished_trials_are_pending_with_any_status(make_plan: MakePlan) -> None:
     plan = make_plan(trials=7, **DRAWN)
     known = known_of(plan, "complete", "queued", "failed", "interrupted", "pruned", "running", "reused")
-    assert ids_left(plan, known) == ["0001-r0", "0003-r0", "0005-r0"]
+    assert pending_ids(plan, known) == ["0001-r0", "0003-r0", "0005-r0"]
     assert not is_over(plan, known)
     assert describe_progress(plan, known) == ["4 of 7 trials have ended; 0 of the others had begun and will continue."]
 
 
-def test_what_is_left_counts_trials_that_had_begun(make_plan: MakePlan) -> None:
+def test_pending_counts_started_trials(make_plan: MakePlan) -> None:
     plan = make_plan(trials=4, **DRAWN)
     known = [replace(record, epochs=1) for record in known_of(plan, "complete", "queued", "interrupted")]
     assert describe_progress(plan, known) == ["1 of 4 trials have ended; 2 of the others had begun and will continue."]
 
 
-def test_replicates_of_what_is_complete_are_left_and_those_of_what_is_not_are_not(make_plan: MakePlan) -> None:
+def test_replicates_are_pending_only_of_complete_configurations(make_plan: MakePlan) -> None:
     plan = make_plan(trials=4, replicates=3, **DRAWN)
     known = known_of(plan, "complete", "pruned", "failed", "queued")
-    assert ids_left(plan, known) == ["0000-r1", "0000-r2", "0003-r0"]
+    assert pending_ids(plan, known) == ["0000-r1", "0000-r2", "0003-r0"]
     assert list_pending(plan, known, {record.trial_id: record for record in known}) == [
         "To be run:",
         "  0000-r1  queued",
@@ -63,7 +63,7 @@ def test_replicates_of_what_is_complete_are_left_and_those_of_what_is_not_are_no
 
 
 @pytest.mark.parametrize(("num_trials", "lines"), [(2, 0), (3, 1), (5, 1)])
-def test_configurations_that_are_yet_to_be_drawn_are_counted(make_plan: MakePlan, num_trials: int, lines: int) -> None:
+def test_configurations_still_to_be_drawn_are_counted(make_plan: MakePlan, num_trials: int, lines: int) -> None:
     plan = make_plan(trials=num_trials, **DRAWN)
     known = known_of(plan, "complete", "pruned")
     new = num_trials - 2
@@ -73,20 +73,20 @@ def test_configurations_that_are_yet_to_be_drawn_are_counted(make_plan: MakePlan
     assert list_pending(plan, known, {}) == (["To be run:", said] if lines else [])
 
 
-def test_a_grid_of_which_nothing_is_on_record_is_left_whole(make_plan: MakePlan) -> None:
+def test_unrecorded_grid_is_pending_whole(make_plan: MakePlan) -> None:
     plan = make_plan()
     assert (num_new_configurations(plan, []), is_over(plan, [])) == (3, False)
     queued = list(open_ledger(plan).records.values())
-    assert (num_new_configurations(plan, queued), ids_left(plan, queued)) == (0, ["0000-r0", "0001-r0", "0002-r0"])
+    assert (num_new_configurations(plan, queued), pending_ids(plan, queued)) == (0, ["0000-r0", "0001-r0", "0002-r0"])
 
 
-def test_a_sweep_that_is_over_says_so(make_plan: MakePlan) -> None:
+def test_finished_sweep_is_described(make_plan: MakePlan) -> None:
     plan = make_plan()
     for statuses in (("complete", "reused", "pruned"), ("complete", "failed", "failed")):
         assert describe_progress(plan, known_of(plan, *statuses)) == ["All 3 trials have ended: nothing is left to do."]
 
 
-def test_a_trial_that_had_begun_says_how_far_it_came(make_plan: MakePlan) -> None:
+def test_started_trial_shows_its_progress(make_plan: MakePlan) -> None:
     (record,) = known_of(make_plan(trials=1, **DRAWN), "interrupted")
     assert describe_state(record) == "interrupted"
     assert describe_state(replace(record, epochs=3)) == "interrupted after epoch 3"

@@ -1,4 +1,4 @@
-"""A sweep that goes on: its own options, what must not have changed, and which of its trials are run again."""
+"""A resumed sweep: its stored options, its checks, and the trials that run again."""
 
 import dataclasses
 import shutil
@@ -38,7 +38,7 @@ TASKS = ("sst", "qqp", "sts")
 
 @pytest.fixture
 def options(tmp_path: Path) -> SweepOptions:
-    """A sweep with no option at its default."""
+    """Options of a sweep, none at its default."""
     mirror = f"file://{tmp_path}/copies"
     return SweepOptions(data=tmp_path / "data", storage=tmp_path / "storage", mirror=mirror, **UNUSUAL_OPTIONS)
 
@@ -52,28 +52,28 @@ def inputs(tiny_config: TrialConfig) -> SweepInputs:
     )
 
 
-def test_all_options_are_saved_but_the_place_and_those_of_one_command(options: SweepOptions) -> None:
+def test_all_options_but_place_and_single_command_options_are_saved(options: SweepOptions) -> None:
     names = {field.name for field in dataclasses.fields(SweepOptions)}
     of_one_command = {"address", "resume", "extend", "retry_failed", "dry_run"}
     kept = names - {"name", "storage", *of_one_command}
     assert set(saved_options(options)) == {*(kept - {"set"}), "changes"}
 
 
-def test_no_option_of_the_example_is_at_its_default(options: SweepOptions) -> None:
-    """Else a field that is lost on the way would not be seen."""
+def test_no_example_option_is_at_its_default(options: SweepOptions) -> None:
+    """Otherwise a lost field would not be noticed."""
     plain = SweepOptions(space="smart_lambda", name="mine", storage=options.storage)
     own, theirs = saved_options(options), saved_options(plain)
     assert {key for key in own if own[key] == theirs[key]} == {"space"}
 
 
-def test_options_come_back_from_the_sweeps_file_as_they_were(options: SweepOptions) -> None:
+def test_options_are_read_back_from_the_sweeps_file(options: SweepOptions) -> None:
     write_sweep(options.folder, {"options": saved_options(options)})
     back = read_saved_options(options.folder, {})
     assert back == dataclasses.replace(options, resume=True, address=None, dry_run=False)
 
 
 @pytest.mark.parametrize("search", ["grid", "random"])
-def test_plain_options_come_back_too(search: Any, tmp_path: Path) -> None:
+def test_default_options_are_read_back(search: Any, tmp_path: Path) -> None:
     plain = SweepOptions(space="smart_lambda", name="mine", storage=tmp_path, search=search)
     write_sweep(plain.folder, {"options": saved_options(plain)})
     back = read_saved_options(plain.folder, {})
@@ -81,7 +81,7 @@ def test_plain_options_come_back_too(search: Any, tmp_path: Path) -> None:
     assert back.num_drawn == plain.num_drawn
 
 
-def test_a_sweep_that_was_moved_goes_on_where_it_is(options: SweepOptions, tmp_path: Path) -> None:
+def test_moved_sweep_resumes_in_its_new_place(options: SweepOptions, tmp_path: Path) -> None:
     write_sweep(options.folder, {"options": saved_options(options)})
     moved = tmp_path / "elsewhere" / "renamed"
     moved.parent.mkdir()
@@ -89,14 +89,14 @@ def test_a_sweep_that_was_moved_goes_on_where_it_is(options: SweepOptions, tmp_p
     assert read_saved_options(moved, {}).folder == moved
 
 
-def test_what_is_said_anew_replaces_what_was_said(options: SweepOptions) -> None:
+def test_new_options_replace_stored_ones(options: SweepOptions) -> None:
     write_sweep(options.folder, {"options": saved_options(options)})
     own = {"concurrent": 1, "keep_gb": 3.5, "keep_models": 1, "checkpoint_steps": 9, "address": "local"}
     back = read_saved_options(options.folder, own)
     assert {name: getattr(back, name) for name in own} == own
 
 
-def test_configurations_that_are_added_count_from_then_on(options: SweepOptions) -> None:
+def test_added_configurations_are_stored(options: SweepOptions) -> None:
     asked = dataclasses.replace(options, extend=4)
     write_sweep(options.folder, {"options": saved_options(asked)})
     back = read_saved_options(options.folder, {})
@@ -105,13 +105,13 @@ def test_configurations_that_are_added_count_from_then_on(options: SweepOptions)
 
 
 @pytest.mark.parametrize("info", [{}, {"options": None}, {"options": {"unknown": 1}}])
-def test_a_sweep_that_does_not_say_how_it_was_asked_for_is_refused(info: dict[str, Any], tmp_path: Path) -> None:
+def test_sweep_without_stored_options_is_refused(info: dict[str, Any], tmp_path: Path) -> None:
     write_sweep(tmp_path / "old", info)
     with pytest.raises(ValueError, match=r"must have in sweep\.json the options that it was started with, got .*old"):
         read_saved_options(tmp_path / "old", {})
 
 
-def test_a_sweep_is_found_by_its_name_or_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweep_is_found_by_name_or_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "storage" / "mine"
     write_sweep(folder, {})
     assert find_sweep_folder("mine", tmp_path / "storage") == folder
@@ -122,7 +122,7 @@ def test_a_sweep_is_found_by_its_name_or_its_folder(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("name", ["other", "storage/other", "."])
-def test_an_unknown_sweep_is_one_line(name: str, tmp_path: Path) -> None:
+def test_unknown_sweep_is_one_line(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"is no sweep folder: it has no sweep\.json") as raised:
         find_sweep_folder(name, tmp_path)
     assert "\n" not in str(raised.value)
@@ -134,7 +134,7 @@ def with_base(inputs: SweepInputs, **changes: Any) -> SweepInputs:
     return dataclasses.replace(inputs, space=dataclasses.replace(inputs.space, base=base))
 
 
-def test_changed_code_is_said() -> None:
+def test_changed_code_is_reported() -> None:
     assert changed_code({"code": describe_code()}) == []
     older = {"code": {**describe_code(), "sources": "other"}}
     (line,) = changed_code(older)
@@ -145,12 +145,12 @@ def test_changed_code_is_said() -> None:
     )
 
 
-# What is left to do.
+# Pending trials.
 
 
 @pytest.fixture
-def begun(options: SweepOptions, inputs: SweepInputs) -> Callable[..., SweepOptions]:
-    """A sweep with trials of some statuses; its options as they are read back, some said anew."""
+def resumable_sweep(options: SweepOptions, inputs: SweepInputs) -> Callable[..., SweepOptions]:
+    """A sweep with trials of some statuses, and its stored options, some replaced."""
 
     def build(*statuses: str, **own: Any) -> SweepOptions:
         first = dataclasses.replace(options, mirror=None, trials=len(statuses), replicates=1)
@@ -171,33 +171,33 @@ def begun(options: SweepOptions, inputs: SweepInputs) -> Callable[..., SweepOpti
 STATUSES = ("complete", "reused", "pruned", "failed", "interrupted", "running", "queued")
 
 
-def test_what_has_not_ended_is_queued_and_what_has_stays(
-    begun: Callable[..., SweepOptions], inputs: SweepInputs
+def test_unfinished_trials_are_queued_and_finished_ones_stay(
+    resumable_sweep: Callable[..., SweepOptions], inputs: SweepInputs
 ) -> None:
-    resumed = resume_sweep(begun(*STATUSES), inputs, ENCODER, ["--resume", "mine"])
+    resumed = resume_sweep(resumable_sweep(*STATUSES), inputs, ENCODER, ["--resume", "mine"])
     statuses = [record.status for record in resumed.known]
     assert statuses == ["complete", "reused", "pruned", "failed", *["queued"] * 3]
     assert resumed.known[3].error == "it broke"
     assert resumed.notes == ("4 of 7 trials have ended; 0 of the others had begun and will continue.",)
-    assert resumed.plan.options == begun_options(resumed.plan.options.folder)
+    assert resumed.plan.options == resumable_options(resumed.plan.options.folder)
     assert (resumed.plan.space, resumed.plan.data_folder) == (inputs.space, inputs.data_folder)
 
 
-def begun_options(folder: Path) -> SweepOptions:
+def resumable_options(folder: Path) -> SweepOptions:
     return read_saved_options(folder, {})
 
 
-def test_what_had_failed_is_queued_where_that_is_asked_for(
-    begun: Callable[..., SweepOptions], inputs: SweepInputs
-) -> None:
-    resumed = resume_sweep(begun(*STATUSES, retry_failed=True), inputs, ENCODER, [])
+def test_failed_trials_are_queued_on_request(resumable_sweep: Callable[..., SweepOptions], inputs: SweepInputs) -> None:
+    resumed = resume_sweep(resumable_sweep(*STATUSES, retry_failed=True), inputs, ENCODER, [])
     assert [record.status for record in resumed.known] == ["complete", "reused", "pruned", *["queued"] * 4]
     assert all(record.error is None for record in resumed.known)
 
 
 @pytest.mark.parametrize("status", STATUSES)
-def test_only_what_failed_is_tried_again(begun: Callable[..., SweepOptions], inputs: SweepInputs, status: str) -> None:
-    options = begun("complete")
+def test_only_failed_trials_are_retried(
+    resumable_sweep: Callable[..., SweepOptions], inputs: SweepInputs, status: str
+) -> None:
+    options = resumable_sweep("complete")
     (record,) = resume_sweep(options, inputs, ENCODER, []).known
     record = dataclasses.replace(record, status=status)
     assert requeue_failed(record, options) == record
@@ -205,8 +205,10 @@ def test_only_what_failed_is_tried_again(begun: Callable[..., SweepOptions], inp
     assert requeue_failed(record, asked).status == ("queued" if status == "failed" else status)
 
 
-def test_trials_name_the_encoder_where_it_is_now(begun: Callable[..., SweepOptions], inputs: SweepInputs) -> None:
-    options = begun("complete", "queued")
+def test_trials_name_the_encoders_current_place(
+    resumable_sweep: Callable[..., SweepOptions], inputs: SweepInputs
+) -> None:
+    options = resumable_sweep("complete", "queued")
     before = resume_sweep(options, inputs, ENCODER, []).known
     moved = with_base(inputs, encoder__name="elsewhere")
     known = resume_sweep(options, moved, ENCODER, []).known
@@ -218,25 +220,25 @@ def test_trials_name_the_encoder_where_it_is_now(begun: Callable[..., SweepOptio
         assert relocate_encoder(new, inputs.space) == old, "moved back"
 
 
-def test_an_encoder_that_is_searched_stays_what_the_trial_drew(inputs: SweepInputs) -> None:
+def test_searched_encoder_stays_as_drawn(inputs: SweepInputs) -> None:
     space = dataclasses.replace(inputs.space, grid={"encoder.name": ("tiny", "other")}, ranges={})
     options = SweepOptions(space="tiny", name="mine", storage=Path("/storage"))
     ledger = open_ledger(SweepPlan(options=options, space=space, data_folder=inputs.data_folder))
     assert [relocate_encoder(record, space) for record in ledger.records.values()] == list(ledger.records.values())
 
 
-def test_a_torn_journal_is_mended_before_the_study_is_opened_and_said(
-    begun: Callable[..., SweepOptions], inputs: SweepInputs, monkeypatch: pytest.MonkeyPatch
+def test_torn_journal_is_repaired_and_reported(
+    resumable_sweep: Callable[..., SweepOptions], inputs: SweepInputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = begun("complete", "queued")
+    options = resumable_sweep("complete", "queued")
     monkeypatch.setattr("sweeps.search.study.repair_journal", lambda folder: f"{folder.name}: a line was torn")
     assert "mine: a line was torn" in resume_sweep(options, inputs, ENCODER, []).notes
 
 
-def test_a_preview_says_what_is_left_and_changes_nothing(
-    begun: Callable[..., SweepOptions], inputs: SweepInputs
+def test_preview_describes_pending_trials_and_changes_nothing(
+    resumable_sweep: Callable[..., SweepOptions], inputs: SweepInputs
 ) -> None:
-    options = begun(*STATUSES, retry_failed=True, extend=2)
+    options = resumable_sweep(*STATUSES, retry_failed=True, extend=2)
     before = files_of(options.folder)
     assert describe_resume(options, inputs, ENCODER.fingerprint) == [
         "3 of 9 trials have ended; 0 of the others had begun and will continue.",
@@ -251,10 +253,10 @@ def test_a_preview_says_what_is_left_and_changes_nothing(
 
 
 @pytest.mark.parametrize("encoder", [ENCODER.fingerprint, None])
-def test_a_preview_checks_what_going_on_would_check(
-    encoder: str | None, begun: Callable[..., SweepOptions], inputs: SweepInputs
+def test_preview_makes_the_checks_of_resuming(
+    encoder: str | None, resumable_sweep: Callable[..., SweepOptions], inputs: SweepInputs
 ) -> None:
-    options = begun("queued")
+    options = resumable_sweep("queued")
     describe_resume(options, with_base(inputs, encoder__name="elsewhere"), encoder)
     with pytest.raises(ValueError, match="the search space must be what it was"):
         describe_resume(options, with_base(inputs, optimizer__learning_rate=0.5), encoder)
@@ -264,23 +266,23 @@ def test_a_preview_checks_what_going_on_would_check(
         describe_resume(options, inputs, "another")
 
 
-def test_a_sweep_is_over_when_nothing_is_left_and_not_where_what_failed_is_tried_again(
-    begun: Callable[..., SweepOptions], inputs: SweepInputs
+def test_sweep_is_over_unless_failed_trials_are_retried(
+    resumable_sweep: Callable[..., SweepOptions], inputs: SweepInputs
 ) -> None:
-    options = begun("complete", "reused", "pruned", "failed")
+    options = resumable_sweep("complete", "reused", "pruned", "failed")
     assert resume_sweep(options, inputs, ENCODER, []).is_over
     assert not resume_sweep(dataclasses.replace(options, retry_failed=True), inputs, ENCODER, []).is_over
     assert not resume_sweep(dataclasses.replace(options, extend=1), inputs, ENCODER, []).is_over
 
 
-def test_the_sweeps_file_says_that_it_went_on_and_what_it_is_asked_for_from_then_on(
-    begun: Callable[..., SweepOptions], inputs: SweepInputs
+def test_sweep_file_records_resuming_and_new_options(
+    resumable_sweep: Callable[..., SweepOptions], inputs: SweepInputs
 ) -> None:
-    options = begun("complete", "queued", extend=3, concurrent=1)
+    options = resumable_sweep("complete", "queued", extend=3, concurrent=1)
     before = read_sweep(options.folder)
     plan = resume_sweep(options, inputs, ENCODER, ["--resume", "mine", "--extend", "3"]).plan
     assert (plan.options.num_drawn, plan.options.concurrent) == (5, 1)
-    resume_sweep(begun_options(options.folder), inputs, ENCODER, ["--resume", "mine"])
+    resume_sweep(resumable_options(options.folder), inputs, ENCODER, ["--resume", "mine"])
     info = read_sweep(options.folder)
     commands = [entry["command"] for entry in info["resumed"]]
     assert commands == [
@@ -292,7 +294,7 @@ def test_the_sweeps_file_says_that_it_went_on_and_what_it_is_asked_for_from_then
     assert (info["num_trials"], info["options"]["trials"], info["options"]["concurrent"]) == (5, 5, 1)
 
 
-def test_a_sweep_goes_on_without_the_rows_that_it_holds_out(tiny_folder: Path, tmp_path: Path) -> None:
+def test_resumed_sweep_holds_out_the_same_rows(tiny_folder: Path, tmp_path: Path) -> None:
     options = SweepOptions(space="smart_lambda", name="mine", storage=tmp_path, data=tiny_folder, hold_out=0.2)
     inputs = read_inputs(options)
     plan = create_sweep(options, inputs, ENCODER, [])
@@ -304,7 +306,7 @@ def test_a_sweep_goes_on_without_the_rows_that_it_holds_out(tiny_folder: Path, t
         resume_sweep(requeue_failed, read_inputs(dataclasses.replace(requeue_failed, hold_out=0.1)), ENCODER, [])
 
 
-def test_a_change_of_rows_that_are_held_out_alone_is_seen_too(tiny_folder: Path, tmp_path: Path) -> None:
+def test_changed_hold_out_rows_are_detected(tiny_folder: Path, tmp_path: Path) -> None:
     data = Path(shutil.copytree(tiny_folder, tmp_path / "data"))
     options = SweepOptions(space="smart_lambda", name="mine", storage=tmp_path, data=data, hold_out=0.2)
     inputs = read_inputs(options)
@@ -319,8 +321,8 @@ def test_a_change_of_rows_that_are_held_out_alone_is_seen_too(tiny_folder: Path,
         resume_sweep(resumed, read_inputs(resumed), ENCODER, [])
 
 
-def test_a_sweep_that_is_refused_is_left_as_it_was(begun: Callable[..., SweepOptions], inputs: SweepInputs) -> None:
-    options = begun("running", extend=3)
+def test_refused_sweep_is_left_unchanged(resumable_sweep: Callable[..., SweepOptions], inputs: SweepInputs) -> None:
+    options = resumable_sweep("running", extend=3)
     before = files_of(options.folder)
     with pytest.raises(ValueError, match="the encoder must be what it was"):
         resume_sweep(options, inputs, OTHER_ENCODER, [])

@@ -1,4 +1,4 @@
-"""What the scheduler remembers of a sweep that goes on: what it had judged, and nothing that comes again."""
+"""The reports that the scheduler gets at a resume: those it had judged, and none that come again."""
 
 from dataclasses import replace
 from typing import Any
@@ -46,31 +46,29 @@ def halved(make_plan: MakePlan, tiny_config: TrialConfig) -> SweepPlan:
     return make_plan(scheduler="asha", base=tiny_config.override({"stages.1.epochs": 4}))
 
 
-def test_of_trials_that_have_ended_the_scheduler_remembers_every_report(halved: SweepPlan) -> None:
+def test_all_reports_of_finished_trials_are_replayed(halved: SweepPlan) -> None:
     write_scores(halved, "0000-r0", (0.4, 0.3, 0.5))
     for status in ("complete", "pruned", "failed", "reused"):
         known = records_of(halved, status=status, epochs=4)
         assert decided_reports(halved, known) == {"0000-r0": [(1, 0.4), (2, 0.4), (3, 0.5)]}
 
 
-def test_what_a_pruned_trial_had_taken_over_and_never_reported_is_not_remembered(halved: SweepPlan) -> None:
+def test_unreported_reused_epochs_of_a_pruned_trial_are_not_replayed(halved: SweepPlan) -> None:
     write_scores(halved, "0000-r0", (0.4, 0.3, 0.5))
     assert decided_reports(halved, records_of(halved, status="pruned", epochs=2)) == {"0000-r0": [(1, 0.4)]}
 
 
 @pytest.mark.parametrize(("epoch", "remembered"), [(0, 0), (1, 1), (2, 2), (3, 3)])
-def test_of_a_trial_that_goes_on_reports_are_remembered_behind_which_it_had_gone_on(
-    halved: SweepPlan, epoch: int, remembered: int
-) -> None:
-    """What it reported last may not have been judged any more: it reports that again."""
+def test_reports_before_a_resumed_trials_state_are_replayed(halved: SweepPlan, epoch: int, remembered: int) -> None:
+    """Its last report may not have been judged; the trial reports it again."""
     write_scores(halved, "0000-r0", (0.4, 0.3, 0.5))
     save_numbers(halved, "0000-r0", 1, epoch)
     bests = [(1, 0.4), (2, 0.4), (3, 0.5)]
     assert decided_reports(halved, records_of(halved, epochs=4)) == {"0000-r0": bests[:remembered]}
 
 
-def test_of_what_a_trial_has_taken_over_nothing_is_remembered_until_it_has_gone_on(halved: SweepPlan) -> None:
-    """It reports all of it again before it goes on: a kill in the middle leaves epochs that nobody has judged."""
+def test_reused_epochs_are_not_replayed_until_trained_past(halved: SweepPlan) -> None:
+    """The trial reports all of them again before it trains: a kill meanwhile leaves unjudged epochs."""
     write_scores(halved, "0000-r0", (0.4, 0.3, 0.5))
     place = trial_folder(halved.options, "0000-r0")
     place.states.path.mkdir(parents=True)
@@ -82,18 +80,18 @@ def test_of_what_a_trial_has_taken_over_nothing_is_remembered_until_it_has_gone_
     assert decided_reports(halved, known) == {"0000-r0": [(1, 0.4), (2, 0.4), (3, 0.5)]}
 
 
-def test_of_a_trial_without_a_state_nothing_is_remembered(halved: SweepPlan) -> None:
+def test_reports_of_a_trial_without_a_state_are_not_replayed(halved: SweepPlan) -> None:
     write_scores(halved, "0000-r0", (0.4,))
     assert decided_reports(halved, records_of(halved, epochs=2)) == {"0000-r0": []}
 
 
-def test_the_searched_task_is_what_the_scheduler_remembers(make_plan: MakePlan) -> None:
+def test_scores_of_the_searched_task_are_replayed(make_plan: MakePlan) -> None:
     plan = make_plan(scheduler="asha", metric="sst")
     write_scores(plan, "0000-r0", (0.4, 0.6))
     assert decided_reports(plan, records_of(plan, status="complete", epochs=3)) == {"0000-r0": [(1, 0.2), (2, 0.3)]}
 
 
-def test_replicates_and_sweeps_without_a_scheduler_remember_nothing(halved: SweepPlan) -> None:
+def test_replicates_and_sweeps_without_a_scheduler_replay_nothing(halved: SweepPlan) -> None:
     write_scores(halved, "0000-r0", (0.4,))
     assert decided_reports(halved, records_of(halved, status="complete", epochs=2, replicate=1)) == {}
     plain = with_options(halved, scheduler="none")

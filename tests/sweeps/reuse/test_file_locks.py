@@ -1,4 +1,4 @@
-"""Locks and claims between threads of one process, between processes, and after a process was killed."""
+"""Locks and claims between threads, between processes, and after a process is killed."""
 
 import contextlib
 import errno
@@ -73,7 +73,7 @@ def refuse_flock(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     monkeypatch.setattr(fcntl, "flock", refuse)
 
 
-def test_one_process_has_one_claim_on_a_file_until_it_is_released(tmp_path: Path) -> None:
+def test_a_file_is_claimed_once_until_released(tmp_path: Path) -> None:
     first = held(tmp_path / "deeper" / "claim")
     assert claim_file(tmp_path / "deeper" / "claim") is None
     with holding(tmp_path / "another"):
@@ -81,17 +81,17 @@ def test_one_process_has_one_claim_on_a_file_until_it_is_released(tmp_path: Path
     first.release()
     assert not first.is_locked
     with holding(tmp_path / "deeper" / "claim"):
-        first.release()  # a second time does nothing to the new holder
+        first.release()  # releasing twice leaves the new holder's claim alone
         assert claim_file(tmp_path / "deeper" / "claim") is None
 
 
-def test_a_claim_ends_with_its_object(tmp_path: Path) -> None:
+def test_claim_ends_with_its_object(tmp_path: Path) -> None:
     claim = held(tmp_path / "claim")
     del claim
     held(tmp_path / "claim").release()
 
 
-def test_another_thread_may_release_a_claim(tmp_path: Path) -> None:
+def test_claim_can_be_released_by_another_thread(tmp_path: Path) -> None:
     claim = held(tmp_path / "claim")
     thread = threading.Thread(target=claim.release)
     thread.start()
@@ -99,17 +99,17 @@ def test_another_thread_may_release_a_claim(tmp_path: Path) -> None:
     held(tmp_path / "claim").release()
 
 
-def test_a_claim_is_had_although_others_look_for_old_ones_all_the_time(tmp_path: Path) -> None:
+def test_claim_succeeds_while_old_claims_are_removed(tmp_path: Path) -> None:
     is_over = threading.Event()
 
-    def look() -> None:
+    def remove_repeatedly() -> None:
         while not is_over.is_set():
             with contextlib.suppress(FileNotFoundError):
                 make_older(tmp_path / "claim", 2 * MONTH)
             remove_old_claims(tmp_path)
             time.sleep(0.001)
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=remove_repeatedly)
     thread.start()
     try:
         for _ in range(20):
@@ -119,7 +119,7 @@ def test_a_claim_is_had_although_others_look_for_old_ones_all_the_time(tmp_path:
         thread.join()
 
 
-def test_the_claim_of_a_process_killed_with_9_is_free(tmp_path: Path) -> None:
+def test_claim_of_a_killed_process_is_free(tmp_path: Path) -> None:
     process = start(HOLD_CLAIM, tmp_path / "claim")
     try:
         assert first_word(process) == "True"
@@ -133,7 +133,7 @@ def test_the_claim_of_a_process_killed_with_9_is_free(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", NO_FLOCK)
-def test_without_flock_everybody_gets_a_claim_and_locks_hold_nobody_up(
+def test_without_flock_claims_succeed_and_locks_do_not_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     refuse_flock(monkeypatch, number)
@@ -145,23 +145,23 @@ def test_without_flock_everybody_gets_a_claim_and_locks_hold_nobody_up(
         first.release()
     make_older(tmp_path / "claim", 2 * MONTH)
     remove_old_claims(tmp_path)
-    assert (tmp_path / "claim").exists()  # it cannot be known to be free
+    assert (tmp_path / "claim").exists()  # no claim can be known to be free
 
 
-def test_a_claim_whose_file_cannot_be_made_excludes_nobody(tmp_path: Path) -> None:
+def test_claim_succeeds_where_its_file_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     claim = claim_file(tmp_path / "file" / "claim")
     assert claim is not None
     assert not claim.is_locked
 
 
-def test_a_lock_that_fails_otherwise_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_lock_errors_are_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse_flock(monkeypatch, errno.EIO)
     with pytest.raises(OSError, match=os.strerror(errno.EIO)), locked(tmp_path / "lock"):
         pass
 
 
-def test_a_lock_is_waited_for_and_given_up_after_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lock_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_locks, "LOCK_SECONDS", 0.05)
     with locked(tmp_path / "lock"), pytest.raises(OSError, match="lock"), locked(tmp_path / "lock"):
         pass
@@ -169,7 +169,7 @@ def test_a_lock_is_waited_for_and_given_up_after_its_time(tmp_path: Path, monkey
         pass
 
 
-def test_threads_hold_a_lock_one_after_the_other(tmp_path: Path) -> None:
+def test_threads_hold_a_lock_in_turn(tmp_path: Path) -> None:
     inside: list[int] = []
 
     def enter() -> None:
@@ -188,7 +188,7 @@ def test_threads_hold_a_lock_one_after_the_other(tmp_path: Path) -> None:
     assert not inside
 
 
-def test_files_of_old_claims_that_nobody_holds_are_removed(tmp_path: Path) -> None:
+def test_old_unheld_claim_files_are_removed(tmp_path: Path) -> None:
     for name in ("old", "young", "old and held", "old and claimed again"):
         held(tmp_path / name).release()
         make_older(tmp_path / name, MONTH + (-60 if name == "young" else 60))
@@ -201,10 +201,10 @@ def test_files_of_old_claims_that_nobody_holds_are_removed(tmp_path: Path) -> No
     remove_old_claims(tmp_path / "missing")
 
 
-def test_a_file_removed_between_opening_and_locking_still_gives_one_claim(
+def test_file_removed_between_opening_and_locking_gives_one_claim(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise the holder of the file without a name and the maker of the next one would both have the claim."""
+    """Otherwise the holder of the deleted file and the creator of the next one would both have the claim."""
     path, flock, moments = tmp_path / "claim", fcntl.flock, iter([True])
     path.touch()
 

@@ -1,4 +1,4 @@
-"""One entry: what is written is read back, damage is noticed, and folders are moved whole."""
+"""Stage entries are read as written, damage is detected, and folders are linked whole."""
 
 import errno
 import json
@@ -43,7 +43,7 @@ def refuse(number: int) -> Any:
     return fail
 
 
-def test_an_entry_is_read_as_it_was_built(tmp_path: Path) -> None:
+def test_entry_is_read_as_built(tmp_path: Path) -> None:
     entry = build(tmp_path / "entry", {"a": b"one", "deeper/b": b""}, is_spare=True)
     assert entry.facts == FACTS
     assert entry.is_spare
@@ -54,12 +54,12 @@ def test_an_entry_is_read_as_it_was_built(tmp_path: Path) -> None:
     assert entry.num_bytes == 3
 
 
-def test_an_entry_may_have_no_files(tmp_path: Path) -> None:
+def test_entry_may_have_no_files(tmp_path: Path) -> None:
     entry = build(tmp_path / "entry", {})
     assert (entry.files, entry.num_bytes) == ({}, 0)
 
 
-def test_facts_may_hold_tuples_and_mappings_and_numbers_as_names(tmp_path: Path) -> None:
+def test_facts_may_hold_tuples_and_integer_keys(tmp_path: Path) -> None:
     build_entry(tmp_path / "entry", {}, {"tasks": ("a", "b"), "by": {10: 1, 9: 2}}, is_spare=False)
     entry = read_entry(tmp_path / "entry")
     assert entry is not None
@@ -67,7 +67,7 @@ def test_facts_may_hold_tuples_and_mappings_and_numbers_as_names(tmp_path: Path)
 
 
 @pytest.mark.parametrize("position", [0.1, 0.5, 0.9])
-def test_a_flipped_bit_anywhere_in_a_description_is_noticed(tmp_path: Path, position: float) -> None:
+def test_flipped_bit_in_a_description_is_detected(tmp_path: Path, position: float) -> None:
     build(tmp_path / "entry", {"a": b"one"})
     path = tmp_path / "entry" / ENTRY_FILE
     content = bytearray(path.read_bytes())
@@ -78,20 +78,20 @@ def test_a_flipped_bit_anywhere_in_a_description_is_noticed(tmp_path: Path, posi
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", '{"checksum": 0}', '{"version": 1, "files": {}}'])
-def test_what_is_no_description_is_no_entry(tmp_path: Path, text: str) -> None:
+def test_invalid_description_is_no_entry(tmp_path: Path, text: str) -> None:
     (tmp_path / ENTRY_FILE).write_text(text)
     assert read_entry(tmp_path) is None
     assert read_entry(tmp_path / "missing") is None
 
 
-def test_a_description_of_another_version_is_not_read(tmp_path: Path) -> None:
+def test_description_of_another_version_is_not_read(tmp_path: Path) -> None:
     described = {"version": 2, "facts": {}, "is_spare": False, "files": {}}
     checksum = zlib.crc32(json.dumps(described).encode())
     (tmp_path / ENTRY_FILE).write_text(json.dumps({**described, "checksum": checksum}))
     assert read_entry(tmp_path) is None
 
 
-def test_linked_files_are_the_same_inodes_and_symbolic_links_are_followed(tmp_path: Path) -> None:
+def test_linked_files_share_inodes_and_symbolic_links_are_followed(tmp_path: Path) -> None:
     (tmp_path / "source").write_bytes(b"one")
     (tmp_path / "symbolic").symlink_to("source")
     build_entry(tmp_path / "entry", {"a": tmp_path / "symbolic"}, {}, is_spare=False)
@@ -112,14 +112,14 @@ def test_files_that_cannot_be_linked_are_copied(tmp_path: Path, monkeypatch: pyt
     assert (tmp_path / "taken" / "a").read_bytes() == b"one"
 
 
-def test_an_entry_with_a_file_missing_is_not_linked(tmp_path: Path) -> None:
+def test_entry_with_a_missing_file_is_not_linked(tmp_path: Path) -> None:
     build(tmp_path / "entry", {"a": b"one", "b": b"two"})
     (tmp_path / "entry" / "b").unlink()
     assert link_entry(tmp_path / "entry", tmp_path / "taken") is None
     assert link_entry(tmp_path / "missing", tmp_path / "taken too") is None
 
 
-def test_an_entry_is_whole_only_with_every_byte(tmp_path: Path) -> None:
+def test_entry_is_intact_only_with_every_byte(tmp_path: Path) -> None:
     entry = build(tmp_path / "entry", {"a": b"one", "deeper/b": b"three"})
     assert is_intact(entry, tmp_path / "entry")
     for damaged in (b"thre", b"threE", b"three.", b""):
@@ -130,13 +130,13 @@ def test_an_entry_is_whole_only_with_every_byte(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("num_bytes", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1])
-def test_files_are_measured_over_the_blocks_they_are_read_in(tmp_path: Path, num_bytes: int) -> None:
+def test_checksums_span_read_blocks(tmp_path: Path, num_bytes: int) -> None:
     content = bytes(index % 251 for index in range(num_bytes))
     (tmp_path / "file").write_bytes(content)
     assert measure(tmp_path / "file") == [num_bytes, zlib.crc32(content)]
 
 
-def test_the_last_change_of_a_folder_is_that_of_anything_in_it(tmp_path: Path) -> None:
+def test_last_change_covers_all_files_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "folder" / "deeper").mkdir(parents=True)
     (tmp_path / "folder" / "deeper" / "file").touch()
     for path, time in (("folder", 10), ("folder/deeper", 20), ("folder/deeper/file", 30)):

@@ -1,4 +1,4 @@
-"""The stage store: kept and taken whole, bounded, and shared by processes that come, go and are killed."""
+"""The stage store stores and fetches whole stages within its limit, with concurrent and killed processes."""
 
 import contextlib
 import errno
@@ -49,7 +49,7 @@ def bounded(store: StageStore, keep_bytes: int) -> StageStore:
 
 
 def keep(store: StageStore, key: str, files: dict[str, bytes], **options: Any) -> str | None:
-    """Keeps files of the given contents under a key; the sources stay in a folder of that name."""
+    """Stores files of the given contents under a key; the sources stay in a folder of that name."""
     sources = store.folder.parents[1] / "sources" / key
     for name, content in files.items():
         (sources / name).parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def keep(store: StageStore, key: str, files: dict[str, bytes], **options: Any) -
 
 
 def keep_sized(store: StageStore, key: str, num_bytes: int, used: float, is_spare: bool = False) -> None:
-    """Keeps a stage that was used last at a given time."""
+    """Stores a stage with the given time of last use."""
     assert keep(store, key, {"file": bytes(num_bytes)}, is_spare=is_spare) is None
     os.utime(store.folder / key / ENTRY_FILE, (used, used))
 
@@ -68,7 +68,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def keys(store: StageStore) -> set[str]:
-    """What is visible in the store, hidden names aside."""
+    """Keys visible in the store, without hidden names."""
     return {path.name for path in store.folder.glob("*") if not path.name.startswith(".")}
 
 
@@ -87,7 +87,7 @@ def claimed(store: StageStore, key: str) -> Iterator[FileLock]:
 
 
 def stage_facts(store: StageStore, key: str) -> dict[str, Any] | None:
-    """The facts a stage was kept with; None if it is not there, or its description is damaged."""
+    """The facts stored with a stage; None if it is missing or its description is damaged."""
     entry = read_entry(store.folder / key)
     return None if entry is None else entry.facts
 
@@ -104,13 +104,13 @@ def refuse(number: int) -> Any:
     return fail
 
 
-def test_the_store_is_that_of_the_storage_or_none(tmp_path: Path) -> None:
+def test_store_follows_the_storage_and_its_limit(tmp_path: Path) -> None:
     options = SweepOptions(space="tiny", name="first", storage=tmp_path, keep_gb=7e-9)
     assert stage_store(options) == StageStore(folder=tmp_path / ".cache" / "stages", keep_bytes=7)
     assert stage_store(replace(options, reuse=False)) is None
 
 
-def test_what_was_kept_is_taken_as_the_same_files(store: StageStore, tmp_path: Path) -> None:
+def test_fetched_stage_has_the_stored_files(store: StageStore, tmp_path: Path) -> None:
     assert not has_stage(store, ONE)
     assert keep(store, ONE, FILES) is None
     assert has_stage(store, ONE)
@@ -126,7 +126,7 @@ def test_what_was_kept_is_taken_as_the_same_files(store: StageStore, tmp_path: P
     assert hidden(store) == set()
 
 
-def test_a_stage_outlives_its_sources_and_what_was_taken(store: StageStore, tmp_path: Path) -> None:
+def test_stage_outlives_its_sources_and_fetched_copies(store: StageStore, tmp_path: Path) -> None:
     keep(store, ONE, FILES)
     shutil.rmtree(tmp_path / "sources")
     fetch_stage(store, ONE, tmp_path / "first")
@@ -136,14 +136,14 @@ def test_a_stage_outlives_its_sources_and_what_was_taken(store: StageStore, tmp_
     assert contents(tmp_path / "second") == FILES
 
 
-def test_a_stage_without_files_is_its_facts(store: StageStore, tmp_path: Path) -> None:
+def test_stage_without_files_holds_its_facts(store: StageStore, tmp_path: Path) -> None:
     assert store_stage(store, ONE, {}, FACTS) is None
     assert fetch_stage(store, ONE, tmp_path / "taken") == FACTS
     assert contents(tmp_path / "taken") == {}
     assert store_bytes(store) == 0
 
 
-def test_the_first_one_kept_stays_and_is_used_again(store: StageStore, tmp_path: Path) -> None:
+def test_storing_twice_keeps_the_first_and_renews_its_use(store: StageStore, tmp_path: Path) -> None:
     keep_sized(store, ONE, 10, used=1000)
     before = time.time() - 1
     assert store_stage(store, ONE, {"other": tmp_path / "missing"}, {"epoch": 9}) is None
@@ -153,7 +153,7 @@ def test_the_first_one_kept_stays_and_is_used_again(store: StageStore, tmp_path:
     assert (store.folder / ONE / ENTRY_FILE).stat().st_mtime > before
 
 
-def test_what_is_not_there_is_not_taken_and_makes_nothing(store: StageStore, tmp_path: Path) -> None:
+def test_fetching_a_missing_stage_creates_nothing(store: StageStore, tmp_path: Path) -> None:
     assert fetch_stage(store, ONE, tmp_path / "taken") is None
     assert stage_facts(store, ONE) is None
     assert store_bytes(store) == 0
@@ -161,7 +161,7 @@ def test_what_is_not_there_is_not_taken_and_makes_nothing(store: StageStore, tmp
     assert not any(tmp_path.iterdir())
 
 
-def test_a_dropped_stage_is_gone_and_may_be_kept_again(store: StageStore) -> None:
+def test_dropped_stage_can_be_stored_again(store: StageStore) -> None:
     keep(store, ONE, FILES)
     keep(store, TWO, FILES)
     remove_stage(store, ONE)
@@ -172,10 +172,10 @@ def test_a_dropped_stage_is_gone_and_may_be_kept_again(store: StageStore) -> Non
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "longer", "missing", "description", "no description"])
-def test_a_damaged_stage_is_noticed_removed_and_kept_anew(store: StageStore, tmp_path: Path, damage: str) -> None:
+def test_damaged_stage_is_removed_and_can_be_stored_again(store: StageStore, tmp_path: Path, damage: str) -> None:
     keep(store, ONE, FILES)
     keep(store, TWO, FILES)
-    shutil.rmtree(tmp_path / "sources")  # otherwise they would be damaged too
+    shutil.rmtree(tmp_path / "sources")  # hard links share the damage
     path, content = store.folder / ONE / "state/tensors", FILES["state/tensors"]
     description = store.folder / ONE / ENTRY_FILE
     damages: dict[str, Callable[[], object]] = {
@@ -196,7 +196,7 @@ def test_a_damaged_stage_is_noticed_removed_and_kept_anew(store: StageStore, tmp
     assert fetch_stage(store, ONE, tmp_path / "taken") == FACTS
 
 
-def test_keeping_replaces_what_has_no_readable_description(store: StageStore, tmp_path: Path) -> None:
+def test_storing_replaces_an_unreadable_entry(store: StageStore, tmp_path: Path) -> None:
     keep(store, ONE, FILES)
     (store.folder / ONE / ENTRY_FILE).write_text("{")
     assert stage_facts(store, ONE) is None
@@ -204,7 +204,7 @@ def test_keeping_replaces_what_has_no_readable_description(store: StageStore, tm
     assert fetch_stage(store, ONE, tmp_path / "taken") == FACTS
 
 
-def test_files_are_checked_while_others_may_use_the_store_and_remove_the_stage(
+def test_files_are_checked_without_the_lock_while_others_remove_the_stage(
     store: StageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(store, ONE, FILES)
@@ -219,7 +219,7 @@ def test_files_are_checked_while_others_may_use_the_store_and_remove_the_stage(
     assert contents(tmp_path / "taken") == FILES
 
 
-def test_the_bound_is_kept_exactly(store: StageStore) -> None:
+def test_limit_is_kept_exactly(store: StageStore) -> None:
     store = bounded(store, 100)
     keep_sized(store, ONE, 60, used=1)
     keep_sized(store, TWO, 40, used=2)
@@ -230,11 +230,11 @@ def test_the_bound_is_kept_exactly(store: StageStore) -> None:
     assert hidden(store) == set()
 
 
-def test_spare_stages_go_first_then_the_others_each_by_its_last_use(store: StageStore) -> None:
+def test_spare_stages_are_evicted_first_then_least_recently_used(store: StageStore) -> None:
     everything = [ONE, TWO, THREE, FOUR]
     for index, (key, is_spare) in enumerate(zip(everything, (False, True, False, True), strict=True)):
         keep_sized(store, key, 10, used=index, is_spare=is_spare)
-    # Of 40 bytes, room for 1, 11, 21, 31 more is made under a bound of 40 by removing so many stages.
+    # Of 40 bytes under a limit of 40, this many stages are evicted to store 1, 11, 21 or 31 more.
     for num_bytes, gone in ((1, [TWO]), (11, [FOUR]), (21, [ONE]), (31, [THREE])):
         new = f"{num_bytes:064x}"
         keep_sized(bounded(store, 40), new, num_bytes, used=99)
@@ -243,7 +243,7 @@ def test_spare_stages_go_first_then_the_others_each_by_its_last_use(store: Stage
         remove_stage(store, new)
 
 
-def test_a_damaged_stage_goes_before_all_others_when_another_is_kept(store: StageStore) -> None:
+def test_damaged_stage_is_evicted_before_all_others(store: StageStore) -> None:
     keep_sized(store, ONE, 10, used=1, is_spare=True)
     keep_sized(store, TWO, 10, used=2)
     (store.folder / TWO / ENTRY_FILE).write_text("damaged...")
@@ -251,7 +251,7 @@ def test_a_damaged_stage_goes_before_all_others_when_another_is_kept(store: Stag
     assert keys(store) == {ONE, THREE}
 
 
-def test_taking_a_stage_renews_its_use(store: StageStore, tmp_path: Path) -> None:
+def test_fetching_a_stage_renews_its_use(store: StageStore, tmp_path: Path) -> None:
     keep_sized(store, ONE, 10, used=1)
     keep_sized(store, TWO, 10, used=2)
     fetch_stage(store, ONE, tmp_path / "taken")
@@ -259,7 +259,7 @@ def test_taking_a_stage_renews_its_use(store: StageStore, tmp_path: Path) -> Non
     assert keys(store) == {ONE, THREE}
 
 
-def test_a_stage_larger_than_the_bound_is_not_kept_and_nothing_makes_room(store: StageStore) -> None:
+def test_stage_larger_than_the_limit_is_not_stored_and_evicts_nothing(store: StageStore) -> None:
     keep_sized(store, ONE, 2000, used=1)
     said = keep(bounded(store, 2000), TWO, {"file": bytes(2001)})
     assert said is not None
@@ -272,7 +272,9 @@ def test_a_stage_larger_than_the_bound_is_not_kept_and_nothing_makes_room(store:
     assert keys(store) == {TWO}
 
 
-def test_a_full_disk_is_said_in_a_line_and_leaves_nothing(store: StageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_while_storing_is_one_line_and_leaves_nothing(
+    store: StageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     keep(store, ONE, FILES)
     with monkeypatch.context() as patch:
         patch.setattr(os, "link", refuse(errno.ENOSPC))
@@ -284,7 +286,7 @@ def test_a_full_disk_is_said_in_a_line_and_leaves_nothing(store: StageStore, mon
     assert hidden(store) == set()
 
 
-def test_a_full_disk_while_taking_leaves_the_stage_and_no_folder(
+def test_full_disk_while_fetching_keeps_the_stage_and_leaves_no_folder(
     store: StageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(store, ONE, FILES)
@@ -297,7 +299,7 @@ def test_a_full_disk_while_taking_leaves_the_stage_and_no_folder(
     assert fetch_stage(store, ONE, tmp_path / "taken") == FACTS
 
 
-def test_a_stage_is_copied_whole_to_another_file_system(
+def test_stage_is_copied_whole_to_another_file_system(
     store: StageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(store, ONE, FILES)
@@ -317,7 +319,7 @@ def test_a_stage_is_copied_whole_to_another_file_system(
     assert hidden(store) == set()
 
 
-def test_a_source_that_is_missing_and_a_folder_that_is_a_file_are_said(store: StageStore, tmp_path: Path) -> None:
+def test_missing_source_and_blocked_folder_are_reported(store: StageStore, tmp_path: Path) -> None:
     said = store_stage(store, ONE, {"a": tmp_path / "missing"}, {})
     assert said is not None
     assert "missing" in said
@@ -325,9 +327,7 @@ def test_a_source_that_is_missing_and_a_folder_that_is_a_file_are_said(store: St
     assert store_stage(StageStore(folder=tmp_path / "file", keep_bytes=10**9), ONE, {}, {}) is not None
 
 
-def test_a_store_that_another_process_holds_for_too_long_fails_nobody(
-    store: StageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lock_timeout_is_not_an_error(store: StageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(store, ONE, FILES)
     monkeypatch.setattr(file_locks, "LOCK_SECONDS", 0.02)
     with locked(store.folder / LOCK):
@@ -341,24 +341,24 @@ def test_a_store_that_another_process_holds_for_too_long_fails_nobody(
     assert fetch_stage(store, ONE, tmp_path / "taken") == FACTS
 
 
-def test_facts_that_are_no_json_are_a_mistake_and_leave_nothing(store: StageStore) -> None:
+def test_facts_that_are_not_json_are_refused_and_leave_nothing(store: StageStore) -> None:
     with pytest.raises(TypeError):
         store_stage(store, ONE, {}, {"path": object()})
     assert keys(store) | hidden(store) == set()
 
 
-def test_a_stage_is_claimed_by_one(store: StageStore) -> None:
+def test_stage_is_claimed_once(store: StageStore) -> None:
     with claimed(store, ONE):
         assert claim_stage(store, ONE) is None
         with claimed(store, TWO):
             pass
-        assert keep(store, ONE, FILES) is None  # a claim does not stand in the way of keeping
+        assert keep(store, ONE, FILES) is None  # a claim does not prevent storing
     with claimed(store, ONE) as again:
         assert again.is_locked
     assert keys(store) == {ONE}
 
 
-def test_a_store_that_may_hold_nothing_keeps_takes_and_claims_nothing(store: StageStore, tmp_path: Path) -> None:
+def test_store_of_size_zero_stores_fetches_and_claims_nothing(store: StageStore, tmp_path: Path) -> None:
     keep(store, ONE, FILES)
     nothing = bounded(store, 0)
     assert not has_stage(nothing, ONE)
@@ -375,7 +375,7 @@ def test_a_store_that_may_hold_nothing_keeps_takes_and_claims_nothing(store: Sta
             assert other.is_locked
 
 
-def test_nobody_waits_for_a_stage_that_was_too_large_to_be_kept(store: StageStore) -> None:
+def test_claims_are_not_needed_for_stages_too_large_to_store(store: StageStore) -> None:
     small, large = bounded(store, 2000), bounded(store, 2001)
     with claimed(small, ONE):
         assert claim_stage(small, ONE) is None, "it is not known yet"
@@ -388,7 +388,7 @@ def test_nobody_waits_for_a_stage_that_was_too_large_to_be_kept(store: StageStor
         assert third.is_locked
 
 
-def test_what_is_known_of_a_large_stage_is_forgotten_as_old_claims_are(store: StageStore) -> None:
+def test_mark_of_a_large_stage_expires_like_old_claims(store: StageStore) -> None:
     small = bounded(store, 10)
     keep(small, ONE, FILES)
     (note,) = (store.folder / ".claims").iterdir()
@@ -400,7 +400,7 @@ def test_what_is_known_of_a_large_stage_is_forgotten_as_old_claims_are(store: St
     assert not note.exists()
 
 
-def test_old_claims_and_what_dead_processes_left_go_when_room_is_made(store: StageStore) -> None:
+def test_eviction_removes_old_claims_and_files_of_dead_processes(store: StageStore) -> None:
     for key in (ONE, TWO):
         with claimed(store, key):
             pass
@@ -434,7 +434,7 @@ def run(code: str, *arguments: object) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
-def test_a_process_killed_with_9_before_it_renames_leaves_nothing_to_see(store: StageStore, tmp_path: Path) -> None:
+def test_process_killed_before_renaming_leaves_nothing_visible(store: StageStore, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"one")
     assert run(DIE_BEFORE_RENAMING, store.folder, ONE, tmp_path / "file").wait() == -signal.SIGKILL
     assert len(hidden(store)) == 1
@@ -445,7 +445,7 @@ def test_a_process_killed_with_9_before_it_renames_leaves_nothing_to_see(store: 
     assert fetch_stage(store, ONE, tmp_path / "taken") == FACTS
 
 
-def test_the_store_loads_without_torch_ray_and_pyarrow() -> None:
+def test_store_loads_without_torch_ray_and_pyarrow() -> None:
     code = (
         "import sys, sweeps.reuse.stage_store; sys.exit(len({'torch', 'ray', 'pyarrow', 'optuna'} & set(sys.modules)))"
     )
@@ -489,10 +489,8 @@ print(num_taken)
 """
 
 
-def test_processes_that_keep_take_and_remove_at_once_see_whole_stages_and_the_bound_holds(
-    store: StageStore, tmp_path: Path
-) -> None:
-    """Eight stages of 150 to 1,200 bytes, of which the bound of 2,000 lets two to five be there at a time."""
+def test_concurrent_processes_see_whole_stages_within_the_limit(store: StageStore, tmp_path: Path) -> None:
+    """Eight stages of 150 to 1,200 bytes; two to five of them fit into the limit of 2,000."""
     store = bounded(store, 2000)
     workers = [run(WORK, store.folder, seed, tmp_path / str(seed)) for seed in range(4)]
     num_taken = [int(worker.communicate()[0]) for worker in workers]

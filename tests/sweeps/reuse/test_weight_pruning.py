@@ -1,4 +1,4 @@
-"""Weights that no selection could use go, all others stay, and what is left is whole at any moment."""
+"""Weights that no selection can use are deleted, all others stay, and a trial's weights are whole at any moment."""
 
 import json
 import random
@@ -32,14 +32,14 @@ def states_of(folder: Path, trial: TrialRecord) -> StateFolder:
     return StateFolder(path=folder / "trials" / trial.trial_id / "checkpoint")
 
 
-def train(folder: Path, trial: TrialRecord) -> None:
-    """Leaves what training does: QQP is best in epoch 1, SST in epoch 2, overall in epoch 2 as well."""
+def write_weights(folder: Path, trial: TrialRecord) -> None:
+    """Writes what training leaves: QQP is best in epoch 1, SST and overall in epoch 2."""
     for epoch, best in ((1, {"qqp": 1}), (2, {"qqp": 1, "sst": 2, "overall": 2})):
         keep_best(states_of(folder, trial), epoch, best, {"w": torch.full((3,), float(epoch))})
 
 
-def left(folder: Path, trial: TrialRecord) -> tuple[dict[str, int] | None, list[int]]:
-    """What `best.json` says, and the epochs whose weights are there, each of them whole."""
+def remaining_weights(folder: Path, trial: TrialRecord) -> tuple[dict[str, int] | None, list[int]]:
+    """Epochs in `best.json`, and epochs with weights, each of them whole."""
     states = states_of(folder, trial)
     path = states.path / "best.json"
     best = json.loads(path.read_text()) if path.exists() else None
@@ -53,24 +53,24 @@ def left(folder: Path, trial: TrialRecord) -> tuple[dict[str, int] | None, list[
 WHOLE = ({"overall": 2, "qqp": 1, "sst": 2}, [1, 2])
 
 
-def test_for_each_name_its_best_trials_keep_its_best_epoch(tmp_path: Path) -> None:
+def test_best_trials_of_each_task_keep_its_best_epoch(tmp_path: Path) -> None:
     trials = [
         record(0, {"overall": 0.5, "sst": 0.1, "qqp": 0.9}),
         record(1, {"overall": 0.7, "sst": 0.8, "qqp": 0.2}, "pruned"),
         record(2, {"overall": 0.6, "sst": 0.7, "qqp": 0.3}, "reused"),
     ]
     for trial in trials:
-        train(tmp_path, trial)
+        write_weights(tmp_path, trial)
     prune_weights(tmp_path, trials, 3)
-    assert [left(tmp_path, trial) for trial in trials] == [WHOLE] * 3
+    assert [remaining_weights(tmp_path, trial) for trial in trials] == [WHOLE] * 3
     prune_weights(tmp_path, trials, 2)
-    assert [left(tmp_path, trial) for trial in trials] == [
+    assert [remaining_weights(tmp_path, trial) for trial in trials] == [
         ({"qqp": 1}, [1]),
         ({"overall": 2, "sst": 2}, [2]),
         WHOLE,
     ]
     prune_weights(tmp_path, trials, 1)
-    assert [left(tmp_path, trial) for trial in trials] == [
+    assert [remaining_weights(tmp_path, trial) for trial in trials] == [
         ({"qqp": 1}, [1]),
         ({"overall": 2, "sst": 2}, [2]),
         ({}, []),
@@ -78,25 +78,25 @@ def test_for_each_name_its_best_trials_keep_its_best_epoch(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("status", ["running", "queued", "interrupted"])
-def test_what_may_still_write_is_left_alone_and_outdoes_nobody(status: str, tmp_path: Path) -> None:
+def test_unfinished_trials_are_not_pruned_and_not_ranked(status: str, tmp_path: Path) -> None:
     trials = [record(0, {"overall": 0.9}, status), record(1, {"overall": 0.5})]
     for trial in trials:
-        train(tmp_path, trial)
+        write_weights(tmp_path, trial)
     prune_weights(tmp_path, trials, 1)
-    assert left(tmp_path, trials[0]) == WHOLE
-    assert left(tmp_path, trials[1]) == ({"overall": 2}, [2])
+    assert remaining_weights(tmp_path, trials[0]) == WHOLE
+    assert remaining_weights(tmp_path, trials[1]) == ({"overall": 2}, [2])
 
 
-def test_a_failed_trial_keeps_nothing_unless_it_can_go_on(tmp_path: Path) -> None:
+def test_failed_trial_keeps_nothing_unless_it_can_continue(tmp_path: Path) -> None:
     trials = [record(0, {"overall": 0.9}, "failed"), record(1, {"overall": 0.8}, "failed"), record(2, {"overall": 0.1})]
     for trial in trials:
-        train(tmp_path, trial)
+        write_weights(tmp_path, trial)
     save_state(states_of(tmp_path, trials[1]), 1, State(tensors={}, numbers={}))
     prune_weights(tmp_path, trials, 1)
-    assert [left(tmp_path, trial) for trial in trials] == [({}, []), WHOLE, ({"overall": 2}, [2])]
+    assert [remaining_weights(tmp_path, trial) for trial in trials] == [({}, []), WHOLE, ({"overall": 2}, [2])]
 
 
-def test_of_equal_scores_the_earlier_trials_is_the_better_whoever_ended_first() -> None:
+def test_ties_go_to_the_earlier_trial_in_any_order_of_finishing() -> None:
     trials = [record(1, {"sst": 0.5}), record(0, {"sst": 0.5}, replicate=1), record(0, {"sst": 0.5})]
     assert best_trials(trials, 1) == {"0000-r0": {"sst"}, "0000-r1": set(), "0001-r0": set()}
     assert best_trials(trials, 2) == {"0000-r0": {"sst"}, "0000-r1": {"sst"}, "0001-r0": set()}
@@ -104,27 +104,27 @@ def test_of_equal_scores_the_earlier_trials_is_the_better_whoever_ended_first() 
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_cleaning_after_every_trial_leaves_what_cleaning_at_the_end_does(seed: int, tmp_path: Path) -> None:
+def test_pruning_after_every_trial_equals_pruning_at_the_end(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
     trials = [record(number, {name: draw.randrange(5) / 5 for name in NAMES}) for number in range(12)]
     draw.shuffle(trials)
     pruned: KeptWeights = {}
     for number, trial in enumerate(trials):
         for place in ("often", "once"):
-            train(tmp_path / place, trial)
+            write_weights(tmp_path / place, trial)
         waiting = [replace(other, status="queued") for other in trials[number + 1 :]]
         prune_weights(tmp_path / "often", [*trials[: number + 1], *waiting], 2, pruned)
     prune_weights(tmp_path / "once", trials, 2)
-    found = [left(tmp_path / "often", trial) for trial in trials]
-    assert found == [left(tmp_path / "once", trial) for trial in trials]
+    found = [remaining_weights(tmp_path / "often", trial) for trial in trials]
+    assert found == [remaining_weights(tmp_path / "once", trial) for trial in trials]
     assert [sum(name in (best or {}) for best, _ in found) for name in NAMES] == [2, 2, 2]
 
 
-def test_a_kill_between_the_list_and_the_weights_is_made_good_the_next_time(
+def test_kill_between_list_and_weights_is_repaired_by_the_next_pruning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trial, better = record(0, {"overall": 0.1, "qqp": 0.9}), record(1, {"overall": 0.9})
-    train(tmp_path, trial)
+    write_weights(tmp_path, trial)
 
     def fail(_path: Path) -> None:
         raise PermissionError
@@ -133,22 +133,22 @@ def test_a_kill_between_the_list_and_the_weights_is_made_good_the_next_time(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", fail)
         prune_weights(tmp_path, [trial, better], 1, pruned)
-    assert left(tmp_path, trial) == ({"qqp": 1}, [1, 2])
+    assert remaining_weights(tmp_path, trial) == ({"qqp": 1}, [1, 2])
     prune_weights(tmp_path, [trial, better], 1, pruned)
-    assert left(tmp_path, trial) == ({"qqp": 1}, [1])
+    assert remaining_weights(tmp_path, trial) == ({"qqp": 1}, [1])
 
 
 @pytest.mark.parametrize("text", ["", "[", None])
-def test_a_trial_whose_list_is_damaged_or_missing_is_left_alone(text: str | None, tmp_path: Path) -> None:
+def test_trial_with_a_damaged_or_missing_list_is_not_pruned(text: str | None, tmp_path: Path) -> None:
     trial = record(0, {}, "failed")
-    train(tmp_path, trial)
+    write_weights(tmp_path, trial)
     best = states_of(tmp_path, trial).path / "best.json"
     best.unlink() if text is None else best.write_text(text)
     prune_weights(tmp_path, [trial, record(1, {"overall": 0.5})], 1)
     assert len(list((best.parent / "weights").glob("epoch-*"))) == 2
 
 
-def test_looking_again_at_a_thousand_trials_takes_a_moment(tmp_path: Path) -> None:
+def test_pruning_a_thousand_pruned_trials_is_fast(tmp_path: Path) -> None:
     trials = [record(number, dict.fromkeys(NAMES, number / 1000)) for number in range(1000)]
     pruned: KeptWeights = {}
     prune_weights(tmp_path, trials, 20, pruned)

@@ -1,4 +1,4 @@
-"""Small trials that are really trained, each into its own place in a storage, and all that they leave there."""
+"""Small trials that are really trained into a temporary storage, and the files that they write."""
 
 import json
 from dataclasses import dataclass
@@ -28,28 +28,30 @@ FAST = {
     "optimizer.schedule": "constant",
     "tasks.sst.scored_train_rows": 5,
 }
-"""Two stages of 1 and 2 epochs, 4 steps each, whose rates do not depend on their length; dropout on."""
+"""Two stages of 1 and 2 epochs, 4 steps each, with a constant learning rate and dropout."""
 
 
 @dataclass(frozen=True)
-class Ground:
-    """What trials are trained from, and the storage they are in."""
+class TrialStorage:
+    """A storage for trials, with the base configuration and data that they train from."""
 
     base: TrialConfig
     data: Path
-    storage: Path
+    path: Path
 
-    def course(self, **changes: Any) -> LoadedTrial:
-        """A trial with some dotted keys changed, in which `__` stands for a dot."""
+    def load_trial(self, **changes: Any) -> LoadedTrial:
+        """Loads a trial with some dotted keys changed, in which `__` stands for a dot."""
         dotted = {key.replace("__", "."): value for key, value in changes.items()}
-        return load_trial(self.base.override(dotted), self.data, self.storage / ".cache", describe_environment(CPU))
+        return load_trial(self.base.override(dotted), self.data, self.path / ".cache", describe_environment(CPU))
 
-    def place(self, name: str = "sweep/0000-r0", *, shares: bool = True, keep_bytes: int = 10**12) -> TrialFolder:
-        """Where the trial `sweep/trial` is; its sweep's folder is there."""
+    def trial_folder(
+        self, name: str = "sweep/0000-r0", *, shares: bool = True, keep_bytes: int = 10**12
+    ) -> TrialFolder:
+        """Folder of the trial `sweep/trial`; creates the sweep's folder."""
         sweep, trial = name.split("/")
-        folder = self.storage / sweep
+        folder = self.path / sweep
         folder.mkdir(parents=True, exist_ok=True)
-        cache = self.storage / ".cache"
+        cache = self.path / ".cache"
         store = StageStore(folder=cache / "stages", keep_bytes=keep_bytes)
         return TrialFolder(
             sweep_folder=folder,
@@ -61,12 +63,12 @@ class Ground:
 
 
 def train_trial(
-    course: LoadedTrial,
-    place: TrialFolder,
+    trial: LoadedTrial,
+    folder: TrialFolder,
     *,
     until_epoch: int | None = None,
     until_step: int | None = None,
-    keeps: bool = False,
+    stores: bool = False,
 ) -> list[int]:
     """Trains from the newest state in a trial's place; its numbers of optimizer steps, as they were taken.
 
@@ -86,26 +88,26 @@ def train_trial(
         return progress.step != until_step
 
     def on_epoch(report: EpochReport) -> bool:
-        write_epoch(place.sweep_folder, place.trial_id, report)
+        write_epoch(folder.sweep_folder, folder.trial_id, report)
         return True
 
     def on_stage(stage: int) -> bool:
-        if keeps:
-            assert store_cut(place, course.end_of(stage), 1.5, is_spare=False) is None
+        if stores:
+            assert store_cut(folder, trial.end_of(stage), 1.5, is_spare=False) is None
         return True
 
-    states = StateFolder(path=place.states.path, checkpoint_steps=2, keeps_end=keeps)
+    states = StateFolder(path=folder.states.path, checkpoint_steps=2, keeps_end=stores)
     arguments: dict[str, Any] = {"on_step": on_step, "on_epoch": on_epoch, "on_stage": on_stage, "states": states}
     try:
-        train(course.config, course.corpus, course.encoder, **arguments)
+        train(trial.config, trial.corpus, trial.encoder, **arguments)
     except (Killed, Interrupted):
         assert until_epoch is not None or until_step is not None
     return steps
 
 
 @dataclass
-class Left:
-    """What a trial has left behind, under whatever name: all but times."""
+class TrialFiles:
+    """What a trial has written, without its name and times."""
 
     curves: list[tuple[Any, ...]]
     predictions: list[dict[str, Any]]
@@ -113,25 +115,25 @@ class Left:
     weights: dict[str, dict[str, torch.Tensor]]
 
 
-def left_by(place: TrialFolder) -> Left:
+def read_trial_files(folder: TrialFolder) -> TrialFiles:
     """Reads a trial's record and its best weights."""
-    curves = read_curves(place.sweep_folder).to_pylist()
+    curves = read_curves(folder.sweep_folder).to_pylist()
     names = ("step", "epoch", "task", "split", "metric", "value")
-    own = [tuple(row[name] for name in names) for row in curves if row["trial"] == place.trial_id]
+    own = [tuple(row[name] for name in names) for row in curves if row["trial"] == folder.trial_id]
     pairs = sorted({(task, split) for _, _, task, split, _, _ in own if task != "overall"})
     tables = [
-        read_predictions(place.sweep_folder, *pair, trial=place.trial_id).drop_columns(["trial"]) for pair in pairs
+        read_predictions(folder.sweep_folder, *pair, trial=folder.trial_id).drop_columns(["trial"]) for pair in pairs
     ]
-    best = json.loads((place.states.path / BEST_FILE).read_text())
-    files = sorted((place.states.path / "weights").glob("*.safetensors"))
+    best = json.loads((folder.states.path / BEST_FILE).read_text())
+    files = sorted((folder.states.path / "weights").glob("*.safetensors"))
     weights = {path.name: load_file(path) for path in files}
-    return Left(
+    return TrialFiles(
         curves=own, predictions=[row for table in tables for row in table.to_pylist()], best=best, weights=weights
     )
 
 
-def assert_same(first: Left, second: Left) -> None:
-    """Two trials have left the same, bit for bit."""
+def assert_same(first: TrialFiles, second: TrialFiles) -> None:
+    """Two trials have written the same, bit for bit."""
     assert first.curves == second.curves != []
     assert first.predictions == second.predictions != []
     assert first.best == second.best != {}
