@@ -1,4 +1,4 @@
-"""A sweep's trained model becomes a folder by one command, and whatever hinders it is one line with exit code 2."""
+"""One command exports a sweep's trained model to a folder; every fault is one line with exit code 2."""
 
 import json
 import shutil
@@ -34,7 +34,7 @@ TRIAL = "0001-r0"
 
 
 def record_of(number: int, config: TrialConfig, reports: list[EpochReport]) -> TrialRecord:
-    """A trial's record as the ledger would write it; queued where it has reported nothing."""
+    """A trial's record as the ledger writes it; queued without reports."""
     points = [point for report in reports for point in report.points if point.split == "dev"]
     mains = {"overall": "overall", **{name: task.metric for name, task in TASKS.items()}}
     best: dict[str, tuple[float, int]] = {}
@@ -101,13 +101,13 @@ def trained_sweep(
 
 @pytest.fixture
 def sweep(trained_sweep: Path, tmp_path: Path) -> Path:
-    """A copy to spoil."""
+    """A copy to damage."""
     return shutil.copytree(trained_sweep, tmp_path / "mine")
 
 
 @pytest.mark.parametrize("best", ["overall", *TASKS])
 @pytest.mark.parametrize("is_compacted", [False, True])
-def test_the_best_epoch_is_exported_and_gives_the_recorded_predictions(
+def test_exported_best_epoch_gives_the_recorded_predictions(
     best: str, is_compacted: bool, sweep: Path, tmp_path: Path, tiny_corpus: Corpus, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if is_compacted:
@@ -132,12 +132,12 @@ def test_the_best_epoch_is_exported_and_gives_the_recorded_predictions(
     assert f"the weights of epoch {epoch}, of a trial among 3" in card.text.replace("\n", " ")
 
 
-def test_weights_kept_before_there_were_checksums_are_exported(sweep: Path, tmp_path: Path) -> None:
+def test_weights_without_checksums_are_exported(sweep: Path, tmp_path: Path) -> None:
     (sweep / "trials" / TRIAL / "checkpoint" / "weights" / "checksums.json").unlink()
     assert main([str(sweep), TRIAL, str(tmp_path / "model")]) == 0
 
 
-def test_the_card_says_what_the_records_say(trained_sweep: Path, tmp_path: Path) -> None:
+def test_card_matches_the_records(trained_sweep: Path, tmp_path: Path) -> None:
     assert main([str(trained_sweep), TRIAL, str(tmp_path / "model")]) == 0
     text = (tmp_path / "model" / "README.md").read_text()
     assert "# mine 0001-r0" in text
@@ -147,16 +147,14 @@ def test_the_card_says_what_the_records_say(trained_sweep: Path, tmp_path: Path)
         assert f"| {title} | " in text
 
 
-def test_best_stands_for_the_trial_with_the_highest_score(
+def test_best_names_the_trial_with_the_highest_score(
     sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([str(sweep), "best", str(tmp_path / "model")]) == 0
     assert f"Exported {TRIAL} " in capsys.readouterr().out
 
 
-def test_best_does_not_stand_for_a_trial_that_failed(
-    sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_best_does_not_name_a_failed_trial(sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     records = read_trials(sweep)
     failed = replace(records[0], status="failed", best={"overall": 1.0})
     write_trials(sweep, [failed, *records[1:]], tuple(TASKS))
@@ -164,14 +162,14 @@ def test_best_does_not_stand_for_a_trial_that_failed(
     assert f"Exported {TRIAL} " in capsys.readouterr().out
 
 
-def test_a_copy_behind_a_uri_is_read_alike(trained_sweep: Path, tmp_path: Path) -> None:
+def test_copy_behind_a_uri_is_read_alike(trained_sweep: Path, tmp_path: Path) -> None:
     for name, place in (("a", str(trained_sweep)), ("b", trained_sweep.as_uri())):
         assert main([place, TRIAL, str(tmp_path / name)]) == 0
     for file in ("model.safetensors", "tasks.safetensors", "trial.json", "README.md"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
 
-def test_an_encoder_that_has_moved_is_named(
+def test_moved_encoder_can_be_named(
     sweep: Path, tmp_path: Path, tiny_encoder_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rewrite_encoder(sweep, str(tmp_path / "gone"))
@@ -184,7 +182,7 @@ def test_an_encoder_that_has_moved_is_named(
 
 
 def rewrite_encoder(sweep: Path, name: str) -> None:
-    """Makes the records say that the sweep began with another encoder."""
+    """Changes the recorded encoder."""
     records = [
         replace(record, config=TrialConfig.from_json(record.config).override({"encoder.name": name}).to_json())
         for record in read_trials(sweep)
@@ -192,7 +190,7 @@ def rewrite_encoder(sweep: Path, name: str) -> None:
     write_trials(sweep, records, tuple(TASKS))
 
 
-def test_an_encoder_of_another_size_is_one_line(
+def test_encoder_of_another_size_is_one_line(
     sweep: Path, tmp_path: Path, tiny_encoder_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = shutil.copytree(tiny_encoder_folder, tmp_path / "other")
@@ -205,7 +203,7 @@ def test_an_encoder_of_another_size_is_one_line(
     assert not (tmp_path / "model").exists()
 
 
-def test_a_sweep_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_sweep_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{tmp_path} is no sweep folder: it has no sweep.json" in one_line_exit(
         main, capsys, tmp_path, TRIAL, tmp_path / "model"
     )
@@ -232,7 +230,7 @@ def test_wrong_use_is_one_line(arguments: list[str], start: str, capsys: pytest.
     assert error.count("\n") == 1
 
 
-def test_a_trial_that_is_not_there_gets_the_nearest_names(
+def test_missing_trial_gets_the_nearest_names(
     trained_sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = one_line_exit(main, capsys, trained_sweep, "0001-r1", tmp_path / "model")
@@ -288,13 +286,13 @@ def flip(folder: Path) -> None:
 
 
 def halve_checksums(folder: Path) -> None:
-    """Truncates what holds the checksums."""
+    """Truncates the file of checksums."""
     path = folder / "weights" / "checksums.json"
     path.write_bytes(path.read_bytes()[:9])
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_weights_that_cannot_be_had_are_one_line(
+def test_unusable_weights_are_one_line(
     fault: str, sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spoil, (trial, *flags), message = FAULTS[fault]
@@ -303,14 +301,12 @@ def test_weights_that_cannot_be_had_are_one_line(
     assert not (tmp_path / "model").exists()
 
 
-def test_a_folder_that_is_there_is_left_alone(
-    trained_sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_existing_folder_is_left_alone(trained_sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"FOLDER must be new, got {tmp_path}" in one_line_exit(main, capsys, trained_sweep, TRIAL, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_as_a_script_it_answers_without_torch_or_ray_and_from_any_folder(tmp_path: Path) -> None:
+def test_script_answers_without_torch_or_ray_from_any_folder(tmp_path: Path) -> None:
     told = run_script("sweeps/export.py", ["--help"], tmp_path)
     assert "python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine" in told
 

@@ -1,4 +1,4 @@
-"""Options of a sweep: the rules that each value must keep, and the plan they become."""
+"""Sweep options: the rules for each value, and the resulting plan."""
 
 from pathlib import Path
 from typing import Any
@@ -21,21 +21,21 @@ def test_counts_start_at_one(field: str) -> None:
         options_with(**{field: 0})
 
 
-def test_a_grid_takes_no_number_of_trials() -> None:
+def test_grid_takes_no_number_of_trials() -> None:
     with pytest.raises(ValueError, match="--trials must be left out with --search grid"):
         options_with(trials=7)
     assert options_with().num_drawn is None
 
 
 @pytest.mark.parametrize("search", ["tpe", "random"])
-def test_a_search_draws_the_number_asked_for_or_the_default(search: str) -> None:
+def test_search_draws_the_given_number_or_the_default(search: str) -> None:
     assert options_with(search=search).num_drawn == DEFAULT_TRIALS
     assert options_with(search=search, trials=3).num_drawn == 3
     with pytest.raises(ValueError, match="--trials must be at least 1, got 0"):
         options_with(search=search, trials=0)
 
 
-def test_unknown_words_are_answered_with_the_known_ones() -> None:
+def test_unknown_words_list_the_known_ones() -> None:
     with pytest.raises(ValueError, match="--search must be one of grid, tpe, random, got bayes"):
         options_with(search="bayes")
     with pytest.raises(ValueError, match="--scheduler must be one of asha, none, got median"):
@@ -43,12 +43,12 @@ def test_unknown_words_are_answered_with_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize("gpus", [0, 0.25, 1])
-def test_one_worker_may_have_a_part_of_a_gpu(gpus: float) -> None:
+def test_one_worker_may_have_part_of_a_gpu(gpus: float) -> None:
     assert options_with(gpus_per_worker=gpus).gpus_per_worker == gpus
 
 
 @pytest.mark.parametrize("gpus", [-0.5, 1.5, 2, float("nan")])
-def test_gpus_of_a_worker_lie_between_none_and_one(gpus: float) -> None:
+def test_gpus_per_worker_lie_between_zero_and_one(gpus: float) -> None:
     with pytest.raises(ValueError, match="--gpus-per-worker must be from 0 to 1"):
         options_with(gpus_per_worker=gpus)
 
@@ -65,35 +65,35 @@ def test_plain_names_are_allowed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", ".cache", "a/b", "../a", "a b", "-a", "ä", "a\n", "A" * 101])
-def test_names_that_are_no_safe_folder_are_refused(name: str) -> None:
+def test_unsafe_folder_names_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="--name must be letters, digits"):
         options_with(name=name)
 
 
-def test_a_negative_seed_is_refused() -> None:
+def test_negative_seed_is_refused() -> None:
     with pytest.raises(ValueError, match="--seed must be at least 0, got -1"):
         options_with(seed=-1)
 
 
-def test_the_cache_is_a_folder_that_no_sweep_can_be_named_after() -> None:
+def test_no_sweep_can_have_the_caches_name() -> None:
     cache = options_with().cache_folder
     with pytest.raises(ValueError, match="--name"):
         options_with(name=cache.name)
 
 
-def test_a_plan_has_the_configurations_of_its_grid_or_those_to_be_drawn() -> None:
+def test_plan_has_the_configurations_of_its_grid_or_those_to_be_drawn() -> None:
     space = load_space("smart_lambda")
     for options, count in ((options_with(), 7), (options_with(search="tpe", trials=5, replicates=3), 5)):
         assert SweepPlan(options=options, space=space, data_folder=Path("/data")).num_configurations == count
 
 
 @pytest.mark.parametrize("value", [0, 0.5, 20])
-def test_kept_stages_may_have_any_size(value: float) -> None:
+def test_stored_stages_may_have_any_size(value: float) -> None:
     assert options_with(keep_gb=value).keep_bytes == int(value * 1e9)
 
 
 @pytest.mark.parametrize("value", [-0.1, float("nan")])
-def test_a_size_below_nothing_is_refused(value: float) -> None:
+def test_negative_size_is_refused(value: float) -> None:
     with pytest.raises(ValueError, match=r"^--keep-gb must be at least 0, got"):
         options_with(keep_gb=value)
 
@@ -110,12 +110,12 @@ def test_up_to_half_of_train_can_be_held_out(value: float) -> None:
 
 
 @pytest.mark.parametrize("value", [-0.001, 0.501, float("nan"), float("inf")])
-def test_less_than_nothing_and_more_than_half_cannot_be_held_out(value: float) -> None:
+def test_negative_share_and_more_than_half_cannot_be_held_out(value: float) -> None:
     with pytest.raises(ValueError, match=r"^--hold-out must be from 0 to 0.5, got"):
         options_with(hold_out=value)
 
 
-def test_a_search_can_be_extended_and_a_grid_cannot() -> None:
+def test_search_can_be_extended_and_grid_cannot() -> None:
     assert options_with(search="tpe", trials=5, extend=3).num_drawn == 8
     assert options_with(search="random", extend=1).num_drawn == DEFAULT_TRIALS + 1
     with pytest.raises(ValueError, match=r"^--extend must be left out for a sweep over a grid"):
@@ -129,7 +129,7 @@ def test_without_reuse_no_stage_is_shared() -> None:
 
 
 @pytest.mark.parametrize(("keep_gb", "shares"), [(0.0, False), (5e-10, False), (1e-9, True), (20.0, True)])
-def test_where_no_stage_can_be_kept_none_is_shared_and_whole_trials_are(keep_gb: float, shares: bool) -> None:
+def test_stage_limit_of_zero_shares_only_whole_trials(keep_gb: float, shares: bool) -> None:
     options = options_with(keep_gb=keep_gb)
     assert (options.shares_stages, options.reuse) == (shares, True)
 

@@ -1,4 +1,7 @@
-"""The command itself: what it answers at once, its exit codes, and one sweep from end to end."""
+"""The command: immediate answers, exit codes, and one sweep from end to end.
+
+Long, as all tests run the same small sweep by the same fixtures.
+"""
 
 import contextlib
 import dataclasses
@@ -54,13 +57,13 @@ def command(tiny_folder: Path, tiny_encoder_folder: Path, tmp_path: Path) -> lis
 
 
 def small_sweep(data: Path, encoder: Path, storage: Path) -> list[str]:
-    """The words of a command that runs a small sweep named `first`."""
+    """Arguments of a command that runs a small sweep named `first`."""
     places = ["--data", str(data), "--encoder", str(encoder), "--storage", str(storage)]
     return ["--space", "smart_lambda", *places, "--name", "first", "--set", *SMALL]
 
 
-def fake(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
-    """Puts another function in the place of the one that runs a sweep."""
+def replace_run(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    """Replaces the function that runs a sweep."""
     monkeypatch.setattr(sweeps.driver.run_sweep, "run_sweep", run)
 
 
@@ -75,7 +78,7 @@ def test_spaces_are_listed_with_their_questions(capsys: pytest.CaptureFixture[st
     assert line.endswith("?")
 
 
-def test_a_dry_run_prints_the_plan_and_leaves_nothing(
+def test_dry_run_prints_the_plan_and_leaves_nothing(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], tiny_encoder: PretrainedEncoder
 ) -> None:
     assert main([*command, "--dry-run"]) == 0
@@ -88,7 +91,7 @@ def test_a_dry_run_prints_the_plan_and_leaves_nothing(
     assert tiny_encoder.num_parameters > 0
 
 
-def test_a_dry_run_says_where_the_encoder_is(
+def test_dry_run_shows_the_encoders_place(
     command: list[str], tiny_encoder_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*command, "--dry-run"]) == 0
@@ -116,7 +119,7 @@ ARCHITECTURES = {
 
 
 @pytest.mark.parametrize("fault", ENCODER_FAULTS)
-def test_a_dry_run_refuses_an_encoder_that_the_run_would_refuse_in_the_same_words(
+def test_dry_run_refuses_an_unsupported_encoder_as_the_run_does(
     fault: str,
     command: list[str],
     tiny_encoder_folder: Path,
@@ -124,7 +127,7 @@ def test_a_dry_run_refuses_an_encoder_that_the_run_would_refuse_in_the_same_word
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    fake(monkeypatch, lambda *_: pytest.fail("a sweep was run"))
+    replace_run(monkeypatch, lambda *_: pytest.fail("a sweep was run"))
     encoder = Path(shutil.copytree(tiny_encoder_folder, tmp_path / "changed"))
     if fault in ARCHITECTURES:
         with quiet_transformers():
@@ -150,7 +153,7 @@ def hub(tiny_encoder_folder: Path) -> Iterator[Hub]:
         yield served
 
 
-def test_a_dry_run_with_an_encoder_on_the_hub_counts_its_weights_fetches_none_and_loads_no_ray(
+def test_dry_run_counts_an_encoder_on_the_hub_without_fetching_it_or_loading_ray(
     command: list[str], hub: Hub, tiny_encoder_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [str(SCRIPT), *command, "--encoder", "someone/tiny", "--dry-run"]
@@ -183,7 +186,7 @@ def test_a_dry_run_with_an_encoder_on_the_hub_counts_its_weights_fetches_none_an
         ),
     ],
 )
-def test_a_dry_run_refuses_an_encoder_on_the_hub_as_the_run_would(
+def test_dry_run_refuses_an_encoder_on_the_hub_as_the_run_does(
     name: str, changes: list[str], message: str, command: list[str], hub: Hub, tmp_path: Path
 ) -> None:
     environment = hub.environment(tmp_path / "home")
@@ -196,9 +199,7 @@ def test_a_dry_run_refuses_an_encoder_on_the_hub_as_the_run_would(
 
 
 @pytest.mark.slow
-def test_without_a_hub_a_dry_run_refuses_an_encoder_that_is_nowhere_as_the_run_would(
-    command: list[str], tmp_path: Path
-) -> None:
+def test_dry_run_without_a_hub_refuses_a_missing_encoder_as_the_run_does(command: list[str], tmp_path: Path) -> None:
     environment = Hub(address="http://127.0.0.1:9").environment(tmp_path / "home")
     words = [str(SCRIPT), *command, "--encoder", "someone/tiny"]
     dry, real = (run_python(environment, *words, *more) for more in (["--dry-run"], []))
@@ -207,7 +208,7 @@ def test_without_a_hub_a_dry_run_refuses_an_encoder_that_is_nowhere_as_the_run_w
     assert (dry.returncode, dry.stderr) == (real.returncode, real.stderr) == (2, dry.stderr)
 
 
-def test_a_search_can_be_previewed(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_search_can_be_previewed(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*command, "--dry-run", "--search", "tpe", "--trials", "4"]) == 0
     assert "4 configurations drawn by tpe, each trained once" in capsys.readouterr().out
 
@@ -230,7 +231,7 @@ def test_a_search_can_be_previewed(command: list[str], capsys: pytest.CaptureFix
         (["--storage", "nowhere://x"], "nowhere"),
     ],
 )
-def test_a_mistake_is_one_line_with_code_2(
+def test_mistake_is_one_line_with_code_2(
     command: list[str], extra: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert main([*command, *extra]) == 2
@@ -257,7 +258,7 @@ def test_a_mistake_is_one_line_with_code_2(
         ("quora-train.csv", "", "empty file"),
     ],
 )
-def test_a_broken_data_folder_is_one_line_with_code_2_and_no_sweep(
+def test_broken_data_folder_is_one_line_with_code_2_and_no_sweep(
     command: list[str],
     tiny_folder: Path,
     tmp_path: Path,
@@ -278,7 +279,7 @@ def test_a_broken_data_folder_is_one_line_with_code_2_and_no_sweep(
     assert not (tmp_path / "first").exists()
 
 
-def test_a_name_that_is_taken_is_answered_with_how_to_pick_another(
+def test_taken_name_is_answered_with_how_to_pick_another(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "first").mkdir()
@@ -286,7 +287,7 @@ def test_a_name_that_is_taken_is_answered_with_how_to_pick_another(
     assert "choose another with --name" in capsys.readouterr().err
 
 
-def test_a_sweep_gets_the_plan_and_ends_with_files_and_next_steps(
+def test_sweep_gets_the_plan_and_ends_with_files_and_next_steps(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plans: list[SweepPlan] = []
@@ -295,7 +296,7 @@ def test_a_sweep_gets_the_plan_and_ends_with_files_and_next_steps(
         plans.append(plan)
         return outcome(plan, on_event)
 
-    fake(monkeypatch, note)
+    replace_run(monkeypatch, note)
     assert main(command) == 0
     assert plans[0].options.folder == tmp_path / "first"
     assert plans[0].space.base.encoder.max_length == 32
@@ -305,7 +306,7 @@ def test_a_sweep_gets_the_plan_and_ends_with_files_and_next_steps(
     assert "results" in text.partition("Next:")[2]
 
 
-def test_a_run_foretells_the_disk_that_its_dry_run_foretells_whatever_kind_its_weights_are(
+def test_disk_estimates_of_run_and_dry_run_are_equal(
     command: list[str], tiny_encoder_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     folder = tmp_path / "bare"
@@ -313,7 +314,7 @@ def test_a_run_foretells_the_disk_that_its_dry_run_foretells_whatever_kind_its_w
     (folder / "model.safetensors").unlink()
     weights = load_file(tiny_encoder_folder / "model.safetensors")
     torch.save({name: weight.bfloat16() for name, weight in weights.items()}, folder / "pytorch_model.bin")
-    fake(monkeypatch, outcome)
+    replace_run(monkeypatch, outcome)
 
     def disk_lines(*extra: str) -> list[str]:
         assert main([*command, "--encoder", str(folder), *extra]) == 0
@@ -325,41 +326,41 @@ def test_a_run_foretells_the_disk_that_its_dry_run_foretells_whatever_kind_its_w
     assert disk_lines() == expected
 
 
-def test_wrong_use_that_only_the_cluster_can_tell_leaves_no_folder(
+def test_refusal_by_the_cluster_leaves_no_folder(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(*_arguments: object) -> SweepOutcome:
         raise ValueError("--address must be a running Ray cluster, got auto")
 
-    fake(monkeypatch, refuse)
+    replace_run(monkeypatch, refuse)
     assert main(command) == 2
     assert capsys.readouterr().err == "error: --address must be a running Ray cluster, got auto\n"
     assert not (tmp_path / "first").exists()
 
 
-def test_a_sweep_that_breaks_before_its_first_trial_leaves_its_name_free(
+def test_sweep_that_breaks_before_its_first_trial_leaves_its_name_free(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def break_down(*_arguments: object) -> SweepOutcome:
         raise ImportError("a library is missing")
 
-    fake(monkeypatch, break_down)
+    replace_run(monkeypatch, break_down)
     with pytest.raises(ImportError):
         main(command)
     assert not (tmp_path / "first").exists()
 
 
-def test_a_second_ctrl_c_ends_with_code_130(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_ctrl_c_exits_with_code_130(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_arguments: object) -> SweepOutcome:
         raise KeyboardInterrupt
 
-    fake(monkeypatch, interrupt)
+    replace_run(monkeypatch, interrupt)
     assert main(command) == 130
 
 
 @dataclass
-class Begun:
-    """A sweep that was interrupted with its first trial complete and its second failed, and what runs from then on."""
+class InterruptedSweep:
+    """A sweep interrupted with its first trial complete and its second failed, and the later calls that run it."""
 
     folder: Path
     plans: list[SweepPlan]
@@ -368,7 +369,7 @@ class Begun:
 
 @pytest.fixture(scope="module")
 def interrupted_storage(tiny_folder: Path, tiny_encoder_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A storage with a sweep `first` that was interrupted; not to be changed."""
+    """A storage with an interrupted sweep `first`; must not be changed."""
 
     def interrupt(plan: SweepPlan, _on_event: OnEvent, known: Sequence[TrialRecord]) -> SweepOutcome:
         ledger = open_ledger(plan, known)
@@ -380,89 +381,91 @@ def interrupted_storage(tiny_folder: Path, tiny_encoder_folder: Path, tmp_path_f
 
     storage = tmp_path_factory.mktemp("interrupted")
     with pytest.MonkeyPatch.context() as patch:
-        fake(patch, interrupt)
+        replace_run(patch, interrupt)
         assert main(small_sweep(tiny_folder, tiny_encoder_folder, storage)) == 130
     return storage
 
 
 @pytest.fixture
-def begun(interrupted_storage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begun:
+def interrupted(interrupted_storage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InterruptedSweep:
     shutil.copytree(interrupted_storage, tmp_path, dirs_exist_ok=True)
-    found = Begun(tmp_path / "first", [], [])
+    found = InterruptedSweep(tmp_path / "first", [], [])
 
     def note(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord]) -> SweepOutcome:
         found.plans.append(plan)
         found.known.append(known)
         return outcome(plan, on_event)
 
-    fake(monkeypatch, note)
+    replace_run(monkeypatch, note)
     return found
 
 
-def test_a_sweep_goes_on_with_what_it_knows_and_what_it_was_asked(
-    begun: Begun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_resumed_sweep_has_its_records_and_options(
+    interrupted: InterruptedSweep, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = read_sweep(begun.folder)
+    before = read_sweep(interrupted.folder)
     assert main(["--resume", "first", "--storage", str(tmp_path)]) == 0
-    (plan,), (known,) = begun.plans, begun.known
-    assert (plan.options.folder, plan.space.base.encoder.max_length) == (begun.folder, 32)
+    (plan,), (known,) = interrupted.plans, interrupted.known
+    assert (plan.options.folder, plan.space.base.encoder.max_length) == (interrupted.folder, 32)
     assert [record.status for record in known] == ["complete", "failed", *["queued"] * 5]
     text = capsys.readouterr().out
     assert "2 of 7 trials have ended; " in text
     assert "Files: " in text
-    after = read_sweep(begun.folder)
+    after = read_sweep(interrupted.folder)
     assert after["created"] == before["created"]
     assert [entry["command"].split()[2] for entry in after["resumed"]] == ["--resume"]
 
 
-def test_a_sweep_goes_on_by_its_folder_and_tries_again_what_failed(begun: Begun) -> None:
-    assert main(["--resume", str(begun.folder), "--retry-failed", "--concurrent", "1"]) == 0
-    assert [record.status for record in begun.known[0]] == ["complete", *["queued"] * 6]
-    assert begun.plans[0].options.concurrent == 1
+def test_sweep_resumes_by_its_folder_and_retries_failed_trials(interrupted: InterruptedSweep) -> None:
+    assert main(["--resume", str(interrupted.folder), "--retry-failed", "--concurrent", "1"]) == 0
+    assert [record.status for record in interrupted.known[0]] == ["complete", *["queued"] * 6]
+    assert interrupted.plans[0].options.concurrent == 1
 
 
-def test_a_sweep_that_is_run_by_another_driver_is_refused(
-    begun: Begun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_sweep_of_another_driver_is_refused(
+    interrupted: InterruptedSweep, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     codes: list[int] = []
 
     def second(plan: SweepPlan, on_event: OnEvent, _known: Sequence[TrialRecord]) -> SweepOutcome:
-        codes.append(main(["--resume", str(begun.folder)]))
+        codes.append(main(["--resume", str(interrupted.folder)]))
         return outcome(plan, on_event)
 
-    fake(monkeypatch, second)
-    assert main(["--resume", str(begun.folder)]) == 0
+    replace_run(monkeypatch, second)
+    assert main(["--resume", str(interrupted.folder)]) == 0
     assert codes == [2]
-    assert f"error: a sweep must not be running already, got {begun.folder}\n" in capsys.readouterr().err
-    assert len(read_sweep(begun.folder)["resumed"]) == 1, "the second has changed nothing"
+    assert f"error: a sweep must not be running already, got {interrupted.folder}\n" in capsys.readouterr().err
+    assert len(read_sweep(interrupted.folder)["resumed"]) == 1, "the second has changed nothing"
 
 
-def test_a_sweep_that_has_just_been_started_is_held_too(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_sweep_is_locked(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     codes: list[int] = []
 
     def second(plan: SweepPlan, on_event: OnEvent, _known: Sequence[TrialRecord]) -> SweepOutcome:
         codes.append(main(["--resume", str(plan.options.folder)]))
         return outcome(plan, on_event)
 
-    fake(monkeypatch, second)
+    replace_run(monkeypatch, second)
     assert main(command) == 0
     assert codes == [2]
 
 
-def test_a_sweep_that_breaks_when_it_goes_on_keeps_its_folder(begun: Begun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resumed_sweep_that_breaks_keeps_its_folder(
+    interrupted: InterruptedSweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def break_down(*_arguments: object) -> SweepOutcome:
         raise ImportError("a library is missing")
 
-    fake(monkeypatch, break_down)
+    replace_run(monkeypatch, break_down)
     with pytest.raises(ImportError):
-        main(["--resume", str(begun.folder)])
-    assert len(read_trials(begun.folder)) == 7
+        main(["--resume", str(interrupted.folder)])
+    assert len(read_trials(interrupted.folder)) == 7
 
 
-def test_a_dry_run_of_a_sweep_that_goes_on_shows_what_is_left_and_changes_nothing(
-    begun: Begun, tmp_path: Path, capsys: Capture
+def test_dry_run_of_a_resumed_sweep_shows_pending_trials_and_changes_nothing(
+    interrupted: InterruptedSweep, tmp_path: Path, capsys: Capture
 ) -> None:
-    before = {path: path.read_bytes() for path in begun.folder.rglob("*") if path.is_file()}
+    before = {path: path.read_bytes() for path in interrupted.folder.rglob("*") if path.is_file()}
     capsys.readouterr()
     assert main(["--resume", "first", "--storage", str(tmp_path), "--dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -474,58 +477,58 @@ def test_a_dry_run_of_a_sweep_that_goes_on_shows_what_is_left_and_changes_nothin
         "Dry run: nothing was started.",
     ]
     assert not any(line.startswith("In all") for line in lines)
-    assert {path: path.read_bytes() for path in begun.folder.rglob("*") if path.is_file()} == before
-    assert begun.plans == []
+    assert {path: path.read_bytes() for path in interrupted.folder.rglob("*") if path.is_file()} == before
+    assert interrupted.plans == []
 
 
 @pytest.mark.slow
-def test_a_dry_run_of_a_sweep_that_goes_on_loads_no_ray(begun: Begun) -> None:
-    done = run_process([str(SCRIPT), "--resume", str(begun.folder), "--dry-run"], ROOT)
+def test_dry_run_of_a_resumed_sweep_loads_no_ray(interrupted: InterruptedSweep) -> None:
+    done = run_process([str(SCRIPT), "--resume", str(interrupted.folder), "--dry-run"], ROOT)
     assert not done.heavy_packages & {"ray", "optuna"}
 
 
-def test_a_dry_run_refuses_what_going_on_would_refuse(
-    begun: Begun, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+def test_dry_run_refuses_what_resuming_refuses(
+    interrupted: InterruptedSweep, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     changed = dataclasses.replace(load_space("smart_lambda"), grid={"smart.weight": (0.0, 9.0)})
     with monkeypatch.context() as patch:
         patch.setattr("sweeps.setup.inputs.load_space", lambda _name: changed)
-        assert main(["--resume", str(begun.folder), "--dry-run"]) == 2
+        assert main(["--resume", str(interrupted.folder), "--dry-run"]) == 2
     assert "the search space must be what it was when the sweep began" in capsys.readouterr().err
-    information = begun.folder / "sweep.json"
-    fingerprint = read_sweep(begun.folder)["encoder"]["fingerprint"]
+    information = interrupted.folder / "sweep.json"
+    fingerprint = read_sweep(interrupted.folder)["encoder"]["fingerprint"]
     information.write_text(information.read_text().replace(fingerprint, "0" * 64))
-    assert main(["--resume", str(begun.folder), "--dry-run"]) == 2
+    assert main(["--resume", str(interrupted.folder), "--dry-run"]) == 2
     refused = capsys.readouterr().err
     assert "the encoder must be what it was when the sweep began" in refused
-    assert main(["--resume", str(begun.folder)]) == 2
+    assert main(["--resume", str(interrupted.folder)]) == 2
     assert capsys.readouterr().err == refused
 
 
 @pytest.mark.parametrize(("status", "code"), [("pruned", 0), ("failed", 3)])
-def test_a_sweep_of_which_nothing_is_left_says_so_and_is_ranked_without_ray(
-    begun: Begun, status: str, code: int, capsys: Capture
+def test_finished_sweep_is_reported_and_ranked_without_ray(
+    interrupted: InterruptedSweep, status: str, code: int, capsys: Capture
 ) -> None:
     scores: dict[str, Any] = {"best": {"overall": 0.5}, "last": {"overall": 0.5}, "best_epoch": {"overall": 1}}
-    records = [replace(record, status="complete", **scores) for record in read_trials(begun.folder)]
-    write_trials(begun.folder, [replace(records[0], status=status, error="it broke"), *records[1:]], tuple(TASKS))
-    (begun.folder / ".ray").mkdir()
+    records = [replace(record, status="complete", **scores) for record in read_trials(interrupted.folder)]
+    write_trials(interrupted.folder, [replace(records[0], status=status, error="it broke"), *records[1:]], tuple(TASKS))
+    (interrupted.folder / ".ray").mkdir()
     capsys.readouterr()
-    assert main(["--resume", str(begun.folder)]) == code
+    assert main(["--resume", str(interrupted.folder)]) == code
     printed = capsys.readouterr()
     assert "All 7 trials have ended: nothing is left to do" in printed.out
-    assert f"Trials in {begun.folder}: " in printed.out
-    assert f"Files: {begun.folder}" in printed.out
+    assert f"Trials in {interrupted.folder}: " in printed.out
+    assert f"Files: {interrupted.folder}" in printed.out
     assert "# what is left" not in printed.out
     assert printed.err == ("1 of 7 trials failed.\n" if code else "")
-    assert begun.plans == [], "no Ray was opened"
-    assert [record.status for record in read_trials(begun.folder)] == [status, *["complete"] * 6]
-    assert not (begun.folder / ".ray").exists(), "a driver that was killed at the end had left it"
-    trials = open_study(begun.folder, begun.folder.name).get_trials()
+    assert interrupted.plans == [], "no Ray was opened"
+    assert [record.status for record in read_trials(interrupted.folder)] == [status, *["complete"] * 6]
+    assert not (interrupted.folder / ".ray").exists(), "a driver that was killed at the end had left it"
+    trials = open_study(interrupted.folder, interrupted.folder.name).get_trials()
     assert sorted(trial.user_attrs["configuration"] for trial in trials if trial.state.is_finished()) == list(range(7))
 
 
-def test_a_demonstration_whose_storage_was_moved_goes_on(
+def test_demonstration_in_a_moved_storage_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     """Its encoder is in the storage."""
@@ -537,7 +540,7 @@ def test_a_demonstration_whose_storage_was_moved_goes_on(
         known[:] = ledger.records.values()
         return outcome(plan, on_event)
 
-    fake(monkeypatch, run)
+    replace_run(monkeypatch, run)
     old, new = tmp_path / "old", tmp_path / "new"
     assert main(["--space", "smart_lambda", "--storage", str(old), "--name", "first"]) == 0
     old.rename(new)
@@ -555,23 +558,23 @@ def test_a_demonstration_whose_storage_was_moved_goes_on(
         (["--resume", "first", "--extend", "1"], "--extend must be left out for a sweep over a grid"),
     ],
 )
-def test_a_mistake_in_going_on_is_one_line_with_code_2(
-    begun: Begun, words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_mistake_in_resuming_is_one_line_with_code_2(
+    interrupted: InterruptedSweep, words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
     assert main([*words, "--storage", str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
-    assert begun.plans == []
+    assert interrupted.plans == []
 
 
-def test_a_sweep_whose_data_have_changed_is_refused(
+def test_changed_data_are_refused(
     command: list[str], tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     copy = tmp_path / "data"
     shutil.copytree(tiny_folder, copy)
-    fake(monkeypatch, outcome)
+    replace_run(monkeypatch, outcome)
     assert main([*command, "--data", str(copy)]) == 0
     path = copy / "ids-sst-train.csv"
     path.write_text("\n".join(path.read_text().splitlines()[:-1]) + "\n")
@@ -581,40 +584,38 @@ def test_a_sweep_whose_data_have_changed_is_refused(
     )
 
 
-def test_a_sweep_whose_space_has_changed_is_refused_with_the_difference(
-    begun: Begun, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+def test_changed_space_is_refused_with_the_difference(
+    interrupted: InterruptedSweep, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     space = load_space("smart_lambda")
     changed = dataclasses.replace(space, grid={"smart.weight": (0.0, 9.0)})
     monkeypatch.setattr("sweeps.setup.inputs.load_space", lambda _name: changed)
-    assert main(["--resume", str(begun.folder)]) == 2
+    assert main(["--resume", str(interrupted.folder)]) == 2
     error = capsys.readouterr().err
     assert "the search space must be what it was when the sweep began, got space.grid.smart.weight was" in error
     assert "9.0" in error
-    assert begun.plans == []
+    assert interrupted.plans == []
 
 
-def test_a_search_can_be_extended_again_and_again(
-    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_search_can_be_extended_repeatedly(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int | None] = []
 
     def note(plan: SweepPlan, on_event: OnEvent, _known: Sequence[TrialRecord]) -> SweepOutcome:
         counts.append(plan.options.num_drawn)
         return outcome(plan, on_event)
 
-    fake(monkeypatch, note)
+    replace_run(monkeypatch, note)
     assert main([*command, "--search", "tpe", "--trials", "4"]) == 0
     for extra in (["--extend", "2"], [], ["--extend", "1"]):
         assert main(["--resume", "first", "--storage", str(tmp_path), *extra]) == 0
     assert counts == [4, 6, 6, 7]
 
 
-def test_the_script_lists_spaces_from_any_folder_and_loads_nothing_heavy(tmp_path: Path) -> None:
+def test_script_lists_spaces_from_any_folder_without_heavy_imports(tmp_path: Path) -> None:
     assert "smart_lambda" in run_script("sweeps/run.py", ["--list-spaces"], tmp_path)
 
 
-def test_the_script_hides_no_module_and_its_help_loads_nothing_heavy(tmp_path: Path) -> None:
+def test_script_hides_no_module_and_its_help_has_no_heavy_imports(tmp_path: Path) -> None:
     code = f"import runpy, sys; sys.argv = ['run.py', '--help']; sys.path[0] = {str(SCRIPT.parent)!r}\n"
     code += f"try: runpy.run_path({str(SCRIPT)!r}, run_name='__main__')\nexcept SystemExit: pass\nprint(sys.path[0])"
     done = run_process(["-c", code], tmp_path)
@@ -625,52 +626,52 @@ def test_the_script_hides_no_module_and_its_help_loads_nothing_heavy(tmp_path: P
 
 @contextlib.contextmanager
 def closed_output() -> Iterator[None]:
-    """Standard output is a pipe that nobody reads any more."""
+    """Standard output is a pipe whose reader has closed it."""
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "w") as output, contextlib.redirect_stdout(output):
         yield
 
 
-def test_a_process_whose_reader_stops_early_ends_without_an_error() -> None:
+def test_process_with_a_closed_output_ends_without_an_error() -> None:
     code = "import os, sys; read, write = os.pipe(); os.close(read); os.dup2(write, 1); from sweeps import run\n"
     done = run_process(["-c", f"{code}sys.exit(run.main(['--list-spaces']))"], ROOT)
     assert (done.code, done.stderr) == (0, "")
 
 
-def test_a_dry_run_whose_reader_stops_early_gets_no_error(command: list[str], capsys: Capture) -> None:
+def test_dry_run_with_a_closed_output_ends_without_an_error(command: list[str], capsys: Capture) -> None:
     with closed_output():
         assert main([*command, "--dry-run"]) == 0
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError(), SystemExit(1)])
-def test_a_sweep_whose_reader_stops_early_says_how_to_continue(
+def test_sweep_with_a_closed_output_names_the_resume_command(
     error: BaseException, command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     def leave(*_arguments: object) -> SweepOutcome:
         raise error
 
-    fake(monkeypatch, leave)
+    replace_run(monkeypatch, leave)
     monkeypatch.setattr("sweeps.run.show", lambda _lines: None)
     with closed_output():
         assert main(command) == 130
     assert capsys.readouterr().err == "interrupted: standard output was closed; continue with --resume\n"
 
 
-def test_a_sweep_that_has_ended_keeps_its_exit_code_though_nobody_reads_its_ranking(
-    begun: Begun, monkeypatch: pytest.MonkeyPatch
+def test_finished_sweep_with_a_closed_output_keeps_its_exit_code(
+    interrupted: InterruptedSweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def leave(*_arguments: Any) -> int:
         raise BrokenPipeError
 
     monkeypatch.setattr("sweeps.cli.summary.finish", leave)
     monkeypatch.setattr("sweeps.run.discard_output", lambda: None)
-    fake(monkeypatch, outcome)
-    assert main(["--resume", str(begun.folder)]) == 0
+    replace_run(monkeypatch, outcome)
+    assert main(["--resume", str(interrupted.folder)]) == 0
 
 
-def test_the_module_runs_as_the_script_does() -> None:
+def test_module_runs_as_the_script_does() -> None:
     done = subprocess.run([sys.executable, "-m", "sweeps.run", "--wokers"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith("error: unknown flag '--wokers'; did you mean '--workers'?")
@@ -678,7 +679,7 @@ def test_the_module_runs_as_the_script_does() -> None:
 
 @pytest.mark.slow
 @pytest.mark.ray
-def test_a_sweep_runs_from_end_to_end(command: list[str], tmp_path: Path) -> None:
+def test_sweep_runs_from_end_to_end(command: list[str], tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, SCRIPT, *command], capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     sweep = load_sweep(tmp_path / "first")
@@ -688,7 +689,7 @@ def test_a_sweep_runs_from_end_to_end(command: list[str], tmp_path: Path) -> Non
 
 @pytest.fixture
 def head(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """A Ray head on this machine with a token, as `ray start --head` makes it; what a shell needs to talk with it."""
+    """A Ray head on this machine with a token, as by `ray start --head`; the environment of a shell that uses it."""
     with tempfile.TemporaryDirectory(prefix="h", dir="/tmp") as folder:  # Ray's sockets need a short path
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
         environment |= {"HOME": str(tmp_path), "RAY_AUTH_MODE": "token", "DASHBOARD": str(free_port())}
@@ -715,7 +716,7 @@ def head(tmp_path: Path) -> Iterator[dict[str, str]]:
 @pytest.mark.slow
 @pytest.mark.ray
 @pytest.mark.timeout(600)
-def test_the_same_command_runs_as_a_job_on_a_cluster(head: dict[str, str], command: list[str], tmp_path: Path) -> None:
+def test_same_command_runs_as_a_job_on_a_cluster(head: dict[str, str], command: list[str], tmp_path: Path) -> None:
     where = ["--address", f"http://127.0.0.1:{head['DASHBOARD']}"]
     for _ in range(60):
         if subprocess.run(["ray", "job", "list", *where], env=head, capture_output=True).returncode == 0:
@@ -733,13 +734,13 @@ def test_the_same_command_runs_as_a_job_on_a_cluster(head: dict[str, str], comma
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_under_the_sweep_is_one_line(
+def test_full_disk_under_the_sweep_is_one_line(
     number: int, command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(_plan: SweepPlan, _on_event: OnEvent, _known: object = ()) -> SweepOutcome:
         raise OSError(number, os.strerror(number), "trials.parquet")
 
-    fake(monkeypatch, fail)
+    replace_run(monkeypatch, fail)
     assert main(command) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: the disk is full: ")

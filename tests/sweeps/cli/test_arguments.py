@@ -1,4 +1,4 @@
-"""The command line: every flag, every mistake in one line."""
+"""The command line: every flag, and every mistake as one line."""
 
 import argparse
 import dataclasses
@@ -25,7 +25,7 @@ def read(*arguments: str) -> SweepOptions:
     return read_options(parse(*arguments), NOW, None)
 
 
-def test_only_a_space_is_needed() -> None:
+def test_only_a_space_is_required() -> None:
     options = read("--space", "smart_lambda")
     assert options == SweepOptions(
         space="smart_lambda",
@@ -46,7 +46,7 @@ def test_every_flag_reaches_its_option(tmp_path: Path) -> None:
     assert options == SweepOptions(data=tmp_path, storage=tmp_path / "s", **UNUSUAL_OPTIONS)
 
 
-def test_set_may_be_repeated_or_take_several_values_and_the_last_one_wins() -> None:
+def test_set_may_be_repeated_and_the_last_value_wins() -> None:
     options = read("--space", "smart_lambda", "--set", "a=1", "b.c=x=y", "--set", "d=[1, 2]", "--set", "a=2")
     assert options.set == {"a": "2", "b.c": "x=y", "d": "[1, 2]"}
 
@@ -60,14 +60,14 @@ def test_relative_and_home_folders_become_absolute(tmp_path: Path, monkeypatch: 
     assert read("--space", "smart_lambda", "--storage", "~/here").storage == Path.home().resolve() / "here"
 
 
-def test_the_address_of_the_surrounding_ray_is_the_default() -> None:
+def test_address_of_the_surrounding_ray_is_the_default() -> None:
     found = parse("--space", "smart_lambda")
     assert read_options(found, NOW, "10.0.0.1:6379").address == "10.0.0.1:6379"
     found = parse("--space", "smart_lambda", "--address", "local")
     assert read_options(found, NOW, "10.0.0.1:6379").address is None
 
 
-def test_a_storage_uri_is_a_mirror_of_local_work() -> None:
+def test_storage_uri_is_a_mirror_of_a_local_folder() -> None:
     options = read("--space", "smart_lambda", "--storage", "s3://bucket/sweeps")
     assert options.mirror == "s3://bucket/sweeps"
     assert options.storage == Path.home().resolve() / "multitask-sweeps"
@@ -98,13 +98,13 @@ def test_a_storage_uri_is_a_mirror_of_local_work() -> None:
         (["--space", "smart_lambda", "--hold-out", "0.6"], r"--hold-out must be from 0 to 0.5, got 0.6"),
     ],
 )
-def test_a_mistake_is_one_line(arguments: list[str], message: str) -> None:
+def test_mistake_is_one_line(arguments: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message) as raised:
         read(*arguments)
     assert "\n" not in str(raised.value)
 
 
-def test_every_example_of_the_help_is_read(tmp_path: Path) -> None:
+def test_every_example_in_the_help_is_valid(tmp_path: Path) -> None:
     lines = [line.strip() for line in build_parser().format_help().splitlines()]
     commands = [line.partition("run.py ")[2] for line in lines if "sweeps/run.py --space smart_lambda" in line]
     assert len(commands) >= 7
@@ -112,7 +112,7 @@ def test_every_example_of_the_help_is_read(tmp_path: Path) -> None:
         assert read(*command.replace("DIR", str(tmp_path)).split()).space == "smart_lambda"
 
 
-def test_help_ends_with_code_0(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_exits_with_code_0(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         parse("--help")
     assert ended.value.code == 0
@@ -124,18 +124,18 @@ def test_listing_needs_no_space() -> None:
     assert parse("--list-spaces").list_spaces
 
 
-def test_what_is_kept_and_shared_reaches_its_option() -> None:
+def test_reuse_flags_reach_their_options() -> None:
     options = read("--space", "smart_lambda", "--no-reuse", "--keep-gb", "0.5", "--checkpoint-steps", "7")
     assert (options.reuse, options.keep_gb, options.checkpoint_steps, options.resume) == (False, 0.5, 7, False)
 
 
 @pytest.mark.parametrize("words", [["--extend", "3"], ["--extend", "0"], ["--retry-failed"]])
-def test_flags_of_a_sweep_that_goes_on_come_with_it_alone(words: list[str]) -> None:
+def test_resume_flags_need_resume(words: list[str]) -> None:
     with pytest.raises(ValueError, match=f"^{words[0]} must come with --resume SWEEP, got none$"):
         read("--space", "smart_lambda", *words)
 
 
-def test_it_is_known_which_flags_were_given() -> None:
+def test_given_flags_are_recorded() -> None:
     assert parse("--space=a", "--seed", "0", "--set", "x=--y", "--retry-failed").given == {
         "--space": "space",
         "--seed": "seed",
@@ -146,8 +146,8 @@ def test_it_is_known_which_flags_were_given() -> None:
 
 
 @pytest.fixture
-def begun(tmp_path: Path) -> SweepOptions:
-    """A sweep that is there, with options of its own."""
+def stored_sweep(tmp_path: Path) -> SweepOptions:
+    """A stored sweep with options of its own."""
     options = SweepOptions(
         space="smart_lambda",
         name="mine",
@@ -163,10 +163,10 @@ def begun(tmp_path: Path) -> SweepOptions:
     return options
 
 
-def test_a_sweep_goes_on_with_its_own_options(begun: SweepOptions) -> None:
-    by_name = read("--resume", "mine", "--storage", str(begun.storage))
-    assert by_name == dataclasses.replace(begun, resume=True)
-    assert read("--resume", str(begun.folder)) == by_name
+def test_resumed_sweep_keeps_its_options(stored_sweep: SweepOptions) -> None:
+    by_name = read("--resume", "mine", "--storage", str(stored_sweep.storage))
+    assert by_name == dataclasses.replace(stored_sweep, resume=True)
+    assert read("--resume", str(stored_sweep.folder)) == by_name
 
 
 @pytest.mark.parametrize(
@@ -184,11 +184,11 @@ def test_a_sweep_goes_on_with_its_own_options(begun: SweepOptions) -> None:
         (["--dry-run"], {"dry_run": True}),
     ],
 )
-def test_some_things_can_be_said_anew_when_a_sweep_goes_on(
-    begun: SweepOptions, words: list[str], changes: dict[str, Any]
+def test_some_options_can_be_replaced_when_resuming(
+    stored_sweep: SweepOptions, words: list[str], changes: dict[str, Any]
 ) -> None:
-    options = read("--resume", str(begun.folder), *words)
-    assert options == dataclasses.replace(begun, resume=True, **changes)
+    options = read("--resume", str(stored_sweep.folder), *words)
+    assert options == dataclasses.replace(stored_sweep, resume=True, **changes)
 
 
 @pytest.mark.parametrize(
@@ -207,13 +207,13 @@ def test_some_things_can_be_said_anew_when_a_sweep_goes_on(
         (["--resume", "mine", "--node-wait-minutes", "-1"], r"--node-wait-minutes must be at least 0, got -1"),
     ],
 )
-def test_a_mistake_in_going_on_is_one_line(begun: SweepOptions, words: list[str], message: str) -> None:
+def test_mistake_in_resuming_is_one_line(stored_sweep: SweepOptions, words: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message) as raised:
-        read(*words, "--storage", str(begun.storage))
+        read(*words, "--storage", str(stored_sweep.storage))
     assert "\n" not in str(raised.value)
 
 
-def test_a_sweep_over_a_grid_cannot_be_extended(tmp_path: Path) -> None:
+def test_grid_cannot_be_extended(tmp_path: Path) -> None:
     options = SweepOptions(space="smart_lambda", name="grid", storage=tmp_path)
     write_sweep(options.folder, {"options": saved_options(options)})
     assert read("--resume", str(options.folder)) == dataclasses.replace(options, resume=True)
@@ -242,7 +242,7 @@ def test_a_sweep_over_a_grid_cannot_be_extended(tmp_path: Path) -> None:
         ["--list-spaces"],
     ],
 )
-def test_a_resumed_sweep_refuses_what_cannot_change_even_at_its_default(words: list[str]) -> None:
+def test_resuming_refuses_fixed_options_even_at_their_defaults(words: list[str]) -> None:
     flag = words[0].split("=")[0]
     with pytest.raises(
         ValueError, match=f"^{flag} must be left out with --resume, which continues the sweep"
@@ -251,19 +251,19 @@ def test_a_resumed_sweep_refuses_what_cannot_change_even_at_its_default(words: l
     assert "\n" not in str(raised.value)
 
 
-def test_help_teaches_by_example_within_120_columns() -> None:
+def test_help_has_examples_within_120_columns() -> None:
     text = build_parser().format_help()
     assert "python sweeps/run.py --space smart_lambda --dry-run" in text
     assert "exit codes: 0" in text
     assert max(map(len, text.splitlines())) <= 120
 
 
-def test_help_says_what_is_shared_where_no_stage_is_kept() -> None:
+def test_help_describes_sharing_without_stored_stages() -> None:
     said = " ".join(build_parser().format_help().split())
     assert "together (default: 20); with 0 no stage is kept or taken, only whole trials are" in said
 
 
-def test_help_names_every_flag_of_the_parser() -> None:
+def test_help_names_every_flag() -> None:
     parser = build_parser()
     text = parser.format_help()
     flags = [flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")]

@@ -1,4 +1,4 @@
-"""What a person reads: lines in a log, a table on a terminal, times."""
+"""Progress for the user: lines in a log, a table on a terminal, times."""
 
 import io
 from dataclasses import replace
@@ -38,7 +38,7 @@ def after(ledger: Ledger, *events: Event) -> Ledger:
 
 
 def printed(ledger: Ledger, *events: Event) -> list[str]:
-    """What `show_progress` prints where there is no terminal."""
+    """What `show_progress` prints without a terminal."""
     console = Console(file=io.StringIO(), width=200)
     with show_progress(console) as on_event:
         for one in events:
@@ -48,7 +48,7 @@ def printed(ledger: Ledger, *events: Event) -> list[str]:
     return console.file.getvalue().splitlines()
 
 
-def test_a_log_has_a_line_when_a_trial_starts_scores_and_ends(make_plan: MakePlan) -> None:
+def test_log_has_a_line_per_start_score_and_end(make_plan: MakePlan) -> None:
     lines = printed(
         open_ledger(make_plan()),
         started(),
@@ -64,17 +64,17 @@ def test_a_log_has_a_line_when_a_trial_starts_scores_and_ends(make_plan: MakePla
     assert len(lines) == 4
 
 
-def test_a_log_is_not_flooded_by_progress(make_plan: MakePlan) -> None:
+def test_progress_adds_no_line_to_a_log(make_plan: MakePlan) -> None:
     steps = [event("progress", epoch=1, step=step, num_steps=100) for step in range(50)]
     assert len(printed(open_ledger(make_plan()), started(), *steps)) == 1
 
 
-def test_a_failure_is_told_with_its_reason(make_plan: MakePlan) -> None:
+def test_failure_is_shown_with_its_reason(make_plan: MakePlan) -> None:
     lines = printed(open_ledger(make_plan()), started(), ended("failed", error="sst: loss is nan at step 3"))
     assert "0000-r0 failed: sst: loss is nan at step 3" in lines
 
 
-def test_notes_and_lanes_are_told(make_plan: MakePlan) -> None:
+def test_notes_and_lanes_are_shown(make_plan: MakePlan) -> None:
     events = [
         event("note", None, text="Ray's dashboard: http://127.0.0.1:8265"),
         event("lane_open", None, host="node7", pid=1),
@@ -95,7 +95,7 @@ GLOO = "RuntimeError: [/pytorch/gloo/pair.cc:537] Connection closed by peer [127
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])
-def test_brackets_in_an_error_are_shown_as_they_are(make_plan: MakePlan, is_terminal: bool) -> None:
+def test_brackets_in_an_error_are_shown(make_plan: MakePlan, is_terminal: bool) -> None:
     console = Console(file=io.StringIO(), width=200, force_terminal=is_terminal)
     with show_progress(console) as on_event:
         on_event(ended("failed", error=GLOO), after(open_ledger(make_plan()), started(), ended("failed", error=GLOO)))
@@ -103,7 +103,7 @@ def test_brackets_in_an_error_are_shown_as_they_are(make_plan: MakePlan, is_term
     assert f"0000-r0 failed: {GLOO}" in console.file.getvalue()
 
 
-def test_brackets_in_searched_values_are_shown_as_they_are(make_plan: MakePlan) -> None:
+def test_brackets_in_searched_values_are_shown(make_plan: MakePlan) -> None:
     ledger = after(open_ledger(make_plan()), started())
     ledger.records["0000-r0"] = replace(ledger.records["0000-r0"], params={"encoder": "[bold]"})
     console = Console(file=io.StringIO(), width=120)
@@ -112,12 +112,12 @@ def test_brackets_in_searched_values_are_shown_as_they_are(make_plan: MakePlan) 
     assert "encoder=[bold]" in console.file.getvalue()
 
 
-def test_a_trial_that_loses_its_lane_is_told(make_plan: MakePlan) -> None:
+def test_lost_lane_is_shown(make_plan: MakePlan) -> None:
     lines = printed(open_ledger(make_plan()), started(), event("requeued"))
     assert lines[-1] == "0000-r0 waits for a free lane"
 
 
-def test_the_live_view_shows_where_each_running_trial_is(make_plan: MakePlan) -> None:
+def test_live_view_shows_each_running_trials_progress(make_plan: MakePlan) -> None:
     ledger = after(
         open_ledger(make_plan()), started(), event("progress", epoch=2, step=30, num_steps=120), scored(1, qqp=0.75)
     )
@@ -129,32 +129,32 @@ def test_the_live_view_shows_where_each_running_trial_is(make_plan: MakePlan) ->
         assert part in shown
 
 
-def test_the_live_view_says_so_while_lanes_are_opened() -> None:
+def test_live_view_shows_that_lanes_are_opening() -> None:
     console = Console(file=io.StringIO(), width=120)
     console.print(live_view([], NOON))
     assert isinstance(console.file, io.StringIO)
     assert "opening lanes" in console.file.getvalue()
 
 
-def test_nothing_is_guessed_from_nothing(make_plan: MakePlan) -> None:
+def test_no_time_is_estimated_without_data(make_plan: MakePlan) -> None:
     ledger = after(open_ledger(make_plan()), started())
     assert seconds_left(ledger, NOON + 10) is None
     assert "left" not in summary(ledger, NOON)
 
 
-def test_time_left_follows_from_the_trials_that_are_done(make_plan: MakePlan) -> None:
+def test_remaining_time_follows_from_finished_trials(make_plan: MakePlan) -> None:
     ledger = after(open_ledger(make_plan()), started(), ended("complete", NOON + 20))
     assert seconds_left(ledger, NOON + 20) == pytest.approx(2 * 20)
 
 
-def test_time_left_follows_from_the_part_done_of_the_first_trial(make_plan: MakePlan) -> None:
+def test_remaining_time_follows_from_the_finished_part_of_the_first_trial(make_plan: MakePlan) -> None:
     half = event("progress", epoch=1, step=50, num_steps=100)
     ledger = after(open_ledger(make_plan()), started(), half)
     assert seconds_left(ledger, NOON + 10) == pytest.approx(2.5 * 20)
 
 
-def test_a_night_between_two_runs_of_a_sweep_makes_no_trial_longer(make_plan: MakePlan) -> None:
-    """Each of three trials takes 20 seconds; the first had 8 of them, and 40 % of its steps, in the evening."""
+def test_pause_between_two_runs_does_not_lengthen_trials(make_plan: MakePlan) -> None:
+    """Each of three trials takes 20 seconds; the first had 8 of them, and 40 % of its steps, before the pause."""
     morning = NOON + 50_000
     evening = after(open_ledger(make_plan()), started(), ended("interrupted", NOON + 8))
     ledger = after(open_ledger(evening.plan, evening.records.values()), started(at=morning))
@@ -173,7 +173,7 @@ def test_two_lanes_need_half_the_time(make_plan: MakePlan) -> None:
     assert seconds_left(ledger, NOON + 20) == pytest.approx(20)
 
 
-def test_lanes_that_have_nothing_to_do_do_not_hurry_the_last_trial(make_plan: MakePlan) -> None:
+def test_idle_lanes_do_not_shorten_the_last_trial(make_plan: MakePlan) -> None:
     lanes = [Event(kind="lane_open", lane=name, facts={"host": "here"}) for name in ("lane0", "lane1")]
     plan = make_plan(grid={"smart.weight": (0.0, 1.0)})
     last = started("0001-r0", NOON + 20)
@@ -181,7 +181,7 @@ def test_lanes_that_have_nothing_to_do_do_not_hurry_the_last_trial(make_plan: Ma
     assert seconds_left(ledger, NOON + 20) == pytest.approx(20)
 
 
-def test_nothing_is_left_when_all_trials_have_ended(make_plan: MakePlan) -> None:
+def test_no_time_remains_when_all_trials_have_ended(make_plan: MakePlan) -> None:
     plan = make_plan(grid={"smart.weight": (0.0,)})
     ledger = after(open_ledger(plan), started(), ended("complete", NOON + 20))
     assert seconds_left(ledger, NOON + 21) is None
@@ -191,11 +191,11 @@ def test_nothing_is_left_when_all_trials_have_ended(make_plan: MakePlan) -> None
     ("seconds", "text"),
     [(0, "0 s"), (59.4, "59 s"), (59.6, "1:00"), (3599, "59:59"), (3600, "1:00:00"), (7325, "2:02:05")],
 )
-def test_durations_read_like_a_clock(seconds: float, text: str) -> None:
+def test_durations_are_formatted_like_a_clock(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-def begins(epochs: int, steps: int = 0, taken_from: str | None = None, note: str | None = None) -> Event:
+def start_event(epochs: int, steps: int = 0, taken_from: str | None = None, note: str | None = None) -> Event:
     return event(
         "starting_point", epochs=epochs, shared_steps=steps, shared_seconds=0.0, taken_from=taken_from, note=note
     )
@@ -204,18 +204,18 @@ def begins(epochs: int, steps: int = 0, taken_from: str | None = None, note: str
 @pytest.mark.parametrize(
     ("one", "lines"),
     [
-        (begins(0), []),
-        (begins(2), ["0000-r0 continues after epoch 2"]),
-        (begins(2, 1234), ["0000-r0 reuses 1,234 steps that were trained before"]),
-        (begins(3, 99, "old/0004-r0"), ["0000-r0 is equal to old/0004-r0, which is reused"]),
-        (begins(0, note="0000-r0 starts over: it was damaged"), ["0000-r0 starts over: it was damaged"]),
+        (start_event(0), []),
+        (start_event(2), ["0000-r0 continues after epoch 2"]),
+        (start_event(2, 1234), ["0000-r0 reuses 1,234 steps that were trained before"]),
+        (start_event(3, 99, "old/0004-r0"), ["0000-r0 is equal to old/0004-r0, which is reused"]),
+        (start_event(0, note="0000-r0 starts over: it was damaged"), ["0000-r0 starts over: it was damaged"]),
         (event("waiting", what="another sweep trains it"), ["0000-r0 waits: another sweep trains it"]),
         (event("stage_finished", stage=0, why_not=None), []),
         (event("stage_finished", stage=0, why_not="no room"), ["0000-r0: stage 0 is not kept for others: no room"]),
         (event("ended", how="reused", error=None, was_started=True), None),
     ],
 )
-def test_what_is_shared_is_told_in_a_line(make_plan: MakePlan, one: Event, lines: list[str] | None) -> None:
+def test_reused_work_is_one_line(make_plan: MakePlan, one: Event, lines: list[str] | None) -> None:
     printed_lines = printed(open_ledger(make_plan()), started(), one)[1:]
     if lines is None:
         assert printed_lines[0] == "0000-r0 reused after 0 s"
@@ -224,14 +224,14 @@ def test_what_is_shared_is_told_in_a_line(make_plan: MakePlan, one: Event, lines
         assert printed_lines == lines
 
 
-def test_epochs_that_are_told_again_do_not_flood_a_log(make_plan: MakePlan) -> None:
+def test_replayed_epochs_add_no_lines(make_plan: MakePlan) -> None:
     again = event("report", epoch=1, scores={"sst": 0.5}, step=1, seconds=1.0, is_replayed=True)
     ledger = open_ledger(make_plan())
     assert len(printed(ledger, started(), again, again)) == 1
     assert ledger.records["0000-r0"].best == {"sst": 0.5}
 
 
-def test_what_was_reused_says_nothing_about_the_time_that_is_left(make_plan: MakePlan) -> None:
+def test_reused_trials_do_not_change_the_remaining_time(make_plan: MakePlan) -> None:
     taken = event("ended", at=NOON + 1, how="reused", error=None, was_started=True)
     ledger = after(open_ledger(make_plan()), started(), taken)
     assert seconds_left(ledger, NOON + 1) is None

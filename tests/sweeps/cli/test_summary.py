@@ -1,4 +1,4 @@
-"""A sweep's end: exit codes, what is said, and the copies of the records."""
+"""The end of a sweep: exit codes, the summary, and copies of the records."""
 
 import shlex
 from collections.abc import Callable
@@ -30,7 +30,7 @@ Build = Callable[..., SweepOptions]
 
 @pytest.fixture(autouse=True)
 def few_folds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ensembles are selected with 2 folds and 1 repeat, which takes less time."""
+    """Ensembles are selected with 2 folds and 1 repeat to save time."""
     request = partial(SelectionRequest, repeats=1, settings=Settings(num_folds=2))
     monkeypatch.setattr("sweeps.cli.summary.SelectionRequest", request)
 
@@ -62,11 +62,11 @@ def outcome_with(**changes: Any) -> SweepOutcome:
         ({"error": "no lane is left", "failures": {"0003-r0": "diverged"}}, 1),
     ],
 )
-def test_the_exit_code_says_how_the_sweep_ended(changes: dict[str, Any], code: int) -> None:
+def test_exit_code_describes_the_end(changes: dict[str, Any], code: int) -> None:
     assert exit_code(outcome_with(**changes)) == code
 
 
-def test_what_went_wrong_is_said_in_a_line(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_is_described_in_one_line(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(PROJECT_FOLDER)
     counts, asked = {"complete": 5, "failed": 2}, options()
     failed = outcome_with(counts=counts, failures={"a": "x", "b": "y"})
@@ -80,7 +80,7 @@ def test_what_went_wrong_is_said_in_a_line(options: Build, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("why", "begins"), [(None, "Interrupted (trials"), ("no node", "Interrupted: no node (trials")]
 )
-def test_the_last_line_of_an_interrupted_sweep_is_how_to_go_on(
+def test_interrupted_sweep_ends_with_the_resume_command(
     options: Build, why: str | None, begins: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(PROJECT_FOLDER)
@@ -93,7 +93,7 @@ def test_the_last_line_of_an_interrupted_sweep_is_how_to_go_on(
 
 @pytest.fixture
 def two_trials(options: Build) -> SweepOptions:
-    """A sweep of two trials that have been scored."""
+    """A scored sweep of two trials."""
     asked = options()
     write_trials(asked.folder, [build_record(0), build_record(1)], ("sst", "qqp", "sts"))
     for number in (0, 1):
@@ -102,7 +102,7 @@ def two_trials(options: Build) -> SweepOptions:
     return asked
 
 
-def test_an_interrupted_sweep_chooses_nothing_but_says_the_command_that_does(
+def test_interrupted_sweep_names_the_selection_command(
     two_trials: SweepOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(PROJECT_FOLDER)
@@ -117,7 +117,7 @@ def test_an_interrupted_sweep_chooses_nothing_but_says_the_command_that_does(
     )
 
 
-def test_a_working_folder_that_has_gone_costs_nothing(
+def test_deleted_working_folder_is_ignored(
     two_trials: SweepOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gone = tmp_path / "gone"
@@ -131,7 +131,7 @@ def test_a_working_folder_that_has_gone_costs_nothing(
 
 
 @pytest.mark.parametrize("broken", ["print_ranking", "read_trials", "update_mirror", "select_from", "write_selection"])
-def test_whatever_fails_at_the_end_costs_nothing_else(
+def test_failure_in_one_part_leaves_the_others(
     options: Build,
     two_trials: SweepOptions,
     broken: str,
@@ -151,7 +151,7 @@ def test_whatever_fails_at_the_end_costs_nothing_else(
     assert code == (1 if broken == "update_mirror" else 0)
 
 
-def test_ctrl_c_while_ensembles_are_chosen_costs_nothing_else(
+def test_ctrl_c_during_selection_leaves_the_other_parts(
     two_trials: SweepOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def press(_request: object, command: str) -> None:
@@ -164,16 +164,14 @@ def test_ctrl_c_while_ensembles_are_chosen_costs_nothing_else(
     assert f"selector {two_trials.folder}" in text or f"selector.py {two_trials.folder}" in text
 
 
-def test_records_that_could_not_be_tidied_up_are_complained_of(
-    two_trials: SweepOptions, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failed_compaction_is_reported(two_trials: SweepOptions, capsys: pytest.CaptureFixture[str]) -> None:
     assert finish(two_trials, outcome_with(complaints=("Curves could not be put together: no room",))) == 0
     printed = capsys.readouterr()
     assert "Chosen for SST: " in printed.out
     assert printed.err == "Curves could not be put together: no room\n"
 
 
-def test_files_and_next_commands_are_said(options: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_and_next_commands_are_named(options: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(PROJECT_FOLDER)
     lines = describe_files(options(storage=tmp_path / "my sweeps"), outcome_with())
     assert lines[0] == f"Files: {tmp_path}/my sweeps/first"
@@ -181,7 +179,9 @@ def test_files_and_next_commands_are_said(options: Build, tmp_path: Path, monkey
     assert not any("--resume" in line for line in lines)
 
 
-def test_what_is_left_can_be_gone_on_with(options: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resume_command_is_named_for_pending_trials(
+    options: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(PROJECT_FOLDER)
     lines = describe_files(options(storage=tmp_path / "my sweeps"), outcome_with(is_interrupted=True))
     command = next(line for line in lines if "--resume" in line).partition("#")[0]
@@ -191,12 +191,12 @@ def test_what_is_left_can_be_gone_on_with(options: Build, tmp_path: Path, monkey
     assert find_sweep_folder(resumed, tmp_path) == tmp_path / "my sweeps" / "first"
 
 
-def test_what_has_failed_can_be_tried_again(options: Build) -> None:
+def test_retry_command_is_named_for_failed_trials(options: Build) -> None:
     lines = describe_files(options(), outcome_with(failures={"0003-r0": "diverged"}))
     assert sum("--resume" in line and "--retry-failed" in line for line in lines) == 1
 
 
-def test_what_was_shared_is_said() -> None:
+def test_reused_work_is_summarized() -> None:
     records: Any = [SimpleNamespace(steps=1200, shared_steps=shared) for shared in (0, 400)]
     assert describe_shared(records) == ["Shared: 400 of 2,400 optimizer steps were reused instead of trained."]
     assert describe_shared(records[:1]) == describe_shared([]) == []
@@ -206,7 +206,7 @@ def test_what_was_shared_is_said() -> None:
     ("changes", "is_said"),
     [({}, False), ({"is_interrupted": True}, True), ({"error": "no lane is left"}, True)],
 )
-def test_a_sweep_that_did_not_end_says_how_to_go_on(
+def test_unfinished_sweep_names_the_resume_command(
     options: Build, changes: dict[str, Any], is_said: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     finish(options(), outcome_with(**changes))
@@ -222,7 +222,7 @@ def test_outside_the_projects_folder_the_command_names_the_module(
     assert any("python -m sweeps.run --resume" in line for line in lines)
 
 
-def test_an_ensemble_is_chosen_for_each_task_and_the_verdict_printed(
+def test_ensembles_are_selected_and_the_verdict_printed(
     two_trials: SweepOptions, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert finish(two_trials, outcome_with()) == 0
@@ -234,13 +234,13 @@ def test_an_ensemble_is_chosen_for_each_task_and_the_verdict_printed(
     assert f"results/selector.py {two_trials.folder}" in text or f"results.selector {two_trials.folder}" in text
 
 
-def test_where_nothing_can_be_chosen_that_is_said_in_a_line(options: Build, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_selection_is_one_line(options: Build, capsys: pytest.CaptureFixture[str]) -> None:
     assert finish(options(), outcome_with()) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("No ensemble was chosen: ")]
     assert line.endswith(".")
 
 
-def test_the_ranking_is_printed_and_records_are_copied(
+def test_ranking_is_printed_and_records_are_copied(
     options: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = options(mirror=f"file://{tmp_path}/copy")
@@ -251,7 +251,7 @@ def test_the_ranking_is_printed_and_records_are_copied(
     assert read_sweep(tmp_path / "copy" / "first")["name"] == "first"
 
 
-def test_copies_that_fail_are_said_and_fail_the_sweep(
+def test_failed_copies_are_reported_and_fail_the_sweep(
     options: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("in the way")

@@ -1,4 +1,4 @@
-"""How many lanes fit: by CPUs, GPUs and memory, over one node or several."""
+"""Number of lanes that fit, by CPUs, GPUs and memory, on one node or several."""
 
 from dataclasses import replace
 
@@ -19,17 +19,17 @@ GB = 10**9
 PLENTY = 1000 * GB
 
 
-def test_cpus_bound_the_lanes() -> None:
+def test_cpus_limit_the_lanes() -> None:
     node = Resources(cpus=7, gpus=0, memory=PLENTY)
     assert lanes_that_fit([node], Resources(cpus=2, gpus=0, memory=GB), num_workers=1) == 3
 
 
-def test_the_workers_of_a_lane_may_be_on_several_nodes() -> None:
+def test_workers_of_a_lane_may_be_on_several_nodes() -> None:
     nodes = [Resources(cpus=1, gpus=0, memory=PLENTY)] * 3
     assert lanes_that_fit(nodes, Resources(cpus=1, gpus=0, memory=GB), num_workers=2) == 1
 
 
-def test_a_worker_is_on_one_node_only() -> None:
+def test_worker_is_on_one_node_only() -> None:
     nodes = [Resources(cpus=1, gpus=0, memory=PLENTY)] * 4
     assert lanes_that_fit(nodes, Resources(cpus=2, gpus=0, memory=GB), num_workers=1) == 0
 
@@ -40,17 +40,17 @@ def test_workers_share_gpus(share: float, fitting: int) -> None:
     assert workers_that_fit(node, Resources(cpus=1, gpus=share, memory=GB)) == fitting
 
 
-def test_memory_bounds_the_lanes_and_some_is_left() -> None:
+def test_memory_limits_the_lanes_and_some_is_spared() -> None:
     node = Resources(cpus=100, gpus=0, memory=10 * GB)
     assert workers_that_fit(node, Resources(cpus=1, gpus=0, memory=3 * GB)) == 3
     assert workers_that_fit(node, Resources(cpus=1, gpus=0, memory=10 * GB)) == 0
 
 
-def test_a_node_without_a_gpu_holds_no_worker_that_needs_one() -> None:
+def test_node_without_a_gpu_holds_no_gpu_worker() -> None:
     assert workers_that_fit(Resources(cpus=8, gpus=0, memory=PLENTY), Resources(cpus=1, gpus=1, memory=GB)) == 0
 
 
-def test_a_worker_needs_more_memory_for_a_larger_encoder(make_plan: MakePlan) -> None:
+def test_larger_encoder_needs_more_memory_per_worker(make_plan: MakePlan) -> None:
     plan = make_plan(cpus_per_worker=3)
     need = resources_per_worker(replace(plan, num_parameters=110_000_000))
     assert (need.cpus, need.gpus) == (3, 0)
@@ -58,7 +58,7 @@ def test_a_worker_needs_more_memory_for_a_larger_encoder(make_plan: MakePlan) ->
     assert resources_per_worker(plan).memory == BASE_BYTES
 
 
-def test_beside_a_gpu_a_worker_needs_less_memory(make_plan: MakePlan) -> None:
+def test_gpu_worker_needs_less_memory(make_plan: MakePlan) -> None:
     plan = replace(make_plan(), num_parameters=10**8)
     on_cpu, on_gpu = resources_per_worker(plan), resources_per_worker(with_options(plan, gpus_per_worker=1.0))
     assert on_gpu.memory < on_cpu.memory
@@ -70,10 +70,10 @@ def test_beside_a_gpu_a_worker_needs_less_memory(make_plan: MakePlan) -> None:
         (2, PLENTY, 2, 0, 2),
         (2, PLENTY, 3, 1, 1),
         (1, PLENTY, 4, 2, 0),
-        (4, 3 * BASE_BYTES, 2, 0, 0),  # lanes hold memory that Ray believes to be free
+        (4, 3 * BASE_BYTES, 2, 0, 0),  # Ray counts memory that lanes use as free
     ],
 )
-def test_further_lanes_fit_what_is_free_and_all_lanes_the_whole(
+def test_new_lanes_fit_free_resources_and_all_lanes_total_ones(
     make_plan: MakePlan,
     monkeypatch: pytest.MonkeyPatch,
     free_cpus: int,

@@ -1,4 +1,4 @@
-"""What Ray's processes are told and how Ctrl-C is kept from them; Ray itself is started by other tests."""
+"""The environment of Ray's processes, their protection from Ctrl-C, and connecting; other tests start Ray itself."""
 
 import os
 import signal
@@ -37,14 +37,14 @@ def test_settings_of_the_user_win(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (variables["RAY_TRAIN_HEALTH_CHECK_INTERVAL_S"], variables["RAY_ADDRESS"]) == ("7", "here:1")
 
 
-def test_a_free_port_can_be_listened_on() -> None:
+def test_free_port_can_be_bound() -> None:
     with socket.socket() as server:
         server.bind(("", free_port()))
 
 
 def test_processes_started_meanwhile_ignore_ctrl_c_and_we_do_not() -> None:
     program = "import os, signal; os.kill(os.getpid(), signal.SIGINT); print('alive')"
-    outside = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it already
+    outside = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job already ignores it
     try:
         with ignoring_interrupts():
             deaf = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
@@ -56,7 +56,7 @@ def test_processes_started_meanwhile_ignore_ctrl_c_and_we_do_not() -> None:
         signal.signal(signal.SIGINT, outside)
 
 
-def test_a_cluster_that_is_not_there_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_cluster_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(**_settings: object) -> None:
         raise ConnectionError("Could not find any running Ray instance.\nPlease specify one")
 
@@ -67,14 +67,14 @@ def test_a_cluster_that_is_not_there_is_one_clear_error(monkeypatch: pytest.Monk
 
 @pytest.fixture
 def shutdowns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Calls of `ray.shutdown`, which do nothing: the Ray of other tests goes on."""
+    """Calls of `ray.shutdown`, which do nothing: the Ray of other tests keeps running."""
     calls: list[str] = []
     monkeypatch.setattr(ray, "shutdown", lambda: calls.append("shutdown"))
     return calls
 
 
 @pytest.mark.parametrize("num_timeouts", [1, 2])
-def test_a_local_ray_that_takes_too_long_is_started_again(
+def test_slow_local_ray_is_started_again(
     num_timeouts: int, shutdowns: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers: list[Exception | str] = [Exception("The current node timed out during startup. x")] * num_timeouts
@@ -86,7 +86,7 @@ def test_a_local_ray_that_takes_too_long_is_started_again(
 
 
 @pytest.mark.usefixtures("shutdowns")
-def test_a_local_ray_that_does_not_start_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_ray_that_does_not_start_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[Exception | str] = [Exception("The current node timed out during startup. x\ny")] * 3
     monkeypatch.setattr(connection, "start_local_once", lambda: give(answers))
     with pytest.raises(ValueError, match="got 3 timeouts: The current node timed out"):
@@ -103,12 +103,12 @@ def give(answers: list[Exception | str]) -> str:
     return answer
 
 
-def test_an_address_where_nobody_listens_is_one_clear_error_at_once() -> None:
+def test_address_without_a_listener_is_one_error_at_once() -> None:
     with pytest.raises(ValueError, match=r"^--address must be a running Ray cluster, got 127.0.0.1:\d+: .*refused"):
         connect(f"127.0.0.1:{free_port()}")
 
 
-def test_a_background_run_lasts_as_long_as_its_call() -> None:
+def test_background_run_lasts_as_long_as_its_call() -> None:
     may_end = threading.Event()
     run = BackgroundRun(lambda: may_end.wait(10), "lane0")
     run.wait(0.01)
@@ -119,7 +119,7 @@ def test_a_background_run_lasts_as_long_as_its_call() -> None:
     assert run.error is None
 
 
-def test_a_background_run_that_fails_says_why_in_one_line() -> None:
+def test_failed_background_run_is_one_line() -> None:
     def fail() -> None:
         raise RuntimeError("no node is left\nTraceback ...")
 
@@ -128,9 +128,7 @@ def test_a_background_run_that_fails_says_why_in_one_line() -> None:
     assert run.error == "RuntimeError: no node is left"
 
 
-def test_ray_is_not_shut_down_under_a_thread_that_is_still_inside(
-    shutdowns: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ray_is_not_shut_down_while_a_thread_uses_it(shutdowns: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(connection, "start_local", lambda: "127.0.0.1:8265")
     may_go = threading.Event()
@@ -144,7 +142,7 @@ def test_ray_is_not_shut_down_under_a_thread_that_is_still_inside(
     assert shutdowns == ["shutdown"]
 
 
-def test_a_connection_that_was_there_before_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_connection_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     monkeypatch.setattr(ray, "shutdown", lambda: pytest.fail("it was shut down"))
     with connected_to_ray(None) as dashboard:
@@ -162,7 +160,7 @@ end_process(3)
 
 
 @pytest.mark.parametrize(("name", "code"), [("sweep: lane0", 3), ("other", 11)])
-def test_a_thread_inside_ray_does_not_change_the_exit_code(name: str, code: int) -> None:
+def test_thread_inside_ray_does_not_change_the_exit_code(name: str, code: int) -> None:
     command = [sys.executable, "-c", PROGRAM.format(name=name)]
     done = subprocess.run(command, cwd=PROJECT_FOLDER, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (code, "said\n" if code == 3 else done.stdout)

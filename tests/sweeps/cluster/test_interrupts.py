@@ -10,13 +10,13 @@ from sweeps.cluster.interrupts import Interrupts
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_is_only_noted(number: signal.Signals) -> None:
+def test_first_signal_is_only_recorded(number: signal.Signals) -> None:
     with Interrupts() as interrupts:
         os.kill(os.getpid(), number)
         assert interrupts.count == 1
 
 
-def test_the_second_signal_ends_the_program() -> None:
+def test_second_signal_ends_the_program() -> None:
     with Interrupts() as interrupts:
         os.kill(os.getpid(), signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
@@ -24,14 +24,14 @@ def test_the_second_signal_ends_the_program() -> None:
         assert interrupts.count == 2
 
 
-def test_handlers_are_given_back() -> None:
+def test_handlers_are_restored() -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with Interrupts():
         pass
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
-def test_a_library_that_takes_a_signal_over_is_overruled_and_the_first_handler_comes_back() -> None:
+def test_handler_of_a_library_is_replaced_and_the_first_one_restored() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with Interrupts() as interrupts:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -41,7 +41,7 @@ def test_a_library_that_takes_a_signal_over_is_overruled_and_the_first_handler_c
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_outside_the_main_thread_nothing_is_taken_over() -> None:
+def test_outside_the_main_thread_no_handler_is_set() -> None:
     before = signal.getsignal(signal.SIGINT)
     handlers = []
 
@@ -55,7 +55,7 @@ def test_outside_the_main_thread_nothing_is_taken_over() -> None:
     assert handlers == [before]
 
 
-def test_the_program_itself_can_ask_for_a_clean_stop() -> None:
+def test_program_can_request_a_clean_stop() -> None:
     with Interrupts() as interrupts:
         assert not interrupts.is_stop_requested
         interrupts.request_stop("no node is left")

@@ -1,4 +1,4 @@
-"""Placement groups of lanes that never opened, and of drivers that have gone."""
+"""Placement groups of lanes that never opened, and of drivers that have ended."""
 
 import time
 
@@ -17,7 +17,7 @@ def group_of(job: str, number: int) -> str:
 
 @pytest.fixture
 def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Groups that were removed, from a cluster with one living and one dead job."""
+    """Removed groups, on a cluster with one living and one dead job."""
     names: list[str] = []
     table = {
         group_of(OURS, 1): {"state": "PENDING", "name": ""},
@@ -32,14 +32,14 @@ def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def test_only_nameless_groups_that_still_wait_for_a_driver_that_has_gone_are_orphans(removed: list[str]) -> None:
+def test_orphans_are_unnamed_waiting_groups_of_dead_drivers(removed: list[str]) -> None:
     remove_orphaned_groups()
     assert removed == [group_of(GONE, 2)]
 
 
 @pytest.mark.ray
 @pytest.mark.usefixtures("private_ray")
-def test_a_group_that_has_its_room_can_be_spared() -> None:
+def test_created_group_is_spared() -> None:
     group = placement_group([{"CPU": 1}])
     assert group.wait(10)
     remove_own_groups(WAITING_STATES)
@@ -50,7 +50,7 @@ def test_a_group_that_has_its_room_can_be_spared() -> None:
 
 @pytest.mark.ray
 @pytest.mark.usefixtures("private_ray")
-def test_a_group_that_waits_for_room_is_removed_by_its_own_driver() -> None:
+def test_waiting_group_is_removed_by_its_own_driver() -> None:
     group = placement_group([{"CPU": 100}])
     assert placement_group_table(group)["state"] == "PENDING"
     remove_orphaned_groups()
@@ -60,7 +60,7 @@ def test_a_group_that_waits_for_room_is_removed_by_its_own_driver() -> None:
 
 
 def wait_for_removal(group: PlacementGroup) -> None:
-    """Waits until a group has gone."""
+    """Waits until a group is removed."""
     deadline = time.monotonic() + 10
     while placement_group_table(group)["state"] != "REMOVED":
         assert time.monotonic() < deadline

@@ -43,7 +43,7 @@ READERS = {
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "train/v2/_internal/constants.py",
     GCS_PORT_VARIABLE: "_private/ray_constants.py",
 }
-"""The file of Ray that names each variable."""
+"""The file of Ray that reads each variable."""
 
 
 @pytest.mark.parametrize("name", [*DRIVER_VARIABLES, *WORKER_VARIABLES, GCS_PORT_VARIABLE])
@@ -52,30 +52,30 @@ def test_ray_reads_the_variable(name: str) -> None:
     assert f'"{name}"' in path.read_text(), f"{path} no longer names {name}: find what has taken its place"
 
 
-def test_the_port_of_a_local_cluster_comes_from_the_variable() -> None:
+def test_port_of_a_local_cluster_comes_from_the_variable() -> None:
     source = (Path(ray.__file__).parent / "_private" / "node.py").read_text()
     assert ray_constants.GCS_PORT_ENVIRONMENT_VARIABLE == GCS_PORT_VARIABLE
     assert "os.getenv(ray_constants.GCS_PORT_ENVIRONMENT_VARIABLE)" in source
 
 
-def test_the_head_node_has_its_marker_resource() -> None:
+def test_head_node_has_its_marker_resource() -> None:
     assert list(HEAD_NODE_RESOURCES) == [HEAD_NODE_RESOURCE_NAME]
 
 
 @pytest.mark.parametrize("function", [state.available_resources_per_node, state.jobs])
-def test_the_state_of_the_cluster_is_asked_without_arguments(function: object) -> None:
+def test_cluster_state_needs_no_arguments(function: object) -> None:
     assert callable(function)
     assert not signature(function).parameters
 
 
-def test_a_placement_groups_id_ends_with_its_jobs() -> None:
+def test_placement_group_id_ends_with_its_jobs() -> None:
     job = JobID.from_int(3)
     group = PlacementGroupID.of(job).hex()
     assert job_of_group(group) == job.hex()
     assert group_of_id(group).id.hex() == group
 
 
-def test_messages_of_processes_are_skipped_by_the_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pattern_skips_messages_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     deduplicator = ray_logging.LogDeduplicator(5, None, None)
     batch = {"ip": "127.0.0.1", "pid": 1, "lines": ["a worker died"]}
     assert deduplicator.deduplicate(batch)[0]["lines"] == ["a worker died"]
@@ -85,7 +85,7 @@ def test_messages_of_processes_are_skipped_by_the_pattern(monkeypatch: pytest.Mo
     assert deduplicator.deduplicate(batch | {"lines": ["another"]})[0]["lines"] == []
 
 
-def test_a_saved_token_is_used_only_where_no_mode_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saved_token_is_used_only_where_no_mode_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     enabled: list[bool] = []
     monkeypatch.setattr(authentication_token_setup, "_enable_token_auth", lambda: enabled.append(True))
     monkeypatch.setenv(authentication_token_setup.AUTH_MODE_ENV_VAR, "disabled")
@@ -110,7 +110,7 @@ def test_ray_train_is_its_second_version() -> None:
     assert "worker_exceptions" in signature(UserCallback.after_exception).parameters
 
 
-def test_asha_asks_of_a_trial_only_its_id() -> None:
+def test_asha_needs_only_the_id_of_a_trial() -> None:
     class Known:
         trial_id = "0000-r0"
 
@@ -121,7 +121,7 @@ def test_asha_asks_of_a_trial_only_its_id() -> None:
 
 @pytest.mark.ray
 @pytest.mark.usefixtures("private_ray")
-def test_a_running_cluster_answers() -> None:
+def test_running_cluster_answers() -> None:
     here = ray.get_runtime_context()
     assert available_resources_by_node()[here.get_node_id()]["CPU"] <= 2
     assert [job["IsDead"] for job in state.jobs() if job["JobID"] == here.get_job_id()] == [False]
@@ -130,7 +130,7 @@ def test_a_running_cluster_answers() -> None:
 
 
 def private_imports(path: Path) -> Iterator[str]:
-    """Modules and names of Ray that a file imports and that Ray marks as private."""
+    """Modules and names that a file imports from Ray and that Ray marks as private."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]

@@ -1,4 +1,4 @@
-"""Sweeps that are killed at random moments, or run at once: their record is that of one which nobody disturbed."""
+"""Sweeps that are killed at random moments, or run concurrently, leave the record of an uninterrupted sweep."""
 
 import os
 import random
@@ -39,25 +39,25 @@ TIMES_AND_HOSTS = [
     "shared_steps",
     "config_hash",
 ]
-"""What may differ: which of two trials trains a stage that both need is a matter of timing too, and a hash holds the
-path of the demonstration's encoder, as the configuration does."""
+"""What may differ: timing decides which of two trials trains a stage that both need, and a hash contains the path
+of the demonstration's encoder, as the configuration does."""
 LONGEST = 600
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """All that a sweep leaves but for times and hosts."""
+    """What a sweep leaves, without times and hosts."""
 
     trials: pd.DataFrame
     curves: pd.DataFrame
     predictions: dict[str, pd.DataFrame]
     weights: dict[str, bytes]
     num_trained: int
-    """Optimizer steps that were not reused; a kill may cost some twice."""
+    """Optimizer steps that were not reused; a kill may repeat some."""
 
 
 def start(storage: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    """Starts the command; it and its Ray are a process group of their own."""
+    """Starts the command in a process group with its Ray."""
     command = [sys.executable, "sweeps/run.py", *arguments, "--storage", str(storage)]
     return subprocess.Popen(
         command, cwd=ROOT, stdout=(storage / "log.txt").open("ab"), stderr=subprocess.STDOUT, start_new_session=True
@@ -70,7 +70,7 @@ def finish(storage: Path, *arguments: str) -> int:
 
 
 def read_record(folder: Path) -> Record:
-    """What a sweep has left."""
+    """Reads what a sweep has left."""
     sweep = load_sweep(folder)
     num_trained = int((sweep.trials["steps"] - sweep.trials["shared_steps"]).sum())
     trials = sweep.trials.drop(columns=TIMES_AND_HOSTS).set_index("trial").sort_index()
@@ -87,7 +87,7 @@ def read_record(folder: Path) -> Record:
 
 
 def assert_equal(found: Record, wanted: Record) -> None:
-    """Field by field, bit for bit; how much was shared is a matter of timing."""
+    """Fields are equal bit for bit, but for the number of reused steps, which depends on timing."""
     pd.testing.assert_frame_equal(found.trials, wanted.trials)
     pd.testing.assert_frame_equal(found.curves, wanted.curves)
     for task, frame in wanted.predictions.items():
@@ -98,9 +98,9 @@ def assert_equal(found: Record, wanted: Record) -> None:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Record:
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Record:
     """The record of a sweep that ran to its end."""
-    storage = tmp_path_factory.mktemp("undisturbed")
+    storage = tmp_path_factory.mktemp("uninterrupted")
     assert finish(storage, *COMMAND, "--name", "sweep") == 0, (storage / "log.txt").read_text()
     record = read_record(storage / "sweep")
     assert set(record.trials["status"]) == {"complete"}
@@ -109,7 +109,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Record:
 
 @pytest.fixture
 def storage(tmp_path: Path) -> Iterator[Path]:
-    """A storage whose sweeps leave no process behind."""
+    """A storage whose sweeps leave no process running."""
     yield tmp_path
     for pid in processes_of(tmp_path):
         with suppress(ProcessLookupError):
@@ -117,7 +117,7 @@ def storage(tmp_path: Path) -> Iterator[Path]:
 
 
 def processes_of(storage: Path) -> list[int]:
-    """The commands of a storage that still run."""
+    """Running commands of a storage."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
@@ -127,7 +127,7 @@ def processes_of(storage: Path) -> list[int]:
 
 
 def group_of(pid: int) -> list[int]:
-    """Every process of the session that a command began: its Ray with all workers."""
+    """All processes of a command's session: its Ray with all workers."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError):
@@ -138,7 +138,7 @@ def group_of(pid: int) -> list[int]:
 
 
 def has_trained(storage: Path, since: float) -> bool:
-    """Whether some trial has saved a state since then, in seconds since 1970; states come and go."""
+    """Whether some trial has saved a state since a time, in seconds since 1970; states may be deleted again."""
     for path in storage.glob("sweep/trials/*/checkpoint/state-*"):
         with suppress(FileNotFoundError):
             if path.stat().st_mtime > since:
@@ -157,7 +157,7 @@ def has_ended(storage: Path) -> bool:
 
 
 def await_true(holds: Callable[[], bool]) -> None:
-    """Waits until something holds."""
+    """Waits until a condition holds."""
     deadline = time.monotonic() + LONGEST
     while not holds():
         assert time.monotonic() < deadline
@@ -181,10 +181,10 @@ def interrupt(driver: subprocess.Popen[bytes]) -> None:
 @pytest.mark.parametrize(
     ("kill", "seed"), [(kill_driver, 1), (kill_driver, 2), (kill_everything, 3), (kill_everything, 4), (interrupt, 5)]
 )
-def test_a_sweep_that_is_killed_and_goes_on_leaves_the_record_of_an_undisturbed_one(
-    kill: Callable[[subprocess.Popen[bytes]], None], seed: int, storage: Path, undisturbed: Record
+def test_killed_and_resumed_sweep_equals_an_uninterrupted_one(
+    kill: Callable[[subprocess.Popen[bytes]], None], seed: int, storage: Path, uninterrupted: Record
 ) -> None:
-    """Killed twice while it trains: in its first run, and again while it goes on."""
+    """Killed twice while it trains: in its first run, and again after resuming."""
     moments = random.Random(seed)
     for arguments, longest in (([*COMMAND, "--name", "sweep"], 4), (["--resume", "sweep"], 2)):
         since = time.time()
@@ -195,10 +195,10 @@ def test_a_sweep_that_is_killed_and_goes_on_leaves_the_record_of_an_undisturbed_
         kill(driver)
         driver.wait(60)
     assert finish(storage, "--resume", "sweep") == 0, (storage / "log.txt").read_text()
-    assert_equal(read_record(storage / "sweep"), undisturbed)
+    assert_equal(read_record(storage / "sweep"), uninterrupted)
 
 
-def test_a_search_that_is_killed_and_goes_on_tells_its_study_of_every_configuration_once(storage: Path) -> None:
+def test_killed_and_resumed_search_completes_every_configuration_once_in_its_study(storage: Path) -> None:
     driver = start(storage, *SEARCH, "--name", "sweep")
     await_true(lambda: has_ended(storage))
     assert driver.poll() is None, "it was over before it could be killed"
@@ -209,8 +209,8 @@ def test_a_search_that_is_killed_and_goes_on_tells_its_study_of_every_configurat
     assert len({record.trial_id for record in records}) == len(records)
     assert {record.number for record in records} == set(range(6))
     assert {record.status for record in records} <= {"complete", "pruned", "reused"}
-    assert sorted(told_of(trials)) == list(range(6)), "each configuration has one trial that has ended"
-    for number, (state, value) in told_of(trials).items():
+    assert sorted(state_and_value(trials)) == list(range(6)), "each configuration has one trial that has ended"
+    for number, (state, value) in state_and_value(trials).items():
         own = [record for record in records if record.number == number]
         bests = [record.best["overall"] for record in own]
         assert [record.replicate for record in own] == ([0] if state == "PRUNED" else [0, 1])
@@ -223,13 +223,13 @@ def test_a_search_that_is_killed_and_goes_on_tells_its_study_of_every_configurat
 
 
 def trials_of_study(folder: Path) -> list[FrozenTrial]:
-    """What the study of the sweep in a folder knows."""
+    """Trials in the study of the sweep in a folder."""
     trials: list[FrozenTrial] = open_study(folder, folder.name).get_trials()
     return trials
 
 
-def told_of(trials: Iterable[FrozenTrial]) -> dict[int, tuple[str, float | None]]:
-    """State and value of each configuration's only trial that has ended."""
+def state_and_value(trials: Iterable[FrozenTrial]) -> dict[int, tuple[str, float | None]]:
+    """State and value of each configuration's only finished trial."""
     ended = [
         trial for trial in trials if trial.state.is_finished() and trial.user_attrs.get(NUMBER_ATTRIBUTE) is not None
     ]
@@ -239,7 +239,7 @@ def told_of(trials: Iterable[FrozenTrial]) -> dict[int, tuple[str, float | None]
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_workers_that_are_killed_cost_a_sweep_nothing_but_time(seed: int, storage: Path, undisturbed: Record) -> None:
+def test_killed_workers_change_no_result(seed: int, storage: Path, uninterrupted: Record) -> None:
     moments = random.Random(seed)
     driver = start(storage, *COMMAND, "--name", "sweep")
     await_true(lambda: has_scored(storage))
@@ -247,7 +247,7 @@ def test_workers_that_are_killed_cost_a_sweep_nothing_but_time(seed: int, storag
     workers = [pid for pid in group_of(driver.pid) if re.search("RayTrainWorker", command_of(pid))]
     os.kill(moments.choice(workers), signal.SIGKILL)
     assert driver.wait(LONGEST) == 0, (storage / "log.txt").read_text()
-    assert_equal(read_record(storage / "sweep"), undisturbed)
+    assert_equal(read_record(storage / "sweep"), uninterrupted)
 
 
 def command_of(pid: int) -> str:
@@ -257,12 +257,12 @@ def command_of(pid: int) -> str:
     return ""
 
 
-def test_two_sweeps_at_once_over_one_storage_train_each_stage_once(storage: Path, undisturbed: Record) -> None:
+def test_two_concurrent_sweeps_train_each_stage_once(storage: Path, uninterrupted: Record) -> None:
     drivers = [start(storage, *COMMAND, "--name", name) for name in ("sweep", "other")]
     assert [driver.wait(LONGEST) for driver in drivers] == [0, 0], (storage / "log.txt").read_text()
     found = [read_record(storage / name) for name in ("sweep", "other")]
     for record in found:
         assert set(record.trials["status"]) <= {"complete", "reused"}
-        alone = undisturbed.trials[["status", "taken_from"]]
-        assert_equal(replace(record, trials=record.trials.assign(**alone)), undisturbed)
-    assert sum(record.num_trained for record in found) == undisturbed.num_trained
+        alone = uninterrupted.trials[["status", "taken_from"]]
+        assert_equal(replace(record, trials=record.trials.assign(**alone)), uninterrupted)
+    assert sum(record.num_trained for record in found) == uninterrupted.num_trained

@@ -15,24 +15,24 @@ from tests.sweeps.conftest import MakePlan
 NOON = 1_700_000_000.0
 
 
-def tell(ledger: Ledger, kind: Any, trial_id: str = "0000-r0", at: float = NOON, **facts: Any) -> None:
+def handle(ledger: Ledger, kind: Any, trial_id: str = "0000-r0", at: float = NOON, **facts: Any) -> None:
     apply_event(ledger, Event(kind=kind, lane="lane0", trial_id=trial_id, facts=facts, time=at))
 
 
 def start(ledger: Ledger, trial_id: str = "0000-r0", at: float = NOON, kind: str = "started") -> None:
-    tell(ledger, kind, trial_id, at, host="here", pid=1, attempt=1, why=None)
+    handle(ledger, kind, trial_id, at, host="here", pid=1, attempt=1, why=None)
 
 
 def report(ledger: Ledger, epoch: int, at: float = NOON, trial_id: str = "0000-r0", **scores: float) -> None:
-    tell(ledger, "report", trial_id, at, epoch=epoch, scores=scores, step=10 * epoch, seconds=2.0 * epoch)
+    handle(ledger, "report", trial_id, at, epoch=epoch, scores=scores, step=10 * epoch, seconds=2.0 * epoch)
 
 
 def end(ledger: Ledger, how: str, at: float = NOON, trial_id: str = "0000-r0", was_started: bool = True) -> None:
     error = "it broke" if how == "failed" else None
-    tell(ledger, "ended", trial_id, at, how=how, error=error, was_started=was_started, peak_memory_bytes=7)
+    handle(ledger, "ended", trial_id, at, how=how, error=error, was_started=was_started, peak_memory_bytes=7)
 
 
-def test_a_grid_is_queued_from_the_start(make_plan: MakePlan) -> None:
+def test_grid_is_queued_from_the_start(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan())
     assert {name: record.status for name, record in ledger.records.items()} == dict.fromkeys(
         ("0000-r0", "0001-r0", "0002-r0"), "queued"
@@ -40,7 +40,7 @@ def test_a_grid_is_queued_from_the_start(make_plan: MakePlan) -> None:
     assert ledger.counts == {"queued": 3}
 
 
-def test_a_trial_goes_from_queued_over_running_to_its_end(make_plan: MakePlan) -> None:
+def test_trial_goes_from_queued_over_running_to_its_end(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan(workers=2))
     start(ledger)
     assert ledger.counts == {"running": 1, "queued": 2}
@@ -65,7 +65,7 @@ def test_best_is_kept_per_score_with_its_first_epoch(make_plan: MakePlan) -> Non
     assert record.best_epoch == {"qqp": 1, "sst": 3, "overall": 3}
 
 
-def test_a_trial_whose_lane_was_restarted_keeps_its_first_start(make_plan: MakePlan) -> None:
+def test_trial_with_a_restarted_lane_keeps_its_first_start(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan())
     start(ledger, at=NOON)
     start(ledger, at=NOON + 100, kind="resumed")
@@ -74,11 +74,11 @@ def test_a_trial_whose_lane_was_restarted_keeps_its_first_start(make_plan: MakeP
     assert ledger.records["0000-r0"].wall_seconds == 150
 
 
-def test_a_trial_that_is_returned_is_queued_and_its_wait_for_a_lane_does_not_count(make_plan: MakePlan) -> None:
+def test_returned_trial_is_queued_and_its_wait_does_not_count(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan())
     start(ledger, at=NOON)
     report(ledger, 1, NOON + 50, sst=0.5)
-    tell(ledger, "requeued", at=NOON + 100)
+    handle(ledger, "requeued", at=NOON + 100)
     assert ledger.counts == {"queued": 3}
     assert ledger.num_unfinished == 3
     assert not ledger.progress
@@ -89,14 +89,14 @@ def test_a_trial_that_is_returned_is_queued_and_its_wait_for_a_lane_does_not_cou
     assert ledger.num_unfinished == 2
 
 
-def test_a_failed_trial_keeps_its_reason(make_plan: MakePlan) -> None:
+def test_failed_trial_keeps_its_reason(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan())
     start(ledger)
     end(ledger, "failed")
     assert (ledger.records["0000-r0"].status, ledger.records["0000-r0"].error) == ("failed", "it broke")
 
 
-def test_what_was_never_started_is_still_queued_after_an_interruption(make_plan: MakePlan) -> None:
+def test_unstarted_trials_stay_queued_after_an_interruption(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan())
     start(ledger)
     end(ledger, "interrupted")
@@ -104,14 +104,14 @@ def test_what_was_never_started_is_still_queued_after_an_interruption(make_plan:
     assert ledger.counts == {"interrupted": 1, "queued": 2}
 
 
-def test_what_still_runs_when_the_sweep_ends_is_interrupted(make_plan: MakePlan) -> None:
+def test_trials_running_at_the_sweeps_end_are_interrupted(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan())
     start(ledger)
     close_ledger(ledger)
     assert ledger.counts == {"interrupted": 1, "queued": 2}
 
 
-def test_replicates_are_expected_until_their_configuration_is_lost(make_plan: MakePlan) -> None:
+def test_replicates_are_expected_until_their_configuration_fails(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan(replicates=3))
     assert ledger.counts == {"queued": 9}
     start(ledger)
@@ -123,7 +123,7 @@ def test_replicates_are_expected_until_their_configuration_is_lost(make_plan: Ma
     assert ledger.counts == {"pruned": 1, "running": 1, "queued": 5}
 
 
-def test_trials_that_are_drawn_appear_as_they_are_suggested(make_plan: MakePlan) -> None:
+def test_drawn_trials_appear_when_suggested(make_plan: MakePlan) -> None:
     plan = make_plan(search="random", trials=5, grid={}, ranges={"smart.weight": Float(low=0, high=1)})
     ledger = open_ledger(plan)
     assert (ledger.records, ledger.counts) == ({}, {"queued": 5})
@@ -131,7 +131,7 @@ def test_trials_that_are_drawn_appear_as_they_are_suggested(make_plan: MakePlan)
     assert (list(ledger.records), ledger.counts) == (["0000-r0"], {"queued": 5})
 
 
-def test_the_best_trial_is_by_the_searched_metric(make_plan: MakePlan) -> None:
+def test_best_trial_is_by_the_searched_metric(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan(metric="qqp"))
     assert ledger.best is None
     report(ledger, 1, qqp=0.8, overall=0.5)
@@ -142,16 +142,16 @@ def test_the_best_trial_is_by_the_searched_metric(make_plan: MakePlan) -> None:
 def test_progress_is_kept_only_while_a_trial_runs(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan())
     start(ledger)
-    tell(ledger, "progress", epoch=1, step=3, num_steps=30)
+    handle(ledger, "progress", epoch=1, step=3, num_steps=30)
     assert ledger.progress["0000-r0"] == {"since": NOON, "epoch": 1, "step": 3, "num_steps": 30}
 
 
-def test_records_are_written_when_they_have_changed_and_only_then(make_plan: MakePlan) -> None:
+def test_records_are_written_only_after_changes(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan())
     path = ledger.plan.options.folder / "trials.parquet"
     save_ledger(ledger, ledger.plan.options.folder)
     before = path.stat().st_mtime_ns
-    tell(ledger, "lane_open", host="here", pid=1)
+    handle(ledger, "lane_open", host="here", pid=1)
     save_ledger(ledger, ledger.plan.options.folder)
     assert path.stat().st_mtime_ns == before
     start(ledger)
@@ -160,7 +160,7 @@ def test_records_are_written_when_they_have_changed_and_only_then(make_plan: Mak
     assert read_trials(ledger.plan.options.folder) == list(ledger.records.values())
 
 
-def test_records_are_in_order_of_configuration_and_replicate(make_plan: MakePlan) -> None:
+def test_records_are_ordered_by_configuration_and_replicate(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan(replicates=2))
     add_trial(ledger, make_spec(ledger.plan.space, 0, 1, {"smart.weight": 0.0}))
     save_ledger(ledger, ledger.plan.options.folder)
@@ -169,14 +169,14 @@ def test_records_are_in_order_of_configuration_and_replicate(make_plan: MakePlan
 
 
 @pytest.mark.parametrize("kind", ["lane_open", "lane_lost", "lane_down", "lane_closed"])
-def test_open_lanes_are_known(make_plan: MakePlan, kind: str) -> None:
+def test_open_lanes_are_counted(make_plan: MakePlan, kind: str) -> None:
     ledger = open_ledger(make_plan())
-    tell(ledger, "lane_open", host="here", pid=1)
-    tell(ledger, kind, host="here", why="gone")
+    handle(ledger, "lane_open", host="here", pid=1)
+    handle(ledger, kind, host="here", why="gone")
     assert ledger.lanes == ({"lane0": "here"} if kind == "lane_open" else {})
 
 
-def test_a_trial_that_goes_on_reports_anew_and_keeps_its_first_start(make_plan: MakePlan) -> None:
+def test_resumed_trial_reports_again_and_keeps_its_first_start(make_plan: MakePlan) -> None:
     before = open_ledger(make_plan())
     start(before)
     report(before, 1, NOON + 5, qqp=0.9)
@@ -200,7 +200,7 @@ def test_a_trial_that_goes_on_reports_anew_and_keeps_its_first_start(make_plan: 
     assert record.wall_seconds == 9 + 21
 
 
-def test_the_time_in_which_a_sweep_lay_still_does_not_count(make_plan: MakePlan) -> None:
+def test_time_between_two_runs_does_not_count(make_plan: MakePlan) -> None:
     evening, morning = NOON, NOON + 14 * 3600
     before = open_ledger(make_plan())
     start(before, at=evening)
@@ -216,7 +216,7 @@ def test_the_time_in_which_a_sweep_lay_still_does_not_count(make_plan: MakePlan)
     assert (record.wall_seconds, record.started) == (70, "2023-11-14T22:13:20.000+00:00")
 
 
-def test_a_trial_that_fails_before_it_has_a_lane_again_took_what_it_took(make_plan: MakePlan) -> None:
+def test_trial_that_fails_without_a_lane_keeps_its_seconds(make_plan: MakePlan) -> None:
     before = open_ledger(make_plan())
     start(before)
     end(before, "interrupted", NOON + 60)
@@ -225,7 +225,7 @@ def test_a_trial_that_fails_before_it_has_a_lane_again_took_what_it_took(make_pl
     assert (ledger.records["0000-r0"].status, ledger.records["0000-r0"].wall_seconds) == ("failed", 60)
 
 
-def test_known_trials_stay_as_they_are_and_points_of_the_grid_that_are_missing_are_added(make_plan: MakePlan) -> None:
+def test_known_trials_stay_and_missing_grid_points_are_added(make_plan: MakePlan) -> None:
     before = open_ledger(make_plan())
     start(before, "0001-r0")
     report(before, 1, trial_id="0001-r0", overall=0.5)
@@ -237,7 +237,7 @@ def test_known_trials_stay_as_they_are_and_points_of_the_grid_that_are_missing_a
     assert [record.number for record in read_trials(ledger.plan.options.folder)] == [0, 1, 2]
 
 
-def test_a_trial_that_has_ended_before_is_no_longer_failed_once_it_runs_again(make_plan: MakePlan) -> None:
+def test_retried_trial_is_no_longer_failed_once_it_runs(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan())
     start(ledger)
     end(ledger, "failed")
@@ -245,13 +245,15 @@ def test_a_trial_that_has_ended_before_is_no_longer_failed_once_it_runs_again(ma
     assert (ledger.records["0000-r0"].status, ledger.records["0000-r0"].error) == ("running", None)
 
 
-def test_what_a_trial_has_taken_over_is_on_its_record(make_plan: MakePlan) -> None:
+def test_reused_work_is_recorded(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan())
     start(ledger)
-    tell(ledger, "starting_point", epochs=1, shared_steps=4, shared_seconds=0.5, taken_from=None, note=None)
+    handle(ledger, "starting_point", epochs=1, shared_steps=4, shared_seconds=0.5, taken_from=None, note=None)
     assert (ledger.records["0000-r0"].shared_steps, ledger.records["0000-r0"].taken_from) == (4, None)
-    tell(ledger, "stage_finished", stage=0, why_not=None)
-    tell(ledger, "starting_point", epochs=3, shared_steps=9, shared_seconds=0.5, taken_from="other/0002-r0", note=None)
+    handle(ledger, "stage_finished", stage=0, why_not=None)
+    handle(
+        ledger, "starting_point", epochs=3, shared_steps=9, shared_seconds=0.5, taken_from="other/0002-r0", note=None
+    )
     end(ledger, "reused")
     record = ledger.records["0000-r0"]
     assert (record.status, record.shared_steps, record.taken_from) == ("reused", 9, "other/0002-r0")
@@ -260,10 +262,10 @@ def test_what_a_trial_has_taken_over_is_on_its_record(make_plan: MakePlan) -> No
 @pytest.mark.parametrize(
     ("kind", "facts"), [("stage_finished", {"stage": 0, "why_not": "no"}), ("waiting", {"what": "x"})]
 )
-def test_what_a_person_is_told_alone_changes_no_record(make_plan: MakePlan, kind: str, facts: dict[str, Any]) -> None:
+def test_events_for_the_user_change_no_record(make_plan: MakePlan, kind: str, facts: dict[str, Any]) -> None:
     ledger = open_ledger(make_plan())
     start(ledger)
     before = dict(ledger.records)
     ledger.is_changed = False
-    tell(ledger, kind, **facts)
+    handle(ledger, kind, **facts)
     assert (ledger.records, ledger.is_changed) == (before, False)

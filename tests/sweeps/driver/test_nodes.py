@@ -1,4 +1,4 @@
-"""Sweeps on a cluster whose nodes are lost and join: every trial ends, on whatever is left."""
+"""On a cluster that loses and gains nodes every trial ends, on the nodes that are left."""
 
 import re
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def one_cpu(tmp_path: Path) -> Iterator[Nodes]:
 
 @pytest.fixture
 def no_cpu(tmp_path: Path) -> Iterator[Nodes]:
-    """A head on which nothing can be trained, and a node with room for one lane."""
+    """A head that cannot hold a lane, and a node with room for one."""
     with open_nodes(tmp_path, head_cpus=0) as nodes:
         nodes.add("worker", 1)
         yield nodes
@@ -51,7 +51,7 @@ def assert_all_complete(run: Run, storage: Path) -> pd.DataFrame:
     return trials
 
 
-def test_the_trial_of_a_lost_node_goes_on_where_it_was_on_the_node_that_is_left(one_cpu: Nodes, storage: Path) -> None:
+def test_trial_of_a_lost_node_continues_on_the_remaining_node(one_cpu: Nodes, storage: Path) -> None:
     one_cpu.add("worker", 1)
     run = start_sweep(one_cpu, storage, *COMMAND)
     run.wait_until("Opening 2 lanes of 1 worker each")
@@ -67,7 +67,7 @@ def test_the_trial_of_a_lost_node_goes_on_where_it_was_on_the_node_that_is_left(
     assert len(starts) == 1, "no epoch is trained twice"
 
 
-def test_a_node_that_joins_later_is_used(one_cpu: Nodes, storage: Path) -> None:
+def test_node_that_joins_later_is_used(one_cpu: Nodes, storage: Path) -> None:
     run = start_sweep(one_cpu, storage, *COMMAND)
     run.wait_until("Opening 1 lane of 1 worker each")
     run.wait_until("lane0 is open on")
@@ -75,10 +75,10 @@ def test_a_node_that_joins_later_is_used(one_cpu: Nodes, storage: Path) -> None:
     run.wait_until("Opening 1 more lane: the cluster has room")
     run.wait_until("lane1 is open on")
     assert_all_complete(run, storage)
-    assert run.says("sweep-lane. is idle and has released its resources")
+    assert run.has_line("sweep-lane. is idle and has released its resources")
 
 
-def test_the_node_that_has_all_trials_is_lost_and_another_one_comes(no_cpu: Nodes, storage: Path) -> None:
+def test_only_node_is_lost_and_replaced(no_cpu: Nodes, storage: Path) -> None:
     run = start_sweep(no_cpu, storage, *COMMAND)
     run.wait_until(TWO_EPOCHS)
     no_cpu.kill("worker")
@@ -87,7 +87,7 @@ def test_the_node_that_has_all_trials_is_lost_and_another_one_comes(no_cpu: Node
     assert_all_complete(run, storage)
 
 
-def test_where_no_node_comes_the_sweep_ends_as_interrupted_and_can_be_resumed(no_cpu: Nodes, storage: Path) -> None:
+def test_without_a_new_node_the_sweep_is_interrupted_and_can_be_resumed(no_cpu: Nodes, storage: Path) -> None:
     run = start_sweep(no_cpu, storage, *COMMAND, "--node-wait-minutes", "0.05")
     run.wait_until(TWO_EPOCHS)
     no_cpu.kill("worker")
@@ -99,7 +99,7 @@ def test_where_no_node_comes_the_sweep_ends_as_interrupted_and_can_be_resumed(no
     assert_all_complete(start_sweep(no_cpu, storage, "--resume", "sweep"), storage)
 
 
-def test_a_lane_over_two_nodes_goes_on_once_it_has_two_again(one_cpu: Nodes, storage: Path) -> None:
+def test_lane_over_two_nodes_continues_once_two_are_back(one_cpu: Nodes, storage: Path) -> None:
     one_cpu.add("worker", 1)
     run = start_sweep(one_cpu, storage, *COMMAND, "--workers", "2")
     run.wait_until("Opening 1 lane of 2 workers each")

@@ -1,4 +1,4 @@
-"""Whole sweeps on a real Ray: what ends how, what Optuna and the records say of it, and that nothing is left behind."""
+"""Whole sweeps on a real Ray: how trials end, what Optuna and the records hold, and that nothing is left running."""
 
 import os
 import signal
@@ -56,7 +56,7 @@ class FinishedSweep:
 
 
 class Killer:
-    """Kills the lane's worker when a trial that it was given has reported its second epoch, or is resumed."""
+    """Kills the lane's worker when a given trial has reported its second epoch, or is resumed."""
 
     def __init__(self, times: dict[str, int]) -> None:
         self.times = times
@@ -79,7 +79,7 @@ def sweep(
     tiny_folder: Path,
     tiny_encoder_folder: Path,
 ) -> FinishedSweep:
-    """A sweep with one lane, whose worker is killed once; most of the time goes into starting workers."""
+    """A sweep with one lane, whose worker is killed once; starting workers takes most of the time."""
     return run_on_one_lane(tmp_path_factory.mktemp("storage"), tiny_folder, tiny_encoder_folder, VALUES, {KILLED: 1})
 
 
@@ -99,14 +99,14 @@ def run_on_one_lane(
 
 
 def small_config(encoder: Path) -> TrialConfig:
-    """One stage with all tasks, so that scores begin at once; dropout on."""
+    """One stage with all tasks, so that every epoch is scored; dropout on."""
     stage = StageConfig(tasks=("sst", "qqp", "sts"), epochs=3, steps_per_epoch=12)
     changes = {"encoder.name": str(encoder), "encoder.max_length": 32, "encoder.dropout": 0.1, "smart.tasks": ["sst"]}
     return TrialConfig(stages=(stage,)).override(changes)
 
 
 def reports_without_ray(sweep: FinishedSweep, trial_id: str) -> list[EpochReport]:
-    """Reports of the trial when this process trains it, on one thread like the lane's worker."""
+    """Reports of the trial trained in this process, on one thread like the lane's worker."""
     config = TrialConfig.from_json(sweep.records[trial_id].config)
     encoder = load_encoder(config.encoder.name)
     corpus = tokenize(read_data(config, sweep.plan.data_folder), encoder.tokenizer, sweep.plan.options.cache_folder)
@@ -125,7 +125,7 @@ def reports_without_ray(sweep: FinishedSweep, trial_id: str) -> list[EpochReport
     return reports
 
 
-def test_every_trial_ends_as_it_should(sweep: FinishedSweep) -> None:
+def test_every_trial_ends_as_expected(sweep: FinishedSweep) -> None:
     statuses = {trial_id: record.status for trial_id, record in sweep.records.items()}
     assert statuses == {KILLED: "complete", STEADY: "complete", STOPPED: "pruned", DIVERGING: "failed"}
     assert sweep.outcome.counts == {"complete": 2, "pruned": 1, "failed": 1}
@@ -133,7 +133,7 @@ def test_every_trial_ends_as_it_should(sweep: FinishedSweep) -> None:
     assert sweep.outcome.error is None
 
 
-def test_a_killed_worker_is_restarted_and_its_trial_goes_on_from_its_checkpoint(sweep: FinishedSweep) -> None:
+def test_killed_worker_is_restarted_and_its_trial_continues_from_its_checkpoint(sweep: FinishedSweep) -> None:
     (resumed,) = sweep.of("resumed", KILLED)
     assert resumed.facts["attempt"] == 2
     assert [event.facts["epoch"] for event in sweep.of("report", KILLED)] == [1, 2, 3]
@@ -142,8 +142,8 @@ def test_a_killed_worker_is_restarted_and_its_trial_goes_on_from_its_checkpoint(
 
 
 @pytest.mark.parametrize("trial_id", [KILLED, STEADY])
-def test_a_trial_in_a_lane_equals_one_in_a_cold_process_bit_for_bit(sweep: FinishedSweep, trial_id: str) -> None:
-    """The first was killed and resumed, the second trained in a warm lane."""
+def test_trials_in_a_lane_equal_trials_in_a_new_process(sweep: FinishedSweep, trial_id: str) -> None:
+    """Bit for bit. The first was killed and resumed, the second trained in a warm lane."""
     for report in reports_without_ray(sweep, trial_id):
         for cold in report.predictions:
             warm = read_predictions(
@@ -153,7 +153,7 @@ def test_a_trial_in_a_lane_equals_one_in_a_cold_process_bit_for_bit(sweep: Finis
             assert np.array_equal(np.array(warm["logits"].to_pylist(), dtype=np.float32), cold.logits)
 
 
-def test_what_the_scheduler_stops_leaves_its_lane_at_that_report(sweep: FinishedSweep) -> None:
+def test_trial_stopped_by_the_scheduler_leaves_its_lane_at_that_report(sweep: FinishedSweep) -> None:
     (report,) = sweep.of("report", STOPPED)
     (end,) = sweep.of("ended", STOPPED)
     (start,) = sweep.of("started", DIVERGING)
@@ -161,12 +161,12 @@ def test_what_the_scheduler_stops_leaves_its_lane_at_that_report(sweep: Finished
     assert end.lane == start.lane
 
 
-def test_a_diverging_trial_has_failed_with_task_step_and_loss(sweep: FinishedSweep) -> None:
+def test_diverging_trial_fails_with_task_step_and_loss(sweep: FinishedSweep) -> None:
     assert sweep.outcome.failures[DIVERGING] == "qqp: loss is nan at step 2"
     assert sweep.records[DIVERGING].best == {}
 
 
-def test_optuna_has_what_happened(sweep: FinishedSweep) -> None:
+def test_optuna_study_holds_all_trials(sweep: FinishedSweep) -> None:
     storage = JournalStorage(JournalFileBackend(str(sweep.plan.options.folder / JOURNAL_NAME)))
     trials = optuna.load_study(study_name=sweep.plan.options.name, storage=storage).trials
     states = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}
@@ -179,7 +179,7 @@ def test_optuna_has_what_happened(sweep: FinishedSweep) -> None:
         assert trial.value == (record.best["overall"] if record.status != "failed" else None)
 
 
-def test_records_hold_what_was_reported(sweep: FinishedSweep) -> None:
+def test_records_hold_the_reports(sweep: FinishedSweep) -> None:
     for trial_id, record in sweep.records.items():
         reports = [event.facts for event in sweep.of("report", trial_id)]
         for name, best in record.best.items():
@@ -191,7 +191,7 @@ def test_records_hold_what_was_reported(sweep: FinishedSweep) -> None:
     assert overall == {trial_id: record.best["overall"] for trial_id, record in sweep.records.items() if record.best}
 
 
-def test_resources_come_back_and_nothing_is_left_behind(sweep: FinishedSweep) -> None:
+def test_resources_are_freed_and_no_process_is_left(sweep: FinishedSweep) -> None:
     assert ray.available_resources()["CPU"] == 2
     left = {path.name for path in sweep.plan.options.folder.iterdir()}
     copies = {TRIALS_BACKUP_FILE, CURVES_BACKUP_FILE}
@@ -202,7 +202,7 @@ def test_resources_come_back_and_nothing_is_left_behind(sweep: FinishedSweep) ->
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("private_ray")
-def test_a_trial_that_kills_its_lane_twice_has_failed_and_the_sweep_goes_on(
+def test_trial_that_kills_its_lane_twice_fails_and_the_sweep_continues(
     tiny_folder: Path, tiny_encoder_folder: Path, tmp_path: Path
 ) -> None:
     deadly, after = "0000-r0", "0001-r0"
@@ -235,14 +235,14 @@ def test_one_ctrl_c_stops_cleanly(make_plan: MakePlan, tiny_folder: Path, tiny_e
 
 
 @pytest.mark.usefixtures("private_ray")
-def test_a_sweep_too_large_for_the_cluster_is_one_clear_error(make_plan: MakePlan) -> None:
+def test_sweep_too_large_for_the_cluster_is_one_error(make_plan: MakePlan) -> None:
     with pytest.raises(ValueError, match=r"a trial must fit the cluster, which has 2 CPUs.*needs 8 workers of 1 CPU"):
         run_sweep(make_plan(workers=8), lambda _event, _ledger: None)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("private_ray")
-def test_data_that_a_lane_cannot_load_is_one_clear_error(
+def test_data_that_a_lane_cannot_load_are_one_error(
     make_plan: MakePlan, tiny_encoder_folder: Path, tmp_path: Path
 ) -> None:
     plan = make_plan(base=small_config(tiny_encoder_folder), data_folder=tmp_path / "nowhere")

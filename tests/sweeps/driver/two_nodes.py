@@ -21,13 +21,13 @@ NOTICED_SOONER = {
     "RAY_health_check_failure_threshold": "4",
     "RAY_memory_monitor_refresh_ms": "0",
 }
-"""Ray's head takes a silent node for dead after 2 s, not after 15."""
+"""Ray's head declares a silent node dead after 2 s instead of 15."""
 LONGEST = 240
 
 
 @dataclass(kw_only=True)
 class Nodes:
-    """A cluster: a head, and nodes that come and go."""
+    """A cluster: a head, and nodes that can be added and killed."""
 
     folder: Path
     environment: dict[str, str]
@@ -53,13 +53,13 @@ class Nodes:
         self.start(name, num_cpus, f"--address={self.address}")
 
     def kill(self, name: str) -> None:
-        """Kills a node's raylet with -9, as a machine that has lost its power; its workers die with it."""
+        """Kills a node's raylet with -9, as a power loss would; its workers die with it."""
         (raylet,) = [pid for pid in session_of(self.processes[name].pid) if "raylet/raylet" in command_of(pid)]
         os.kill(raylet, signal.SIGKILL)
 
 
 def session_of(pid: int) -> list[int]:
-    """The processes of the session that `pid` leads."""
+    """Processes of the session that `pid` leads."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError):
@@ -76,7 +76,7 @@ def command_of(pid: int) -> str:
 
 
 def wait_for(holds: Callable[[], bool], what: str, seconds: float = LONGEST) -> None:
-    """Waits until something holds."""
+    """Waits until a condition holds."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, f"{what} did not come"
@@ -85,7 +85,7 @@ def wait_for(holds: Callable[[], bool], what: str, seconds: float = LONGEST) -> 
 
 @contextmanager
 def open_nodes(home: Path, head_cpus: int) -> Iterator[Nodes]:
-    """A cluster with a head of `head_cpus` CPUs; all of it ends with the context."""
+    """A cluster with a head of `head_cpus` CPUs; it ends with the context."""
     with TemporaryDirectory(prefix="n", dir="/tmp") as folder:  # Ray's sockets need a short path
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
         environment |= {"HOME": str(home), "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
@@ -104,19 +104,19 @@ def open_nodes(home: Path, head_cpus: int) -> Iterator[Nodes]:
 
 @dataclass(kw_only=True)
 class Run:
-    """A sweep that runs, as a command."""
+    """A running sweep command."""
 
     process: "subprocess.Popen[str]"
     log: Path
 
-    def says(self, pattern: str) -> bool:
-        """Whether some line of its output holds a pattern."""
+    def has_line(self, pattern: str) -> bool:
+        """Whether some line of its output matches a pattern."""
         return re.search(pattern, self.log.read_text()) is not None
 
     def wait_until(self, pattern: str) -> None:
         """Waits for a line."""
-        wait_for(lambda: self.says(pattern) or self.process.poll() is not None, pattern)
-        assert self.says(pattern), self.log.read_text()
+        wait_for(lambda: self.has_line(pattern) or self.process.poll() is not None, pattern)
+        assert self.has_line(pattern), self.log.read_text()
 
 
 def start_sweep(nodes: Nodes, storage: Path, *arguments: str) -> Run:

@@ -1,4 +1,4 @@
-"""How much disk a sweep needs: parts by hand, and the whole measured on a sweep that is trained."""
+"""Estimates of a sweep's disk: parts by hand, and the total against a trained sweep."""
 
 import dataclasses
 import math
@@ -72,7 +72,7 @@ def paths_of(*configs: TrialConfig, shares: bool = True) -> list[list[Segment]]:
     return simulate_training(configs, cuts, shares)
 
 
-def test_predictions_are_counted_for_every_epoch_since_their_task_is_active(inputs: SweepInputs) -> None:
+def test_predictions_count_from_the_epoch_where_their_task_is_active(inputs: SweepInputs) -> None:
     config = TrialConfig(stages=TWO_STAGES).override({"tasks.sst.scored_train_rows": 40})
     qqp, sst = 100 * (20 + 4) + BYTES_PER_TABLE, (10 + 40) * (20 + 4 * 5) + 2 * BYTES_PER_TABLE
     assert [prediction_bytes(config, inputs, epochs) for epochs in range(6)] == [
@@ -81,22 +81,22 @@ def test_predictions_are_counted_for_every_epoch_since_their_task_is_active(inpu
     ]
 
 
-def test_scored_train_rows_are_no_more_than_there_are(inputs: SweepInputs) -> None:
+def test_scored_train_rows_are_at_most_all_rows(inputs: SweepInputs) -> None:
     config = PLAIN.override({"tasks.sst.scored_train_rows": 2000})
     assert prediction_bytes(config, inputs, 1) == (10 + 100) * (20 + 4 * 5) + 2 * BYTES_PER_TABLE
 
 
-def test_a_name_has_epochs_from_the_one_in_which_its_task_becomes_active() -> None:
+def test_best_epochs_of_a_task_start_where_it_becomes_active() -> None:
     assert sorted(first_epoch_by_score(TrialConfig(stages=TWO_STAGES))) == [1, 3, 3]  # QQP; SST, overall
     assert first_epoch_by_score(PLAIN) == [1, 1]
 
 
-def test_one_epoch_is_best_for_every_name() -> None:
+def test_one_epoch_can_be_best_for_all_tasks() -> None:
     assert expected_weights(PLAIN, None, 1, ENCODER) == [4000]
     assert expected_weights(PLAIN, None, 0.25, ENCODER) == [pytest.approx(4000 * (1 - 0.75**2))]
 
 
-def test_best_epochs_are_as_many_as_names_that_draw_among_their_epochs_differ() -> None:
+def test_expected_number_of_distinct_best_epochs() -> None:
     config = TrialConfig(stages=TWO_STAGES)
     found = [size / 4000 for size in expected_weights(config, None, 1, ENCODER)]
     late = 1 - 4 / 5 * (2 / 3) ** 2  # QQP draws among five epochs, SST and the overall score among three
@@ -117,13 +117,11 @@ def test_best_epochs_are_as_many_as_names_that_draw_among_their_epochs_differ() 
         (PLAIN.override({"encoder.trained_layers": []}), 1),
     ],
 )
-def test_a_state_holds_moments_of_what_is_trained_and_weights_to_go_back_to(
-    config: TrialConfig, parameters: int
-) -> None:
+def test_state_holds_moments_of_trained_weights_and_the_best_weights(config: TrialConfig, parameters: int) -> None:
     assert state_bytes(config, 0, ENCODER) == parameters * 4000
 
 
-def test_a_sweep_that_shares_nothing_leaves_records_and_best_weights(inputs: SweepInputs) -> None:
+def test_sweep_without_sharing_keeps_records_and_best_weights(inputs: SweepInputs) -> None:
     configs = [TrialConfig(stages=TWO_STAGES).override({"tasks.sst.batch_size": size}) for size in (8, 16)]
     disk = estimate_disk(paths_of(*configs, shares=False), inputs, ENCODER, dataclasses.replace(ALL, replicates=3), 1)
     each = prediction_bytes(configs[0], inputs, 5) + 5 * BYTES_PER_EPOCH + BYTES_PER_TRIAL
@@ -135,7 +133,7 @@ def test_a_sweep_that_shares_nothing_leaves_records_and_best_weights(inputs: Swe
     assert disk.most == disk.records + 6 * 3 * 4000 + max(disk.records, 36_000)
 
 
-def test_a_stage_that_is_shared_is_kept_once(inputs: SweepInputs) -> None:
+def test_shared_stage_counts_once(inputs: SweepInputs) -> None:
     configs = [TrialConfig(stages=TWO_STAGES).override({"tasks.sst.batch_size": size}) for size in (8, 16)]
     paths = paths_of(*configs)
     (first, second), (same, third) = paths
@@ -146,7 +144,7 @@ def test_a_stage_that_is_shared_is_kept_once(inputs: SweepInputs) -> None:
     assert disk.weights == round(sum(early) + 2 * sum(late[2:]))
 
 
-def test_without_room_stages_that_nobody_needs_go_first(inputs: SweepInputs) -> None:
+def test_without_room_spare_stages_are_evicted_first(inputs: SweepInputs) -> None:
     paths = paths_of(*(TrialConfig(stages=TWO_STAGES).override({"tasks.sst.batch_size": size}) for size in (8, 16)))
     shared = entry_bytes(paths[0][0], inputs, ENCODER)
     one = shared + sum(expected_weights(paths[0][0].config, paths[0][0].cut, 1, ENCODER))
@@ -157,7 +155,7 @@ def test_without_room_stages_that_nobody_needs_go_first(inputs: SweepInputs) -> 
     assert estimate_disk(paths, inputs, ENCODER, twice, 1).stages == 2 * shared
 
 
-def test_where_few_trials_keep_their_weights_less_is_foretold(inputs: SweepInputs) -> None:
+def test_keep_models_lowers_the_estimate(inputs: SweepInputs) -> None:
     configs = [TrialConfig(stages=TWO_STAGES).override({"tasks.sst.batch_size": size}) for size in range(8, 28)]
     found = []
     for num_models in (1, 10, 20):
@@ -183,7 +181,7 @@ Prepare = Callable[..., tuple[SweepOptions, SweepInputs, SweepPlan]]
 
 @pytest.fixture
 def prepare(tmp_path: Path, tiny_folder: Path, tiny_encoder_folder: Path, tiny_config: TrialConfig) -> Prepare:
-    """A small sweep over three batch sizes, two stages each, as `sweeps/run.py` would prepare it."""
+    """A small sweep over three batch sizes, two stages each, prepared as by `sweeps/run.py`."""
 
     def make(changes: dict[str, Any], **settings: Any) -> tuple[SweepOptions, SweepInputs, SweepPlan]:
         short = {"smart.weight": 0, "stages.1.steps_per_epoch": 6, "optimizer.learning_rate": 3e-3}
@@ -230,9 +228,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_disk_that_is_foretold_is_that_which_a_sweep_uses_and_leaves(
-    case: str, prepare: Prepare, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_disk_estimate_matches_usage(case: str, prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> None:
     changes, settings = CASES[case]
     options, inputs, plan = prepare(changes, checkpoint_steps=2, **settings)
     configs: Sequence[TrialConfig] = grid_configs(plan.space)
@@ -240,7 +236,7 @@ def test_the_disk_that_is_foretold_is_that_which_a_sweep_uses_and_leaves(
     checksum = mtlib.runtime.checksum.file_crc32
 
     def measure(path: Path) -> int:
-        peak.append(disk_usage(*folders))  # a state is on the disk, and those that it replaces are there still
+        peak.append(disk_usage(*folders))  # a new state is written before the old ones are deleted
         return checksum(path)
 
     for module in (mtlib.checkpoints.state, mtlib.checkpoints.best_weights):

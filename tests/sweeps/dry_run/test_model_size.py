@@ -1,4 +1,4 @@
-"""The size of a model, told from files and configuration, is that of the model that is trained."""
+"""A model's size, computed from files and configuration, equals that of the trained model."""
 
 import dataclasses
 
@@ -14,7 +14,7 @@ from sweeps.dry_run.model_size import EncoderSize, measure_encoder, measure_mode
 from tests.mtlib.training.combinations import METHODS, Changes
 
 
-def test_the_parameters_of_an_encoder_are_those_of_its_weights(tiny_encoder: PretrainedEncoder) -> None:
+def test_encoder_parameters_are_those_of_its_weights(tiny_encoder: PretrainedEncoder) -> None:
     size = measure_encoder(tiny_encoder)
     layers = [sum(w.numel() for n, w in tiny_encoder.weights.items() if f"layer.{i}." in n) for i in range(2)]
     assert size == EncoderSize(
@@ -24,18 +24,18 @@ def test_the_parameters_of_an_encoder_are_those_of_its_weights(tiny_encoder: Pre
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("tasks", [("qqp",), ("sst", "qqp", "sts")])
-def test_a_model_is_as_large_as_it_is_told(
+def test_model_size_matches_the_model(
     method: str,
     tasks: tuple[str, ...],
     tiny_config: TrialConfig,
     tiny_encoder: PretrainedEncoder,
 ) -> None:
-    size = measure_encoder(tiny_encoder)
+    encoder_size = measure_encoder(tiny_encoder)
     config = tiny_config.override({"smart.weight": 0, **METHODS[method]})
     model = MultiTaskModel(config, tiny_encoder)
-    told = measure_model(config, tasks, size)
-    assert told.kept == sum(weight.numel() for weight in active_weights(config, tasks, model.state_dict()).values())
-    assert told.trained == sum(weight.numel() for weight in trained_parameters(config, model, tasks).values())
+    size = measure_model(config, tasks, encoder_size)
+    assert size.kept == sum(weight.numel() for weight in active_weights(config, tasks, model.state_dict()).values())
+    assert size.trained == sum(weight.numel() for weight in trained_parameters(config, model, tasks).values())
 
 
 def test_a_loss_that_needs_two_outputs_is_counted_by_its_entry(
@@ -54,7 +54,7 @@ def test_a_loss_that_needs_two_outputs_is_counted_by_its_entry(
     [({}, 100), ({"encoder.trained_layers": []}, 0), ({"encoder.trained_layers": [1]}, 30)],
 )
 def test_without_a_hidden_size_heads_are_not_counted(changes: Changes, trained: int, tiny_config: TrialConfig) -> None:
-    told = measure_model(
+    size = measure_model(
         tiny_config.override(changes), ("sst",), EncoderSize(num_parameters=100, in_layers={0: 20, 1: 30})
     )
-    assert (told.kept, told.trained) == (100, trained)
+    assert (size.kept, size.trained) == (100, trained)

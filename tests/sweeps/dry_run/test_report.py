@@ -1,4 +1,4 @@
-"""What a dry run says, checked against numbers by hand."""
+"""The report of a dry run, checked against numbers by hand."""
 
 import dataclasses
 from collections.abc import Callable
@@ -75,14 +75,14 @@ def test_every_replicate_is_a_trial(options: Build, inputs: SweepInputs) -> None
     assert [line.split()[0] for line in lines[2:6]] == ["0000-r0", "0000-r1", "0001-r0", "0001-r1"]
 
 
-def test_keys_that_vary_together_have_a_column_each(options: Build, inputs: SweepInputs) -> None:
+def test_linked_keys_have_a_column_each(options: Build, inputs: SweepInputs) -> None:
     grid = {("tasks.sst.batch_size", "stages.1.order"): ((8, "batch_round_robin"), (16, "sampled_round_robin"))}
     lines = describe_trials(options(), with_space(inputs, grid=grid, ranges={}))
     assert lines[1].split() == ["trial", "tasks.sst.batch_size", "stages.1.order"]
     assert lines[3].split() == ["0001-r0", "16", "sampled_round_robin"]
 
 
-def test_a_key_with_a_condition_says_where_it_is_drawn(options: Build, inputs: SweepInputs) -> None:
+def test_key_with_a_condition_shows_it(options: Build, inputs: SweepInputs) -> None:
     ranges = {"smart.mode": Choice(values=("unit_norm", "paper", "random")), "smart.num_steps": Int(low=1, high=3)}
     conditions = {"smart.num_steps": Condition(key="smart.mode", values=("unit_norm", "paper"))}
     lines = describe_trials(
@@ -93,7 +93,7 @@ def test_a_key_with_a_condition_says_where_it_is_drawn(options: Build, inputs: S
     assert lines[2].split(maxsplit=1) == ["smart.num_steps", said]
 
 
-def test_a_condition_on_a_truth_value_is_said_as_it_would_be_typed(options: Build, inputs: SweepInputs) -> None:
+def test_boolean_condition_is_shown_as_typed(options: Build, inputs: SweepInputs) -> None:
     ranges = {"stages.1.sum_losses": Choice(values=(False, True)), "gradients": Choice(values=("sum", "pcgrad"))}
     conditions = {"gradients": Condition(key="stages.1.sum_losses", values=(True,))}
     space = with_space(inputs, grid={}, ranges=ranges, conditions=conditions)
@@ -103,7 +103,7 @@ def test_a_condition_on_a_truth_value_is_said_as_it_would_be_typed(options: Buil
 
 
 @pytest.mark.parametrize("search", ["tpe", "random"])
-def test_a_search_shows_its_domain(options: Build, inputs: SweepInputs, search: str) -> None:
+def test_search_shows_its_domain(options: Build, inputs: SweepInputs, search: str) -> None:
     lines = describe_trials(options(search=search, trials=5), inputs)
     assert lines == [
         f"5 configurations drawn by {search}, each trained once, from",
@@ -111,17 +111,17 @@ def test_a_search_shows_its_domain(options: Build, inputs: SweepInputs, search: 
     ]
 
 
-def test_ranges_are_told_in_words() -> None:
+def test_ranges_are_described() -> None:
     assert describe_range(Float(low=1e-6, high=0.1, log=True)) == "a number from 1e-06 to 0.1, logarithmic"
     assert describe_range(Int(low=8, high=64)) == "a whole number from 8 to 64"
     assert describe_range(Choice(values=("a", 1.5, None, (1, 2)))) == "one of a, 1.5, null, [1, 2]"
 
 
-def test_stages_and_steps_are_those_of_the_orders(options: Build, inputs: SweepInputs) -> None:
+def test_stages_and_steps_follow_the_batch_orders(options: Build, inputs: SweepInputs) -> None:
     lines = describe_stages(options(replicates=2), inputs)
     first = -(-1000 // 16)  # one pass over QQP
-    rounds = -(-100 // 16)  # until SST, the larger of the small sets, is through; QQP has a batch in each
-    second = 2 * rounds + -(-50 // 16)  # STS ends before
+    rounds = -(-100 // 16)  # until SST, the larger of the small sets, is exhausted; QQP has a batch in each
+    second = 2 * rounds + -(-50 // 16)  # STS is exhausted earlier
     assert lines[0] == "Stages of each trial:"
     assert lines[2].split() == ["0", "qqp", "batch_round_robin", "2", str(first), str(2 * first)]
     assert lines[3].split() == ["1", "sst", "qqp", "sts", "sampled_round_robin", "13", str(second), str(13 * second)]
@@ -144,7 +144,7 @@ def sharing(inputs: SweepInputs, grid: dict[Any, Any], **changes: Any) -> SweepI
 SIZES = {"tasks.sst.batch_size": (8, 16, 32)}
 
 
-def test_a_tree_shows_what_is_trained_once_and_how_many_come_through_it(options: Build, inputs: SweepInputs) -> None:
+def test_stage_tree_shows_shared_stages_with_their_number_of_trials(options: Build, inputs: SweepInputs) -> None:
     lines = describe_stages(options(), sharing(inputs, SIZES))
     assert lines[-5:] == [
         "Stages that trials share: how often each is trained, and how many trainings share it:",
@@ -155,13 +155,13 @@ def test_a_tree_shows_what_is_trained_once_and_how_many_come_through_it(options:
     ]
 
 
-def test_replicates_share_nothing_with_one_another(options: Build, inputs: SweepInputs) -> None:
+def test_replicates_share_nothing(options: Build, inputs: SweepInputs) -> None:
     lines = describe_stages(options(replicates=4), sharing(inputs, SIZES))
     assert [line.split()[-2:] for line in lines[-3:-1]] == [["4", "12"], ["12", "12"]]
     assert lines[-1] == "In all 12 trainings and 372 optimizer steps; sharing stages saves 80 of them (21.5%)."
 
 
-def test_a_longer_run_goes_on_from_a_shorter_ones_end(options: Build, inputs: SweepInputs) -> None:
+def test_longer_run_continues_a_shorter_one(options: Build, inputs: SweepInputs) -> None:
     longer = sharing(inputs, {"stages.1.epochs": (9, 3)})
     assert describe_sharing(options(), longer)[2:] == [
         "      0  qqp           2     10        1          2",
@@ -174,7 +174,7 @@ def test_a_longer_run_goes_on_from_a_shorter_ones_end(options: Build, inputs: Sw
 
 
 @pytest.mark.parametrize("settings", [{"reuse": False}, {"keep_gb": 0.0}])
-def test_without_a_store_there_is_no_tree_and_nothing_is_saved(
+def test_without_a_store_there_is_no_tree_and_no_saving(
     options: Build, inputs: SweepInputs, settings: dict[str, Any]
 ) -> None:
     assert describe_sharing(options(**settings), sharing(inputs, SIZES)) == []
@@ -183,21 +183,21 @@ def test_without_a_store_there_is_no_tree_and_nothing_is_saved(
 
 
 @pytest.mark.parametrize("search", ["tpe", "random"])
-def test_what_is_yet_to_be_drawn_has_no_tree(options: Build, inputs: SweepInputs, search: str) -> None:
+def test_search_has_no_tree(options: Build, inputs: SweepInputs, search: str) -> None:
     drawn = sharing(inputs, SIZES)
     lines = describe_sharing(options(search=search, trials=4), drawn)
     assert lines == ["Stages that drawn configurations share are trained once."]
     assert "saves" not in describe_total(options(search=search, trials=4), drawn)
 
 
-def test_a_long_tree_is_cut_short(options: Build, inputs: SweepInputs) -> None:
+def test_long_tree_is_truncated(options: Build, inputs: SweepInputs) -> None:
     steps = tuple(range(1, 61))
     lines = describe_sharing(options(), sharing(inputs, {"stages.1.steps_per_epoch": steps}))
     assert lines[2].split() == ["0", "qqp", "2", "10", "1", "60"]
     assert (len(lines), lines[-1]) == (33, "  and 31 lines more")
 
 
-def test_disk_is_foretold_for_the_trials_that_run_at_a_time(options: Build, inputs: SweepInputs) -> None:
+def test_disk_estimate_covers_concurrent_trials(options: Build, inputs: SweepInputs) -> None:
     size = EncoderSize(num_parameters=10**6)
     shared = sharing(inputs, SIZES)
     lines = [describe_disk_need(options(concurrent=1, **kind), shared, size) for kind in ({}, {"reuse": False})]
@@ -206,7 +206,7 @@ def test_disk_is_foretold_for_the_trials_that_run_at_a_time(options: Build, inpu
     assert "kept stages 0 bytes" in lines[1][0]
 
 
-def test_as_many_trials_run_at_a_time_as_fit(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_trials_are_as_many_as_fit(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     assert max_concurrent(options(), 100) == 8
@@ -219,7 +219,7 @@ def test_as_many_trials_run_at_a_time_as_fit(options: Build, monkeypatch: pytest
     assert max_concurrent(options(address="auto", concurrent=5), 100) == 5
 
 
-def test_extra_data_stands_behind_the_tasks_and_epochs_of_different_lengths_are_a_range() -> None:
+def test_augmented_tasks_and_ranges_of_epoch_length_are_shown() -> None:
     stages = (
         StageConfig(tasks=("sst", "qqp"), extra_data=("cfimdb", "snli"), order="sequential", epochs=2),
         StageConfig(tasks=("sst", "qqp"), order="epoch_round_robin", epochs=3),
@@ -235,14 +235,14 @@ def test_extra_data_stands_behind_the_tasks_and_epochs_of_different_lengths_are_
     ]
 
 
-def test_trials_with_different_plans_are_told_apart(options: Build, inputs: SweepInputs) -> None:
+def test_trials_with_different_plans_are_listed_separately(options: Build, inputs: SweepInputs) -> None:
     grid = {"stages.0.steps_per_epoch": (10, 20), "smart.weight": (0.0, 1.0)}
     changed = with_space(inputs, grid=grid, ranges={})
     titles = [line for line in describe_stages(options(), changed) if line.startswith("Stages")]
     assert titles == ["Stages of 0000, 0001:", "Stages of 0002, 0003:"]
 
 
-def test_the_total_of_a_search_is_that_of_the_base(options: Build, inputs: SweepInputs) -> None:
+def test_total_of_a_search_is_that_of_the_base(options: Build, inputs: SweepInputs) -> None:
     stages = (StageConfig(tasks=("sst",), epochs=3, steps_per_epoch=7),)
     base = TrialConfig(stages=stages, smart=SmartConfig(tasks=("sst",)))
     changed = dataclasses.replace(
@@ -255,7 +255,7 @@ def test_the_total_of_a_search_is_that_of_the_base(options: Build, inputs: Sweep
     )
 
 
-def test_data_encoder_files_and_notes_are_said(options: Build, inputs: SweepInputs, tmp_path: Path) -> None:
+def test_data_encoder_files_and_notes_are_shown(options: Build, inputs: SweepInputs, tmp_path: Path) -> None:
     lines = describe_sweep(options(mirror="s3://bucket/all"), inputs)
     assert lines == [
         f"Sweep first: {inputs.space.question}",
@@ -266,14 +266,14 @@ def test_data_encoder_files_and_notes_are_said(options: Build, inputs: SweepInpu
     ]
 
 
-def test_rows_left_out_by_their_label_are_said_and_not_counted_as_unusable(options: Build, inputs: SweepInputs) -> None:
+def test_rows_excluded_by_label_are_counted_apart_from_unusable_ones(options: Build, inputs: SweepInputs) -> None:
     line = "a.csv: 3322 rows have label 1, which labels does not name"
     changed = dataclasses.replace(inputs, skipped=("a.csv:1: x is blank",), left_out=(line,))
     lines = describe_sweep(options(), changed)
     assert lines[-3:] == ["1 row cannot be used and will be left out:", "  a.csv:1: x is blank", f"Left out: {line}."]
 
 
-def test_rows_that_are_held_out_are_counted_by_task(
+def test_train_rows_without_held_out_ones_are_counted_by_task(
     options: Build, inputs: SweepInputs, tiny_config: TrialConfig, tiny_folder: Path
 ) -> None:
     held = read_held_out(tiny_config.override({"data.hold_out": 0.2}), tiny_folder)
@@ -281,7 +281,7 @@ def test_rows_that_are_held_out_are_counted_by_task(
     assert lines[-2:] == ["Held out for a last score, 0.2 of train: sst 6, qqp 14, sts 4 rows.", "Left out: a."]
 
 
-def test_unusable_rows_are_counted_and_the_first_ten_named() -> None:
+def test_unusable_rows_are_counted_and_ten_named() -> None:
     assert describe_skipped(()) == []
     assert describe_skipped(["a:1: x"]) == ["1 row cannot be used and will be left out:", "  a:1: x"]
     lines = describe_skipped([f"a:{n}: x" for n in range(12)])
@@ -289,12 +289,12 @@ def test_unusable_rows_are_counted_and_the_first_ten_named() -> None:
     assert (len(lines), lines[10], lines[11]) == (12, "  a:9: x", "  and 2 more")
 
 
-def test_columns_of_numbers_stand_at_the_right() -> None:
+def test_number_columns_are_right_aligned() -> None:
     assert columns([["name", "n"], ["a", "10"], ["bcdef", "9"]]) == ["  name    n", "  a      10", "  bcdef   9"]
 
 
 @pytest.mark.parametrize("missing", ["", "a/b"])
-def test_free_disk_is_that_of_the_nearest_folder_that_exists(
+def test_free_disk_is_that_of_the_nearest_existing_folder(
     options: Build, inputs: SweepInputs, tmp_path: Path, missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free = {tmp_path: SimpleNamespace(free=5 * 10**9)}

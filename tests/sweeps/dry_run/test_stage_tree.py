@@ -1,4 +1,4 @@
-"""What is trained once, told from configurations alone, is what trials that are really trained share."""
+"""Stage sharing computed from configurations equals the sharing of trials that are really trained."""
 
 import itertools
 from pathlib import Path
@@ -32,7 +32,7 @@ def steps_trained(paths: list[list[Segment]]) -> int:
     return sum(segment.steps for segment in distinct(paths))
 
 
-def test_a_trial_alone_trains_all_its_stages() -> None:
+def test_single_trial_trains_all_its_stages() -> None:
     ((first, second),) = paths_of({})
     assert (first.before, first.first_epoch, first.epochs, first.steps, first.is_last) == (None, 1, 2, 10, False)
     assert (second.before, second.first_epoch, second.epochs, second.steps, second.is_last) == (first, 3, 3, 21, True)
@@ -41,7 +41,7 @@ def test_a_trial_alone_trains_all_its_stages() -> None:
     assert simulate_training([], [], True) == []
 
 
-def test_a_common_stage_is_one_object_in_every_path() -> None:
+def test_common_stage_is_one_object_in_every_path() -> None:
     paths = paths_of(*({"tasks.sst.batch_size": size} for size in (8, 16, 32)))
     assert len({id(path[0]) for path in paths}) == 1
     assert [segment.num_trials for segment in distinct(paths)] == [3, 1, 1, 1]
@@ -51,7 +51,7 @@ def test_a_common_stage_is_one_object_in_every_path() -> None:
     assert not any(segment.is_kept for segment in distinct(alone))
 
 
-def test_what_reaches_the_first_stage_is_not_shared_over() -> None:
+def test_changes_that_reach_the_first_stage_prevent_sharing() -> None:
     assert steps_trained(paths_of(*({"tasks.qqp.batch_size": size} for size in (8, 16)))) == 2 * 31
 
 
@@ -68,21 +68,21 @@ def test_equal_configurations_are_trained_once() -> None:
 
 
 @pytest.mark.parametrize("lengths", list(itertools.permutations((3, 5, 9))))
-def test_longer_runs_go_on_from_shorter_ones_in_whatever_order_they_are_given(lengths: tuple[int, ...]) -> None:
+def test_longer_runs_continue_shorter_ones_in_any_order(lengths: tuple[int, ...]) -> None:
     paths = paths_of(*({"stages.1.epochs": epochs} for epochs in lengths))
     assert steps_trained(paths) == 10 + 9 * 7
     assert [sum(segment.epochs for segment in path) for path in paths] == [2 + epochs for epochs in lengths]
     assert steps_trained(paths_of(*({**SLANTED, "stages.1.epochs": epochs} for epochs in lengths))) == 10 + 17 * 7
 
 
-def test_a_last_stage_is_left_for_longer_runs_only_where_there_can_be_one() -> None:
+def test_last_stage_is_stored_for_longer_runs_only_where_one_can_follow() -> None:
     ((_, last),) = paths_of({})
     assert last.is_kept
     ((first, last),) = paths_of(SLANTED)
     assert (first.is_kept, last.is_kept) == (True, False)
 
 
-def test_a_stage_with_its_best_epoch_beside_it_serves_those_who_do_not_ask_for_it_and_not_the_other_way_round() -> None:
+def test_stage_with_best_weights_also_serves_trials_that_need_none() -> None:
     assert steps_trained(paths_of(FROM_BEST, {})) == 10 + 2 * 21
     assert steps_trained(paths_of({}, FROM_BEST)) == 2 * 31
 
@@ -101,7 +101,7 @@ GRIDS: dict[str, dict[Any, Any]] = {
 
 
 @pytest.mark.parametrize("grid", GRIDS)
-def test_as_many_steps_are_saved_as_are_foretold(
+def test_saved_steps_match_the_estimate(
     grid: str, make_plan: MakePlan, tiny_config: TrialConfig, tiny_folder: Path, tiny_encoder_folder: Path
 ) -> None:
     short = {"smart.weight": 0, "stages.1.steps_per_epoch": 4}

@@ -56,9 +56,9 @@ def test_encoder_is_loaded_once(tiny_encoder_folder: Path) -> None:
 
 
 def test_starting_weights_are_part_of_a_trials_origin(storage: TrialStorage) -> None:
-    trial, place = storage.load_trial(), storage.trial_folder()
-    train_trial(trial, place)
-    started = storage.load_trial(encoder__start_from=str(place.path))
+    trial, folder = storage.load_trial(), storage.trial_folder()
+    train_trial(trial, folder)
+    started = storage.load_trial(encoder__start_from=str(folder.path))
     assert trial.origin.started == {}
     assert started.origin.started
     assert not {cut.key for cut in trial.cuts} & {cut.key for cut in started.cuts}

@@ -127,16 +127,18 @@ def test_lane_of_two_workers_survives_an_error_and_a_kill_on_one_of_them(lane_se
     """One lane and three trials: opening a lane takes most of the time."""
     lane = OpenLane(lane_setup, 2, tmp_path / "ray", lambda: sabotage(tmp_path / "was-killed"))
     config = lane_setup.plan.space.base
-    ends = {trial_id: lane.run(trial_id, config).facts for trial_id in ("bad", "killed", "undisturbed")}
+    ends = {trial_id: lane.run(trial_id, config).facts for trial_id in ("bad", "killed", "uninterrupted")}
     lane.close()
 
     assert (ends["bad"]["how"], ends["bad"]["error"]) == ("failed", "KeyError: 'lost'")
-    assert [(ends[name]["how"], ends[name]["error"]) for name in ("killed", "undisturbed")] == [("complete", None)] * 2
+    assert [(ends[name]["how"], ends[name]["error"]) for name in ("killed", "uninterrupted")] == [
+        ("complete", None)
+    ] * 2
     resumed = [event.trial_id for event in lane.events if event.kind == "resumed"]
     assert resumed == ["killed"], "an error is the trial's fault, a death may not be"
     curves = read_curves(lane_setup.plan.options.folder).drop_columns(["seconds"]).to_pandas()
-    killed, undisturbed = (curves[curves.trial == name].drop(columns="trial") for name in ("killed", "undisturbed"))
-    assert killed.to_numpy().tolist() == undisturbed.to_numpy().tolist()
+    killed, uninterrupted = (curves[curves.trial == name].drop(columns="trial") for name in ("killed", "uninterrupted"))
+    assert killed.to_numpy().tolist() == uninterrupted.to_numpy().tolist()
     assert ray.available_resources()["CPU"] == 2
 
 
@@ -203,15 +205,15 @@ def test_trial_that_fails_on_a_full_disk_resumes_once_there_is_room(
     assert end is not None
     assert (end["how"], end["error"]) == ("failed", error)
     assert load_state(states) is not None
-    for trial_id in ("full", "undisturbed"):
+    for trial_id in ("full", "uninterrupted"):
         plain_lane.run(trial_id)
-    _, again, undisturbed = links
-    assert again.end == undisturbed.end == ("complete", None)
-    assert undisturbed.steps == list(range(1, 13))
-    assert again.steps == undisturbed.steps[-len(again.steps) :]
+    _, again, uninterrupted = links
+    assert again.end == uninterrupted.end == ("complete", None)
+    assert uninterrupted.steps == list(range(1, 13))
+    assert again.steps == uninterrupted.steps[-len(again.steps) :]
     assert 12 - len(again.steps) >= links[0].steps[-1] - 2
     assert saved_states(states) == []
-    assert best_digests(folder, "full") == best_digests(folder, "undisturbed")
+    assert best_digests(folder, "full") == best_digests(folder, "uninterrupted")
 
 
 def no_room(*_arguments: Any) -> None:

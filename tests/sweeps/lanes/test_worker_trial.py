@@ -486,7 +486,7 @@ def raise_value_error(reporter: ReporterStub) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "end"),
+    ("change", "end"),
     [
         (lambda _link: None, ("complete", None)),
         (stop_in_epoch_two, ("pruned", None)),

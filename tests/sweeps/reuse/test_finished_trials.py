@@ -65,7 +65,7 @@ def test_different_trial_is_not_reused(trained: TrialStorage, changes: dict[str,
     )
 
 
-@pytest.mark.parametrize("spoil", DAMAGES)
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_incomplete_finished_trial_is_not_reused(trained: TrialStorage, damage: str) -> None:
     DAMAGES[damage](finish(trained))
     folder = trained.trial_folder("second/0000-r0")

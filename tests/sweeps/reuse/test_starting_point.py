@@ -203,7 +203,7 @@ def too_few_curves(folder: TrialFolder) -> dict[str, Any]:
 
 @pytest.mark.parametrize("shares", [True, False])
 @pytest.mark.parametrize(
-    ("spoil", "why"),
+    ("damage", "why"),
     [
         (other_configuration, "a saved state must be of the same configuration"),
         (too_few_curves, "its curves must hold 1 epochs, got 0"),
@@ -257,7 +257,7 @@ def test_without_a_store_only_own_states_are_used(trained: TrialStorage) -> None
 # Whole trials.
 
 
-@pytest.mark.parametrize("spoil", DAMAGES)
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_equal_trial_is_ignored(trained: TrialStorage, damage: str, uninterrupted: Uninterrupted) -> None:
     trial, folder = trained.load_trial(), trained.trial_folder("second/0000-r0")
     train_trial(trial, folder, until_epoch=1)

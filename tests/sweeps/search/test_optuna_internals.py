@@ -41,13 +41,13 @@ def entries_of(journal: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in journal.read_bytes().splitlines()]
 
 
-def test_a_frozen_trial_has_its_id_of_the_storage(study: optuna.Study) -> None:
+def test_frozen_trial_has_its_storage_id(study: optuna.Study) -> None:
     assert "trial_id" in inspect.signature(FrozenTrial).parameters, f"{CHANGED}FrozenTrial has no trial_id"
     assert hasattr(study.get_trials()[0], "_trial_id"), f"{CHANGED}FrozenTrial has no _trial_id"
     assert [storage_id(trial) for trial in study.get_trials()] == [0, 1, 2]
 
 
-def test_a_trial_is_made_of_a_study_and_an_id(study: optuna.Study) -> None:
+def test_trial_is_made_of_a_study_and_an_id(study: optuna.Study) -> None:
     names = list(inspect.signature(optuna.Trial).parameters)
     assert names == ["study", "trial_id"], f"{CHANGED}Trial takes {names}, not a study and an id"
     trial = reopen_trial(study, study.get_trials()[2])
@@ -58,14 +58,14 @@ def test_a_trial_is_made_of_a_study_and_an_id(study: optuna.Study) -> None:
 
 
 @pytest.mark.usefixtures("study")
-def test_a_journal_has_an_entry_a_line(journal: Path) -> None:
+def test_journal_has_one_entry_per_line(journal: Path) -> None:
     lines = journal.read_bytes().splitlines(keepends=True)
     assert all(is_journal_entry(line) for line in lines), f"{CHANGED}a line of a journal is no object with op_code"
     assert not any(is_journal_entry(line[:-2]) or is_journal_entry(line[:-1]) for line in lines)
 
 
 @pytest.mark.usefixtures("study")
-def test_ends_and_intermediate_values_are_recognised_in_a_journal(journal: Path) -> None:
+def test_ends_and_intermediate_values_are_found_in_a_journal(journal: Path) -> None:
     for number, state in enumerate((TrialState.COMPLETE, TrialState.FAIL)):
         ends = [entry for entry in entries_of(journal) if is_end_entry(entry, [number])]
         assert [entry["state"] for entry in ends] == [state], f"{CHANGED}a trial's end is no entry with its state"
@@ -74,7 +74,7 @@ def test_ends_and_intermediate_values_are_recognised_in_a_journal(journal: Path)
     assert values == [0.5, 0.5], f"{CHANGED}an intermediate value is no entry of its own"
 
 
-def test_a_journal_without_ends_is_one_of_running_trials(study: optuna.Study, journal: Path, tmp_path: Path) -> None:
+def test_journal_without_ends_holds_running_trials(study: optuna.Study, journal: Path, tmp_path: Path) -> None:
     backend = JournalFileBackend(str(tmp_path / "copy.log"))
     backend.append_logs(
         [entry for entry in JournalFileBackend(str(journal)).read_logs(0) if not is_end_entry(entry, [1])]

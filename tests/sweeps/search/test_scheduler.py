@@ -1,4 +1,4 @@
-"""Halving as ASHA does it, except for replicates and last epochs."""
+"""Successive halving as in ASHA, except for replicates and last epochs."""
 
 import itertools
 import random
@@ -36,23 +36,23 @@ def test_without_a_scheduler_nothing_is_stopped(make_plan: MakePlan) -> None:
     assert type(make_scheduler(make_plan())) is FIFOScheduler
 
 
-def test_a_trial_far_behind_is_stopped_at_its_first_epoch(halving: Any) -> None:
+def test_poor_trial_is_stopped_at_its_first_epoch(halving: Any) -> None:
     assert decide(halving, trial(9), 1, 0.1) == TrialScheduler.STOP
 
 
-def test_a_trial_as_good_as_the_others_goes_on(halving: Any) -> None:
+def test_good_trial_continues(halving: Any) -> None:
     assert decide(halving, trial(9), 1, 0.8) == TrialScheduler.CONTINUE
 
 
-def test_between_rungs_nothing_is_stopped(halving: Any) -> None:
+def test_no_trial_is_stopped_between_rungs(halving: Any) -> None:
     assert decide(halving, trial(0), 2, 0.0) == TrialScheduler.CONTINUE
 
 
-def test_a_trial_that_has_just_finished_completes_however_bad_it_is(halving: Any) -> None:
+def test_poor_trial_completes_at_its_last_epoch(halving: Any) -> None:
     assert decide(halving, trial(9), 1, 0.1, is_last=True) == TrialScheduler.CONTINUE
 
 
-def test_a_replicate_is_never_stopped_and_does_not_count(halving: Any) -> None:
+def test_replicate_is_never_stopped_and_does_not_count(halving: Any) -> None:
     replicate = trial(0, replicate=1)
     assert decide(halving, replicate, 1, 0.0) == TrialScheduler.CONTINUE
     halving.on_trial_complete(None, replicate, {"epoch": 3, "best": 0.0})
@@ -65,10 +65,10 @@ def scores_of(stream: random.Random, epochs: int) -> list[float]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_rungs_that_remember_decide_as_if_nothing_had_happened(make_plan: MakePlan, seed: int) -> None:
-    """Trials report in a random order; at some moment one scheduler gives way to another that is told what was."""
+def test_restored_rungs_decide_as_uninterrupted_ones(make_plan: MakePlan, seed: int) -> None:
+    """Trials report in random order; at some point a new scheduler replaces the first and gets its reports again."""
     stream, plan = random.Random(seed), make_plan(scheduler="asha")
-    undisturbed, scheduler = make_scheduler(plan), make_scheduler(plan)
+    uninterrupted, scheduler = make_scheduler(plan), make_scheduler(plan)
     scores = {number: scores_of(stream, 10) for number in range(12)}
     turns = [number for number in scores for _ in range(10)]
     stream.shuffle(turns)
@@ -83,25 +83,25 @@ def test_rungs_that_remember_decide_as_if_nothing_had_happened(make_plan: MakePl
             continue
         epoch = reported[number] = reported[number] + 1
         best = scores[number][epoch - 1]
-        decision = decide(undisturbed, trial(number), epoch, best, is_last=epoch == 10)
+        decision = decide(uninterrupted, trial(number), epoch, best, is_last=epoch == 10)
         assert decide(scheduler, trial(number), epoch, best, is_last=epoch == 10) == decision
         if decision == TrialScheduler.STOP:
             stopped.add(number)
     assert stopped, "else this test shows nothing"
 
 
-def test_what_is_remembered_changes_nothing_when_it_is_told_again(make_plan: MakePlan) -> None:
+def test_repeated_report_changes_nothing_in_a_restored_scheduler(make_plan: MakePlan) -> None:
     plan = make_plan(scheduler="asha")
-    told = {f"{number:04d}-r0": [(1, 0.8), (2, 0.8), (3, 0.9)] for number in range(3)}
-    scheduler = make_scheduler(plan, told)
+    reports = {f"{number:04d}-r0": [(1, 0.8), (2, 0.8), (3, 0.9)] for number in range(3)}
+    scheduler = make_scheduler(plan, reports)
     for number in range(3):
-        for epoch, best in ((1, 0.1), (2, 0.1), (3, 0.1)):  # even if it were told otherwise
+        for epoch, best in ((1, 0.1), (2, 0.1), (3, 0.1)):  # even with another score
             assert decide(scheduler, trial(number), epoch, best) == TrialScheduler.CONTINUE
     assert decide(scheduler, trial(8), 1, 0.8) == TrialScheduler.CONTINUE
     assert decide(scheduler, trial(9), 1, 0.7) == TrialScheduler.STOP
     assert decide(scheduler, trial(8), 3, 0.8) == TrialScheduler.STOP
 
 
-def test_nothing_is_remembered_where_nothing_is_stopped(make_plan: MakePlan) -> None:
+def test_without_a_scheduler_no_report_is_replayed(make_plan: MakePlan) -> None:
     scheduler = make_scheduler(make_plan(), {"0000-r0": [(1, 0.8)]})
     assert type(scheduler) is FIFOScheduler

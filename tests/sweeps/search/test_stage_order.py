@@ -1,4 +1,4 @@
-"""Which trial is next: no stage is on its way twice, no lane idles without need, and every trial has its turn."""
+"""The next trial: no stage is trained twice at a time, lanes idle only when they must, and no trial starves."""
 
 import random
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ from sweeps.search.stage_order import NOTHING_SHARED, StageKeys, StageOrder, fin
 
 
 def keys(*ends: str, cuts: Sequence[str] = ()) -> StageKeys:
-    """A trial of stages of one epoch each, by the names of their ends."""
+    """A trial with one-epoch stages, by the keys of their ends."""
     return StageKeys(ends=ends, epochs=tuple(range(1, len(ends) + 1)), cuts=frozenset((*ends, *cuts)))
 
 
-def test_where_there_is_no_trial_none_is_chosen() -> None:
+def test_without_trials_none_is_chosen() -> None:
     assert StageOrder().choose([]) is None
 
 
-def test_what_shares_nothing_keeps_its_order_whatever_runs() -> None:
+def test_trials_without_common_stages_keep_their_order() -> None:
     order = StageOrder()
     for number in range(3):
         assert order.choose([NOTHING_SHARED] * 3) == 0
@@ -33,7 +33,7 @@ def test_what_shares_nothing_keeps_its_order_whatever_runs() -> None:
     assert order.choose([keys("a", "b"), keys("c", "d")]) == 0
 
 
-def test_the_second_lane_takes_other_work_while_the_first_trains_what_many_need() -> None:
+def test_second_lane_gets_other_work_while_a_common_stage_trains() -> None:
     order = StageOrder()
     waiting = [keys("qqp", "8"), keys("qqp", "16"), keys("other", "x")]
     assert order.choose(waiting) == 0
@@ -43,7 +43,7 @@ def test_the_second_lane_takes_other_work_while_the_first_trains_what_many_need(
     assert order.choose(waiting) is None, "there is no other work: the third lane waits"
 
 
-def test_what_waits_goes_as_soon_as_the_stage_is_there() -> None:
+def test_waiting_trials_start_once_their_stage_is_stored() -> None:
     order = StageOrder()
     order.add_trial("t0", keys("qqp", "8"))
     waiting = [keys("qqp", "16"), keys("qqp", "32")]
@@ -54,7 +54,7 @@ def test_what_waits_goes_as_soon_as_the_stage_is_there() -> None:
     assert order.choose(waiting[1:]) == 0, "their second stages are not one"
 
 
-def test_what_a_trial_finds_done_need_not_be_waited_for() -> None:
+def test_stored_stages_need_no_waiting() -> None:
     order = StageOrder()
     order.add_trial("t0", keys("qqp", "all", "8"))
     order.mark_started("t0", 1)
@@ -65,7 +65,7 @@ def test_what_a_trial_finds_done_need_not_be_waited_for() -> None:
     assert order.choose([keys("qqp", "all", "16")]) == 0
 
 
-def test_a_trial_that_failed_gives_its_stage_to_the_next_one() -> None:
+def test_stage_of_a_failed_trial_goes_to_the_next_one() -> None:
     order = StageOrder()
     order.add_trial("t0", keys("qqp", "8"))
     order.remove_trial("t0")
@@ -86,7 +86,7 @@ def test_equal_trials_wait_for_each_other() -> None:
     assert order.choose([twin]) == 0
 
 
-def test_what_is_told_of_a_trial_that_has_ended_changes_nothing() -> None:
+def test_events_after_a_trials_end_change_nothing() -> None:
     order = StageOrder()
     order.add_trial("t0", keys("qqp", "8"))
     order.remove_trial("t0")
@@ -96,7 +96,7 @@ def test_what_is_told_of_a_trial_that_has_ended_changes_nothing() -> None:
     assert order.done == set()
 
 
-def test_a_shorter_trial_comes_before_a_longer_one_that_goes_on_behind_it() -> None:
+def test_shorter_trial_precedes_a_longer_one_that_continues_it() -> None:
     long, short, other = keys("ten", cuts=["two"]), keys("two"), keys("else")
     order = StageOrder()
     assert order.choose([long, short]) == 1
@@ -108,37 +108,37 @@ def test_a_shorter_trial_comes_before_a_longer_one_that_goes_on_behind_it() -> N
     assert order.choose([long, keys("ten", cuts=["two"])]) == 0, "equal trials keep their order"
 
 
-def test_what_is_nearest_to_its_end_comes_first() -> None:
+def test_trial_nearest_to_its_end_is_first() -> None:
     order = StageOrder()
     order.done = {"a", "a.b"}
     assert order.choose([keys("x", "x.y"), keys("a", "a.c"), keys("a", "a.b", "a.b.c")]) == 2
 
 
-def test_of_stages_that_are_missing_the_most_wanted_comes_first() -> None:
+def test_most_shared_missing_stage_is_first() -> None:
     waiting = [keys("a", "1"), keys("b", "2"), keys("b", "3"), keys("c", "4")]
     assert StageOrder().choose(waiting) == 1
 
 
 @dataclass
 class Lanes:
-    """Lanes that train random plans: stages are kept as they end, some trials fail on their way."""
+    """Lanes that train random plans: stages are stored as they end, some trials fail."""
 
     stream: random.Random
     num_lanes: int
     pending: list[tuple[str, StageKeys]]
     order: StageOrder = field(default_factory=StageOrder)
     running: dict[str, tuple[StageKeys, int]] = field(default_factory=dict)
-    """By trial: its keys, and how many of its stages are done."""
+    """By trial: its keys, and its number of finished stages."""
     kept: set[str] = field(default_factory=set)
     given: list[str] = field(default_factory=list)
 
-    def fill(self) -> None:
-        """Gives trials out until no lane is free or none may start; then checks what is on its way."""
+    def assign(self) -> None:
+        """Assigns trials until no lane is free or none may start; then checks the stages in training."""
         while len(self.running) < self.num_lanes:
             waiting = [found for _, found in self.pending]
             index = self.order.choose(waiting)
             if index is None:
-                assert all(found.cuts & self.on_their_way() for found in waiting), "a lane idles without need"
+                assert all(found.cuts & self.stages_in_training() for found in waiting), "a lane idles without need"
                 break
             trial, found = self.pending.pop(index)
             self.order.add_trial(trial, found)
@@ -148,16 +148,16 @@ class Lanes:
             self.given.append(trial)
         self.check()
 
-    def on_their_way(self) -> set[str]:
+    def stages_in_training(self) -> set[str]:
         return {name for found, done in self.running.values() for name in found.ends[done:]}
 
     def check(self) -> None:
-        """No end of a stage is on its way twice."""
+        """No stage end is in training twice."""
         ends = [name for found, done in self.running.values() for name in found.ends[done:]]
         assert len(ends) == len(set(ends))
         assert self.order.busy == set(ends)
 
-    def go_on(self) -> None:
+    def advance(self) -> None:
         """One running trial finishes a stage, ends or fails."""
         trial = self.stream.choice(sorted(self.running))
         found, done = self.running[trial]
@@ -171,35 +171,35 @@ class Lanes:
 
 
 def random_trials(stream: random.Random) -> list[tuple[str, StageKeys]]:
-    """Trials of up to three stages, many of which have their first stages in common; some are equal."""
+    """Trials of up to three stages, many of which share their first stages; some are equal."""
     plans = [[stream.choice("abc") for _ in range(stream.randint(1, 3))] for _ in range(stream.randint(0, 14))]
     ends = [tuple("".join(plan[: at + 1]) + "." for at in range(len(plan))) for plan in plans]
     return [(str(number), keys(*names)) for number, names in enumerate(ends)]
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_random_plans_are_all_trained_and_no_stage_is_on_its_way_twice(seed: int) -> None:
+def test_random_plans_are_all_trained_without_training_a_stage_twice(seed: int) -> None:
     stream = random.Random(seed)
     pending = random_trials(stream)
     lanes = Lanes(stream, stream.randint(1, 4), list(pending))
     for _ in range(1000):
-        lanes.fill()
+        lanes.assign()
         if not lanes.running:
             break
-        lanes.go_on()
+        lanes.advance()
     assert not lanes.pending
     assert sorted(lanes.given) == sorted(name for name, _ in pending)
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_random_plans_without_anything_in_common_keep_their_order(seed: int) -> None:
+def test_random_plans_without_common_stages_keep_their_order(seed: int) -> None:
     stream = random.Random(seed)
     pending = [(str(number), keys(f"{number}a", f"{number}b")) for number in range(stream.randint(1, 9))]
     lanes = Lanes(stream, stream.randint(1, 4), list(pending))
     while lanes.pending or lanes.running:
-        lanes.fill()
+        lanes.assign()
         assert len(lanes.running) == lanes.num_lanes or not lanes.pending
-        lanes.go_on()
+        lanes.advance()
     assert lanes.given == [name for name, _ in pending]
 
 
@@ -216,10 +216,10 @@ CHANGES: tuple[dict[str, object], ...] = (
 )
 
 
-def test_trials_share_names_exactly_where_their_stages_have_equal_keys(
+def test_stage_keys_are_equal_exactly_where_loaded_keys_are(
     tiny_config: TrialConfig, tiny_folder: Path, tiny_encoder_folder: Path, tmp_path: Path
 ) -> None:
-    """The keys are found without loading anything; the keys of the cuts follow from all that was loaded."""
+    """The keys are found without loading anything; the keys of the cuts need all that was loaded."""
     base = tiny_config.override({"encoder.name": str(tiny_encoder_folder), "smart.tasks": ["sst"]})
     configs = [base.override(changes) for changes in CHANGES]
     found = [find_stage_keys(config, tiny_folder, 1) for config in configs]

@@ -1,4 +1,4 @@
-"""The Optuna study: what is drawn is what the space says, reproducibly, and the journal holds it."""
+"""The Optuna study: draws follow the space, are reproducible, and are stored in the journal."""
 
 import json
 from pathlib import Path
@@ -34,12 +34,12 @@ def space_of(base: TrialConfig, **fields: object) -> SearchSpace:
 
 
 def reload(folder: Path, name: str = "s") -> optuna.Study:
-    """The study as its journal has it, for a second process."""
+    """The study as its journal holds it, as for a second process."""
     storage = JournalStorage(JournalFileBackend(str(folder / JOURNAL_NAME)))
     return optuna.load_study(study_name=name, storage=storage)
 
 
-def test_a_point_of_the_grid_is_given_out_as_it_is_in_any_order(tmp_path: Path, tiny_config: TrialConfig) -> None:
+def test_grid_points_are_returned_unchanged_in_any_order(tmp_path: Path, tiny_config: TrialConfig) -> None:
     batches = ("tasks.sst.batch_size", "tasks.qqp.batch_size")
     space = space_of(tiny_config, grid={"smart.weight": (0.0, 1.0), batches: ((8, 4), (4, 8))})
     study, points = open_study(tmp_path, "s"), grid_trials(space)
@@ -50,7 +50,7 @@ def test_a_point_of_the_grid_is_given_out_as_it_is_in_any_order(tmp_path: Path, 
     assert {number: trial.number for number, trial in newest_trials(study).items()} == {2: 0, 0: 1, 3: 2, 1: 3}
 
 
-def test_keys_that_vary_together_are_one_parameter_in_optuna(tmp_path: Path, tiny_config: TrialConfig) -> None:
+def test_keys_that_vary_together_are_one_parameter(tmp_path: Path, tiny_config: TrialConfig) -> None:
     batches = ("tasks.sst.batch_size", "tasks.qqp.batch_size")
     space = space_of(tiny_config, grid={batches: ((8, 4), (4, 8))})
     study = open_study(tmp_path, "s")
@@ -58,7 +58,7 @@ def test_keys_that_vary_together_are_one_parameter_in_optuna(tmp_path: Path, tin
     assert study.trials[0].params == {"tasks.sst.batch_size + tasks.qqp.batch_size": json.dumps([8, 4])}
 
 
-def test_what_was_given_out_is_in_the_journal_with_its_number(tmp_path: Path, tiny_config: TrialConfig) -> None:
+def test_draws_are_in_the_journal_with_their_numbers(tmp_path: Path, tiny_config: TrialConfig) -> None:
     space = space_of(tiny_config, grid={"smart.weight": (0.0, 0.5, 1.0)})
     ask_known(open_study(tmp_path, "s"), space, "grid", 2, {"smart.weight": 1.0})
     (trial,) = reload(tmp_path).trials
@@ -67,9 +67,7 @@ def test_what_was_given_out_is_in_the_journal_with_its_number(tmp_path: Path, ti
 
 
 @pytest.mark.parametrize("search", ["random", "tpe"])
-def test_the_same_seed_draws_the_same_and_another_seed_does_not(
-    tmp_path: Path, tiny_config: TrialConfig, search: str
-) -> None:
+def test_draws_depend_on_the_seed_alone(tmp_path: Path, tiny_config: TrialConfig, search: str) -> None:
     ranges = {
         "optimizer.learning_rate": Float(low=1e-6, high=1e-3, log=True),
         "encoder.max_length": Int(low=8, high=32),
@@ -86,14 +84,14 @@ def test_the_same_seed_draws_the_same_and_another_seed_does_not(
     assert len({json.dumps(params) for params in first}) == 5
 
 
-def test_a_study_that_goes_on_does_not_repeat_its_first_draws(tmp_path: Path, tiny_config: TrialConfig) -> None:
+def test_resumed_study_does_not_repeat_its_first_draws(tmp_path: Path, tiny_config: TrialConfig) -> None:
     space = space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
     study = open_study(tmp_path, "s")
     before = [ask_new(study, space, "random", 0, number)[1] for number in range(3)]
     resumed = open_study(tmp_path, "s")
     after = [ask_new(resumed, space, "random", 0, number)[1] for number in range(3, 6)]
-    undisturbed = open_study(tmp_path, "t")
-    assert before + after == [ask_new(undisturbed, space, "random", 0, number)[1] for number in range(6)]
+    uninterrupted = open_study(tmp_path, "t")
+    assert before + after == [ask_new(uninterrupted, space, "random", 0, number)[1] for number in range(6)]
 
 
 def test_draws_stay_within_their_ranges(tmp_path: Path, tiny_config: TrialConfig) -> None:
@@ -111,7 +109,7 @@ def test_draws_stay_within_their_ranges(tmp_path: Path, tiny_config: TrialConfig
 
 
 @pytest.mark.parametrize("search", ["random", "tpe"])
-def test_without_conditions_the_draws_are_those_of_optunas_fixed_distributions(
+def test_draws_without_conditions_are_those_of_optunas_fixed_distributions(
     tmp_path: Path, tiny_config: TrialConfig, search: str
 ) -> None:
     space = space_of(
@@ -141,7 +139,7 @@ CONDITIONS = {
 
 
 @pytest.mark.parametrize("search", ["random", "tpe"])
-def test_a_key_is_drawn_only_where_its_condition_holds_and_optuna_knows_no_such_parameter_elsewhere(
+def test_key_is_a_parameter_only_where_its_condition_holds(
     tmp_path: Path, tiny_config: TrialConfig, search: str
 ) -> None:
     space = space_of(tiny_config, ranges=RANGES, conditions=CONDITIONS)
@@ -174,7 +172,7 @@ def test_tpe_learns_about_a_key_that_only_some_trials_have(tmp_path: Path, tiny_
     assert sum(abs(epsilon - 0.8) for epsilon in late) / len(late) < 0.2
 
 
-def test_a_condition_on_a_key_that_was_not_drawn_does_not_hold(tmp_path: Path, tiny_config: TrialConfig) -> None:
+def test_condition_on_an_undrawn_key_does_not_hold(tmp_path: Path, tiny_config: TrialConfig) -> None:
     ranges = {
         "smart.mode": Choice(values=("paper", "random")),
         "smart.reduction": Choice(values=("mean", "sum")),
@@ -194,7 +192,7 @@ def test_a_condition_on_a_key_that_was_not_drawn_does_not_hold(tmp_path: Path, t
     }
 
 
-def test_names_of_the_spaces_own_are_drawn_and_kept_as_they_are(tmp_path: Path, tiny_config: TrialConfig) -> None:
+def test_own_names_of_a_space_are_drawn_unchanged(tmp_path: Path, tiny_config: TrialConfig) -> None:
     grid = {"plan": {"short": {"stages.1.epochs": 1}, "long": {"stages.1.epochs": 3}}}
     space = space_of(tiny_config, grid=grid)
     study = open_study(tmp_path, "s")
@@ -204,7 +202,7 @@ def test_names_of_the_spaces_own_are_drawn_and_kept_as_they_are(tmp_path: Path, 
     assert ask_new(open_study(tmp_path, "t"), space, "tpe", 0, 0)[1]["plan"] in grid["plan"]
 
 
-def test_a_study_that_is_opened_again_is_the_one_that_was_there(tmp_path: Path, tiny_config: TrialConfig) -> None:
+def test_reopened_study_is_the_same(tmp_path: Path, tiny_config: TrialConfig) -> None:
     space = space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
     study = open_study(tmp_path, "s")
     study.tell(ask_new(study, space, "random", 0, 0)[0], 0.5)
@@ -214,7 +212,7 @@ def test_a_study_that_is_opened_again_is_the_one_that_was_there(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("search", ["random", "tpe"])
-def test_a_known_configuration_is_drawn_as_it_was_conditions_included(
+def test_known_configuration_is_found_with_its_conditions(
     tmp_path: Path, tiny_config: TrialConfig, search: str
 ) -> None:
     space = space_of(tiny_config, ranges=RANGES, conditions=CONDITIONS)
@@ -225,17 +223,17 @@ def test_a_known_configuration_is_drawn_as_it_was_conditions_included(
         assert again.trials[number].params == first.trials[number].params
 
 
-def test_values_that_vary_together_and_lists_are_drawn_as_they_were(tmp_path: Path, tiny_config: TrialConfig) -> None:
+def test_linked_values_and_lists_are_found(tmp_path: Path, tiny_config: TrialConfig) -> None:
     batches = ("tasks.sst.batch_size", "tasks.qqp.batch_size")
     ranges = {"smart.tasks": Choice(values=(("sst",), ("sst", "qqp")))}
     space = space_of(tiny_config, grid={batches: ((8, 4), (4, 8))}, ranges=ranges)
     study = open_study(tmp_path, "s")
     _, params = ask_new(study, space, "tpe", 0, 0)
-    ask_known(study, space, "tpe", 0, json.loads(json.dumps(params)))  # as `trials.parquet` gives them back
+    ask_known(study, space, "tpe", 0, json.loads(json.dumps(params)))  # as read from `trials.parquet`
     assert study.trials[1].params == study.trials[0].params
 
 
-def test_of_a_configuration_that_was_drawn_again_the_newest_counts(tmp_path: Path, tiny_config: TrialConfig) -> None:
+def test_newest_draw_of_a_repeated_configuration_counts(tmp_path: Path, tiny_config: TrialConfig) -> None:
     space = space_of(tiny_config, grid={"smart.weight": (0.0, 1.0)})
     study = open_study(tmp_path, "s")
     study.tell(ask_known(study, space, "grid", 1, {"smart.weight": 1.0}), state=TrialState.FAIL)
@@ -244,7 +242,7 @@ def test_of_a_configuration_that_was_drawn_again_the_newest_counts(tmp_path: Pat
     assert [(number, trial.number) for number, trial in newest_trials(study).items()] == [(1, 1)]
 
 
-def test_tidying_tells_that_what_the_sweep_does_not_know_has_failed(tmp_path: Path, tiny_config: TrialConfig) -> None:
+def test_draws_unknown_to_the_sweep_are_failed(tmp_path: Path, tiny_config: TrialConfig) -> None:
     space = space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
     study = open_study(tmp_path, "s")
     first, *_ = (ask_new(study, space, "random", 0, number)[0] for number in range(3))
@@ -266,7 +264,7 @@ def test_tidying_tells_that_what_the_sweep_does_not_know_has_failed(tmp_path: Pa
     assert ask_known(study, space, "random", 2, params).params == params, "nothing queued comes before it"
 
 
-def test_what_was_given_out_before_a_kill_can_still_be_told(tmp_path: Path, tiny_config: TrialConfig) -> None:
+def test_draws_before_a_kill_can_be_completed(tmp_path: Path, tiny_config: TrialConfig) -> None:
     space = space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
     drawn, params = ask_new(open_study(tmp_path, "s"), space, "random", 0, 4)
     drawn.report(0.4, 1)
@@ -278,8 +276,8 @@ def test_what_was_given_out_before_a_kill_can_still_be_told(tmp_path: Path, tiny
     assert (trial.value, trial.intermediate_values, trial.params) == (0.6, {1: 0.4, 2: 0.6}, params)
 
 
-def told_study(folder: Path, space: SearchSpace) -> optuna.Study:
-    """A study of three configurations: one complete, one failed, one whose trial is under way."""
+def finished_study(folder: Path, space: SearchSpace) -> optuna.Study:
+    """A study of three configurations: one complete, one failed, one running."""
     study = open_study(folder, "s")
     drawn = [ask_new(study, space, "random", 0, number)[0] for number in range(3)]
     for number, trial in enumerate(drawn):
@@ -290,11 +288,11 @@ def told_study(folder: Path, space: SearchSpace) -> optuna.Study:
 
 
 @pytest.mark.parametrize("is_anew", [False, True])
-def test_a_configuration_that_has_an_end_and_is_tried_again_runs_again_and_the_rest_of_the_journal_stays(
+def test_reopened_configuration_runs_again_and_the_rest_of_the_journal_stays(
     tmp_path: Path, tiny_config: TrialConfig, is_anew: bool
 ) -> None:
     space = space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
-    study = told_study(tmp_path, space)
+    study = finished_study(tmp_path, space)
     study.set_user_attr("note", "from a dashboard")
     before = study.get_trials()
     again = reopen_ended(study, tmp_path, [1], anew=[1] if is_anew else [])
@@ -310,34 +308,30 @@ def test_a_configuration_that_has_an_end_and_is_tried_again_runs_again_and_the_r
     assert [path.name for path in tmp_path.iterdir()] == [JOURNAL_NAME]
 
 
-def test_where_nothing_has_an_end_that_must_be_taken_back_the_study_is_left_alone(
-    tmp_path: Path, tiny_config: TrialConfig
-) -> None:
-    study = told_study(tmp_path, space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)}))
+def test_journal_without_ends_to_remove_is_left_alone(tmp_path: Path, tiny_config: TrialConfig) -> None:
+    study = finished_study(tmp_path, space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)}))
     before = (tmp_path / JOURNAL_NAME).read_bytes()
     assert reopen_ended(study, tmp_path, [2, 7], anew=[2]) is study, "2 is running, 7 is not known"
     assert (tmp_path / JOURNAL_NAME).read_bytes() == before
 
 
-def test_a_journal_that_is_whole_or_not_there_needs_no_mending(tmp_path: Path, tiny_config: TrialConfig) -> None:
+def test_whole_or_missing_journal_is_not_repaired(tmp_path: Path, tiny_config: TrialConfig) -> None:
     assert repair_journal(tmp_path) is None
     assert not list(tmp_path.iterdir())
-    told_study(tmp_path, space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)}))
+    finished_study(tmp_path, space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)}))
     before = (tmp_path / JOURNAL_NAME).read_bytes()
     assert repair_journal(tmp_path) is None
     assert (tmp_path / JOURNAL_NAME).read_bytes() == before
 
 
 TORN = (b'{"op_code":6,"wor', b"\x00\x00\x00\n", b"17\n", b'{"op_code":6}', b'{"op_co{"op_code":0}\n{"op_code":0}\n')
-"""Cut short, zeros of a machine that went off, no entry at all, without its end, and glued to what came after it."""
+"""Truncated, zeros after a power loss, no entry at all, without its end, and joined to the next line."""
 
 
 @pytest.mark.parametrize("torn", TORN)
-def test_what_is_torn_at_a_journals_end_is_dropped_and_said_and_what_follows_can_be_read(
-    tmp_path: Path, tiny_config: TrialConfig, torn: bytes
-) -> None:
+def test_torn_end_of_a_journal_is_dropped_and_reported(tmp_path: Path, tiny_config: TrialConfig, torn: bytes) -> None:
     space = space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
-    before = told_study(tmp_path, space).get_trials()
+    before = finished_study(tmp_path, space).get_trials()
     journal = tmp_path / JOURNAL_NAME
     whole = journal.read_bytes()
     journal.write_bytes(whole + torn)
@@ -353,14 +347,14 @@ def test_what_is_torn_at_a_journals_end_is_dropped_and_said_and_what_follows_can
     assert repair_journal(tmp_path) is None
 
 
-def test_a_journal_without_a_whole_line_becomes_that_of_a_new_study(tmp_path: Path) -> None:
+def test_journal_without_a_whole_line_becomes_a_new_study(tmp_path: Path) -> None:
     (tmp_path / JOURNAL_NAME).write_bytes(b'{"op_code"')
     assert "last 10 bytes" in str(repair_journal(tmp_path))
     assert open_study(tmp_path, "s").trials == []
 
 
 @pytest.mark.parametrize("search", ["grid", "random"])
-def test_a_draw_whose_last_values_are_lost_is_not_whole(tmp_path: Path, tiny_config: TrialConfig, search: str) -> None:
+def test_draw_without_its_last_values_is_not_whole(tmp_path: Path, tiny_config: TrialConfig, search: str) -> None:
     grid = {("tasks.sst.batch_size", "tasks.qqp.batch_size"): ((8, 4), (4, 8)), "seed": (1, 2)}
     space = space_of(tiny_config, grid=grid, ranges=RANGES, conditions=CONDITIONS)
     params = grid_trials(space)[0] | ({} if search == "grid" else {"smart.mode": "random", "smart.step_size": 1e-3})
@@ -377,5 +371,5 @@ def test_a_draw_whose_last_values_are_lost_is_not_whole(tmp_path: Path, tiny_con
 
 
 @pytest.mark.parametrize("value", [None, True, 3, 0.5, "mean"])
-def test_a_scalar_is_kept_as_it_is(value: object) -> None:
+def test_scalar_is_stored_unchanged(value: object) -> None:
     assert as_choice(value) is value

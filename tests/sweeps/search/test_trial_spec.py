@@ -1,4 +1,4 @@
-"""Trials to be run: new ones have the searched values and their replicate, and what has ended is not left."""
+"""Specifications of new and recorded trials, and the trials of a configuration that are pending."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ def record_of(plan: SweepPlan, replicate: int = 0, **changes: Any) -> TrialRecor
 
 
 @pytest.mark.parametrize(("replicate", "name"), [(0, "0001-r0"), (2, "0001-r2")])
-def test_a_new_trial_is_the_base_with_its_searched_values_and_its_replicate(
+def test_new_trial_is_the_base_with_searched_values_and_replicate(
     make_plan: MakePlan, replicate: int, name: str
 ) -> None:
     plan = make_plan()
@@ -49,7 +49,7 @@ def test_a_new_trial_is_the_base_with_its_searched_values_and_its_replicate(
         (["queued", "complete"], [0]),
     ],
 )
-def test_of_a_configuration_is_left_what_has_not_ended_and_replicates_once_the_first_has_ended_well(
+def test_pending_trials_are_unfinished_ones_and_replicates_of_completed_ones(
     make_plan: MakePlan, statuses: Sequence[str], left: list[int]
 ) -> None:
     plan = make_plan(replicates=3)
@@ -57,8 +57,8 @@ def test_of_a_configuration_is_left_what_has_not_ended_and_replicates_once_the_f
     assert unfinished_specs(plan, records) == [make_spec(plan.space, 1, again, PARAMS) for again in left]
 
 
-def test_a_trial_that_is_on_record_is_run_as_it_was_recorded(make_plan: MakePlan) -> None:
-    """Its space may have changed since."""
+def test_recorded_trial_runs_as_recorded(make_plan: MakePlan) -> None:
+    """The space may have changed since."""
     plan = make_plan()
     own = TrialConfig.from_json(record_of(plan).config).override({"optimizer.learning_rate": 0.5})
     record = record_of(plan, config=own.to_json())

@@ -1,4 +1,4 @@
-"""A Tune trial, with this file in the place of Ray: it submits, passes reports on, and ends as its lane says."""
+"""A Tune trial submits, passes reports on, and ends as its lane reports; this file stands in for Ray."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ REPORT = {
 
 
 class Method:
-    """An actor's method that answers at once, and notes how it was called."""
+    """An actor's method that answers at once and records its calls."""
 
     def __init__(self, answers: list[Any]) -> None:
         self.answers = answers
@@ -48,11 +48,11 @@ class MailboxStub:
 
 @pytest.fixture
 def reported(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What Tune is told."""
-    told: list[dict[str, Any]] = []
+    """Reports to Tune."""
+    reports: list[dict[str, Any]] = []
     monkeypatch.setattr(ray, "get", lambda answer: answer)
-    monkeypatch.setattr(tune, "report", told.append)
-    return told
+    monkeypatch.setattr(tune, "report", reports.append)
+    return reports
 
 
 def run(mailbox: Any) -> None:
@@ -65,10 +65,10 @@ def test_reports_are_passed_on_until_the_trial_is_complete(reported: list[dict[s
     )
     run(mailbox)
     assert mailbox.submit.calls == [("0003-r0", "{}")]
-    assert [told["epoch"] for told in reported] == [1, 2]
+    assert [report["epoch"] for report in reported] == [1, 2]
 
 
-def test_calls_carry_the_trials_name_for_the_dashboard(reported: list[dict[str, Any]]) -> None:
+def test_calls_carry_the_trials_name(reported: list[dict[str, Any]]) -> None:
     mailbox = MailboxStub(TrialEnd(status="complete"))
     run(mailbox)
     assert mailbox.next_report.calls[0] == {"name": "0003-r0 smart.weight=0.5"}
@@ -76,13 +76,13 @@ def test_calls_carry_the_trials_name_for_the_dashboard(reported: list[dict[str, 
 
 
 @pytest.mark.parametrize("how", ["failed", "interrupted"])
-def test_a_trial_without_a_result_fails_in_tune_too(reported: list[dict[str, Any]], how: Any) -> None:
+def test_trial_without_a_result_fails_in_tune(reported: list[dict[str, Any]], how: Any) -> None:
     with pytest.raises(TrialFailed, match="sst: loss is nan"):
         run(MailboxStub(REPORT, TrialEnd(status=how, error="sst: loss is nan at step 3")))
     assert len(reported) == 1
 
 
-def test_a_pruned_trial_returns(reported: list[dict[str, Any]]) -> None:
+def test_pruned_trial_returns(reported: list[dict[str, Any]]) -> None:
     run(MailboxStub(REPORT, TrialEnd(status="pruned")))
     assert len(reported) == 1
 
@@ -96,13 +96,13 @@ def test_tune_counts_scored_epochs_and_sees_the_best_score() -> None:
     }
 
 
-def test_a_trials_process_loads_no_torch() -> None:
+def test_trials_process_loads_no_torch() -> None:
     program = (
         "import sys, sweeps.search.tune_trial; assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], cwd=PROJECT_FOLDER, check=True)
 
 
-def test_a_trial_that_was_taken_over_is_complete_for_tune(reported: list[dict[str, Any]]) -> None:
+def test_reused_trial_is_complete_for_tune(reported: list[dict[str, Any]]) -> None:
     run(MailboxStub({**REPORT, "is_last": True}, TrialEnd(status="reused")))
-    assert [told["is_last"] for told in reported] == [True]
+    assert [report["is_last"] for report in reported] == [True]

@@ -1,4 +1,4 @@
-"""A sweep's start: what is checked last, and what is on disk before Ray."""
+"""Creating a sweep: the last checks, and the files written before Ray starts."""
 
 import dataclasses
 import json
@@ -75,7 +75,7 @@ def with_base(inputs: SweepInputs, **changes: Any) -> SweepInputs:
     return dataclasses.replace(inputs, space=dataclasses.replace(inputs.space, base=base))
 
 
-def test_a_trial_that_just_fits_is_allowed(options: Build) -> None:
+def test_trial_that_just_fits_is_allowed(options: Build) -> None:
     check_capacity(options(workers=2, cpus_per_worker=3), 6, 0)
     check_capacity(options(workers=2, gpus_per_worker=1), 6, 2)
 
@@ -87,14 +87,14 @@ def test_more_workers_than_cpus_are_refused(options: Build) -> None:
     assert str(raised.value) == f"{rule}, got 2 workers with --cpus-per-worker 3"
 
 
-def test_a_gpu_where_there_is_none_is_refused(options: Build) -> None:
+def test_missing_gpu_is_refused(options: Build) -> None:
     with pytest.raises(ValueError, match="which has no GPUs, got 1 worker with --gpus-per-worker 1"):
         check_capacity(options(gpus_per_worker=1), 4, 0)
     with pytest.raises(ValueError, match="which has 1 GPU, got 2 workers with --gpus-per-worker 1"):
         check_capacity(options(workers=2, gpus_per_worker=1), 4, 1)
 
 
-def test_a_cluster_elsewhere_is_not_measured_by_this_machine(options: Build) -> None:
+def test_remote_cluster_is_not_checked_against_this_machine(options: Build) -> None:
     check_machine(options(workers=10**6, address="auto"))
     with pytest.raises(ValueError, match="a trial must fit this machine"):
         check_machine(options(workers=10**6))
@@ -102,7 +102,7 @@ def test_a_cluster_elsewhere_is_not_measured_by_this_machine(options: Build) -> 
         check_machine(options(workers=10**6))
 
 
-def test_gpus_that_nobody_asked_for_are_said(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unused_gpus_are_mentioned(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     assert describe_gpus(options()) == ["This machine has 2 GPUs, not used without --gpus-per-worker 1."]
     assert describe_gpus(options(gpus_per_worker=1)) == []
@@ -111,7 +111,7 @@ def test_gpus_that_nobody_asked_for_are_said(options: Build, monkeypatch: pytest
     assert describe_gpus(options()) == []
 
 
-def test_smart_is_refused_for_an_encoder_that_it_cannot_enter(
+def test_smart_is_refused_for_an_unsupported_encoder(
     inputs: SweepInputs, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_encoder: nn.Module) -> nn.Module:
@@ -123,7 +123,7 @@ def test_smart_is_refused_for_an_encoder_that_it_cannot_enter(
         load_checked(OPTIONS, changed)
 
 
-def test_an_encoder_that_can_be_had_is_counted_and_known_again(
+def test_available_encoder_is_counted_and_identified(
     inputs: SweepInputs, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder
 ) -> None:
     changed = with_base(inputs, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64})
@@ -131,7 +131,7 @@ def test_an_encoder_that_can_be_had_is_counted_and_known_again(
     assert (found.num_parameters, found.fingerprint) == (tiny_encoder.num_parameters, tiny_encoder.fingerprint)
 
 
-def test_an_encoder_that_cannot_be_had_is_one_line(inputs: SweepInputs, tmp_path: Path) -> None:
+def test_unavailable_encoder_is_one_line(inputs: SweepInputs, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     changed = with_base(inputs, **{"encoder.name": str(tmp_path / "empty")})
     with pytest.raises(ValueError, match=r"encoder '.*empty' cannot be loaded") as raised:
@@ -146,14 +146,14 @@ def test_settings_that_do_not_fit_the_encoder_are_refused(inputs: SweepInputs, t
 
 
 def weights_like(config: TrialConfig, pretrained: PretrainedEncoder, path: Path, width: int | None = None) -> Path:
-    """A file of a model's weights; all of the encoder's cut to some width, if one is given."""
+    """A file of a model's weights; the encoder's are cut to a width, if one is given."""
     weights = MultiTaskModel(config, pretrained).state_dict()
     cut = {name: part[..., :width].contiguous() if "encoder." in name else part for name, part in weights.items()}
     save_file(cut if width else weights, path)
     return path
 
 
-def test_weights_to_start_from_must_fit_the_encoder(
+def test_starting_weights_must_fit_the_encoder(
     inputs: SweepInputs, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
 ) -> None:
     here = {"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64}
@@ -185,13 +185,13 @@ def test_weights_and_layers_of_every_point_are_checked(
 
 
 @pytest.mark.parametrize("name", ["layer_scales", "layers_alone", "long_runs"])
-def test_a_space_may_name_no_layers_that_the_encoder_lacks(name: str, options: Build) -> None:
+def test_layers_beyond_the_encoders_are_refused(name: str, options: Build) -> None:
     demonstration = read_inputs(options(space=name))
     with pytest.raises(ValueError, match=r"_layers must be layers of the encoder, 0 to 2, got \d+$"):
         load_checked(OPTIONS, demonstration)
 
 
-def test_weights_of_another_width_stop_the_command_before_anything_starts(
+def test_starting_weights_of_another_width_are_refused_before_anything_starts(
     inputs: SweepInputs,
     tiny_folder: Path,
     tiny_encoder_folder: Path,
@@ -236,7 +236,7 @@ def save_encoder(tmp_path: Path, tiny_encoder: PretrainedEncoder) -> Callable[[A
     ],
     ids=["llama", "gpt2", "t5", "longformer, SMART", "longformer, PALs", "deberta, bf16"],
 )
-def test_what_an_encoder_cannot_do_stops_the_command_before_anything_starts(
+def test_unsupported_encoder_is_refused_before_anything_starts(
     architecture: Any,
     changes: tuple[str, ...],
     fault: str,
@@ -254,7 +254,7 @@ def test_what_an_encoder_cannot_do_stops_the_command_before_anything_starts(
     assert not (tmp_path / "first").exists()
 
 
-def test_bf16_is_tried_for_trials_on_the_cpu_only(inputs: SweepInputs, save_encoder: Callable[[Any], Path]) -> None:
+def test_bf16_is_tested_for_cpu_trials_only(inputs: SweepInputs, save_encoder: Callable[[Any], Path]) -> None:
     name = str(save_encoder(ENCODERS["deberta"]))
     changed = with_base(inputs, **{"encoder.name": name, "encoder.max_length": 40, "precision": "bf16"})
     with pytest.raises(ValueError, match="with precision bf16 on the CPU"):
@@ -262,7 +262,7 @@ def test_bf16_is_tried_for_trials_on_the_cpu_only(inputs: SweepInputs, save_enco
     load_checked(dataclasses.replace(OPTIONS, gpus_per_worker=0.5), changed)
 
 
-def test_an_open_sweep_has_a_folder_that_says_all(options: Build, inputs: SweepInputs, tmp_path: Path) -> None:
+def test_created_sweep_has_a_complete_folder(options: Build, inputs: SweepInputs, tmp_path: Path) -> None:
     plan = create_sweep(options(seed=5, replicates=2), inputs, ENCODER, ["--space", "smart_lambda", "--seed", "5"])
     assert plan.options.folder == tmp_path / "storage" / "first"
     info = read_sweep(plan.options.folder)
@@ -285,12 +285,12 @@ def test_an_open_sweep_has_a_folder_that_says_all(options: Build, inputs: SweepI
     assert {"git", "packages", "python", "hardware", "created"} <= set(info)
 
 
-def test_a_mirror_receives_the_record_at_once(options: Build, inputs: SweepInputs, tmp_path: Path) -> None:
+def test_mirror_gets_the_record_at_once(options: Build, inputs: SweepInputs, tmp_path: Path) -> None:
     create_sweep(options(mirror=f"file://{tmp_path}/copy/"), inputs, ENCODER, [])
     assert read_sweep(tmp_path / "copy" / "first")["name"] == "first"
 
 
-def test_what_is_held_out_is_recorded_and_copied(
+def test_held_out_rows_are_recorded_and_copied(
     options: Build, inputs: SweepInputs, tiny_config: TrialConfig, tiny_folder: Path, tmp_path: Path
 ) -> None:
     held = read_held_out(tiny_config.override({"data.hold_out": 0.2}), tiny_folder)
@@ -302,7 +302,7 @@ def test_what_is_held_out_is_recorded_and_copied(
 
 
 @pytest.mark.parametrize("mirror", [None, "file://{}/file/below"])
-def test_a_storage_that_cannot_be_written_is_one_line(
+def test_unwritable_storage_is_one_line(
     options: Build, inputs: SweepInputs, tmp_path: Path, mirror: str | None
 ) -> None:
     (tmp_path / "file").write_text("in the way")
@@ -318,7 +318,7 @@ def record_of(inputs: SweepInputs, status: str) -> TrialRecord:
     return dataclasses.replace(queued_record(spec), status=status)
 
 
-def test_a_folder_with_a_trial_that_waits_for_another_lane_is_kept(options: Build, inputs: SweepInputs) -> None:
+def test_folder_with_a_returned_trial_is_kept(options: Build, inputs: SweepInputs) -> None:
     plan = create_sweep(options(), inputs, ENCODER, [])
     returned = dataclasses.replace(record_of(inputs, "queued"), started="2026-01-01T00:00:00+00:00")
     write_trials(plan.options.folder, [returned], ("sst",))
@@ -327,7 +327,7 @@ def test_a_folder_with_a_trial_that_waits_for_another_lane_is_kept(options: Buil
 
 
 @pytest.mark.parametrize(("status", "is_kept"), [("queued", False), ("interrupted", True), ("complete", True)])
-def test_a_folder_is_discarded_only_if_no_trial_started(
+def test_folder_is_discarded_only_if_no_trial_started(
     options: Build, inputs: SweepInputs, status: str, is_kept: bool
 ) -> None:
     plan = create_sweep(options(), inputs, ENCODER, [])

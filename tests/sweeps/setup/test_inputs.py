@@ -1,4 +1,4 @@
-"""What a sweep learns from: which data, which encoder, which settings, and what is refused before it starts."""
+"""The inputs of a sweep: data, encoder, settings, and what is refused before it starts."""
 
 import shutil
 from collections.abc import Callable
@@ -28,7 +28,7 @@ Options = Callable[..., SweepOptions]
 
 @pytest.fixture(scope="module")
 def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Serves all tests, so that the demonstration is written once; no sweep is created in it."""
+    """One storage for all tests, so that the demonstration is written once; no sweep is created in it."""
     return tmp_path_factory.mktemp("storage")
 
 
@@ -44,7 +44,7 @@ def space_with(base: TrialConfig, **changes: Any) -> SearchSpace:
     return SearchSpace(**{"name": "trial", "question": "?", "base": base, "grid": {"smart.weight": (0.0,)}, **changes})
 
 
-def test_without_data_and_encoder_the_demonstration_is_used_and_said(options: Options, storage: Path) -> None:
+def test_demonstration_is_the_default_and_is_mentioned(options: Options, storage: Path) -> None:
     inputs = read_inputs(options())
     base = inputs.space.base
     assert inputs.notes == (DEMO_NOTE,)
@@ -54,7 +54,7 @@ def test_without_data_and_encoder_the_demonstration_is_used_and_said(options: Op
     assert base == plain.override({**demo_overrides(plain), "encoder.name": base.encoder.name})
 
 
-def test_the_demonstration_shortens_plans_that_a_space_varies_and_nothing_else_of_what_it_varies(
+def test_demonstration_shortens_searched_plans_only(
     options: Options,
 ) -> None:
     long, short = load_space("orders"), read_inputs(options(space="orders")).space
@@ -81,27 +81,27 @@ def test_every_space_can_be_prepared_for_the_demonstration(options: Options, nam
 
 
 @pytest.mark.parametrize("changes", [{"search": "tpe"}, {"scheduler": "asha"}])
-def test_trials_of_different_tasks_are_not_compared_while_they_run(options: Options, changes: dict[str, Any]) -> None:
+def test_scheduler_is_refused_for_trials_of_different_tasks(options: Options, changes: dict[str, Any]) -> None:
     rule = r"^--search tpe and --scheduler compare trials, which in space 'baselines' train different tasks, got qqp; "
     with pytest.raises(ValueError, match=rule):
         read_inputs(options(space="baselines", **changes))
     assert read_inputs(options(space="baselines", search="grid")).space.name == "baselines"
 
 
-def test_with_data_alone_the_spaces_own_encoder_is_meant(options: Options, tiny_folder: Path) -> None:
+def test_data_alone_uses_the_spaces_encoder(options: Options, tiny_folder: Path) -> None:
     inputs = read_inputs(options(data=tiny_folder))
     assert inputs.space.base == load_space("smart_lambda").base
     assert inputs.space.base.encoder.name == "bert-base-uncased"
     assert inputs.notes == ()
 
 
-def test_with_an_encoder_alone_the_demonstration_corpus_is_used_with_the_spaces_settings(options: Options) -> None:
+def test_encoder_alone_uses_demonstration_data_and_the_spaces_settings(options: Options) -> None:
     inputs = read_inputs(options(encoder="prajjwal1/bert-tiny"))
     assert inputs.space.base == load_space("smart_lambda").base.override({"encoder.name": "prajjwal1/bert-tiny"})
     assert "demonstration corpus" in inputs.notes[0]
 
 
-def test_data_and_encoder_are_taken_as_named(options: Options, tiny_folder: Path) -> None:
+def test_named_data_and_encoder_are_used(options: Options, tiny_folder: Path) -> None:
     inputs = read_inputs(options(data=tiny_folder, encoder="roberta-base", seed=3))
     tables = read_folder(tiny_folder, ("sst", "qqp", "sts"))
     assert inputs.space.base.encoder.name == "roberta-base"
@@ -111,7 +111,7 @@ def test_data_and_encoder_are_taken_as_named(options: Options, tiny_folder: Path
     assert inputs.train_rows_of(inputs.space.base) == {"sst": 30, "qqp": 70, "sts": 22}
 
 
-def test_set_comes_last_and_wins(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_set_overrides_everything(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
     changed = {"optimizer.learning_rate": 0.5, "encoder.max_length": 32}
     monkeypatch.setattr(prepare_module, "demo_overrides", lambda _config: changed)
     assert read_inputs(options()).space.base.optimizer.learning_rate == 0.5
@@ -134,7 +134,7 @@ def test_set_reaches_every_trial(options: Options, tiny_folder: Path) -> None:
         ("{}/far/model", "{}/far/model"),
     ],
 )
-def test_weights_to_start_from_are_found_from_any_folder(
+def test_starting_weights_are_found_from_any_folder(
     options: Options, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, place: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -151,7 +151,7 @@ def test_weights_to_start_from_are_found_from_any_folder(
     assert {config.encoder.start_from for config in [space.base, *grid_configs(space)]} == {wanted}
 
 
-def test_a_space_without_weights_to_start_from_has_none_unless_they_are_set(
+def test_starting_weights_are_unset_by_default(
     options: Options, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert read_inputs(options(data=tiny_folder)).space.base.encoder.start_from is None
@@ -179,17 +179,17 @@ def test_a_space_without_weights_to_start_from_has_none_unless_they_are_set(
         ({"data.hold_out": "0.1"}, r"^data.hold_out must be given by --hold-out, not by --set, got data.hold_out=0.1$"),
     ],
 )
-def test_a_wrong_set_is_one_line(options: Options, tiny_folder: Path, changes: dict[str, str], message: str) -> None:
+def test_invalid_set_is_one_line(options: Options, tiny_folder: Path, changes: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read_inputs(options(data=tiny_folder, set=changes))
 
 
-def test_an_unknown_space_is_refused(options: Options) -> None:
+def test_unknown_space_is_refused(options: Options) -> None:
     with pytest.raises(ValueError, match="unknown search space 'smart'"):
         read_inputs(options(space="smart"))
 
 
-def test_a_missing_file_is_named(options: Options, tiny_folder: Path, tmp_path: Path) -> None:
+def test_missing_file_is_named(options: Options, tiny_folder: Path, tmp_path: Path) -> None:
     for path in tiny_folder.glob("*.csv"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "sts-dev.csv").unlink()
@@ -207,13 +207,13 @@ def test_unusable_rows_are_counted(options: Options, tiny_folder: Path, tmp_path
     assert inputs.num_rows["sst", "dev"] == 13
 
 
-def test_a_storage_that_cannot_be_written_is_one_line(options: Options, tmp_path: Path) -> None:
+def test_unwritable_storage_is_one_line(options: Options, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ValueError, match="--storage must be a place that can be written"):
         read_inputs(options(storage=tmp_path / "file"))
 
 
-def test_set_must_leave_alone_what_a_name_of_the_space_stands_for(options: Options, tiny_folder: Path) -> None:
+def test_set_must_not_change_keys_of_a_named_point(options: Options, tiny_folder: Path) -> None:
     for key, value in (("stages.0.epochs", "1"), ("smart.weight", "1")):
         with pytest.raises(
             ValueError, match=r"must leave alone what space 'orders' searches \(stages, smart\.weight\)"
@@ -223,7 +223,7 @@ def test_set_must_leave_alone_what_a_name_of_the_space_stands_for(options: Optio
     assert read_inputs(options(space="orders", data=tiny_folder, set=changes)).space.base.optimizer.learning_rate == 0.5
 
 
-def test_a_space_without_a_grid_needs_a_search(
+def test_space_without_a_grid_needs_a_search(
     options: Options, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     space = space_with(load_space("smart_lambda").base, grid={}, ranges={"smart.weight": Float(low=0, high=1)})
@@ -233,7 +233,7 @@ def test_a_space_without_a_grid_needs_a_search(
     assert read_inputs(options(data=tiny_folder, search="tpe")).space.ranges == space.ranges
 
 
-def test_only_tasks_that_some_trial_trains_are_read(tiny_folder: Path) -> None:
+def test_only_trained_tasks_are_read(tiny_folder: Path) -> None:
     base = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
 
     def tasks_read(**changes: Any) -> set[str]:
@@ -263,9 +263,7 @@ def material_of(space: SearchSpace, folder: Path, options: Options, monkeypatch:
     return read_inputs(options(data=folder))
 
 
-def test_extra_sets_that_some_trial_names_are_read_and_counted_by_their_name(
-    folder: Path, options: Options, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_named_extra_sets_are_read_and_counted(folder: Path, options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
     base = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
     space = space_with(base, grid={"stages.0.extra_data": ((), ("cfimdb",))})
     inputs = material_of(space, folder, options, monkeypatch)
@@ -275,7 +273,7 @@ def test_extra_sets_that_some_trial_names_are_read_and_counted_by_their_name(
     assert (inputs.skipped, inputs.other_rows) == ((), {})
 
 
-def test_each_point_has_the_rows_of_its_own_data_and_each_file_is_read_once(
+def test_each_point_has_its_own_rows_and_each_file_is_read_once(
     folder: Path, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "more.csv").write_text(EXTRA_ROWS + "d,,2\n")
@@ -309,9 +307,7 @@ def test_each_point_has_the_rows_of_its_own_data_and_each_file_is_read_once(
     assert inputs.fingerprints[augmented] != own["sst-train"]
 
 
-def test_what_any_point_lacks_is_named_in_one_line(
-    folder: Path, options: Options, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_data_of_any_point_is_one_line(folder: Path, options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "ids-sst-dev.csv").unlink()
     base = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp")),))
     space = space_with(base, grid={"stages.0.extra_data": ((), ("snli",))})
@@ -319,13 +315,13 @@ def test_what_any_point_lacks_is_named_in_one_line(
         material_of(space, folder, options, monkeypatch)
 
 
-def test_trials_that_are_yet_to_be_drawn_are_planned_as_the_base(options: Options) -> None:
+def test_undrawn_trials_are_planned_as_the_base(options: Options) -> None:
     space = load_space("smart_lambda")
     assert planned_configs(options(search="random", trials=3), space) == [space.base] * 3
     assert planned_configs(options(), space) == grid_configs(space)
 
 
-def test_rows_that_are_held_out_reach_no_trial_and_are_recorded(
+def test_held_out_rows_reach_no_trial_and_are_recorded(
     options: Options, tiny_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
 ) -> None:
     asked = options(data=tiny_folder, hold_out=0.2, storage=tmp_path)
@@ -350,7 +346,7 @@ def test_rows_that_are_held_out_reach_no_trial_and_are_recorded(
     check_held_out_rows(record, read_held_out(plan.space.base, plan.data_folder))
 
 
-def test_without_the_flag_all_is_as_it_was(
+def test_without_the_flag_nothing_is_held_out(
     options: Options, tiny_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
 ) -> None:
     asked = options(data=tiny_folder, storage=tmp_path)
@@ -361,8 +357,8 @@ def test_without_the_flag_all_is_as_it_was(
     assert [path.name for path in plan.options.folder.iterdir()] == ["sweep.json"]
 
 
-def test_what_is_held_out_is_the_same_for_trials_of_different_tasks(options: Options) -> None:
-    """Each trial is without the rows that share a text with those held out of its own tasks."""
+def test_held_out_rows_are_equal_for_trials_of_different_tasks(options: Options) -> None:
+    """Each trial excludes the rows that share a text with those held out of its own tasks."""
     inputs = read_inputs(options(space="baselines", hold_out=0.1))
     assert set(inputs.held) == {"sst", "qqp", "sts"}
     for config in grid_configs(inputs.space):
@@ -374,7 +370,7 @@ def test_what_is_held_out_is_the_same_for_trials_of_different_tasks(options: Opt
     assert len(inputs.fingerprints) == len(inputs.num_rows) + len(inputs.other_rows)
 
 
-def test_a_space_that_holds_out_other_shares_or_files_is_refused(
+def test_space_that_varies_hold_out_shares_or_files_is_refused(
     folder: Path, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
@@ -393,7 +389,7 @@ def test_a_space_that_holds_out_other_shares_or_files_is_refused(
         read_inputs(options(data=folder, hold_out=0.2))
 
 
-def test_a_share_that_takes_nothing_is_one_line(options: Options, tiny_folder: Path) -> None:
+def test_share_that_selects_no_rows_is_one_line(options: Options, tiny_folder: Path) -> None:
     with pytest.raises(
         ValueError, match=r"^sts-train.csv: data.hold_out must hold out .*, got 0.04 of 22 rows$"
     ) as caught:

@@ -1,4 +1,4 @@
-"""What is recorded about where numbers come from."""
+"""The recorded origin of a sweep's numbers: revision, packages, machine, command."""
 
 import json
 import os
@@ -19,7 +19,7 @@ def git(folder: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def test_a_checkout_is_named_by_its_revision(tmp_path: Path) -> None:
+def test_checkout_is_named_by_its_revision(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet")
     (tmp_path / "a.txt").write_text("one")
     git(tmp_path, "add", "a.txt")
@@ -30,7 +30,7 @@ def test_a_checkout_is_named_by_its_revision(tmp_path: Path) -> None:
     assert describe_git(tmp_path) == {"revision": revision, "is_changed": True}
 
 
-def test_a_folder_inside_another_checkout_is_no_checkout(tmp_path: Path) -> None:
+def test_folder_inside_another_checkout_is_no_checkout(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet")
     (tmp_path / "copy").mkdir()
     assert describe_git(tmp_path / "copy") is None
@@ -43,13 +43,13 @@ def test_without_git_or_a_commit_there_is_no_revision(tmp_path: Path, monkeypatc
     assert describe_git(tmp_path) is None
 
 
-def test_package_versions_are_those_of_the_packages() -> None:
+def test_package_versions_are_the_installed_ones() -> None:
     versions = versions_of(PACKAGES)
     assert versions["torch"].split("+")[0] == torch.__version__.split("+")[0]
     assert {"ray", "optuna", "transformers", "numpy"} <= set(versions)
 
 
-def test_the_machine_is_plain_data() -> None:
+def test_machine_is_plain_data() -> None:
     machine = describe_machine()
     assert json.loads(json.dumps(machine)) == machine
     assert machine["num_cpus"] == os.cpu_count()
@@ -58,7 +58,7 @@ def test_the_machine_is_plain_data() -> None:
     assert machine["processor"]
 
 
-def test_a_command_line_can_be_typed_again() -> None:
+def test_command_line_can_be_typed_again() -> None:
     arguments = ["--space", "s", "--set", "a=b c"]
     command = command_line(arguments)
     assert command == "python sweeps/run.py --space s --set 'a=b c'"

@@ -45,7 +45,7 @@ def test_one_share_for_all_is_allowed_and_two_are_not(tiny_config: TrialConfig, 
     assert str(caught.value) == f"{rule}, got {share:g}, 0.25"
 
 
-def test_other_train_files_are_allowed_where_nothing_is_kept_aside_of_them(tiny_config: TrialConfig) -> None:
+def test_other_train_files_are_allowed_where_none_of_their_rows_are_held_out(tiny_config: TrialConfig) -> None:
     space = held_out_space(tiny_config)
     check_held_out_files(space, [])
     check_held_out_files(space, [("sst", "train"), ("sst", "dev")])
