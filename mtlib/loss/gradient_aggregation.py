@@ -24,7 +24,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch
 from mtlib.errors import TrainingDiverged
 from mtlib.loss.clean_pass import Place
-from mtlib.loss.losses import load_function
+from mtlib.runtime.lazy_functions import load_function
 from mtlib.runtime.workers import num_workers, sum_over_workers
 
 Gradients = list[Tensor | None]

@@ -10,9 +10,10 @@ from mtlib.config.penalties import PENALTIES
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch
 from mtlib.loss.clean_pass import CleanPass, Place, autocast
-from mtlib.loss.losses import load_function, loss_per_example
+from mtlib.loss.losses import loss_per_example
 from mtlib.model.dropout import random_state
 from mtlib.model.multitask import MultiTaskModel, Output
+from mtlib.runtime.lazy_functions import load_function
 from mtlib.runtime.workers import num_workers
 from mtlib.tasks import TASKS
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mtlib.config.penalties import ProximalConfig
 from mtlib.loss.clean_pass import CleanPass, autocast
-from mtlib.loss.losses import divergence_to_teacher
+from mtlib.loss.divergences import divergence_to_teacher
 from mtlib.model.multitask import MultiTaskModel
 
 

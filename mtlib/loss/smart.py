@@ -13,7 +13,7 @@ from torch import Tensor
 from mtlib.config.penalties import SmartConfig
 from mtlib.data.batches import Batch
 from mtlib.loss.clean_pass import CleanPass
-from mtlib.loss.losses import divergence_from, symmetric_divergence
+from mtlib.loss.divergences import divergence_from, symmetric_divergence
 from mtlib.model.dropout import restore_random_state
 
 Perturbed = Callable[[Sequence[Tensor]], Tensor]

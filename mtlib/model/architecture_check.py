@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from mtlib.errors import first_line, require
+from mtlib.model.encoder_inputs import encoder_arguments
 
-COMPARES_SEGMENTS = ("funnel", "xlnet")
-"""Model types that use segment ids without an embedding table for them."""
 NUM_TOKENS = 6
 """Of a test input."""
 SMALL = {"num_hidden_layers": 1, "vocab_size": 64, "pad_token_id": 0}
@@ -95,14 +94,3 @@ def last_states(model: nn.Module, texts: Tensor) -> Any:
     with torch.no_grad():
         arguments = encoder_arguments(model.config, texts, torch.ones_like(texts), torch.zeros_like(texts))
         return getattr(model(**arguments), "last_hidden_state", None)
-
-
-def encoder_arguments(config: Any, input_ids: Tensor, attention_mask: Tensor, segments: Tensor) -> dict[str, Tensor]:
-    """The arguments of an encoder, (rows, tokens) each: segment ids only if it uses more than one segment."""
-    arguments = {"input_ids": input_ids, "attention_mask": attention_mask}
-    return {**arguments, "token_type_ids": segments} if takes_segments(config) else arguments
-
-
-def takes_segments(config: Any) -> bool:
-    """Whether an encoder uses segment ids, as embeddings or relative between tokens."""
-    return getattr(config, "type_vocab_size", 0) > 1 or config.model_type in COMPARES_SEGMENTS

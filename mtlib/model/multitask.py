@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch, Inputs
-from mtlib.model.architecture_check import encoder_arguments
 from mtlib.model.encoder import PretrainedEncoder, build_encoder, embedding_layer, hidden_dropout
+from mtlib.model.encoder_inputs import encoder_arguments
 from mtlib.model.heads import make_head, make_projection, make_relational
 from mtlib.model.layers import check_fits, encoder_layers, freeze
 from mtlib.model.pals import LowRank, Pals, beside_layers, make_pals

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mtlib.config.gradient_methods import GRADIENT_METHODS
-from mtlib.loss.losses import load_function
+from mtlib.runtime.lazy_functions import load_function
 from tests.mtlib.config.config_cases import undescribed_fields
 
 

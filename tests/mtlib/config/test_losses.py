@@ -7,7 +7,7 @@ import torch
 
 from mtlib.config.losses import LOSSES, losses_for, num_outputs
 from mtlib.config.schema import fields_of
-from mtlib.loss.losses import load_function
+from mtlib.runtime.lazy_functions import load_function
 from mtlib.tasks import TASKS
 from tests.mtlib.config.config_cases import undescribed_fields
 

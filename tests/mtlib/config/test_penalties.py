@@ -8,7 +8,7 @@ import pytest
 
 from mtlib.config.penalties import PENALTIES, ProximalConfig, SimcseConfig, SmartConfig
 from mtlib.config.trial import TrialConfig
-from mtlib.loss.losses import load_function
+from mtlib.runtime.lazy_functions import load_function
 from tests.mtlib.config.config_cases import (
     BASE,
     PENALIZED,

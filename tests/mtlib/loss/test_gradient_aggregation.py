@@ -25,7 +25,7 @@ from mtlib.loss.gradient_aggregation import (
     gradients_by_task,
     gramian_of,
 )
-from mtlib.loss.losses import load_function
+from mtlib.runtime.lazy_functions import load_function
 from mtlib.stages.sampler import StepBatch
 from mtlib.training.run import Run
 from mtlib.training.step import batch_of, batch_place

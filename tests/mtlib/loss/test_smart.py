@@ -12,7 +12,7 @@ from mtlib.config.penalties import SmartConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch, make_batch
 from mtlib.data.token_cache import Corpus
-from mtlib.loss.losses import symmetric_divergence
+from mtlib.loss.divergences import symmetric_divergence
 from mtlib.loss.smart import smoothness, step_noise, unit_norm
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
