@@ -160,7 +160,7 @@ def score_on_held_out(options: argparse.Namespace) -> Group:
     source = ModelSource(places=places, encoder=options.encoder, device=options.device)
     before = count_evaluations([str(place) for place in places.values()])
     scores = score_held_out(selection, source, options.data)
-    write_selection(options.home, replace(selection, looks=(*selection.looks, scores)))
+    write_selection(options.home, replace(selection, evaluations=(*selection.evaluations, scores)))
     return render_held_out_scores(selection, scores, before)
 
 

@@ -151,7 +151,7 @@ def exclusive_folder(folder: Path) -> Iterator[None]:
 
 def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, known: Sequence["TrialRecord"]) -> int:
     """Summarises a resumed sweep with nothing left to run, and completes whatever a kill at its very end prevented."""
-    from sweeps.cli.summary import finish
+    from sweeps.cli.summary import finish_sweep
     from sweeps.driver.ledger import open_ledger
     from sweeps.driver.run_sweep import close_records, outcome_of
     from sweeps.search.searcher import SweepSearcher
@@ -162,7 +162,7 @@ def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, known: Sequence["
         plan, open_study(plan.options.folder, plan.options.name), on_new=lambda _spec: None, max_live=1, known=known
     )
     ledger = open_ledger(plan, known)
-    return finish(options, outcome_of(ledger, close_records(plan, ledger)))
+    return finish_sweep(options, outcome_of(ledger, close_records(plan, ledger)))
 
 
 def run_and_finish(options: SweepOptions, plan: SweepPlan, known: Sequence["TrialRecord"] = ()) -> int:
@@ -170,7 +170,7 @@ def run_and_finish(options: SweepOptions, plan: SweepPlan, known: Sequence["Tria
     from rich.console import Console
 
     from sweeps.cli.progress import show_progress
-    from sweeps.cli.summary import exit_code, finish
+    from sweeps.cli.summary import exit_code, finish_sweep
     from sweeps.setup.create import discard_unstarted
 
     try:
@@ -185,13 +185,13 @@ def run_and_finish(options: SweepOptions, plan: SweepPlan, known: Sequence["Tria
             discard_unstarted(plan.options.folder)
         raise
     try:
-        return finish(options, outcome)
+        return finish_sweep(options, outcome)
     except BrokenPipeError:  # the sweep is over and recorded
         discard_output()
         return exit_code(outcome)
 
 
-def end(code: int) -> NoReturn:
+def exit_process(code: int) -> NoReturn:
     """Ends the process; where Ray was loaded, as `end_process` does."""
     if "sweeps.cluster.connection" in sys.modules:
         from sweeps.cluster.connection import end_process
@@ -201,4 +201,4 @@ def end(code: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    end(main())
+    exit_process(main())

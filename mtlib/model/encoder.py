@@ -18,7 +18,7 @@ from mtlib.config.network import EncoderConfig
 from mtlib.data.tokenizer_facts import is_read_last
 from mtlib.errors import first_line, require
 from mtlib.model.architecture_check import check_architecture
-from mtlib.model.hub import ask_hub, cache_folder, is_folder
+from mtlib.model.hub import ask_hub, hub_cache_folder, is_folder
 
 HIDDEN_DROPOUTS = ("hidden_dropout_prob", "dropout", "embedding_dropout", "mlp_dropout")
 """Names of hidden-state dropout in configurations of encoders."""
@@ -89,7 +89,7 @@ def preview_encoder(name: str) -> EncoderPreview:
 
     Raises ValueError as `load_encoder`; of weights on the hub only that there are some is known.
     """
-    cache = cache_folder()
+    cache = hub_cache_folder()
     if is_folder(name):
         pretrained = load_from(name, only_local=False)
         return EncoderPreview(pretrained=pretrained, is_local=True, place=f"in the folder {name}")

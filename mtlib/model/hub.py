@@ -38,7 +38,7 @@ def ask_hub(encoder: str) -> int:
     from huggingface_hub import HfApi
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
-    api, elsewhere = HfApi(), f"neither a folder here nor whole in {cache_folder()}"
+    api, elsewhere = HfApi(), f"neither a folder here nor whole in {hub_cache_folder()}"
     try:
         info = api.model_info(encoder, timeout=HUB_SECONDS, files_metadata=True)
     except GatedRepoError as error:  # a RepositoryNotFoundError too
@@ -60,7 +60,7 @@ def ask_hub(encoder: str) -> int:
     return sum(sizes)
 
 
-def cache_folder() -> str:
+def hub_cache_folder() -> str:
     from huggingface_hub import constants
 
     return constants.HF_HUB_CACHE

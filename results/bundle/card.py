@@ -100,16 +100,16 @@ def expectation_lines(selection: Selection) -> Iterator[str]:
 
 def held_out_lines(selection: Selection) -> Iterator[str]:
     """Every score on held-out rows."""
-    if not selection.looks:
+    if not selection.evaluations:
         yield "It was not scored on held-out rows."
         return
     yield "Scored on train rows that no trial has seen. Only the first evaluation is unbiased:"
     yield ""
-    for number, look in enumerate(selection.looks, 1):
-        for task in (name for name in selection.tasks if name in look.scores):
-            low, high = look.intervals[task]
-            score = f"{look.scores[task]:.3f} ({low:.3f} to {high:.3f}), {count(look.num_examples[task], 'row')}"
-            yield f"- evaluation {number}, {look.time[:10]}, {TASKS[task].title}: {score}"
+    for number, found in enumerate(selection.evaluations, 1):
+        for task in (name for name in selection.tasks if name in found.scores):
+            low, high = found.intervals[task]
+            score = f"{found.scores[task]:.3f} ({low:.3f} to {high:.3f}), {count(found.num_examples[task], 'row')}"
+            yield f"- evaluation {number}, {found.time[:10]}, {TASKS[task].title}: {score}"
 
 
 def member_table(bundle: Bundle) -> Iterator[str]:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow.fs as fs
 
-from mtlib.config.schema import to_dict
 from mtlib.errors import require, require_name
 from mtlib.runtime.checksum import file_crc32
 from mtlib.tasks import TASKS
 from results.inference.models import LoadedModel
 from results.inference.predictor import Predictor, ensemble_of
-from results.records.files import Location, is_file, open_folder, read_dataclass, write_json
+from results.records.files import Location, is_file, open_folder, read_dataclass, write_dataclass
 from results.records.selection import BundledMember
 
 if TYPE_CHECKING:  # `results` must load without torch
@@ -77,7 +76,7 @@ def local_bundle_folder(home: Location) -> Path:
 
 def write_bundle_file(folder: Path, bundle: Bundle) -> None:
     """Writes `bundle.json`, whole."""
-    write_json(open_folder(folder), BUNDLE_FILE, to_dict(bundle))
+    write_dataclass(open_folder(folder), BUNDLE_FILE, bundle)
 
 
 def read_bundle(folder: Path) -> Bundle:

@@ -12,13 +12,13 @@ LEAST_ROWS = 10
 """Of a fold in which a correlation is computed: with fewer its standard error is far too small."""
 
 
-def count_folds(task: Task, num_rows: int, most: int) -> int:
-    """The number of folds: at most `most` and one per example; folds of a correlation have at least `LEAST_ROWS`.
+def count_folds(task: Task, num_rows: int, max_folds: int) -> int:
+    """The number of folds: at most `max_folds` and one per example; folds of a correlation have at least `LEAST_ROWS`.
 
-    It is at least 2 if `most` and the number of examples are.
+    It is at least 2 if `max_folds` and the number of examples are.
     """
     room = num_rows // LEAST_ROWS if task.metric == "pearson" else num_rows
-    return min(most, num_rows, max(2, room))
+    return min(max_folds, num_rows, max(2, room))
 
 
 def assign_folds(labels: Floats, num_folds: int, generator: np.random.Generator) -> Numbers:

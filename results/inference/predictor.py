@@ -80,12 +80,12 @@ def predict_stream(predictor: Predictor, rows: Iterable[TextRow]) -> Iterator[tu
         ValueError: a prediction is not finite.
     """
     for chunk in iter_chunks(rows):
-        whole = np.array([not row.is_blank for row in chunk])
+        has_text = np.array([not row.is_blank for row in chunk])
         texts = [row.texts for row in chunk if not row.is_blank]
         width = predictor.task.num_classes if predictor.task.kind == "classes" else 1
         outputs = np.full((len(chunk), width), np.nan)
         if texts:
-            outputs[whole] = predict_texts(predictor, texts)
+            outputs[has_text] = predict_texts(predictor, texts)
         yield chunk, outputs
 
 

@@ -165,10 +165,10 @@ def count_with(groups: Sequence[Sequence[TrialRecord]], statuses: Sequence[str])
     return sum(any(record.status in statuses for record in group) for group in groups)
 
 
-def round_numbers(most: int, digits: Sequence[int]) -> list[int]:
+def round_numbers(last: int, digits: Sequence[int]) -> list[int]:
     """These digits times powers of ten below a number, e.g. 1, 2, 5, 10, 20, 50, and the number itself."""
-    numbers = (digit * 10**power for power in range(len(str(most))) for digit in digits)
-    return [*(number for number in numbers if number < most), most]
+    numbers = (digit * 10**power for power in range(len(str(last))) for digit in digits)
+    return [*(number for number in numbers if number < last), last]
 
 
 def gain_line(best: ExpectedBest) -> str:

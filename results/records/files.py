@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
-from mtlib.config.schema import from_dict
+from mtlib.config.schema import from_dict, to_dict
 from mtlib.errors import first_line, require
 
 Declared = TypeVar("Declared")
@@ -25,6 +25,9 @@ Location = str | Path
 
 TEMPORARY_SUFFIX = ".tmp"
 """Ending of hidden files that are being written, or were left by a kill."""
+
+JSON_KEYS = {"evaluations": "looks"}
+"""Keys in files of fields whose key there is not their name."""
 
 NEVER_REPEATED = ("id", "logits", "value")
 """Columns without dictionary encoding, which would make them larger and slower."""
@@ -187,6 +190,12 @@ def check_version(tree: Mapping[str, Any], name: str, key: str, version: int) ->
     require(tree.get(key) == version, f"{name}: {key.replace('_', ' ')} must be {version}", tree.get(key, "none"))
 
 
+def write_dataclass(root: fs.SubTreeFileSystem, path: str, value: Any) -> None:
+    """Writes a dataclass as an indented JSON object, atomically."""
+    tree = to_dict(value)
+    write_json(root, path, {JSON_KEYS.get(name, name): tree[name] for name in tree})
+
+
 def read_dataclass(
     root: fs.SubTreeFileSystem, path: str, declared: type[Declared], removed: Collection[str] = ()
 ) -> Declared:
@@ -202,8 +211,9 @@ def read_dataclass(
     """
     tree, name, key = read_json(root, path, removed), full_path(root, path), next(iter(declared.__annotations__))
     check_version(tree, name, key, getattr(declared, key))
+    names = {key: field for field, key in JSON_KEYS.items()}
     try:
-        found: Declared = from_dict(declared, tree, "")
+        found: Declared = from_dict(declared, {names.get(key, key): tree[key] for key in tree}, "")
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
     return found

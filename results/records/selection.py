@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mtlib.config.schema import to_dict
 from mtlib.errors import require, require_name
 from mtlib.tasks import TASKS
-from results.records.files import Location, open_folder, read_dataclass, write_json
+from results.records.files import Location, open_folder, read_dataclass, write_dataclass
 
 SELECTION_FILE = "selection.json"
 REMOVED_KEYS = ("max_latency_ms", "latency_ms")
@@ -179,7 +178,7 @@ class Selection:
     searches: Mapping[str, RecordedSearch] = field(default_factory=dict)
     """How the trials of each sweep were chosen."""
     tasks: Mapping[str, TaskSelection]
-    looks: tuple[HeldOutScores, ...] = ()
+    evaluations: tuple[HeldOutScores, ...] = ()
     """Every score on the held-out rows."""
 
     def __post_init__(self) -> None:
@@ -189,7 +188,7 @@ class Selection:
 
 def write_selection(folder: Location, selection: Selection) -> None:
     """Writes `selection.json` into a sweep's folder."""
-    write_json(open_folder(folder), SELECTION_FILE, to_dict(selection))
+    write_dataclass(open_folder(folder), SELECTION_FILE, selection)
 
 
 def read_selection(folder: Location) -> Selection:

@@ -36,10 +36,10 @@ def find_trade_offs(
     Raises:
         ValueError: as `cross_fit`.
     """
-    most = min(settings.max_models, int(kept.trial_numbers.max()) + 1)
+    max_size = min(settings.max_models, int(kept.trial_numbers.max()) + 1)
     found = [
         trade_off
-        for size in round_numbers(most, STEPS)
+        for size in round_numbers(max_size, STEPS)
         for trade_off in score_methods(pool, kept, replace(settings, max_models=size), methods, num_repeats)
     ]
     order = list(methods)

@@ -47,7 +47,7 @@ def score_held_out(selection: Selection, source: ModelSource, data: Path | None 
     time = datetime.now(UTC).isoformat(timespec="milliseconds")
     for place in places_of(selection, list(selection.tasks), source):
         record = read_hold_out(place)
-        write_hold_out(place, replace(record, looks=(*record.looks, time)))
+        write_hold_out(place, replace(record, evaluations=(*record.evaluations, time)))
     num_examples = {task: len(table.ids) for task, table in tables.items()}
     return HeldOutScores(time=time, scores=scores, intervals=intervals, num_examples=num_examples)
 
@@ -90,11 +90,11 @@ def count_evaluations(places: Sequence[str]) -> int:
     Equal data and shares hold out the same rows, so an evaluation in one sweep counts for all of them.
     """
     own = [record for place in places if (record := record_at(place)) is not None]
-    rows = [held for record in own for held in record.tasks.items()]
+    rows = [item for record in own for item in record.tasks.items()]
     storages = {posixpath.dirname(place.rstrip("/")) for place in places}
     beside = (record_at(neighbour) for storage in storages for neighbour in list_in(storage))
-    shared = [record for record in beside if record and any(held in rows for held in record.tasks.items())]
-    return len({look for record in (*own, *shared) for look in record.looks})
+    shared = [record for record in beside if record and any(item in rows for item in record.tasks.items())]
+    return len({time for record in (*own, *shared) for time in record.evaluations})
 
 
 def record_at(place: str) -> HoldOutRecord | None:

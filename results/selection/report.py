@@ -15,9 +15,9 @@ from results.records.files import folder_name
 from results.records.selection import HeldOutScores, MethodScore, Selection, TaskSelection
 from results.scoring.search_optimism import SCHEDULERS, SEARCHES, optimism_sentence
 
-MOST_MEMBERS = 10
+MAX_MEMBERS = 10
 """Members of a task that are listed."""
-MOST_CONTENDERS = 8
+MAX_CONTENDERS = 8
 """Configurations of a task's confidence set that are named."""
 PARETO_TITLE = (
     "Score against the number of models: the Pareto front of all selection methods for this task.",
@@ -177,7 +177,7 @@ def member_lines(chosen: TaskSelection) -> list[str]:
     shown = [
         f"  {member.weight:.3f}  {member.trial} of {folder_name(member.sweep)}, epoch {member.epoch}"
         + ("" if member.temperature == 1 else f", temperature {member.temperature:.2f}")
-        for member in chosen.members[:MOST_MEMBERS]
+        for member in chosen.members[:MAX_MEMBERS]
     ]
     left = len(chosen.members) - len(shown)
     return [line for words in (*shown, *([f"  and {left} more"] if left else [])) for line in fit_line(words)]
@@ -189,7 +189,7 @@ def confidence_set_sentences(chosen: TaskSelection, num_sweeps: int) -> Iterator
         return
     folders = [f"{folder_name(one.sweep)}/" if num_sweeps > 1 else "" for one in chosen.contenders]
     names = [f"{folder}{one.number:04d}" for folder, one in zip(folders, chosen.contenders, strict=True)]
-    shown, left = ", ".join(names[:MOST_CONTENDERS]), len(names) - MOST_CONTENDERS
+    shown, left = ", ".join(names[:MAX_CONTENDERS]), len(names) - MAX_CONTENDERS
     rest = f" and {left} more" if left > 0 else ""
     sizes = f"{len(names):,} of {chosen.num_configurations:,}"
     yield f"95 % confidence set of the best configuration, {sizes}: {shown}{rest}."

@@ -21,7 +21,7 @@ from sweeps.options import SweepOptions
 from sweeps.search.study import JOURNAL_NAME
 
 
-def finish(options: SweepOptions, outcome: SweepOutcome) -> int:
+def finish_sweep(options: SweepOptions, outcome: SweepOutcome) -> int:
     """Prints how a sweep ended, copies its records to its mirror, and returns the exit code.
 
     Each part is printed even if others fail. After an interruption no ensembles are chosen, which may take long; the
@@ -38,7 +38,7 @@ def finish(options: SweepOptions, outcome: SweepOutcome) -> int:
         for line in lines_or_failure(title, make_lines):
             print(line)
     error = copy_records(options)
-    for line in [*outcome.complaints, *([error] if error else []), *describe_outcome(outcome, options)]:
+    for line in [*outcome.closing_errors, *([error] if error else []), *describe_outcome(outcome, options)]:
         print(line, file=sys.stderr)
     return SWEEP_FAILED if error else exit_code(outcome)
 

@@ -59,8 +59,8 @@ def num_lanes(plan: SweepPlan) -> int:
         raise ValueError(f"a trial must fit the cluster, which has {describe_cluster()}; it needs {needed}")
     need = resources_per_worker(plan)
     fitting = max(1, lanes_that_fit(available_resources(), need, plan.options.workers))
-    most = plan.num_configurations * plan.options.replicates
-    return min(fitting, most, plan.options.concurrent or most)
+    num_trainings = plan.num_configurations * plan.options.replicates
+    return min(fitting, num_trainings, plan.options.concurrent or num_trainings)
 
 
 def fits_cluster(plan: SweepPlan) -> bool:

@@ -55,7 +55,7 @@ class SweepOutcome:
     """Why it was interrupted, unless by a signal."""
     error: str | None = None
     """Why the sweep itself failed."""
-    complaints: tuple[str, ...] = ()
+    closing_errors: tuple[str, ...] = ()
     """Steps of closing the records that failed; the records can be read without them."""
 
 
@@ -94,10 +94,10 @@ def run_sweep(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord] =
         try:
             error = run_on_ray(plan, ledger, on_event, interrupts)
         finally:
-            complaints = close_records(plan, ledger)
+            closing_errors = close_records(plan, ledger)
     is_interrupted = interrupts.is_stop_requested and error is None
     why = interrupts.reason if is_interrupted else None
-    return replace(outcome_of(ledger, complaints), is_interrupted=is_interrupted, interruption=why, error=error)
+    return replace(outcome_of(ledger, closing_errors), is_interrupted=is_interrupted, interruption=why, error=error)
 
 
 def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
@@ -112,22 +112,22 @@ def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
     close_ledger(ledger)
     save_ledger(ledger, plan.options.folder)
     shutil.rmtree(plan.options.folder / SCRATCH, ignore_errors=True)
-    complaints = []
+    closing_errors = []
     try:
         prune_weights(plan.options.folder, ledger.records.values(), plan.options.keep_models)
     except OSError as error:
-        complaints.append(f"Weights that no selection needs could not be removed: {first_line(error)}")
+        closing_errors.append(f"Weights that no selection needs could not be removed: {first_line(error)}")
     try:
         compact(plan.options.folder)
     except (OSError, ValueError) as error:
-        complaints.append(f"Curves and predictions could not be compacted: {first_line(error)}")
-    return complaints
+        closing_errors.append(f"Curves and predictions could not be compacted: {first_line(error)}")
+    return closing_errors
 
 
-def outcome_of(ledger: Ledger, complaints: Sequence[str]) -> SweepOutcome:
+def outcome_of(ledger: Ledger, closing_errors: Sequence[str]) -> SweepOutcome:
     """The outcome of a sweep that has run to its end, by its records."""
     failures = {name: record.error or "" for name, record in ledger.records.items() if record.status == "failed"}
-    return SweepOutcome(counts=ledger.counts, failures=failures, complaints=tuple(complaints))
+    return SweepOutcome(counts=ledger.counts, failures=failures, closing_errors=tuple(closing_errors))
 
 
 def run_on_ray(plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: Interrupts) -> str | None:
@@ -142,7 +142,7 @@ def run_on_ray(plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: I
         lanes, workers = (f"{number} {what}{'s' * (number != 1)}" for number, what in counted)
         handle_event(sweep, make_note(f"Opening {lanes} of {workers} each"))
         try:
-            return follow(sweep, interrupts)
+            return handle_until_end(sweep, interrupts)
         except RayError as error:
             return f"Ray failed: {first_line(error)}"
         finally:
@@ -184,7 +184,7 @@ def open_mailbox(plan: SweepPlan) -> ActorHandle[Any]:
     return mailbox
 
 
-def follow(sweep: RunningSweep, interrupts: Interrupts) -> str | None:
+def handle_until_end(sweep: RunningSweep, interrupts: Interrupts) -> str | None:
     """Handles events until Tune has ended, or until `STOP_SECONDS` after an interruption or an error.
 
     Returns:
@@ -201,7 +201,7 @@ def follow(sweep: RunningSweep, interrupts: Interrupts) -> str | None:
             continue  # everything is ending already
         error = remove_ended_lanes(sweep.pool)
         if error is None:
-            tend_lanes(sweep, interrupts)
+            adjust_lanes(sweep, interrupts)
         if interrupts.is_stop_requested or error:
             deadline = time.monotonic() + STOP_SECONDS
             sweep.searcher.stop()
@@ -210,7 +210,7 @@ def follow(sweep: RunningSweep, interrupts: Interrupts) -> str | None:
     return error or sweep.tune_run.error
 
 
-def tend_lanes(sweep: RunningSweep, interrupts: Interrupts) -> None:
+def adjust_lanes(sweep: RunningSweep, interrupts: Interrupts) -> None:
     """Opens and closes lanes as the cluster and the trials left change; stops a sweep that has no nodes for long."""
     for text in scale_pool(sweep.pool, sweep.ledger.num_unfinished):
         handle_event(sweep, make_note(text))

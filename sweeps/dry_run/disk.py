@@ -38,7 +38,7 @@ class DiskEstimate:
     """For the rest of the kept stages, at the end."""
     running: int
     """For the states of running trials that the store does not hold."""
-    most: int
+    max_bytes: int
     """For everything while the sweep runs, if each score has another best epoch."""
 
     @property
@@ -76,9 +76,11 @@ def estimate_disk(
     # While a state is written there is one more than are kept; the store links the last one.
     states, num_linked = STATES_KEPT + 1, sum(kept[id(last)] for last in lasts) / len(lasts)
     running = round(num_concurrent * (states - num_linked) * state)
-    most = most_weights(lasts, encoder, options, num_concurrent) + most_stages(segments, inputs, encoder, options)
-    peak = records + most + max(num_concurrent * states * state, records)
-    return DiskEstimate(records=records, weights=round(weights), stages=round(stages), running=running, most=peak)
+    max_kept = max_weights(lasts, encoder, options, num_concurrent) + max_stages(segments, inputs, encoder, options)
+    max_bytes = records + max_kept + max(num_concurrent * states * state, records)
+    return DiskEstimate(
+        records=records, weights=round(weights), stages=round(stages), running=running, max_bytes=max_bytes
+    )
 
 
 def share_kept(
@@ -147,24 +149,24 @@ def state_bytes(config: TrialConfig, stage: int, encoder: EncoderSize) -> int:
     return WEIGHTS_KEPT_BYTES * ((1 + num_copies) * size.kept + 2 * size.trained)
 
 
-def most_weights(lasts: Sequence[Segment], encoder: EncoderSize, options: SweepOptions, num_concurrent: int) -> int:
+def max_weights(lasts: Sequence[Segment], encoder: EncoderSize, options: SweepOptions, num_concurrent: int) -> int:
     """Most bytes of best weights that trials keep, running ones included."""
-    found = [most_best(last, encoder) for last in lasts]
+    found = [max_best(last, encoder) for last in lasts]
     num_ended = options.keep_models * max(len(first_epoch_by_score(last.config)) for last in lasts)
     return sum(sorted(found * options.replicates)[-(num_ended + num_concurrent) :])
 
 
-def most_best(segment: Segment, encoder: EncoderSize) -> int:
+def max_best(segment: Segment, encoder: EncoderSize) -> int:
     """Most bytes of best weights up to a segment's end: another epoch for each score."""
     tasks = tasks_active_by(segment.config, segment.cut.stage)
     num_best = min(segment.cut.total_epochs, len(first_epoch_by_score(segment.config)))
     return num_best * WEIGHTS_KEPT_BYTES * measure_model(segment.config, tasks, encoder).kept
 
 
-def most_stages(segments: Sequence[Segment], inputs: SweepInputs, encoder: EncoderSize, options: SweepOptions) -> int:
+def max_stages(segments: Sequence[Segment], inputs: SweepInputs, encoder: EncoderSize, options: SweepOptions) -> int:
     """Most bytes of kept stages, best weights that trials keep too among them."""
     kept = [segment for segment in segments if segment.is_kept]
-    sizes = (entry_bytes(segment, inputs, encoder) + most_best(segment, encoder) for segment in kept)
+    sizes = (entry_bytes(segment, inputs, encoder) + max_best(segment, encoder) for segment in kept)
     return min(options.keep_bytes, options.replicates * sum(sizes))
 
 
@@ -193,10 +195,10 @@ def describe_disk(disk: DiskEstimate, free: int, num_concurrent: int) -> list[st
     weights, stages, records = (decimal(part) for part in (disk.weights, disk.stages, disk.records))
     parts = f"best weights {weights}, kept stages {stages}, predictions and curves {records}"
     running = "a trial runs" if num_concurrent == 1 else f"{num_concurrent} trials run"
-    need = f"about {decimal(disk.peak)}, at most {decimal(disk.most)}; {decimal(free)} free"
+    need = f"about {decimal(disk.peak)}, at most {decimal(disk.max_bytes)}; {decimal(free)} free"
     warning = "Warning: the sweep may need more disk than is free; choose another --storage, or fewer trials."
     return [
         f"Disk: about {decimal(disk.end)} at the end: {parts}.",
         f"Disk while {running}: {need}.",
-        *([warning] if disk.most > free else []),
+        *([warning] if disk.max_bytes > free else []),
     ]

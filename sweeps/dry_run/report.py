@@ -42,13 +42,13 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
         *(line for note in inputs.notes for line in textwrap.wrap(note, 100)),
     ]
     left_out = (f"Left out: {line}." for line in inputs.left_out)
-    held = describe_held_out(options.hold_out, inputs.held)
-    return [*lines, *held, *describe_skipped(inputs.skipped), *left_out]
+    held_out = describe_held_out(options.hold_out, inputs.held_out)
+    return [*lines, *held_out, *describe_skipped(inputs.skipped), *left_out]
 
 
-def describe_held_out(share: float, held: Mapping[str, Table]) -> list[str]:
+def describe_held_out(share: float, tables: Mapping[str, Table]) -> list[str]:
     """The number of held-out train rows of each task, in a line; empty where none are."""
-    rows = ", ".join(f"{task} {len(table.ids):,}" for task, table in held.items())
+    rows = ", ".join(f"{task} {len(table.ids):,}" for task, table in tables.items())
     return [f"Held out for a last score, {share:g} of train: {rows} rows."] if rows else []
 
 
@@ -71,13 +71,13 @@ def describe_trials(options: SweepOptions, inputs: SweepInputs) -> list[str]:
             [key_title(key), describe_range(item) + condition_text(conditions.get(key))] for key, item in domain.items()
         ]
         lines = [f"{options.num_drawn} configurations drawn by {options.search}, each trained {times}, from"]
-        return lines + columns(rows)
+        return lines + align_columns(rows)
     trials = grid_trials(inputs.space)
     rows = [["trial", *trials[0]]]
     for number, overrides in enumerate(trials):
         values = [text_of(value) for value in overrides.values()]
         rows += [[f"{number:04d}-r{replicate}", *values] for replicate in range(options.replicates)]
-    return [f"{len(trials)} configurations on the grid, each trained {times}:", *columns(rows)]
+    return [f"{len(trials)} configurations on the grid, each trained {times}:", *align_columns(rows)]
 
 
 def describe_range(item: Range) -> str:
@@ -125,7 +125,7 @@ def describe_sharing(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     rows = branch_rows(paths, 0, options.replicates)
     more = [f"  and {len(rows) - MAX_TREE_ROWS} lines more"] if len(rows) > MAX_TREE_ROWS else []
     head = "Stages that trials share: how often each is trained, and how many trainings share it:"
-    return [head, *columns([title, *rows[:MAX_TREE_ROWS]]), *more]
+    return [head, *align_columns([title, *rows[:MAX_TREE_ROWS]]), *more]
 
 
 def branch_rows(paths: Sequence[Sequence[Segment]], depth: int, replicates: int) -> list[list[str]]:
@@ -163,7 +163,7 @@ def shared_paths(options: SweepOptions, inputs: SweepInputs) -> list[list[Segmen
 def describe_total(options: SweepOptions, inputs: SweepInputs) -> str:
     """Trainings and optimizer steps of the whole sweep, and the steps that sharing stages saves."""
     plans, times = planned_stages(options, inputs), options.replicates
-    steps = sum(num_steps(plan) for plan in plans) * times
+    steps = sum(plan_steps(plan) for plan in plans) * times
     total = f"In all {len(plans) * times} trainings and {steps:,} optimizer steps"
     drawn = ", counted as in the space's base configuration" if options.num_drawn is not None else ""
     stopped = f", fewer where {options.scheduler} stops trials" if options.scheduler != "none" else ""
@@ -179,8 +179,8 @@ def stage_table(plan: Plan) -> list[str]:
         steps = " to ".join(f"{steps:,}" for steps in sorted({min(stage.steps), max(stage.steps)}))  # of an epoch
         numbers = [str(stage.epochs), steps, f"{stage.num_steps:,}"]
         rows.append([str(stage.index), stage_data_text(stage), stage.order, *numbers])
-    rows.append(["all", "", "", str(sum(stage.epochs for stage in plan)), "", f"{num_steps(plan):,}"])
-    return columns(rows)
+    rows.append(["all", "", "", str(sum(stage.epochs for stage in plan)), "", f"{plan_steps(plan):,}"])
+    return align_columns(rows)
 
 
 def stage_data_text(stage: PlannedStage | StageConfig) -> str:
@@ -188,12 +188,12 @@ def stage_data_text(stage: PlannedStage | StageConfig) -> str:
     return " ".join([*stage.tasks, *(["+", *stage.extra_data] if stage.extra_data else [])])
 
 
-def num_steps(plan: Plan) -> int:
+def plan_steps(plan: Plan) -> int:
     """Optimizer steps of a whole trial."""
     return sum(stage.num_steps for stage in plan)
 
 
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows of cells, the first one titles, as indented lines; columns of numbers are right-aligned."""
     aligned = [align(column) for column in zip(*rows, strict=True)]
     return ["  " + "  ".join(cells).rstrip() for cells in zip(*aligned, strict=True)]
@@ -217,10 +217,10 @@ def describe_disk_need(options: SweepOptions, inputs: SweepInputs, encoder: Enco
 
 def max_concurrent(options: SweepOptions, num_trainings: int) -> int:
     """The most trials that can run at the same time: as many as fit this machine, any number on a cluster."""
-    most = min(num_trainings, options.concurrent or num_trainings)
+    wanted = min(num_trainings, options.concurrent or num_trainings)
     if options.address is not None:
-        return most
+        return wanted
     fitting = (os.cpu_count() or 1) / (options.workers * options.cpus_per_worker)
     if options.gpus_per_worker > 0:
         fitting = min(fitting, torch.cuda.device_count() / (options.workers * options.gpus_per_worker))
-    return min(most, max(1, int(fitting)))
+    return min(wanted, max(1, int(fitting)))

@@ -187,16 +187,16 @@ def is_stored(run: TrialRun, cut: Cut) -> bool:
 
 
 def train_stages(run: TrialRun) -> bool:
-    """Trains the trial from its newest state; False if it should look again for what others have trained."""
+    """Trains the trial from its newest state; False if it must restart from what others have trained."""
     loaded, folder = run.loaded, run.folder
-    must_look_again = False
+    must_restart = False
 
     def on_stage(stage: int) -> bool:
-        nonlocal must_look_again
+        nonlocal must_restart
         if folder.store is None:
             return True
-        must_look_again = not from_rank_0(lambda: finish_stage(run, stage))
-        return not must_look_again
+        must_restart = not from_rank_0(lambda: finish_stage(run, stage))
+        return not must_restart
 
     stores_stages = folder.store is not None and folder.store.keep_bytes != 0
     train(
@@ -210,7 +210,7 @@ def train_stages(run: TrialRun) -> bool:
         on_stage=on_stage,
         states=replace(folder.states, keeps_end=stores_stages and loaded.can_be_extended),
     )
-    return not must_look_again
+    return not must_restart
 
 
 def finish_stage(run: TrialRun, stage: int) -> bool:

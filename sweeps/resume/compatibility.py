@@ -10,7 +10,7 @@ from mtlib.errors import require
 from search_spaces.space import all_configs, describe_space
 from sweeps.setup.inputs import SweepInputs
 
-MOST_DIFFERENCES = 5
+MAX_DIFFERENCES = 5
 MAX_VALUE_LENGTH = 60
 """Characters of a value that a message shows."""
 PAIRS = ("grid", "ranges", "conditions")
@@ -35,8 +35,8 @@ def check_unchanged(info: Mapping[str, Any], inputs: SweepInputs, encoder: str |
     }
     rule = "the search space must be what it was when the sweep began"
     found = [*differences("", before, now), *other_orders(before["space"], now["space"])]
-    more = f"; and {len(found) - MOST_DIFFERENCES} more" if len(found) > MOST_DIFFERENCES else ""
-    require(not found, rule, "; ".join(found[:MOST_DIFFERENCES]) + more)
+    more = f"; and {len(found) - MAX_DIFFERENCES} more" if len(found) > MAX_DIFFERENCES else ""
+    require(not found, rule, "; ".join(found[:MAX_DIFFERENCES]) + more)
     rule = "the data must be what it was when the sweep began"
     require(info["data"]["fingerprint"] == inputs.fingerprint, rule, describe_data_change(info["data"], inputs))
     rule = "the encoder must be what it was when the sweep began"

@@ -20,14 +20,14 @@ def num_new_configurations(plan: SweepPlan, known: Sequence[TrialRecord]) -> int
     return plan.num_configurations - len({record.number for record in known})
 
 
-def is_over(plan: SweepPlan, known: Sequence[TrialRecord]) -> bool:
+def is_sweep_over(plan: SweepPlan, known: Sequence[TrialRecord]) -> bool:
     """Whether nothing is left to run."""
     return not find_unfinished(plan, known) and num_new_configurations(plan, known) == 0
 
 
 def describe_progress(plan: SweepPlan, known: Sequence[TrialRecord]) -> list[str]:
     """The numbers of trials that have ended and that have begun, in a line."""
-    if is_over(plan, known):
+    if is_sweep_over(plan, known):
         return [f"All {len(known)} trials have ended: nothing is left to do."]
     num_ended = sum(record.status not in UNFINISHED for record in known)
     num_begun = sum(record.status in UNFINISHED and record.epochs > 0 for record in known)

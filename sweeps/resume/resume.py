@@ -14,7 +14,7 @@ from results.records.trials import TrialRecord, read_sweep, write_sweep
 from search_spaces.space import SearchSpace, trial_config
 from sweeps.options import SAVED_KEYS, SweepOptions, SweepPlan, saved_options
 from sweeps.resume.compatibility import check_unchanged
-from sweeps.resume.pending import describe_progress, is_over, list_pending
+from sweeps.resume.pending import describe_progress, is_sweep_over, list_pending
 from sweeps.setup.inputs import SweepInputs
 from sweeps.setup.provenance import command_line, describe_code
 
@@ -32,7 +32,7 @@ class Resumed:
     @property
     def is_over(self) -> bool:
         """Whether nothing is left to run."""
-        return is_over(self.plan, self.known)
+        return is_sweep_over(self.plan, self.known)
 
 
 def read_saved_options(folder: Path, own: Mapping[str, Any]) -> SweepOptions:

@@ -71,7 +71,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         self._running: dict[str, TrialSpec] = {}
         self._configurations: dict[int, OpenConfiguration] = {}
         self._is_stopped = False
-        self._cut_short: list[TrialSpec] = []
+        self._interrupted: list[TrialSpec] = []
         """Trials that were interrupted, or failed, while the sweep was being stopped."""
         self.order = StageOrder()
         """The stages that are being trained; the sweep reports to it."""
@@ -114,7 +114,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         spec = self._running.pop(trial_id)
         self.order.remove_trial(spec.trial_id)
         if error and self._is_stopped:
-            self._cut_short.append(spec)
+            self._interrupted.append(spec)
         else:
             self._end(spec, None if error else result)
 
@@ -124,7 +124,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
 
     def finish(self) -> None:
         """Once Tune has ended: tells Optuna of trials that failed, by their own records, as the sweep was stopped."""
-        for spec in self._cut_short:
+        for spec in self._interrupted:
             if read_end(self._plan.options.folder, spec.trial_id) is not None:
                 self._end(spec, None)
 
@@ -144,11 +144,11 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         by_number = {number: [record for record in known if record.number == number] for number in numbers_of(known)}
         left = {number: unfinished_specs(self._plan, records) for number, records in by_number.items()}
         recorded = [(number, trial) for number, trial in newest_trials(self._study).items() if number in by_number]
-        whole = [n for n, trial in recorded if has_all_params(trial, space, search, by_number[n][0].params)]
-        fail_unknown(self._study, whole)
-        again = [number for number in left if left[number]]
-        anew = [number for number in again if left[number][0].replicate == 0]
-        self._study = reopen_ended(self._study, self._plan.options.folder, again, anew)
+        complete = [n for n, trial in recorded if has_all_params(trial, space, search, by_number[n][0].params)]
+        fail_unknown(self._study, complete)
+        reopened = [number for number in left if left[number]]
+        restarted = [number for number in reopened if left[number][0].replicate == 0]
+        self._study = reopen_ended(self._study, self._plan.options.folder, reopened, restarted)
         asked = newest_trials(self._study)
         for number, records in by_number.items():
             self._pending += left[number]

@@ -86,7 +86,9 @@ def fail_unknown(study: optuna.Study, numbers: Collection[int]) -> None:
             study.tell(trial.number, state=TrialState.FAIL)
 
 
-def reopen_ended(study: optuna.Study, folder: Path, numbers: Collection[int], anew: Collection[int]) -> optuna.Study:
+def reopen_ended(
+    study: optuna.Study, folder: Path, numbers: Collection[int], restarted: Collection[int]
+) -> optuna.Study:
     """The study with the trials of these configurations running again instead of ended.
 
     Optuna does not change a trial that has ended, and a second one would count the configuration twice. So the journal
@@ -96,11 +98,11 @@ def reopen_ended(study: optuna.Study, folder: Path, numbers: Collection[int], an
     Args:
         study: the study in the sweep's `folder`.
         numbers: of configurations to reopen; those that have not ended, or are unknown, are left as they are.
-        anew: those among them whose intermediate values are removed too.
+        restarted: those among them whose intermediate values are removed too.
     """
     ended = {number: storage_id(trial) for number, trial in newest_trials(study).items() if trial.state.is_finished()}
     ends = {ended[number] for number in numbers if number in ended}
-    values = {ended[number] for number in anew if number in ended}
+    values = {ended[number] for number in restarted if number in ended}
     if not ends:
         return study
     partial = folder / PARTIAL_NAME

@@ -83,8 +83,8 @@ def create_sweep(
     """
     with writing_to(options.storage):
         options.folder.mkdir(parents=True)
-        if inputs.held:
-            rows = held_out_rows(inputs.held)
+        if inputs.held_out:
+            rows = held_out_rows(inputs.held_out)
             write_hold_out(options.folder, HoldOutRecord(share=options.hold_out, tasks=rows))
         write_sweep(options.folder, sweep_info(options, inputs, encoder.fingerprint, arguments))
     if options.mirror_folder is not None:

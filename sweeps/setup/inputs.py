@@ -52,7 +52,7 @@ class SweepInputs:
     """Usable rows by (set, split), as in the first point of the space that has them; the base is the first of all."""
     other_rows: Mapping[tuple[TableKey, RowSources], int] = dataclasses.field(default_factory=dict)
     """Those of points that take the rows of a set from elsewhere, or more of them."""
-    held: Mapping[str, Table] = dataclasses.field(default_factory=dict)
+    held_out: Mapping[str, Table] = dataclasses.field(default_factory=dict)
     """The held-out rows by task; empty where none are."""
     fingerprint: str
     """SHA-256 of all tables."""
@@ -113,7 +113,7 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
         data_folder=folder,
         num_rows={key: len(table.ids) for key, table in tables.items()},
         other_rows={pair: len(table.ids) for pair, table in others.items()},
-        held={task: table for (task, split), table in tables.items() if split == HELD},
+        held_out={task: table for (task, split), table in tables.items() if split == HELD},
         fingerprint=inputs_fingerprint(tables, others),
         fingerprints=table_fingerprints(tables, others),
         # Several tables may hold one file, whose lines are named once.

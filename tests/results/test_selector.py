@@ -77,7 +77,7 @@ def test_what_is_written_is_the_choice_from_the_files(sweep: Path, capsys: Captu
     words = f"{sweep} --repeats 2 --bags 1 --max-models 2 --seed 7 --task sts"
     assert selection.command == f"python results/selector.py {words}"
     assert before <= datetime.fromisoformat(selection.created) <= datetime.now(UTC)
-    assert selection.looks == ()
+    assert selection.evaluations == ()
 
 
 def test_the_method_that_is_asked_for_is_taken_and_scored_beside_the_single_one(sweep: Path, capsys: Capture) -> None:
@@ -389,34 +389,34 @@ def test_what_was_selected_is_scored_and_looks_are_counted_in_both_files(held: P
     assert second[second.index("") + 1].startswith("These rows have been scored once before. If anything")
     assert third[third.index("") + 1].startswith("These rows have been scored 2 times before.")
     selection = read_selection(held)
-    assert replace(selection, looks=()) == before
-    assert [look.time for look in selection.looks] == list(read_hold_out(held).looks)
-    assert len(selection.looks) == 3
+    assert replace(selection, evaluations=()) == before
+    assert [look.time for look in selection.evaluations] == list(read_hold_out(held).evaluations)
+    assert len(selection.evaluations) == 3
     rows = {line.split()[0]: line.split() for line in first[2 : first.index("")]}
-    for task, found in selection.looks[0].scores.items():
+    for task, found in selection.evaluations[0].scores.items():
         assert rows[TASKS[task].title][1:3] == [str(len(read_hold_out(held).tasks[task].ids)), f"{found:.3f}"]
 
 
 def test_a_selection_that_is_made_anew_does_not_make_rows_unseen_again(held: Path, capsys: Capture) -> None:
     score(capsys, held)
     run(capsys, held, *FAST, "--task", "qqp")
-    assert read_selection(held).looks == ()
+    assert read_selection(held).evaluations == ()
     assert "These rows have been scored once before." in " ".join(score(capsys, held))
-    assert [list(look.scores) for look in read_selection(held).looks] == [["qqp"]]
+    assert [list(look.scores) for look in read_selection(held).evaluations] == [["qqp"]]
 
 
 def test_a_selection_in_a_folder_of_its_own_is_scored_there(held: Path, tmp_path: Path, capsys: Capture) -> None:
     run(capsys, held, *FAST, "--task", "sst", "--method", "single", "--output", tmp_path / "own")
     score(capsys, tmp_path / "own")
-    assert len(read_selection(tmp_path / "own").looks) == len(read_hold_out(held).looks) == 1
-    assert read_selection(held).looks == ()
+    assert len(read_selection(tmp_path / "own").evaluations) == len(read_hold_out(held).evaluations) == 1
+    assert read_selection(held).evaluations == ()
 
 
 def test_a_moved_sweep_is_scored_where_it_is_now(held: Path, tmp_path: Path, capsys: Capture) -> None:
     moved = tmp_path / "moved" / "mine"
     shutil.move(held, moved)
     score(capsys, moved)
-    assert len(read_selection(moved).looks) == len(read_hold_out(moved).looks) == 1
+    assert len(read_selection(moved).evaluations) == len(read_hold_out(moved).evaluations) == 1
     assert not held.exists()
 
 

@@ -665,7 +665,7 @@ def test_finished_sweep_with_a_closed_output_keeps_its_exit_code(
     def leave(*_arguments: Any) -> int:
         raise BrokenPipeError
 
-    monkeypatch.setattr("sweeps.cli.summary.finish", leave)
+    monkeypatch.setattr("sweeps.cli.summary.finish_sweep", leave)
     monkeypatch.setattr("sweeps.run.discard_output", lambda: None)
     replace_run(monkeypatch, outcome)
     assert main(["--resume", str(interrupted.folder)]) == 0

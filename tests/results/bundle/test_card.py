@@ -80,7 +80,7 @@ def test_every_look_at_rows_held_out_is_told(selection: Selection, bundle: Bundl
         )
         for day, score in ((1, 0.45), (2, 0.55))
     ]
-    text = bundle_card(replace(selection, looks=tuple(looks)), bundle, [])
+    text = bundle_card(replace(selection, evaluations=tuple(looks)), bundle, [])
     assert "- evaluation 1, 2024-07-01, SST: 0.450 (0.350 to 0.550), 1,234 rows" in text
     assert "- evaluation 2, 2024-07-02, SST: 0.550 (0.450 to 0.650), 1,234 rows" in text
     assert "Only the first evaluation is unbiased" in text

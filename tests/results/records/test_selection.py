@@ -63,7 +63,7 @@ def build_selection(**changes: Any) -> Selection:
         "seed": 3,
         "max_models": 10,
         "tasks": {"sst": build_task(), "sts": build_task(members=ranked, automatic=build_score("auto", 0.52))},
-        "looks": (LOOK, replace(LOOK, scores={"sst": 0.25})),
+        "evaluations": (LOOK, replace(LOOK, scores={"sst": 0.25})),
     }
     return Selection(**{**values, **changes})
 
@@ -82,12 +82,19 @@ def reading_error(folder: Path) -> str:
     return message.removeprefix(name)
 
 
-@pytest.mark.parametrize("selection", [build_selection(), build_selection(looks=()), build_selection(tasks={})])
+@pytest.mark.parametrize("selection", [build_selection(), build_selection(evaluations=()), build_selection(tasks={})])
 def test_what_is_written_is_read_back(selection: Selection, tmp_path: Path) -> None:
     write_selection(tmp_path / "new", selection)
     assert read_selection(tmp_path / "new") == selection
     assert read_selection((tmp_path / "new").as_uri()) == selection
     assert [path.name for path in (tmp_path / "new").iterdir()] == [SELECTION_FILE]
+
+
+def test_evaluations_keep_their_key_in_the_file(tmp_path: Path) -> None:
+    write_selection(tmp_path, build_selection())
+    tree = json.loads((tmp_path / SELECTION_FILE).read_text())
+    assert [scores["scores"] for scores in tree["looks"]] == [LOOK.scores, {"sst": 0.25}]
+    assert "evaluations" not in tree
 
 
 def test_every_number_is_read_back_exactly(tmp_path: Path) -> None:
@@ -114,11 +121,11 @@ def test_writing_again_replaces_the_selection(tmp_path: Path) -> None:
 def test_what_has_a_default_may_be_left_out(tmp_path: Path) -> None:
     """Files that were written before a field was there."""
     tree = to_dict(build_selection())
-    del tree["looks"]
+    del tree["evaluations"]
     del tree["tasks"]["sts"]["automatic"]
     (tmp_path / SELECTION_FILE).write_text(json.dumps(tree))
     found = read_selection(tmp_path)
-    assert found.looks == ()
+    assert found.evaluations == ()
     assert found.tasks["sts"].automatic is None
 
 
@@ -169,7 +176,7 @@ def test_a_file_without_a_version_is_none_of_ours(tmp_path: Path) -> None:
         ("tasks.sts.automatic", [], "tasks.sts.automatic must be a group of keys, got []"),
         ("tasks.sts.automatic.lead", "x", "tasks.sts.automatic.lead must be a number, got 'x'"),
         ("sweeps", ["mine"], "sweeps must be a group of keys, got ['mine']"),
-        ("looks.1.scores.sst", "x", "looks.1.scores.sst must be a number, got 'x'"),
+        ("evaluations.1.scores.sst", "x", "evaluations.1.scores.sst must be a number, got 'x'"),
     ],
 )
 def test_a_value_that_cannot_be_is_named_with_its_place(key: str, value: Any, line: str, tmp_path: Path) -> None:

@@ -143,13 +143,13 @@ def test_equal_looks_give_equal_scores_and_each_is_noted_with_its_own_time(folde
     assert len({look.time for look in looks}) == 3
     assert {tuple(look.scores.items()) for look in looks} == {tuple(looks[0].scores.items())}
     assert looks[0].intervals == looks[2].intervals
-    assert read_hold_out(folder) == replace(before, looks=tuple(look.time for look in looks))
+    assert read_hold_out(folder) == replace(before, evaluations=tuple(look.time for look in looks))
     assert count_evaluations([str(folder)]) == 3
 
 
 def test_a_look_at_rows_of_two_sweeps_is_noted_in_both_and_counts_once(folder: Path, other: Path) -> None:
     look = score_held_out(select_both(folder, other), source_of(folder, other))
-    assert read_hold_out(folder).looks == read_hold_out(other).looks == (look.time,)
+    assert read_hold_out(folder).evaluations == read_hold_out(other).evaluations == (look.time,)
     assert count_evaluations([str(folder), str(other)]) == 1
     score(folder, select_pairs(folder))
     assert count_evaluations([str(folder), str(other)]) == 2
@@ -161,14 +161,14 @@ def test_looks_at_the_same_rows_by_another_sweep_of_the_storage_count_too(folder
     second = Path(shutil.copytree(folder, tmp_path / "storage" / "second"))
     record = read_hold_out(second)
     assert count_evaluations([str(place)]) == 0
-    write_hold_out(second, replace(record, looks=("then",)))
+    write_hold_out(second, replace(record, evaluations=("then",)))
     assert (
         count_evaluations([str(place)]),
         count_evaluations([second.as_uri()]),
         count_evaluations([place.as_uri()]),
     ) == (1, 1, 1)
     others = {task: replace(held, fingerprint="another") for task, held in record.tasks.items()}
-    write_hold_out(second, replace(record, tasks=others, looks=("then",)))
+    write_hold_out(second, replace(record, tasks=others, evaluations=("then",)))
     assert count_evaluations([str(place)]) == 0
     (second / HOLD_OUT_FILE).write_text("damaged")
     assert count_evaluations([str(place)]) == 0

@@ -21,8 +21,8 @@ from results.records.selection import (
 )
 from results.scoring.search_optimism import optimism_sentence
 from results.selection.report import (
-    MOST_CONTENDERS,
-    MOST_MEMBERS,
+    MAX_CONTENDERS,
+    MAX_MEMBERS,
     PARETO_TITLE,
     brief_verdict,
     confidence_set_sentences,
@@ -298,10 +298,10 @@ def test_configurations_that_may_be_the_best_are_named_up_to_a_number() -> None:
     assert list(confidence_set_sentences(one, 1)) == ["95 % confidence set of the best configuration, 1 of 40: 0003."]
     few = build_task(contenders=contenders(3, 12), num_configurations=40)
     assert next(confidence_set_sentences(few, 1)).endswith("best configuration, 2 of 40: 0003, 0012.")
-    many = build_task(contenders=contenders(*range(MOST_CONTENDERS + 2)), num_configurations=1200)
+    many = build_task(contenders=contenders(*range(MAX_CONTENDERS + 2)), num_configurations=1200)
     (line,) = confidence_set_sentences(many, 1)
-    assert f"{MOST_CONTENDERS + 2} of 1,200: " in line
-    assert line.endswith(f"{MOST_CONTENDERS - 1:04d} and 2 more.")
+    assert f"{MAX_CONTENDERS + 2} of 1,200: " in line
+    assert line.endswith(f"{MAX_CONTENDERS - 1:04d} and 2 more.")
 
 
 def test_where_there_is_one_configuration_there_is_nothing_to_tell_apart() -> None:
@@ -321,8 +321,8 @@ def test_members_are_listed_with_their_weights_up_to_a_number() -> None:
     lines = member_lines(build_task(4, sweep="s3://bucket/sweeps/mine/"))
     assert lines[1] == "  0.250  0001-r0 of mine, epoch 2"
     assert len(lines) == 4
-    assert len(member_lines(build_task(MOST_MEMBERS))) == MOST_MEMBERS
-    assert member_lines(build_task(MOST_MEMBERS + 3))[MOST_MEMBERS:] == ["  and 3 more"]
+    assert len(member_lines(build_task(MAX_MEMBERS))) == MAX_MEMBERS
+    assert member_lines(build_task(MAX_MEMBERS + 3))[MAX_MEMBERS:] == ["  and 3 more"]
 
 
 def test_the_brief_verdict_is_the_sentences_alone_task_by_task() -> None:

@@ -18,7 +18,7 @@ from results.records.trials import read_sweep, write_sweep, write_trials
 from results.selection.report import brief_verdict
 from results.selection.select_all import SelectionRequest
 from sweeps.cli.arguments import build_parser
-from sweeps.cli.summary import describe_files, describe_outcome, describe_shared, exit_code, finish
+from sweeps.cli.summary import describe_files, describe_outcome, describe_shared, exit_code, finish_sweep
 from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.options import SweepOptions
 from sweeps.resume.resume import find_sweep_folder
@@ -85,7 +85,7 @@ def test_interrupted_sweep_ends_with_the_resume_command(
 ) -> None:
     monkeypatch.chdir(PROJECT_FOLDER)
     asked = options(mirror="nowhere://bucket")
-    finish(asked, outcome_with(counts={"interrupted": 1}, is_interrupted=True, interruption=why))
+    finish_sweep(asked, outcome_with(counts={"interrupted": 1}, is_interrupted=True, interruption=why))
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith(f"{begins}: 1 interrupted); what had finished is kept and ranked. ")
     assert last.endswith(f" Continue with: python sweeps/run.py --resume {asked.folder}")
@@ -106,7 +106,7 @@ def test_interrupted_sweep_names_the_selection_command(
     two_trials: SweepOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(PROJECT_FOLDER)
-    assert finish(two_trials, outcome_with(is_interrupted=True)) == 130
+    assert finish_sweep(two_trials, outcome_with(is_interrupted=True)) == 130
     text = capsys.readouterr().out
     assert "SST dev" in text, "the ranking is there"
     assert "Chosen for" not in text
@@ -124,7 +124,7 @@ def test_deleted_working_folder_is_ignored(
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    assert finish(two_trials, outcome_with()) == 0
+    assert finish_sweep(two_trials, outcome_with()) == 0
     text = capsys.readouterr().out
     assert "Chosen for SST: " in text
     assert f"python -m results.table {two_trials.folder}" in text
@@ -143,7 +143,7 @@ def test_failure_in_one_part_leaves_the_others(
 
     asked = options(mirror=f"file://{two_trials.storage}/copies") if broken == "update_mirror" else two_trials
     monkeypatch.setattr(f"sweeps.cli.summary.{broken}", fail)
-    code = finish(asked, outcome_with())
+    code = finish_sweep(asked, outcome_with())
     printed = capsys.readouterr()
     assert f"{broken} is broken" in printed.out + printed.err
     assert ("SST dev" in printed.out) == (broken != "print_ranking")
@@ -158,14 +158,14 @@ def test_ctrl_c_during_selection_leaves_the_other_parts(
         raise KeyboardInterrupt(command)
 
     monkeypatch.setattr("sweeps.cli.summary.select_from", press)
-    assert finish(two_trials, outcome_with()) == 0
+    assert finish_sweep(two_trials, outcome_with()) == 0
     text = capsys.readouterr().out
     assert "Choosing ensembles was interrupted." in text
     assert f"selector {two_trials.folder}" in text or f"selector.py {two_trials.folder}" in text
 
 
 def test_failed_compaction_is_reported(two_trials: SweepOptions, capsys: pytest.CaptureFixture[str]) -> None:
-    assert finish(two_trials, outcome_with(complaints=("Curves could not be put together: no room",))) == 0
+    assert finish_sweep(two_trials, outcome_with(closing_errors=("Curves could not be put together: no room",))) == 0
     printed = capsys.readouterr()
     assert "Chosen for SST: " in printed.out
     assert printed.err == "Curves could not be put together: no room\n"
@@ -209,7 +209,7 @@ def test_reused_work_is_summarized() -> None:
 def test_unfinished_sweep_names_the_resume_command(
     options: Build, changes: dict[str, Any], is_said: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    finish(options(), outcome_with(**changes))
+    finish_sweep(options(), outcome_with(**changes))
     assert ("--resume" in capsys.readouterr().out) == is_said
 
 
@@ -225,7 +225,7 @@ def test_outside_the_projects_folder_the_command_names_the_module(
 def test_ensembles_are_selected_and_the_verdict_printed(
     two_trials: SweepOptions, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert finish(two_trials, outcome_with()) == 0
+    assert finish_sweep(two_trials, outcome_with()) == 0
     selection = read_selection(two_trials.folder)
     text = capsys.readouterr().out
     assert set(selection.tasks) == {"sst", "qqp", "sts"}
@@ -235,7 +235,7 @@ def test_ensembles_are_selected_and_the_verdict_printed(
 
 
 def test_failed_selection_is_one_line(options: Build, capsys: pytest.CaptureFixture[str]) -> None:
-    assert finish(options(), outcome_with()) == 0
+    assert finish_sweep(options(), outcome_with()) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("No ensemble was chosen: ")]
     assert line.endswith(".")
 
@@ -244,7 +244,7 @@ def test_ranking_is_printed_and_records_are_copied(
     options: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = options(mirror=f"file://{tmp_path}/copy")
-    assert finish(asked, outcome_with()) == 0
+    assert finish_sweep(asked, outcome_with()) == 0
     text = capsys.readouterr().out
     assert f"Files: {asked.folder}" in text
     assert f"Copies: file://{tmp_path}/copy/first" in text
@@ -255,5 +255,5 @@ def test_failed_copies_are_reported_and_fail_the_sweep(
     options: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("in the way")
-    assert finish(options(mirror=f"file://{tmp_path}/file/copy"), outcome_with()) == 1
+    assert finish_sweep(options(mirror=f"file://{tmp_path}/file/copy"), outcome_with()) == 1
     assert "could not be copied" in capsys.readouterr().err

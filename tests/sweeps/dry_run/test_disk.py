@@ -130,7 +130,7 @@ def test_sweep_without_sharing_keeps_records_and_best_weights(inputs: SweepInput
     assert (disk.stages, disk.running) == (0, 3 * 12_000)
     assert disk.end == disk.records + disk.weights
     assert disk.peak == disk.end + max(disk.records, 36_000)
-    assert disk.most == disk.records + 6 * 3 * 4000 + max(disk.records, 36_000)
+    assert disk.max_bytes == disk.records + 6 * 3 * 4000 + max(disk.records, 36_000)
 
 
 def test_shared_stage_counts_once(inputs: SweepInputs) -> None:
@@ -167,7 +167,7 @@ def test_keep_models_lowers_the_estimate(inputs: SweepInputs) -> None:
 
 
 def test_too_little_free_disk_is_a_warning() -> None:
-    disk = DiskEstimate(records=1_500, weights=2 * 10**9, stages=10**9, running=500_000, most=4 * 10**9)
+    disk = DiskEstimate(records=1_500, weights=2 * 10**9, stages=10**9, running=500_000, max_bytes=4 * 10**9)
     lines = describe_disk(disk, 4 * 10**9, 2)
     assert lines == [
         "Disk: about 3.0 GB at the end: best weights 2.0 GB, kept stages 1.0 GB, predictions and curves 1.5 kB.",
@@ -250,4 +250,4 @@ def test_disk_estimate_matches_usage(case: str, prepare: Prepare, monkeypatch: p
     disk = estimate_disk(shared_paths(options, inputs), inputs, encoder, options, 1)
     for used, foretold in ((disk_usage(*folders), disk.end), (max(peak), disk.peak)):
         assert used / 1.5 < foretold < used * 1.5, (used, disk)
-    assert max(disk.peak, *peak) <= disk.most
+    assert max(disk.peak, *peak) <= disk.max_bytes

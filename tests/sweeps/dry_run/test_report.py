@@ -17,7 +17,7 @@ from search_spaces.domain import Choice, Condition, Float, Int
 from search_spaces.space import SearchSpace, load_space
 from sweeps.dry_run.model_size import EncoderSize
 from sweeps.dry_run.report import (
-    columns,
+    align_columns,
     describe_disk_need,
     describe_held_out,
     describe_range,
@@ -277,7 +277,7 @@ def test_train_rows_without_held_out_ones_are_counted_by_task(
     options: Build, inputs: SweepInputs, tiny_config: TrialConfig, tiny_folder: Path
 ) -> None:
     held = read_held_out(tiny_config.override({"data.hold_out": 0.2}), tiny_folder)
-    lines = describe_sweep(options(hold_out=0.2), dataclasses.replace(inputs, held=held, left_out=("a",)))
+    lines = describe_sweep(options(hold_out=0.2), dataclasses.replace(inputs, held_out=held, left_out=("a",)))
     assert lines[-2:] == ["Held out for a last score, 0.2 of train: sst 6, qqp 14, sts 4 rows.", "Left out: a."]
 
 
@@ -290,7 +290,7 @@ def test_unusable_rows_are_counted_and_ten_named() -> None:
 
 
 def test_number_columns_are_right_aligned() -> None:
-    assert columns([["name", "n"], ["a", "10"], ["bcdef", "9"]]) == ["  name    n", "  a      10", "  bcdef   9"]
+    assert align_columns([["name", "n"], ["a", "10"], ["bcdef", "9"]]) == ["  name    n", "  a      10", "  bcdef   9"]
 
 
 @pytest.mark.parametrize("missing", ["", "a/b"])

@@ -13,7 +13,7 @@ from sweeps.resume.pending import (
     describe_progress,
     describe_state,
     find_unfinished,
-    is_over,
+    is_sweep_over,
     list_pending,
     num_new_configurations,
 )
@@ -40,7 +40,7 @@ def test_unfinished_trials_are_pending_with_any_status(make_plan: MakePlan) -> N
     plan = make_plan(trials=7, **DRAWN)
     known = known_of(plan, "complete", "queued", "failed", "interrupted", "pruned", "running", "reused")
     assert pending_ids(plan, known) == ["0001-r0", "0003-r0", "0005-r0"]
-    assert not is_over(plan, known)
+    assert not is_sweep_over(plan, known)
     assert describe_progress(plan, known) == ["4 of 7 trials have ended; 0 of the others had begun and will continue."]
 
 
@@ -68,14 +68,14 @@ def test_configurations_still_to_be_drawn_are_counted(make_plan: MakePlan, num_t
     known = known_of(plan, "complete", "pruned")
     new = num_trials - 2
     assert num_new_configurations(plan, known) == new
-    assert is_over(plan, known) == (new == 0)
+    assert is_sweep_over(plan, known) == (new == 0)
     said = f"  {new} configuration{'s' if new > 1 else ''} that no trial has been given yet"
     assert list_pending(plan, known, {}) == (["To be run:", said] if lines else [])
 
 
 def test_unrecorded_grid_is_pending_whole(make_plan: MakePlan) -> None:
     plan = make_plan()
-    assert (num_new_configurations(plan, []), is_over(plan, [])) == (3, False)
+    assert (num_new_configurations(plan, []), is_sweep_over(plan, [])) == (3, False)
     queued = list(open_ledger(plan).records.values())
     assert (num_new_configurations(plan, queued), pending_ids(plan, queued)) == (0, ["0000-r0", "0001-r0", "0002-r0"])
 

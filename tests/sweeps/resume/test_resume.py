@@ -311,7 +311,7 @@ def test_changed_hold_out_rows_are_detected(tiny_folder: Path, tmp_path: Path) -
     options = SweepOptions(space="smart_lambda", name="mine", storage=tmp_path, data=data, hold_out=0.2)
     inputs = read_inputs(options)
     plan = create_sweep(options, inputs, ENCODER, [])
-    path, row = data / "sts-train.csv", inputs.held["sts"].ids[0]
+    path, row = data / "sts-train.csv", inputs.held_out["sts"].ids[0]
     lines = [
         line.rpartition("\t")[0] + "\t4.99" if f"\t{row}\t" in line else line for line in path.read_text().splitlines()
     ]

@@ -295,7 +295,7 @@ def test_reopened_configuration_runs_again_and_the_rest_of_the_journal_stays(
     study = finished_study(tmp_path, space)
     study.set_user_attr("note", "from a dashboard")
     before = study.get_trials()
-    again = reopen_ended(study, tmp_path, [1], anew=[1] if is_anew else [])
+    again = reopen_ended(study, tmp_path, [1], restarted=[1] if is_anew else [])
     for found in (again, reload(tmp_path)):
         trials = found.get_trials()
         assert [trial.state.name for trial in trials] == ["COMPLETE", "RUNNING", "RUNNING"]
@@ -311,7 +311,7 @@ def test_reopened_configuration_runs_again_and_the_rest_of_the_journal_stays(
 def test_journal_without_ends_to_remove_is_left_alone(tmp_path: Path, tiny_config: TrialConfig) -> None:
     study = finished_study(tmp_path, space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)}))
     before = (tmp_path / JOURNAL_NAME).read_bytes()
-    assert reopen_ended(study, tmp_path, [2, 7], anew=[2]) is study, "2 is running, 7 is not known"
+    assert reopen_ended(study, tmp_path, [2, 7], restarted=[2]) is study, "2 is running, 7 is not known"
     assert (tmp_path / JOURNAL_NAME).read_bytes() == before
 
 

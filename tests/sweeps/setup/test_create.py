@@ -295,7 +295,7 @@ def test_held_out_rows_are_recorded_and_copied(
 ) -> None:
     held = read_held_out(tiny_config.override({"data.hold_out": 0.2}), tiny_folder)
     given = options(hold_out=0.2, mirror=f"file://{tmp_path}/copy")
-    plan = create_sweep(given, dataclasses.replace(inputs, held=held), ENCODER, [])
+    plan = create_sweep(given, dataclasses.replace(inputs, held_out=held), ENCODER, [])
     record = read_hold_out(plan.options.folder)
     assert record == HoldOutRecord(share=0.2, tasks=held_out_rows(held)) == read_hold_out(tmp_path / "copy" / "first")
     assert read_saved_options(plan.options.folder, {}).hold_out == 0.2

@@ -328,17 +328,17 @@ def test_held_out_rows_reach_no_trial_and_are_recorded(
     inputs = read_inputs(asked)
     base = inputs.space.base
     assert {config.data.hold_out for config in all_configs(inputs.space)} == {0.2}
-    assert {task: len(table.ids) for task, table in inputs.held.items()} == {"sst": 6, "qqp": 14, "sts": 4}
+    assert {task: len(table.ids) for task, table in inputs.held_out.items()} == {"sst": 6, "qqp": 14, "sts": 4}
     assert inputs.train_rows_of(base) == {"sst": 24, "qqp": 56, "sts": 18}
-    assert [inputs.num_rows[task, HELD] for task in inputs.held] == [6, 14, 4]
+    assert [inputs.num_rows[task, HELD] for task in inputs.held_out] == [6, 14, 4]
     for config in grid_configs(inputs.space):
         for (name, split), table in read_data(config, tiny_folder).items():
-            assert split == "dev" or not set(table.ids) & set(inputs.held[name].ids)
+            assert split == "dev" or not set(table.ids) & set(inputs.held_out[name].ids)
     plan = create_sweep(asked, inputs, tiny_encoder, [])
     record = read_hold_out(plan.options.folder)
     assert (record.share, {task: list(rows.ids) for task, rows in record.tasks.items()}) == (
         0.2,
-        {task: table.ids for task, table in inputs.held.items()},
+        {task: table.ids for task, table in inputs.held_out.items()},
     )
     assert {f"{task}-held": rows.fingerprint for task, rows in record.tasks.items()}.items() <= (
         inputs.fingerprints.items()
@@ -351,7 +351,7 @@ def test_without_the_flag_nothing_is_held_out(
 ) -> None:
     asked = options(data=tiny_folder, storage=tmp_path)
     inputs, tables = read_inputs(asked), read_folder(tiny_folder, ("sst", "qqp", "sts"))
-    assert (inputs.held, inputs.fingerprint) == ({}, content_fingerprint(tables))
+    assert (inputs.held_out, inputs.fingerprint) == ({}, content_fingerprint(tables))
     assert set(inputs.fingerprints) == {"-".join(key) for key in tables}
     plan = create_sweep(asked, inputs, tiny_encoder, [])
     assert [path.name for path in plan.options.folder.iterdir()] == ["sweep.json"]
@@ -360,11 +360,11 @@ def test_without_the_flag_nothing_is_held_out(
 def test_held_out_rows_are_equal_for_trials_of_different_tasks(options: Options) -> None:
     """Each trial excludes the rows that share a text with those held out of its own tasks."""
     inputs = read_inputs(options(space="baselines", hold_out=0.1))
-    assert set(inputs.held) == {"sst", "qqp", "sts"}
+    assert set(inputs.held_out) == {"sst", "qqp", "sts"}
     for config in grid_configs(inputs.space):
         held = read_held_out(config, inputs.data_folder)
         assert set(held) == set(config.active_tasks)
-        assert all(table.ids == inputs.held[task].ids for task, table in held.items())
+        assert all(table.ids == inputs.held_out[task].ids for task, table in held.items())
         tables = read_data(config, inputs.data_folder)
         assert inputs.rows_of(config).items() >= {key: len(table.ids) for key, table in tables.items()}.items()
     assert len(inputs.fingerprints) == len(inputs.num_rows) + len(inputs.other_rows)
@@ -384,7 +384,7 @@ def test_space_that_varies_hold_out_shares_or_files_is_refused(
     other = base.override({f"data.sources.other.{key}": value for key, value in source.items()})
     varied = space_with(other, grid={"data.sources.other.role": ("extra", "replace")})
     monkeypatch.setattr(prepare_module, "load_space", lambda _name: varied)
-    assert read_inputs(options(data=folder)).held == {}
+    assert read_inputs(options(data=folder)).held_out == {}
     with pytest.raises(ValueError, match=r"^--hold-out must find a task's train rows in the same place in all trials"):
         read_inputs(options(data=folder, hold_out=0.2))
 
