@@ -36,11 +36,11 @@ import numpy as np
 
 from mtlib.tasks import TASKS, Task
 from results.comparison.bootstrap import Floats, score_examples
-from results.ensembles.best_k import Method, Settings
 from results.ensembles.candidates import Candidate, Pool
 from results.ensembles.ensemble import Ensemble, combine_outputs, ensemble_outputs, score_rows
 from results.ensembles.methods import AUTOMATIC, SELECTION_METHODS, SINGLE, methods_for
 from results.ensembles.outputs import Outputs, outputs_of, values_of
+from results.ensembles.selection_method import Choose, Settings
 from results.scoring.cross_fitting import bootstrap, cross_fit, interval, widened
 from results.selection.select_all import REPEATS
 from results.selection.select_ensemble import automatic_method, select_ensemble
@@ -144,7 +144,7 @@ def simulate(number: int, task_name: str, num_trials: int, names: Sequence[str],
     return {name: evaluate(dev, further, method, number, num_cross_fits) for name, method in requested.items()}
 
 
-def evaluate(dev: Pool, further: World, method: Method, seed: int, num_cross_fits: int) -> Outcome:
+def evaluate(dev: Pool, further: World, method: Choose, seed: int, num_cross_fits: int) -> Outcome:
     """The scores of a selection method."""
     rows = np.arange(len(dev.labels))
     chosen = method(dev, rows, SETTINGS)

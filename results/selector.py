@@ -25,8 +25,8 @@ from mtlib.runtime.command_line import (
     whole_number,
 )
 from mtlib.tasks import TASKS
-from results.ensembles.best_k import Settings
 from results.ensembles.methods import AUTOMATIC, SOUP, method_lines
+from results.ensembles.selection_method import Settings
 from results.inference.models import ModelSource, find_sweeps
 from results.ranking.expected_best import describe_expected, sweep_expected
 from results.ranking.render import PLAIN_WIDTH

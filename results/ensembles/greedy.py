@@ -7,10 +7,10 @@ from itertools import accumulate
 import numpy as np
 
 from results.comparison.bootstrap import CONSTANT_SHARE, Floats, Numbers
-from results.ensembles.best_k import Settings, best_candidates, share_ahead, sum_scores
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, weighted_ensemble
 from results.ensembles.outputs import Outputs
+from results.ensembles.selection_method import Settings, best_candidates, share_ahead, sum_scores
 
 BAG_SHARE = 0.75
 """Share of the trials in a bag. On simulated sweeps of 6 to 40 trials the true score was higher by 0.000 to 0.005 than

@@ -1,28 +1,15 @@
-"""All selection methods, in one table: a method is one function and one line of `SELECTION_METHODS`."""
+"""The table of selection methods: a method is one function and one entry of `SELECTION_METHODS`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from mtlib.errors import require
-from mtlib.tasks import Kind, Task
-from results.ensembles.best_k import Method, choose_best_k, choose_best_k_ranks, choose_single
+from mtlib.tasks import Task
+from results.ensembles.best_k import choose_best_k, choose_best_k_ranks, choose_single
 from results.ensembles.greedy import choose_greedy
+from results.ensembles.selection_method import ALL_KINDS, Choose, SelectionMethod
 from results.ensembles.stacking import choose_weights
 
 SINGLE = "single"
-ALL_KINDS: tuple[Kind, ...] = ("classes", "binary", "regression")
-
-
-@dataclass(frozen=True, kw_only=True)
-class SelectionMethod:
-    """How the members of a task's ensemble and their weights are chosen."""
-
-    title: str
-    """Shown in tables and verdicts."""
-    choose: Method
-    kinds: tuple[Kind, ...] = ALL_KINDS
-    """Kinds of task that it suits."""
-
 
 SELECTION_METHODS: Mapping[str, SelectionMethod] = {
     SINGLE: SelectionMethod(title="best single model", choose=choose_single),
@@ -61,7 +48,7 @@ def method_lines() -> str:
     return "\n".join(f"  {name:12}{title}" for name, title in titles.items())
 
 
-def methods_for(task: Task, requested: str = AUTOMATIC) -> dict[str, Method]:
+def methods_for(task: Task, requested: str = AUTOMATIC) -> dict[str, Choose]:
     """The methods to cross-fit for a task, the simplest first.
 
     These are all that suit it (`AUTOMATIC`), or the best single candidate and the requested one of `SELECTION_METHODS`.

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from results.comparison.bootstrap import Floats, Numbers
-from results.ensembles.best_k import Method, Settings, best_candidates
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, equal_ensemble, score_rows
 from results.ensembles.folds import count_folds
 from results.ensembles.outputs import Outputs
+from results.ensembles.selection_method import Choose, Settings, best_candidates
 
 Taste = Callable[[tuple[int, ...]], Outputs]
 """What the model with the mean weights of some candidates of a pool says of all its rows, (rows, width); the candidates
@@ -45,7 +45,7 @@ def soup_outputs(taste: Taste) -> Callable[[Pool, Ensemble, Numbers], Floats]:
     return combine
 
 
-def uniform_soup(shapes: Numbers) -> Method:
+def uniform_soup(shapes: Numbers) -> Choose:
     """The way to choose that mixes the best `max_models` trials.
 
     Args:
@@ -60,7 +60,7 @@ def uniform_soup(shapes: Numbers) -> Method:
     return choose
 
 
-def greedy_soup(taste: Taste, shapes: Numbers) -> Method:
+def greedy_soup(taste: Taste, shapes: Numbers) -> Choose:
     """The way to choose that adds trials in the order of their scores, each if the soup is at least as good with it.
 
     The best `num_considered` trials are tasted, and at most `max_models` kept. It begins with the best one, so that on

@@ -8,10 +8,10 @@ from scipy.special import softmax
 
 from mtlib.tasks import Task
 from results.comparison.bootstrap import Floats, Numbers
-from results.ensembles.best_k import Method, Settings, best_candidates
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.outputs import Outputs, logits_behind, margins_of, tempered
+from results.ensembles.selection_method import Choose, Settings, best_candidates
 
 LOWEST = 0.05
 """The lowest temperature; a candidate that is right on all of a few rows would have 0."""
@@ -21,7 +21,7 @@ INVERSE_TOLERANCE = 1e-9
 """Absolute tolerance of 1/T, which is at least 1/20."""
 
 
-def calibrated(method: Method) -> Method:
+def calibrated(method: Choose) -> Choose:
     """A selection method on candidates whose logits have been divided by a fitted temperature.
 
     The best `num_considered` trials are considered, or `2 * max_models` if that is more; a temperature changes no

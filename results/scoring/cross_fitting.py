@@ -22,11 +22,11 @@ from results.comparison.bootstrap import (
     variance,
     weighted_pearson,
 )
-from results.ensembles.best_k import Method, Settings
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Combine, ensemble_outputs
 from results.ensembles.folds import assign_folds, count_folds, iter_folds
 from results.ensembles.outputs import values_of
+from results.ensembles.selection_method import Choose, Settings
 
 CHOICE_FACTOR = 2.0
 """Factor of the variance between repeats. With it 95 % intervals covered the true score of the automatic choice in 93
@@ -151,7 +151,7 @@ def standardised(values: Floats) -> Floats:
 
 def cross_fit(
     pool: Pool,
-    method: Method,
+    method: Choose,
     settings: Settings,
     rows: Numbers,
     *,

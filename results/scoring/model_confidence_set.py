@@ -5,8 +5,8 @@ import numpy.typing as npt
 
 from results.comparison.bootstrap import CONFIDENCE, Floats, Numbers, bootstrap_scores, score_examples
 from results.ensembles.base_configuration import ConfigurationKey
-from results.ensembles.best_k import best_candidates
 from results.ensembles.candidates import Pool
+from results.ensembles.selection_method import best_candidates
 
 EQUAL_WITHIN = 1e-9
 """Largest difference of scores that count as equal."""

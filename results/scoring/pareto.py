@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from results.comparison.bootstrap import Numbers
-from results.ensembles.best_k import Method, Settings
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble
+from results.ensembles.selection_method import Choose, Settings
 from results.ranking.expected_best import round_numbers
 from results.records.selection import TradeOff
 from results.scoring.cross_fitting import cross_fit
@@ -18,7 +18,7 @@ STEPS = (1, 2, 3, 5)
 
 
 def find_trade_offs(
-    pool: Pool, kept: Pool, settings: Settings, methods: Mapping[str, Method], *, num_repeats: int = 1
+    pool: Pool, kept: Pool, settings: Settings, methods: Mapping[str, Choose], *, num_repeats: int = 1
 ) -> tuple[TradeOff, ...]:
     """Cross-fits every selection method at 1, 2, 3, 5, 10, 20, ... models, and marks the Pareto front.
 
@@ -48,7 +48,7 @@ def find_trade_offs(
 
 
 def score_methods(
-    pool: Pool, kept: Pool, limited: Settings, methods: Mapping[str, Method], num_repeats: int
+    pool: Pool, kept: Pool, limited: Settings, methods: Mapping[str, Choose], num_repeats: int
 ) -> Iterator[TradeOff]:
     """The cross-fitted score of each selection method at one limit, none marked yet."""
     rows, (single, *others) = np.arange(len(pool.labels)), methods
@@ -66,7 +66,7 @@ def score_methods(
         )
 
 
-def recorded(method: Method) -> tuple[Method, list[Ensemble]]:
+def recorded(method: Choose) -> tuple[Choose, list[Ensemble]]:
     """A selection method, and the list to which it appends every ensemble that it chooses."""
     found: list[Ensemble] = []
 

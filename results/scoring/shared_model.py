@@ -8,9 +8,9 @@ import numpy as np
 from mtlib.errors import require
 from mtlib.tasks import overall_score
 from results.comparison.bootstrap import Floats, Numbers
-from results.ensembles.best_k import Settings, candidate_scores
 from results.ensembles.candidates import Candidate, Pool
 from results.ensembles.folds import assign_folds, count_folds
+from results.ensembles.selection_method import Settings, candidate_scores
 from results.scoring.cross_fitting import CrossFitted
 
 Pools = Mapping[str, Pool]

@@ -9,9 +9,9 @@ from typing import Any
 from mtlib.errors import require, require_name
 from mtlib.tasks import TASKS
 from results.ensembles.base_configuration import ConfigurationKey, find_base
-from results.ensembles.best_k import Settings
 from results.ensembles.candidates import Pool, read_pool
 from results.ensembles.methods import AUTOMATIC, COMMAND_LINE_METHODS, ONE_MODEL, SOUP, methods_for
+from results.ensembles.selection_method import Settings
 from results.inference.models import ModelSource
 from results.records.files import Location
 from results.records.selection import RecordedSearch, Selection, TaskSelection

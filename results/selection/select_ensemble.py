@@ -9,10 +9,10 @@ import numpy as np
 from mtlib.errors import require
 from results.comparison.bootstrap import Numbers
 from results.ensembles.base_configuration import ConfigurationKey
-from results.ensembles.best_k import Method, Settings
 from results.ensembles.candidates import Pool, without_copies
 from results.ensembles.ensemble import Combine, Ensemble, ensemble_outputs, equal_ensemble
 from results.ensembles.methods import AUTOMATIC, ONE_MODEL, SINGLE, methods_for
+from results.ensembles.selection_method import Choose, Settings
 from results.ensembles.temperature import calibrated
 from results.records.selection import Contender, Member, TaskSelection
 from results.scoring.cross_fitting import CrossFitted, cross_fit, example_error
@@ -28,7 +28,7 @@ from results.scoring.pareto import find_trade_offs
 from results.scoring.shared_model import SharedModel
 
 
-def automatic_method(methods: Mapping[str, Method], combine: Combine = ensemble_outputs) -> Method:
+def automatic_method(methods: Mapping[str, Choose], combine: Combine = ensemble_outputs) -> Choose:
     """The selection method that cross-fits several ones, the simplest first, and takes the simplest of the best."""
 
     def choose(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:

@@ -10,11 +10,12 @@ import numpy as np
 from mtlib.data.token_cache import Corpus
 from results.comparison.bootstrap import Numbers
 from results.ensembles.base_configuration import ConfigurationKey
-from results.ensembles.best_k import Settings, choose_single
+from results.ensembles.best_k import choose_single
 from results.ensembles.candidates import Pool, without_copies
 from results.ensembles.ensemble import equal_ensemble, score_rows
 from results.ensembles.methods import AUTOMATIC, GREEDY_SOUP, SINGLE, UNIFORM_SOUP
 from results.ensembles.outputs import Outputs, outputs_of
+from results.ensembles.selection_method import Settings
 from results.ensembles.soup import (
     Taste,
     greedy_soup,

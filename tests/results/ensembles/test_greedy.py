@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS, Task
-from results.ensembles.best_k import Settings, best_candidates, choose_best_k, choose_single, sum_scores
+from results.ensembles.best_k import choose_best_k, choose_single
 from results.ensembles.greedy import addition_scorer, choose_greedy, draw_bags, grow
+from results.ensembles.selection_method import Settings, best_candidates, sum_scores
 from tests.results.scoring.plain_selection import all_rows, counts_of, mean_score, plain_score, select_as_in_the_paper
 from tests.results.scoring.simulated_pools import build_pool, pool_of
 

@@ -10,10 +10,11 @@ from sklearn.metrics import accuracy_score
 
 from mtlib.tasks import TASKS, Task
 from results.comparison.bootstrap import Numbers
-from results.ensembles.best_k import Settings, candidate_scores, choose_single
+from results.ensembles.best_k import choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, equal_ensemble, score_rows
 from results.ensembles.outputs import Outputs, probabilities_of
+from results.ensembles.selection_method import Settings, candidate_scores
 from results.ensembles.soup import (
     Taste,
     greedy_soup,

@@ -7,9 +7,9 @@ from scipy.optimize import minimize
 
 from mtlib.tasks import TASKS, Task
 from results.ensembles import stacking as weighting
-from results.ensembles.best_k import Settings, best_candidates, inner_folds
 from results.ensembles.ensemble import weighted_ensemble
 from results.ensembles.outputs import probabilities_of
+from results.ensembles.selection_method import Settings, best_candidates, inner_folds
 from results.ensembles.stacking import (
     SHRINKAGES,
     choose_weights,

@@ -11,18 +11,12 @@ from sklearn.metrics import log_loss
 
 from mtlib.tasks import TASKS, Task
 from results.comparison.bootstrap import Numbers
-from results.ensembles.best_k import (
-    Method,
-    Settings,
-    best_candidates,
-    choose_best_k,
-    choose_best_k_ranks,
-    choose_single,
-)
+from results.ensembles.best_k import choose_best_k, choose_best_k_ranks, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, ensemble_outputs, equal_ensemble, score_rows
 from results.ensembles.greedy import choose_greedy
 from results.ensembles.outputs import Outputs, logits_behind, outputs_of, predictions_of, probabilities_of
+from results.ensembles.selection_method import Choose, Settings, best_candidates
 from results.ensembles.stacking import choose_weights
 from results.ensembles.temperature import HIGHEST, LOWEST, calibrated, find_temperatures, temper_pool
 from results.scoring.cross_fitting import cross_fit
@@ -228,7 +222,7 @@ def test_an_output_that_is_no_number_is_not_hidden(task: Task) -> None:
 @each_method
 @few_seeds
 def test_members_and_weights_are_those_that_the_method_finds_among_tempered_candidates(
-    task: Task, method: Method, seed: int
+    task: Task, method: Choose, seed: int
 ) -> None:
     pool, rows = build_pool(task, SKILLS, num_rows=60, num_epochs=2, correlation=0.2, seed=seed), np.arange(5, 50)
     pool = scaled(pool, *np.geomspace(0.2, 5, 12))
@@ -255,7 +249,7 @@ def test_an_ensemble_says_the_mean_of_scipys_probabilities_of_logits_over_temper
 
 @each_task
 @each_method
-def test_nothing_that_is_chosen_depends_on_labels_of_other_rows(task: Task, method: Method) -> None:
+def test_nothing_that_is_chosen_depends_on_labels_of_other_rows(task: Task, method: Choose) -> None:
     pool = build_pool(task, SKILLS[:4], num_rows=50, num_epochs=2)
     assert not peeks(calibrated(method), pool, np.arange(0, 50, 2), FAST)
 
@@ -270,7 +264,7 @@ def test_temperatures_of_all_rows_are_noticed(task: Task) -> None:
 
 @each_task
 @each_method
-def test_nothing_that_is_chosen_depends_on_what_is_said_of_other_rows(task: Task, method: Method) -> None:
+def test_nothing_that_is_chosen_depends_on_what_is_said_of_other_rows(task: Task, method: Choose) -> None:
     pool, rows = build_pool(task, SKILLS, num_rows=60), np.arange(0, 60, 2)
     outputs = pool.outputs.copy()
     outputs[:, 1::2] = outputs[::-1, 1::2] ** 3
@@ -308,7 +302,7 @@ def test_probabilities_of_new_rows_are_better_when_calibrated(task: Task) -> Non
 
 @each_task
 @each_method
-def test_how_sure_candidates_are_of_themselves_changes_nothing(task: Task, method: Method) -> None:
+def test_how_sure_candidates_are_of_themselves_changes_nothing(task: Task, method: Choose) -> None:
     pool = build_pool(task, SKILLS, num_rows=80, correlation=0.2)
     loud = scaled(pool, 0.3, 2, 0.5, 3, 1, 4)
     first, second = (calibrated(method)(one, all_rows(one), FAST) for one in (pool, loud))
@@ -329,7 +323,7 @@ def test_a_single_model_says_the_same_whether_calibrated_or_not(task: Task) -> N
 
 
 @pytest.mark.parametrize("method", [choose_single, choose_best_k, choose_best_k_ranks, choose_weights, choose_greedy])
-def test_for_a_regression_it_is_the_method_itself(method: Method) -> None:
+def test_for_a_regression_it_is_the_method_itself(method: Choose) -> None:
     pool = build_pool(REGRESSION, SKILLS, num_rows=60, num_epochs=2)
     found = calibrated(method)(pool, np.arange(40), FAST)
     assert found == method(pool, np.arange(40), FAST)
@@ -360,7 +354,7 @@ def test_the_best_epochs_of_the_best_trials_are_considered_and_no_others(
 
 @each_task
 @each_method
-def test_no_more_models_are_chosen_than_are_allowed_and_one_epoch_of_each_trial(task: Task, method: Method) -> None:
+def test_no_more_models_are_chosen_than_are_allowed_and_one_epoch_of_each_trial(task: Task, method: Choose) -> None:
     pool = build_pool(task, [0.6] * 8, num_epochs=2, correlation=0.1)
     for max_models in (1, 3):
         chosen = calibrated(method)(pool, all_rows(pool), replace(FAST, max_models=max_models))
@@ -372,7 +366,7 @@ def test_no_more_models_are_chosen_than_are_allowed_and_one_epoch_of_each_trial(
 @each_method
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("num_rows", [1, 2, 3])
-def test_something_is_chosen_by_however_few_rows(task: Task, method: Method, num_rows: int) -> None:
+def test_something_is_chosen_by_however_few_rows(task: Task, method: Choose, num_rows: int) -> None:
     chosen = calibrated(method)(build_pool(task, SKILLS), np.arange(num_rows), FAST)
     assert chosen.temperatures is not None
     assert all(LOWEST <= temperature <= HIGHEST for temperature in chosen.temperatures)

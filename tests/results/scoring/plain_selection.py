@@ -8,10 +8,10 @@ from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score
 
 from results.comparison.bootstrap import Numbers
-from results.ensembles.best_k import Settings
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.outputs import probabilities_of
+from results.ensembles.selection_method import Settings
 
 Floats = npt.NDArray[np.float64]
 

@@ -10,10 +10,10 @@ from scipy.stats import norm
 
 from mtlib.tasks import Task
 from results.comparison.bootstrap import Numbers
-from results.ensembles.best_k import Method, Settings
 from results.ensembles.candidates import Candidate, Pool
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.outputs import outputs_of, predictions_of
+from results.ensembles.selection_method import Choose, Settings
 
 Floats = npt.NDArray[np.float64]
 
@@ -102,7 +102,7 @@ def named_weights(pool: Pool, ensemble: Ensemble) -> dict[tuple[str, int], float
     return {(one.trial, one.epoch): weight for one, weight in zip(members, ensemble.weights, strict=True)}
 
 
-def peeks(method: Method, pool: Pool, rows: Numbers, settings: Settings) -> bool:
+def peeks(method: Choose, pool: Pool, rows: Numbers, settings: Settings) -> bool:
     """Whether what a method chooses by some rows changes with the labels of others."""
     others = np.setdiff1d(np.arange(len(pool.labels)), rows)
     chosen = method(pool, rows, settings)

@@ -10,11 +10,12 @@ from sklearn.metrics import accuracy_score
 
 from mtlib.tasks import TASKS, Task
 from results.comparison.bootstrap import Numbers, draw_counts, weighted_pearson
-from results.ensembles.best_k import Method, Settings, candidate_scores, choose_best_k, choose_single
+from results.ensembles.best_k import choose_best_k, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, ensemble_outputs, equal_ensemble, score_rows
 from results.ensembles.greedy import choose_greedy
 from results.ensembles.outputs import predictions_of
+from results.ensembles.selection_method import Choose, Settings, candidate_scores
 from results.ensembles.stacking import choose_weights
 from results.scoring.cross_fitting import (
     CHOICE_FACTOR,
@@ -34,7 +35,7 @@ from tests.results.scoring.simulated_pools import build_pool, peeks, pool_of
 Floats = npt.NDArray[np.float64]
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
-METHODS: dict[str, Method] = {
+METHODS: dict[str, Choose] = {
     "single": choose_single,
     "best k": choose_best_k,
     "weights": choose_weights,
@@ -47,7 +48,7 @@ each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
 each_method = pytest.mark.parametrize("method", METHODS.values(), ids=list(METHODS))
 
 
-def recorded(method: Method) -> tuple[Method, list[tuple[Numbers, Ensemble]]]:
+def recorded(method: Choose) -> tuple[Choose, list[tuple[Numbers, Ensemble]]]:
     """A method, and a list to which it adds the rows that it is given and what it chooses."""
     calls: list[tuple[Numbers, Ensemble]] = []
 
@@ -101,7 +102,7 @@ def test_every_example_gets_exactly_one_prediction_per_repeat_from_its_folds_ens
 
 @each_task
 @each_method
-def test_what_judges_a_fold_does_not_depend_on_its_labels(task: Task, method: Method) -> None:
+def test_what_judges_a_fold_does_not_depend_on_its_labels(task: Task, method: Choose) -> None:
     pool = build_pool(task, SKILLS, num_rows=50, num_epochs=2)
     watched, calls = recorded(method)
     cross_fit(pool, watched, FAST, all_rows(pool))
@@ -109,7 +110,7 @@ def test_what_judges_a_fold_does_not_depend_on_its_labels(task: Task, method: Me
     assert any(peeks(choose_by_all, pool, rows, FAST) for rows, _ in calls)
 
 
-def noise_scores(task: Task, method: Method) -> tuple[Floats, Floats]:
+def noise_scores(task: Task, method: Choose) -> tuple[Floats, Floats]:
     """In-sample and cross-fitted scores of 16 pools of noise, relative to chance."""
     chance = {"classes": 0.2, "binary": 0.5, "regression": 0.0}[task.kind]
     in_sample, cross_fitted = [], []
@@ -124,7 +125,7 @@ def noise_scores(task: Task, method: Method) -> tuple[Floats, Floats]:
 
 @each_task
 @each_method
-def test_with_labels_of_pure_noise_the_cross_fitted_score_is_at_chance(task: Task, method: Method) -> None:
+def test_with_labels_of_pure_noise_the_cross_fitted_score_is_at_chance(task: Task, method: Choose) -> None:
     in_sample, cross_fitted = noise_scores(task, method)
     error = cross_fitted.std(ddof=1) / np.sqrt(16)
     assert abs(cross_fitted.mean()) < 3 * error < 0.15
@@ -140,7 +141,7 @@ def test_a_method_that_peeks_is_above_chance_even_here(task: Task) -> None:
 
 
 @each_method
-def test_the_cross_fitted_score_is_that_on_new_examples(method: Method) -> None:
+def test_the_cross_fitted_score_is_that_on_new_examples(method: Choose) -> None:
     """On average over pools, and but for what the fifth that is missing would still have taught."""
     for task in (CLASSES, BINARY):
         differences = []
@@ -203,7 +204,7 @@ def test_methods_are_judged_on_the_same_folds(task: Task) -> None:
 @each_method
 @pytest.mark.parametrize("num_rows", [2, 3, 4])
 def test_of_fewer_examples_than_folds_each_is_a_fold_and_of_a_regression_a_half(
-    task: Task, method: Method, num_rows: int
+    task: Task, method: Choose, num_rows: int
 ) -> None:
     pool = build_pool(task, SKILLS)
     found = cross_fit(pool, method, FAST, np.arange(num_rows))

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS, Task
-from results.ensembles.best_k import Settings, choose_best_k, choose_single
+from results.ensembles.best_k import choose_best_k, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.methods import BASE
+from results.ensembles.selection_method import Settings
 from results.scoring.cross_fitting import compare, cross_fit
 from results.scoring.method_scores import (
     Baselines,

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS, Task
-from results.ensembles.best_k import Method, Settings, choose_best_k, choose_single
+from results.ensembles.best_k import choose_best_k, choose_single
 from results.ensembles.greedy import choose_greedy
+from results.ensembles.selection_method import Choose, Settings
 from results.ensembles.stacking import choose_weights
 from results.records.selection import TradeOff
 from results.scoring.cross_fitting import cross_fit
@@ -17,7 +18,7 @@ from tests.results.scoring.plain_selection import all_rows
 from tests.results.scoring.simulated_pools import build_pool
 
 BINARY = TASKS["qqp"]
-METHODS: Mapping[str, Method] = {
+METHODS: Mapping[str, Choose] = {
     "single": choose_single,
     "topk": choose_best_k,
     "weights": choose_weights,

@@ -11,8 +11,8 @@ import pytest
 
 from mtlib.tasks import TASKS, overall_score
 from results.comparison.bootstrap import Numbers
-from results.ensembles.best_k import Settings
 from results.ensembles.candidates import Candidate, Pool
+from results.ensembles.selection_method import Settings
 from results.scoring.shared_model import Pools, choose_shared_model, overall_scores, with_common_candidates
 from tests.results.scoring.plain_selection import all_rows, mean_score
 from tests.results.scoring.simulated_pools import build_pool, keeping, pool_of

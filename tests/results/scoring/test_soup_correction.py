@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS, Task
-from results.ensembles.best_k import Method, Settings, best_candidates, choose_single
+from results.ensembles.best_k import choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import ensemble_outputs, score_rows
+from results.ensembles.selection_method import Choose, Settings, best_candidates
 from results.ensembles.soup import uniform_soup
 from results.scoring.cross_fitting import compare, cross_fit
 from results.scoring.method_scores import (
@@ -31,7 +32,7 @@ BASE = frozenset({("sweep", 0)})
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
 
 
-def attempt(name: str, method: Method, pool: Pool) -> EvaluatedMethod:
+def attempt(name: str, method: Choose, pool: Pool) -> EvaluatedMethod:
     """A way that is cross-fitted twice; means of outputs stand for soups."""
     fitted = cross_fit(pool, method, FAST, all_rows(pool), num_repeats=2)
     return evaluate_fitted(name, fitted, FAST, in_sample=0.75, num_models=2)

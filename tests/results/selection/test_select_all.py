@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from mtlib.tasks import TASKS
-from results.ensembles.best_k import Settings
 from results.ensembles.candidates import Pool, read_pool
 from results.ensembles.methods import ONE_MODEL, SOUP
+from results.ensembles.selection_method import Settings
 from results.records.selection import RecordedSearch, TaskSelection
 from results.records.trials import write_sweep, write_trials
 from results.scoring.shared_model import choose_shared_model

@@ -13,10 +13,11 @@ from scipy.stats import pearsonr
 
 from mtlib.tasks import TASKS, Task
 from results.comparison.bootstrap import Numbers
-from results.ensembles.best_k import Method, Settings, choose_single
+from results.ensembles.best_k import choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, ensemble_outputs, score_rows
 from results.ensembles.methods import ONE_MODEL, SELECTION_METHODS, methods_for
+from results.ensembles.selection_method import Choose, Settings
 from results.ensembles.temperature import calibrated
 from results.records.selection import MethodScore, TaskSelection
 from results.scoring.cross_fitting import CrossFitted, compare, cross_fit
@@ -138,7 +139,7 @@ def test_a_way_that_peeks_is_noticed_among_several() -> None:
     def peek(pool: Pool, _rows: Numbers, settings: Settings) -> Ensemble:
         return choose_single(pool, all_rows(pool), settings)
 
-    methods: dict[str, Method] = {"single": choose_single, "peek": peek}
+    methods: dict[str, Choose] = {"single": choose_single, "peek": peek}
     pool = build_pool(BINARY, SKILLS, num_rows=48)
     assert peeks(automatic_method(methods), pool, np.arange(0, 48, 2), FAST)
 

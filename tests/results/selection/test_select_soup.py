@@ -13,12 +13,13 @@ from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS, Task
 from results.comparison.bootstrap import Numbers
-from results.ensembles.best_k import Settings, best_candidates, choose_single
+from results.ensembles.best_k import choose_single
 from results.ensembles.candidates import Pool, read_pool
 from results.ensembles.ensemble import score_rows
 from results.ensembles.folds import assign_folds, iter_folds
 from results.ensembles.methods import AUTOMATIC, GREEDY_SOUP, UNIFORM_SOUP
 from results.ensembles.outputs import Outputs
+from results.ensembles.selection_method import Settings, best_candidates
 from results.ensembles.soup import Taste, greedy_soup, soup_outputs, taste_once, uniform_soup
 from results.inference.dev_texts import read_dev_texts
 from results.inference.models import ModelSource

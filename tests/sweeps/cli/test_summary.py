@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mtlib.runtime.command_line import parse_words
-from results.ensembles.best_k import Settings
+from results.ensembles.selection_method import Settings
 from results.records.epochs import write_epoch
 from results.records.files import PROJECT_FOLDER
 from results.records.selection import read_selection

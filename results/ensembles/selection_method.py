@@ -1,0 +1,89 @@
+"""What a selection method is: the entry of one, its function and settings, and what these functions share.
+
+Every selection method starts from the best epoch of each trial, by its score on the given rows. What it has to tune (k,
+the shrinkage of weights) it tunes by folds of the same rows, and never by other rows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mtlib.tasks import Kind
+from results.comparison.bootstrap import Floats, Numbers, score_examples
+from results.ensembles.candidates import Pool
+from results.ensembles.ensemble import Ensemble
+from results.ensembles.folds import assign_folds, iter_folds
+from results.ensembles.outputs import Outputs
+
+ALL_KINDS: tuple[Kind, ...] = ("classes", "binary", "regression")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Settings of all selection methods; a method reads those that it needs."""
+
+    max_models: int = 10
+    """Most members, at least 1."""
+    num_considered: int = 50
+    """Best trials that greedy selection and temperature scaling consider."""
+    bags: int = 5
+    """Random subsets of the considered trials whose greedy ensembles are averaged; 0: no bagging."""
+    num_steps: int = 30
+    """Most additions of greedy selection."""
+    num_folds: int = 5
+    """Folds by which a method tunes itself, and folds of cross-fitting."""
+    seed: int = 0
+
+
+Choose = Callable[[Pool, Numbers, Settings], Ensemble]
+"""The function of a selection method: chooses an ensemble by the labels of some rows of a pool, and by no others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionMethod:
+    """An entry of the table of selection methods (`results.ensembles.methods`)."""
+
+    title: str
+    """Shown in tables and verdicts."""
+    choose: Choose
+    kinds: tuple[Kind, ...] = ALL_KINDS
+    """Kinds of task that it suits."""
+
+
+def candidate_scores(pool: Pool, rows: Numbers) -> Floats:
+    """Each candidate's score on some rows, (candidates,)."""
+    if pool.task.metric == "pearson":
+        return score_examples(pool.task, pool.values[:, rows].astype(np.float64), pool.labels[rows])
+    counts = np.bincount(rows, minlength=len(pool.labels)).astype(np.float32)
+    return (pool.values @ counts).astype(np.float64) / len(rows)  # whole numbers: exact in single precision to 2^24
+
+
+def best_candidates(pool: Pool, rows: Numbers) -> Numbers:
+    """The best epoch of each trial by its score on some rows, the first of equals; the best trial first."""
+    order = np.argsort(-candidate_scores(pool, rows), kind="stable")
+    _, first = np.unique(pool.trial_numbers[order], return_index=True)
+    return order[np.sort(first)]
+
+
+def inner_folds(pool: Pool, rows: Numbers, settings: Settings) -> list[tuple[Numbers, Numbers]]:
+    """Folds of some rows: pairs of rows outside and inside; none for a single row."""
+    if len(rows) < 2:
+        return []
+    generator = np.random.default_rng((settings.seed, len(rows)))
+    folds = assign_folds(pool.labels[rows], min(settings.num_folds, len(rows)), generator)
+    return [(rows[outside], rows[inside]) for outside, inside in iter_folds(folds)]
+
+
+def sum_scores(pool: Pool, sums: Outputs, rows: Numbers) -> Floats:
+    """Scores of sums of margins on some rows: (sums, others, rows) -> (sums,). A tie counts as wrong."""
+    if pool.task.metric == "pearson":
+        return score_examples(pool.task, sums[:, 0].astype(np.float64), pool.labels[rows])
+    return share_ahead(sums > 0)
+
+
+def share_ahead(is_ahead: npt.NDArray[np.bool_]) -> Floats:
+    """The share of rows on which the right answer is ahead of all others: (sums, others, rows) -> (sums,)."""
+    is_right = np.asarray(is_ahead[:, 0] if is_ahead.shape[1] == 1 else is_ahead.all(axis=1))
+    return np.asarray([np.count_nonzero(row) / len(row) for row in is_right])

@@ -1,0 +1,93 @@
+"""Scores and best epochs are those of scikit-learn, scipy and plain searches; inner folds part the given rows."""
+
+import numpy as np
+import pytest
+
+from mtlib.tasks import TASKS, Task
+from results.ensembles.selection_method import Settings, best_candidates, candidate_scores, inner_folds, sum_scores
+from tests.results.scoring.plain_selection import all_rows, mean_score
+from tests.results.scoring.simulated_pools import build_pool, pool_of, true_score
+
+CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
+SKILLS = (0.2, 0.7, 0.5, 0.6, 0.4, 0.65)
+
+each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
+few_seeds = pytest.mark.parametrize("seed", range(4))
+
+
+@each_task
+@pytest.mark.parametrize("skill", [0.0, 0.8])
+def test_simulated_candidates_are_as_good_as_they_are_said_to_be(task: Task, skill: float) -> None:
+    pool = build_pool(task, [skill, skill], num_rows=20000, num_epochs=2)
+    np.testing.assert_allclose(candidate_scores(pool, all_rows(pool)), true_score(task, skill), atol=4 / np.sqrt(20000))
+
+
+@each_task
+def test_scores_of_candidates_are_those_of_scikit_learn_and_scipy(task: Task) -> None:
+    pool, rows = build_pool(task, SKILLS), np.array([3, 5, 8, 40, 41, 99, 100, 7])
+    expected = [mean_score(pool, own, rows) for own in np.eye(len(SKILLS))]
+    np.testing.assert_allclose(candidate_scores(pool, rows), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_accuracy_is_exact_whatever_the_number_of_rows() -> None:
+    pool = build_pool(BINARY, SKILLS, num_rows=997)
+    rows = np.arange(0, 997, 3)
+    assert candidate_scores(pool, rows).tolist() == [own[rows].sum(dtype=int) / len(rows) for own in pool.values]
+
+
+def test_a_constant_prediction_scores_zero_and_is_not_the_best() -> None:
+    labels = np.linspace(0, 5, 30)
+    pool = pool_of(REGRESSION, np.stack([np.full(30, 0.1), labels[::-1], labels**2 / 5]), labels)
+    scores = candidate_scores(pool, all_rows(pool))
+    assert scores[0] == 0
+    assert scores[1] == pytest.approx(-1)
+    assert best_candidates(pool, all_rows(pool)).tolist() == [2, 0, 1]
+
+
+def test_the_best_epoch_of_each_trial_comes_once_the_best_trial_first_and_the_first_of_equals() -> None:
+    is_right = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [1, 1, 0, 0], [0, 1, 1, 0]])
+    pool = pool_of(BINARY, 0.5 * (2 * is_right - 1), np.ones(4), num_epochs=2)
+    assert best_candidates(pool, all_rows(pool)).tolist() == [2, 1, 4]
+    assert best_candidates(pool, np.array([3])).tolist() == [3, 0, 4]
+
+
+@each_task
+@few_seeds
+def test_best_epochs_are_those_of_a_plain_search(task: Task, seed: int) -> None:
+    pool = build_pool(task, SKILLS, num_epochs=3, num_rows=25, seed=seed)
+    scores = candidate_scores(pool, all_rows(pool)).tolist()
+    best = [max(range(first, first + 3), key=lambda number: scores[number]) for first in range(0, len(scores), 3)]
+    found = best_candidates(pool, all_rows(pool)).tolist()
+    assert sorted(found) == best
+    assert [scores[number] for number in found] == sorted((scores[number] for number in best), reverse=True)
+
+
+@each_task
+def test_scores_of_sums_are_those_of_the_mean_output(task: Task) -> None:
+    pool, rows = build_pool(task, SKILLS), np.arange(10, 90)
+    counts = np.random.default_rng(0).integers(0, 4, size=(20, len(SKILLS))).astype(np.float64) + np.eye(20, 6)
+    sums = np.tensordot(counts, pool.margins[:, :, rows], axes=1).astype(np.float32)
+    expected = [mean_score(pool, own, rows) for own in counts]
+    np.testing.assert_allclose(sum_scores(pool, sums, rows), expected, atol=1e-6)
+
+
+def test_a_tie_counts_as_wrong() -> None:
+    pool = pool_of(BINARY, np.zeros((1, 3)), [0, 1, 1])
+    assert sum_scores(pool, pool.margins, all_rows(pool)).tolist() == [0]
+    even = pool_of(CLASSES, np.full((1, 2, 5), 0.2), [0, 4])
+    assert sum_scores(even, even.margins, all_rows(even)).tolist() == [0]
+
+
+@each_task
+def test_inner_folds_part_the_rows_they_are_given(task: Task) -> None:
+    pool, rows = build_pool(task, SKILLS), np.arange(7, 60, 2)
+    folds = inner_folds(pool, rows, Settings(num_folds=4))
+    assert len(folds) == 4
+    assert sorted(np.concatenate([inside for _, inside in folds])) == rows.tolist()
+    assert all(sorted(np.concatenate(pair)) == rows.tolist() for pair in folds)
+
+
+def test_other_seeds_draw_other_folds() -> None:
+    pool = build_pool(BINARY, SKILLS)
+    folds = [inner_folds(pool, all_rows(pool), Settings(seed=seed))[0][1].tolist() for seed in (0, 1)]
+    assert folds[0] != folds[1]
