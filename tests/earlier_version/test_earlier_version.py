@@ -1,0 +1,72 @@
+"""A sweep, a selection and a bundle that an earlier version of the project wrote are read with equal results.
+
+`earlier_version.zip` was written before the code was divided into folders: the space `batch_sizes` on 60 rows of each
+demonstration table, two replicates of a few steps, with empty files for the weights; its ranking as CSV; a selection of
+at most two models a task; a bundle of one task, without its copy of the code; texts and their predictions by it.
+"""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from results import predict, selector
+from results.records.selection import SELECTION_FILE, read_selection
+from results.records.sweep import load_sweep
+from results.table import ranking
+
+ARCHIVE = Path(__file__).with_name("earlier_version.zip")
+RENAMED_KEYS = {"sweeps", "sweep", "created", "command", "max_latency_ms"}
+
+
+@pytest.fixture(scope="module")
+def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("earlier")
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def test_ranking_of_an_earlier_sweep_has_equal_scores(earlier: Path) -> None:
+    expected, found = pd.read_csv(earlier / "ranking.csv"), ranking(load_sweep(earlier / "sweep"))
+    scores = ["sst_dev", "sst_train", "qqp_dev", "sts_dev", "overall"]
+    assert found["number"].tolist() == expected["number"].tolist()
+    assert found["trials"].tolist() == expected["trials"].tolist()
+    assert (found[[*scores, "best_epoch"]].to_numpy() == expected[[*scores, "best_epoch"]].to_numpy()).all()
+
+
+def test_selection_from_an_earlier_sweep_is_the_same(earlier: Path, tmp_path: Path) -> None:
+    assert selector.main([str(earlier / "sweep"), "--max-models", "2", "--output", str(tmp_path)]) == 0
+    expected, found = (json.loads((folder / SELECTION_FILE).read_text()) for folder in (earlier / "sweep", tmp_path))
+    for task in expected["tasks"]:
+        for key in ("method", "num_examples", "examples", "num_candidates", "num_trials", "num_configurations"):
+            assert found["tasks"][task][key] == expected["tasks"][task][key]
+        for key in ("members", "methods", "automatic", "contenders"):
+            assert numbers_of(found["tasks"][task][key]) == pytest.approx(numbers_of(expected["tasks"][task][key]))
+
+
+def numbers_of(value: Any) -> list[float]:
+    """All numbers in a JSON value, in order."""
+    if isinstance(value, dict):
+        return [number for key, part in value.items() if key not in RENAMED_KEYS for number in numbers_of(part)]
+    if isinstance(value, list):
+        return [number for part in value for number in numbers_of(part)]
+    return [float(value)] if isinstance(value, int | float) else []
+
+
+def test_earlier_selection_is_read(earlier: Path) -> None:
+    selection = read_selection(earlier / "sweep")
+    assert set(selection.tasks) == {"sst", "qqp", "sts"}
+    assert [member.trial for member in selection.tasks["sst"].members] == ["0000-r1"]
+
+
+def test_earlier_bundle_predicts_the_same(earlier: Path, tmp_path: Path) -> None:
+    output = tmp_path / "predictions.csv"
+    assert predict.main([str(earlier / "bundle"), "--input", str(earlier / "texts.csv"), "--output", str(output)]) == 0
+    expected, found = pd.read_csv(earlier / "predictions.csv"), pd.read_csv(output)
+    assert list(found) == list(expected)
+    assert found["id"].tolist() == expected["id"].tolist()
+    pd.testing.assert_frame_equal(found, expected, atol=2e-5, rtol=0)
