@@ -50,7 +50,8 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 TERMS = (
     *("trial", "configuration", "replicate", "stage", "lane", "checkpoint", "candidate", "fold", "space", "grid"),
     *("range", "epoch", "step", "task", "split", "score", "hold-out", "cross-fitted", "pareto front", "ensemble"),
-    *("model confidence set", "standard error", "selection method", "bb", "tu", "tt", "mp"),
+    *("model confidence set", "standard error", "selection method", "cut", "pool", "mailbox", "origin", "bag"),
+    *("bb", "tu", "tt", "mp"),
 )
 
 
