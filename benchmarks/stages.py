@@ -44,7 +44,7 @@ from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import run_sweep
 from sweeps.lanes.messages import Event
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.setup.create import check_encoder_fits
+from sweeps.setup.encoder_checks import check_encoder_fits
 from sweeps.setup.inputs import read_inputs
 
 ROOT = Path(__file__).resolve().parent.parent

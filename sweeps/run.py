@@ -89,8 +89,9 @@ def show_dry_run(options: SweepOptions) -> None:
     from sweeps.dry_run.model_size import measure_encoder
     from sweeps.dry_run.report import describe_disk_need, describe_stages, describe_sweep, describe_trials
     from sweeps.resume.resume import describe_resume
-    from sweeps.setup.create import check_encoder_fits, check_machine
+    from sweeps.setup.encoder_checks import check_encoder_fits
     from sweeps.setup.inputs import read_inputs
+    from sweeps.setup.machine_checks import check_machine
 
     check_machine(options)
     inputs = read_inputs(options)
@@ -115,8 +116,10 @@ def run_or_resume(options: SweepOptions, arguments: Sequence[str]) -> int:
     from sweeps.dry_run.model_size import measure_encoder
     from sweeps.dry_run.report import describe_disk_need, describe_sweep, describe_total
     from sweeps.resume.resume import resume_sweep
-    from sweeps.setup.create import check_encoder_fits, check_machine, create_sweep, describe_gpus
+    from sweeps.setup.create import create_sweep
+    from sweeps.setup.encoder_checks import check_encoder_fits
     from sweeps.setup.inputs import read_inputs
+    from sweeps.setup.machine_checks import check_machine, describe_gpus
 
     check_machine(options)
     inputs = read_inputs(options)

@@ -1,6 +1,5 @@
-"""The start of a new sweep: the last checks, its folder, and `sweep.json`. After this the sweep may open Ray."""
+"""Creates a new sweep: its folder and `sweep.json`."""
 
-import os
 import platform
 import shutil
 from collections.abc import Sequence
@@ -8,67 +7,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from mtlib.checkpoints.initial_weights import load_start
 from mtlib.config.schema import to_dict
-from mtlib.config.trial import TrialConfig
-from mtlib.errors import require
-from mtlib.model.encoder import PretrainedEncoder, build_encoder, embedding_layer
-from mtlib.model.layers import check_fits
-from mtlib.model.multitask import MultiTaskModel
+from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.environment import versions_of
-from mtlib.training.preflight import check_step_runs
 from results.records.files import PROJECT_FOLDER
 from results.records.hold_out import HoldOutRecord, held_out_rows, write_hold_out
 from results.records.mirror import update_mirror
 from results.records.trials import read_trials, write_sweep
-from search_spaces.space import all_configs, describe_space
+from search_spaces.space import describe_space
 from sweeps.options import SweepOptions, SweepPlan, saved_options
 from sweeps.setup.inputs import SweepInputs, writing_to
 from sweeps.setup.provenance import PACKAGES, command_line, describe_code, describe_git, describe_machine
-
-
-def check_machine(options: SweepOptions) -> None:
-    """Raises ValueError if one trial needs more than this machine has; clusters are checked once they are connected."""
-    if options.address is None:
-        check_capacity(options, os.cpu_count() or 1, torch.cuda.device_count())
-
-
-def describe_gpus(options: SweepOptions) -> list[str]:
-    """A line about GPUs that the sweep does not use."""
-    count = torch.cuda.device_count() if options.address is None and not options.gpus_per_worker else 0
-    return [f"This machine has {count} GPU{'s' * (count > 1)}, not used without --gpus-per-worker 1."] if count else []
-
-
-def check_capacity(options: SweepOptions, num_cpus: int, num_gpus: int) -> None:
-    """Raises ValueError if one trial needs more than `num_cpus` or `num_gpus`."""
-    workers = f"{options.workers} worker{'s' * (options.workers > 1)} with"
-    rule = f"a trial must fit this machine, which has {num_cpus} CPU{'s' * (num_cpus != 1)}"
-    cpus = options.cpus_per_worker
-    require(options.workers * cpus <= num_cpus, rule, f"{workers} --cpus-per-worker {cpus}")
-    rule = f"a trial must fit this machine, which has {num_gpus or 'no'} GPU{'s' * (num_gpus != 1)}"
-    gpus = options.gpus_per_worker
-    require(options.workers * gpus <= num_gpus, rule, f"{workers} --gpus-per-worker {gpus:g}")
-
-
-def check_encoder_fits(options: SweepOptions, inputs: SweepInputs, pretrained: PretrainedEncoder) -> None:
-    """Raises ValueError unless the settings of every point of the space fit the encoder."""
-    configs = list(all_configs(inputs.space))
-    for encoder_config in {config.encoder: None for config in configs}:
-        check_points([config for config in configs if config.encoder == encoder_config], pretrained)
-    check_step_runs(configs, pretrained, on_gpu=options.gpus_per_worker > 0)
-
-
-def check_points(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder) -> None:
-    """Raises ValueError unless the encoder and the starting weights fit all of `configs`, which share both."""
-    encoder = build_encoder(pretrained, configs[0].encoder)
-    for config in configs:
-        check_fits(config, encoder)
-    if any(config.needs_embeddings for config in configs):
-        embedding_layer(encoder)
-    if configs[0].encoder.start_from is not None:
-        load_start(configs[0].encoder, MultiTaskModel(configs[0], pretrained))
 
 
 def create_sweep(

@@ -1,0 +1,32 @@
+"""Checks that the encoder fits every configuration of a space, and can take a training step with each."""
+
+from collections.abc import Sequence
+
+from mtlib.checkpoints.initial_weights import load_start
+from mtlib.config.trial import TrialConfig
+from mtlib.model.encoder import PretrainedEncoder, build_encoder, embedding_layer
+from mtlib.model.layers import check_fits
+from mtlib.model.multitask import MultiTaskModel
+from mtlib.training.preflight import check_step_runs
+from search_spaces.space import all_configs
+from sweeps.options import SweepOptions
+from sweeps.setup.inputs import SweepInputs
+
+
+def check_encoder_fits(options: SweepOptions, inputs: SweepInputs, pretrained: PretrainedEncoder) -> None:
+    """Raises ValueError unless the settings of every point of the space fit the encoder."""
+    configs = list(all_configs(inputs.space))
+    for encoder_config in {config.encoder: None for config in configs}:
+        check_points([config for config in configs if config.encoder == encoder_config], pretrained)
+    check_step_runs(configs, pretrained, on_gpu=options.gpus_per_worker > 0)
+
+
+def check_points(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder) -> None:
+    """Raises ValueError unless the encoder and the starting weights fit all of `configs`, which share both."""
+    encoder = build_encoder(pretrained, configs[0].encoder)
+    for config in configs:
+        check_fits(config, encoder)
+    if any(config.needs_embeddings for config in configs):
+        embedding_layer(encoder)
+    if configs[0].encoder.start_from is not None:
+        load_start(configs[0].encoder, MultiTaskModel(configs[0], pretrained))

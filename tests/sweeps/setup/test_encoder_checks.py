@@ -1,0 +1,208 @@
+"""Settings, starting weights and encoder must fit each other in every configuration of a space."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import save_file
+from torch import nn
+from transformers import AutoModel
+
+from mtlib.config.trial import TrialConfig
+from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transformers
+from mtlib.model.multitask import MultiTaskModel
+from search_spaces.space import load_space
+from sweeps.options import SweepOptions
+from sweeps.run import main
+from sweeps.setup.encoder_checks import check_encoder_fits, check_points
+from sweeps.setup.inputs import SweepInputs, read_inputs
+from tests.mtlib.model.architectures import DECODERS, ENCODER_DECODERS, ENCODERS
+
+Build = Callable[..., SweepOptions]
+OPTIONS = SweepOptions(space="smart_lambda", name="first", storage=Path("/storage"))
+PALS = ("pals.size=8", "pals.num_heads=2", "pals.tasks=sst")
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Build:
+    def build(**changes: Any) -> SweepOptions:
+        return SweepOptions(**{"space": "smart_lambda", "name": "first", "storage": tmp_path / "storage", **changes})
+
+    return build
+
+
+@pytest.fixture
+def inputs() -> SweepInputs:
+    return SweepInputs(
+        space=load_space("smart_lambda"),
+        data_folder=Path("/data"),
+        num_rows={},
+        fingerprint="abc",
+        skipped=(),
+        left_out=(),
+        notes=(),
+    )
+
+
+def load_checked(options: SweepOptions, inputs: SweepInputs) -> PretrainedEncoder:
+    pretrained = load_encoder(inputs.space.base.encoder.name)
+    check_encoder_fits(options, inputs, pretrained)
+    return pretrained
+
+
+def with_base(inputs: SweepInputs, **changes: Any) -> SweepInputs:
+    base = inputs.space.base.override(changes)
+    return dataclasses.replace(inputs, space=dataclasses.replace(inputs.space, base=base))
+
+
+def test_smart_is_refused_for_an_unsupported_encoder(
+    inputs: SweepInputs, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_encoder: nn.Module) -> nn.Module:
+        raise ValueError("SMART cannot enter")
+
+    monkeypatch.setattr("sweeps.setup.encoder_checks.embedding_layer", refuse)
+    changed = with_base(inputs, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64})
+    with pytest.raises(ValueError, match="SMART cannot enter"):
+        load_checked(OPTIONS, changed)
+
+
+def test_available_encoder_is_counted_and_identified(
+    inputs: SweepInputs, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder
+) -> None:
+    changed = with_base(inputs, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64})
+    found = load_checked(OPTIONS, changed)
+    assert (found.num_parameters, found.fingerprint) == (tiny_encoder.num_parameters, tiny_encoder.fingerprint)
+
+
+def test_unavailable_encoder_is_one_line(inputs: SweepInputs, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    changed = with_base(inputs, **{"encoder.name": str(tmp_path / "empty")})
+    with pytest.raises(ValueError, match=r"encoder '.*empty' cannot be loaded") as raised:
+        load_checked(OPTIONS, changed)
+    assert "\n" not in str(raised.value)
+
+
+def test_settings_that_do_not_fit_the_encoder_are_refused(inputs: SweepInputs, tiny_encoder_folder: Path) -> None:
+    changed = with_base(inputs, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 65})
+    with pytest.raises(ValueError, match=r"encoder\.max_length must be at most 64"):
+        load_checked(OPTIONS, changed)
+
+
+def weights_like(config: TrialConfig, pretrained: PretrainedEncoder, path: Path, width: int | None = None) -> Path:
+    """A file of a model's weights; the encoder's are cut to a width, if one is given."""
+    weights = MultiTaskModel(config, pretrained).state_dict()
+    cut = {name: part[..., :width].contiguous() if "encoder." in name else part for name, part in weights.items()}
+    save_file(cut if width else weights, path)
+    return path
+
+
+def test_starting_weights_must_fit_the_encoder(
+    inputs: SweepInputs, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    here = {"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64}
+    base = with_base(inputs, **here).space.base
+    fitting = weights_like(base, tiny_encoder, tmp_path / "fitting.safetensors")
+    narrow = weights_like(base, tiny_encoder, tmp_path / "narrow.safetensors", width=16)
+    started = with_base(inputs, **here, **{"encoder.start_from": str(fitting), "encoder.start_heads": True})
+    assert load_checked(OPTIONS, started).num_parameters == tiny_encoder.num_parameters
+    for path, fault in ((narrow, "of another size"), (tmp_path / "none.safetensors", "which is missing")):
+        with pytest.raises(ValueError, match=rf"^encoder\.start_from must .*{fault}") as raised:
+            load_checked(OPTIONS, with_base(inputs, **here, **{"encoder.start_from": str(path)}))
+        assert "\n" not in str(raised.value)
+
+
+def test_weights_and_layers_of_every_point_are_checked(
+    inputs: SweepInputs, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    layered = {"optimizer.other_scale": 0.5, "tasks.sst.chosen_layers": [0]}
+    base = with_base(
+        inputs, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64, **layered}
+    ).space.base
+    narrow = weights_like(base, tiny_encoder, tmp_path / "narrow.safetensors", width=16)
+    check_points([base, base.override({"tasks.sts.chosen_layers": [1]})], tiny_encoder)
+    with pytest.raises(ValueError, match=r"^tasks\.sts\.chosen_layers must be layers of the encoder, 0 to 1, got 2$"):
+        check_points([base, base.override({"tasks.sts.chosen_layers": [2]})], tiny_encoder)
+    space = dataclasses.replace(inputs.space, base=base, grid={"encoder.start_from": (None, str(narrow))})
+    with pytest.raises(ValueError, match="must fit the encoder"):
+        load_checked(OPTIONS, dataclasses.replace(inputs, space=space))
+
+
+@pytest.mark.parametrize("name", ["layer_scales", "layers_alone", "long_runs"])
+def test_layers_beyond_the_encoders_are_refused(name: str, options: Build) -> None:
+    demonstration = read_inputs(options(space=name))
+    with pytest.raises(ValueError, match=r"_layers must be layers of the encoder, 0 to 2, got \d+$"):
+        load_checked(OPTIONS, demonstration)
+
+
+def test_starting_weights_of_another_width_are_refused_before_anything_starts(
+    inputs: SweepInputs,
+    tiny_folder: Path,
+    tiny_encoder_folder: Path,
+    tiny_encoder: PretrainedEncoder,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    base = with_base(inputs, **{"encoder.max_length": 64}).space.base
+    narrow = weights_like(base, tiny_encoder, tmp_path / "narrow.safetensors", width=16)
+    places = ["--data", str(tiny_folder), "--encoder", str(tiny_encoder_folder), "--storage", str(tmp_path)]
+    changes = ["--set", "encoder.max_length=64", f"encoder.start_from={narrow}"]
+    assert main(["--space", "smart_lambda", "--name", "first", *places, *changes]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: encoder.start_from must fit the encoder")
+    assert error.count("\n") == 1
+    assert not (tmp_path / "first").exists()
+
+
+@pytest.fixture
+def save_encoder(tmp_path: Path, tiny_encoder: PretrainedEncoder) -> Callable[[Any], Path]:
+    """Saves an encoder of an architecture, with random weights and the tiny encoder's tokenizer."""
+
+    def save(architecture: Any) -> Path:
+        folder = tmp_path / "encoder"
+        with quiet_transformers():
+            AutoModel.from_config(architecture).save_pretrained(folder)
+        tiny_encoder.tokenizer.save_pretrained(folder)
+        return folder
+
+    return save
+
+
+@pytest.mark.parametrize(
+    ("architecture", "changes", "fault"),
+    [
+        (DECODERS["llama"], (), "whose first token does not see those behind it, as in decoders (llama)"),
+        (DECODERS["gpt2"], (), "whose first token does not see those behind it, as in decoders (gpt2)"),
+        (ENCODER_DECODERS["t5"], (), "got an encoder-decoder (t5)"),
+        (ENCODERS["longformer"], (), "(longformer) must read a text of 39 tokens with SMART, got: "),
+        (ENCODERS["longformer"], PALS, "(longformer) must read a text of 39 tokens with PALs (attention)"),
+        (ENCODERS["deberta"], ("precision=bf16",), "(deberta) must read a text of 39 tokens with precision bf16 on"),
+    ],
+    ids=["llama", "gpt2", "t5", "longformer, SMART", "longformer, PALs", "deberta, bf16"],
+)
+def test_unsupported_encoder_is_refused_before_anything_starts(
+    architecture: Any,
+    changes: tuple[str, ...],
+    fault: str,
+    save_encoder: Callable[[Any], Path],
+    tiny_folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    places = ["--data", str(tiny_folder), "--encoder", str(save_encoder(architecture)), "--storage", str(tmp_path)]
+    settings = ["--set", "encoder.max_length=40", "encoder.dropout=none", *changes]
+    assert main(["--space", "smart_lambda", "--name", "first", *places, *settings]) == 2
+    error = capsys.readouterr().err
+    assert fault in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "first").exists()
+
+
+def test_bf16_is_tested_for_cpu_trials_only(inputs: SweepInputs, save_encoder: Callable[[Any], Path]) -> None:
+    name = str(save_encoder(ENCODERS["deberta"]))
+    changed = with_base(inputs, **{"encoder.name": name, "encoder.max_length": 40, "precision": "bf16"})
+    with pytest.raises(ValueError, match="with precision bf16 on the CPU"):
+        load_checked(OPTIONS, changed)
+    load_checked(dataclasses.replace(OPTIONS, gpus_per_worker=0.5), changed)
