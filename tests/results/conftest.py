@@ -1,4 +1,4 @@
-"""Reports, records and sweeps made from a seed: what the tests of the record share."""
+"""Seeded reports, records and sweeps that the tests of results share."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ Kill = Callable[[int, bool], type[BaseException]]
 
 
 def build_predictions(task: str, split: str, skill: float, seed: int) -> Predictions:
-    """Predictions that follow the labels the more closely the higher the skill; the labels are always the same."""
+    """Predictions that follow the labels more closely the higher the skill; the labels are always the same."""
     labels_of, noise_of = np.random.default_rng(len(task + split)), np.random.default_rng(seed)
     rows, kind = ROWS[task], TASKS[task].kind
     if kind == "regression":
@@ -132,7 +132,7 @@ def sweep_folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def sweep(tmp_path: Path) -> Path:
-    """A scored sweep of three trials, of which the second one is far better than the others, alone or together."""
+    """A scored sweep of three trials, of which the second is far better than the others, alone or together."""
     from tests.results.selection.scored_sweep import build_sweep
 
     return build_sweep(tmp_path / "mine", 0.2, 3.0, 0.2)
@@ -142,7 +142,7 @@ def sweep(tmp_path: Path) -> Path:
 def trained_folder(
     tmp_path_factory: pytest.TempPathFactory, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> Path:
-    """A sweep of trained trials, from which models for every task are selected; not to be changed."""
+    """A sweep of trained trials with a selection for every task; must not be changed."""
     from tests.results.inference.trained_sweep import select_pairs, train_sweep
 
     folder = train_sweep(tmp_path_factory.mktemp("sweeps") / "mine", tiny_corpus, tiny_encoder)

@@ -1,4 +1,4 @@
-"""Commands in processes of their own, which record the heavy packages that they load."""
+"""Runs commands in separate processes and records the heavy packages that they load."""
 
 import os
 import subprocess
@@ -31,7 +31,7 @@ class Finished:
     stdout: str
     stderr: str
     heavy_packages: set[str]
-    """Those of `HEAVY` that it has loaded."""
+    """Packages of `HEAVY` that it has loaded."""
 
 
 def run_process(words: Sequence[str], folder: Path, environment: Mapping[str, str] = os.environ) -> Finished:
@@ -50,7 +50,7 @@ def run_process(words: Sequence[str], folder: Path, environment: Mapping[str, st
 
 
 def run_script(script: str, words: Sequence[str], folder: Path) -> str:
-    """What `python <script> <words>` prints in some folder; it must load nothing heavy and print no error."""
+    """Output of `python <script> <words>` in some folder; it must load nothing heavy and print no error."""
     done = run_process([str(ROOT / script), *words], folder)
     assert (done.code, done.stderr, done.heavy_packages) == (0, "", set())
     return done.stdout

@@ -1,4 +1,7 @@
-"""Users' own text through the command: what it writes, and one line for whatever is wrong."""
+"""The command that predicts users' text: its output, and one line for any mistake.
+
+Long, as sweeps and bundles are tested through the same command and text.
+"""
 
 import argparse
 import io
@@ -38,7 +41,7 @@ def reviews(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_dev_is_predicted_as_its_trials_have_said(
+def test_dev_is_predicted_as_recorded(
     task: str, trained_folder: Path, tiny_folder: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     output = tmp_path / "new" / "predictions.csv"
@@ -63,7 +66,7 @@ def test_dev_is_predicted_as_its_trials_have_said(
     assert [path.name for path in output.parent.iterdir()] == ["predictions.csv"]
 
 
-def test_every_format_of_the_same_text_is_predicted_alike(
+def test_every_format_of_the_same_text_is_predicted_equally(
     trained_folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame = pd.DataFrame({"sentence": TEXTS})
@@ -73,7 +76,7 @@ def test_every_format_of_the_same_text_is_predicted_alike(
     frame.rename(columns={"sentence": "review"}).to_json(tmp_path / "b.jsonl", orient="records", lines=True)
     (tmp_path / "a.txt").write_text("\n".join(TEXTS))
     (tmp_path / "a.log").write_text("\n".join(TEXTS))
-    told = []
+    outputs = []
     for name, *flags in (
         ("a.csv",),
         ("a.tsv", "--output", "-"),
@@ -83,21 +86,21 @@ def test_every_format_of_the_same_text_is_predicted_alike(
         ("a.log", "--format", "lines"),
     ):
         run(trained_folder, "--task", "sst", "--input", tmp_path / name, *flags)
-        told.append(capsys.readouterr().out)
+        outputs.append(capsys.readouterr().out)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(TEXTS).encode())))
     run(trained_folder, "--task", "sst", "--input", "-")
-    told.append(capsys.readouterr().out)
-    assert len(set(told)) == 1
-    lines = told[0].splitlines()
+    outputs.append(capsys.readouterr().out)
+    assert len(set(outputs)) == 1
+    lines = outputs[0].splitlines()
     assert lines[0].startswith("id,prediction,probability_0,")
     assert [line.split(",")[0] for line in lines[1:]] == ["0", "1", "2", "3"]
 
 
-def test_json_lines_come_out_where_they_are_asked_for(trained_folder: Path, reviews: Path, tmp_path: Path) -> None:
+def test_json_lines_are_written_on_request(trained_folder: Path, reviews: Path, tmp_path: Path) -> None:
     for name in ("a.jsonl", "a.csv"):
         run(trained_folder, "--task", "sst", "--input", reviews, "--output", tmp_path / name)
-    told = pd.DataFrame([json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()])
-    pd.testing.assert_frame_equal(told, pd.read_csv(tmp_path / "a.csv"))
+    text = pd.DataFrame([json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()])
+    pd.testing.assert_frame_equal(text, pd.read_csv(tmp_path / "a.csv"))
 
 
 def test_pairs_with_named_columns(trained_folder: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -125,7 +128,7 @@ def test_blank_texts_keep_their_line_and_are_counted(trained_folder: Path, tmp_p
     assert printed.err.endswith("; 1 with a blank text without prediction (a.txt:1)\n")
 
 
-def test_a_file_without_rows_gives_a_header(trained_folder: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_file_without_rows_gives_a_header(trained_folder: Path, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "a.csv").write_text("id,sentence\n")
     run(trained_folder, "--task", "sst", "--input", tmp_path / "a.csv")
     assert (
@@ -140,12 +143,14 @@ Name = Callable[[Path], str]
 @pytest.mark.parametrize(
     "name", [str, lambda path: f"{path}/", lambda path: f"{path}/selection.json", lambda path: path.as_uri()]
 )
-def test_a_selection_is_named_in_any_way(name: Name, trained_folder: Path, reviews: Path, capsys: Capture) -> None:
+def test_selection_can_be_named_in_several_ways(
+    name: Name, trained_folder: Path, reviews: Path, capsys: Capture
+) -> None:
     run(name(trained_folder), "--task", "sst", "--input", reviews)
     assert len(capsys.readouterr().out.splitlines()) == 5
 
 
-def test_the_only_task_need_not_be_named(trained_folder: Path, reviews: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_only_task_need_not_be_named(trained_folder: Path, reviews: Path, tmp_path: Path, capsys: Capture) -> None:
     selection = read_selection(trained_folder)
     write_selection(tmp_path / "one", replace(selection, tasks={"sst": selection.tasks["sst"]}))
     run(tmp_path / "one", "--input", reviews)
@@ -156,9 +161,7 @@ def test_the_only_task_need_not_be_named(trained_folder: Path, reviews: Path, tm
     assert "unknown task of the selection 'qqp'; known: sst" in line
 
 
-def test_the_leaderboard_is_written_by_the_command(
-    trained_folder: Path, tiny_folder: Path, tmp_path: Path, capsys: Capture
-) -> None:
+def test_leaderboard_is_written(trained_folder: Path, tiny_folder: Path, tmp_path: Path, capsys: Capture) -> None:
     run(trained_folder, "--leaderboard", "--data", tiny_folder, "--output", tmp_path / "out")
     assert len(list((tmp_path / "out").glob("*-output.csv"))) == 6
     assert len(capsys.readouterr().err.splitlines()) == 6
@@ -211,7 +214,7 @@ def test_wrong_use_is_one_line_before_models_are_loaded(
     assert [path.name for path in reviews.parent.iterdir()] == ["reviews.csv"]
 
 
-def test_a_selection_that_is_not_there_or_damaged_is_one_line(reviews: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_missing_or_damaged_selection_is_one_line(reviews: Path, tmp_path: Path, capsys: Capture) -> None:
     for place, message in (
         (tmp_path / "gone", f"{tmp_path}/gone must hold selection.json (make one with python results/selector.py)"),
         (reviews, f"SELECTION must be a sweep's folder, its selection.json or a URI, got {reviews}"),
@@ -224,7 +227,7 @@ def test_a_selection_that_is_not_there_or_damaged_is_one_line(reviews: Path, tmp
     )
 
 
-def test_what_is_wrong_far_on_leaves_the_old_output_alone(
+def test_late_error_keeps_the_old_output(
     trained_folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("results.inference.predictor.MAX_CHUNK_ROWS", 2)
@@ -247,7 +250,7 @@ def test_what_is_wrong_far_on_leaves_the_old_output_alone(
     assert (tmp_path / "out" / "old.csv").read_text() == "old"
 
 
-def test_an_output_that_is_no_file_is_left_alone(
+def test_output_that_is_no_regular_file_is_left_alone(
     trained_folder: Path, reviews: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     (tmp_path / "a.csv").mkdir()
@@ -261,12 +264,12 @@ def test_an_output_that_is_no_file_is_left_alone(
     assert str(reviews) in line
 
 
-def test_a_file_may_be_replaced_by_its_own_predictions(trained_folder: Path, reviews: Path) -> None:
+def test_file_may_be_replaced_by_its_own_predictions(trained_folder: Path, reviews: Path) -> None:
     run(trained_folder, "--task", "sst", "--input", reviews, "--output", reviews)
     assert list(pd.read_csv(reviews)["id"]) == ["r0", "r1", "r2", "r3"]
 
 
-def test_ctrl_c_ends_with_130_and_leaves_nothing(
+def test_ctrl_c_exits_with_130_and_leaves_nothing(
     trained_folder: Path, reviews: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: object) -> None:
@@ -288,12 +291,10 @@ os.close(write)
 threading.Thread(target=lambda: (os.read(read, 14), os.close(read)), daemon=True).start()
 sys.exit(main(sys.argv[1:]))
 """
-"""A command whose standard output is closed once its first line has been read."""
+"""A command whose standard output is closed after its first line has been read."""
 
 
-def test_a_reader_that_stops_early_is_no_error_and_predicting_loads_no_ray(
-    trained_folder: Path, tmp_path: Path
-) -> None:
+def test_closed_output_is_no_error_and_predicting_loads_no_ray(trained_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a film\n" * 100)
     words = [str(trained_folder), "--task", "sst", "--input", str(tmp_path / "a.txt"), "--device", "cpu"]
     done = run_process(["-c", READER_STOPS, *words], ROOT)
@@ -310,18 +311,18 @@ def test_a_reader_that_stops_early_is_no_error_and_predicting_loads_no_ray(
         (["mine", "--input"], "--input: expected one argument"),
     ],
 )
-def test_a_mistyped_command_is_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistyped_command_is_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"error: {message}")
 
 
-def test_as_a_script_it_answers_without_torch_or_ray_and_from_any_folder(tmp_path: Path) -> None:
-    told = run_script("results/predict.py", ["--help"], tmp_path)
-    assert "python results/predict.py ~/multitask-sweeps/NAME --leaderboard --data DIR" in told
+def test_script_answers_without_torch_or_ray_from_any_folder(tmp_path: Path) -> None:
+    text = run_script("results/predict.py", ["--help"], tmp_path)
+    assert "python results/predict.py ~/multitask-sweeps/NAME --leaderboard --data DIR" in text
 
 
-def test_a_moved_sweep_is_predicted_with_from_its_new_place(
+def test_moved_sweep_predicts_from_its_new_place(
     trained_folder: Path, reviews: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     moved = shutil.copytree(trained_folder, tmp_path / "moved" / "mine")
@@ -333,14 +334,14 @@ def test_a_moved_sweep_is_predicted_with_from_its_new_place(
 
 @pytest.fixture(scope="module")
 def bundle_folder(trained_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bundle of the trained sweep; not to be changed."""
+    """A bundle of the trained sweep; must not be changed."""
     place = tmp_path_factory.mktemp("bundles") / "bundle"
     bundle_without_wheel(read_selection(trained_folder), trained_folder, place)
     return place
 
 
 @pytest.mark.parametrize("name", [str, lambda path: f"{path}/", lambda path: path.as_uri()])
-def test_a_bundle_is_predicted_with_like_a_sweep(
+def test_bundle_predicts_like_the_sweep(
     name: Name, bundle_folder: Path, trained_folder: Path, reviews: Path, capsys: Capture
 ) -> None:
     run(trained_folder, "--task", "sst", "--input", reviews)
@@ -349,7 +350,7 @@ def test_a_bundle_is_predicted_with_like_a_sweep(
     assert capsys.readouterr().out == wanted != ""
 
 
-def test_the_leaderboard_is_written_from_a_bundle_too(
+def test_leaderboard_is_written_from_a_bundle(
     bundle_folder: Path, trained_folder: Path, tiny_folder: Path, tmp_path: Path
 ) -> None:
     for place, output in ((trained_folder, tmp_path / "wanted"), (bundle_folder, tmp_path / "found")):
@@ -360,7 +361,7 @@ def test_the_leaderboard_is_written_from_a_bundle_too(
         assert (tmp_path / "found" / name).read_bytes() == (tmp_path / "wanted" / name).read_bytes()
 
 
-def test_the_leaderboard_needs_a_bundle_of_all_its_tasks(
+def test_leaderboard_needs_a_bundle_of_all_tasks(
     trained_folder: Path, tiny_folder: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     selection = read_selection(trained_folder)
@@ -371,7 +372,7 @@ def test_the_leaderboard_needs_a_bundle_of_all_its_tasks(
     assert "for the leaderboard a selection must have all its tasks, got none for qqp, sts" in line
 
 
-def test_what_does_not_go_with_a_bundle_is_one_line(bundle_folder: Path, reviews: Path, capsys: Capture) -> None:
+def test_flags_that_do_not_apply_to_a_bundle_are_one_line(bundle_folder: Path, reviews: Path, capsys: Capture) -> None:
     line = one_line_exit(main, capsys, bundle_folder, "--bundle", reviews.parent / "more")
     assert "--bundle SELECTION must be a sweep, not a bundle, which can be copied as it is" in line
     line = one_line_exit(
@@ -380,7 +381,7 @@ def test_what_does_not_go_with_a_bundle_is_one_line(bundle_folder: Path, reviews
     assert "--encoder must not be named for a bundle, whose models have their own, got bert-base-uncased" in line
 
 
-def test_a_bundles_own_command_needs_no_selection(
+def test_bundles_own_command_needs_no_selection(
     bundle_folder: Path, reviews: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["--task", "sst", "--input", str(reviews), "--device", "cpu"]
@@ -401,7 +402,7 @@ def test_a_bundles_own_command_needs_no_selection(
         assert line.startswith(f"error: {message}")
 
 
-def test_a_bundle_without_its_list_of_models_does_not_go_looking_for_the_sweep(
+def test_bundle_without_a_manifest_does_not_search_for_the_sweep(
     bundle_folder: Path, reviews: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     moved = shutil.copytree(bundle_folder, tmp_path / "moved")
@@ -412,7 +413,7 @@ def test_a_bundle_without_its_list_of_models_does_not_go_looking_for_the_sweep(
     assert printed.err == f"error: bundle.json of a bundle must be where it was written, got none in {moved}\n"
 
 
-def test_ctrl_c_while_a_bundle_is_written_ends_with_130_and_leaves_nothing(
+def test_ctrl_c_while_bundling_exits_with_130_and_leaves_nothing(
     trained_folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: object) -> None:
@@ -438,7 +439,7 @@ def options_of(*words: str) -> argparse.Namespace:
         ("--bundle", "b", "--task", "sst", "--encoder", "c"),
     ],
 )
-def test_flags_that_go_together_are_taken(words: tuple[str, ...]) -> None:
+def test_compatible_flags_are_accepted(words: tuple[str, ...]) -> None:
     check_options(options_of(*words))
 
 
@@ -449,7 +450,7 @@ def test_flags_that_go_together_are_taken(words: tuple[str, ...]) -> None:
         *[("device", "auto"), ("data", "a"), ("leaderboard", None)],
     ],
 )
-def test_what_would_do_nothing_beside_bundle_is_refused(flag: str, value: str | None) -> None:
+def test_flags_without_effect_on_bundling_are_refused(flag: str, value: str | None) -> None:
     words = [f"--{flag}", *([value] if value is not None else [])]
     with pytest.raises(ValueError) as caught:
         check_options(options_of("--bundle", "b", *words))
@@ -457,12 +458,12 @@ def test_what_would_do_nothing_beside_bundle_is_refused(flag: str, value: str | 
     assert str(caught.value) == f"--{pair[0]} cannot be combined with --{pair[1]}, got both"
 
 
-def test_a_flag_is_named_whatever_its_value_is() -> None:
+def test_refused_flag_is_named_for_any_value() -> None:
     with pytest.raises(ValueError, match="--task cannot be combined with --leaderboard, got both"):
         check_options(options_of("--leaderboard", "--data=a", "--output=b", "--task=sst"))
 
 
-def test_help_teaches_the_command_that_was_called(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_explains_the_called_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["my models/predict.py"])
     text, own = build_parser().format_help(), build_parser(Path("my models")).format_help()
     assert "python results/predict.py ~/multitask-sweeps/NAME --bundle my-bundle\n" in text

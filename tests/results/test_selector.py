@@ -1,4 +1,7 @@
-"""The command that selects: what it writes and shows, the last score, and one line for whatever is wrong."""
+"""The selection command: what it writes and prints, hold-out scores, and one line for any mistake.
+
+Long, as selecting and scoring share the command, its sweeps and its mistakes.
+"""
 
 import shutil
 from collections.abc import Callable
@@ -32,7 +35,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def run(capsys: Capture, *words: object) -> list[str]:
-    """The lines that a command prints that ends well."""
+    """Printed lines of a command that succeeds."""
     assert main([str(word) for word in words]) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
@@ -44,7 +47,7 @@ def members(selection: Selection, task: str = "sst") -> list[tuple[str, str]]:
     return [(Path(member.sweep).name, member.trial) for member in selection.tasks[task].members]
 
 
-def test_what_is_chosen_is_written_into_the_sweep_and_shown(sweep: Path, capsys: Capture) -> None:
+def test_selection_is_written_into_the_sweep_and_shown(sweep: Path, capsys: Capture) -> None:
     lines = run(capsys, sweep, *FAST)
     selection = read_selection(sweep)
     assert list(selection.tasks) == list(TASKS)
@@ -57,7 +60,7 @@ def test_what_is_chosen_is_written_into_the_sweep_and_shown(sweep: Path, capsys:
     assert all(len(line) <= 100 for line in lines[:-1])
 
 
-def test_the_table_has_every_way_for_every_task_and_a_mark_on_the_chosen_one(sweep: Path, capsys: Capture) -> None:
+def test_table_has_every_method_for_every_task_and_marks_the_selected_one(sweep: Path, capsys: Capture) -> None:
     lines = run(capsys, sweep, *FAST, "--task", "qqp", "--task", "sts")
     for name in (*SELECTION_METHODS, "auto"):
         rows = [line for line in lines if line.startswith(TITLES[name]) and "±" in line]
@@ -66,7 +69,7 @@ def test_the_table_has_every_way_for_every_task_and_a_mark_on_the_chosen_one(swe
     assert any(line.startswith("cross-fitted: ") for line in lines)
 
 
-def test_what_is_written_is_the_choice_from_the_files(sweep: Path, capsys: Capture) -> None:
+def test_written_selection_matches_a_selection_from_the_files(sweep: Path, capsys: Capture) -> None:
     before = datetime.now(UTC).replace(microsecond=0)
     run(capsys, sweep, "--repeats", 2, "--bags", 1, "--max-models", 2, "--seed", 7, "--task", "sts")
     selection = read_selection(sweep)
@@ -80,7 +83,7 @@ def test_what_is_written_is_the_choice_from_the_files(sweep: Path, capsys: Captu
     assert selection.evaluations == ()
 
 
-def test_the_method_that_is_asked_for_is_taken_and_scored_beside_the_single_one(sweep: Path, capsys: Capture) -> None:
+def test_named_method_is_used_and_scored_with_the_single_one(sweep: Path, capsys: Capture) -> None:
     lines = run(capsys, sweep, *FAST, "--method", "weights", "--task", "qqp")
     found = read_selection(sweep).tasks["qqp"]
     assert found.method == "weights"
@@ -90,19 +93,19 @@ def test_the_method_that_is_asked_for_is_taken_and_scored_beside_the_single_one(
     assert "<: what was chosen, by the method that was requested." in lines
 
 
-def test_ranks_are_averaged_where_they_are_asked_for_by_task(sweep: Path, capsys: Capture) -> None:
+def test_ranks_are_averaged_for_the_named_task(sweep: Path, capsys: Capture) -> None:
     run(capsys, sweep, *FAST, "--method", "topk_ranks", "--task", "sts")
     assert all(member.knots for member in read_selection(sweep).tasks["sts"].members)
 
 
-def test_at_most_so_many_models_are_taken(tmp_path: Path, capsys: Capture) -> None:
+def test_max_models_limits_members(tmp_path: Path, capsys: Capture) -> None:
     sweep = build_sweep(tmp_path / "mine", 1.0, 1.0, 1.0, 1.0)
     for most, wanted in ((1, 1), (2, 2), (9, 4)):
         run(capsys, sweep, *FAST, "--method", "weights", "--task", "sst", "--max-models", most)
         assert len(read_selection(sweep).tasks["sst"].members) == wanted
 
 
-def test_all_are_compared_with_the_trial_that_is_named_as_the_base(sweep: Path, capsys: Capture) -> None:
+def test_methods_are_compared_with_the_named_base_trial(sweep: Path, capsys: Capture) -> None:
     lines = run(capsys, sweep, *FAST, "--base", "0000-r0")
     assert sum(line.startswith(TITLES["base"]) for line in lines) == len(TASKS)
     assert "better than the base configuration" in " ".join(lines)
@@ -113,7 +116,7 @@ def test_all_are_compared_with_the_trial_that_is_named_as_the_base(sweep: Path, 
         assert all(score.base_lead is not None for score in chosen.methods)
 
 
-def test_probabilities_are_calibrated_where_that_is_asked_for(sweep: Path, capsys: Capture) -> None:
+def test_probabilities_are_calibrated_on_request(sweep: Path, capsys: Capture) -> None:
     lines = run(capsys, sweep, *FAST, "--calibrate", "--method", "topk")
     found = read_selection(sweep)
     assert found.is_calibrated
@@ -127,7 +130,7 @@ def test_probabilities_are_calibrated_where_that_is_asked_for(sweep: Path, capsy
     assert all(member.temperature == 1 for chosen in again.tasks.values() for member in chosen.members)
 
 
-def test_what_more_trials_would_bring_is_told_of_each_sweep(sweep: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_expected_best_of_more_trials_is_printed_for_each_sweep(sweep: Path, tmp_path: Path, capsys: Capture) -> None:
     other = build_sweep(tmp_path / "other", 0.4, first_seed=7)
     lines = run(capsys, sweep, other, *FAST)
     heads = [line for line in lines if line.startswith("More trials")]
@@ -138,9 +141,7 @@ def test_what_more_trials_would_bring_is_told_of_each_sweep(sweep: Path, tmp_pat
     assert max(map(len, lines)) <= 100 + len(str(sweep))
 
 
-def test_a_sweep_that_has_nothing_to_tell_of_more_trials_stops_nothing(
-    sweep: Path, tmp_path: Path, capsys: Capture
-) -> None:
+def test_sweep_without_an_expected_best_is_selected(sweep: Path, tmp_path: Path, capsys: Capture) -> None:
     other = tmp_path / "other"
     write_sweep(other, {"name": "other"})
     write_trials(other, [build_record(0, status="failed")], tuple(TASKS))
@@ -151,7 +152,7 @@ def test_a_sweep_that_has_nothing_to_tell_of_more_trials_stops_nothing(
     assert (sweep / SELECTION_FILE).exists()
 
 
-def test_what_costs_more_and_scores_higher_is_shown(tmp_path: Path, capsys: Capture) -> None:
+def test_trade_offs_are_shown(tmp_path: Path, capsys: Capture) -> None:
     sweep = build_sweep(tmp_path / "mine", 1.0, 1.0, 1.0, 1.0)
     lines = run(capsys, sweep, *FAST, "--task", "sst")
     offs = read_selection(sweep).tasks["sst"].trade_offs
@@ -162,14 +163,14 @@ def test_what_costs_more_and_scores_higher_is_shown(tmp_path: Path, capsys: Capt
     assert [(row[0], row[-2]) for row in shown] == [(str(one.num_models), f"{one.cross_fitted:.3f}") for one in best]
 
 
-def test_tasks_that_are_named_are_selected_each_once(sweep: Path, capsys: Capture) -> None:
+def test_named_tasks_are_selected_once_each(sweep: Path, capsys: Capture) -> None:
     words = ("--task", "sts", "--task", "sst", "--task", "sts")
     lines = run(capsys, sweep, *FAST, *words)
     assert list(read_selection(sweep).tasks) == ["sts", "sst"]
     assert [line.split(":")[0] for line in lines if line.startswith("Chosen")] == ["Chosen for STS", "Chosen for SST"]
 
 
-def test_members_come_from_two_sweeps_wherever_flags_stand(sweep: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_members_come_from_two_sweeps_in_any_order_of_flags(sweep: Path, tmp_path: Path, capsys: Capture) -> None:
     other = build_sweep(tmp_path / "other", 0.2, 2.9, first_seed=50)
     run(capsys, "--seed", 3, sweep, "--method", "weights", other, "--task", "sst", *FAST)
     selection = read_selection(sweep)
@@ -179,23 +180,23 @@ def test_members_come_from_two_sweeps_wherever_flags_stand(sweep: Path, tmp_path
     assert not (other / SELECTION_FILE).exists()
 
 
-def test_tasks_that_a_new_selection_does_not_have_any_more_are_named(sweep: Path, capsys: Capture) -> None:
-    told = "No longer in selection.json: QQP, STS (it is overwritten; --output FOLDER writes another one)."
-    assert told not in run(capsys, sweep, *FAST)
-    assert told in run(capsys, sweep, *FAST, "--task", "sst")
-    assert told not in run(capsys, sweep, *FAST, "--task", "sst")
+def test_dropped_tasks_are_named(sweep: Path, capsys: Capture) -> None:
+    note = "No longer in selection.json: QQP, STS (it is overwritten; --output FOLDER writes another one)."
+    assert note not in run(capsys, sweep, *FAST)
+    assert note in run(capsys, sweep, *FAST, "--task", "sst")
+    assert note not in run(capsys, sweep, *FAST, "--task", "sst")
     (sweep / SELECTION_FILE).write_text("{}")
-    assert told not in run(capsys, sweep, *FAST, "--task", "sst")
+    assert note not in run(capsys, sweep, *FAST, "--task", "sst")
 
 
-def test_a_selection_goes_where_it_is_asked_to(sweep: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_selection_is_written_to_the_given_folder(sweep: Path, tmp_path: Path, capsys: Capture) -> None:
     lines = run(capsys, sweep, *FAST, "--task", "sst", "--output", tmp_path / "new" / "folder")
     assert lines[-1] == f"Written: {tmp_path}/new/folder/selection.json"
     assert read_selection(tmp_path / "new" / "folder").sweeps == {str(sweep): "data of mine"}
     assert not (sweep / SELECTION_FILE).exists()
 
 
-def test_relative_names_and_uris_are_written_so_that_they_are_found_from_anywhere(
+def test_relative_names_and_uris_are_written_as_absolute(
     sweep: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(sweep.parent)
@@ -205,13 +206,13 @@ def test_relative_names_and_uris_are_written_so_that_they_are_found_from_anywher
     assert list(read_selection(sweep).sweeps) == [sweep.as_uri()]
 
 
-def test_one_trial_alone_is_selected(tmp_path: Path, capsys: Capture) -> None:
+def test_single_trial_is_selected(tmp_path: Path, capsys: Capture) -> None:
     lines = run(capsys, build_sweep(tmp_path / "mine", 1.0), *FAST)
     assert sum("best single model <" in line for line in lines) == 3
     assert members(read_selection(tmp_path / "mine")) == [("mine", "0000-r0")]
 
 
-def test_a_trial_whose_weights_are_deleted_is_not_selected(sweep: Path, capsys: Capture) -> None:
+def test_trial_with_deleted_weights_is_not_selected(sweep: Path, capsys: Capture) -> None:
     shutil.rmtree(sweep / "trials" / "0001-r0")
     run(capsys, sweep, *FAST, "--task", "sst", "--method", "single")
     assert members(read_selection(sweep)) in ([("mine", "0000-r0")], [("mine", "0002-r0")])
@@ -272,12 +273,12 @@ WRONG: list[tuple[list[str], str]] = [
 
 @pytest.fixture(scope="module")
 def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which a sweep is; not to be changed."""
+    """A folder with a sweep; must not be changed."""
     return build_sweep(tmp_path_factory.mktemp("sweeps") / "mine", 1.0).parent
 
 
 @pytest.mark.parametrize(("words", "message"), WRONG)
-def test_wrong_use_is_one_line_before_anything_is_chosen(
+def test_wrong_use_is_one_line_before_selecting(
     words: list[str], message: str, untouched: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -290,7 +291,7 @@ def test_wrong_use_is_one_line_before_anything_is_chosen(
     assert sorted(untouched.rglob("*")) == before
 
 
-def test_sweeps_of_other_dev_examples_are_refused(sweep: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_sweeps_with_other_dev_examples_are_refused(sweep: Path, tmp_path: Path, capsys: Capture) -> None:
     other = tmp_path / "other"
     write_sweep(other, {"name": "other"})
     write_trials(other, [build_record(0)], tuple(TASKS))
@@ -303,7 +304,7 @@ def test_sweeps_of_other_dev_examples_are_refused(sweep: Path, tmp_path: Path, c
     assert not (sweep / SELECTION_FILE).exists()
 
 
-def test_a_sweep_whose_trials_have_all_failed_or_not_begun_is_one_line(tmp_path: Path, capsys: Capture) -> None:
+def test_sweep_without_scored_trials_is_one_line(tmp_path: Path, capsys: Capture) -> None:
     sweep = build_sweep(tmp_path / "mine", 1.0, 1.0, status="failed")
     rule = f"there must be a trial that was scored on dev and has not failed, got none in {sweep}"
     assert one_line_exit(main, capsys, sweep) == rule
@@ -314,13 +315,13 @@ def test_a_sweep_whose_trials_have_all_failed_or_not_begun_is_one_line(tmp_path:
     assert one_line_exit(main, capsys, sweep) == rule
 
 
-def test_a_damaged_file_is_one_line(sweep: Path, capsys: Capture) -> None:
+def test_damaged_file_is_one_line(sweep: Path, capsys: Capture) -> None:
     path = sweep / "predictions" / "sst-dev.parquet"
     path.write_bytes(path.read_bytes()[:200])
     assert "sst-dev.parquet: truncated or damaged" in one_line_exit(main, capsys, sweep, *FAST)
 
 
-def test_ctrl_c_ends_with_130_and_leaves_the_old_selection(
+def test_ctrl_c_exits_with_130_and_keeps_the_old_selection(
     sweep: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(capsys, sweep, *FAST, "--task", "sst")
@@ -335,19 +336,19 @@ def test_ctrl_c_ends_with_130_and_leaves_the_old_selection(
     assert (sweep / SELECTION_FILE).read_text() == before
 
 
-def test_help_teaches_by_example(capsys: Capture) -> None:
+def test_help_has_examples(capsys: Capture) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["--help"])
     assert caught.value.code == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     for words in ("NAME", "A ~/multitask-sweeps/B", "NAME --method greedy --max-models 5", "NAME --score-hold-out"):
-        assert f"    python results/selector.py ~/multitask-sweeps/{words}\n" in told
-    assert "python results/predict.py ~/multitask-sweeps/NAME --task TASK" in told
-    assert all(name in told for name in ("auto", *SELECTION_METHODS))
-    assert max(map(len, told.splitlines())) <= 120
+        assert f"    python results/selector.py ~/multitask-sweeps/{words}\n" in output
+    assert "python results/predict.py ~/multitask-sweeps/NAME --task TASK" in output
+    assert all(name in output for name in ("auto", *SELECTION_METHODS))
+    assert max(map(len, output.splitlines())) <= 120
 
 
-def test_as_a_script_it_selects_from_any_folder_without_torch_or_ray(sweep: Path) -> None:
+def test_script_selects_from_any_folder_without_torch_or_ray(sweep: Path) -> None:
     printed = run_script("results/selector.py", ["mine", "--task", "sst", *FAST], sweep.parent)
     assert printed.endswith(f"Written: {sweep}/selection.json\n")
     assert "\x1b" not in printed
@@ -355,7 +356,7 @@ def test_as_a_script_it_selects_from_any_folder_without_torch_or_ray(sweep: Path
 
 @pytest.fixture
 def held(trained_folder: Path, tiny_folder: Path, tmp_path: Path) -> Path:
-    """A trained sweep that has kept rows aside, with a selection."""
+    """A trained sweep with held-out rows and a selection."""
     folder = shutil.copytree(trained_folder, tmp_path / "copies" / "mine")
     hold_out_rows(folder, tiny_folder)
     select_pairs(folder)
@@ -379,7 +380,7 @@ def score(capsys: Capture, folder: Path | str, *words: object) -> list[str]:
     return run(capsys, folder, "--score-hold-out", "--device", "cpu", *words)
 
 
-def test_what_was_selected_is_scored_and_looks_are_counted_in_both_files(held: Path, capsys: Capture) -> None:
+def test_selection_is_scored_and_evaluations_are_counted_in_both_files(held: Path, capsys: Capture) -> None:
     before = read_selection(held)
     first = score(capsys, held)
     assert first[0].split()[:2] == ["task", "examples"]
@@ -390,29 +391,29 @@ def test_what_was_selected_is_scored_and_looks_are_counted_in_both_files(held: P
     assert third[third.index("") + 1].startswith("These rows have been scored 2 times before.")
     selection = read_selection(held)
     assert replace(selection, evaluations=()) == before
-    assert [look.time for look in selection.evaluations] == list(read_hold_out(held).evaluations)
+    assert [evaluation.time for evaluation in selection.evaluations] == list(read_hold_out(held).evaluations)
     assert len(selection.evaluations) == 3
     rows = {line.split()[0]: line.split() for line in first[2 : first.index("")]}
     for task, found in selection.evaluations[0].scores.items():
         assert rows[TASKS[task].title][1:3] == [str(len(read_hold_out(held).tasks[task].ids)), f"{found:.3f}"]
 
 
-def test_a_selection_that_is_made_anew_does_not_make_rows_unseen_again(held: Path, capsys: Capture) -> None:
+def test_new_selection_keeps_the_count_of_evaluations(held: Path, capsys: Capture) -> None:
     score(capsys, held)
     run(capsys, held, *FAST, "--task", "qqp")
     assert read_selection(held).evaluations == ()
     assert "These rows have been scored once before." in " ".join(score(capsys, held))
-    assert [list(look.scores) for look in read_selection(held).evaluations] == [["qqp"]]
+    assert [list(evaluation.scores) for evaluation in read_selection(held).evaluations] == [["qqp"]]
 
 
-def test_a_selection_in_a_folder_of_its_own_is_scored_there(held: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_selection_in_its_own_folder_is_scored_there(held: Path, tmp_path: Path, capsys: Capture) -> None:
     run(capsys, held, *FAST, "--task", "sst", "--method", "single", "--output", tmp_path / "own")
     score(capsys, tmp_path / "own")
     assert len(read_selection(tmp_path / "own").evaluations) == len(read_hold_out(held).evaluations) == 1
     assert read_selection(held).evaluations == ()
 
 
-def test_a_moved_sweep_is_scored_where_it_is_now(held: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_moved_sweep_is_scored_in_its_new_place(held: Path, tmp_path: Path, capsys: Capture) -> None:
     moved = tmp_path / "moved" / "mine"
     shutil.move(held, moved)
     score(capsys, moved)
@@ -420,7 +421,7 @@ def test_a_moved_sweep_is_scored_where_it_is_now(held: Path, tmp_path: Path, cap
     assert not held.exists()
 
 
-def test_data_and_encoder_that_have_moved_are_named(
+def test_moved_data_and_encoder_can_be_named(
     held: Path, tiny_folder: Path, tiny_encoder_folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = score(capsys, held)
@@ -448,7 +449,9 @@ Spoil = Callable[[Path], Any]
         (lambda held: shutil.rmtree(held / "trials" / FIRST), "weights must be whole, "),
     ],
 )
-def test_what_cannot_be_scored_is_one_line_and_no_look(spoil: Spoil, message: str, held: Path, capsys: Capture) -> None:
+def test_mistake_in_scoring_is_one_line_and_no_evaluation(
+    spoil: Spoil, message: str, held: Path, capsys: Capture
+) -> None:
     spoil(held)
     before = {path.name: path.read_text() for path in held.glob("*.json")}
     assert message in one_line_exit(main, capsys, held, "--score-hold-out", "--device", "cpu")

@@ -1,4 +1,4 @@
-"""A sweep is read into pandas without Ray or torch, from a folder or a URI, and printed by one command."""
+"""A sweep is read into pandas without Ray or torch, from a folder or a URI, and ranked by one command."""
 
 import io
 import json
@@ -18,7 +18,7 @@ from results.records.heartbeat import HEARTBEAT_FILE
 from results.records.sweep import load_sweep
 from results.records.trials import write_sweep
 from results.table import main, print_ranking, ranking
-from tests.results.records.test_sweep import let_stop
+from tests.results.records.test_sweep import stop_last_trial
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "results" / "table.py"
@@ -44,10 +44,10 @@ def run(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str
 
 
 @pytest.mark.parametrize(("status", "shown"), [("running", "interrupted"), ("queued", "queued")])
-def test_a_sweep_that_was_killed_says_since_when_it_has_stopped_and_how_to_go_on(
+def test_killed_sweep_shows_when_it_stopped_and_how_to_resume(
     sweep_folder: Path, status: str, shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    since = let_stop(sweep_folder, status)
+    since = stop_last_trial(sweep_folder, status)
     sweep = load_sweep(sweep_folder)
     assert sweep.stopped_since is not None
     assert sweep.stopped_since.timestamp() == since
@@ -59,15 +59,15 @@ def test_a_sweep_that_was_killed_says_since_when_it_has_stopped_and_how_to_go_on
     )
 
 
-def test_of_today_only_the_time_is_said(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    let_stop(sweep_folder, "running")
+def test_times_of_today_have_no_date(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stop_last_trial(sweep_folder, "running")
     now = datetime.now().replace(microsecond=0)
     (sweep_folder / HEARTBEAT_FILE).write_text(json.dumps({"time": now.timestamp(), "has_stopped": True}))
     print_ranking(load_sweep(sweep_folder))
     assert f"; stopped at {now:%H:%M}; continue with --resume" in capsys.readouterr().out
 
 
-def test_a_sweep_in_its_first_second_is_empty_not_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_new_sweep_is_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_sweep(tmp_path, {"name": "new"})
     sweep = load_sweep(tmp_path)
     assert (len(sweep.trials), len(sweep.curves), len(ranking(sweep))) == (0, 0, 0)
@@ -75,21 +75,21 @@ def test_a_sweep_in_its_first_second_is_empty_not_wrong(tmp_path: Path, capsys: 
     assert "No trials yet." in capsys.readouterr().out
 
 
-def test_the_ranking_is_the_same_before_and_after_compaction(sweep_folder: Path) -> None:
+def test_ranking_is_equal_before_and_after_compaction(sweep_folder: Path) -> None:
     before = ranking(load_sweep(sweep_folder))
     compact(sweep_folder)
     pd.testing.assert_frame_equal(ranking(load_sweep(sweep_folder)), before)
     assert before["number"].tolist() == [2, 1, 0]
 
 
-def test_a_sweep_is_read_and_ranked_where_ray_torch_transformers_and_optuna_are_missing(sweep_folder: Path) -> None:
+def test_sweep_is_ranked_without_ray_torch_transformers_and_optuna(sweep_folder: Path) -> None:
     done = run("-c", REFUSING, str(sweep_folder))
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("3 360 3\n")
     assert "SST dev" in done.stdout
 
 
-def test_the_script_runs_from_any_folder(sweep_folder: Path, tmp_path: Path) -> None:
+def test_script_runs_from_any_folder(sweep_folder: Path, tmp_path: Path) -> None:
     done = run(str(SCRIPT), "sweep", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -100,22 +100,20 @@ def test_the_script_runs_from_any_folder(sweep_folder: Path, tmp_path: Path) -> 
     assert sweep_folder.exists()
 
 
-def test_the_module_runs_too(sweep_folder: Path) -> None:
+def test_module_runs(sweep_folder: Path) -> None:
     done = run("-m", "results.table", str(sweep_folder), "--csv")
     assert done.returncode == 0, done.stderr
     frame = pd.read_csv(io.StringIO(done.stdout))
     assert frame["number"].tolist() == [2, 1, 0]
 
 
-def test_comma_separated_values_hold_all_digits(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_has_all_digits(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(sweep_folder), "--csv"]) == 0
     frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
     np.testing.assert_array_equal(frame["overall"], ranking(load_sweep(sweep_folder))["overall"])
 
 
-def test_the_printed_ranking_says_that_a_penalty_is_numerically_nothing(
-    sweep_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_vanishing_penalty_is_mentioned(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sweep = load_sweep(sweep_folder)
     print_ranking(sweep)
     assert "numerically nothing" not in capsys.readouterr().out
@@ -128,16 +126,14 @@ def test_the_printed_ranking_says_that_a_penalty_is_numerically_nothing(
     assert "0001-r0 2.6e-07" in printed
 
 
-def test_a_folder_that_is_no_sweep_is_one_line_and_exit_code_2(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_invalid_sweep_folder_is_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path)]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == f"error: {tmp_path} is no sweep folder: it has no sweep.json\n"
 
 
-def test_a_damaged_file_is_one_line_and_exit_code_2(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_file_is_one_line_and_exit_code_2(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     compact(sweep_folder)
     path = sweep_folder / "curves.parquet"
     path.write_bytes(path.read_bytes()[:-7])
@@ -147,7 +143,7 @@ def test_a_damaged_file_is_one_line_and_exit_code_2(sweep_folder: Path, capsys: 
     assert captured.err.count("\n") == 1
 
 
-def test_a_sweep_of_another_version_is_one_line_and_exit_code_2(
+def test_sweep_of_another_version_is_one_line_and_exit_code_2(
     sweep_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = sweep_folder / "sweep.json"
@@ -173,7 +169,7 @@ def test_wrong_use_is_one_line_and_exit_code_2(
     assert captured.err.count("\n") == 1
 
 
-def test_the_help_teaches_by_example(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["--help"])
     assert caught.value.code == 0

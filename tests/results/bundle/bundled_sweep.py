@@ -1,4 +1,4 @@
-"""A trained sweep's selection with everything that an ensemble can have, and bundles of it."""
+"""A trained sweep's selection with temperatures and ranks, and bundles of it."""
 
 import shutil
 from dataclasses import replace
@@ -20,12 +20,12 @@ WHEEL = "multitask_sweeps-0-py3-none-any.whl"
 
 
 def copy_sweep(trained_folder: Path, place: Path) -> Path:
-    """A copy of a trained sweep to delete or spoil."""
+    """A copy of a trained sweep to delete or damage."""
     return shutil.copytree(trained_folder, place / "mine")
 
 
 def select_mixed(folder: Path) -> Selection:
-    """Selects both trials for every task: with temperatures, plainly, and by ranks; writes that into the folder."""
+    """Writes a selection of both trials for every task: with temperatures, plainly, and by ranks."""
     members = {}
     for task in TASKS.values():
         own = [member_of(folder, FIRST, task.name, 0.75), member_of(folder, SECOND, task.name, 0.25)]
@@ -42,12 +42,12 @@ def select_mixed(folder: Path) -> Selection:
 
 
 def source_of(folder: Path) -> ModelSource:
-    """Where a sweep's models are."""
+    """Source of a sweep's models."""
     return ModelSource(places={str(folder): folder}, device="cpu")
 
 
 def bundle_without_wheel(selection: Selection, folder: Path, place: Path) -> list[str]:
-    """Bundles a sweep's selection at a place, with an empty file for a wheel; returns what was said."""
+    """Bundles a sweep's selection into a folder, with an empty file for a wheel; returns the notes."""
 
     def build(target: Path) -> str:
         (target / WHEEL).touch()

@@ -1,4 +1,4 @@
-"""The cards of a bundle say what its selection says, as numbers and in words, and promise no more."""
+"""The cards of a bundle state what its selection records, in numbers and words."""
 
 import re
 from dataclasses import replace
@@ -38,11 +38,11 @@ def bundle() -> Bundle:
 
 
 def read_front(text: str) -> dict[str, Any]:
-    """What the hub reads at the top of a card."""
+    """The metadata that the hub reads from the top of a card."""
     return dict(ModelCard(text).data.to_dict())  # type: ignore[no-untyped-call]
 
 
-def test_expectations_are_the_cross_fitted_ones_with_their_intervals(selection: Selection, bundle: Bundle) -> None:
+def test_expected_scores_are_cross_fitted_with_intervals(selection: Selection, bundle: Bundle) -> None:
     text = bundle_card(selection, bundle, [])
     assert "| SST | accuracy | 0.500 | 0.400 to 0.600 | 13 dev examples | 0.600 |" in text
     assert "| STS | pearson | 0.500 | 0.400 to 0.600 | 13 dev examples | 0.600 |" in text
@@ -51,7 +51,7 @@ def test_expectations_are_the_cross_fitted_ones_with_their_intervals(selection: 
     assert "not scored on held-out rows" in text
 
 
-def test_every_member_is_named_with_weight_temperature_and_origin(selection: Selection, bundle: Bundle) -> None:
+def test_every_member_is_listed_with_weight_temperature_and_origin(selection: Selection, bundle: Bundle) -> None:
     text = bundle_card(selection, bundle, [])
     assert "| SST | 1.000 | [`models/2`](models/2) | trial 2 | 1.5 |" in text
     assert "| STS | 0.750 | [`models/1`](models/1) | trial 1 | 1 |" in text
@@ -60,7 +60,7 @@ def test_every_member_is_named_with_weight_temperature_and_origin(selection: Sel
     assert "with 2 trained models" in text
 
 
-def test_ranks_and_probabilities_are_spoken_of_where_there_are_some(selection: Selection, bundle: Bundle) -> None:
+def test_ranks_and_probabilities_are_mentioned_where_used(selection: Selection, bundle: Bundle) -> None:
     both = bundle_card(selection, bundle, [])
     one = {"sts": (BundledMember(model="models/1", weight=1.0),)}
     only = replace(selection, tasks={"sts": selection.tasks["sts"]})
@@ -70,8 +70,8 @@ def test_ranks_and_probabilities_are_spoken_of_where_there_are_some(selection: S
     assert "SST" not in text
 
 
-def test_every_look_at_rows_held_out_is_told(selection: Selection, bundle: Bundle) -> None:
-    looks = [
+def test_card_lists_every_hold_out_evaluation(selection: Selection, bundle: Bundle) -> None:
+    evaluations = [
         HeldOutScores(
             time=f"2024-07-0{day}T10:00:00.000+00:00",
             scores={"sst": score, "qqp": 0.9},
@@ -80,14 +80,14 @@ def test_every_look_at_rows_held_out_is_told(selection: Selection, bundle: Bundl
         )
         for day, score in ((1, 0.45), (2, 0.55))
     ]
-    text = bundle_card(replace(selection, evaluations=tuple(looks)), bundle, [])
+    text = bundle_card(replace(selection, evaluations=tuple(evaluations)), bundle, [])
     assert "- evaluation 1, 2024-07-01, SST: 0.450 (0.350 to 0.550), 1,234 rows" in text
     assert "- evaluation 2, 2024-07-02, SST: 0.550 (0.450 to 0.650), 1,234 rows" in text
     assert "Only the first evaluation is unbiased" in text
     assert "QQP" not in text, "a task that the bundle does not have"
 
 
-def test_it_says_how_to_run_it_what_it_takes_and_whose_licence_is_whose(selection: Selection, bundle: Bundle) -> None:
+def test_card_states_usage_inputs_and_licences(selection: Selection, bundle: Bundle) -> None:
     text = bundle_card(selection, bundle, [])
     assert "python predict.py --task sts --input FILE --output predictions.csv" in text
     assert "pip install -r requirements.txt" in text
@@ -99,7 +99,7 @@ def test_it_says_how_to_run_it_what_it_takes_and_whose_licence_is_whose(selectio
     assert not re.search(r"\bNone\b|\{|\}", text)
 
 
-def test_the_hub_can_read_its_front_matter(selection: Selection, bundle: Bundle) -> None:
+def test_front_matter_is_valid(selection: Selection, bundle: Bundle) -> None:
     data = read_front(bundle_card(selection, bundle, ["bert-base-uncased", "a/b"]))
     assert data["base_model"] == ["bert-base-uncased", "a/b"]
     assert data["tags"] == ["multi-task", "multitask-sweeps", "sst", "sts"]

@@ -1,4 +1,4 @@
-"""A bundle is read as it was written, and its models give what the sweep's give; what is not whole is one line."""
+"""A bundle is read as written, its models give the sweep's outputs, and any fault is one line."""
 
 import dataclasses
 import json
@@ -42,7 +42,7 @@ def build_bundle(**changes: object) -> Bundle:
 
 @pytest.fixture(scope="module")
 def bundle_folder(trained_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bundle of a sweep that is gone; not to be changed."""
+    """A bundle of a deleted sweep; must not be changed."""
     home = tmp_path_factory.mktemp("bundled")
     sweep = copy_sweep(trained_folder, home)
     selection = select_mixed(sweep)
@@ -53,7 +53,7 @@ def bundle_folder(trained_folder: Path, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def copied(bundle_folder: Path, tmp_path: Path) -> Path:
-    """A copy to spoil."""
+    """A copy to damage."""
     return shutil.copytree(bundle_folder, tmp_path / "bundle")
 
 
@@ -62,7 +62,7 @@ def loading_error(folder: Path, task: str = "sst") -> str:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_every_ensemble_says_exactly_what_the_selection_said(
+def test_every_ensemble_predicts_exactly_as_the_selection(
     task: str, trained_folder: Path, bundle_folder: Path, tmp_path: Path
 ) -> None:
     sweep = copy_sweep(trained_folder, tmp_path)
@@ -74,10 +74,10 @@ def test_every_ensemble_says_exactly_what_the_selection_said(
     texts = [(text, other)[: len(TASKS[task].text_columns)] for text, other in zip(TEXTS, TEXTS[::-1], strict=True)]
     outputs = predict_texts(found, texts)
     assert np.array_equal(outputs, predict_texts(wanted, texts))
-    assert len(np.unique(outputs.round(6))) > 3, "the texts must be told apart"
+    assert len(np.unique(outputs.round(6))) > 3, "the outputs must differ"
 
 
-def test_models_of_one_tokenizer_share_it_and_keep_no_weights_beside_the_model(bundle_folder: Path) -> None:
+def test_models_with_one_tokenizer_share_it_and_add_no_weights(bundle_folder: Path) -> None:
     first, second = load_bundled(bundle_folder, read_bundle(bundle_folder), "sts", "cpu").models
     assert first.pretrained is second.pretrained
     assert first.pretrained.weights == {}
@@ -85,7 +85,7 @@ def test_models_of_one_tokenizer_share_it_and_keep_no_weights_beside_the_model(b
     assert not first.model.training
 
 
-def test_models_of_two_tokenizers_keep_their_own(copied: Path) -> None:
+def test_models_with_two_tokenizers_keep_their_own(copied: Path) -> None:
     bundle = read_bundle(copied)
     other = bundle.tasks["sts"][1].model
     path = copied / other / "tokenizer_config.json"
@@ -97,7 +97,7 @@ def test_models_of_two_tokenizers_keep_their_own(copied: Path) -> None:
     assert first.pretrained is not second.pretrained
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_manifest_is_read_back_as_written(tmp_path: Path) -> None:
     pair = (
         BundledMember(model="models/1", weight=0.1, knots=KNOTS, temperature=0.3),
         BundledMember(model="models/1", weight=0.9),
@@ -107,7 +107,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert read_bundle(tmp_path) == bundle
 
 
-def test_a_bundle_is_known_by_its_file(tmp_path: Path) -> None:
+def test_bundle_is_recognized_by_its_file(tmp_path: Path) -> None:
     assert not is_bundle(tmp_path)
     assert not is_bundle(tmp_path / "gone")
     write_bundle_file(tmp_path, build_bundle())
@@ -129,7 +129,7 @@ def test_a_bundle_is_known_by_its_file(tmp_path: Path) -> None:
         ({"models": {"models/1": {"origin": "a", "files": {"a": "b"}}}}, "must be a whole number, got 'b'"),
     ],
 )
-def test_what_is_wrong_in_the_file_is_one_line(changes: dict[str, object], message: str, tmp_path: Path) -> None:
+def test_invalid_manifest_is_one_line(changes: dict[str, object], message: str, tmp_path: Path) -> None:
     write_bundle_file(tmp_path, build_bundle())
     path = tmp_path / "bundle.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
@@ -139,7 +139,7 @@ def test_what_is_wrong_in_the_file_is_one_line(changes: dict[str, object], messa
     assert message in str(caught.value)
 
 
-def test_half_a_file_is_one_line(tmp_path: Path) -> None:
+def test_truncated_manifest_is_one_line(tmp_path: Path) -> None:
     write_bundle_file(tmp_path, build_bundle())
     path = tmp_path / "bundle.json"
     path.write_bytes(path.read_bytes()[:-40])
@@ -147,7 +147,7 @@ def test_half_a_file_is_one_line(tmp_path: Path) -> None:
         read_bundle(tmp_path)
 
 
-def test_weights_that_make_no_sense_are_one_line(copied: Path) -> None:
+def test_invalid_ensemble_weights_are_one_line(copied: Path) -> None:
     bundle = read_bundle(copied)
     heavy = tuple(dataclasses.replace(member, weight=0.75) for member in bundle.tasks["sst"])
     write_bundle_file(copied, dataclasses.replace(bundle, tasks={"sst": heavy}))
@@ -158,7 +158,7 @@ def test_weights_that_make_no_sense_are_one_line(copied: Path) -> None:
     "name", ["model.safetensors", "tasks.safetensors", "trial.json", "config.json", "tokenizer.json"]
 )
 @pytest.mark.parametrize("how", ["cut", "changed", "gone"])
-def test_a_damaged_file_is_one_line_that_names_it(name: str, how: str, copied: Path) -> None:
+def test_damaged_file_is_one_line_that_names_it(name: str, how: str, copied: Path) -> None:
     model = read_bundle(copied).tasks["sst"][0].model
     path = copied / model / name
     data = path.read_bytes()
@@ -169,7 +169,7 @@ def test_a_damaged_file_is_one_line_that_names_it(name: str, how: str, copied: P
     assert loading_error(copied) == f"a bundle's models must be whole (copy it again), {path} {what}"
 
 
-def test_a_card_may_be_changed_and_a_model_of_another_task_be_missing(copied: Path) -> None:
+def test_changed_card_and_missing_model_of_another_task_are_allowed(copied: Path) -> None:
     bundle = read_bundle(copied)
     own = {member.model for member in bundle.tasks["sts"]}
     for place in bundle.models:
@@ -182,7 +182,7 @@ def test_a_card_may_be_changed_and_a_model_of_another_task_be_missing(copied: Pa
     assert len(load_bundled(copied, bundle, "sts", "cpu").models) == 2
 
 
-def test_a_gpu_that_is_not_there_is_one_line(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_gpu_is_one_line(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match="--device cuda needs a GPU that torch can use, got none"):
         load_bundled(bundle_folder, read_bundle(bundle_folder), "sst", "cuda")

@@ -1,4 +1,4 @@
-"""The wheel holds the project's sources and nothing else, always the same, and the checkout stays as it was."""
+"""The wheel holds exactly the project's sources, is reproducible, and leaves the checkout unchanged."""
 
 import os
 import shutil
@@ -35,7 +35,7 @@ def build(folder: Path, root: Path = PROJECT_FOLDER) -> Path:
     return folder / build_wheel(folder, root)
 
 
-def test_it_holds_all_sources_as_they_are_and_the_licence(tmp_path: Path) -> None:
+def test_wheel_holds_all_sources_and_the_licence(tmp_path: Path) -> None:
     before = sorted(PROJECT_FOLDER.iterdir())
     wheel = build(tmp_path / "out")
     assert sorted(PROJECT_FOLDER.iterdir()) == before
@@ -52,9 +52,7 @@ def test_it_holds_all_sources_as_they_are_and_the_licence(tmp_path: Path) -> Non
     assert rest == {"METADATA", "RECORD", "WHEEL", "top_level.txt", "licenses/LICENSE"}
 
 
-def test_the_same_sources_give_the_same_bytes_whoever_copied_them_when(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_equal_sources_give_equal_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = small_project(tmp_path / "first")
     wheel = build(tmp_path / "a", first)
     second = shutil.copytree(first, tmp_path / "second")
@@ -74,7 +72,7 @@ def test_the_same_sources_give_the_same_bytes_whoever_copied_them_when(
     assert build(tmp_path / "c", second).read_bytes() != wheel.read_bytes()
 
 
-def test_it_holds_folders_in_folders(tmp_path: Path) -> None:
+def test_wheel_holds_nested_folders(tmp_path: Path) -> None:
     wheel = build(tmp_path / "out", small_project(tmp_path / "project"))
     with zipfile.ZipFile(wheel) as archive:
         held = set(archive.namelist())
@@ -82,7 +80,7 @@ def test_it_holds_folders_in_folders(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lacks", ["pyproject.toml", "LICENSE", "README.md"])
-def test_without_a_checkout_there_is_one_line(lacks: str, tmp_path: Path) -> None:
+def test_missing_checkout_is_one_line(lacks: str, tmp_path: Path) -> None:
     root = small_project(tmp_path / "project")
     (root / lacks).unlink()
     line = one_line_error(build, tmp_path / "out", root)
@@ -96,7 +94,7 @@ def test_another_project_is_no_checkout(tmp_path: Path) -> None:
     assert f"no pyproject.toml of it in {tmp_path}" in one_line_error(build, tmp_path / "out", tmp_path)
 
 
-def test_what_setuptools_complains_of_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setuptools_error_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = small_project(tmp_path / "project")
     (tmp_path / "path").mkdir()
     (tmp_path / "path" / "setuptools.py").write_text("raise ImportError('it is broken')\n")

@@ -1,4 +1,4 @@
-"""A bundle predicts as the selection did, in an environment that has only what it asks for, or it is not there."""
+"""A bundle predicts as the selection does in an environment with only its requirements, or is not written."""
 
 import gc
 import re
@@ -41,7 +41,7 @@ NEEDED = {
 
 @pytest.fixture
 def sweep(trained_folder: Path, tmp_path: Path) -> Path:
-    """A copy of a trained sweep, from which both trials are selected for every task."""
+    """A copy of a trained sweep with both trials selected for every task."""
     folder = copy_sweep(trained_folder, tmp_path / "sweeps")
     select_mixed(folder)
     return folder
@@ -53,7 +53,7 @@ def bundle_error(selection: Selection, sweep: Path, place: Path, **changes: Any)
 
 
 def requirements_of(name: str) -> Iterator[str]:
-    """A distribution, and all that it needs on this machine; in the form that names are compared in."""
+    """A distribution and all that it requires on this machine, as normalized names."""
     pending, seen = [name], set[str]()
     while pending:
         one = re.sub("[-_.]+", "-", pending.pop()).lower()
@@ -84,7 +84,7 @@ def link_packages(requirements: Path, folder: Path) -> set[str]:
 
 
 def run_alone(script: Path, links: Path, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    """Runs a bundle's command where only the linked packages, and neither checkout nor network, can be had."""
+    """Runs a bundle's command with the linked packages only, without checkout and network."""
     home = links.parent / "home"
     home.mkdir(exist_ok=True)
     environment = {"PYTHONPATH": str(links), "HOME": str(home), "HF_ENDPOINT": "http://127.0.0.1:9", "PATH": "/usr/bin"}
@@ -99,10 +99,10 @@ def run_alone(script: Path, links: Path, *words: str, text: str = "") -> subproc
     )
 
 
-def test_its_own_command_predicts_alone_what_the_selection_predicts(
+def test_bundled_command_predicts_alone_as_the_selection(
     sweep: Path, tiny_encoder_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without sweep, encoder, checkout, network, Ray and Optuna, from another place, through a pipe."""
+    """Without sweep, encoder, checkout, network, Ray and Optuna, in another folder, through a pipe."""
     num_models = len(epochs_of(sweep))
     encoder = shutil.copytree(tiny_encoder_folder, tmp_path / "encoder")
     rewrite_encoder(sweep, (FIRST, SECOND), str(encoder))
@@ -139,11 +139,11 @@ def test_its_own_command_predicts_alone_what_the_selection_predicts(
 
 
 def epochs_of(sweep: Path) -> set[tuple[str, int]]:
-    """The models of the selection: each trial at each epoch whose weights it kept for some task."""
+    """The models of the selection: each trial at each epoch with weights selected for some task."""
     return {(trial, kept_epoch(sweep, trial, task)) for trial in (FIRST, SECOND) for task in TASKS}
 
 
-def test_the_folder_holds_each_model_once_and_the_selection_as_it_is(sweep: Path, tmp_path: Path) -> None:
+def test_bundle_holds_each_model_once_and_the_selection(sweep: Path, tmp_path: Path) -> None:
     selection, place = read_selection(sweep), tmp_path / "deep" / "bundle"
     lines = bundle_without_wheel(selection, sweep, place)
     epochs = epochs_of(sweep)
@@ -165,7 +165,7 @@ def test_the_folder_holds_each_model_once_and_the_selection_as_it_is(sweep: Path
     assert re.fullmatch(rf"model 1 of {len(epochs)}: models/1, trial .* of mine, epoch \d, 0\.\d MB", lines[0])
 
 
-def test_each_models_card_tells_its_own_trial_and_epoch(sweep: Path, tmp_path: Path) -> None:
+def test_each_models_card_names_its_trial_and_epoch(sweep: Path, tmp_path: Path) -> None:
     bundle_without_wheel(read_selection(sweep), sweep, tmp_path / "bundle")
     for place, model in read_bundle(tmp_path / "bundle").models.items():
         text = (tmp_path / "bundle" / place / "README.md").read_text()
@@ -174,7 +174,7 @@ def test_each_models_card_tells_its_own_trial_and_epoch(sweep: Path, tmp_path: P
         assert f"These are the weights of epoch {epoch}, of a trial among 3" in text
 
 
-def test_one_model_after_the_other_is_in_memory(sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_are_loaded_one_at_a_time(sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alive: list[weakref.ref[Any]] = []
 
     def load(*arguments: Any) -> tuple[LoadedModel, ...]:
@@ -189,7 +189,7 @@ def test_one_model_after_the_other_is_in_memory(sweep: Path, tmp_path: Path, mon
     assert len(alive) == len(epochs_of(sweep))
 
 
-def test_some_tasks_alone(sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bundle_of_some_tasks(sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = read_selection(sweep)
     bundle_without_wheel(replace(whole, tasks={"sts": whole.tasks["sts"]}), sweep, tmp_path / "bundle")
     assert list(read_bundle(tmp_path / "bundle").tasks) == ["sts"]
@@ -235,13 +235,13 @@ def test_a_soup_is_the_one_model_that_it_is(sweep: Path, tmp_path: Path) -> None
     assert f"# mine {FIRST}\n" in (place / "models/2/README.md").read_text()
 
 
-def test_plain_transformers_and_our_export_load_its_models(sweep: Path, tmp_path: Path) -> None:
+def test_transformers_and_our_export_load_its_models(sweep: Path, tmp_path: Path) -> None:
     bundle_without_wheel(read_selection(sweep), sweep, tmp_path / "bundle")
     for place in read_bundle(tmp_path / "bundle").models:
         assert load_exported(tmp_path / "bundle" / place).config.active_tasks == tuple(TASKS)
 
 
-def test_nothing_is_left_of_what_fails(sweep: Path, tmp_path: Path) -> None:
+def test_failure_leaves_nothing(sweep: Path, tmp_path: Path) -> None:
     selection, place = read_selection(sweep), tmp_path / "out" / "bundle"
     place.parent.mkdir()
     last = selection.tasks["sts"].members[1]
@@ -251,7 +251,7 @@ def test_nothing_is_left_of_what_fails(sweep: Path, tmp_path: Path) -> None:
     assert not list(place.parent.iterdir())
 
 
-def test_what_is_wrong_is_said_before_anything_is_written(
+def test_mistakes_are_reported_before_anything_is_written(
     sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> str:
@@ -266,7 +266,7 @@ def test_what_is_wrong_is_said_before_anything_is_written(
     assert not place.exists()
 
 
-def test_one_encoder_cannot_stand_for_two(sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_encoder_cannot_replace_two(sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = find_trials
 
     def differ(members: Any, task: str, source: Any) -> Any:
@@ -293,15 +293,15 @@ def test_ctrl_c_leaves_nothing(sweep: Path, tmp_path: Path, monkeypatch: pytest.
     assert not list((tmp_path / "out").iterdir())
 
 
-def test_a_place_that_cannot_be_written_is_one_line(sweep: Path, tmp_path: Path) -> None:
+def test_unwritable_folder_is_one_line(sweep: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     line = bundle_error(read_selection(sweep), sweep, tmp_path / "file" / "bundle")
     assert f"must be a place that can be written, got {tmp_path}/file/bundle: " in line
 
 
 @pytest.mark.parametrize("most", [600, 2000, 60_000])
-def test_a_full_disk_is_one_line_and_leaves_nothing(most: int, sweep: Path, tmp_path: Path) -> None:
-    """A process that may write files of so many bytes fails as it would on a full disk."""
+def test_full_disk_is_one_line_and_leaves_nothing(most: int, sweep: Path, tmp_path: Path) -> None:
+    """A limit on the process's file size fails like a full disk."""
     (tmp_path / "out").mkdir()
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
@@ -314,13 +314,13 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(most: int, sweep: Path, tmp_
     assert not list((tmp_path / "out").iterdir())
 
 
-def test_whoever_may_read_the_card_may_read_the_weights(sweep: Path, tmp_path: Path) -> None:
+def test_weights_have_the_cards_permissions(sweep: Path, tmp_path: Path) -> None:
     bundle_without_wheel(read_selection(sweep), sweep, tmp_path / "bundle")
     modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "bundle").rglob("*") if path.is_file()}
     assert len(modes) == 1
 
 
-def test_the_versions_that_it_asks_for_are_those_here_as_an_index_names_them(sweep: Path, tmp_path: Path) -> None:
+def test_required_versions_are_the_installed_public_ones(sweep: Path, tmp_path: Path) -> None:
     bundle_without_wheel(read_selection(sweep), sweep, tmp_path / "bundle")
     lines = (tmp_path / "bundle" / "requirements.txt").read_text().splitlines()
     needs = [Requirement(line) for line in lines if not line.startswith("#")]
@@ -334,5 +334,5 @@ def test_the_versions_that_it_asks_for_are_those_here_as_an_index_names_them(swe
     ("num_bytes", "text"),
     [(0, "0.0 MB"), (437_951_000, "438.0 MB"), (10**9, "1.00 GB"), (123456 * 10**7, "1,234.56 GB")],
 )
-def test_sizes_are_told_in_units_that_people_read(num_bytes: int, text: str) -> None:
+def test_sizes_have_readable_units(num_bytes: int, text: str) -> None:
     assert format_bytes(num_bytes) == text

@@ -1,4 +1,4 @@
-"""Standard errors agree with formulas and scipy, resamples are paired, and differences are judged on them."""
+"""Standard errors against formulas and scipy; resamples are paired, and differences use them."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def test_classes_are_right_where_the_highest_logit_is_the_label() -> None:
     assert example_values(CLASSES, logits, [1, 0, 3]).tolist() == [1, 1, 0]
 
 
-def test_a_binary_task_says_one_where_its_logit_is_above_zero() -> None:
+def test_binary_task_predicts_1_where_its_logit_is_positive() -> None:
     logits = np.array([[1e-6], [0.0], [-1e-6], [3.0]])
     assert example_values(BINARY, logits, [1, 1, 0, 0]).tolist() == [1, 0, 1, 0]
 
@@ -48,7 +48,7 @@ def test_regression_predictions_are_clipped_to_the_label_range() -> None:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_scores_are_those_that_training_reports(name: str) -> None:
+def test_scores_equal_those_of_training(name: str) -> None:
     task, random = TASKS[name], np.random.default_rng(0)
     labels = random.integers(0, int(task.label_range[1]) + 1, 200).astype(np.float32)
     logits = random.normal(size=(3, 200, task.num_logits)).astype(np.float32)
@@ -57,7 +57,7 @@ def test_scores_are_those_that_training_reports(name: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-def test_each_resample_holds_as_many_examples_as_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_resample_has_the_number_of_examples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stats, "BLOCK_CELLS", 7 * 3)
     blocks = list(draw_counts(7, 10, (0,)))
     assert [block.shape for block in blocks] == [(3, 7), (3, 7), (3, 7), (1, 7)]
@@ -75,7 +75,7 @@ def test_counts_follow_the_multinomial_distribution() -> None:
 
 
 @pytest.mark.parametrize("share", [0.5, 0.9])
-def test_the_error_of_accuracy_is_that_of_a_proportion(share: float) -> None:
+def test_error_of_accuracy_is_that_of_a_proportion(share: float) -> None:
     values = (np.arange(1000) < share * 1000).astype(np.float64)[None]
     resampled = bootstrap_scores(BINARY, values, np.zeros(1000), num_resamples=4000)
     np.testing.assert_allclose(standard_error(resampled), np.sqrt(share * (1 - share) / 1000), rtol=0.05)
@@ -83,16 +83,16 @@ def test_the_error_of_accuracy_is_that_of_a_proportion(share: float) -> None:
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.6, 0.9])
-def test_the_error_of_pearson_is_that_of_the_normal_theory(correlation: float) -> None:
+def test_error_of_pearson_matches_normal_theory(correlation: float) -> None:
     """Fisher 1915: for a bivariate normal pair, (1 - r^2) / sqrt(n - 1) to first order."""
     x, y = noisy_pair(1500, correlation)
     found = standard_error(bootstrap_scores(REGRESSION, x[None], y, num_resamples=3000))
     assert found == pytest.approx((1 - np.corrcoef(x, y)[0, 1] ** 2) / np.sqrt(1499), rel=0.1)
 
 
-def test_the_error_of_pearson_is_that_of_scipys_bootstrap() -> None:
+def test_error_of_pearson_matches_scipys_bootstrap() -> None:
     x, y = noisy_pair(150, 0.7)
-    x = x**3  # nothing normal about it
+    x = x**3  # far from normal
 
     def pearson(a: Floats, b: Floats, axis: int) -> Any:
         return scipy.stats.pearsonr(a, b, axis=axis).statistic
@@ -114,7 +114,7 @@ def test_pearson_under_counts_is_pearson_of_the_repeated_examples() -> None:
 
 
 @pytest.mark.parametrize("shift", [0, 1e3])
-def test_pearson_does_not_suffer_from_a_shift(shift: float) -> None:
+def test_pearson_is_stable_under_a_shift(shift: float) -> None:
     x, y = noisy_pair(300, 0.8)
     ones = np.ones((1, 300))
     np.testing.assert_allclose(weighted_pearson(ones, x[None] + shift, y), np.corrcoef(x, y)[0, 1], rtol=1e-9)
@@ -129,8 +129,8 @@ def test_constant_predictions_have_a_correlation_of_zero_by_convention() -> None
     assert score_examples(REGRESSION, np.linspace(0, 5, 33)[None], np.full(33, 2.2)).tolist() == [0]
 
 
-def test_a_resample_in_which_one_side_is_constant_has_a_correlation_of_zero() -> None:
-    """Rounding leaves a variance of about 1e-17 there, and without care a correlation that is noise."""
+def test_resample_with_a_constant_side_has_a_correlation_of_zero() -> None:
+    """Rounding leaves a variance of about 1e-17 there, which would make the correlation noise."""
     ups_and_downs, nearly_constant = np.linspace(0.3, 4.9, 7), np.array([0.1] * 6 + [4.7])
     counts = np.array([[1.0, 2, 1, 1, 1, 1, 0], [7.0, 0, 0, 0, 0, 0, 0]])
     assert weighted_pearson(counts, nearly_constant[None], ups_and_downs).tolist() == [[0, 0]]
@@ -138,7 +138,7 @@ def test_a_resample_in_which_one_side_is_constant_has_a_correlation_of_zero() ->
 
 
 @pytest.mark.parametrize("task", [CLASSES, REGRESSION])
-def test_trials_share_their_resamples_however_many_there_are(task: Task) -> None:
+def test_trials_share_resamples_whatever_their_number(task: Task) -> None:
     x, y = noisy_pair(50, 0.5)
     values = np.stack([x, y, x]) if task is REGRESSION else (np.stack([x, y, x]) > 2.5).astype(np.float64)
     together = bootstrap_scores(task, values, y, num_resamples=30)
@@ -146,14 +146,14 @@ def test_trials_share_their_resamples_however_many_there_are(task: Task) -> None
     np.testing.assert_allclose(bootstrap_scores(task, values[:1], y, num_resamples=30)[0], together[0], rtol=1e-12)
 
 
-def test_blocks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_block_size_does_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = noisy_pair(50, 0.5)
     whole = bootstrap_scores(REGRESSION, x[None], y, num_resamples=30)
     monkeypatch.setattr(stats, "BLOCK_CELLS", 50 * 7)
     np.testing.assert_allclose(bootstrap_scores(REGRESSION, x[None], y, num_resamples=30), whole, rtol=1e-12)
 
 
-def test_tasks_and_seeds_have_resamples_of_their_own() -> None:
+def test_tasks_and_seeds_have_different_resamples() -> None:
     values = (np.arange(50) < 25).astype(np.float64)[None]
     first, again = (bootstrap_scores(CLASSES, values, np.zeros(50)) for _ in range(2))
     np.testing.assert_array_equal(first, again)
@@ -161,14 +161,14 @@ def test_tasks_and_seeds_have_resamples_of_their_own() -> None:
     assert abs(np.corrcoef(first, bootstrap_scores(CLASSES, values, np.zeros(50), seed=1))[0, 1]) < 0.15
 
 
-def test_the_overall_score_of_a_resample_is_that_of_its_scores() -> None:
+def test_overall_score_of_a_resample_is_that_of_its_scores() -> None:
     scores = {"sst": np.array([0.5, 0.6]), "qqp": np.array([0.8, 0.9]), "sts": np.array([0.7, -0.5])}
     expected = [overall_score({name: float(values[column]) for name, values in scores.items()}) for column in (0, 1)]
     np.testing.assert_allclose(bootstrap_overall(scores), expected)
     np.testing.assert_allclose(expected[1], (0.6 + 0.9 + 0.25) / 3)
 
 
-def test_the_error_of_the_overall_score_adds_the_tasks_variances() -> None:
+def test_error_of_the_overall_score_adds_the_tasks_variances() -> None:
     """Tasks have different examples, so with n_t examples: sqrt(v_SST + v_QQP + v_STS / 4) / 3."""
     right = (np.arange(1000) < 600).astype(np.float64)[None]
     x, y = noisy_pair(1000, 0.8)
@@ -183,12 +183,12 @@ def test_one_example_has_no_error() -> None:
     assert (bootstrap_scores(REGRESSION, np.ones((1, 1)), [2], num_resamples=10) == 0).all()
 
 
-def test_the_error_over_replicates_is_that_of_a_mean() -> None:
+def test_error_over_replicates_is_that_of_a_mean() -> None:
     assert replicate_error([0.5, 0.6, 0.9]) == pytest.approx(scipy.stats.sem([0.5, 0.6, 0.9]))
     assert replicate_error([0.5]) is None
 
 
-def test_scores_that_differ_by_chance_cannot_be_told_apart_and_others_can() -> None:
+def test_chance_differences_are_not_significant_and_larger_ones_are() -> None:
     rows = np.arange(1000)
     best = rows < 800
     close = (rows < 790) | (rows >= 995)  # 15 examples changed: a difference of .005 with an error of .005
@@ -198,7 +198,7 @@ def test_scores_that_differ_by_chance_cannot_be_told_apart_and_others_can() -> N
     assert not_significantly_worse(resampled[0], resampled[1:]).tolist() == [True, True, False]
 
 
-def test_pairing_tells_apart_what_separate_errors_would_not() -> None:
+def test_pairing_finds_differences_that_separate_errors_hide() -> None:
     rows = np.arange(1000)
     values = np.stack([rows < 520, rows < 500]).astype(np.float64)  # .520 ± .016 and .500 ± .016
     resampled = bootstrap_scores(BINARY, values, np.zeros(1000))
@@ -208,6 +208,6 @@ def test_pairing_tells_apart_what_separate_errors_would_not() -> None:
 
 
 @pytest.mark.parametrize(("below", "is_left"), [(0.026, True), (0.024, False)])
-def test_the_interval_of_the_difference_has_a_confidence_of_95_percent(below: float, is_left: bool) -> None:
+def test_interval_of_the_difference_has_a_confidence_of_95_percent(below: float, is_left: bool) -> None:
     difference = np.linspace(-below, 1 - below, 1001)
     assert not_significantly_worse(difference, np.zeros((1, 1001))).tolist() == [is_left]

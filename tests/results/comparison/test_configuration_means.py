@@ -21,7 +21,7 @@ from results.comparison.configuration_means import (
 
 
 def model_scores(table: Floats, covariance: Floats | None = None) -> ModelScores:
-    """Scores from a table, (configurations, replicates), nan where there is none; no variance over examples."""
+    """Scores from a table, (configurations, replicates), nan where missing; no variance over examples."""
     cells = [(i, r) for i, r in itertools.product(*map(range, table.shape)) if not np.isnan(table[i, r])]
     configurations, replicates = np.array(cells).T
     return ModelScores(
@@ -50,14 +50,14 @@ def test_two_configurations_are_compared_as_by_a_paired_t_test() -> None:
     assert found.example_errors[0] == 0
 
 
-def test_means_are_plain_means_where_no_replicate_is_missing() -> None:
+def test_means_are_plain_means_without_missing_replicates() -> None:
     table = np.random.default_rng(0).normal(size=(5, 4))
     means = configuration_means(model_scores(table))
     assert np.allclose(means.means, table.mean(axis=1))
     assert means.total_degrees == pytest.approx(4 * 3)
 
 
-def test_a_missing_replicate_is_accounted_for_as_in_a_two_way_fit() -> None:
+def test_missing_replicate_is_handled_as_in_a_two_way_fit() -> None:
     table = np.random.default_rng(1).normal(size=(4, 3)) + 5 * np.arange(3)  # large effects of replicates
     table[2, 2] = np.nan
     scores = model_scores(table)
@@ -69,7 +69,7 @@ def test_a_missing_replicate_is_accounted_for_as_in_a_two_way_fit() -> None:
     assert means.total_degrees == pytest.approx(fit.df_resid)
 
 
-def test_variances_that_are_equal_are_pooled_as_by_least_squares() -> None:
+def test_equal_variances_are_pooled_as_by_least_squares() -> None:
     table = np.array([[1.0, -1, 0], [-1, 1, 0], [1, 0, -1], [-1, 0, 1]])  # every configuration has the same variance
     scores = model_scores(table)
     means = configuration_means(scores)
@@ -81,7 +81,7 @@ def test_variances_that_are_equal_are_pooled_as_by_least_squares() -> None:
     assert found.degrees[0] == pytest.approx(fit.df_resid)
 
 
-def test_a_configuration_whose_scores_vary_more_has_the_larger_variance() -> None:
+def test_configuration_with_more_varied_scores_has_the_larger_variance() -> None:
     stream = np.random.default_rng(2)
     table = stream.normal(size=(8, 6)) * np.array([1, 1, 1, 1, 1, 1, 1, 20])[:, None]
     means = configuration_means(model_scores(table))
@@ -89,7 +89,7 @@ def test_a_configuration_whose_scores_vary_more_has_the_larger_variance() -> Non
     assert variances[7] > 5 * variances[:7].max()
 
 
-def test_without_a_second_replicate_no_error_is_known() -> None:
+def test_without_a_second_replicate_there_is_no_error() -> None:
     means = configuration_means(model_scores(np.array([[0.5], [0.6]])))
     found = contrasts(means, difference(means, 1, 0))
     assert not means.has_replicates
@@ -98,7 +98,7 @@ def test_without_a_second_replicate_no_error_is_known() -> None:
     assert found.degrees[0] == 0
 
 
-def test_a_configuration_trained_once_has_the_variance_of_the_others() -> None:
+def test_configuration_trained_once_has_the_variance_of_the_others() -> None:
     table = np.random.default_rng(3).normal(size=(6, 3))
     table[5, 1:] = np.nan
     means = configuration_means(model_scores(table))
@@ -108,15 +108,15 @@ def test_a_configuration_trained_once_has_the_variance_of_the_others() -> None:
     assert (degrees > 0).all()
 
 
-def test_scores_that_are_all_equal_have_no_variance() -> None:
+def test_equal_scores_have_no_variance() -> None:
     means = configuration_means(model_scores(np.full((4, 3), 0.5)))
     found = contrasts(means, difference(means, 1, 0))
     assert found.estimates[0] == pytest.approx(0, abs=1e-12)
     assert found.errors[0] == pytest.approx(0, abs=1e-12)
 
 
-def test_the_variance_over_examples_is_that_of_what_replicates_share() -> None:
-    """Errors over examples: `a_i` of each configuration, and an own one of each model, with known variances."""
+def test_variance_over_examples_is_that_of_shared_errors() -> None:
+    """Errors over examples: `a_i` of each configuration, plus one of each model, with known variances."""
     shared, own = np.array([4.0, 1.0]), 9.0
     configurations = np.repeat([0, 1], 3)
     covariance = np.where(configurations[:, None] == configurations, shared[configurations], 0) + own * np.eye(6)
@@ -125,7 +125,7 @@ def test_the_variance_over_examples_is_that_of_what_replicates_share() -> None:
     assert contrasts(means, difference(means, 0, 1)).example_errors[0] == pytest.approx(np.sqrt(5))
 
 
-def test_a_variance_over_examples_is_never_negative() -> None:
+def test_variance_over_examples_is_never_negative() -> None:
     covariance = np.eye(6)
     covariance[:3, 3:] = covariance[3:, :3] = 0.9  # configurations share more than replicates do
     means = configuration_means(model_scores(TABLE, covariance))
@@ -133,7 +133,7 @@ def test_a_variance_over_examples_is_never_negative() -> None:
 
 
 @pytest.mark.parametrize(("degrees", "prior_degrees"), [(2, 4.0), (4, 10.0)])
-def test_the_prior_of_simulated_variances_is_found(degrees: int, prior_degrees: float) -> None:
+def test_prior_of_simulated_variances_is_recovered(degrees: int, prior_degrees: float) -> None:
     stream = np.random.default_rng(4)
     true = 3 * prior_degrees / stream.chisquare(prior_degrees, 20_000)
     drawn = true * stream.chisquare(degrees, 20_000) / degrees
@@ -148,7 +148,7 @@ def test_equal_variances_have_a_prior_of_many_degrees() -> None:
     assert degrees > 50
 
 
-def test_many_fits_at_once_are_those_of_one_after_the_other() -> None:
+def test_batched_fits_equal_single_fits() -> None:
     stream = np.random.default_rng(6)
     residuals, configurations = stream.normal(size=(7, 12)), np.repeat(np.arange(4), 3)
     degrees = np.full(4, 1.5)
@@ -160,7 +160,7 @@ def test_many_fits_at_once_are_those_of_one_after_the_other() -> None:
 
 
 @pytest.mark.parametrize("value", [1e-6, 0.01, 1.0, 30.0, 1e5])
-def test_the_inverse_of_trigamma(value: float) -> None:
+def test_inverse_of_trigamma(value: float) -> None:
     from scipy.special import polygamma
 
     assert polygamma(1, inverse_trigamma(np.array([value])))[0] == pytest.approx(value, rel=1e-9)

@@ -1,4 +1,4 @@
-"""Margins against tables and scipy, and how often equally good configurations are called different."""
+"""Margins against tables and scipy, and the rate of false differences between equally good configurations."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from tests.results.comparison.test_configuration_means import model_scores
 
 
 def to_best(means: ConfigurationMeans) -> Floats:
-    """Coefficients of the best one's differences from all others."""
+    """Coefficients of the best one's differences to all others."""
     best = int(means.means.argmax())
     return np.delete(np.eye(len(means.means))[best] - np.eye(len(means.means)), best, axis=0)
 
@@ -33,7 +33,7 @@ def exact_table(num_configurations: int, num_replicates: int) -> Floats:
     return pattern + stream.normal(size=num_configurations)[:, None]
 
 
-def test_a_pair_has_the_margin_of_a_paired_t_test() -> None:
+def test_pair_has_the_margin_of_a_paired_t_test() -> None:
     table = np.array([[0.50, 0.54, 0.52], [0.53, 0.58, 0.54]])
     means = configuration_means(model_scores(table))
     test = stats.ttest_rel(table[1], table[0]).confidence_interval(0.95)
@@ -42,7 +42,7 @@ def test_a_pair_has_the_margin_of_a_paired_t_test() -> None:
     assert margins_control(means, to_first(means))[0] == pytest.approx(half, rel=1e-6)
 
 
-def test_all_pairs_have_the_margin_of_tukeys_range() -> None:
+def test_all_pairs_have_tukeys_margin() -> None:
     table = exact_table(4, 2)  # too few permutations: 24
     means = configuration_means(model_scores(table))
     compared = contrasts(means, to_best(means))
@@ -61,7 +61,7 @@ def test_one_against_all_has_dunnetts_margin(num_others: int, degrees: int) -> N
     assert inside == pytest.approx(0.95, abs=0.004)
 
 
-def test_what_is_known_exactly_adds_its_own_part_to_the_margin() -> None:
+def test_known_variance_adds_to_the_margin() -> None:
     table = np.array([[0.50, 0.54, 0.52], [0.53, 0.58, 0.54]])
     covariance = np.kron(np.eye(2), np.full((3, 3), 0.0002))
     plain, wider = (configuration_means(model_scores(table, c)) for c in (None, covariance))
@@ -89,7 +89,7 @@ def test_few_configurations_have_too_few_permutations() -> None:
 
 
 def test_one_outlier_among_many_trials_is_no_difference() -> None:
-    """Of 40 equally good configurations one has a trial that collapsed: permuted scores show ranges as large."""
+    """One of 40 equally good configurations has a collapsed trial: permuted scores have ranges as large."""
     table = np.random.default_rng(1).normal(0.7, 0.01, size=(40, 2))
     table[5, 0] = 0.3
     means = configuration_means(model_scores(table))
@@ -98,7 +98,7 @@ def test_one_outlier_among_many_trials_is_no_difference() -> None:
 
 
 @pytest.mark.parametrize("margins", ["best", "control"])
-def test_equally_good_configurations_are_rarely_called_different(margins: str) -> None:
+def test_equally_good_configurations_rarely_differ(margins: str) -> None:
     stream = np.random.default_rng(2)
     num_claims = 0
     for _ in range(200):
@@ -110,7 +110,7 @@ def test_equally_good_configurations_are_rarely_called_different(margins: str) -
     assert num_claims <= 18  # 5 % are 10; more than 18 have a probability below 1 %
 
 
-def test_a_large_difference_is_found() -> None:
+def test_large_difference_is_found() -> None:
     table = np.random.default_rng(3).normal(0, 0.01, size=(7, 3))
     table[4] += 0.2
     means = configuration_means(model_scores(table))

@@ -1,4 +1,4 @@
-"""Influence values against leaving examples out, and their covariance against a bootstrap."""
+"""Influence values against leave-one-out, and their covariance against a bootstrap."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ TASK_NAMES = ("sst", "sts")
 
 
 def make_values(task: str, num_rows: int = 400) -> tuple[Floats, Floats]:
-    """Three models' values, of which the first two resemble each other, and labels."""
+    """Three models' values, the first two similar, and labels."""
     stream = np.random.default_rng(0)
     labels = stream.uniform(0, 5, num_rows) if task == "sts" else stream.integers(0, 5, num_rows).astype(float)
     if task == "sts":
@@ -35,20 +35,20 @@ def test_influence_is_the_limit_of_the_jackknife(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", TASK_NAMES)
-def test_the_mean_influence_is_zero(task: str) -> None:
+def test_mean_influence_is_zero(task: str) -> None:
     values, labels = make_values(task)
     assert np.allclose(influence_values(TASKS[task], values, labels).mean(axis=1), 0)
 
 
 @pytest.mark.parametrize("task", TASK_NAMES)
-def test_the_covariance_is_that_of_a_bootstrap(task: str) -> None:
+def test_covariance_matches_a_bootstrap(task: str) -> None:
     values, labels = make_values(task)
     resampled = bootstrap_scores(TASKS[task], values, labels, num_resamples=20_000)
     found = covariance_over_examples(influence_values(TASKS[task], values, labels))
     assert np.allclose(found, np.cov(resampled), atol=0.03 * np.abs(found).max())
 
 
-def test_a_constant_prediction_has_no_influence() -> None:
+def test_constant_prediction_has_no_influence() -> None:
     labels = np.arange(5.0)
     values = np.stack([np.full(5, 2.0), labels])
     assert influence_values(TASKS["sts"], values, labels)[0].tolist() == [0.0] * 5
@@ -73,5 +73,5 @@ def test_groups_of_one_example_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("groups", [None, np.zeros(1, dtype=np.intp)])
-def test_nothing_is_known_of_one_example(groups: None) -> None:
+def test_one_example_has_no_covariance(groups: None) -> None:
     assert covariance_over_examples(np.zeros((2, 1)), groups).tolist() == [[0.0, 0.0], [0.0, 0.0]]

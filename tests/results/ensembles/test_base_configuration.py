@@ -1,4 +1,4 @@
-"""The base configuration is found by what it says, not by its number, seed or replicate."""
+"""The base configuration is found by its settings, whatever its number, seed or replicate."""
 
 import json
 from pathlib import Path
@@ -24,44 +24,44 @@ def write_configs(folder: Path, base: TrialConfig | None, *configs: TrialConfig)
     return str(folder)
 
 
-def test_the_base_is_the_trial_that_changes_nothing_of_it(tmp_path: Path) -> None:
+def test_base_is_the_trial_without_changes(tmp_path: Path) -> None:
     sweep = write_configs(tmp_path, BASE, BASE.override(CHANGED), BASE)
     assert find_base([sweep]) == {(sweep, 1)}
 
 
 @pytest.mark.parametrize("changes", [{"seed": 5}, {"replicate": 2}, {"seed": 5, "replicate": 1}])
-def test_seed_and_replicate_make_no_other_configuration(tmp_path: Path, changes: dict[str, int]) -> None:
+def test_seed_and_replicate_do_not_change_the_configuration(tmp_path: Path, changes: dict[str, int]) -> None:
     sweep = write_configs(tmp_path, BASE, BASE.override(CHANGED), BASE.override(changes))
     assert find_base([sweep]) == {(sweep, 1)}
 
 
-def test_a_sweep_whose_trials_all_change_something_has_no_base(tmp_path: Path) -> None:
+def test_sweep_whose_trials_all_differ_from_the_base_has_none(tmp_path: Path) -> None:
     assert find_base([write_configs(tmp_path, BASE, BASE.override(CHANGED))]) == frozenset()
 
 
-def test_a_sweep_that_does_not_say_its_base_has_none(tmp_path: Path) -> None:
+def test_sweep_without_a_recorded_base_has_none(tmp_path: Path) -> None:
     assert find_base([write_configs(tmp_path, None, BASE)]) == frozenset()
 
 
-def test_it_is_the_first_sweeps_base_wherever_it_was_trained(tmp_path: Path) -> None:
+def test_base_is_the_first_sweeps_wherever_it_was_trained(tmp_path: Path) -> None:
     other = BASE.override(CHANGED)
     first = write_configs(tmp_path / "a", other, BASE)
     second = write_configs(tmp_path / "b", BASE, BASE, other, other.override({"seed": 9}))
     assert find_base([first, second]) == {(second, 1), (second, 2)}
 
 
-def test_a_trial_that_is_named_stands_for_the_base_with_its_replicates(tmp_path: Path) -> None:
+def test_named_trial_is_the_base_with_its_replicates(tmp_path: Path) -> None:
     sweep = write_configs(tmp_path, BASE, BASE, BASE.override(CHANGED))
     assert find_base([sweep], "0001-r0") == {(sweep, 1)}
 
 
-def test_a_trial_that_is_named_stands_for_its_configuration_in_other_sweeps_too(tmp_path: Path) -> None:
+def test_named_trial_stands_for_its_configuration_in_other_sweeps(tmp_path: Path) -> None:
     first = write_configs(tmp_path / "a", BASE, BASE, BASE.override(CHANGED))
     second = write_configs(tmp_path / "b", None, BASE.override({**CHANGED, "seed": 4}), BASE)
     assert find_base([first, second], "0001-r0") == {(first, 1), (second, 0)}
 
 
-def test_a_configuration_is_named_by_its_number_and_with_its_sweep_too(tmp_path: Path) -> None:
+def test_configuration_is_named_by_number_and_optionally_sweep(tmp_path: Path) -> None:
     first = write_configs(tmp_path / "a", None, BASE, BASE.override(CHANGED))
     second = write_configs(tmp_path / "b", None, BASE.override({"seed": 1, **CHANGED}), BASE)
     assert find_base([first, second], "0001") == find_base([first, second], "0001-r0") == {(first, 1), (second, 0)}
@@ -70,14 +70,14 @@ def test_a_configuration_is_named_by_its_number_and_with_its_sweep_too(tmp_path:
         find_base([first, second], "c/0001")
 
 
-def test_a_trial_that_has_failed_is_no_base(tmp_path: Path) -> None:
+def test_failed_trial_is_no_base(tmp_path: Path) -> None:
     sweep = write_configs(tmp_path, BASE, BASE)
     write_trials(tmp_path, [build_record(0, status="failed", config=BASE.to_json())], tuple(TASKS))
     with pytest.raises(ValueError, match=r"^--base must name a trial that has not failed, got 0000-r0$"):
         find_base([sweep], "0000-r0")
 
 
-def test_configurations_of_another_version_are_no_base_and_stop_nothing(tmp_path: Path) -> None:
+def test_configurations_of_another_version_are_ignored(tmp_path: Path) -> None:
     sweep = write_configs(tmp_path, BASE, BASE)
     later = json.dumps({**to_dict(BASE), "nonsense": 1})
     write_trials(tmp_path, [build_record(0, config=later), build_record(1, config=BASE.to_json())], tuple(TASKS))
@@ -87,7 +87,7 @@ def test_configurations_of_another_version_are_no_base_and_stop_nothing(tmp_path
     assert find_base([sweep]) == frozenset()
 
 
-def test_a_trial_that_is_not_there_is_one_line_with_the_nearest(tmp_path: Path) -> None:
+def test_missing_trial_is_one_line_with_the_nearest_name(tmp_path: Path) -> None:
     sweep = write_configs(tmp_path, BASE, BASE, BASE.override(CHANGED))
     with pytest.raises(ValueError, match=r"unknown trial of .* for --base '0001-r7'; did you mean '0001-r0'"):
         find_base([sweep], "0001-r7")

@@ -1,4 +1,4 @@
-"""The best k are those of plain searches, with ranks of scipy; no selection method peeks or breaks."""
+"""Scores, best epochs and best k against scikit-learn, scipy and exhaustive search; no other labels are used."""
 
 from dataclasses import replace
 
@@ -54,7 +54,7 @@ few_seeds = pytest.mark.parametrize("seed", range(4))
 
 
 @each_task
-def test_the_path_of_means_is_scored_mean_by_mean(task: Task) -> None:
+def test_path_of_means_is_scored_mean_by_mean(task: Task) -> None:
     pool, rows, members = build_pool(task, SKILLS), np.arange(5, 77), np.array([4, 1, 0, 3])
     ensembles = [equal_ensemble(members[:size]) for size in range(1, 5)]
     expected = [score_rows(pool, ensemble_outputs(pool, one, rows), rows) for one in ensembles]
@@ -63,7 +63,7 @@ def test_the_path_of_means_is_scored_mean_by_mean(task: Task) -> None:
 
 @each_task
 @few_seeds
-def test_the_number_of_the_best_is_that_of_a_plain_search_over_folds(task: Task, seed: int) -> None:
+def test_best_k_matches_an_exhaustive_search_over_folds(task: Task, seed: int) -> None:
     pool = build_pool(task, SKILLS, num_rows=45, num_epochs=2, seed=seed)
     rows = np.arange(2, 45)
     scores = np.zeros(FAST.max_models)
@@ -75,7 +75,7 @@ def test_the_number_of_the_best_is_that_of_a_plain_search_over_folds(task: Task,
     assert choose_best_k(pool, rows, FAST) == equal_ensemble(best_candidates(pool, rows)[:size])
 
 
-def test_many_equal_trials_are_averaged_and_one_that_is_far_better_stands_alone() -> None:
+def test_equal_trials_are_averaged_and_a_far_better_one_stands_alone() -> None:
     alike = build_pool(BINARY, [0.7] * 6, num_rows=600, correlation=0)
     assert len(choose_best_k(alike, all_rows(alike), FAST).members) == FAST.max_models
     apart = build_pool(BINARY, [0.0, 3.0, 0.0, 0.0], num_rows=600, correlation=0)
@@ -83,14 +83,14 @@ def test_many_equal_trials_are_averaged_and_one_that_is_far_better_stands_alone(
 
 
 @each_way
-def test_nothing_that_is_chosen_depends_on_labels_of_other_rows(task: Task, method: Choose) -> None:
+def test_selection_does_not_depend_on_labels_of_other_rows(task: Task, method: Choose) -> None:
     pool = build_pool(task, SKILLS[:4], num_rows=50, num_epochs=2)
     assert not peeks(method, pool, np.arange(0, 50, 2), FAST)
 
 
 @each_task
 @each_method
-def test_a_method_that_peeks_is_noticed(task: Task, method: Choose) -> None:
+def test_method_that_uses_other_labels_is_detected(task: Task, method: Choose) -> None:
     def peek(pool: Pool, _rows: Numbers, settings: Settings) -> Ensemble:
         return method(pool, all_rows(pool), settings)
 
@@ -98,7 +98,7 @@ def test_a_method_that_peeks_is_noticed(task: Task, method: Choose) -> None:
 
 
 @each_way
-def test_no_more_models_are_chosen_than_are_allowed_and_one_epoch_of_each_trial(task: Task, method: Choose) -> None:
+def test_model_limit_holds_and_each_trial_has_one_epoch(task: Task, method: Choose) -> None:
     pool = build_pool(task, [0.6] * 8, num_epochs=2, correlation=0.1)
     for max_models in (1, 3):
         chosen = method(pool, all_rows(pool), replace(FAST, max_models=max_models))
@@ -120,14 +120,14 @@ def test_one_model_is_the_best_one(task: Task, method: Choose) -> None:
 
 
 @each_way
-def test_equal_seeds_choose_alike(task: Task, method: Choose) -> None:
+def test_equal_seeds_select_equally(task: Task, method: Choose) -> None:
     pool = build_pool(task, SKILLS)
     assert method(pool, all_rows(pool), FAST) == method(pool, all_rows(pool), FAST)
 
 
 @each_task
 @each_method
-def test_the_order_of_candidates_matters_to_ties_only(task: Task, method: Choose) -> None:
+def test_order_of_candidates_matters_only_for_ties(task: Task, method: Choose) -> None:
     pool = build_pool(task, (0.0, 0.4, 0.8, 1.2, 1.6, 2.0), num_rows=400, correlation=0)
     order = np.random.default_rng(0).permutation(len(pool.candidates))
     first, second = (named_weights(one, method(one, all_rows(one), FAST)) for one in (pool, pool.only(order)))
@@ -136,7 +136,7 @@ def test_the_order_of_candidates_matters_to_ties_only(task: Task, method: Choose
 
 @each_task
 @each_method
-def test_equal_candidates_say_together_what_each_says_alone(task: Task, method: Choose) -> None:
+def test_ensemble_of_equal_candidates_has_their_output(task: Task, method: Choose) -> None:
     one = build_pool(task, [0.8])
     pool = pool_of(task, np.repeat(one.outputs, 5, axis=0), one.labels)
     chosen = method(pool, all_rows(pool), FAST)
@@ -147,7 +147,7 @@ def test_equal_candidates_say_together_what_each_says_alone(task: Task, method: 
 @each_task
 @each_method
 @pytest.mark.parametrize("bags", [0, 1])
-def test_the_only_candidate_is_chosen(task: Task, method: Choose, bags: int) -> None:
+def test_only_candidate_is_selected(task: Task, method: Choose, bags: int) -> None:
     pool = build_pool(task, [0.5])
     chosen = method(pool, all_rows(pool), replace(FAST, bags=bags))
     assert chosen == Ensemble(members=(0,), weights=(1.0,))
@@ -163,7 +163,7 @@ def test_fewer_rows_than_folds_are_enough(task: Task, method: Choose, num_rows: 
 
 @pytest.mark.filterwarnings("error")
 @each_method
-def test_constant_predictions_and_labels_choose_something(method: Choose) -> None:
+def test_constant_predictions_and_labels_select_something(method: Choose) -> None:
     labels = np.linspace(0, 5, 30)
     for pool in (
         pool_of(REGRESSION, np.full((3, 30), 0.1), labels),
@@ -175,7 +175,7 @@ def test_constant_predictions_and_labels_choose_something(method: Choose) -> Non
 
 
 @each_method
-def test_a_perfect_candidate_is_all_that_is_needed(method: Choose) -> None:
+def test_perfect_candidate_is_selected_alone(method: Choose) -> None:
     for task in TASKS.values():
         noise = build_pool(task, [0.0, 0.0, 0.0], num_rows=80)
         perfect = replace(noise, labels=labels_by(noise, 1))
@@ -184,7 +184,7 @@ def test_a_perfect_candidate_is_all_that_is_needed(method: Choose) -> None:
 
 @each_way
 @pytest.mark.parametrize("seed", range(8))
-def test_no_ensemble_has_more_models_than_are_allowed(task: Task, method: Choose, seed: int) -> None:
+def test_ensemble_has_at_most_the_allowed_models(task: Task, method: Choose, seed: int) -> None:
     random = np.random.default_rng(seed)
     pool = build_pool(task, [0.6] * 7, num_epochs=2, correlation=0.1, num_rows=40, seed=seed)
     settings = replace(FAST, max_models=int(random.integers(1, 6)))
@@ -212,8 +212,8 @@ def ranks(pool: Pool) -> Floats:
     return np.asarray((rankdata(pool.values, axis=1) - 1) / (len(pool.labels) - 1))
 
 
-def bend(pool: Pool, number: int) -> Pool:
-    """The pool where one candidate spaces its predictions otherwise, in the same order."""
+def respace(pool: Pool, number: int) -> Pool:
+    """The pool with one candidate's predictions spaced differently, in the same order."""
     outputs = pool.outputs.copy()
     outputs[number] = 0.01 * outputs[number] ** 3
     return replace(pool, outputs=outputs)
@@ -228,7 +228,7 @@ def correlation(predicted: Floats, pool: Pool, rows: Numbers) -> float:
 
 
 @few_seeds
-def test_an_ensemble_says_the_mean_rank_of_scipy_stretched_to_the_labels(seed: int) -> None:
+def test_ensemble_output_is_the_mean_rank_stretched_to_the_labels(seed: int) -> None:
     pool = tiny_pool(seed)
     chosen = choose_best_k_ranks(pool, all_rows(pool), RANK_SETTINGS)
     expected = 5 * ranks(pool)[list(chosen.members)].mean(axis=0)
@@ -236,7 +236,7 @@ def test_an_ensemble_says_the_mean_rank_of_scipy_stretched_to_the_labels(seed: i
 
 
 @few_seeds
-def test_members_are_those_of_a_plain_search_over_folds_with_ranks_of_scipy(seed: int) -> None:
+def test_members_match_an_exhaustive_search_with_ranks_of_scipy(seed: int) -> None:
     pool, scores = tiny_pool(seed), np.zeros(RANK_SETTINGS.max_models)
     rows, ranked = all_rows(pool), ranks(pool)
 
@@ -253,7 +253,7 @@ def test_members_are_those_of_a_plain_search_over_folds_with_ranks_of_scipy(seed
     assert chosen.weights == pytest.approx((1 / size,) * size)
 
 
-def test_knots_are_the_quantiles_of_what_members_say_of_these_rows() -> None:
+def test_knots_are_quantiles_of_the_members_predictions() -> None:
     pool, rows = build_pool(REGRESSION, RANK_SKILLS, num_rows=150), np.arange(0, 150, 3)
     chosen = choose_best_k_ranks(pool, rows, RANK_SETTINGS)
     assert chosen.knots == tuple(find_knots(pool.values[member, rows]) for member in chosen.members)
@@ -261,20 +261,20 @@ def test_knots_are_the_quantiles_of_what_members_say_of_these_rows() -> None:
 
 @few_seeds
 @pytest.mark.parametrize("number", range(len(RANK_SKILLS)))
-def test_how_a_member_spaces_its_predictions_changes_nothing(seed: int, number: int) -> None:
+def test_spacing_of_predictions_does_not_change_mean_ranks(seed: int, number: int) -> None:
     pool = tiny_pool(seed)
-    first, second = (choose_best_k_ranks(one, all_rows(one), RANK_SETTINGS) for one in (pool, bend(pool, number)))
+    first, second = (choose_best_k_ranks(one, all_rows(one), RANK_SETTINGS) for one in (pool, respace(pool, number)))
     assert (first.members, first.weights) == (second.members, second.weights)
-    np.testing.assert_allclose(outputs_of(bend(pool, number), second), outputs_of(pool, first), atol=1e-5)
+    np.testing.assert_allclose(outputs_of(respace(pool, number), second), outputs_of(pool, first), atol=1e-5)
 
 
-def test_how_a_member_spaces_its_predictions_does_change_the_mean_of_scores() -> None:
+def test_spacing_of_predictions_changes_the_mean_of_scores() -> None:
     pool = tiny_pool()
-    first, second = (choose_best_k(one, all_rows(one), RANK_SETTINGS) for one in (pool, bend(pool, 1)))
-    assert not np.allclose(outputs_of(pool, first), outputs_of(bend(pool, 1), second), atol=0.01)
+    first, second = (choose_best_k(one, all_rows(one), RANK_SETTINGS) for one in (pool, respace(pool, 1)))
+    assert not np.allclose(outputs_of(pool, first), outputs_of(respace(pool, 1), second), atol=0.01)
 
 
-def test_ranks_are_better_where_members_space_their_predictions_wildly() -> None:
+def test_ranks_score_higher_for_unevenly_spaced_predictions() -> None:
     pool = build_pool(REGRESSION, [1.0] * 4, num_rows=800, correlation=0)
     wild = replace(pool, outputs=(pool.outputs - 2.5) ** 5)
     rows, new = np.arange(400), np.arange(400, 800)
@@ -283,7 +283,7 @@ def test_ranks_are_better_where_members_space_their_predictions_wildly() -> None
     assert found > other + 0.1
 
 
-def test_what_is_kept_of_members_says_of_a_new_text_what_the_ensemble_says() -> None:
+def test_stored_knots_rank_new_texts_as_the_ensemble_does() -> None:
     pool, rows = build_pool(REGRESSION, RANK_SKILLS, num_rows=200), np.arange(120)
     chosen = choose_best_k_ranks(pool, rows, RANK_SETTINGS)
     members = members_of(pool, chosen)
@@ -299,7 +299,7 @@ def test_what_is_kept_of_members_says_of_a_new_text_what_the_ensemble_says() -> 
         np.testing.assert_allclose(combine_outputs(REGRESSION, outputs, kept)[:, 0], expected, rtol=1e-12)
 
 
-def test_twice_as_many_trials_are_considered_as_there_may_be_members() -> None:
+def test_twice_as_many_trials_as_members_are_considered() -> None:
     labels = np.linspace(0.1, 4.9, 60)
     noise = np.random.default_rng(0).normal(size=(2, 60))
     best_by_rank = np.exp(3 * labels) / np.exp(15)
@@ -309,7 +309,7 @@ def test_twice_as_many_trials_are_considered_as_there_may_be_members() -> None:
 
 
 @pytest.mark.parametrize("num_rows", [1, 2, 3, 50])
-def test_the_only_candidate_is_chosen_by_however_few_rows(num_rows: int) -> None:
+def test_only_candidate_is_selected_for_any_number_of_rows(num_rows: int) -> None:
     pool = build_pool(REGRESSION, [0.5])
     chosen = choose_best_k_ranks(pool, np.arange(num_rows), RANK_SETTINGS)
     assert (chosen.members, chosen.weights) == ((0,), (1.0,))
@@ -317,7 +317,7 @@ def test_the_only_candidate_is_chosen_by_however_few_rows(num_rows: int) -> None
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("constant", ["predictions", "labels"])
-def test_constant_predictions_or_labels_choose_something(constant: str) -> None:
+def test_mean_ranks_of_constant_predictions_select_something(constant: str) -> None:
     labels = np.linspace(0, 5, 30)
     alike = {
         "predictions": pool_of(REGRESSION, np.full((3, 30), 0.1), labels),

@@ -1,4 +1,4 @@
-"""A pool holds every scored epoch of every trial that has not failed, from files alone, on the same examples."""
+"""A pool holds every scored epoch of every trial that has not failed, read from files, on the same examples."""
 
 import gc
 import json
@@ -31,7 +31,7 @@ MakeReport = Callable[..., EpochReport]
 MakeRecord = Callable[..., TrialRecord]
 
 KEYS = [(f"{trial:04d}-r0", epoch) for trial in range(3) for epoch in (1, 2)]
-"""What `sweep_folder` holds."""
+"""Candidates of `sweep_folder`."""
 
 
 def keys_of(pool: Pool) -> list[tuple[str, int]]:
@@ -43,14 +43,14 @@ def part_path(folder: Path, trial: str, epoch: int, task: str = "sst") -> Path:
 
 
 def write_best(folder: Path, trial: str, text: str) -> None:
-    """Writes what a trial says of the epochs whose weights it has kept."""
+    """Writes a trial's best epochs by task."""
     path = folder / "trials" / trial / "checkpoint" / "best.json"
     path.parent.mkdir(parents=True)
     path.write_text(text)
 
 
 def write_weights(folder: Path, trial: str, *epochs: int) -> None:
-    """Leaves files where a trial keeps the weights of these epochs."""
+    """Creates files for a trial's stored weights of these epochs."""
     for epoch in epochs:
         path = weights_path(StateFolder(path=folder / "trials" / trial / "checkpoint"), epoch)
         path.parent.mkdir(exist_ok=True)
@@ -58,7 +58,7 @@ def write_weights(folder: Path, trial: str, *epochs: int) -> None:
 
 
 def assert_equal(first: Pool, second: Pool) -> None:
-    """Two pools hold the same, wherever they were read from."""
+    """Two pools have the same contents, wherever they were read from."""
     assert [replace(one, sweep="") for one in first.candidates] == [replace(one, sweep="") for one in second.candidates]
     assert (first.task, first.ids) == (second.task, second.ids)
     np.testing.assert_array_equal(first.labels, second.labels)
@@ -73,7 +73,7 @@ def write_part(folder: Path, trial: str, epoch: int, ids: Sequence[str], labels:
 
 @pytest.fixture
 def write_small_sweep(make_report: MakeReport, make_record: MakeRecord) -> Callable[..., Path]:
-    """`write_small_sweep(folder, trials)`: a sweep with so many epochs of each trial, by its number."""
+    """`write_small_sweep(folder, trials)`: a sweep with this many epochs for each trial number."""
 
     def write(folder: Path, trials: Mapping[int, int], *, seed: int = 0) -> Path:
         write_sweep(folder, {"name": folder.name})
@@ -101,7 +101,7 @@ def test_every_epoch_of_every_trial_is_a_candidate_with_its_outputs(sweep_folder
 
 
 @pytest.mark.parametrize("task", TASKS.values())
-def test_values_are_those_of_the_logits(sweep_folder: Path, task: Task) -> None:
+def test_values_match_the_logits(sweep_folder: Path, task: Task) -> None:
     pool = read_pool([sweep_folder], task.name)
     labels, logits = stack_predictions(open_folder(sweep_folder), task.name, "dev", KEYS)
     expected = example_values(task, logits, labels)
@@ -113,14 +113,14 @@ def test_values_are_those_of_the_logits(sweep_folder: Path, task: Task) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS.values())
-def test_margins_are_those_of_the_outputs_and_lie_in_order(sweep_folder: Path, task: Task) -> None:
+def test_margins_match_the_outputs_and_are_contiguous(sweep_folder: Path, task: Task) -> None:
     pool = read_pool([sweep_folder], task.name)
     np.testing.assert_array_equal(pool.margins, margins_of(task, pool.outputs, pool.labels))
     assert pool.margins.flags["C_CONTIGUOUS"]
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_sweep_gives_the_same_pool_before_and_after_compaction(sweep_folder: Path, task: str) -> None:
+def test_pool_is_equal_before_and_after_compaction(sweep_folder: Path, task: str) -> None:
     before = read_pool([sweep_folder], task)
     compact(sweep_folder)
     assert not part_path(sweep_folder, "0000-r0", 1, task).exists()
@@ -128,7 +128,7 @@ def test_a_sweep_gives_the_same_pool_before_and_after_compaction(sweep_folder: P
     assert_equal(read_pool([sweep_folder], task), before)
 
 
-def test_a_copy_behind_a_uri_gives_the_same_pool(sweep_folder: Path, tmp_path: Path) -> None:
+def test_copy_behind_a_uri_gives_the_same_pool(sweep_folder: Path, tmp_path: Path) -> None:
     write_best(sweep_folder, "0001-r0", '{"overall": 2}')
     write_weights(sweep_folder, "0001-r0", 2)
     uri = (tmp_path / "copy").as_uri()
@@ -156,7 +156,7 @@ def test_several_sweeps_make_one_pool_in_their_order(tmp_path: Path, write_small
     assert len(np.unique(expected[:, 0])) == 7
 
 
-def test_replicates_are_trials_of_their_own_with_the_number_of_their_configuration(
+def test_replicates_are_trials_with_their_configurations_number(
     tmp_path: Path, make_report: MakeReport, make_record: MakeRecord
 ) -> None:
     write_sweep(tmp_path, {})
@@ -169,7 +169,7 @@ def test_replicates_are_trials_of_their_own_with_the_number_of_their_configurati
 
 
 @pytest.mark.parametrize("is_compacted", [False, True])
-def test_a_trial_that_failed_is_left_out(sweep_folder: Path, make_record: MakeRecord, is_compacted: bool) -> None:
+def test_failed_trial_is_excluded(sweep_folder: Path, make_record: MakeRecord, is_compacted: bool) -> None:
     statuses = ("failed", "pruned", "reused")
     write_trials(sweep_folder, [make_record(n, status=status) for n, status in enumerate(statuses)], tuple(TASKS))
     if is_compacted:
@@ -177,7 +177,7 @@ def test_a_trial_that_failed_is_left_out(sweep_folder: Path, make_record: MakeRe
     assert keys_of(read_pool([sweep_folder], "sst")) == KEYS[2:]
 
 
-def test_a_trial_without_the_task_is_left_out(
+def test_trial_without_the_task_is_excluded(
     sweep_folder: Path, make_report: MakeReport, make_record: MakeRecord
 ) -> None:
     write_trials(sweep_folder, [make_record(number) for number in range(4)], tuple(TASKS))
@@ -186,12 +186,12 @@ def test_a_trial_without_the_task_is_left_out(
     assert keys_of(read_pool([sweep_folder], "sst")) == [*KEYS, ("0003-r0", 1)]
 
 
-def test_predictions_of_an_epoch_that_was_not_reported_are_not_there(sweep_folder: Path) -> None:
+def test_predictions_of_an_unreported_epoch_are_excluded(sweep_folder: Path) -> None:
     write_part(sweep_folder, "0001-r0", 3, ["another"], [1.0])
     assert keys_of(read_pool([sweep_folder], "sst")) == KEYS
 
 
-def test_weights_are_there_for_the_epochs_that_best_json_names(sweep_folder: Path) -> None:
+def test_epochs_in_best_json_have_weights(sweep_folder: Path) -> None:
     write_best(sweep_folder, "0000-r0", json.dumps({"sst": 2, "qqp": 2, "overall": 7}))
     write_best(sweep_folder, "0002-r0", json.dumps({"sst": 2, "sts": 1}))
     write_weights(sweep_folder, "0000-r0", 1, 2, 7)
@@ -201,13 +201,13 @@ def test_weights_are_there_for_the_epochs_that_best_json_names(sweep_folder: Pat
         assert found == [False, True, False, False, True, True]
 
 
-def test_a_trial_whose_weights_were_deleted_is_a_candidate_without_weights(sweep_folder: Path) -> None:
+def test_trial_with_deleted_weights_is_a_candidate_without_weights(sweep_folder: Path) -> None:
     write_best(sweep_folder, "0000-r0", "{}")
     (sweep_folder / "trials/0001-r0/checkpoint").write_text("no folder")
     assert not any(candidate.has_weights for candidate in read_pool([sweep_folder], "sst").candidates)
 
 
-def test_weights_whose_file_is_gone_are_not_there(sweep_folder: Path) -> None:
+def test_missing_weights_file_is_no_weights(sweep_folder: Path) -> None:
     write_best(sweep_folder, "0000-r0", json.dumps({"sst": 1, "qqp": 2}))
     write_best(sweep_folder, "0001-r0", json.dumps({"sst": 1}))
     write_weights(sweep_folder, "0000-r0", 1)
@@ -215,7 +215,7 @@ def test_weights_whose_file_is_gone_are_not_there(sweep_folder: Path) -> None:
     assert found == [True, False, False, False, False, False]
 
 
-def test_a_damaged_best_json_is_named(sweep_folder: Path) -> None:
+def test_damaged_best_json_is_named(sweep_folder: Path) -> None:
     write_best(sweep_folder, "0001-r0", '{"sst": ')
     with pytest.raises(ValueError, match=r"^\S+/trials/0001-r0/checkpoint/best\.json: truncated or damaged: "):
         read_pool([sweep_folder], "sst")
@@ -230,7 +230,7 @@ def test_one_candidate_and_one_example_make_a_pool(tmp_path: Path, write_small_s
 
 
 @pytest.mark.parametrize("kept", [[3, 0], np.array([5]), []])
-def test_a_pool_of_some_candidates_keeps_their_order_and_forgets_what_was_known(
+def test_subset_of_a_pool_keeps_its_order_and_clears_its_caches(
     sweep_folder: Path, kept: list[int] | npt.NDArray[np.intp]
 ) -> None:
     pool = read_pool([sweep_folder], "sts")
@@ -243,14 +243,14 @@ def test_a_pool_of_some_candidates_keeps_their_order_and_forgets_what_was_known(
     assert part.trial_numbers.tolist() == list(range(len(numbers)))
 
 
-def test_trials_are_told_apart_by_their_sweep(sweep_folder: Path) -> None:
+def test_equal_trial_ids_of_two_sweeps_are_different_trials(sweep_folder: Path) -> None:
     pool = read_pool([sweep_folder], "sst")
     candidates = [("a", "0"), ("a", "1"), ("b", "0"), ("a", "0")]
     named = [Candidate(sweep=sweep, trial=trial, epoch=1, number=0) for sweep, trial in candidates]
     assert replace(pool, candidates=tuple(named)).trial_numbers.tolist() == [0, 1, 2, 0]
 
 
-def test_tables_are_not_kept_while_others_are_read(
+def test_memory_holds_one_table_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write_small_sweep: Callable[..., Path]
 ) -> None:
     allocated: list[int] = []
@@ -281,20 +281,20 @@ def test_missing_predictions_are_named(sweep_folder: Path) -> None:
     assert keys_of(read_pool([sweep_folder], "qqp")) == KEYS
 
 
-def test_a_missing_table_is_a_lack_of_the_first_predictions(sweep_folder: Path) -> None:
+def test_missing_table_is_reported_as_missing_predictions(sweep_folder: Path) -> None:
     compact(sweep_folder)
     (sweep_folder / "predictions/sst-dev.parquet").unlink()
     with pytest.raises(ValueError, match=r"got none of trial 0000-r0 of \S+ at epoch 1$"):
         read_pool([sweep_folder], "sst")
 
 
-def test_the_last_predictions_are_missed_too(sweep_folder: Path) -> None:
+def test_last_missing_predictions_are_named(sweep_folder: Path) -> None:
     part_path(sweep_folder, "0002-r0", 2).unlink()
     with pytest.raises(ValueError, match=r"got none of trial 0002-r0 of \S+ at epoch 2$"):
         read_pool([sweep_folder], "sst")
 
 
-def test_a_damaged_file_of_predictions_is_named(sweep_folder: Path) -> None:
+def test_damaged_predictions_file_is_named(sweep_folder: Path) -> None:
     path = part_path(sweep_folder, "0001-r0", 2)
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ValueError, match=f"^{re.escape(str(path))}: truncated or damaged: "):
@@ -318,14 +318,14 @@ def test_predictions_of_other_examples_are_named(sweep_folder: Path, change: str
         read_pool([sweep_folder], "sst")
 
 
-def test_sweeps_of_other_data_are_named(tmp_path: Path, write_small_sweep: Callable[..., Path]) -> None:
+def test_sweeps_with_other_data_are_named(tmp_path: Path, write_small_sweep: Callable[..., Path]) -> None:
     first, second = (write_small_sweep(tmp_path / name, {0: 1}) for name in ("first", "second"))
     write_part(second, "0000-r0", 1, [f"another-{row}" for row in range(60)], read_pool([first], "sst").labels)
     with pytest.raises(ValueError, match=r"got others for trial 0000-r0 of \S+/second at epoch 1 than for \S.*/first"):
         read_pool([first, second], "sst")
 
 
-def test_an_example_without_a_label_is_named(sweep_folder: Path) -> None:
+def test_example_without_a_label_is_named(sweep_folder: Path) -> None:
     for trial, epoch in KEYS:
         write_part(sweep_folder, trial, epoch, ["a", "b", "c", "d"], [0, np.nan, 1, np.nan])
     with pytest.raises(ValueError, match=r"^every example of sst-dev must have a label to select by, got none for b$"):
@@ -345,41 +345,41 @@ def score_none(folder: Path, _make_record: MakeRecord) -> None:
         path.unlink()
 
 
-@pytest.mark.parametrize("spoil", [fail_all, forget_all, score_none])
-def test_a_sweep_without_candidates_is_named(
-    sweep_folder: Path, make_record: MakeRecord, spoil: Callable[[Path, MakeRecord], None]
+@pytest.mark.parametrize("change", [fail_all, forget_all, score_none])
+def test_sweep_without_candidates_is_named(
+    sweep_folder: Path, make_record: MakeRecord, change: Callable[[Path, MakeRecord], None]
 ) -> None:
-    spoil(sweep_folder, make_record)
+    change(sweep_folder, make_record)
     line = f"there must be a trial that was scored on sst-dev and has not failed, got none in {sweep_folder}"
     with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
         read_pool([sweep_folder], "sst")
 
 
-def test_sweeps_without_candidates_are_all_named(tmp_path: Path) -> None:
+def test_all_sweeps_without_candidates_are_named(tmp_path: Path) -> None:
     for name in ("first", "second"):
         write_sweep(tmp_path / name, {})
     with pytest.raises(ValueError, match=r", got none in \S+/first, \S+/second$"):
         read_pool([tmp_path / "first", tmp_path / "second"], "sst")
 
 
-def test_there_must_be_a_sweep() -> None:
+def test_a_sweep_is_required() -> None:
     with pytest.raises(ValueError, match=r"^there must be a trial that was scored on sst-dev"):
         read_pool([], "sst")
 
 
-def test_a_folder_that_is_no_sweep_is_named_beside_one_that_is(sweep_folder: Path, tmp_path: Path) -> None:
+def test_invalid_sweep_folder_is_named(sweep_folder: Path, tmp_path: Path) -> None:
     line = f"{tmp_path} is no sweep folder: it has no sweep.json"
     with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
         read_pool([sweep_folder, tmp_path], "sst")
 
 
 @pytest.mark.parametrize("name_again", [str, "{}/".format, Path.as_uri])
-def test_a_sweep_that_is_named_twice_is_refused(sweep_folder: Path, name_again: Callable[[Path], str]) -> None:
+def test_repeated_sweep_is_refused(sweep_folder: Path, name_again: Callable[[Path], str]) -> None:
     with pytest.raises(ValueError, match=r"^each sweep must be named once, got \['"):
         read_pool([sweep_folder, name_again(sweep_folder)], "sst")
 
 
-def test_a_task_that_is_not_known_is_answered_with_those_that_are(sweep_folder: Path) -> None:
+def test_unknown_task_gets_the_known_ones(sweep_folder: Path) -> None:
     with pytest.raises(ValueError, match=r"^unknown task 'stsb'; did you mean 'sts'\? known: sts, qqp, sst$"):
         read_pool([sweep_folder], "stsb")
 
@@ -388,26 +388,26 @@ each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
 
 
 def repeated(task: Task, originals: Sequence[int], *, num_epochs: int = 1) -> Pool:
-    """A pool in which the candidate at each place says what an original one does, by its number."""
+    """A pool in which each candidate has the outputs of an original one, given by index."""
     distinct = build_pool(task, [0.5] * (max(originals) + 1), num_rows=30)
     pool = build_pool(task, [0.5] * (len(originals) // num_epochs), num_rows=30, num_epochs=num_epochs)
     return replace(pool, labels=distinct.labels, outputs=distinct.outputs[list(originals)])
 
 
-def places_left(pool: Pool, kept: Collection[int]) -> list[int]:
-    """Which places of a pool are left, where some candidates' weights were kept."""
+def kept_indices(pool: Pool, kept: Collection[int]) -> list[int]:
+    """Indices of a pool that remain when some candidates have weights."""
     marked = keeping(pool, kept)
     return [marked.candidates.index(candidate) for candidate in without_copies(marked).candidates]
 
 
 @each_task
-def test_a_pool_without_copies_stays_as_it_is(task: Task) -> None:
+def test_pool_without_copies_is_unchanged(task: Task) -> None:
     pool = build_pool(task, [0.5] * 6, num_epochs=2)
     assert without_copies(pool) is pool
 
 
 @each_task
-def test_of_copies_across_trials_the_first_stays_in_its_place(task: Task) -> None:
+def test_first_of_copies_across_trials_is_kept(task: Task) -> None:
     pool = repeated(task, [2, 0, 2, 1, 0, 2, 3])
     found = without_copies(pool)
     assert [candidate.number for candidate in found.candidates] == [0, 1, 3, 6]
@@ -416,7 +416,7 @@ def test_of_copies_across_trials_the_first_stays_in_its_place(task: Task) -> Non
     assert (found.task, found.ids) == (pool.task, pool.ids)
 
 
-def test_the_first_epochs_that_two_trials_share_stay_in_one_of_them() -> None:
+def test_shared_first_epochs_are_kept_in_one_trial() -> None:
     found = without_copies(repeated(TASKS["sst"], [0, 1, 2, 0, 1, 3], num_epochs=3))
     assert [(one.trial, one.epoch) for one in found.candidates] == [
         ("0000-r0", 1),
@@ -427,7 +427,7 @@ def test_the_first_epochs_that_two_trials_share_stay_in_one_of_them() -> None:
     assert found.trial_numbers.tolist() == [0, 0, 0, 1]
 
 
-def test_a_trial_that_another_sweep_took_over_whole_is_there_once() -> None:
+def test_reused_trial_of_another_sweep_appears_once() -> None:
     pool = repeated(TASKS["qqp"], [0, 1, 0, 1], num_epochs=2)
     sweeps = ("first", "first", "second", "second")
     named = tuple(replace(one, sweep=sweep) for one, sweep in zip(pool.candidates, sweeps, strict=True))
@@ -447,24 +447,24 @@ def test_a_trial_that_another_sweep_took_over_whole_is_there_once() -> None:
         ((1,), [0, 1, 3]),
     ],
 )
-def test_of_copies_the_first_whose_weights_were_kept_stays(kept: Collection[int], left: list[int]) -> None:
+def test_first_copy_with_weights_is_kept(kept: Collection[int], left: list[int]) -> None:
     pool = repeated(TASKS["sts"], [0, 1, 0, 2, 0])
-    assert places_left(pool, kept) == left
+    assert kept_indices(pool, kept) == left
 
 
-def test_candidates_that_say_nearly_the_same_all_stay() -> None:
+def test_nearly_equal_candidates_are_kept() -> None:
     pool = repeated(TASKS["sts"], [0, 0])
     outputs = pool.outputs.copy()
     outputs[1, 7] = np.nextafter(outputs[1, 7], np.float32(5))
     assert without_copies(replace(pool, outputs=outputs)).candidates == pool.candidates
 
 
-def test_constant_predictions_are_copies_where_the_constant_is_the_same() -> None:
+def test_constant_predictions_are_copies_only_of_equal_constants() -> None:
     pool = repeated(TASKS["sts"], [0, 1, 2])
     constant = np.ones_like(pool.outputs) * np.array([2.5, 1, 2.5], np.float32)[:, None, None]
     assert [one.number for one in without_copies(replace(pool, outputs=constant)).candidates] == [0, 1]
 
 
-def test_the_only_candidate_stays() -> None:
+def test_only_candidate_is_kept() -> None:
     pool = build_pool(TASKS["sst"], [0.5])
     assert without_copies(pool).candidates == pool.candidates

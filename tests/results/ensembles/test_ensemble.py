@@ -1,4 +1,4 @@
-"""An ensemble is the weighted mean of its members, tempered or not, or of their ranks, and is scored as a model is."""
+"""An ensemble is the weighted mean of its members' outputs, calibrated or not, or of their ranks."""
 
 from dataclasses import replace
 from typing import Any
@@ -40,12 +40,12 @@ def build_pool(task: Task, candidates: int = 4, rows: int = 60, seed: int = 0) -
 
 
 def draw_logits(task: Task, candidates: int = 4, rows: int = 60, seed: int = 0) -> Floats:
-    """Those of `build_pool`, (candidates, rows, num_logits)."""
+    """Logits of `build_pool`, (candidates, rows, num_logits)."""
     return 2 * np.random.default_rng(seed).normal(size=(candidates, rows, task.num_logits))
 
 
 def draw_scores(rows: int, seed: int = 0) -> Floats:
-    """Distinct predictions of similarity, far from evenly spread."""
+    """Distinct, unevenly spaced predictions of similarity."""
     return 5 * np.random.default_rng(seed).beta(0.5, 2, rows)
 
 
@@ -61,7 +61,7 @@ def draw_scores(rows: int, seed: int = 0) -> Floats:
         {"temperatures": (2.0,)},
     ],
 )
-def test_an_ensemble_has_each_member_once_with_weights_that_make_1(changes: dict[str, Any]) -> None:
+def test_members_are_unique_and_weights_sum_to_1(changes: dict[str, Any]) -> None:
     fields: dict[str, Any] = {"members": (1, 2), "weights": (0.25, 0.75)}
     Ensemble(**fields, knots=((0.0, 1.0), (0.0, 2.0)))
     Ensemble(**fields, temperatures=(0.5, 2.0))
@@ -76,7 +76,7 @@ def test_equal_members_have_equal_weights() -> None:
     assert sum(equal_ensemble(np.arange(49)).weights) == pytest.approx(1)
 
 
-def test_the_largest_weights_stay_in_their_order_and_make_1() -> None:
+def test_largest_weights_keep_their_order_and_sum_to_1() -> None:
     members, weights = np.array([10, 11, 12, 13, 14]), np.array([1.0, 3.0, 0.0, 2.0, 1.0])
     found = weighted_ensemble(members, weights, max_models=3)
     assert found.members == (11, 13, 10)  # the first of equals
@@ -84,19 +84,19 @@ def test_the_largest_weights_stay_in_their_order_and_make_1() -> None:
 
 
 @pytest.mark.parametrize("max_models", [4, 5, 100])
-def test_a_member_without_weight_is_none(max_models: int) -> None:
+def test_member_of_weight_zero_is_removed(max_models: int) -> None:
     found = weighted_ensemble(np.arange(5), np.array([1.0, 3.0, 0.0, 2.0, 1.0]), max_models)
     assert found.members == (1, 3, 0, 4)
     assert found.weights == pytest.approx((3 / 7, 2 / 7, 1 / 7, 1 / 7))
 
 
-def test_there_may_be_one_model_only() -> None:
+def test_one_model_is_allowed() -> None:
     found = weighted_ensemble(np.arange(3), np.array([0.1, 0.2, 0.1]), max_models=1)
     assert found == Ensemble(members=(1,), weights=(1.0,))
 
 
 @pytest.mark.parametrize("task", TASKS.values())
-def test_an_ensemble_says_the_weighted_mean_of_what_its_members_say(task: Task) -> None:
+def test_ensemble_output_is_weighted_mean(task: Task) -> None:
     pool, rows = build_pool(task), np.array([5, 3, 3, 59, 0])
     ensemble = Ensemble(members=(3, 0, 2), weights=(0.5, 0.125, 0.375))
     expected = np.average(pool.outputs[[3, 0, 2]], axis=0, weights=[0.5, 0.125, 0.375])[rows]
@@ -107,19 +107,19 @@ def test_an_ensemble_says_the_weighted_mean_of_what_its_members_say(task: Task) 
 
 @pytest.mark.parametrize("task", TASKS.values())
 @pytest.mark.parametrize("num_rows", [0, 1, 60])
-def test_an_ensemble_of_one_says_what_its_member_says(task: Task, num_rows: int) -> None:
+def test_ensemble_of_one_has_its_members_output(task: Task, num_rows: int) -> None:
     pool, rows = build_pool(task), np.arange(num_rows)
     found = ensemble_outputs(pool, equal_ensemble(np.array([2])), rows)
     np.testing.assert_array_equal(found, pool.outputs[2, rows])
 
 
-def test_probabilities_of_an_ensemble_make_1() -> None:
+def test_ensemble_probabilities_sum_to_1() -> None:
     found = ensemble_outputs(build_pool(CLASSES), equal_ensemble(np.arange(4)), np.arange(60))
     np.testing.assert_allclose(found.sum(-1), 1, rtol=1e-6)
 
 
 @pytest.mark.parametrize("task", [CLASSES, BINARY])
-def test_members_logits_are_divided_by_their_temperatures_before_they_are_averaged(task: Task) -> None:
+def test_member_logits_are_divided_by_temperatures_before_averaging(task: Task) -> None:
     pool, rows, members, temperatures = build_pool(task), np.array([5, 3, 59, 0]), [3, 0, 2], (0.5, 1.0, 4.0)
     ensemble = Ensemble(members=tuple(members), weights=(0.5, 0.125, 0.375), temperatures=temperatures)
     logits = draw_logits(task)[members][:, rows] / np.array(temperatures)[:, None, None]
@@ -132,7 +132,7 @@ def test_members_logits_are_divided_by_their_temperatures_before_they_are_averag
 
 
 @pytest.mark.parametrize("task", TASKS.values())
-def test_temperatures_of_1_change_no_more_than_the_last_digit(task: Task) -> None:
+def test_temperature_of_1_changes_at_most_the_last_digit(task: Task) -> None:
     pool, plain = build_pool(task), equal_ensemble(np.arange(4))
     found, expected = (
         ensemble_outputs(pool, one, np.arange(60)) for one in (replace(plain, temperatures=(1.0,) * 4), plain)
@@ -140,14 +140,14 @@ def test_temperatures_of_1_change_no_more_than_the_last_digit(task: Task) -> Non
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-def test_a_regressions_outputs_are_averaged_whatever_the_temperatures() -> None:
+def test_regression_outputs_ignore_temperatures() -> None:
     pool, plain = build_pool(REGRESSION), equal_ensemble(np.arange(4))
     hot = replace(plain, temperatures=(0.1, 1.0, 5.0, 20.0))
     found, expected = (ensemble_outputs(pool, one, np.arange(60)) for one in (hot, plain))
     np.testing.assert_array_equal(found, expected)
 
 
-def test_a_temperature_belongs_to_its_member_wherever_it_stands() -> None:
+def test_temperatures_stay_with_their_members_in_any_order() -> None:
     pool = build_pool(CLASSES)
     first = Ensemble(members=(3, 0), weights=(0.25, 0.75), temperatures=(0.5, 4.0))
     second = Ensemble(members=(0, 3), weights=(0.75, 0.25), temperatures=(4.0, 0.5))
@@ -156,39 +156,39 @@ def test_a_temperature_belongs_to_its_member_wherever_it_stands() -> None:
 
 
 @pytest.mark.parametrize("num_rows", [0, 1])
-def test_few_rows_are_tempered_too(num_rows: int) -> None:
+def test_temperatures_apply_to_a_subset_of_rows(num_rows: int) -> None:
     pool = build_pool(CLASSES)
     one = Ensemble(members=(2,), weights=(1.0,), temperatures=(2.0,))
     found = ensemble_outputs(pool, one, np.arange(num_rows))
     np.testing.assert_allclose(found, softmax(draw_logits(CLASSES)[2, :num_rows] / 2, axis=-1), atol=1e-6)
 
 
-def test_knots_are_quantiles_in_equal_steps() -> None:
+def test_knots_are_equally_spaced_quantiles() -> None:
     knots = find_knots(np.random.default_rng(0).permutation(np.arange(0, 501)) / 100)
     assert len(knots) == NUM_KNOTS == 101
     np.testing.assert_allclose(knots, np.linspace(0, 5, 101))
     assert find_knots(np.array([2.5], dtype=np.float32)) == (2.5,) * NUM_KNOTS
 
 
-def test_ranks_among_as_many_as_there_are_knots_are_those_of_scipy() -> None:
+def test_ranks_match_scipy_where_knots_are_all_values() -> None:
     values = draw_scores(NUM_KNOTS)
     found = ranks_of(find_knots(values), values)
     np.testing.assert_allclose(found, (rankdata(values) - 1) / (NUM_KNOTS - 1), atol=1e-9)
 
 
-def test_equal_predictions_have_the_middle_of_their_ranks() -> None:
+def test_equal_predictions_have_their_mean_rank() -> None:
     values = np.array([0.0] * 20 + [1.0] * 30 + [2.0] + [5.0] * 50)
     np.testing.assert_allclose(ranks_of(tuple(values), values), (rankdata(values) - 1) / 100, atol=1e-12)
 
 
-def test_ranks_among_many_clipped_predictions_are_those_of_scipy_but_for_a_step() -> None:
-    values = np.clip(np.random.default_rng(0).normal(2.5, 2.5, 3000), 0, 5)  # a sixth of them at either end
+def test_ranks_of_many_clipped_predictions_match_scipy_within_one_step() -> None:
+    values = np.clip(np.random.default_rng(0).normal(2.5, 2.5, 3000), 0, 5)  # a sixth of them at each bound
     found = ranks_of(find_knots(values), values)
     np.testing.assert_allclose(found, (rankdata(values) - 1) / 2999, atol=1 / (NUM_KNOTS - 1))
     assert found.min() == pytest.approx((values == 0).mean() / 2, abs=0.01)
 
 
-def test_ranks_keep_the_order_and_stay_between_0_and_1_for_new_predictions() -> None:
+def test_ranks_keep_order_and_stay_within_0_and_1_for_new_predictions() -> None:
     knots = find_knots(draw_scores(400))
     found = ranks_of(knots, np.linspace(-1, 7, 500))
     assert (np.diff(found) >= 0).all()
@@ -226,7 +226,7 @@ def test_ranks_do_not_depend_on_a_members_scale() -> None:
     np.testing.assert_allclose(second, first, atol=1e-6)
 
 
-def test_one_new_text_has_the_rank_that_it_has_among_many() -> None:
+def test_one_text_has_the_same_rank_as_among_many() -> None:
     values = draw_scores(300)
     ensemble = Ensemble(members=(0,), weights=(1.0,), knots=(find_knots(values),))
     together = combine_outputs(REGRESSION, values[None, :, None], ensemble)
@@ -235,7 +235,7 @@ def test_one_new_text_has_the_rank_that_it_has_among_many() -> None:
 
 
 @pytest.mark.parametrize("task", TASKS.values())
-def test_a_score_is_that_of_training(task: Task) -> None:
+def test_score_equals_that_of_training(task: Task) -> None:
     generator = np.random.default_rng(0)
     pool, rows = build_pool(task), generator.permutation(60)[:40]
     logits = 2 * generator.normal(size=(60, task.num_logits))
@@ -243,7 +243,7 @@ def test_a_score_is_that_of_training(task: Task) -> None:
     assert score_rows(pool, outputs_of(task, logits)[rows], rows) == pytest.approx(expected, rel=1e-5)
 
 
-def test_models_that_contradict_each_other_say_the_middle() -> None:
+def test_contradicting_models_give_the_middle() -> None:
     outputs = build_pool(REGRESSION, candidates=1).outputs[0].astype(np.float64)
     both = combine_outputs(REGRESSION, np.stack([outputs, 5 - outputs]), equal_ensemble(np.arange(2)))
     np.testing.assert_allclose(both, 2.5, rtol=1e-12)

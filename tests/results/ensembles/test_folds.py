@@ -1,4 +1,4 @@
-"""Folds are of equal size, hold labels alike, follow from a seed, and leave no example out."""
+"""Folds have equal sizes and similar labels, depend on the seed, and cover every example."""
 
 import re
 
@@ -31,7 +31,7 @@ def test_folds_have_equal_sizes_and_equal_shares_of_each_class(rows: int, num_fo
             assert np.ptp(np.bincount(folds[labels == label], minlength=num_folds)) <= 2
 
 
-def test_each_fold_has_one_example_of_each_step_of_real_labels() -> None:
+def test_each_fold_has_one_example_per_quantile_of_real_labels() -> None:
     labels = np.random.default_rng(0).uniform(0, 5, 103)
     folds = assign_folds(labels, 5, np.random.default_rng(1))
     ranked = folds[labels.argsort()]
@@ -40,20 +40,20 @@ def test_each_fold_has_one_example_of_each_step_of_real_labels() -> None:
     assert len(set(ranked[100:])) == 3
 
 
-def test_folds_follow_from_the_seed() -> None:
+def test_folds_depend_on_the_seed() -> None:
     labels = draw_labels(200, 5)
     first, again, other = (assign_folds(labels, 5, np.random.default_rng(seed)) for seed in (3, 3, 4))
     np.testing.assert_array_equal(first, again)
     assert 0.1 < (first == other).mean() < 0.3
 
 
-def test_a_generator_gives_other_folds_the_next_time() -> None:
+def test_generator_gives_other_folds_at_each_call() -> None:
     labels, generator = draw_labels(200, 5), np.random.default_rng(3)
     first, second = (assign_folds(labels, 5, generator) for _ in range(2))
     assert 0.1 < (first == second).mean() < 0.3
 
 
-def test_every_example_is_as_likely_in_every_fold() -> None:
+def test_every_example_is_equally_likely_in_every_fold() -> None:
     labels, generator = draw_labels(23, 3), np.random.default_rng(0)
     drawn = np.stack([assign_folds(labels, 5, generator) for _ in range(4000)])
     shares = np.stack([(drawn == fold).mean(axis=0) for fold in range(5)])
@@ -62,13 +62,13 @@ def test_every_example_is_as_likely_in_every_fold() -> None:
 
 @pytest.mark.parametrize("rows", [(0, 1), (0, 19)])
 def test_among_equal_labels_any_two_examples_may_share_a_fold(rows: tuple[int, int]) -> None:
-    """Of the 19 others, 3 are in the fold of one of 20 examples in 5 folds."""
+    """With 20 examples in 5 folds, an example shares its fold with 3 of the 19 others."""
     generator = np.random.default_rng(0)
     drawn = np.stack([assign_folds(np.zeros(20), 5, generator) for _ in range(4000)])
     assert (drawn[:, rows[0]] == drawn[:, rows[1]]).mean() == pytest.approx(3 / 19, abs=0.03)
 
 
-def test_there_may_be_as_many_folds_as_examples() -> None:
+def test_as_many_folds_as_examples_are_allowed() -> None:
     folds = assign_folds(draw_labels(7, 2), 7, np.random.default_rng(0))
     assert sorted(folds) == list(range(7))
     assert sorted(assign_folds(np.array([1.0, 0.0]), 2, np.random.default_rng(0))) == [0, 1]
@@ -81,7 +81,7 @@ def test_fewer_than_two_folds_or_more_than_examples_are_refused(num_folds: int, 
         assign_folds(np.zeros(rows), num_folds, np.random.default_rng(0))
 
 
-def test_each_fold_is_paired_with_all_that_is_outside_it() -> None:
+def test_each_fold_is_paired_with_its_complement() -> None:
     pairs = [(outside.tolist(), inside.tolist()) for outside, inside in iter_folds(np.array([1, 0, 2, 1, 0]))]
     assert pairs == [([0, 2, 3], [1, 4]), ([1, 2, 4], [0, 3]), ([0, 1, 3, 4], [2])]
 
@@ -96,17 +96,17 @@ def test_every_example_is_inside_once() -> None:
 
 
 @pytest.mark.parametrize(("num_rows", "count"), [(2, 2), (3, 3), (5, 5), (6, 5), (1000, 5)])
-def test_of_an_accuracy_there_are_as_many_folds_as_asked_for_or_as_examples(num_rows: int, count: int) -> None:
+def test_accuracy_has_the_given_folds_or_as_many_as_examples(num_rows: int, count: int) -> None:
     assert count_folds(TASKS["sst"], num_rows, 5) == count_folds(TASKS["qqp"], num_rows, 5) == count
 
 
 @pytest.mark.parametrize(
     ("num_rows", "count"), [(2, 2), (13, 2), (3 * LEAST_ROWS - 1, 2), (3 * LEAST_ROWS, 3), (50, 5), (1000, 5)]
 )
-def test_of_a_correlation_no_more_than_leave_enough_examples_in_each(num_rows: int, count: int) -> None:
+def test_correlation_has_only_folds_with_enough_examples(num_rows: int, count: int) -> None:
     assert count_folds(TASKS["sts"], num_rows, 5) == count
 
 
-def test_fewer_folds_than_2_are_not_made_more() -> None:
+def test_number_of_folds_below_2_is_not_raised() -> None:
     assert count_folds(TASKS["sts"], 100, 1) == 1
     assert count_folds(TASKS["sts"], 1, 5) == 1

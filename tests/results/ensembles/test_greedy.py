@@ -1,4 +1,4 @@
-"""Greedy selection is that of the paper, line by line, and brute force bounds what it reaches."""
+"""Greedy selection against the paper's algorithm line by line, and against a brute-force bound."""
 
 from dataclasses import replace
 from itertools import combinations, combinations_with_replacement
@@ -10,7 +10,7 @@ from mtlib.tasks import TASKS, Task
 from results.ensembles.best_k import choose_best_k, choose_single
 from results.ensembles.greedy import addition_scorer, choose_greedy, draw_bags, grow
 from results.ensembles.selection_method import Settings, best_candidates, sum_scores
-from tests.results.scoring.plain_selection import all_rows, counts_of, mean_score, plain_score, select_as_in_the_paper
+from tests.results.scoring.plain_selection import all_rows, counts_of, mean_score, plain_score, select_as_in_paper
 from tests.results.scoring.simulated_pools import build_pool, pool_of
 
 BINARY, REGRESSION = TASKS["qqp"], TASKS["sts"]
@@ -33,7 +33,7 @@ def test_scores_of_additions_are_those_of_the_sums(task: Task, seed: int) -> Non
         np.testing.assert_array_equal(found, sum_scores(pool, total + margins, all_rows(pool)))
 
 
-def test_a_correlation_of_an_addition_that_leaves_nothing_is_zero() -> None:
+def test_correlation_of_an_addition_without_variance_is_zero() -> None:
     labels = np.random.default_rng(0).uniform(1, 4, 20)
     pool = pool_of(REGRESSION, np.stack([5 - labels, np.full(20, 0.1), labels]), labels)
     score_additions = addition_scorer(pool, pool.margins, all_rows(pool))
@@ -45,7 +45,7 @@ def test_a_correlation_of_an_addition_that_leaves_nothing_is_zero() -> None:
     assert addition_scorer(constant, pool.margins, all_rows(pool))(pool.margins[2]).tolist() == [0, 0, 0]
 
 
-def test_a_tie_after_an_addition_counts_as_wrong() -> None:
+def test_tie_after_an_addition_counts_as_wrong() -> None:
     pool = pool_of(BINARY, np.zeros((1, 3)), [0, 1, 1])
     assert addition_scorer(pool, pool.margins, all_rows(pool))(pool.margins[0]).tolist() == [0]
 
@@ -53,9 +53,9 @@ def test_a_tie_after_an_addition_counts_as_wrong() -> None:
 @each_task
 @few_seeds
 @pytest.mark.parametrize("max_models", [2, 6])
-def test_greedy_selection_is_that_of_the_paper(task: Task, seed: int, max_models: int) -> None:
+def test_greedy_selection_matches_the_paper(task: Task, seed: int, max_models: int) -> None:
     pool, settings = build_pool(task, SKILLS, num_rows=40, seed=seed), replace(NO_BAGS, max_models=max_models)
-    expected = select_as_in_the_paper(pool, list(range(6)), all_rows(pool), settings)
+    expected = select_as_in_paper(pool, list(range(6)), all_rows(pool), settings)
     found = counts_of(pool, choose_greedy(pool, all_rows(pool), settings))
     np.testing.assert_allclose(found, expected / expected.sum(), atol=1e-12)
 
@@ -65,14 +65,14 @@ def test_bagged_selection_averages_the_ensembles_of_the_bags(task: Task) -> None
     pool, settings = build_pool(task, SKILLS, num_rows=40, num_epochs=2), replace(FAST, max_models=6)
     best = best_candidates(pool, all_rows(pool))
     bags = draw_bags(len(best), 3, np.random.default_rng((settings.seed, 40)))
-    grown = [select_as_in_the_paper(pool, best[bag].tolist(), all_rows(pool), settings) for bag in bags]
+    grown = [select_as_in_paper(pool, best[bag].tolist(), all_rows(pool), settings) for bag in bags]
     expected = np.mean([counts / counts.sum() for counts in grown], axis=0)
     np.testing.assert_allclose(counts_of(pool, choose_greedy(pool, all_rows(pool), settings)), expected, atol=1e-12)
 
 
 @each_task
 @pytest.mark.parametrize("seed", range(5))
-def test_brute_force_bounds_what_is_reached_and_greedy_is_never_worse_than_the_best(task: Task, seed: int) -> None:
+def test_greedy_lies_between_the_best_single_and_brute_force(task: Task, seed: int) -> None:
     pool, settings = build_pool(task, SKILLS[:4], num_rows=30, seed=seed), replace(NO_BAGS, num_steps=6)
     rows = all_rows(pool)
     subsets = [chosen for size in range(1, 5) for chosen in combinations(range(4), size)]
@@ -89,7 +89,7 @@ def test_brute_force_bounds_what_is_reached_and_greedy_is_never_worse_than_the_b
     assert single == pytest.approx(max(mean_score(pool, own, rows) for own in np.eye(4)))
 
 
-def test_greedy_selection_finds_a_member_that_is_weak_alone_and_repairs_the_best() -> None:
+def test_greedy_selection_adds_a_weak_complementary_member() -> None:
     labels = np.ones(10)
     good, repair, other = np.full(10, 0.2), np.full(10, -0.1), np.full(10, 0.1)
     good[:3], repair[:3] = -0.2, 0.9
@@ -100,7 +100,7 @@ def test_greedy_selection_finds_a_member_that_is_weak_alone_and_repairs_the_best
     assert plain_score(pool, chosen) == 1
 
 
-def test_growth_ends_where_the_score_was_best() -> None:
+def test_growth_ends_at_the_best_score() -> None:
     pool = build_pool(BINARY, SKILLS, num_rows=50, seed=1)
     order = best_candidates(pool, all_rows(pool))
     scores = []
@@ -111,7 +111,7 @@ def test_growth_ends_where_the_score_was_best() -> None:
     assert scores[-1] > scores[0]
 
 
-def test_bags_are_random_parts_in_order() -> None:
+def test_bags_are_random_subsets_in_order() -> None:
     bags = draw_bags(9, 40, np.random.default_rng(0))
     assert [len(bag) for bag in bags] == [7] * 40
     assert all((np.diff(bag) > 0).all() for bag in bags)
@@ -120,16 +120,16 @@ def test_bags_are_random_parts_in_order() -> None:
 
 
 @pytest.mark.parametrize(("num_candidates", "size"), [(1, 1), (2, 2), (3, 3), (4, 3), (100, 75)])
-def test_a_bag_is_never_empty(num_candidates: int, size: int) -> None:
+def test_bag_is_never_empty(num_candidates: int, size: int) -> None:
     assert [len(bag) for bag in draw_bags(num_candidates, 2, np.random.default_rng(0))] == [size, size]
 
 
-def test_without_bags_all_are_considered_once() -> None:
+def test_without_bags_all_candidates_are_used_once() -> None:
     assert [bag.tolist() for bag in draw_bags(4, 0, np.random.default_rng(0))] == [[0, 1, 2, 3]]
 
 
 @each_task
-def test_one_bag_is_one_part(task: Task) -> None:
+def test_one_bag_is_one_subset(task: Task) -> None:
     pool = build_pool(task, SKILLS)
     (bag,) = draw_bags(6, 1, np.random.default_rng((0, 120)))
     allowed = best_candidates(pool, all_rows(pool))[bag]
@@ -137,7 +137,7 @@ def test_one_bag_is_one_part(task: Task) -> None:
 
 
 @pytest.mark.parametrize("num_considered", [1, 2, 3])
-def test_only_the_best_trials_are_considered_by_greedy_selection(num_considered: int) -> None:
+def test_greedy_selection_considers_only_the_best_trials(num_considered: int) -> None:
     pool = build_pool(BINARY, SKILLS, num_rows=60)
     chosen = choose_greedy(pool, all_rows(pool), replace(NO_BAGS, num_considered=num_considered))
     assert set(chosen.members) <= set(best_candidates(pool, all_rows(pool))[:num_considered].tolist())
@@ -150,7 +150,7 @@ def test_other_seeds_draw_other_bags() -> None:
 
 
 @each_task
-def test_a_second_copy_of_each_candidate_never_makes_greedy_selection_worse_than_the_best(task: Task) -> None:
+def test_duplicated_candidates_keep_greedy_at_least_as_good_as_the_best(task: Task) -> None:
     one = build_pool(task, SKILLS, num_rows=40)
     pool = pool_of(task, np.repeat(one.outputs, 2, axis=0), one.labels)
     single, greedy = (method(pool, all_rows(pool), NO_BAGS) for method in (choose_single, choose_greedy))

@@ -1,4 +1,4 @@
-"""Outputs are probabilities as scipy has them, tempered or not; an average of them is right where it says so."""
+"""Outputs are probabilities as in scipy, with or without a temperature, and can be averaged."""
 
 from typing import Any
 
@@ -29,20 +29,20 @@ each_temperature = pytest.mark.parametrize("temperature", [1.0, 0.25, 3.0])
 
 
 def draw(task: Task, candidates: int = 3, rows: int = 200, seed: int = 0) -> tuple[Logits, Floats]:
-    """Logits, (candidates, rows, num_logits), some of them beyond a range of labels, and labels, (rows,)."""
+    """Logits, (candidates, rows, num_logits), some outside a range of labels, and labels, (rows,)."""
     generator = np.random.default_rng(seed)
     logits = 3 * generator.normal(size=(candidates, rows, task.num_logits)).astype(np.float32)
     return logits, generator.integers(0, int(task.label_range[1]) + 1, rows).astype(np.float64)
 
 
-def test_outputs_of_classes_are_the_softmax_of_logits() -> None:
+def test_class_outputs_are_the_softmax_of_logits() -> None:
     logits, _ = draw(CLASSES)
     found = outputs_of(CLASSES, logits)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, softmax(logits.astype(np.float64), axis=-1), rtol=1e-6)
 
 
-def test_the_output_of_a_binary_task_is_twice_the_probability_of_label_1_less_1() -> None:
+def test_binary_output_is_twice_the_probability_of_label_1_minus_1() -> None:
     logits, _ = draw(BINARY)
     found = outputs_of(BINARY, logits)
     assert found.dtype == np.float32
@@ -50,13 +50,13 @@ def test_the_output_of_a_binary_task_is_twice_the_probability_of_label_1_less_1(
     np.testing.assert_allclose(found, 2 * expit(logits.astype(np.float64)) - 1, atol=1e-7)
 
 
-def test_the_output_of_regression_is_the_prediction_clipped_to_the_labels() -> None:
+def test_regression_output_is_the_prediction_clipped_to_the_labels() -> None:
     found = outputs_of(REGRESSION, [[-0.1], [0.0], [2.5], [5.0], [5.1]])
     assert found.dtype == np.float32
     assert found.tolist() == [[0.0], [0.0], [2.5], [5.0], [5.0]]
 
 
-def test_the_logits_behind_a_binary_tasks_outputs_are_those_that_they_came_from() -> None:
+def test_logits_of_binary_outputs_are_recovered() -> None:
     logits = np.linspace(-8, 8, 101)[:, None]
     found = logits_behind(BINARY, outputs_of(BINARY, logits))
     assert found.dtype == np.float64
@@ -64,7 +64,7 @@ def test_the_logits_behind_a_binary_tasks_outputs_are_those_that_they_came_from(
     np.testing.assert_allclose(found, logit((1 + outputs_of(BINARY, logits).astype(np.float64)) / 2), atol=1e-9)
 
 
-def test_the_logits_behind_outputs_of_classes_are_those_that_they_came_from_up_to_a_constant_for_each_row() -> None:
+def test_logits_of_class_outputs_are_recovered_up_to_a_constant_per_row() -> None:
     logits, _ = draw(CLASSES)
     found = logits_behind(CLASSES, outputs_of(CLASSES, logits))
     assert found.dtype == np.float64
@@ -73,7 +73,7 @@ def test_the_logits_behind_outputs_of_classes_are_those_that_they_came_from_up_t
 
 
 @pytest.mark.filterwarnings("error")
-def test_certainty_has_logits_as_large_as_single_precision_can_tell() -> None:
+def test_logits_of_certainty_are_limited_by_single_precision() -> None:
     found = logits_behind(BINARY, [[1.0], [-1.0], [0.0]])
     assert found[:, 0].tolist() == pytest.approx([17.3287, -17.3287, 0], abs=1e-4)
     below = np.nextafter(np.float32(1), np.float32(0))
@@ -83,19 +83,19 @@ def test_certainty_has_logits_as_large_as_single_precision_can_tell() -> None:
 
 
 @pytest.mark.parametrize("task", WITH_CLASSES)
-def test_the_outputs_of_logits_behind_outputs_are_these_outputs(task: Task) -> None:
+def test_outputs_of_recovered_logits_are_equal(task: Task) -> None:
     outputs = outputs_of(task, 5 * draw(task)[0])
     assert (probabilities_of(task, outputs).max(-1) > 1 - 1e-6).any()
     np.testing.assert_allclose(outputs_of(task, logits_behind(task, outputs)), outputs, rtol=1e-5, atol=1e-7)
 
 
-def test_there_are_no_logits_behind_a_score() -> None:
+def test_regression_outputs_have_no_logits() -> None:
     with pytest.raises(AssertionError):
         logits_behind(REGRESSION, [[2.5]])
 
 
 @each_temperature
-def test_tempered_outputs_of_classes_are_the_softmax_of_logits_over_temperature(temperature: float) -> None:
+def test_tempered_class_outputs_are_the_softmax_of_logits_over_temperature(temperature: float) -> None:
     logits, _ = draw(CLASSES)
     found = tempered(CLASSES, outputs_of(CLASSES, logits), temperature)
     expected = softmax(logits.astype(np.float64) / temperature, axis=-1)
@@ -103,32 +103,32 @@ def test_tempered_outputs_of_classes_are_the_softmax_of_logits_over_temperature(
 
 
 @each_temperature
-def test_tempered_outputs_of_a_binary_task_say_the_probability_of_logits_over_temperature(temperature: float) -> None:
+def test_tempered_binary_outputs_are_the_sigmoid_of_logits_over_temperature(temperature: float) -> None:
     logits, _ = draw(BINARY)
     found = tempered(BINARY, outputs_of(BINARY, logits), temperature)
     np.testing.assert_allclose(found, 2 * expit(logits.astype(np.float64) / temperature) - 1, atol=1e-4)
 
 
 @each_temperature
-def test_a_regression_has_no_temperature(temperature: float) -> None:
+def test_regression_has_no_temperature(temperature: float) -> None:
     assert tempered(REGRESSION, [[0.0], [2.25], [5.0]], temperature).tolist() == [[0.0], [2.25], [5.0]]
 
 
 @pytest.mark.parametrize("task", TASKS.values())
-def test_a_temperature_of_1_changes_no_more_than_the_last_digit(task: Task) -> None:
+def test_temperature_of_1_changes_at_most_the_last_digit(task: Task) -> None:
     outputs = outputs_of(task, draw(task)[0])
     np.testing.assert_allclose(tempered(task, outputs, 1.0), outputs, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("task", WITH_CLASSES)
-def test_one_temperature_after_another_is_their_product(task: Task) -> None:
+def test_successive_temperatures_multiply(task: Task) -> None:
     outputs = outputs_of(task, draw(task)[0])
     twice = tempered(task, tempered(task, outputs, 2.0), 1.5)
     np.testing.assert_allclose(twice, tempered(task, outputs, 3.0), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("task", WITH_CLASSES)
-def test_each_candidate_may_have_a_temperature_of_its_own(task: Task) -> None:
+def test_each_candidate_may_have_its_own_temperature(task: Task) -> None:
     outputs = outputs_of(task, draw(task, candidates=2)[0])
     found = tempered(task, outputs, np.array([0.5, 2.0])[:, None, None])
     np.testing.assert_array_equal(found[0], tempered(task, outputs[0], 0.5))
@@ -136,14 +136,14 @@ def test_each_candidate_may_have_a_temperature_of_its_own(task: Task) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS.values())
-def test_tempered_outputs_are_as_exact_as_those_of_a_pool(task: Task) -> None:
+def test_tempered_outputs_are_as_precise_as_a_pools(task: Task) -> None:
     found = tempered(task, outputs_of(task, draw(task)[0]), 0.7)
     assert found.dtype == np.float64
     np.testing.assert_array_equal(found, found.astype(np.float32))
 
 
 @pytest.mark.parametrize("task", WITH_CLASSES)
-def test_a_temperature_changes_how_sure_a_model_is_and_not_what_it_says(task: Task) -> None:
+def test_temperature_changes_confidence_and_not_predictions(task: Task) -> None:
     plain = outputs_of(task, draw(task)[0])
     cool, warm = (tempered(task, plain, temperature) for temperature in (0.5, 2.0))
     np.testing.assert_array_equal(predictions_of(task, cool), predictions_of(task, plain))
@@ -156,7 +156,7 @@ def test_a_temperature_changes_how_sure_a_model_is_and_not_what_it_says(task: Ta
 
 @pytest.mark.parametrize("task", WITH_CLASSES)
 @pytest.mark.filterwarnings("error")
-def test_even_certainty_is_tempered(task: Task) -> None:
+def test_certainty_is_tempered(task: Task) -> None:
     sure = outputs_of(task, np.where(np.arange(task.num_logits) == 0, 1e4, -1e4)[None])
     found = [probabilities_of(task, tempered(task, sure, temperature)).max() for temperature in (0.05, 20, 1e6)]
     assert found[0] == pytest.approx(1, abs=1e-6)
@@ -165,7 +165,7 @@ def test_even_certainty_is_tempered(task: Task) -> None:
 
 
 @pytest.mark.parametrize("task", WITH_CLASSES)
-def test_the_largest_logits_give_finite_outputs(task: Task) -> None:
+def test_largest_logits_give_finite_outputs(task: Task) -> None:
     limit = float(np.finfo(np.float32).max)
     for sign in (1, -1):
         logits = np.full((1, task.num_logits), -sign * limit)
@@ -176,7 +176,7 @@ def test_the_largest_logits_give_finite_outputs(task: Task) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS.values())
-def test_a_logit_that_is_no_number_is_not_hidden(task: Task) -> None:
+def test_nan_logits_give_nan_outputs(task: Task) -> None:
     outputs = outputs_of(task, np.full((2, task.num_logits), np.nan))
     assert np.isnan(outputs).all()
     assert np.isnan(tempered(task, outputs, 2.0)).all()
@@ -196,20 +196,20 @@ def test_axes_before_the_rows_are_kept(task: Task, shape: tuple[int, ...], rows:
         assert probabilities_of(task, outputs).shape == (*shape, rows, task.num_classes)
 
 
-def test_the_likeliest_class_is_predicted_and_the_first_of_equals() -> None:
+def test_likeliest_class_is_predicted_and_the_first_of_equals() -> None:
     outputs = [[0.1, 0.4, 0.2, 0.2, 0.1], [0.1, 0.1, 0.3, 0.2, 0.3], [0.2] * 5]
     assert predictions_of(CLASSES, outputs).tolist() == [1, 2, 0]
 
 
-def test_label_1_is_predicted_where_it_is_likelier_and_label_0_in_a_tie() -> None:
+def test_label_1_is_predicted_where_likelier_and_label_0_at_a_tie() -> None:
     assert predictions_of(BINARY, [[1e-7], [0.0], [-1e-7], [1.0], [-1.0]]).tolist() == [1, 0, 0, 1, 0]
 
 
-def test_a_score_is_predicted_as_it_is() -> None:
+def test_regression_prediction_is_the_output() -> None:
     assert predictions_of(REGRESSION, [[0.0], [2.25], [5.0]]).tolist() == [0, 2.25, 5]
 
 
-def test_probabilities_are_those_of_scipy() -> None:
+def test_probabilities_match_scipy() -> None:
     logits, _ = draw(CLASSES)
     found = probabilities_of(CLASSES, outputs_of(CLASSES, logits))
     np.testing.assert_allclose(found, softmax(logits, axis=-1), rtol=1e-5)
@@ -220,7 +220,7 @@ def test_probabilities_are_those_of_scipy() -> None:
 
 
 @pytest.mark.parametrize("task", WITH_CLASSES)
-def test_the_mean_of_outputs_says_the_mean_of_probabilities(task: Task) -> None:
+def test_mean_of_outputs_gives_the_mean_of_probabilities(task: Task) -> None:
     outputs = outputs_of(task, draw(task)[0])
     mean_probs = probabilities_of(task, outputs).mean(0)
     np.testing.assert_allclose(probabilities_of(task, outputs.mean(0)), mean_probs, atol=1e-6)
@@ -233,7 +233,7 @@ def test_regression_has_no_probabilities() -> None:
 
 @pytest.mark.parametrize("task", TASKS.values())
 @pytest.mark.parametrize("seed", range(3))
-def test_a_models_outputs_have_the_values_and_the_score_of_its_logits(task: Task, seed: int) -> None:
+def test_models_outputs_have_the_values_and_score_of_its_logits(task: Task, seed: int) -> None:
     logits, labels = draw(task, seed=seed)
     found = values_of(task, outputs_of(task, logits), labels)
     np.testing.assert_allclose(found, example_values(task, logits, labels), rtol=1e-6)
@@ -242,7 +242,7 @@ def test_a_models_outputs_have_the_values_and_the_score_of_its_logits(task: Task
 
 
 @pytest.mark.parametrize("task", WITH_CLASSES)
-def test_margins_are_above_zero_just_where_the_prediction_is_right(task: Task) -> None:
+def test_margins_are_positive_exactly_for_correct_predictions(task: Task) -> None:
     logits, labels = draw(task)
     outputs = outputs_of(task, logits)
     is_right = (margins_of(task, outputs, labels) > 0).all(axis=1)
@@ -250,7 +250,7 @@ def test_margins_are_above_zero_just_where_the_prediction_is_right(task: Task) -
     assert 0 < is_right.mean() < 1
 
 
-def test_margins_of_classes_are_how_far_the_right_one_is_ahead_of_each_other_one_once() -> None:
+def test_class_margins_are_differences_to_each_other_class() -> None:
     logits, labels = draw(CLASSES, candidates=2, rows=30)
     outputs = outputs_of(CLASSES, logits)
     found = margins_of(CLASSES, outputs, labels)
@@ -263,7 +263,7 @@ def test_margins_of_classes_are_how_far_the_right_one_is_ahead_of_each_other_one
             np.testing.assert_array_equal(np.sort(found[candidate, :, row]), expected)
 
 
-def test_the_margin_of_a_binary_task_is_the_right_labels_probability_less_the_others() -> None:
+def test_binary_margin_is_the_difference_of_the_labels_probabilities() -> None:
     outputs = np.array([[[0.6], [0.6], [-0.25], [-0.25]]], dtype=np.float32)
     found = margins_of(BINARY, outputs, [1, 0, 1, 0])
     np.testing.assert_allclose(found, [[[0.6, -0.6, -0.25, 0.25]]])
@@ -272,7 +272,7 @@ def test_the_margin_of_a_binary_task_is_the_right_labels_probability_less_the_ot
     assert found.dtype == np.float32
 
 
-def test_the_margin_of_regression_is_the_prediction() -> None:
+def test_regression_margin_is_the_prediction() -> None:
     outputs = np.array([[[0.5], [4.0]], [[1.0], [2.0]]], dtype=np.float32)
     assert margins_of(REGRESSION, outputs, [9.0, 9.0]).tolist() == [[[0.5, 4.0]], [[1.0, 2.0]]]
 
@@ -286,5 +286,5 @@ def test_sums_of_margins_are_margins_of_sums(task: Task) -> None:
 
 
 @pytest.mark.parametrize(("task", "tied"), [(CLASSES, [[[0.2] * 5] * 2]), (BINARY, [[[0.0]] * 2])])
-def test_a_tie_has_no_margin(task: Task, tied: Any) -> None:
+def test_tie_has_no_margin(task: Task, tied: Any) -> None:
     assert (margins_of(task, np.array(tied, dtype=np.float32), [1, 0]) == 0).all()

@@ -17,25 +17,25 @@ few_seeds = pytest.mark.parametrize("seed", range(4))
 
 @each_task
 @pytest.mark.parametrize("skill", [0.0, 0.8])
-def test_simulated_candidates_are_as_good_as_they_are_said_to_be(task: Task, skill: float) -> None:
+def test_simulated_candidates_have_their_nominal_scores(task: Task, skill: float) -> None:
     pool = build_pool(task, [skill, skill], num_rows=20000, num_epochs=2)
     np.testing.assert_allclose(candidate_scores(pool, all_rows(pool)), true_score(task, skill), atol=4 / np.sqrt(20000))
 
 
 @each_task
-def test_scores_of_candidates_are_those_of_scikit_learn_and_scipy(task: Task) -> None:
+def test_candidate_scores_match_scikit_learn_and_scipy(task: Task) -> None:
     pool, rows = build_pool(task, SKILLS), np.array([3, 5, 8, 40, 41, 99, 100, 7])
     expected = [mean_score(pool, own, rows) for own in np.eye(len(SKILLS))]
     np.testing.assert_allclose(candidate_scores(pool, rows), expected, rtol=1e-9, atol=1e-12)
 
 
-def test_accuracy_is_exact_whatever_the_number_of_rows() -> None:
+def test_accuracy_is_exact_for_any_number_of_rows() -> None:
     pool = build_pool(BINARY, SKILLS, num_rows=997)
     rows = np.arange(0, 997, 3)
     assert candidate_scores(pool, rows).tolist() == [own[rows].sum(dtype=int) / len(rows) for own in pool.values]
 
 
-def test_a_constant_prediction_scores_zero_and_is_not_the_best() -> None:
+def test_constant_prediction_scores_zero_and_is_not_the_best() -> None:
     labels = np.linspace(0, 5, 30)
     pool = pool_of(REGRESSION, np.stack([np.full(30, 0.1), labels[::-1], labels**2 / 5]), labels)
     scores = candidate_scores(pool, all_rows(pool))
@@ -44,7 +44,7 @@ def test_a_constant_prediction_scores_zero_and_is_not_the_best() -> None:
     assert best_candidates(pool, all_rows(pool)).tolist() == [2, 0, 1]
 
 
-def test_the_best_epoch_of_each_trial_comes_once_the_best_trial_first_and_the_first_of_equals() -> None:
+def test_best_epochs_are_ordered_by_score_with_ties_to_the_first() -> None:
     is_right = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [1, 1, 0, 0], [0, 1, 1, 0]])
     pool = pool_of(BINARY, 0.5 * (2 * is_right - 1), np.ones(4), num_epochs=2)
     assert best_candidates(pool, all_rows(pool)).tolist() == [2, 1, 4]
@@ -53,7 +53,7 @@ def test_the_best_epoch_of_each_trial_comes_once_the_best_trial_first_and_the_fi
 
 @each_task
 @few_seeds
-def test_best_epochs_are_those_of_a_plain_search(task: Task, seed: int) -> None:
+def test_best_epochs_match_an_exhaustive_search(task: Task, seed: int) -> None:
     pool = build_pool(task, SKILLS, num_epochs=3, num_rows=25, seed=seed)
     scores = candidate_scores(pool, all_rows(pool)).tolist()
     best = [max(range(first, first + 3), key=lambda number: scores[number]) for first in range(0, len(scores), 3)]
@@ -71,7 +71,7 @@ def test_scores_of_sums_are_those_of_the_mean_output(task: Task) -> None:
     np.testing.assert_allclose(sum_scores(pool, sums, rows), expected, atol=1e-6)
 
 
-def test_a_tie_counts_as_wrong() -> None:
+def test_tie_counts_as_wrong() -> None:
     pool = pool_of(BINARY, np.zeros((1, 3)), [0, 1, 1])
     assert sum_scores(pool, pool.margins, all_rows(pool)).tolist() == [0]
     even = pool_of(CLASSES, np.full((1, 2, 5), 0.2), [0, 4])
@@ -79,7 +79,7 @@ def test_a_tie_counts_as_wrong() -> None:
 
 
 @each_task
-def test_inner_folds_part_the_rows_they_are_given(task: Task) -> None:
+def test_inner_folds_partition_the_given_rows(task: Task) -> None:
     pool, rows = build_pool(task, SKILLS), np.arange(7, 60, 2)
     folds = inner_folds(pool, rows, Settings(num_folds=4))
     assert len(folds) == 4

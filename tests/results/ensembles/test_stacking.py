@@ -1,4 +1,4 @@
-"""Weights are those that scipy finds, shrunk as strongly as a plain search over folds says."""
+"""Stacking weights against scipy, with the shrinkage found by an exhaustive search over folds."""
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ few_seeds = pytest.mark.parametrize("seed", range(4))
 
 
 @pytest.mark.parametrize("task", [CLASSES, BINARY])
-def test_the_probability_of_the_right_answer_is_that_of_its_class(task: Task) -> None:
+def test_probability_of_the_label_is_that_of_its_class(task: Task) -> None:
     pool, rows = build_pool(task, SKILLS), np.array([4, 9, 77])
     probs = probabilities_of(task, pool.outputs)
     expected = [[probs[member, row, int(pool.labels[row])] for row in rows] for member in (5, 2)]
@@ -42,9 +42,7 @@ def test_the_probability_of_the_right_answer_is_that_of_its_class(task: Task) ->
 @pytest.mark.parametrize("task", [CLASSES, BINARY])
 @pytest.mark.parametrize("shrinkage", [1.0, 0.3, 0.1, 0.03, 0.0])
 @few_seeds
-def test_weights_of_a_mixture_are_those_of_scipy(
-    task: Task, shrinkage: float, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mixture_weights_match_scipy(task: Task, shrinkage: float, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weighting, "NUM_ROUNDS", 3000)
     pool = build_pool(task, SKILLS[:4], num_rows=150, seed=seed)
     probs = right_probabilities(pool, np.arange(4), all_rows(pool))
@@ -53,7 +51,7 @@ def test_weights_of_a_mixture_are_those_of_scipy(
 
 @pytest.mark.parametrize(("shrinkage", "share"), [(1.0, 1e-6), (0.1, 1e-4), (0.0, 0.1)])
 @few_seeds
-def test_the_rounds_leave_little_to_gain(shrinkage: float, share: float, seed: int) -> None:
+def test_iterations_are_close_to_the_optimum(shrinkage: float, share: float, seed: int) -> None:
     pool = build_pool(BINARY, SKILLS[:4], num_rows=150, seed=seed)
     probs = right_probabilities(pool, np.arange(4), all_rows(pool))
     found, best, equal = (
@@ -63,7 +61,7 @@ def test_the_rounds_leave_little_to_gain(shrinkage: float, share: float, seed: i
     assert best - 1e-9 <= found < best + share * (equal - best)
 
 
-def test_a_mixture_of_two_has_the_weight_that_the_quadratic_gives() -> None:
+def test_mixture_of_two_matches_the_quadratic_solution() -> None:
     """With p = (a, b) on n rows and (b, a) on m, the likelihood is highest at w = (n a - m b) / ((n + m) (a - b))."""
     a, b, first, second = 0.9, 0.2, 60, 40
     probs = np.array([[a] * first + [b] * second, [b] * first + [a] * second])
@@ -71,7 +69,7 @@ def test_a_mixture_of_two_has_the_weight_that_the_quadratic_gives() -> None:
     np.testing.assert_allclose(mixture(probs, [0.0])[0], [expected, 1 - expected], atol=1e-6)
 
 
-def test_rows_that_nobody_thought_possible_change_no_weight() -> None:
+def test_rows_with_probability_zero_change_no_weight() -> None:
     probs = np.array([[0.9, 0.8, 0.3], [0.2, 0.9, 0.4]])
     impossible = np.concatenate([probs, np.zeros((2, 1))], axis=1)
     assert np.isfinite(mixture(impossible, [0.0])[0]).all()
@@ -81,7 +79,7 @@ def test_rows_that_nobody_thought_possible_change_no_weight() -> None:
 @pytest.mark.parametrize("shrinkage", [1.0, 0.1, 0.03, 0.0])
 @pytest.mark.parametrize("skills", [SKILLS[:5], (0.5, -0.9, -0.8, -0.9, 0.6)])
 @few_seeds
-def test_weights_of_a_regression_are_those_of_scipy(shrinkage: float, skills: tuple[float, ...], seed: int) -> None:
+def test_regression_weights_match_scipy(shrinkage: float, skills: tuple[float, ...], seed: int) -> None:
     pool = build_pool(REGRESSION, skills, num_rows=80, correlation=0.2, seed=seed)
     x = pool.values.astype(np.float64) - pool.values.mean(1, keepdims=True, dtype=np.float64)
     y = pool.labels - pool.labels.mean()
@@ -97,7 +95,7 @@ def test_weights_of_a_regression_are_those_of_scipy(shrinkage: float, skills: tu
 
 
 @each_task
-def test_stronger_shrinkage_brings_weights_nearer_to_equal_ones(task: Task) -> None:
+def test_stronger_shrinkage_gives_more_equal_weights(task: Task) -> None:
     pool = build_pool(task, SKILLS)
     fits = fit_weights(pool, np.arange(6), all_rows(pool), SHRINKAGES)
     distances = [float(np.abs(fit - 1 / 6).sum()) for fit in fits]
@@ -109,7 +107,7 @@ def test_stronger_shrinkage_brings_weights_nearer_to_equal_ones(task: Task) -> N
 
 @each_task
 @few_seeds
-def test_the_shrinkage_is_that_of_a_plain_search_over_folds(task: Task, seed: int) -> None:
+def test_shrinkage_matches_an_exhaustive_search_over_folds(task: Task, seed: int) -> None:
     pool, scores = build_pool(task, SKILLS, num_rows=60, seed=seed), []
     for shrinkage in SHRINKAGES:
         score = 0.0
@@ -125,7 +123,7 @@ def test_the_shrinkage_is_that_of_a_plain_search_over_folds(task: Task, seed: in
     assert choose_weights(pool, all_rows(pool), FAST) == weighted_ensemble(members, weights, FAST.max_models)
 
 
-def test_of_shrinkages_that_score_alike_the_strongest_is_taken() -> None:
+def test_ties_go_to_the_strongest_shrinkage() -> None:
     pool = build_pool(CLASSES, [3.0, 4.0, 2.0], num_rows=40, correlation=1.0)
     sure = pool_of(
         CLASSES, np.stack([np.eye(5)[pool.labels.astype(int)] * (1 - n / 9) + n / 45 for n in (3, 2, 1)]), pool.labels
@@ -134,7 +132,7 @@ def test_of_shrinkages_that_score_alike_the_strongest_is_taken() -> None:
 
 
 @each_task
-def test_a_trial_that_is_far_better_gets_most_of_the_weight(task: Task) -> None:
+def test_far_better_trial_gets_most_of_the_weight(task: Task) -> None:
     pool = build_pool(task, [0.1, 1.5, 0.1, 0.1], num_rows=400)
     chosen = choose_weights(pool, all_rows(pool), FAST)
     assert chosen.members[0] == 1

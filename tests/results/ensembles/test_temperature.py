@@ -1,4 +1,4 @@
-"""Temperatures are those of scipy and of formulas, never of other rows, and what is chosen is chosen with them."""
+"""Temperatures against scipy and closed forms; calibrated selection uses no other labels."""
 
 from dataclasses import replace
 
@@ -34,13 +34,13 @@ each_method = pytest.mark.parametrize("method", [choose_single, choose_best_k, c
 few_seeds = pytest.mark.parametrize("seed", range(4))
 
 
-def choose_all(pool: Pool, _rows: Numbers, _settings: Settings) -> Ensemble:
-    """The plain mean of whatever is there."""
+def select_all(pool: Pool, _rows: Numbers, _settings: Settings) -> Ensemble:
+    """The plain mean of all candidates."""
     return equal_ensemble(np.arange(len(pool.candidates)))
 
 
-def scaled(pool: Pool, *factors: float) -> Pool:
-    """The pool where the logits of each candidate are multiplied by its factor."""
+def scale_logits(pool: Pool, *factors: float) -> Pool:
+    """The pool with each candidate's logits multiplied by its factor."""
     logits = logits_behind(pool.task, pool.outputs) * np.array(factors)[:, None, None]
     return replace(pool, outputs=outputs_of(pool.task, logits))
 
@@ -76,8 +76,8 @@ def plain_temperature(pool: Pool, candidate: int) -> float:
     return float(np.exp(found.x))
 
 
-def uncut_temperature(pool: Pool) -> float:
-    """The only candidate's best temperature, by scipy; scikit-learn's loss is never more than 36 for a row."""
+def unclipped_temperature(pool: Pool) -> float:
+    """The only candidate's best temperature, by scipy; scikit-learn clips the loss of a row at 36."""
     logits, right = logits_behind(pool.task, pool.outputs[0]), pool.labels.astype(int)
     logits = logits if pool.task.kind == "classes" else np.concatenate([-logits, logits], axis=1) / 2
 
@@ -89,15 +89,15 @@ def uncut_temperature(pool: Pool) -> float:
 
 @each_task
 @few_seeds
-def test_temperatures_are_those_of_scipy(task: Task, seed: int) -> None:
-    pool = scaled(build_pool(task, SKILLS, num_rows=150, seed=seed), 0.1, 0.3, 0.6, 1, 2, 3)
+def test_temperatures_match_scipy(task: Task, seed: int) -> None:
+    pool = scale_logits(build_pool(task, SKILLS, num_rows=150, seed=seed), 0.1, 0.3, 0.6, 1, 2, 3)
     expected = [plain_temperature(pool, candidate) for candidate in range(len(SKILLS))]
     assert len(set(np.round(expected, 2))) == len(SKILLS)
-    np.testing.assert_allclose(temperatures_of(pool), expected, rtol=1e-3)  # so flat is a minimum
+    np.testing.assert_allclose(temperatures_of(pool), expected, rtol=1e-3)  # the minimum is this flat
 
 
 @each_task
-def test_no_temperature_near_by_or_far_has_a_lower_loss(task: Task) -> None:
+def test_no_other_temperature_has_a_lower_loss(task: Task) -> None:
     pool = build_pool(task, SKILLS[:3], num_rows=40)
     for candidate, found in enumerate(temperatures_of(pool)):
         tried = [*np.geomspace(LOWEST, HIGHEST, 30), 0.99 * found, 1.01 * found]
@@ -107,24 +107,25 @@ def test_no_temperature_near_by_or_far_has_a_lower_loss(task: Task) -> None:
 
 @each_task
 @pytest.mark.parametrize("skill", [0.5, 1.0, 2.0])
-def test_a_signal_in_normal_noise_has_the_temperature_that_its_density_gives(task: Task, skill: float) -> None:
-    """Skill times the label's signal, plus noise x of variance 1: the ratio of densities is exp(skill times x), or
-    twice that between signals of -1 and 1."""
+def test_signal_in_normal_noise_has_the_temperature_of_its_density(task: Task, skill: float) -> None:
+    """Skill times the label's signal plus noise x of variance 1: the log-ratio of densities is skill times x, or twice
+    that between signals of -1 and 1.
+    """
     pool = build_pool(task, [skill], num_rows=40_000)
     expected = 1 / skill if task is CLASSES else 1 / (2 * skill)
     assert temperatures_of(pool)[0] == pytest.approx(expected, rel=0.05)
 
 
 @each_task
-def test_logits_that_were_doubled_have_twice_the_temperature(task: Task) -> None:
+def test_doubled_logits_have_twice_the_temperature(task: Task) -> None:
     pool = build_pool(task, SKILLS, num_rows=300)
     right = temper_pool(pool, temperatures_of(pool))
     np.testing.assert_allclose(temperatures_of(right), 1, rtol=1e-4)
-    np.testing.assert_allclose(temperatures_of(scaled(right, *[2.0] * 6)), 2, rtol=1e-4)
-    np.testing.assert_allclose(temperatures_of(scaled(right, *[0.5] * 6)), 0.5, rtol=1e-4)
+    np.testing.assert_allclose(temperatures_of(scale_logits(right, *[2.0] * 6)), 2, rtol=1e-4)
+    np.testing.assert_allclose(temperatures_of(scale_logits(right, *[0.5] * 6)), 0.5, rtol=1e-4)
 
 
-def test_a_constant_probability_becomes_the_share_of_the_label() -> None:
+def test_constant_probability_becomes_the_share_of_the_label() -> None:
     labels = np.array([1] * 7 + [0] * 3)
     outputs = np.full((1, 10, 1), 2 * 0.9 - 1, dtype=np.float32)
     assert find_temperatures(BINARY, outputs, labels)[0] == pytest.approx(logit(0.9) / logit(0.7), rel=1e-5)
@@ -135,7 +136,7 @@ def test_a_constant_probability_becomes_the_share_of_the_label() -> None:
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.6, HIGHEST), (0.5, HIGHEST), (0.4, HIGHEST)])
-def test_a_constant_that_is_right_no_more_often_than_chance_is_not_believed(share: float, expected: float) -> None:
+def test_constant_no_better_than_chance_gets_the_highest_temperature(share: float, expected: float) -> None:
     labels = (np.arange(10) < 10 * share).astype(np.float64)
     outputs = np.full((1, 10, 1), -0.8 if share > 0.5 else 0.8, dtype=np.float32)
     assert find_temperatures(BINARY, outputs, labels)[0] == expected
@@ -152,10 +153,8 @@ def test_equal_probabilities_have_a_temperature_of_1(task: Task) -> None:
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("num_rows", [1, 2, 30])
 @pytest.mark.parametrize("factor", [0.01, 1.0, 5.0, 1e4])
-def test_what_is_always_right_is_believed_as_far_as_is_allowed_and_what_never_is_as_little(
-    task: Task, num_rows: int, factor: float
-) -> None:
-    pool = scaled(build_pool(task, [0.5], num_rows=num_rows), factor)
+def test_always_right_and_never_right_reach_the_bounds(task: Task, num_rows: int, factor: float) -> None:
+    pool = scale_logits(build_pool(task, [0.5], num_rows=num_rows), factor)
     right = labels_by(pool, 0)
     wrong = (right + 1) % task.num_classes
     assert find_temperatures(task, pool.outputs, right).tolist() == [LOWEST]
@@ -169,49 +168,49 @@ def test_what_is_always_right_is_believed_as_far_as_is_allowed_and_what_never_is
 @each_task
 @pytest.mark.parametrize(("factor", "expected"), [(18.0, 18.0), (25.0, HIGHEST), (0.06, 0.06), (0.04, LOWEST)])
 def test_temperatures_are_found_up_to_the_bounds(task: Task, factor: float, expected: float) -> None:
-    pool = build_pool(task, [0.1], num_rows=20_000)  # certainty, which cannot be measured, is far away
+    pool = build_pool(task, [0.1], num_rows=20_000)  # certainty, which has no finite logit, is far away
     right = temper_pool(pool, temperatures_of(pool))
-    assert temperatures_of(scaled(right, factor))[0] == pytest.approx(expected, rel=1e-3)
+    assert temperatures_of(scale_logits(right, factor))[0] == pytest.approx(expected, rel=1e-3)
 
 
 @each_task
-def test_one_wrong_row_among_thousands_is_enough_for_a_temperature(task: Task) -> None:
+def test_one_wrong_row_among_thousands_determines_a_temperature(task: Task) -> None:
     pool = build_pool(task, [3.0], num_rows=5000)
     labels = labels_by(pool, 0)
     surest = probabilities_of(task, pool.outputs[0]).max(-1).argmax()
     labels[surest] = (labels[surest] + 1) % task.num_classes
     found = replace(pool, labels=labels)
-    expected = uncut_temperature(found)
+    expected = unclipped_temperature(found)
     assert 1.2 * LOWEST < expected < 1
     assert temperatures_of(found)[0] == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.filterwarnings("error")
-def test_one_certain_mistake_among_thousands_of_doubtful_rows_overflows_nothing() -> None:
+def test_certain_mistake_among_uncertain_rows_does_not_overflow() -> None:
     labels = np.arange(4000) % 5
     outputs = (0.15 + 0.25 * np.eye(5)[labels]).astype(np.float32)
     outputs[0] = np.eye(5)[3]
     found = pool_of(CLASSES, outputs[None], labels)
-    assert 1.2 * LOWEST < uncut_temperature(found) < 1
-    assert temperatures_of(found)[0] == pytest.approx(uncut_temperature(found), rel=1e-3)
+    assert 1.2 * LOWEST < unclipped_temperature(found) < 1
+    assert temperatures_of(found)[0] == pytest.approx(unclipped_temperature(found), rel=1e-3)
 
 
 @each_task
-def test_each_candidate_has_the_temperature_that_it_has_alone(task: Task) -> None:
-    pool = scaled(build_pool(task, SKILLS, num_rows=50), 0.1, 0.3, 1, 2, 5, 50)
+def test_candidates_temperature_does_not_depend_on_others(task: Task) -> None:
+    pool = scale_logits(build_pool(task, SKILLS, num_rows=50), 0.1, 0.3, 1, 2, 5, 50)
     alone = [temperatures_of(pool.only([candidate]))[0] for candidate in range(len(SKILLS))]
     np.testing.assert_allclose(temperatures_of(pool), alone, rtol=1e-9)
 
 
 @each_task
-def test_no_rows_leave_a_temperature_of_1_and_no_candidates_have_none(task: Task) -> None:
+def test_no_rows_give_a_temperature_of_1_and_no_candidates_none(task: Task) -> None:
     outputs = build_pool(task, SKILLS).outputs
     assert find_temperatures(task, outputs[:2, :0], np.zeros(0)).tolist() == [1, 1]
     assert find_temperatures(task, outputs[:0], np.zeros(120)).tolist() == []
 
 
 @each_task
-def test_an_output_that_is_no_number_is_not_hidden(task: Task) -> None:
+def test_nan_output_is_an_assertion_error(task: Task) -> None:
     outputs = build_pool(task, SKILLS[:1]).outputs.copy()
     outputs[0, 3] = np.nan
     with pytest.raises(AssertionError):
@@ -221,11 +220,9 @@ def test_an_output_that_is_no_number_is_not_hidden(task: Task) -> None:
 @each_task
 @each_method
 @few_seeds
-def test_members_and_weights_are_those_that_the_method_finds_among_tempered_candidates(
-    task: Task, method: Choose, seed: int
-) -> None:
+def test_members_and_weights_are_those_found_among_tempered_candidates(task: Task, method: Choose, seed: int) -> None:
     pool, rows = build_pool(task, SKILLS, num_rows=60, num_epochs=2, correlation=0.2, seed=seed), np.arange(5, 50)
-    pool = scaled(pool, *np.geomspace(0.2, 5, 12))
+    pool = scale_logits(pool, *np.geomspace(0.2, 5, 12))
     best = best_candidates(pool, rows)
     fitted = find_temperatures(task, pool.outputs[best][:, rows], pool.labels[rows])
     expected = method(temper_pool(pool.only(best), fitted), rows, FAST)
@@ -236,7 +233,7 @@ def test_members_and_weights_are_those_that_the_method_finds_among_tempered_cand
 
 
 @each_task
-def test_an_ensemble_says_the_mean_of_scipys_probabilities_of_logits_over_temperature(task: Task) -> None:
+def test_ensemble_output_is_the_mean_of_tempered_probabilities(task: Task) -> None:
     pool = build_pool(task, SKILLS, num_rows=90, correlation=0.2)
     chosen = calibrated(choose_weights)(pool, np.arange(60), FAST)
     assert chosen.temperatures is not None
@@ -249,22 +246,22 @@ def test_an_ensemble_says_the_mean_of_scipys_probabilities_of_logits_over_temper
 
 @each_task
 @each_method
-def test_nothing_that_is_chosen_depends_on_labels_of_other_rows(task: Task, method: Choose) -> None:
+def test_selection_does_not_depend_on_labels_of_other_rows(task: Task, method: Choose) -> None:
     pool = build_pool(task, SKILLS[:4], num_rows=50, num_epochs=2)
     assert not peeks(calibrated(method), pool, np.arange(0, 50, 2), FAST)
 
 
 @each_task
-def test_temperatures_of_all_rows_are_noticed(task: Task) -> None:
+def test_temperatures_fitted_on_all_rows_are_detected(task: Task) -> None:
     def peek(pool: Pool, _rows: Numbers, settings: Settings) -> Ensemble:
-        return calibrated(choose_all)(pool, all_rows(pool), settings)
+        return calibrated(select_all)(pool, all_rows(pool), settings)
 
     assert peeks(peek, build_pool(task, SKILLS[:4], num_rows=50), np.arange(0, 50, 2), FAST)
 
 
 @each_task
 @each_method
-def test_nothing_that_is_chosen_depends_on_what_is_said_of_other_rows(task: Task, method: Choose) -> None:
+def test_selection_does_not_depend_on_outputs_of_other_rows(task: Task, method: Choose) -> None:
     pool, rows = build_pool(task, SKILLS, num_rows=60), np.arange(0, 60, 2)
     outputs = pool.outputs.copy()
     outputs[:, 1::2] = outputs[::-1, 1::2] ** 3
@@ -274,11 +271,11 @@ def test_nothing_that_is_chosen_depends_on_what_is_said_of_other_rows(task: Task
 
 @each_task
 @few_seeds
-def test_a_weak_model_that_is_far_too_sure_no_longer_drowns_the_others(task: Task, seed: int) -> None:
+def test_overconfident_weak_model_no_longer_dominates(task: Task, seed: int) -> None:
     pool = build_pool(task, [0.9, 0.9, 0.9, 0.9, 0.1], num_rows=3000, correlation=0, seed=seed)
-    pool = scaled(pool, 0.3, 0.3, 0.3, 0.3, 10)
+    pool = scale_logits(pool, 0.3, 0.3, 0.3, 0.3, 10)
     rows, new = np.arange(400), np.arange(400, 3000)
-    plain, warned = (method(pool, rows, FAST) for method in (choose_all, calibrated(choose_all)))
+    plain, warned = (method(pool, rows, FAST) for method in (select_all, calibrated(select_all)))
     before, after = (score_rows(pool, ensemble_outputs(pool, one, new), new) for one in (plain, warned))
     alone = score_rows(pool, pool.outputs[4, new], new)
     assert before < alone + 0.1
@@ -289,12 +286,12 @@ def test_a_weak_model_that_is_far_too_sure_no_longer_drowns_the_others(task: Tas
 
 
 @each_task
-def test_probabilities_of_new_rows_are_better_when_calibrated(task: Task) -> None:
+def test_calibrated_probabilities_of_new_rows_have_lower_loss(task: Task) -> None:
     pool, rows, new = build_pool(task, [1.0], num_rows=1500), np.arange(500), np.arange(500, 1500)
-    pool = scaled(pool, 6.0)
+    pool = scale_logits(pool, 6.0)
     chosen = calibrated(choose_single)(pool, rows, FAST)
     found = probabilities_of(task, ensemble_outputs(pool, chosen, new))
-    found /= found.sum(axis=1, keepdims=True)  # 1 but for the last digit
+    found /= found.sum(axis=1, keepdims=True)  # 1 up to the last digit
     labels = np.arange(task.num_classes)
     plain = log_loss(pool.labels[new], plain_probs(task, pool.outputs[0, new]), labels=labels)
     assert log_loss(pool.labels[new], found, labels=labels) < 0.7 * plain
@@ -302,9 +299,9 @@ def test_probabilities_of_new_rows_are_better_when_calibrated(task: Task) -> Non
 
 @each_task
 @each_method
-def test_how_sure_candidates_are_of_themselves_changes_nothing(task: Task, method: Choose) -> None:
+def test_confidence_of_candidates_changes_nothing(task: Task, method: Choose) -> None:
     pool = build_pool(task, SKILLS, num_rows=80, correlation=0.2)
-    loud = scaled(pool, 0.3, 2, 0.5, 3, 1, 4)
+    loud = scale_logits(pool, 0.3, 2, 0.5, 3, 1, 4)
     first, second = (calibrated(method)(one, all_rows(one), FAST) for one in (pool, loud))
     assert second.members == first.members
     assert second.weights == pytest.approx(first.weights, abs=1e-4)
@@ -313,7 +310,7 @@ def test_how_sure_candidates_are_of_themselves_changes_nothing(task: Task, metho
 
 
 @each_task
-def test_a_single_model_says_the_same_whether_calibrated_or_not(task: Task) -> None:
+def test_single_model_is_equal_calibrated_or_not(task: Task) -> None:
     pool = build_pool(task, SKILLS, num_epochs=2)
     plain, found = (method(pool, np.arange(50), FAST) for method in (choose_single, calibrated(choose_single)))
     assert found.members == plain.members
@@ -323,7 +320,7 @@ def test_a_single_model_says_the_same_whether_calibrated_or_not(task: Task) -> N
 
 
 @pytest.mark.parametrize("method", [choose_single, choose_best_k, choose_best_k_ranks, choose_weights, choose_greedy])
-def test_for_a_regression_it_is_the_method_itself(method: Choose) -> None:
+def test_regression_selection_is_unchanged(method: Choose) -> None:
     pool = build_pool(REGRESSION, SKILLS, num_rows=60, num_epochs=2)
     found = calibrated(method)(pool, np.arange(40), FAST)
     assert found == method(pool, np.arange(40), FAST)
@@ -332,29 +329,29 @@ def test_for_a_regression_it_is_the_method_itself(method: Choose) -> None:
 
 @each_task
 @pytest.mark.parametrize(("num_considered", "max_models", "expected"), [(1, 1, 2), (3, 1, 3), (1, 2, 4), (50, 10, 6)])
-def test_the_best_epochs_of_the_best_trials_are_considered_and_no_others(
+def test_only_best_epochs_of_the_best_trials_are_considered(
     task: Task, num_considered: int, max_models: int, expected: int
 ) -> None:
     pool, rows, seen = build_pool(task, SKILLS, num_rows=60, num_epochs=3), np.arange(40), []
 
-    def look(shown: Pool, shown_rows: Numbers, settings: Settings) -> Ensemble:
+    def record_pool(shown: Pool, shown_rows: Numbers, settings: Settings) -> Ensemble:
         seen.append((shown.candidates, shown_rows, settings))
         return equal_ensemble(np.array([len(shown.candidates) - 1]))
 
     before, settings = pool.outputs.copy(), replace(FAST, num_considered=num_considered, max_models=max_models)
-    chosen = calibrated(look)(pool, rows, settings)
-    ((candidates, shown_rows, told),) = seen
+    chosen = calibrated(record_pool)(pool, rows, settings)
+    ((candidates, shown_rows, given),) = seen
     best = best_candidates(pool, rows)[:expected]
     assert candidates == tuple(pool.candidates[number] for number in best)
     assert chosen.members == (best[-1],)
-    assert told is settings
+    assert given is settings
     np.testing.assert_array_equal(shown_rows, rows)
     np.testing.assert_array_equal(pool.outputs, before)
 
 
 @each_task
 @each_method
-def test_no_more_models_are_chosen_than_are_allowed_and_one_epoch_of_each_trial(task: Task, method: Choose) -> None:
+def test_model_limit_holds_and_each_trial_has_one_epoch(task: Task, method: Choose) -> None:
     pool = build_pool(task, [0.6] * 8, num_epochs=2, correlation=0.1)
     for max_models in (1, 3):
         chosen = calibrated(method)(pool, all_rows(pool), replace(FAST, max_models=max_models))
@@ -366,22 +363,22 @@ def test_no_more_models_are_chosen_than_are_allowed_and_one_epoch_of_each_trial(
 @each_method
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("num_rows", [1, 2, 3])
-def test_something_is_chosen_by_however_few_rows(task: Task, method: Choose, num_rows: int) -> None:
+def test_any_number_of_rows_selects_something(task: Task, method: Choose, num_rows: int) -> None:
     chosen = calibrated(method)(build_pool(task, SKILLS), np.arange(num_rows), FAST)
     assert chosen.temperatures is not None
     assert all(LOWEST <= temperature <= HIGHEST for temperature in chosen.temperatures)
 
 
 @each_task
-def test_it_can_be_cross_fitted_and_equal_seeds_choose_alike(task: Task) -> None:
+def test_calibrated_method_can_be_cross_fitted_and_is_reproducible(task: Task) -> None:
     pool = build_pool(task, SKILLS, num_rows=60)
     first, second = (cross_fit(pool, calibrated(choose_greedy), FAST, all_rows(pool)) for _ in range(2))
     np.testing.assert_array_equal(first.values, second.values)
     assert first.score > 1 / task.num_classes
 
 
-def test_candidates_that_say_the_same_have_the_same_temperature() -> None:
+def test_equal_candidates_have_equal_temperatures() -> None:
     one = build_pool(BINARY, SKILLS[:1])
     pool = pool_of(BINARY, np.repeat(one.outputs, 3, axis=0), one.labels)
-    chosen = calibrated(choose_all)(pool, all_rows(pool), FAST)
+    chosen = calibrated(select_all)(pool, all_rows(pool), FAST)
     assert chosen.temperatures == (temperatures_of(one)[0],) * 3

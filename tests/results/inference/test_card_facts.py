@@ -1,4 +1,4 @@
-"""The facts of a model's card are those of its sweep's records."""
+"""The facts of a model's card against its sweep's records."""
 
 from pathlib import Path
 
@@ -30,13 +30,13 @@ def test_scores_and_steps_are_those_of_the_epoch(sweep_folder: Path) -> None:
         assert scores["overall"]["overall"] == pytest.approx((mains[0] + mains[1] + (mains[2] + 1) / 2) / 3)
 
 
-def test_what_the_sweep_says_of_itself_is_told(sweep_folder: Path) -> None:
+def test_facts_of_the_sweep_are_included(sweep_folder: Path) -> None:
     facts = trial_card_facts(INFO, open_folder(sweep_folder), read_trials(sweep_folder)[0], "overall", 1, 3)
     assert (facts.title, facts.num_trials, facts.data_fingerprint) == ("mine 0000-r0", 3, "abc")
     assert facts.num_rows == {"train": 30}
     assert facts.versions == {"python": "3.12.1", "torch": "2.9", "sources": "f00-changed"}
 
 
-def test_a_trial_without_curves_has_no_scores_and_the_steps_of_its_record(sweep_folder: Path) -> None:
+def test_trial_without_curves_has_no_scores_and_its_records_steps(sweep_folder: Path) -> None:
     facts = trial_card_facts({}, open_folder(sweep_folder), build_record(7), "overall", 1, 1)
     assert (facts.scores, facts.steps, facts.data_fingerprint) == ({}, 30, "not recorded")

@@ -1,4 +1,4 @@
-"""Texts of dev are those that trials were scored on, in the order that is asked for; what has changed is one line."""
+"""Dev texts are those that trials were scored on, in the requested order; changed data are one line."""
 
 import re
 import shutil
@@ -23,12 +23,12 @@ from tests.task_tables import read_folder
 def sweep_of(
     folder: Path, data: Path | None, changes: Mapping[str, Any] | None = None, tables: Mapping[str, str] | None = None
 ) -> Path:
-    """A sweep of a trial of sentiment alone and one of all tasks, that says where its data are."""
+    """A sweep with a trial of SST alone and one of all tasks, with its data folder recorded."""
     stages = [StageConfig(tasks=tuple(TASKS)[:1]), StageConfig(tasks=tuple(TASKS))]
     configs = [TrialConfig(stages=(stage,)).override(changes or {}) for stage in stages]
     records = [build_record(number, config=config.to_json()) for number, config in enumerate(configs)]
-    told = {} if data is None else {"data": {"folder": str(data), "tables": dict(tables or {})}}
-    write_sweep(folder, {"name": folder.name, **told})
+    recorded = {} if data is None else {"data": {"folder": str(data), "tables": dict(tables or {})}}
+    write_sweep(folder, {"name": folder.name, **recorded})
     write_trials(folder, records, tuple(TASKS))
     return folder
 
@@ -49,7 +49,7 @@ def test_texts_are_those_of_the_file_in_the_order_of_the_ids(task: str, tiny_fol
     assert read_dev_texts(tmp_path / "sweep", task) == read_dev_texts(tmp_path / "sweep", task, ids)
 
 
-def test_a_source_that_replaces_a_tasks_files_is_read_in_their_place(tiny_folder: Path, tmp_path: Path) -> None:
+def test_replacing_source_is_read(tiny_folder: Path, tmp_path: Path) -> None:
     shutil.copy(tiny_folder / "ids-sst-dev.csv", tmp_path / "mine-dev.csv")
     changes = {
         "data.sources.mine.task": "sst",
@@ -62,7 +62,7 @@ def test_a_source_that_replaces_a_tasks_files_is_read_in_their_place(tiny_folder
     assert "lacks quora-dev.csv" in one_line_error(read_dev_texts, tmp_path / "sweep", "qqp")
 
 
-def test_data_that_are_gone_or_not_named_are_asked_for_by_their_flag(tiny_folder: Path, tmp_path: Path) -> None:
+def test_missing_or_unrecorded_data_ask_for_the_flag(tiny_folder: Path, tmp_path: Path) -> None:
     gone = sweep_of(tmp_path / "gone", tmp_path / "no-data")
     silent = sweep_of(tmp_path / "silent", None)
     moved = "the data folder of {} must be at the path recorded in sweep.json, or be named with --data"
@@ -77,7 +77,7 @@ def test_data_that_are_gone_or_not_named_are_asked_for_by_their_flag(tiny_folder
         assert data_folder(sweep, tiny_folder) == tiny_folder
 
 
-def test_rows_that_were_not_scored_are_refused(tiny_folder: Path, tmp_path: Path) -> None:
+def test_unscored_rows_are_refused(tiny_folder: Path, tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path / "sweep", tiny_folder)
     ids = [str(name) for name in frame_of(tiny_folder, "sst").index]
     line = one_line_error(read_dev_texts, sweep, "sst", [*ids, "another"])
@@ -86,7 +86,7 @@ def test_rows_that_were_not_scored_are_refused(tiny_folder: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("column", ["sentence", "sentiment", "id"])
-def test_rows_that_have_changed_since_are_refused_where_the_sweep_has_noted_them(
+def test_changed_rows_are_refused_where_fingerprints_are_recorded(
     column: str, tiny_folder: Path, tmp_path: Path
 ) -> None:
     tables = read_folder(tiny_folder, ["sst"], ["dev"])
@@ -105,7 +105,7 @@ def test_rows_that_have_changed_since_are_refused_where_the_sweep_has_noted_them
         read_dev_texts(sweep, "sst")
 
 
-def test_rows_of_one_of_several_files_that_trials_were_scored_on_are_known(tiny_folder: Path, tmp_path: Path) -> None:
+def test_rows_of_any_recorded_file_are_accepted(tiny_folder: Path, tmp_path: Path) -> None:
     own = content_fingerprint(read_folder(tiny_folder, ["sst"], ["dev"]))
     sweep = sweep_of(tmp_path / "sweep", tiny_folder, tables={"sst-dev": "0", "sst-dev (mine-dev.csv)": own})
     assert len(read_dev_texts(sweep, "sst")) == 13
@@ -113,7 +113,7 @@ def test_rows_of_one_of_several_files_that_trials_were_scored_on_are_known(tiny_
     assert "got different rows in" in one_line_error(read_dev_texts, sweep, "sst")
 
 
-def test_an_id_that_is_there_twice_is_no_obstacle_where_all_rows_are_wanted(tiny_folder: Path, tmp_path: Path) -> None:
+def test_repeated_id_is_allowed_where_all_rows_are_requested(tiny_folder: Path, tmp_path: Path) -> None:
     data = shutil.copytree(tiny_folder, tmp_path / "data")
     path = data / "ids-sst-dev.csv"
     path.write_text(path.read_text().replace("sstdev4\t", "sstdev5\t"))
@@ -124,7 +124,7 @@ def test_an_id_that_is_there_twice_is_no_obstacle_where_all_rows_are_wanted(tiny
     assert "ids must be there once where rows are picked by them, got 1 twice" in line
 
 
-def test_a_task_that_no_trial_has_learned_is_one_line(tiny_folder: Path, tmp_path: Path) -> None:
+def test_task_that_no_trial_has_is_one_line(tiny_folder: Path, tmp_path: Path) -> None:
     sweep, config = sweep_of(tmp_path / "sweep", tiny_folder), TrialConfig(stages=(StageConfig(tasks=("sst",)),))
     write_trials(sweep, [build_record(0, config=config.to_json())], tuple(TASKS))
     assert one_line_error(read_dev_texts, sweep, "qqp") == f"there must be a trial that learns qqp, got none in {sweep}"

@@ -26,7 +26,7 @@ def singles(folder: Path) -> Selection:
 
 
 def write(selection: Selection, data: Path, folder: Path, output: Path) -> list[str]:
-    """Writes the six files, and what was said of them."""
+    """Writes the six files; returns the notes."""
     notes: list[str] = []
     source = ModelSource(places={str(folder): folder}, device="cpu")
 
@@ -37,7 +37,7 @@ def write(selection: Selection, data: Path, folder: Path, output: Path) -> list[
     return notes
 
 
-def test_dev_files_hold_what_the_trial_has_said_of_dev(trained_folder: Path, tiny_folder: Path, tmp_path: Path) -> None:
+def test_dev_files_hold_the_trials_dev_predictions(trained_folder: Path, tiny_folder: Path, tmp_path: Path) -> None:
     output = tmp_path / "new" / "predictions"
     notes = write(singles(trained_folder), tiny_folder, trained_folder, output)
     assert sorted(path.name for path in output.iterdir()) == NAMES
@@ -78,14 +78,12 @@ def test_test_files_need_no_labels(trained_folder: Path, tiny_folder: Path, tmp_
         ("sts", [0.0, 5.0, 2.5, 10 / 3, 1e-7], ["0.0", "5.0", "2.5", "3.3333333", "1e-07"]),
     ],
 )
-def test_numbers_are_printed_as_numpy_prints_what_a_model_gives(
-    task: str, values: list[float], wanted: list[str]
-) -> None:
+def test_numbers_are_printed_as_by_numpy(task: str, values: list[float], wanted: list[str]) -> None:
     assert number_texts(TASKS[task], np.array(values)) == wanted
 
 
 def write_pairs(data: Path, task: Task, split: str) -> None:
-    """A file of the course with everything that is to be met in one."""
+    """A file of the course with every kind of row."""
     label = [] if split == "test" else [task.label_column]
     lines = [
         "\t".join(["", "id", *task.text_columns, *label]),
@@ -100,7 +98,7 @@ def write_pairs(data: Path, task: Task, split: str) -> None:
     (data / task.file_name(split)).write_text("\n".join(lines) + "\n")
 
 
-def test_rows_without_a_label_are_left_out_of_dev_alone_and_blank_texts_are_predicted(
+def test_unlabelled_rows_are_left_out_of_dev_and_blank_texts_are_predicted(
     trained_folder: Path, tiny_folder: Path, tmp_path: Path
 ) -> None:
     data = shutil.copytree(tiny_folder, tmp_path / "data")
@@ -122,7 +120,7 @@ def test_rows_without_a_label_are_left_out_of_dev_alone_and_blank_texts_are_pred
     assert [row.texts for row in rows] == [("a film", "a dog"), ("a film", ""), ('a "film"', "a dog")]
 
 
-def test_chunks_are_written_one_after_the_other(
+def test_chunks_are_written_in_order(
     trained_folder: Path, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     selection = read_selection(trained_folder)
@@ -133,7 +131,7 @@ def test_chunks_are_written_one_after_the_other(
         assert (tmp_path / "chunks" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_a_selection_must_have_every_task(trained_folder: Path, tiny_folder: Path, tmp_path: Path) -> None:
+def test_selection_must_have_every_task(trained_folder: Path, tiny_folder: Path, tmp_path: Path) -> None:
     selection = singles(trained_folder)
     selection = replace(selection, tasks={"sst": selection.tasks["sst"]})
     with pytest.raises(ValueError, match=r"must have all its tasks, got none for qqp, sts$"):
@@ -141,9 +139,7 @@ def test_a_selection_must_have_every_task(trained_folder: Path, tiny_folder: Pat
     assert not (tmp_path / "out").exists()
 
 
-def test_every_missing_file_is_named_before_anything_is_predicted(
-    trained_folder: Path, tiny_folder: Path, tmp_path: Path
-) -> None:
+def test_every_missing_file_is_named_before_predicting(trained_folder: Path, tiny_folder: Path, tmp_path: Path) -> None:
     data = shutil.copytree(tiny_folder, tmp_path / "data")
     for name in ("quora-test-student.csv", "sts-dev.csv"):
         (data / name).unlink()
@@ -152,7 +148,7 @@ def test_every_missing_file_is_named_before_anything_is_predicted(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_file_that_cannot_be_written_whole_is_not_written(
+def test_file_is_written_whole_or_not_at_all(
     trained_folder: Path, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()

@@ -1,4 +1,4 @@
-"""Members become models that give their recorded logits; what is not there is one line."""
+"""Models of members give their recorded logits; missing files are one line."""
 
 import shutil
 from dataclasses import replace
@@ -24,7 +24,7 @@ def source_of(folder: Path, **changes: object) -> ModelSource:
 
 
 def rewrite_encoder(folder: Path, trials: tuple[str, ...], name: str) -> None:
-    """Makes the records say that trials began with another encoder."""
+    """Changes the recorded encoder."""
     records = [
         replace(record, config=TrialConfig.from_json(record.config).override({"encoder.name": name}).to_json())
         if record.trial_id in trials
@@ -40,7 +40,7 @@ def folder(trained_folder: Path, tmp_path: Path) -> Path:
     return shutil.copytree(trained_folder, tmp_path / "copies" / "mine")
 
 
-def test_models_have_the_weights_and_the_configuration_of_their_trials(trained_folder: Path) -> None:
+def test_models_have_the_weights_and_configuration_of_their_trials(trained_folder: Path) -> None:
     members = [member_of(trained_folder, SECOND, "sts"), member_of(trained_folder, FIRST, "sts")]
     second, first = load_models(members, "sts", source_of(trained_folder))
     assert (second.config.encoder.max_length, first.config.encoder.max_length) == (9, 32)
@@ -53,7 +53,7 @@ def test_models_have_the_weights_and_the_configuration_of_their_trials(trained_f
         assert loaded.name == f"trial {trial} of {trained_folder} at epoch {epoch}"
 
 
-def test_an_encoder_is_loaded_once(trained_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_encoder_is_loaded_once(trained_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loads: list[str] = []
     real = encoder.load_encoder
 
@@ -71,7 +71,7 @@ def test_an_encoder_is_loaded_once(trained_folder: Path, monkeypatch: pytest.Mon
     assert len(loads) == 1
 
 
-def test_an_encoder_that_has_moved_is_named(folder: Path, tiny_encoder_folder: Path) -> None:
+def test_moved_encoder_can_be_named(folder: Path, tiny_encoder_folder: Path) -> None:
     rewrite_encoder(folder, (FIRST, SECOND), "/no/such/encoder")
     members = [member_of(folder, FIRST, "sst"), member_of(folder, SECOND, "sst")]
     with pytest.raises(ValueError, match="or be named with --encoder, got no folder /no/such/encoder"):
@@ -79,7 +79,7 @@ def test_an_encoder_that_has_moved_is_named(folder: Path, tiny_encoder_folder: P
     assert len(load_models(members, "sst", source_of(folder, encoder=str(tiny_encoder_folder)))) == 2
 
 
-def test_one_name_cannot_stand_for_two_encoders(folder: Path, tiny_encoder_folder: Path) -> None:
+def test_one_name_cannot_replace_two_encoders(folder: Path, tiny_encoder_folder: Path) -> None:
     rewrite_encoder(folder, (SECOND,), "/no/such/encoder")
     members = [member_of(folder, FIRST, "sst"), member_of(folder, SECOND, "sst")]
     with pytest.raises(ValueError, match=r"replace a single pretrained encoder only, got models of /.*, /"):
@@ -87,7 +87,7 @@ def test_one_name_cannot_stand_for_two_encoders(folder: Path, tiny_encoder_folde
     assert len(load_models(members[1:], "sst", source_of(folder, encoder=str(tiny_encoder_folder)))) == 1
 
 
-def test_trials_of_a_sweep_are_read_once_for_all_members(trained_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trials_of_a_sweep_are_read_once(trained_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[Location] = []
 
     def read(place: Location) -> list[TrialRecord]:
@@ -103,7 +103,7 @@ def test_trials_of_a_sweep_are_read_once_for_all_members(trained_folder: Path, m
     assert len(reads) == 1
 
 
-def test_what_is_not_there_is_one_line(trained_folder: Path, tmp_path: Path) -> None:
+def test_missing_files_are_one_line(trained_folder: Path, tmp_path: Path) -> None:
     member, source = member_of(trained_folder, FIRST, "sst"), source_of(trained_folder)
     for wrong, message in (
         (replace(member, sweep="elsewhere"), "unknown sweep of a selection 'elsewhere'"),
@@ -120,7 +120,7 @@ def test_what_is_not_there_is_one_line(trained_folder: Path, tmp_path: Path) -> 
         load_models([member], "sst", gone)
 
 
-def test_a_task_that_was_not_learned_is_refused(folder: Path) -> None:
+def test_untrained_task_is_refused(folder: Path) -> None:
     member = member_of(folder, FIRST, "sst")
     config = TrialConfig.from_json(read_trials(folder)[0].config).override({"stages.0.tasks": ["qqp", "sts"]})
     write_trials(folder, [replace(read_trials(folder)[0], config=config.to_json())], tuple(TASKS))
@@ -128,20 +128,20 @@ def test_a_task_that_was_not_learned_is_refused(folder: Path) -> None:
         load_models([member], "sst", source_of(folder))
 
 
-def test_a_gpu_that_is_not_there_is_one_line(trained_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_gpu_is_one_line(trained_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match="--device cuda needs a GPU that torch can use, got none"):
         load_models([member_of(trained_folder, FIRST, "sst")], "sst", source_of(trained_folder, device="cuda"))
 
 
-def test_a_sweep_is_looked_for_where_it_was(trained_folder: Path, tmp_path: Path) -> None:
+def test_sweep_is_found_at_its_recorded_path(trained_folder: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(trained_folder, tmp_path / "mine")
     selection = read_selection(copy)
     assert find_sweeps(selection, copy) == {str(trained_folder): str(trained_folder)}
 
 
 @pytest.mark.parametrize("is_uri", [False, True])
-def test_a_sweep_that_has_moved_is_where_the_selection_is(folder: Path, tmp_path: Path, is_uri: bool) -> None:
+def test_moved_sweep_is_found_at_the_selections_folder(folder: Path, tmp_path: Path, is_uri: bool) -> None:
     before = tmp_path / "before" / "mine"
     selection = selection_of(before, {"sst": (member_of(folder, FIRST, "sst", sweep=str(before)),)})
     home = folder.as_uri() if is_uri else folder
@@ -151,14 +151,14 @@ def test_a_sweep_that_has_moved_is_where_the_selection_is(folder: Path, tmp_path
     assert found.name.startswith(f"trial {FIRST} of {before} ")
 
 
-def test_a_sweep_of_another_name_does_not_stand_for_one_that_has_gone(folder: Path, tmp_path: Path) -> None:
+def test_sweep_of_another_name_does_not_replace_a_missing_one(folder: Path, tmp_path: Path) -> None:
     gone = str(tmp_path / "before" / "other")
     selection = replace(selection_of(folder, {}), sweeps={gone: "fingerprint"})
     assert find_sweeps(selection, folder) == {gone: gone}
     assert find_sweeps(selection, tmp_path / "no-sweep") == {gone: gone}
 
 
-def test_of_two_sweeps_of_one_name_none_stands_for_the_other(folder: Path, tmp_path: Path) -> None:
+def test_ambiguous_sweep_name_is_refused(folder: Path, tmp_path: Path) -> None:
     gone = str(tmp_path / "before" / "mine")
     selection = replace(selection_of(folder, {}), sweeps={gone: "a", str(folder): "a"})
     write_sweep(folder, {"name": "mine"})

@@ -1,4 +1,4 @@
-"""An ensemble says of new text what its trials have said of dev, chunk by chunk, in the order of the rows."""
+"""An ensemble predicts new texts as its trials predicted dev, in chunks, in the order of the rows."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -49,14 +49,14 @@ def load(folder: Path, task: str, *members: Member) -> Predictor:
 
 
 def predict_all(predictor: Predictor, rows: Sequence[TextRow]) -> Floats:
-    """What is said of all rows, which come back in their order."""
+    """Predictions of all rows, which come back in their order."""
     chunks = list(predict_stream(predictor, rows))
     assert [row for chunk, _ in chunks for row in chunk] == list(rows)
     return np.concatenate([outputs for _, outputs in chunks])
 
 
 def plain_outputs(task: str, logits: Floats) -> Floats:
-    """What is averaged, by scipy."""
+    """Outputs to average, by scipy."""
     kind = TASKS[task].kind
     if kind == "classes":
         return np.asarray(softmax(logits, axis=1))
@@ -65,7 +65,7 @@ def plain_outputs(task: str, logits: Floats) -> Floats:
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("trial", [FIRST, SECOND])
-def test_a_trial_says_again_what_it_has_said_of_dev(
+def test_trial_reproduces_its_dev_predictions(
     task: str, trial: str, trained_folder: Path, dev: dict[str, Table]
 ) -> None:
     predictor = load(trained_folder, task, member_of(trained_folder, trial, task))
@@ -78,15 +78,15 @@ def test_a_trial_says_again_what_it_has_said_of_dev(
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_an_ensemble_of_two_is_their_weighted_mean(task: str, trained_folder: Path, dev: dict[str, Table]) -> None:
+def test_ensemble_of_two_is_their_weighted_mean(task: str, trained_folder: Path, dev: dict[str, Table]) -> None:
     members = (member_of(trained_folder, FIRST, task, 0.75), member_of(trained_folder, SECOND, task, 0.25))
     found = predict_all(load(trained_folder, task, *members), rows_of(dev[task]))
     first, second = (plain_outputs(task, recorded_logits(trained_folder, trial, task)) for trial in (FIRST, SECOND))
     assert np.abs(found - (0.75 * first + 0.25 * second)).max() <= 1e-5
-    assert np.abs(first - second).max() > 1e-3  # else anything would pass
+    assert np.abs(first - second).max() > 1e-3  # otherwise anything would pass
 
 
-def test_an_ensemble_with_knots_averages_ranks(trained_folder: Path, dev: dict[str, Table]) -> None:
+def test_ensemble_with_knots_averages_ranks(trained_folder: Path, dev: dict[str, Table]) -> None:
     (task,) = (name for name, one in TASKS.items() if one.kind == "regression")
     recorded = [np.clip(recorded_logits(trained_folder, trial, task)[:, 0], 0, 5) for trial in (FIRST, SECOND)]
     members = [
@@ -95,11 +95,11 @@ def test_an_ensemble_with_knots_averages_ranks(trained_folder: Path, dev: dict[s
     ]
     found = predict_all(load(trained_folder, task, *members), rows_of(dev[task]))[:, 0]
     ranks = [(rankdata(values) - 1) / (len(values) - 1) for values in recorded]
-    assert np.abs(found - 5 * (0.75 * ranks[0] + 0.25 * ranks[1])).max() <= 0.05  # knots stand between examples
+    assert np.abs(found - 5 * (0.75 * ranks[0] + 0.25 * ranks[1])).max() <= 0.05  # knots lie between examples
 
 
 @pytest.mark.parametrize("task", [name for name, one in TASKS.items() if one.kind != "regression"])
-def test_an_ensemble_with_temperatures_averages_probabilities_of_logits_over_them(
+def test_ensemble_with_temperatures_averages_tempered_probabilities(
     task: str, trained_folder: Path, dev: dict[str, Table]
 ) -> None:
     members = (
@@ -111,11 +111,11 @@ def test_an_ensemble_with_temperatures_averages_probabilities_of_logits_over_the
     expected = 0.75 * plain_outputs(task, first / 0.25) + 0.25 * plain_outputs(task, second / 3)
     assert np.abs(found - expected).max() <= 1e-4
     plain = 0.75 * plain_outputs(task, first) + 0.25 * plain_outputs(task, second)
-    assert np.abs(plain - expected).max() > 0.01  # else anything would pass
+    assert np.abs(plain - expected).max() > 0.01  # otherwise anything would pass
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_chunks_change_nothing(
+def test_chunk_size_changes_nothing(
     task: str, trained_folder: Path, dev: dict[str, Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     predictor = load(trained_folder, task, member_of(trained_folder, SECOND, task))
@@ -141,7 +141,7 @@ def test_rows_with_a_blank_text_have_no_prediction_and_keep_their_place(
         assert np.abs(found[3:5] - whole[3:5]).max() <= 1e-5
 
 
-def test_a_blank_text_can_be_predicted_all_the_same(trained_folder: Path) -> None:
+def test_blank_text_can_be_predicted(trained_folder: Path) -> None:
     for task in TASKS:
         for trial in (FIRST, SECOND):
             predictor = load(trained_folder, task, member_of(trained_folder, trial, task))
@@ -153,7 +153,7 @@ def test_no_rows_have_no_predictions(trained_folder: Path) -> None:
     assert list(predict_stream(predictor, [])) == []
 
 
-def test_no_more_than_a_chunk_is_read_ahead(trained_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_one_chunk_is_read_ahead(trained_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(predicting, "MAX_CHUNK_ROWS", 4)
     num_read = 0
 
@@ -177,13 +177,13 @@ def test_long_texts_end_a_chunk_early(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [len(chunk) for chunk in iter_chunks(rows)] == [3, 2, 1]
 
 
-def test_members_that_were_not_calibrated_make_an_ensemble_without_temperatures() -> None:
+def test_uncalibrated_members_make_an_ensemble_without_temperatures() -> None:
     members = [Member(sweep="a", trial=trial, epoch=1, weight=0.5) for trial in "bc"]
     assert ensemble_of(members).temperatures is None
     assert ensemble_of([members[0], replace(members[1], temperature=2.0)]).temperatures == (1.0, 2.0)
 
 
-def test_weights_knots_and_temperatures_that_make_no_sense_are_refused() -> None:
+def test_invalid_weights_knots_and_temperatures_are_refused() -> None:
     member = Member(sweep="a", trial="b", epoch=1, weight=0.5)
     assert ensemble_of([member, member]).knots is None
     assert ensemble_of([replace(member, knots=(0.0, 1.0))] * 2).knots == ((0.0, 1.0), (0.0, 1.0))
@@ -198,7 +198,7 @@ def test_weights_knots_and_temperatures_that_make_no_sense_are_refused() -> None
             ensemble_of(members)
 
 
-def test_a_prediction_that_is_not_finite_is_one_line(trained_folder: Path) -> None:
+def test_infinite_prediction_is_one_line(trained_folder: Path) -> None:
     predictor = load(trained_folder, "sst", member_of(trained_folder, FIRST, "sst"))
     for weight in predictor.models[0].model.heads["sst"].parameters():
         weight.data.fill_(math.nan)

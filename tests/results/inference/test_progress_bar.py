@@ -1,4 +1,4 @@
-"""A bar on a terminal, nothing elsewhere."""
+"""A progress bar on a terminal, nothing elsewhere."""
 
 import io
 import subprocess
@@ -11,19 +11,19 @@ from results.inference.progress_bar import show_rows, stream_bytes, throughput_t
 
 
 class Terminal(io.StringIO):
-    """A terminal that remembers what it was shown."""
+    """A terminal that records its output."""
 
     def isatty(self) -> bool:
         return True
 
 
-def test_elsewhere_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_bar_outside_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with show_rows(io.BytesIO(b"abc"), "x") as on_rows:
         on_rows(7)
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_terminal_shows_the_part_that_has_been_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bar_shows_the_part_that_has_been_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.txt").write_text("12345678")
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
@@ -37,7 +37,7 @@ def test_a_terminal_shows_the_part_that_has_been_read(tmp_path: Path, monkeypatc
     assert "4,096 rows, " in shown
 
 
-def test_where_no_size_is_known_rows_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_counted_where_the_size_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
@@ -46,7 +46,7 @@ def test_where_no_size_is_known_rows_are_counted(monkeypatch: pytest.MonkeyPatch
     assert "12 rows, " in terminal.getvalue()
 
 
-def test_the_size_is_that_of_a_file(tmp_path: Path) -> None:
+def test_size_is_that_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"123")
     with (tmp_path / "a").open("rb") as stream:
         assert stream_bytes(stream) == 3
@@ -56,6 +56,6 @@ def test_the_size_is_that_of_a_file(tmp_path: Path) -> None:
         assert stream_bytes(process.stdout) is None
 
 
-def test_speed_is_rows_by_seconds() -> None:
+def test_speed_is_rows_per_second() -> None:
     assert throughput_text(4096, 2.0) == "4,096 rows, 2,048 rows/s"
     assert throughput_text(0, 0.0) == "0 rows, 0 rows/s"

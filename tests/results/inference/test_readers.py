@@ -1,4 +1,4 @@
-"""Text of users' own is read as csv, json and pandas read it, with the errors of whole files, and never ahead."""
+"""Texts are read as by csv, json and pandas, with precise errors, and never ahead."""
 
 import io
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def test_json_lines_are_read_as_pandas_writes_them() -> None:
     assert fields_of(rows) == list(frame[["id", "premise", "more"]].itertuples(index=False, name=None))
 
 
-def test_tsv_has_no_quoting_and_short_lines_are_blank_at_their_end() -> None:
+def test_tsv_has_no_quoting_and_short_lines_end_in_blanks() -> None:
     rows = read('id\tsentence1\tsentence2\r\nr0\t"a\tb"\r\nr1\tonly\r\n\r\nr2\tc\td', "tsv")
     assert fields_of(rows) == [("r0", '"a', 'b"'), ("r1", "only", ""), ("r2", "c", "d")]
     assert [row.where for row in rows] == ["x:2", "x:3", "x:5"]
@@ -45,14 +45,14 @@ def test_tsv_has_no_quoting_and_short_lines_are_blank_at_their_end() -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_plain_lines_are_rows_the_blank_ones_too(end: str) -> None:
+def test_plain_lines_are_rows_including_blank_ones(end: str) -> None:
     content = end.join(["one, two", "", ' "three"\tfour ', "five"])
     wanted = [("0", "one, two"), ("1", ""), ("2", '"three"\tfour'), ("3", "five")]
     assert fields_of(read(content, "lines", ("sentence",))) == wanted
     assert fields_of(read(content + end, "lines", ("sentence",))) == wanted
 
 
-def test_two_texts_stand_on_a_plain_line_with_a_tab_between() -> None:
+def test_tab_separates_two_texts_on_a_plain_line() -> None:
     assert fields_of(read("a\tb\n\nc \t d\n\te\n", "lines")) == [
         ("0", "a", "b"),
         ("1", "", ""),
@@ -77,7 +77,7 @@ def test_rows_without_ids_are_numbered_and_blank_lines_are_no_rows(form: Format,
     assert fields_of(read(content, form)) == [("0", "a", "b"), ("1", "c", "d")]
 
 
-def test_ids_are_text_however_they_look() -> None:
+def test_ids_are_text() -> None:
     assert fields_of(read("id,sentence\n7e2,a\n007,b\n,c\n", "csv", ("sentence",))) == [
         ("7e2", "a"),
         ("007", "b"),
@@ -89,7 +89,7 @@ def test_ids_are_text_however_they_look() -> None:
     ]
 
 
-def test_a_single_column_needs_no_delimiter() -> None:
+def test_single_column_needs_no_delimiter() -> None:
     content = 'sentence\nA fine film, really\n"Dull, ""very"""\n""\n'
     assert fields_of(read(content, "csv", ("sentence",))) == [
         ("0", "A fine film, really"),
@@ -104,7 +104,7 @@ def test_a_single_column_needs_no_delimiter() -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "tsv"])
-def test_a_single_column_of_another_name_is_named(form: Format) -> None:
+def test_single_column_of_another_name_can_be_named(form: Format) -> None:
     for name in ("text", "Sentences of mine"):
         message = one_line_error(read, f"{name}\na, b\n", form, ("sentence",))
         assert message.startswith("x:1: column sentence is missing; ")
@@ -113,7 +113,7 @@ def test_a_single_column_of_another_name_is_named(form: Format) -> None:
 
 @pytest.mark.parametrize("text", ["a word " * 30_000, "a\nword\n" * 30_000, 'a "word", ' * 200_000])
 @pytest.mark.parametrize("delimiter", ["\t", ","])
-def test_a_text_of_any_usual_length_is_read(text: str, delimiter: str) -> None:
+def test_long_text_is_read(text: str, delimiter: str) -> None:
     content = f'id{delimiter}sentence\na{delimiter}"{text.replace(chr(34), 2 * chr(34))}"\nb{delimiter}fine\n'
     rows = read(content, "csv", ("sentence",))
     assert fields_of(rows) == [("a", text.strip()), ("b", "fine")]
@@ -122,7 +122,7 @@ def test_a_text_of_any_usual_length_is_read(text: str, delimiter: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", "lines"])
-def test_a_byte_order_mark_and_windows_line_ends_change_nothing(form: Format) -> None:
+def test_byte_order_mark_and_windows_line_ends_are_accepted(form: Format) -> None:
     content = {
         "csv": "sentence1,sentence2\né,b\n",
         "tsv": "sentence1\tsentence2\né\tb\n",
@@ -175,12 +175,12 @@ def test_errors_are_those_of_a_whole_file(form: Format, content: str | bytes, tm
 
 
 @pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", "lines"])
-def test_a_file_without_rows_has_none(form: Format) -> None:
+def test_file_without_rows_has_none(form: Format) -> None:
     header = {"csv": "sentence1,sentence2\n", "tsv": "sentence1\tsentence2", "jsonl": "\n", "lines": ""}[form]
     assert read(header, form) == []
 
 
-def test_a_line_without_end_is_refused_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_line_is_refused_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_readers, "MAX_LINE_LENGTH", 8)
     assert fields_of(read("1234567\n", "lines", ("sentence",))) == [("0", "1234567")]
     assert (
@@ -189,7 +189,7 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(monkeypatch: p
     )
 
 
-def test_a_quotation_mark_that_is_never_closed_is_named_before_it_fills_the_memory() -> None:
+def test_unclosed_quotation_mark_is_refused_in_bounded_memory() -> None:
     endless = Endless(b'id,sentence\na,"one\ntwo"\nb,"never closed\n', b"a fine film, and a long one\n")
     rows = read_texts(io.BufferedReader(endless, 4096), "x", "csv", ("sentence",))
     assert fields_of([next(rows)]) == [("a", "one\ntwo")]
@@ -200,7 +200,7 @@ def test_a_quotation_mark_that_is_never_closed_is_named_before_it_fills_the_memo
 
 
 class Endless(io.RawIOBase):
-    """A file that has the same line for ever, and knows how much of it was taken."""
+    """A file that repeats one line forever and counts the bytes read."""
 
     def __init__(self, first: bytes, line: bytes) -> None:
         super().__init__()
@@ -227,7 +227,7 @@ class Endless(io.RawIOBase):
         ("lines", b"", b"a fine film\n"),
     ],
 )
-def test_of_an_endless_file_no_more_is_read_than_is_asked_for(form: Format, first: bytes, line: bytes) -> None:
+def test_reading_is_lazy(form: Format, first: bytes, line: bytes) -> None:
     endless = Endless(first, line)
     rows = read_texts(io.BufferedReader(endless, 4096), "x", form, ("sentence",))
     for number in range(1000):
@@ -235,14 +235,14 @@ def test_of_an_endless_file_no_more_is_read_than_is_asked_for(form: Format, firs
         assert endless.taken <= len(first) + (number + 1) * len(line) + 4096
 
 
-def test_the_end_of_a_name_tells_the_format() -> None:
+def test_suffix_determines_the_format() -> None:
     names = {"a.csv": "csv", "a.TSV": "tsv", "a.jsonl": "jsonl", "a.ndjson": "jsonl", "a.txt": "lines", "-": "lines"}
     assert {name: find_format(name) for name in names} == names
     with pytest.raises(ValueError, match=r"--input must end in \.csv, \.tsv, \.jsonl, .*--format, got a\.parquet"):
         find_format("a.parquet")
 
 
-def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+def test_unreadable_file_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "texts.csv").touch()
     (tmp_path / "readme.md").touch()
     gone = "No such file or directory; "

@@ -1,4 +1,4 @@
-"""Predictions as text: every byte, and what pandas and json read of it."""
+"""Predictions as text: exact bytes, and as read by pandas and json."""
 
 import io
 import json
@@ -18,7 +18,7 @@ BINARY = np.array([[0.5], [np.nan], [-1 / 3]])
 SCORES = np.array([[2.123456789], [np.nan], [5.0]])
 
 
-def test_every_byte_of_csv() -> None:
+def test_csv_bytes() -> None:
     assert format_header(TASKS["sst"], "csv") + format_rows(TASKS["sst"], "csv", ROWS, CLASSES) == (
         "id,prediction,probability_0,probability_1,probability_2,probability_3,probability_4\n"
         "r0,2,0.1,0.2,0.3,0.25,0.15\n"
@@ -33,7 +33,7 @@ def test_every_byte_of_csv() -> None:
     )
 
 
-def test_every_byte_of_json_lines() -> None:
+def test_json_lines_bytes() -> None:
     assert format_header(TASKS["qqp"], "jsonl") + format_rows(TASKS["qqp"], "jsonl", ROWS, BINARY) == (
         '{"id": "r0", "prediction": 1, "probability_1": 0.75}\n'
         '{"id": "a,\\"b\\"", "prediction": null, "probability_1": null}\n'
@@ -42,7 +42,7 @@ def test_every_byte_of_json_lines() -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_both_formats_tell_the_same_to_pandas(task: str) -> None:
+def test_both_formats_are_equal_in_pandas(task: str) -> None:
     stream = np.random.default_rng(0)
     width = TASKS[task].num_classes if TASKS[task].kind == "classes" else 1
     outputs = stream.dirichlet(np.ones(5), 50) if width == 5 else stream.uniform(0, 1, (50, 1))
@@ -62,7 +62,7 @@ def test_no_rows_are_no_text() -> None:
     assert format_rows(TASKS["sst"], "jsonl", [], np.empty((0, 5))) == ""
 
 
-def test_the_end_of_a_name_tells_the_format() -> None:
+def test_suffix_determines_the_format() -> None:
     assert [find_output_format(name) for name in ("a.csv", "a.JSONL", "b/a.ndjson")] == ["csv", "jsonl", "jsonl"]
     with pytest.raises(ValueError, match=r"--output must end in \.csv, \.jsonl, \.ndjson, got predictions"):
         find_output_format("predictions")

@@ -1,4 +1,4 @@
-"""A sweep of two small trials that are really trained, and selections of them."""
+"""A sweep of small trials that are really trained, and selections of them."""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from results.records.trials import TrialRecord, read_trials, write_sweep, write_
 from tests.results.conftest import build_record
 
 FIRST, SECOND, THIRD = "0000-r0", "0001-r0", "0002-r0"
-"""Trials: the second one reads pairs as two inputs and cuts them earlier; the third one has left no weights."""
+"""Trials: the second reads pairs as two inputs and truncates them earlier; the third has no weights."""
 CHANGES: dict[str, dict[str, Any]] = {
     FIRST: {},
     SECOND: {
@@ -39,7 +39,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 def train_sweep(folder: Path, corpus: Corpus, encoder: PretrainedEncoder) -> Path:
-    """Trains the trials into a folder, which becomes a sweep's."""
+    """Trains the trials into a folder and writes the sweep's files."""
     base = small_config(encoder, steps_per_epoch=12)
     records = train_trials(folder, corpus, encoder, base, CHANGES)
     records.append(build_record(len(records), status="pruned", config=base.to_json(), checkpoint=None))
@@ -70,7 +70,7 @@ def train_trials(
     base: TrialConfig,
     trials: Mapping[str, Mapping[str, Any]],
 ) -> list[TrialRecord]:
-    """Trains trials into a sweep's folder; each changes something of the base."""
+    """Trains trials into a sweep's folder, each with some changes of the base."""
     records = []
     for number, (trial, changes) in enumerate(trials.items()):
 
@@ -85,7 +85,7 @@ def train_trials(
 
 
 def hold_out_rows(folder: Path, data: Path, share: float = 0.4) -> None:
-    """Makes a trained sweep one that says it has kept rows of its data aside."""
+    """Adds a record of held-out rows of its data to a trained sweep."""
     records = read_trials(folder)
     configs = [TrialConfig.from_json(record.config).override({"data.hold_out": share}) for record in records]
     pairs = zip(records, configs, strict=True)
@@ -95,12 +95,12 @@ def hold_out_rows(folder: Path, data: Path, share: float = 0.4) -> None:
 
 
 def kept_epoch(folder: Path, trial: str, best: str) -> int:
-    """The epoch whose weights a trial has kept as its best for a task."""
+    """The best epoch for a task, whose weights a trial has stored."""
     return int(json.loads((folder / "trials" / trial / "checkpoint" / "best.json").read_text())[best])
 
 
 def recorded_logits(folder: Path, trial: str, task: str) -> Floats:
-    """What a trial said of dev at its best epoch for the task, (rows, num_logits)."""
+    """A trial's recorded dev logits at its best epoch for the task, (rows, num_logits)."""
     table = read_predictions(folder, task, "dev", trial=trial, epoch=kept_epoch(folder, trial, task))
     return np.array(table["logits"].to_pylist(), dtype=np.float64)
 
@@ -148,7 +148,7 @@ def selection_of(folder: Path, members: Mapping[str, tuple[Member, ...]]) -> Sel
 
 
 def select_pairs(folder: Path) -> Selection:
-    """Selects both trials for every task, and writes that into the sweep's folder."""
+    """Selects both trials for every task and writes the selection into the sweep's folder."""
     members = {task: (member_of(folder, FIRST, task, 0.75), member_of(folder, SECOND, task, 0.25)) for task in TASKS}
     selection = selection_of(folder, members)
     write_selection(folder, selection)

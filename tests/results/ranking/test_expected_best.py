@@ -1,4 +1,4 @@
-"""The expected best of n scores agrees with counting every choice, with closed forms and with simulated searches."""
+"""The expected best of n scores against enumeration, closed forms and simulated searches."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -37,13 +37,13 @@ def draw_scores(num_scores: int, seed: int = 0) -> Floats:
     return np.random.default_rng(seed).normal(0.7, 0.1, num_scores)
 
 
-def best_of_all_choices(scores: Sequence[float], n: int) -> list[float]:
-    """The highest score of each choice of n, in order."""
+def best_of_all_subsets(scores: Sequence[float], n: int) -> list[float]:
+    """The highest score of each subset of size n, sorted."""
     return sorted(max(chosen) for chosen in itertools.combinations(scores, n))
 
 
-def lowest_that_reaches(values: Sequence[float], level: Fraction) -> float:
-    """The lowest v with P(max <= v) >= level, counted in whole numbers; `values` are in order."""
+def quantile_by_counting(values: Sequence[float], level: Fraction) -> float:
+    """The lowest v with P(max <= v) >= level, in integer arithmetic; `values` are sorted."""
     return next(value for rank, value in enumerate(values, 1) if Fraction(rank, len(values)) >= level)
 
 
@@ -56,7 +56,7 @@ def chance_below(ranks: Floats, n: npt.NDArray[np.int64], num_scores: int) -> Fl
 
 @pytest.fixture
 def make_sweep(tmp_path: Path) -> Callable[..., Sweep]:
-    """Builds a sweep on disk from its records and what `sweep.json` holds, and reads it."""
+    """Builds a sweep on disk from its records and info, and reads it."""
 
     def make(records: Sequence[TrialRecord], info: Mapping[str, Any] = RANDOM) -> Sweep:
         write_sweep(tmp_path, info)
@@ -67,11 +67,11 @@ def make_sweep(tmp_path: Path) -> Callable[..., Sweep]:
 
 
 @pytest.mark.parametrize("num_scores", [1, 2, 3, 6, 11])
-def test_the_expectation_is_the_mean_over_every_choice(num_scores: int) -> None:
+def test_expectation_is_the_mean_over_all_subsets(num_scores: int) -> None:
     scores = draw_scores(num_scores)
     found = expected_best(scores)
     assert found.n.tolist() == list(range(1, num_scores + 1))
-    expected = [np.mean(best_of_all_choices(scores.tolist(), n)) for n in found.n]
+    expected = [np.mean(best_of_all_subsets(scores.tolist(), n)) for n in found.n]
     np.testing.assert_allclose(found.expected, expected, rtol=1e-13)
 
 
@@ -79,21 +79,21 @@ def test_ties_count_once_per_configuration() -> None:
     scores = [0.5, 0.7, 0.7, 0.7, 0.9, 0.9, 0.2]
     found = expected_best(scores)
     for n in found.n:
-        choices = best_of_all_choices(scores, n)
+        choices = best_of_all_subsets(scores, n)
         assert found.expected[n - 1] == pytest.approx(np.mean(choices), rel=1e-13)
-        assert found.low[n - 1] == lowest_that_reaches(choices, Fraction(1, 20))
-        assert found.high[n - 1] == lowest_that_reaches(choices, Fraction(19, 20))
+        assert found.low[n - 1] == quantile_by_counting(choices, Fraction(1, 20))
+        assert found.high[n - 1] == quantile_by_counting(choices, Fraction(19, 20))
 
 
 @pytest.mark.parametrize("num_scores", [1, 2, 5, 10, 12, 20])
-def test_the_band_is_that_of_every_choice(num_scores: int) -> None:
-    """With 20 scores a level falls on a probability exactly, where rounding must not decide."""
+def test_band_matches_all_subsets(num_scores: int) -> None:
+    """With 20 scores a level equals a probability exactly, so that rounding must not decide."""
     scores = draw_scores(num_scores, seed=1).tolist()
     found = expected_best(scores)
     for n in found.n if num_scores < 20 else (1, 2, 3):
-        choices = best_of_all_choices(scores, n)
-        assert found.low[n - 1] == lowest_that_reaches(choices, Fraction(1, 20))
-        assert found.high[n - 1] == lowest_that_reaches(choices, Fraction(19, 20))
+        choices = best_of_all_subsets(scores, n)
+        assert found.low[n - 1] == quantile_by_counting(choices, Fraction(1, 20))
+        assert found.high[n - 1] == quantile_by_counting(choices, Fraction(19, 20))
 
 
 @pytest.mark.parametrize("num_scores", [40, 61])
@@ -104,7 +104,7 @@ def test_each_share_is_a_hypergeometric_probability(num_scores: int) -> None:
         np.testing.assert_allclose(shares, scipy.stats.hypergeom.pmf(n, num_scores, ranks, n), rtol=1e-9, atol=1e-300)
 
 
-def test_ten_thousand_scores_keep_their_closed_form() -> None:
+def test_ten_thousand_scores_match_the_closed_form() -> None:
     """Of 1..N without replacement, the highest of n is expected at n (N + 1) / (n + 1)."""
     num_scores = 10_000
     found = expected_best(np.random.default_rng(0).permutation(num_scores) + 1.0)
@@ -115,7 +115,7 @@ def test_ten_thousand_scores_keep_their_closed_form() -> None:
         assert (chance_below(bound - 1, found.n, num_scores) < level + 1e-9).all()
 
 
-def test_simulated_choices_agree_with_expectation_and_band() -> None:
+def test_simulated_subsets_match_expectation_and_band() -> None:
     num_scores, num_orders = 60, 20_000
     scores = draw_scores(num_scores, seed=2)
     orders = np.random.default_rng(3).permuted(np.tile(scores, (num_orders, 1)), axis=1)
@@ -129,8 +129,8 @@ def test_simulated_choices_agree_with_expectation_and_band() -> None:
         assert ((highest < bound).mean(axis=0) <= level + tolerance).all()
 
 
-def test_the_estimate_is_unbiased_for_further_draws_where_the_plug_in_is_too_low() -> None:
-    """Of n uniform draws the highest is expected at n / (n + 1); here from searches of 10 each."""
+def test_estimate_is_unbiased_for_further_draws_and_the_plug_in_is_too_low() -> None:
+    """The highest of n uniform draws is expected at n / (n + 1); here from searches of 10 each."""
     searches = np.random.default_rng(4).uniform(size=(4000, 10))
     found = np.array([expected_best(scores).expected for scores in searches])
     n = np.arange(1, 11)
@@ -142,7 +142,7 @@ def test_the_estimate_is_unbiased_for_further_draws_where_the_plug_in_is_too_low
 
 
 @pytest.mark.parametrize("num_scores", [1, 2, 7, 300])
-def test_one_is_the_mean_all_are_the_maximum_and_nothing_falls_between(num_scores: int) -> None:
+def test_one_is_the_mean_all_are_the_maximum_and_the_curve_never_falls(num_scores: int) -> None:
     scores = draw_scores(num_scores, seed=5)
     found = expected_best(scores)
     assert found.expected[0] == pytest.approx(scores.mean(), rel=1e-13)
@@ -152,37 +152,37 @@ def test_one_is_the_mean_all_are_the_maximum_and_nothing_falls_between(num_score
     assert set(found.low) | set(found.high) <= set(scores)
 
 
-def test_the_order_of_the_scores_does_not_matter() -> None:
+def test_order_of_the_scores_does_not_matter() -> None:
     scores = draw_scores(30)
     one, other = expected_best(scores), expected_best(np.random.default_rng(0).permutation(scores))
     np.testing.assert_array_equal(one.expected, other.expected)
     np.testing.assert_array_equal(one.low, other.low)
 
 
-def test_equal_scores_give_a_flat_curve_exactly() -> None:
+def test_equal_scores_give_an_exactly_flat_curve() -> None:
     found = expected_best([0.1 + 0.2] * 7)
     assert set(found.expected) == set(found.low) == set(found.high) == {0.1 + 0.2}
     assert reached_after(found) == 1
 
 
-def test_scores_below_zero_are_scores() -> None:
+def test_negative_scores_are_allowed() -> None:
     found = expected_best([-0.5, 0.0, 0.5])
     assert found.expected.tolist() == pytest.approx([0, (0.0 + 0.5 + 0.5) / 3, 0.5])
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
-def test_a_score_that_is_not_finite_is_refused(wrong: float) -> None:
+def test_infinite_or_nan_score_is_refused(wrong: float) -> None:
     with pytest.raises(ValueError, match=rf"^scores must be .* all finite, .*, got \[0\.5, {wrong}, 0\.7\]$"):
         expected_best([0.5, wrong, 0.7])
 
 
 @pytest.mark.parametrize("scores", [[], [[0.5, 0.6]], 0.5])
-def test_no_score_is_refused(scores: Any) -> None:
+def test_empty_scores_are_refused(scores: Any) -> None:
     with pytest.raises(ValueError, match=r"^scores must be a list of at least one number, .*, got"):
         expected_best(scores)
 
 
-def test_most_of_the_way_is_reached_where_a_formula_says_so() -> None:
+def test_most_of_the_gain_is_reached_where_the_formula_gives() -> None:
     """One score of 1 among zeros: n of N are expected to reach n / N, so 9/10 of the way from 1 to 11 is at 10."""
     found = expected_best([0] * 10 + [1])
     np.testing.assert_allclose(found.expected, np.arange(1, 12) / 11, rtol=1e-13)
@@ -190,8 +190,8 @@ def test_most_of_the_way_is_reached_where_a_formula_says_so() -> None:
     assert reached_after(expected_best([0] * 9 + [1])) == 10  # 9 of 10 are 8/9 of the way
 
 
-def test_rounding_does_not_decide_when_most_of_the_way_is_reached() -> None:
-    """Likewise of 10 k + 1 scores 9 k + 1 are enough exactly."""
+def test_rounding_does_not_decide_where_most_of_the_gain_is_reached() -> None:
+    """Of 10 k + 1 such scores, 9 k + 1 are enough exactly."""
     assert [reached_after(expected_best([0] * 10 * k + [1])) for k in range(1, 30)] == list(range(10, 271, 9))
 
 
@@ -206,16 +206,16 @@ def test_rounding_does_not_decide_when_most_of_the_way_is_reached() -> None:
         (1000, [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]),
     ],
 )
-def test_people_are_shown_some_numbers_and_the_last(total: int, shown: list[int]) -> None:
+def test_some_numbers_and_the_last_are_shown(total: int, shown: list[int]) -> None:
     assert round_numbers(total, SHOWN) == shown
 
 
-def test_round_numbers_have_other_digits_where_these_are_given() -> None:
+def test_round_numbers_depend_on_the_given_digits() -> None:
     assert round_numbers(24, (1, 2, 3, 5)) == [1, 2, 3, 5, 10, 20, 24]
     assert round_numbers(50, (1, 2, 3, 5)) == [1, 2, 3, 5, 10, 20, 30, 50]
 
 
-def test_the_text_of_a_random_search_is_an_estimate() -> None:
+def test_text_of_a_random_search_is_an_estimate() -> None:
     lines = describe_expected(expected_best([0] * 10 + [1], is_random=True))
     assert lines[:5] == [
         "Expected best overall dev score of n configurations (5 % to 95 % of all choices of n of the 11):",
@@ -230,7 +230,7 @@ def test_the_text_of_a_random_search_is_an_estimate() -> None:
     assert lines[8:] == [OPTIMISM]
 
 
-def test_the_text_of_any_other_search_only_describes() -> None:
+def test_text_of_other_searches_is_descriptive() -> None:
     text = "\n".join(describe_expected(expected_best([0.4, 0.6]), "sst"))
     assert text.startswith("Expected best SST dev score of n configurations")
     assert "Only a description of these configurations" in text
@@ -239,7 +239,7 @@ def test_the_text_of_any_other_search_only_describes() -> None:
     assert OPTIMISM in text
 
 
-def test_the_text_says_how_many_count_with_what_they_had_reached_and_how_many_do_not() -> None:
+def test_text_counts_included_and_excluded_configurations() -> None:
     best = expected_best([0.4, 0.6, 0.7])
     lines = describe_expected(replace(best, num_stopped=2, num_unfinished=1, num_left_out=3))
     assert lines[-4:-1] == [
@@ -257,22 +257,20 @@ def test_the_text_says_how_many_count_with_what_they_had_reached_and_how_many_do
         ([0.5] * 3, "All 3 scores are equal, so the first configuration was as good as all."),
     ],
 )
-def test_the_text_claims_no_gain_where_there_is_none(scores: list[float], line: str) -> None:
+def test_text_claims_no_gain_where_there_is_none(scores: list[float], line: str) -> None:
     lines = describe_expected(expected_best(scores, is_random=True))
     assert line in lines
     assert not any("% of the expected gain" in other for other in lines)
 
 
-def test_an_unknown_score_is_named_with_the_right_ones(
-    make_sweep: Callable[..., Sweep], make_record: MakeRecord
-) -> None:
+def test_unknown_score_gets_the_known_ones(make_sweep: Callable[..., Sweep], make_record: MakeRecord) -> None:
     sweep = make_sweep([make_record(0)])
     with pytest.raises(ValueError, match=r"^unknown score 'overal'; did you mean 'overall'\? known: "):
         sweep_expected(sweep, "overal")
 
 
 @pytest.mark.parametrize("name", ["overall", "sst"])
-def test_a_sweep_counts_each_configuration_with_the_mean_of_its_replicates(
+def test_each_configuration_counts_with_the_mean_of_its_replicates(
     name: str, make_sweep: Callable[..., Sweep], make_record: MakeRecord
 ) -> None:
     scores = {(0, 0): 0.5, (0, 1): 0.7, (1, 0): 0.4, (2, 0): 0.9}
@@ -284,7 +282,7 @@ def test_a_sweep_counts_each_configuration_with_the_mean_of_its_replicates(
     assert (found.num_stopped, found.num_unfinished, found.num_left_out) == (0, 0, 0)
 
 
-def test_trials_that_failed_do_not_count_and_those_stopped_or_running_count_with_what_they_reached(
+def test_failed_trials_do_not_count_and_stopped_or_running_ones_do(
     make_sweep: Callable[..., Sweep], make_record: MakeRecord
 ) -> None:
     def record(number: int, status: str, score: float | None, replicate: int = 0) -> TrialRecord:
@@ -338,7 +336,7 @@ def test_only_a_random_search_without_a_scheduler_is_random(
 
 
 @pytest.mark.parametrize("name", ["overall", "sts"])
-def test_a_sweep_without_such_a_score_is_one_line(
+def test_sweep_without_such_a_score_is_one_line(
     name: str, make_sweep: Callable[..., Sweep], make_record: MakeRecord, tmp_path: Path
 ) -> None:
     records = [make_record(0, status="failed"), make_record(1, status="queued", best={})]

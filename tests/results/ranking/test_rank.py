@@ -1,4 +1,4 @@
-"""The best configuration comes first, with the scores of its best epoch, their errors, and who is as good."""
+"""Configurations are ranked by their best epoch, with standard errors and those that do not differ from the best."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ def curves_of(reports: Reports) -> pd.DataFrame:
 
 
 def rank_reports(records: Sequence[TrialRecord], reports: Reports) -> list[RankedConfiguration]:
-    """Ranks trials whose epochs are given as reports."""
+    """Ranks trials given as reports of their epochs."""
 
     def read(task: str, split: str, wanted: Sequence[tuple[str, int]]) -> tuple[Any, Any]:
         parts = [predictions_of(reports[trial][epoch - 1], task, split) for trial, epoch in wanted]
@@ -65,7 +65,7 @@ def test_configurations_are_ranked_by_their_best_overall_score(
     )
 
 
-def test_errors_are_those_of_the_bootstrap_over_the_best_epochs_examples(
+def test_errors_are_bootstrapped_over_the_best_epochs_examples(
     make_report: MakeReport, make_record: MakeRecord
 ) -> None:
     report = make_report(1)
@@ -81,7 +81,7 @@ def test_errors_are_those_of_the_bootstrap_over_the_best_epochs_examples(
     assert row.scores[TOTAL].replicate_error is None
 
 
-def test_the_first_of_several_best_epochs_counts() -> None:
+def test_first_of_several_best_epochs_counts() -> None:
     points = [("a", 1, 0.5), ("a", 2, 0.7), ("a", 3, 0.7), ("b", 1, 0.2), ("c", 1, 0.9)]
     rows = [{"trial": trial, "epoch": epoch, "task": "overall", "value": value} for trial, epoch, value in points]
     assert best_overall_epochs(pd.DataFrame(rows), ["a", "b"]) == {"a": 2, "b": 1}
@@ -102,7 +102,7 @@ def test_replicates_are_one_row_with_their_mean_and_its_error(make_report: MakeR
     assert rows[0].scores["qqp", "dev"].example_error == pytest.approx(standard_error(mean_resampled))
 
 
-def test_equal_configurations_cannot_be_told_apart_and_much_worse_ones_can(
+def test_equal_configurations_do_not_differ_and_much_worse_ones_do(
     make_report: MakeReport, make_record: MakeRecord
 ) -> None:
     reports = {
@@ -119,16 +119,14 @@ def test_equal_configurations_cannot_be_told_apart_and_much_worse_ones_can(
     }
 
 
-def test_a_failed_trial_is_never_scored_and_gives_its_reason(make_report: MakeReport, make_record: MakeRecord) -> None:
+def test_failed_trial_has_no_score_and_its_error(make_report: MakeReport, make_record: MakeRecord) -> None:
     reports = {"0000-r0": [make_report(1, skill=3.0)], "0001-r0": [make_report(1, skill=0.5)]}
     rows = rank_reports([make_record(0, status="failed"), make_record(1)], reports)
     assert [(row.number, row.status, bool(row.scores)) for row in rows] == [(1, "complete", True), (0, "failed", False)]
     assert rows[1].failures == ("0000-r0: RuntimeError: out of memory",)
 
 
-def test_a_replicate_that_failed_is_left_out_of_the_mean_and_shown(
-    make_report: MakeReport, make_record: MakeRecord
-) -> None:
+def test_failed_replicate_is_excluded_from_the_mean_and_shown(make_report: MakeReport, make_record: MakeRecord) -> None:
     reports = {"0000-r0": [make_report(1)], "0000-r1": [make_report(1, skill=5.0)], "0000-r2": [make_report(1, seed=2)]}
     records = [make_record(0, 0), make_record(0, 1, "failed"), make_record(0, 2)]
     row = rank_reports(records, reports)[0]
@@ -149,7 +147,7 @@ def test_configurations_without_an_overall_score_come_last_in_their_order(
 
 
 @pytest.mark.parametrize("status", ["running", "pruned", "interrupted", "reused"])
-def test_what_has_not_completed_is_ranked_by_what_it_has(
+def test_incomplete_trials_are_ranked_by_their_epochs(
     make_report: MakeReport, make_record: MakeRecord, status: str
 ) -> None:
     row = rank_reports([make_record(0, status=status)], {"0000-r0": [make_report(1)]})[0]
@@ -157,26 +155,24 @@ def test_what_has_not_completed_is_ranked_by_what_it_has(
     assert row.scores[TOTAL].value > 0
 
 
-def test_a_sweep_without_trials_has_an_empty_ranking() -> None:
+def test_sweep_without_trials_has_an_empty_ranking() -> None:
     assert rank_reports([], {}) == []
     assert to_frame([]).empty
 
 
-def test_a_sweep_that_has_not_scored_anything_is_ranked_all_the_same(make_record: MakeRecord) -> None:
+def test_sweep_without_scores_is_ranked(make_record: MakeRecord) -> None:
     rows = rank_reports([make_record(1, status="queued"), make_record(0, status="queued")], {})
     assert [row.number for row in rows] == [0, 1]
     assert to_frame(rows)["best_epoch"].isna().all()
 
 
-def test_a_task_that_is_not_known_here_is_named(make_report: MakeReport, make_record: MakeRecord) -> None:
+def test_unknown_task_is_named(make_report: MakeReport, make_record: MakeRecord) -> None:
     curves = curves_of({"0000-r0": [make_report(1)]}).replace({"task": {"sts": "stsb"}})
     with pytest.raises(ValueError, match=r"^unknown task 'stsb'; did you mean 'sts'\?"):
         rank([make_record(0)], curves, lambda *_: pytest.fail("nothing must be read"))
 
 
-def test_tasks_that_some_trials_do_not_have_are_left_out_of_their_scores(
-    make_report: MakeReport, make_record: MakeRecord
-) -> None:
+def test_missing_tasks_are_left_out_of_scores(make_report: MakeReport, make_record: MakeRecord) -> None:
     reports = {"0000-r0": [make_report(1)], "0001-r0": [make_report(1, tasks=("sst", "qqp"))]}
     rows = {row.number: row for row in rank_reports([make_record(0), make_record(1)], reports)}
     assert ("sts", "dev") not in rows[1].scores
@@ -184,7 +180,7 @@ def test_tasks_that_some_trials_do_not_have_are_left_out_of_their_scores(
     assert score_columns(list(rows.values()))[-2:] == [("sts", "dev"), TOTAL]
 
 
-def test_totals_of_different_tasks_are_not_compared(make_report: MakeReport, make_record: MakeRecord) -> None:
+def test_overall_scores_of_different_tasks_are_not_compared(make_report: MakeReport, make_record: MakeRecord) -> None:
     tasks = {0: ("sst",), 1: ("sst", "qqp", "sts"), 2: ("sst",), 3: ("sst", "qqp", "sts"), 4: ("sts",)}
     skills = {0: 9.0, 1: 0.2, 2: 9.0, 3: 0.3, 4: 9.0}
     reports = {f"{n:04d}-r0": [make_report(1, skill=skills[n], seed=n, tasks=tasks[n])] for n in tasks}
@@ -192,15 +188,13 @@ def test_totals_of_different_tasks_are_not_compared(make_report: MakeReport, mak
     assert [row.tasks for row in rows] == [("sst", "qqp", "sts")] * 2 + [("sst",)] * 2 + [("sts",)]
     totals = [row.scores[TOTAL].value for row in rows]
     assert totals[0] >= totals[1]
-    assert totals[2] >= totals[3] > totals[0]  # alone it scores higher, and comes later all the same
+    assert totals[2] >= totals[3] > totals[0]  # alone it scores higher, and still comes later
     assert not rows[2].is_close
     assert not rows[4].is_close
-    assert rows[3].is_close  # as good as the first of the same task
+    assert rows[3].is_close  # does not differ from the first of the same task
 
 
-def test_the_frame_has_a_row_per_configuration_and_named_columns(
-    make_report: MakeReport, make_record: MakeRecord
-) -> None:
+def test_frame_has_a_row_per_configuration_and_named_columns(make_report: MakeReport, make_record: MakeRecord) -> None:
     reports = {"0000-r0": [make_report(1)], "0001-r0": [make_report(1, skill=3.0)]}
     rows = rank_reports([make_record(0), make_record(1), make_record(2, status="failed")], reports)
     frame = to_frame(rows)
@@ -218,7 +212,7 @@ def test_the_frame_has_a_row_per_configuration_and_named_columns(
     assert frame["failures"].tolist() == ["", "", "0002-r0: RuntimeError: out of memory"]
 
 
-def test_searched_keys_stay_together_where_some_trials_did_not_draw_all() -> None:
+def test_searched_keys_stay_adjacent_where_some_trials_lack_them() -> None:
     def row(number: int, params: Mapping[str, Any]) -> RankedConfiguration:
         fields: dict[str, Any] = {"status": "complete", "trials": (), "scores": {}, "best_epoch": None, "failures": ()}
         return RankedConfiguration(number=number, params=params, **fields)

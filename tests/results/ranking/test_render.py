@@ -1,4 +1,4 @@
-"""The table fits 100 columns, whatever was searched, and its legend says what can and cannot be concluded."""
+"""The table fits 100 columns for any search, and its legend states what can be concluded."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -37,7 +37,7 @@ def text_of(rows: Sequence[RankedConfiguration], width: int = 100) -> str:
     return console.file.getvalue()
 
 
-def test_a_key_that_a_trial_did_not_draw_is_blank_and_none_is_a_value() -> None:
+def test_undrawn_key_is_blank_and_none_is_a_value() -> None:
     rows = [
         row_of(0, params={"smart.mode": "paper", "smart.epsilon": 0.25}),
         row_of(1, params={"smart.mode": "random"}),
@@ -49,7 +49,7 @@ def test_a_key_that_a_trial_did_not_draw_is_blank_and_none_is_a_value() -> None:
     assert ["unit_norm", "none"] in cells
 
 
-def test_where_many_keys_share_a_column_those_not_drawn_have_no_line() -> None:
+def test_undrawn_keys_in_a_shared_column_have_no_line() -> None:
     first = {"a": 1, "b": 2, "c": 3}
     text = text_of([row_of(0, params=first), row_of(1, params={"a": 5})])
     assert [line.split("  ")[0].strip() for line in text.splitlines() if line[:1] in "abc" and line[1:2] == " "] == [
@@ -65,7 +65,7 @@ def assert_fits(text: str) -> None:
     assert "…" not in text
 
 
-def test_the_columns_are_those_of_the_papers_table() -> None:
+def test_columns_are_those_of_the_papers_table() -> None:
     text = text_of([row_of()])
     titles = [title.strip() for title in text.splitlines()[0].split("  ") if title.strip()]
     assert titles == ["smart.weight", "SST dev", "SST train", "QQP dev", "STS dev", "overall", "epoch"]
@@ -75,7 +75,7 @@ def test_the_columns_are_those_of_the_papers_table() -> None:
     assert cells[-1] == "5"
 
 
-def test_a_terminal_or_a_file_that_knows_no_colours_gets_plain_text() -> None:
+def test_output_without_colours_is_plain_text() -> None:
     assert "\x1b" not in text_of([row_of(), row_of(1, is_close=True)])
 
 
@@ -91,9 +91,7 @@ def test_a_terminal_or_a_file_that_knows_no_colours_gets_plain_text() -> None:
 )
 @pytest.mark.parametrize("replicate_error", [None, 0.004])
 @pytest.mark.parametrize("status", ["complete", "interrupted", "complete 2, interrupted 1"])
-def test_the_table_fits_a_hundred_columns(
-    params: Mapping[str, Any], replicate_error: float | None, status: str
-) -> None:
+def test_table_fits_100_columns(params: Mapping[str, Any], replicate_error: float | None, status: str) -> None:
     rows = [row_of(number, replicate_error, params=params, status=status, is_close=number > 0) for number in range(2)]
     text = text_of(rows)
     assert_fits(text)
@@ -102,7 +100,7 @@ def test_the_table_fits_a_hundred_columns(
     assert "".join(text.split()).count("interrupted") == (2 if "interrupted" in status else 0)
 
 
-def test_a_fourth_task_appears_by_itself_and_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fourth_task_is_shown_and_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     fourth = replace(TASKS["qqp"], name="snli", title="SNLI")
     monkeypatch.setitem(TASKS, "snli", fourth)
     assert isinstance(fourth, Task)
@@ -113,7 +111,7 @@ def test_a_fourth_task_appears_by_itself_and_fits(monkeypatch: pytest.MonkeyPatc
     assert header.index("STS") < header.index("SNLI") < header.index("overall")
 
 
-def test_both_errors_are_shown_where_there_are_replicates() -> None:
+def test_both_errors_are_shown_with_replicates() -> None:
     text = text_of([row_of(replicate_error=0.0042)])
     assert text.count("±.004") == len(COLUMNS)
     assert "over replicates" in text
@@ -122,14 +120,14 @@ def test_both_errors_are_shown_where_there_are_replicates() -> None:
     assert "variance of training" in single
 
 
-def test_only_what_cannot_be_told_from_the_best_is_marked_and_explained() -> None:
+def test_only_configurations_that_do_not_differ_from_the_best_are_marked() -> None:
     text = text_of([row_of(), row_of(1, is_close=True), row_of(2)])
     assert text.count("0.540*") == 1
     assert "* not significantly different from the best row" in text
     assert "*" not in text_of([row_of(), row_of(1)])
 
 
-def test_the_legend_says_where_overall_scores_are_of_different_tasks() -> None:
+def test_legend_states_where_overall_scores_are_of_different_tasks() -> None:
     single = Score(value=0.9, example_error=0.01, replicate_error=None)
     alone = {("sst", "dev"): single, TOTAL: single}
     rows = [row_of(0), row_of(1, is_close=True), row_of(2, scores=alone)]
@@ -142,33 +140,33 @@ def test_the_legend_says_where_overall_scores_are_of_different_tasks() -> None:
     assert "* not significantly different from the best row:" in text
 
 
-def test_the_legend_warns_that_the_best_of_many_is_optimistic() -> None:
+def test_legend_warns_that_the_best_of_many_is_optimistic() -> None:
     text = " ".join(text_of([row_of(), row_of(1), row_of(2, scores={}, best_epoch=None)]).split())
     assert "best of 2, picked on these very dev examples, so its score is optimistic" in text
     assert "optimistic" not in text_of([row_of()])
 
 
-def test_the_status_is_shown_where_some_trial_has_not_completed() -> None:
+def test_status_is_shown_where_some_trial_has_not_completed() -> None:
     assert "status" not in text_of([row_of()])
     text = text_of([row_of(), row_of(1, status="pruned")])
     assert "status" in text
     assert "pruned" in text
 
 
-def test_a_row_without_scores_has_dashes() -> None:
+def test_row_without_scores_has_dashes() -> None:
     rows = [row_of(), row_of(1, scores={}, best_epoch=None, status="running")]
     cells = text_of(rows).splitlines()[3].split()
     assert cells == ["0.45", *"-" * 6, "running"]
 
 
-def test_failed_trials_are_listed_with_the_first_line_of_their_reason() -> None:
+def test_failed_trials_are_listed_with_the_first_line_of_their_error() -> None:
     row = row_of(1, scores={}, best_epoch=None, status="failed", failures=("0001-r0: [Errno 28] No space\ntraceback",))
     text = text_of([row_of(), row])
     assert "failed 0001-r0: [Errno 28] No space" in text
     assert "traceback" not in text
 
 
-def test_a_long_reason_is_wrapped_not_cut() -> None:
+def test_long_error_is_wrapped_not_truncated() -> None:
     text = text_of([row_of(scores={}, status="failed", failures=("0000-r0: " + "word " * 60,))])
     assert_fits(text)
     assert text.count("word") == 60
@@ -178,16 +176,16 @@ def test_a_long_reason_is_wrapped_not_cut() -> None:
     ("rows", "line"),
     [([], "No trials yet."), ([row_of(scores={}, status="queued")], "No configuration has an overall score yet.")],
 )
-def test_an_empty_ranking_says_so(rows: Sequence[RankedConfiguration], line: str) -> None:
+def test_empty_ranking_is_stated(rows: Sequence[RankedConfiguration], line: str) -> None:
     assert line in text_of(rows)
 
 
 @pytest.mark.parametrize(("epoch", "shown"), [(5.0, "5"), (5.5, "5.5"), (13.0, "13"), (14 / 3, "4.7")])
-def test_the_mean_epoch_of_replicates_has_one_decimal(epoch: float, shown: str) -> None:
+def test_mean_epoch_of_replicates_has_one_decimal(epoch: float, shown: str) -> None:
     assert text_of([row_of(best_epoch=epoch)]).splitlines()[2].split()[-1] == shown
 
 
-def test_a_score_below_zero_and_an_error_of_zero_are_readable() -> None:
+def test_negative_score_and_zero_error_are_formatted() -> None:
     scores = {
         ("sts", "dev"): Score(value=-0.0123, example_error=0.0, replicate_error=None),
         TOTAL: row_of().scores[TOTAL],
@@ -216,7 +214,7 @@ def test_long_keys_are_broken_after_dots(key: str, broken: str) -> None:
     assert broken_key(key) == broken
 
 
-def test_brackets_in_values_are_text_not_markup() -> None:
+def test_brackets_in_values_are_not_markup() -> None:
     assert "[red]a" in text_of([row_of(params={"encoder.name": "[red]a"})])
 
 
@@ -229,7 +227,7 @@ def penalties(
     return pd.DataFrame(rows, columns=columns)
 
 
-def test_a_penalty_that_is_numerically_nothing_is_named_by_task_with_its_trials_and_their_largest_value() -> None:
+def test_vanishing_penalties_are_listed_by_task_with_trials_and_maximum() -> None:
     curves = penalties(
         ("0001-r0", 1, "sst", 2.6e-7),
         ("0001-r0", 2, "sst", 3.14e-7),
@@ -245,11 +243,11 @@ def test_a_penalty_that_is_numerically_nothing_is_named_by_task_with_its_trials_
 
 
 @pytest.mark.parametrize(("value", "is_named"), [(0.99e-5, True), (1e-5, False), (1.01e-5, False), (0.3, False)])
-def test_the_boundary_of_numerically_nothing(value: float, is_named: bool) -> None:
+def test_boundary_of_a_vanishing_penalty(value: float, is_named: bool) -> None:
     assert bool(penalty_notes(penalties(("0001-r0", 1, "sst", 1e-9), ("0001-r0", 2, "sst", value)))) is is_named
 
 
-def test_only_the_penalty_in_training_counts_and_without_one_there_is_no_note() -> None:
+def test_only_training_penalties_count_and_without_one_there_is_no_note() -> None:
     point = ("0001-r0", 1, "sst", 1e-9)
     assert penalty_notes(penalties()) == []
     assert penalty_notes(penalties(point, metric="loss")) == []
@@ -257,7 +255,7 @@ def test_only_the_penalty_in_training_counts_and_without_one_there_is_no_note() 
     assert len(penalty_notes(penalties(point))) == 1
 
 
-def test_notes_stand_between_legend_and_failures_and_are_wrapped_not_cut() -> None:
+def test_notes_stand_between_legend_and_failures_and_are_wrapped() -> None:
     notes = penalty_notes(penalties(*((f"{number:04d}-r0", 1, "sst", 1e-7) for number in range(30))))
     rows = [row_of(failures=("0040-r0: out of memory",))]
     console = Console(file=StringIO(), width=100)

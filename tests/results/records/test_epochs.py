@@ -1,4 +1,4 @@
-"""A kill at any point leaves whole epochs; compaction changes where they are, never what a reader sees."""
+"""A kill at any point leaves whole epochs; compaction moves them without changing what a reader gets."""
 
 import os
 import time
@@ -26,14 +26,14 @@ FILES_OF_AN_EPOCH = len(SPLITS) + 1
 TRIAL = "0000-r0"
 
 
-def everything(folder: Path) -> list[pa.Table]:
-    """All that a reader sees of a sweep's epochs."""
+def read_all(folder: Path) -> list[pa.Table]:
+    """All that a reader gets of a sweep's epochs."""
     return [read_curves(folder), *(read_predictions(folder, task, split) for task, split in SPLITS)]
 
 
-def seen_epochs(folder: Path) -> set[tuple[str, int]]:
-    """The epochs that a reader sees; checks that each is whole and there once."""
-    curves, *predictions = everything(folder)
+def complete_epochs(folder: Path) -> set[tuple[str, int]]:
+    """The epochs that a reader gets; checks that each is complete and unique."""
+    curves, *predictions = read_all(folder)
     seen = set(epochs.reported_epochs(curves))
     for table, (task, split) in zip(predictions, SPLITS, strict=True):
         keys = list(zip(table["trial"].to_pylist(), table["epoch"].to_pylist(), table["id"].to_pylist(), strict=True))
@@ -44,7 +44,7 @@ def seen_epochs(folder: Path) -> set[tuple[str, int]]:
     return seen
 
 
-def test_an_epoch_is_read_back_as_reported(tmp_path: Path, make_report: MakeReport) -> None:
+def test_epoch_is_read_back_as_reported(tmp_path: Path, make_report: MakeReport) -> None:
     report = make_report(1)
     write_epoch(tmp_path, TRIAL, report)
     rows = read_curves(tmp_path).to_pylist()
@@ -58,50 +58,50 @@ def test_an_epoch_is_read_back_as_reported(tmp_path: Path, make_report: MakeRepo
         np.testing.assert_array_equal(np.array(table["logits"].to_pylist(), dtype=np.float32), part.logits)
 
 
-def test_reporting_an_epoch_again_replaces_it(tmp_path: Path, make_report: MakeReport) -> None:
+def test_repeated_epoch_replaces_the_first(tmp_path: Path, make_report: MakeReport) -> None:
     for epoch in (1, 2):
         write_epoch(tmp_path, TRIAL, make_report(epoch))
-    expected = everything(tmp_path)
+    expected = read_all(tmp_path)
     write_epoch(tmp_path, TRIAL, make_report(2, seed=5))
-    assert everything(tmp_path) != expected
+    assert read_all(tmp_path) != expected
     write_epoch(tmp_path, TRIAL, make_report(2))
-    assert everything(tmp_path) == expected
+    assert read_all(tmp_path) == expected
 
 
-def test_reporting_an_earlier_epoch_drops_the_later_ones(tmp_path: Path, make_report: MakeReport) -> None:
+def test_earlier_epoch_drops_later_ones(tmp_path: Path, make_report: MakeReport) -> None:
     for epoch in (1, 2, 3, 2):
         write_epoch(tmp_path, TRIAL, make_report(epoch))
-    assert seen_epochs(tmp_path) == {(TRIAL, 1), (TRIAL, 2)}
+    assert complete_epochs(tmp_path) == {(TRIAL, 1), (TRIAL, 2)}
 
 
 @pytest.mark.parametrize("is_before", [True, False])
 @pytest.mark.parametrize("renames", range(1, FILES_OF_AN_EPOCH + 1))
-def test_a_kill_while_an_epoch_is_written_leaves_whole_epochs(
+def test_kill_while_an_epoch_is_written_leaves_whole_epochs(
     tmp_path: Path, make_report: MakeReport, kill_at_rename: Kill, renames: int, is_before: bool
 ) -> None:
     write_epoch(tmp_path, TRIAL, make_report(1))
     with pytest.raises(kill_at_rename(renames, is_before)):
         write_epoch(tmp_path, TRIAL, make_report(2))
     is_done = renames == FILES_OF_AN_EPOCH and not is_before
-    assert seen_epochs(tmp_path) == {(TRIAL, epoch) for epoch in ((1, 2) if is_done else (1,))}
+    assert complete_epochs(tmp_path) == {(TRIAL, epoch) for epoch in ((1, 2) if is_done else (1,))}
     write_epoch(tmp_path, TRIAL, make_report(2))
     write_epoch(tmp_path / "undisturbed", TRIAL, make_report(1))
     write_epoch(tmp_path / "undisturbed", TRIAL, make_report(2))
-    assert everything(tmp_path) == everything(tmp_path / "undisturbed")
+    assert read_all(tmp_path) == read_all(tmp_path / "undisturbed")
 
 
 @pytest.mark.parametrize("renames", range(1, FILES_OF_AN_EPOCH + 2))
-def test_a_kill_while_an_epoch_is_replaced_never_mixes_old_and_new(
+def test_kill_while_an_epoch_is_replaced_never_mixes_old_and_new(
     tmp_path: Path, make_report: MakeReport, kill_at_rename: Kill, renames: int
 ) -> None:
     write_epoch(tmp_path, TRIAL, make_report(1))
     with pytest.raises(kill_at_rename(renames, False)):
         write_epoch(tmp_path, TRIAL, make_report(1, seed=5))
     is_done = renames == FILES_OF_AN_EPOCH + 1
-    assert seen_epochs(tmp_path) == ({(TRIAL, 1)} if is_done else set())
+    assert complete_epochs(tmp_path) == ({(TRIAL, 1)} if is_done else set())
 
 
-def test_predictions_can_be_had_of_one_trial_and_one_epoch(sweep_folder: Path) -> None:
+def test_predictions_can_be_filtered_by_trial_and_epoch(sweep_folder: Path) -> None:
     compact(sweep_folder)
 
     def seen(**which: Any) -> set[tuple[str, int]]:
@@ -119,14 +119,14 @@ def files_in(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.glob("**/*") if path.is_file()}
 
 
-def test_compaction_changes_nothing_that_a_reader_sees(sweep_folder: Path) -> None:
-    expected = everything(sweep_folder)
+def test_compaction_does_not_change_what_is_read(sweep_folder: Path) -> None:
+    expected = read_all(sweep_folder)
     for _ in range(2):
         compact(sweep_folder)
-        assert everything(sweep_folder) == expected
+        assert read_all(sweep_folder) == expected
 
 
-def test_compaction_deletes_the_files_of_trials_that_have_ended_only(sweep_folder: Path) -> None:
+def test_compaction_deletes_only_files_of_ended_trials(sweep_folder: Path) -> None:
     compact(sweep_folder)
     left = {path for path in files_in(sweep_folder) if path.startswith("trials/")}
     assert {path.split("/")[1] for path in left} == {"0002-r0"}
@@ -134,18 +134,18 @@ def test_compaction_deletes_the_files_of_trials_that_have_ended_only(sweep_folde
 
 
 @pytest.mark.parametrize("status", STATUSES)
-def test_a_trial_that_may_write_again_keeps_its_files(sweep_folder: Path, make_record: MakeRecord, status: str) -> None:
+def test_trial_that_may_write_again_keeps_its_files(sweep_folder: Path, make_record: MakeRecord, status: str) -> None:
     (sweep_folder / end_path("0000-r0")).write_text("{}")
-    expected = everything(sweep_folder)
+    expected = read_all(sweep_folder)
     write_trials(sweep_folder, [make_record(0, status=status)], tuple(TASKS))
     compact(sweep_folder)
     left = {path for path in files_in(sweep_folder) if "0000-r0" in path}
     assert len(left) == (2 * len(SPLITS) + 2 if status in ("queued", "running", "interrupted") else 0)
-    assert everything(sweep_folder) == expected
+    assert read_all(sweep_folder) == expected
 
 
-def test_an_end_goes_once_the_trials_say_it_and_not_before(sweep_folder: Path) -> None:
-    for trial in ("0001-r0", "0002-r0", "0009-r0"):  # ended, running, not known yet
+def test_end_file_is_deleted_only_once_the_trials_hold_it(sweep_folder: Path) -> None:
+    for trial in ("0001-r0", "0002-r0", "0009-r0"):  # ended, running, unknown
         (sweep_folder / end_path(trial)).parent.mkdir(exist_ok=True)
         (sweep_folder / end_path(trial)).write_text("{}")
     compact(sweep_folder)
@@ -153,13 +153,13 @@ def test_an_end_goes_once_the_trials_say_it_and_not_before(sweep_folder: Path) -
     assert left == {end_path("0002-r0"), end_path("0009-r0")}
 
 
-def test_the_curves_have_a_copy(sweep_folder: Path) -> None:
+def test_curves_have_a_copy(sweep_folder: Path) -> None:
     compact(sweep_folder)
     copy = (sweep_folder / CURVES_BACKUP_FILE).read_bytes()
     assert copy == (sweep_folder / "curves.parquet").read_bytes()
 
 
-def test_a_compacted_table_has_a_row_group_for_each_trial_and_epoch(sweep_folder: Path) -> None:
+def test_compacted_table_has_a_row_group_per_trial_and_epoch(sweep_folder: Path) -> None:
     compact(sweep_folder)
     for task, split in SPLITS:
         file = pq.ParquetFile(sweep_folder / f"predictions/{task}-{split}.parquet")
@@ -168,7 +168,7 @@ def test_a_compacted_table_has_a_row_group_for_each_trial_and_epoch(sweep_folder
         assert keys == [{(f"000{number}-r0", epoch)} for number in range(3) for epoch in (1, 2)]
 
 
-def test_what_comes_after_a_compaction_is_seen_with_it_and_merged_by_the_next(
+def test_later_epochs_are_read_with_compacted_ones_and_merged_next_time(
     sweep_folder: Path, make_report: MakeReport, make_record: MakeRecord
 ) -> None:
     compact(sweep_folder)
@@ -176,21 +176,19 @@ def test_what_comes_after_a_compaction_is_seen_with_it_and_merged_by_the_next(
     write_epoch(sweep_folder, "0003-r0", make_report(1))
     expected = {(f"000{number}-r0", epoch) for number in range(3) for epoch in (1, 2)}
     expected |= {("0002-r0", 3), ("0003-r0", 1)}
-    assert seen_epochs(sweep_folder) == expected
+    assert complete_epochs(sweep_folder) == expected
     write_trials(sweep_folder, [make_record(number) for number in range(4)], tuple(TASKS))
     compact(sweep_folder)
-    assert seen_epochs(sweep_folder) == expected
+    assert complete_epochs(sweep_folder) == expected
     assert not {path for path in files_in(sweep_folder) if path.startswith("trials/")}
 
 
-def test_a_trial_that_is_taken_up_again_after_a_compaction_goes_on_from_the_table(
-    sweep_folder: Path, make_report: MakeReport
-) -> None:
+def test_resumed_trial_continues_from_the_compacted_table(sweep_folder: Path, make_report: MakeReport) -> None:
     compact(sweep_folder)
     write_epoch(sweep_folder, "0000-r0", make_report(3))
-    assert {epoch for trial, epoch in seen_epochs(sweep_folder) if trial == "0000-r0"} == {1, 2, 3}
+    assert {epoch for trial, epoch in complete_epochs(sweep_folder) if trial == "0000-r0"} == {1, 2, 3}
     write_epoch(sweep_folder, "0000-r0", make_report(2, seed=5))
-    assert {epoch for trial, epoch in seen_epochs(sweep_folder) if trial == "0000-r0"} == {1, 2}
+    assert {epoch for trial, epoch in complete_epochs(sweep_folder) if trial == "0000-r0"} == {1, 2}
     logits = read_predictions(sweep_folder, "qqp", "dev", trial="0000-r0", epoch=2)["logits"].to_pylist()
     np.testing.assert_array_equal(logits, make_report(2, seed=5).predictions[1].logits)
 
@@ -208,48 +206,48 @@ NUM_RENAMES = len(SPLITS) + 2
     ],
 )
 @pytest.mark.parametrize("is_first", [True, False], ids=["first compaction", "later compaction"])
-def test_a_kill_during_compaction_loses_and_doubles_nothing(
+def test_kill_during_compaction_loses_and_duplicates_nothing(
     sweep_folder: Path, make_report: MakeReport, kill_at_rename: Kill, renames: int, is_before: bool, is_first: bool
 ) -> None:
     if not is_first:
         compact(sweep_folder)
         write_epoch(sweep_folder, "0002-r0", make_report(2, seed=5))
         write_epoch(sweep_folder, "0003-r0", make_report(1))
-    expected = everything(sweep_folder)
+    expected = read_all(sweep_folder)
     with pytest.raises(kill_at_rename(renames, is_before)):
         compact(sweep_folder)
-    assert everything(sweep_folder) == expected
+    assert read_all(sweep_folder) == expected
     compact(sweep_folder)
-    assert everything(sweep_folder) == expected
+    assert read_all(sweep_folder) == expected
 
 
 @pytest.mark.parametrize("deleted", [["curves.parquet"], ["predictions/sst-dev-0001.parquet"]])
-def test_a_kill_while_merged_files_are_deleted_loses_nothing(sweep_folder: Path, deleted: Sequence[str]) -> None:
-    expected = everything(sweep_folder)
+def test_kill_while_merged_files_are_deleted_loses_nothing(sweep_folder: Path, deleted: Sequence[str]) -> None:
+    expected = read_all(sweep_folder)
     saved = {path: (sweep_folder / path).read_bytes() for path in files_in(sweep_folder) if "0000-r0" in path}
     compact(sweep_folder)
-    for path, content in saved.items():  # as if only `deleted` had been deleted yet
+    for path, content in saved.items():  # as if only `deleted` had been deleted so far
         if not path.endswith(tuple(deleted)):
             (sweep_folder / path).write_bytes(content)
-    assert everything(sweep_folder) == expected
+    assert read_all(sweep_folder) == expected
     compact(sweep_folder)
-    assert everything(sweep_folder) == expected
+    assert read_all(sweep_folder) == expected
     assert not [path for path in files_in(sweep_folder) if "0000-r0" in path]
 
 
-def test_predictions_of_an_epoch_that_was_never_reported_are_dropped(
+def test_predictions_of_an_unreported_epoch_are_dropped(
     sweep_folder: Path, make_report: MakeReport, kill_at_rename: Kill
 ) -> None:
     with pytest.raises(kill_at_rename(2, False)):
         write_epoch(sweep_folder, "0000-r0", make_report(3))
-    expected = everything(sweep_folder)
+    expected = read_all(sweep_folder)
     compact(sweep_folder)
-    assert everything(sweep_folder) == expected
-    assert ("0000-r0", 3) not in seen_epochs(sweep_folder)
+    assert read_all(sweep_folder) == expected
+    assert ("0000-r0", 3) not in complete_epochs(sweep_folder)
     assert not [path for path in files_in(sweep_folder) if "0000-r0" in path]
 
 
-def test_compaction_deletes_old_leftovers_and_no_file_that_is_being_written(sweep_folder: Path) -> None:
+def test_compaction_deletes_old_temporary_files_and_no_new_ones(sweep_folder: Path) -> None:
     ages = {"predictions/.sst-dev.parquet.1.tmp": 2, ".trials.parquet.2.tmp": 0, "trials/0002-r0/notes.tmp": 2}
     for name, hours in ages.items():
         (sweep_folder / name).parent.mkdir(exist_ok=True)
@@ -268,7 +266,7 @@ def test_compaction_stops_at_a_damaged_file_and_deletes_nothing(sweep_folder: Pa
     assert files_in(sweep_folder) >= before
 
 
-def test_a_sweep_without_epochs_has_empty_tables(tmp_path: Path) -> None:
+def test_sweep_without_epochs_has_empty_tables(tmp_path: Path) -> None:
     compact(tmp_path)
-    assert [table.num_rows for table in everything(tmp_path)] == [0] * 5
+    assert [table.num_rows for table in read_all(tmp_path)] == [0] * 5
     assert files_in(tmp_path) == set()

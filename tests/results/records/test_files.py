@@ -25,7 +25,7 @@ SCHEMA = pa.schema([("letter", pa.string()), ("count", pa.int64())], metadata=ME
 TABLE = pa.Table.from_pylist([{"letter": "a", "count": 1}, {"letter": "b", "count": 2}], schema=SCHEMA)
 
 
-def test_a_written_table_is_read_back(tmp_path: Path) -> None:
+def test_written_table_is_read_back(tmp_path: Path) -> None:
     root = open_folder(tmp_path / "new" / "folder")
     write_parquet(root, "deep/table.parquet", TABLE)
     assert read_parquet(root, "deep/table.parquet", SCHEMA).equals(TABLE, check_metadata=True)
@@ -40,7 +40,7 @@ def test_writing_again_replaces_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_before", [True, False])
-def test_a_write_that_is_stopped_leaves_the_old_file_or_the_new_one(
+def test_interrupted_write_leaves_the_old_file_or_the_new_one(
     tmp_path: Path, kill_at_rename: Callable[[int, bool], type[BaseException]], is_before: bool
 ) -> None:
     root = open_folder(tmp_path)
@@ -51,7 +51,7 @@ def test_a_write_that_is_stopped_leaves_the_old_file_or_the_new_one(
     assert [path.name for path in tmp_path.iterdir()] == ["value.json"]
 
 
-def test_a_value_that_cannot_be_written_leaves_the_old_file(tmp_path: Path) -> None:
+def test_unwritable_value_leaves_the_old_file(tmp_path: Path) -> None:
     root = open_folder(tmp_path)
     write_json(root, "value.json", {"value": 1})
     with pytest.raises(ValueError, match="Out of range float"):
@@ -71,7 +71,7 @@ def test_a_value_that_cannot_be_written_leaves_the_old_file(tmp_path: Path) -> N
     ],
     ids=["empty", "half", "last byte missing", "no Parquet", "one byte flipped in a page"],
 )
-def test_a_damaged_table_is_named_in_one_line(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+def test_damaged_table_is_named_in_one_line(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     root, path = open_folder(tmp_path), tmp_path / "table.parquet"
     write_parquet(root, "table.parquet", TABLE)
     path.write_bytes(damage(path.read_bytes()))
@@ -96,7 +96,7 @@ def metadata(**changes: str) -> dict[str, str]:
         (SCHEMA.append(pa.field("more", pa.int64())), "columns must be letter, count, got letter, count, more"),
     ],
 )
-def test_a_table_of_another_schema_is_named_with_the_first_difference(
+def test_table_of_another_schema_is_named_with_the_first_difference(
     tmp_path: Path, found: pa.Schema, message: str
 ) -> None:
     pq.write_table(found.empty_table(), tmp_path / "table.parquet")
@@ -105,11 +105,11 @@ def test_a_table_of_another_schema_is_named_with_the_first_difference(
     assert str(caught.value) == f"{tmp_path / 'table.parquet'}: {message}"
 
 
-def test_a_schema_equals_itself() -> None:
+def test_schema_equals_itself() -> None:
     check_schema(SCHEMA, SCHEMA, "name")
 
 
-def test_a_missing_file_is_not_taken_for_a_damaged_one(tmp_path: Path) -> None:
+def test_missing_file_is_not_reported_as_damaged(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_parquet(open_folder(tmp_path), "table.parquet", SCHEMA)
     assert read_parquet_if_exists(open_folder(tmp_path), "table.parquet", SCHEMA) is None
@@ -127,7 +127,7 @@ def test_damaged_json_is_named_in_one_line(tmp_path: Path, text: str, message: s
 
 
 @pytest.mark.parametrize("name_of", [str, lambda path: path, lambda path: path.as_uri()])
-def test_a_path_and_a_uri_open_the_same_folder(tmp_path: Path, name_of: Callable[[Path], Any]) -> None:
+def test_path_and_uri_open_the_same_folder(tmp_path: Path, name_of: Callable[[Path], Any]) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "file").write_text("1234")
     root = open_folder(name_of(tmp_path))
@@ -135,17 +135,17 @@ def test_a_path_and_a_uri_open_the_same_folder(tmp_path: Path, name_of: Callable
     assert full_path(root, "deep/file") == str(tmp_path / "deep" / "file")
 
 
-def test_the_home_folder_may_be_written_as_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     write_json(open_folder("~/sweep"), "value.json", {})
     assert (tmp_path / "sweep" / "value.json").exists()
 
 
-def test_a_folder_that_is_missing_has_no_files(tmp_path: Path) -> None:
+def test_missing_folder_has_no_files(tmp_path: Path) -> None:
     assert list_files(open_folder(tmp_path), "nowhere") == []
 
 
-def test_a_uri_that_nothing_opens_is_one_line() -> None:
+def test_unsupported_uri_is_one_line() -> None:
     with pytest.raises(ValueError, match=r"^cannot open nowhere://bucket/sweep: ") as caught:
         open_folder("nowhere://bucket/sweep")
     assert "\n" not in str(caught.value)

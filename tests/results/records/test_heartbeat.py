@@ -1,4 +1,4 @@
-"""A sweep's heartbeat: who reads it knows whether the sweep runs, and since when it does not."""
+"""A sweep's heartbeat states whether the sweep runs, and since when it has stopped."""
 
 import time
 from datetime import datetime
@@ -12,16 +12,14 @@ from results.records.heartbeat import HEARTBEAT_FILE, STALE_SECONDS, send_heartb
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time; its only entry may be set anew."""
+    """The current time; tests change its only entry."""
     now = [datetime(2026, 3, 4, 4, 12).timestamp()]
     monkeypatch.setattr("time.time", lambda: now[0])
     return now
 
 
 @pytest.mark.parametrize(("silence", "is_stopped"), [(0, False), (STALE_SECONDS - 1, False), (STALE_SECONDS, True)])
-def test_a_sweep_that_has_been_silent_for_long_has_stopped(
-    tmp_path: Path, clock: list[float], silence: float, is_stopped: bool
-) -> None:
+def test_long_silence_means_stopped(tmp_path: Path, clock: list[float], silence: float, is_stopped: bool) -> None:
     write_heartbeat(tmp_path)
     clock[0] += silence
     since = stopped_since(tmp_path)
@@ -30,7 +28,7 @@ def test_a_sweep_that_has_been_silent_for_long_has_stopped(
         assert since.replace(tzinfo=None) == datetime(2026, 3, 4, 4, 12)
 
 
-def test_a_sweep_that_says_so_has_stopped_at_once(tmp_path: Path, clock: list[float]) -> None:
+def test_recorded_stop_holds_at_once(tmp_path: Path, clock: list[float]) -> None:
     write_heartbeat(tmp_path, has_stopped=True)
     since = stopped_since(tmp_path)
     assert since is not None
@@ -40,13 +38,13 @@ def test_a_sweep_that_says_so_has_stopped_at_once(tmp_path: Path, clock: list[fl
 @pytest.mark.parametrize(
     "content", [None, "", "[]", "{}", '{"time": "noon"}', '{"time": null}', '{"time": NaN}', '{"time": 1e300}']
 )
-def test_where_nothing_is_known_nothing_is_said(tmp_path: Path, content: str | None) -> None:
+def test_without_a_heartbeat_nothing_is_known(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / HEARTBEAT_FILE).write_text(content)
     assert stopped_since(tmp_path) is None
 
 
-def test_it_beats_while_the_sweep_runs_and_says_when_it_has_stopped(
+def test_heartbeat_is_written_while_the_sweep_runs_and_when_it_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results.records.heartbeat, "BEAT_SECONDS", 0.01)
@@ -60,7 +58,7 @@ def test_it_beats_while_the_sweep_runs_and_says_when_it_has_stopped(
     assert stopped_since(tmp_path) is not None
 
 
-def test_a_sweep_that_breaks_has_stopped(tmp_path: Path) -> None:
+def test_sweep_that_breaks_has_stopped(tmp_path: Path) -> None:
     def run() -> None:
         with send_heartbeats(tmp_path):
             raise KeyError("it breaks")
@@ -70,14 +68,14 @@ def test_a_sweep_that_breaks_has_stopped(tmp_path: Path) -> None:
     assert stopped_since(tmp_path) is not None
 
 
-def test_a_heartbeat_that_cannot_be_written_breaks_nothing(tmp_path: Path) -> None:
+def test_unwritable_heartbeat_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with send_heartbeats(tmp_path / "file"):
         pass
     assert stopped_since(tmp_path / "file") is None
 
 
-def test_a_folder_that_was_deleted_does_not_come_back(tmp_path: Path) -> None:
+def test_deleted_folder_is_not_created_again(tmp_path: Path) -> None:
     with send_heartbeats(tmp_path / "gone"):
         pass
     assert not (tmp_path / "gone").exists()

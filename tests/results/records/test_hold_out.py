@@ -1,4 +1,4 @@
-"""The record of held-out rows: whole, in one line where it is missing or wrong, and told from other rows."""
+"""The record of held-out rows is complete, one line where missing or invalid, and detects other rows."""
 
 import dataclasses
 import json
@@ -35,14 +35,14 @@ HELD = {"sst": table_of("sst", "a", "007", "1e5"), "sts": table_of("sts", "é")}
 RECORD = HoldOutRecord(share=0.1, tasks=held_out_rows(HELD))
 
 
-def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
+def test_record_is_read_back_as_written(tmp_path: Path) -> None:
     write_hold_out(tmp_path / "sweep", RECORD)
     assert read_hold_out(tmp_path / "sweep") == RECORD
     assert read_hold_out(f"file://{tmp_path}/sweep") == RECORD
     assert [path.name for path in (tmp_path / "sweep").iterdir()] == [HOLD_OUT_FILE]
 
 
-def test_a_record_says_share_ids_and_fingerprints_to_people_too(tmp_path: Path) -> None:
+def test_record_is_readable_json(tmp_path: Path) -> None:
     write_hold_out(tmp_path, RECORD)
     assert json.loads((tmp_path / "hold_out.json").read_text()) == {
         "schema_version": 2,
@@ -55,7 +55,7 @@ def test_a_record_says_share_ids_and_fingerprints_to_people_too(tmp_path: Path) 
     }
 
 
-def test_a_sweep_that_held_nothing_out_is_one_line(tmp_path: Path) -> None:
+def test_sweep_without_held_out_rows_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path, tmp_path / "missing", tmp_path / "file"):
         with pytest.raises(ValueError) as caught:
@@ -76,7 +76,7 @@ def test_a_sweep_that_held_nothing_out_is_one_line(tmp_path: Path) -> None:
         ('{"schema_version": 2, "share": 0.1, "tasks": {"a": {"ids": [1]}}}', "tasks.a.ids.0 must be text"),
     ],
 )
-def test_a_damaged_record_is_named_with_its_fault(tmp_path: Path, text: str, fault: str) -> None:
+def test_damaged_record_is_named_with_its_fault(tmp_path: Path, text: str, fault: str) -> None:
     (tmp_path / "hold_out.json").write_text(text)
     with pytest.raises(ValueError) as caught:
         read_hold_out(tmp_path)
@@ -84,13 +84,13 @@ def test_a_damaged_record_is_named_with_its_fault(tmp_path: Path, text: str, fau
     assert "\n" not in str(caught.value)
 
 
-def test_the_rows_of_some_or_all_tasks_are_known_again() -> None:
+def test_rows_of_some_or_all_tasks_are_recognized() -> None:
     check_held_out_rows(RECORD, HELD)
     check_held_out_rows(RECORD, {"sts": HELD["sts"]})
 
 
 @pytest.mark.parametrize("field", ["ids", "texts", "labels", "order", "task"])
-def test_other_rows_are_refused_by_their_task(field: str) -> None:
+def test_other_rows_are_refused_by_task(field: str) -> None:
     table = HELD["sst"]
     changed = {
         "ids": dataclasses.replace(table, ids=["a", "7", "1e5"]),
@@ -104,6 +104,6 @@ def test_other_rows_are_refused_by_their_task(field: str) -> None:
     assert str(caught.value) == "held-out rows must be unchanged since the sweep began, got others of sst"
 
 
-def test_a_task_of_which_nothing_was_kept_aside_is_refused() -> None:
+def test_task_without_held_out_rows_is_refused() -> None:
     with pytest.raises(ValueError, match=r"got others of qqp$"):
         check_held_out_rows(RECORD, {**HELD, "qqp": table_of("qqp", "a")})

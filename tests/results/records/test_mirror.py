@@ -1,4 +1,4 @@
-"""A copy behind a URI reads like the sweep itself, and stays so."""
+"""A copy behind a URI reads like the sweep itself, and follows its changes."""
 
 import os
 import time
@@ -39,21 +39,21 @@ def assert_same(folder: Path, uri: str) -> None:
     assert read_predictions(uri, "sst", "dev") == read_predictions(folder, "sst", "dev")
 
 
-def test_a_copy_reads_like_the_sweep(sweep_folder: Path, tmp_path: Path) -> None:
+def test_copy_reads_like_the_sweep(sweep_folder: Path, tmp_path: Path) -> None:
     uri = (tmp_path / "bucket" / "copy").as_uri()
     assert update_mirror(sweep_folder, uri) == len(files_in(sweep_folder))
     assert files_in(tmp_path / "bucket" / "copy") == files_in(sweep_folder)
     assert_same(sweep_folder, uri)
 
 
-def test_what_has_not_changed_is_not_copied_again(sweep_folder: Path, tmp_path: Path) -> None:
+def test_unchanged_files_are_not_copied_again(sweep_folder: Path, tmp_path: Path) -> None:
     age(sweep_folder, 3600)
     uri = (tmp_path / "copy").as_uri()
     assert update_mirror(sweep_folder, uri) > 0
     assert update_mirror(sweep_folder, uri) == 0
 
 
-def test_a_copy_follows_the_sweep_through_new_epochs_and_compaction(
+def test_copy_follows_new_epochs_and_compaction(
     sweep_folder: Path,
     tmp_path: Path,
     make_report: Callable[..., EpochReport],
@@ -85,7 +85,7 @@ def test_weights_are_copied_and_states_journals_and_temporary_files_are_not(swee
     assert kept <= files_in(tmp_path / "copy") == files_in(sweep_folder) - left_out
 
 
-def test_files_of_others_at_the_place_of_the_copy_are_left_alone(sweep_folder: Path, tmp_path: Path) -> None:
+def test_foreign_files_at_the_copys_place_are_left_alone(sweep_folder: Path, tmp_path: Path) -> None:
     others = {"notes.md", "data.parquet", "trials/notes.md"}
     for name in others:
         (tmp_path / "copy" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ def test_files_of_others_at_the_place_of_the_copy_are_left_alone(sweep_folder: P
     assert others <= files_in(tmp_path / "copy")
 
 
-def test_the_description_is_the_last_to_appear_in_a_copy(
+def test_description_is_copied_last(
     sweep_folder: Path, tmp_path: Path, kill_at_rename: Callable[[int, bool], type[BaseException]]
 ) -> None:
     names = sorted(files_in(sweep_folder))
@@ -103,7 +103,7 @@ def test_the_description_is_the_last_to_appear_in_a_copy(
     assert sorted([*files_in(tmp_path / "copy"), "sweep.json"]) == names
 
 
-def test_what_points_at_other_files_is_copied_after_them() -> None:
+def test_files_that_refer_to_others_are_copied_after_them() -> None:
     paths = ["sweep.json", "curves.parquet", "trials.parquet", "trials/a/curves.parquet", "predictions/sst-dev.parquet"]
     assert sorted([*paths, "trials/a/predictions/sst-dev-0001.parquet"], key=copy_order) == [
         "predictions/sst-dev.parquet",

@@ -1,4 +1,4 @@
-"""Predictions are found wherever they are, the newest of each epoch once, and line up between trials."""
+"""Predictions are found in parts and tables, the newest of each epoch once, and are aligned between trials."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,19 +44,19 @@ def write_groups(folder: Path, *groups: pa.Table) -> None:
             write_group(writer, group)
 
 
-def found_in(folder: Path, *wanted: tuple[str, int]) -> dict[tuple[str, int], float]:
-    """First logit of each epoch found."""
+def first_logits(folder: Path, *wanted: tuple[str, int]) -> dict[tuple[str, int], float]:
+    """First logit of each epoch that is read."""
     tables = iter_predictions(open_folder(folder), "sst", "dev", wanted)
     return {key: table["logits"][0].as_py()[0] for key, table in tables}
 
 
-def test_one_epoch_becomes_a_table_of_the_declared_schema() -> None:
+def test_one_epoch_is_a_table_of_the_declared_schema() -> None:
     table = prediction_table("0001-r0", 3, IDS, np.array([0, 1, 2]), np.arange(6).reshape(3, 2))
     assert table.schema.equals(PREDICTIONS, check_metadata=True)
     assert table.to_pylist()[1] == {"id": "b", "trial": "0001-r0", "epoch": 3, "label": 1.0, "logits": [2.0, 3.0]}
 
 
-def test_parts_are_listed_whatever_the_task_is_called(tmp_path: Path) -> None:
+def test_parts_are_listed_for_any_task_name(tmp_path: Path) -> None:
     parts = [
         PredictionPart(trial="0000-r0", epoch=12345, task="new-task", split="dev"),
         PredictionPart(trial="0001-r1", epoch=2, task="sst", split="train"),
@@ -69,36 +69,34 @@ def test_parts_are_listed_whatever_the_task_is_called(tmp_path: Path) -> None:
     assert parts[1].path == "trials/0001-r1/predictions/sst-train-0002.parquet"
 
 
-def test_every_row_group_is_known_by_trial_and_epoch(tmp_path: Path) -> None:
+def test_every_row_group_has_its_trial_and_epoch(tmp_path: Path) -> None:
     write_groups(tmp_path, table_of("b", 1, 0), table_of("a", 2, 0), table_of("a", 1, 0))
     file, groups = open_groups(open_folder(tmp_path), "sst", "dev")
     assert groups == {("b", 1): 0, ("a", 2): 1, ("a", 1): 2}
     assert file.read_row_group(1)["epoch"].to_pylist() == [2, 2, 2]
 
 
-def test_predictions_come_in_the_order_wanted_from_parts_and_table_alike(tmp_path: Path) -> None:
+def test_predictions_come_in_the_requested_order_from_parts_and_table(tmp_path: Path) -> None:
     write_groups(tmp_path, table_of("a", 1, 0.5), table_of("b", 1, 1.5))
     write_part(tmp_path, "c", 1, 2.5)
-    found = found_in(tmp_path, ("c", 1), ("b", 1), ("nobody", 1), ("a", 1))
+    found = first_logits(tmp_path, ("c", 1), ("b", 1), ("missing", 1), ("a", 1))
     assert list(found.items()) == [(("c", 1), 2.5), (("b", 1), 1.5), (("a", 1), 0.5)]
 
 
-def test_a_part_is_newer_than_the_table(tmp_path: Path) -> None:
+def test_part_is_newer_than_the_table(tmp_path: Path) -> None:
     write_groups(tmp_path, table_of("a", 1, 0.5), table_of("a", 2, 1.5))
     write_part(tmp_path, "a", 2, 7)
-    assert found_in(tmp_path, ("a", 1), ("a", 2)) == {("a", 1): 0.5, ("a", 2): 7}
+    assert first_logits(tmp_path, ("a", 1), ("a", 2)) == {("a", 1): 0.5, ("a", 2): 7}
 
 
-def test_a_part_that_is_compacted_while_one_reads_is_found_in_the_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_part_compacted_while_reading_is_found_in_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = [PredictionPart(trial="a", epoch=1, task="sst", split="dev")]
-    tables: Iterator[tuple[Any, dict[tuple[str, int], int]]] = iter([(None, {})])  # there is none at the first look
+    tables: Iterator[tuple[Any, dict[tuple[str, int], int]]] = iter([(None, {})])  # no table at the first listing
     look_again = predictions.open_groups
     monkeypatch.setattr(predictions, "list_parts", lambda _root: listed)
     monkeypatch.setattr(predictions, "open_groups", lambda *place: next(tables, None) or look_again(*place))
     write_groups(tmp_path, table_of("a", 1, 0.5))
-    assert found_in(tmp_path, ("a", 1)) == {("a", 1): 0.5}
+    assert first_logits(tmp_path, ("a", 1)) == {("a", 1): 0.5}
 
 
 def test_stacked_predictions_have_an_axis_for_trials(tmp_path: Path) -> None:
@@ -115,15 +113,15 @@ def test_missing_predictions_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ids", [["a", "c", "b"], ["a", "b"]])
-def test_trials_that_were_scored_on_other_examples_are_not_compared(tmp_path: Path, ids: list[str]) -> None:
+def test_trials_scored_on_other_examples_are_not_compared(tmp_path: Path, ids: list[str]) -> None:
     write_part(tmp_path, "a", 1, 0.5)
     write_part(tmp_path, "b", 1, 0.5, ids=ids)
     with pytest.raises(ValueError, match=r"trial b at epoch 1 was not scored on the examples of a$"):
         stack_predictions(open_folder(tmp_path), "sst", "dev", [("a", 1), ("b", 1)])
 
 
-def test_a_damaged_part_is_named(tmp_path: Path) -> None:
+def test_damaged_part_is_named(tmp_path: Path) -> None:
     path = tmp_path / write_part(tmp_path, "a", 1, 0.5).path
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(ValueError, match=f"^{path}: truncated or damaged: "):
-        found_in(tmp_path, ("a", 1))
+        first_logits(tmp_path, ("a", 1))

@@ -1,4 +1,4 @@
-"""Whatever was killed or damaged, records come back as far as the trials' own files know, and people are told."""
+"""After kills and damage, records are recovered from the trials' own files, with notes for the user."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -51,21 +51,21 @@ def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-def spoil(path: Path) -> None:
-    """Changes one byte in the middle of a file's data."""
+def flip_byte(path: Path) -> None:
+    """Flips one byte in the middle of a file's data."""
     content = bytearray(path.read_bytes())
     content[100] ^= 0xFF
     path.write_bytes(bytes(content))
 
 
-def record_in(folder: Path, trial: str = TRIAL) -> TrialRecord:
-    """What is recovered of a trial whose files are whole."""
+def recover_record(folder: Path, trial: str = TRIAL) -> TrialRecord:
+    """The recovered record of a trial whose files are whole."""
     recovered = recover(folder)
     assert recovered.notes == ()
     return next(record for record in recovered.records if record.trial_id == trial)
 
 
-def test_an_end_is_read_back_until_it_is_dropped(tmp_path: Path) -> None:
+def test_end_is_read_back_until_dropped(tmp_path: Path) -> None:
     assert read_end(tmp_path, TRIAL) is None
     write_end(tmp_path, TRIAL, END)
     assert read_end(tmp_path, TRIAL) == END
@@ -75,11 +75,11 @@ def test_an_end_is_read_back_until_it_is_dropped(tmp_path: Path) -> None:
         assert read_end(tmp_path, TRIAL) is None
 
 
-def test_no_damage_to_an_end_goes_unseen(tmp_path: Path) -> None:
+def test_damage_to_an_end_is_detected(tmp_path: Path) -> None:
     write_end(tmp_path, TRIAL, END)
     path = tmp_path / end_path(TRIAL)
     content = path.read_bytes()
-    for length in range(len(content) - 2):  # the last two are the closing brace and a line's end
+    for length in range(len(content) - 2):  # the last two are the closing brace and the newline
         path.write_bytes(content[:length])
         assert read_end(tmp_path, TRIAL) is None
     for at in range(len(content)):
@@ -88,7 +88,7 @@ def test_no_damage_to_an_end_goes_unseen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"facts": [], "crc32": 0}', '{"facts": {"how": "failed"}, "crc32": 1}'])
-def test_what_is_no_end_is_none(tmp_path: Path, text: str) -> None:
+def test_invalid_end_is_none(tmp_path: Path, text: str) -> None:
     path = tmp_path / end_path(TRIAL)
     path.parent.mkdir(parents=True)
     path.write_text(text)
@@ -96,29 +96,29 @@ def test_what_is_no_end_is_none(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("is_before", [True, False])
-def test_an_end_is_written_whole_or_not_at_all(tmp_path: Path, kill_at_rename: Kill, is_before: bool) -> None:
+def test_end_is_written_whole_or_not_at_all(tmp_path: Path, kill_at_rename: Kill, is_before: bool) -> None:
     with pytest.raises(kill_at_rename(1, is_before)):
         write_end(tmp_path, TRIAL, END)
     assert read_end(tmp_path, TRIAL) == (None if is_before else END)
 
 
 @pytest.mark.parametrize("status", ["complete", "pruned", "failed", "reused"])
-def test_what_has_ended_is_left_as_it_is(sweep_folder: Path, make_record: MakeRecord, status: str) -> None:
+def test_ended_trials_are_left_unchanged(sweep_folder: Path, make_record: MakeRecord, status: str) -> None:
     write_end(sweep_folder, TRIAL, {**END, "how": "failed", "error": "older"})
     truncate(sweep_folder / curves_path(TRIAL))
     record = make_record(2, status=status)
     write_trials(sweep_folder, [record], tuple(TASKS))
-    assert record_in(sweep_folder) == record
+    assert recover_record(sweep_folder) == record
     assert (sweep_folder / curves_path(TRIAL)).exists()
 
 
-def test_a_trial_that_never_started_is_queued(sweep_folder: Path, make_record: MakeRecord) -> None:
+def test_trial_that_never_started_is_queued(sweep_folder: Path, make_record: MakeRecord) -> None:
     record = make_record(7, **{**BLANK, "host": None, "started": None})
     write_trials(sweep_folder, [record], tuple(TASKS))
-    assert record_in(sweep_folder, "0007-r0") == record
+    assert recover_record(sweep_folder, "0007-r0") == record
 
 
-def test_a_sweep_that_has_written_no_trials_has_none(tmp_path: Path, make_report: MakeReport) -> None:
+def test_sweep_without_trials_file_has_none(tmp_path: Path, make_report: MakeReport) -> None:
     write_sweep(tmp_path, {})
     assert recover(tmp_path) == RecoveredRecords(records=(), notes=())
     write_epoch(tmp_path, TRIAL, make_report(1))
@@ -126,7 +126,7 @@ def test_a_sweep_that_has_written_no_trials_has_none(tmp_path: Path, make_report
 
 
 def random_report(random: np.random.Generator, epoch: int, num_active: int) -> EpochReport:
-    """Scores of a few values only, so that many are equal, beside points that are no main dev scores."""
+    """Scores from a few values, so that many are equal, and points that are no main dev scores."""
     tasks = list(TASKS)[:num_active]
     places = [(task, split, metric) for task in tasks for split in ("dev", "train") for metric in ("loss", "f1")]
     places += [(task, split, TASKS[task].metric) for task in tasks for split in ("dev", "train")]
@@ -155,27 +155,27 @@ def test_curves_give_the_record_that_reports_gave(tmp_path: Path, make_record: M
     plan = SimpleNamespace(options=SimpleNamespace(workers=num_workers))
     ledger: Any = SimpleNamespace(plan=plan, progress={})
     start = make_record(2, **{**BLANK, "status": "running", "shared_steps": 3})
-    told = start
+    record = start
     for epoch in range(1, 1 + int(random.integers(1, 6))):
         report = random_report(random, epoch, min(epoch + seed % 3, len(TASKS)))
         write_epoch(tmp_path, TRIAL, report)
         scores = scores_in(vars(point) for point in report.points)
         facts = {"epoch": epoch, "scores": scores, "step": report.step, "seconds": report.seconds}
-        told = on_report(told, Event(kind="report", trial_id=TRIAL, facts=facts), ledger)
+        record = on_report(record, Event(kind="report", trial_id=TRIAL, facts=facts), ledger)
     write_sweep(tmp_path, {"num_workers": num_workers})
     write_trials(tmp_path, [start], tuple(TASKS))
-    assert record_in(tmp_path) == replace(told, status="queued")
+    assert recover_record(tmp_path) == replace(record, status="queued")
     compact(tmp_path)
-    assert record_in(tmp_path) == replace(told, status="queued")
+    assert recover_record(tmp_path) == replace(record, status="queued")
 
 
 @pytest.mark.parametrize("status", ["queued", "running", "interrupted"])
-def test_a_trial_without_an_end_is_queued_with_what_it_has_reported(
+def test_trial_without_an_end_is_queued_with_its_reports(
     sweep_folder: Path, make_record: MakeRecord, status: str
 ) -> None:
     record = make_record(2, status=status, error="older", epochs=1, steps=10)
     write_trials(sweep_folder, [record], tuple(TASKS))
-    found = record_in(sweep_folder)
+    found = recover_record(sweep_folder)
     assert (found.status, found.error, found.epochs, found.steps, found.device_seconds) == ("queued", None, 2, 20, 2.0)
     assert (found.host, found.started, found.shared_steps) == (record.host, record.started, record.shared_steps)
     assert found.checkpoint == f"trials/{TRIAL}/checkpoint"
@@ -183,38 +183,40 @@ def test_a_trial_without_an_end_is_queued_with_what_it_has_reported(
 
 @pytest.mark.parametrize("how", ["complete", "pruned", "failed", "reused"])
 @pytest.mark.parametrize("status", ["queued", "running", "interrupted"])
-def test_an_end_that_the_records_did_not_learn_counts(
+def test_end_missing_from_the_records_counts(
     sweep_folder: Path, make_record: MakeRecord, status: str, how: str
 ) -> None:
     write_trials(sweep_folder, [make_record(2, status=status)], tuple(TASKS))
     facts = {**END, "how": how, "error": "it broke", "taken_from": "earlier/0001-r0"}
     write_end(sweep_folder, TRIAL, facts)
-    found = record_in(sweep_folder)
+    found = recover_record(sweep_folder)
     assert (found.status, found.error, found.taken_from) == (how, "it broke", "earlier/0001-r0")
     assert (found.epochs, found.peak_memory_bytes, found.shared_steps) == (2, 12345, 4)
 
 
-def test_an_end_that_says_little_leaves_the_rest(sweep_folder: Path, make_record: MakeRecord) -> None:
+def test_incomplete_end_keeps_the_other_fields(sweep_folder: Path, make_record: MakeRecord) -> None:
     record = make_record(2, status="running", started=None)
     write_trials(sweep_folder, [record], tuple(TASKS))
     write_end(sweep_folder, TRIAL, {"how": "pruned", "time": END["time"]})
-    found = record_in(sweep_folder)
+    found = recover_record(sweep_folder)
     assert found.status == "pruned"
     for name in ("peak_memory_bytes", "shared_steps", "started"):
         assert getattr(found, name) == getattr(record, name)
 
 
 @pytest.mark.parametrize(("on_record", "found"), [(1.25, 1.5), (1.5, 1.5), (700.0, 700.0)])
-def test_a_trial_that_lay_still_for_a_night_took_what_is_on_record_or_its_own_work(
+def test_idle_time_between_runs_does_not_count(
     sweep_folder: Path, make_record: MakeRecord, on_record: float, found: float
 ) -> None:
-    """It had started years before its end."""
+    """The trial started years before its end."""
     write_trials(sweep_folder, [make_record(2, status="running", wall_seconds=on_record)], tuple(TASKS))
     write_end(sweep_folder, TRIAL, {**END, "shared_seconds": 0.5, "time": 2e9})
-    assert record_in(sweep_folder).wall_seconds == found, "of its 2 seconds others did half a second's work"
+    assert recover_record(sweep_folder).wall_seconds == found, "of its 2 seconds others did half a second's work"
 
 
-def test_looking_tells_how_trials_stand_and_changes_nothing(sweep_folder: Path, make_record: MakeRecord) -> None:
+def test_reading_without_recovery_shows_statuses_and_changes_nothing(
+    sweep_folder: Path, make_record: MakeRecord
+) -> None:
     trials = [
         make_record(0),
         *(make_record(n, status=s) for n, s in ((1, "interrupted"), (2, "running"), (3, "queued"))),
@@ -229,7 +231,7 @@ def test_looking_tells_how_trials_stand_and_changes_nothing(sweep_folder: Path, 
     assert files_of(sweep_folder) == before
 
 
-def test_looking_at_damaged_trials_shows_those_before_them_and_mends_nothing(
+def test_reading_damaged_trials_shows_the_previous_ones_and_repairs_nothing(
     sweep_folder: Path, make_record: MakeRecord
 ) -> None:
     write_trials(sweep_folder, [make_record(number) for number in range(9)], tuple(TASKS))
@@ -245,19 +247,19 @@ def files_of(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_an_end_survives_an_interruption_and_goes_once_it_is_known(sweep_folder: Path, make_record: MakeRecord) -> None:
+def test_end_survives_an_interruption_and_is_dropped_once_recorded(sweep_folder: Path, make_record: MakeRecord) -> None:
     write_end(sweep_folder, TRIAL, END)
     write_trials(sweep_folder, [make_record(2, status="interrupted")], tuple(TASKS))
     compact(sweep_folder)
-    found = record_in(sweep_folder)
+    found = recover_record(sweep_folder)
     assert found.status == "complete"
     write_trials(sweep_folder, [found], tuple(TASKS))
     compact(sweep_folder)
     assert read_end(sweep_folder, TRIAL) is None
-    assert record_in(sweep_folder) == found
+    assert recover_record(sweep_folder) == found
 
 
-def test_a_damaged_end_is_told_and_the_trial_goes_on(sweep_folder: Path) -> None:
+def test_damaged_end_is_reported_and_the_trial_continues(sweep_folder: Path) -> None:
     write_end(sweep_folder, TRIAL, END)
     truncate(sweep_folder / end_path(TRIAL))
     recovered = recover(sweep_folder)
@@ -268,9 +270,9 @@ def test_a_damaged_end_is_told_and_the_trial_goes_on(sweep_folder: Path) -> None
 
 
 @pytest.mark.parametrize("is_compacted", [False, True], ids=["first run", "resumed after a compaction"])
-@pytest.mark.parametrize("damage", [truncate, spoil])
+@pytest.mark.parametrize("damage", [truncate, flip_byte])
 @pytest.mark.parametrize("path", [curves_path(TRIAL), PART])
-def test_a_trial_whose_files_are_damaged_begins_anew(
+def test_trial_with_damaged_files_starts_over(
     sweep_folder: Path, make_report: MakeReport, path: str, damage: Callable[[Path], None], is_compacted: bool
 ) -> None:
     (sweep_folder / STATE).parent.mkdir(parents=True)
@@ -293,13 +295,11 @@ def test_a_trial_whose_files_are_damaged_begins_anew(
     assert left == ["curves.parquet"], "an empty one"
     assert (recover(sweep_folder).records, recover(sweep_folder).notes) == (recovered.records, ())
     write_epoch(sweep_folder, TRIAL, make_report(1))
-    assert record_in(sweep_folder).epochs == 1
+    assert recover_record(sweep_folder).epochs == 1
 
 
 @pytest.mark.parametrize("is_before", [True, False])
-def test_a_kill_while_a_trial_is_made_to_begin_anew_changes_nothing(
-    sweep_folder: Path, kill_at_rename: Kill, is_before: bool
-) -> None:
+def test_kill_while_a_trial_is_reset_changes_nothing(sweep_folder: Path, kill_at_rename: Kill, is_before: bool) -> None:
     before = read_trials(sweep_folder)
     write_end(sweep_folder, TRIAL, END)
     truncate(sweep_folder / PART)
@@ -308,13 +308,13 @@ def test_a_kill_while_a_trial_is_made_to_begin_anew_changes_nothing(
     assert recover(sweep_folder).records == (*before[:2], replace(before[2], **BLANK))
 
 
-def test_damaged_predictions_of_an_epoch_that_was_not_reported_do_no_harm(sweep_folder: Path) -> None:
+def test_damaged_predictions_of_an_unreported_epoch_are_ignored(sweep_folder: Path) -> None:
     (sweep_folder / PART.replace("0001", "0003")).write_text("")
-    assert record_in(sweep_folder).epochs == 2
+    assert recover_record(sweep_folder).epochs == 2
 
 
-@pytest.mark.parametrize("damage", [truncate, spoil])
-def test_damaged_trials_are_replaced_by_those_before_them(
+@pytest.mark.parametrize("damage", [truncate, flip_byte])
+def test_damaged_trials_are_replaced_by_the_previous_ones(
     sweep_folder: Path, make_record: MakeRecord, damage: Callable[[Path], None]
 ) -> None:
     first = recover(sweep_folder).records
@@ -330,7 +330,7 @@ def test_damaged_trials_are_replaced_by_those_before_them(
     assert recover(sweep_folder).notes == ()
 
 
-def test_damaged_trials_with_none_before_them_are_told(sweep_folder: Path) -> None:
+def test_damaged_trials_without_previous_ones_are_reported(sweep_folder: Path) -> None:
     truncate(sweep_folder / "trials.parquet")
     recovered = recover(sweep_folder)
     assert recovered.records == ()
@@ -338,7 +338,7 @@ def test_damaged_trials_with_none_before_them_are_told(sweep_folder: Path) -> No
     assert note.endswith("; there is no backup; all trial records are lost")
 
 
-def test_trials_damaged_twice_are_told_each(sweep_folder: Path, make_record: MakeRecord) -> None:
+def test_trials_damaged_twice_are_reported_twice(sweep_folder: Path, make_record: MakeRecord) -> None:
     write_trials(sweep_folder, [make_record(0)], tuple(TASKS))
     names = ("trials.parquet", TRIALS_BACKUP_FILE)
     for name in names:
@@ -350,7 +350,7 @@ def test_trials_damaged_twice_are_told_each(sweep_folder: Path, make_record: Mak
         assert note.startswith(f"{sweep_folder / name}: truncated or damaged: ")
 
 
-def test_damaged_common_curves_are_replaced_by_their_copy(sweep_folder: Path, make_record: MakeRecord) -> None:
+def test_damaged_shared_curves_are_replaced_by_their_copy(sweep_folder: Path, make_record: MakeRecord) -> None:
     write_trials(sweep_folder, [make_record(number, status="interrupted") for number in range(3)], tuple(TASKS))
     write_trials(sweep_folder, [make_record(0), make_record(1), make_record(2, status="running")], tuple(TASKS))
     compact(sweep_folder)
@@ -363,7 +363,7 @@ def test_damaged_common_curves_are_replaced_by_their_copy(sweep_folder: Path, ma
     assert recover(sweep_folder).notes == ()
 
 
-def test_common_curves_without_a_whole_copy_stop_the_recovery(sweep_folder: Path) -> None:
+def test_shared_curves_without_a_whole_copy_stop_the_recovery(sweep_folder: Path) -> None:
     compact(sweep_folder)
     truncate(sweep_folder / "curves.parquet")
     truncate(sweep_folder / CURVES_BACKUP_FILE)
@@ -373,6 +373,6 @@ def test_common_curves_without_a_whole_copy_stop_the_recovery(sweep_folder: Path
         (sweep_folder / CURVES_BACKUP_FILE).unlink(missing_ok=True)
 
 
-def test_a_folder_without_a_description_is_no_sweep(tmp_path: Path) -> None:
+def test_folder_without_a_description_is_no_sweep(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is no sweep folder"):
         recover(tmp_path)

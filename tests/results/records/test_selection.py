@@ -1,4 +1,4 @@
-"""What was selected is read back as it was written; whatever else is in the file is one line that names it."""
+"""A selection is read back as written; anything invalid in its file is one line that names it."""
 
 import json
 import re
@@ -22,7 +22,7 @@ from results.records.selection import (
 )
 from tests.one_line_error import one_line_error
 
-LOOK = HeldOutScores(
+EVALUATION = HeldOutScores(
     time="2024-05-02T10:00:00.000+00:00",
     scores={"sst": 0.5},
     intervals={"sst": (0.4, 0.6)},
@@ -49,7 +49,7 @@ def build_task(**changes: Any) -> TaskSelection:
 
 
 def build_selection(**changes: Any) -> Selection:
-    """One task chosen by name, and one automatically, of mean ranks; looked at twice."""
+    """One task with a named method, and one selected automatically with mean ranks; two evaluations."""
     ranked = tuple(
         Member(sweep="/sweeps/mine", trial=f"000{n}-r0", epoch=n, weight=weight, knots=(0.1, 1 / 3, 4.0 + n))
         for n, weight in ((1, 0.7), (2, 0.3))
@@ -63,7 +63,7 @@ def build_selection(**changes: Any) -> Selection:
         "seed": 3,
         "max_models": 10,
         "tasks": {"sst": build_task(), "sts": build_task(members=ranked, automatic=build_score("auto", 0.52))},
-        "evaluations": (LOOK, replace(LOOK, scores={"sst": 0.25})),
+        "evaluations": (EVALUATION, replace(EVALUATION, scores={"sst": 0.25})),
     }
     return Selection(**{**values, **changes})
 
@@ -83,7 +83,7 @@ def reading_error(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("selection", [build_selection(), build_selection(evaluations=()), build_selection(tasks={})])
-def test_what_is_written_is_read_back(selection: Selection, tmp_path: Path) -> None:
+def test_selection_is_read_back_as_written(selection: Selection, tmp_path: Path) -> None:
     write_selection(tmp_path / "new", selection)
     assert read_selection(tmp_path / "new") == selection
     assert read_selection((tmp_path / "new").as_uri()) == selection
@@ -93,7 +93,7 @@ def test_what_is_written_is_read_back(selection: Selection, tmp_path: Path) -> N
 def test_evaluations_keep_their_key_in_the_file(tmp_path: Path) -> None:
     write_selection(tmp_path, build_selection())
     tree = json.loads((tmp_path / SELECTION_FILE).read_text())
-    assert [scores["scores"] for scores in tree["looks"]] == [LOOK.scores, {"sst": 0.25}]
+    assert [scores["scores"] for scores in tree["looks"]] == [EVALUATION.scores, {"sst": 0.25}]
     assert "evaluations" not in tree
 
 
@@ -104,7 +104,7 @@ def test_every_number_is_read_back_exactly(tmp_path: Path) -> None:
     assert tuple(member.weight for member in read_selection(tmp_path).tasks["sst"].members) == weights
 
 
-def test_the_file_is_json_for_others_to_read(tmp_path: Path) -> None:
+def test_file_is_plain_json(tmp_path: Path) -> None:
     write_selection(tmp_path, build_selection())
     tree = json.loads((tmp_path / SELECTION_FILE).read_text())
     assert tree["version"] == 1
@@ -118,8 +118,8 @@ def test_writing_again_replaces_the_selection(tmp_path: Path) -> None:
     assert read_selection(tmp_path) == build_selection(seed=4)
 
 
-def test_what_has_a_default_may_be_left_out(tmp_path: Path) -> None:
-    """Files that were written before a field was there."""
+def test_fields_with_defaults_may_be_missing(tmp_path: Path) -> None:
+    """As in files from before a field was added."""
     tree = to_dict(build_selection())
     del tree["evaluations"]
     del tree["tasks"]["sts"]["automatic"]
@@ -129,7 +129,7 @@ def test_what_has_a_default_may_be_left_out(tmp_path: Path) -> None:
     assert found.tasks["sts"].automatic is None
 
 
-def test_a_folder_without_a_selection_says_how_one_is_made(tmp_path: Path) -> None:
+def test_folder_without_a_selection_names_the_command(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for folder in (tmp_path, tmp_path / "gone", tmp_path / "file"):
         line = f"{folder} must hold selection.json (make one with python results/selector.py), got none"
@@ -139,7 +139,7 @@ def test_a_folder_without_a_selection_says_how_one_is_made(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("part", [0.0, 0.3, 0.99])
-def test_a_file_that_was_cut_short_is_damaged(part: float, tmp_path: Path) -> None:
+def test_truncated_file_is_damaged(part: float, tmp_path: Path) -> None:
     write_selection(tmp_path, build_selection())
     text = (tmp_path / SELECTION_FILE).read_text()
     (tmp_path / SELECTION_FILE).write_text(text[: int(part * len(text))])
@@ -149,18 +149,18 @@ def test_a_file_that_was_cut_short_is_damaged(part: float, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("content", "line"), [(b"\xff{}", "truncated or damaged: "), (b"[1]", "must be a JSON object, got")]
 )
-def test_what_is_no_json_object_is_refused(content: bytes, line: str, tmp_path: Path) -> None:
+def test_anything_but_a_json_object_is_refused(content: bytes, line: str, tmp_path: Path) -> None:
     (tmp_path / SELECTION_FILE).write_bytes(content)
     assert reading_error(tmp_path).startswith(line)
 
 
 @pytest.mark.parametrize("version", [0, 2, "1", None])
-def test_another_version_is_named_before_anything_else_is_read(version: Any, tmp_path: Path) -> None:
+def test_another_version_is_reported_first(version: Any, tmp_path: Path) -> None:
     (tmp_path / SELECTION_FILE).write_text(json.dumps({"version": version, "field_of_the_future": []}))
     assert reading_error(tmp_path) == f"version must be 1, got {version}"
 
 
-def test_a_file_without_a_version_is_none_of_ours(tmp_path: Path) -> None:
+def test_file_without_a_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / SELECTION_FILE).write_text("{}")
     assert reading_error(tmp_path) == "version must be 1, got none"
 
@@ -179,19 +179,19 @@ def test_a_file_without_a_version_is_none_of_ours(tmp_path: Path) -> None:
         ("evaluations.1.scores.sst", "x", "evaluations.1.scores.sst must be a number, got 'x'"),
     ],
 )
-def test_a_value_that_cannot_be_is_named_with_its_place(key: str, value: Any, line: str, tmp_path: Path) -> None:
+def test_invalid_value_is_named_with_its_path(key: str, value: Any, line: str, tmp_path: Path) -> None:
     write_changed(tmp_path, key, value)
     assert reading_error(tmp_path) == line
 
 
-def test_a_key_that_is_missing_is_named_with_its_place(tmp_path: Path) -> None:
+def test_missing_key_is_named_with_its_path(tmp_path: Path) -> None:
     tree = to_dict(build_selection())
     del tree["tasks"]["sst"]["members"][0]["trial"]
     (tmp_path / SELECTION_FILE).write_text(json.dumps(tree))
     assert reading_error(tmp_path) == "tasks.sst.members.0.trial is missing"
 
 
-def test_the_score_to_expect_is_that_of_choosing_as_was_chosen() -> None:
+def test_expected_score_is_that_of_the_selections_method() -> None:
     tasks = build_selection().tasks
     assert tasks["sst"].score == build_score("topk", 0.55)
     assert tasks["sts"].score == build_score("auto", 0.52)
@@ -201,13 +201,11 @@ def test_the_score_to_expect_is_that_of_choosing_as_was_chosen() -> None:
     ("interval", "is_significant"),
     [((0.001, 0.1), True), ((-0.1, -0.001), True), ((0.0, 0.1), False), ((-0.1, 0.0), False), ((-0.1, 0.1), False)],
 )
-def test_a_lead_is_significant_where_its_interval_does_not_hold_0(
-    interval: tuple[float, float], is_significant: bool
-) -> None:
+def test_lead_is_significant_where_its_interval_excludes_0(interval: tuple[float, float], is_significant: bool) -> None:
     assert build_score("topk", lead_interval=interval).is_significant is is_significant
 
 
-def test_limits_of_latency_that_earlier_versions_wrote_are_ignored(tmp_path: Path) -> None:
+def test_latency_limits_of_earlier_versions_are_ignored(tmp_path: Path) -> None:
     trade_off = TradeOff(name="topk", max_models=2, num_models=2, cross_fitted=0.5, standard_error=0.1, is_best=True)
     expected = build_selection(tasks={"sst": build_task(trade_offs=(trade_off,))})
     write_selection(tmp_path, expected)

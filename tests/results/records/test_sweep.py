@@ -1,4 +1,4 @@
-"""A sweep's records are read into pandas, from a folder or a URI, whether it runs, has ended or was killed."""
+"""A sweep's records are read into pandas, from a folder or a URI, in any state of the sweep."""
 
 import json
 import time
@@ -20,7 +20,7 @@ from results.records.trials import TrialRecord, write_sweep, write_trials
 from results.table import ranking
 
 
-def test_a_sweep_is_read_into_data_frames(sweep_folder: Path) -> None:
+def test_sweep_is_read_into_data_frames(sweep_folder: Path) -> None:
     sweep = load_sweep(sweep_folder)
     assert sweep.info["space"] == "smart_lambda"
     assert sweep.trials["trial"].tolist() == ["0000-r0", "0001-r0", "0002-r0"]
@@ -35,17 +35,17 @@ def test_a_sweep_is_read_into_data_frames(sweep_folder: Path) -> None:
     assert np.stack(predictions["logits"].tolist()).shape == (60, 5)
 
 
-def test_a_sweep_that_is_done_or_still_runs_has_not_stopped(sweep_folder: Path) -> None:
-    let_stop(sweep_folder, "complete")
+def test_finished_or_running_sweep_has_not_stopped(sweep_folder: Path) -> None:
+    stop_last_trial(sweep_folder, "complete")
     assert load_sweep(sweep_folder).stopped_since is None
-    let_stop(sweep_folder, "running")
+    stop_last_trial(sweep_folder, "running")
     write_heartbeat(sweep_folder)
     sweep = load_sweep(sweep_folder)
     assert sweep.stopped_since is None
     assert sweep.records[-1].status == "running"
 
 
-def test_searched_keys_have_a_column_each_in_the_order_of_the_search(
+def test_searched_keys_have_a_column_each_in_search_order(
     tmp_path: Path, make_record: Callable[..., TrialRecord]
 ) -> None:
     write_sweep(tmp_path, {})
@@ -58,7 +58,7 @@ def test_searched_keys_have_a_column_each_in_the_order_of_the_search(
     assert trials["a.y"].tolist() == [[1, 2], None]
 
 
-def test_a_uri_is_read_like_a_path(sweep_folder: Path) -> None:
+def test_uri_is_read_like_a_path(sweep_folder: Path) -> None:
     by_path, by_uri = load_sweep(sweep_folder), load_sweep(sweep_folder.as_uri())
     pd.testing.assert_frame_equal(by_uri.trials, by_path.trials)
     pd.testing.assert_frame_equal(by_uri.curves, by_path.curves)
@@ -73,13 +73,15 @@ def test_a_uri_is_read_like_a_path(sweep_folder: Path) -> None:
         ("sts", "test", r"^unknown split 'test'; .*dev, train$"),
     ],
 )
-def test_predictions_of_what_there_cannot_be_are_refused(task: str, split: str, line: str, sweep_folder: Path) -> None:
+def test_predictions_of_unknown_tasks_and_splits_are_refused(
+    task: str, split: str, line: str, sweep_folder: Path
+) -> None:
     with pytest.raises(ValueError, match=line):
         load_sweep(sweep_folder).predictions(task, split)
 
 
 @pytest.mark.slow
-def test_a_sweep_of_a_thousand_trials_is_read_within_seconds(
+def test_sweep_of_a_thousand_trials_is_read_within_seconds(
     tmp_path: Path, make_report: Callable[..., EpochReport], make_record: Callable[..., TrialRecord]
 ) -> None:
     write_sweep(tmp_path, {})
@@ -95,8 +97,8 @@ def test_a_sweep_of_a_thousand_trials_is_read_within_seconds(
     assert len(sweep.curves.groupby(["trial", "epoch"])) == 5000
 
 
-def let_stop(folder: Path, status: str) -> float:
-    """Makes a sweep one whose last trial has this status, and that was killed a year ago; when."""
+def stop_last_trial(folder: Path, status: str) -> float:
+    """Gives a sweep's last trial this status and a heartbeat of a year ago, which it returns."""
     records, since = list(load_sweep(folder).records), datetime(2025, 3, 4, 4, 12).timestamp()
     write_trials(folder, [*records[:-1], replace(records[-1], status=status)], tuple(TASKS))
     (folder / HEARTBEAT_FILE).write_text(json.dumps({"time": since, "has_stopped": False}))

@@ -1,4 +1,4 @@
-"""Trials and the sweep's description come back as they were written; what does not fit is refused in one line."""
+"""Trials and the sweep's description are read back as written; anything that does not fit is one line."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -31,7 +31,7 @@ Kill = Callable[[int, bool], type[BaseException]]
 TASK_NAMES = ("sst", "qqp", "sts")
 
 
-def test_the_columns_of_every_table_are_these() -> None:
+def test_tables_have_these_columns() -> None:
     assert trials_schema(("sst", "new")).names == [
         *("trial", "number", "config_hash", "replicate", "seed", "status", "params", "config"),
         *("best_sst", "best_new", "best_overall", "last_sst", "last_new", "last_overall"),
@@ -46,7 +46,7 @@ def test_the_columns_of_every_table_are_these() -> None:
     assert versions == {b"2"}
 
 
-def test_trials_come_back_as_they_were_written(tmp_path: Path, make_record: MakeRecord) -> None:
+def test_trials_are_read_back_as_written(tmp_path: Path, make_record: MakeRecord) -> None:
     params = {"smart.weight": 0.1, "smart.mode": "paper", "tasks.sst.batch_size": 8, "x": None, "y": [1, 2], "z": True}
     nothing: dict[str, Any] = {
         "best": {},
@@ -86,12 +86,12 @@ def test_trials_can_be_read_by_pandas_alone(tmp_path: Path, make_record: MakeRec
     assert frame["best_sst"].isna().tolist() == [False, True]
 
 
-def test_a_score_of_a_task_without_columns_is_our_own_mistake(tmp_path: Path, make_record: MakeRecord) -> None:
+def test_score_of_a_task_without_columns_is_an_assertion_error(tmp_path: Path, make_record: MakeRecord) -> None:
     with pytest.raises(AssertionError, match="0000-r0 has best of"):
         write_trials(tmp_path, [make_record(0)], ("sst",))
 
 
-def test_a_sweep_that_has_written_no_trials_yet_has_none(tmp_path: Path) -> None:
+def test_sweep_without_trials_file_has_none(tmp_path: Path) -> None:
     assert read_trials(tmp_path) == []
 
 
@@ -105,7 +105,7 @@ def test_trials_of_another_version_are_refused_by_name(
         read_trials(tmp_path)
 
 
-def test_the_trials_that_were_replaced_are_kept_beside_the_newest(tmp_path: Path, make_record: MakeRecord) -> None:
+def test_previous_trials_are_kept(tmp_path: Path, make_record: MakeRecord) -> None:
     written = [[make_record(number) for number in range(count)] for count in (1, 2, 3)]
     write_trials(tmp_path, written[0], TASK_NAMES)
     assert read_trials(tmp_path, TRIALS_BACKUP_FILE) == []
@@ -117,7 +117,7 @@ def test_the_trials_that_were_replaced_are_kept_beside_the_newest(tmp_path: Path
 
 @pytest.mark.parametrize("is_before", [True, False])
 @pytest.mark.parametrize("renames", [1, 2])
-def test_a_kill_while_trials_are_written_leaves_two_whole_files(
+def test_kill_while_trials_are_written_leaves_two_whole_files(
     tmp_path: Path, make_record: MakeRecord, kill_at_rename: Kill, renames: int, is_before: bool
 ) -> None:
     first, second, third = ([make_record(number) for number in range(count)] for count in (1, 2, 3))
@@ -130,7 +130,7 @@ def test_a_kill_while_trials_are_written_leaves_two_whole_files(
     assert read_trials(tmp_path, TRIALS_BACKUP_FILE) == (second if is_kept else first)
 
 
-def test_only_a_disk_keeps_the_trials_that_were_replaced(
+def test_only_a_local_folder_keeps_previous_trials(
     tmp_path: Path, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bucket = fs.SubTreeFileSystem(str(tmp_path), fs.PyFileSystem(fs.FSSpecHandler(LocalFileSystem())))
@@ -149,18 +149,18 @@ def test_truncated_trials_are_named(tmp_path: Path, make_record: MakeRecord) -> 
         read_trials(tmp_path)
 
 
-def test_a_foreign_table_in_place_of_the_trials_is_named(tmp_path: Path) -> None:
+def test_foreign_table_is_named(tmp_path: Path) -> None:
     pq.write_table(pa.table({"trial": ["a"]}), tmp_path / "trials.parquet")
     with pytest.raises(ValueError, match=r"trials.parquet: table must be trials, got none$"):
         read_trials(tmp_path)
 
 
-def test_the_description_of_a_sweep_comes_back_with_its_version(tmp_path: Path) -> None:
+def test_description_is_read_back_with_its_version(tmp_path: Path) -> None:
     write_sweep(tmp_path / "sweep", {"name": "a", "packages": {"torch": "2"}})
     assert read_sweep(tmp_path / "sweep") == {"schema_version": 2, "name": "a", "packages": {"torch": "2"}}
 
 
-def test_a_folder_without_a_description_is_no_sweep(tmp_path: Path) -> None:
+def test_folder_without_a_description_is_no_sweep(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path, tmp_path / "missing", tmp_path / "file"):
         with pytest.raises(ValueError) as caught:
@@ -169,7 +169,7 @@ def test_a_folder_without_a_description_is_no_sweep(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "got"), [("{}", "none"), ('{"schema_version": 1}', "1")])
-def test_a_description_of_another_version_is_refused(tmp_path: Path, text: str, got: str) -> None:
+def test_description_of_another_version_is_refused(tmp_path: Path, text: str, got: str) -> None:
     (tmp_path / "sweep.json").write_text(text)
     with pytest.raises(ValueError) as caught:
         read_sweep(tmp_path)

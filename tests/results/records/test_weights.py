@@ -1,4 +1,4 @@
-"""Kept weights are read as they were written, and whatever hinders that is one line."""
+"""Stored weights are read as written, and any fault is one line."""
 
 import shutil
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from tests.results.inference.trained_sweep import FIRST, kept_epoch
 
 @pytest.fixture
 def folder(trained_folder: Path, tmp_path: Path) -> Path:
-    """A copy to spoil."""
+    """A copy to damage."""
     return shutil.copytree(trained_folder, tmp_path / "mine")
 
 
@@ -32,26 +32,26 @@ def read(folder: Path, place: str | None = None) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("is_uri", [False, True])
-def test_weights_are_read_as_they_were_written(trained_folder: Path, is_uri: bool) -> None:
+def test_weights_are_read_as_written(trained_folder: Path, is_uri: bool) -> None:
     found = read(trained_folder, trained_folder.as_uri() if is_uri else None)
     kept = load_file(kept_file(trained_folder))
     assert found.keys() == kept.keys() != set()
     assert all(torch.equal(found[name], kept[name]) for name in kept)
 
 
-def test_weights_kept_before_there_were_checksums_are_whole(folder: Path) -> None:
+def test_weights_without_checksums_are_accepted(folder: Path) -> None:
     kept_file(folder).with_name("checksums.json").unlink()
     assert read(folder).keys() == load_file(kept_file(folder)).keys()
 
 
-def flip(path: Path) -> None:
+def flip_last_bit(path: Path) -> None:
     """Changes the last bit."""
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
 
 
-def halve_alone(path: Path) -> None:
-    """Truncates weights of a time before there were checksums."""
+def truncate_without_checksums(path: Path) -> None:
+    """Truncates weights from before checksums were stored."""
     path.write_bytes(path.read_bytes()[:99])
     path.with_name("checksums.json").unlink()
 
@@ -63,8 +63,8 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "all deleted": (lambda path: shutil.rmtree(path.parent), " is missing (a sweep deletes"),
     "half": (lambda path: path.write_bytes(path.read_bytes()[:99]), " is truncated or damaged: "),
-    "half, no sums": (halve_alone, " is truncated or damaged: "),
-    "a bit": (flip, " is truncated or damaged: its checksum must be right, got another one"),
+    "half, no sums": (truncate_without_checksums, " is truncated or damaged: "),
+    "a bit": (flip_last_bit, " is truncated or damaged: its checksum must be right, got another one"),
     "half the sums": (
         lambda path: path.with_name("checksums.json").write_text('{"epo'),
         " is truncated or damaged: checksums.json is truncated or damaged",
@@ -73,10 +73,10 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_weights_that_cannot_be_had_are_one_line(fault: str, folder: Path) -> None:
-    spoil, message = FAULTS[fault]
+def test_unusable_weights_are_one_line(fault: str, folder: Path) -> None:
+    damage, message = FAULTS[fault]
     path = kept_file(folder)
-    spoil(path)
+    damage(path)
     with pytest.raises(ValueError) as caught:
         read(folder)
     assert str(caught.value).startswith(f"weights must be whole, {path} is ")
@@ -84,7 +84,7 @@ def test_weights_that_cannot_be_had_are_one_line(fault: str, folder: Path) -> No
     assert "\n" not in str(caught.value)
 
 
-def test_a_trial_without_a_checkpoint_has_none(trained_folder: Path) -> None:
+def test_trial_without_a_checkpoint_has_no_weights(trained_folder: Path) -> None:
     record = read_trials(trained_folder)[2]
     root = open_folder(trained_folder)
     with pytest.raises(

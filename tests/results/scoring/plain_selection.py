@@ -1,4 +1,4 @@
-"""Choosing members plainly and slowly, from outputs alone, by scikit-learn, scipy and a reading of the paper."""
+"""Selection implemented plainly and slowly from outputs, by scikit-learn, scipy and the text of the paper."""
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ def all_rows(pool: Pool) -> Numbers:
 
 
 def mean_score(pool: Pool, counts: Floats, rows: Numbers) -> float:
-    """The score of a weighted mean, by scikit-learn and scipy, from outputs alone."""
+    """The score of a weighted mean of outputs, by scikit-learn and scipy."""
     mean = np.tensordot(counts / counts.sum(), pool.outputs.astype(np.float64), axes=1)[rows]
     if pool.task.kind == "regression":
         return float(pearsonr(mean[:, 0], pool.labels[rows]).statistic)
@@ -40,7 +40,7 @@ def plain_score(pool: Pool, ensemble: Ensemble, rows: Numbers | None = None) -> 
     return mean_score(pool, counts_of(pool, ensemble), all_rows(pool) if rows is None else rows)
 
 
-def select_as_in_the_paper(pool: Pool, library: list[int], rows: Numbers, settings: Settings) -> Floats:
+def select_as_in_paper(pool: Pool, library: list[int], rows: Numbers, settings: Settings) -> Floats:
     """Caruana et al. (2004), sections 2 and 2.1 to 2.2, line by line: how often each candidate is in the ensemble.
 
     "1. Start with the empty ensemble. 2. Add to the ensemble the model in the library that maximizes the ensemble's
@@ -64,13 +64,13 @@ def select_as_in_the_paper(pool: Pool, library: list[int], rows: Numbers, settin
 
 
 def mixture_loss(probs: Floats, shrinkage: float, weights: Floats) -> float:
-    """Less the log of likelihood and Dirichlet prior, per row."""
+    """The negative log of likelihood and Dirichlet prior, per row."""
     prior = shrinkage / len(probs) * np.log(weights).sum() if shrinkage else 0.0
     return float(-np.log(weights @ probs).mean() - prior)
 
 
 def optimal_mixture(probs: Floats, shrinkage: float) -> Floats:
-    """The weights that minimise it, by scipy, over their logits."""
+    """The weights that minimize `mixture_loss`, by scipy, over their logits."""
 
     def loss(logits: Floats) -> float:
         return mixture_loss(probs, shrinkage, softmax(logits))

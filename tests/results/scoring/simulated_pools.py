@@ -1,4 +1,4 @@
-"""Pools of which the truth is known: candidates of a given skill whose errors are alike to a given degree."""
+"""Simulated pools: candidates of given skill whose errors are correlated to a given degree."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -54,7 +54,7 @@ def build_pool(
 
 
 def draw_labels(task: Task, num_rows: int, random: np.random.Generator) -> tuple[Floats, Floats]:
-    """What a candidate could know of each example, (rows, logits), and its label, (rows,)."""
+    """The signal of each example, (rows, logits), and its label, (rows,)."""
     if task.kind == "regression":
         signal = random.normal(size=(num_rows, 1))
         return signal, 2.5 + SPREAD * signal[:, 0]
@@ -64,7 +64,7 @@ def draw_labels(task: Task, num_rows: int, random: np.random.Generator) -> tuple
 
 
 def true_score(task: Task, skill: float) -> float:
-    """The score on endless examples of a candidate with this skill."""
+    """The score of a candidate with this skill on infinitely many examples."""
     if task.kind == "regression":
         return float(skill / np.sqrt(1 + skill**2))
     if task.kind == "binary":
@@ -91,19 +91,19 @@ def pool_of(task: Task, outputs: npt.ArrayLike, labels: npt.ArrayLike, *, num_ep
 
 
 def keeping(pool: Pool, kept: Collection[int]) -> Pool:
-    """The pool where the weights of some candidates alone, by their numbers, were kept."""
+    """The pool in which only these candidates, by number, have weights."""
     found = (replace(candidate, has_weights=number in kept) for number, candidate in enumerate(pool.candidates))
     return replace(pool, candidates=tuple(found))
 
 
 def named_weights(pool: Pool, ensemble: Ensemble) -> dict[tuple[str, int], float]:
-    """An ensemble's weights by trial and epoch, whatever numbers candidates have in the pool."""
+    """An ensemble's weights by trial and epoch, independent of the candidates' order."""
     members = (pool.candidates[number] for number in ensemble.members)
     return {(one.trial, one.epoch): weight for one, weight in zip(members, ensemble.weights, strict=True)}
 
 
 def peeks(method: Choose, pool: Pool, rows: Numbers, settings: Settings) -> bool:
-    """Whether what a method chooses by some rows changes with the labels of others."""
+    """Whether a method's selection on some rows changes with the labels of other rows."""
     others = np.setdiff1d(np.arange(len(pool.labels)), rows)
     chosen = method(pool, rows, settings)
     for best in range(len(pool.candidates)):
@@ -115,5 +115,5 @@ def peeks(method: Choose, pool: Pool, rows: Numbers, settings: Settings) -> bool
 
 
 def labels_by(pool: Pool, candidate: int) -> Floats:
-    """Labels of which one candidate is always right."""
+    """Labels that one candidate always predicts."""
     return predictions_of(pool.task, pool.outputs[candidate])

@@ -1,4 +1,4 @@
-"""Each example is judged once by what was chosen without it, at chance under noise, with the error of a bootstrap."""
+"""Cross-fitted scores use members selected without the example, are at chance under noise, and have right errors."""
 
 from dataclasses import replace
 
@@ -49,7 +49,7 @@ each_method = pytest.mark.parametrize("method", METHODS.values(), ids=list(METHO
 
 
 def recorded(method: Choose) -> tuple[Choose, list[tuple[Numbers, Ensemble]]]:
-    """A method, and a list to which it adds the rows that it is given and what it chooses."""
+    """A method, and a list to which it appends its rows and its ensemble."""
     calls: list[tuple[Numbers, Ensemble]] = []
 
     def choose(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
@@ -59,19 +59,19 @@ def recorded(method: Choose) -> tuple[Choose, list[tuple[Numbers, Ensemble]]]:
     return choose, calls
 
 
-def choose_by_all(pool: Pool, _rows: Numbers, _settings: Settings) -> Ensemble:
-    """Peeks: the best candidate on all rows of the pool."""
+def select_by_all_rows(pool: Pool, _rows: Numbers, _settings: Settings) -> Ensemble:
+    """Leaks labels: selects the best candidate on all rows of the pool."""
     return equal_ensemble(np.array([int(candidate_scores(pool, all_rows(pool)).argmax())]))
 
 
 def build_fitted(task: Task, *, num_rows: int = 600, num_repeats: int = 1, seed: int = 0) -> CrossFitted:
-    """What the best of three that are much alike comes to."""
+    """Cross-fitted result of the best of three similar candidates."""
     pool = build_pool(task, [0.9, 0.9, 0.9], num_rows=num_rows, seed=seed)
     return cross_fit(pool, choose_single, replace(FAST, seed=seed), all_rows(pool), num_repeats=num_repeats)
 
 
 @each_task
-def test_rows_handed_to_a_method_never_contain_the_fold_it_is_scored_on(task: Task) -> None:
+def test_selection_rows_never_contain_the_scored_fold(task: Task) -> None:
     pool, rows = build_pool(task, SKILLS, num_rows=120), np.arange(119, 9, -2)
     method, calls = recorded(choose_single)
     found = cross_fit(pool, method, FAST, rows, num_repeats=3)
@@ -84,7 +84,7 @@ def test_rows_handed_to_a_method_never_contain_the_fold_it_is_scored_on(task: Ta
 
 
 @each_task
-def test_every_example_gets_exactly_one_prediction_per_repeat_from_its_folds_ensemble(task: Task) -> None:
+def test_every_example_is_predicted_once_per_repeat_by_its_folds_ensemble(task: Task) -> None:
     pool, rows = build_pool(task, SKILLS, num_rows=80), np.random.default_rng(0).permutation(80)[:61]
     method, calls = recorded(choose_greedy)
     found = cross_fit(pool, method, FAST, rows, num_repeats=2)
@@ -102,12 +102,12 @@ def test_every_example_gets_exactly_one_prediction_per_repeat_from_its_folds_ens
 
 @each_task
 @each_method
-def test_what_judges_a_fold_does_not_depend_on_its_labels(task: Task, method: Choose) -> None:
+def test_folds_ensemble_does_not_depend_on_its_labels(task: Task, method: Choose) -> None:
     pool = build_pool(task, SKILLS, num_rows=50, num_epochs=2)
     watched, calls = recorded(method)
     cross_fit(pool, watched, FAST, all_rows(pool))
     assert not any(peeks(method, pool, rows, FAST) for rows, _ in calls[:2])
-    assert any(peeks(choose_by_all, pool, rows, FAST) for rows, _ in calls)
+    assert any(peeks(select_by_all_rows, pool, rows, FAST) for rows, _ in calls)
 
 
 def noise_scores(task: Task, method: Choose) -> tuple[Floats, Floats]:
@@ -125,7 +125,7 @@ def noise_scores(task: Task, method: Choose) -> tuple[Floats, Floats]:
 
 @each_task
 @each_method
-def test_with_labels_of_pure_noise_the_cross_fitted_score_is_at_chance(task: Task, method: Choose) -> None:
+def test_cross_fitted_score_of_noise_is_at_chance(task: Task, method: Choose) -> None:
     in_sample, cross_fitted = noise_scores(task, method)
     error = cross_fitted.std(ddof=1) / np.sqrt(16)
     assert abs(cross_fitted.mean()) < 3 * error < 0.15
@@ -135,14 +135,14 @@ def test_with_labels_of_pure_noise_the_cross_fitted_score_is_at_chance(task: Tas
 
 
 @each_task
-def test_a_method_that_peeks_is_above_chance_even_here(task: Task) -> None:
-    _, cross_fitted = noise_scores(task, choose_by_all)
+def test_leaking_method_is_above_chance_even_here(task: Task) -> None:
+    _, cross_fitted = noise_scores(task, select_by_all_rows)
     assert cross_fitted.mean() > 4 * cross_fitted.std(ddof=1) / np.sqrt(16)
 
 
 @each_method
-def test_the_cross_fitted_score_is_that_on_new_examples(method: Choose) -> None:
-    """On average over pools, and but for what the fifth that is missing would still have taught."""
+def test_cross_fitted_score_is_that_on_new_examples(method: Choose) -> None:
+    """On average over pools, up to what the missing fifth of the examples would have added."""
     for task in (CLASSES, BINARY):
         differences = []
         for seed in range(8):
@@ -154,7 +154,7 @@ def test_the_cross_fitted_score_is_that_on_new_examples(method: Choose) -> None:
 
 
 @pytest.mark.parametrize("task", [CLASSES, BINARY])
-def test_the_score_is_the_accuracy_over_all_examples_averaged_over_repeats(task: Task) -> None:
+def test_score_is_the_accuracy_over_all_examples_averaged_over_repeats(task: Task) -> None:
     pool, rows = build_pool(task, SKILLS, num_rows=53), np.arange(53)
     method, calls = recorded(choose_single)
     found = cross_fit(pool, method, FAST, rows, num_repeats=3)
@@ -168,7 +168,7 @@ def test_the_score_is_the_accuracy_over_all_examples_averaged_over_repeats(task:
     assert found.score == pytest.approx(np.mean(scores), rel=1e-12)
 
 
-def test_the_score_of_a_regression_is_pearson_in_each_fold_averaged_by_size() -> None:
+def test_regression_score_is_pearson_per_fold_averaged_by_size() -> None:
     pool = build_pool(REGRESSION, SKILLS, num_rows=53)
     found = cross_fit(pool, choose_greedy, FAST, all_rows(pool), num_repeats=3)
     scores, sizes = [], []
@@ -182,7 +182,7 @@ def test_the_score_of_a_regression_is_pearson_in_each_fold_averaged_by_size() ->
 
 
 @each_task
-def test_equal_seeds_give_equal_scores_and_repeats_have_folds_of_their_own(task: Task) -> None:
+def test_equal_seeds_give_equal_scores_and_repeats_have_different_folds(task: Task) -> None:
     pool = build_pool(task, SKILLS)
     first, again, other = (
         cross_fit(pool, choose_greedy, replace(FAST, seed=seed), all_rows(pool), num_repeats=2) for seed in (3, 3, 4)
@@ -194,7 +194,7 @@ def test_equal_seeds_give_equal_scores_and_repeats_have_folds_of_their_own(task:
 
 
 @each_task
-def test_methods_are_judged_on_the_same_folds(task: Task) -> None:
+def test_methods_are_scored_on_the_same_folds(task: Task) -> None:
     pool = build_pool(task, SKILLS)
     first, second = (cross_fit(pool, method, FAST, all_rows(pool)) for method in (choose_single, choose_weights))
     np.testing.assert_array_equal(first.folds, second.folds)
@@ -203,9 +203,7 @@ def test_methods_are_judged_on_the_same_folds(task: Task) -> None:
 @each_task
 @each_method
 @pytest.mark.parametrize("num_rows", [2, 3, 4])
-def test_of_fewer_examples_than_folds_each_is_a_fold_and_of_a_regression_a_half(
-    task: Task, method: Choose, num_rows: int
-) -> None:
+def test_few_examples_make_fewer_folds(task: Task, method: Choose, num_rows: int) -> None:
     pool = build_pool(task, SKILLS)
     found = cross_fit(pool, method, FAST, np.arange(num_rows))
     assert sorted(set(found.folds[0])) == list(range(2 if task is REGRESSION else num_rows))
@@ -219,7 +217,7 @@ def test_one_example_or_one_fold_is_refused(num_rows: int, num_folds: int) -> No
 
 
 def numeric_influences(values: Floats, labels: Floats) -> Floats:
-    """By how much the correlation moves with a little more weight on one example, per weight."""
+    """Change of the correlation per weight added to one example."""
     size, step = len(values), 1e-6
     counts = np.full((size, size), (1 - step) / size) + step * np.eye(size)
     whole = weighted_pearson(np.ones((1, size)), values[None], labels)[0]
@@ -236,7 +234,7 @@ def test_influences_on_a_correlation_are_its_derivatives(skill: float) -> None:
     np.testing.assert_allclose(part.influences, wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_influences_on_a_correlation_are_nearly_those_of_leaving_one_out() -> None:
+def test_influences_on_a_correlation_are_close_to_leave_one_out() -> None:
     pool = build_pool(REGRESSION, [0.8], num_rows=400)
     part = ScoredRows(
         task=REGRESSION, rows=np.arange(400), values=pool.values[0].astype(np.float64), labels=pool.labels
@@ -246,8 +244,8 @@ def test_influences_on_a_correlation_are_nearly_those_of_leaving_one_out() -> No
 
 
 @pytest.mark.parametrize(("num_rows", "least"), [(20, 0.9), (60, 0.95), (173, 0.96)])
-def test_the_variance_of_a_correlation_of_few_examples_is_not_too_small(num_rows: int, least: float) -> None:
-    """Without the correction it is 0.78, 0.92 and 0.97 of the true one: over 3,000 samples, so within 3 %."""
+def test_variance_of_a_correlation_of_few_examples_is_not_too_small(num_rows: int, least: float) -> None:
+    """Without the correction it is 0.78, 0.92 and 0.97 of the true one; over 3,000 samples, so within 3 %."""
     generator = np.random.default_rng(0)
     scores, variances = [], []
     for _ in range(3000):
@@ -259,14 +257,14 @@ def test_the_variance_of_a_correlation_of_few_examples_is_not_too_small(num_rows
     assert least < np.mean(variances) / np.var(scores) < 1.07
 
 
-def test_influences_on_an_accuracy_are_what_is_right_less_the_accuracy() -> None:
+def test_influences_on_an_accuracy_are_correctness_minus_accuracy() -> None:
     part = ScoredRows(task=BINARY, rows=np.arange(4), values=np.array([1.0, 0, 1, 1]), labels=np.ones(4))
     assert part.score == 0.75
     assert part.influences.tolist() == [0.25, -0.75, 0.25, 0.25]
 
 
 @each_task
-def test_influences_are_those_in_each_fold_of_each_repeat_and_their_mean_is_zero(task: Task) -> None:
+def test_influences_are_computed_per_fold_and_repeat_with_mean_zero(task: Task) -> None:
     found = build_fitted(task, num_rows=53, num_repeats=2)
     expected = np.zeros((2, 53))
     for wanted, values, folds in zip(expected, found.values, found.folds, strict=True):
@@ -283,14 +281,14 @@ def test_influences_are_those_in_each_fold_of_each_repeat_and_their_mean_is_zero
 
 
 @each_task
-def test_the_standard_error_of_one_repeat_is_that_of_the_bootstrap(task: Task) -> None:
+def test_standard_error_of_one_repeat_matches_the_bootstrap(task: Task) -> None:
     pool = build_pool(task, SKILLS, num_rows=800)
     found = cross_fit(pool, choose_best_k, FAST, all_rows(pool))
     assert found.standard_error == pytest.approx(bootstrap(found, num_resamples=3000).std(ddof=1), rel=0.05)
 
 
 @each_task
-def test_what_differs_between_repeats_adds_to_the_standard_error_of_one(task: Task) -> None:
+def test_variance_between_repeats_adds_to_the_standard_error(task: Task) -> None:
     pool = build_pool(task, SKILLS, num_rows=800)
     found = cross_fit(pool, choose_best_k, FAST, all_rows(pool), num_repeats=3)
     alone = np.array([repeat.standard_error for repeat in found.repeats])
@@ -301,7 +299,7 @@ def test_what_differs_between_repeats_adds_to_the_standard_error_of_one(task: Ta
     assert found.score == pytest.approx(scores.mean())
 
 
-def test_repeats_that_agree_add_nothing() -> None:
+def test_equal_repeats_add_nothing() -> None:
     found = build_fitted(CLASSES, num_rows=100, num_repeats=1)
     twice = replace(found, values=np.repeat(found.values, 2, axis=0), folds=np.repeat(found.folds, 2, axis=0))
     assert twice.standard_error == pytest.approx(found.standard_error)
@@ -316,19 +314,19 @@ def test_resampled_scores_are_stretched_about_the_score() -> None:
     assert interval(widened(np.full(4000, 0.7), 0.7, 0.1)) == pytest.approx((0.7 - 0.196, 0.7 + 0.196), abs=0.001)
 
 
-def test_the_standard_error_of_an_accuracy_is_that_of_a_proportion() -> None:
+def test_standard_error_of_an_accuracy_is_that_of_a_proportion() -> None:
     found = build_fitted(CLASSES)
     assert found.standard_error == pytest.approx(np.sqrt(found.score * (1 - found.score) / 600), rel=1e-9)
 
 
-def test_the_standard_error_of_a_correlation_is_that_of_the_normal_theory() -> None:
+def test_standard_error_of_a_correlation_matches_normal_theory() -> None:
     """(1 - r^2) / sqrt(n) for a bivariate normal pair."""
     found = build_fitted(REGRESSION, num_rows=4000)
     assert found.standard_error == pytest.approx((1 - found.score**2) / np.sqrt(4000), rel=0.06)
 
 
 @each_task
-def test_a_resample_is_scored_as_its_repeated_examples(task: Task) -> None:
+def test_resample_is_scored_as_its_repeated_examples(task: Task) -> None:
     found = build_fitted(task, num_rows=30, num_repeats=2)
     counts = np.concatenate(list(draw_counts(30, 8, (1,))))
     for own, score in zip(counts.astype(int), score_resamples(found, counts), strict=True):
@@ -346,13 +344,13 @@ def test_a_resample_is_scored_as_its_repeated_examples(task: Task) -> None:
 
 
 @each_task
-def test_examples_that_count_once_give_the_score(task: Task) -> None:
+def test_counts_of_one_give_the_score(task: Task) -> None:
     found = build_fitted(task, num_rows=60, num_repeats=2)
     assert score_resamples(found, np.ones((1, 60)))[0] == pytest.approx(found.score, rel=1e-12)
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_resample_without_any_example_of_a_fold_is_scored_on_the_others() -> None:
+def test_resample_without_examples_of_a_fold_is_scored_on_the_others() -> None:
     found = build_fitted(REGRESSION, num_rows=10)
     assert np.isfinite(bootstrap(found)).all()
     counts = np.where(found.folds[0] == 2, 0.0, 1.0)[None]
@@ -370,7 +368,7 @@ def test_equal_seeds_give_equal_resamples(task: Task) -> None:
     assert first.mean() == pytest.approx(found.score, abs=4 * found.standard_error / np.sqrt(200) + 0.01)
 
 
-def test_tasks_have_resamples_of_their_own_and_methods_share_them() -> None:
+def test_tasks_have_different_resamples_and_methods_share_them() -> None:
     found = build_fitted(BINARY, num_rows=100)
     resampled = bootstrap(found, num_resamples=400)
     assert abs(np.corrcoef(resampled, bootstrap(replace(found, task=CLASSES), num_resamples=400))[0, 1]) < 0.2
@@ -378,7 +376,7 @@ def test_tasks_have_resamples_of_their_own_and_methods_share_them() -> None:
     np.testing.assert_allclose(bootstrap(opposite, num_resamples=400), 1 - resampled)
 
 
-def test_the_interval_is_that_of_the_quantiles() -> None:
+def test_interval_is_that_of_the_quantiles() -> None:
     resampled = np.random.default_rng(0).normal(size=999)
     assert interval(resampled) == pytest.approx(tuple(np.quantile(resampled, (0.025, 0.975))))
     assert interval(np.arange(1001.0)) == pytest.approx((25, 975))
@@ -386,7 +384,7 @@ def test_the_interval_is_that_of_the_quantiles() -> None:
 
 
 @each_task
-def test_a_difference_has_the_error_of_the_paired_bootstrap(task: Task) -> None:
+def test_difference_has_the_error_of_the_paired_bootstrap(task: Task) -> None:
     pool = build_pool(task, (0.3, 0.9, 0.8), num_rows=800)
     better, worse = (cross_fit(pool.only([one]), choose_single, FAST, all_rows(pool)) for one in (1, 0))
     difference, error = compare(better, worse)
@@ -397,7 +395,7 @@ def test_a_difference_has_the_error_of_the_paired_bootstrap(task: Task) -> None:
     assert compare(better, better) == (0, 0)
 
 
-def test_pairing_makes_the_error_of_a_difference_smaller() -> None:
+def test_pairing_reduces_the_error_of_a_difference() -> None:
     pool = build_pool(BINARY, (0.8, 0.9), num_rows=500, correlation=0.9)
     first, second = (cross_fit(pool.only([one]), choose_single, FAST, all_rows(pool)) for one in (0, 1))
     assert compare(first, second)[1] < 0.6 * np.hypot(first.standard_error, second.standard_error)
@@ -405,7 +403,7 @@ def test_pairing_makes_the_error_of_a_difference_smaller() -> None:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("constant", [0.1, 2.2, 5.0])
-def test_a_constant_side_has_a_correlation_of_zero_and_no_influence(constant: float) -> None:
+def test_constant_side_has_a_correlation_of_zero_and_no_influence(constant: float) -> None:
     labels = np.linspace(0, 5, 33)
     for pool in (
         pool_of(REGRESSION, np.full((2, 33), constant), labels),
@@ -417,11 +415,11 @@ def test_a_constant_side_has_a_correlation_of_zero_and_no_influence(constant: fl
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.1, 1e6 + 0.1])
-def test_constant_values_are_standardised_to_zeros(constant: float) -> None:
+def test_constant_values_are_standardized_to_zeros(constant: float) -> None:
     assert standardised(np.full(33, constant)).tolist() == [0.0] * 33
 
 
-def test_standardised_values_have_mean_0_and_variance_1() -> None:
+def test_standardized_values_have_mean_0_and_variance_1() -> None:
     values = standardised(1e4 + np.random.default_rng(0).normal(size=50))
     assert values.mean() == pytest.approx(0, abs=1e-9)
     assert values.var() == pytest.approx(1, rel=1e-9)
@@ -429,8 +427,8 @@ def test_standardised_values_have_mean_0_and_variance_1() -> None:
 
 @pytest.mark.parametrize("label", [0.0, 1.0])
 @pytest.mark.parametrize("num_rows", [13, 20, 200])
-def test_a_candidate_that_is_always_right_or_wrong_is_not_sure_of_it(label: float, num_rows: int) -> None:
-    """What was seen n times may have a chance of 3 / n of being otherwise, at 95 %: the interval reaches so far."""
+def test_perfect_or_failing_candidate_has_an_interval(label: float, num_rows: int) -> None:
+    """With n observations of one outcome, the other may have probability 3 / n at 95 %: the interval reaches so far."""
     pool = pool_of(BINARY, np.full((1, num_rows), 0.5), np.full(num_rows, label))
     found = cross_fit(pool, choose_single, FAST, all_rows(pool))
     assert found.score == label
@@ -439,6 +437,6 @@ def test_a_candidate_that_is_always_right_or_wrong_is_not_sure_of_it(label: floa
     assert 0.7 * 3 / num_rows < reach < 1.2 * 3 / num_rows
 
 
-def test_an_error_that_is_larger_is_not_touched() -> None:
+def test_larger_errors_are_unchanged() -> None:
     found = build_fitted(CLASSES, num_rows=100, num_repeats=1)
     assert found.standard_error == pytest.approx(np.sqrt(found.score * (1 - found.score) / 100))

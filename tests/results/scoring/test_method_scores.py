@@ -1,4 +1,4 @@
-"""Ways to choose are scored by cross-fitting, and compared with the best single one and the base configuration."""
+"""Selection methods are scored by cross-fitting and compared with the best single model and the base configuration."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def try_single(pool: Pool) -> EvaluatedMethod:
 
 
 @each_task
-def test_a_way_is_scored_by_cross_fitting_and_on_the_examples_that_it_chose_by(task: Task) -> None:
+def test_method_is_scored_by_cross_fitting_and_in_sample(task: Task) -> None:
     pool = build_pool(task, SKILLS)
     found = try_best_k(pool)
     chosen = choose_best_k(pool, all_rows(pool), FAST)
@@ -66,7 +66,7 @@ def test_leads_are_paired_differences_of_cross_fitted_scores(task: Task) -> None
 
 
 @each_task
-def test_the_base_is_the_best_of_its_own_replicates_and_epochs_chosen_without_the_fold(task: Task) -> None:
+def test_base_is_its_best_replicate_and_epoch_selected_without_the_fold(task: Task) -> None:
     pool = build_pool(task, SKILLS, num_epochs=2)
     candidates = tuple(replace(one, number=one.number // 2) for one in pool.candidates)
     pool = replace(pool, candidates=candidates)  # trials 0 and 1 are replicates of configuration 0
@@ -97,13 +97,13 @@ def test_without_a_base_there_is_no_lead_over_it() -> None:
         ("sst", (0.2, 0.3), (0.2, 0.3)),
     ],
 )
-def test_intervals_end_where_the_metric_does(
+def test_intervals_end_at_the_metrics_bounds(
     task: str, bounds: tuple[float, float], inside: tuple[float, float]
 ) -> None:
     assert clip_to_metric(TASKS[task], bounds) == inside
 
 
-def test_the_interval_of_a_nearly_perfect_score_does_not_pass_1() -> None:
+def test_interval_of_a_nearly_perfect_score_does_not_exceed_1() -> None:
     pool = build_pool(TASKS["qqp"], [2.5, 2.5, 2.5], num_rows=60)
     score = compare_with_baselines(try_single(pool), Baselines(single=try_single(pool)))
     assert score.cross_fitted > 0.9

@@ -1,4 +1,4 @@
-"""Trade-offs are those of cross-fitting at each limit; the Pareto set is that of its definition."""
+"""Trade-offs are cross-fitted at each limit of models; the Pareto front follows its definition."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -30,7 +30,7 @@ each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
 
 
 def point(num_models: int, score: float) -> TradeOff:
-    """A selection method with so many models that scores so well."""
+    """A selection method with so many models and this score."""
     return TradeOff(
         name="topk",
         max_models=9,
@@ -42,7 +42,7 @@ def point(num_models: int, score: float) -> TradeOff:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_pareto_front_is_that_of_a_sweep_along_the_cost(seed: int) -> None:
+def test_pareto_front_matches_a_sweep_along_the_cost(seed: int) -> None:
     random = np.random.default_rng(seed)
     costs, scores = np.sort(random.integers(1, 8, 25)), random.integers(0, 12, 25) / 12
     found = [point(int(cost), score) for cost, score in zip(costs, scores, strict=True)]
@@ -55,7 +55,7 @@ def test_the_pareto_front_is_that_of_a_sweep_along_the_cost(seed: int) -> None:
     assert pareto_front(found) == expected.tolist()
 
 
-def test_of_equals_the_first_is_marked_and_of_equal_scores_the_cheaper() -> None:
+def test_ties_go_to_the_first_and_equal_scores_to_the_cheaper() -> None:
     assert pareto_front([point(1, 0.5), point(1, 0.5), point(2, 0.5), point(3, 0.6), point(3, 0.6)]) == [
         *(True, False, False),
         *(True, False),
@@ -63,7 +63,7 @@ def test_of_equals_the_first_is_marked_and_of_equal_scores_the_cheaper() -> None
 
 
 @each_task
-def test_every_way_is_cross_fitted_at_every_number_of_models(task: Task) -> None:
+def test_every_method_is_cross_fitted_at_every_number_of_models(task: Task) -> None:
     pool = build_pool(task, [0.5, 0.7, 0.6, 0.65, 0.4], num_rows=60, num_epochs=2, correlation=0.2)
     found = find_trade_offs(pool, pool, FAST, METHODS, num_repeats=2)
     tried = [(one.name, one.max_models) for one in found]
@@ -79,7 +79,7 @@ def test_every_way_is_cross_fitted_at_every_number_of_models(task: Task) -> None
 
 
 @each_task
-def test_they_come_the_cheapest_first_and_scores_rise_along_the_pareto_front(task: Task) -> None:
+def test_points_are_ordered_by_cost_and_scores_rise_along_the_front(task: Task) -> None:
     pool = build_pool(task, [0.5, 0.7, 0.6, 0.65, 0.4], num_rows=60, correlation=0.2)
     found = find_trade_offs(pool, pool, FAST, METHODS)
     assert [one.num_models for one in found] == sorted(one.num_models for one in found)
@@ -92,7 +92,7 @@ def test_they_come_the_cheapest_first_and_scores_rise_along_the_pareto_front(tas
     assert max(one.cross_fitted for one in found) == best[-1][1]
 
 
-def test_what_is_chosen_is_of_those_that_were_kept_and_scores_are_of_all() -> None:
+def test_members_have_weights_and_scores_cover_all_candidates() -> None:
     pool = build_pool(BINARY, [0.7] * 6, num_rows=200, correlation=0)
     kept = pool.only([1, 4])
     found = {(one.name, one.max_models): one for one in find_trade_offs(pool, kept, FAST, METHODS)}

@@ -1,4 +1,4 @@
-"""The sentence about a search or a scheduler that used dev scores has the simulated figures, where there are any."""
+"""The sentence about a search or scheduler that used dev scores has the simulated figures, where there are any."""
 
 from typing import get_args
 
@@ -21,13 +21,13 @@ def test_without_tpe_and_asha_there_is_no_sentence(search: str, num_trials: int)
     assert optimism_sentence(search, "none", num_trials, 0.01) is None
 
 
-def test_the_first_ten_of_tpe_are_drawn_at_random_and_the_eleventh_is_not() -> None:
+def test_tpe_draws_its_first_ten_at_random() -> None:
     assert optimism_sentence("tpe", "none", FIRST_AT_RANDOM, 0.01) is None
     assert "TPE proposed trials by scores" in sentence("tpe", "none", FIRST_AT_RANDOM + 1)
     assert sentence("tpe", "asha", FIRST_AT_RANDOM) == sentence("random", "asha", FIRST_AT_RANDOM)
 
 
-def test_the_sampler_of_sweeps_draws_as_many_trials_at_random() -> None:
+def test_sampler_of_sweeps_draws_as_many_at_random() -> None:
     assert sampler_for("tpe", 0, 0)._n_startup_trials == FIRST_AT_RANDOM
 
 
@@ -37,7 +37,7 @@ def test_names_are_those_of_sweeps() -> None:
     assert set(SIMULATED) == {(False, True), (True, False), (True, True)}
 
 
-def test_figures_are_in_standard_errors_and_in_scores() -> None:
+def test_figures_are_in_standard_errors_and_scores() -> None:
     assert sentence("tpe", "none", 40, 0.02) == (
         "TPE proposed trials by scores on these dev examples, which cross-fitting cannot undo: in simulated sweeps of "
         "40 trials scores were too high by 0.1 to 0.6 standard errors (here 0.0028 to 0.011)."
@@ -59,7 +59,5 @@ def test_each_cause_is_named() -> None:
         (161, "up to 160 trials"),
     ],
 )
-def test_figures_are_of_the_smallest_simulated_sweeps_with_as_many_trials_or_of_the_largest(
-    num_trials: int, shown: str
-) -> None:
+def test_figures_are_of_the_next_larger_simulated_sweep(num_trials: int, shown: str) -> None:
     assert shown in sentence("random", "asha", num_trials)

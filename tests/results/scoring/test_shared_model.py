@@ -1,4 +1,4 @@
-"""One model for all tasks is the best by the overall score, named by trial and epoch, and honestly scored."""
+"""One model for all tasks has the best overall score, is named by trial and epoch, and is scored by cross-fitting."""
 
 import re
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ SKILLS = {"sst": (0.9, 0.3, 0.6), "qqp": (0.2, 0.9, 0.7), "sts": (0.5, 0.4, 0.9)
 
 
 def build_pools(num_rows: int = 90, num_epochs: int = 2, seed: int = 0) -> dict[str, Pool]:
-    """The same trials for all tasks, with examples of their own, of different numbers."""
+    """The same trials for all tasks, with different examples of different numbers."""
     return {
         task: build_pool(
             TASKS[task], skills, num_rows=num_rows + 7 * place, num_epochs=num_epochs, seed=10 * seed + place
@@ -34,7 +34,7 @@ def build_pools(num_rows: int = 90, num_epochs: int = 2, seed: int = 0) -> dict[
 
 
 def shuffled(pools: Pools, seed: int = 0) -> dict[str, Pool]:
-    """The pools, all but the first with candidates in an order of their own."""
+    """The pools, all but the first with reordered candidates."""
     generator, (first, *others) = np.random.default_rng(seed), pools
     return {first: pools[first]} | {task: reordered(pools[task], generator) for task in others}
 
@@ -43,8 +43,8 @@ def reordered(pool: Pool, generator: np.random.Generator) -> Pool:
     return pool.only(generator.permutation(len(pool.candidates)))
 
 
-def with_others_turned_round(pool: Pool, rows: Numbers) -> Pool:
-    """The pool with other labels in all other rows."""
+def flip_other_labels(pool: Pool, rows: Numbers) -> Pool:
+    """The pool with changed labels in all other rows."""
     labels = pool.task.label_range[1] - pool.labels
     labels[rows] = pool.labels[rows]
     return replace(pool, labels=labels)
@@ -64,7 +64,7 @@ def keys(pool: Pool) -> list[tuple[str, int]]:
 
 
 def scored(levels: dict[str, Sequence[float]]) -> dict[str, Pool]:
-    """Pools of which the dev scores are given: an accuracy of a binary task, and a correlation."""
+    """Pools with given dev scores: an accuracy of a binary task, and a correlation."""
     signal = np.concatenate([np.full(50, -1.0), np.full(50, 1.0)])
     other = np.tile([-1.0, 1.0], 50)  # not correlated with it
     binary = [np.where(np.arange(100) < 100 * level, 0.5, -0.5) for level in levels["qqp"]]
@@ -76,7 +76,7 @@ def scored(levels: dict[str, Sequence[float]]) -> dict[str, Pool]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_chosen_candidate_has_the_best_overall_score(seed: int) -> None:
+def test_selected_candidate_has_the_best_overall_score(seed: int) -> None:
     pools = build_pools(seed=seed)
     expected = plain_overall(pools)
     found = choose_shared_model(pools, FAST)
@@ -89,7 +89,7 @@ def test_the_chosen_candidate_has_the_best_overall_score(seed: int) -> None:
     np.testing.assert_allclose(overall_scores(pools, rows), expected, rtol=1e-6)
 
 
-def test_a_correlation_counts_half_of_what_it_gains() -> None:
+def test_correlation_counts_half() -> None:
     """By (1 + r) / 2: .7 and r = .5 make .725, .6 and r = .64 make .71, though .6 + .64 is more than .7 + .5."""
     pools = scored({"qqp": (0.6, 0.7), "sts": (0.64, 0.5)})
     found = choose_shared_model(pools, FAST)
@@ -97,12 +97,12 @@ def test_a_correlation_counts_half_of_what_it_gains() -> None:
     assert found.in_sample == pytest.approx({"qqp": 0.7, "sts": 0.5})
 
 
-def test_of_equally_good_candidates_the_first_is_chosen() -> None:
+def test_ties_go_to_the_first_candidate() -> None:
     assert choose_shared_model(scored({"qqp": (0.5, 0.7, 0.7), "sts": (0.3, 0.5, 0.5)}), FAST).candidate.number == 1
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_order_of_candidates_in_other_tasks_changes_nothing(seed: int) -> None:
+def test_order_of_candidates_in_other_tasks_changes_nothing(seed: int) -> None:
     pools = build_pools()
     first, second = (choose_shared_model(own, FAST, num_repeats=2) for own in (pools, shuffled(pools, seed)))
     assert (first.candidate, first.in_sample) == (second.candidate, second.in_sample)
@@ -110,7 +110,7 @@ def test_the_order_of_candidates_in_other_tasks_changes_nothing(seed: int) -> No
         np.testing.assert_array_equal(first.fitted[task].values, second.fitted[task].values)
 
 
-def test_common_candidates_stand_in_the_order_of_the_first_task_with_what_they_say() -> None:
+def test_common_candidates_are_in_the_first_tasks_order_with_their_outputs() -> None:
     pools = shuffled(build_pools())
     pools["sst"], pools["sts"] = pools["sst"].only([5, 0, 3, 2]), pools["sts"].only([4, 1, 0, 5])
     found = with_common_candidates(pools)
@@ -122,7 +122,7 @@ def test_common_candidates_stand_in_the_order_of_the_first_task_with_what_they_s
         np.testing.assert_array_equal(pool.outputs, pools[task].outputs[places])
 
 
-def test_a_candidate_that_was_not_scored_on_all_tasks_is_not_chosen() -> None:
+def test_candidate_not_scored_on_all_tasks_is_not_selected() -> None:
     pools = scored({"qqp": (0.5, 0.9, 0.6), "sts": (0.3, 0.9, 0.5)})
     assert choose_shared_model(pools, FAST).candidate.number == 1
     pools["sts"] = pools["sts"].only([0, 2])
@@ -130,8 +130,8 @@ def test_a_candidate_that_was_not_scored_on_all_tasks_is_not_chosen() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"sweep": "other"}, {"trial": "other"}, {"epoch": 7}])
-def test_without_a_candidate_for_all_tasks_the_tasks_are_named(changes: dict[str, object]) -> None:
-    """The same epoch of the same trial of the same sweep: nothing less will do."""
+def test_tasks_without_a_common_candidate_are_named(changes: dict[str, object]) -> None:
+    """Candidates are common only with the same epoch of the same trial of the same sweep."""
     pools = scored({"qqp": (0.5, 0.6), "sts": (0.3, 0.4)})
     others: tuple[Candidate, ...] = tuple(replace(one, **changes) for one in pools["sts"].candidates)  # type: ignore[arg-type]
     pools["sts"] = replace(pools["sts"], candidates=others)
@@ -139,7 +139,7 @@ def test_without_a_candidate_for_all_tasks_the_tasks_are_named(changes: dict[str
         choose_shared_model(pools, FAST)
 
 
-def test_the_choice_is_limited_to_candidates_whose_weights_were_kept_and_the_estimate_is_not() -> None:
+def test_selection_is_limited_to_stored_weights_and_the_estimate_is_not() -> None:
     pools = scored({"qqp": (0.9, 0.6, 0.7), "sts": (0.9, 0.5, 0.5)})
     limited = {task: keeping(pool, {1, 2}) for task, pool in pools.items()}
     first, second = (choose_shared_model(own, FAST) for own in (pools, limited))
@@ -149,7 +149,7 @@ def test_the_choice_is_limited_to_candidates_whose_weights_were_kept_and_the_est
         np.testing.assert_array_equal(first.fitted[task].values, second.fitted[task].values)
 
 
-def test_without_any_weights_there_is_one_line() -> None:
+def test_missing_weights_are_one_line() -> None:
     pools = {task: keeping(pool, ()) for task, pool in build_pools().items()}
     line = "some candidate for all tasks must have its weights still, got none"
     with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
@@ -157,7 +157,7 @@ def test_without_any_weights_there_is_one_line() -> None:
 
 
 @pytest.mark.parametrize("num_repeats", [1, 3])
-def test_each_example_is_judged_by_the_candidate_that_is_best_outside_its_fold_of_all_tasks(num_repeats: int) -> None:
+def test_each_example_is_scored_by_the_best_candidate_outside_its_fold(num_repeats: int) -> None:
     pools = build_pools(num_rows=40)
     fitted = choose_shared_model(pools, FAST, num_repeats=num_repeats).fitted
     for repeat in range(num_repeats):
@@ -170,10 +170,10 @@ def test_each_example_is_judged_by_the_candidate_that_is_best_outside_its_fold_o
 
 
 def test_scores_on_some_rows_do_not_depend_on_labels_of_others() -> None:
-    """So what judges a fold, which is chosen by these scores outside it, does not depend on the fold's labels."""
+    """Scores outside a fold select its candidate, which therefore does not depend on the fold's labels."""
     pools = build_pools()
     rows = {task: np.arange(0, len(pool.labels), 2) for task, pool in pools.items()}
-    turned = {task: with_others_turned_round(pool, rows[task]) for task, pool in pools.items()}
+    turned = {task: flip_other_labels(pool, rows[task]) for task, pool in pools.items()}
     np.testing.assert_array_equal(overall_scores(turned, rows), overall_scores(pools, rows))
     everything = {task: all_rows(pool) for task, pool in pools.items()}
     assert (overall_scores(turned, everything) != overall_scores(pools, everything)).all()
@@ -181,7 +181,7 @@ def test_scores_on_some_rows_do_not_depend_on_labels_of_others() -> None:
 
 @cache
 def noise_scores() -> tuple[Floats, Floats]:
-    """In-sample and cross-fitted scores, (pools, tasks), of 20 times three pools of noise, less chance."""
+    """In-sample and cross-fitted scores, (pools, tasks), of 20 times three pools of noise, minus chance."""
     chance, in_sample, fitted = {"sst": 0.2, "qqp": 0.5, "sts": 0.0}, [], []
     for seed in range(20):
         pools = {
@@ -194,21 +194,21 @@ def noise_scores() -> tuple[Floats, Floats]:
     return np.array(in_sample), np.array(fitted)
 
 
-def test_with_labels_of_pure_noise_the_estimate_is_at_chance_for_every_task() -> None:
+def test_estimate_of_noise_is_at_chance_for_every_task() -> None:
     _, fitted = noise_scores()
     error = fitted.std(axis=0, ddof=1) / np.sqrt(20)
     assert (np.abs(fitted.mean(axis=0)) < 3 * error).all()
     assert (error < 0.05).all()
 
 
-def test_with_labels_of_pure_noise_the_score_of_the_chosen_one_is_above_chance() -> None:
+def test_in_sample_score_of_noise_is_above_chance() -> None:
     in_sample, fitted = noise_scores()
     optimism = (in_sample - fitted).mean(axis=1)
     assert in_sample.mean() > 0.03
     assert optimism.mean() > 3 * optimism.std(ddof=1) / np.sqrt(20)
 
 
-def test_the_only_candidate_is_scored_as_it_is() -> None:
+def test_only_candidate_keeps_its_score() -> None:
     pools = {task: pool.only([0]) for task, pool in build_pools().items()}
     found = choose_shared_model(pools, FAST)
     for task, pool in pools.items():
@@ -216,7 +216,7 @@ def test_the_only_candidate_is_scored_as_it_is() -> None:
     assert found.fitted["sst"].score == pytest.approx(found.in_sample["sst"])
 
 
-def test_equal_seeds_give_equal_folds_and_others_others() -> None:
+def test_seed_determines_the_folds() -> None:
     pools = build_pools()
     first, again, other = (
         choose_shared_model(pools, replace(FAST, seed=seed), num_repeats=2).fitted for seed in (0, 0, 1)
@@ -227,14 +227,14 @@ def test_equal_seeds_give_equal_folds_and_others_others() -> None:
         assert (first[task].folds[0] != first[task].folds[1]).any()
 
 
-def test_all_tasks_have_as_many_folds_as_the_one_with_the_fewest_examples_allows() -> None:
+def test_number_of_folds_is_that_of_the_smallest_task() -> None:
     pools = build_pools()
     pools["qqp"] = build_pool(TASKS["qqp"], SKILLS["qqp"], num_rows=3, num_epochs=2)
     fitted = choose_shared_model(pools, FAST).fitted
     assert {len(set(found.folds[0])) for found in fitted.values()} == {3}
 
 
-def test_a_task_with_one_example_is_refused() -> None:
+def test_task_with_one_example_is_refused() -> None:
     pools = build_pools()
     pools["qqp"] = build_pool(TASKS["qqp"], SKILLS["qqp"], num_rows=1, num_epochs=2)
     with pytest.raises(ValueError, match="at least 2 folds"):

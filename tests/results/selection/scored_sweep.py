@@ -1,4 +1,4 @@
-"""A sweep with scores and predictions of every epoch, as if it had been trained, whose weights count as kept."""
+"""An untrained sweep with scores, predictions and weight records of every epoch."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.results.conftest import build_record, build_report
 
 
 def build_sweep(folder: Path, *skills: float, first_seed: int = 0, **of_record: Any) -> Path:
-    """A sweep of a trial per skill, two epochs each, all of whose weights were kept."""
+    """A sweep with one trial per skill, two epochs each, all with weights."""
     write_sweep(folder, {"name": folder.name, "data": {"fingerprint": f"data of {folder.name}"}})
     records = [build_record(number, **of_record) for number in range(len(skills))]
     write_trials(folder, records, tuple(TASKS))
@@ -27,7 +27,7 @@ def build_sweep(folder: Path, *skills: float, first_seed: int = 0, **of_record: 
 
 
 def keep_weights(folder: Path, trial: str, **epochs: int) -> None:
-    """Says that a trial has kept the weights of both epochs, or of these by task."""
+    """Records that a trial has stored weights of both epochs, or of these by task."""
     path = folder / "trials" / trial / "checkpoint" / "best.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     kept = epochs or {"sst": 1, "qqp": 2, "sts": 1, "overall": 2}

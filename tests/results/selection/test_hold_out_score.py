@@ -1,4 +1,4 @@
-"""Rows held out are scored as by hand, every look at them is counted, and other rows are refused."""
+"""Scores on held-out rows match scores by hand, every evaluation is counted, and other rows are refused."""
 
 import json
 import shutil
@@ -37,7 +37,7 @@ SHARE = 0.4
 
 @pytest.fixture
 def folder(trained_folder: Path, tiny_folder: Path, tmp_path: Path) -> Path:
-    """A trained sweep that has kept rows aside, with a selection of both its trials for every task."""
+    """A trained sweep with held-out rows and a selection of both its trials for every task."""
     copy = shutil.copytree(trained_folder, tmp_path / "copies" / "mine")
     hold_out_rows(copy, tiny_folder, SHARE)
     select_pairs(copy)
@@ -59,14 +59,14 @@ def score(folder: Path, selection: Selection, data: Path | None = None) -> dict[
 
 
 def held_frame(folder: Path, data: Path, task: str) -> pd.DataFrame:
-    """The rows that the record names, from the file itself."""
+    """The recorded rows, from the file itself."""
     ids = json.loads((folder / HOLD_OUT_FILE).read_text())["tasks"][task]["ids"]
     frame: pd.DataFrame = pd.read_csv(data / TASKS[task].file_name("train"), sep="\t").set_index("id")
     return pd.DataFrame(frame.loc[ids].reset_index())
 
 
 def predicted(folder: Path, data: Path, task: str, tmp_path: Path) -> tuple[Sequence[float], Sequence[float]]:
-    """What the command for users' own text says of them, and their labels."""
+    """Predictions of the rows by the command for users' text, and their labels."""
     frame = held_frame(folder, data, task)
     frame[["id", *TASKS[task].text_columns]].to_csv(tmp_path / "rows.csv", index=False)
     words = [folder, "--task", task, "--input", tmp_path / "rows.csv", "--output", tmp_path / "out.csv"]
@@ -82,7 +82,7 @@ def plain_score(task: str, guesses: Sequence[float], labels: Sequence[float]) ->
 
 
 def scoring_error(folder: Path, selection: Selection, *others: Path, data: Path | None = None) -> str:
-    """The error of scoring held-out rows, after which no look is recorded."""
+    """The error of scoring held-out rows, after which no evaluation is recorded."""
     before = [read_hold_out(place) for place in (folder, *others) if (place / HOLD_OUT_FILE).exists()]
     message = one_line_error(score_held_out, selection, source_of(folder, *others), data)
     assert [read_hold_out(place) for place in (folder, *others) if (place / HOLD_OUT_FILE).exists()] == before
@@ -102,21 +102,21 @@ def ranked(folder: Path, trial: str, task: str, weight: float) -> Member:
     return member_of(folder, trial, task, weight, knots=knots)
 
 
-def test_scores_are_those_of_predictions_of_the_rows_held_out(
+def test_scores_match_predictions_of_the_held_out_rows(
     folder: Path, tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     selection = select_pairs(folder)
-    look = score_held_out(selection, source_of(folder))
+    evaluation = score_held_out(selection, source_of(folder))
     for task in TASKS:
         guesses, labels = predicted(folder, tiny_folder, task, tmp_path)
-        assert look.scores[task] == pytest.approx(plain_score(task, guesses, labels), abs=1e-4)
-        assert look.num_examples[task] == len(labels) > 3
+        assert evaluation.scores[task] == pytest.approx(plain_score(task, guesses, labels), abs=1e-4)
+        assert evaluation.num_examples[task] == len(labels) > 3
         assert len(labels) <= SHARE * len(pd.read_csv(tiny_folder / TASKS[task].file_name("train"), sep="\t"))
-    assert list(look.scores) == list(look.intervals) == list(TASKS)
+    assert list(evaluation.scores) == list(evaluation.intervals) == list(TASKS)
     capsys.readouterr()
 
 
-def test_mean_ranks_are_scored_as_they_are_predicted(folder: Path, tiny_folder: Path, tmp_path: Path) -> None:
+def test_mean_ranks_are_scored_as_predicted(folder: Path, tiny_folder: Path, tmp_path: Path) -> None:
     members = (ranked(folder, FIRST, "sts", 0.6), ranked(folder, SECOND, "sts", 0.4))
     selection = selection_of(folder, {"sts": members})
     write_selection(folder, selection)
@@ -124,39 +124,39 @@ def test_mean_ranks_are_scored_as_they_are_predicted(folder: Path, tiny_folder: 
     assert score(folder, selection) == {"sts": pytest.approx(plain_score("sts", guesses, labels), abs=1e-4)}
 
 
-def test_intervals_of_accuracies_are_those_of_right_answers_drawn_anew(folder: Path) -> None:
-    """How many of n drawn examples are right is binomial."""
-    look = score_held_out(select_pairs(folder), source_of(folder))
+def test_intervals_of_accuracies_are_binomial(folder: Path) -> None:
+    """The number of correct ones among n drawn examples is binomial."""
+    evaluation = score_held_out(select_pairs(folder), source_of(folder))
     for task in ("sst", "qqp"):
-        number = look.num_examples[task]
-        wanted = np.array(binom.ppf((0.025, 0.975), number, look.scores[task])) / number
-        assert look.intervals[task] == pytest.approx(tuple(wanted), abs=1.001 / number)
+        number = evaluation.num_examples[task]
+        wanted = np.array(binom.ppf((0.025, 0.975), number, evaluation.scores[task])) / number
+        assert evaluation.intervals[task] == pytest.approx(tuple(wanted), abs=1.001 / number)
     for task in TASKS:
-        assert look.intervals[task][0] < look.scores[task] < look.intervals[task][1]
+        assert evaluation.intervals[task][0] < evaluation.scores[task] < evaluation.intervals[task][1]
 
 
-def test_equal_looks_give_equal_scores_and_each_is_noted_with_its_own_time(folder: Path) -> None:
+def test_repeated_evaluations_are_equal_and_recorded_with_their_times(folder: Path) -> None:
     selection = select_pairs(folder)
     before = read_hold_out(folder)
     assert count_evaluations([str(folder)]) == 0
-    looks = [score_held_out(selection, source_of(folder)) for _ in range(3)]
-    assert len({look.time for look in looks}) == 3
-    assert {tuple(look.scores.items()) for look in looks} == {tuple(looks[0].scores.items())}
-    assert looks[0].intervals == looks[2].intervals
-    assert read_hold_out(folder) == replace(before, evaluations=tuple(look.time for look in looks))
+    evaluations = [score_held_out(selection, source_of(folder)) for _ in range(3)]
+    assert len({evaluation.time for evaluation in evaluations}) == 3
+    assert {tuple(evaluation.scores.items()) for evaluation in evaluations} == {tuple(evaluations[0].scores.items())}
+    assert evaluations[0].intervals == evaluations[2].intervals
+    assert read_hold_out(folder) == replace(before, evaluations=tuple(evaluation.time for evaluation in evaluations))
     assert count_evaluations([str(folder)]) == 3
 
 
-def test_a_look_at_rows_of_two_sweeps_is_noted_in_both_and_counts_once(folder: Path, other: Path) -> None:
-    look = score_held_out(select_both(folder, other), source_of(folder, other))
-    assert read_hold_out(folder).evaluations == read_hold_out(other).evaluations == (look.time,)
+def test_evaluation_on_two_sweeps_is_recorded_in_both_and_counts_once(folder: Path, other: Path) -> None:
+    evaluation = score_held_out(select_both(folder, other), source_of(folder, other))
+    assert read_hold_out(folder).evaluations == read_hold_out(other).evaluations == (evaluation.time,)
     assert count_evaluations([str(folder), str(other)]) == 1
     score(folder, select_pairs(folder))
     assert count_evaluations([str(folder), str(other)]) == 2
     assert count_evaluations([str(other)]) == 1
 
 
-def test_looks_at_the_same_rows_by_another_sweep_of_the_storage_count_too(folder: Path, tmp_path: Path) -> None:
+def test_evaluations_by_another_sweep_of_the_storage_count(folder: Path, tmp_path: Path) -> None:
     place = Path(shutil.copytree(folder, tmp_path / "storage" / "first"))
     second = Path(shutil.copytree(folder, tmp_path / "storage" / "second"))
     record = read_hold_out(second)
@@ -174,20 +174,20 @@ def test_looks_at_the_same_rows_by_another_sweep_of_the_storage_count_too(folder
     assert count_evaluations([str(place)]) == 0
 
 
-def test_a_sweep_without_members_is_not_noted(folder: Path, other: Path) -> None:
+def test_sweep_without_members_gets_no_record(folder: Path, other: Path) -> None:
     selection = replace(select_pairs(folder), sweeps={str(folder): "a", str(other): "a"})
     score_held_out(selection, source_of(folder, other))
     assert (count_evaluations([str(folder)]), count_evaluations([str(other)])) == (1, 0)
 
 
-def test_where_nothing_is_kept_aside_nothing_was_looked_at(folder: Path, trained_folder: Path, tmp_path: Path) -> None:
+def test_missing_or_plain_sweeps_have_no_evaluations(folder: Path, trained_folder: Path, tmp_path: Path) -> None:
     score(folder, select_pairs(folder))
     assert count_evaluations([str(trained_folder), str(tmp_path / "gone")]) == 0
     assert count_evaluations([str(trained_folder), str(folder)]) == 1
     assert count_evaluations([]) == 0
 
 
-def test_a_sweep_that_held_nothing_out_is_refused(folder: Path, other: Path) -> None:
+def test_sweep_without_held_out_rows_is_refused(folder: Path, other: Path) -> None:
     rule = "a sweep must have been run with --hold-out F to be scored on held-out rows"
     (other / HOLD_OUT_FILE).unlink()
     assert scoring_error(folder, select_both(folder, other), other) == f"{rule}; {other} has no hold_out.json"
@@ -195,13 +195,13 @@ def test_a_sweep_that_held_nothing_out_is_refused(folder: Path, other: Path) -> 
     assert scoring_error(folder, select_pairs(folder)) == f"{rule}; {folder} has no hold_out.json"
 
 
-def test_sweeps_that_held_out_other_rows_are_refused(folder: Path, other: Path, tiny_folder: Path) -> None:
+def test_sweeps_with_other_held_out_rows_are_refused(folder: Path, other: Path, tiny_folder: Path) -> None:
     hold_out_rows(other, tiny_folder, SHARE / 2)
     rule = "sweeps must have held out the same rows of sst to be scored together"
     assert scoring_error(folder, select_both(folder, other), other) == f"{rule}, got {folder}, {other}"
 
 
-def test_a_label_that_has_changed_since_is_refused_by_its_task(folder: Path, tiny_folder: Path, tmp_path: Path) -> None:
+def test_changed_label_is_refused_by_task(folder: Path, tiny_folder: Path, tmp_path: Path) -> None:
     data = shutil.copytree(tiny_folder, tmp_path / "data")
     row = read_hold_out(folder).tasks["sst"].ids[0]
     path = data / TASKS["sst"].file_name("train")
@@ -215,9 +215,7 @@ def test_a_label_that_has_changed_since_is_refused_by_its_task(folder: Path, tin
     assert list(score(folder, alone, data)) == ["qqp"]
 
 
-def test_data_are_read_where_the_sweep_names_them_or_where_they_have_moved(
-    folder: Path, tiny_folder: Path, tmp_path: Path
-) -> None:
+def test_data_are_read_from_the_recorded_or_given_folder(folder: Path, tiny_folder: Path, tmp_path: Path) -> None:
     selection = select_pairs(folder)
     write_sweep(folder, {"name": "mine", "data": {"folder": str(tmp_path / "gone")}})
     rule = "must be at the path recorded in sweep.json, or be named with --data"
@@ -229,7 +227,7 @@ def test_data_are_read_where_the_sweep_names_them_or_where_they_have_moved(
         assert scoring_error(folder, selection) == f"{rule}, got none"
 
 
-def test_a_moved_sweep_is_scored_and_noted_where_it_is_now(folder: Path, tmp_path: Path) -> None:
+def test_moved_sweep_is_scored_and_recorded_in_its_new_place(folder: Path, tmp_path: Path) -> None:
     selection = select_pairs(folder)
     wanted = score(folder, selection)
     moved = tmp_path / "moved"
@@ -240,7 +238,7 @@ def test_a_moved_sweep_is_scored_and_noted_where_it_is_now(folder: Path, tmp_pat
     assert not folder.exists()
 
 
-def test_weights_that_are_gone_are_one_line_and_no_look(folder: Path) -> None:
+def test_missing_weights_are_one_line_and_no_evaluation(folder: Path) -> None:
     selection = select_pairs(folder)
     shutil.rmtree(folder / "trials" / SECOND)
     assert scoring_error(folder, selection).startswith("weights must be whole, ")

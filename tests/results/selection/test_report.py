@@ -1,4 +1,4 @@
-"""What was selected, in tables and plain sentences that fit, each of which says only what the numbers say."""
+"""The report of a selection: tables and sentences that fit 100 columns and match the numbers."""
 
 import io
 from dataclasses import replace
@@ -40,7 +40,7 @@ WIDEST = 100
 
 
 def build_score(name: str = "topk", **changes: Any) -> MethodScore:
-    """Told apart from the best single model, and 0.01 too high on dev."""
+    """Significantly better than the best single model, and 0.01 too high on dev."""
     values = {
         "in_sample": 0.56,
         "cross_fitted": 0.55,
@@ -57,7 +57,7 @@ SINGLE = build_score("single", cross_fitted=0.52, in_sample=0.53, num_models=1, 
 
 
 def build_task(num_members: int = 2, sweep: str = "/sweeps/mine", **changes: Any) -> TaskSelection:
-    """The mean of the best k, which was asked for."""
+    """The mean of the best k, named by the user."""
     members = [
         Member(sweep=sweep, trial=f"{number:04d}-r0", epoch=number + 1, weight=1 / num_members)
         for number in range(num_members)
@@ -89,7 +89,7 @@ def build_selection(*tasks: TaskSelection, **changes: Any) -> Selection:
 
 
 def shown(part: RenderableType, width: int = WIDEST) -> list[str]:
-    """The lines that are printed, without the spaces at their ends."""
+    """Printed lines without trailing spaces."""
     console = Console(file=io.StringIO(), width=width, highlight=False)
     console.print(part)
     assert isinstance(console.file, io.StringIO)
@@ -104,11 +104,11 @@ def topk_with(**changes: Any) -> dict[str, Any]:
     return {"methods": (SINGLE, build_score(**changes))}
 
 
-def test_the_table_has_a_row_for_every_way_and_marks_the_chosen_one() -> None:
-    told = build_score("auto", cross_fitted=0.541, standard_error=0.0229, lead=0.021, lead_interval=(-0.01, 0.05))
+def test_table_has_a_row_for_every_method_and_marks_the_selected_one() -> None:
+    automatic = build_score("auto", cross_fitted=0.541, standard_error=0.0229, lead=0.021, lead_interval=(-0.01, 0.05))
     others = [build_score(name, lead=-0.004, lead_interval=(-0.02, 0.01)) for name in ("weights", "greedy")]
     lines = shown(
-        render_selection(build_selection(build_task(methods=(SINGLE, build_score(), *others), automatic=told)))
+        render_selection(build_selection(build_task(methods=(SINGLE, build_score(), *others), automatic=automatic)))
     )
     table = lines[2 : lines.index("", 2)]
     assert table[0].split("  ")[0] == "method"
@@ -123,7 +123,7 @@ def test_the_table_has_a_row_for_every_way_and_marks_the_chosen_one() -> None:
     ]
 
 
-def test_a_method_that_was_asked_for_has_no_row_for_choosing_among_methods() -> None:
+def test_named_method_has_no_row_for_automatic_selection() -> None:
     lines = shown(render_selection(build_selection(build_task())))
     assert not any(line.startswith(TITLES["auto"]) for line in lines)
     assert sum(" < " in line for line in lines) == 1
@@ -139,14 +139,14 @@ def test_each_task_has_its_own_part_in_order() -> None:
     assert sum(line.startswith("on dev: ") for line in lines) == 1
 
 
-def test_what_there_was_to_choose_from_is_counted() -> None:
+def test_candidates_are_counted() -> None:
     many = describe_pool("sst", build_task())
     assert many == "SST: 1,200 candidates (400 trials, at every epoch that was scored), 1,101 dev examples, accuracy"
     one = describe_pool("sts", build_task(num_candidates=1, num_trials=1, num_examples=1))
     assert one == "STS: 1 candidate (1 trial, at every epoch that was scored), 1 dev example, pearson"
 
 
-def test_one_best_single_model_is_compared_with_nothing() -> None:
+def test_single_model_is_compared_with_nothing() -> None:
     assert sentences(num_members=1, method="single") == [
         "Chosen for SST: best single model.",
         "Expect 0.520 (0.512 to 0.588) on new text of this kind.",
@@ -175,15 +175,13 @@ def test_several_models_are_counted_and_compared_with_the_best_single_one() -> N
         (0.0, (0.0, 0.0), "is not significantly different from the best single model (+0.000)"),
     ],
 )
-def test_better_and_worse_are_said_only_where_the_interval_of_the_lead_is_without_0(
-    lead: float, interval: tuple[float, float], words: str
-) -> None:
+def test_better_and_worse_need_an_interval_without_0(lead: float, interval: tuple[float, float], words: str) -> None:
     assert sentences(**topk_with(lead=lead, lead_interval=interval))[-1] == f"By these examples it {words}."
 
 
-def test_what_to_expect_and_the_lead_are_those_of_choosing_automatically_where_that_was_done() -> None:
-    told = build_score("auto", cross_fitted=0.541, interval=(0.5, 0.58), lead=0.021, lead_interval=(-0.01, 0.05))
-    assert sentences(automatic=told)[1:] == [
+def test_automatic_selection_has_its_own_expected_score_and_lead() -> None:
+    automatic = build_score("auto", cross_fitted=0.541, interval=(0.5, 0.58), lead=0.021, lead_interval=(-0.01, 0.05))
+    assert sentences(automatic=automatic)[1:] == [
         "Expect 0.541 (0.500 to 0.580) on new text of this kind.",
         "Its dev score, 0.560, is optimistic by 0.019.",
         "By these examples it is not significantly different from the best single model (+0.021).",
@@ -193,14 +191,14 @@ def test_what_to_expect_and_the_lead_are_those_of_choosing_automatically_where_t
 @pytest.mark.parametrize(
     ("dev", "expected", "words"),
     [
-        (0.5483, 0.5456, "Its dev score, 0.548, is optimistic by 0.002."),  # as the digits shown differ
+        (0.5483, 0.5456, "Its dev score, 0.548, is optimistic by 0.002."),  # as the rounded digits differ
         (0.5504, 0.5496, "Its dev score is the same."),
         (0.5, 0.5, "Its dev score is the same."),
         (0.537, 0.55, "Its dev score, 0.537, is lower by 0.013."),
         (-0.1, -0.25, "Its dev score, -0.100, is optimistic by 0.150."),
     ],
 )
-def test_the_dev_score_is_said_to_be_optimistic_or_lower_by_what_is_seen(
+def test_dev_score_is_called_optimistic_or_lower_by_the_shown_difference(
     dev: float, expected: float, words: str
 ) -> None:
     assert sentences(**topk_with(in_sample=dev, cross_fitted=expected))[2] == words
@@ -220,7 +218,7 @@ def test_a_soup_is_one_model_mixed_from_its_members() -> None:
     assert not any("soup" in line for line in selection_legend(build_selection(build_task())))
 
 
-def test_temperatures_stand_beside_members_that_have_one() -> None:
+def test_temperatures_are_shown_with_their_members() -> None:
     chosen = build_task(2)
     warm = replace(chosen, members=(replace(chosen.members[0], temperature=1.234), chosen.members[1]))
     assert [line.endswith(", temperature 1.23") for line in member_lines(warm)] == [True, False]
@@ -229,7 +227,7 @@ def test_temperatures_stand_beside_members_that_have_one() -> None:
 
 
 def searched(**sweeps: tuple[str, str, int]) -> Selection:
-    """A selection from sweeps that were searched so."""
+    """A selection from sweeps with these searches."""
     found = {
         name: RecordedSearch(search=search, scheduler=scheduler, num_configurations=count)
         for name, (search, scheduler, count) in sweeps.items()
@@ -237,9 +235,9 @@ def searched(**sweeps: tuple[str, str, int]) -> Selection:
     return build_selection(build_task(), searches=found)
 
 
-def test_what_a_search_has_seen_of_dev_is_said_and_how_much_that_is_worth() -> None:
-    (told,) = optimism_sentences(searched(a=("tpe", "none", 40)))
-    assert told == optimism_sentence("tpe", "none", 40, 0.021)
+def test_optimism_of_a_search_is_stated() -> None:
+    (sentence,) = optimism_sentences(searched(a=("tpe", "none", 40)))
+    assert sentence == optimism_sentence("tpe", "none", 40, 0.021)
     selection = searched(a=("tpe", "asha", 40), b=("tpe", "asha", 12), c=("random", "asha", 30), d=("grid", "none", 9))
     assert optimism_sentences(selection) == [
         optimism_sentence("tpe", "asha", 40, 0.021),
@@ -249,39 +247,37 @@ def test_what_a_search_has_seen_of_dev_is_said_and_how_much_that_is_worth() -> N
     assert " ".join(brief_verdict(selection)).endswith(" ".join(optimism_sentences(selection)))
 
 
-def test_where_nothing_was_seen_nothing_is_said_and_where_it_is_not_recorded_that_it_is_not_undone() -> None:
+def test_random_search_needs_no_warning_and_an_unknown_one_does() -> None:
     assert optimism_sentences(searched(a=("grid", "none", 40), b=("random", "none", 40))) == []
     assert optimism_sentences(searched(a=("tpe", "asha", 0), b=("grid", "none", 3))) == []
     for unknown in (searched(a=("not recorded", "none", 40)), build_selection(build_task())):
-        (told,) = optimism_sentences(unknown)
-        assert told.endswith("cross-fitting does not correct for that.")
+        (sentence,) = optimism_sentences(unknown)
+        assert sentence.endswith("cross-fitting does not correct for that.")
 
 
 BASE = build_score("base", cross_fitted=0.5, num_models=1, base_lead=0.0, base_lead_interval=(0.0, 0.0))
 
 
 @pytest.mark.parametrize(
-    ("bounds", "told"),
+    ("bounds", "verb"),
     [
         ((0.01, 0.09), "is better than"),
         ((-0.09, -0.01), "is worse than"),
         ((-0.01, 0.11), "is not significantly different from"),
     ],
 )
-def test_what_is_chosen_is_compared_with_the_base_configuration_where_there_is_one(
-    bounds: tuple[float, float], told: str
-) -> None:
+def test_selection_is_compared_with_the_base_configuration(bounds: tuple[float, float], verb: str) -> None:
     lead = sum(bounds) / 2
     score = build_score(base_lead=lead, base_lead_interval=bounds)
     lines = list(verdict("sst", build_task(methods=(BASE, SINGLE, score))))
-    again = "" if told == "is better than" else f"{told} "
+    again = "" if verb == "is better than" else f"{verb} "
     assert lines[-1].endswith(f"the best single model (+0.030) and {again}the base configuration ({lead:+.3f}).")
     alone = replace(SINGLE, base_lead=lead, base_lead_interval=bounds)
     lines = list(verdict("sst", build_task(1, method="single", methods=(BASE, alone))))
-    assert lines[-1] == f"By these examples it {told} the base configuration ({lead:+.3f})."
+    assert lines[-1] == f"By these examples it {verb} the base configuration ({lead:+.3f})."
 
 
-def test_without_a_base_the_legend_says_how_to_name_one() -> None:
+def test_without_a_base_the_legend_explains_how_to_name_one() -> None:
     hint = "--base TRIAL"
     assert any(hint in line for line in selection_legend(build_selection(build_task())))
     assert not any(
@@ -293,7 +289,7 @@ def contenders(*numbers: int, sweep: str = "/sweeps/mine") -> tuple[Contender, .
     return tuple(Contender(sweep=sweep, number=number) for number in numbers)
 
 
-def test_configurations_that_may_be_the_best_are_named_up_to_a_number() -> None:
+def test_confidence_set_is_listed_up_to_a_number() -> None:
     one = build_task(contenders=contenders(3), num_configurations=40)
     assert list(confidence_set_sentences(one, 1)) == ["95 % confidence set of the best configuration, 1 of 40: 0003."]
     few = build_task(contenders=contenders(3, 12), num_configurations=40)
@@ -304,7 +300,7 @@ def test_configurations_that_may_be_the_best_are_named_up_to_a_number() -> None:
     assert line.endswith(f"{MAX_CONTENDERS - 1:04d} and 2 more.")
 
 
-def test_where_there_is_one_configuration_there_is_nothing_to_tell_apart() -> None:
+def test_one_configuration_needs_no_confidence_set() -> None:
     assert not list(confidence_set_sentences(build_task(contenders=contenders(0), num_configurations=1), 1))
     assert not list(confidence_set_sentences(build_task(), 1))
 
@@ -317,7 +313,7 @@ def test_configurations_of_several_sweeps_carry_the_sweeps_name() -> None:
     assert line.endswith(": mine/0003.")
 
 
-def test_members_are_listed_with_their_weights_up_to_a_number() -> None:
+def test_members_are_listed_with_weights_up_to_a_number() -> None:
     lines = member_lines(build_task(4, sweep="s3://bucket/sweeps/mine/"))
     assert lines[1] == "  0.250  0001-r0 of mine, epoch 2"
     assert len(lines) == 4
@@ -325,11 +321,11 @@ def test_members_are_listed_with_their_weights_up_to_a_number() -> None:
     assert member_lines(build_task(MAX_MEMBERS + 3))[MAX_MEMBERS:] == ["  and 3 more"]
 
 
-def test_the_brief_verdict_is_the_sentences_alone_task_by_task() -> None:
+def test_brief_verdict_is_the_sentences_task_by_task() -> None:
     first, second = build_task(1, method="single"), build_task()
     lines = brief_verdict(build_selection(first, second, searches=searched(a=("grid", "none", 7)).searches))
-    told = " ".join(lines)
-    assert told == " ".join([*verdict("sst", first), *verdict("qqp", second)])
+    text = " ".join(lines)
+    assert text == " ".join([*verdict("sst", first), *verdict("qqp", second)])
     starts = [number for number, line in enumerate(lines) if line.startswith("Chosen for ")]
     assert len(starts) == 2
     assert starts[0] == 0
@@ -337,7 +333,7 @@ def test_the_brief_verdict_is_the_sentences_alone_task_by_task() -> None:
     assert brief_verdict(build_selection()) == []
 
 
-def test_the_legend_says_how_it_was_chosen_and_how_often_cross_fitted() -> None:
+def test_legend_describes_method_and_cross_fitting() -> None:
     asked = build_selection(build_task())
     lines = list(selection_legend(asked))
     assert "(5 folds, 3 times)" in lines[1]
@@ -350,7 +346,7 @@ def test_the_legend_says_how_it_was_chosen_and_how_often_cross_fitted() -> None:
 
 
 @pytest.mark.parametrize("width", [WIDEST, 250])
-def test_no_line_is_longer_than_100_columns_however_long_names_and_numbers_are(width: int) -> None:
+def test_no_line_is_longer_than_100_columns(width: int) -> None:
     wide = {"in_sample": -0.987, "cross_fitted": -0.876, "interval": (-0.912, -0.845), "num_models": 12_345}
     methods = tuple(build_score(name, **wide) for name in TITLES if name != "auto")
     task = build_task(
@@ -365,12 +361,12 @@ def test_no_line_is_longer_than_100_columns_however_long_names_and_numbers_are(w
     )
     selection = build_selection(task, task, task)
     assert max(map(len, shown(render_selection(selection), width))) <= WIDEST
-    told = "".join(line.strip() for line in shown(render_selection(selection), width))
-    assert 12 * "a-long-name-" in told  # broken, not cut
-    assert "…" not in told
+    text = "".join(line.strip() for line in shown(render_selection(selection), width))
+    assert 12 * "a-long-name-" in text  # wrapped, not truncated
+    assert "…" not in text
 
 
-def test_text_that_looks_like_markup_is_shown_as_it_is() -> None:
+def test_markup_in_text_is_shown() -> None:
     lines = shown(render_selection(build_selection(build_task(sweep="/sweeps/[bold]x[red]"))))
     assert any("of [bold]x[red], epoch 1" in line for line in lines)
 
@@ -398,7 +394,7 @@ def pareto_lines(*found: TradeOff) -> list[str]:
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
-def test_each_that_nothing_beats_has_a_row_and_no_other() -> None:
+def test_each_point_of_the_pareto_front_has_a_row() -> None:
     lines = pareto_lines(ONE, replace(TWO, is_best=False), FIVE)
     assert lines[:2] == list(PARETO_TITLE)
     assert [line.split() for line in lines[3:6:2]] == [
@@ -409,12 +405,12 @@ def test_each_that_nothing_beats_has_a_row_and_no_other() -> None:
     assert len(lines) == 8
 
 
-def test_nothing_is_shown_where_no_more_models_are_worth_it() -> None:
+def test_front_of_one_model_is_not_shown() -> None:
     assert pareto_lines(ONE, replace(TWO, is_best=False)) == []
     assert pareto_lines() == []
 
 
-def test_a_way_without_a_title_is_called_by_its_name() -> None:
+def test_method_without_a_title_is_called_by_its_name() -> None:
     assert "own_way" in pareto_lines(ONE, trade_off(2, 0.6, name="own_way"))[6]
 
 
@@ -426,9 +422,9 @@ SCORES = HeldOutScores(
 )
 
 
-def test_a_look_shows_scores_beside_what_was_to_be_expected() -> None:
-    told = build_score("auto", cross_fitted=0.541)
-    lines = shown(render_held_out_scores(build_selection(build_task(automatic=told), build_task()), SCORES, 0))
+def test_evaluation_shows_scores_and_expected_scores() -> None:
+    automatic = build_score("auto", cross_fitted=0.541)
+    lines = shown(render_held_out_scores(build_selection(build_task(automatic=automatic), build_task()), SCORES, 0))
     rows = [" ".join(line.split()) for line in lines]
     assert rows[0] == "task examples held out 95 % interval expected on dev"
     assert rows[2:4] == [
@@ -445,15 +441,15 @@ def test_a_look_shows_scores_beside_what_was_to_be_expected() -> None:
         (2, "These rows have been scored 2 times before. If anything"),
     ],
 )
-def test_only_the_first_look_is_called_unseen(number: int, start: str) -> None:
+def test_only_the_first_evaluation_is_called_unseen(number: int, start: str) -> None:
     selection = build_selection(build_task(), build_task())
     lines = shown(render_held_out_scores(selection, SCORES, number))
-    told = " ".join(lines[lines.index("") :]).strip()
-    assert told.startswith(start)
-    assert told.endswith("They are train rows: dev may differ in kind.")
+    text = " ".join(lines[lines.index("") :]).strip()
+    assert text.startswith(start)
+    assert text.endswith("They are train rows: dev may differ in kind.")
 
 
-def test_a_task_without_a_look_has_no_row() -> None:
+def test_task_without_an_evaluation_has_no_row() -> None:
     one = replace(SCORES, scores={"qqp": 0.75})
     lines = shown(render_held_out_scores(build_selection(build_task(), build_task()), one, 0))
     assert [line.split()[0] for line in lines[2 : lines.index("")]] == ["QQP"]

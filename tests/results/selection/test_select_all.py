@@ -1,4 +1,4 @@
-"""Ensembles of all tasks from sweeps: what is read, what is chosen together, and what stands beside it."""
+"""Selection for all tasks of sweeps, and the best model for all tasks."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from tests.results.selection.scored_sweep import build_sweep, keep_weights
 FAST = Settings(bags=0)
 
 
-def test_equal_seeds_give_equal_selections_and_others_other_folds(sweep: Path) -> None:
+def test_equal_seeds_give_equal_selections_and_other_seeds_other_folds(sweep: Path) -> None:
     settings = Settings(bags=2)
     request = SelectionRequest(sweeps=[sweep], settings=settings, repeats=1, tasks=["sst"])
     first, second = (select_from(request) for _ in range(2))
@@ -32,7 +32,7 @@ def test_equal_seeds_give_equal_selections_and_others_other_folds(sweep: Path) -
     assert scores[0].interval != scores[1].interval
 
 
-def test_only_tasks_that_a_trial_was_scored_on_are_selected_by_themselves(tmp_path: Path) -> None:
+def test_only_scored_tasks_are_selected(tmp_path: Path) -> None:
     write_sweep(tmp_path, {"name": "mine"})
     first = build_record(0, best={"sts": 0.5})
     second = build_record(1, best={"qqp": 0.5, "sts": 0.4, "overall": 0.5})
@@ -41,14 +41,14 @@ def test_only_tasks_that_a_trial_was_scored_on_are_selected_by_themselves(tmp_pa
     assert tasks_of([tmp_path]) == ["qqp", "sts"]
 
 
-def test_what_is_done_is_said_once_for_each_task(sweep: Path) -> None:
+def test_progress_is_reported_once_per_task(sweep: Path) -> None:
     said: list[str] = []
     request = SelectionRequest(sweeps=[sweep], settings=Settings(bags=0), repeats=1, tasks=["sst", "sst"])
     select_from(request, on_progress=said.append)
     assert said == ["SST: reading predictions ...", "SST: choosing among 6 candidates ..."]
 
 
-def test_the_best_model_for_all_tasks_is_found_over_them_together_and_stands_first(sweep: Path) -> None:
+def test_best_shared_model_is_found_over_all_tasks_and_listed_first(sweep: Path) -> None:
     selection = select_from(SelectionRequest(sweeps=[sweep], settings=FAST, repeats=1))
     one = choose_shared_model({task: read_pool([sweep], task) for task in TASKS}, FAST)
     for task, found in selection.tasks.items():
@@ -57,20 +57,20 @@ def test_the_best_model_for_all_tasks_is_found_over_them_together_and_stands_fir
         assert (first.in_sample, first.cross_fitted) == (one.in_sample[task], one.fitted[task].score)
 
 
-def test_the_best_model_for_all_tasks_can_be_asked_for(sweep: Path) -> None:
+def test_best_shared_model_can_be_requested(sweep: Path) -> None:
     selection = select_from(SelectionRequest(sweeps=[sweep], method=ONE_MODEL, settings=FAST, repeats=1))
     members = {member for found in selection.tasks.values() for member in found.members}
     assert len(members) == 1
     assert {(found.method, found.automatic) for found in selection.tasks.values()} == {(ONE_MODEL, None)}
 
 
-def test_one_task_alone_has_no_model_for_all_of_them_beside(sweep: Path) -> None:
+def test_one_task_has_no_shared_model(sweep: Path) -> None:
     selection = select_from(SelectionRequest(sweeps=[sweep], settings=FAST, repeats=1, tasks=["sst"]))
     assert ONE_MODEL not in [score.name for score in selection.tasks["sst"].methods]
 
 
-def test_where_no_epoch_has_all_tasks_and_weights_there_is_none_unless_it_is_asked_for(sweep: Path) -> None:
-    """Each trial's predictions of one task are of its first epoch, and weights are those of the second."""
+def test_without_a_common_epoch_there_is_no_shared_model_unless_requested(sweep: Path) -> None:
+    """Each trial's predictions of one task are of its first epoch, and weights are of the second."""
     for number in range(3):
         keep_weights(sweep, f"{number:04d}-r0", sst=7)
     with pytest.raises(ValueError, match=r"^some candidate for all tasks must have its weights still, got none$"):
@@ -93,7 +93,7 @@ def test_soups_are_tried_less_often_and_of_fewer_trials_unless_asked_for(
     assert SelectionRequest(sweeps=[sweep]).num_repeats == 5
 
 
-def test_how_each_sweep_was_searched_is_recorded(tmp_path: Path) -> None:
+def test_searches_of_the_sweeps_are_recorded(tmp_path: Path) -> None:
     first, second = (str(build_sweep(tmp_path / name, 0.5, 1.0)) for name in ("a", "b"))
     write_sweep(first, {"name": "a", "search": "tpe", "scheduler": "asha", "data": {"fingerprint": "x"}})
     twice = [build_record(0), build_record(0, replicate=1), build_record(1, status="failed")]

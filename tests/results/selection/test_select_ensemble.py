@@ -1,4 +1,4 @@
-"""The simplest of the best ways is taken, its score is honest, and what is chosen can be used on new text."""
+"""The simplest method near the best is selected, its score is cross-fitted, and its members work on new text."""
 
 import hashlib
 import re
@@ -43,12 +43,12 @@ def simulated(task: str) -> Pool:
 
 @cache
 def selected(task: str) -> TaskSelection:
-    """Chosen automatically, in two repeats."""
+    """Selected automatically, in two repeats."""
     return select_ensemble(simulated(task), FAST, num_repeats=2)
 
 
 def fitted_of(values: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> CrossFitted:
-    """What one repeat of one fold came to; right or wrong where there are no labels."""
+    """Cross-fitted values of one repeat of one fold; correctness where there are no labels."""
     own = np.asarray(values, dtype=np.float64)[None]
     task = BINARY if labels is None else REGRESSION
     found = np.ones(own.shape[1]) if labels is None else np.asarray(labels, dtype=np.float64)
@@ -56,7 +56,7 @@ def fitted_of(values: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> Cro
 
 
 def right_on(*spans: tuple[int, int]) -> CrossFitted:
-    """Right on these of 100 examples."""
+    """Correct on these of 100 examples."""
     values = np.zeros(100)
     for start, end in spans:
         values[start:end] = 1
@@ -64,7 +64,7 @@ def right_on(*spans: tuple[int, int]) -> CrossFitted:
 
 
 def numbers_of(pool: Pool, found: TaskSelection) -> list[int]:
-    """Which candidates of a pool the members are."""
+    """Indices of the members in a pool."""
     keys = [(one.sweep, one.trial, one.epoch) for one in pool.candidates]
     return [keys.index((member.sweep, member.trial, member.epoch)) for member in found.members]
 
@@ -73,30 +73,29 @@ def score_named(found: TaskSelection, name: str) -> MethodScore:
     return next(score for score in found.methods if score.name == name)
 
 
-def test_a_lead_of_more_than_one_paired_standard_error_is_taken() -> None:
-    """.60 against .55, right on 5 examples more and on no other: sqrt(.05 .95 / 100) = .022 is less than .05, though
-    each score has a standard error of .05."""
+def test_lead_of_more_than_one_paired_standard_error_is_taken() -> None:
+    """.60 against .55, correct on 5 more: sqrt(.05 .95 / 100) = .022 < .05, though each score has an error of .05."""
     single, best = right_on((0, 55)), right_on((0, 60))
     assert compare(best, single) == pytest.approx((0.05, np.sqrt(0.05 * 0.95 / 100)))
     assert min(single.standard_error, best.standard_error) > 0.0489
     assert one_standard_error_rule({"single": single, "topk": best}) == "topk"
 
 
-def test_a_lead_of_less_than_one_paired_standard_error_is_not_taken() -> None:
-    """.60 against .55 again, but each is right on many that the other has wrong: sqrt((.55 - .05^2) / 100) = .074."""
+def test_lead_of_less_than_one_paired_standard_error_is_not_taken() -> None:
+    """.60 against .55, but each is correct where the other is wrong: sqrt((.55 - .05^2) / 100) = .074."""
     single, best = right_on((0, 30), (60, 85)), right_on((0, 60))
     assert compare(best, single) == pytest.approx((0.05, np.sqrt((0.55 - 0.05**2) / 100)))
     assert one_standard_error_rule({"single": single, "topk": best}) == "single"
 
 
-def test_the_simplest_within_reach_of_the_best_is_taken_not_the_second_best() -> None:
+def test_simplest_method_within_one_error_of_the_best_is_taken() -> None:
     far, near, nearest, best = right_on((0, 40)), right_on((0, 59)), right_on((1, 61)), right_on((0, 60))
     assert one_standard_error_rule({"single": far, "topk": near, "weights": nearest, "greedy": best}) == "topk"
     assert one_standard_error_rule({"single": far, "weights": nearest, "topk": near, "greedy": best}) == "weights"
     assert one_standard_error_rule({"single": far, "greedy": best}) == "greedy"
 
 
-def test_of_equals_the_first_is_taken_and_the_best_where_it_is_the_first() -> None:
+def test_ties_go_to_the_first_method() -> None:
     first, other = right_on((0, 50)), right_on((50, 100))
     assert one_standard_error_rule({"single": first, "topk": other}) == "single"
     assert one_standard_error_rule({"topk": other, "single": first}) == "topk"
@@ -104,8 +103,8 @@ def test_of_equals_the_first_is_taken_and_the_best_where_it_is_the_first() -> No
     assert one_standard_error_rule({"greedy": first}) == "greedy"
 
 
-def test_correlations_are_compared_example_by_example_too() -> None:
-    """Both others are as much worse; one is wrong where the best is wrong, the other elsewhere."""
+def test_correlations_are_compared_with_paired_errors() -> None:
+    """Both others are equally worse; one is wrong where the best is wrong, the other elsewhere."""
     labels, noise, other = np.random.default_rng(0).normal(size=(3, 200))
     best, like, unlike = (fitted_of(labels + own, labels) for own in (noise, 1.15 * noise, 1.3 * other))
     leads = [compare(best, one)[0] for one in (like, unlike)]
@@ -115,7 +114,7 @@ def test_correlations_are_compared_example_by_example_too() -> None:
 
 
 @each_task
-def test_choosing_automatically_is_choosing_in_the_simplest_of_the_best_ways(task: Task) -> None:
+def test_automatic_selection_uses_the_simplest_method_near_the_best(task: Task) -> None:
     pool, methods = simulated(task.name), methods_for(task)
     rows = np.arange(0, 120, 2)
     name = one_standard_error_rule({name: cross_fit(pool, method, FAST, rows) for name, method in methods.items()})
@@ -123,19 +122,19 @@ def test_choosing_automatically_is_choosing_in_the_simplest_of_the_best_ways(tas
 
 
 @pytest.mark.parametrize(("skills", "name"), [((0.6,) * 8, "topk"), ((0.0, 2.5, 0.0, 0.0), "single")])
-def test_like_trials_are_averaged_and_one_that_is_far_better_stands_alone(skills: Sequence[float], name: str) -> None:
+def test_similar_trials_are_averaged_and_a_far_better_one_stands_alone(skills: Sequence[float], name: str) -> None:
     pool = build_pool(BINARY, skills, num_rows=300, correlation=0)
     assert select_ensemble(pool, replace(FAST, max_models=8)).method == name
 
 
 @each_task
-def test_nothing_that_is_chosen_automatically_depends_on_labels_of_other_rows(task: Task) -> None:
+def test_automatic_selection_does_not_depend_on_labels_of_other_rows(task: Task) -> None:
     pool = build_pool(task, SKILLS[:3], num_rows=48)
     automatic = automatic_method(methods_for(task))
     assert not peeks(automatic, pool, np.arange(0, 48, 2), FAST)
 
 
-def test_a_way_that_peeks_is_noticed_among_several() -> None:
+def test_leaking_method_is_detected_among_several() -> None:
     def peek(pool: Pool, _rows: Numbers, settings: Settings) -> Ensemble:
         return choose_single(pool, all_rows(pool), settings)
 
@@ -145,7 +144,7 @@ def test_a_way_that_peeks_is_noticed_among_several() -> None:
 
 
 @each_task
-def test_members_are_those_that_the_method_chooses_from_all_examples(task: Task) -> None:
+def test_members_are_selected_from_all_examples(task: Task) -> None:
     pool, found = simulated(task.name), selected(task.name)
     chosen = SELECTION_METHODS[found.method].choose(pool, all_rows(pool), FAST)
     assert numbers_of(pool, found) == list(chosen.members)
@@ -155,7 +154,7 @@ def test_members_are_those_that_the_method_chooses_from_all_examples(task: Task)
 
 
 @each_task
-def test_every_way_is_scored_in_sample_and_by_cross_fitting(task: Task) -> None:
+def test_every_method_is_scored_in_sample_and_by_cross_fitting(task: Task) -> None:
     pool, found = simulated(task.name), selected(task.name)
     assert [score.name for score in found.methods] == list(methods_for(task))
     for score in found.methods:
@@ -171,7 +170,7 @@ def test_every_way_is_scored_in_sample_and_by_cross_fitting(task: Task) -> None:
 
 
 @each_task
-def test_the_method_is_the_simplest_of_the_best_and_its_choice_is_cross_fitted_too(task: Task) -> None:
+def test_automatic_method_is_the_simplest_near_the_best_and_cross_fitted(task: Task) -> None:
     pool, found, methods = simulated(task.name), selected(task.name), methods_for(task)
     rows = all_rows(pool)
     fitted = {name: cross_fit(pool, method, FAST, rows, num_repeats=2) for name, method in methods.items()}
@@ -184,7 +183,7 @@ def test_the_method_is_the_simplest_of_the_best_and_its_choice_is_cross_fitted_t
 
 
 @each_task
-def test_intervals_are_of_95_percent_about_scores_and_leads_over_the_best_single_one(task: Task) -> None:
+def test_95_percent_intervals_of_scores_and_leads(task: Task) -> None:
     found = selected(task.name)
     assert found.automatic is not None
     for score in (*found.methods, found.automatic):
@@ -198,7 +197,7 @@ def test_intervals_are_of_95_percent_about_scores_and_leads_over_the_best_single
 
 
 @each_task
-def test_the_interval_of_a_lead_is_as_wide_as_its_paired_standard_error_says(task: Task) -> None:
+def test_interval_of_a_lead_matches_its_paired_standard_error(task: Task) -> None:
     pool = simulated(task.name)
     first, second = (
         cross_fit(pool, SELECTION_METHODS[name].choose, FAST, all_rows(pool), num_repeats=2)
@@ -211,7 +210,7 @@ def test_the_interval_of_a_lead_is_as_wide_as_its_paired_standard_error_says(tas
 
 
 @each_task
-def test_the_selection_says_by_which_examples_and_among_how_many(task: Task) -> None:
+def test_selection_records_examples_and_candidates(task: Task) -> None:
     pool, found = simulated(task.name), selected(task.name)
     assert (found.num_examples, found.num_trials, found.num_candidates) == (120, 5, 10)
     assert found.examples == hashlib.sha256("\0".join(pool.ids).encode()).hexdigest()
@@ -221,7 +220,7 @@ def test_the_selection_says_by_which_examples_and_among_how_many(task: Task) -> 
 
 @each_task
 @pytest.mark.parametrize("name", ["single", "topk", "greedy"])
-def test_a_method_that_is_asked_for_is_taken_and_nothing_else_is_chosen(task: Task, name: str) -> None:
+def test_named_method_is_used(task: Task, name: str) -> None:
     pool = simulated(task.name)
     found = select_ensemble(pool, FAST, method=name, num_repeats=2)
     assert (found.method, found.automatic) == (name, None)
@@ -230,7 +229,7 @@ def test_a_method_that_is_asked_for_is_taken_and_nothing_else_is_chosen(task: Ta
     assert numbers_of(pool, found) == list(SELECTION_METHODS[name].choose(pool, all_rows(pool), FAST).members)
 
 
-def test_what_is_chosen_of_mean_ranks_has_their_knots_and_other_members_have_none() -> None:
+def test_members_of_mean_ranks_have_knots_and_others_have_none() -> None:
     ranked = select_ensemble(simulated("sts"), FAST, method="topk_ranks")
     chosen = SELECTION_METHODS["topk_ranks"].choose(simulated("sts"), np.arange(120), FAST)
     assert tuple(member.knots for member in ranked.members) == chosen.knots
@@ -239,7 +238,7 @@ def test_what_is_chosen_of_mean_ranks_has_their_knots_and_other_members_have_non
 
 @each_task
 @pytest.mark.parametrize("method", ["single", "greedy", "auto"])
-def test_members_have_weights_and_scores_come_from_all(task: Task, method: str) -> None:
+def test_members_have_weights_and_scores_cover_all_candidates(task: Task, method: str) -> None:
     pool = simulated(task.name)
     kept = {0, 1, 4, 9}
     whole, limited = (select_ensemble(one, FAST, method=method) for one in (pool, keeping(pool, kept)))
@@ -252,7 +251,7 @@ def test_members_have_weights_and_scores_come_from_all(task: Task, method: str) 
 
 
 @each_task
-def test_copies_count_as_candidates_and_configurations_and_change_nothing_else(task: Task) -> None:
+def test_copies_count_as_candidates_and_configurations_only(task: Task) -> None:
     pool = simulated(task.name)
     copies = tuple(replace(one, sweep="later") for one in pool.candidates)
     twice = replace(pool, candidates=pool.candidates + copies, outputs=np.concatenate([pool.outputs] * 2))
@@ -261,7 +260,7 @@ def test_copies_count_as_candidates_and_configurations_and_change_nothing_else(t
     assert found == replace(plain, num_candidates=20, num_trials=10, num_configurations=10, contenders=found.contenders)
 
 
-def test_the_copy_whose_weights_were_kept_becomes_the_member() -> None:
+def test_copy_with_weights_becomes_the_member() -> None:
     pool = simulated("qqp")
     twice = replace(pool, outputs=np.concatenate([pool.outputs[:5]] * 2))
     (member,) = select_ensemble(keeping(twice, range(5, 10)), FAST, method="single").members
@@ -271,14 +270,14 @@ def test_the_copy_whose_weights_were_kept_becomes_the_member() -> None:
 
 
 @pytest.mark.parametrize("method", ["auto", "greedy"])
-def test_without_any_weights_there_is_one_line(method: str) -> None:
+def test_missing_weights_are_one_line(method: str) -> None:
     line = "some candidate of qqp must have its weights still, got none"
     with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
         select_ensemble(keeping(simulated("qqp"), ()), FAST, method=method)
 
 
 @each_task
-def test_the_only_trial_is_chosen(task: Task) -> None:
+def test_only_trial_is_selected(task: Task) -> None:
     pool = build_pool(task, [0.7], num_rows=40)
     found = select_ensemble(pool, FAST)
     assert [(member.trial, member.weight) for member in found.members] == [("0000-r0", 1.0)]
@@ -290,7 +289,7 @@ def test_the_only_trial_is_chosen(task: Task) -> None:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("constant", [0.0, 0.1, 5.0])
-def test_constant_predictions_are_chosen_from_without_a_score(constant: float) -> None:
+def test_constant_predictions_are_selected_without_a_score(constant: float) -> None:
     labels = np.linspace(0, 5, 30)
     found = select_ensemble(pool_of(REGRESSION, np.full((3, 30), constant), labels), FAST)
     assert (found.method, len(found.members)) == ("single", 1)
@@ -300,7 +299,7 @@ def test_constant_predictions_are_chosen_from_without_a_score(constant: float) -
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_candidate_with_constant_predictions_is_not_chosen_where_there_is_another() -> None:
+def test_constant_candidate_is_not_selected_where_there_is_another() -> None:
     labels = np.linspace(0, 5, 30)
     found = select_ensemble(pool_of(REGRESSION, np.stack([np.full(30, 4.0), labels**2 / 5]), labels), FAST)
     assert found.members[0].trial == "0001-r0"
@@ -322,7 +321,7 @@ def test_too_few_examples_are_one_line_and_one_more_is_enough(task: Task, num_fo
 
 
 @each_task
-def test_equal_seeds_select_alike_and_others_by_other_folds(task: Task) -> None:
+def test_seed_determines_the_selection(task: Task) -> None:
     pool = simulated(task.name)
     assert select_ensemble(pool, FAST, num_repeats=2) == selected(task.name)
     other = select_ensemble(pool, replace(FAST, seed=1), num_repeats=2)
@@ -330,7 +329,7 @@ def test_equal_seeds_select_alike_and_others_by_other_folds(task: Task) -> None:
 
 
 @each_task
-def test_with_labels_of_pure_noise_the_score_to_expect_is_at_chance(task: Task) -> None:
+def test_expected_score_of_noise_is_at_chance(task: Task) -> None:
     chance = {"classes": 0.2, "binary": 0.5, "regression": 0.0}[task.kind]
     found = [
         select_ensemble(build_pool(task, [0.0] * 12, num_rows=80, correlation=0, seed=seed), FAST).score
@@ -342,7 +341,7 @@ def test_with_labels_of_pure_noise_the_score_to_expect_is_at_chance(task: Task) 
     assert optimism.mean() > 3 * optimism.std(ddof=1) / np.sqrt(12)
 
 
-def test_the_best_model_for_all_tasks_stands_beside_and_can_be_asked_for() -> None:
+def test_best_shared_model_is_listed_and_can_be_requested() -> None:
     pools = {task.name: build_pool(task, (0.5, 0.4, 0.2), num_rows=60) for task in (CLASSES, REGRESSION)}
     one = choose_shared_model(pools, FAST)
     pool = pools[CLASSES.name]
@@ -359,7 +358,7 @@ def test_the_best_model_for_all_tasks_stands_beside_and_can_be_asked_for() -> No
 
 
 @each_task
-def test_calibration_is_done_in_every_way_and_kept_by_member(task: Task) -> None:
+def test_every_method_is_calibrated_and_temperatures_are_stored_by_member(task: Task) -> None:
     pool = simulated(task.name)
     found = select_ensemble(pool, FAST, method="topk", calibrate=True)
     chosen = calibrated(SELECTION_METHODS["topk"].choose)(pool, all_rows(pool), FAST)
@@ -369,14 +368,14 @@ def test_calibration_is_done_in_every_way_and_kept_by_member(task: Task) -> None
     assert score_named(found, "topk").cross_fitted == fitted.score
 
 
-def test_what_is_tried_at_each_cost_is_recorded() -> None:
+def test_trade_offs_are_recorded() -> None:
     found = selected("qqp")
     assert {one.max_models for one in found.trade_offs} == {1, 2, 3}
     assert {one.name for one in found.trade_offs if one.max_models == 3} == {"topk", "weights", "greedy"}
 
 
 @each_task
-def test_configurations_that_may_be_the_best_are_those_of_the_confidence_set(task: Task) -> None:
+def test_confidence_set_is_recorded(task: Task) -> None:
     pool, found = simulated(task.name), selected(task.name)
     assert [(one.sweep, one.number) for one in found.contenders] == find_confidence_set(pool)
     assert found.num_configurations == len(SKILLS)
