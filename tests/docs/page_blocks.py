@@ -1,7 +1,7 @@
 """The code blocks of docs/extending.md, applied to a copy of the source packages.
 
 A comment above a block names its location: `<!-- file: PATH -->` is a new file, `<!-- file: PATH, above: LINE -->` and
-`<!-- file: PATH, below: LINE -->` are inserted beside a line of a file.
+`<!-- file: PATH, below: LINE -->` are inserted above or below a line of a file.
 """
 
 import os

@@ -18,35 +18,35 @@ CASES: dict[str, dict[str, Any]] = {
         "vary": {"tasks.sst.focal_gamma": 1.5},
         "wrong": {"tasks.sst.loss": "focall"},
         "name": "focal",
-        "shown": "focal loss (`focal`)",
+        "title": "focal loss (`focal`)",
     },
     "A batch order": {
         "choose": {"stages.0.sum_losses": False, "stages.0.order": "temperature"},
         "vary": {"stages.0.temperature_value": 4.0},
         "wrong": {"stages.0.order": "temperatur"},
         "name": "temperature",
-        "shown": "temperature sampling: tasks",
+        "title": "temperature sampling: tasks",
     },
     "A penalty": {
         "choose": {"rdrop.weight": 1.0, "rdrop.tasks": ["sst", "qqp", "sts"]},
         "vary": {"rdrop.tasks": ["sst"]},
         "wrong": {"rdrp.weight": 1.0},
         "name": "rdrop",
-        "shown": "R-Drop (`rdrop`): weight 1.0",
+        "title": "R-Drop (`rdrop`): weight 1.0",
     },
     "A gradient method": {
         "choose": {"gradients": "equal_length"},
         "vary": {"equal_length_power": 0.5},
         "wrong": {"gradients": "equal"},
         "name": "equal_length",
-        "shown": "gradients of equal length (`equal_length`)",
+        "title": "gradients of equal length (`equal_length`)",
     },
 }
 """By heading: what chooses the new method, what changes its settings, and a wrong name."""
 
 
 @pytest.fixture(scope="module")
-def shown(tiny_folder: Path, tiny_encoder_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def results(tiny_folder: Path, tiny_encoder_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Results of each training method in a copy with all examples."""
     folder = copy_packages(tmp_path_factory.mktemp("extended"))
     for title in CASES:
@@ -60,30 +60,30 @@ def shown(tiny_folder: Path, tiny_encoder_folder: Path, tmp_path_factory: pytest
 
 
 @pytest.mark.parametrize("title", CASES)
-def test_each_example_trains_a_step(title: str, shown: dict[str, Any]) -> None:
-    assert shown[title]["losses"]
-    assert all(map(math.isfinite, shown[title]["losses"]))
-    assert ("rdrop" in shown[title]["metrics"]) == (title == "A penalty")
+def test_each_example_trains_a_step(title: str, results: dict[str, Any]) -> None:
+    assert results[title]["losses"]
+    assert all(map(math.isfinite, results[title]["losses"]))
+    assert ("rdrop" in results[title]["metrics"]) == (title == "A penalty")
 
 
 @pytest.mark.parametrize("title", CASES)
-def test_a_wrong_name_lists_the_new_one(title: str, shown: dict[str, Any]) -> None:
-    known = shown[title]["refusal"].partition(", got ")[0]
+def test_a_wrong_name_lists_the_new_one(title: str, results: dict[str, Any]) -> None:
+    known = results[title]["error"].partition(", got ")[0]
     assert CASES[title]["name"] in known.replace(",", " ").split()
 
 
 @pytest.mark.parametrize("title", CASES)
 def test_new_settings_are_recorded_and_change_the_key_only_where_they_are_used(
-    title: str, shown: dict[str, Any]
+    title: str, results: dict[str, Any]
 ) -> None:
-    assert shown[title]["is_read_back"]
-    assert shown[title]["counts_when_chosen"]
-    assert not shown[title]["counts_otherwise"]
+    assert results[title]["is_read_back"]
+    assert results[title]["key_changes_when_chosen"]
+    assert not results[title]["key_changes_otherwise"]
 
 
 @pytest.mark.parametrize("title", CASES)
-def test_the_model_card_shows_the_title(title: str, shown: dict[str, Any]) -> None:
-    assert CASES[title]["shown"] in shown[title]["card"]
+def test_the_model_card_shows_the_title(title: str, results: dict[str, Any]) -> None:
+    assert CASES[title]["title"] in results[title]["card"]
 
 
 @pytest.fixture(scope="module")

@@ -40,10 +40,12 @@ def describe(case: Mapping[str, Any], corpus: Corpus, encoder: PretrainedEncoder
     train(chosen, corpus, encoder, on_epoch=note)
     facts = CardFacts(**FACTS, data_fingerprint="", num_rows={}, versions={})
     return {
-        "refusal": override_error(plain, case["wrong"]),
+        "error": override_error(plain, case["wrong"]),
         "is_read_back": TrialConfig.from_json(chosen.to_json()) == chosen,
-        "counts_when_chosen": key_of(chosen, corpus, encoder) != key_of(chosen.override(case["vary"]), corpus, encoder),
-        "counts_otherwise": key_of(plain, corpus, encoder) != key_of(plain.override(case["vary"]), corpus, encoder),
+        "key_changes_when_chosen": key_of(chosen, corpus, encoder)
+        != key_of(chosen.override(case["vary"]), corpus, encoder),
+        "key_changes_otherwise": key_of(plain, corpus, encoder)
+        != key_of(plain.override(case["vary"]), corpus, encoder),
         "card": card_text(chosen, "", {}, facts),
         "metrics": sorted({point.metric for report in reports for point in report.points}),
         "losses": [point.value for report in reports for point in report.points if point.metric == "loss"],

@@ -24,8 +24,8 @@ def test_the_expected_overall_scores_follow_from_the_table() -> None:
     from search_spaces import learning_rates
 
     overall = [f"{(sst + qqp + (1 + sts) / 2) / 3:.4f}" for sst, qqp, sts in TABLE_12.values()]
-    said = ".718, .747, .755, .760, .757, .748, .734"
-    assert said in str(learning_rates.__doc__)
+    scores = ".718, .747, .755, .760, .757, .748, .734"
+    assert scores in str(learning_rates.__doc__)
     assert all(
-        abs(float(exact) - float(short)) < 0.00051 for exact, short in zip(overall, said.split(", "), strict=True)
+        abs(float(exact) - float(short)) < 0.00051 for exact, short in zip(overall, scores.split(", "), strict=True)
     )

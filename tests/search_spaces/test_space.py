@@ -291,10 +291,10 @@ def test_every_space_is_listed_and_loads_under_its_own_name() -> None:
 
 @pytest.mark.parametrize("name", [space.name for space in list_spaces()])
 def test_the_docstring_of_a_space_has_question_command_cost_expectation_and_answer(name: str) -> None:
-    said = str(importlib.import_module(f"search_spaces.{name}").__doc__)
-    assert said.splitlines()[0].endswith("?")
-    assert f"python sweeps/run.py --space {name}" in said
-    assert re.findall(r"^(\w+):", said, re.MULTILINE)[:4] == ["Command", "Cost", "Expected", "Answer"]
+    docstring = str(importlib.import_module(f"search_spaces.{name}").__doc__)
+    assert docstring.splitlines()[0].endswith("?")
+    assert f"python sweeps/run.py --space {name}" in docstring
+    assert re.findall(r"^(\w+):", docstring, re.MULTILINE)[:4] == ["Command", "Cost", "Expected", "Answer"]
     assert load_space(name).question.endswith("?")
 
 

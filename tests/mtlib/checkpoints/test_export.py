@@ -89,11 +89,11 @@ def test_a_loaded_export_gives_exactly_the_same_logits(
     exported = load_exported(tmp_path / "model")
     assert exported.config == config
     assert not any(module.training for module in exported.model.modules())
-    wanted, found = logits_of(model, config, tiny_corpus), logits_of(exported.model, exported.config, tiny_corpus)
+    expected, found = logits_of(model, config, tiny_corpus), logits_of(exported.model, exported.config, tiny_corpus)
     assert set(found) == {"sst", "qqp", "sts"}
-    for task, logits in wanted.items():
+    for task, logits in expected.items():
         assert np.array_equal(found[task], logits)
-        assert len(np.unique(logits)) > 5, "the texts must be told apart"
+        assert len(np.unique(logits)) > 5, "logits must differ between texts"
     kept = exported.model.state_dict()
     assert kept.keys() == model.state_dict().keys()
     assert all(torch.equal(kept[key], weight) for key, weight in model.state_dict().items())
@@ -111,10 +111,10 @@ def test_plain_transformers_gives_exactly_the_same_hidden_states(
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
     assert dict(inputs)["input_ids"].tolist() == tiny_encoder.tokenizer(TEXTS, padding=True)["input_ids"]
     found = encoder(**inputs, output_hidden_states=True).hidden_states
-    wanted = model.encoder(**inputs, output_hidden_states=True).hidden_states
+    expected = model.encoder(**inputs, output_hidden_states=True).hidden_states
     pretrained = AutoModel.from_pretrained(tiny_encoder.name)(**inputs).last_hidden_state
     assert len(found) == 3
-    assert all(torch.equal(*states) for states in zip(found, wanted, strict=True))
+    assert all(torch.equal(*states) for states in zip(found, expected, strict=True))
     assert not torch.allclose(found[-1], pretrained)
 
 
@@ -225,8 +225,8 @@ def test_an_early_epoch_is_exported_with_new_weights_for_tasks_not_yet_active(
     assert found.keys() == whole.keys()
     for key, weight in found.items():
         assert torch.equal(weight, kept.get(key, new[key])), key
-    wanted = predict(model, config, tiny_corpus, "qqp", "dev", CPU).logits
-    assert np.array_equal(predict(exported.model, config, tiny_corpus, "qqp", "dev", CPU).logits, wanted)
+    expected = predict(model, config, tiny_corpus, "qqp", "dev", CPU).logits
+    assert np.array_equal(predict(exported.model, config, tiny_corpus, "qqp", "dev", CPU).logits, expected)
 
 
 def test_a_task_without_a_head_is_active_only_where_its_other_weights_exist(
@@ -273,7 +273,7 @@ def test_an_unwritable_folder_is_one_line(
 
 
 @pytest.mark.parametrize(
-    ("place", "error"),
+    ("patched", "error"),
     [
         ("mtlib.checkpoints.export.save_file", OSError("no space left on device")),
         ("transformers.PreTrainedTokenizerBase.save_pretrained", Exception("no space left on device")),
@@ -281,7 +281,7 @@ def test_an_unwritable_folder_is_one_line(
     ids=["weights", "tokenizer"],
 )
 def test_a_failure_during_export_leaves_nothing(
-    place: str,
+    patched: str,
     error: Exception,
     tmp_path: Path,
     tiny_config: TrialConfig,
@@ -295,7 +295,7 @@ def test_a_failure_during_export_leaves_nothing(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(place, fail)
+    monkeypatch.setattr(patched, fail)
     with pytest.raises(ValueError, match=r"got .*model: no space left on device"):
         export_model(tiny_config, tiny_encoder, trained().state_dict(), tmp_path / "model", facts)
     assert not list(tmp_path.iterdir())

@@ -75,9 +75,9 @@ def head(weights: dict[str, Tensor], task: str) -> dict[str, Tensor]:
     return {name: weight for name, weight in weights.items() if name.startswith(f"heads.{task}.")}
 
 
-def assert_equal(found: dict[str, Tensor], wanted: dict[str, Tensor], names: Iterable[str]) -> None:
+def assert_equal(found: dict[str, Tensor], expected: dict[str, Tensor], names: Iterable[str]) -> None:
     for name in names:
-        assert torch.equal(found[name], wanted[name]), name
+        assert torch.equal(found[name], expected[name]), name
 
 
 def assert_one_line(error: pytest.ExceptionInfo[ValueError]) -> None:
@@ -93,21 +93,21 @@ def test_without_start_from_the_pretrained_weights_stay(
     assert_equal(model.state_dict(), before, before)
 
 
-@pytest.mark.parametrize("place", ["trial", "trial/checkpoint", "trial/checkpoint/weights/epoch-0001.safetensors"])
+@pytest.mark.parametrize("source", ["trial", "trial/checkpoint", "trial/checkpoint/weights/epoch-0001.safetensors"])
 def test_a_trial_its_checkpoint_and_its_file_give_the_same_encoder(
-    trial_folder: Path, trained: dict[str, Tensor], begin: Begin, place: str
+    trial_folder: Path, trained: dict[str, Tensor], begin: Begin, source: str
 ) -> None:
-    model, digests = begin(trial_folder.parent / place)
+    model, digests = begin(trial_folder.parent / source)
     assert_equal(model.state_dict(), trained, part(trained, True))
     assert digests == {"encoder": digest_of(part(trained, True))}
 
 
-@pytest.mark.parametrize("place", ["model", "model/model.safetensors", "renamed.safetensors"])
+@pytest.mark.parametrize("source", ["model", "model/model.safetensors", "renamed.safetensors"])
 def test_an_exported_model_and_its_file_give_the_same_encoder(
-    model_folder: Path, trained: dict[str, Tensor], begin: Begin, place: str
+    model_folder: Path, trained: dict[str, Tensor], begin: Begin, source: str
 ) -> None:
     shutil.copy(model_folder / ENCODER_FILE, model_folder.parent / "renamed.safetensors")
-    model, digests = begin(model_folder.parent / place)
+    model, digests = begin(model_folder.parent / source)
     assert_equal(model.state_dict(), trained, part(trained, True))
     assert digests == {"encoder": digest_of(part(trained, True))}
 
@@ -118,8 +118,8 @@ def test_heads_are_new_without_start_heads(
     heads = part(trained, False)
     new = begin(trial_folder)[0].state_dict()
     assert not any(torch.equal(new[name], heads[name]) for name in heads if name.endswith("weight"))
-    for place in (model_folder, trial_folder):
-        model, digests = begin(place, **{"encoder.start_heads": True})
+    for source in (model_folder, trial_folder):
+        model, digests = begin(source, **{"encoder.start_heads": True})
         assert_equal(model.state_dict(), trained, trained)
         by_part = {"encoder": part(trained, True)} | {f"heads.{task}": head(trained, task) for task in TASKS}
         assert digests == {name: digest_of(weights) for name, weights in by_part.items()}
@@ -186,9 +186,9 @@ def test_half_precision_is_converted_to_fp32(model_folder: Path, trained: dict[s
     half = {name: weight.bfloat16() for name, weight in load_file(model_folder / ENCODER_FILE).items()}
     save_file(half, model_folder / ENCODER_FILE)
     model, digests = begin(model_folder)
-    wanted = {name: weight.bfloat16().float() for name, weight in part(trained, True).items()}
-    assert_equal(model.state_dict(), wanted, wanted)
-    assert digests == {"encoder": digest_of(wanted)}
+    expected = {name: weight.bfloat16().float() for name, weight in part(trained, True).items()}
+    assert_equal(model.state_dict(), expected, expected)
+    assert digests == {"encoder": digest_of(expected)}
 
 
 def test_one_changed_weight_changes_the_digest(trained: dict[str, Tensor]) -> None:
@@ -303,13 +303,13 @@ def test_a_folder_with_deleted_weights_lists_what_remains(trial_folder: Path, be
 
 
 def test_weights_fit_by_name_and_shape() -> None:
-    wanted = {"a": torch.zeros(2), "b": torch.zeros(3, 1)}
-    check_fit("rule", {"a": torch.ones(2), "b": torch.ones(3, 1)}, wanted)
+    expected = {"a": torch.zeros(2), "b": torch.zeros(3, 1)}
+    check_fit("rule", {"a": torch.ones(2), "b": torch.ones(3, 1)}, expected)
     check_fit("rule", {}, {})
     with pytest.raises(ValueError, match=r"^rule: 1 weight is of another size, first b$"):
-        check_fit("rule", {"a": torch.ones(2), "b": torch.ones(1, 3)}, wanted)
+        check_fit("rule", {"a": torch.ones(2), "b": torch.ones(1, 3)}, expected)
     with pytest.raises(ValueError, match=r"^rule: 2 weights are missing, first a$"):
-        check_fit("rule", {}, wanted)
+        check_fit("rule", {}, expected)
 
 
 def test_a_run_and_its_mean_teacher_start_from_the_weights(

@@ -84,15 +84,15 @@ def test_scores_are_marked_as_selected_on_dev(write: Write) -> None:
     lines = write().splitlines()
     for line in ("| SST | accuracy | 0.5000 |", "| STS | pearson | 0.7500 |", "| overall | overall | 0.6124 |"):
         assert line in lines
-    said = " ".join(lines)
-    assert "**Picked on dev.** These are the weights of epoch 3, of a trial among 12, kept because" in said
-    assert "Nothing was scored on test." in said
+    passage = " ".join(lines)
+    assert "**Picked on dev.** These are the weights of epoch 3, of a trial among 12, kept because" in passage
+    assert "Nothing was scored on test." in passage
     assert "among" not in write(num_trials=1)
 
 
 def test_card_lists_all_training_settings(write: Write) -> None:
     text = write({"seed": 7, "replicate": 2, "optimizer.layer_decay": 0.9, "tasks.qqp.batch_size": 24})
-    for said in (
+    for passage in (
         f"- Data: fingerprint `{'d' * 64}`; rows: sst-train 30",
         "- Optimizer steps: 1234, of which the last ended epoch 3; precision fp32",
         "- AdamW: learning_rate 0.001, head_learning_rate none, weight_decay 0.01, decay_biases_and_norms true, "
@@ -108,7 +108,7 @@ def test_card_lists_all_training_settings(write: Write) -> None:
         "2. sampled round robin: tasks [sst, qqp, sts], extra_data [], order sampled_round_robin",
         "| `a.file` | what it holds |",
     ):
-        assert said in text, said
+        assert passage in text, passage
 
 
 def test_each_loss_term_and_module_is_listed_where_it_is_on(write: Write) -> None:

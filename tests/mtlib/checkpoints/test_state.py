@@ -70,7 +70,7 @@ def test_tensors_are_restored_bit_for_bit(folder: StateFolder) -> None:
         "half": torch.tensor([1 / 3], dtype=torch.bfloat16),
         "count": torch.tensor(7.0),
         "whole": torch.tensor([2**62]),
-        "turned": torch.arange(6.0).reshape(2, 3).T,
+        "transposed": torch.arange(6.0).reshape(2, 3).T,
         "trained": torch.nn.Parameter(torch.ones(2)),
         "nothing": torch.zeros(0, 3),
     }
@@ -136,7 +136,7 @@ def test_states_after_the_same_step_do_not_replace_each_other(folder: StateFolde
     assert before.numbers == {"value": 3.0}
 
 
-def test_a_new_state_is_kept_beside_damaged_later_ones(folder: StateFolder) -> None:
+def test_new_states_are_kept_although_later_ones_are_damaged(folder: StateFolder) -> None:
     for step in (6, 9):
         save_state(folder, step, state(step))
     for path in saved_states(folder):
@@ -361,7 +361,7 @@ def test_the_predicted_disk_use_is_the_actual_one(
     weights_bytes = WEIGHTS_KEPT_BYTES * sum(parameter.numel() for parameter in model.parameters())
     expected = weights_bytes, 3 * weights_bytes
     # Names and shapes add a few kilobytes, which count only in a model this small.
-    assert all(0 <= size - foretold < 20_000 for size, foretold in zip(sizes, expected, strict=True))
+    assert all(0 <= size - predicted < 20_000 for size, predicted in zip(sizes, expected, strict=True))
 
 
 def test_nothing_is_pickled(folder: StateFolder) -> None:

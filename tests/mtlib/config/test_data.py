@@ -165,9 +165,9 @@ def test_only_regression_accepts_fractional_labels(task: str, label: str, fits: 
 def test_sources_are_immutable_and_unordered() -> None:
     with pytest.raises(TypeError):
         BASE.data.sources["x"] = SourceConfig(task="sst", path="x.csv")  # type: ignore[index]
-    turned = DataConfig(sources=dict(reversed(list(further_sets().items()))))
-    assert turned == DataConfig()
-    assert list(turned.sources) == sorted(turned.sources)
+    reordered = DataConfig(sources=dict(reversed(list(further_sets().items()))))
+    assert reordered == DataConfig()
+    assert list(reordered.sources) == sorted(reordered.sources)
 
 
 def test_no_extra_data_has_the_name_of_a_task() -> None:

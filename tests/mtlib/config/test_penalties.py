@@ -74,8 +74,8 @@ def test_random_noise_must_not_be_0_where_it_is_used() -> None:
     changes: dict[str, Any] = {"smart.mode": "random", "smart.noise_std": 0.0, "smart.weight": 1e-9}
     line = "smart.noise_std must be above 0 for mode random, which has nothing else, got 0.0"
     assert override_error(changes, PENALIZED) == line
-    beside: list[dict[str, Any]] = [{"smart.noise_std": 1e-30}, {"smart.weight": 0.0}, {"smart.mode": "unit_norm"}]
-    for remedy in (*beside, {"smart.mode": "paper"}):
+    accepted: list[dict[str, Any]] = [{"smart.noise_std": 1e-30}, {"smart.weight": 0.0}, {"smart.mode": "unit_norm"}]
+    for remedy in (*accepted, {"smart.mode": "paper"}):
         assert PENALIZED.override({**changes, **remedy}).smart.tasks == ("qqp",)
 
 

@@ -134,11 +134,11 @@ def test_the_hash_does_not_depend_on_the_order_of_fields_or_tasks(tiny_config: T
     text = json.dumps(reversed_tree(json.loads(tiny_config.to_json())))
     assert text != tiny_config.to_json()
     assert TrialConfig.from_json(text).content_hash == tiny_config.content_hash
-    turned = dataclasses.replace(
+    reordered = dataclasses.replace(
         tiny_config, tasks={name: tiny_config.tasks[name] for name in reversed(list(tiny_config.tasks))}
     )
-    assert turned == tiny_config
-    assert turned.content_hash == tiny_config.content_hash
+    assert reordered == tiny_config
+    assert reordered.content_hash == tiny_config.content_hash
 
 
 def test_the_hash_is_the_same_in_every_process(tiny_config: TrialConfig) -> None:

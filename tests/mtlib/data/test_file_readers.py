@@ -38,7 +38,7 @@ def random_frame(parts: list[str], count: int = 200) -> pd.DataFrame:
     return pd.DataFrame({"gold": gold, "more": texts[::-1], "premise": texts, "id": [f"r{n}" for n in range(count)]})
 
 
-def wanted(frame: pd.DataFrame) -> list[list[str]]:
+def expected_cells(frame: pd.DataFrame) -> list[list[str]]:
     return [list(map(str, row)) for row in frame[list(COLUMNS)].to_numpy()]
 
 
@@ -57,8 +57,8 @@ def test_csv_with_tabs_or_commas_matches_pandas_and_the_csv_module(tmp_path: Pat
     frame, path = random_frame([*PARTS, "two\nlines"] if delimiter == "," else PARTS), tmp_path / "set.csv"
     frame.to_csv(path, sep=delimiter, index=False)
     found = cells_of(read_csv(path, COLUMNS))
-    assert found == wanted(frame)
-    assert found == wanted(pd.read_csv(path, sep=delimiter, dtype=str, keep_default_na=False))
+    assert found == expected_cells(frame)
+    assert found == expected_cells(pd.read_csv(path, sep=delimiter, dtype=str, keep_default_na=False))
     with path.open(newline="") as file:
         assert found == [[row[column] for column in COLUMNS] for row in csv.DictReader(file, delimiter=delimiter)]
 
@@ -71,9 +71,9 @@ LONG = "a word " * 30_000
 def test_a_text_of_any_length_is_read_like_pandas(tmp_path: Path, text: str) -> None:
     frame = pd.DataFrame({"id": ["a", "b"], "premise": [text.strip(), "fine"], "gold": ["1", "0"]})
     frame.to_csv(tmp_path / "set.csv", index=False)
-    assert cells_of(read_csv(tmp_path / "set.csv", COLUMNS)) == wanted(frame)
+    assert cells_of(read_csv(tmp_path / "set.csv", COLUMNS)) == expected_cells(frame)
     frame.to_csv(tmp_path / "tabs.csv", index=False, sep="\t")
-    assert cells_of(read_csv(tmp_path / "tabs.csv", COLUMNS)) == wanted(frame)
+    assert cells_of(read_csv(tmp_path / "tabs.csv", COLUMNS)) == expected_cells(frame)
 
 
 @pytest.mark.parametrize("long", [LONG, LONG.replace(" ", "\n")])
@@ -165,7 +165,7 @@ def test_tsv_is_read_like_csv_without_quoting(tmp_path: Path) -> None:
     with path.open(newline="") as file:
         reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         assert found == [[row[column].strip() for column in COLUMNS] for row in reader]
-    assert found == wanted(frame)
+    assert found == expected_cells(frame)
     assert any(text.startswith('x"') for _, text, _ in found)
 
 
@@ -199,10 +199,10 @@ def test_json_lines_match_json_and_pandas(tmp_path: Path, ascii_only: bool) -> N
     lines = [json.dumps(row, ensure_ascii=ascii_only) for row in frame.to_dict("records")]
     path.write_text("\n\n".join(lines))
     found = list(read_json_lines(path, COLUMNS))
-    assert [cells for _, cells in found] == wanted(frame)
+    assert [cells for _, cells in found] == expected_cells(frame)
     assert [where for where, _ in found[:3]] == ["set.jsonl:1", "set.jsonl:3", "set.jsonl:5"]
     path.write_text("\n".join(lines))
-    assert [cells for _, cells in found] == wanted(pd.read_json(path, lines=True, dtype=False))
+    assert [cells for _, cells in found] == expected_cells(pd.read_json(path, lines=True, dtype=False))
 
 
 def test_json_values_become_the_text_of_csv(tmp_path: Path) -> None:

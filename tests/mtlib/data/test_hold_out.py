@@ -15,9 +15,9 @@ def random_texts(seed: int) -> Columns:
     """One or two columns of 1 to 60 rows with few distinct texts, in several spellings."""
     stream = np.random.default_rng(seed)
     rows, kinds = int(stream.integers(1, 61)), int(stream.integers(1, 90))
-    ways = ["text {}", "TEXT {}", "  Text\t {} "]
+    spellings = ["text {}", "TEXT {}", "  Text\t {} "]
     return [
-        [ways[stream.integers(3)].format(stream.integers(kinds)) for _ in range(rows)]
+        [spellings[stream.integers(3)].format(stream.integers(kinds)) for _ in range(rows)]
         for _ in range(stream.integers(1, 3))
     ]
 

@@ -73,15 +73,15 @@ def test_a_folder_of_data_files_is_read(train: datasets.Dataset, tmp_path: Path,
 def test_name_and_configuration_are_passed_to_the_library(
     train: datasets.Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[str, str | None]] = []
+    calls: list[tuple[str, str | None]] = []
 
     def load(name: str, configuration: str | None) -> datasets.DatasetDict:
-        asked.append((name, configuration))
+        calls.append((name, configuration))
         return datasets.DatasetDict({"train": train})
 
     monkeypatch.setattr(datasets, "load_dataset", load)
     assert len(read("hf://nyu-mll/glue#qqp")) == len(read("hf://snli")) == 3
-    assert asked == [("nyu-mll/glue", "qqp"), ("snli", None)]
+    assert calls == [("nyu-mll/glue", "qqp"), ("snli", None)]
 
 
 def test_a_missing_column_is_refused_with_the_nearest(train: datasets.Dataset, tmp_path: Path) -> None:

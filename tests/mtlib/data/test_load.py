@@ -143,7 +143,7 @@ def test_glue_folders_are_read_where_the_task_files_are_missing(folder: Path) ->
 
 
 @pytest.mark.parametrize("removed", [(), ("train",), ("dev",)])
-def test_glue_is_not_read_beside_one_task_file(folder: Path, removed: tuple[str, ...]) -> None:
+def test_glue_is_not_read_if_one_task_file_exists(folder: Path, removed: tuple[str, ...]) -> None:
     write_glue(folder, "qqp")
     remove_own(folder, "qqp", *removed)
     if not removed:
@@ -251,16 +251,16 @@ def test_only_formats_with_a_reader_are_allowed() -> None:
 
 def test_row_sources_are_equal_exactly_where_the_rows_are(folder: Path) -> None:
     base = config_of("sst", "qqp", extra=("snli",))
-    wanted = find_row_sources(base, folder)
+    own_sources = find_row_sources(base, folder)
     for same in ({"optimizer.learning_rate": 1e-4}, {"data.sources.snli.batch_size": 3}, {"data.bucket_batches": 2}):
-        assert find_row_sources(base.override(same), folder) == wanted
+        assert find_row_sources(base.override(same), folder) == own_sources
     for other in (
         {"data.sources.snli.labels": ["0:1"]},
         {"data.sources.snli.path": "y.csv"},
         {"stages.0.tasks": "qqp"},
     ):
-        assert find_row_sources(base.override(other), folder) != wanted
-    assert hash(tuple(wanted.items())) == hash(tuple(find_row_sources(base, folder).items()))
+        assert find_row_sources(base.override(other), folder) != own_sources
+    assert hash(tuple(own_sources.items())) == hash(tuple(find_row_sources(base, folder).items()))
 
 
 ALL = ("sst", "qqp", "sts")
@@ -354,13 +354,13 @@ def test_without_a_share_nothing_is_held_out_and_the_split_is_refused(folder: Pa
 
 def test_the_held_out_split_is_among_the_row_sources(folder: Path) -> None:
     config = config_of(*ALL, extra=("snli",), hold_out=0.2)
-    wanted = find_row_sources(config, folder)
-    assert wanted == find_row_sources(config.override({"seed": 5, "stages.0.epochs": 9}), folder)
-    assert hash(tuple(wanted.items())) == hash(tuple(find_row_sources(config, folder).items()))
+    own_sources = find_row_sources(config, folder)
+    assert own_sources == find_row_sources(config.override({"seed": 5, "stages.0.epochs": 9}), folder)
+    assert hash(tuple(own_sources.items())) == hash(tuple(find_row_sources(config, folder).items()))
     other = find_row_sources(config.override({"data.hold_out": 0.3}), folder)
-    assert {key for key in wanted if wanted[key] == other[key]} == {(task, "dev") for task in ALL}
+    assert {key for key in own_sources if own_sources[key] == other[key]} == {(task, "dev") for task in ALL}
     fewer = find_row_sources(config_of("qqp", extra=("snli",), hold_out=0.2), folder)
-    assert {key for key in fewer if wanted[key] == fewer[key]} == {("qqp", "dev")}
+    assert {key for key in fewer if own_sources[key] == fewer[key]} == {("qqp", "dev")}
     held = find_held_sources(config, folder)
     assert list(held) == [(task, HELD) for task in ALL]
     assert held["qqp", HELD] == find_held_sources(config_of("qqp", hold_out=0.2), folder)["qqp", HELD]

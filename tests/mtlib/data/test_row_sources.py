@@ -76,10 +76,10 @@ def test_rows_of_other_files_that_share_a_held_out_text_are_dropped_and_counted(
     tmp_path: Path, own: RowSource, hold_out: HoldOut
 ) -> None:
     held = (keeping(own, hold_out, HELD),)
-    aside = read_tables([held], tmp_path)[held].texts[0]
-    loud = [text.upper().replace(" ", "  ") for text in aside]
+    held_texts = read_tables([held], tmp_path)[held].texts[0]
+    loud = [text.upper().replace(" ", "  ") for text in held_texts]
     extra = (keeping(write(tmp_path, "extra", ["new", *loud, "newer"]), hold_out),)
-    one = (keeping(write(tmp_path, "one", ["new", aside[0]]), hold_out),)
+    one = (keeping(write(tmp_path, "one", ["new", held_texts[0]]), hold_out),)
     none = (keeping(write(tmp_path, "none", ["new", "text"]), hold_out),)
     tables = read_tables([extra, one, none], tmp_path)
     assert (tables[extra].ids, tables[extra].num_own_rows) == (["extra0", "extra11"], 2)
@@ -107,14 +107,14 @@ def test_held_out_rows_of_two_tasks_are_dropped_from_both(tmp_path: Path) -> Non
     train = [(keeping(part, together),) for part in files]
     held = [(keeping(part, HoldOut(share=0.25, sources=(part,)), HELD),) for part in files]
     tables = read_tables([*train, *held], tmp_path)
-    aside = [texts_of(tables[part]) for part in held]
-    assert aside[0] != aside[1]
-    for part, file, own, other in zip(train, files, aside, reversed(aside), strict=True):
+    held_texts = [texts_of(tables[part]) for part in held]
+    assert held_texts[0] != held_texts[1]
+    for part, file, own, other in zip(train, files, held_texts, reversed(held_texts), strict=True):
         texts = read_all_rows(file, tmp_path).texts[0]
         num_others = sum(text in other - own for text in texts)
         assert tables[part].texts[0] == [text for text in texts if text not in own | other]
-        said = {0: (), 1: ("1 row shares",)}.get(num_others, (f"{num_others} rows share",))
-        assert tables[part].left_out == tuple(f"{file.path}: {what} a text with rows held out" for what in said)
+        notes = {0: (), 1: ("1 row shares",)}.get(num_others, (f"{num_others} rows share",))
+        assert tables[part].left_out == tuple(f"{file.path}: {what} a text with rows held out" for what in notes)
     assert any(tables[part].left_out for part in train)
 
 
@@ -149,8 +149,8 @@ def test_a_share_that_fits_no_group_is_refused_with_its_file(tmp_path: Path) -> 
 
 def test_a_file_without_remaining_rows_is_refused(tmp_path: Path, own: RowSource, hold_out: HoldOut) -> None:
     held = (keeping(own, hold_out, HELD),)
-    aside = read_tables([held], tmp_path)[held].texts[0]
-    copy = keeping(write(tmp_path, "copy", aside[:4]), hold_out)
+    held_texts = read_tables([held], tmp_path)[held].texts[0]
+    copy = keeping(write(tmp_path, "copy", held_texts[:4]), hold_out)
     rule = "copy.csv: there must be train rows that share no text with rows held out, got none among 4"
     assert one_line_error(read_tables, [(copy,)], tmp_path) == rule
 

@@ -14,10 +14,10 @@ def test_the_command_writes_both_folders_and_prints_how_to_use_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([str(tmp_path / "demo")]) == 0
-    said = capsys.readouterr().out
-    assert f"{tmp_path / 'demo' / 'data' / 'quora-train.csv'}: {NUM_ROWS['qqp']['train']} rows" in said
-    assert "--set optimizer.learning_rate=0.001" in said
-    assert "--set stages.0.steps_per_epoch=60 --set stages.1.epochs=6" in said
+    output = capsys.readouterr().out
+    assert f"{tmp_path / 'demo' / 'data' / 'quora-train.csv'}: {NUM_ROWS['qqp']['train']} rows" in output
+    assert "--set optimizer.learning_rate=0.001" in output
+    assert "--set stages.0.steps_per_epoch=60 --set stages.1.epochs=6" in output
     assert main([str(tmp_path / "demo")]) == 2
     assert "DIR must hold neither data nor encoder" in capsys.readouterr().err
 
@@ -25,9 +25,9 @@ def test_the_command_writes_both_folders_and_prints_how_to_use_them(
 def test_an_unwritable_folder_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     assert main([str(tmp_path / "file" / "demo")]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("error: DIR must be a folder that can be written")
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert output.startswith("error: DIR must be a folder that can be written")
+    assert output.count("\n") == 1
 
 
 @pytest.mark.parametrize(

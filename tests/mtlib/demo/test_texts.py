@@ -122,9 +122,9 @@ def test_word_overlap_does_not_decide_whether_questions_are_duplicates() -> None
 def test_swapping_the_names_changes_every_wording(frame: demo_text.Frame) -> None:
     meaning = draw_meaning(Random(1), frame)
     exchanged = {**meaning, "a": meaning["b"], "b": meaning["a"]}
-    said = {realize_meaning(Random(number), frame, meaning) for number in range(200)}
-    assert said.isdisjoint(realize_meaning(Random(number), frame, exchanged) for number in range(200))
-    assert len(said) >= len(frame.wordings)
+    realized = {realize_meaning(Random(number), frame, meaning) for number in range(200)}
+    assert realized.isdisjoint(realize_meaning(Random(number), frame, exchanged) for number in range(200))
+    assert len(realized) >= len(frame.wordings)
 
 
 @pytest.mark.usefixtures("without_noise")

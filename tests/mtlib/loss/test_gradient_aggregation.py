@@ -79,7 +79,7 @@ def on_dual_cone(vector: Tensor, matrix: Tensor) -> Tensor:
     return vector + directions.T @ torch.from_numpy(weights)
 
 
-def crowded(num_tasks: int) -> Tensor:
+def pairwise_conflicting(num_tasks: int) -> Tensor:
     """Gradients in conflict pairwise, so that the order of projections matters."""
     matrix = conflicting(0, num_tasks)
     return matrix - 0.9 * matrix.mean(0)
@@ -88,9 +88,9 @@ def crowded(num_tasks: int) -> Tensor:
 RATIOS = [1.0, 10.0, 100.0, 300.0, 1000.0, 1e6]
 
 
-def unlike(seed: int, num_tasks: int, ratio: float) -> Tensor:
+def unequal_conflicting(seed: int, num_tasks: int, ratio: float) -> Tensor:
     """Gradients in conflict in random order; the longest is `ratio` times as long as the shortest."""
-    matrix, stream = crowded(num_tasks), np.random.default_rng(seed)
+    matrix, stream = pairwise_conflicting(num_tasks), np.random.default_rng(seed)
     matrix += 0.3 * torch.from_numpy(stream.standard_normal(matrix.shape))
     lengths = torch.from_numpy(stream.permutation(np.geomspace(1, ratio, num_tasks)))
     assert ((matrix @ matrix.T).amin(1) < 0).all()
@@ -105,7 +105,7 @@ def worst_cosine(found: Tensor, matrix: Tensor) -> float:
 @pytest.mark.parametrize("num_tasks", [2, 3, 5])
 @pytest.mark.parametrize("seed", range(4))
 def test_pcgrad_matches_its_paper_with_the_same_permutations(seed: int, num_tasks: int) -> None:
-    for matrix in (conflicting(seed, num_tasks), crowded(num_tasks)):
+    for matrix in (conflicting(seed, num_tasks), pairwise_conflicting(num_tasks)):
         torch.manual_seed(seed)
         expected = pcgrad_by_hand(matrix)
         torch.manual_seed(seed)
@@ -115,7 +115,7 @@ def test_pcgrad_matches_its_paper_with_the_same_permutations(seed: int, num_task
 
 
 def test_pcgrads_permutations_come_from_the_global_stream() -> None:
-    matrix, seen = crowded(4), set()
+    matrix, seen = pairwise_conflicting(4), set()
     for seed in range(8):
         torch.manual_seed(seed)
         seen.add(round(combined("pcgrad", matrix).norm().item(), 9))
@@ -164,7 +164,7 @@ def test_mgda_of_several_tasks_is_no_longer_than_any_vector_of_the_hull(seed: in
 @pytest.mark.parametrize("num_tasks", [2, 3, 4, 6])
 def test_mgda_is_the_shortest_vector_of_the_hull_for_any_ratio_of_lengths(num_tasks: int, ratio: float) -> None:
     for seed in range(10):
-        matrix = unlike(seed, num_tasks, ratio)
+        matrix = unequal_conflicting(seed, num_tasks, ratio)
         weights = METHODS["mgda"](matrix @ matrix.T)
         assert weights.min() >= 0
         assert weights.sum().item() == pytest.approx(1)
@@ -184,7 +184,7 @@ def test_mgda_is_0_where_a_gradient_is_0() -> None:
 @pytest.mark.parametrize("num_tasks", [2, 3, 5])
 def test_upgrad_is_the_sum_of_the_projected_gradients(num_tasks: int, ratio: float) -> None:
     for seed in range(5):
-        matrix = unlike(seed, num_tasks, ratio)
+        matrix = unequal_conflicting(seed, num_tasks, ratio)
         expected = torch.stack([on_dual_cone(row, matrix) for row in matrix]).sum(0)
         assert (combined("upgrad", matrix) - expected).norm() < 1e-6 * expected.norm()
 
@@ -193,7 +193,7 @@ def test_upgrad_is_the_sum_of_the_projected_gradients(num_tasks: int, ratio: flo
 @pytest.mark.parametrize("num_tasks", [2, 3, 5])
 def test_dualproj_is_the_projected_sum_of_the_gradients(num_tasks: int, ratio: float) -> None:
     for seed in range(5):
-        matrix = unlike(seed, num_tasks, ratio)
+        matrix = unequal_conflicting(seed, num_tasks, ratio)
         expected = on_dual_cone(matrix.sum(0), matrix)
         assert (combined("dualproj", matrix) - expected).norm() < 1e-6 * expected.norm()
 
@@ -210,7 +210,7 @@ def test_projections_conflict_with_no_task(seed: int, method: str) -> None:
 @pytest.mark.parametrize("num_tasks", [2, 3, 4, 6])
 def test_projections_conflict_with_no_short_gradient(num_tasks: int, ratio: float, method: str) -> None:
     for seed in range(10):
-        matrix = unlike(seed, num_tasks, ratio).float()
+        matrix = unequal_conflicting(seed, num_tasks, ratio).float()
         assert worst_cosine(combined(method, matrix), matrix) > -1e-5
 
 
@@ -429,17 +429,17 @@ def test_one_worker_exchanges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_mean_over_workers_is_one_exchange_and_none_stays_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Tensor] = []
+    exchanged: list[Tensor] = []
 
     def sum_with_others(values: Tensor) -> Tensor:
-        asked.append(values.clone())
+        exchanged.append(values.clone())
         return values.add_(torch.arange(7.0))
 
     monkeypatch.setattr(mtlib.loss.gradient_aggregation, "num_workers", lambda: 4)
     monkeypatch.setattr(mtlib.loss.gradient_aggregation, "sum_over_workers", sum_with_others)
     matrix = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     first, second, third = average_over_workers([matrix, None, torch.tensor([5.0, 6.0, 7.0])])
-    assert len(asked) == 1
+    assert len(exchanged) == 1
     assert second is None
     assert first is not None
     assert third is not None

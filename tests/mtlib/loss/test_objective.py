@@ -50,7 +50,7 @@ def shards_of(run: Run, task: str, rows: int, world_size: int = 1) -> list[Batch
     ]
 
 
-def ask(run: Run, batches: Sequence[Batch], seed: int = 11, turn: int = 0) -> tuple[Tensor, Tensor]:
+def evaluate(run: Run, batches: Sequence[Batch], seed: int = 11, turn: int = 0) -> tuple[Tensor, Tensor]:
     """Loss and details; all batches have the same noise seed and turn."""
     places = [Place(noise_seed=seed, turn=turn, full_size=run.config.batch_size_of(batch.task)) for batch in batches]
     loss, details = run.objective(batches, places)
@@ -112,7 +112,7 @@ def test_a_full_batch_gives_the_mean_of_its_losses_times_the_tasks_weight(
     run = new_run({**PLAIN, f"tasks.{task}.loss_weight": 2.5})
     batches = shards_of(run, task, size)
     expected = losses_by_hand(run, batches[0])
-    loss, details = ask(run, batches)
+    loss, details = evaluate(run, batches)
     assert loss.item() == pytest.approx(2.5 * expected.mean().item(), rel=1e-5)
     assert details[0].tolist() == pytest.approx([expected.sum().item(), *[0] * (len(TERMS) - 1)], rel=1e-5)
     assert details.shape == (1, len(TERMS))
@@ -129,7 +129,7 @@ def test_each_row_of_a_short_batch_counts_like_one_of_a_full_batch(
     expected = losses_by_hand(run, batches[0]).sum() / 8
     if run.config.smart.weight:
         expected = expected + 7 * penalties_by_hand(run, batches[0]).sum() / 8
-    loss, details = ask(run, batches)
+    loss, details = evaluate(run, batches)
     assert loss.item() == pytest.approx(expected.item(), rel=1e-4)
     assert details[0, 0].item() == pytest.approx(losses_by_hand(run, batches[0]).sum().item(), rel=1e-5)
 
@@ -138,7 +138,7 @@ def test_full_and_short_batches_of_a_pass_sum_to_its_rows(new_run: NewRun) -> No
     run, parts = new_run(PLAIN), []
     for rows in (np.arange(8), np.arange(8, 16), np.arange(16, 19)):
         batch = make_batch(run.corpus["sst", "train"], rows, encoding="single", max_length=32)
-        parts.append(ask(run, [batch])[0])
+        parts.append(evaluate(run, [batch])[0])
     whole = losses_by_hand(run, shards_of(run, "sst", 19)[0]).sum() / 8
     assert torch.stack(parts).sum().item() == pytest.approx(whole.item(), rel=1e-4)
 
@@ -151,7 +151,7 @@ def test_the_penalty_is_added_as_mean_or_sum(task: str, encoding: str, reduction
     (batch,) = shards_of(run, task, SIZES[task])
     losses, penalties = losses_by_hand(run, batch), penalties_by_hand(run, batch)
     smooth = penalties.mean() if reduction == "mean" else penalties.sum()
-    loss, details = ask(run, [batch])
+    loss, details = evaluate(run, [batch])
     assert loss.item() == pytest.approx(0.25 * (losses.mean() + 7 * smooth).item(), rel=1e-3)
     assert 7 * penalties.mean() > 0.01 * losses.mean()  # otherwise the penalty is too small to test
     largest = torch.stack([part.abs().amax(dim=(1, 2)) for part in noise_by_hand(run, batch)]).amax(0)
@@ -165,19 +165,19 @@ def test_a_short_batch_weights_a_mean_penalty_by_its_rows_and_a_sum_not_at_all(n
         run = new_run({**SMART, "smart.reduction": reduction})
         (batch,) = shards_of(run, "qqp", 3)
         expected = losses_by_hand(run, batch).sum() / 8 + 7 * penalties_by_hand(run, batch).sum() / divisor
-        assert ask(run, [batch])[0].item() == pytest.approx(expected.item(), rel=1e-3)
+        assert evaluate(run, [batch])[0].item() == pytest.approx(expected.item(), rel=1e-3)
 
 
 def test_the_loss_of_a_step_is_the_sum_over_its_batches(new_run: NewRun) -> None:
     run = new_run({**SMART, "tasks.qqp.loss_weight": 3, "smart.tasks": "sst,qqp"})
     batches = [shards_of(run, task, size)[0] for task, size in SIZES.items()]
-    alone = [ask(run, [batch]) for batch in batches]
-    loss, details = ask(run, batches)
+    alone = [evaluate(run, [batch]) for batch in batches]
+    loss, details = evaluate(run, batches)
     assert loss.item() == pytest.approx(sum(part.item() for part, _ in alone), rel=1e-5)
     assert torch.allclose(details, torch.cat([part for _, part in alone]))
 
 
-def moved_on(run: Run) -> Run:
+def with_moved_weights(run: Run) -> Run:
     """The run with weights that differ from the teacher's and log variances other than 0."""
     stream = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -207,7 +207,7 @@ def passes_of(run: Run, task: str) -> int:
     """The number of encoder passes of a batch."""
     count: list[int] = []
     handle = run.model.encoder.register_forward_hook(lambda *_: count.append(1))
-    ask(run, shards_of(run, task, 5))
+    evaluate(run, shards_of(run, task, 5))
     handle.remove()
     return len(count)
 
@@ -217,12 +217,12 @@ def test_only_smart_tasks_cost_further_passes(mode: str, passes: int, new_run: N
     run = new_run({**SMART, "smart.tasks": "qqp", "smart.mode": mode, "smart.num_steps": 2})
     assert [passes_of(run, task) for task in ("sst", "qqp", "sts")] == [1, passes, 1]
     assert passes_of(new_run({**SMART, "smart.weight": 0, "smart.mode": mode}), "qqp") == 1
-    assert ask(run, shards_of(run, "sst", 5))[1][0, 1:].tolist() == [0, 0, 0, 0]
+    assert evaluate(run, shards_of(run, "sst", 5))[1][0, 1:].tolist() == [0, 0, 0, 0]
 
 
 def test_a_tiny_weight_gives_nearly_the_plain_loss_and_gradient(new_run: NewRun) -> None:
     plain, smooth = new_run(PLAIN), new_run({**SMART, "smart.weight": 1e-9, "smart.mode": "unit_norm"})
-    losses = [ask(run, shards_of(run, "qqp", 8))[0] for run in (plain, smooth)]
+    losses = [evaluate(run, shards_of(run, "qqp", 8))[0] for run in (plain, smooth)]
     assert losses[0].item() == pytest.approx(losses[1].item())
     one, other = (gradients_of(run, loss) for run, loss in zip((plain, smooth), losses, strict=True))
     assert one.keys() == other.keys()
@@ -248,12 +248,12 @@ SHARDED = {
 def test_the_average_gradient_of_two_shards_is_that_of_the_global_batch(
     name: str, rows: int, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = moved_on(new_run(SHARDED[name]))
-    whole, details = ask(run, shards_of(run, "qqp", rows))
+    run = with_moved_weights(new_run(SHARDED[name]))
+    whole, details = evaluate(run, shards_of(run, "qqp", rows))
     expected = gradients_of(run, whole)
     monkeypatch.setattr(mtlib.loss.objective, "num_workers", lambda: 2)
     share_views(run, shards_of(run, "qqp", rows, world_size=2), monkeypatch)
-    parts = [ask(run, [shard]) for shard in shards_of(run, "qqp", rows, world_size=2)]
+    parts = [evaluate(run, [shard]) for shard in shards_of(run, "qqp", rows, world_size=2)]
     found = [gradients_of(run, loss) for loss, _ in parts]
     assert sum(loss.item() for loss, _ in parts) / 2 == pytest.approx(whole.item(), rel=1e-4)
     assert torch.allclose(parts[0][1] + parts[1][1], details, rtol=1e-4)
@@ -268,10 +268,10 @@ def test_shards_of_a_step_with_several_tasks_average_to_its_gradient(
 ) -> None:
     run = new_run({**SMART, "tasks.sst.loss_weight": 0.5})
     sizes = {"sst": 1, "qqp": 8, "sts": 3}
-    expected = gradients_of(run, ask(run, [shards_of(run, task, rows)[0] for task, rows in sizes.items()])[0])
+    expected = gradients_of(run, evaluate(run, [shards_of(run, task, rows)[0] for task, rows in sizes.items()])[0])
     monkeypatch.setattr(mtlib.loss.objective, "num_workers", lambda: 3)
     shards = [shards_of(run, task, rows, world_size=3) for task, rows in sizes.items()]
-    found = [gradients_of(run, ask(run, [parts[rank] for parts in shards])[0]) for rank in range(3)]
+    found = [gradients_of(run, evaluate(run, [parts[rank] for parts in shards])[0]) for rank in range(3)]
     scale = max(gradient.abs().max().item() for gradient in expected.values())
     for key, gradient in expected.items():
         averaged = torch.stack([part[key] for part in found]).mean(0)
@@ -286,12 +286,12 @@ def test_an_empty_shard_has_weight_0(changes: dict[str, Any], new_run: NewRun) -
     run = new_run(changes)
     full, empty = shards_of(run, "sst", 1, world_size=2)
     assert empty.is_empty
-    loss, details = ask(run, [empty])
+    loss, details = evaluate(run, [empty])
     assert loss.item() == 0
     assert details.tolist() == [[0, 0, 0, 0, 0]]
     gradients = gradients_of(run, loss)
     assert (
-        gradients.keys() == gradients_of(run, ask(run, [full])[0]).keys()
+        gradients.keys() == gradients_of(run, evaluate(run, [full])[0]).keys()
     )  # the same collective calls on every worker
     assert all(not gradient.any() for gradient in gradients.values())
 
@@ -330,7 +330,7 @@ def test_initial_noise_is_standard_normal_fp32_and_depends_on_its_seed_alone(new
 def test_noise_of_another_seed_gives_another_penalty(new_run: NewRun) -> None:
     run = new_run(SMART)
     batches = shards_of(run, "qqp", 8)
-    penalties = [ask(run, batches, seed)[1][0, 1].item() for seed in (1, 1, 2)]
+    penalties = [evaluate(run, batches, seed)[1][0, 1].item() for seed in (1, 1, 2)]
     assert penalties[0] == penalties[1]
     assert penalties[0] != penalties[2]
 
@@ -351,7 +351,7 @@ def test_tiny_noise_is_added_in_fp32_under_bf16(mode: str, new_run: NewRun, monk
         return output
 
     monkeypatch.setattr(run.model, "forward", listening)
-    loss, _ = ask(run, [batch])
+    loss, _ = evaluate(run, [batch])
     assert loss.dtype == torch.float32
     mask = batch.inputs[0].attention_mask.bool()
     for moved in entered[1:]:
@@ -365,7 +365,7 @@ def test_only_bf16_multiplies_in_bfloat16(new_run: NewRun) -> None:
         run = new_run({**PLAIN, "precision": precision})
         seen: list[Tensor] = []
         run.model.heads["sst"].register_forward_hook(lambda _module, _given, output, seen=seen: seen.append(output))
-        loss, details = ask(run, shards_of(run, "sst", 8))
+        loss, details = evaluate(run, shards_of(run, "sst", 8))
         assert [output.dtype for output in seen] == [dtype]
         assert (loss.dtype, details.dtype) == (torch.float32, torch.float32)
 
@@ -374,11 +374,11 @@ def test_clean_and_perturbed_passes_draw_different_dropout(new_run: NewRun) -> N
     still = {"smart.noise_std": VANISHING}  # only dropout differs
     run = new_run({**SMART, **still, "encoder.dropout": 0.3})
     torch.manual_seed(0)
-    _, details = ask(run, shards_of(run, "qqp", 8))
+    _, details = evaluate(run, shards_of(run, "qqp", 8))
     assert details[0, TERMS.index("smart_penalty")] > 0
     assert details[0, TERMS.index("noise_norm")] < 1e-20
     silent = new_run({**SMART, **still})
-    assert ask(silent, shards_of(silent, "qqp", 8))[1][0, TERMS.index("smart_penalty")] == 0
+    assert evaluate(silent, shards_of(silent, "qqp", 8))[1][0, TERMS.index("smart_penalty")] == 0
 
 
 @pytest.mark.parametrize(
@@ -389,11 +389,13 @@ def test_every_kth_batch_of_a_task_has_the_penalty_and_the_rest_are_plain(
 ) -> None:
     run, plain = new_run({**SMART, "smart.every_batches": every}), new_run(PLAIN)
     batches = shards_of(run, "qqp", 8)
-    smooth, rough = ask(run, batches, turn=0), ask(plain, batches)
+    smooth, rough = evaluate(run, batches, turn=0), evaluate(plain, batches)
     assert column(smooth[1], "smart_penalty") > 0
     for turn in range(7):
         expected = smooth if turn in carrying else rough
-        assert [torch.equal(one, other) for one, other in zip(ask(run, batches, turn=turn), expected, strict=True)] == [
+        assert [
+            torch.equal(one, other) for one, other in zip(evaluate(run, batches, turn=turn), expected, strict=True)
+        ] == [
             True,
             True,
         ]
@@ -422,7 +424,7 @@ def test_tiny_noise_gives_no_penalty_only_with_shared_masks(task: str, new_run: 
     for masks in ("shared", "independent"):
         run = new_run({**SMART, **NOISY, "smart.noise_std": VANISHING, "smart.masks": masks})
         torch.manual_seed(4)
-        _, details = ask(run, shards_of(run, task, 5))
+        _, details = evaluate(run, shards_of(run, task, 5))
         penalties[masks], losses[masks] = column(details, "smart_penalty"), column(details, "loss")
     assert penalties["shared"] == 0
     assert penalties["independent"] > 1e-4
@@ -435,7 +437,7 @@ def test_shared_masks_hold_in_every_ascent_step(new_run: NewRun) -> None:
     for masks in ("shared", "independent"):
         run = new_run({**SMART, **NOISY, **small, "smart.masks": masks})
         torch.manual_seed(4)
-        found[masks] = column(ask(run, shards_of(run, "qqp", 8))[1], "smart_penalty")
+        found[masks] = column(evaluate(run, shards_of(run, "qqp", 8))[1], "smart_penalty")
     assert abs(found["shared"]) < 1e-6
     assert found["independent"] > 1e-3
 
@@ -445,7 +447,7 @@ def test_after_shared_masks_the_random_stream_continues_after_the_clean_pass(new
     drawn = []
     for one in (run, plain):
         torch.manual_seed(4)
-        ask(one, shards_of(one, "sst", 8))
+        evaluate(one, shards_of(one, "sst", 8))
         drawn.append(torch.rand(3))
     assert torch.equal(*drawn)
 
@@ -453,13 +455,13 @@ def test_after_shared_masks_the_random_stream_continues_after_the_clean_pass(new
 @pytest.mark.parametrize("rows", [5, 2])
 @pytest.mark.parametrize("task", SIZES)
 def test_the_proximal_term_is_the_divergence_from_the_teacher(task: str, rows: int, new_run: NewRun) -> None:
-    run = moved_on(new_run({**TEACHER, f"tasks.{task}.loss_weight": 0.5}))
+    run = with_moved_weights(new_run({**TEACHER, f"tasks.{task}.loss_weight": 0.5}))
     assert run.teacher is not None
     (batch,) = shards_of(run, task, rows)
     teacher = run.teacher(batch).logits
     expected = divergence_by_hand(task, run.model(batch).logits, teacher)
     assert expected.min() > 1e-4
-    loss, details = ask(run, [batch])
+    loss, details = evaluate(run, [batch])
     size = run.config.batch_size_of(task)
     whole = 0.5 * (losses_by_hand(run, batch).sum() + 3 * expected.sum()) / size
     assert loss.item() == pytest.approx(whole.item(), rel=1e-4)
@@ -470,15 +472,15 @@ def test_the_proximal_term_is_the_divergence_from_the_teacher(task: str, rows: i
 def test_the_proximal_term_has_gradients_of_both_divergences_and_none_in_the_teacher(
     new_run: NewRun,
 ) -> None:
-    run = moved_on(new_run(TEACHER))
+    run = with_moved_weights(new_run(TEACHER))
     assert run.teacher is not None
     (batch,) = shards_of(run, "sst", 8)
     proximal = divergence_by_hand("sst", run.model(batch).logits, run.teacher(batch).logits.detach())
     expected = gradients_of(run, losses_by_hand(run, batch).mean() + 3 * proximal.mean())
-    found = gradients_of(run, ask(run, [batch])[0])
+    found = gradients_of(run, evaluate(run, [batch])[0])
     for name, gradient in expected.items():
         assert torch.allclose(found[name], gradient, rtol=1e-3, atol=1e-5), name
-    torch.autograd.backward(ask(run, [batch])[0])
+    torch.autograd.backward(evaluate(run, [batch])[0])
     assert all(parameter.grad is None and not parameter.requires_grad for parameter in run.teacher.parameters())
     assert {
         name for name, _ in run.objective.named_parameters() if name.startswith("teacher.")
@@ -498,10 +500,10 @@ def test_the_teacher_has_no_dropout_and_starts_as_the_model(new_run: NewRun) -> 
     torch.manual_seed(0)
     clean = run.model(batch).logits
     torch.manual_seed(0)
-    proximal = column(ask(run, [batch])[1], "proximal")
+    proximal = column(evaluate(run, [batch])[1], "proximal")
     assert proximal == pytest.approx(divergence_by_hand("qqp", clean, run.teacher(batch).logits).sum().item(), rel=1e-3)
     still = new_run(TEACHER)
-    assert column(ask(still, [batch])[1], "proximal") == 0
+    assert column(evaluate(still, [batch])[1], "proximal") == 0
 
 
 def test_only_proximal_tasks_run_the_teacher(new_run: NewRun) -> None:
@@ -510,7 +512,7 @@ def test_only_proximal_tasks_run_the_teacher(new_run: NewRun) -> None:
     count: list[int] = []
     run.teacher.encoder.register_forward_hook(lambda *_: count.append(1))
     for task in SIZES:
-        ask(run, shards_of(run, task, 5))
+        evaluate(run, shards_of(run, task, 5))
     assert len(count) == 1
     assert new_run(PLAIN).teacher is None
 
@@ -558,7 +560,7 @@ def test_the_contrastive_term_matches_a_loop_over_two_views(
         views = [torch.tanh(view) for view in views]
     expected = contrast_by_hand(views[0], views[1], 0.5)
     torch.manual_seed(6)
-    loss, details = ask(run, [batch])
+    loss, details = evaluate(run, [batch])
     assert column(details, "simcse") == pytest.approx(expected.sum().item(), rel=1e-4)
     plain = column(details, "loss")
     torch.manual_seed(6)
@@ -580,14 +582,14 @@ def test_the_contrastive_terms_dropout_applies_to_its_two_views_only(rate: float
     for dropout in hidden_dropouts_by_hand(run):
         dropout.p = 0.3
     torch.manual_seed(6)
-    _, details = ask(run, [batch])
+    _, details = evaluate(run, [batch])
     assert column(details, "simcse") == pytest.approx(contrast_by_hand(views[0], views[1], 0.5).sum().item(), rel=1e-4)
     losses = functional.cross_entropy(clean, batch.labels.long(), reduction="sum")
     assert column(details, "loss") == pytest.approx(losses.item(), rel=1e-5)
     assert {dropout.p for dropout in hidden_dropouts_by_hand(run)} == {0.3}
     run = new_run({**CONTRAST, **NOISY, "simcse.projection": "none"})  # different with the encoder's dropout
     torch.manual_seed(6)
-    assert column(ask(run, [batch])[1], "simcse") != column(details, "simcse")
+    assert column(evaluate(run, [batch])[1], "simcse") != column(details, "simcse")
 
 
 def test_contrast_costs_one_pass_or_two_with_its_own_dropout(new_run: NewRun) -> None:
@@ -608,17 +610,17 @@ def test_the_projection_is_used_for_the_contrastive_term_alone(new_run: NewRun) 
             parameter.fill_(float("nan"))
     assert torch.equal(run.model(batch).logits, before)
     assert torch.equal(run.model.eval()(batch).logits, before)
-    _, details = ask(run, [batch])
+    _, details = evaluate(run, [batch])
     assert np.isfinite(column(details, "loss"))
     assert np.isnan(column(details, "simcse"))
-    reached = gradients_of(new_run(PLAIN), ask(new_run(PLAIN), [batch])[0])
+    reached = gradients_of(new_run(PLAIN), evaluate(new_run(PLAIN), [batch])[0])
     assert not [name for name in reached if name.startswith("projection.")]
 
 
 def test_terms_add_up_each_with_its_own_weight(new_run: NewRun) -> None:
-    run = moved_on(new_run({**TEACHER, **CONTRAST, **SMART, "tasks.qqp.loss_weight": 0.5}))
+    run = with_moved_weights(new_run({**TEACHER, **CONTRAST, **SMART, "tasks.qqp.loss_weight": 0.5}))
     (batch,) = shards_of(run, "qqp", 8)
-    loss, details = ask(run, [batch])
+    loss, details = evaluate(run, [batch])
     sums = dict(zip(TERMS, details[0].tolist(), strict=True))
     assert min(sums.values()) > 0
     total = sums["loss"] + 7 * sums["smart_penalty"] + 3 * sums["proximal"] + 2 * sums["simcse"]
@@ -627,11 +629,11 @@ def test_terms_add_up_each_with_its_own_weight(new_run: NewRun) -> None:
 
 @pytest.mark.parametrize(("task", "factor"), [("qqp", 1.0), ("sts", 0.5)])
 def test_a_learned_weight_scales_all_terms_of_its_task(task: str, factor: float, new_run: NewRun) -> None:
-    run = moved_on(new_run({**TEACHER, **CONTRAST, **SMART, **LEARNED, "smart.weight": 7}))
+    run = with_moved_weights(new_run({**TEACHER, **CONTRAST, **SMART, **LEARNED, "smart.weight": 7}))
     with torch.no_grad():
         run.model.log_variances[task].fill_(0.4)
     (batch,) = shards_of(run, task, SIZES[task])
-    loss, details = ask(run, [batch])
+    loss, details = evaluate(run, [batch])
     sums = dict(zip(TERMS, details[0].tolist(), strict=True))
     assert min(sums.values()) > 0
     total = sums["loss"] + 7 * sums["smart_penalty"] + 3 * sums["proximal"] + 2 * sums["simcse"]
@@ -647,7 +649,7 @@ def test_a_learned_weight_of_a_squared_error_is_a_normal_likelihood(log_variance
     predicted = run.model(batch).logits[:, 0]
     likelihood = Normal(predicted, np.exp(log_variance / 2)).log_prob(batch.labels)  # type: ignore[no-untyped-call]  # Kendall et al. 2018, equation 5
     expected = (-likelihood - 0.5 * np.log(2 * np.pi)).mean()
-    loss, _ = ask(run, [batch])
+    loss, _ = evaluate(run, [batch])
     assert loss.item() == pytest.approx(expected.item(), rel=1e-4, abs=1e-5)
 
 
@@ -661,7 +663,7 @@ def test_a_learned_weight_of_a_cross_entropy_by_hand(task: str, rows: int, new_r
         run.model.log_variances[task].fill_(2 * np.log(deviation))
     total = losses_by_hand(run, batch) + 7 * penalties_by_hand(run, batch)
     expected = (total / deviation**2 + np.log(deviation)).sum() / 8  # Kendall et al. 2018, equation 10
-    loss, details = ask(run, [batch])
+    loss, details = evaluate(run, [batch])
     assert loss.item() == pytest.approx(expected.item(), rel=1e-3)
     assert column(details, "loss") == pytest.approx(losses_by_hand(run, batch).sum().item(), rel=1e-4)
 
@@ -676,7 +678,7 @@ def test_the_gradient_of_a_log_variance_by_hand_and_its_minimum(task: str, half:
     for log_variance in (0.0, 0.4, at_rest):
         with torch.no_grad():
             run.model.log_variances[task].fill_(log_variance)
-        gradients = gradients_of(run, ask(run, [batch])[0])
+        gradients = gradients_of(run, evaluate(run, [batch])[0])
         expected = 0.5 - half * mean * np.exp(-log_variance)
         assert gradients[name].item() == pytest.approx(expected, rel=1e-3, abs=1e-5)
         assert {key for key in gradients if key.startswith("log_variances")} == {name}
@@ -691,7 +693,7 @@ def test_learned_weights_start_at_0_and_fixed_ones_have_no_parameters(new_run: N
 
 @pytest.mark.parametrize("changes", [PLAIN, {**SMART, "smart.reduction": "sum"}, LEARNED, TEACHER])
 def test_a_set_with_its_own_batch_size_is_divided_by_it(changes: dict[str, Any], new_run: NewRun) -> None:
-    run = moved_on(new_run(changes))
+    run = with_moved_weights(new_run(changes))
     (batch,) = shards_of(run, "sst", 3)
     found = {}
     for size in (3, 6, 8):
@@ -701,4 +703,4 @@ def test_a_set_with_its_own_batch_size_is_divided_by_it(changes: dict[str, Any],
     by_sum = run.config.smart.weight * column(found[3][1], "smart_penalty")
     constant = by_sum if run.config.smart.reduction == "sum" else 0.0  # a sum over the batch is not divided
     assert 3 * (found[3][0] - constant) == pytest.approx(6 * (found[6][0] - constant), rel=1e-4, abs=1e-5)
-    assert found[8][0] == pytest.approx(ask(run, [batch])[0].item(), rel=1e-6)
+    assert found[8][0] == pytest.approx(evaluate(run, [batch])[0].item(), rel=1e-6)

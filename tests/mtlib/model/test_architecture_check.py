@@ -1,4 +1,4 @@
-"""The check that tells encoders from other architectures."""
+"""The check that a model is an encoder."""
 
 import re
 from typing import Any

@@ -276,16 +276,16 @@ def cached(tiny_encoder_folder: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.fixture
 def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Requested addresses below `someone/tiny`; every request fails."""
-    asked: list[str] = []
+    requested: list[str] = []
 
     def refuse(_client: Any, request: Any, **_: Any) -> None:
         if "someone/tiny" in str(request.url):
-            asked.append(str(request.url))
+            requested.append(str(request.url))
         raise OSError("no network")
 
     monkeypatch.setattr(type(get_session()), "send", refuse)
     monkeypatch.setattr("time.sleep", lambda _: None)  # between attempts
-    return asked
+    return requested
 
 
 @pytest.mark.usefixtures("cached")

@@ -45,12 +45,12 @@ for line in sys.stdin:
 """A process that loads or previews an encoder for each input line and prints its description or error."""
 
 Answer = dict[str, object] | str
-Ask = Callable[[str, str], Answer]
-"""`request("load", name)` or `request("preview", name)`: a description of the encoder, or the error."""
+Query = Callable[[str, str], Answer]
+"""`query("load", name)` or `query("preview", name)`: a description of the encoder, or the error."""
 
 
 @contextlib.contextmanager
-def start_process(hub: Hub, home: Path) -> Iterator[Ask]:
+def start_process(hub: Hub, home: Path) -> Iterator[Query]:
     """A process with this hub, whose caches are below `home`; huggingface_hub reads both when it is imported."""
     with subprocess.Popen(
         [sys.executable, "-c", ANSWER],
@@ -65,12 +65,12 @@ def start_process(hub: Hub, home: Path) -> Iterator[Ask]:
         assert process.stdout is not None
         questions, answers = process.stdin, process.stdout
 
-        def ask(function: str, name: str) -> Answer:
+        def query(function: str, name: str) -> Answer:
             print(function, name, file=questions, flush=True)
             answer: Answer = json.loads(answers.readline())
             return answer
 
-        yield ask
+        yield query
         questions.close()
 
 
@@ -102,10 +102,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def ask(served: Hub, home: Path) -> Iterator[Ask]:
+def query(served: Hub, home: Path) -> Iterator[Query]:
     """One process serves all tests: they use encoders of different names."""
-    with start_process(served, home) as ask:
-        yield ask
+    with start_process(served, home) as query:
+        yield query
 
 
 def test_the_preview_of_a_folder_matches_the_loaded_encoder(
@@ -117,9 +117,9 @@ def test_the_preview_of_a_folder_matches_the_loaded_encoder(
 
 
 def test_the_preview_of_a_hub_encoder_reads_all_but_its_weights_and_keeps_nothing(
-    ask: Ask, hub: Hub, home: Path, tiny_encoder: PretrainedEncoder, tiny_encoder_folder: Path
+    query: Query, hub: Hub, home: Path, tiny_encoder: PretrainedEncoder, tiny_encoder_folder: Path
 ) -> None:
-    found = ask("preview", "someone/tiny")
+    found = query("preview", "someone/tiny")
     assert isinstance(found, dict)
     size = (tiny_encoder_folder / "model.safetensors").stat().st_size / 1e6
     place = f"on the Hugging Face hub, not in {home}/hub: {size:.1f} MB of weights will be fetched"
@@ -136,16 +136,16 @@ def test_the_preview_of_a_hub_encoder_reads_all_but_its_weights_and_keeps_nothin
 
 
 def test_a_fetched_encoder_is_found_in_the_cache_without_the_hub(
-    ask: Ask, hub: Hub, home: Path, tiny_encoder_folder: Path
+    query: Query, hub: Hub, home: Path, tiny_encoder_folder: Path
 ) -> None:
-    loaded = ask("load", "someone/cached")
+    loaded = query("load", "someone/cached")
     assert isinstance(loaded, dict)
     saved = load_file(tiny_encoder_folder / "model.safetensors")
     shapes = {name: list(weight.shape) for name, weight in saved.items() if not name.startswith("pooler.")}
     assert loaded["shapes"] == shapes
     assert "someone/cached/model.safetensors" in hub.fetched
     hub.requests.clear()
-    found = ask("preview", "someone/cached")
+    found = query("preview", "someone/cached")
     assert isinstance(found, dict)
     assert found.items() >= {"place": f"in {home}/hub", "is_local": True, **loaded}.items()
     assert hub.requests == []
@@ -163,18 +163,18 @@ def test_a_fetched_encoder_is_found_in_the_cache_without_the_hub(
     ],
 )
 def test_the_preview_refuses_what_loading_refuses_with_the_same_message(
-    name: str, fault: str, ask: Ask, hub: Hub
+    name: str, fault: str, query: Query, hub: Hub
 ) -> None:
-    refused = ask("preview", name)
+    refused = query("preview", name)
     assert fault in str(refused)
-    assert ask("load", name) == refused
+    assert query("load", name) == refused
     assert {*hub.fetched} <= {"someone/llama/config.json"}
 
 
 @pytest.mark.slow
 def test_without_a_hub_an_unknown_name_is_refused_with_the_same_message(tmp_path: Path) -> None:
-    with start_process(Hub(address="http://127.0.0.1:9"), tmp_path) as ask:
-        refused = ask("preview", "someone/tiny")
+    with start_process(Hub(address="http://127.0.0.1:9"), tmp_path) as query:
+        refused = query("preview", "someone/tiny")
         start = f"encoder 'someone/tiny' is neither a folder here nor whole in {tmp_path}/hub, and the Hugging Face hub"
         assert str(refused).startswith(f"{start} cannot be asked for it (")
-        assert ask("load", "someone/tiny") == refused
+        assert query("load", "someone/tiny") == refused

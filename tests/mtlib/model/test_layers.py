@@ -70,7 +70,7 @@ def encoder_of(config: Any) -> nn.Module:
     return model
 
 
-def seen_by(encoder: nn.Module, modules: list[nn.Module]) -> list[int]:
+def call_order(encoder: nn.Module, modules: list[nn.Module]) -> list[int]:
     """The order in which a forward pass calls the modules."""
     seen: list[int] = []
 
@@ -87,7 +87,7 @@ def seen_by(encoder: nn.Module, modules: list[nn.Module]) -> list[int]:
 @pytest.mark.parametrize("config", KNOWN, ids=name_of)
 def test_layers_are_in_the_order_of_the_forward_pass(config: Any) -> None:
     encoder = encoder_of(config)
-    assert seen_by(encoder, list(encoder_layers(encoder, "PALs"))) == [0, 1, 2]
+    assert call_order(encoder, list(encoder_layers(encoder, "PALs"))) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("config", KNOWN, ids=name_of)
@@ -160,7 +160,7 @@ def test_any_encoder_can_be_frozen_whole_but_not_in_part() -> None:
 def test_norms_of_pals_are_attention_first_in_each_layer(config: Any) -> None:
     encoder = encoder_of(config)
     pairs = zip(norms_of(encoder, "attention"), norms_of(encoder, "layer"), strict=True)
-    assert seen_by(encoder, [norm for pair in pairs for norm in pair]) == list(range(6))
+    assert call_order(encoder, [norm for pair in pairs for norm in pair]) == list(range(6))
 
 
 @pytest.mark.parametrize("placement", ["attention", "layer"])

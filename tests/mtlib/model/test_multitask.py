@@ -177,13 +177,13 @@ def test_only_active_tasks_have_a_head(tiny_config: TrialConfig, tiny_encoder: P
     assert set(MultiTaskModel(one, tiny_encoder).heads) == {"qqp"}
 
 
-@pytest.mark.parametrize(("asked", "given"), [(None, 0.1), (0, 0.0), (0.25, 0.25)])
+@pytest.mark.parametrize(("setting", "probability"), [(None, 0.1), (0, 0.0), (0.25, 0.25)])
 def test_the_heads_dropout_is_the_setting_or_that_of_the_encoder(
-    asked: float | None, given: float, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
+    setting: float | None, probability: float, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
 ) -> None:
     assert tiny_encoder.config.hidden_dropout_prob == 0.1
-    model = MultiTaskModel(tiny_config.override({"encoder.dropout": asked}), tiny_encoder)
-    assert model.dropout.p == given
+    model = MultiTaskModel(tiny_config.override({"encoder.dropout": setting}), tiny_encoder)
+    assert model.dropout.p == probability
 
 
 def test_dropout_precedes_the_head(
@@ -258,7 +258,7 @@ def test_other_encoders_accept_embeddings_like_bert(name: str, model_of: Callabl
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", [name for name in ENCODERS if name not in NOT_ENTERED])
-def test_passing_embeddings_changes_nothing_wherever_noise_may_enter(
+def test_passing_embeddings_changes_nothing_in_any_encoder_with_an_entry_for_noise(
     name: str, tiny_config: TrialConfig, bert_tokenizer: PreTrainedTokenizerFast
 ) -> None:
     encoder, batch = random_encoder(ENCODERS[name], bert_tokenizer), random_batch()
@@ -289,8 +289,8 @@ def test_padding_and_segments_reach_the_encoder(
             attention_mask=alone.inputs[0].attention_mask,
             token_type_ids=1 - alone.inputs[0].token_type_ids,
         )
-        turned = Batch(**{**vars(alone), "inputs": (segments,)})
-        assert not torch.allclose(model(turned).logits, model(alone).logits, atol=1e-6)
+        swapped = Batch(**{**vars(alone), "inputs": (segments,)})
+        assert not torch.allclose(model(swapped).logits, model(alone).logits, atol=1e-6)
 
 
 def test_smart_is_refused_for_an_encoder_without_an_entry_for_noise(tiny_config: TrialConfig) -> None:
@@ -322,7 +322,7 @@ def test_logits_are_fp32_under_bf16(
     assert torch.allclose(half, model(batch).logits, atol=0.05)
 
 
-def telling(config: TrialConfig, encoder: PretrainedEncoder) -> MultiTaskModel:
+def model_with_large_weights(config: TrialConfig, encoder: PretrainedEncoder) -> MultiTaskModel:
     """A model in evaluation mode with large weights, so that its logits differ strongly between texts."""
     model = MultiTaskModel(config, encoder).eval()
     with torch.no_grad():
@@ -337,7 +337,7 @@ def test_mean_pooling_matches_a_loop_over_tokens(
     encoding: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     config = tiny_config.override({"tasks.qqp.pooling": "mean", "tasks.qqp.encoding": encoding})
-    model, batch = telling(config, tiny_encoder), batch_of(config, tiny_corpus, "qqp", 12)
+    model, batch = model_with_large_weights(config, tiny_encoder), batch_of(config, tiny_corpus, "qqp", 12)
     vectors = model(batch).vectors
     assert vectors.shape == (12, len(batch.inputs), 32)
     for index, inputs in enumerate(batch.inputs):
@@ -377,14 +377,14 @@ def test_xlnet_is_read_at_the_token_that_transformers_reads(
 ) -> None:
     encoder = random_encoder(ENCODERS["xlnet"], xlnet_tokenizer)
     config = tiny_config.override({"smart.weight": 0, "tasks.qqp.encoding": encoding})
-    model = telling(config, encoder)
+    model = model_with_large_weights(config, encoder)
     tables = {("qqp", "train"): pair_table}
     table = tokenize(tables, xlnet_tokenizer, tmp_path)["qqp", "train"]
     batch = make_batch(table, np.arange(12), encoding=encoding, max_length=200)
     assert len({*batch.inputs[0].attention_mask.sum(1).tolist()}) > 3
     first, second = (list(texts[:12]) for texts in pair_table.texts)
-    asked: tuple[tuple[Any, ...], ...] = ((first, second),) if encoding == "cross" else ((first,), (second,))
-    for index, texts in enumerate(asked):
+    inputs: tuple[tuple[Any, ...], ...] = ((first, second),) if encoding == "cross" else ((first,), (second,))
+    for index, texts in enumerate(inputs):
         own = xlnet_tokenizer(*texts, padding=True, return_token_type_ids=True, return_tensors="pt")
         assert own["attention_mask"][:, 0].sum() < 12  # left padding
         expected = model.encoder(**own).last_hidden_state[:, -1]
@@ -409,7 +409,7 @@ def test_logits_depend_neither_on_padding_nor_on_other_rows(
     name: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     config = tiny_config.override(ALONE[name])
-    model, table = telling(config, tiny_encoder), tiny_corpus["qqp", "train"]
+    model, table = model_with_large_weights(config, tiny_encoder), tiny_corpus["qqp", "train"]
     whole = batch_of(config, tiny_corpus, "qqp", 20)
     logits, widths = model(whole).logits, set()
     for row in range(20):
@@ -426,7 +426,7 @@ def test_only_relational_tasks_use_the_relational_layer(
     config = tiny_config.override(
         {"relational_tasks": "qqp,sts", "tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"}
     )
-    model = telling(config, tiny_encoder)
+    model = model_with_large_weights(config, tiny_encoder)
     assert {name for name in model.state_dict() if name.startswith("relational.")} == {
         "relational.weight",
         "relational.bias",
@@ -456,7 +456,7 @@ def test_pals_of_a_task_do_not_change_the_other_tasks(
     placement: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     config = tiny_config.override({**PALS, "pals.tasks": "qqp,sts", "pals.placement": placement})
-    model, plain = telling(config, tiny_encoder), telling(tiny_config, tiny_encoder)
+    model, plain = model_with_large_weights(config, tiny_encoder), model_with_large_weights(tiny_config, tiny_encoder)
     assert set(model.pals) == {"qqp", "sts"}
     batches = {task: batch_of(config, tiny_corpus, task) for task in ("sst", "qqp", "sts")}
     before = {task: model(batch).logits for task, batch in batches.items()}
@@ -474,7 +474,7 @@ def test_pals_of_a_task_do_not_change_the_other_tasks(
 def test_a_step_of_a_task_changes_only_its_own_pals(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
-    model = telling(tiny_config.override({**PALS, "pals.tasks": "sst,qqp"}), tiny_encoder)
+    model = model_with_large_weights(tiny_config.override({**PALS, "pals.tasks": "sst,qqp"}), tiny_encoder)
     model(batch_of(tiny_config, tiny_corpus, "qqp")).logits.sum().backward()
     reached = {name.split(".")[0] for name, part in model.pals.named_parameters() if part.grad is not None}
     assert reached == {"qqp"}
@@ -493,7 +493,7 @@ def test_only_trained_layers_change(
     tiny_encoder: PretrainedEncoder,
 ) -> None:
     config = tiny_config.override({"encoder.trained_layers": None if trained is None else list(trained), **PALS})
-    model = telling(config, tiny_encoder)
+    model = model_with_large_weights(config, tiny_encoder)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     model(batch_of(config, tiny_corpus, "qqp")).logits.square().sum().backward()
     torch.optim.SGD([part for part in model.parameters() if part.grad is not None], lr=0.1).step()

@@ -31,7 +31,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(autouse=True)
-def forgetful() -> Iterator[None]:
+def clear_caches() -> Iterator[None]:
     """Clears the caches between tests."""
     yield
     for cached in (hash_of_sources, library_versions, describe_processor):
@@ -62,9 +62,9 @@ def test_the_number_of_workers_is_part_of_the_environment(monkeypatch: pytest.Mo
 
 def test_equal_workers_are_listed_once_and_different_ones_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "gather_from_workers", lambda own: [own, dict(own), own])
-    alike = describe_environment("cpu")["workers"]
+    equal_workers = describe_environment("cpu")["workers"]
     monkeypatch.setattr(environment, "gather_from_workers", lambda own: [own, {**own, "num_threads": 99}])
-    assert describe_environment("cpu")["workers"] == [*alike, {**alike[0], "num_threads": 99}]
+    assert describe_environment("cpu")["workers"] == [*equal_workers, {**equal_workers[0], "num_threads": 99}]
 
 
 @pytest.fixture

@@ -31,22 +31,22 @@ def test_one_worker_needs_no_process_group() -> None:
 
 
 @pytest.fixture
-def _forgotten() -> Iterator[None]:
+def _reset_num_workers() -> Iterator[None]:
     """Resets the expected number of workers after the test."""
     yield
     expect_workers(1)
 
 
-@pytest.mark.usefixtures("_forgotten")
+@pytest.mark.usefixtures("_reset_num_workers")
 def test_a_worker_that_lost_its_process_group_does_not_run_alone() -> None:
     expect_workers(1)
     assert num_workers() == 1
     expect_workers(2)
-    asked: list[Callable[[], Any]] = [num_workers, worker_rank, lambda: gather_from_workers(1)]
-    asked += [lambda: sum_over_workers(torch.ones(1)), lambda: gather_with_gradient(torch.ones(1, 1))]
-    for ask in asked:
+    calls: list[Callable[[], Any]] = [num_workers, worker_rank, lambda: gather_from_workers(1)]
+    calls += [lambda: sum_over_workers(torch.ones(1)), lambda: gather_with_gradient(torch.ones(1, 1))]
+    for call in calls:
         with pytest.raises(RuntimeError, match="the process group of 2 workers has gone"):
-            ask()
+            call()
 
 
 @pytest.fixture(scope="module")
@@ -86,11 +86,11 @@ def gathered_with_gradient(rank: int) -> dict[str, torch.Tensor]:
     own = part_of(rank).requires_grad_()
     gathered = gather_with_gradient(own)
     (gradient,) = torch.autograd.grad(result_of(gathered, rank), own)
-    turned = gather_with_gradient(own.T)
+    transposed = gather_with_gradient(own.T)
     (even,) = torch.autograd.grad(
-        turned.sum(), own
+        transposed.sum(), own
     )  # the gradient of an expanded scalar must be copied before it is summed into
-    return {"parts": gathered.detach(), "gradient": gradient, "turned": turned.detach(), "even": even}
+    return {"parts": gathered.detach(), "gradient": gradient, "transposed": transposed.detach(), "even": even}
 
 
 def test_each_of_two_workers_knows_its_rank_and_their_number(answers: list[dict[str, Any]]) -> None:
@@ -119,5 +119,5 @@ def test_tensors_are_gathered_by_rank_with_the_gradient_of_both_results(answers:
 
 def test_gathered_tensors_need_not_be_contiguous(answers: list[dict[str, Any]]) -> None:
     for seen in answers:
-        assert seen["turned"] == torch.stack([part_of(0).T, part_of(1).T]).tolist()
+        assert seen["transposed"] == torch.stack([part_of(0).T, part_of(1).T]).tolist()
         assert seen["even"] == torch.full((2, 3), 2.0).tolist()

@@ -25,30 +25,30 @@ def pair_of_workers() -> Iterator[RunOnBoth]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     context = multiprocessing.get_context("spawn")
-    asked = [context.Queue() for _ in range(2)]
-    answered = [context.Queue() for _ in range(2)]
+    jobs = [context.Queue() for _ in range(2)]
+    results = [context.Queue() for _ in range(2)]
     workers = [
-        context.Process(target=serve, args=(rank, port, asked[rank], answered[rank]), daemon=True) for rank in range(2)
+        context.Process(target=serve, args=(rank, port, jobs[rank], results[rank]), daemon=True) for rank in range(2)
     ]
     for worker in workers:
         worker.start()
 
-    def ask(job: Job, *arguments: Any) -> list[Any]:
-        for queue in asked:
+    def run_on_both(job: Job, *arguments: Any) -> list[Any]:
+        for queue in jobs:
             queue.put((job, arguments))
-        answers = [queue.get(timeout=120) for queue in answered]
-        for answer in answers:
-            assert not isinstance(answer, str), answer
-        return answers
+        found = [queue.get(timeout=120) for queue in results]
+        for result in found:
+            assert not isinstance(result, str), result
+        return found
 
-    yield ask
-    for queue in asked:
+    yield run_on_both
+    for queue in jobs:
         queue.put(None)
     for worker in workers:
         worker.join(timeout=30)
 
 
-def serve(rank: int, port: int, asked: Any, answered: Any) -> None:
+def serve(rank: int, port: int, jobs: Any, results: Any) -> None:
     """One of two workers: runs jobs until it receives None."""
     torch.set_num_threads(1)
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
@@ -57,12 +57,12 @@ def serve(rank: int, port: int, asked: Any, answered: Any) -> None:
     def wrap(objective: nn.Module) -> nn.Module:
         return DistributedDataParallel(objective, find_unused_parameters=True)
 
-    while (question := asked.get()) is not None:
-        job, arguments = question
+    while (message := jobs.get()) is not None:
+        job, arguments = message
         try:
-            answer: Any = job(wrap, *arguments)
+            result: Any = job(wrap, *arguments)
         except Exception as error:
-            answer = f"worker {rank}: {type(error).__name__}: {error}"
+            result = f"worker {rank}: {type(error).__name__}: {error}"
         gc.collect()  # DDP's reducer holds the group
-        answered.put(answer)
+        results.put(result)
     torch.distributed.destroy_process_group()

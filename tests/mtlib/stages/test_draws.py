@@ -40,7 +40,7 @@ GROUPS: tuple[dict[str, Any], ...] = (
     {"tasks": ("sst",), "extra_data": ("cfimdb",)},
     {"tasks": ("sst", "qqp", "sts")},
 )
-COURSE = {"sst": 8544, "qqp": 141498, "sts": 6040}
+CS224N_ROWS = {"sst": 8544, "qqp": 141498, "sts": 6040}
 
 
 def config_of(*stages: StageConfig, **changes: Any) -> TrialConfig:
@@ -247,7 +247,7 @@ def drawn_sets(config: TrialConfig, epoch: int, num_steps: int) -> list[int]:
     """The set of each step of an epoch of the first stage, by position."""
     names = stage_sets(config.stages[0])
     config = config.override({"stages.0.steps_per_epoch": num_steps})
-    return [names.index(name) for ((name, _),) in epoch_draws(config, 0, epoch, COURSE, COURSE)]
+    return [names.index(name) for ((name, _),) in epoch_draws(config, 0, epoch, CS224N_ROWS, CS224N_ROWS)]
 
 
 def test_probabilities_known_by_hand() -> None:
@@ -262,8 +262,8 @@ def test_probabilities_known_by_hand() -> None:
 
 def test_annealed_probabilities_of_the_cs224n_data_in_the_first_and_last_epoch() -> None:
     # 8544 + 141498 + 6040 = 156082; 8544^.2 = 6.1141, 141498^.2 = 10.7189, 6040^.2 = 5.7044, in all 22.5374.
-    assert probs_of("annealed", COURSE, 0) == pytest.approx([0.05474, 0.90656, 0.03870], abs=1e-5)
-    assert probs_of("annealed", COURSE, 4) == pytest.approx([0.27129, 0.47561, 0.25311], abs=1e-5)
+    assert probs_of("annealed", CS224N_ROWS, 0) == pytest.approx([0.05474, 0.90656, 0.03870], abs=1e-5)
+    assert probs_of("annealed", CS224N_ROWS, 4) == pytest.approx([0.27129, 0.47561, 0.25311], abs=1e-5)
 
 
 def test_annealing_is_linear_from_1_by_its_amount() -> None:
@@ -275,8 +275,8 @@ def test_annealing_is_linear_from_1_by_its_amount() -> None:
 
 
 def test_no_annealing_is_proportional_and_full_annealing_ends_uniform() -> None:
-    assert probs_of("annealed", COURSE, 4, **{"stages.0.annealing": 0}) == probs_of("proportional", COURSE)
-    assert probs_of("annealed", COURSE, 4, **{"stages.0.annealing": 1}) == probs_of("uniform", COURSE)
+    assert probs_of("annealed", CS224N_ROWS, 4, **{"stages.0.annealing": 0}) == probs_of("proportional", CS224N_ROWS)
+    assert probs_of("annealed", CS224N_ROWS, 4, **{"stages.0.annealing": 1}) == probs_of("uniform", CS224N_ROWS)
 
 
 def test_a_factor_of_a_tenth_divides_the_odds_by_ten() -> None:
@@ -318,7 +318,7 @@ def test_draws_depend_on_seed_replicate_stage_and_epoch_and_no_global_state() ->
     config = config_of(stage, stage)
 
     def names(changed: TrialConfig, stage_index: int, epoch: int) -> tuple[str, ...]:
-        return tuple(step[0][0] for step in epoch_draws(changed, stage_index, epoch, COURSE, COURSE))
+        return tuple(step[0][0] for step in epoch_draws(changed, stage_index, epoch, CS224N_ROWS, CS224N_ROWS))
 
     base = names(config, 0, 0)
     others = [
@@ -349,12 +349,12 @@ def test_augmentation_lengthens_passes_but_changes_no_probability() -> None:
 def test_a_late_epoch_continues_after_the_draws_of_all_earlier_epochs() -> None:
     stage = StageConfig(tasks=("sst", "qqp", "sts"), order="annealed", epochs=200, steps_per_epoch=30)
     config = config_of(stage)
-    epochs = list(itertools.islice(stage_draws(config, 0, COURSE, COURSE), 150 * 30))
+    epochs = list(itertools.islice(stage_draws(config, 0, CS224N_ROWS, CS224N_ROWS), 150 * 30))
     before = Counter(name for ((name, _),) in epochs)
     first: dict[str, int] = {}
-    for ((name, position),) in epoch_draws(config, 0, 150, COURSE, COURSE):
+    for ((name, position),) in epoch_draws(config, 0, 150, CS224N_ROWS, CS224N_ROWS):
         first.setdefault(name, position)
-    assert set(first) == set(COURSE)
+    assert set(first) == set(CS224N_ROWS)
     assert first == {name: before[name] for name in first}
 
 

@@ -51,7 +51,7 @@ def alone(tiny_config: TrialConfig) -> TrialConfig:
 
 
 @pytest.fixture(scope="module")
-def places(
+def start_folders(
     tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, str]:
     """Two checkpoint folders of the same weights to start from; best overall and for QQP are different epochs."""
@@ -81,9 +81,9 @@ def leaves(tree: Any, path: str = "") -> Iterator[str]:
         yield from leaves(value, f"{path}.{name}" if path else str(name))
 
 
-def build(config: TrialConfig, changes: Changes, places: dict[str, str]) -> TrialConfig:
+def build(config: TrialConfig, changes: Changes, start_folders: dict[str, str]) -> TrialConfig:
     """A configuration with some changes; placeholders of starting weights become their folders."""
-    read = {key: places.get(value, value) if isinstance(value, str) else value for key, value in changes.items()}
+    read = {key: start_folders.get(value, value) if isinstance(value, str) else value for key, value in changes.items()}
     return config.override(read)
 
 
@@ -102,18 +102,20 @@ def test_every_field_of_the_configuration_has_a_case(alone: TrialConfig) -> None
 
 @pytest.mark.parametrize("name", BASES)
 def test_only_effective_settings_change_the_key(
-    name: str, alone: TrialConfig, trainer: Trainer, places: dict[str, str]
+    name: str, alone: TrialConfig, trainer: Trainer, start_folders: dict[str, str]
 ) -> None:
-    assert not wrong_verdicts(build(alone, dict(BASES[name].changes), places), table_of(name), trainer, places)
+    assert not wrong_verdicts(
+        build(alone, dict(BASES[name].changes), start_folders), table_of(name), trainer, start_folders
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BASES)
 def test_a_base_changes_only_its_own_verdicts(
-    name: str, alone: TrialConfig, trainer: Trainer, places: dict[str, str]
+    name: str, alone: TrialConfig, trainer: Trainer, start_folders: dict[str, str]
 ) -> None:
     table = {**ALONE, **BASES[name].differing}
-    assert not wrong_verdicts(build(alone, dict(BASES[name].changes), places), table, trainer, places)
+    assert not wrong_verdicts(build(alone, dict(BASES[name].changes), start_folders), table, trainer, start_folders)
 
 
 def table_of(name: str) -> Table:
@@ -121,13 +123,13 @@ def table_of(name: str) -> Table:
     return BASES[name].differing or ALONE
 
 
-def wrong_verdicts(config: TrialConfig, table: Table, trainer: Trainer, places: dict[str, str]) -> str:
+def wrong_verdicts(config: TrialConfig, table: Table, trainer: Trainer, start_folders: dict[str, str]) -> str:
     """The cases whose key contradicts the table, a line each."""
     own, wrong = trainer.cut(config), []
     for key, found in cases_of(table):
         try:
-            under = build(config, found.under, places) if found.under else config
-            changed = build(under, {key: found.value}, places)
+            under = build(config, found.under, start_folders) if found.under else config
+            changed = build(under, {key: found.value}, start_folders)
         except ValueError:
             if found.verdict != REFUSED:
                 wrong.append(f"{key}={found.value} is refused")
@@ -143,78 +145,78 @@ def wrong_verdicts(config: TrialConfig, table: Table, trainer: Trainer, places: 
     return "\n".join(wrong)
 
 
-def groups_of(config: TrialConfig, table: Table, places: dict[str, str]) -> list[tuple[TrialConfig, list[str]]]:
+def groups_of(config: TrialConfig, table: Table, start_folders: dict[str, str]) -> list[tuple[TrialConfig, list[str]]]:
     """Configurations with as many compatible inert changes as possible, of one kind of field each, and the changes."""
     groups: dict[tuple[str, int], tuple[Changes, list[str]]] = {}
     for key, found in cases_of(table):
         if found.verdict == INERT and "encoder.start_from" not in found.under:  # which is not inert itself
-            put_into_group(groups, config, key, found, places)
-    return [(build(config, changes, places), keys) for changes, keys in groups.values()]
+            add_to_group(groups, config, key, found, start_folders)
+    return [(build(config, changes, start_folders), keys) for changes, keys in groups.values()]
 
 
-def put_into_group(
+def add_to_group(
     groups: dict[tuple[str, int], tuple[Changes, list[str]]],
     config: TrialConfig,
     key: str,
     found: Case,
-    places: dict[str, str],
+    start_folders: dict[str, str],
 ) -> None:
     """Adds a change to the first compatible group of its kind."""
     more, kind = {**found.under, key: found.value}, key if key.endswith(".role") else key.rpartition(".")[0]
     for number in itertools.count():
         changes, keys = groups.setdefault((kind, number), ({}, []))
         is_free = changes.keys().isdisjoint(more)
-        if is_free and (not keys or is_allowed(config, {**changes, **more}, places)):
+        if is_free and (not keys or is_allowed(config, {**changes, **more}, start_folders)):
             changes.update(more)
             keys.append(key)
             return
 
 
-def is_allowed(config: TrialConfig, changes: Changes, places: dict[str, str]) -> bool:
+def is_allowed(config: TrialConfig, changes: Changes, start_folders: dict[str, str]) -> bool:
     try:
-        build(config, changes, places)
+        build(config, changes, start_folders)
     except ValueError:
         return False
     return True
 
 
-def bases_slow_but(every: int) -> list[Any]:
+def mostly_slow_bases(every: int) -> list[Any]:
     """All bases as parameters; every n-th is in the ordinary run, the others are slow."""
     return [pytest.param(name, marks=[pytest.mark.slow] * (number % every > 0)) for number, name in enumerate(BASES)]
 
 
-@pytest.mark.parametrize("name", bases_slow_but(3))
+@pytest.mark.parametrize("name", mostly_slow_bases(3))
 def test_equal_keys_train_bit_for_bit_equal_results(
-    name: str, alone: TrialConfig, trainer: Trainer, places: dict[str, str]
+    name: str, alone: TrialConfig, trainer: Trainer, start_folders: dict[str, str]
 ) -> None:
-    config = build(alone, dict(BASES[name].changes), places)
+    config = build(alone, dict(BASES[name].changes), start_folders)
     whole, own = trainer.outcome(config), trainer.cut(config)
-    for changed, keys in groups_of(config, table_of(name), places):
+    for changed, keys in groups_of(config, table_of(name), start_folders):
         assert trainer.cut(changed).key == own.key, keys
         assert_equal(whole, trainer.outcome(changed))
 
 
-def is_scored(name: str) -> bool:
+def is_origin_or_score(name: str) -> bool:
     """Parts of a state with its origin or its scores."""
     return name in ("origin", "best")
 
 
-@pytest.mark.parametrize("name", bases_slow_but(6))
+@pytest.mark.parametrize("name", mostly_slow_bases(6))
 def test_effective_settings_change_the_result(
-    name: str, alone: TrialConfig, trainer: Trainer, places: dict[str, str]
+    name: str, alone: TrialConfig, trainer: Trainer, start_folders: dict[str, str]
 ) -> None:
-    config = build(alone, dict(BASES[name].changes), places)
+    config = build(alone, dict(BASES[name].changes), start_folders)
     outcomes: dict[TrialConfig, Outcome] = {}
     for key, found in cases_of(table_of(name)):
         if found.verdict not in (REACHES, SCORES, BEST):
             continue
-        under = build(config, found.under, places) if found.under else config
+        under = build(config, found.under, start_folders) if found.under else config
         before = outcomes.setdefault(under, trainer.outcome(under)) if under not in outcomes else outcomes[under]
-        after = trainer.outcome(build(under, {key: found.value}, places))
+        after = trainer.outcome(build(under, {key: found.value}, start_folders))
         if found.verdict == REACHES:
-            assert difference(before, after, is_scored) is not None, f"{key}={found.value}"
+            assert difference(before, after, is_origin_or_score) is not None, f"{key}={found.value}"
         else:
-            assert difference(before, after, lambda n: is_scored(n) or n.startswith("stage_best")) is None, key
+            assert difference(before, after, lambda n: is_origin_or_score(n) or n.startswith("stage_best")) is None, key
 
 
 ONE_SET: list[Changes] = [
@@ -267,7 +269,7 @@ def test_a_longer_stage_passes_the_end_of_a_shorter_one_unless_its_length_counts
     assert (trainer.cut(short, 0, epochs).key != trainer.cut(long, 0, epochs).key) == counts
     one, other = trainer.outcome(short, 0, epochs), trainer.outcome(long, 0, epochs)
     if counts:
-        assert difference(one, other, is_scored) is not None
+        assert difference(one, other, is_origin_or_score) is not None
     else:
         assert_equal(one, other)
 
@@ -288,7 +290,7 @@ def test_overall_scores_are_in_the_state_of_a_trial_without_later_tasks(alone: T
     first, second = trainer.outcome(complete), trainer.outcome(incomplete)
     assert first.numbers["best"].keys() == {"qqp", "overall"}
     assert second.numbers["best"].keys() == {"qqp"}
-    assert difference(first, second, is_scored) is None
+    assert difference(first, second, is_origin_or_score) is None
     shorter = incomplete.override({"stages.1.tasks": ["qqp", "sst", "sts"]})
     assert trainer.cut(shorter).key == trainer.cut(incomplete).key
     assert_equal(second, trainer.outcome(shorter))
@@ -311,7 +313,7 @@ LATER_STAGE: list[tuple[str, Changes, bool]] = [
     ("the first stage's length", {"stages.0.epochs": 2}, False),
     ("the second stage's beginning", {"stages.1.reset_optimizer": True}, False),
     ("the second stage's beginning, first", {"stages.0.reset_optimizer": True}, True),
-    ("moments that start anew anyway", {"stages.1.start_from": "best", "stages.1.reset_optimizer": True}, False),
+    ("moments that are reset anyway", {"stages.1.start_from": "best", "stages.1.reset_optimizer": True}, False),
 ]
 
 
@@ -320,9 +322,9 @@ def test_the_settings_of_a_second_stage_count_from_its_start(alone: TrialConfig,
     for what, changes, stays in LATER_STAGE:
         assert (trainer.cut(alone.override(changes), 1, 1).key == own) == stays, what
     best = alone.override({"stages.1.start_from": "best"})
-    anew = best.override({"stages.1.reset_optimizer": True})
-    assert trainer.cut(best, 1, 1).key == trainer.cut(anew, 1, 1).key
-    assert_equal(trainer.outcome(best, 1, 1), trainer.outcome(anew, 1, 1))
+    reset = best.override({"stages.1.reset_optimizer": True})
+    assert trainer.cut(best, 1, 1).key == trainer.cut(reset, 1, 1).key
+    assert_equal(trainer.outcome(best, 1, 1), trainer.outcome(reset, 1, 1))
 
 
 LAYOUT: list[tuple[Changes, bool]] = [

@@ -75,12 +75,12 @@ def test_the_best_weights_of_a_stage_are_in_the_key_where_the_next_starts_from_t
     best = config.override({"stages.1.start_from": "best"})
     assert [next_stage_starts_from_best(config, index) for index in (0, 1)] == [False, False]
     assert [next_stage_starts_from_best(best, index) for index in (0, 1)] == [True, False]
-    for plain, asking in zip(cuts_of(config)[:3], cuts_of(best)[:3], strict=True):
-        assert asking.key_with_best is None
-        assert asking.key == plain.key_with_best != plain.key
-    for plain, asking in zip(cuts_of(config)[3:], cuts_of(best)[3:], strict=True):
-        assert asking.key_with_best is not None
-        assert {asking.key, asking.key_with_best}.isdisjoint({plain.key, plain.key_with_best})
+    for plain, from_best in zip(cuts_of(config)[:3], cuts_of(best)[:3], strict=True):
+        assert from_best.key_with_best is None
+        assert from_best.key == plain.key_with_best != plain.key
+    for plain, from_best in zip(cuts_of(config)[3:], cuts_of(best)[3:], strict=True):
+        assert from_best.key_with_best is not None
+        assert {from_best.key, from_best.key_with_best}.isdisjoint({plain.key, plain.key_with_best})
 
 
 def changing(config: TrialConfig, origin: Origin, first: TrialConfig | None = None) -> list[bool]:
@@ -158,13 +158,13 @@ def test_encoder_and_environment_count_for_every_stage(changed: dict[str, Any], 
 
 
 def test_the_order_of_keys_and_the_type_of_a_mapping_do_not_count(config: TrialConfig) -> None:
-    turned = Origin(
+    reordered = Origin(
         encoder="e",
         started=dict(reversed(list(ORIGIN.started.items()))),
         data=dict(reversed(list(ORIGIN.data.items()))),
         environment=dict(reversed(list(ORIGIN.environment.items()))),
     )
-    assert cuts_of(config, turned) == cuts_of(config)
+    assert cuts_of(config, reordered) == cuts_of(config)
 
 
 def test_a_change_affects_only_its_part_of_the_key(config: TrialConfig) -> None:

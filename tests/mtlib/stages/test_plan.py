@@ -13,7 +13,7 @@ from mtlib.stages.plan import first_scored_epoch, num_epochs, plan_stages, tasks
 from mtlib.stages.sampler import epoch_steps
 
 ALL = ("sst", "qqp", "sts")
-ROWS_OF_THE_COURSE = {"sst": 8544, "qqp": 141498, "sts": 6040}
+CS224N_ROWS = {"sst": 8544, "qqp": 141498, "sts": 6040}
 STAGGERED = TrialConfig(
     stages=(
         StageConfig(tasks=("qqp",), epochs=2),
@@ -23,7 +23,7 @@ STAGGERED = TrialConfig(
 
 
 def test_staggered_fine_tuning_on_the_cs224n_data_by_hand() -> None:
-    first, second = plan_stages(STAGGERED, ROWS_OF_THE_COURSE)
+    first, second = plan_stages(STAGGERED, CS224N_ROWS)
     assert (first.index, first.tasks, first.order, first.epochs) == (0, ("qqp",), "batch_round_robin", 2)
     assert (second.index, second.tasks, second.order, second.epochs) == (1, ALL, "sampled_round_robin", 13)
     assert first.steps == (8844, 8844)  # 141498 / 16, rounded up
@@ -33,9 +33,9 @@ def test_staggered_fine_tuning_on_the_cs224n_data_by_hand() -> None:
 
 def test_a_summed_round_robin_takes_a_step_per_round() -> None:
     stage = StageConfig(tasks=ALL, sum_losses=True, epochs=10)
-    assert plan_stages(TrialConfig(stages=(stage,)), ROWS_OF_THE_COURSE)[0].steps == (8844,) * 10
+    assert plan_stages(TrialConfig(stages=(stage,)), CS224N_ROWS)[0].steps == (8844,) * 10
     sampled = StageConfig(tasks=ALL, order="sampled_round_robin", sum_losses=True)
-    assert plan_stages(TrialConfig(stages=(sampled,)), ROWS_OF_THE_COURSE)[0].steps == (534,)
+    assert plan_stages(TrialConfig(stages=(sampled,)), CS224N_ROWS)[0].steps == (534,)
 
 
 LENGTHS: dict[str, tuple[int, ...]] = {
@@ -55,7 +55,7 @@ LENGTHS: dict[str, tuple[int, ...]] = {
 @pytest.mark.parametrize("order", BATCH_ORDERS)
 def test_lengths_of_every_order_on_the_cs224n_data_by_hand(order: str) -> None:
     stage = StageConfig(tasks=ALL, order=order, epochs=4)
-    assert plan_stages(TrialConfig(stages=(stage,)), ROWS_OF_THE_COURSE)[0].steps == LENGTHS[order]
+    assert plan_stages(TrialConfig(stages=(stage,)), CS224N_ROWS)[0].steps == LENGTHS[order]
 
 
 def test_epochs_of_different_lengths_are_counted_one_by_one() -> None:
@@ -74,7 +74,7 @@ def test_extra_data_has_its_own_batch_size() -> None:
 
 def test_steps_per_epoch_is_the_length_of_an_epoch() -> None:
     stage = StageConfig(tasks=ALL, epochs=25, steps_per_epoch=1000)
-    (planned,) = plan_stages(TrialConfig(stages=(stage,)), ROWS_OF_THE_COURSE)
+    (planned,) = plan_stages(TrialConfig(stages=(stage,)), CS224N_ROWS)
     assert (planned.steps, planned.num_steps) == ((1000,) * 25, 25000)
 
 

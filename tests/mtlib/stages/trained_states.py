@@ -49,10 +49,10 @@ class Trainer:
 
     def corpus(self, config: TrialConfig) -> Corpus:
         """The data of a configuration."""
-        wanted = frozenset(find_row_sources(config, self.folder).items())
-        if wanted not in self.corpora:
-            self.corpora[wanted] = tokenize(read_data(config, self.folder), self.encoder.tokenizer, self.cache)
-        return self.corpora[wanted]
+        sources = frozenset(find_row_sources(config, self.folder).items())
+        if sources not in self.corpora:
+            self.corpora[sources] = tokenize(read_data(config, self.folder), self.encoder.tokenizer, self.cache)
+        return self.corpora[sources]
 
     def origin(self, config: TrialConfig) -> Origin:
         """The origin of a trial."""
@@ -78,11 +78,13 @@ class Trainer:
             end_epoch(run)
         state = state_of(run)
         numbers = {name: value for name, value in state.numbers.items() if name != "seconds"}
-        scores, predictions = shown(reports)
+        scores, predictions = plain_reports(reports)
         return Outcome(dict(state.tensors), numbers, scores, predictions)
 
 
-def shown(reports: list[EpochReport]) -> tuple[list[tuple[Any, ...]], list[tuple[str, str, list[str], np.ndarray]]]:
+def plain_reports(
+    reports: list[EpochReport],
+) -> tuple[list[tuple[Any, ...]], list[tuple[str, str, list[str], np.ndarray]]]:
     """Points and predictions of some epochs."""
     points = [point for report in reports for point in report.points]
     parts = [part for report in reports for part in report.predictions]

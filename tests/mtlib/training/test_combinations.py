@@ -51,13 +51,13 @@ equivalent runs soon differ visibly."""
 def two_workers(run_on_both: RunOnBoth) -> Callable[[Material], torch.Tensor]:
     """Trains on two worker processes; returns the details of every step, equal on both."""
 
-    def ask(inputs: Material) -> torch.Tensor:
+    def train_both(inputs: Material) -> torch.Tensor:
         found = run_on_both(details_of, inputs.config, inputs.corpus, inputs.encoder)
         first, second = map(torch.tensor, found)
         assert torch.equal(first, second)
         return first
 
-    return ask
+    return train_both
 
 
 def details_of(

@@ -38,10 +38,10 @@ READING: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def model(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> MultiTaskModel:
-    return telling(MultiTaskModel(tiny_config, tiny_encoder))
+    return enlarge_weights(MultiTaskModel(tiny_config, tiny_encoder))
 
 
-def telling(model: MultiTaskModel) -> MultiTaskModel:
+def enlarge_weights(model: MultiTaskModel) -> MultiTaskModel:
     """The model with large weights in training mode, so that its logits differ strongly between texts."""
     with torch.no_grad():
         for parameter in model.parameters():
@@ -99,7 +99,7 @@ def test_scores_do_not_depend_on_the_evaluation_batch_size(
     task: str, name: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     tiny_config = tiny_config.override(READING[name])
-    model = telling(
+    model = enlarge_weights(
         MultiTaskModel(tiny_config, tiny_encoder)
     ).double()  # so that correlations do not depend on rounding in fp32
     found = []
@@ -226,12 +226,12 @@ def test_scored_train_rows_are_the_same_for_every_seed_and_replicate(
         assert np.array_equal(scored_train_rows(tiny_config.override(change), tiny_corpus, "sst"), rows)
 
 
-@pytest.mark.parametrize(("asked", "given"), [(0, 0), (1, 1), (29, 29), (30, 30), (31, 30), (2000, 30)])
+@pytest.mark.parametrize(("setting", "count"), [(0, 0), (1, 1), (29, 29), (30, 30), (31, 30), (2000, 30)])
 def test_at_most_all_train_rows_are_scored(
-    asked: int, given: int, tiny_config: TrialConfig, tiny_corpus: Corpus
+    setting: int, count: int, tiny_config: TrialConfig, tiny_corpus: Corpus
 ) -> None:
-    config = tiny_config.override({"tasks.sst.scored_train_rows": asked})
-    assert len(scored_train_rows(config, tiny_corpus, "sst")) == given
+    config = tiny_config.override({"tasks.sst.scored_train_rows": setting})
+    assert len(scored_train_rows(config, tiny_corpus, "sst")) == count
 
 
 def test_the_accuracy_of_classes_matches_scikit_learn() -> None:

@@ -155,20 +155,20 @@ def test_only_the_encoder_and_modules_of_active_tasks_are_trained(new: New) -> N
     names = [name for name, _ in model.named_parameters()]
     encoder = {name for name in names if name.startswith("encoder.")}
 
-    def beside(*prefixes: str) -> set[str]:
+    def with_encoder(*prefixes: str) -> set[str]:
         found = {name for name in names if name.startswith(prefixes)}
         assert all(any(name.startswith(prefix) for name in found) for prefix in prefixes)
         return encoder | found
 
     expected = {
         (): encoder,
-        ("sst",): beside("heads.sst.", "pals.sst.", "projection.", "log_variances.sst"),
-        ("qqp",): beside("heads.qqp.", "pals.qqp.", "relational.", "log_variances.qqp"),
-        ("sts",): beside("heads.sts.", "relational.", "log_variances.sts"),
+        ("sst",): with_encoder("heads.sst.", "pals.sst.", "projection.", "log_variances.sst"),
+        ("qqp",): with_encoder("heads.qqp.", "pals.qqp.", "relational.", "log_variances.qqp"),
+        ("sts",): with_encoder("heads.sts.", "relational.", "log_variances.sts"),
         ALL: set(names),
     }
-    for tasks, wanted in expected.items():
-        assert set(trained_parameters(config, model, tasks)) == wanted
+    for tasks, trained in expected.items():
+        assert set(trained_parameters(config, model, tasks)) == trained
     groups = make_optimizer(config, model, ("qqp",)).param_groups
     held = [id(parameter) for group in groups for parameter in group["params"]]
     assert set(held) == {id(model.get_parameter(name)) for name in expected[("qqp",)]}

@@ -20,13 +20,19 @@ from tests.one_line_error import one_line_error
 PLAIN: dict[str, Any] = {"smart.weight": 0, "encoder.max_length": 40, "encoder.dropout": None}
 SMART = {**PLAIN, "smart.weight": 1, "smart.tasks": ["sst"]}
 PALS = {**PLAIN, "pals.size": 4, "pals.num_heads": 2, "pals.tasks": ["sst", "qqp"]}
-BESIDE = {**PALS, "pals.placement": "layer"}
+PARALLEL_PALS = {**PALS, "pals.placement": "layer"}
 BF16 = {**PLAIN, "precision": "bf16"}
-KINDS: dict[str, dict[str, Any]] = {"plain": PLAIN, "SMART": SMART, "PALs": PALS, "PALs beside": BESIDE, "bf16": BF16}
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": PLAIN,
+    "SMART": SMART,
+    "PALs": PALS,
+    "parallel PALs": PARALLEL_PALS,
+    "bf16": BF16,
+}
 ALLOWED = {
     "canine": ("plain", "bf16"),
-    "deberta": ("plain", "SMART", "PALs", "PALs beside"),
-    "ibert": ("plain", "PALs", "PALs beside", "bf16"),
+    "deberta": ("plain", "SMART", "PALs", "parallel PALs"),
+    "ibert": ("plain", "PALs", "parallel PALs", "bf16"),
     "longformer": ("plain", "bf16"),
 }
 Try = Callable[..., None]
@@ -66,7 +72,7 @@ def test_every_encoder_takes_a_plain_step(name: str, try_out: Try) -> None:
         ("longformer", "PALs", "with PALs (attention), got: a LongformerLayer beside which PALs stand must be given"),
         (
             "longformer",
-            "PALs beside",
+            "parallel PALs",
             "with PALs (layer), got: a LongformerLayer beside which PALs stand must be given",
         ),
         (
@@ -95,7 +101,7 @@ def test_bf16_on_a_gpu_is_not_tried_on_a_cpu(try_out: Try) -> None:
 def test_an_encoder_with_blocks_is_tried_with_a_full_block(try_out: Try) -> None:
     sparse = BigBirdConfig(**SMALL, **ENDS, block_size=4, num_random_blocks=1)  # full attention up to 28 tokens
     try_out(sparse, PLAIN)
-    for kind in ("SMART", "PALs", "PALs beside"):
+    for kind in ("SMART", "PALs", "parallel PALs"):
         assert "of 39 tokens" in one_line_error(try_out, sparse, KINDS[kind])
         try_out(sparse, {**KINDS[kind], "encoder.max_length": 28})
 
@@ -117,9 +123,9 @@ def test_texts_have_the_length_of_the_trials(try_out: Try, monkeypatch: pytest.M
 def test_each_kind_of_step_is_tried_once(try_out: Try, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = list[tuple[int, tuple[str, ...]]]()
 
-    def note(config: TrialConfig, task: str, _pretrained: PretrainedEncoder, asked: tuple[str, ...]) -> None:
+    def note(config: TrialConfig, task: str, _pretrained: PretrainedEncoder, features: tuple[str, ...]) -> None:
         assert task in config.active_tasks
-        tried.append((config.encoder.max_length, asked))
+        tried.append((config.encoder.max_length, features))
 
     monkeypatch.setattr(preflight, "try_step", note)
     weights = [{**SMART, "smart.weight": weight} for weight in (0, 0.5, 1)]

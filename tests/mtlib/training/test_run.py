@@ -29,7 +29,7 @@ from mtlib.training.step import take_step
 
 NewRun = Callable[..., Run]
 SECOND = 8  # steps of an epoch of the second stage: 4 of SST and 4 of QQP
-PLACES = [
+POSITIONS = [
     # stage, epoch and step within it; steps done within the stage and over all; the epoch over all
     ((0, 0, 0), (0, 0), 1),
     ((0, 0, 3), (3, 3), 1),
@@ -69,16 +69,16 @@ def tensors_of(run: Run) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in tensors.items()}
 
 
-def held_by(run: Run) -> set[str]:
+def optimizer_names(run: Run) -> set[str]:
     """Names of the optimizer's parameters."""
     held = {id(parameter) for group in run.optimizer.param_groups for parameter in group["params"]}
     return {name for name, parameter in run.model.named_parameters() if id(parameter) in held}
 
 
-@pytest.mark.parametrize(("place", "steps", "epoch"), PLACES)
-def test_the_position_by_hand(place: tuple[int, ...], steps: tuple[int, ...], epoch: int, run: Run) -> None:
+@pytest.mark.parametrize(("position", "steps", "epoch"), POSITIONS)
+def test_the_position_by_hand(position: tuple[int, ...], steps: tuple[int, ...], epoch: int, run: Run) -> None:
     assert [stage.num_steps for stage in run.plan] == [4, 2 * SECOND]
-    run.stage, run.epoch, run.step = place
+    run.stage, run.epoch, run.step = position
     assert (run.stage_step, run.total_step) == steps
     assert run.total_epoch == epoch
     assert run.is_last_epoch == (epoch == 3)
@@ -122,7 +122,7 @@ def test_after_the_last_epoch_the_position_is_past_the_end(run: Run) -> None:
 
 def test_the_optimizer_is_carried_over_a_stages_end_with_new_heads_added(run: Run) -> None:
     advance(run, 3)
-    assert held_by(run) == set(trained_parameters(run.config, run.model, ("qqp",)))
+    assert optimizer_names(run) == set(trained_parameters(run.config, run.model, ("qqp",)))
     take_step(run, epoch_steps(run.config, 0, 0, run.lengths, run.own_rows)[3])
     before = tensors_of(run)
     next_epoch(run)
@@ -131,7 +131,7 @@ def test_the_optimizer_is_carried_over_a_stages_end_with_new_heads_added(run: Ru
     assert after.keys() == before.keys()
     assert all(torch.equal(tensor, before[name]) for name, tensor in after.items())
     assert after["heads.qqp.weight.step"] == 4
-    assert held_by(run) == set(trained_parameters(run.config, run.model, ("sst", "qqp")))
+    assert optimizer_names(run) == set(trained_parameters(run.config, run.model, ("sst", "qqp")))
     assert not [name for name in after if name.startswith("heads.sst.") and name.endswith(MOMENTS)]
     advance(run, 2)  # one of SST, one of QQP
     counts = {name: tensor.item() for name, tensor in tensors_of(run).items() if name.endswith(".step")}
@@ -166,7 +166,7 @@ def test_a_run_restored_from_a_folder_continues_bit_for_bit(
     for one, other in ((run, again), (again, run)):
         assert (one.stage, one.epoch, one.step) == (other.stage, other.epoch, other.step)
         assert (one.sums, one.best) == (other.sums, other.best)
-        assert held_by(one) == held_by(other)
+        assert optimizer_names(one) == optimizer_names(other)
     assert all(type(best) is tuple for best in again.best.values())
     for more in (0, 5):
         torch.manual_seed(more)  # another process would have another global stream
@@ -238,13 +238,13 @@ def test_a_state_beyond_the_trials_stages_or_epochs_is_refused(run: Run, new_run
 
 
 def test_a_state_without_the_best_weights_of_the_next_stage_is_refused(new_run: NewRun) -> None:
-    plain, asking = new_run({**FROM_BEST, "stages.1.start_from": "last"}), new_run(FROM_BEST)
-    restore(asking, state_of(plain))  # none yet: no epoch has been scored
+    plain, from_best = new_run({**FROM_BEST, "stages.1.start_from": "last"}), new_run(FROM_BEST)
+    restore(from_best, state_of(plain))  # none yet: no epoch has been scored
     finish_epoch(plain, 0.5)
     with pytest.raises(ValueError, match=r"must hold the stage's best weights, .*, got one without them$"):
-        restore(asking, state_of(plain))
-    finish_epoch(asking, 0.5)
-    restore(plain, state_of(asking))  # more than it needs
+        restore(from_best, state_of(plain))
+    finish_epoch(from_best, 0.5)
+    restore(plain, state_of(from_best))  # more than it needs
     assert plain.stage_best is None
 
 
@@ -285,7 +285,7 @@ def test_a_stage_that_starts_from_the_best_epoch_has_its_weights_and_a_new_optim
         assert torch.equal(run.model.state_dict()[name], tensor), name
         assert torch.equal(run.teacher.state_dict()[name], tensor), name
     assert optimizer_tensors(run.optimizer, run.model) == {}
-    assert held_by(run) == set(trained_parameters(run.config, run.model, ("sst", "qqp")))
+    assert optimizer_names(run) == set(trained_parameters(run.config, run.model, ("sst", "qqp")))
     assert run.stage_best is None  # no stage starts from the best epoch of this one
     assert not any(module.training for module in run.teacher.modules())
     assert run.model.training
@@ -337,7 +337,7 @@ def test_a_run_with_teacher_and_best_weights_is_restored_bit_for_bit(
 ) -> None:
     learning = {**FROM_BEST, "loss_weighting": "uncertainty"}
     folder, run = StateFolder(path=tmp_path), new_run(learning)
-    go(run, steps)
+    advance_with_best(run, steps)
     save_state(folder, run.total_step, state_of(run))
     state = load_state(folder)
     assert state is not None
@@ -348,7 +348,7 @@ def test_a_run_with_teacher_and_best_weights_is_restored_bit_for_bit(
     for more in (0, 2, 4, 5):
         torch.manual_seed(more)  # another process would have another global stream
         for one in (run, again):
-            go(one, more)
+            advance_with_best(one, more)
         assert_equal(tensors_of(run), tensors_of(again))
         assert (run.stage, run.epoch, run.step, run.sums) == (again.stage, again.epoch, again.step, again.sums)
         assert (run.stage_best is None) == (again.stage_best is None)
@@ -357,7 +357,7 @@ def test_a_run_with_teacher_and_best_weights_is_restored_bit_for_bit(
             assert_equal(run.stage_best[1], again.stage_best[1])
 
 
-def go(run: Run, steps: int) -> None:
+def advance_with_best(run: Run, steps: int) -> None:
     """Trains `steps` steps; the second epoch of the first stage is its best."""
     for _ in range(steps):
         take_step(run, epoch_steps(run.config, run.stage, run.epoch, run.lengths, run.own_rows)[run.step])

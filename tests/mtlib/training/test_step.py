@@ -149,11 +149,11 @@ def test_streams_differ_exactly_by_their_names(new_run: NewRun) -> None:
 
 
 def test_dropout_differs_by_worker_and_noise_does_not(new_run: NewRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, asked = new_run(), []
+    run, drawn_seeds = new_run(), []
     monkeypatch.setattr(mtlib.training.step, "num_workers", lambda: 2)
 
     def objective(_batches: list[Batch], places: list[Place]) -> tuple[Tensor, Tensor]:
-        asked.append((torch.initial_seed(), *(place.noise_seed for place in places)))
+        drawn_seeds.append((torch.initial_seed(), *(place.noise_seed for place in places)))
         return torch.tensor(0.0), torch.full((2, len(TERMS)), float("nan"))
 
     monkeypatch.setattr(run.objective, "forward", objective)
@@ -161,9 +161,9 @@ def test_dropout_differs_by_worker_and_noise_does_not(new_run: NewRun, monkeypat
         monkeypatch.setattr(mtlib.training.step, "worker_rank", lambda rank=rank: rank)
         with pytest.raises(TrainingDiverged):
             take_step(run, BOTH)
-    assert asked[0][0] != asked[1][0]
-    assert asked[0][1:] == asked[1][1:]
-    assert len(set(asked[0])) == 3
+    assert drawn_seeds[0][0] != drawn_seeds[1][0]
+    assert drawn_seeds[0][1:] == drawn_seeds[1][1:]
+    assert len(set(drawn_seeds[0])) == 3
 
 
 def test_each_worker_takes_its_own_rows(new_run: NewRun, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -486,10 +486,10 @@ def test_a_gradient_that_is_not_finite_changes_nothing_with_any_method(
 ) -> None:
     run = new_run({**SUMMED, "gradients": method, "proximal.weight": 1, "proximal.tasks": "qqp"})
     take_step(run, BOTH)
-    before, ask = everything(run), mtlib.loss.gradient_aggregation.gradients_by_task
+    before, real = everything(run), mtlib.loss.gradient_aggregation.gradients_by_task
 
     def poisoned(*arguments: Any) -> Any:
-        gradients, details = ask(*arguments)
+        gradients, details = real(*arguments)
         next(part for part in gradients[1] if part is not None).view(-1)[0] = value
         return gradients, details
 
@@ -616,7 +616,7 @@ def test_a_set_smaller_than_its_batch_size_is_one_full_batch(changes: dict[str, 
         assert losses[0] == pytest.approx(loss_by_hand(run, batch_of(run, step[0])).item(), rel=1e-5)
 
 
-def test_small_extra_data_is_one_full_batch_whatever_the_size_of_its_task(new_run: NewRun) -> None:
+def test_small_extra_data_is_one_full_batch_for_a_task_of_any_size(new_run: NewRun) -> None:
     run = new_run({**PLAIN, "stages.0.tasks": "sst", "data.sources.cfimdb.batch_size": 16})
     run.corpus = {**run.corpus, ("cfimdb", "train"): run.corpus["sst", "dev"]}
     part = StepBatch(set="cfimdb", rows=np.arange(13), turn=0)
