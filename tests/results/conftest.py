@@ -152,7 +152,7 @@ def trained_folder(
 
 @pytest.fixture
 def kill_at_rename(monkeypatch: pytest.MonkeyPatch) -> Kill:
-    """`kill_at_rename(n, is_before)`: the process ends just before or just after it gives the n-th file its name.
+    """`kill_at_rename(n, is_before)`: kills just before or just after the n-th rename of a file.
 
     Returns what is raised then; afterwards files are named as ever.
     """

@@ -105,7 +105,7 @@ def private_ray() -> Iterator[None]:
             runtime_env=worker_environment({}),
             log_to_driver=False,
             _temp_dir=folder,
-            # What else this machine is doing must not cost a worker its life in the middle of a test.
+            # Other processes on this machine must not get a worker killed in the middle of a test.
             _system_config={"memory_monitor_refresh_ms": 0},
         )
         yield

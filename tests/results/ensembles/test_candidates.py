@@ -261,7 +261,7 @@ def test_memory_holds_one_table_at_a_time(
 
     def read(trials: Mapping[int, int]) -> int:
         """The most that Arrow holds at a time, bytes."""
-        gc.collect()  # what other tests have left
+        gc.collect()  # memory of earlier tests
         folder, before = write_small_sweep(tmp_path / str(len(trials)), trials), pa.total_allocated_bytes()
         compact(folder)
         allocated.clear()

@@ -347,7 +347,7 @@ def test_best_shared_model_is_listed_and_can_be_requested() -> None:
     pool = pools[CLASSES.name]
     plain, found = select_ensemble(pool, FAST), select_ensemble(pool, FAST, one=one)
     assert found.methods[1:] == plain.methods
-    assert (found.method, found.automatic) == (plain.method, plain.automatic), "it is not among what is chosen from"
+    assert (found.method, found.automatic) == (plain.method, plain.automatic), "automatic selection does not include it"
     beside = found.methods[0]
     assert (beside.name, beside.num_models) == (ONE_MODEL, 1)
     assert (beside.in_sample, beside.cross_fitted) == (one.in_sample["sst"], one.fitted["sst"].score)

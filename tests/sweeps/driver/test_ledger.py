@@ -83,7 +83,7 @@ def test_returned_trial_is_queued_and_its_wait_does_not_count(make_plan: MakePla
     assert ledger.num_unfinished == 3
     assert not ledger.progress
     start(ledger, at=NOON + 500, kind="resumed")
-    assert ledger.records["0000-r0"].best == {"sst": 0.5}, "what it had reported is not reported again"
+    assert ledger.records["0000-r0"].best == {"sst": 0.5}, "its reports are not repeated"
     end(ledger, "complete", NOON + 550)
     assert ledger.records["0000-r0"].wall_seconds == 150
     assert ledger.num_unfinished == 2

@@ -197,7 +197,7 @@ def test_resources_are_freed_and_no_process_is_left(sweep: FinishedSweep) -> Non
     copies = {TRIALS_BACKUP_FILE, CURVES_BACKUP_FILE}
     assert left == {"trials.parquet", "curves.parquet", "predictions", "trials", JOURNAL_NAME, HEARTBEAT_FILE, *copies}
     states = list(sweep.plan.options.folder.glob("trials/*/checkpoint/state-*"))
-    assert states == [], "what has ended on its lane needs no state any more"
+    assert states == [], "an ended trial needs no state"
 
 
 @pytest.mark.slow

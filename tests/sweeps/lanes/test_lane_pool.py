@@ -161,7 +161,7 @@ def test_closed_or_used_lanes_are_replaced_and_lanes_that_cannot_load_are_not(
 
     monkeypatch.setattr(sweeps.lanes.lane_pool, "num_more_lanes", more)
     scale_now(pool, num_unfinished=5)
-    assert asked == [1], "the place of the lane that cannot load is not filled again"
+    assert asked == [1], "a lane that cannot load is not replaced"
     assert names(pool) == ["sweep-lane4", "sweep-lane5"]
 
 

@@ -241,7 +241,7 @@ def test_interruption_ends_queued_trials_and_stops_running_ones() -> None:
         at_epoch = begin(mailbox.report_epoch("running", report(1, 0.5)))
         await settle()
         await mailbox.interrupt()
-        assert await at_epoch is None, "nobody has judged it"
+        assert await at_epoch is None, "there is no decision"
         assert await mailbox.report_progress("running", {"step": 2}) is True
         assert await mailbox.next_report("queued") == TrialEnd(status="interrupted")
         assert await mailbox.next_trial("b", "host", 2) == "close"

@@ -1,4 +1,4 @@
-"""The mailbox without Ray where lanes are lost, closed or replaced, and what then becomes of their trials."""
+"""The mailbox without Ray where lanes are lost, closed or replaced, and what happens to their trials."""
 
 import asyncio
 
@@ -107,7 +107,7 @@ def test_worker_that_outlives_its_lane_neither_restarts_nor_ends_its_trial() -> 
         await mailbox.report_end("t", "complete", None, {})
         await on_lane(mailbox, "b", HEAD)
         assert (await mailbox.next_trial("b", "host", 1)).trial_id == "next"  # type: ignore[union-attr]
-        assert await mailbox.next_report("t") == TrialEnd(status="complete"), "what it says of its end is true"
+        assert await mailbox.next_report("t") == TrialEnd(status="complete"), "its report of the end holds"
 
     asyncio.run(scenario())
 

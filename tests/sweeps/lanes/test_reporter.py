@@ -1,4 +1,4 @@
-"""A trial's reporter: what it sends to the mailbox, which this file stands in for, and what it makes of the answers."""
+"""A trial's reporter: what it sends to the mailbox, which this file stands in for, and its use of the answers."""
 
 import shutil
 from dataclasses import asdict, dataclass

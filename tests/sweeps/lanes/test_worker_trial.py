@@ -56,9 +56,9 @@ class ReporterStub:
         self.steps: list[int] = []
         self.replayed: list[int] = []
         self.while_waiting: list[Hook] = []
-        """Done one after the other, each time that the trial has waited; once there are none, it is not wanted."""
-        self.stops_behind: int | None = None
-        """Epoch behind which the scheduler stops the trial."""
+        """Called one by one, at each wait of the trial; without any left, the trial is not wanted."""
+        self.stops_after: int | None = None
+        """Epoch after which the scheduler stops the trial."""
         self.at_step: Callable[[int], bool] = lambda _step: True
 
     def report_starting_point(self, beginning: StartingPoint) -> None:
@@ -78,8 +78,8 @@ class ReporterStub:
 
     def replay(self, epochs: int, _config: TrialConfig) -> int | None:
         self.replayed.append(epochs)
-        self.is_stopped = self.stops_behind is not None and self.stops_behind <= epochs
-        return self.stops_behind if self.is_stopped else None
+        self.is_stopped = self.stops_after is not None and self.stops_after <= epochs
+        return self.stops_after if self.is_stopped else None
 
     def on_step(self, progress: StepProgress) -> bool:
         self.steps.append(progress.step)
@@ -88,7 +88,7 @@ class ReporterStub:
     def on_epoch(self, report: EpochReport) -> bool:
         if worker_rank() == 0:
             write_epoch(self.folder.sweep_folder, self.folder.trial_id, report)
-        self.is_stopped = report.epoch == self.stops_behind
+        self.is_stopped = report.epoch == self.stops_after
         return not self.is_stopped
 
 
@@ -265,7 +265,7 @@ def test_trial_stopped_in_reused_epochs_keeps_no_later_ones(storage: TrialStorag
     first, folder = storage.trial_folder("sweep/0000-r0"), storage.trial_folder("sweep/0001-r0")
     run_trial(make_run(storage.load_trial(stages__1__epochs=4), first))
     reporter = ReporterStub(folder)
-    reporter.stops_behind = 2
+    reporter.stops_after = 2
     assert run_trial(make_run(storage.load_trial(stages__1__epochs=6), folder, reporter)) == ("pruned", None)
     curves = read_trial_curves(open_folder(folder.sweep_folder), folder.trial_id).to_pylist()
     assert {row["epoch"] for row in curves} == {1, 2}
@@ -284,7 +284,7 @@ def test_trial_stopped_in_replay_is_pruned_without_a_step(storage: TrialStorage)
     trial, folder = storage.load_trial(), storage.trial_folder()
     train_trial(trial, folder, until_epoch=2)
     reporter = ReporterStub(folder)
-    reporter.stops_behind = 2
+    reporter.stops_after = 2
     run = make_run(trial, folder, reporter)
     assert run_trial(run) == ("pruned", None)
     assert (reporter.steps, reporter.replayed) == ([], [2])
@@ -344,7 +344,7 @@ def test_trial_waits_for_a_worker_that_still_trains_it(storage: TrialStorage) ->
     reporter = ReporterStub(folder)
     reporter.while_waiting = [lambda: None, release]
     assert run_trial(make_run(trial, folder, reporter)) == ("complete", None)
-    assert [found.epochs for found in reporter.starting_points] == [1], "what it has left counts"
+    assert [found.epochs for found in reporter.starting_points] == [1], "its state is used"
     assert reporter.steps[0] == 5
 
 
@@ -460,7 +460,7 @@ def test_stage_is_claimed_only_while_it_is_trained(storage: TrialStorage) -> Non
 
 
 def stop_in_epoch_two(reporter: ReporterStub) -> None:
-    reporter.stops_behind = 2
+    reporter.stops_after = 2
 
 
 def interrupt_at_step_six(reporter: ReporterStub) -> None:
@@ -620,7 +620,7 @@ def test_storing_a_stage_is_tried_once(storage: TrialStorage) -> None:
 def test_only_complete_shared_trials_are_registered(storage: TrialStorage, shares: bool) -> None:
     trial, folder = storage.load_trial(), storage.trial_folder(shares=shares)
     reporter = ReporterStub(folder)
-    reporter.stops_behind = 2 if shares else None
+    reporter.stops_after = 2 if shares else None
     assert run_trial(make_run(trial, folder, reporter))[0] == ("pruned" if shares else "complete")
     assert not folder.finished_folder.exists()
 

@@ -364,7 +364,7 @@ def test_store_of_size_zero_stores_fetches_and_claims_nothing(store: StageStore,
     assert not has_stage(nothing, ONE)
     assert fetch_stage(nothing, ONE, tmp_path / "taken") is None
     assert not (tmp_path / "taken").exists()
-    assert keep(nothing, TWO, FILES) is None, "nothing to tell: nobody has asked for it to be kept"
+    assert keep(nothing, TWO, FILES) is None, "no message: no stage was meant to be stored"
     assert keys(store) == {ONE}
     with (
         claimed(nothing, TWO),
@@ -394,7 +394,7 @@ def test_mark_of_a_large_stage_expires_like_old_claims(store: StageStore) -> Non
     (note,) = (store.folder / ".claims").iterdir()
     note.write_text("?")
     with claimed(small, ONE) as held:
-        assert held.is_locked, "a damaged note says nothing"
+        assert held.is_locked, "a damaged mark is ignored"
     os.utime(note, (0, 0))
     keep_sized(small, TWO, 1, used=1)
     assert not note.exists()

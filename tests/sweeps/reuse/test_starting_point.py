@@ -149,7 +149,7 @@ def test_damaged_stage_is_removed_and_the_previous_one_used(trained: TrialStorag
 def test_stage_is_stored_once(trained: TrialStorage) -> None:
     folder, trial = trained.trial_folder("first/0000-r0"), trained.load_trial()
     assert store_cut(folder, trial.cuts[-1], 99.0, is_spare=True) is None
-    assert begin(trial, trained.trial_folder("second/0000-r0")).reused.seconds == 1.5, "what was there stays"
+    assert begin(trial, trained.trial_folder("second/0000-r0")).reused.seconds == 1.5, "the first entry stays"
 
 
 def test_reasons_for_not_storing_a_stage_are_returned(trained: TrialStorage) -> None:
@@ -228,7 +228,7 @@ def test_unusable_state_is_dropped_with_a_note(
     assert why in found.note
     assert "\n" not in found.note
     assert not folder.states.path.exists()
-    assert begin(trial, folder) == StartingPoint(epochs=0, reused=ReusedWork()), "it is said once"
+    assert begin(trial, folder) == StartingPoint(epochs=0, reused=ReusedWork()), "the note is given once"
     train_trial(trial, folder)
     assert_same(read_trial_files(folder), uninterrupted(storage, trial))
 

@@ -70,14 +70,14 @@ def train_trial(
     until_step: int | None = None,
     stores: bool = False,
 ) -> list[int]:
-    """Trains from the newest state in a trial's place; its numbers of optimizer steps, as they were taken.
+    """Trains from the newest state in a trial's folder; returns the numbers of its optimizer steps in order.
 
     Args:
-        course: the trial.
-        place: its place.
-        until_epoch: killed behind the state of this epoch.
-        until_step: killed behind this step.
-        keeps: whether ends of stages are kept for others.
+        trial: the trial.
+        folder: its folder.
+        until_epoch: killed after the state of this epoch.
+        until_step: killed after this step.
+        stores: whether ends of stages are stored for other trials.
     """
     steps: list[int] = []
 

@@ -87,7 +87,7 @@ def test_restored_rungs_decide_as_uninterrupted_ones(make_plan: MakePlan, seed: 
         assert decide(scheduler, trial(number), epoch, best, is_last=epoch == 10) == decision
         if decision == TrialScheduler.STOP:
             stopped.add(number)
-    assert stopped, "else this test shows nothing"
+    assert stopped, "otherwise this test shows nothing"
 
 
 def test_repeated_report_changes_nothing_in_a_restored_scheduler(make_plan: MakePlan) -> None:

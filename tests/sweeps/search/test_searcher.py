@@ -40,7 +40,7 @@ class Run:
             plan, open_study(plan.options.folder, plan.options.name), self.announced.append, max_live, known
         )
         self.count = 0
-        """How many suggestions were asked for: Tune's id of the newest trial."""
+        """Number of requested suggestions, which is Tune's id of the newest trial."""
 
     @property
     def study(self) -> optuna.Study:
@@ -165,7 +165,7 @@ def test_after_a_stop_nothing_is_suggested_and_interrupted_trials_stay_running_i
     run.fail()
     run.searcher.finish()
     assert run.suggest() == Searcher.FINISHED
-    assert run.states() == ["RUNNING"], "what was not suggested is not in the study"
+    assert run.states() == ["RUNNING"], "only suggested trials are in the study"
     assert run.study.get_trials()[0].user_attrs == {NUMBER_ATTRIBUTE: 0}
 
 
@@ -350,7 +350,7 @@ def test_trial_numbers_differ_from_the_studys_numbers(make_plan: MakePlan) -> No
     assert {number: trial.params["smart.weight"] for number, trial in trials.items()} == dict(
         enumerate((0.0, 0.3, 0.6, 1.0, 3.0))
     )
-    assert [number for number, trial in trials.items() if trial.number != number], "else this test shows nothing"
+    assert [number for number, trial in trials.items() if trial.number != number], "otherwise this test shows nothing"
 
 
 def test_unrecorded_draw_is_failed_and_its_number_reused(
@@ -551,7 +551,7 @@ class SimulatedSweep:
                 spec = run.announced[-1]
                 assert name not in running
                 left = self.statuses.get(name, "queued")
-                assert left in ("queued", "interrupted"), "what has ended is not trained again"
+                assert left in ("queued", "interrupted"), "ended trials are not trained again"
                 running[name] = run.count
                 if self.stream.random() < 0.1 and self.plan.options.search != "grid":
                     return False  # killed before the new trial came on record

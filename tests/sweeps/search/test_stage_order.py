@@ -100,7 +100,7 @@ def test_shorter_trial_precedes_a_longer_one_that_continues_it() -> None:
     long, short, other = keys("ten", cuts=["two"]), keys("two"), keys("else")
     order = StageOrder()
     assert order.choose([long, short]) == 1
-    assert order.choose([long, other, short]) == 1, "only what goes on behind another waits for it"
+    assert order.choose([long, other, short]) == 1, "only a trial that continues another waits for it"
     order.add_trial("short", short)
     assert order.choose([long]) is None
     order.remove_trial("short")

@@ -238,7 +238,7 @@ def test_newest_draw_of_a_repeated_configuration_counts(tmp_path: Path, tiny_con
     study = open_study(tmp_path, "s")
     study.tell(ask_known(study, space, "grid", 1, {"smart.weight": 1.0}), state=TrialState.FAIL)
     ask_known(study, space, "grid", 1, {"smart.weight": 1.0})
-    study.ask()  # killed before it had its number
+    study.ask()  # killed before it was numbered
     assert [(number, trial.number) for number, trial in newest_trials(study).items()] == [(1, 1)]
 
 
@@ -247,9 +247,9 @@ def test_draws_unknown_to_the_sweep_are_failed(tmp_path: Path, tiny_config: Tria
     study = open_study(tmp_path, "s")
     first, *_ = (ask_new(study, space, "random", 0, number)[0] for number in range(3))
     study.tell(first, 0.7)
-    study.ask()  # killed before it had its number
+    study.ask()  # killed before it was numbered
     for weight in (1.0, 2.0):
-        study.enqueue_trial({"smart.weight": weight})  # killed before they were asked for
+        study.enqueue_trial({"smart.weight": weight})  # killed before they were drawn
     fail_unknown(study, [0, 1])
     assert [trial.state.name for trial in study.trials] == ["COMPLETE", "RUNNING", *["FAIL"] * 4]
     fail_unknown(study, [0, 1])
