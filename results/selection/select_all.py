@@ -80,10 +80,10 @@ def select_from(
     for task in wanted:
         on_progress(f"{TASKS[task].title}: reading predictions ...")
         pools[task] = read_pool(sweeps, task)
-    one, found = find_shared_model(pools, request), dict[str, TaskSelection]()
+    shared_model, found = find_shared_model(pools, request), dict[str, TaskSelection]()
     for task, pool in pools.items():
         on_progress(f"{TASKS[task].title}: choosing among {len(pool.candidates):,} candidates ...")
-        found[task] = select_task(pool, request, one, base, on_progress)
+        found[task] = select_task(pool, request, shared_model, base, on_progress)
     return Selection(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         command=command,
@@ -101,7 +101,7 @@ def select_from(
 def select_task(
     pool: Pool,
     request: SelectionRequest,
-    one: SharedModel | None,
+    shared_model: SharedModel | None,
     base: frozenset[ConfigurationKey],
     on_progress: OnProgress,
 ) -> TaskSelection:
@@ -123,7 +123,7 @@ def select_task(
         request.settings,
         method=request.method,
         num_repeats=request.num_repeats,
-        one=one,
+        shared_model=shared_model,
         base=base,
         calibrate=request.calibrate,
     )

@@ -2,11 +2,13 @@
 
 import hashlib
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from mtlib.errors import require
+from mtlib.tasks import Task
 from results.comparison.bootstrap import Numbers
 from results.ensembles.base_configuration import ConfigurationKey
 from results.ensembles.candidates import Pool, without_copies
@@ -18,6 +20,7 @@ from results.records.selection import Contender, Member, TaskSelection
 from results.scoring.cross_fitting import CrossFitted, cross_fit, example_error
 from results.scoring.method_scores import (
     Baselines,
+    EvaluatedMethod,
     compare_with_baselines,
     evaluate_base,
     evaluate_fitted,
@@ -58,7 +61,7 @@ def select_ensemble(
     *,
     method: str = AUTOMATIC,
     num_repeats: int = 1,
-    one: SharedModel | None = None,
+    shared_model: SharedModel | None = None,
     base: frozenset[ConfigurationKey] = frozenset(),
     calibrate: bool = False,
 ) -> TaskSelection:
@@ -67,9 +70,9 @@ def select_ensemble(
     Scores come from all candidates, without copies; members of the ensemble are those whose weights were kept.
 
     Args:
-        method: `AUTOMATIC`, one of `SELECTION_METHODS`, or `ONE_MODEL`, which takes `one`.
+        method: `AUTOMATIC`, one of `SELECTION_METHODS`, or `ONE_MODEL`, which takes `shared_model`.
         num_repeats: of cross-fitting, with other folds each time.
-        one: the best model for all tasks together, whose scores are listed too.
+        shared_model: the best model for all tasks together, whose scores are listed too.
         base: where the base configuration was trained; its scores are listed too.
         calibrate: whether logits are divided by a temperature before they are averaged as probabilities.
 
@@ -83,24 +86,19 @@ def select_ensemble(
     distinct = without_copies(pool)
     kept = with_weights(distinct)
     chosen = {name: choose(kept, rows, settings) for name, choose in methods.items()}
-    evaluated = {
-        name: evaluate_method(name, choose, distinct, settings, num_repeats, chosen=chosen[name], kept=kept)
-        for name, choose in methods.items()
-    }
+    evaluate = partial(evaluate_method, pool=distinct, settings=settings, num_repeats=num_repeats, kept=kept)
+    evaluated = {name: evaluate(name, choose, chosen=chosen[name]) for name, choose in methods.items()}
     baselines = Baselines(single=evaluated[SINGLE], base=evaluate_base(pool, base, settings, num_repeats))
     listed = [] if baselines.base is None else [baselines.base]
-    if one is not None:
-        fitted, in_sample = one.fitted[pool.task.name], one.in_sample[pool.task.name]
-        listed.append(evaluate_fitted(ONE_MODEL, fitted, settings, in_sample=in_sample, num_models=1))
+    if shared_model is not None:
+        listed.append(evaluate_shared_model(shared_model, pool.task, settings))
     automatic = None
     if method == AUTOMATIC:
         method = one_standard_error_rule({name: found.fitted for name, found in evaluated.items()})
-        automatic = evaluate_method(
-            AUTOMATIC, automatic_method(methods), distinct, settings, num_repeats, chosen=chosen[method], kept=kept
-        )
+        automatic = evaluate(AUTOMATIC, automatic_method(methods), chosen=chosen[method])
     if method == ONE_MODEL:
-        assert one is not None
-        members = members_of(pool, equal_ensemble(np.array([pool.candidates.index(one.candidate)])))
+        assert shared_model is not None
+        members = members_of(pool, equal_ensemble(np.array([pool.candidates.index(shared_model.candidate)])))
     else:
         members = members_of(kept, chosen[method])
     return build_task_selection(
@@ -112,6 +110,12 @@ def select_ensemble(
         automatic=None if automatic is None else compare_with_baselines(automatic, baselines),
         trade_offs=find_trade_offs(distinct, kept, settings, methods, num_repeats=num_repeats),
     )
+
+
+def evaluate_shared_model(shared_model: SharedModel, task: Task, settings: Settings) -> EvaluatedMethod:
+    """The scores of the best model for all tasks together in one of its tasks."""
+    fitted, in_sample = shared_model.fitted[task.name], shared_model.in_sample[task.name]
+    return evaluate_fitted(ONE_MODEL, fitted, settings, in_sample=in_sample, num_models=1)
 
 
 def build_task_selection(pool: Pool, settings: Settings, **chosen: Any) -> TaskSelection:

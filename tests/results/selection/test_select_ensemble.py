@@ -345,13 +345,13 @@ def test_best_shared_model_is_listed_and_can_be_requested() -> None:
     pools = {task.name: build_pool(task, (0.5, 0.4, 0.2), num_rows=60) for task in (CLASSES, REGRESSION)}
     one = choose_shared_model(pools, FAST)
     pool = pools[CLASSES.name]
-    plain, found = select_ensemble(pool, FAST), select_ensemble(pool, FAST, one=one)
+    plain, found = select_ensemble(pool, FAST), select_ensemble(pool, FAST, shared_model=one)
     assert found.methods[1:] == plain.methods
     assert (found.method, found.automatic) == (plain.method, plain.automatic), "automatic selection does not include it"
     beside = found.methods[0]
     assert (beside.name, beside.num_models) == (ONE_MODEL, 1)
     assert (beside.in_sample, beside.cross_fitted) == (one.in_sample["sst"], one.fitted["sst"].score)
-    asked = select_ensemble(pool, FAST, method=ONE_MODEL, one=one)
+    asked = select_ensemble(pool, FAST, method=ONE_MODEL, shared_model=one)
     (member,) = asked.members
     assert (asked.method, asked.automatic, asked.score) == (ONE_MODEL, None, beside)
     assert (member.trial, member.epoch, member.weight) == (one.candidate.trial, one.candidate.epoch, 1)
