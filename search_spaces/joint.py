@@ -5,7 +5,7 @@ Cost:     As many trials of 15 epochs as `--trials`, fewer epochs where the sche
           course's data a GPU is needed; with a handful of trials TPE is no better than chance.
 Expected: The papers searched these one at a time: batch sizes moved the overall dev score by .007 (BERT and Beyond,
           table 5), SMART's weight by .009 (table 6), loss weights by .005 (Triple Threat, table 9), layer decay by
-          .018, all of it downward (table 10). Nobody has searched them together.
+          .018, all of it downward (table 10). No paper searches them together.
 Answer:   open; no run of ours on the course's full data yet.
 
 Some keys matter only beside certain values of others and are drawn only there: fixed weights where they are not

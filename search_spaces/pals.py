@@ -9,7 +9,7 @@ Expected: My PAL BERT, table 3 (SST, QQP, STS, overall): 0 baseline .361 .763 .2
 Answer:   open; no run of ours on the course's full data yet.
 
 Models 4 to 6 need two further files: see the space `pals_more_data`. The baseline trains SST, QQP and STS one after
-another in full in each epoch (4.2), against 1800 steps an epoch elsewhere. The order of model 1 is not said: here the
+another in full in each epoch (4.2), against 1800 steps an epoch elsewhere. The order of model 1 is not given: here the
 round robin of 4.1, for the same number of steps.
 """
 

@@ -7,7 +7,7 @@ Expected: BERT and Beyond, figure 2 and section 4.5 (dev accuracy over 10 epochs
           both. Table 3: with staggering and SMART, cross entropy .525, dual objective .540 on SST.
 Answer:   open; no run of ours on the course's full data yet.
 
-The figure is about SST; whether other tasks were trained beside it is not said. The exponent of the ordinal log-loss is
+The figure is about SST; whether other tasks were trained with it is not given. The exponent of the ordinal log-loss is
 not said either: 1, 1.5 and 2 are those of Castagnos et al. 2022.
 """
 

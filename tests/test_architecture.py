@@ -50,6 +50,23 @@ MAY_BE_TWICE = {
     "EXAMPLES": "the examples in a command's --help",
 }
 """Public names that several files may define, with the reason."""
+BETTER_TERMS = {
+    "anew": "again, new",
+    "complaint": "error",
+    "foretold": "predicted",
+    "had for which": "the cost of",
+    "kept aside": "held out",
+    "look": "evaluation on held-out rows",
+    "nobody": "no, none",
+    "refusal": "error",
+    "told": "passed, reported, described",
+    "way to choose": "selection method",
+    "ways to choose": "selection methods",
+    "yardstick": "reference, metric",
+}
+"""Words and phrases that no public name, test name or module docstring uses, with what they use instead."""
+BETTER_NAMES = BETTER_TERMS | {"course": "trial, order", "ground": "fixture, folder"}
+"""The same for names alone: in docstrings a course is CS224N."""
 EXCEPTIONS = {
     name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, Exception)
 }
@@ -232,6 +249,19 @@ def test_public_names_are_defined_once() -> None:
     twice = {name: modules for name, modules in places.items() if len(modules) > 1 and name not in MAY_BE_TWICE}
     assert not twice, f"names that several files define: {twice}"
     assert not [name for name in MAY_BE_TWICE if len(places[name]) < 2]
+
+
+@pytest.mark.parametrize("package", [*PACKAGES, "tests"])
+def test_names_and_docstrings_use_the_terms_of_the_field(package: str) -> None:
+    found = []
+    for path in sorted((ROOT / package).rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        names = ((name, name.replace("_", " "), BETTER_NAMES) for name in defined_names(tree))
+        docstring = ("the docstring", ast.get_docstring(tree) or "", BETTER_TERMS)
+        for where, text, terms in (*names, docstring):
+            used = [word for word in terms if re.search(rf"\b{word}\b", " ".join(text.lower().split()))]
+            found += [f"{path.relative_to(ROOT)}: {where}: {word!r}: better {terms[word]}" for word in used]
+    assert not found, "\n".join(found)
 
 
 def is_question(module: str) -> bool:

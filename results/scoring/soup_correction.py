@@ -1,6 +1,6 @@
 """What to expect of a soup: its cross-fitted score, less what it owes to epochs that were kept because of all of dev.
 
-Other ways to choose are scored on all candidates, soups only on those whose weights were kept, and a sweep keeps the
+Other selection methods are scored on all candidates, soups only on those whose weights were kept, and a sweep keeps the
 epochs that are best on all of dev. So the examples of a fold have had a part in what is chosen without them. How much
 that is worth shows in the best single model, which is cross-fitted twice: among all candidates, and among those kept.
 

@@ -2,7 +2,7 @@
 
 Optuna knows configurations; Tune trains each once or, with replicates, several times. The first training of a
 configuration decides whether it is pruned or has failed; if it completes, the replicates follow at once, before new
-configurations, and Optuna is told the mean of their best scores.
+configurations, and Optuna receives the mean of their best scores.
 
 When a sweep is stopped, configurations that have not ended stay running in the study, where dashboards show them,
 until the sweep is resumed.

@@ -326,7 +326,7 @@ def test_disk_estimates_of_run_and_dry_run_are_equal(
     assert disk_lines() == expected
 
 
-def test_refusal_by_the_cluster_leaves_no_folder(
+def test_cluster_error_leaves_no_folder(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(*_arguments: object) -> SweepOutcome:

@@ -75,9 +75,9 @@ def test_the_symmetric_divergence_equals_two_divergences_to_a_fixed_target(kind:
     factor = 2 if kind == "regression" else 1  # a squared difference is one term with gradients in both
     assert torch.allclose(factor * symmetric_divergence(kind, first, second), both(first, second), rtol=1e-9)
     expected = gradients_of(both, first, second)
-    for found, wanted in zip(gradients_of(fixed(kind), first, second), expected, strict=True):
-        assert torch.allclose(found, wanted, rtol=1e-9, atol=1e-12)
-        assert wanted.abs().max() > 1e-3
+    for found, expected_gradient in zip(gradients_of(fixed(kind), first, second), expected, strict=True):
+        assert torch.allclose(found, expected_gradient, rtol=1e-9, atol=1e-12)
+        assert expected_gradient.abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("kind", ["classes", "binary"])

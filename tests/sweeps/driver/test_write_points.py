@@ -107,7 +107,7 @@ def plan(make_plan: MakePlan, tiny_config: Any, tiny_folder: Path, tiny_encoder_
     return make_plan(base=base, grid={"seed": (0,)}, data_folder=tiny_folder, checkpoint_steps=INTERVAL)
 
 
-def course_of(plan: SweepPlan, changes: dict[str, Any]) -> LoadedTrial:
+def load_changed_trial(plan: SweepPlan, changes: dict[str, Any]) -> LoadedTrial:
     config = plan.space.base.override(changes)
     return load_trial(config, plan.data_folder, plan.options.cache_folder, describe_environment(CPU))
 
@@ -170,8 +170,8 @@ def test_kill_before_any_change_costs_at_most_one_interval(
     case = CASES[name]
     storage = with_options(plan, storage=tmp_path / "storage", name="first")
     for others in case.others:
-        run_on_lane(storage, course_of(storage, others), [])
-    trial = course_of(storage, case.changes)
+        run_on_lane(storage, load_changed_trial(storage, others), [])
+    trial = load_changed_trial(storage, case.changes)
     own_place = trial_folder(with_options(storage, name="second", reuse=False).options, TRIAL)
     if case.own_epochs:
         train_trial(trial, own_place, until_epoch=case.own_epochs)
