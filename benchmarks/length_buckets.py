@@ -1,13 +1,13 @@
-"""What buckets by length save in padding and time, and what they cost in variety between passes.
+"""Padding and time saved by buckets of similar length, and how much less batches vary between passes.
 
 Command:  python benchmarks/length_buckets.py --data DIR --encoder NAME [--task sst] [--rows 640] [--batch-size 16]
 Cost:     about 10 minutes on one CPU core with a small encoder (6 layers, 384 wide); seconds with --rounds 0
-Prints:   per rule the padding among all tokens; how many of a row's batch mates of one pass are its mates in the next
-          one, too (counted over 20 passes); and the median over the rounds of (seconds of a pass without buckets /
-          seconds of a pass by this rule), with the quartiles
+Prints:   per rule the share of padding among all tokens; the share of pairs of rows in one batch that are in one batch
+          again in the next pass (over 20 passes); and the median over the rounds of (seconds of a pass without
+          buckets / seconds of a pass by this rule), with the quartiles
 
-Paired: a round is a pass by every rule over the same rows, with one model, a few steps of each in turn, another one
-first each time. Seconds are the processor's, with a GPU the clock's. `transformers` is the rule of its Trainer,
+Paired: a round is a pass by every rule over the same rows with one model; a few steps of each rule alternate, and each
+round begins with another rule. Seconds are CPU time, on a GPU wall time. `transformers` is the rule of its Trainer,
 `group_by_length`.
 """
 
@@ -76,18 +76,19 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=5, help="0 counts and trains nothing (default: %(default)s)")
     parser.add_argument("--device", default="cpu")
-    found = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        run = begin(found.data, found.encoder, found.task, found.rows, Path(folder), found.device)
-        lengths = run.lengths[found.task]
+        run = begin(options.data, options.encoder, options.task, options.rows, Path(folder), options.device)
+        lengths = run.lengths[options.task]
         print(
-            f"{len(lengths)} rows of {TASKS[found.task].title} in batches of {found.batch_size}, {found.rounds} rounds"
+            f"{len(lengths)} rows of {TASKS[options.task].title} in batches of {options.batch_size}, "
+            f"{options.rounds} rounds"
         )
         print(f"{'rule':18} {'padding':>8} {'mates again':>12} {'times as fast':>14}   quartiles")
-        seconds = measure(run, found.task, found.batch_size, found.rounds)
+        seconds = measure(run, options.task, options.batch_size, options.rounds)
         for name, rule in RULES.items():
-            print_rule(name, *count(rule, lengths, found.batch_size), seconds["no buckets"], seconds[name])
+            print_rule(name, *count(rule, lengths, options.batch_size), seconds["no buckets"], seconds[name])
 
 
 def begin(data: Path, encoder_name: str, task: str, num_rows: int, cache: Path, device: str) -> Run:
@@ -102,7 +103,7 @@ def begin(data: Path, encoder_name: str, task: str, num_rows: int, cache: Path, 
 
 
 def count(rule: Rule, lengths: np.ndarray, batch_size: int) -> tuple[float, float]:
-    """The share of padding, and that of a row's batch mates that are its mates in the next pass, too."""
+    """The share of padding, and of pairs of rows in one batch that are in one batch again in the next pass."""
     stream = np.random.default_rng(0)
     passes = [rule(lengths, batch_size, stream) for _ in range(NUM_PASSES)]
     tokens = [sum(int(lengths[batch].max()) * len(batch) for batch in batches) for batches in passes]
@@ -111,7 +112,7 @@ def count(rule: Rule, lengths: np.ndarray, batch_size: int) -> tuple[float, floa
 
 
 def mates_again(first: list[Rows], second: list[Rows], num_rows: int) -> float:
-    """Of all pairs of rows in a batch of the first pass, the share that is in one batch of the second."""
+    """The share of pairs of rows in one batch of the first pass that are in one batch of the second."""
     where = np.empty(num_rows, dtype=np.int64)  # the second pass's batch of each row
     for number, batch in enumerate(second):
         where[batch] = number

@@ -1,13 +1,14 @@
-"""What each method's optimizer step costs beside a plain one.
+"""The time of each method's optimizer step relative to a plain one.
 
 Command:  python benchmarks/method_cost.py [--layers 4] [--width 768] [--tokens 32] [--rounds 15] [--device cuda]
 Cost:     more than an hour on one CPU core; 26 minutes with --tokens 16 --rounds 5, beside other work
-Prints:   per method the median over the rounds of (its step / the plain step), with the quartiles, beside the count
+Prints:   per method the median over the rounds of (its step / the plain step), with the quartiles, and the count
 
-Paired: in each round the plain step and the method's are taken in turn on equal batches of equal shapes, the one that
-goes first changing from round to round. A step is all that training does for a batch: building it, forward, backward,
-AdamW. The count is in forward passes, a backward pass being two of them (one where it reaches the noise only), without
-the optimizer: SMART with one ascent step is clean 1, noise 1 + 1, perturbed 1, backward of both 4, so 8 against 3.
+Paired: each round takes plain steps and steps of the method on batches of equal shapes; which of them is first
+alternates. A step is all that training does for a batch: building it, forward, backward, AdamW. The count is the number
+of forward passes relative to the plain step's, without the optimizer. A backward pass counts as two (as one where it
+reaches the noise only): SMART with one ascent step is clean 1, noise 1 + 1, perturbed 1, backward of both 4, so 8
+against 3.
 """
 
 import argparse
@@ -37,6 +38,7 @@ from mtlib.train import prepare_run
 from mtlib.training.step import take_step
 
 NUM_ROWS = 512
+STEPS_PER_ROUND = 4
 
 TASK_NAMES = ("sst", "qqp", "sts")
 SMART = {"smart.weight": 1.0, "smart.tasks": TASK_NAMES}
@@ -51,9 +53,9 @@ class Method:
     name: str
     changes: dict[str, Any]
     count: float | None
-    """Forward passes by count over those of the plain step; None where it says nothing."""
+    """Forward passes relative to the plain step; None where they do not predict the time."""
     beside: dict[str, Any] = field(default_factory=dict)
-    """What the plain step differs in from the default: one task's batch per step."""
+    """Changes of the plain step that it is compared with; by default that has one task's batch per step."""
 
 
 METHODS = (
@@ -89,20 +91,22 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"))
     parser.add_argument("--only", default="", help="methods whose name holds this")
-    found = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        encoder = random_encoder(Path(folder), found.layers, found.width)
-        corpus = random_corpus(Path(folder), encoder, found.tokens)
-        print(f"{found.layers} layers, {found.width} wide, 16 rows of {found.tokens} word pieces per text,")
-        print(f"{found.device}, {found.precision}, {found.rounds} rounds; ratios to the plain step of the same tasks\n")
+        encoder = random_encoder(Path(folder), options.layers, options.width)
+        corpus = random_corpus(Path(folder), encoder, options.tokens)
+        print(f"{options.layers} layers, {options.width} wide, 16 rows of {options.tokens} word pieces per text,")
+        print(
+            f"{options.device}, {options.precision}, {options.rounds} rounds; ratios to the plain step of the same tasks\n"
+        )
         print(f"{'method':24} {'ratio':>6} {'quartiles':>14} {'count':>6}   plain step")
         for chosen in METHODS:
-            if found.only.lower() in chosen.name.lower():
-                base = base_config(found.precision)
-                plain = begin(base.override(chosen.beside), corpus, encoder, found.device)
-                other = begin(base.override(chosen.changes), corpus, encoder, found.device)
-                print_ratio(chosen, *measure(plain, other, found.rounds, found.device))
+            if options.only.lower() in chosen.name.lower():
+                base = base_config(options.precision)
+                plain = begin(base.override(chosen.beside), corpus, encoder, options.device)
+                other = begin(base.override(chosen.changes), corpus, encoder, options.device)
+                print_ratio(chosen, *measure(plain, other, options.rounds, options.device))
 
 
 def base_config(precision: str) -> TrialConfig:
@@ -168,7 +172,7 @@ def begin(config: TrialConfig, corpus: Corpus, encoder: PretrainedEncoder, devic
 def measure(
     plain: Callable[[], None], other: Callable[[], None], rounds: int, device: str
 ) -> tuple[list[float], list[float]]:
-    """Seconds of the plain step and of the other one, round by round; four steps of each kind are a round."""
+    """Seconds of the plain steps and of the other ones, round by round."""
     for step in (plain, other, plain, other):
         seconds_of(step, device)
     found: tuple[list[float], list[float]] = ([], [])
@@ -176,9 +180,6 @@ def measure(
         for side in (0, 1) if number % 2 else (1, 0):
             found[side].append(seconds_of((plain, other)[side], device))
     return found
-
-
-STEPS_PER_ROUND = 4
 
 
 def seconds_of(step: Callable[[], None], device: str) -> float:

@@ -1,4 +1,4 @@
-"""What a trial costs beside its training: our lanes, a TorchTrainer per trial, and a Tune function with reused actors.
+"""Overhead of a trial beyond its training: our lanes, a TorchTrainer per trial, a Tune function with reused actors.
 
 Command:  python benchmarks/overhead.py [--trials 12]
 Cost:     about 8 minutes on 2 cores, nearly all of it for the TorchTrainer per trial
@@ -162,20 +162,20 @@ def main() -> None:
         cached_corpus(base, data, folder / CACHE)  # the token cache is there for all three
         per_trial = trainer_per_trial(base, data, trainer)
         with connected_to_ray(None):
-            found = {
+            costs = {
                 "our lane": measure_lane(base, num_trials, data, folder),
                 "Tune, reused actors": measure_tune(reused_actor(base, data, reuse), num_trials, reuse, True),
                 "TorchTrainer per trial": measure_tune(per_trial, num_trials, trainer, False),
             }
-    show(found, num_trials)
+    show(costs, num_trials)
 
 
-def show(found: dict[str, Overhead], num_trials: int) -> None:
+def show(costs: dict[str, Overhead], num_trials: int) -> None:
     """Prints seconds and ratios."""
-    ours = found["our lane"]
-    print(f"Seconds per trial beside its training, {num_trials} trials each (ratio to ours)")
+    ours = costs["our lane"]
+    print(f"Seconds per trial beyond its training, {num_trials} trials each (ratio to ours)")
     print(f"{'':24}{'open':>18}{'whole':>18}{'training':>12}")
-    for kind, cost in found.items():
+    for kind, cost in costs.items():
         cells = [f"{part:.2f} ({part / own:.1f})" for part, own in ((cost.open, ours.open), (cost.whole, ours.whole))]
         print(f"{kind:24}{cells[0]:>18}{cells[1]:>18}{cost.training:>12.2f}")
 

@@ -221,17 +221,17 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=methods, default=[], help="selection methods (default: all)")
     parser.add_argument("--cross-fits", type=int, default=2, help="repeats of cross-fitting (default: 2)")
     parser.add_argument("--processes", type=int, default=2, help="default: 2")
-    found = parser.parse_args()
-    parts = found.part or ["speed", "protocol", "truth"]
+    options = parser.parse_args()
+    parts = options.part or ["speed", "protocol", "truth"]
     if "speed" in parts:
         measure_speed()
     if "protocol" in parts:
         measure_protocol()
-    for task, num_trials in itertools.product(found.tasks, found.trials) if "truth" in parts else ():
-        names, cross_fits = found.methods, found.cross_fits
-        print(f"{task}, {num_trials} trials, {found.repeats} simulated sweeps, {cross_fits} cross-fits", flush=True)
+    for task, num_trials in itertools.product(options.tasks, options.trials) if "truth" in parts else ():
+        names, cross_fits = options.methods, options.cross_fits
+        print(f"{task}, {num_trials} trials, {options.repeats} simulated sweeps, {cross_fits} cross-fits", flush=True)
         run = partial(simulate, task_name=task, num_trials=num_trials, names=names, num_cross_fits=cross_fits)
-        measure_truth(run, found.repeats, found.processes)
+        measure_truth(run, options.repeats, options.processes)
 
 
 if __name__ == "__main__":

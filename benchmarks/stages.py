@@ -1,8 +1,9 @@
-"""What sharing stages wins, and what it costs where nothing can be shared.
+"""Steps and time saved by sharing stages, and its overhead in a sweep that cannot share any.
 
 Command:  python benchmarks/stages.py [--part common|nothing|spaces] [--pairs 10] [--scale 1.0]
 Cost:     common about 12 minutes, nothing about 30, spaces about 25, on 2 cores
-Prints:   common: per question the steps and the wall time without sharing over those with it, beside what could be won
+Prints:   common: per question the steps and the wall time without sharing over those with it, and the largest possible
+          ratio of steps
           nothing: CPU-seconds of all processes of a sweep that has nothing to share, over those of one with
           `--no-reuse`; the median of the pairs, with the quartiles
           spaces: every search space of the project in turn, over one storage, on the demonstration: steps without
@@ -10,8 +11,9 @@ Prints:   common: per question the steps and the wall time without sharing over 
 
 All on the demonstration corpus and encoder. `common` runs each question as two sweeps on one lane, one that shares and
 one with `--no-reuse`, each over a storage of its own; their scores must be equal before anything is printed. Wall time
-is from the first trial's start to the last one's end; evaluations are in it, so more may be won there than of the
-steps. With Q steps in a common first stage and S in each of N second stages, N (Q + S) / (Q + N S) could be won.
+is from the first trial's start to the last one's end; it includes evaluations, so its ratio may exceed that of the
+steps. With Q steps in a common first stage and S in each of N second stages, the largest possible ratio of steps is
+N (Q + S) / (Q + N S).
 Bounds: at least 0.98 of that in steps and 0.85 in wall time; at most 3 % more CPU-seconds where nothing is shared.
 """
 
@@ -48,24 +50,24 @@ from sweeps.setup.encoder_checks import check_encoder_fits
 from sweeps.setup.inputs import read_inputs
 
 ROOT = Path(__file__).resolve().parent.parent
-ALONE = 150
+STEPS_ALONE = 150
 """Steps per epoch of a sweep that has nothing to share: five trials of six epochs."""
 SAMPLE_SECONDS = 0.2
-"""Between two looks at the processes of a sweep: the most that one that ends can hide."""
+"""Interval between two readings of the processes' CPU time: a process that ends loses at most so much of it."""
 FIRST, SECOND = (2, 420), (5, 120)
 """Epochs and steps per epoch of the common first stage and of the second ones: Q is 1.4 S, as in the papers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What a sweep took."""
+    """Cost and scores of a sweep."""
 
     steps: int
     """Optimizer steps that were trained."""
     seconds: float
     """From the first trial's start to the last one's end."""
     scores: pd.DataFrame
-    """The curves but for their times, sorted."""
+    """The curves without their times, sorted."""
 
 
 def questions(encoder: Path, scale: float) -> dict[str, SearchSpace]:
@@ -76,14 +78,14 @@ def questions(encoder: Path, scale: float) -> dict[str, SearchSpace]:
     losses = losses_for("classes")
     grid: dict[Any, Any] = {"tasks.sst.loss": losses, "tasks.sts.loss_weight": (0.5, 1.0, 2.0, 4.0)}
     return {
-        "BB table 5: four batch sizes": replace(sizes, base=base),
+        "BERT and Beyond, table 5: four batch sizes": replace(sizes, base=base),
         "three losses of SST": replace(sizes, base=plain, grid={"tasks.sst.loss": losses}),
         "12 settings of SST and STS": replace(sizes, base=plain, grid=grid),
     }
 
 
 def lengths(scale: float) -> dict[str, int]:
-    """Overrides that give the two stages their lengths."""
+    """Overrides that set epochs and steps of the two stages, the steps scaled."""
     found: dict[str, int] = {}
     for index, (epochs, steps) in enumerate((FIRST, SECOND)):
         found |= {f"stages.{index}.epochs": epochs, f"stages.{index}.steps_per_epoch": max(1, round(steps * scale))}
@@ -114,13 +116,13 @@ def measure(plan: SweepPlan) -> Measured:
 
 
 def load_curves(folder: Path) -> pd.DataFrame:
-    """The curves of a sweep but for their times, sorted."""
+    """The curves of a sweep without their times, sorted."""
     frame: pd.DataFrame = read_curves(folder).drop_columns(["seconds"]).to_pandas()
     return frame.sort_values(list(frame.columns)).reset_index(drop=True)
 
 
 def measure_common(data: Path, encoder: Path, folder: Path, scale: float) -> None:
-    """Prints what sharing a first stage wins."""
+    """Prints the steps and time that sharing a first stage saves."""
     for number, (name, space) in enumerate(questions(encoder, scale).items()):
         count = len(grid_trials(space))
         shared, alone = (
@@ -130,7 +132,7 @@ def measure_common(data: Path, encoder: Path, folder: Path, scale: float) -> Non
         first, second = (stage.num_steps for stage in plan_stages(space.base, dict.fromkeys(space.base.train_sets, 1)))
         best = count * (first + second) / (first + count * second)
         steps, seconds = alone.steps / shared.steps, alone.seconds / shared.seconds
-        print(f"{name}: {count} trials, Q {first}, S {second}; could be won {best:.2f}")
+        print(f"{name}: {count} trials, Q {first}, S {second}; largest possible ratio {best:.2f}")
         is_held = steps / best >= 0.98 and seconds / best >= 0.85
         print(f"  steps {alone.steps:,} / {shared.steps:,} = {steps:.2f}, {steps / best:.3f} of it; {verdict(is_held)}")
         print(
@@ -141,7 +143,7 @@ def measure_common(data: Path, encoder: Path, folder: Path, scale: float) -> Non
 
 def cpu_seconds(folder: Path, name: str, shares: bool, scale: float) -> float:
     """CPU-seconds of all processes of a sweep whose trials share nothing: driver, Ray and workers."""
-    steps = f"stages.0.steps_per_epoch={round(ALONE * scale)}"
+    steps = f"stages.0.steps_per_epoch={round(STEPS_ALONE * scale)}"
     command = [sys.executable, "sweeps/run.py", "--space", "sentiment_losses", "--storage", str(folder), "--name", name]
     command += ["--concurrent", "1", "--set", steps, *([] if shares else ["--no-reuse"])]
     with (folder / "log.txt").open("ab") as log:
@@ -166,7 +168,7 @@ def session_seconds(session: int) -> dict[int, float]:
 
 
 def measure_nothing(folder: Path, num_pairs: int, scale: float) -> None:
-    """Prints what keeping stages costs a sweep that has nothing to share."""
+    """Prints the overhead of keeping stages in a sweep that has nothing to share."""
     folder.mkdir()
     ratios = []
     for number in range(num_pairs):
@@ -184,12 +186,12 @@ def measure_nothing(folder: Path, num_pairs: int, scale: float) -> None:
 
 
 def verdict(holds: bool) -> str:
-    """Whether a bound is held."""
+    """Whether a bound holds, in words."""
     return "within its bound" if holds else "BEYOND ITS BOUND"
 
 
 def measure_spaces(folder: Path) -> None:
-    """Prints what all search spaces over one storage win, one after the other."""
+    """Prints the steps that all search spaces save over one storage, one after the other."""
     trained, asked = 0, 0
     for space in list_spaces():
         if not space.grid:
@@ -217,15 +219,15 @@ def main() -> None:
     parser.add_argument("--part", choices=("common", "nothing", "spaces"), action="append", help="default: all three")
     parser.add_argument("--pairs", type=int, default=10, help="pairs of `nothing` (default: 10)")
     parser.add_argument("--scale", type=float, default=1.0, help="factor of the stages' lengths (default: 1)")
-    found = parser.parse_args()
-    parts = found.part or ["common", "nothing", "spaces"]
+    options = parser.parse_args()
+    parts = options.part or ["common", "nothing", "spaces"]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         data, encoder = demo_folder(folder / "demo")
         if "common" in parts:
-            measure_common(data, encoder, folder / "common", found.scale)
+            measure_common(data, encoder, folder / "common", options.scale)
         if "nothing" in parts:
-            measure_nothing(folder / "nothing", found.pairs, found.scale)
+            measure_nothing(folder / "nothing", options.pairs, options.scale)
         if "spaces" in parts:
             measure_spaces(folder / "spaces")
 

@@ -102,7 +102,7 @@ def read_selector_command(words: Sequence[str]) -> argparse.Namespace:
 
 
 def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> Group:
-    """Selects as the command line says, writes the selection, and returns what to print."""
+    """Selects with the options of the command line, writes `selection.json`, and returns what to print."""
     request = SelectionRequest(
         sweeps=options.sweeps,
         tasks=options.tasks,

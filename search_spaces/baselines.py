@@ -7,8 +7,9 @@ Command:  python sweeps/run.py --space baselines
 Cost:     7 trials: those of table 3's baselines have 10 epochs over all their rows, the others 15, most of them short.
           With BERT-base and the course's data a GPU is needed.
 Expected: BERT and Beyond, table 3 (SST, QQP, STS, overall dev score): frozen .351 .655 .473 .581; single tasks .521
-          .885 .876 .781; SFT with SMART .525 .888 .878 .783; the dual objective too .540 .888 .885 .790. Table 2, SFT
-          alone: .519 .887 .876 .781. Triple Threat, single tasks: table 1 .511 .763 .345, table 8 .524 .870 .857.
+          .885 .876 .781; staggered fine-tuning (SFT) with SMART .525 .888 .878 .783; the dual objective too .540 .888
+          .885 .790. Table 2, SFT alone: .519 .887 .876 .781. Triple Threat, single tasks: table 1 .511 .763 .345,
+          table 8 .524 .870 .857.
 Answer:   open; no run of ours on the course's full data yet.
 
 Read the tasks' columns: a single-task trial's overall score is of its one task, (1 + r) / 2 for STS, so single_sts

@@ -19,7 +19,7 @@ DEFAULT_TRIALS = 20
 NOT_SAVED = ("name", "storage", "address", "resume", "extend", "retry_failed", "dry_run")
 """Options that `sweep.json` does not keep."""
 SAVED_KEYS = {"set": "changes"}
-"""Keys in `sweep.json` of options whose key there is not their name."""
+"""Options whose key in `sweep.json` is not their name."""
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 

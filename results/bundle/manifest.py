@@ -30,14 +30,14 @@ class BundledModel:
     """One model."""
 
     origin: str
-    """Which trial and epoch it is of, for people."""
+    """Its trial and epoch, as shown to users."""
     files: Mapping[str, int]
     """CRC-32 of every file in its folder but the card, by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """A bundle, without its models."""
+    """The content of `bundle.json`."""
 
     version: int = 1
     created: str

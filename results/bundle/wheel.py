@@ -15,7 +15,7 @@ from results.records.files import PROJECT_FOLDER
 
 PROJECT_FILE, PROJECT = "pyproject.toml", "multitask-sweeps"
 FIRST_DAY = "315532800"
-"""1980-01-01 in seconds since 1970, the first day that a wheel can name: all its files are of that day."""
+"""1980-01-01 in seconds since 1970: the modification time of all files in the wheel, the earliest that zip allows."""
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 FILE_MODE, UMASK = 0o644, 0o022
 
@@ -41,7 +41,7 @@ def build_wheel(folder: Path, root: Path = PROJECT_FOLDER) -> str:
 
 
 def read_project(root: Path) -> dict[str, Any]:
-    """What the project's file says; ValueError if this is not its checkout."""
+    """The content of the checkout's `pyproject.toml`; ValueError if `root` is no checkout of this project."""
     path = root / PROJECT_FILE
     project = tomllib.loads(path.read_text()) if path.is_file() else {}
     rule = f"a bundle needs a checkout of {PROJECT}, of which it holds a wheel (git clone, then pip install -e)"

@@ -46,7 +46,7 @@ def find_base(sweeps: Sequence[Location], trial: str | None = None) -> frozenset
 
 
 def find_alike(sweeps: Sequence[Location], config: str) -> frozenset[ConfigurationKey]:
-    """Where a configuration, given as JSON, was trained with any seed."""
+    """The configurations of sweeps that are equal to one, given as JSON, except for the seed."""
     base = hash_without_seed(config)
     return frozenset(
         (str(sweep), record.number)

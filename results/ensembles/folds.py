@@ -9,7 +9,7 @@ from mtlib.tasks import Task
 from results.comparison.bootstrap import Floats, Numbers
 
 LEAST_ROWS = 10
-"""Of a fold in which a correlation is computed: with fewer its standard error is far too small."""
+"""Least rows of a fold in which a correlation is computed: with fewer its standard error is far too small."""
 
 
 def count_folds(task: Task, num_rows: int, max_folds: int) -> int:

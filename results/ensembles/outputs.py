@@ -80,7 +80,7 @@ def values_of(task: Task, outputs: npt.ArrayLike, labels: npt.ArrayLike) -> Floa
 
 
 def margins_of(task: Task, outputs: Outputs, labels: npt.ArrayLike) -> Outputs:
-    """By how much the right answer leads each other one: sums of margins are margins of sums.
+    """The margin of the right answer over each other one; the margins of a sum of outputs are the sum of their margins.
 
     Args:
         outputs: (candidates, rows, width).

@@ -44,7 +44,7 @@ def write_leaderboard(
 
 
 def write_leaderboard_file(predictor: Predictor, data: Path, split: str, folder: Path) -> str:
-    """Writes one file, and says in one line what is in it."""
+    """Writes the file of a task and split; returns a line about its content."""
     task = predictor.task
     assert task.leaderboard is not None
     name = task.leaderboard.file_name(split)

@@ -31,7 +31,7 @@ class LoadedModel:
     config: TrialConfig
     """How it was trained; encoding, longest input, precision and batch size of predictions are its own."""
     pretrained: "PretrainedEncoder"
-    """What it was trained from, for the tokenizer; models of one encoder share it."""
+    """The pretrained encoder, for its tokenizer; models of one encoder share it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,9 +39,9 @@ class ModelSource:
     """Where models are loaded from, and the device they are loaded to."""
 
     places: Mapping[str, Location]
-    """Where each sweep that members name is now."""
+    """The current place of each sweep that members name."""
     encoder: str | None = None
-    """Name or folder that stands for the pretrained encoder of all members; None for what their trials name."""
+    """Name or folder that replaces the pretrained encoder of all members; None: as their trials name it."""
     device: str = "auto"
     """`auto` (a GPU if there is one), `cpu` or `cuda`."""
     loaded: "dict[str, PretrainedEncoder]" = field(default_factory=dict)
@@ -49,7 +49,7 @@ class ModelSource:
 
 
 def find_sweeps(selection: Selection, home: Location) -> dict[str, Location]:
-    """Where each sweep of a selection, read from `home`, is: where it was, or in `home` if it has moved there."""
+    """The place of each sweep of a selection: the recorded one, or `home`, the selection's, if the sweep has moved."""
     own_name = str(read_sweep(home).get("name")) if is_file(open_folder(home), SWEEP_FILE) else ""
     called_so = [sweep for sweep in selection.sweeps if folder_name(sweep) == own_name]
     moved = {sweep for sweep in called_so if len(called_so) == 1 and not is_file(open_folder(sweep), SWEEP_FILE)}
@@ -61,7 +61,7 @@ def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tu
 
     Raises:
         ValueError: in one line: a sweep or a trial is not there, has not learned the task, or has not kept its weights;
-            the encoder cannot be had or is another one; `source.encoder` stands for several; there is no such device.
+            the encoder cannot be loaded or differs; `source.encoder` would replace several; there is no such device.
     """
     from mtlib.checkpoints.export import build_model
     from mtlib.runtime.environment import choose_device
@@ -93,7 +93,7 @@ def find_trials(members: Sequence[Member], task: str, source: ModelSource) -> li
 
 
 def find_encoders(configs: Iterable[TrialConfig], source: ModelSource) -> list[str]:
-    """The pretrained encoders that models began with; ValueError if there are several and one is to stand for all."""
+    """The pretrained encoders of models; ValueError if there are several and `source.encoder` replaces them."""
     names = sorted({config.encoder.name for config in configs})
     is_one = source.encoder is None or len(names) == 1
     require(is_one, "--encoder can replace a single pretrained encoder only", f"models of {', '.join(names)}")

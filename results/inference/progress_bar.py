@@ -13,9 +13,11 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 @contextlib.contextmanager
 def show_rows(stream: IO[bytes], name: str) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error, if that is a terminal; call what is yielded with the number of rows so far.
+    """Shows a progress bar on standard error, if that is a terminal.
 
-    The position in the stream, where it has one, tells what part of it is done.
+    Yields:
+        A function to call with the number of rows predicted so far. The share that is done is that of the stream's
+        bytes; a pipe shows the number of rows only.
     """
     if not sys.stderr.isatty():
         yield lambda _: None

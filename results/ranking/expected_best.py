@@ -21,10 +21,10 @@ LEVELS = (0.05, 0.95)
 """Quantiles that bound the band."""
 
 GAIN_SHARE = 0.9
-"""Share of the gain from one configuration to all of them."""
+"""Share of the expected gain from one configuration to all of them that a number of configurations must reach."""
 
 ROUNDING_SHARE = 1e-10
-"""Relative tolerance with which a probability reaches a level, or a gain its aim."""
+"""Relative tolerance of comparing a probability with a level, or a gain with its share."""
 
 SHOWN = (1, 2, 5)
 """Leading digits of the numbers of configurations that are shown."""
@@ -172,7 +172,7 @@ def round_numbers(last: int, digits: Sequence[int]) -> list[int]:
 
 
 def gain_line(best: ExpectedBest) -> str:
-    """After how many configurations most of the gain is expected, where there is one."""
+    """The number of configurations with which most of the gain is expected, if there is a gain."""
     total = len(best.n)
     if total == 1:
         return "One configuration does not show what a second would gain."
@@ -183,7 +183,7 @@ def gain_line(best: ExpectedBest) -> str:
 
 
 def reached_after(best: ExpectedBest) -> int:
-    """The smallest n by which most of the gain from 1 to N configurations is expected; 1 where there is none."""
+    """The smallest n that reaches `GAIN_SHARE` of the expected gain of N configurations; 1 if there is no gain."""
     gains = best.expected - best.expected[0]
     return int(best.n[np.argmax(gains >= GAIN_SHARE * gains[-1] * (1 - ROUNDING_SHARE))])
 

@@ -165,7 +165,7 @@ def rank_one(
 
 
 def status_of(group: Sequence[TrialRecord]) -> str:
-    """The status that all trials share, or how many have which."""
+    """The status that all trials share, or the number of trials by status."""
     counts = Counter(record.status for record in group)
     return ", ".join(counts if len(counts) == 1 else (f"{status} {count}" for status, count in counts.items()))
 

@@ -27,7 +27,7 @@ TEMPORARY_SUFFIX = ".tmp"
 """Ending of hidden files that are being written, or were left by a kill."""
 
 JSON_KEYS = {"evaluations": "looks"}
-"""Keys in files of fields whose key there is not their name."""
+"""Fields of records whose key in the file is not their name."""
 
 NEVER_REPEATED = ("id", "logits", "value")
 """Columns without dictionary encoding, which would make them larger and slower."""

@@ -22,7 +22,7 @@ class Member:
     epoch: int
     """From 1."""
     weight: float
-    """Of its outputs in the mean, above 0; those of all members sum to 1."""
+    """Its weight in the mean of outputs, above 0; the weights of all members sum to 1."""
     knots: tuple[float, ...] = ()
     """Quantiles of its predictions on dev, 0 to 1 in equal steps, where ranks are averaged; else empty."""
     temperature: float = 1.0
@@ -56,11 +56,11 @@ class MethodScore:
     num_models: int
     """Members of what it chooses from all of dev."""
     lead: float
-    """Cross-fitted score less that of the best single model."""
+    """Cross-fitted score minus that of the best single model."""
     lead_interval: tuple[float, ...]
     """Low and high of the lead's 95 % interval, on the same resamples."""
     base_lead: float | None = None
-    """Cross-fitted score less that of the base configuration; None where that was not tried."""
+    """Cross-fitted score minus that of the base configuration; None where no trial has it."""
     base_lead_interval: tuple[float, ...] = ()
     """Low and high of its 95 % interval."""
 
@@ -108,7 +108,7 @@ class TaskSelection:
     methods: tuple[MethodScore, ...]
     """Every selection method, the simplest first."""
     automatic: MethodScore | None = None
-    """How choosing among them has done, where the method was chosen too."""
+    """The score of choosing among them; None where a method was requested."""
     num_examples: int
     examples: str
     """SHA-256 of the ids of the dev examples, in their order."""
@@ -118,7 +118,7 @@ class TaskSelection:
     """The 95 % model confidence set of the best configuration, the best first."""
     num_configurations: int = 0
     is_soup: bool = False
-    """Whether the weights of the members' models are averaged to one model, instead of what they say."""
+    """Whether the weights of the members' models are averaged to one model, instead of the models' outputs."""
     trade_offs: tuple[TradeOff, ...] = ()
     """Scores by number of models, the fewest first."""
 
@@ -148,14 +148,14 @@ class HeldOutScores:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedSearch:
-    """How a sweep searched, as far as `sweep.json` says."""
+    """A sweep's search and scheduler, as recorded in its `sweep.json`."""
 
     search: str
-    """`grid`, `random` or `tpe`; `not recorded` where the sweep does not say."""
+    """`grid`, `random` or `tpe`; `not recorded` in sweeps of earlier versions."""
     scheduler: str
-    """`asha` or `none`; `not recorded`, likewise."""
+    """`asha` or `none`; `not recorded` in sweeps of earlier versions."""
     num_configurations: int
-    """That have a trial which has not failed."""
+    """Configurations with a trial that has not failed."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,7 +49,7 @@ def score_candidates(pool: Pool, numbers: Numbers, seed: int) -> tuple[Floats, F
 def model_confidence_set(scores: Floats, resampled: Floats, confidence: float = CONFIDENCE) -> npt.NDArray[np.bool_]:
     """The model confidence set: which scores are left when the test no longer rejects that all are equal.
 
-    With d_i the score of i less the mean of those that are left, and s_i its standard deviation over resamples, the
+    With d_i the score of i minus the mean of those that are left, and s_i its standard deviation over resamples, the
     test statistic is max_i -d_i / s_i, and its distribution that of the resamples about the scores. While it is beyond
     the quantile, the one with the largest -d_i / s_i is eliminated.
 

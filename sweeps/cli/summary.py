@@ -129,7 +129,7 @@ def resume_command(options: SweepOptions) -> str:
 
 
 def program(package: str, module: str) -> str:
-    """A command of this project as it is typed in the current folder, which may have been deleted."""
+    """The command of a module as a user types it in the current folder, which may have been deleted."""
     try:
         is_here = Path.cwd() == PROJECT_FOLDER
     except OSError:

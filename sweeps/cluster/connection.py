@@ -25,12 +25,12 @@ from sweeps.cluster.ray_internals import (
 )
 
 THREAD_PREFIX = "sweep: "
-"""Of the names of threads that call Ray."""
+"""Prefix of the names of threads that call Ray."""
 OBJECT_STORE_BYTES = 200 * 2**20
 """Shared memory of a local Ray. Sweeps pass small messages only; by default Ray takes a third of the memory."""
 START_ATTEMPTS = 3
 START_TIMEOUT = "timed out during startup"
-"""What Ray says when its processes did not start in time."""
+"""Part of Ray's error message when its processes did not start in time."""
 CONNECT_SECONDS = 5.0
 """Time limit of a TCP connection to a cluster."""
 

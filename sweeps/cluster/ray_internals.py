@@ -1,7 +1,7 @@
-"""Everything of Ray that a sweep uses and that Ray may change without notice: private names, variables, conventions.
+"""The parts of Ray that a sweep uses and that may change without notice: private names, variables, conventions.
 
-Checked against Ray 2.60; `pyproject.toml` allows no later one. When that bound moves, the tests of this file tell what
-has changed. No other file of `sweeps/` imports a private module of Ray.
+Checked against Ray 2.60; `pyproject.toml` allows no later one. When that bound moves, the tests of this file show
+what has changed. No other file of `sweeps/` imports a private module of Ray.
 """
 
 import atexit
@@ -39,7 +39,7 @@ scheduling strategy that names a node."""
 
 
 def available_resources_by_node() -> dict[str, dict[str, float]]:
-    """Free resources of each node, by its id; public is only their sum over the cluster, `ray.available_resources`."""
+    """Free resources of each node, by its id; the public `ray.available_resources` gives their sum over the cluster."""
     found: dict[str, dict[str, float]] = state.available_resources_per_node()
     return found
 

@@ -45,7 +45,7 @@ class Segment:
 def simulate_training(
     configs: Sequence[TrialConfig], cuts: Sequence[Sequence[Cut]], shares: bool
 ) -> list[list[Segment]]:
-    """The segments of each configuration, first to last, were they trained one by one as the searcher orders them.
+    """The segments of each configuration, first to last, if trials are trained one by one in the searcher's order.
 
     A segment that several configurations share is the same object in each. `cuts` are those of each configuration;
     `shares` says whether trials continue from stages that others have kept.

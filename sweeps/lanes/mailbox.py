@@ -76,9 +76,9 @@ class Mailbox:
         self._open: dict[str, Mapping[str, str]] = {}
         """Lanes that have workers: the hosts of their nodes, by node id."""
         self._closed: set[str] = set()
-        """Lanes that were told to close."""
-        self._most_lanes: int | None = None
-        """How many lanes the sweep has work for; None: not known yet."""
+        """Lanes that were asked to close."""
+        self._max_lanes: int | None = None
+        """Lanes that the sweep has work for; None until that is known."""
         self._events: list[Event] = []
         self._is_interrupted = False
         self._changed = asyncio.Event()
@@ -203,7 +203,7 @@ class Mailbox:
 
     async def set_max_lanes(self, number: int) -> None:
         """Sets how many lanes there is work for; others close as soon as they are idle."""
-        self._most_lanes = number
+        self._max_lanes = number
         self._notify()
 
     async def set_alive_nodes(self, alive: Collection[str]) -> None:
@@ -256,7 +256,7 @@ class Mailbox:
 
     def _is_surplus(self, lane: str) -> bool:
         """Whether an idle lane should close."""
-        has_work = self._most_lanes is None or lane not in self._open or len(self._open) <= self._most_lanes
+        has_work = self._max_lanes is None or lane not in self._open or len(self._open) <= self._max_lanes
         return self._is_interrupted or not (has_work or self._queue)
 
     def _close_if_surplus(self, lane: str) -> bool:

@@ -41,7 +41,7 @@ from sweeps.reuse.finished_trials import TrialFolder, trial_folder
 
 @dataclass(frozen=True, kw_only=True)
 class LaneSetup:
-    """What a lane needs to know for all its trials."""
+    """What a lane needs for all its trials."""
 
     lane: str
     """Its name."""

@@ -29,7 +29,7 @@ from sweeps.reuse.stage_store import claim_stage, has_stage
 from sweeps.reuse.starting_point import StartingPoint, epochs_of, prepare_starting_point, store_cut, truncate_trial
 
 LOCK_FILE = ".lock"
-"""In a trial's folder, claimed by whoever trains it: a driver that was killed may have left workers behind."""
+"""In a trial's folder, claimed by the process that trains it: a killed driver may have left workers behind."""
 WAIT_SECONDS = 1.0
 """Between two attempts to claim a stage that another sweep is training."""
 
@@ -187,7 +187,7 @@ def is_stored(run: TrialRun, cut: Cut) -> bool:
 
 
 def train_stages(run: TrialRun) -> bool:
-    """Trains the trial from its newest state; False if it must restart from what others have trained."""
+    """Trains the trial from its newest state; False if it must look for a new starting point."""
     loaded, folder = run.loaded, run.folder
     must_restart = False
 

@@ -45,7 +45,7 @@ def check_unchanged(info: Mapping[str, Any], inputs: SweepInputs, encoder: str |
 
 
 def describe_data_change(before: Mapping[str, Any], inputs: SweepInputs) -> str:
-    """Which tables hold other rows; old sweeps have no fingerprints of single tables."""
+    """The tables whose rows have changed; sweeps of earlier versions have no fingerprints of single tables."""
     tables, now = before.get("tables", {}), inputs.fingerprints
     changed = sorted(name for name in {*tables, *now} if tables.get(name) != now.get(name))
     if not tables or not changed:

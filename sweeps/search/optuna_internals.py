@@ -1,7 +1,7 @@
-"""Everything of Optuna that a sweep uses and that Optuna may change without notice: a private name, and the journal.
+"""The parts of Optuna that a sweep uses and that may change without notice: a private name, and the journal's format.
 
 Checked against Optuna 5.0; `pyproject.toml` allows no later major version. When that bound moves, the tests of this
-file tell what has changed. No other file of `sweeps/` uses a private name of Optuna.
+file show what has changed. No other file of `sweeps/` uses a private name of Optuna.
 """
 
 import json
@@ -13,12 +13,12 @@ from optuna.trial import FrozenTrial, TrialState
 
 
 def storage_id(trial: FrozenTrial) -> int:
-    """The id by which storage and journal know a trial; public is only its number in the study."""
+    """A trial's id in the storage and the journal; the public API has only its number in the study."""
     return int(trial._trial_id)
 
 
 def reopen_trial(study: optuna.Study, trial: FrozenTrial) -> optuna.Trial:
-    """A running trial of the study, to report to and to tell. Publicly only `Study.ask` returns one, for new trials."""
+    """A running trial of the study, for `report` and `tell`; the public `Study.ask` returns new trials only."""
     return optuna.Trial(study, storage_id(trial))
 
 

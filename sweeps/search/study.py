@@ -62,7 +62,7 @@ def repair_journal(folder: Path) -> str | None:
 
 
 def newest_trials(study: optuna.Study) -> dict[int, FrozenTrial]:
-    """The study's trials by number of the configuration; of one that was asked for again, the newest."""
+    """The newest trial of the study for each configuration, by number; one may have been asked for again."""
     numbered = [(trial.user_attrs.get(NUMBER_ATTRIBUTE), trial) for trial in study.get_trials(deepcopy=False)]
     return {number: trial for number, trial in numbered if number is not None}
 
@@ -75,8 +75,8 @@ def has_all_params(trial: FrozenTrial, space: SearchSpace, search: str, params: 
 def fail_unknown(study: optuna.Study, numbers: Collection[int]) -> None:
     """Marks queued and running trials of the study as failed, except running ones with one of these numbers.
 
-    A driver that is killed leaves trials that are queued, or that were asked for and never recorded. Their numbers
-    become free again.
+    A driver that is killed leaves trials that are queued, or that were asked for and never recorded. Their
+    configuration numbers are used again.
     """
     for trial in study.get_trials(deepcopy=False):
         if trial.state == TrialState.WAITING:
@@ -97,8 +97,8 @@ def reopen_ended(
 
     Args:
         study: the study in the sweep's `folder`.
-        numbers: of configurations to reopen; those that have not ended, or are unknown, are left as they are.
-        restarted: those among them whose intermediate values are removed too.
+        numbers: of the configurations to reopen; those that have not ended, or are unknown, do not change.
+        restarted: the reopened configurations that start over; their intermediate values are removed too.
     """
     ended = {number: storage_id(trial) for number, trial in newest_trials(study).items() if trial.state.is_finished()}
     ends = {ended[number] for number in numbers if number in ended}

@@ -1,7 +1,7 @@
 """A Tune trial: a light function that hands its configuration to a lane and passes the lane's reports to Tune.
 
-It holds no device, and this file imports no torch, so that its process starts fast. Verdicts do not come this way:
-the sweep's callback gives them to the mailbox as soon as the scheduler has decided.
+It holds no device, and this file imports no torch, so that its process starts fast. The scheduler's decisions do not
+pass through it: a callback of Tune (`sweeps.search.tune_run`) gives them to the mailbox.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,7 +45,7 @@ def forward_reports(mailbox: ActorHandle[Any], suggested: Mapping[str, str]) -> 
 
 
 def tune_metrics(report: Mapping[str, Any]) -> dict[str, Any]:
-    """What Tune's schedulers and searchers see of a report: `epoch` counts from the first overall score."""
+    """The metrics that Tune's schedulers and searchers get; `epoch` counts from the first overall score."""
     return {
         "epoch": report["scored_epoch"],
         "trained_epochs": report["epoch"],

@@ -49,9 +49,9 @@ class SweepInputs:
     """Its base has the demonstration's overrides, encoder, seed, --hold-out and --set applied."""
     data_folder: Path
     num_rows: Mapping[TableKey, int]
-    """Usable rows by (set, split), as in the first point of the space that has them; the base is the first of all."""
+    """Usable rows by (set, split), in the first configuration of the space that reads the set; the base comes first."""
     other_rows: Mapping[tuple[TableKey, RowSources], int] = dataclasses.field(default_factory=dict)
-    """Those of points that take the rows of a set from elsewhere, or more of them."""
+    """Usable rows of configurations that read a set from other files than the first one, or from further files."""
     held_out: Mapping[str, Table] = dataclasses.field(default_factory=dict)
     """The held-out rows by task; empty where none are."""
     fingerprint: str
