@@ -86,11 +86,12 @@ def table_differences(before: pd.DataFrame, after: pd.DataFrame) -> Iterator[str
         yield f"{len(first)} rows before, {len(second)} after"
         return
     for name in columns:
-        is_other = [not is_equal(one, other) for one, other in zip(first[name], second[name], strict=True)]
+        ours, others = first[name].tolist(), second[name].tolist()
+        is_other = [not is_equal(one, other) for one, other in zip(ours, others, strict=True)]
         if any(is_other):
             row = is_other.index(True)
-            where = {key: first[key][row] for key in order}
-            yield f"{name} of {where}: {first[name][row]!r} before, {second[name][row]!r} after"
+            where = {key: first[key].tolist()[row] for key in order}
+            yield f"{name} of {where}: {ours[row]!r} before, {others[row]!r} after"
 
 
 def tree_differences(key: str, before: Any, after: Any) -> Iterator[str]:
