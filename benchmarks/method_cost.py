@@ -97,9 +97,8 @@ def main() -> None:
         encoder = random_encoder(Path(folder), options.layers, options.width)
         corpus = random_corpus(Path(folder), encoder, options.tokens)
         print(f"{options.layers} layers, {options.width} wide, 16 rows of {options.tokens} word pieces per text,")
-        print(
-            f"{options.device}, {options.precision}, {options.rounds} rounds; ratios to the plain step of the same tasks\n"
-        )
+        setup = f"{options.device}, {options.precision}, {options.rounds} rounds"
+        print(f"{setup}; ratios to the plain step of the same tasks\n")
         print(f"{'method':24} {'ratio':>6} {'quartiles':>14} {'count':>6}   plain step")
         for chosen in METHODS:
             if options.only.lower() in chosen.name.lower():
