@@ -8,7 +8,7 @@ Expected: BERT and Beyond, figure 2 and section 4.5 (dev accuracy over 10 epochs
 Answer:   open; no run of ours on the course's full data yet.
 
 The figure is about SST; whether other tasks were trained with it is not given. The exponent of the ordinal log-loss is
-not said either: 1, 1.5 and 2 are those of Castagnos et al. 2022.
+not given either: 1, 1.5 and 2 are those of Castagnos et al. 2022.
 """
 
 from mtlib.config.training import StageConfig

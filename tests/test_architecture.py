@@ -59,9 +59,12 @@ BETTER_TERMS = {
     "look": "evaluation on held-out rows",
     "nobody": "no, none",
     "refusal": "error",
+    "said": "given, recorded, printed",
     "told": "passed, reported, described",
     "way to choose": "selection method",
     "ways to choose": "selection methods",
+    "whatever": "any",
+    "wherever": "in any",
     "yardstick": "reference, metric",
 }
 """Words and phrases that no public name, test name or module docstring uses, with what they use instead."""

@@ -1,4 +1,4 @@
-"""Frozen dataclasses from text, JSON and dotted keys and back, with one clear line for whatever does not fit."""
+"""Frozen dataclasses from text, JSON and dotted keys and back, with errors of one line."""
 
 import dataclasses
 import functools

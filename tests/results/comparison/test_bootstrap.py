@@ -138,7 +138,7 @@ def test_resample_with_a_constant_side_has_a_correlation_of_zero() -> None:
 
 
 @pytest.mark.parametrize("task", [CLASSES, REGRESSION])
-def test_trials_share_resamples_whatever_their_number(task: Task) -> None:
+def test_any_number_of_trials_shares_resamples(task: Task) -> None:
     x, y = noisy_pair(50, 0.5)
     values = np.stack([x, y, x]) if task is REGRESSION else (np.stack([x, y, x]) > 2.5).astype(np.float64)
     together = bootstrap_scores(task, values, y, num_resamples=30)

@@ -1,4 +1,4 @@
-"""The base configuration is found by its settings, whatever its number, seed or replicate."""
+"""The base configuration is found by its settings, not by its number, seed or replicate."""
 
 import json
 from pathlib import Path
@@ -43,7 +43,7 @@ def test_sweep_without_a_recorded_base_has_none(tmp_path: Path) -> None:
     assert find_base([write_configs(tmp_path, None, BASE)]) == frozenset()
 
 
-def test_base_is_the_first_sweeps_wherever_it_was_trained(tmp_path: Path) -> None:
+def test_base_is_that_of_the_first_sweep(tmp_path: Path) -> None:
     other = BASE.override(CHANGED)
     first = write_configs(tmp_path / "a", other, BASE)
     second = write_configs(tmp_path / "b", BASE, BASE, other, other.override({"seed": 9}))

@@ -109,7 +109,7 @@ def test_a_soup_of_one_model_three_times_is_that_model_bit_for_bit(task: str, so
     assert all(torch.equal(weight, kept[name]) for name, weight in soup.model.state_dict().items())
 
 
-def test_the_mean_is_rounded_once_whatever_the_order_of_members(soup_folder: Path) -> None:
+def test_the_mean_is_rounded_once_in_any_order_of_members(soup_folder: Path) -> None:
     members = members_of(soup_folder, "sst", ALIKE)
     parts = [weights_of(soup_folder, member) for member in members]
     for order in permutations(members):

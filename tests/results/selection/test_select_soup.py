@@ -161,7 +161,7 @@ def test_the_simpler_way_is_taken_unless_the_other_one_is_clearly_better() -> No
     assert (found.method, len(found.members)) == (UNIFORM_SOUP, 3)
 
 
-def test_what_was_mixed_is_not_more_than_was_said() -> None:
+def test_no_soup_is_mixed_twice() -> None:
     pool, calls = build_pool(CLASSES, SKILLS, num_rows=60, num_epochs=2), list[tuple[int, ...]]()
 
     def taste(members: tuple[int, ...]) -> Outputs:
