@@ -1,4 +1,7 @@
-"""A pool holds every scored epoch of every trial that has not failed, read from files, on the same examples."""
+"""A pool holds every scored epoch of every trial that has not failed, read from files, on the same examples.
+
+Long, as reading a pool and removing its copies are tested on the same small sweeps.
+"""
 
 import gc
 import json

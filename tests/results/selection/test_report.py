@@ -5,32 +5,27 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 
 from mtlib.tasks import TASKS
 from results.ensembles.methods import TITLES
 from results.records.selection import (
     Contender,
-    HeldOutScores,
     Member,
     MethodScore,
     RecordedSearch,
     Selection,
     TaskSelection,
-    TradeOff,
 )
 from results.scoring.search_optimism import optimism_sentence
 from results.selection.report import (
     MAX_CONTENDERS,
     MAX_MEMBERS,
-    PARETO_TITLE,
     brief_verdict,
     confidence_set_sentences,
     describe_pool,
     member_lines,
     optimism_sentences,
-    pareto_parts,
-    render_held_out_scores,
     render_selection,
     selection_legend,
     verdict,
@@ -369,97 +364,3 @@ def test_no_line_is_longer_than_100_columns(width: int) -> None:
 def test_markup_in_text_is_shown() -> None:
     lines = shown(render_selection(build_selection(build_task(sweep="/sweeps/[bold]x[red]"))))
     assert any("of [bold]x[red], epoch 1" in line for line in lines)
-
-
-def trade_off(num_models: int, score: float, **changes: Any) -> TradeOff:
-    values: dict[str, Any] = {
-        "name": "single" if num_models == 1 else "topk",
-        "max_models": num_models,
-        "num_models": num_models,
-        "cross_fitted": score,
-        "standard_error": 0.0124,
-        "is_best": True,
-    }
-    return TradeOff(**{**values, **changes})
-
-
-ONE, TWO, FIVE = trade_off(1, 0.5), trade_off(2, 0.5213), trade_off(5, 0.53)
-
-
-def pareto_lines(*found: TradeOff) -> list[str]:
-    console = Console(file=io.StringIO(), width=100, highlight=False)
-    console.print(Group(*pareto_parts(build_task(trade_offs=found))))
-    file = console.file
-    assert isinstance(file, io.StringIO)
-    return [line.rstrip() for line in file.getvalue().splitlines()]
-
-
-def test_each_point_of_the_pareto_front_has_a_row() -> None:
-    lines = pareto_lines(ONE, replace(TWO, is_best=False), FIVE)
-    assert lines[:2] == list(PARETO_TITLE)
-    assert [line.split() for line in lines[3:6:2]] == [
-        ["models", "method", "cross-fitted"],
-        ["1", "best", "single", "model", "0.500", "±.012"],
-    ]
-    assert lines[6].split() == ["5", "mean", "of", "the", "best", "k", "0.530", "±.012"]
-    assert len(lines) == 8
-
-
-def test_front_of_one_model_is_not_shown() -> None:
-    assert pareto_lines(ONE, replace(TWO, is_best=False)) == []
-    assert pareto_lines() == []
-
-
-def test_method_without_a_title_is_called_by_its_name() -> None:
-    assert "own_way" in pareto_lines(ONE, trade_off(2, 0.6, name="own_way"))[6]
-
-
-SCORES = HeldOutScores(
-    time="2024-05-02T10:00:00.000+00:00",
-    scores={"sst": 0.5, "qqp": 0.75},
-    intervals={"sst": (0.412, 0.588), "qqp": (0.7, 0.8)},
-    num_examples={"sst": 120, "qqp": 28_000},
-)
-
-
-def test_evaluation_shows_scores_and_expected_scores() -> None:
-    automatic = build_score("auto", cross_fitted=0.541)
-    lines = shown(render_held_out_scores(build_selection(build_task(automatic=automatic), build_task()), SCORES, 0))
-    rows = [" ".join(line.split()) for line in lines]
-    assert rows[0] == "task examples held out 95 % interval expected on dev"
-    assert rows[2:4] == [
-        "SST 120 0.500 0.412 to 0.588 0.541 0.560",
-        "QQP 28,000 0.750 0.700 to 0.800 0.550 0.560",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("number", "start"),
-    [
-        (0, "No trial has used these rows, and nothing was chosen by them. They are train rows"),
-        (1, "These rows have been scored once before. If anything was chosen by that, they are no longer unseen."),
-        (2, "These rows have been scored 2 times before. If anything"),
-    ],
-)
-def test_only_the_first_evaluation_is_called_unseen(number: int, start: str) -> None:
-    selection = build_selection(build_task(), build_task())
-    lines = shown(render_held_out_scores(selection, SCORES, number))
-    text = " ".join(lines[lines.index("") :]).strip()
-    assert text.startswith(start)
-    assert text.endswith("They are train rows: dev may differ in kind.")
-
-
-def test_task_without_an_evaluation_has_no_row() -> None:
-    one = replace(SCORES, scores={"qqp": 0.75})
-    lines = shown(render_held_out_scores(build_selection(build_task(), build_task()), one, 0))
-    assert [line.split()[0] for line in lines[2 : lines.index("")]] == ["QQP"]
-
-
-@pytest.mark.parametrize("number", [0, 1, 12_345])
-def test_no_line_of_held_out_scores_is_longer_than_100_columns(number: int) -> None:
-    wide = HeldOutScores(
-        time="", scores={"sts": -0.9}, intervals={"sts": (-0.95, -0.85)}, num_examples={"sts": 1_234_567}
-    )
-    selection = build_selection(build_task(), build_task(), build_task())
-    for scores in (SCORES, wide):
-        assert max(map(len, shown(render_held_out_scores(selection, scores, number), width=300))) <= WIDEST

@@ -7,9 +7,9 @@ import pytest
 from sweeps.lanes import mailbox as mailbox_module
 from sweeps.lanes.mailbox import Mailbox
 from sweeps.lanes.messages import Assignment, TrialEnd
-from tests.sweeps.lanes.test_mailbox import HEAD, begin, events_of, settle
+from tests.sweeps.lanes.test_mailbox import begin, events_of, settle
 
-OTHER = {"b" * 56: "other"}
+HEAD, OTHER = {"a" * 56: "head"}, {"b" * 56: "other"}
 
 
 async def on_lane(mailbox: Mailbox, lane: str, nodes: dict[str, str], trial_id: str | None = None) -> None:
@@ -229,3 +229,88 @@ def test_interrupted_trial_whose_lane_dies_is_interrupted() -> None:
         assert await mailbox.next_report("t") == TrialEnd(status="interrupted")
 
     asyncio.run(scenario())
+
+
+def test_restarted_lane_gets_its_trial_back_as_a_new_attempt() -> None:
+    async def scenario() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        await mailbox.submit("other", "{}")
+        assert await mailbox.register_lane("a", HEAD)
+        assert await mailbox.next_trial("a", "host", 2) == Assignment(trial_id="t", config="{}")
+        assert [event.trial_id for event in await events_of(mailbox, "resumed")] == ["t"]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("suspicion", [None, "RuntimeError: Connection closed by peer"])
+def test_trial_that_kills_its_lane_twice_fails_and_the_lane_continues(suspicion: str | None) -> None:
+    async def scenario() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("bad", "{}")
+        await mailbox.submit("good", "{}")
+        for _ in range(2):
+            await mailbox.next_trial("a", "host", 1)
+            if suspicion:
+                await mailbox.report_worker_error("bad", suspicion)
+            await mailbox.register_lane("a", HEAD)
+        assignment = await mailbox.next_trial("a", "host", 3)
+        assert isinstance(assignment, Assignment)
+        assert assignment.trial_id == "good"
+        why = suspicion or mailbox_module.UNEXPLAINED
+        assert await mailbox.next_report("bad") == TrialEnd(status="failed", error=f"killed its lane twice: {why}")
+
+    asyncio.run(scenario())
+
+
+def test_waiting_call_of_a_dead_lane_takes_no_trial() -> None:
+    async def scenario() -> None:
+        mailbox = Mailbox()
+        dead = begin(mailbox.next_trial("a", "host", 1))
+        await settle()
+        alive = begin(mailbox.next_trial("a", "host", 2))
+        await settle()
+        await mailbox.submit("t", "{}")
+        assert await dead == "close"
+        assert (await alive).trial_id == "t"
+
+    asyncio.run(scenario())
+
+
+def test_long_wait_times_out_and_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mailbox_module, "IDLE_SECONDS", 0.01)
+    assert asyncio.run(Mailbox().next_trial("a", "host", 1)) == "wait"
+
+
+def test_trial_of_a_lost_lane_is_queued_first() -> None:
+    async def scenario() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        await mailbox.submit("later", "{}")
+        await mailbox.remove_lane("a", "its node is gone")
+        assert await mailbox.next_trial("b", "host", 2) == Assignment(trial_id="t", config="{}")
+
+    asyncio.run(scenario())
+
+
+def test_lane_that_opens_three_times_without_a_trial_is_given_up() -> None:
+    async def scenario() -> list[bool]:
+        mailbox = Mailbox()
+        return [await mailbox.register_lane("a", {"n": "host"}) for _ in range(4)]
+
+    assert asyncio.run(scenario()) == [True, True, True, False]
+
+
+def test_asking_for_a_trial_resets_the_opening_count() -> None:
+    async def scenario() -> bool:
+        mailbox = Mailbox()
+        for number in range(5):
+            await mailbox.submit(str(number), "{}")
+            is_welcome = await mailbox.register_lane("a", {"n": "host"})
+            await mailbox.next_trial("a", "host", 1)
+            await mailbox.report_end(str(number), "complete", None, {})
+        return is_welcome
+
+    assert asyncio.run(scenario())

@@ -1,0 +1,59 @@
+"""The report's table of the Pareto front."""
+
+import io
+from dataclasses import replace
+from typing import Any
+
+from rich.console import Console, Group
+
+from results.records.selection import (
+    TradeOff,
+)
+from results.selection.report import (
+    PARETO_TITLE,
+    pareto_parts,
+)
+from tests.results.selection.test_report import build_task
+
+
+def trade_off(num_models: int, score: float, **changes: Any) -> TradeOff:
+    values: dict[str, Any] = {
+        "name": "single" if num_models == 1 else "topk",
+        "max_models": num_models,
+        "num_models": num_models,
+        "cross_fitted": score,
+        "standard_error": 0.0124,
+        "is_best": True,
+    }
+    return TradeOff(**{**values, **changes})
+
+
+ONE, TWO, FIVE = trade_off(1, 0.5), trade_off(2, 0.5213), trade_off(5, 0.53)
+
+
+def pareto_lines(*found: TradeOff) -> list[str]:
+    console = Console(file=io.StringIO(), width=100, highlight=False)
+    console.print(Group(*pareto_parts(build_task(trade_offs=found))))
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+def test_each_point_of_the_pareto_front_has_a_row() -> None:
+    lines = pareto_lines(ONE, replace(TWO, is_best=False), FIVE)
+    assert lines[:2] == list(PARETO_TITLE)
+    assert [line.split() for line in lines[3:6:2]] == [
+        ["models", "method", "cross-fitted"],
+        ["1", "best", "single", "model", "0.500", "±.012"],
+    ]
+    assert lines[6].split() == ["5", "mean", "of", "the", "best", "k", "0.530", "±.012"]
+    assert len(lines) == 8
+
+
+def test_front_of_one_model_is_not_shown() -> None:
+    assert pareto_lines(ONE, replace(TWO, is_best=False)) == []
+    assert pareto_lines() == []
+
+
+def test_method_without_a_title_is_called_by_its_name() -> None:
+    assert "own_way" in pareto_lines(ONE, trade_off(2, 0.6, name="own_way"))[6]
