@@ -238,7 +238,7 @@ def read_home(options: argparse.Namespace) -> str:
     if is_bundle(home):
         rule = "with --bundle SELECTION must be a sweep, not a bundle, which can be copied as it is"
         require(options.bundle is None, f"{rule} ({BUNDLE_FILE} is there)", options.selection)
-        rule = "--encoder must not be named for a bundle, whose models have their own"
+        rule = "--encoder cannot be combined with a bundle, whose models have their own"
         require(options.encoder is None, rule, options.encoder)
     return home
 
@@ -267,7 +267,7 @@ def read_columns(text: str | None, form: Format, task: Task) -> tuple[str, ...]:
     if text is None:
         return task.text_columns
     columns, num_texts = tuple(name.strip() for name in text.split(",")), len(task.text_columns)
-    require(form != "lines", "--columns must not be named for plain lines, which have none", text)
+    require(form != "lines", "--columns cannot be combined with plain lines, which have none", text)
     require(len(columns) == num_texts, f"--columns must name {num_texts} for {task.name}", text)
     return columns
 

@@ -58,11 +58,11 @@ def print_ranking(sweep: Sweep) -> None:
 
 def describe_stop(sweep: Sweep) -> str:
     """When an unfinished sweep stopped and the flag that resumes it; empty if it runs or has finished."""
-    since = sweep.stopped_since
-    if since is None:
+    stopped = sweep.stopped_at
+    if stopped is None:
         return ""
-    is_today = since.date() == datetime.now().astimezone().date()
-    clock = since.strftime("%H:%M" if is_today else "%Y-%m-%d %H:%M")
+    is_today = stopped.date() == datetime.now().astimezone().date()
+    clock = stopped.strftime("%H:%M" if is_today else "%Y-%m-%d %H:%M")
     return f"; stopped at {clock}; continue with --resume {shlex.quote(str(sweep.path))}"
 
 

@@ -44,7 +44,7 @@ def write_heartbeat(folder: Path, *, has_stopped: bool = False) -> None:
         write_json(open_folder(folder), HEARTBEAT_FILE, {"time": time.time(), "has_stopped": has_stopped})
 
 
-def stopped_since(folder: Location) -> datetime | None:
+def find_stop_time(folder: Location) -> datetime | None:
     """When a sweep stopped: the local time, with its zone, of the last heartbeat.
 
     None if it runs, or has no heartbeat: a sweep of an earlier version, or a mirror.

@@ -12,7 +12,7 @@ from mtlib.errors import require_name
 from mtlib.tasks import TASKS
 from results.records.epochs import read_curves, read_predictions
 from results.records.files import Location
-from results.records.heartbeat import stopped_since
+from results.records.heartbeat import find_stop_time
 from results.records.trials import UNFINISHED, TrialRecord, read_sweep, read_trials_table, record_from_row
 
 SCORED_SPLITS = ("dev", "train")
@@ -32,7 +32,7 @@ class Sweep:
     """A row per trial: the columns of `trials.parquet`, with a column per searched key instead of `params`."""
     curves: pd.DataFrame
     """A row per point: trial, step, epoch, task, split, metric, value, seconds."""
-    stopped_since: datetime | None = None
+    stopped_at: datetime | None = None
     """When it stopped with trials unfinished; None if it runs, has finished, or has no heartbeat."""
 
     def predictions(self, task: str, split: str, *, trial: str | None = None, epoch: int | None = None) -> pd.DataFrame:
@@ -58,10 +58,10 @@ def load_sweep(path: Location) -> Sweep:
         ValueError: there is no sweep, or a file is damaged or of another schema; one line names it.
     """
     info = read_sweep(path)
-    since = stopped_since(path)
+    stopped = find_stop_time(path)
     table, tasks = read_trials_table(path)
     records, trials = [record_from_row(row, tasks) for row in table.to_pylist()], trials_frame(table.to_pandas())
-    if since is not None:
+    if stopped is not None:
         records = [replace(record, status=stopped_status(record.status)) for record in records]
         trials["status"] = trials["status"].map(stopped_status)
     return Sweep(
@@ -70,7 +70,7 @@ def load_sweep(path: Location) -> Sweep:
         records=tuple(records),
         trials=trials,
         curves=read_curves(path).to_pandas(),
-        stopped_since=since if any(record.status in UNFINISHED for record in records) else None,
+        stopped_at=stopped if any(record.status in UNFINISHED for record in records) else None,
     )
 
 

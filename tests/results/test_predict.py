@@ -173,7 +173,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["--task", "sst", "--input", "a.parquet"], "--input must end in .csv, .tsv"),
     (["--task", "sst", "--input", "reviews.csv", "--output", "a.xls"], "--output must end in .csv, .jsonl"),
     (["--task", "sst", "--input", "reviews.csv", "--columns", "a,b"], "--columns must name 1 for sst, got a,b"),
-    (["--task", "sst", "--input", "-", "--columns", "a"], "--columns must not be named for plain lines"),
+    (["--task", "sst", "--input", "-", "--columns", "a"], "--columns cannot be combined with plain lines"),
     (
         ["--task", "qqp", "--input", "reviews.csv"],
         "reviews.csv:1: column sentence1 is missing; did you mean 'sentence'? known: sentence, id "
@@ -378,7 +378,7 @@ def test_flags_that_do_not_apply_to_a_bundle_are_one_line(bundle_folder: Path, r
     line = one_line_exit(
         main, capsys, bundle_folder, "--task", "sst", "--input", reviews, "--encoder", "bert-base-uncased"
     )
-    assert "--encoder must not be named for a bundle, whose models have their own, got bert-base-uncased" in line
+    assert "--encoder cannot be combined with a bundle, whose models have their own, got bert-base-uncased" in line
 
 
 def test_bundles_own_command_needs_no_selection(

@@ -49,8 +49,8 @@ def test_killed_sweep_shows_when_it_stopped_and_how_to_resume(
 ) -> None:
     since = stop_last_trial(sweep_folder, status)
     sweep = load_sweep(sweep_folder)
-    assert sweep.stopped_since is not None
-    assert sweep.stopped_since.timestamp() == since
+    assert sweep.stopped_at is not None
+    assert sweep.stopped_at.timestamp() == since
     assert (sweep.records[-1].status, sweep.trials["status"].iloc[-1]) == (shown, shown)
     print_ranking(sweep)
     first = capsys.readouterr().out.splitlines()[0]

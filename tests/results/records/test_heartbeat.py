@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import results.records.heartbeat
-from results.records.heartbeat import HEARTBEAT_FILE, STALE_SECONDS, send_heartbeats, stopped_since, write_heartbeat
+from results.records.heartbeat import HEARTBEAT_FILE, STALE_SECONDS, find_stop_time, send_heartbeats, write_heartbeat
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_long_silence_means_stopped(tmp_path: Path, clock: list[float], silence: float, is_stopped: bool) -> None:
     write_heartbeat(tmp_path)
     clock[0] += silence
-    since = stopped_since(tmp_path)
+    since = find_stop_time(tmp_path)
     assert (since is not None) == is_stopped
     if since is not None:
         assert since.replace(tzinfo=None) == datetime(2026, 3, 4, 4, 12)
@@ -30,7 +30,7 @@ def test_long_silence_means_stopped(tmp_path: Path, clock: list[float], silence:
 
 def test_recorded_stop_holds_at_once(tmp_path: Path, clock: list[float]) -> None:
     write_heartbeat(tmp_path, has_stopped=True)
-    since = stopped_since(tmp_path)
+    since = find_stop_time(tmp_path)
     assert since is not None
     assert since.timestamp() == clock[0]
 
@@ -41,7 +41,7 @@ def test_recorded_stop_holds_at_once(tmp_path: Path, clock: list[float]) -> None
 def test_without_a_heartbeat_nothing_is_known(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / HEARTBEAT_FILE).write_text(content)
-    assert stopped_since(tmp_path) is None
+    assert find_stop_time(tmp_path) is None
 
 
 def test_heartbeat_is_written_while_the_sweep_runs_and_when_it_stops(
@@ -54,8 +54,8 @@ def test_heartbeat_is_written_while_the_sweep_runs_and_when_it_stops(
             assert time.monotonic() < deadline
             if (tmp_path / HEARTBEAT_FILE).exists():
                 seen.add((tmp_path / HEARTBEAT_FILE).read_text())
-        assert stopped_since(tmp_path) is None
-    assert stopped_since(tmp_path) is not None
+        assert find_stop_time(tmp_path) is None
+    assert find_stop_time(tmp_path) is not None
 
 
 def test_sweep_that_breaks_has_stopped(tmp_path: Path) -> None:
@@ -65,14 +65,14 @@ def test_sweep_that_breaks_has_stopped(tmp_path: Path) -> None:
 
     with pytest.raises(KeyError):
         run()
-    assert stopped_since(tmp_path) is not None
+    assert find_stop_time(tmp_path) is not None
 
 
 def test_unwritable_heartbeat_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with send_heartbeats(tmp_path / "file"):
         pass
-    assert stopped_since(tmp_path / "file") is None
+    assert find_stop_time(tmp_path / "file") is None
 
 
 def test_deleted_folder_is_not_created_again(tmp_path: Path) -> None:

@@ -37,11 +37,11 @@ def test_sweep_is_read_into_data_frames(sweep_folder: Path) -> None:
 
 def test_finished_or_running_sweep_has_not_stopped(sweep_folder: Path) -> None:
     stop_last_trial(sweep_folder, "complete")
-    assert load_sweep(sweep_folder).stopped_since is None
+    assert load_sweep(sweep_folder).stopped_at is None
     stop_last_trial(sweep_folder, "running")
     write_heartbeat(sweep_folder)
     sweep = load_sweep(sweep_folder)
-    assert sweep.stopped_since is None
+    assert sweep.stopped_at is None
     assert sweep.records[-1].status == "running"
 
 
