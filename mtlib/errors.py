@@ -1,4 +1,4 @@
-"""Checks that raise one clear line: the rule, then what came; and the errors that training ends with."""
+"""One-line error messages: rule, then value."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ def require_name(name: str, known: Iterable[str], what: str) -> None:
 
 
 def nearest_first(name: str, names: list[str], taken: Sequence[str] = ()) -> str:
-    """`did you mean 'x'? known: x, y, z`, nearest first, for a wrong name; names in use, `taken`, are not suggested.
+    """A hint for a wrong name: `did you mean 'x'? known: x, y, z`, nearest first; `taken` names are not suggested.
 
     A name that begins with the wrong one is near. Capitals, and the dashes of flags, make no difference.
     """

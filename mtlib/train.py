@@ -38,7 +38,7 @@ def train(
     on_stage: Callable[[int], bool] = lambda _stage: True,
     states: StateFolder | None = None,
 ) -> None:
-    """Trains one configuration to its end, or from where its saved state is.
+    """Trains one configuration to its end, starting from its newest saved state if there is one.
 
     Args:
         corpus: token cache that holds train and dev of every active task.
@@ -47,15 +47,15 @@ def train(
         on_epoch: called after each epoch's evaluation with the same report on every worker, and again for the same
             epoch if the run was killed before its state was saved; False, from all workers, ends the trial.
         on_stage: called with its number at each stage's end, on every worker, once the state is saved there; False,
-            from all workers, ends the run, which may go on from that state or a later one.
-        states: where states and best weights are kept; None keeps none.
+            from all workers, ends the run, which may continue from that state or a later one.
+        states: where states and best weights are saved; None saves none.
 
     Raises:
         TrainingDiverged: a loss became NaN or infinite (names task, step and loss), or a prediction did.
         Interrupted: `on_step` returned False on some worker.
         RuntimeError: the workers do not see the same saved state.
-        ValueError: the configuration does not fit the encoder, the weights to start from cannot be had or do not fit
-            it, or the saved state is of another configuration, data, encoder, starting weights or environment.
+        ValueError: the configuration does not fit the encoder, starting weights are missing or do not fit it, or
+            the saved state is of another configuration, data, encoder, starting weights or environment.
     """
     run = prepare_run(config, corpus, encoder, torch.device(device), wrap, states)
     while not run.is_over:
@@ -95,8 +95,8 @@ def prepare_run(
     wrap: Callable[[nn.Module], nn.Module],
     states: StateFolder | None,
 ) -> Run:
-    """A run at its beginning, or where its newest saved state was taken."""
-    environment = describe_environment(device)  # first: all workers take part, even if one fails below
+    """A run at its first step, or at its newest saved state."""
+    environment = describe_environment(device)  # first: a collective call, even if a worker fails below
     model = MultiTaskModel(config, encoder)
     origin = origin_of(corpus, encoder, load_start(config.encoder, model), environment)
     model = model.to(device).train()
@@ -141,7 +141,7 @@ def origin_of(
 
 
 def keep_best_weights(run: Run, states: StateFolder | None) -> None:
-    """Keeps the weights of the epoch that has just been scored if it is the best for a task or overall."""
+    """Saves the weights of the epoch that has just been scored if it is the best for a task or overall."""
     if states and worker_rank() == 0:
         best_epochs = {name: epoch for name, (_, epoch) in run.best.items()}
         keep_best(states, run.total_epoch, best_epochs, kept_weights(run, run.model))

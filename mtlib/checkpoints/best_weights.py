@@ -1,7 +1,7 @@
 """The weights of a trial's best epochs, and their checksums.
 
 A trial's folder holds them as `weights/epoch-<n>.safetensors`, `weights/checksums.json` and `best.json`. They are
-written whole, then renamed; where the disk is full, the earlier ones stay.
+written completely, then renamed; if the disk is full, the earlier ones stay.
 """
 
 import json
@@ -30,7 +30,7 @@ def keep_best(folder: StateFolder, epoch: int, best_epochs: Mapping[str, int], w
         weights: the model's weights after that epoch.
 
     Raises:
-        DiskFull: there is no room for them; all that was kept before stays.
+        DiskFull: there is no room for them; earlier weights stay.
     """
     partial, target = folder.path / ".kept.partial", weights_path(folder, epoch)
     shutil.rmtree(partial, ignore_errors=True)

@@ -105,9 +105,9 @@ def build_model(
 
 
 def was_active(config: TrialConfig, task: str, own: Iterable[str], given: Iterable[str]) -> bool:
-    """Whether a task had been active when weights were kept: some of its own are there, or all that it has in a model.
+    """Whether a task had been active when weights were saved: some weights of its own are there, or all that it uses.
 
-    `own` are the names of all weights of the trial's model, `given` those of the weights that were kept.
+    `own` are the names of all weights of the trial's model, `given` those of the saved weights.
     """
     kept, parts = set(map(part_of_weight, given)), active_parts(config, [task]) & set(map(part_of_weight, own))
     return parts <= kept or any(part in kept for part in parts if part.endswith(f".{task}"))

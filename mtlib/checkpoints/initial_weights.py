@@ -19,11 +19,11 @@ from mtlib.stages.active_weights import part_of_weight
 ENCODER_FILE, TASKS_FILE = "model.safetensors", "tasks.safetensors"
 """An exported model: the encoder under the names that `transformers` gives it, and all else under ours."""
 ENCODER, POOLER = "encoder.", "encoder.pooler."
-"""How names of the encoder's weights begin in a model, and those of a layer that we never use."""
+"""Prefixes of the names of the encoder's weights in a model, and of a layer that is never used."""
 
 
 def load_start(config: EncoderConfig, model: MultiTaskModel) -> dict[str, str]:
-    """Puts the configured starting weights into a new model.
+    """Loads the configured starting weights into a new model.
 
     Returns:
         SHA-256, in hexadecimal, of the weights taken, by part of the model; nothing if none are named, and the
@@ -55,12 +55,12 @@ def encoder_part(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def fitting_heads(where: str, weights: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What is not the encoder, as far as names and shapes fit; at least one must."""
+    """The weights outside the encoder whose names and shapes fit; ValueError if there are none."""
     rest = {name: tensor for name, tensor in weights.items() if name in own and not name.startswith(ENCODER)}
     fitting = {name: tensor for name, tensor in rest.items() if tensor.shape == own[name].shape}
     if not fitting:
-        found = f"got {where}, where no weight beside the encoder's fits"
-        raise ValueError(f"encoder.start_heads must be false for weights without heads that fit, {found}")
+        rule = "encoder.start_heads must be false unless heads fit"
+        raise ValueError(f"{rule}, got {where}, which has no head weights that fit")
     return fitting
 
 
@@ -98,7 +98,7 @@ def best_weights(folder: Path, epoch: str) -> Path:
     except (ValueError, AttributeError, TypeError) as error:
         raise ValueError(f"encoder.start_from must hold an undamaged best.json, got {folder}") from error
     rule = "encoder.start_from must hold weights of a best epoch"
-    require(bool(best_epochs), rule, f"{folder}, whose weights were deleted: other trials of its sweep were better")
+    require(bool(best_epochs), rule, f"{folder}, whose weights were pruned, because other trials scored higher")
     require_name(epoch, best_epochs, f"encoder.start_epoch for {folder}")
     try:
         check_weights(StateFolder(path=folder), best_epochs[epoch])
@@ -108,7 +108,7 @@ def best_weights(folder: Path, epoch: str) -> Path:
 
 
 def check_fit(rule: str, weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
-    """Raises ValueError, which begins with the rule, unless all wanted weights are there, each in its shape, alone."""
+    """Raises ValueError that begins with the rule unless the weights are the wanted ones by name and shape."""
     faults = {
         "missing": sorted(wanted.keys() - weights.keys()),
         "unknown to it": sorted(weights.keys() - wanted.keys()),

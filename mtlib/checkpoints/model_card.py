@@ -1,4 +1,4 @@
-"""The model card of an exported model: how it was trained, how well it does on dev, how to load it, what it is not."""
+"""The model card of an exported model: how it was trained, how well it does on dev, how to load it, its limitations."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -114,9 +114,9 @@ def score_lines(facts: CardFacts) -> Iterator[str]:
 
 
 def exclusion_lines(config: TrialConfig) -> Iterator[str]:
-    """What is no part of the model."""
-    yield from ("## What it is not", "")
-    yield "- A pooler is no part of it: where `transformers` adds one to the encoder (`pooler_output`), it is random."
+    """What the model does not include, and its licence."""
+    yield from ("## Limitations", "")
+    yield "- It has no trained pooler: where `transformers` adds one to the encoder (`pooler_output`), it is random."
     yield "  Pool the hidden states as in the table of tasks below."
     with_pals = tuple(task for task in config.active_tasks if config.pals.size > 0 and task in config.pals.tasks)
     if with_pals:

@@ -1,8 +1,7 @@
-"""Exact state of a trial, so that a killed one goes on bit for bit.
+"""The exact state of a trial, from which a killed trial resumes bit for bit.
 
-A folder holds `state-<step>-<n>/`, the two newest; a damaged one is passed over. Tensors are safetensors, the rest is
-JSON; nothing is pickled. Everything is written whole, then renamed; where the disk is full, what was there before
-stays.
+A folder holds the two newest states, `state-<step>-<n>/`; a damaged one is ignored. Tensors are safetensors, the rest
+is JSON; nothing is pickled. Everything is written completely, then renamed; if the disk is full, earlier states stay.
 """
 
 import contextlib
@@ -28,11 +27,11 @@ STATES_KEPT = 2
 WEIGHTS_KEPT_BYTES = 4
 """Bytes of one parameter's weight on disk (fp32)."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Error numbers of the system for no room: on the disk, in a quota, under a limit of the process."""
+"""System error numbers for no space: on the disk, in a quota, or below the process's limit of file size."""
 
 
 class DiskFull(OSError):  # noqa: N818 - named like StopIteration
-    """There is no room for a state or for weights; those that were there before are whole."""
+    """There is no room for a state or for weights; earlier ones are undamaged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +122,7 @@ def newest_numbers(folder: StateFolder) -> Mapping[str, Any] | None:
 
 
 def place_state(folder: StateFolder, step: int, source: Path) -> None:
-    """Makes the state in the folder `source`, taken after optimizer step `step`, one of an empty folder's own."""
+    """Moves the state in `source`, saved after optimizer step `step`, into a folder without states."""
     assert not saved_states(folder), folder
     folder.path.mkdir(parents=True, exist_ok=True)
     source.rename(folder.path / f"state-{step:09d}-000")

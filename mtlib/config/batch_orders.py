@@ -1,8 +1,8 @@
 """The orders in which batches come within a stage: the table `BATCH_ORDERS`, an entry and a function each.
 
 A set is a task's own train data or an extra data set of the stage. An order's function gives rounds: for each, the sets
-(by position) that give their next batch. What it gives for the numbers 0, 1, 2, ... follows one another and is cut into
-epochs by `mtlib.stages.draws`, which also counts each set's batches.
+(by position) that give their next batch. Its rounds for the numbers 0, 1, 2, ... are concatenated and split
+into epochs by `mtlib.stages.draws`, which also counts each set's batches.
 
 Sources: BB is BERT and Beyond, TT Triple Threat, TU Tuning Up BERT, MP My PAL BERT.
 """
@@ -23,7 +23,7 @@ Rounds = list[tuple[int, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class StageSets:
-    """What an order may read of a stage. Sequences have an entry for each set, tasks before extra data."""
+    """The facts of a stage that an order may use. Sequences have an entry for each set, tasks before extra data."""
 
     batches: Sequence[int]
     """Batches in one pass over a set."""
@@ -36,7 +36,7 @@ class StageSets:
     num_epochs: int
     """Epochs of the stage."""
     steps_per_epoch: int | None
-    """As configured. Of use to orders whose rounds come epoch by epoch."""
+    """As configured, for orders that give one epoch for each number."""
     stream: Callable[[int], np.random.Generator]
     """The source of random draws for a number."""
 
@@ -106,7 +106,7 @@ def max_size_cycle(sets: StageSets, _number: int) -> Rounds:
 
 
 def rounds_of(counts: Sequence[int]) -> Rounds:
-    """Rounds of one batch per set, in which a set takes part as often as its count."""
+    """Rounds of one batch per set, where each set is in as many rounds as its count."""
     return [tuple(position for position, count in enumerate(counts) if turn < count) for turn in range(max(counts))]
 
 

@@ -12,9 +12,9 @@ from mtlib.tasks import FURTHER_SETS, TASKS
 Role = Literal["extra", "augment", "replace"]
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl")
-"""Of the files that can be read."""
+"""Suffixes of files that can be read."""
 HUB_PREFIX = "hf://"
-"""How the path of a Hugging Face data set begins."""
+"""Prefix of the path of a Hugging Face data set."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class SourceConfig:
     """`from:to` for each value of the label column that is used, e.g. `0:1, 2:0`; rows with other values are left out
     and counted. Empty: labels are the task's own."""
     dev_split: str = "dev"
-    """What `{split}`, or the data set's split, is called for dev, e.g. `validation`."""
+    """Name of the dev split, in place of `{split}` or in the data set, e.g. `validation`."""
     batch_size: int = 16
     """Of role `extra`: examples per batch over all workers, at least 1; all rows where there are fewer. Source: My
     PAL BERT 5.3 uses 8 for CFIMDB."""
@@ -90,7 +90,7 @@ class DataConfig:
     bucket_by_length: bool = True
     """True: rows of similar length share a batch, so that little is padding; every row is still seen once per pass."""
     bucket_batches: int = 2
-    """By how many batches a row is moved at most, at random, from its place in the order of length, at least 0. More
+    """Most batches by which a row is moved at random from its place in the order of length, at least 0. More
     makes batches differ more between passes, at the cost of padding: for 640 rows of SST in batches of 16, 3 % of all
     tokens are padding with 0, 9 % with 2, 24 % with 8, and 52, 16 and 5 % of a row's batch mates are the same in the
     next pass (benchmarks/length_buckets.py). Ignored without buckets."""

@@ -19,7 +19,7 @@ class EncoderConfig:
     """The pretrained text encoder that all tasks share."""
 
     name: str = "bert-base-uncased"
-    """Any `AutoModel` that reads a text both ways, which decoders do not: a hub name or a local folder."""
+    """Any bidirectional `AutoModel`, not a decoder: a hub name or a local folder."""
     dropout: float | None = 0.3
     """Dropout probability of hidden states and of the pooled text before a head, 0 <= p < 1. None keeps the
     encoder's own. Source: BB 4.3, TT 3, TU 5.2, MP 5.3 use .3."""
@@ -102,7 +102,7 @@ class TaskConfig:
     `cross_no_separator` (both in one input as if one text; TT table 2) or `bi` (each encoded alone). Source: BB table
     1."""
     pooling: Literal["cls", "mean"] = "cls"
-    """What stands for a text: the state of its first token (XLNet: its last, where its tokenizer puts [CLS]), or the
+    """The vector of a text: the state of its first token (XLNet: its last, where its tokenizer puts [CLS]), or the
     `mean` over its tokens without padding."""
     head: Literal["linear", "cosine"] = "linear"
     """`linear`: a linear layer on the pooled text, or on both vectors of a bi-encoder joined. `cosine`: cosine of the

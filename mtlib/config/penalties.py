@@ -28,7 +28,8 @@ class Penalty:
     terms: tuple[str, ...]
     """Names in the curves of what the function returns."""
     needs_embeddings: bool = False
-    """Whether it moves the embedded text. Then the encoder must have one module for it, and the clean pass keeps it."""
+    """Whether it perturbs the embedded text. Then the encoder must have one module that embeds, whose output the clean
+    pass keeps."""
     needs_teacher: bool = False
     """Whether it compares predictions with those of the mean teacher, which then follows the model."""
     needs_encoder: bool = False
@@ -102,8 +103,8 @@ class ProximalConfig:
     """beta after the first `early_fraction` of a stage's steps, 0 <= beta < 1. None: `decay` to the end. Source: Jiang
     et al. 2020 use .999."""
     early_fraction: float = 0.1
-    """Part of a stage's steps that `decay` holds for where there is a `late_decay`, above 0 and below 1; each stage
-    begins with `decay` anew. Source: Jiang et al. 2020, of all updates; their code counts 4,000 steps."""
+    """Part of a stage's steps with `decay` before `late_decay`, if there is one, applies, above 0 and below 1; every
+    stage starts with `decay` again. Source: Jiang et al. 2020, of all updates; their code counts 4,000 steps."""
 
     def __post_init__(self) -> None:
         check_types(self)

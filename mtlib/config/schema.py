@@ -132,7 +132,7 @@ def read_value(hint: Any, item: Any, where: str) -> Any:
 
 
 def type_if_given(hint: Any, item: Any) -> Any:
-    """Of a tuple or None, or a dataclass or None, the former, unless `item` is None or says so."""
+    """The tuple or dataclass type of an optional one, as `tuple[int, ...] | None`, unless `item` stands for None."""
     found = [kind for kind in types_of(hint) if get_origin(kind) is tuple or dataclasses.is_dataclass(kind)]
     return found[0] if found and str(item).lower() not in NONE_WORDS else hint
 

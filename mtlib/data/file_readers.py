@@ -140,7 +140,7 @@ def split_records(lines: Iterator[str], name: str, delimiter: str) -> Iterator[t
     """Every CSV record, the header included, with the line (from 1) that it starts on; [] for a blank line.
 
     An unclosed quotation mark runs on into the following records. It is distinguished from a quoted text of several
-    lines by the tabs that it swallows; commas say nothing, because texts hold them.
+    lines by the tabs that it swallows; commas are no evidence, because texts contain them.
     """
     csv.field_size_limit(2**31 - 1)  # of the whole process; the default is 131,072 characters
     first_line = ""  # of the record

@@ -1,4 +1,4 @@
-"""Held-out rows for a final score: whole groups of rows that share a text, chosen by their texts alone."""
+"""Held-out rows for a final score: whole groups of rows that share a text, chosen by their texts only."""
 
 import hashlib
 from collections.abc import Sequence, Set

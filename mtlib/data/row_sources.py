@@ -47,7 +47,8 @@ class RowSource:
     prefix: str = ""
     """Added before each id: the name of the augmentation and a slash."""
     hold_out: HoldOut | None = None
-    """The rows that `held` consists of. `train` lacks them, and all other rows that share a text with them."""
+    """Which rows are held out: all rows of the split `held`. `train` lacks them and every row that shares a text with
+    them."""
 
 
 RowSources = tuple[RowSource, ...]

@@ -16,7 +16,7 @@ from mtlib.errors import require
 from mtlib.tasks import Task
 
 MAX_LISTED_LABELS = 10
-"""Labels outside the mapping that are listed, the most frequent first."""
+"""Most labels outside the mapping that are listed; the most frequent come first."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

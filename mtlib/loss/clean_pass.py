@@ -1,4 +1,4 @@
-"""What a penalty may read: one batch, and the pass through the network that its loss is taken from."""
+"""The input of a penalty: a batch and its clean forward pass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

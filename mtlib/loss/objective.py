@@ -1,4 +1,4 @@
-"""The objective: from batches to one loss. DDP wraps it, so one forward holds clean, noise and perturbed pass."""
+"""The objective: from batches to one loss. DDP wraps it, so one forward call includes all passes of a step."""
 
 from collections.abc import Sequence
 
@@ -37,7 +37,7 @@ class Objective(nn.Module):
         self.teacher = teacher
 
     def forward(self, batches: Sequence[Batch], places: Sequence[Place]) -> tuple[Tensor, Tensor]:
-        """The loss of one optimizer step, from this worker's shard of each batch and where it stands.
+        """The loss of one optimizer step, from this worker's shard of each batch and its place.
 
         Returns:
             The loss to differentiate, a scalar; and (batches, len(TERMS)) sums over the shard's rows, without gradient,

@@ -2,7 +2,7 @@
 
 The noise enters after position, type, LayerNorm and dropout of the embeddings, so zero noise with dropout off gives a
 penalty of exactly 0. Feeding the embeddings back as `inputs_embeds` would add positions and normalise twice. Encoders
-that have no one module for all of this, as XLM, are refused (`mtlib.model.encoder.embedding_layer`).
+without a single module for all of this, such as XLM, are refused (`mtlib.model.encoder.embedding_layer`).
 """
 
 from collections.abc import Callable, Sequence

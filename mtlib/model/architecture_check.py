@@ -30,7 +30,7 @@ def check_architecture(name: str, config: Any) -> None:
             text alone, does not return a state of `hidden_size` for each token, or its first token does not attend to
             later ones, as in decoders.
     """
-    rule, kind = f"encoder '{name}' must be one that reads a text both ways", config.model_type
+    rule, kind = f"encoder '{name}' must be bidirectional", config.model_type
     require(not getattr(config, "is_encoder_decoder", False), rule, f"an encoder-decoder ({kind})")
     width = getattr(config, "hidden_size", None)
     require(isinstance(width, int), rule, f"one without a hidden_size ({kind})")
@@ -39,7 +39,7 @@ def check_architecture(name: str, config: Any) -> None:
     is_whole = isinstance(states, Tensor) and states.shape == (*texts.shape, width)
     require(is_whole, rule, f"one that does not give each token a state of its hidden_size, {width} ({kind})")
     sees_others = not torch.equal(states[0, 0], states[1, 0])
-    require(sees_others, rule, f"one whose first token does not see those behind it, as in decoders ({kind})")
+    require(sees_others, rule, f"a decoder, whose first token does not attend to later tokens ({kind})")
 
 
 def two_texts(config: Any) -> Tensor:
@@ -61,7 +61,7 @@ def try_small(name: str, config: Any, texts: Tensor) -> Any:
         return last_states(model, texts)
     except Exception as error:  # the type depends on what it lacks
         fault = f"{config.model_type}, which cannot be given a text: {first_line(error)}"
-        raise ValueError(f"encoder '{name}' must be one that reads a text both ways, got {fault}") from error
+        raise ValueError(f"encoder '{name}' must be bidirectional, got {fault}") from error
 
 
 def whole_model(name: str, config: Any) -> nn.Module:

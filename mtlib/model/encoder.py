@@ -57,7 +57,7 @@ class EncoderPreview:
     """As it would be loaded; with random weights unless `is_local`."""
     is_local: bool
     place: str
-    """Where it was found, in words."""
+    """Where it was found, for messages."""
 
 
 class CannotLoad(ValueError):  # noqa: N818 - not final: another location may have the encoder
@@ -67,7 +67,7 @@ class CannotLoad(ValueError):  # noqa: N818 - not final: another location may ha
 def find_encoder(name: str) -> PretrainedEncoder:
     """Loads the pretrained encoder of a trial; ValueError as `load_encoder`, or if its folder is missing."""
     is_gone = Path(name).is_absolute() and not Path(name).is_dir()
-    require(not is_gone, "the trial's encoder must be where it was, or be named with --encoder", f"no folder {name}")
+    require(not is_gone, "the trial's encoder folder must exist, or be replaced with --encoder", f"no folder {name}")
     return load_encoder(name)
 
 
@@ -87,7 +87,7 @@ def load_encoder(name: str) -> PretrainedEncoder:
 def preview_encoder(name: str) -> EncoderPreview:
     """Finds an encoder where `load_encoder` would; on the hub, its configuration and tokenizer are read and not kept.
 
-    Raises ValueError as `load_encoder`; of weights on the hub only that there are some is known.
+    Raises ValueError as `load_encoder`; of weights on the hub, only the size is read.
     """
     cache = hub_cache_folder()
     if is_folder(name):
@@ -284,9 +284,11 @@ def embedding_layer(encoder: nn.Module) -> nn.Module:
         ValueError: the architecture has no such module. In XLM and FlauBERT `embeddings` is the word table alone, and
             the rest is not in a module.
     """
-    rule, layer = f"SMART cannot enter {type(encoder).__name__}", getattr(encoder, "embeddings", None)
+    rule, layer = f"SMART cannot be used with {type(encoder).__name__}", getattr(encoder, "embeddings", None)
     if not isinstance(layer, nn.Module):
         raise ValueError(f"{rule}: it has no module called 'embeddings'")
     if isinstance(layer, nn.Embedding):
-        raise ValueError(f"{rule}: its 'embeddings' are a table of words, positions and LayerNorm come behind it")
+        raise ValueError(
+            f"{rule}: its 'embeddings' is the word table only; positions and LayerNorm are applied outside it"
+        )
     return layer

@@ -38,19 +38,17 @@ def ask_hub(encoder: str) -> int:
     from huggingface_hub import HfApi
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
-    api, elsewhere = HfApi(), f"neither a folder here nor whole in {hub_cache_folder()}"
+    api, elsewhere = HfApi(), f"neither a local folder nor complete in {hub_cache_folder()}"
     try:
         info = api.model_info(encoder, timeout=HUB_SECONDS, files_metadata=True)
     except GatedRepoError as error:  # a RepositoryNotFoundError too
-        rule = (
-            f"encoder '{encoder}' is gated at {api.endpoint} and must be read with an access token that is allowed to"
-        )
+        rule = f"encoder '{encoder}' is gated at {api.endpoint} and needs an access token with permission"
         raise ValueError(f"{rule} (set HF_TOKEN or use `hf auth login`); it is {elsewhere}") from error
     except RepositoryNotFoundError as error:
         rule = "--encoder must be a local folder or a name that the Hugging Face hub knows"
         raise ValueError(f"{rule}, got '{encoder}', {elsewhere}, nor at {api.endpoint}") from error
     except Exception as error:  # the type depends on the HTTP library
-        rule = f"encoder '{encoder}' is {elsewhere}, and the Hugging Face hub cannot be asked for it"
+        rule = f"encoder '{encoder}' is {elsewhere}, and the Hugging Face hub cannot be queried"
         raise ValueError(f"{rule} ({first_line(error)}); name a local folder with --encoder") from error
     files = {file.rfilename: file.size or 0 for file in info.siblings or ()}
     kinds = [[size for name, size in files.items() if fnmatch(name, pattern)] for pattern in WEIGHT_FILES]

@@ -37,7 +37,7 @@ def find_layers(encoder: nn.Module, what: str) -> tuple[str, nn.ModuleList]:
         layers = module_at(encoder, path)
         if isinstance(layers, nn.ModuleList) and len(layers) > 0:
             return path, layers
-    raise ValueError(f"{what} cannot enter {type(encoder).__name__}: it has no list of layers that we know")
+    raise ValueError(f"{what} cannot be used with {type(encoder).__name__}: it has no known list of layers")
 
 
 def module_at(module: nn.Module, path: str) -> Any:
@@ -92,8 +92,8 @@ def norms_of(encoder: nn.Module, placement: str) -> list[nn.Module]:
     for layer in encoder_layers(encoder, "PALs"):
         norm = next(filter(None, (module_at(layer, path) for path in NORMS[placement])), None)
         if norm is None or norm.weight.numel() != config.hidden_size:
-            rule = f"PALs cannot enter {type(encoder).__name__} with pals.placement {placement}"
-            raise ValueError(f"{rule}: its layers have no norm of that sum that we know")
+            rule = f"PALs cannot be used with {type(encoder).__name__} with pals.placement {placement}"
+            raise ValueError(f"{rule}: its layers have no known norm of that sum")
         norms.append(norm)
     return norms
 

@@ -131,7 +131,7 @@ def hook_layer(
 
     def keep(layer: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         hidden: Tensor = arguments[0] if arguments else named["hidden_states"]
-        rule = f"a {type(layer).__name__} beside which PALs stand must be given the tokens of the text"
+        rule = f"PALs need layers that keep the number of tokens, which {type(layer).__name__} does not"
         require(hidden.shape[:2] == is_text.shape, rule, f"{hidden.shape[1]} for {is_text.shape[1]}")
         entered.append(hidden)
 

@@ -1,4 +1,4 @@
-"""Which weights of a model belong to the tasks that have been active so far, and so can have been trained."""
+"""Which weights of a model belong to the tasks that have been active so far: only these can have been trained."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
@@ -18,7 +18,7 @@ def part_of_weight(name: str) -> str:
 
 
 def active_parts(config: TrialConfig, tasks: Iterable[str]) -> frozenset[str]:
-    """The parts that steps of `tasks` may move: the encoder, theirs, and what they share."""
+    """The parts of a model that steps of `tasks` may change: the encoder, parts of these tasks, and shared layers."""
     active = set(tasks)
     parts = {"encoder", *(f"{group}.{task}" for group in OWN_GROUPS for task in active)}
     shared = {"relational": config.relational_tasks, "projection": config.simcse.tasks if config.simcse.weight else ()}
@@ -26,6 +26,6 @@ def active_parts(config: TrialConfig, tasks: Iterable[str]) -> frozenset[str]:
 
 
 def active_weights(config: TrialConfig, tasks: Iterable[str], weights: Mapping[str, Weight]) -> dict[str, Weight]:
-    """Those of a model's weights, or of other values by their names in it, that belong to the parts of active tasks."""
+    """Selects the entries that belong to the parts of active tasks, from weights or other values by weight name."""
     parts = active_parts(config, tasks)
     return {name: value for name, value in weights.items() if part_of_weight(name) in parts}

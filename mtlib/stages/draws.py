@@ -1,4 +1,4 @@
-"""From a stage's order to its stream of optimizer steps, each naming sets and which of their batches, but no rows yet.
+"""The stream of a stage's optimizer steps: for each step, its sets and the numbers of their batches, without rows.
 
 The batches of a set form one endless stream: pass after pass, each over all its rows, reshuffled. All follows from the
 configuration, the numbers of rows and the epoch alone, so there is no sampler state to save.
@@ -15,7 +15,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.runtime.seeds import numpy_stream
 
 Draw = tuple[str, int]
-"""A set, and which batch of its stream of passes over the stage, from 0."""
+"""A set, and the number of the batch in the set's stream over the stage, from 0."""
 
 
 def stage_sets(stage: StageConfig) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ def steps_of_pass(stage: StageConfig, sets: StageSets, number: int) -> Rounds:
 def describe_sets(
     config: TrialConfig, stage_index: int, num_rows: Mapping[str, int], own_rows: Mapping[str, int]
 ) -> StageSets:
-    """What the order of a stage may read; the arguments are those of `epoch_draws`."""
+    """The facts of a stage that its order may use; the arguments are those of `epoch_draws`."""
     stage = config.stages[stage_index]
     names = stage_sets(stage)
     return StageSets(

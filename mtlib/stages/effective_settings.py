@@ -1,6 +1,6 @@
-"""Which settings of a configuration reach a trained number, and which a prediction: the one place that lists them.
+"""Which settings of a configuration affect a trained number, and which a prediction; no other file lists them.
 
-Keys of stages read the former, weight averaging (soups) the latter.
+Keys of stages use the former, weight averaging (soups) the latter.
 
 A trained number is the state after some epochs of a stage, with the scores and predictions of every epoch up to there.
 A field is inert where its value cannot change that: the settings of a task that has not been active yet, those of a
@@ -27,7 +27,7 @@ Tree = dict[str, Any]
 
 
 def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_workers: int = 1) -> Tree:
-    """The settings that can reach the state after `epochs` epochs of a stage, as plain data.
+    """The settings that can affect the state after `epochs` epochs of a stage, as plain data.
 
     Equal settings, data, starting weights and machine give equal results. Paths of data, encoder and starting weights
     are left out: their content counts, which is not known here.
@@ -99,7 +99,7 @@ def leave_out(group: Any, conditions: Mapping[str, bool]) -> Tree:
 
 
 def of_one_method(table: Mapping[str, Any], chosen: str | None) -> dict[str, bool]:
-    """For `leave_out`: of the settings of all methods in a table those of the chosen one; None for none of them."""
+    """Conditions for `leave_out` that keep, of the settings of all methods in a table, those of the chosen one."""
     own = {} if chosen is None else fields_of([table[chosen].settings])
     return {name: name in own for name in fields_of(method.settings for method in table.values())}
 
@@ -158,7 +158,7 @@ def pals_settings(config: TrialConfig, tasks: tuple[str, ...]) -> Tree | None:
 
 
 def penalty_settings(config: TrialConfig, name: str, tasks: tuple[str, ...]) -> Tree | None:
-    """A penalty that an active task carries, or what of it has an effect before."""
+    """A penalty's settings if an active task has it; before that, those that have an effect already."""
     penalty, settings = PENALTIES[name], config.penalties[name]
     if settings.weight == 0:
         return None
@@ -223,6 +223,6 @@ def predicting_task(settings: TaskConfig, task: str) -> TaskConfig:
 
 
 def predicting_parts(config: TrialConfig) -> frozenset[str]:
-    """The parts of a model that the predictions of a configuration's tasks pass, by `mtlib.stages.active_weights`."""
+    """The parts of a model, as in `mtlib.stages.active_weights`, that predictions of a configuration's tasks use."""
     own = {f"{group}.{task}" for group in ("heads", "pals") for task in config.active_tasks}
     return frozenset({"encoder", *own, *(["relational"] if config.relational_tasks else [])})

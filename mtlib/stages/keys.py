@@ -21,7 +21,7 @@ class Origin:
     started: Mapping[str, str]
     """Digests of the weights that replaced new or pretrained ones, by part of the model."""
     data: Mapping[tuple[str, str], str]
-    """Fingerprints of what is read and how it becomes word pieces, by (set, split)."""
+    """Fingerprints of tables and their tokenisation, by (set, split)."""
     environment: Mapping[str, Any]
     """As `describe_environment` gives it."""
 

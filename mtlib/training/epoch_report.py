@@ -1,4 +1,4 @@
-"""What is reported at an epoch's end: scores, curves and predictions."""
+"""The report of an epoch: scores, curves and predictions."""
 
 from dataclasses import dataclass
 
@@ -40,7 +40,7 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class EpochReport:
-    """What is known at an epoch's end."""
+    """The results of an epoch."""
 
     epoch: int
     """1-based over all stages."""

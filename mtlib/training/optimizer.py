@@ -66,8 +66,8 @@ def part_of(config: OptimizerConfig, name: str, layers: Mapping[str, int]) -> Pa
 
 
 def decay_of(config: OptimizerConfig, name: str, parameter: nn.Parameter) -> float:
-    """A parameter's weight decay: learned weights of losses have none, nor, if so configured, biases and norms, which
-    are those of one dimension."""
+    """A parameter's weight decay: none for learned weights of losses, nor for biases and norms (parameters of one
+    dimension) if so configured."""
     is_spared = parameter.ndim < 2 and not config.decay_biases_and_norms
     return 0.0 if is_spared or name.startswith("log_variances.") else config.weight_decay
 
@@ -95,7 +95,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dic
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Puts back what `optimizer_tensors` gave, in place of whatever state there is."""
+    """Replaces the optimizer's state by one that `optimizer_tensors` returned."""
     optimizer.state.clear()
     for name, parameter in model.named_parameters():
         if f"{name}.{MOMENTS[0]}" in tensors:

@@ -58,7 +58,7 @@ def one_thread() -> Iterator[None]:
 
 
 def required_features(config: TrialConfig, task: str) -> tuple[str, ...]:
-    """What a task's step needs of an encoder besides a plain pass, by title."""
+    """The features that a task's step needs of an encoder besides a plain pass, by title."""
     return (
         *(["precision bf16 on the CPU"] if config.precision == "bf16" else []),
         *(PENALTIES[name].title for name in penalties_of(config, task, turn=0)),
@@ -100,7 +100,7 @@ def check_encoding(objective: Objective, batch: Batch, needs_embeddings: bool) -
         tokens = inputs.input_ids.shape[1]
         found = f"{text.shape[1]} for {tokens} tokens" if isinstance(text, Tensor) else f"a {type(text).__name__}"
         is_one = isinstance(text, Tensor) and text.shape[1] == tokens
-        require(is_one, "what its 'embeddings' give must be one vector for each token", found)
+        require(is_one, "its 'embeddings' must return one vector per token", found)
 
 
 def table_of_texts(task: str, pretrained: PretrainedEncoder, lengths: Sequence[int]) -> TokenTable:

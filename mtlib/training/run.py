@@ -1,4 +1,4 @@
-"""The parts of a trial in progress, and how it is saved and restored."""
+"""A trial in progress: its parts, its position, its state to save and restore."""
 
 import time
 from collections.abc import Mapping
@@ -43,17 +43,18 @@ class Run:
     stage: int = 0
     """The stage that is trained, from 0."""
     epoch: int = 0
-    """The epoch within the stage, from 0; as many as the stage has where it is over."""
+    """The epoch within the stage, from 0; the number of its epochs once the stage is over."""
     step: int = 0
     """Steps done within the epoch."""
     sums: dict[str, dict[str, tuple[float, int]]] = field(default_factory=dict)
-    """By task and term of the loss, over the epoch's batches so far that carry it: the sum over rows, and the rows."""
+    """By task and term of the loss: its sum over rows, and the number of rows, in the epoch's batches so far that have
+    the term."""
     best: dict[str, tuple[float, int]] = field(default_factory=dict)
     """Best score and its epoch (1-based over all stages), by task and for `overall`."""
     stage_best: tuple[float, dict[str, Tensor]] | None = None
     """The stage's best score and its weights, where the next stage starts from them."""
     is_wanted: bool = True
-    """Whether this worker wants to go on; False ends the run on all workers at the next step."""
+    """Whether this worker's run should continue; False ends it on all workers at the next step."""
     seconds_before: float = 0.0
     """Seconds this trial had trained before it was resumed here."""
     started: float = field(default_factory=time.monotonic)
@@ -116,31 +117,31 @@ def begin_next_stage(run: Run) -> None:
 
 
 def note_stage_best(run: Run, score: float) -> None:
-    """Keeps the current weights if the next stage starts from this one's best epoch, and this epoch is it so far."""
+    """Keeps the current weights if the next stage starts from this stage's best epoch, and that is this one so far."""
     if next_stage_starts_from_best(run.config, run.stage) and (run.stage_best is None or score > run.stage_best[0]):
         weights = kept_weights(run, run.model)
         run.stage_best = (score, {name: tensor.detach().clone() for name, tensor in weights.items()})
 
 
 def kept_weights(run: Run, model: nn.Module) -> dict[str, Tensor]:
-    """The weights that a state keeps; those of tasks that are not active yet are as initialised and left out."""
+    """The weights to save: those of the tasks that have been active; the others are as initialised."""
     return active_weights(run.config, tasks_active_by(run.config, run.stage), model.state_dict())
 
 
 def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
-    """Loads weights into a model; weights that are not given stay."""
+    """Loads weights into a model; those that are not given stay."""
     unknown = model.load_state_dict(weights, strict=False).unexpected_keys
     assert not unknown, unknown
 
 
 def carry_optimizer(run: Run, tensors: dict[str, Tensor]) -> None:
-    """An optimizer over the tasks that are active by the current stage, with the given moments."""
+    """Gives the run an optimizer over the tasks that are active by the current stage, with the given moments."""
     run.optimizer = make_optimizer(run.config, run.model, tasks_active_by(run.config, run.stage))
     restore_optimizer(run.optimizer, run.model, tensors)
 
 
 def state_of(run: Run) -> State:
-    """Everything that decides how the run goes on. Random streams follow from the position, and weights of tasks that
+    """Everything that decides how the run continues. Random streams follow from the position, and weights of tasks that
     have not been active are as initialised."""
     groups = {"model": kept_weights(run, run.model), "optimizer": optimizer_tensors(run.optimizer, run.model)}
     if run.teacher is not None:
@@ -155,7 +156,7 @@ def state_of(run: Run) -> State:
 
 
 def restore(run: Run, state: State) -> None:
-    """Puts the run where `state` was saved: by this trial, or by another one that was equal up to there.
+    """Restores a saved state: of this trial, or of another one that was equal up to there.
 
     Raises:
         ValueError: the state is of another configuration, data, encoder, starting weights or environment, or lacks best
@@ -179,10 +180,10 @@ def restore(run: Run, state: State) -> None:
 
 
 def check_origin(config: TrialConfig, origin: Origin, numbers: Mapping[str, Any]) -> None:
-    """Raises ValueError unless the state with these numbers is one that the trial passes through."""
+    """Raises ValueError unless the state with these numbers is one that the trial reaches."""
     stage, epoch = numbers["stage"], numbers["epoch"]
     is_known = stage < len(config.stages) and epoch <= config.stages[stage].epochs
-    require(is_known, "a saved state must be of the same configuration", f"one behind epoch {epoch} of stage {stage}")
+    require(is_known, "a saved state must be of the same configuration", f"one after epoch {epoch} of stage {stage}")
     for name, fingerprint in key_parts(config, stage, epoch, origin).items():
         rule = f"a saved state must be of the same {name}, {fingerprint[:12]}"
         require(numbers["origin"][name] == fingerprint, rule, numbers["origin"][name][:12])

@@ -1,4 +1,4 @@
-"""One optimizer step: batches, loss, agreement among the workers, gradients, update."""
+"""One optimizer step: batches, loss, agreement of the workers, gradients, update."""
 
 import math
 
@@ -23,11 +23,11 @@ class Interrupted(Exception):  # noqa: N818
 
 
 def take_step(run: Run, step: Step) -> None:
-    """One optimizer step on all workers; nothing that is trained has changed when it raises.
+    """One optimizer step on all workers; if it raises, weights and moments are unchanged.
 
     Raises:
         TrainingDiverged: a loss is NaN or infinite (names task, step and loss), or a gradient that a method combines.
-        Interrupted: some worker does not want to go on.
+        Interrupted: on some worker the run should not continue.
     """
     batches = [batch_of(run, part) for part in step]
     places = [batch_place(run, part) for part in step]
@@ -55,7 +55,7 @@ def compute_sum(run: Run, batches: list[Batch], places: list[Place]) -> None:
 
 
 def compute_combination(run: Run, batches: list[Batch], places: list[Place]) -> None:
-    """Sets the gradients that the configured method makes of the tasks' gradients."""
+    """Sets the combination of the tasks' gradients by the configured method."""
     parameters = [parameter for group in run.optimizer.param_groups for parameter in group["params"]]
     gradients, details = gradients_by_task(run.objective, parameters, batches, places)
     check_step(run, batches, places, details)
@@ -66,7 +66,7 @@ def compute_combination(run: Run, batches: list[Batch], places: list[Place]) -> 
 
 
 def check_step(run: Run, batches: list[Batch], places: list[Place], details: Tensor) -> None:
-    """Counts a step's details over the workers.
+    """Sums a step's details over the workers and adds them to the epoch's sums.
 
     Raises:
         TrainingDiverged, Interrupted: as in `take_step`.
@@ -97,7 +97,7 @@ def batch_of(run: Run, part: StepBatch) -> Batch:
 
 
 def batch_place(run: Run, part: StepBatch) -> Place:
-    """What the batch's draws and its share of the loss follow from."""
+    """The batch's position, which decides its random draws and its share of the loss."""
     seed, num_rows = stream_of(run, "noise", part.set), run.corpus[part.set, "train"].num_rows
     full_size = min(run.config.batch_size_of(part.set), num_rows)  # few rows count as one full batch, not as a part
     return Place(noise_seed=seed, turn=part.turn, full_size=full_size)
@@ -109,7 +109,7 @@ def stream_of(run: Run, purpose: str, part: int | str) -> int:
 
 
 def sum_details(details: Tensor, is_wanted: bool) -> bool:
-    """Sums the details over the workers, in place; whether every worker wants to go on."""
+    """Sums the details over the workers, in place; returns whether the run should continue on every worker."""
     refusal = details.new_tensor([0.0 if is_wanted else 1.0])
     agreed = sum_over_workers(torch.cat([details.flatten(), refusal]))
     details.copy_(agreed[:-1].view_as(details))
@@ -117,7 +117,7 @@ def sum_details(details: Tensor, is_wanted: bool) -> bool:
 
 
 def stop_if_unwanted(run: Run) -> None:
-    """Raises Interrupted on all workers if some worker does not want to go on."""
+    """Raises Interrupted on all workers if the run should not continue on some worker."""
     if not sum_details(torch.zeros(0, device=run.device), run.is_wanted):
         raise Interrupted(f"ended after step {run.total_step}")
 

@@ -104,11 +104,11 @@ ENCODER_FAULTS: dict[str, tuple[list[str], str]] = {
     "layers": (["encoder.trained_layers=[2]"], "encoder.trained_layers must be layers of the encoder, 0 to 1, got 2"),
     "PALs": (
         ["pals.size=8", "pals.num_heads=2", "pals.tasks=sst"],
-        "PALs cannot enter MobileBertModel with pals.placement attention",
+        "PALs cannot be used with MobileBertModel with pals.placement attention",
     ),
-    "SMART": (["smart.tasks=sst"], "SMART cannot enter XLMModel: its 'embeddings' are a table of words"),
+    "SMART": (["smart.tasks=sst"], "SMART cannot be used with XLMModel: its 'embeddings' is the word table only"),
     "bf16": (["precision=bf16"], "(deberta) must read a text of 31 tokens with precision bf16 on the CPU, got: "),
-    "decoder": ([], "whose first token does not see those behind it, as in decoders (llama)"),
+    "decoder": ([], "whose first token does not attend to later tokens (llama)"),
 }
 ARCHITECTURES = {
     "PALs": ENCODERS["mobilebert"],
@@ -176,7 +176,7 @@ def test_dry_run_counts_an_encoder_on_the_hub_without_fetching_it_or_loading_ray
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
-        ("someone/none", [], "got 'someone/none', neither a folder here nor whole in {cache}, nor at {address}"),
+        ("someone/none", [], "got 'someone/none', neither a local folder nor complete in {cache}, nor at {address}"),
         ("someone/tiny", ["encoder.max_length=65"], "encoder.max_length must be at most 64 for someone/tiny, got 65"),
         pytest.param(
             "someone/tiny",
@@ -203,7 +203,9 @@ def test_dry_run_without_a_hub_refuses_a_missing_encoder_as_the_run_does(command
     environment = Hub(address="http://127.0.0.1:9").environment(tmp_path / "home")
     words = [str(SCRIPT), *command, "--encoder", "someone/tiny"]
     dry, real = (run_python(environment, *words, *more) for more in (["--dry-run"], []))
-    start = f"error: encoder 'someone/tiny' is neither a folder here nor whole in {tmp_path}/home/hub, and the Hugging"
+    start = (
+        f"error: encoder 'someone/tiny' is neither a local folder nor complete in {tmp_path}/home/hub, and the Hugging"
+    )
     assert dry.stderr.startswith(start)
     assert (dry.returncode, dry.stderr) == (real.returncode, real.stderr) == (2, dry.stderr)
 

@@ -108,7 +108,7 @@ ENCODERS: dict[str, Any] = {
 """Bidirectional encoders."""
 NOT_ENTERED = {
     **dict.fromkeys(
-        ("xlm", "flaubert"), "its 'embeddings' are a table of words, positions and LayerNorm come behind it$"
+        ("xlm", "flaubert"), "its 'embeddings' is the word table only; positions and LayerNorm are applied outside it$"
     ),
     **dict.fromkeys(("canine", "gemma3, both ways", "xlnet"), "it has no module called 'embeddings'$"),
 }

@@ -16,7 +16,7 @@ from mtlib.model.architecture_check import (
 from tests.mtlib.model.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, NO_TEXT_ENCODERS
 from tests.one_line_error import one_line_error
 
-RULE = "encoder 'it' must be one that reads a text both ways, got "
+RULE = "encoder 'it' must be bidirectional, got "
 
 
 def architecture_error(config: Any) -> str:
@@ -34,7 +34,7 @@ def test_bidirectional_models_are_encoders(name: str) -> None:
 @pytest.mark.parametrize("name", DECODERS)
 def test_a_decoder_is_refused_by_its_type(name: str) -> None:
     config = DECODERS[name]
-    fault = f"one whose first token does not see those behind it, as in decoders ({config.model_type})"
+    fault = f"a decoder, whose first token does not attend to later tokens ({config.model_type})"
     assert architecture_error(config) == fault
 
 

@@ -107,7 +107,7 @@ def test_an_encoder_is_found_in_its_folder(tiny_encoder_folder: Path, tiny_encod
 
 
 def test_a_missing_folder_is_not_looked_up_on_the_hub(tmp_path: Path, requests: list[str]) -> None:
-    with pytest.raises(ValueError, match=r"or be named with --encoder, got no folder /.*/gone$"):
+    with pytest.raises(ValueError, match=r"or be replaced with --encoder, got no folder /.*/gone$"):
         find_encoder(str(tmp_path / "gone"))
     assert requests == []
 
@@ -301,7 +301,7 @@ def test_a_cached_encoder_is_loaded_without_a_request_to_the_hub(
 @pytest.mark.parametrize("file", ["config.json", "model.safetensors"])
 def test_missing_files_are_requested_from_the_hub(file: str, cached: Path, requests: list[str]) -> None:
     (cached / file).unlink()
-    rule = r"^encoder 'someone/tiny' is neither a folder here nor whole in \S+, and .* hub cannot be asked for it \(no"
+    rule = r"^encoder 'someone/tiny' is neither a local folder nor complete in \S+, and .* hub cannot be queried \(no"
     with pytest.raises(ValueError, match=rule):
         load_encoder("someone/tiny")
     assert len({*requests}) == 1  # one request for all files
@@ -398,7 +398,7 @@ def save(config: Any, folder: Path, tokenizer: PreTrainedTokenizerFast) -> Path:
 def test_a_decoder_is_refused_by_its_type(name: str, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     config = DECODERS[name]
     message = loading_error(save(config, tmp_path, bert_tokenizer))
-    assert message.endswith(f"whose first token does not see those behind it, as in decoders ({config.model_type})")
+    assert message.endswith(f"whose first token does not attend to later tokens ({config.model_type})")
 
 
 @pytest.mark.parametrize("name", ENCODER_DECODERS)
@@ -412,13 +412,13 @@ def test_an_encoder_decoder_is_refused_by_its_type(
 
 def test_a_decoder_is_refused_before_its_weights_are_read(tmp_path: Path) -> None:
     DECODERS["llama"].save_pretrained(tmp_path)
-    assert "as in decoders (llama)" in loading_error(tmp_path)
+    assert "later tokens (llama)" in loading_error(tmp_path)
 
 
 @pytest.mark.usefixtures("cached")
 def test_a_cached_decoder_is_refused_without_a_request_to_the_hub(cached: Path, requests: list[str]) -> None:
     DECODERS["llama"].save_pretrained(cached)
-    with pytest.raises(ValueError, match=r"as in decoders \(llama\)$"):
+    with pytest.raises(ValueError, match=r"later tokens \(llama\)$"):
         load_encoder("someone/tiny")
     assert requests == []
 
@@ -512,5 +512,5 @@ def test_only_linear_maps_of_single_tokens_follow_the_embedding_layer(name: str)
 @pytest.mark.parametrize("name", NOT_ENTERED)
 def test_an_architecture_without_an_entry_for_noise_is_refused_by_name(name: str) -> None:
     model = AutoModel.from_config(ENCODERS[name])
-    with pytest.raises(ValueError, match=rf"^SMART cannot enter {type(model).__name__}: {NOT_ENTERED[name]}"):
+    with pytest.raises(ValueError, match=rf"^SMART cannot be used with {type(model).__name__}: {NOT_ENTERED[name]}"):
         embedding_layer(model)

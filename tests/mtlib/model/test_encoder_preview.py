@@ -154,7 +154,7 @@ def test_a_fetched_encoder_is_found_in_the_cache_without_the_hub(
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
-        ("someone/llama", "whose first token does not see those behind it, as in decoders (llama)"),
+        ("someone/llama", "whose first token does not attend to later tokens (llama)"),
         ("someone/bare", "must have its weights as model.safetensors or pytorch_model.bin"),
         (
             "someone/none",
@@ -175,6 +175,8 @@ def test_the_preview_refuses_what_loading_refuses_with_the_same_message(
 def test_without_a_hub_an_unknown_name_is_refused_with_the_same_message(tmp_path: Path) -> None:
     with start_process(Hub(address="http://127.0.0.1:9"), tmp_path) as query:
         refused = query("preview", "someone/tiny")
-        start = f"encoder 'someone/tiny' is neither a folder here nor whole in {tmp_path}/hub, and the Hugging Face hub"
-        assert str(refused).startswith(f"{start} cannot be asked for it (")
+        start = (
+            f"encoder 'someone/tiny' is neither a local folder nor complete in {tmp_path}/hub, and the Hugging Face hub"
+        )
+        assert str(refused).startswith(f"{start} cannot be queried (")
         assert query("load", "someone/tiny") == refused

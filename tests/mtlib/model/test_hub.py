@@ -65,8 +65,8 @@ def test_an_unreachable_hub_is_one_line_without_retries(answer: Callable[[Any], 
     with pytest.raises(ValueError) as raised:
         ask_hub("no-such-owner/no-such-encoder")
     assert str(raised.value) == (
-        "encoder 'no-such-owner/no-such-encoder' is neither a folder here nor whole in /cache, and the Hugging Face "
-        "hub cannot be asked for it (Name or service not known); name a local folder with --encoder"
+        "encoder 'no-such-owner/no-such-encoder' is neither a local folder nor complete in /cache, and the Hugging "
+        "Face hub cannot be queried (Name or service not known); name a local folder with --encoder"
     )
 
 
@@ -75,8 +75,8 @@ def test_an_unknown_name_is_one_line(answer: Callable[[Any], None]) -> None:
     with pytest.raises(ValueError) as raised:
         ask_hub("bert-bse")
     assert str(raised.value) == (
-        "--encoder must be a local folder or a name that the Hugging Face hub knows, got 'bert-bse', neither a folder "
-        f"here nor whole in /cache, nor at {HfApi().endpoint}"
+        "--encoder must be a local folder or a name that the Hugging Face hub knows, got 'bert-bse', neither a local "
+        f"folder nor complete in /cache, nor at {HfApi().endpoint}"
     )
 
 
@@ -85,18 +85,18 @@ def test_a_gated_encoder_names_the_access_token_that_it_needs(answer: Callable[[
     with pytest.raises(ValueError) as raised:
         ask_hub("owner/gated")
     assert str(raised.value) == (
-        f"encoder 'owner/gated' is gated at {HfApi().endpoint} and must be read with an access token that is allowed "
-        "to (set HF_TOKEN or use `hf auth login`); it is neither a folder here nor whole in /cache"
+        f"encoder 'owner/gated' is gated at {HfApi().endpoint} and needs an access token with permission "
+        "(set HF_TOKEN or use `hf auth login`); it is neither a local folder nor complete in /cache"
     )
 
 
 @pytest.mark.parametrize("files", [[], [("config.json", 5), ("tf_model.h5", 100), ("optimizer.bin", 9)]])
 def test_a_repository_without_weights_is_one_line(files: list[tuple[str, int]], answer: Callable[[Any], None]) -> None:
     answer(files)
-    rule = "encoder 'a/b' must have its weights as model.safetensors or pytorch_model.bin, got neither a folder here"
+    rule = "encoder 'a/b' must have its weights as model.safetensors or pytorch_model.bin, got neither a local folder"
     with pytest.raises(ValueError, match=re.escape(rule)) as raised:
         ask_hub("a/b")
-    assert str(raised.value).endswith(f"nor whole in /cache, and none of these at {HfApi().endpoint}/a/b")
+    assert str(raised.value).endswith(f"nor complete in /cache, and none of these at {HfApi().endpoint}/a/b")
 
 
 @pytest.mark.parametrize(

@@ -111,19 +111,19 @@ def test_parameters_have_the_number_of_their_layer_or_of_its_end(
 @pytest.mark.parametrize("config", [ALBERT, T5], ids=name_of)
 def test_an_architecture_without_a_list_of_layers_is_refused_by_name(config: Any) -> None:
     encoder = encoder_of(config)
-    rule = rf"^PALs cannot enter {type(encoder).__name__}: it has no list of layers that we know$"
+    rule = rf"^PALs cannot be used with {type(encoder).__name__}: it has no known list of layers$"
     with pytest.raises(ValueError, match=rule):
         encoder_layers(encoder, "PALs")
-    with pytest.raises(ValueError, match=r"^layer numbers cannot enter "):
+    with pytest.raises(ValueError, match=r"^layer numbers cannot be used with "):
         layer_of(encoder)
-    with pytest.raises(ValueError, match=r"^layer rates cannot enter "):
+    with pytest.raises(ValueError, match=r"^layer rates cannot be used with "):
         check_fits(BASE.override({"optimizer.layer_decay": 0.9}), encoder)
     check_fits(BASE.override({"encoder.trained_layers": ()}), encoder)
     check_fits(BASE, encoder)
 
 
 def test_an_empty_list_of_layers_is_refused() -> None:
-    with pytest.raises(ValueError, match="cannot enter BertModel"):
+    with pytest.raises(ValueError, match="cannot be used with BertModel"):
         encoder_layers(encoder_of(BertConfig(**{**SMALL, "num_hidden_layers": 0})), "PALs")
 
 
@@ -152,7 +152,7 @@ def test_any_encoder_can_be_frozen_whole_but_not_in_part() -> None:
     assert all(parameter.requires_grad for parameter in encoder.parameters())
     freeze(encoder, ())
     assert not any(parameter.requires_grad for parameter in encoder.parameters())
-    with pytest.raises(ValueError, match="cannot enter AlbertModel"):
+    with pytest.raises(ValueError, match="cannot be used with AlbertModel"):
         freeze(encoder, (0,))
 
 
@@ -168,7 +168,7 @@ def test_norms_of_pals_are_attention_first_in_each_layer(config: Any) -> None:
 def test_pals_are_refused_where_a_layer_lacks_the_norm(config: Any, placement: str) -> None:
     encoder = encoder_of(config)
     changes = {"pals.size": 4, "pals.num_heads": 2, "pals.placement": placement, "pals.tasks": ["sst"]}
-    rule = rf"^PALs cannot enter {type(encoder).__name__} with pals.placement {placement}: its layers have no norm"
+    rule = rf"^PALs cannot be used with {type(encoder).__name__} with pals.placement {placement}: its layers have no known norm"
     with pytest.raises(ValueError, match=rule):
         check_fits(BASE.override(changes), encoder)
     check_fits(BASE.override({**changes, "pals.size": 0}), encoder)

@@ -263,7 +263,7 @@ def test_no_hook_remains_after_a_pass_or_an_error(placement: str, encoder: nn.Mo
     assert num_hooks(encoder) == before
     with beside_layers(pals, encoder, MASK):
         assert num_hooks(encoder) == before + 2 * LAYERS
-    rule = "^a BertLayer beside which PALs stand must be given the tokens of the text, got 5 for 2$"
+    rule = "^PALs need layers that keep the number of tokens, which BertLayer does not, got 5 for 2$"
     with pytest.raises(ValueError, match=rule), beside_layers(pals, encoder, MASK[:, :2]):  # a mask of the wrong shape
         encoder(input_ids=IDS, attention_mask=MASK)
     assert num_hooks(encoder) == before
@@ -304,7 +304,7 @@ def test_an_architecture_with_pre_layer_norm_is_refused_by_name() -> None:
     special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
     encoder = AutoModel.from_config(ModernBertConfig(**SMALL, **special))
     with (
-        pytest.raises(ValueError, match=r"^PALs cannot enter ModernBertModel"),
+        pytest.raises(ValueError, match=r"^PALs cannot be used with ModernBertModel"),
         beside_layers(large_pals(), encoder, MASK),
     ):
         pass

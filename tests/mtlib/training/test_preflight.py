@@ -67,23 +67,23 @@ def test_every_encoder_takes_a_plain_step(name: str, try_out: Try) -> None:
         (
             "longformer",
             "SMART",
-            "with SMART, got: what its 'embeddings' give must be one vector for each token, got 40",
+            "with SMART, got: its 'embeddings' must return one vector per token, got 40",
         ),
-        ("longformer", "PALs", "with PALs (attention), got: a LongformerLayer beside which PALs stand must be given"),
+        ("longformer", "PALs", "with PALs (attention), got: PALs need layers that keep the number of tokens, which L"),
         (
             "longformer",
             "parallel PALs",
-            "with PALs (layer), got: a LongformerLayer beside which PALs stand must be given",
+            "with PALs (layer), got: PALs need layers that keep the number of tokens, which L",
         ),
         (
             "canine",
             "PALs",
-            "with PALs (attention), got: a CanineLayer beside which PALs stand must be given the tokens",
+            "with PALs (attention), got: PALs need layers that keep the number of tokens, which Can",
         ),
         (
             "ibert",
             "SMART",
-            "with SMART, got: what its 'embeddings' give must be one vector for each token, got a tuple",
+            "with SMART, got: its 'embeddings' must return one vector per token, got a tuple",
         ),
         ("deberta", "bf16", "with precision bf16 on the CPU, got: value cannot be converted to type c10::BFloat16"),
     ],

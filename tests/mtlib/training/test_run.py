@@ -233,7 +233,7 @@ def test_a_state_beyond_the_trials_stages_or_epochs_is_refused(run: Run, new_run
     restore(other, state_of(run))  # after its last epoch
     assert other.is_over
     numbers = {**state_of(run).numbers, "epoch": 3}
-    with pytest.raises(ValueError, match="a saved state must be of the same configuration, got one behind epoch 3 of"):
+    with pytest.raises(ValueError, match="a saved state must be of the same configuration, got one after epoch 3 of"):
         restore(run, dataclasses.replace(state_of(run), numbers=numbers))
 
 

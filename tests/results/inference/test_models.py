@@ -74,7 +74,7 @@ def test_encoder_is_loaded_once(trained_folder: Path, monkeypatch: pytest.Monkey
 def test_moved_encoder_can_be_named(folder: Path, tiny_encoder_folder: Path) -> None:
     rewrite_encoder(folder, (FIRST, SECOND), "/no/such/encoder")
     members = [member_of(folder, FIRST, "sst"), member_of(folder, SECOND, "sst")]
-    with pytest.raises(ValueError, match="or be named with --encoder, got no folder /no/such/encoder"):
+    with pytest.raises(ValueError, match="or be replaced with --encoder, got no folder /no/such/encoder"):
         load_models(members, "sst", source_of(folder))
     assert len(load_models(members, "sst", source_of(folder, encoder=str(tiny_encoder_folder)))) == 2
 

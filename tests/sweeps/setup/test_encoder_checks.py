@@ -61,11 +61,11 @@ def test_smart_is_refused_for_an_unsupported_encoder(
     inputs: SweepInputs, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_encoder: nn.Module) -> nn.Module:
-        raise ValueError("SMART cannot enter")
+        raise ValueError("SMART cannot be used")
 
     monkeypatch.setattr("sweeps.setup.encoder_checks.embedding_layer", refuse)
     changed = with_base(inputs, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64})
-    with pytest.raises(ValueError, match="SMART cannot enter"):
+    with pytest.raises(ValueError, match="SMART cannot be used"):
         load_checked(OPTIONS, changed)
 
 
@@ -173,8 +173,8 @@ def save_encoder(tmp_path: Path, tiny_encoder: PretrainedEncoder) -> Callable[[A
 @pytest.mark.parametrize(
     ("architecture", "changes", "fault"),
     [
-        (DECODERS["llama"], (), "whose first token does not see those behind it, as in decoders (llama)"),
-        (DECODERS["gpt2"], (), "whose first token does not see those behind it, as in decoders (gpt2)"),
+        (DECODERS["llama"], (), "whose first token does not attend to later tokens (llama)"),
+        (DECODERS["gpt2"], (), "whose first token does not attend to later tokens (gpt2)"),
         (ENCODER_DECODERS["t5"], (), "got an encoder-decoder (t5)"),
         (ENCODERS["longformer"], (), "(longformer) must read a text of 39 tokens with SMART, got: "),
         (ENCODERS["longformer"], PALS, "(longformer) must read a text of 39 tokens with PALs (attention)"),
