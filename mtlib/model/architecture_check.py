@@ -28,7 +28,7 @@ def check_architecture(name: str, config: Any) -> None:
     Raises:
         ValueError: in one line: it is an encoder-decoder, cannot be built or is too large to be, cannot be called with
             text alone, does not return a state of `hidden_size` for each token, or its first token does not attend to
-            later ones, as in decoders.
+            later ones, as that of a decoder.
     """
     rule, kind = f"encoder '{name}' must be bidirectional", config.model_type
     require(not getattr(config, "is_encoder_decoder", False), rule, f"an encoder-decoder ({kind})")

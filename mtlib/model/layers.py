@@ -92,7 +92,7 @@ def norms_of(encoder: nn.Module, placement: str) -> list[nn.Module]:
     for layer in encoder_layers(encoder, "PALs"):
         norm = next(filter(None, (module_at(layer, path) for path in NORMS[placement])), None)
         if norm is None or norm.weight.numel() != config.hidden_size:
-            rule = f"PALs cannot be used with {type(encoder).__name__} with pals.placement {placement}"
+            rule = f"PALs with pals.placement {placement} cannot be used with {type(encoder).__name__}"
             raise ValueError(f"{rule}: its layers have no known norm of that sum")
         norms.append(norm)
     return norms

@@ -168,7 +168,9 @@ def test_norms_of_pals_are_attention_first_in_each_layer(config: Any) -> None:
 def test_pals_are_refused_where_a_layer_lacks_the_norm(config: Any, placement: str) -> None:
     encoder = encoder_of(config)
     changes = {"pals.size": 4, "pals.num_heads": 2, "pals.placement": placement, "pals.tasks": ["sst"]}
-    rule = rf"^PALs cannot be used with {type(encoder).__name__} with pals.placement {placement}: its layers have no known norm"
+    rule = (
+        rf"^PALs with pals.placement {placement} cannot be used with {type(encoder).__name__}: its layers have no known"
+    )
     with pytest.raises(ValueError, match=rule):
         check_fits(BASE.override(changes), encoder)
     check_fits(BASE.override({**changes, "pals.size": 0}), encoder)
