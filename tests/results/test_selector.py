@@ -434,11 +434,11 @@ def test_moved_data_and_encoder_can_be_named(
     assert line == "--encoder must be a hub name or a folder that exists, got './gone'"
 
 
-Spoil = Callable[[Path], Any]
+Damage = Callable[[Path], Any]
 
 
 @pytest.mark.parametrize(
-    ("spoil", "message"),
+    ("damage", "message"),
     [
         (
             lambda held: (held / HOLD_OUT_FILE).unlink(),
@@ -450,9 +450,9 @@ Spoil = Callable[[Path], Any]
     ],
 )
 def test_mistake_in_scoring_is_one_line_and_no_evaluation(
-    spoil: Spoil, message: str, held: Path, capsys: Capture
+    damage: Damage, message: str, held: Path, capsys: Capture
 ) -> None:
-    spoil(held)
+    damage(held)
     before = {path.name: path.read_text() for path in held.glob("*.json")}
     assert message in one_line_exit(main, capsys, held, "--score-hold-out", "--device", "cpu")
     assert {path.name: path.read_text() for path in held.glob("*.json")} == before

@@ -244,8 +244,8 @@ def test_of_many_trials_only_the_nearest_are_named(
     assert one_line_exit(main, capsys, sweep, "123", tmp_path / "model").count("-r0") == 9  # eight, the nearest twice
 
 
-Spoil = Callable[[Path], object]
-FAULTS: dict[str, tuple[Spoil, tuple[str, ...], str]] = {
+Damage = Callable[[Path], object]
+FAULTS: dict[str, tuple[Damage, tuple[str, ...], str]] = {
     "never started": (lambda _: None, ("0002-r0",), "trial 0002-r0 (queued) must have kept weights, got none in "),
     "no checkpoint": (lambda place: shutil.rmtree(place), (TRIAL,), "(complete) must have kept weights, got none in "),
     "no such best": (
@@ -295,8 +295,8 @@ def halve_checksums(folder: Path) -> None:
 def test_unusable_weights_are_one_line(
     fault: str, sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    spoil, (trial, *flags), message = FAULTS[fault]
-    spoil(sweep / "trials" / TRIAL / "checkpoint")
+    damage, (trial, *flags), message = FAULTS[fault]
+    damage(sweep / "trials" / TRIAL / "checkpoint")
     assert message in one_line_exit(main, capsys, sweep, trial, tmp_path / "model", *flags)
     assert not (tmp_path / "model").exists()
 

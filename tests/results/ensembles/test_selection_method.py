@@ -1,4 +1,4 @@
-"""Scores and best epochs are those of scikit-learn, scipy and plain searches; inner folds part the given rows."""
+"""Scores and best epochs against scikit-learn, scipy and exhaustive search; inner folds partition the given rows."""
 
 import numpy as np
 import pytest
