@@ -63,30 +63,30 @@ class Estimate:
 
 
 def estimate_of(tried: EvaluatedMethod) -> Estimate:
-    """The score of one way to choose."""
+    """The score of one selection method."""
     scores = np.array([repeat.score for repeat in tried.fitted.repeats])
     return Estimate(scores=scores, influences=tried.fitted.influences, resampled=tried.resampled)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SoupBaselines:
-    """What soups are compared with, and corrected by."""
+    """The baselines of soups, by which they are corrected too."""
 
     single: EvaluatedMethod
     """The best single candidate among all."""
     kept_single: EvaluatedMethod
-    """The best single candidate among those that can be mixed."""
+    """The best single candidate among those that can be averaged."""
     base: EvaluatedMethod | None = None
     """The base configuration, among all; None where no candidate is of it."""
 
 
-def corrected_score(soup: EvaluatedMethod, yardsticks: SoupBaselines) -> MethodScore:
-    """The scores of one way to mix that was cross-fitted among the candidates that can be mixed."""
+def corrected_score(soup: EvaluatedMethod, baselines: SoupBaselines) -> MethodScore:
+    """The scores of one kind of soup, cross-fitted among the candidates that can be averaged."""
     task = soup.fitted.task
-    among_all, among_kept = estimate_of(yardsticks.single), estimate_of(yardsticks.kept_single)
+    among_all, among_kept = estimate_of(baselines.single), estimate_of(baselines.kept_single)
     found = estimate_of(soup) + (among_all - among_kept)
     lead = estimate_of(soup) - among_kept  # over the best single one among all, as corrected
-    base_lead = None if yardsticks.base is None else found - estimate_of(yardsticks.base)
+    base_lead = None if baselines.base is None else found - estimate_of(baselines.base)
     return MethodScore(
         name=soup.name,
         in_sample=soup.in_sample,

@@ -1,4 +1,4 @@
-"""Chooses a task's weight soup: models are mixed and score dev, and the simplest of the best ways to mix is taken."""
+"""Chooses a task's weight soup: averaged models are scored on dev, and the simplest of the best soups is taken."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,11 +17,11 @@ from results.ensembles.methods import AUTOMATIC, GREEDY_SOUP, SINGLE, UNIFORM_SO
 from results.ensembles.outputs import Outputs, outputs_of
 from results.ensembles.selection_method import Settings
 from results.ensembles.soup import (
-    Taste,
+    PredictSoup,
     greedy_soup,
     most_soups,
+    predict_once,
     soup_outputs,
-    taste_once,
     uniform_soup,
 )
 from results.inference.dev_texts import read_dev_texts
@@ -51,11 +51,11 @@ def choose_soups(
     base: frozenset[ConfigurationKey] = frozenset(),
     on_progress: Callable[[str], None] = lambda _line: None,
 ) -> TaskSelection:
-    """Chooses a task's soup from its candidates, by models that are loaded, mixed and asked about dev.
+    """Chooses a task's soup from its candidates, by models that are loaded, averaged and scored on dev.
 
     Args:
         pool: the task's candidates, as `results.ensembles.candidates.read_pool` returns them.
-        settings: for the ways to mix: `max_models`, `num_considered`, `num_folds` and `seed`.
+        settings: of both kinds of soup: `max_models`, `num_considered`, `num_folds` and `seed`.
         source: where the candidates' models are loaded from.
         data: the data folder; None for the one that the first candidate's sweep names.
         num_repeats: of cross-fitting, with other folds each time; most of the time is spent on soups for these.
@@ -66,44 +66,48 @@ def choose_soups(
         ValueError: in one line: as `select_soup`, `results.inference.dev_texts.read_dev_texts` and
             `results.inference.soup_model.load_soup`; a prediction is not finite.
     """
-    task, kept = pool.task, can_be_mixed(pool)
+    task, kept = pool.task, can_be_averaged(pool)
     shapes = find_shapes(members_of(kept, equal_ensemble(np.arange(len(kept.candidates)))), task.name, source)
     texts = read_dev_texts(source.places[kept.candidates[0].sweep], task.name, pool.ids, data)
-    ask, most, numbers = model_taste(kept, texts, source), most_soups(kept, shapes, settings, num_repeats), count(1)
+    ask, most, numbers = (
+        model_predictions(kept, texts, source),
+        most_soups(kept, shapes, settings, num_repeats),
+        count(1),
+    )
 
-    def taste(members: tuple[int, ...]) -> Outputs:
+    def predict(members: tuple[int, ...]) -> Outputs:
         outputs = ask(members)
         what = f"{len(members)} models, {score_rows(kept, outputs, np.arange(len(texts))):.3f} on dev"
         on_progress(f"{task.title}: soup {next(numbers):,} of at most {most:,}: {what}")
         return outputs
 
-    return select_soup(pool, kept, settings, taste, shapes, num_repeats=num_repeats, base=base)
+    return select_soup(pool, kept, settings, predict, shapes, num_repeats=num_repeats, base=base)
 
 
-def can_be_mixed(pool: Pool) -> Pool:
+def can_be_averaged(pool: Pool) -> Pool:
     """The candidates that may be in a soup: those whose weights were kept, one of each group of copies."""
     return with_weights(without_copies(pool))
 
 
-def model_taste(pool: Pool, texts: Sequence[tuple[str, ...]], source: ModelSource) -> Taste:
-    """The taste of real models: one is mixed at a time, and asked about all texts, those of the pool's rows."""
+def model_predictions(pool: Pool, texts: Sequence[tuple[str, ...]], source: ModelSource) -> PredictSoup:
+    """Predictions of real models for all texts, those of the pool's rows; one soup is loaded at a time."""
     cut: dict[int, Corpus] = {}  # texts in word pieces, once for each encoder
 
-    def taste(members: tuple[int, ...]) -> Outputs:
+    def predict(members: tuple[int, ...]) -> Outputs:
         chosen = members_of(pool, equal_ensemble(np.array(members)))
         loaded = load_soup(chosen, pool.task.name, source)
         key = id(loaded.pretrained)
         cut[key] = cut[key] if key in cut else tokenize_rows(pool.task, texts, loaded.pretrained)
         return outputs_of(pool.task, model_logits(loaded, pool.task.name, cut[key]))
 
-    return taste
+    return predict
 
 
 def select_soup(
     pool: Pool,
     kept: Pool,
     settings: Settings,
-    taste: Taste,
+    predict: PredictSoup,
     shapes: Numbers,
     *,
     num_repeats: int = 1,
@@ -113,9 +117,9 @@ def select_soup(
 
     Args:
         pool: the task's candidates.
-        kept: those that can be mixed, from `can_be_mixed`.
-        settings: for the ways to mix.
-        taste: what soups of `kept` say; no soup is tasted twice, and none of one candidate.
+        kept: those that can be averaged, from `can_be_averaged`.
+        settings: of both kinds of soup.
+        predict: outputs of soups of `kept`; no soup is computed twice, and none of one candidate.
         shapes: (candidates,) of `kept`: equal where weights can be averaged.
         num_repeats: of cross-fitting, with other folds each time.
         base: configurations that are the base configuration.
@@ -128,7 +132,7 @@ def select_soup(
         ValueError: no candidate has its weights, or there are too few examples.
     """
     rows = check_rows(pool, settings)
-    once = taste_once(kept, taste)
+    once = predict_once(kept, predict)
     methods, combine = {UNIFORM_SOUP: uniform_soup(shapes), GREEDY_SOUP: greedy_soup(once, shapes)}, soup_outputs(once)
     chosen = {name: method(kept, rows, settings) for name, method in methods.items()}
     attempt = partial(
@@ -137,16 +141,16 @@ def select_soup(
     tried = {name: attempt(name, method, chosen=chosen[name]) for name, method in methods.items()}
     name = one_standard_error_rule({name: one.fitted for name, one in tried.items()})
     automatic = attempt(AUTOMATIC, automatic_method(methods, combine), chosen=chosen[name])
-    yardsticks = find_baselines(pool, kept, settings, num_repeats, base)
-    plain = Baselines(single=yardsticks.single, base=yardsticks.base)
+    baselines = find_baselines(pool, kept, settings, num_repeats, base)
+    plain = Baselines(single=baselines.single, base=baselines.base)
     beside = [compare_with_baselines(own, plain) for own in (plain.base, plain.single) if own is not None]
     return build_task_selection(
         pool,
         settings,
         method=name,
         members=members_of(kept, chosen[name]),
-        methods=(*beside, *(corrected_score(one, yardsticks) for one in tried.values())),
-        automatic=corrected_score(automatic, yardsticks),
+        methods=(*beside, *(corrected_score(one, baselines) for one in tried.values())),
+        automatic=corrected_score(automatic, baselines),
         is_soup=True,
     )
 

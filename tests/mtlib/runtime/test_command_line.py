@@ -33,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
     return found
 
 
-def test_flags_and_positional_arguments_can_be_mixed(parser: argparse.ArgumentParser) -> None:
+def test_flags_and_positional_arguments_can_be_averaged(parser: argparse.ArgumentParser) -> None:
     found = parse_words(parser, ["a", "--num-models", "5", "b", "--quiet"])
     assert (found.places, found.num_models, found.quiet) == (["a", "b"], 5, True)
     assert found.given == {"--num-models": "num_models", "--quiet": "quiet"}

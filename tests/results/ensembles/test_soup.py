@@ -1,4 +1,4 @@
-"""Greedy soups are those of the paper, line by line; no soup has two shapes, and none is mixed twice."""
+"""Greedy soups are those of the paper, line by line; no soup has two shapes, and none is computed twice."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,12 +16,12 @@ from results.ensembles.ensemble import Ensemble, equal_ensemble, score_rows
 from results.ensembles.outputs import Outputs, probabilities_of
 from results.ensembles.selection_method import Settings, candidate_scores
 from results.ensembles.soup import (
-    Taste,
+    PredictSoup,
     greedy_soup,
     list_ingredients,
     most_soups,
+    predict_once,
     soup_outputs,
-    taste_once,
     uniform_soup,
 )
 from tests.results.scoring.plain_selection import all_rows
@@ -35,19 +35,19 @@ each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
 few_seeds = pytest.mark.parametrize("seed", range(4))
 
 
-def simulated_taste(pool: Pool, spread: float = 0.3) -> Taste:
+def simulated_soups(pool: Pool, spread: float = 0.3) -> PredictSoup:
     """The mean of the members' outputs and noise of the soup's own, so that some soups are worse than their parts."""
 
-    def taste(members: tuple[int, ...]) -> Outputs:
+    def predict(members: tuple[int, ...]) -> Outputs:
         mean = pool.outputs[list(members)].mean(0)
         noise = np.random.default_rng(members).normal(size=mean.shape) * (spread if len(members) > 1 else 0)
         return np.asarray(mean + noise, dtype=np.float32)
 
-    return taste
+    return predict
 
 
-def no_taste(members: tuple[int, ...]) -> Outputs:
-    raise AssertionError(f"{members} must not be tasted")
+def refuse_to_predict(members: tuple[int, ...]) -> Outputs:
+    raise AssertionError(f"{members} must not be evaluated")
 
 
 def alike(pool: Pool) -> Numbers:
@@ -62,7 +62,9 @@ def plain_accuracy(pool: Pool, outputs: Outputs, rows: Numbers) -> float:
     return float(accuracy_score(pool.labels[rows], probabilities_of(pool.task, outputs[rows]).argmax(1)))
 
 
-def greedy_as_in_the_paper(pool: Pool, taste: Taste, rows: Numbers, ingredients: Sequence[int], most: int) -> set[int]:
+def greedy_as_in_the_paper(
+    pool: Pool, predict: PredictSoup, rows: Numbers, ingredients: Sequence[int], most: int
+) -> set[int]:
     """Wortsman et al. (2022), algorithm 1, line by line; our own: no more than `most`.
 
     "Recipe 1 GreedySoup. Input: potential soup ingredients (sorted in decreasing order of ValAcc). ingredients <- {}.
@@ -71,7 +73,7 @@ def greedy_as_in_the_paper(pool: Pool, taste: Taste, rows: Numbers, ingredients:
     """
 
     def val_acc(members: set[int]) -> float:
-        return plain_accuracy(pool, taste(tuple(sorted(members))), rows) if members else -np.inf
+        return plain_accuracy(pool, predict(tuple(sorted(members))), rows) if members else -np.inf
 
     found: set[int] = set()
     for theta in ingredients:
@@ -91,15 +93,15 @@ def sorted_trials(pool: Pool, rows: Numbers) -> list[int]:
 
 
 @each_task
-def test_a_greedy_soup_is_that_of_the_paper_line_by_line(task: Task) -> None:
+def test_greedy_soup_follows_the_papers_algorithm(task: Task) -> None:
     sizes = set()
     for seed in range(6):
         pool = build_pool(task, SKILLS, num_rows=70, num_epochs=2, seed=seed)
-        rows, taste = np.random.default_rng(seed).permutation(70)[:50], simulated_taste(pool, 0.05 * seed)
+        rows, predict = np.random.default_rng(seed).permutation(70)[:50], simulated_soups(pool, 0.05 * seed)
         for settings in (FAST, replace(FAST, max_models=2), replace(FAST, num_considered=3)):
-            found = greedy_soup(taste, alike(pool))(pool, rows, settings)
+            found = greedy_soup(predict, alike(pool))(pool, rows, settings)
             ingredients = sorted_trials(pool, rows)[: settings.num_considered]
-            assert set(found.members) == greedy_as_in_the_paper(pool, taste, rows, ingredients, settings.max_models)
+            assert set(found.members) == greedy_as_in_the_paper(pool, predict, rows, ingredients, settings.max_models)
             assert set(found.weights) == {1 / len(found.members)}
             sizes.add(len(found.members))
     assert len(sizes) > 2  # else anything would pass
@@ -107,7 +109,7 @@ def test_a_greedy_soup_is_that_of_the_paper_line_by_line(task: Task) -> None:
 
 @each_task
 @few_seeds
-def test_a_uniform_soup_has_the_best_trials_each_at_its_best_epoch(task: Task, seed: int) -> None:
+def test_uniform_soup_has_the_best_trials_at_their_best_epochs(task: Task, seed: int) -> None:
     pool = build_pool(task, SKILLS, num_rows=70, num_epochs=3, seed=seed)
     rows = np.arange(10, 60)
     for most in (1, 3, 7, 8):
@@ -117,43 +119,43 @@ def test_a_uniform_soup_has_the_best_trials_each_at_its_best_epoch(task: Task, s
 
 @each_task
 @few_seeds
-def test_on_the_rows_that_chose_it_a_greedy_soup_is_no_worse_than_the_best_single_model(task: Task, seed: int) -> None:
+def test_greedy_soup_is_in_sample_no_worse_than_the_best_single_model(task: Task, seed: int) -> None:
     pool = build_pool(task, SKILLS, num_rows=60, num_epochs=2, seed=seed)
-    rows, taste = np.arange(0, 60, 2), simulated_taste(pool, 0.5)
-    found = greedy_soup(taste, alike(pool))(pool, rows, FAST)
+    rows, predict = np.arange(0, 60, 2), simulated_soups(pool, 0.5)
+    found = greedy_soup(predict, alike(pool))(pool, rows, FAST)
     single = choose_single(pool, rows, FAST)
     assert found.members[0] == single.members[0]
-    score = score_rows(pool, soup_outputs(taste)(pool, found, rows), rows)
+    score = score_rows(pool, soup_outputs(predict)(pool, found, rows), rows)
     assert score >= candidate_scores(pool, rows).max() - 1e-6
 
 
 @each_task
-def test_what_is_mixed_does_not_depend_on_labels_of_other_rows(task: Task) -> None:
+def test_members_do_not_depend_on_labels_of_other_rows(task: Task) -> None:
     pool, rows = build_pool(task, SKILLS, num_rows=50, num_epochs=2), np.arange(35)
-    taste = simulated_taste(pool)
-    for method in (uniform_soup(alike(pool)), greedy_soup(taste, alike(pool))):
+    predict = simulated_soups(pool)
+    for method in (uniform_soup(alike(pool)), greedy_soup(predict, alike(pool))):
         assert not peeks(method, pool, rows, FAST)
 
     def by_all(pool: Pool, _rows: Numbers, settings: Settings) -> Ensemble:
-        return greedy_soup(taste, alike(pool))(pool, all_rows(pool), settings)
+        return greedy_soup(predict, alike(pool))(pool, all_rows(pool), settings)
 
     assert peeks(by_all, pool, rows, FAST)
 
 
 @each_task
-def test_shapes_that_differ_are_never_mixed_and_the_best_one_decides_which(task: Task) -> None:
+def test_members_have_the_best_candidates_shape(task: Task) -> None:
     pool = build_pool(task, SKILLS, num_rows=60, num_epochs=2)
-    shapes, mixed = np.array([0, 0, 1, 1, 2, 2, 1, 1, 0, 0, 1, 1, 2, 2]), list[tuple[int, ...]]()
+    shapes, averaged = np.array([0, 0, 1, 1, 2, 2, 1, 1, 0, 0, 1, 1, 2, 2]), list[tuple[int, ...]]()
 
-    def taste(members: tuple[int, ...]) -> Outputs:
-        mixed.append(members)
-        return simulated_taste(pool, 0.05)(members)
+    def predict(members: tuple[int, ...]) -> Outputs:
+        averaged.append(members)
+        return simulated_soups(pool, 0.05)(members)
 
     seen = set()
     for start in range(0, 60, 6):
         rows = np.arange(start, start + 6)
         best = int(candidate_scores(pool, rows).argmax())
-        for method in (uniform_soup(shapes), greedy_soup(taste, shapes)):
+        for method in (uniform_soup(shapes), greedy_soup(predict, shapes)):
             found = method(pool, rows, FAST)
             assert set(shapes[list(found.members)]) == {shapes[best]}
         assert list_ingredients(pool, rows, shapes).tolist() == [
@@ -161,37 +163,37 @@ def test_shapes_that_differ_are_never_mixed_and_the_best_one_decides_which(task:
         ]
         seen.add(int(shapes[best]))
     assert len(seen) > 1
-    assert any(len(members) > 1 for members in mixed)
-    assert all(len(set(shapes[list(members)])) == 1 for members in mixed)
+    assert any(len(members) > 1 for members in averaged)
+    assert all(len(set(shapes[list(members)])) == 1 for members in averaged)
 
 
 @each_task
-def test_no_soup_is_mixed_twice_and_none_of_one_model(task: Task) -> None:
+def test_no_soup_is_computed_twice_and_none_of_one_model(task: Task) -> None:
     pool, calls = build_pool(task, SKILLS, num_rows=40), list[tuple[int, ...]]()
 
-    def taste(members: tuple[int, ...]) -> Outputs:
+    def predict(members: tuple[int, ...]) -> Outputs:
         calls.append(members)
-        return simulated_taste(pool)(members)
+        return simulated_soups(pool)(members)
 
-    once = taste_once(pool, taste)
+    once = predict_once(pool, predict)
     np.testing.assert_array_equal(once((3,)), pool.outputs[3])
     for _ in range(2):
-        np.testing.assert_array_equal(once((1, 4)), simulated_taste(pool)((1, 4)))
+        np.testing.assert_array_equal(once((1, 4)), simulated_soups(pool)((1, 4)))
         greedy_soup(once, alike(pool))(pool, all_rows(pool), FAST)
     assert len(calls) == len(set(calls)) > 1
     assert all(len(members) > 1 and list(members) == sorted(members) for members in calls)
 
 
-def test_a_soup_says_what_its_model_says_not_what_its_members_say_on_average() -> None:
+def test_outputs_are_the_averaged_models_not_the_mean_outputs() -> None:
     pool = build_pool(REGRESSION, SKILLS, num_rows=30)
-    combine, rows = soup_outputs(simulated_taste(pool)), np.array([4, 2, 29])
+    combine, rows = soup_outputs(simulated_soups(pool)), np.array([4, 2, 29])
     found = combine(pool, equal_ensemble(np.array([5, 0, 3])), rows)
     assert found.dtype == np.float64
-    np.testing.assert_array_equal(found, simulated_taste(pool)((0, 3, 5))[rows])
+    np.testing.assert_array_equal(found, simulated_soups(pool)((0, 3, 5))[rows])
     assert np.abs(found - pool.outputs[[0, 3, 5]].mean(0)[rows]).max() > 0.01
 
 
-def test_what_changes_nothing_is_kept_up_to_the_limit() -> None:
+def test_members_that_change_nothing_are_kept_up_to_the_limit() -> None:
     """The paper's "at least", where every soup is as good as the first model."""
     pool = build_pool(CLASSES, [0.9] + [0.2] * 5, num_rows=40)
     best = pool.outputs[int(candidate_scores(pool, all_rows(pool)).argmax())]
@@ -201,9 +203,9 @@ def test_what_changes_nothing_is_kept_up_to_the_limit() -> None:
 
 
 @each_task
-def test_of_one_candidate_nothing_is_mixed(task: Task) -> None:
+def test_one_candidate_needs_no_soup(task: Task) -> None:
     pool = build_pool(task, [0.5], num_rows=20)
-    once = taste_once(pool, no_taste)
+    once = predict_once(pool, refuse_to_predict)
     for method in (uniform_soup(alike(pool)), greedy_soup(once, alike(pool))):
         found = method(pool, all_rows(pool), FAST)
         assert found == Ensemble(members=(0,), weights=(1.0,))
@@ -211,17 +213,17 @@ def test_of_one_candidate_nothing_is_mixed(task: Task) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_soup_whose_predictions_are_constant_counts_as_nothing() -> None:
+def test_soup_with_constant_predictions_scores_zero() -> None:
     labels = np.linspace(0, 5, 30)
     pool = pool_of(REGRESSION, np.stack([labels, labels**2 / 5]), labels)
 
-    def taste(members: tuple[int, ...]) -> Outputs:
+    def predict(members: tuple[int, ...]) -> Outputs:
         return np.full((30, 1), 2.5, np.float32) if len(members) > 1 else pool.outputs[members[0]]
 
-    assert greedy_soup(taste, alike(pool))(pool, all_rows(pool), FAST).members == (0,)
+    assert greedy_soup(predict, alike(pool))(pool, all_rows(pool), FAST).members == (0,)
 
 
-def test_the_most_soups_are_counted_by_hand() -> None:
+def test_most_soups_equals_a_count_by_hand() -> None:
     """5 trials; chosen by all rows, without each of 4 folds, and without each of 4 folds of what is left."""
     pool = build_pool(BINARY, SKILLS[:5], num_rows=40, num_epochs=3)
     settings = replace(FAST, num_folds=4)

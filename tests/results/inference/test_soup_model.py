@@ -72,7 +72,7 @@ def dev_logits(model: LoadedModel, folder: Path, task: str) -> Floats:
 
 
 @each_task
-def test_logits_of_a_soup_are_those_of_a_model_built_by_hand_from_mean_weights(
+def test_logits_equal_those_of_mean_weights_by_hand(
     task: str, soup_folder: Path, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     members = members_of(soup_folder, task, (ALIKE[0], ALIKE[2]))
@@ -90,7 +90,7 @@ def test_logits_of_a_soup_are_those_of_a_model_built_by_hand_from_mean_weights(
 
 @each_task
 @pytest.mark.parametrize("trial", [*ALIKE, OTHER])
-def test_a_soup_of_one_is_that_model_bit_for_bit(task: str, trial: str, soup_folder: Path) -> None:
+def test_soup_of_one_is_that_model_bit_for_bit(task: str, trial: str, soup_folder: Path) -> None:
     (member,) = members_of(soup_folder, task, [trial])
     source = source_of(soup_folder)
     soup, (single,) = load_soup([member], task, source), load_models([member], task, source)
@@ -101,7 +101,7 @@ def test_a_soup_of_one_is_that_model_bit_for_bit(task: str, trial: str, soup_fol
 
 
 @each_task
-def test_a_soup_of_one_model_three_times_is_that_model_bit_for_bit(task: str, soup_folder: Path) -> None:
+def test_soup_of_three_copies_is_that_model_bit_for_bit(task: str, soup_folder: Path) -> None:
     """In single precision (x + x + x) / 3 is not always x."""
     (member,) = members_of(soup_folder, task, ALIKE[:1])
     soup = load_soup([replace(member, weight=1 / 3)] * 3, task, source_of(soup_folder))
@@ -109,7 +109,7 @@ def test_a_soup_of_one_model_three_times_is_that_model_bit_for_bit(task: str, so
     assert all(torch.equal(weight, kept[name]) for name, weight in soup.model.state_dict().items())
 
 
-def test_the_mean_is_rounded_once_in_any_order_of_members(soup_folder: Path) -> None:
+def test_mean_is_rounded_once_in_any_order_of_members(soup_folder: Path) -> None:
     members = members_of(soup_folder, "sst", ALIKE)
     parts = [weights_of(soup_folder, member) for member in members]
     for order in permutations(members):
@@ -120,7 +120,7 @@ def test_the_mean_is_rounded_once_in_any_order_of_members(soup_folder: Path) -> 
             np.testing.assert_array_equal(weight.numpy(), exact.astype(np.float32))
 
 
-def test_a_soup_that_was_selected_predicts_as_one_model(soup_folder: Path, tmp_path: Path) -> None:
+def test_selected_soup_predicts_as_one_model(soup_folder: Path, tmp_path: Path) -> None:
     members = members_of(soup_folder, "qqp", (ALIKE[0], ALIKE[2]))
     write_selection(tmp_path, soup_selection(soup_folder, "qqp", members))
     predictor = load_predictor(read_selection(tmp_path), "qqp", source_of(soup_folder))
@@ -145,7 +145,7 @@ def test_shapes_follow_from_configurations_and_need_no_weights(task: str, soup_f
 
 
 @pytest.mark.parametrize("changes", [*SAME_PREDICTION, *OTHER_PREDICTION])
-def test_the_part_that_is_averaged_is_enough_to_predict(
+def test_averaged_part_is_enough_to_predict(
     changes: dict[str, Any], tmp_path: Path, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     """Whatever the network: the soup of one says what the whole model says."""
@@ -187,7 +187,7 @@ def test_members_with_other_weights_in_the_mean_are_refused(soup_folder: Path) -
         load_predictor(wrong, "sst", source_of(soup_folder))
 
 
-def test_weights_that_are_gone_or_do_not_fit_are_one_line(soup_folder: Path, tmp_path: Path) -> None:
+def test_missing_or_wrong_weights_are_one_line(soup_folder: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(soup_folder, tmp_path / "mine"))
     members = members_of(folder, "sst", ALIKE[:2])
     path = folder / f"trials/{ALIKE[1]}/checkpoint/weights/epoch-{kept_epoch(folder, ALIKE[1], 'sst'):04d}.safetensors"
@@ -207,7 +207,7 @@ def test_weights_that_are_gone_or_do_not_fit_are_one_line(soup_folder: Path, tmp
     assert alone.startswith("weights must fit the configuration of the soup of trial ")
 
 
-def test_one_members_weights_at_a_time_are_read(soup_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_of_one_member_are_read_at_a_time(soup_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was read is let go before the next is: the number of models in memory does not grow with the soup."""
     alive: list[weakref.ref[Tensor]] = []
 

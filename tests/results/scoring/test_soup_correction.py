@@ -48,7 +48,7 @@ def best_of(pool: Pool) -> Pool:
 
 
 @each_task
-def test_where_all_weights_are_kept_nothing_is_corrected(task: Task) -> None:
+def test_correction_is_zero_where_all_weights_are_kept(task: Task) -> None:
     pool = build_pool(task, SKILLS, num_epochs=2)
     soup, single, base = soup_of(pool), attempt("single", choose_single, pool), evaluate_base(pool, BASE, FAST, 2)
     found = corrected_score(soup, SoupBaselines(single=single, kept_single=single, base=base))
@@ -61,7 +61,7 @@ def test_where_all_weights_are_kept_nothing_is_corrected(task: Task) -> None:
 
 
 @each_task
-def test_the_score_is_less_by_what_the_single_model_owes_to_kept_epochs(task: Task) -> None:
+def test_correction_is_the_single_models_bias_of_kept_epochs(task: Task) -> None:
     pool = build_pool(task, [0.6] * 4, num_rows=200, num_epochs=6)
     kept = best_of(pool)
     soup, single, kept_single = soup_of(kept), *(attempt("single", choose_single, own) for own in (pool, kept))
@@ -81,7 +81,7 @@ def test_the_score_is_less_by_what_the_single_model_owes_to_kept_epochs(task: Ta
     assert without == replace(found, base_lead=None, base_lead_interval=())
 
 
-def test_sums_and_differences_are_those_of_every_part() -> None:
+def test_sums_and_differences_apply_to_every_part() -> None:
     first, second = (estimate_of(attempt("any", choose_single, build_pool(BINARY, SKILLS, seed=s))) for s in (0, 1))
     assert (first + second - second).score == pytest.approx(first.score)
     zero = first - first
@@ -91,7 +91,7 @@ def test_sums_and_differences_are_those_of_every_part() -> None:
     np.testing.assert_array_equal((first - second).resampled, first.resampled - second.resampled)
 
 
-def test_a_score_stays_within_what_it_can_be() -> None:
+def test_score_stays_within_the_metrics_range() -> None:
     """All is right with the soup, and kept epochs of the single model seem to be worth less than nothing."""
     pool = build_pool(BINARY, [50.0, 50.0], num_rows=40)
     worse = build_pool(BINARY, [0.5, 0.5], num_rows=40)
@@ -103,7 +103,7 @@ def test_a_score_stays_within_what_it_can_be() -> None:
     assert 0 <= low.interval[0] <= low.cross_fitted
 
 
-def test_on_new_examples_soups_are_as_good_as_the_corrected_score_says_and_worse_than_the_plain_one() -> None:
+def test_corrected_score_is_unbiased_and_plain_score_is_too_high() -> None:
     """Half of the noise is common to all trials; where none is, about a third of what was too high stays."""
     plain, corrected = [], []
     for seed in range(NUM_POOLS):

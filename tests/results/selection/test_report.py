@@ -199,7 +199,7 @@ def test_dev_score_is_called_optimistic_or_lower_by_the_shown_difference(
     assert sentences(**topk_with(in_sample=dev, cross_fitted=expected))[2] == words
 
 
-def test_a_soup_is_one_model_mixed_from_its_members() -> None:
+def test_a_soup_is_one_model_averaged_from_its_members() -> None:
     soup = build_score("soup_greedy")
     chosen = build_task(3, method="soup_greedy", methods=(SINGLE, soup), is_soup=True)
     assert next(verdict("sst", chosen)) == "Chosen for SST: greedy soup, one model averaged from 3 models."

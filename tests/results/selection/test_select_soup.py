@@ -1,4 +1,4 @@
-"""The soup that is selected is scored as the one model that it is, honestly, and predicts what it was scored by."""
+"""A selected soup is scored as one model, cross-fitted, and predicts the outputs that it was scored by."""
 
 import shutil
 from dataclasses import replace
@@ -20,7 +20,7 @@ from results.ensembles.folds import assign_folds, iter_folds
 from results.ensembles.methods import AUTOMATIC, GREEDY_SOUP, UNIFORM_SOUP
 from results.ensembles.outputs import Outputs
 from results.ensembles.selection_method import Settings, best_candidates
-from results.ensembles.soup import Taste, greedy_soup, soup_outputs, taste_once, uniform_soup
+from results.ensembles.soup import PredictSoup, greedy_soup, predict_once, soup_outputs, uniform_soup
 from results.inference.dev_texts import read_dev_texts
 from results.inference.models import ModelSource
 from results.inference.predictor import load_predictor, predict_texts, tokenize_rows
@@ -28,7 +28,7 @@ from results.records.selection import MethodScore, Selection, TaskSelection
 from results.records.trials import write_sweep
 from results.scoring.cross_fitting import cross_fit
 from results.selection.select_ensemble import automatic_method, one_standard_error_rule, select_ensemble
-from results.selection.select_soup import can_be_mixed, choose_soups, model_taste, select_soup
+from results.selection.select_soup import can_be_averaged, choose_soups, model_predictions, select_soup
 from tests.results.inference.soup_sweep import ALIKE, OTHER, train_soup_sweep
 from tests.results.inference.trained_sweep import selection_of
 from tests.results.scoring.plain_selection import all_rows
@@ -46,14 +46,14 @@ def alike(pool: Pool) -> Numbers:
     return np.zeros(len(pool.candidates), dtype=np.intp)
 
 
-def simulated_taste(pool: Pool) -> Taste:
+def simulated_soups(pool: Pool) -> PredictSoup:
     """The mean of what its members say, and a little more."""
 
-    def taste(members: tuple[int, ...]) -> Outputs:
+    def predict(members: tuple[int, ...]) -> Outputs:
         mean = pool.outputs[list(members)].mean(0)
         return np.asarray(mean + np.random.default_rng(members).normal(0, 0.03, mean.shape), dtype=np.float32)
 
-    return taste
+    return predict
 
 
 @cache
@@ -66,8 +66,8 @@ def simulated(task: str) -> Pool:
 @cache
 def selected(task: str) -> TaskSelection:
     pool = simulated(task)
-    kept = can_be_mixed(pool)
-    return select_soup(pool, kept, FAST, simulated_taste(kept), alike(kept), num_repeats=2, base=BASE)
+    kept = can_be_averaged(pool)
+    return select_soup(pool, kept, FAST, simulated_soups(kept), alike(kept), num_repeats=2, base=BASE)
 
 
 def named(found: TaskSelection, name: str) -> MethodScore:
@@ -75,7 +75,7 @@ def named(found: TaskSelection, name: str) -> MethodScore:
 
 
 @each_task
-def test_both_ways_stand_beside_the_best_single_model_scored_as_always(task: Task) -> None:
+def test_both_kinds_of_soup_are_compared_with_the_best_single_model(task: Task) -> None:
     found, plain = (
         selected(task.name),
         select_ensemble(simulated(task.name), FAST, method="single", num_repeats=2, base=BASE),
@@ -92,17 +92,17 @@ def test_both_ways_stand_beside_the_best_single_model_scored_as_always(task: Tas
 
 
 @each_task
-def test_members_are_what_the_way_mixes_of_all_rows_and_weigh_the_same(task: Task) -> None:
-    found, kept = selected(task.name), can_be_mixed(simulated(task.name))
+def test_members_are_those_of_all_rows_with_equal_weights(task: Task) -> None:
+    found, kept = selected(task.name), can_be_averaged(simulated(task.name))
     assert all(candidate.has_weights for candidate in kept.candidates)
     for name, method in (
         (UNIFORM_SOUP, uniform_soup(alike(kept))),
-        (GREEDY_SOUP, greedy_soup(taste_once(kept, simulated_taste(kept)), alike(kept))),
+        (GREEDY_SOUP, greedy_soup(predict_once(kept, simulated_soups(kept)), alike(kept))),
     ):
         chosen = method(kept, all_rows(kept), FAST)
         score = named(found, name)
         assert score.num_models == len(chosen.members)
-        outputs = taste_once(kept, simulated_taste(kept))(tuple(sorted(chosen.members)))
+        outputs = predict_once(kept, simulated_soups(kept))(tuple(sorted(chosen.members)))
         assert score.in_sample == pytest.approx(score_rows(kept, outputs, all_rows(kept)))
         if found.method == name:
             trials = [(member.trial, member.epoch, member.weight) for member in found.members]
@@ -111,16 +111,16 @@ def test_members_are_what_the_way_mixes_of_all_rows_and_weigh_the_same(task: Tas
 
 
 @each_task
-def test_a_score_is_that_of_soups_mixed_without_the_fold_less_what_kept_epochs_are_worth(task: Task) -> None:
+def test_score_is_cross_fitted_and_corrected_for_kept_epochs(task: Task) -> None:
     pool, found = simulated(task.name), selected(task.name)
-    kept = can_be_mixed(pool)
-    rows, once = all_rows(kept), taste_once(kept, simulated_taste(kept))
+    kept = can_be_averaged(pool)
+    rows, once = all_rows(kept), predict_once(kept, simulated_soups(kept))
     generator, scores = np.random.default_rng((FAST.seed, len(rows), 1)), list[float]()
     for _ in range(2):
         folds, outputs = assign_folds(kept.labels, 4, generator), np.empty(kept.outputs.shape[1:])
         for outside, inside in iter_folds(folds):
-            mixed = greedy_soup(once, alike(kept))(kept, outside, FAST)
-            outputs[inside] = once(tuple(sorted(mixed.members)))[inside]
+            soup = greedy_soup(once, alike(kept))(kept, outside, FAST)
+            outputs[inside] = once(tuple(sorted(soup.members)))[inside]
         parts = [np.flatnonzero(folds == fold) for fold in range(4)] if task is REGRESSION else [rows]
         own = [score_rows(kept, outputs[part], part) for part in parts]
         scores.append(float(np.average(own, weights=[len(part) for part in parts])))
@@ -132,15 +132,15 @@ def test_a_score_is_that_of_soups_mixed_without_the_fold_less_what_kept_epochs_a
 
 
 @each_task
-def test_on_the_rows_that_chose_it_the_greedy_soup_is_no_worse_than_the_best_single_model(task: Task) -> None:
+def test_greedy_soup_is_in_sample_no_worse_than_the_best_single_model(task: Task) -> None:
     found = selected(task.name)
     assert named(found, GREEDY_SOUP).in_sample >= named(found, "single").in_sample - 1e-6
 
 
 @each_task
-def test_choosing_between_the_two_looks_at_no_other_rows(task: Task) -> None:
+def test_choosing_between_the_two_uses_no_other_rows(task: Task) -> None:
     pool, rows = build_pool(task, SKILLS, num_rows=60), np.arange(40)
-    once = taste_once(pool, simulated_taste(pool))
+    once = predict_once(pool, simulated_soups(pool))
     methods = {UNIFORM_SOUP: uniform_soup(alike(pool)), GREEDY_SOUP: greedy_soup(once, alike(pool))}
     choose = automatic_method(methods, soup_outputs(once))
     assert not peeks(choose, pool, rows, FAST)
@@ -148,48 +148,48 @@ def test_choosing_between_the_two_looks_at_no_other_rows(task: Task) -> None:
     assert choose(pool, rows, FAST) == methods[one_standard_error_rule(fitted)](pool, rows, FAST)
 
 
-def test_the_simpler_way_is_taken_unless_the_other_one_is_clearly_better() -> None:
+def test_uniform_soup_is_selected_within_one_standard_error() -> None:
     """A soup with the bad trial is bad: the uniform one has it, the greedy one leaves it out."""
     pool = build_pool(BINARY, (1.5, 1.5, 0.2), num_rows=200)
 
-    def taste(members: tuple[int, ...]) -> Outputs:
+    def predict(members: tuple[int, ...]) -> Outputs:
         return np.asarray(pool.outputs[[2]][0] if 2 in members else pool.outputs[list(members)].mean(0))
 
-    assert select_soup(pool, pool, FAST, taste, alike(pool)).method == GREEDY_SOUP
+    assert select_soup(pool, pool, FAST, predict, alike(pool)).method == GREEDY_SOUP
     same = build_pool(BINARY, (1.5, 1.5, 1.5), num_rows=200)
-    found = select_soup(same, same, FAST, simulated_taste(same), alike(same))
+    found = select_soup(same, same, FAST, simulated_soups(same), alike(same))
     assert (found.method, len(found.members)) == (UNIFORM_SOUP, 3)
 
 
-def test_no_soup_is_mixed_twice() -> None:
+def test_no_soup_is_computed_twice() -> None:
     pool, calls = build_pool(CLASSES, SKILLS, num_rows=60, num_epochs=2), list[tuple[int, ...]]()
 
-    def taste(members: tuple[int, ...]) -> Outputs:
+    def predict(members: tuple[int, ...]) -> Outputs:
         calls.append(members)
-        return simulated_taste(pool)(members)
+        return simulated_soups(pool)(members)
 
-    select_soup(pool, pool, FAST, taste, alike(pool), num_repeats=2)
+    select_soup(pool, pool, FAST, predict, alike(pool), num_repeats=2)
     assert len(calls) == len(set(calls))
     assert 1 < len(calls) <= (1 + 2 * 4 * 5) * 4
 
 
-def test_candidates_that_say_the_same_are_one_and_those_without_weights_none() -> None:
+def test_copies_count_once_and_candidates_without_weights_not() -> None:
     pool = build_pool(BINARY, SKILLS, num_rows=40)
     twice = replace(pool, outputs=pool.outputs[[0, 1, 1, 3]])
-    kept = can_be_mixed(keeping(twice, {0, 2}))
+    kept = can_be_averaged(keeping(twice, {0, 2}))
     assert [candidate.number for candidate in kept.candidates] == [0, 2]
     with pytest.raises(ValueError, match=r"^some candidate of qqp must have its weights still, got none$"):
-        can_be_mixed(keeping(twice, ()))
+        can_be_averaged(keeping(twice, ()))
 
 
 @pytest.mark.filterwarnings("error")
-def test_one_candidate_alone_is_its_own_soup_and_nothing_is_mixed() -> None:
-    def no_taste(members: tuple[int, ...]) -> Outputs:
-        raise AssertionError(f"{members} must not be tasted")
+def test_one_candidate_is_its_own_soup() -> None:
+    def refuse_to_predict(members: tuple[int, ...]) -> Outputs:
+        raise AssertionError(f"{members} must not be evaluated")
 
     pool = build_pool(REGRESSION, [0.7], num_rows=30)
     for own in (pool, replace(pool, outputs=np.full_like(pool.outputs, 2.5))):
-        found = select_soup(own, own, FAST, no_taste, alike(own), num_repeats=2)
+        found = select_soup(own, own, FAST, refuse_to_predict, alike(own), num_repeats=2)
         assert (found.method, len(found.members)) == (UNIFORM_SOUP, 1)
         single = named(found, "single")
         assert all(score.cross_fitted == pytest.approx(single.cross_fitted) for score in found.methods)
@@ -199,7 +199,7 @@ def test_one_candidate_alone_is_its_own_soup_and_nothing_is_mixed() -> None:
 def test_too_few_examples_are_one_line() -> None:
     pool = build_pool(CLASSES, SKILLS, num_rows=2)
     with pytest.raises(ValueError, match=r"^examples of sst to select by must be at least 3, got 2$"):
-        select_soup(pool, pool, FAST, simulated_taste(pool), alike(pool))
+        select_soup(pool, pool, FAST, simulated_soups(pool), alike(pool))
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +225,7 @@ def selection_with(folder: Path, task: str, found: TaskSelection) -> Selection:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_soup_of_a_sweep_predicts_with_the_score_that_it_was_selected_by(task: str, soup_folder: Path) -> None:
+def test_soup_of_a_sweep_has_its_selected_score(task: str, soup_folder: Path) -> None:
     lines: list[str] = []
     found, pool = choose(soup_folder, task, lines=lines), read_pool([soup_folder], task)
     assert {member.trial for member in found.members} <= set(ALIKE) or found.members[0].trial == OTHER
@@ -242,16 +242,16 @@ def test_the_soup_of_a_sweep_predicts_with_the_score_that_it_was_selected_by(tas
     assert all(" models, " in line and line.endswith(" on dev") for line in lines)
 
 
-def test_the_taste_of_one_real_model_is_what_was_recorded_of_it(soup_folder: Path) -> None:
-    kept = can_be_mixed(read_pool([soup_folder], "sst"))
-    taste = model_taste(kept, read_dev_texts(soup_folder, "sst", kept.ids), source_of(soup_folder))
+def test_a_soup_of_one_real_model_has_its_recorded_predictions(soup_folder: Path) -> None:
+    kept = can_be_averaged(read_pool([soup_folder], "sst"))
+    predict = model_predictions(kept, read_dev_texts(soup_folder, "sst", kept.ids), source_of(soup_folder))
     for number in range(len(kept.candidates)):
-        assert np.abs(taste((number,)) - kept.outputs[number]).max() <= 1e-5
+        assert np.abs(predict((number,)) - kept.outputs[number]).max() <= 1e-5
     with pytest.raises(ValueError, match="must have one encoder and one shape"):
-        taste(tuple(range(len(kept.candidates))))
+        predict(tuple(range(len(kept.candidates))))
 
 
-def test_texts_are_cut_into_word_pieces_once(soup_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_are_tokenized_once(soup_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[object] = []
 
     def cut(*arguments: Any) -> Corpus:
@@ -263,7 +263,7 @@ def test_texts_are_cut_into_word_pieces_once(soup_folder: Path, monkeypatch: pyt
     assert len(calls) == 1
 
 
-def test_data_elsewhere_are_named_and_data_that_are_gone_asked_for(
+def test_moved_data_are_read_and_missing_data_are_one_line(
     soup_folder: Path, tiny_folder: Path, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(soup_folder, tmp_path / "mine"))
@@ -274,7 +274,7 @@ def test_data_elsewhere_are_named_and_data_that_are_gone_asked_for(
     assert found.methods == choose(soup_folder, "sts").methods
 
 
-def test_weights_that_are_damaged_are_one_line(soup_folder: Path, tmp_path: Path) -> None:
+def test_damaged_weights_are_one_line(soup_folder: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(soup_folder, tmp_path / "mine"))
     for path in folder.glob("trials/*/checkpoint/weights/*.safetensors"):
         path.write_bytes(path.read_bytes()[:-5])
