@@ -174,7 +174,7 @@ def test_moved_encoder_can_be_named(
 ) -> None:
     rewrite_encoder(sweep, str(tmp_path / "gone"))
     line = one_line_exit(main, capsys, sweep, TRIAL, tmp_path / "model")
-    assert f"must be where it was, or be replaced with --encoder, got no folder {tmp_path / 'gone'}" in line
+    assert f"encoder folder must exist, or be replaced with --encoder, got no folder {tmp_path / 'gone'}" in line
     line = one_line_exit(main, capsys, sweep, TRIAL, tmp_path / "model", "--encoder", tmp_path / "nowhere")
     assert "--encoder must be a hub name or a folder that exists" in line
     assert main([str(sweep), TRIAL, str(tmp_path / "model"), "--encoder", str(tiny_encoder_folder)]) == 0
