@@ -53,17 +53,18 @@ def main() -> int:
 
 
 def list_files(folder: Path) -> list[Path]:
-    """What is compared, by path relative to the folder."""
+    """The files to compare, by path relative to the folder; hidden folders, such as that of stages, are left out."""
     patterns = ("trials.parquet", "curves.parquet", "predictions/*.parquet", "selection*.json", "predicted*.csv")
     found = {
         path for pattern in (*patterns, "trials/*/checkpoint/weights/*.safetensors") for path in folder.rglob(pattern)
     }
     parts = {path for path in found if "trials" in path.parent.parts and path.suffix == ".parquet"}
-    return sorted(path.relative_to(folder) for path in found - parts)
+    names = [path.relative_to(folder) for path in found - parts]
+    return sorted(name for name in names if not any(part.startswith(".") for part in name.parts))
 
 
 def differences(before: Path, after: Path) -> Iterator[str]:
-    """What differs between two files, in words."""
+    """The differences between two files, in words."""
     missing = [path for path in (before, after) if not path.exists()]
     if missing:
         yield f"there is no {missing[0]}"

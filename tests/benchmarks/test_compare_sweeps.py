@@ -75,6 +75,11 @@ def test_missing_file_is_a_difference(
     assert "selection.json: differs: there is no" in capsys.readouterr().out
 
 
+def test_hidden_folders_are_not_compared(sweeps: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    write_records(sweeps[0] / ".cache" / "stages")
+    assert compare(sweeps, monkeypatch) == 0
+
+
 def test_folder_without_records_is_refused(
     sweeps: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
