@@ -1,4 +1,4 @@
-"""Reads a sweep into pandas, and prints its ranking: `python results/table.py SWEEP`."""
+"""Reads a sweep into pandas, and prints its answer and ranking: `python results/table.py SWEEP`."""
 
 import argparse
 import shlex
@@ -15,8 +15,11 @@ from rich.console import Console
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from mtlib.errors import require
+from mtlib.errors import first_line, require
 from mtlib.runtime.command_line import new_parser, parse_words, run_command
+from results.effects.answer import answer_question
+from results.effects.frame import effects_frame, render_effects
+from results.effects.sweep_effects import SweepEffects, sweep_effects
 from results.ranking.rank import RankedConfiguration, rank, to_frame
 from results.ranking.render import PLAIN_WIDTH, penalty_notes, render_ranking
 from results.records.files import open_folder
@@ -29,11 +32,14 @@ examples:
   python results/table.py ~/multitask-sweeps/NAME
   python results/table.py ~/multitask-sweeps/NAME --csv > ranking.csv
   python results/table.py s3://bucket/sweeps/NAME
+  the mean score at each searched value, and its difference from the base value
+    python results/table.py ~/multitask-sweeps/NAME --effects
 
 in Python:
-  from results.table import load_sweep
+  from results.table import effects, load_sweep, ranking
   sweep = load_sweep("~/multitask-sweeps/NAME")
   sweep.trials, sweep.curves, sweep.predictions(task, "dev")     # pandas data frames
+  ranking(sweep), effects(sweep)                                 # likewise
 """
 
 
@@ -47,12 +53,49 @@ def ranking(sweep: Sweep) -> pd.DataFrame:
     return to_frame(rank_sweep(sweep))
 
 
+def estimate_effects(sweep: Sweep) -> SweepEffects:
+    """The effects of what a sweep searched; raises as `results.ranking.rank.rank` does."""
+    return sweep_effects(sweep.info, sweep.records, sweep.curves, partial(stack_predictions, open_folder(sweep.path)))
+
+
+def effects(sweep: Sweep) -> pd.DataFrame:
+    """The effects of what a sweep searched as a data frame: see `results.effects.frame.effects_frame`."""
+    return effects_frame(estimate_effects(sweep))
+
+
+def print_effects(sweep: Sweep) -> None:
+    """Prints the answer to a sweep's question, and a table for each searched key."""
+    found, console = estimate_effects(sweep), new_console()
+    print_wrapped(console, [*answer_question(found, sweep.records), ""])
+    console.print(render_effects(found))
+
+
+def answer_lines(sweep: Sweep) -> list[str]:
+    """The answer to the sweep's question, or why there is none; the ranking is printed all the same."""
+    try:
+        return answer_question(estimate_effects(sweep), sweep.records)
+    except ValueError as error:
+        return [f"The question has no answer: {first_line(error)}."]
+
+
+def print_wrapped(console: Console, lines: Sequence[str]) -> None:
+    """Prints lines as they are, wrapped."""
+    for line in lines:
+        console.print(line, markup=False)
+
+
+def new_console() -> Console:
+    """A console; plain text of 100 columns where there is no terminal."""
+    return Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
+
+
 def print_ranking(sweep: Sweep) -> None:
-    """Prints a sweep's ranking, its legend and what failed; plain text of 100 columns where there is no terminal."""
+    """Prints the answer to a sweep's question, its ranking with a legend, and what failed."""
     statuses = Counter(record.status for record in sweep.records)
     counts = ", ".join(f"{count} {status}" for status, count in statuses.items()) or "none yet"
-    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
+    console = new_console()
     console.print(f"Trials in {sweep.path}: {counts}{describe_stop(sweep)}", markup=False, soft_wrap=True)
+    print_wrapped(console, ["", *answer_lines(sweep), ""])
     console.print(render_ranking(rank_sweep(sweep), console.width, penalty_notes(sweep.curves)))
 
 
@@ -72,21 +115,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_table(arguments: Sequence[str] | None) -> None:
-    """Prints a sweep's ranking as a table or as CSV."""
+    """Prints a sweep's ranking, or its effects, as tables or as CSV."""
     options = parse_words(build_parser(), arguments)
     require(options.sweep is not None, "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
     sweep = load_sweep(options.sweep)
     if options.csv:
-        print(ranking(sweep).to_csv(index=False), end="")
+        frame = effects(sweep) if options.effects else ranking(sweep)
+        print(frame.to_csv(index=False), end="")
+    elif options.effects:
+        print_effects(sweep)
     else:
         print_ranking(sweep)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser."""
-    usage, description = "SWEEP [--csv]", "Prints the ranking of a sweep, ended or still running."
+    usage, description = "SWEEP [--effects] [--csv]", "Prints the answer and ranking of a sweep, ended or running."
     parser = new_parser("python results/table.py", usage, description, EXAMPLES)
     parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="folder of the sweep, or the URI of a copy")
+    effects_help = "print the mean score at each searched value, and its difference from the base value"
+    parser.add_argument("--effects", action="store_true", help=effects_help)
     parser.add_argument("--csv", action="store_true", help="print comma-separated values, all digits, no legend")
     return parser
 

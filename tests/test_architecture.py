@@ -25,6 +25,7 @@ ROOMS = (
         "results.records",
         "results.comparison",
         "results.ranking",
+        "results.effects",
         "results.ensembles",
         "results.inference",
         "results.scoring",

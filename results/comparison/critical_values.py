@@ -91,7 +91,7 @@ def dunnett_quantile(means: ConfigurationMeans, coefficients: Floats, degrees: f
     if len(coefficients) == 1:
         return float(stats.t.ppf((1 + confidence) / 2, degrees))
     covariance = coefficients @ (training_covariance(means) + means.examples) @ coefficients.T
-    scale = np.sqrt(np.diag(covariance))
+    scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     correlation = ratio(covariance, np.outer(scale, scale))
     draws = np.random.default_rng(0).multivariate_normal(
         np.zeros(len(scale)), correlation, size=NUM_DRAWS, method="eigh", check_valid="ignore"

@@ -1,4 +1,8 @@
-"""Ranks the configurations of a sweep by their overall score, and marks those not significantly below the best."""
+"""Ranks the configurations of a sweep by their overall score, and marks those that may be the best.
+
+Which configuration is best is a question about training again and about other examples: both variances are in the
+margin by which a row must be below the best one (`results.comparison`). It holds for all rows at once.
+"""
 
 import itertools
 from collections import Counter
@@ -12,15 +16,10 @@ import pandas as pd
 
 from mtlib.errors import require_name
 from mtlib.tasks import TASKS
-from results.comparison.bootstrap import (
-    Floats,
-    bootstrap_overall,
-    bootstrap_scores,
-    example_values,
-    not_significantly_worse,
-    replicate_error,
-    standard_error,
-)
+from results.comparison.bootstrap import replicate_error
+from results.comparison.configuration_means import ModelScores, configuration_means, contrasts
+from results.comparison.critical_values import margins_best
+from results.comparison.score_covariance import ScoreCovariance, overall_covariance, score_covariance
 from results.records.predictions import TrialEpoch
 from results.records.trials import OVERALL, TrialRecord
 
@@ -59,8 +58,12 @@ class RankedConfiguration:
     """At each trial's best overall epoch, `TOTAL` among them; empty where no trial counts."""
     best_epoch: float | None
     """Epoch of the highest overall score, from 1; mean over replicates."""
-    is_close: bool = False
-    """Not the best of its tasks, but not significantly below it: the 95 % interval of the difference contains 0."""
+    below_best: float | None = None
+    """How far its mean overall score, without the effects of replicates, is below the best one of the same tasks; None
+    if it has no score or there is nothing to compare."""
+    margin: float | None = None
+    """How far it must be below to be significantly worse (95 %, all rows at once); None where this is not known,
+    because training was not repeated."""
     failures: tuple[str, ...]
     """`<trial>: <reason>` of each trial that failed."""
 
@@ -68,6 +71,11 @@ class RankedConfiguration:
     def tasks(self) -> tuple[str, ...]:
         """Tasks with a dev score: totals can be compared only where these are the same."""
         return tuple(task for task in TASKS if (task, "dev") in self.scores)
+
+    @property
+    def may_be_best(self) -> bool:
+        """Whether it has a score and is not significantly worse than the best configuration of the same tasks."""
+        return bool(self.scores) and (self.below_best is None or self.margin is None or self.below_best <= self.margin)
 
 
 def rank(records: Sequence[TrialRecord], curves: pd.DataFrame, read: ReadPredictions) -> list[RankedConfiguration]:
@@ -77,19 +85,23 @@ def rank(records: Sequence[TrialRecord], curves: pd.DataFrame, read: ReadPredict
     same tasks stay together, and each is compared with the first of its own.
 
     A trial counts with its scores at the epoch of its highest overall score (the first, where there are several); a
-    failed one does not count. Standard errors and differences come from a bootstrap over examples on which all trials
-    share their resamples (`results.comparison.bootstrap`).
+    failed one does not count.
 
     Raises:
         ValueError: the sweep has a task that `mtlib.tasks` does not know, or predictions are missing.
     """
     best = best_overall_epochs(curves, [record.trial_id for record in records if record.status != "failed"])
     values = scores_at(curves, best)
-    resampled = resample(values, best, read)
-    rows = [rank_one(group, best, values, resampled) for group in group_by_configuration(records)]
+    covariances = example_covariances(values, best, read)
+    rows = [rank_one(group, best, values, covariances) for group in group_by_configuration(records)]
     rows.sort(key=lambda row: (-len(row.tasks), row.tasks, -row.scores[TOTAL].value if row.scores else 1.0))
+    replicates = {record.trial_id: record.replicate for record in records}
     alike = itertools.groupby(rows, key=lambda row: row.tasks)
-    return [row for _, found in alike for row in mark_close(list(found), resampled.get(TOTAL, {}))]
+    return (
+        [row for _, found in alike for row in compare_with_best(list(found), values[TOTAL], covariances, replicates)]
+        if values
+        else rows
+    )
 
 
 def group_by_configuration(records: Sequence[TrialRecord]) -> list[list[TrialRecord]]:
@@ -117,40 +129,44 @@ def scores_at(curves: pd.DataFrame, epochs: Mapping[str, int]) -> dict[Column, d
     return found
 
 
-def resample(
+def example_covariances(
     values: Mapping[Column, Mapping[str, float]], epochs: Mapping[str, int], read: ReadPredictions
-) -> dict[Column, dict[str, Floats]]:
-    """Each score again on the resamples, (resamples,): tasks from their predictions, the total from the tasks."""
-    resampled: dict[Column, dict[str, Floats]] = {}
+) -> dict[Column, ScoreCovariance]:
+    """Covariance over examples of the trials' scores, for every task and split."""
+    covariances = {}
     for (task, split), by_trial in values.items():
         if task != OVERALL:
             labels, logits = read(task, split, [(trial, epochs[trial]) for trial in by_trial])
-            scores = bootstrap_scores(TASKS[task], example_values(TASKS[task], logits, labels), labels)
-            resampled[task, split] = dict(zip(by_trial, scores, strict=True))
-    dev = {task: by_trial for (task, split), by_trial in resampled.items() if split == "dev"}
-    resampled[TOTAL] = {
-        trial: bootstrap_overall({task: by_trial[trial] for task, by_trial in dev.items() if trial in by_trial})
-        for trial in epochs
-    }
-    return resampled
+            covariances[task, split] = score_covariance(TASKS[task], list(by_trial), logits, labels)
+    return covariances
+
+
+def covariance_of(
+    column: Column, tasks: Sequence[str], trials: Sequence[str], covariances: Mapping[Column, ScoreCovariance]
+) -> ScoreCovariance:
+    """Covariance of some trials' scores in a column; the total is that of `tasks`."""
+    if column != TOTAL:
+        return covariances[column]
+    return overall_covariance({task: covariances[task, "dev"] for task in tasks}, trials)
 
 
 def rank_one(
     group: Sequence[TrialRecord],
     epochs: Mapping[str, int],
     values: Mapping[Column, Mapping[str, float]],
-    resampled: Mapping[Column, Mapping[str, Floats]],
+    covariances: Mapping[Column, ScoreCovariance],
 ) -> RankedConfiguration:
     """One configuration from its replicates."""
     trials = [record.trial_id for record in group if record.trial_id in epochs]
+    tasks = [task for task in TASKS if any(trial in values.get((task, "dev"), {}) for trial in trials)]
     scores = {}
     for column, by_trial in values.items():
         counted = [trial for trial in trials if trial in by_trial]
         if counted:
-            own, mean = [by_trial[t] for t in counted], np.mean([resampled[column][t] for t in counted], axis=0)
+            own = [by_trial[trial] for trial in counted]
             scores[column] = Score(
                 value=float(np.mean(own)),
-                example_error=float(standard_error(mean)),
+                example_error=covariance_of(column, tasks, counted, covariances).mean_error(counted),
                 replicate_error=replicate_error(own),
             )
     return RankedConfiguration(
@@ -170,13 +186,29 @@ def status_of(group: Sequence[TrialRecord]) -> str:
     return ", ".join(counts if len(counts) == 1 else (f"{status} {count}" for status, count in counts.items()))
 
 
-def mark_close(rows: Sequence[RankedConfiguration], resampled: Mapping[str, Floats]) -> list[RankedConfiguration]:
-    """Marks the configurations not significantly below the first; `rows` have the same tasks, the best is first."""
-    totals = [np.mean([resampled[trial] for trial in row.trials], axis=0) for row in rows if row.scores]
-    if len(totals) < 2:
+def compare_with_best(
+    rows: Sequence[RankedConfiguration],
+    totals: Mapping[str, float],
+    covariances: Mapping[Column, ScoreCovariance],
+    replicates: Mapping[str, int],
+) -> list[RankedConfiguration]:
+    """Compares configurations, all with the same tasks, with the best of them."""
+    if len(rows) < 2 or not rows[0].scores:
         return list(rows)
-    close = [False, *not_significantly_worse(totals[0], np.stack(totals[1:])).tolist()]
-    return [replace(row, is_close=mark) for row, mark in zip(rows, close, strict=False)] + list(rows[len(close) :])
+    trials = [trial for row in rows for trial in row.trials]
+    scores = ModelScores(
+        configurations=np.repeat(np.arange(len(rows)), [len(row.trials) for row in rows]),
+        replicates=np.unique([replicates[trial] for trial in trials], return_inverse=True)[1],
+        scores=np.array([totals[trial] for trial in trials]),
+        covariance=covariance_of(TOTAL, rows[0].tasks, trials, covariances).matrix,
+    )
+    means, one = configuration_means(scores), np.eye(len(rows))
+    compared = contrasts(means, one[int(means.means.argmax())] - one)
+    margins = margins_best(means, compared)
+    return [
+        replace(row, below_best=float(below), margin=None if np.isnan(margin) else float(margin))
+        for row, below, margin in zip(rows, compared.estimates, margins, strict=True)
+    ]
 
 
 def score_columns(rows: Sequence[RankedConfiguration]) -> list[Column]:
@@ -191,7 +223,7 @@ def to_frame(rows: Sequence[RankedConfiguration]) -> pd.DataFrame:
     Returns:
         Columns `number`, the searched keys, then per score `<task>_<split>` (`overall` for the total),
         `<task>_<split>_standard_error` over examples and `<task>_<split>_replicate_error`, then `best_epoch`,
-        `is_close`, `status`, `trials` and `failures`.
+        `below_best`, `margin`, `may_be_best`, `status`, `trials` and `failures`.
     """
     columns = score_columns(rows)
     frame = pd.DataFrame([frame_row(row, columns) for row in rows])
@@ -207,5 +239,6 @@ def frame_row(row: RankedConfiguration, columns: Sequence[Column]) -> dict[str, 
         cells[name] = score and score.value
         cells[f"{name}_standard_error"] = score and score.example_error
         cells[f"{name}_replicate_error"] = score and score.replicate_error
-    rest = {"best_epoch": row.best_epoch, "is_close": row.is_close, "status": row.status}
+    compared = {"below_best": row.below_best, "margin": row.margin, "may_be_best": row.may_be_best}
+    rest = {"best_epoch": row.best_epoch, **compared, "status": row.status}
     return {**cells, **rest, "trials": " ".join(row.trials), "failures": "; ".join(row.failures)}

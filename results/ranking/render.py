@@ -100,12 +100,12 @@ def error_text(error: float) -> str:
 
 
 def score_parts(row: RankedConfiguration, column: Column) -> list[str]:
-    """E.g. `0.540` and `±.015`, and `±.004` with replicates; the total of what is close to the best carries a mark."""
+    """E.g. `0.540` and `±.015`, and `±.004` with replicates; the total of what may be the best carries a mark."""
     score = row.scores.get(column)
     if score is None:
         return ["-"]
     errors = [score.example_error] + ([] if score.replicate_error is None else [score.replicate_error])
-    mark = "" if column != TOTAL else MARK if row.is_close else " "
+    mark = "" if column != TOTAL else MARK if row.below_best is not None and row.may_be_best else " "
     return [f"{score.value:.3f}{mark}", *map(error_text, errors)]
 
 
@@ -125,14 +125,16 @@ def ranking_legend(rows: Sequence[RankedConfiguration]) -> list[str]:
     lines = [
         "Scores are at the epoch of the highest overall dev score, in the column epoch.",
         "± standard error over the examples: how far the score would move with other examples of the kind.",
-        "Second ±: standard error over replicates, which differ in their random numbers only."
-        if has_replicates
-        else "It leaves out the variance of training, which replicates would show.",
     ]
-    if any(row.is_close for row in rows):
+    if has_replicates:
+        lines.append("Second ±: standard error over replicates, which differ in their random numbers only.")
+    if num_alike > 1:
+        is_known = scored[0].margin is not None
         lines.append(
-            f"{MARK} not significantly different from the best row{of_its_tasks}: scored on the same resampled dev "
-            "examples, the 95 % interval of their difference contains 0."
+            f"{MARK} may be the best{of_its_tasks}: not significantly below the best one, with the variance of "
+            "training and of the dev examples, and all rows compared at once (95 %)."
+            if is_known
+            else f"{MARK} may be the best: every row, as {describe_unknown(scored)}."
         )
     if num_alike < len(scored):
         lines.append(
@@ -145,6 +147,13 @@ def ranking_legend(rows: Sequence[RankedConfiguration]) -> list[str]:
             "optimistic: expect less on new text."
         )
     return lines
+
+
+def describe_unknown(rows: Sequence[RankedConfiguration]) -> str:
+    """Why the variance of training is not known; rows with scores."""
+    if all(len(row.trials) == 1 for row in rows):
+        return "no configuration was trained twice (--replicates 3)"
+    return "too few configurations were trained twice to show how much training again moves a score"
 
 
 def penalty_notes(curves: pd.DataFrame) -> list[str]:

@@ -26,6 +26,7 @@ CHANGEABLE_OPTIONS = (
     "checkpoint_steps",
     "node_wait_minutes",
     "extend",
+    "replicates",
     "retry_failed",
     "dry_run",
 )
@@ -50,6 +51,8 @@ examples:
     python sweeps/run.py --space smart_lambda --hold-out 0.1
   after Ctrl-C, a crash or a power cut: finished trials stay, the rest continues from its last saved state
     python sweeps/run.py --resume NAME
+  more replicates of a sweep that has finished
+    python sweeps/run.py --resume NAME --replicates 3
   on a Ray cluster: from a machine of it, or from outside
     python sweeps/run.py --space smart_lambda --address auto
     ray job submit --address http://HEAD:8265 --working-dir . -- python sweeps/run.py --space smart_lambda
@@ -100,7 +103,12 @@ def add_search(group: argparse._ArgumentGroup) -> None:
     add, default = group.add_argument, f"(default: {DEFAULT_TRIALS})"
     add("--search", metavar="|".join(get_args(Search)), help="default: %(default)s")
     add("--trials", type=whole_number, metavar="N", help=f"configurations to draw with tpe or random {default}")
-    add("--replicates", type=whole_number, metavar="K", help="trainings of each configuration (default: %(default)s)")
+    add(
+        "--replicates",
+        type=whole_number,
+        metavar="K",
+        help="trainings of each configuration (default: %(default)s); with --resume: raised to K",
+    )
     words = "asha stops the trials that lag behind (default: %(default)s)"
     add("--scheduler", metavar="|".join(get_args(Scheduler)), help=words)
     add("--seed", type=whole_number, metavar="S", help="seed of everything random (default: %(default)s)")
@@ -183,7 +191,11 @@ def read_resumption(arguments: argparse.Namespace, storage: Path, address: str |
         value, allowed = getattr(arguments, name), (*CHANGEABLE_OPTIONS, "resume", "storage", "address")
         require(name in allowed, rule, "it" if isinstance(value, bool) else value)
     changes = {name: getattr(arguments, name) for name in arguments.given.values() if name in CHANGEABLE_OPTIONS}
-    return read_saved_options(find_sweep_folder(arguments.resume, storage), {**changes, "address": address})
+    folder = find_sweep_folder(arguments.resume, storage)
+    begun = read_saved_options(folder, {})
+    rule = "--replicates must not be lowered with --resume, as what was trained stays"
+    require(changes.get("replicates", begun.replicates) >= begun.replicates, rule, changes.get("replicates"))
+    return read_saved_options(folder, {**changes, "address": address})
 
 
 def split_storage(text: str) -> tuple[Path, str | None]:

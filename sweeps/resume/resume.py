@@ -76,7 +76,7 @@ def resume_sweep(
     found, damage = recover(options.folder), repair_journal(options.folder)
     known = tuple(relocate_encoder(requeue_failed(record, options), inputs.space) for record in found.records)
     resumed = {"command": command_line(arguments), "time": datetime.now(UTC).isoformat(timespec="seconds")}
-    info |= {"options": saved_options(options), "num_trials": options.num_drawn}
+    info |= {"options": saved_options(options), "num_trials": options.num_drawn, "replicates": options.replicates}
     info["resumed"] = [*info.get("resumed", []), resumed]
     info.pop("schema_version")
     write_sweep(options.folder, info)

@@ -23,7 +23,7 @@ from results.records.selection import read_selection, write_selection
 from tests.one_line_error import one_line_exit
 from tests.results.bundle.bundled_sweep import bundle_without_wheel
 from tests.results.inference.trained_sweep import FIRST, SECOND, recorded_logits
-from tests.results.scripts import ROOT, run_process, run_script
+from tests.scripts import ROOT, run_process, run_script
 
 TEXTS = ["a film", "the good dog sleeps", "red", "very dull cat runs"]
 Capture = pytest.CaptureFixture[str]

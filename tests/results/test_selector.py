@@ -27,8 +27,8 @@ from results.selector import main
 from tests.one_line_error import one_line_exit
 from tests.results.conftest import build_record, build_report
 from tests.results.inference.trained_sweep import FIRST, hold_out_rows, select_pairs
-from tests.results.scripts import run_script
 from tests.results.selection.scored_sweep import build_sweep
+from tests.scripts import run_script
 
 FAST = ("--repeats", "1", "--bags", "0")
 Capture = pytest.CaptureFixture[str]

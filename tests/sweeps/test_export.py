@@ -28,7 +28,7 @@ from sweeps.driver.ledger import queued_record
 from sweeps.export import main
 from sweeps.search.trial_spec import TrialSpec
 from tests.one_line_error import one_line_exit
-from tests.results.scripts import ROOT, run_process, run_script
+from tests.scripts import ROOT, run_process, run_script
 
 TRIAL = "0001-r0"
 

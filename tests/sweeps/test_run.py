@@ -38,7 +38,7 @@ from sweeps.run import main
 from sweeps.search.study import open_study
 from tests.hub_server import Hub, run_python, serve_hub
 from tests.mtlib.model.architectures import DECODERS, ENCODERS
-from tests.results.scripts import ROOT, run_process, run_script
+from tests.scripts import ROOT, run_process, run_script
 
 SCRIPT = ROOT / "sweeps" / "run.py"
 Run = Callable[[SweepPlan, OnEvent, Sequence[TrialRecord]], SweepOutcome]

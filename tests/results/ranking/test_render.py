@@ -30,6 +30,11 @@ def row_of(number: int = 0, replicate_error: float | None = None, **changes: Any
     return replace(row, **changes)
 
 
+def compared(number: int, below_best: float, margin: float | None = 0.01, **changes: Any) -> RankedConfiguration:
+    """A row that was compared with the best one."""
+    return row_of(number, below_best=below_best, margin=margin, **changes)
+
+
 def text_of(rows: Sequence[RankedConfiguration], width: int = 100) -> str:
     console = Console(file=StringIO(), width=width)
     console.print(render_ranking(rows, width))
@@ -76,7 +81,7 @@ def test_columns_are_those_of_the_papers_table() -> None:
 
 
 def test_output_without_colours_is_plain_text() -> None:
-    assert "\x1b" not in text_of([row_of(), row_of(1, is_close=True)])
+    assert "\x1b" not in text_of([compared(0, 0.0), compared(1, 0.002)])
 
 
 @pytest.mark.parametrize(
@@ -92,7 +97,8 @@ def test_output_without_colours_is_plain_text() -> None:
 @pytest.mark.parametrize("replicate_error", [None, 0.004])
 @pytest.mark.parametrize("status", ["complete", "interrupted", "complete 2, interrupted 1"])
 def test_table_fits_100_columns(params: Mapping[str, Any], replicate_error: float | None, status: str) -> None:
-    rows = [row_of(number, replicate_error, params=params, status=status, is_close=number > 0) for number in range(2)]
+    errors: dict[str, Any] = {"replicate_error": replicate_error, "margin": replicate_error, "below_best": 0.0}
+    rows = [row_of(number, params=params, status=status, **errors) for number in range(2)]
     text = text_of(rows)
     assert_fits(text)
     assert text.count("0.540") == 2 * len(COLUMNS)
@@ -115,29 +121,35 @@ def test_both_errors_are_shown_with_replicates() -> None:
     text = text_of([row_of(replicate_error=0.0042)])
     assert text.count("±.004") == len(COLUMNS)
     assert "over replicates" in text
-    single = text_of([row_of()])
-    assert "over replicates" not in single
-    assert "variance of training" in single
+    assert "over replicates" not in text_of([row_of()])
 
 
-def test_only_configurations_that_do_not_differ_from_the_best_are_marked() -> None:
-    text = text_of([row_of(), row_of(1, is_close=True), row_of(2)])
-    assert text.count("0.540*") == 1
-    assert "* not significantly different from the best row" in text
-    assert "*" not in text_of([row_of(), row_of(1)])
+def test_configurations_that_may_be_the_best_are_marked() -> None:
+    text = text_of([compared(0, 0.0), compared(1, 0.01), compared(2, 0.0101)])
+    assert text.count("0.540*") == 2
+    assert "* may be the best: not significantly below the best one, with the variance of training" in text
+    assert "*" not in text_of([row_of()])
+
+
+def test_without_replicates_every_row_is_marked() -> None:
+    text = text_of([compared(number, number / 10, None) for number in range(3)])
+    assert text.count("0.540*") == 3
+    assert "* may be the best: every row, as no configuration was trained twice (--replicates 3)." in text
+    twice = compared(1, 0.1, None, trials=("0001-r0", "0001-r1"))
+    assert "every row, as too few configurations were trained twice" in text_of([compared(0, 0.0, None), twice])
 
 
 def test_legend_states_where_overall_scores_are_of_different_tasks() -> None:
     single = Score(value=0.9, example_error=0.01, replicate_error=None)
     alone = {("sst", "dev"): single, TOTAL: single}
-    rows = [row_of(0), row_of(1, is_close=True), row_of(2, scores=alone)]
+    rows = [compared(0, 0.0), compared(1, 0.002), row_of(2, scores=alone)]
     text = " ".join(text_of(rows).split())
     assert "overall is a mean over a row's own: compare it only among rows with the same tasks" in text
-    assert "* not significantly different from the best row of the same tasks:" in text
+    assert "* may be the best of the same tasks: not significantly below the best one" in text
     assert "The first row is the best of 2, picked" in text
     text = " ".join(text_of(rows[:2]).split())
     assert "trained on different tasks" not in text
-    assert "* not significantly different from the best row:" in text
+    assert "* may be the best: not" in text
 
 
 def test_legend_warns_that_the_best_of_many_is_optimistic() -> None:

@@ -213,6 +213,16 @@ def test_mistake_in_resuming_is_one_line(stored_sweep: SweepOptions, words: list
     assert "\n" not in str(raised.value)
 
 
+def test_replicates_can_be_raised_and_not_lowered(tmp_path: Path) -> None:
+    options = SweepOptions(space="smart_lambda", name="grid", storage=tmp_path, replicates=3)
+    write_sweep(options.folder, {"options": saved_options(options)})
+    assert read("--resume", str(options.folder)).replicates == 3
+    assert read("--resume", str(options.folder), "--replicates", "3").replicates == 3
+    assert read("--resume", str(options.folder), "--replicates", "9").replicates == 9
+    with pytest.raises(ValueError, match=r"^--replicates must not be lowered with --resume.*, got 2$"):
+        read("--resume", str(options.folder), "--replicates", "2")
+
+
 def test_grid_cannot_be_extended(tmp_path: Path) -> None:
     options = SweepOptions(space="smart_lambda", name="grid", storage=tmp_path)
     write_sweep(options.folder, {"options": saved_options(options)})
@@ -231,7 +241,6 @@ def test_grid_cannot_be_extended(tmp_path: Path) -> None:
         ["--search=grid"],
         ["--search", "tpe"],
         ["--trials", "3"],
-        ["--replicates", "1"],
         ["--scheduler", "none"],
         ["--seed", "0"],
         ["--workers", "1"],

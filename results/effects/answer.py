@@ -1,0 +1,160 @@
+"""The answer to a sweep's question in sentences: what differs, how sure that is, and what to run next."""
+
+from collections.abc import Iterator, Sequence
+
+from results.comparison.bootstrap import CONFIDENCE
+from results.effects.detectable import POWER, Precision
+from results.effects.key_effects import ValueEffect
+from results.effects.range_effect import RangeEffect
+from results.effects.searched_keys import SearchedKey
+from results.effects.sweep_effects import ColumnEffects, SweepEffects
+from results.ranking.render import value_text
+from results.records.trials import TrialRecord
+
+MORE_REPLICATES = 3
+"""Replicates that are proposed where training was not repeated; where it was, so many times those that there are."""
+
+
+def answer_question(effects: SweepEffects, records: Sequence[TrialRecord]) -> list[str]:
+    """The sentences, a paragraph each: the question, the answer, how sure it is, and what was left out.
+
+    Args:
+        effects: of the sweep.
+        records: its trials, from which the cost of more replicates is taken.
+    """
+    column = effects.columns.get(effects.metric)
+    if column is None:
+        reason = "fewer than two finished configurations with the same tasks have a score"
+        return [effects.question, f"Not known yet: {reason}.", *left_out(effects)]
+    return [
+        effects.question,
+        *(answers(effects, column) if column.is_known else [unknown(effects, column, records)]),
+        *left_out(effects),
+    ]
+
+
+def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[TrialRecord]) -> str:
+    """Why there is no answer, and what would give one."""
+    if effects.search != "grid":
+        return (
+            f"Not known: {column.num_configurations} finished configurations are too few to fit the effects of "
+            f"{len(effects.keys)} searched keys. Draw more (--trials)."
+        )
+    reason = (
+        "no configuration was trained twice"
+        if column.num_replicates == 1
+        else "too few configurations were trained twice to show how much training again moves a score"
+    )
+    missing = (MORE_REPLICATES - column.num_replicates) * column.num_configurations
+    return (
+        f"Not known: {reason}. For an answer: --resume {effects.name} --replicates {MORE_REPLICATES} "
+        f"({missing:.0f} more trials{training_time(missing, records)})."
+    )
+
+
+def training_time(num_trials: float, records: Sequence[TrialRecord]) -> str:
+    """How long so many trials train one after the other, from those that have ended; empty if that is not known."""
+    seconds = [record.wall_seconds for record in records if record.status == "complete" and record.wall_seconds > 0]
+    if not seconds:
+        return ""
+    minutes = num_trials * sum(seconds) / len(seconds) / 60
+    text = f"{minutes / 60:.1f} hours" if minutes >= 90 else f"{minutes:.0f} minutes" if minutes >= 1 else "a minute"
+    return f", about {text} of training"
+
+
+def answers(effects: SweepEffects, column: ColumnEffects) -> Iterator[str]:
+    """A paragraph for each key, then one for each pair of keys whose effects depend on each other."""
+    for key in effects.keys:
+        if key.name in column.curves:
+            yield range_answer(key, column.curves[key.name])
+        elif key.name in column.values:
+            sentence = values_answer(key, column.values[key.name], f"{column.num_replicates:.3g} replicates")
+            precision = column.precisions.get(key.name)
+            yield f"{sentence} {power_sentence(precision)}" if precision else sentence
+    for pair in column.interactions:
+        if pair.is_significant:
+            first, second = pair.keys
+            yield (
+                f"The effect of {first} depends on {second} (p {p_text(pair.p_value)}): the differences above are "
+                "means over the other key, so read the ranking for each combination."
+            )
+
+
+def values_answer(key: SearchedKey, values: Sequence[ValueEffect], replicates: str) -> str:
+    """Which listed values are better or worse than the base."""
+    base = value_text(key.base)
+    others = sorted((value for value in values if value.difference is not None), key=lambda v: -(v.difference or 0.0))
+    if not others:
+        return f"{key.name}: no value was trained with all else equal to the base, {base}."
+    better = [value for value in others if value.is_significant and (value.difference or 0) > 0]
+    worse = [value for value in others if value.is_significant and (value.difference or 0) < 0]
+    if better:
+        first = (
+            f"{key.name} {value_text(better[0].value)} is better than {base}: {interval_text(better[0], replicates)}."
+        )
+        also = f" Also better: {value_list(better[1:])}." if len(better) > 1 else ""
+    elif len(worse) == len(others):
+        return f"{key.name} {base} is better than every other value: {value_list(worse)} ({replicates})."
+    else:
+        closest = next(value for value in others if not value.is_significant)
+        difference = interval_text(closest, replicates)
+        first, also = f"{key.name}: not decided. {value_text(closest.value)} against {base}: {difference}.", ""
+    return first + also + (f" Worse than {base}: {value_list(worse)}." if worse else "")
+
+
+def interval_text(value: ValueEffect, replicates: str) -> str:
+    """E.g. `+0.004 (-0.006 to +0.014; 3 replicates)`."""
+    assert value.difference is not None
+    assert value.interval is not None
+    low, high = value.interval
+    return f"{value.difference:+.3f} ({low:+.3f} to {high:+.3f}; {replicates})"
+
+
+def value_list(values: Sequence[ValueEffect]) -> str:
+    """E.g. `0.5 (+0.010), 0.7 (+0.008)`."""
+    return ", ".join(f"{value_text(value.value)} ({value.difference:+.3f})" for value in values)
+
+
+def power_sentence(precision: Precision) -> str:
+    """The difference that would have been found, and that which more replicates would find."""
+    now, more = precision.num_replicates, round(MORE_REPLICATES * precision.num_replicates)
+    return (
+        f"A true difference of {precision.detectable(now):.3f} would have been found with a probability of "
+        f"{100 * POWER:.0f} %, with {more} replicates one of {precision.detectable(more):.3f}{finest_text(precision)}."
+    )
+
+
+def finest_text(precision: Precision) -> str:
+    """What no number of replicates finds, where that is not negligible."""
+    return (
+        f", and with any number none below {precision.finest:.3f}, as dev is too small"
+        if precision.finest >= 0.0005
+        else ""
+    )
+
+
+def range_answer(key: SearchedKey, curve: RangeEffect) -> str:
+    """Whether a number matters, and where its optimum is."""
+    counted = f"{curve.num_configurations} configurations"
+    if curve.p_value >= 1 - CONFIDENCE:
+        return f"{key.name}: no effect was found (p {p_text(curve.p_value)}, {counted})."
+    low, high = (f"{bound:.3g}" for bound in curve.optimum_interval)
+    where = f"best at {curve.optimum:.3g} (95 %: {low} to {high})"
+    if curve.edge:
+        where = (
+            f"best at the {curve.edge} end of its range, {curve.optimum:.3g} (95 %: {low} to {high}): extend the range"
+        )
+    return f"{key.name} matters (p {p_text(curve.p_value)}, {counted}): {where}."
+
+
+def p_text(p_value: float) -> str:
+    """E.g. `= 0.012` or `< 0.001`."""
+    return "< 0.001" if p_value < 0.001 else f"= {p_value:.3f}"
+
+
+def left_out(effects: SweepEffects) -> list[str]:
+    """The trials that do not count, in a line; empty if all do."""
+    if not effects.left_out:
+        return []
+    counts = ", ".join(f"{count} {status}" for status, count in effects.left_out.items())
+    return [f"Trials that do not count here: {counts}."]

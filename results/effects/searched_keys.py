@@ -1,0 +1,113 @@
+"""The keys that a sweep searched: their values in order, the base value, or the range."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mtlib.errors import require
+from results.records.trials import TrialRecord
+
+RECORDED = ("space", "base", "search")
+"""Parts of `sweep.json` that say what was searched."""
+
+JOINED_BY = " + "
+"""Between the parts of keys that vary together (`search_spaces.domain.key_title`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyRange:
+    """The range of a number."""
+
+    low: float
+    high: float
+    is_log: bool
+    """Whether it is sampled on a logarithmic scale."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchedKey:
+    """One key of the search; keys that vary together are one."""
+
+    name: str
+    """Dotted key, several joined by ` + `, or a name that the space defines."""
+    values: tuple[Any, ...]
+    """Its values in the order of the space; empty if it has a range."""
+    base: Any = None
+    """The value that others are compared with: the base configuration's if that is searched, else the first."""
+    range: KeyRange | None = None
+    """Where it was sampled from a range."""
+
+    def value_of(self, params: Mapping[str, Any]) -> Any:
+        """A trial's value; None where the key was not sampled (a value None of the configuration is `(None,)`)."""
+        parts = self.name.split(JOINED_BY)
+        if any(part not in params for part in parts):
+            return None
+        return hashable(params[self.name]) if len(parts) == 1 else tuple(hashable(params[part]) for part in parts)
+
+
+def searched_keys(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> list[SearchedKey]:
+    """The searched keys of a sweep, in the order of its space.
+
+    Args:
+        info: the content of `sweep.json`.
+        records: its trials; values of a choice that no trial has are left out.
+
+    Raises:
+        ValueError: `sweep.json` does not record what was searched.
+    """
+    missing = [name for name in RECORDED if not info.get(name)]
+    require(not missing, f"sweep.json must record {', '.join(RECORDED)}", f"no {', '.join(missing)}")
+    space, is_grid = info["space"], info["search"] == "grid"
+    grid = {name: tuple(map(hashable, values)) for name, values in space["grid"]}
+    ranges = {} if is_grid else dict(space["ranges"])
+    keys = [ranged_key(name, domain, info["base"], records) for name, domain in ranges.items()]
+    named = [named_key(name, values, info["base"], records) for name, values in grid.items() if name not in ranges]
+    order = [*grid, *(name for name in ranges if name not in grid)]
+    return sorted([*keys, *named], key=lambda key: order.index(key.name))
+
+
+def ranged_key(
+    name: str, domain: Mapping[str, Mapping[str, Any]], base: Mapping[str, Any], records: Sequence[TrialRecord]
+) -> SearchedKey:
+    """A key with a domain of the space: `Float`, `Int` or `Choice`."""
+    ((kind, item),) = domain.items()
+    if kind == "Choice":
+        return named_key(name, tuple(map(hashable, item["values"])), base, records)
+    return SearchedKey(
+        name=name,
+        values=(),
+        base=base_value(base, name),
+        range=KeyRange(low=item["low"], high=item["high"], is_log=item["log"]),
+    )
+
+
+def named_key(name: str, values: Sequence[Any], base: Mapping[str, Any], records: Sequence[TrialRecord]) -> SearchedKey:
+    """A key with listed values."""
+    key = SearchedKey(name=name, values=tuple(values))
+    drawn = {key.value_of(record.params) for record in records}
+    tried = tuple(value for value in values if value in drawn)
+    first = base_value(base, name)
+    return SearchedKey(name=name, values=tried, base=first if first in tried else (tried or (None,))[0])
+
+
+def base_value(base: Mapping[str, Any], name: str) -> Any:
+    """The base configuration's value of a key; None if the key is a name of the space's own."""
+    found = [base_part(base, part) for part in name.split(JOINED_BY)]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def base_part(tree: Any, dotted: str) -> Any:
+    """The value at a dotted key, e.g. `stages.0.epochs`; None if there is none."""
+    for part in dotted.split("."):
+        if isinstance(tree, Mapping) and part in tree:
+            tree = tree[part]
+        elif isinstance(tree, list) and part.isdigit() and int(part) < len(tree):
+            tree = tree[int(part)]
+        else:
+            return None
+    return hashable(tree)
+
+
+def hashable(value: Any) -> Any:
+    """A JSON value with tuples in place of lists."""
+    return tuple(map(hashable, value)) if isinstance(value, list | tuple) else value

@@ -1,0 +1,134 @@
+"""The effects of everything that a sweep searched, on every task and overall."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mtlib.tasks import TASKS
+from results.comparison.configuration_means import ConfigurationMeans, configuration_means
+from results.effects.detectable import Precision, precision_of
+from results.effects.interactions import Interaction, find_interactions
+from results.effects.key_effects import ValueEffect, grid_contrasts, key_effects
+from results.effects.range_effect import RangeEffect, choice_contrasts, fit_keys, range_effect
+from results.effects.searched_keys import SearchedKey, searched_keys
+from results.effects.trained_models import COUNTED, TrainedModels, trained_models
+from results.ranking.rank import ReadPredictions, best_overall_epochs, covariance_of, example_covariances, scores_at
+from results.records.trials import OVERALL, TrialRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnEffects:
+    """Effects on one score."""
+
+    task: str
+    """A task, or `overall`."""
+    num_configurations: int
+    num_replicates: float
+    """Mean over configurations."""
+    is_known: bool
+    """Whether the variance of training is known: from replicates, or from the scatter around the fit of a search."""
+    values: Mapping[str, Sequence[ValueEffect]]
+    """By key with listed values."""
+    curves: Mapping[str, RangeEffect]
+    """By key with a range."""
+    precisions: Mapping[str, Precision | None]
+    """By key with listed values that were compared with its base."""
+    interactions: Sequence[Interaction]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepEffects:
+    """Effects of the searched keys."""
+
+    name: str
+    question: str
+    metric: str
+    """The score that the search maximised."""
+    search: str
+    keys: Sequence[SearchedKey]
+    columns: Mapping[str, ColumnEffects]
+    """By task, the overall score last; only scores that at least two configurations with the same tasks have."""
+    left_out: Mapping[str, int]
+    """Number of trials that do not count, by status."""
+
+
+def sweep_effects(
+    info: Mapping[str, Any], records: Sequence[TrialRecord], curves: pd.DataFrame, read: ReadPredictions
+) -> SweepEffects:
+    """Estimates the effects of a sweep's keys.
+
+    Only finished trials count, each with its scores at the epoch of its highest overall score, as in the ranking.
+
+    Args:
+        info: the content of `sweep.json`.
+        records: its trials.
+        curves: its curves.
+        read: reads predictions.
+
+    Raises:
+        ValueError: as `searched_keys` and `results.ranking.rank.rank`.
+    """
+    counted = [record for record in records if record.status in COUNTED]
+    keys, search = searched_keys(info, counted), info["search"]
+    epochs = best_overall_epochs(curves, [record.trial_id for record in counted])
+    scores = {
+        (task, split): by_trial
+        for (task, split), by_trial in scores_at(curves, epochs).items()
+        if split == "dev" and by_trial
+    }
+    covariances = example_covariances(scores, epochs, read)
+    tasks = [task for task in TASKS if (task, "dev") in scores]
+    columns = {}
+    for column in [*((task, "dev") for task in tasks), (OVERALL, "dev")]:
+        by_trial = scores.get(column, {})
+        if column[0] == OVERALL and any(set(scores[task, "dev"]) != set(by_trial) for task in tasks):
+            continue  # trials of different tasks: their overall scores are not comparable
+        covariance = covariance_of(column, tasks, list(by_trial), covariances) if by_trial else None
+        if covariance is not None:
+            models = trained_models(counted, by_trial, covariance)
+            if len(models.records) > 1:
+                columns[column[0]] = column_effects(column[0], keys, models, is_grid=search == "grid")
+    return SweepEffects(
+        name=info.get("name", "NAME"),
+        question=info["space"]["question"],
+        metric=info["space"]["metric"],
+        search=search,
+        keys=keys,
+        columns=columns,
+        left_out=dict(Counter(record.status for record in records if record.status not in COUNTED)),
+    )
+
+
+def column_effects(task: str, keys: Sequence[SearchedKey], models: TrainedModels, *, is_grid: bool) -> ColumnEffects:
+    """The effects on one score."""
+    params = [record.params for record in models.records]
+    means = configuration_means(models.scores)
+    varied = [key for key in keys if len({key.value_of(own) for own in params}) > 1]
+    values, curves, contrasts = {}, {}, {}
+    used: ConfigurationMeans | None = means
+    if is_grid:
+        contrasts = {key.name: grid_contrasts(key, params) for key in varied}
+    elif (fit := fit_keys(varied, means, params)) is None:
+        used = None
+    else:
+        used = fit.means
+        curves = {key.name: range_effect(key, fit) for key in varied if key.range}
+        contrasts = {key.name: choice_contrasts(key, fit, params) for key in varied if not key.range}
+    if used is not None:
+        values = {name: key_effects(own, used) for name, own in contrasts.items()}
+    compared = {name: np.stack(list(own.differences.values())) for name, own in contrasts.items() if own.differences}
+    listed = [key for key in varied if not key.range]
+    return ColumnEffects(
+        task=task,
+        num_configurations=len(params),
+        num_replicates=len(models.scores.scores) / len(params),
+        is_known=used is not None and used.has_replicates,
+        values=values,
+        curves=curves,
+        precisions={name: precision_of(means, own) for name, own in compared.items()},
+        interactions=find_interactions(listed, means, params) if is_grid else [],
+    )

@@ -1,0 +1,170 @@
+"""The sentences of the answer: not known, better, worse, not decided, ranges, interactions and power."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from results.effects.answer import answer_question, interval_text, training_time
+from results.effects.detectable import Precision
+from results.effects.interactions import Interaction
+from results.effects.key_effects import ValueEffect
+from results.effects.range_effect import RangeEffect
+from results.effects.searched_keys import SearchedKey
+from results.effects.sweep_effects import ColumnEffects, SweepEffects
+from results.records.trials import TrialRecord
+
+MakeRecord = Callable[..., TrialRecord]
+KEY = SearchedKey(name="smart.weight", values=(0.0, 0.45, 1.0), base=0.0)
+PRECISION = Precision(
+    training_error=0.005, example_error=0.002, num_replicates=3, degrees_per_replicate=6, quantile_ratio=1.2
+)
+
+
+def value(value: float, difference: float | None, margin: float | None = 0.01) -> ValueEffect:
+    interval = None if difference is None or margin is None else (difference - margin, difference + margin)
+    return ValueEffect(value=value, num_trials=3, mean=0.7, difference=difference, error=None, interval=interval)
+
+
+def sweep_of(effects: Sequence[ValueEffect], **changes: Any) -> SweepEffects:
+    column = ColumnEffects(
+        task="overall",
+        num_configurations=3,
+        num_replicates=3.0,
+        is_known=True,
+        values={KEY.name: effects},
+        curves={},
+        precisions={},
+        interactions=(),
+    )
+    return SweepEffects(
+        name="mine",
+        question="How strongly?",
+        metric="overall",
+        search="grid",
+        keys=[KEY],
+        columns={"overall": replace(column, **changes)},
+        left_out={},
+    )
+
+
+def lines_of(effects: SweepEffects, records: Sequence[TrialRecord] = ()) -> list[str]:
+    question, *lines = answer_question(effects, records)
+    assert question == "How strongly?"
+    return lines
+
+
+def test_better_values_come_first_and_worse_ones_last() -> None:
+    values = [value(0.0, None), value(0.45, 0.014), value(1.0, -0.02)]
+    assert lines_of(sweep_of(values)) == [
+        "smart.weight 0.45 is better than 0: +0.014 (+0.004 to +0.024; 3 replicates). Worse than 0: 1 (-0.020)."
+    ]
+    values = [value(0.0, None), value(0.45, 0.014), value(1.0, 0.02)]
+    assert "weight 1 is better than 0: +0.020 (" in lines_of(sweep_of(values))[0]
+    assert "Also better: 0.45 (+0.014)." in lines_of(sweep_of(values))[0]
+
+
+def test_nothing_significant_is_not_decided() -> None:
+    values = [value(0.0, None), value(0.45, 0.004), value(1.0, 0.003)]
+    assert lines_of(sweep_of(values)) == [
+        "smart.weight: not decided. 0.45 against 0: +0.004 (-0.006 to +0.014; 3 replicates)."
+    ]
+
+
+def test_base_may_be_better_than_all() -> None:
+    values = [value(0.0, None), value(0.45, -0.014), value(1.0, -0.02)]
+    assert lines_of(sweep_of(values)) == [
+        "smart.weight 0 is better than every other value: 0.45 (-0.014), 1 (-0.020) (3 replicates)."
+    ]
+
+
+def test_values_without_a_match_are_stated() -> None:
+    assert lines_of(sweep_of([value(0.0, None), value(0.45, None)])) == [
+        "smart.weight: no value was trained with all else equal to the base, 0."
+    ]
+
+
+def test_power_is_stated_with_more_replicates_and_the_limit_of_dev() -> None:
+    (line,) = lines_of(sweep_of([value(0.0, None), value(0.45, 0.004)], precisions={KEY.name: PRECISION}))
+    assert f"A true difference of {PRECISION.detectable(3):.3f} would have been found" in line
+    assert f"of 80 %, with 9 replicates one of {PRECISION.detectable(9):.3f}, and with any number none below" in line
+    assert line.endswith(f"{PRECISION.finest:.3f}, as dev is too small.")
+    (line,) = lines_of(
+        sweep_of([value(0.0, None), value(0.45, 0.004)], precisions={KEY.name: replace(PRECISION, example_error=0.0)})
+    )
+    assert "dev is too small" not in line
+
+
+def test_one_replicate_is_not_known_and_its_remedy_has_a_cost(make_record: MakeRecord) -> None:
+    records = [replace(make_record(number), wall_seconds=120.0) for number in range(3)]
+    effects = sweep_of([value(0.0, None, None), value(0.45, 0.01, None)], is_known=False, num_replicates=1.0)
+    assert lines_of(effects, records) == [
+        "Not known: no configuration was trained twice. For an answer: --resume mine --replicates 3 "
+        "(6 more trials, about 12 minutes of training)."
+    ]
+    effects = sweep_of([value(0.0, None, None)], is_known=False, num_replicates=4 / 3)
+    assert lines_of(effects)[0].startswith("Not known: too few configurations were trained twice")
+
+
+def test_small_search_is_not_known() -> None:
+    effects = replace(sweep_of([], is_known=False), search="tpe")
+    assert lines_of(effects) == [
+        "Not known: 3 finished configurations are too few to fit the effects of 1 searched keys. Draw more (--trials)."
+    ]
+
+
+def test_sweep_without_comparable_scores_is_not_known_yet() -> None:
+    effects = replace(sweep_of([]), columns={}, left_out={"running": 2, "failed": 1})
+    assert lines_of(effects) == [
+        "Not known yet: fewer than two finished configurations with the same tasks have a score.",
+        "Trials that do not count here: 2 running, 1 failed.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({}, "smart.weight matters (p = 0.020, 24 configurations): best at 0.5 (95 %: 0.2 to 0.8)."),
+        ({"p_value": 0.3}, "smart.weight: no effect was found (p = 0.300, 24 configurations)."),
+        (
+            {"edge": "low", "p_value": 0.0},
+            "smart.weight matters (p < 0.001, 24 configurations): best at the low end of its",
+        ),
+    ],
+)
+def test_range_has_its_optimum_or_edge(changes: Mapping[str, Any], line: str) -> None:
+    points = np.linspace(0, 1, 3)
+    curve = RangeEffect(
+        key=KEY.name,
+        points=points,
+        means=points,
+        differences=points,
+        errors=points,
+        half_widths=points,
+        optimum=0.5,
+        optimum_interval=(0.2, 0.8),
+        p_value=0.02,
+        edge="",
+        num_configurations=24,
+    )
+    (found,) = lines_of(sweep_of([], values={}, curves={KEY.name: replace(curve, **changes)}))
+    assert found.startswith(line)
+    assert ("extend the range" in found) == ("edge" in changes)
+
+
+def test_interaction_is_stated_where_it_is_significant() -> None:
+    pairs = [Interaction(keys=("a", "b"), p_value=0.01), Interaction(keys=("a", "c"), p_value=0.2)]
+    (*_, line) = lines_of(sweep_of([value(0.0, None), value(0.45, 0.004)], interactions=pairs))
+    assert line.startswith("The effect of a depends on b (p = 0.010): ")
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(20.0, "a minute"), (600.0, "20 minutes"), (7200.0, "4.0 hours")])
+def test_training_time_has_a_fitting_unit(make_record: MakeRecord, seconds: float, text: str) -> None:
+    assert training_time(2, [replace(make_record(0), wall_seconds=seconds)]) == f", about {text} of training"
+    assert training_time(2, []) == ""
+
+
+def test_interval_has_signs() -> None:
+    assert interval_text(value(0.45, 0.004), "3 replicates") == "+0.004 (-0.006 to +0.014; 3 replicates)"
