@@ -1,7 +1,7 @@
 """How often are equally good configurations called different, and how often is a real difference found?
 
 Command:  python benchmarks/false_differences.py [--sweeps 200] [--rows 300 1000 ...] [--replicates 2 3 ...]
-Cost:     with the defaults more than an hour on 2 cores; two kinds with 2 and 7 configurations about 10 minutes
+Cost:     eight designs of up to 7 configurations, 100 sweeps each: a minute and a half on 2 cores
 Prints:   a row for each kind of training error, number of configurations, replicates and dev rows: the share of sweeps
           in which the ranking leaves some equally good configuration unmarked; in which the effects call some value
           different from the base; and in which the effects find one value that is better by the difference that they
