@@ -17,7 +17,7 @@ from results.records.epochs import compact
 from results.records.heartbeat import HEARTBEAT_FILE
 from results.records.sweep import load_sweep
 from results.records.trials import write_sweep
-from results.table import main, print_ranking, ranking
+from results.table import effects, main, print_ranking, ranking
 from tests.results.records.test_sweep import stop_last_trial
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -111,6 +111,42 @@ def test_csv_has_all_digits(sweep_folder: Path, capsys: pytest.CaptureFixture[st
     assert main([str(sweep_folder), "--csv"]) == 0
     frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
     np.testing.assert_array_equal(frame["overall"], ranking(load_sweep(sweep_folder))["overall"])
+
+
+def record_search(folder: Path) -> None:
+    """Adds to `sweep.json` what was searched."""
+    space = {"question": "How strongly?", "metric": "overall", "grid": [["smart.weight", [0.0, 0.5]]], "ranges": []}
+    write_sweep(folder, {"name": "mine", "space": space, "base": {"smart": {"weight": 0.5}}, "search": "grid"})
+
+
+def test_answer_precedes_the_ranking(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record_search(sweep_folder)
+    assert main([str(sweep_folder)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2] == "How strongly?"
+    assert lines[3].startswith("Not known: no configuration was trained twice.")
+    assert "--resume mine --replicates 3" in " ".join(lines)
+
+
+def test_ranking_is_printed_where_the_search_is_not_recorded(
+    sweep_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(sweep_folder)]) == 0
+    output = " ".join(capsys.readouterr().out.split())
+    assert "The question has no answer: sweep.json must record space, base, search, got no base, search." in output
+    assert "smart.weight" in output
+
+
+def test_effects_are_printed_as_tables_and_as_csv(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record_search(sweep_folder)
+    assert main([str(sweep_folder), "--effects"]) == 0
+    text = capsys.readouterr().out
+    assert "smart.weight\nvalue" in text
+    assert main([str(sweep_folder), "--effects", "--csv"]) == 0
+    frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    expected = effects(load_sweep(sweep_folder))
+    assert frame["mean"].tolist() == expected["mean"].tolist()
+    assert sorted(set(frame["task"])) == ["overall", "qqp", "sst", "sts"]
 
 
 def test_vanishing_penalty_is_mentioned(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
