@@ -10,6 +10,9 @@ from mtlib.errors import require, require_name
 SearchKey = str | tuple[str, ...]
 """A dotted key of `TrialConfig`, several that vary together, or a name of the space (see `SearchSpace.grid`)."""
 
+JOINED_BY = " + "
+"""Between the parts of the title of keys that vary together."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Float:
@@ -133,5 +136,5 @@ def dotted_keys(key: SearchKey) -> tuple[str, ...]:
 
 
 def key_title(key: SearchKey) -> str:
-    """A searched key as text; keys that vary together are joined_name by ` + `."""
-    return " + ".join(dotted_keys(key))
+    """A searched key as text; keys that vary together are joined by `JOINED_BY`."""
+    return JOINED_BY.join(dotted_keys(key))

@@ -11,7 +11,7 @@ from statsmodels.stats.multitest import multipletests
 
 from results.comparison.bootstrap import CONFIDENCE, Floats
 from results.comparison.configuration_means import ConfigurationMeans, training_covariance
-from results.effects.searched_keys import JOINED_BY, SearchedKey
+from results.effects.searched_keys import SearchedKey, other_params
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +41,12 @@ def find_interactions(
         means: of the configurations.
         params: of each configuration.
     """
+    if not means.has_replicates:
+        return []
     found = {}
     for first, second in combinations(keys, 2):
         coefficients = interaction_contrasts(first, second, params)
-        if means.has_replicates and len(coefficients):
+        if len(coefficients):
             found[first.name, second.name] = wald_test(means, coefficients)
     if not found:
         return []
@@ -54,11 +56,9 @@ def find_interactions(
 
 def interaction_contrasts(first: SearchedKey, second: SearchedKey, params: Sequence[Mapping[str, Any]]) -> Floats:
     """(contrasts, configurations): how the differences from the first key's base change with the second key's value."""
-    names = {*first.name.split(JOINED_BY), *second.name.split(JOINED_BY)}
     cells: dict[Any, dict[tuple[Any, Any], int]] = {}
     for number, own in enumerate(params):
-        others = tuple(sorted((name, repr(value)) for name, value in own.items() if name not in names))
-        cells.setdefault(others, {})[first.value_of(own), second.value_of(own)] = number
+        cells.setdefault(other_params(own, first, second), {})[first.value_of(own), second.value_of(own)] = number
     rows = []
     for a in (value for value in first.values if value != first.base):
         for b in (value for value in second.values if value != second.base):

@@ -9,7 +9,7 @@ import numpy as np
 from results.comparison.bootstrap import Floats, Numbers
 from results.comparison.configuration_means import ConfigurationMeans, contrasts
 from results.comparison.critical_values import margins_control
-from results.effects.searched_keys import JOINED_BY, SearchedKey
+from results.effects.searched_keys import SearchedKey, other_params
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,9 +99,7 @@ def grid_contrasts(key: SearchedKey, params: Sequence[Mapping[str, Any]]) -> Val
 
 def cells_of(key: SearchedKey, params: Sequence[Mapping[str, Any]]) -> list[tuple[Any, Any]]:
     """Each configuration's value of the key, and what else it was trained with."""
-    parts = set(key.name.split(JOINED_BY))
-    others = [tuple(sorted((name, repr(value)) for name, value in own.items() if name not in parts)) for own in params]
-    return [(key.value_of(own), other) for own, other in zip(params, others, strict=True)]
+    return [(key.value_of(own), other_params(own, key)) for own in params]
 
 
 def matched_difference(cells: Sequence[tuple[Any, Any]], value: Any, base: Any) -> Floats | None:

@@ -6,12 +6,10 @@ from typing import Any
 
 from mtlib.errors import require
 from results.records.trials import TrialRecord
+from search_spaces.domain import JOINED_BY
 
 RECORDED = ("space", "base", "search")
 """Parts of `sweep.json` that say what was searched."""
-
-JOINED_BY = " + "
-"""Between the parts of keys that vary together (`search_spaces.domain.key_title`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +41,12 @@ class SearchedKey:
         if any(part not in params for part in parts):
             return None
         return hashable(params[self.name]) if len(parts) == 1 else tuple(hashable(params[part]) for part in parts)
+
+
+def other_params(params: Mapping[str, Any], *keys: SearchedKey) -> tuple[tuple[str, str], ...]:
+    """What a trial was trained with besides these keys; equal where all else is equal."""
+    names = {part for key in keys for part in key.name.split(JOINED_BY)}
+    return tuple(sorted((name, repr(value)) for name, value in params.items() if name not in names))
 
 
 def searched_keys(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> list[SearchedKey]:

@@ -1,7 +1,7 @@
 """The command line of `sweeps/run.py`: its flags, help, exit codes, and the options that it stands for."""
 
 import argparse
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import get_args
@@ -195,7 +195,7 @@ def read_resumption(arguments: argparse.Namespace, storage: Path, address: str |
     begun = read_saved_options(folder, {})
     rule = "--replicates must not be lowered with --resume, as what was trained stays"
     require(changes.get("replicates", begun.replicates) >= begun.replicates, rule, changes.get("replicates"))
-    return read_saved_options(folder, {**changes, "address": address})
+    return replace(begun, **changes, address=address)
 
 
 def split_storage(text: str) -> tuple[Path, str | None]:
