@@ -17,10 +17,11 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 from mtlib.errors import first_line, require
 from mtlib.runtime.command_line import new_parser, parse_words, run_command
+from results.comparison.trial_scores import TrialScores, read_scores
 from results.effects.answer import answer_question
 from results.effects.frame import effects_frame, render_effects
-from results.effects.sweep_effects import SweepEffects, sweep_effects
-from results.ranking.rank import RankedConfiguration, rank, to_frame
+from results.effects.sweep_effects import sweep_effects
+from results.ranking.rank import rank, to_frame
 from results.ranking.render import PLAIN_WIDTH, penalty_notes, render_ranking
 from results.records.files import open_folder
 from results.records.predictions import stack_predictions
@@ -43,37 +44,32 @@ in Python:
 """
 
 
-def rank_sweep(sweep: Sweep) -> list[RankedConfiguration]:
-    """A sweep's configurations, best first; raises as `results.ranking.rank.rank` does."""
-    return rank(sweep.records, sweep.curves, partial(stack_predictions, open_folder(sweep.path)))
+def trial_scores(sweep: Sweep) -> TrialScores:
+    """The scores of a sweep's trials; raises as `read_scores` does."""
+    return read_scores(sweep.records, sweep.curves, partial(stack_predictions, open_folder(sweep.path)))
 
 
 def ranking(sweep: Sweep) -> pd.DataFrame:
     """A sweep's ranking as a data frame: see `results.ranking.rank.to_frame` for its columns."""
-    return to_frame(rank_sweep(sweep))
-
-
-def estimate_effects(sweep: Sweep) -> SweepEffects:
-    """The effects of what a sweep searched; raises as `results.ranking.rank.rank` does."""
-    return sweep_effects(sweep.info, sweep.records, sweep.curves, partial(stack_predictions, open_folder(sweep.path)))
+    return to_frame(rank(sweep.records, trial_scores(sweep)))
 
 
 def effects(sweep: Sweep) -> pd.DataFrame:
     """The effects of what a sweep searched as a data frame: see `results.effects.frame.effects_frame`."""
-    return effects_frame(estimate_effects(sweep))
+    return effects_frame(sweep_effects(sweep.info, sweep.records, trial_scores(sweep)))
 
 
 def print_effects(sweep: Sweep) -> None:
     """Prints the answer to a sweep's question, and a table for each searched key."""
-    found, console = estimate_effects(sweep), new_console()
+    found, console = sweep_effects(sweep.info, sweep.records, trial_scores(sweep)), new_console()
     print_wrapped(console, [*answer_question(found, sweep.records), ""])
     console.print(render_effects(found))
 
 
-def answer_lines(sweep: Sweep) -> list[str]:
+def answer_lines(sweep: Sweep, scores: TrialScores) -> list[str]:
     """The answer to the sweep's question, or why there is none; the ranking is printed all the same."""
     try:
-        return answer_question(estimate_effects(sweep), sweep.records)
+        return answer_question(sweep_effects(sweep.info, sweep.records, scores), sweep.records)
     except ValueError as error:
         return [f"The question has no answer: {first_line(error)}."]
 
@@ -93,10 +89,10 @@ def print_ranking(sweep: Sweep) -> None:
     """Prints the answer to a sweep's question, its ranking with a legend, and what failed."""
     statuses = Counter(record.status for record in sweep.records)
     counts = ", ".join(f"{count} {status}" for status, count in statuses.items()) or "none yet"
-    console = new_console()
+    console, scores = new_console(), trial_scores(sweep)
     console.print(f"Trials in {sweep.path}: {counts}{describe_stop(sweep)}", markup=False, soft_wrap=True)
-    print_wrapped(console, ["", *answer_lines(sweep), ""])
-    console.print(render_ranking(rank_sweep(sweep), console.width, penalty_notes(sweep.curves)))
+    print_wrapped(console, ["", *answer_lines(sweep, scores), ""])
+    console.print(render_ranking(rank(sweep.records, scores), console.width, penalty_notes(sweep.curves)))
 
 
 def describe_stop(sweep: Sweep) -> str:

@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from mtlib.tasks import TASKS
 from results.comparison.configuration_means import ConfigurationMeans, configuration_means
+from results.comparison.trial_scores import Column, TrialScores
 from results.effects.detectable import Precision, precision_of
 from results.effects.interactions import Interaction, find_interactions
 from results.effects.key_effects import ValueEffect, grid_contrasts, key_effects
 from results.effects.range_effect import RangeEffect, choice_contrasts, fit_keys, range_effect
 from results.effects.searched_keys import SearchedKey, searched_keys
 from results.effects.trained_models import COUNTED, TrainedModels, trained_models
-from results.ranking.rank import ReadPredictions, best_overall_epochs, covariance_of, example_covariances, scores_at
 from results.records.trials import OVERALL, TrialRecord
 
 
@@ -56,42 +55,31 @@ class SweepEffects:
     """Number of trials that do not count, by status."""
 
 
-def sweep_effects(
-    info: Mapping[str, Any], records: Sequence[TrialRecord], curves: pd.DataFrame, read: ReadPredictions
-) -> SweepEffects:
-    """Estimates the effects of a sweep's keys.
-
-    Only finished trials count, each with its scores at the epoch of its highest overall score, as in the ranking.
+def sweep_effects(info: Mapping[str, Any], records: Sequence[TrialRecord], scores: TrialScores) -> SweepEffects:
+    """Estimates the effects of a sweep's keys. Only finished trials count.
 
     Args:
         info: the content of `sweep.json`.
         records: its trials.
-        curves: its curves.
-        read: reads predictions.
+        scores: of these trials.
 
     Raises:
-        ValueError: as `searched_keys` and `results.ranking.rank.rank`.
+        ValueError: as `searched_keys`.
     """
     counted = [record for record in records if record.status in COUNTED]
     keys, search = searched_keys(info, counted), info["search"]
-    epochs = best_overall_epochs(curves, [record.trial_id for record in counted])
-    scores = {
-        (task, split): by_trial
-        for (task, split), by_trial in scores_at(curves, epochs).items()
-        if split == "dev" and by_trial
-    }
-    covariances = example_covariances(scores, epochs, read)
-    tasks = [task for task in TASKS if (task, "dev") in scores]
+    scored = {task: scored_trials(counted, scores, (task, "dev")) for task in (*TASKS, OVERALL)}
+    tasks = [task for task in TASKS if scored[task]]
     columns = {}
-    for column in [*((task, "dev") for task in tasks), (OVERALL, "dev")]:
-        by_trial = scores.get(column, {})
-        if column[0] == OVERALL and any(set(scores[task, "dev"]) != set(by_trial) for task in tasks):
-            continue  # trials of different tasks: their overall scores are not comparable
-        covariance = covariance_of(column, tasks, list(by_trial), covariances) if by_trial else None
-        if covariance is not None:
-            models = trained_models(counted, by_trial, covariance)
-            if len(models.records) > 1:
-                columns[column[0]] = column_effects(column[0], keys, models, is_grid=search == "grid")
+    for task in [*tasks, OVERALL]:
+        is_comparable = task != OVERALL or all(scored[other] == scored[OVERALL] for other in tasks)
+        if not (scored[task] and is_comparable):
+            continue  # overall scores of trials with different tasks are not comparable
+        column = (task, "dev")
+        covariance = scores.covariance(column, tasks, scored[task])
+        models = trained_models(counted, scores.values[column], covariance)
+        if len(models.records) > 1:
+            columns[task] = column_effects(task, keys, models, is_grid=search == "grid")
     return SweepEffects(
         name=info.get("name", "NAME"),
         question=info["space"]["question"],
@@ -101,6 +89,11 @@ def sweep_effects(
         columns=columns,
         left_out=dict(Counter(record.status for record in records if record.status not in COUNTED)),
     )
+
+
+def scored_trials(records: Sequence[TrialRecord], scores: TrialScores, column: Column) -> list[str]:
+    """Those of some trials that have a score in a column."""
+    return [record.trial_id for record in records if record.trial_id in scores.values.get(column, {})]
 
 
 def column_effects(task: str, keys: Sequence[SearchedKey], models: TrainedModels, *, is_grid: bool) -> ColumnEffects:

@@ -6,30 +6,19 @@ margin by which a row must be below the best one (`results.comparison`). It hold
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from mtlib.errors import require_name
 from mtlib.tasks import TASKS
 from results.comparison.bootstrap import replicate_error
 from results.comparison.configuration_means import ModelScores, configuration_means, contrasts
 from results.comparison.critical_values import margins_best
-from results.comparison.score_covariance import ScoreCovariance, overall_covariance, score_covariance
-from results.records.predictions import TrialEpoch
+from results.comparison.trial_scores import TOTAL, Column, TrialScores
 from results.records.trials import OVERALL, TrialRecord
-
-Column = tuple[str, str]
-"""A task, or `overall`, and a split."""
-
-ReadPredictions = Callable[[str, str, Sequence[TrialEpoch]], tuple[npt.ArrayLike, npt.ArrayLike]]
-"""From task, split and the wanted trials and epochs to labels, (rows,), and logits, (wanted, rows, num_logits)."""
-
-TOTAL: Column = (OVERALL, "dev")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,30 +67,17 @@ class RankedConfiguration:
         return bool(self.scores) and (self.below_best is None or self.margin is None or self.below_best <= self.margin)
 
 
-def rank(records: Sequence[TrialRecord], curves: pd.DataFrame, read: ReadPredictions) -> list[RankedConfiguration]:
+def rank(records: Sequence[TrialRecord], scores: TrialScores) -> list[RankedConfiguration]:
     """Ranks configurations, best first; those without an overall score follow in the order of their numbers.
 
     Overall scores of different tasks are not comparable: configurations with the most tasks come first, those with the
     same tasks stay together, and each is compared with the first of its own.
-
-    A trial counts with its scores at the epoch of its highest overall score (the first, where there are several); a
-    failed one does not count.
-
-    Raises:
-        ValueError: the sweep has a task that `mtlib.tasks` does not know, or predictions are missing.
     """
-    best = best_overall_epochs(curves, [record.trial_id for record in records if record.status != "failed"])
-    values = scores_at(curves, best)
-    covariances = example_covariances(values, best, read)
-    rows = [rank_one(group, best, values, covariances) for group in group_by_configuration(records)]
+    rows = [rank_one(group, scores) for group in group_by_configuration(records)]
     rows.sort(key=lambda row: (-len(row.tasks), row.tasks, -row.scores[TOTAL].value if row.scores else 1.0))
     replicates = {record.trial_id: record.replicate for record in records}
     alike = itertools.groupby(rows, key=lambda row: row.tasks)
-    return (
-        [row for _, found in alike for row in compare_with_best(list(found), values[TOTAL], covariances, replicates)]
-        if values
-        else rows
-    )
+    return [row for _, found in alike for row in compare_with_best(list(found), scores, replicates)]
 
 
 def group_by_configuration(records: Sequence[TrialRecord]) -> list[list[TrialRecord]]:
@@ -110,63 +86,18 @@ def group_by_configuration(records: Sequence[TrialRecord]) -> list[list[TrialRec
     return [list(group) for _, group in itertools.groupby(ordered, key=lambda record: record.number)]
 
 
-def best_overall_epochs(curves: pd.DataFrame, trials: Sequence[str]) -> dict[str, int]:
-    """The first epoch of the highest overall score of each of these trials that has one."""
-    points = curves[(curves["task"] == OVERALL) & curves["trial"].isin(trials)]
-    highest = points.sort_values(["value", "epoch"], ascending=[False, True]).drop_duplicates("trial")
-    return dict(zip(highest["trial"], highest["epoch"].astype(int), strict=True))
-
-
-def scores_at(curves: pd.DataFrame, epochs: Mapping[str, int]) -> dict[Column, dict[str, float]]:
-    """The main metric at these epochs, by trial, of every task and split that has it, and the total."""
-    points = curves[curves["epoch"] == curves["trial"].map(dict(epochs))]
-    found: dict[Column, dict[str, float]] = {}
-    rows = points[["trial", "task", "split", "metric", "value"]].itertuples(index=False)
-    for trial, task, split, metric, value in rows:
-        require_name(task, (*TASKS, OVERALL), "task")
-        if metric == (OVERALL if task == OVERALL else TASKS[task].metric):
-            found.setdefault((task, split), {})[trial] = value
-    return found
-
-
-def example_covariances(
-    values: Mapping[Column, Mapping[str, float]], epochs: Mapping[str, int], read: ReadPredictions
-) -> dict[Column, ScoreCovariance]:
-    """Covariance over examples of the trials' scores, for every task and split."""
-    covariances = {}
-    for (task, split), by_trial in values.items():
-        if task != OVERALL:
-            labels, logits = read(task, split, [(trial, epochs[trial]) for trial in by_trial])
-            covariances[task, split] = score_covariance(TASKS[task], list(by_trial), logits, labels)
-    return covariances
-
-
-def covariance_of(
-    column: Column, tasks: Sequence[str], trials: Sequence[str], covariances: Mapping[Column, ScoreCovariance]
-) -> ScoreCovariance:
-    """Covariance of some trials' scores in a column; the total is that of `tasks`."""
-    if column != TOTAL:
-        return covariances[column]
-    return overall_covariance({task: covariances[task, "dev"] for task in tasks}, trials)
-
-
-def rank_one(
-    group: Sequence[TrialRecord],
-    epochs: Mapping[str, int],
-    values: Mapping[Column, Mapping[str, float]],
-    covariances: Mapping[Column, ScoreCovariance],
-) -> RankedConfiguration:
+def rank_one(group: Sequence[TrialRecord], scores: TrialScores) -> RankedConfiguration:
     """One configuration from its replicates."""
-    trials = [record.trial_id for record in group if record.trial_id in epochs]
-    tasks = [task for task in TASKS if any(trial in values.get((task, "dev"), {}) for trial in trials)]
-    scores = {}
-    for column, by_trial in values.items():
+    trials = [record.trial_id for record in group if record.trial_id in scores.epochs]
+    tasks = [task for task in TASKS if any(trial in scores.values.get((task, "dev"), {}) for trial in trials)]
+    means = {}
+    for column, by_trial in scores.values.items():
         counted = [trial for trial in trials if trial in by_trial]
         if counted:
             own = [by_trial[trial] for trial in counted]
-            scores[column] = Score(
+            means[column] = Score(
                 value=float(np.mean(own)),
-                example_error=covariance_of(column, tasks, counted, covariances).mean_error(counted),
+                example_error=scores.covariance(column, tasks, counted).mean_error(counted),
                 replicate_error=replicate_error(own),
             )
     return RankedConfiguration(
@@ -174,8 +105,8 @@ def rank_one(
         params=group[0].params,
         status=status_of(group),
         trials=tuple(trials),
-        scores=scores,
-        best_epoch=float(np.mean([epochs[trial] for trial in trials])) if trials else None,
+        scores=means,
+        best_epoch=float(np.mean([scores.epochs[trial] for trial in trials])) if trials else None,
         failures=tuple(f"{r.trial_id}: {r.error or 'no reason recorded'}" for r in group if r.status == "failed"),
     )
 
@@ -187,22 +118,19 @@ def status_of(group: Sequence[TrialRecord]) -> str:
 
 
 def compare_with_best(
-    rows: Sequence[RankedConfiguration],
-    totals: Mapping[str, float],
-    covariances: Mapping[Column, ScoreCovariance],
-    replicates: Mapping[str, int],
+    rows: Sequence[RankedConfiguration], scores: TrialScores, replicates: Mapping[str, int]
 ) -> list[RankedConfiguration]:
-    """Compares configurations, all with the same tasks, with the best of them."""
+    """Compares configurations, all with the same tasks, with the best of them; `replicates` are by trial."""
     if len(rows) < 2 or not rows[0].scores:
         return list(rows)
     trials = [trial for row in rows for trial in row.trials]
-    scores = ModelScores(
+    models = ModelScores(
         configurations=np.repeat(np.arange(len(rows)), [len(row.trials) for row in rows]),
         replicates=np.unique([replicates[trial] for trial in trials], return_inverse=True)[1],
-        scores=np.array([totals[trial] for trial in trials]),
-        covariance=covariance_of(TOTAL, rows[0].tasks, trials, covariances).matrix,
+        scores=np.array([scores.values[TOTAL][trial] for trial in trials]),
+        covariance=scores.covariance(TOTAL, rows[0].tasks, trials).matrix,
     )
-    means, one = configuration_means(scores), np.eye(len(rows))
+    means, one = configuration_means(models), np.eye(len(rows))
     compared = contrasts(means, one[int(means.means.argmax())] - one)
     margins = margins_best(means, compared)
     return [

@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mtlib.tasks import TASKS
-from results.ranking.rank import TOTAL, Column, RankedConfiguration, score_columns
+from results.comparison.trial_scores import TOTAL, Column
+from results.ranking.rank import RankedConfiguration, score_columns
 
 MARK = "*"
 

@@ -11,7 +11,7 @@ from scipy import stats
 from mtlib.training.epoch_report import EpochReport
 from results.effects.sweep_effects import SweepEffects, sweep_effects
 from results.records.trials import TrialRecord
-from tests.results.ranking.test_rank import curves_of, predictions_of, value_of
+from tests.results.comparison.test_trial_scores import scores_of, value_of
 
 MakeReport = Callable[..., EpochReport]
 MakeRecord = Callable[..., TrialRecord]
@@ -22,13 +22,9 @@ TASKS = ("sst", "qqp", "sts")
 def estimate(
     records: Sequence[TrialRecord], reports: Mapping[str, Sequence[EpochReport]], **changes: Any
 ) -> SweepEffects:
-    def read(task: str, split: str, wanted: Sequence[tuple[str, int]]) -> tuple[Any, Any]:
-        parts = [predictions_of(reports[trial][epoch - 1], task, split) for trial, epoch in wanted]
-        return parts[0].labels, np.stack([part.logits for part in parts])
-
     space = {"question": "How strongly?", "metric": "overall", "grid": [["weight", [0, 1, 2]]], "ranges": []}
     info = {"space": {**space, **changes}, "base": {"weight": 1}, "search": "random" if changes else "grid"}
-    return sweep_effects(info, records, curves_of(reports), read)
+    return sweep_effects(info, records, scores_of(records, reports))
 
 
 def grid_sweep(

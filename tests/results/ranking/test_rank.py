@@ -4,47 +4,24 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 import pytest
 from scipy import stats
 
 from mtlib.tasks import TASKS, overall_score
 from mtlib.training.epoch_report import EpochReport
-from mtlib.training.evaluation import Predictions
 from results.comparison.bootstrap import bootstrap_scores, example_values, standard_error
-from results.ranking.rank import TOTAL, RankedConfiguration, best_overall_epochs, rank, score_columns, to_frame
-from results.records.epochs import curve_rows
-from results.records.trials import CURVES, TrialRecord
+from results.comparison.trial_scores import TOTAL
+from results.ranking.rank import RankedConfiguration, rank, score_columns, to_frame
+from results.records.trials import TrialRecord
+from tests.results.comparison.test_trial_scores import Reports, predictions_of, scores_of, value_of
 
 MakeReport = Callable[..., EpochReport]
 MakeRecord = Callable[..., TrialRecord]
-Reports = Mapping[str, Sequence[EpochReport]]
-
-
-def curves_of(reports: Reports) -> pd.DataFrame:
-    tables = [curve_rows(trial, report.points) for trial, found in reports.items() for report in found]
-    frame: pd.DataFrame = pa.concat_tables([CURVES.empty_table(), *tables]).to_pandas()
-    return frame
 
 
 def rank_reports(records: Sequence[TrialRecord], reports: Reports) -> list[RankedConfiguration]:
     """Ranks trials given as reports of their epochs."""
-
-    def read(task: str, split: str, wanted: Sequence[tuple[str, int]]) -> tuple[Any, Any]:
-        parts = [predictions_of(reports[trial][epoch - 1], task, split) for trial, epoch in wanted]
-        return parts[0].labels, np.stack([part.logits for part in parts])
-
-    return rank(records, curves_of(reports), read)
-
-
-def predictions_of(report: EpochReport, task: str, split: str) -> Predictions:
-    return next(part for part in report.predictions if (part.task, part.split) == (task, split))
-
-
-def value_of(report: EpochReport, task: str, split: str) -> float:
-    metric = TASKS[task].metric if task in TASKS else "overall"
-    return next(p.value for p in report.points if (p.task, p.split, p.metric) == (task, split, metric))
+    return rank(records, scores_of(records, reports))
 
 
 def test_configurations_are_ranked_by_their_best_overall_score(
@@ -80,12 +57,6 @@ def test_errors_over_examples_of_the_best_epoch_agree_with_a_bootstrap(
     variances = np.square(errors) * [1, 1, 0.25]
     assert row.scores[TOTAL].example_error == pytest.approx(np.sqrt(variances.sum()) / 3)
     assert row.scores[TOTAL].replicate_error is None
-
-
-def test_first_of_several_best_epochs_counts() -> None:
-    points = [("a", 1, 0.5), ("a", 2, 0.7), ("a", 3, 0.7), ("b", 1, 0.2), ("c", 1, 0.9)]
-    rows = [{"trial": trial, "epoch": epoch, "task": "overall", "value": value} for trial, epoch, value in points]
-    assert best_overall_epochs(pd.DataFrame(rows), ["a", "b"]) == {"a": 2, "b": 1}
 
 
 def test_replicates_are_one_row_with_their_mean_and_its_error(make_report: MakeReport, make_record: MakeRecord) -> None:
@@ -183,12 +154,6 @@ def test_sweep_without_scores_is_ranked(make_record: MakeRecord) -> None:
     rows = rank_reports([make_record(1, status="queued"), make_record(0, status="queued")], {})
     assert [row.number for row in rows] == [0, 1]
     assert to_frame(rows)["best_epoch"].isna().all()
-
-
-def test_unknown_task_is_named(make_report: MakeReport, make_record: MakeRecord) -> None:
-    curves = curves_of({"0000-r0": [make_report(1)]}).replace({"task": {"sts": "stsb"}})
-    with pytest.raises(ValueError, match=r"^unknown task 'stsb'; did you mean 'sts'\?"):
-        rank([make_record(0)], curves, lambda *_: pytest.fail("nothing must be read"))
 
 
 def test_missing_tasks_are_left_out_of_scores(make_report: MakeReport, make_record: MakeRecord) -> None:

@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 
 from mtlib.tasks import TASKS, Task
-from results.ranking.rank import TOTAL, Column, RankedConfiguration, Score
+from results.comparison.trial_scores import TOTAL, Column
+from results.ranking.rank import RankedConfiguration, Score
 from results.ranking.render import broken_key, penalty_notes, render_ranking, value_text
 
 COLUMNS: Sequence[Column] = (("sst", "dev"), ("sst", "train"), ("qqp", "dev"), ("sts", "dev"), TOTAL)
