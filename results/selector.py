@@ -32,7 +32,6 @@ from results.ranking.expected_best import describe_expected, sweep_expected
 from results.ranking.render import PLAIN_WIDTH
 from results.records.files import folder_name
 from results.records.selection import SELECTION_FILE, Selection, read_selection, write_selection
-from results.records.sweep import load_sweep
 from results.records.trials import OVERALL
 from results.selection.report import fit_line, render_held_out_scores, render_selection
 from results.selection.select_all import SelectionRequest, select_from
@@ -142,7 +141,7 @@ def more_trials(selection: Selection) -> Iterator[str]:
         yield ""
         yield f"More trials, estimated from {folder_name(sweep)}:"
         try:
-            lines = describe_expected(sweep_expected(load_sweep(sweep), name), name)
+            lines = describe_expected(sweep_expected(sweep, name), name)
         except ValueError as error:  # e.g. a sweep without scores of this task
             lines = [f"No estimate: {first_line(error)}."]
         for line in lines:

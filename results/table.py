@@ -6,10 +6,8 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
-import pandas as pd
 from rich.console import Console
 
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
@@ -17,16 +15,11 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 from mtlib.errors import first_line, require
 from mtlib.runtime.command_line import new_parser, parse_words, run_command
-from results.comparison.trial_scores import TrialScores, read_scores
 from results.effects.answer import answer_question
-from results.effects.frame import effects_frame, render_effects
-from results.effects.sweep_effects import sweep_effects
-from results.ranking.rank import rank, to_frame
+from results.effects.frame import render_effects
+from results.effects.sweep import Sweep
+from results.effects.sweep import load_sweep as load_sweep
 from results.ranking.render import PLAIN_WIDTH, penalty_notes, render_ranking
-from results.records.files import open_folder
-from results.records.predictions import stack_predictions
-from results.records.sweep import Sweep
-from results.records.sweep import load_sweep as load_sweep
 
 EXAMPLES = """\
 examples:
@@ -37,39 +30,24 @@ examples:
     python results/table.py ~/multitask-sweeps/NAME --effects
 
 in Python:
-  from results.table import effects, load_sweep, ranking
+  from results.table import load_sweep
   sweep = load_sweep("~/multitask-sweeps/NAME")
   sweep.trials, sweep.curves, sweep.predictions(task, "dev")     # pandas data frames
-  ranking(sweep), effects(sweep)                                 # likewise
+  sweep.ranking(), sweep.effects()                               # likewise
 """
-
-
-def trial_scores(sweep: Sweep) -> TrialScores:
-    """The scores of a sweep's trials; raises as `read_scores` does."""
-    return read_scores(sweep.records, sweep.curves, partial(stack_predictions, open_folder(sweep.path)))
-
-
-def ranking(sweep: Sweep) -> pd.DataFrame:
-    """A sweep's ranking as a data frame: see `results.ranking.rank.to_frame` for its columns."""
-    return to_frame(rank(sweep.records, trial_scores(sweep)))
-
-
-def effects(sweep: Sweep) -> pd.DataFrame:
-    """The effects of what a sweep searched as a data frame: see `results.effects.frame.effects_frame`."""
-    return effects_frame(sweep_effects(sweep.info, sweep.records, trial_scores(sweep)))
 
 
 def print_effects(sweep: Sweep) -> None:
     """Prints the answer to a sweep's question, and a table for each searched key."""
-    found, console = sweep_effects(sweep.info, sweep.records, trial_scores(sweep)), new_console()
+    found, console = sweep.estimated_effects, new_console()
     print_wrapped(console, [*answer_question(found, sweep.records), ""])
     console.print(render_effects(found))
 
 
-def answer_lines(sweep: Sweep, scores: TrialScores) -> list[str]:
+def answer_lines(sweep: Sweep) -> list[str]:
     """The answer to the sweep's question, or why there is none; the ranking is printed all the same."""
     try:
-        return answer_question(sweep_effects(sweep.info, sweep.records, scores), sweep.records)
+        return answer_question(sweep.estimated_effects, sweep.records)
     except ValueError as error:
         return [f"The question has no answer: {first_line(error)}."]
 
@@ -89,10 +67,10 @@ def print_ranking(sweep: Sweep) -> None:
     """Prints the answer to a sweep's question, its ranking with a legend, and what failed."""
     statuses = Counter(record.status for record in sweep.records)
     counts = ", ".join(f"{count} {status}" for status, count in statuses.items()) or "none yet"
-    console, scores = new_console(), trial_scores(sweep)
+    console = new_console()
     console.print(f"Trials in {sweep.path}: {counts}{describe_stop(sweep)}", markup=False, soft_wrap=True)
-    print_wrapped(console, ["", *answer_lines(sweep, scores), ""])
-    console.print(render_ranking(rank(sweep.records, scores), console.width, penalty_notes(sweep.curves)))
+    print_wrapped(console, ["", *answer_lines(sweep), ""])
+    console.print(render_ranking(sweep.ranked, console.width, penalty_notes(sweep.curves)))
 
 
 def describe_stop(sweep: Sweep) -> str:
@@ -116,7 +94,7 @@ def run_table(arguments: Sequence[str] | None) -> None:
     require(options.sweep is not None, "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
     sweep = load_sweep(options.sweep)
     if options.csv:
-        frame = effects(sweep) if options.effects else ranking(sweep)
+        frame = sweep.effects() if options.effects else sweep.ranking()
         print(frame.to_csv(index=False), end="")
     elif options.effects:
         print_effects(sweep)

@@ -34,15 +34,7 @@ CURVE_ROWS = 5
 
 
 def effects_frame(effects: SweepEffects) -> pd.DataFrame:
-    """All effects of a sweep.
-
-    Returns:
-        A row for each value of a key and each task, and for each point of a range's curve: `key`; `value`; `task`, or
-        `overall`; `is_base`; `num_trials` with the value (missing for a range); `mean` score, for a range that of the
-        fitted curve; `difference` from the base value, for a range from the curve's mean; its `standard_error`, and
-        `low` and `high` of its 95 % interval, for all values of a key at once, for a range at each point alone. What is
-        not known is missing.
-    """
+    """All effects of a sweep; `Sweep.effects` describes the columns."""
     rows = [row for column in effects.columns.values() for row in column_rows(effects, column)]
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
 

@@ -14,8 +14,8 @@ from mtlib.errors import require, require_name
 from mtlib.tasks import TASKS
 from results.comparison.bootstrap import Floats
 from results.ranking.rank import group_by_configuration
-from results.records.sweep import Sweep
-from results.records.trials import OVERALL, UNFINISHED, TrialRecord
+from results.records.files import Location
+from results.records.trials import OVERALL, UNFINISHED, TrialRecord, read_sweep, read_trials
 
 LEVELS = (0.05, 0.95)
 """Quantiles that bound the band."""
@@ -93,7 +93,7 @@ def expected_best(scores: npt.ArrayLike, *, is_random: bool = False) -> Expected
     return ExpectedBest(n=n, expected=np.array(expected), low=low, high=high, is_random=is_random)
 
 
-def sweep_expected(sweep: Sweep, name: str = OVERALL) -> ExpectedBest:
+def sweep_expected(path: Location, name: str = OVERALL) -> ExpectedBest:
     """The expected best dev score of a sweep, from the highest dev score so far of each configuration.
 
     A configuration's score is the mean over its replicates that have one and have not failed; configurations without
@@ -101,19 +101,19 @@ def sweep_expected(sweep: Sweep, name: str = OVERALL) -> ExpectedBest:
     ranking begins with count. A search is random if it was asked for as `random`, without a scheduler.
 
     Args:
-        sweep: ended or still running.
+        path: folder of the sweep, ended or still running, or the URI of a copy.
         name: a task, or `overall`.
 
     Raises:
-        ValueError: there is no such score, or no configuration has it.
+        ValueError: there is no such sweep or score, or no configuration has it.
     """
     require_name(name, (*TASKS, OVERALL), "score")
-    groups = group_by_configuration(sweep.records)
+    info, groups = read_sweep(path), group_by_configuration(read_trials(path))
     scored = [[r for r in group if r.status != "failed" and name in r.best] for group in groups]
     counted = with_same_tasks([group for group in scored if group], name)
-    require(len(counted) > 0, f"a sweep must have a configuration with a dev score of {name}", f"none in {sweep.path}")
+    require(len(counted) > 0, f"a sweep must have a configuration with a dev score of {name}", f"none in {path}")
     scores = [np.mean([record.best[name] for record in group]) for group in counted]
-    is_random = sweep.info.get("search") == "random" and sweep.info.get("scheduler", "none") == "none"
+    is_random = info.get("search") == "random" and info.get("scheduler", "none") == "none"
     return replace(
         expected_best(scores, is_random=is_random),
         num_stopped=count_with(counted, ("pruned",)),

@@ -20,6 +20,18 @@ from results.comparison.critical_values import margins_best
 from results.comparison.trial_scores import TOTAL, Column, TrialScores
 from results.records.trials import OVERALL, TrialRecord
 
+FRAME_TYPES = {
+    "number": "int64",
+    "best_epoch": "float64",
+    "below_best": "float64",
+    "margin": "float64",
+    "may_be_best": "bool",
+    "status": "string",
+    "trials": "string",
+    "failures": "string",
+}
+"""Columns of the frame, besides the searched keys and the scores."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
@@ -146,17 +158,13 @@ def score_columns(rows: Sequence[RankedConfiguration]) -> list[Column]:
 
 
 def to_frame(rows: Sequence[RankedConfiguration]) -> pd.DataFrame:
-    """A ranking as a data frame: a row per configuration, best first.
-
-    Returns:
-        Columns `number`, the searched keys, then per score `<task>_<split>` (`overall` for the total),
-        `<task>_<split>_standard_error` over examples and `<task>_<split>_replicate_error`, then `best_epoch`,
-        `below_best`, `margin`, `may_be_best`, `status`, `trials` and `failures`.
-    """
+    """A ranking as a data frame: a row per configuration, best first; `Sweep.ranking` describes the columns."""
     columns = score_columns(rows)
-    frame = pd.DataFrame([frame_row(row, columns) for row in rows])
+    frame = pd.DataFrame([frame_row(row, columns) for row in rows], columns=None if rows else list(FRAME_TYPES))
     params = list(dict.fromkeys(name for row in rows for name in row.params))  # some rows may lack some
-    return frame[["number", *params, *(name for name in frame if name not in ("number", *params))]] if rows else frame
+    others = [str(name) for name in frame if name not in params]
+    types = {name: FRAME_TYPES.get(name, "float64") for name in others}
+    return frame.astype(types)[[others[0], *params, *others[1:]]]
 
 
 def frame_row(row: RankedConfiguration, columns: Sequence[Column]) -> dict[str, Any]:

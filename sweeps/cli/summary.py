@@ -7,10 +7,10 @@ from pathlib import Path
 
 from mtlib.errors import first_line
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS
+from results.effects.sweep import load_sweep
 from results.records.files import PROJECT_FOLDER
 from results.records.mirror import update_mirror
 from results.records.selection import write_selection
-from results.records.sweep import load_sweep
 from results.records.trials import TrialRecord, read_trials
 from results.selection.report import brief_verdict
 from results.selection.select_all import SelectionRequest, select_from

@@ -14,9 +14,8 @@ import pandas as pd
 import pytest
 
 from results import predict, selector
+from results.effects.sweep import load_sweep
 from results.records.selection import SELECTION_FILE, read_selection
-from results.records.sweep import load_sweep
-from results.table import ranking
 
 ARCHIVE = Path(__file__).with_name("earlier_version.zip")
 RENAMED_KEYS = {"sweeps", "sweep", "created", "command", "max_latency_ms"}
@@ -31,7 +30,7 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_ranking_of_an_earlier_sweep_has_equal_scores(earlier: Path) -> None:
-    expected, found = pd.read_csv(earlier / "ranking.csv"), ranking(load_sweep(earlier / "sweep"))
+    expected, found = pd.read_csv(earlier / "ranking.csv"), load_sweep(earlier / "sweep").ranking()
     scores = ["sst_dev", "sst_train", "qqp_dev", "sts_dev", "overall"]
     assert found["number"].tolist() == expected["number"].tolist()
     assert found["trials"].tolist() == expected["trials"].tolist()

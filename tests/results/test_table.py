@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from results.effects.sweep import load_sweep
 from results.records.epochs import compact
 from results.records.heartbeat import HEARTBEAT_FILE
-from results.records.sweep import load_sweep
 from results.records.trials import write_sweep
-from results.table import effects, main, print_ranking, ranking
-from tests.results.records.test_sweep import stop_last_trial
+from results.table import main, print_ranking
+from tests.results.effects.test_sweep import record_search, stop_last_trial
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "results" / "table.py"
@@ -32,9 +32,9 @@ class Refuse:
             raise ImportError(f"{name} is refused")
 
 sys.meta_path.insert(0, Refuse())
-from results.table import load_sweep, print_ranking, ranking
+from results.table import load_sweep, print_ranking
 sweep = load_sweep(sys.argv[1])
-print(len(sweep.trials), len(sweep.predictions("sst", "dev")), len(ranking(sweep)))
+print(len(sweep.trials), len(sweep.predictions("sst", "dev")), len(sweep.ranking()))
 print_ranking(sweep)
 """
 
@@ -70,15 +70,15 @@ def test_times_of_today_have_no_date(sweep_folder: Path, capsys: pytest.CaptureF
 def test_new_sweep_is_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_sweep(tmp_path, {"name": "new"})
     sweep = load_sweep(tmp_path)
-    assert (len(sweep.trials), len(sweep.curves), len(ranking(sweep))) == (0, 0, 0)
+    assert (len(sweep.trials), len(sweep.curves), len(sweep.ranking())) == (0, 0, 0)
     assert main([str(tmp_path)]) == 0
     assert "No trials yet." in capsys.readouterr().out
 
 
 def test_ranking_is_equal_before_and_after_compaction(sweep_folder: Path) -> None:
-    before = ranking(load_sweep(sweep_folder))
+    before = load_sweep(sweep_folder).ranking()
     compact(sweep_folder)
-    pd.testing.assert_frame_equal(ranking(load_sweep(sweep_folder)), before)
+    pd.testing.assert_frame_equal(load_sweep(sweep_folder).ranking(), before)
     assert before["number"].tolist() == [2, 1, 0]
 
 
@@ -110,13 +110,7 @@ def test_module_runs(sweep_folder: Path) -> None:
 def test_csv_has_all_digits(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(sweep_folder), "--csv"]) == 0
     frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
-    np.testing.assert_array_equal(frame["overall"], ranking(load_sweep(sweep_folder))["overall"])
-
-
-def record_search(folder: Path) -> None:
-    """Adds to `sweep.json` what was searched."""
-    space = {"question": "How strongly?", "metric": "overall", "grid": [["smart.weight", [0.0, 0.5]]], "ranges": []}
-    write_sweep(folder, {"name": "mine", "space": space, "base": {"smart": {"weight": 0.5}}, "search": "grid"})
+    np.testing.assert_array_equal(frame["overall"], load_sweep(sweep_folder).ranking()["overall"])
 
 
 def test_answer_precedes_the_ranking(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,7 +138,7 @@ def test_effects_are_printed_as_tables_and_as_csv(sweep_folder: Path, capsys: py
     assert "smart.weight\nvalue" in text
     assert main([str(sweep_folder), "--effects", "--csv"]) == 0
     frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
-    expected = effects(load_sweep(sweep_folder))
+    expected = load_sweep(sweep_folder).effects()
     assert frame["mean"].tolist() == expected["mean"].tolist()
     assert sorted(set(frame["task"])) == ["overall", "qqp", "sst", "sts"]
 

@@ -1,18 +1,24 @@
-"""A sweep's records as pandas data frames."""
+"""A sweep as pandas data frames: its trials, curves and predictions, its ranking and its effects."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property, partial
 from typing import Any
 
 import pandas as pd
 
 from mtlib.errors import require_name
 from mtlib.tasks import TASKS
+from results.comparison.trial_scores import TrialScores, read_scores
+from results.effects.frame import effects_frame
+from results.effects.sweep_effects import SweepEffects, sweep_effects
+from results.ranking.rank import RankedConfiguration, rank, to_frame
 from results.records.epochs import read_curves, read_predictions
-from results.records.files import Location
+from results.records.files import Location, open_folder
 from results.records.heartbeat import find_stop_time
+from results.records.predictions import stack_predictions
 from results.records.trials import UNFINISHED, TrialRecord, read_sweep, read_trials_table, record_from_row
 
 SCORED_SPLITS = ("dev", "train")
@@ -49,6 +55,67 @@ class Sweep:
         require_name(split, SCORED_SPLITS, "split")
         frame: pd.DataFrame = read_predictions(self.path, task, split, trial=trial, epoch=epoch).to_pandas()
         return frame
+
+    def ranking(self) -> pd.DataFrame:
+        """The configurations, best first.
+
+        Returns:
+            Columns, a row per configuration:
+
+            - `number` (int64) of the configuration, then a column per searched key, with the type of its values.
+            - Per score `<task>_<split>`, `overall` for the total (float64): mean over replicates, each at the epoch of
+              its highest overall dev score. `<score>_standard_error` over examples, `<score>_replicate_error` over
+              replicates (float64).
+            - `best_epoch` (float64): mean over replicates.
+            - `below_best` (float64): how far the mean overall score, without the effects of replicates, is below the
+              best one of the same tasks.
+            - `margin` (float64): how far it must be below to be significantly worse (95 %, all rows at once); missing
+              where training was not repeated.
+            - `may_be_best` (bool): it has a score and is not significantly worse than the best one.
+            - `status` of its trials, its `trials` with a score, and the `failures` (string).
+
+        Raises:
+            ValueError: the sweep has an unknown task, or predictions are missing.
+        """
+        return to_frame(self.ranked)
+
+    def effects(self) -> pd.DataFrame:
+        """What each searched key does to each score; only finished trials count.
+
+        Returns:
+            Columns, a row per value of a key and task, or per point of a range's curve and task:
+
+            - `key` (string), `value` (object).
+            - `task` (string), or `overall`.
+            - `is_base` (boolean): whether the others are compared with this value; missing for a range.
+            - `num_trials` (Int64) with the value; missing for a range.
+            - `mean` (float64) score, for a range that of the fitted curve.
+            - `difference` (float64) from the base value, for a range from the curve's mean.
+            - `standard_error` (float64) of the difference, over training and examples.
+            - `low` and `high` (float64) of its 95 % interval, for all values of a key at once, for a range at each
+              point alone.
+
+            What is not known is missing.
+
+        Raises:
+            ValueError: as `ranking`, or `sweep.json` does not record what was searched.
+        """
+        return effects_frame(self.estimated_effects)
+
+    @property
+    def ranked(self) -> list[RankedConfiguration]:
+        """The configurations, best first; raises as `ranking`."""
+        return rank(self.records, self.scores)
+
+    @property
+    def estimated_effects(self) -> SweepEffects:
+        """The effects of the searched keys; raises as `effects`."""
+        return sweep_effects(self.info, self.records, self.scores)
+
+    @cached_property
+    def scores(self) -> TrialScores:
+        """The trials' scores at their best epochs; raises as `ranking`."""
+        return read_scores(self.records, self.curves, partial(stack_predictions, open_folder(self.path)))
 
 
 def load_sweep(path: Location) -> Sweep:

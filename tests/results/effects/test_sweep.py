@@ -1,4 +1,4 @@
-"""A sweep's records are read into pandas, from a folder or a URI, in any state of the sweep."""
+"""A sweep is read into pandas, from a folder or a URI, in any state of the sweep."""
 
 import json
 import time
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,11 +14,13 @@ import pytest
 
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport
+from results.effects.sweep import load_sweep
 from results.records.epochs import compact, write_epoch
 from results.records.heartbeat import HEARTBEAT_FILE, write_heartbeat
-from results.records.sweep import load_sweep
+from results.records.predictions import stack_predictions
 from results.records.trials import TrialRecord, write_sweep, write_trials
-from results.table import ranking
+
+RANKING_NUMBERS = ("best_epoch", "below_best", "margin")
 
 
 def test_sweep_is_read_into_data_frames(sweep_folder: Path) -> None:
@@ -63,7 +66,7 @@ def test_uri_is_read_like_a_path(sweep_folder: Path) -> None:
     pd.testing.assert_frame_equal(by_uri.trials, by_path.trials)
     pd.testing.assert_frame_equal(by_uri.curves, by_path.curves)
     pd.testing.assert_frame_equal(by_uri.predictions("qqp", "dev"), by_path.predictions("qqp", "dev"))
-    pd.testing.assert_frame_equal(ranking(by_uri), ranking(by_path))
+    pd.testing.assert_frame_equal(by_uri.ranking(), by_path.ranking())
 
 
 @pytest.mark.parametrize(
@@ -78,6 +81,55 @@ def test_predictions_of_unknown_tasks_and_splits_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=line):
         load_sweep(sweep_folder).predictions(task, split)
+
+
+def test_ranking_has_typed_columns(sweep_folder: Path) -> None:
+    ranking = load_sweep(sweep_folder).ranking()
+    scores = [name for name in ranking if str(name).split("_")[0] in (*TASKS, "overall")]
+    assert {str(ranking[name].dtype) for name in (*scores, *RANKING_NUMBERS)} == {"float64"}
+    others = {name: str(ranking[name].dtype) for name in ranking if name not in (*scores, *RANKING_NUMBERS)}
+    assert others.pop("smart.weight") == "float64"
+    texts = dict.fromkeys(("status", "trials", "failures"), "string")
+    assert others == {"number": "int64", "may_be_best": "bool", **texts}
+    assert ranking["overall_replicate_error"].isna().all()
+    assert ranking["margin"].isna().all()
+
+
+def test_columns_of_an_empty_ranking_have_the_same_types(tmp_path: Path, sweep_folder: Path) -> None:
+    write_sweep(tmp_path / "new", {"name": "new"})
+    empty, full = (load_sweep(folder).ranking() for folder in (tmp_path / "new", sweep_folder))
+    assert len(empty) == 0
+    expected = [(name, kind) for name, kind in full.dtypes.items() if name in empty]
+    assert list(empty.dtypes.items()) == expected
+
+
+def test_effects_have_typed_columns_and_agree_with_the_ranking(sweep_folder: Path) -> None:
+    record_search(sweep_folder)
+    stop_last_trial(sweep_folder, "complete")
+    sweep = load_sweep(sweep_folder)
+    effects, ranking = sweep.effects(), sweep.ranking().set_index("smart.weight")
+    names = ("key", "value", "task", "is_base", "num_trials", "mean", "difference", "standard_error", "low", "high")
+    types = ("string", "object", "string", "boolean", "Int64", *["float64"] * 5)
+    assert {name: str(kind) for name, kind in effects.dtypes.items()} == dict(zip(names, types, strict=True))
+    assert list(effects) == list(names)
+    overall = effects[effects["task"] == "overall"].set_index("value")
+    assert overall["mean"].to_dict() == pytest.approx(ranking["overall"].to_dict())
+    assert overall["difference"][1.0] == pytest.approx(ranking["overall"][1.0] - ranking["overall"][0.5])
+
+
+def test_predictions_are_read_once_for_ranking_and_effects(sweep_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record_search(sweep_folder)
+    read = []
+
+    def stack(root: Any, task: str, split: str, wanted: Any) -> Any:
+        read.append((task, split))
+        return stack_predictions(root, task, split, wanted)
+
+    monkeypatch.setattr("results.effects.sweep.stack_predictions", stack)
+    sweep = load_sweep(sweep_folder)
+    assert len(sweep.ranking()) == 3
+    assert len(sweep.effects()) > 0
+    assert sorted(read) == sorted(set(read))
 
 
 @pytest.mark.slow
@@ -95,6 +147,13 @@ def test_sweep_of_a_thousand_trials_is_read_within_seconds(
     sweep = load_sweep(tmp_path)
     assert time.perf_counter() - start < 5
     assert len(sweep.curves.groupby(["trial", "epoch"])) == 5000
+
+
+def record_search(folder: Path) -> None:
+    """Adds to `sweep.json` what was searched."""
+    space = {"question": "How strongly?", "metric": "overall", "grid": [["smart.weight", [0.0, 0.5, 1.0]]]}
+    info = {"name": "mine", "space": {**space, "ranges": []}, "base": {"smart": {"weight": 0.5}}, "search": "grid"}
+    write_sweep(folder, info)
 
 
 def stop_last_trial(folder: Path, status: str) -> float:
