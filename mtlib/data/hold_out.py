@@ -1,4 +1,4 @@
-"""Held-out rows for a final score: whole groups of rows that share a text, chosen by their texts only."""
+"""Groups of rows that texts connect, and the groups that are held out for a final score, chosen by texts only."""
 
 import hashlib
 from collections.abc import Sequence, Set
@@ -25,7 +25,7 @@ def hold_out_texts(texts: Texts, share: float) -> frozenset[str]:
 
     Source: this project.
     """
-    columns = [[normalise(text) for text in column] for column in texts]
+    columns = normalise_columns(texts)
     groups = group_rows(columns)
     sizes, room = np.bincount(groups).tolist(), round(share * len(groups), 6)  # 0.29 of 100 rows are 29
     chosen = np.zeros(len(sizes), dtype=bool)
@@ -42,6 +42,11 @@ def share_text(texts: Texts, others: Set[str]) -> np.ndarray:
     found = [np.array([normalise(text) in others for text in column], dtype=bool) for column in texts]
     shares: np.ndarray = np.logical_or.reduce(found)
     return shares
+
+
+def normalise_columns(texts: Texts) -> list[list[str]]:
+    """Every text normalised."""
+    return [[normalise(text) for text in column] for column in texts]
 
 
 def normalise(text: str) -> str:

@@ -2,8 +2,8 @@
 
 A sweep folder holds `sweep.json`, `trials.parquet` (a row per trial), `curves.parquet` (a row per point of a curve),
 `predictions/<task>-<split>.parquet` (a row per example of each scored epoch), and in `trials/<trial>/` what a trial
-writes itself until it is compacted into those tables, `end.json` last. `hold_out.json` lists held-out train rows
-(`results.records.hold_out`). Nothing is pickled.
+writes itself until it is compacted into those tables, `end.json` last. `hold_out.json` lists held-out train rows, and
+`examples/<task>-dev.parquet` says which dev rows share texts (`results.records.examples`). Nothing is pickled.
 """
 
 import json

@@ -21,8 +21,8 @@ from results.inference.dev_texts import data_folder
 from results.inference.models import ModelSource, find_trials
 from results.inference.predictor import load_predictor, predict_stream
 from results.inference.readers import TextRow
+from results.records.examples import HoldOutRecord, check_held_out_rows, read_hold_out, write_hold_out
 from results.records.files import open_folder
-from results.records.hold_out import HoldOutRecord, check_held_out_rows, read_hold_out, write_hold_out
 from results.records.selection import HeldOutScores, Selection
 from results.scoring.cross_fitting import interval
 

@@ -9,6 +9,7 @@ from typing import Any
 from mtlib.config.trial import TrialConfig
 from mtlib.errors import require
 from mtlib.model.encoder import PretrainedEncoder
+from results.records.examples import write_groups
 from results.records.recovery import read_records_as_left, recover
 from results.records.trials import TrialRecord, read_sweep, write_sweep
 from search_spaces.space import SearchSpace, trial_config
@@ -79,6 +80,7 @@ def resume_sweep(
     info |= {"options": saved_options(options), "num_trials": options.num_drawn, "replicates": options.replicates}
     info["resumed"] = [*info.get("resumed", []), resumed]
     info.pop("schema_version")
+    write_groups(options.folder, inputs.dev)  # sweeps of earlier versions have none
     write_sweep(options.folder, info)
     space, data_folder, num_parameters = inputs.space, inputs.data_folder, encoder.num_parameters
     plan = SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters)

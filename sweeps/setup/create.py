@@ -10,8 +10,8 @@ from typing import Any
 from mtlib.config.schema import to_dict
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.environment import versions_of
+from results.records.examples import HoldOutRecord, held_out_rows, write_groups, write_hold_out
 from results.records.files import PROJECT_FOLDER
-from results.records.hold_out import HoldOutRecord, held_out_rows, write_hold_out
 from results.records.mirror import update_mirror
 from results.records.trials import read_trials, write_sweep
 from search_spaces.space import describe_space
@@ -23,7 +23,7 @@ from sweeps.setup.provenance import PACKAGES, command_line, describe_code, descr
 def create_sweep(
     options: SweepOptions, inputs: SweepInputs, encoder: PretrainedEncoder, arguments: Sequence[str]
 ) -> SweepPlan:
-    """Makes the sweep's folder with `sweep.json` in it, and `hold_out.json` where rows are held out.
+    """Makes the sweep's folder with `sweep.json`, the groups of dev rows, and `hold_out.json` where rows are held out.
 
     `arguments` are the command line as typed.
 
@@ -35,6 +35,7 @@ def create_sweep(
         if inputs.held_out:
             rows = held_out_rows(inputs.held_out)
             write_hold_out(options.folder, HoldOutRecord(share=options.hold_out, tasks=rows))
+        write_groups(options.folder, inputs.dev)
         write_sweep(options.folder, sweep_info(options, inputs, encoder.fingerprint, arguments))
     if options.mirror_folder is not None:
         try:

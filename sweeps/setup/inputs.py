@@ -54,6 +54,8 @@ class SweepInputs:
     """Usable rows of configurations that read a set from other files than the first one, or from further files."""
     held_out: Mapping[str, Table] = dataclasses.field(default_factory=dict)
     """The held-out rows by task; empty where none are."""
+    dev: Mapping[str, Table] = dataclasses.field(default_factory=dict)
+    """The dev rows by task, as the first configuration reads them that has the task."""
     fingerprint: str
     """SHA-256 of all tables."""
     fingerprints: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -114,6 +116,7 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
         num_rows={key: len(table.ids) for key, table in tables.items()},
         other_rows={pair: len(table.ids) for pair, table in others.items()},
         held_out={task: table for (task, split), table in tables.items() if split == HELD},
+        dev={task: table for (task, split), table in tables.items() if split == "dev"},
         fingerprint=inputs_fingerprint(tables, others),
         fingerprints=table_fingerprints(tables, others),
         # Several tables may hold one file, whose lines are named once.

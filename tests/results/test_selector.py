@@ -17,7 +17,7 @@ from results.ensembles.candidates import read_pool
 from results.ensembles.methods import SELECTION_METHODS, TITLES
 from results.ensembles.selection_method import Settings
 from results.records.epochs import write_epoch
-from results.records.hold_out import HOLD_OUT_FILE, read_hold_out
+from results.records.examples import HOLD_OUT_FILE, read_hold_out
 from results.records.selection import SELECTION_FILE, Selection, read_selection, write_selection
 from results.records.trials import write_sweep, write_trials
 from results.selection import select_all as choosing

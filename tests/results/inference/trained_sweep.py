@@ -19,7 +19,7 @@ from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
 from results.comparison.bootstrap import Floats
 from results.records.epochs import read_predictions, write_epoch
-from results.records.hold_out import HoldOutRecord, held_out_rows, write_hold_out
+from results.records.examples import HoldOutRecord, held_out_rows, write_hold_out
 from results.records.selection import Member, MethodScore, Selection, TaskSelection, write_selection
 from results.records.trials import TrialRecord, read_trials, write_sweep, write_trials
 from tests.results.conftest import build_record

@@ -17,7 +17,7 @@ from mtlib.tasks import TASKS
 from results.ensembles.ensemble import find_knots
 from results.inference.models import ModelSource
 from results.predict import main as predict
-from results.records.hold_out import HOLD_OUT_FILE, read_hold_out, write_hold_out
+from results.records.examples import HOLD_OUT_FILE, read_hold_out, write_hold_out
 from results.records.selection import Member, Selection, write_selection
 from results.records.trials import write_sweep
 from results.selection.hold_out_score import count_evaluations, score_held_out

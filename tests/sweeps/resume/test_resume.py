@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from mtlib.config.trial import TrialConfig
-from results.records.hold_out import read_hold_out
+from mtlib.tasks import TASKS as TASK_FILES
+from results.records.examples import read_groups, read_hold_out
 from results.records.trials import TrialRecord, read_sweep, write_sweep, write_trials
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
@@ -304,6 +305,32 @@ def test_resumed_sweep_holds_out_the_same_rows(tiny_folder: Path, tmp_path: Path
     assert (plan.space.base.data.hold_out, read_hold_out(plan.options.folder)) == (0.2, record)
     with pytest.raises(ValueError, match=r"base.data.hold_out was 0.2, is 0.1"):
         resume_sweep(requeue_failed, read_inputs(dataclasses.replace(requeue_failed, hold_out=0.1)), ENCODER, [])
+
+
+def test_groups_of_dev_rows_are_recorded_mirrored_and_added_to_earlier_sweeps(
+    tiny_folder: Path, tmp_path: Path
+) -> None:
+    data, dev = Path(shutil.copytree(tiny_folder, tmp_path / "data")), TASK_FILES["qqp"].file_name("dev")
+    rows = (data / dev).read_text().splitlines()
+    shared = [*rows, "\t".join(["99", "added", "new", rows[2].split("\t")[2].upper(), "0.0"])]
+    (data / dev).write_text("\n".join(shared) + "\n")
+    mirror = f"file://{tmp_path}/copies"
+    options = SweepOptions(space="smart_lambda", name="mine", storage=tmp_path, data=data, mirror=mirror)
+    inputs = read_inputs(options)
+    folder = create_sweep(options, inputs, ENCODER, []).options.folder
+    ids = inputs.dev["qqp"].ids
+    groups = read_groups(folder, "qqp", ids)
+    assert groups is not None
+    assert groups[ids.index("added")] == groups[1]
+    assert len(set(groups)) == len(ids) - 1
+    assert read_groups(f"{mirror}/mine", "qqp", ids) is not None
+    shutil.rmtree(folder / "examples")
+    resumed = read_saved_options(folder, {})
+    resume_sweep(resumed, read_inputs(resumed), ENCODER, [])
+    again = read_groups(folder, "qqp", ids)
+    assert again is not None
+    assert again.tolist() == groups.tolist()
+    assert {path.name for path in (folder / "examples").iterdir()} == {f"{task}-dev.parquet" for task in TASKS}
 
 
 def test_changed_hold_out_rows_are_detected(tiny_folder: Path, tmp_path: Path) -> None:

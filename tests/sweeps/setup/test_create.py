@@ -11,7 +11,7 @@ import pytest
 
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_held_out
-from results.records.hold_out import HoldOutRecord, held_out_rows, read_hold_out
+from results.records.examples import HoldOutRecord, held_out_rows, read_hold_out
 from results.records.trials import SCHEMA_VERSION, TrialRecord, read_sweep, write_trials
 from search_spaces.space import load_space
 from sweeps.driver.ledger import queued_record

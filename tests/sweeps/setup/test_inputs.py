@@ -14,7 +14,7 @@ from mtlib.data.row_sources import HELD, RowSource, read_all_rows
 from mtlib.data.tables import Table, content_fingerprint
 from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
 from mtlib.model.encoder import PretrainedEncoder
-from results.records.hold_out import check_held_out_rows, read_hold_out
+from results.records.examples import check_held_out_rows, read_hold_out
 from search_spaces.domain import Choice, Float
 from search_spaces.space import SearchSpace, all_configs, grid_configs, load_space, space_names
 from sweeps.options import SweepOptions
@@ -354,7 +354,7 @@ def test_without_the_flag_nothing_is_held_out(
     assert (inputs.held_out, inputs.fingerprint) == ({}, content_fingerprint(tables))
     assert set(inputs.fingerprints) == {"-".join(key) for key in tables}
     plan = create_sweep(asked, inputs, tiny_encoder, [])
-    assert [path.name for path in plan.options.folder.iterdir()] == ["sweep.json"]
+    assert {path.name for path in plan.options.folder.iterdir()} == {"examples", "sweep.json"}
 
 
 def test_held_out_rows_are_equal_for_trials_of_different_tasks(options: Options) -> None:

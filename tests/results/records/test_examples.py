@@ -1,19 +1,23 @@
-"""The record of held-out rows is complete, one line where missing or invalid, and detects other rows."""
+"""Records of examples: held-out rows are complete and detect other rows; groups are those that texts connect."""
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mtlib.data.tables import Table, content_fingerprint
-from results.records.hold_out import (
+from results.records.examples import (
     HOLD_OUT_FILE,
     HoldOutRecord,
     check_held_out_rows,
+    examples_path,
     held_out_rows,
+    read_groups,
     read_hold_out,
+    write_groups,
     write_hold_out,
 )
 
@@ -107,3 +111,60 @@ def test_other_rows_are_refused_by_task(field: str) -> None:
 def test_task_without_held_out_rows_is_refused() -> None:
     with pytest.raises(ValueError, match=r"got others of qqp$"):
         check_held_out_rows(RECORD, {**HELD, "qqp": table_of("qqp", "a")})
+
+
+def pair_table(pairs: Sequence[tuple[str, str]], ids: Sequence[str] = ()) -> Table:
+    """Dev rows of two texts each."""
+    table = table_of("qqp", *(ids or map(str, range(len(pairs)))))
+    return dataclasses.replace(table, split="dev", texts=tuple(map(list, zip(*pairs, strict=True))))
+
+
+def partition(groups: Sequence[int]) -> set[frozenset[int]]:
+    """Groups as sets of rows."""
+    return {frozenset(row for row, own in enumerate(groups) if own == group) for group in groups}
+
+
+def connected(pairs: Sequence[tuple[str, str]]) -> set[frozenset[int]]:
+    """Sets of rows, merged as long as two of them have a text in common."""
+    found = [frozenset({row}) for row in range(len(pairs))]
+    while True:
+        texts = [{text for row in rows for text in pairs[row]} for rows in found]
+        hits = [(i, j) for i in range(len(found)) for j in range(i) if texts[i] & texts[j]]
+        if not hits:
+            return set(found)
+        i, j = hits[0]
+        found = [rows for place, rows in enumerate(found) if place not in (i, j)] + [found[i] | found[j]]
+
+
+@pytest.mark.parametrize("num_texts", [4, 40, 80, 1000])
+def test_groups_are_what_shared_texts_connect(num_texts: int, tmp_path: Path) -> None:
+    drawn = np.random.default_rng(num_texts).integers(num_texts, size=(40, 2))
+    pairs = [(f"text {first}", f"text {second}") for first, second in drawn]
+    write_groups(tmp_path, {"qqp": pair_table(pairs)})
+    groups = read_groups(tmp_path, "qqp", list(map(str, range(40))))
+    assert groups is not None
+    assert partition(groups.tolist()) == connected(pairs)
+
+
+def test_case_space_and_equal_ids_connect_and_ids_name_rows_in_any_order(tmp_path: Path) -> None:
+    pairs = [("A b", "c"), ("d", "a  B"), ("e", "f"), ("g", "h"), ("id", "i")]
+    write_groups(tmp_path, {"qqp": pair_table(pairs, ["x", "y", "id", "x", "X"])})
+    groups = read_groups(f"file://{tmp_path}", "qqp", ["X", "id", "y", "x"])
+    assert groups is not None
+    assert partition(groups.tolist()) == {frozenset({0}), frozenset({1}), frozenset({2, 3})}
+
+
+def test_unrecorded_examples_have_no_groups(tmp_path: Path) -> None:
+    assert read_groups(tmp_path, "qqp", ["0"]) is None
+    write_groups(tmp_path, {"qqp": pair_table([("a", "b"), ("c", "d")])})
+    assert read_groups(tmp_path, "qqp", ["0"]) is not None
+    assert read_groups(tmp_path, "qqp", ["0", "2"]) is None
+    assert read_groups(tmp_path, "sts", ["0"]) is None
+
+
+def test_damaged_groups_are_named(tmp_path: Path) -> None:
+    write_groups(tmp_path, {"qqp": pair_table([("a", "b")])})
+    path = tmp_path / examples_path("qqp")
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=rf"^{path}: truncated or damaged"):
+        read_groups(tmp_path, "qqp", ["0"])

@@ -1,14 +1,32 @@
-"""Reads and writes `hold_out.json`: the train rows that no trial of a sweep has seen."""
+"""What a sweep records about its examples: the train rows that no trial has seen, and which dev rows share texts.
 
-from collections.abc import Mapping
+`hold_out.json` lists the held-out rows. `examples/<task>-dev.parquet` has the group of connected texts of each dev row,
+in the order of the data, as predictions hold ids only.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mtlib.data.hold_out import group_rows, normalise_columns
 from mtlib.data.tables import Table, content_fingerprint
 from mtlib.errors import require
-from results.records.files import Location, open_folder, read_dataclass, write_dataclass
-from results.records.trials import SCHEMA_VERSION
+from results.records.files import (
+    Location,
+    open_folder,
+    read_dataclass,
+    read_parquet_if_exists,
+    write_dataclass,
+    write_parquet,
+)
+from results.records.trials import SCHEMA_VERSION, table_schema
 
 HOLD_OUT_FILE = "hold_out.json"
+
+EXAMPLES = table_schema("examples", {"id": pa.string(), "group": pa.int32()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,3 +78,35 @@ def check_held_out_rows(record: HoldOutRecord, tables: Mapping[str, Table]) -> N
     found = held_out_rows(tables)
     changed = [task for task in found if record.tasks.get(task) != found[task]]
     require(not changed, "held-out rows must be unchanged since the sweep began", f"others of {', '.join(changed)}")
+
+
+def examples_path(task: str) -> str:
+    """Where the groups of a task's dev rows are in the sweep's folder."""
+    return f"examples/{task}-dev.parquet"
+
+
+def write_groups(folder: Location, tables: Mapping[str, Table]) -> None:
+    """Writes the group of connected texts of each dev row.
+
+    Rows with equal ids are in one group too, so that an id names a group.
+
+    Args:
+        folder: of the sweep.
+        tables: of the dev rows, by task.
+    """
+    for task, table in tables.items():
+        groups = group_rows([*normalise_columns(table.texts), [f"\0{name}" for name in table.ids]])
+        columns = [pa.array(table.ids, pa.string()), pa.array(groups, pa.int32())]
+        write_parquet(open_folder(folder), examples_path(task), pa.Table.from_arrays(columns, schema=EXAMPLES))
+
+
+def read_groups(folder: Location, task: str, ids: Sequence[str]) -> npt.NDArray[np.intp] | None:
+    """(rows,) the group of connected texts of dev rows by their ids; None if the sweep has not recorded them all.
+
+    Raises:
+        ValueError: the file is damaged or of another schema; one line names it.
+    """
+    table = read_parquet_if_exists(open_folder(folder), examples_path(task), EXAMPLES)
+    known = {} if table is None else dict(zip(table["id"].to_pylist(), table["group"].to_pylist(), strict=True))
+    found = [known.get(name) for name in ids]
+    return None if None in found else np.array(found, dtype=np.intp)
